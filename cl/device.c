@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Platforms and devices: listing, choosing by SPEC, opening with a context and two in-order queues, closing.
+ * It exists so that everybody else holds an ocl_device and never a platform. It must not know what runs on
+ * the device. */
+#include "cl/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#ifdef CLT_HAVE_CLBLAST
+#include "cl/gemm.h"
+#endif
+
+#define NV_COMPUTE_CAPABILITY_MAJOR 0x4000
+#define NV_COMPUTE_CAPABILITY_MINOR 0x4001
+
+static int rank_count = 1; /* ranks on this host, from ocl_prepare_process */
+
+/* Open devices, so that an event can be traced back to its device and the last close can clean up. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static ocl_device **open_devices;
+static size_t n_open, open_capacity;
+
+void ocl_prepare_process(int local_rank, int local_ranks)
+{
+    (void)local_rank; /* every rank gets the same share */
+    rank_count = local_ranks > 1 ? local_ranks : 1;
+    /* PoCL 3 reads the first name, PoCL 4 and later the second; what the user set is left alone. */
+    static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
+    if (rank_count == 1 || getenv(names[0]) != NULL || getenv(names[1]) != NULL)
+        return;
+    int share = clt_cpu_count() / rank_count;
+    char text[16];
+    snprintf(text, sizeof text, "%d", share > 1 ? share : 1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        setenv(names[i], text, 0);
+}
+
+/* Listing */
+
+static void trim(char *text)
+{
+    size_t start = strspn(text, " \t\r\n");
+    size_t length = strlen(text);
+    while (length > start && strchr(" \t\r\n", text[length - 1]))
+        length--;
+    memmove(text, text + start, length - start);
+    text[length - start] = '\0';
+}
+
+/* Copies at most OCL_NAME_SIZE-1 characters of a driver's string, whatever its length. */
+static void take_text(char *out, char *full)
+{
+    if (full != NULL)
+        trim(full);
+    snprintf(out, OCL_NAME_SIZE, "%s", full ? full : "?");
+    free(full);
+}
+
+static char *device_text(cl_device_id id, cl_device_info what)
+{
+    size_t size = 0;
+    char *text = NULL;
+    if (clGetDeviceInfo(id, what, 0, NULL, &size) != CL_SUCCESS ||
+        clt_alloc(&text, size + 1, 1, "a device string") != CLT_OK)
+        return NULL;
+    if (clGetDeviceInfo(id, what, size, text, NULL) != CL_SUCCESS)
+        text[0] = '\0';
+    return text;
+}
+
+static char *platform_text(cl_platform_id id, cl_platform_info what)
+{
+    size_t size = 0;
+    char *text = NULL;
+    if (clGetPlatformInfo(id, what, 0, NULL, &size) != CL_SUCCESS ||
+        clt_alloc(&text, size + 1, 1, "a platform string") != CLT_OK)
+        return NULL;
+    if (clGetPlatformInfo(id, what, size, text, NULL) != CL_SUCCESS)
+        text[0] = '\0';
+    return text;
+}
+
+static uint32_t device_u32(cl_device_id id, cl_device_info what)
+{
+    cl_uint value = 0;
+    return clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+static uint64_t device_u64(cl_device_id id, cl_device_info what)
+{
+    cl_ulong value = 0;
+    return clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+static uint64_t device_size(cl_device_id id, cl_device_info what)
+{
+    size_t value = 0;
+    return clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+char *ocl_device_extensions(cl_device_id id)
+{
+    return device_text(id, CL_DEVICE_EXTENSIONS);
+}
+
+static uint32_t nvidia_compute_capability(cl_device_id id)
+{
+    char *extensions = ocl_device_extensions(id);
+    uint32_t result = 0;
+    if (extensions != NULL && strstr(extensions, "cl_nv_device_attribute_query") != NULL)
+        result =
+            device_u32(id, NV_COMPUTE_CAPABILITY_MAJOR) * 10 + device_u32(id, NV_COMPUTE_CAPABILITY_MINOR);
+    free(extensions);
+    return result;
+}
+
+static void describe_limits(cl_device_id id, ocl_device_desc *desc)
+{
+    desc->compute_units = device_u32(id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    desc->max_clock_mhz = device_u32(id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+    desc->compute_capability = nvidia_compute_capability(id);
+    desc->max_work_group = device_size(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    size_t items[16] = {0};
+    size_t got = 0;
+    if (clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, &got) == CL_SUCCESS)
+        for (int i = 0; i < 3; i++)
+            desc->max_work_item[i] = items[i];
+    desc->local_bytes = device_u64(id, CL_DEVICE_LOCAL_MEM_SIZE);
+    desc->constant_bytes = device_u64(id, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
+    desc->global_bytes = desc->usable_bytes = device_u64(id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    desc->max_alloc_bytes = device_u64(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    uint32_t align = device_u32(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    desc->align_bytes = align > 64 ? align : 64;
+    desc->profiling_resolution_ns = (double)device_size(id, CL_DEVICE_PROFILING_TIMER_RESOLUTION);
+    if (desc->is_cpu) { /* device memory is host memory: what the system and the control group still have,
+                           shared by the ranks */
+        uint64_t share = clt_memory_available() / (uint64_t)rank_count;
+        if (share < desc->usable_bytes)
+            desc->usable_bytes = share;
+    }
+}
+
+static void describe(cl_platform_id platform, cl_device_id id, int p, int d, ocl_device_desc *desc)
+{
+    memset(desc, 0, sizeof *desc);
+    snprintf(desc->spec, sizeof desc->spec, "%d:%d", p, d);
+    take_text(desc->name, device_text(id, CL_DEVICE_NAME));
+    take_text(desc->vendor, device_text(id, CL_DEVICE_VENDOR));
+    take_text(desc->driver, device_text(id, CL_DRIVER_VERSION));
+    take_text(desc->version, device_text(id, CL_DEVICE_VERSION));
+    take_text(desc->platform, platform_text(platform, CL_PLATFORM_NAME));
+    cl_device_type type = 0;
+    clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    desc->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
+    desc->is_cpu = !desc->is_gpu && (type & CL_DEVICE_TYPE_CPU) != 0;
+    describe_limits(id, desc);
+    ocl_apply_quirks(desc);
+}
+
+static clt_status list_platform(cl_platform_id platform, int p, ocl_found **list, size_t *capacity,
+                                size_t *count)
+{
+    cl_uint n = 0;
+    cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &n);
+    if (code != CL_SUCCESS || n == 0) {
+        CLT_DEBUG("platform %d has no device: %s (%d)", p, ocl_error_name(code), code);
+        return CLT_OK;
+    }
+    cl_device_id *ids = NULL;
+    clt_status status = CLT_OK;
+    CLT_TRY(clt_alloc(&ids, n, sizeof *ids, "the list of devices"));
+    code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, n, ids, NULL);
+    if (code != CL_SUCCESS)
+        n = 0;
+    CLT_TRY_GOTO(clt_grow(list, capacity, *count + n, sizeof **list, "the list of devices"), done);
+    for (cl_uint d = 0; d < n; d++) {
+        ocl_found *found = &(*list)[(*count)++];
+        found->platform = platform;
+        found->id = ids[d];
+        describe(platform, ids[d], p, (int)d, &found->desc);
+    }
+done:
+    free(ids);
+    return status;
+}
+
+clt_status ocl_enumerate(ocl_found **out, int *count)
+{
+    cl_platform_id *platforms = NULL;
+    ocl_found *list = NULL;
+    size_t capacity = 0, found = 0;
+    cl_uint n = 0;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    *count = 0;
+    OCL_CHECK(clGetPlatformIDs(0, NULL, &n), "listing OpenCL platforms");
+    CLT_TRY(clt_alloc(&platforms, n, sizeof *platforms, "the list of platforms"));
+    cl_int code = n > 0 ? clGetPlatformIDs(n, platforms, NULL) : CL_SUCCESS;
+    if (code != CL_SUCCESS) {
+        status = ocl_fail(code, __FILE__, __LINE__, "listing %u OpenCL platforms", n);
+        goto fail;
+    }
+    for (cl_uint p = 0; p < n; p++)
+        CLT_TRY_GOTO(list_platform(platforms[p], (int)p, &list, &capacity, &found), fail);
+    if (found == 0)
+        CLT_FAIL_GOTO(CLT_EDEVICE, fail,
+                      "listing OpenCL devices: %u platform(s) and no device; run 'cltrain doctor'", n);
+    free(platforms);
+    *out = list;
+    *count = (int)found;
+    return CLT_OK;
+fail:
+    free(platforms);
+    free(list);
+    return status;
+}
+
+clt_status ocl_list_devices(ocl_device_desc **out, int *count)
+{
+    ocl_found *found = NULL;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(ocl_enumerate(&found, count));
+    CLT_TRY_GOTO(clt_alloc(out, (size_t)*count, sizeof **out, "the list of devices"), done);
+    for (int i = 0; i < *count; i++)
+        (*out)[i] = found[i].desc;
+done:
+    free(found);
+    return status;
+}
+
+/* Opening */
+
+static clt_status choose(const ocl_found *found, int count, const ocl_open_options *options, int *index,
+                         int *matches)
+{
+    const ocl_device_desc **list = NULL;
+    CLT_TRY(clt_alloc(&list, (size_t)count, sizeof *list, "the list of devices"));
+    for (int i = 0; i < count; i++)
+        list[i] = &found[i].desc;
+    clt_status status = ocl_spec_match(list, count, options->spec, options->local_rank, index, matches);
+    free(list);
+    return status;
+}
+
+/* The floor: available, with a compiler, full profile, OpenCL 1.2, little endian. */
+static clt_status check_floor(cl_device_id id, const ocl_device_desc *desc)
+{
+    static const struct {
+        cl_device_info what;
+        const char *text;
+    } needed[] = {
+        {CL_DEVICE_AVAILABLE, "it is not available (in use, or its driver is not working)"},
+        {CL_DEVICE_COMPILER_AVAILABLE, "its driver has no OpenCL C compiler"},
+        {CL_DEVICE_ENDIAN_LITTLE, "it is big-endian"},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        cl_bool value = CL_FALSE;
+        clGetDeviceInfo(id, needed[i].what, sizeof value, &value, NULL);
+        if (!value)
+            CLT_FAIL(CLT_EDEVICE, "opening device %s '%s': %s; choose another device", desc->spec, desc->name,
+                     needed[i].text);
+    }
+    int major = 0, minor = 0;
+    if (sscanf(desc->version, "OpenCL %d.%d", &major, &minor) != 2 || major * 10 + minor < 12)
+        CLT_FAIL(CLT_EDEVICE,
+                 "opening device %s '%s': it reports '%s' and OpenCL 1.2 is needed; choose another device",
+                 desc->spec, desc->name, desc->version);
+    char *profile = device_text(id, CL_DEVICE_PROFILE);
+    bool full = profile != NULL && strcmp(profile, "FULL_PROFILE") == 0;
+    free(profile);
+    if (!full)
+        CLT_FAIL(CLT_EDEVICE,
+                 "opening device %s '%s': it has only the embedded profile; choose another device",
+                 desc->spec, desc->name);
+    return CLT_OK;
+}
+
+static clt_status create_queues(ocl_device *device)
+{
+    cl_int code;
+    cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform, 0};
+    const ocl_device_desc *desc = &device->desc;
+    device->context = clCreateContext(properties, 1, &device->id, NULL, NULL, &code);
+    OCL_CHECK(code, "creating a context on device %s '%s'", desc->spec, desc->name);
+    for (int i = 0; i < 2; i++) {
+        device->queue[i] = clCreateCommandQueue(device->context, device->id,
+                                                device->profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+        OCL_CHECK(code, "creating the %s queue on device %s '%s'",
+                  i == OCL_QUEUE_COMPUTE ? "compute" : "copy", desc->spec, desc->name);
+    }
+    return CLT_OK;
+}
+
+static clt_status register_device(ocl_device *device)
+{
+    pthread_mutex_lock(&open_lock);
+    clt_status status =
+        clt_grow(&open_devices, &open_capacity, n_open + 1, sizeof *open_devices, "the list of open devices");
+    if (status == CLT_OK)
+        open_devices[n_open++] = device;
+    pthread_mutex_unlock(&open_lock);
+    return status;
+}
+
+/* True when it was the last one. */
+static bool unregister_device(ocl_device *device)
+{
+    pthread_mutex_lock(&open_lock);
+    bool was_open = false;
+    for (size_t i = 0; i < n_open; i++) {
+        if (open_devices[i] == device) {
+            open_devices[i] = open_devices[--n_open];
+            was_open = true;
+            break;
+        }
+    }
+    bool last = was_open && n_open == 0;
+    if (n_open == 0) {
+        free(open_devices);
+        open_devices = NULL;
+        open_capacity = 0;
+    }
+    pthread_mutex_unlock(&open_lock);
+    return last;
+}
+
+clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
+{
+    ocl_found *found = NULL;
+    ocl_device *device = NULL;
+    int count, index = 0, matches = 1;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(ocl_enumerate(&found, &count));
+    CLT_TRY_GOTO(choose(found, count, options, &index, &matches), fail);
+    CLT_TRY_GOTO(check_floor(found[index].id, &found[index].desc), fail);
+    CLT_TRY_GOTO(clt_alloc(&device, 1, sizeof *device, "a device"), fail);
+    pthread_mutex_init(&device->lock, NULL);
+    device->platform = found[index].platform;
+    device->id = found[index].id;
+    device->desc = found[index].desc;
+    device->profiling = options->profiling;
+    int sharing = (rank_count + matches - 1) / matches; /* ranks on each device */
+    if (!device->desc.is_cpu && sharing > 1) {
+        CLT_WARN("%d ranks share device %s '%s' and its memory", sharing, device->desc.spec,
+                 device->desc.name);
+        device->desc.usable_bytes /= (uint64_t)sharing;
+    }
+    CLT_TRY_GOTO(create_queues(device), fail);
+    CLT_TRY_GOTO(register_device(device), fail);
+    CLT_TRY_GOTO(ocl_probe_caps(device), fail);
+    device->desc.caps &= options->caps_mask;
+    memset(&device->counters, 0, sizeof device->counters); /* probes do not count */
+    free(found);
+    *out = device;
+    return CLT_OK;
+fail:
+    free(found);
+    ocl_device_close(device);
+    return status;
+}
+
+void ocl_device_close(ocl_device *device)
+{
+    if (device == NULL)
+        return;
+    for (int i = 0; i < 2; i++)
+        if (device->queue[i] != NULL)
+            clFinish(device->queue[i]);
+    bool last = unregister_device(device);
+#ifdef CLT_HAVE_CLBLAST
+    if (last)
+        ocl_clblast_clear();
+#else
+    (void)last;
+#endif
+    for (const ocl_buffer *b = device->buffers; b != NULL; b = b->next)
+        CLT_WARN("closing device %s while buffer '%s' (%llu bytes) is open", device->desc.spec, b->what,
+                 (unsigned long long)b->bytes);
+    if (device->fill_kernel != NULL)
+        clReleaseKernel(device->fill_kernel);
+    if (device->fill_byte_kernel != NULL)
+        clReleaseKernel(device->fill_byte_kernel);
+    for (size_t i = 0; i < device->n_programs; i++)
+        ocl_program_destroy(device->programs[i]);
+    free(device->programs);
+    for (int i = 0; i < 2; i++)
+        if (device->queue[i] != NULL)
+            clReleaseCommandQueue(device->queue[i]);
+    if (device->context != NULL)
+        clReleaseContext(device->context);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+const ocl_device_desc *ocl_device_describe(const ocl_device *device)
+{
+    return &device->desc;
+}
+
+ocl_device *ocl_device_of_queue(cl_command_queue queue)
+{
+    ocl_device *result = NULL;
+    pthread_mutex_lock(&open_lock);
+    for (size_t i = 0; i < n_open && result == NULL; i++)
+        if (open_devices[i]->queue[0] == queue || open_devices[i]->queue[1] == queue)
+            result = open_devices[i];
+    pthread_mutex_unlock(&open_lock);
+    return result;
+}
+
+void ocl_count_host_wait(ocl_device *device)
+{
+    if (device == NULL)
+        return;
+    pthread_mutex_lock(&device->lock);
+    device->counters.host_waits++;
+    pthread_mutex_unlock(&device->lock);
+}
+
+ocl_counters ocl_device_counters(const ocl_device *device)
+{
+    ocl_device *own = (ocl_device *)(uintptr_t)device; /* only the lock is touched */
+    pthread_mutex_lock(&own->lock);
+    ocl_counters result = own->counters;
+    pthread_mutex_unlock(&own->lock);
+    return result;
+}

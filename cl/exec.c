@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running a realised command list: enqueueing, and profiling by one event per command. Everything that
+ * builds, creates or binds is in cl/exec_create.c; nothing here may call a build, create, set-argument or
+ * wait function, except ocl_exec_collect, which is outside a step. It must not know what the commands
+ * compute. */
+#include "cl/exec_internal.h"
+
+#include <stdlib.h>
+
+#ifdef CLT_HAVE_CLBLAST
+#include "cl/gemm.h"
+#endif
+
+/* What one pass over a range carries along. */
+typedef struct run_state {
+    cl_event before; /* still to be waited for by the next device command, or NULL */
+    ocl_counters tally;
+} run_state;
+
+static cl_uint waits(const run_state *run)
+{
+    return run->before != NULL ? 1 : 0;
+}
+
+static const cl_event *wait_list(const run_state *run)
+{
+    return run->before != NULL ? &run->before : NULL;
+}
+
+static clt_status keep_event(ocl_exec *exec, size_t index, cl_event start, cl_event end)
+{
+    clt_status status = clt_grow(&exec->pending, &exec->pending_capacity, exec->n_pending + 1,
+                                 sizeof *exec->pending, "profiling events");
+    if (status != CLT_OK) {
+        if (start != NULL)
+            clReleaseEvent(start);
+        if (end != NULL)
+            clReleaseEvent(end);
+        return status;
+    }
+    exec->pending[exec->n_pending++] = (exec_pending){index, start, end};
+    return CLT_OK;
+}
+
+static clt_status run_kernel(ocl_exec *exec, size_t index, run_state *run, cl_event *done)
+{
+    const ocl_command *c = &exec->list->commands[index];
+    const exec_entry *entry = &exec->entries[index];
+    const size_t *local = c->local[0] ? c->local : NULL;
+    OCL_CHECK(clEnqueueNDRangeKernel(exec->queue, entry->kernel, c->work_dim, NULL, c->global, local,
+                                     waits(run), wait_list(run), done),
+              "enqueueing kernel %s of '%s'", c->kernel, c->label);
+    run->tally.kernels_enqueued++;
+    return CLT_OK;
+}
+
+static clt_status run_copy(ocl_exec *exec, size_t index, run_state *run, cl_event *done)
+{
+    const exec_entry *entry = &exec->entries[index];
+    OCL_CHECK(clEnqueueCopyBuffer(exec->queue, entry->source, entry->target, entry->source_offset,
+                                  entry->target_offset, entry->bytes, waits(run), wait_list(run), done),
+              "enqueueing a copy of '%s'", exec->list->commands[index].label);
+    run->tally.copies++;
+    return CLT_OK;
+}
+
+static clt_status run_fill(ocl_exec *exec, size_t index, run_state *run, cl_event *done)
+{
+    const exec_entry *entry = &exec->entries[index];
+    const char *label = exec->list->commands[index].label;
+    if (entry->kernel != NULL) /* quirk fill_by_kernel */
+        OCL_CHECK(clEnqueueNDRangeKernel(exec->queue, entry->kernel, 1, NULL, &entry->fill_items, NULL,
+                                         waits(run), wait_list(run), done),
+                  "enqueueing a fill of '%s'", label);
+    else
+        OCL_CHECK(clEnqueueFillBuffer(exec->queue, entry->target, &entry->pattern, entry->pattern_bytes,
+                                      entry->target_offset, entry->bytes, waits(run), wait_list(run), done),
+                  "enqueueing a fill of '%s'", label);
+    run->tally.fills++;
+    return CLT_OK;
+}
+
+/* Library and host code take no wait list: a barrier in front of them holds the in-order queue. */
+static clt_status settle(ocl_exec *exec, run_state *run, size_t index)
+{
+    if (run->before == NULL)
+        return CLT_OK;
+    OCL_CHECK(clEnqueueBarrierWithWaitList(exec->queue, 1, &run->before, NULL),
+              "enqueueing a barrier before '%s'", exec->list->commands[index].label);
+    run->before = NULL;
+    return CLT_OK;
+}
+
+static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_event *start, cl_event *done)
+{
+    CLT_TRY(settle(exec, run, index));
+#ifdef CLT_HAVE_CLBLAST
+    const exec_entry *entry = &exec->entries[index];
+    ocl_event *event = NULL;
+    /* A call may run several kernels and returns the last one's event: a marker in front gives the start. */
+    if (done != NULL)
+        OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
+    CLT_TRY(ocl_clblast_run(exec->device, entry->gemm, entry->operand[0], entry->operand[1],
+                            entry->operand[2], done ? &event : NULL));
+    if (done != NULL)
+        *done = ocl_event_raw(event);
+    run->tally.library_calls++;
+    return CLT_OK;
+#else
+    (void)start;
+    (void)done;
+    CLT_FAIL(CLT_EINTERNAL, "running '%s': this build has no GEMM library",
+             exec->list->commands[index].label);
+#endif
+}
+
+static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
+{
+    const ocl_command *c = &exec->list->commands[index];
+    CLT_TRY(settle(exec, run, index));
+    clt_status status = exec->options.host(exec->options.host_context, c);
+    return status == CLT_OK ? CLT_OK
+                            : clt_fail_prefix(status, "host command %d of '%s': ", c->host_code, c->label);
+}
+
+static clt_status run_one(ocl_exec *exec, size_t index, run_state *run)
+{
+    bool profile = exec->profile;
+    cl_event start = NULL, end = NULL, *done = profile ? &end : NULL;
+    clt_status status = CLT_OK;
+    switch (exec->list->commands[index].kind) {
+    case OCL_CMD_KERNEL:
+        status = run_kernel(exec, index, run, done);
+        break;
+    case OCL_CMD_COPY:
+        status = run_copy(exec, index, run, done);
+        break;
+    case OCL_CMD_FILL:
+        status = run_fill(exec, index, run, done);
+        break;
+    case OCL_CMD_GEMM:
+        status = run_gemm(exec, index, run, &start, done);
+        break;
+    case OCL_CMD_HOST:
+        return run_host(exec, index, run);
+    case OCL_CMD_MARKER:
+        if (!profile) /* on an in-order queue it orders nothing: it only gives a time */
+            return CLT_OK;
+        OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, waits(run), wait_list(run), done),
+                  "enqueueing a marker");
+        break;
+    }
+    if (status == CLT_OK)
+        run->before = NULL;
+    if (end != NULL || start != NULL) {
+        clt_status kept = keep_event(exec, index, start, end);
+        status = status == CLT_OK ? kept : status;
+    }
+    return status;
+}
+
+static void add_tally(ocl_device *device, const ocl_counters *tally)
+{
+    pthread_mutex_lock(&device->lock);
+    device->counters.kernels_enqueued += tally->kernels_enqueued;
+    device->counters.library_calls += tally->library_calls;
+    device->counters.copies += tally->copies;
+    device->counters.fills += tally->fills;
+    pthread_mutex_unlock(&device->lock);
+}
+
+clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait)
+{
+    run_state run = {.before = ocl_event_raw(wait)};
+    clt_status status = CLT_OK;
+    if (first > last || last > exec->list->count)
+        CLT_FAIL(CLT_EINTERNAL, "running commands %zu to %zu of a list of %zu", first, last,
+                 exec->list->count);
+    for (size_t i = first; i < last && status == CLT_OK; i++)
+        status = run_one(exec, i, &run);
+    add_tally(exec->device, &run.tally);
+    CLT_TRY(status);
+    return ocl_flush(exec->device, OCL_QUEUE_COMPUTE); /* PoCL starts nothing before */
+}
+
+clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait)
+{
+    return ocl_exec_run_range(exec, 0, exec->list->count, wait);
+}
+
+/* Profiling */
+
+void ocl_exec_profile(ocl_exec *exec, bool on)
+{
+    exec->profile = on && exec->device->profiling;
+}
+
+const ocl_command_time *ocl_exec_times(const ocl_exec *exec, size_t *count)
+{
+    *count = exec->list->count;
+    return exec->times;
+}
+
+void ocl_exec_drop_events(ocl_exec *exec)
+{
+    for (size_t i = 0; i < exec->n_pending; i++) {
+        if (exec->pending[i].start != NULL)
+            clReleaseEvent(exec->pending[i].start);
+        if (exec->pending[i].end != NULL)
+            clReleaseEvent(exec->pending[i].end);
+    }
+    exec->n_pending = 0;
+}
+
+static clt_status collect_one(ocl_exec *exec, const exec_pending *pending)
+{
+    ocl_command_time *time = &exec->times[pending->command];
+    uint64_t start, end, marker_start, marker_end;
+    if (pending->end == NULL)
+        return CLT_OK;
+    CLT_TRY(ocl_event_times(ocl_event_wrap(pending->end), &start, &end));
+    if (pending->start != NULL) {
+        CLT_TRY(ocl_event_times(ocl_event_wrap(pending->start), &marker_start, &marker_end));
+        start = marker_end < end ? marker_end : start;
+    }
+    time->calls++;
+    time->total_ns += end > start ? end - start : 0;
+    time->last_start_ns = start;
+    time->last_end_ns = end;
+    return CLT_OK;
+}
+
+clt_status ocl_exec_collect(ocl_exec *exec)
+{
+    clt_status status = CLT_OK;
+    if (!exec->device->profiling)
+        CLT_FAIL(CLT_EINTERNAL, "collecting times: device %s was opened without profiling",
+                 exec->device->desc.spec);
+    if (exec->n_pending > 0)
+        status = ocl_finish(exec->device, OCL_QUEUE_COMPUTE);
+    for (size_t i = 0; i < exec->n_pending && status == CLT_OK; i++)
+        status = collect_one(exec, &exec->pending[i]);
+    ocl_exec_drop_events(exec);
+    return status;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Realising a command list: programs built or found, one kernel object per kernel command, tensors resolved,
+ * every argument bound and every launch checked once. It exists so that running (cl/exec.c) only enqueues. */
+#include "cl/exec_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/gemm.h"
+
+/* Programs */
+
+static bool same_program(const ocl_command *a, const ocl_command *b)
+{
+    return strcmp(a->family, b->family) == 0 && strcmp(a->options, b->options) == 0;
+}
+
+/* Indices of the first command of each distinct program, in order; free() it. */
+static clt_status distinct_programs(const ocl_command_list *list, size_t **out, size_t *count)
+{
+    size_t *first = NULL, n = 0, capacity = 0;
+    *out = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->commands[i].kind != OCL_CMD_KERNEL)
+            continue;
+        size_t j = 0;
+        while (j < n && !same_program(&list->commands[first[j]], &list->commands[i]))
+            j++;
+        if (j < n)
+            continue;
+        clt_status status = clt_grow(&first, &capacity, n + 1, sizeof *first, "the list of programs");
+        if (status != CLT_OK) {
+            free(first);
+            return status;
+        }
+        first[n++] = i;
+    }
+    *out = first;
+    *count = n;
+    return CLT_OK;
+}
+
+static clt_status build_programs(ocl_exec *exec)
+{
+    size_t *first, count = 0;
+    clt_status status = CLT_OK;
+    CLT_TRY(distinct_programs(exec->list, &first, &count));
+    for (size_t i = 0; i < count && status == CLT_OK; i++) {
+        const ocl_command *c = &exec->list->commands[first[i]];
+        ocl_program *program;
+        if (exec->options.progress != NULL && !ocl_program_cached(exec->device, c->family, c->options))
+            exec->options.progress(exec->options.progress_context, (int)i, (int)count, c->family);
+        status = ocl_program_get(exec->device, c->family, c->options, &program);
+        if (status != CLT_OK)
+            clt_fail_prefix(status, "preparing '%s': ", c->label);
+    }
+    free(first);
+    return status;
+}
+
+/* Tensors */
+
+static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index, ocl_buffer **buffer,
+                          uint64_t *offset)
+{
+    const ocl_arg *arg = &c->args[index];
+    *buffer = NULL;
+    *offset = 0;
+    clt_status status = exec->options.resolve(exec->options.resolve_context, arg->ref.tensor, buffer, offset);
+    if (status != CLT_OK)
+        return clt_fail_prefix(status, "binding argument %d of '%s': ", index, c->label);
+    if (*buffer == NULL)
+        CLT_FAIL(CLT_EINTERNAL, "binding argument %d of '%s': tensor %d has no memory", index, c->label,
+                 arg->ref.tensor);
+    *offset += arg->ref.offset;
+    if (*offset > (*buffer)->bytes || arg->bytes > (*buffer)->bytes - *offset)
+        CLT_FAIL(
+            CLT_EINTERNAL,
+            "binding argument %d of '%s': tensor %d, bytes %llu to %llu, lies outside '%s' of %llu bytes",
+            index, c->label, arg->ref.tensor, (unsigned long long)*offset,
+            (unsigned long long)(*offset + arg->bytes), (*buffer)->what,
+            (unsigned long long)(*buffer)->bytes);
+    return CLT_OK;
+}
+
+/* Kernels */
+
+static clt_status set_arg(cl_kernel kernel, cl_uint *next, size_t size, const void *value,
+                          const ocl_command *c)
+{
+    OCL_CHECK(clSetKernelArg(kernel, *next, size, value), "binding kernel argument %u of %s for '%s'", *next,
+              c->kernel, c->label);
+    ++*next;
+    return CLT_OK;
+}
+
+static clt_status bind_tensor(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c, int index,
+                              cl_uint *next)
+{
+    const ocl_arg *arg = &c->args[index];
+    cl_mem mem = NULL;
+    cl_ulong elements = 0;
+    if (arg->ref.tensor != OCL_NO_TENSOR_ID) {
+        ocl_buffer *buffer;
+        uint64_t offset;
+        CLT_TRY(resolve(exec, c, index, &buffer, &offset));
+        if (offset % arg->element_bytes != 0)
+            CLT_FAIL(CLT_EINTERNAL, "binding argument %d of '%s': byte offset %llu is not a multiple of %u",
+                     index, c->label, (unsigned long long)offset, arg->element_bytes);
+        mem = buffer->mem;
+        elements = offset / arg->element_bytes;
+    }
+    CLT_TRY(set_arg(kernel, next, sizeof mem, &mem,
+                    c)); /* no tensor: a null pointer, which the kernel does not touch */
+    return set_arg(kernel, next, sizeof elements, &elements, c);
+}
+
+static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
+{
+    cl_uint next = 0, want = 0;
+    OCL_CHECK(clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof want, &want, NULL),
+              "asking %s for its arguments", c->kernel);
+    cl_uint given = (cl_uint)c->n_args;
+    for (int i = 0; i < c->n_args; i++)
+        given += c->args[i].kind == OCL_ARG_TENSOR;
+    if (given != want)
+        CLT_FAIL(CLT_EINTERNAL,
+                 "binding kernel %s (%s.cl, %s) for '%s': it has %u parameters and %u were emitted (a tensor "
+                 "is two)",
+                 c->kernel, c->family, c->options, c->label, want, given);
+    for (int i = 0; i < c->n_args; i++) {
+        const ocl_arg *arg = &c->args[i];
+        cl_int i32 = arg->value.i32;
+        cl_uint u32 = arg->value.u32;
+        cl_ulong u64 = arg->value.u64;
+        cl_float f32 = arg->value.f32;
+        switch (arg->kind) {
+        case OCL_ARG_TENSOR:
+            CLT_TRY(bind_tensor(exec, kernel, c, i, &next));
+            break;
+        case OCL_ARG_I32:
+            CLT_TRY(set_arg(kernel, &next, sizeof i32, &i32, c));
+            break;
+        case OCL_ARG_U32:
+            CLT_TRY(set_arg(kernel, &next, sizeof u32, &u32, c));
+            break;
+        case OCL_ARG_U64:
+            CLT_TRY(set_arg(kernel, &next, sizeof u64, &u64, c));
+            break;
+        case OCL_ARG_F32:
+            CLT_TRY(set_arg(kernel, &next, sizeof f32, &f32, c));
+            break;
+        case OCL_ARG_LOCAL:
+            CLT_TRY(set_arg(kernel, &next, (size_t)u64, NULL, c));
+            break;
+        }
+    }
+    return CLT_OK;
+}
+
+/* The device's limits for this kernel, so that a launch cannot fail in the middle of a step. */
+static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
+{
+    const ocl_device_desc *desc = &exec->device->desc;
+    size_t limit = 0, items = 1;
+    cl_ulong local_bytes = 0;
+    for (cl_uint i = 0; i < c->work_dim && c->local[0] != 0; i++) {
+        items *= c->local[i];
+        if (c->local[i] > desc->max_work_item[i] || c->global[i] % c->local[i] != 0)
+            CLT_FAIL(CLT_EUNSUPPORTED,
+                     "preparing kernel %s (%s.cl, %s) for '%s': dimension %u has %zu work-items in groups of "
+                     "%zu, and device %s '%s' "
+                     "allows %llu a group; choose another variant",
+                     c->kernel, c->family, c->options, c->label, i, c->global[i], c->local[i], desc->spec,
+                     desc->name, (unsigned long long)desc->max_work_item[i]);
+    }
+    OCL_CHECK(clGetKernelWorkGroupInfo(kernel, exec->device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit,
+                                       &limit, NULL),
+              "asking for the work-group limit of %s", c->kernel);
+    if (c->local[0] != 0 && items > limit)
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "preparing kernel %s (%s.cl, %s) for '%s': it asks for groups of %zu work-items, and device "
+                 "%s '%s' runs it with at "
+                 "most %zu; choose another variant",
+                 c->kernel, c->family, c->options, c->label, items, desc->spec, desc->name, limit);
+    OCL_CHECK(clGetKernelWorkGroupInfo(kernel, exec->device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes,
+                                       &local_bytes, NULL),
+              "asking for the local memory of %s", c->kernel);
+    if (local_bytes > desc->local_bytes)
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "preparing kernel %s (%s.cl, %s) for '%s': it needs %llu bytes of local memory, and device "
+                 "%s '%s' has %llu; choose "
+                 "another variant",
+                 c->kernel, c->family, c->options, c->label, (unsigned long long)local_bytes, desc->spec,
+                 desc->name, (unsigned long long)desc->local_bytes);
+    return CLT_OK;
+}
+
+static void count_kernel(ocl_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    device->counters.kernels_created++;
+    pthread_mutex_unlock(&device->lock);
+}
+
+static clt_status create_kernel(ocl_exec *exec, const char *family, const char *options, const char *name,
+                                const char *label, cl_kernel *out)
+{
+    ocl_program *program;
+    cl_int code;
+    CLT_TRY(ocl_program_get(exec->device, family, options, &program));
+    *out = clCreateKernel(program->program, name, &code);
+    OCL_CHECK(code, "creating kernel %s of %s.cl (options: %s) for '%s'", name, family, options, label);
+    count_kernel(exec->device);
+    return CLT_OK;
+}
+
+static clt_status realise_kernel(ocl_exec *exec, const ocl_command *c, exec_entry *entry)
+{
+    CLT_TRY(create_kernel(exec, c->family, c->options, c->kernel, c->label, &entry->kernel));
+    CLT_TRY(bind_args(exec, entry->kernel, c));
+    return check_launch(exec, entry->kernel, c);
+}
+
+/* The other kinds */
+
+static clt_status realise_fill(ocl_exec *exec, const ocl_command *c, exec_entry *entry)
+{
+    ocl_buffer *buffer;
+    uint64_t offset;
+    CLT_TRY(resolve(exec, c, 0, &buffer, &offset));
+    bool words = offset % 4 == 0 && c->args[0].bytes % 4 == 0;
+    entry->target = buffer->mem;
+    entry->target_offset = (size_t)offset;
+    entry->bytes = (size_t)c->args[0].bytes;
+    entry->pattern = c->args[0].value.u32;
+    entry->pattern_bytes = words ? 4 : 1;
+    if (!words && entry->pattern != (entry->pattern & 0xffu) * 0x01010101u)
+        CLT_FAIL(CLT_EINTERNAL, "preparing a fill of '%s': %zu bytes at %llu are not whole words", c->label,
+                 entry->bytes, (unsigned long long)offset);
+    if (!(exec->device->desc.quirks & OCL_QUIRK_FILL_BY_KERNEL))
+        return CLT_OK;
+    cl_ulong first = offset / entry->pattern_bytes, count = entry->bytes / entry->pattern_bytes;
+    cl_uint next = 0;
+    CLT_TRY(create_kernel(exec, "fill", "", words ? "fill_u32" : "fill_u8", c->label, &entry->kernel));
+    CLT_TRY(set_arg(entry->kernel, &next, sizeof entry->target, &entry->target, c));
+    CLT_TRY(set_arg(entry->kernel, &next, sizeof first, &first, c));
+    CLT_TRY(set_arg(entry->kernel, &next, sizeof count, &count, c));
+    CLT_TRY(set_arg(entry->kernel, &next, sizeof entry->pattern, &entry->pattern, c));
+    entry->fill_items = ocl_fill_items(count);
+    return CLT_OK;
+}
+
+static clt_status realise_copy(ocl_exec *exec, const ocl_command *c, exec_entry *entry)
+{
+    ocl_buffer *target, *source;
+    uint64_t to, from, bytes = c->args[0].bytes;
+    CLT_TRY(resolve(exec, c, 0, &target, &to));
+    CLT_TRY(resolve(exec, c, 1, &source, &from));
+    if (target == source && to < from + bytes && from < to + bytes)
+        CLT_FAIL(CLT_EINTERNAL, "preparing a copy of '%s': source and destination overlap in '%s'", c->label,
+                 target->what);
+    entry->target = target->mem;
+    entry->target_offset = (size_t)to;
+    entry->source = source->mem;
+    entry->source_offset = (size_t)from;
+    entry->bytes = (size_t)bytes;
+    return CLT_OK;
+}
+
+static clt_status realise_gemm(ocl_exec *exec, const ocl_command *c, exec_entry *entry)
+{
+    static const int args[3] = {1, 2, 0}; /* a, b, c among the command's arguments */
+#ifndef CLT_HAVE_CLBLAST
+    CLT_FAIL(CLT_EUNSUPPORTED,
+             "preparing '%s': it calls a GEMM library and this build has none; choose another backend",
+             c->label);
+#endif
+    CLT_TRY(clt_alloc(&entry->gemm, 1, sizeof *entry->gemm, "a GEMM"));
+    *entry->gemm = *c->gemm;
+    ocl_tensor_ref *refs[3] = {&entry->gemm->a, &entry->gemm->b, &entry->gemm->c};
+    for (int i = 0; i < 3; i++)
+        CLT_TRY(resolve(exec, c, args[i], &entry->operand[i], &refs[i]->offset));
+    return CLT_OK;
+}
+
+static clt_status realise(ocl_exec *exec, size_t index)
+{
+    const ocl_command *c = &exec->list->commands[index];
+    exec_entry *entry = &exec->entries[index];
+    exec->times[index].command = c;
+    switch (c->kind) {
+    case OCL_CMD_KERNEL:
+        return realise_kernel(exec, c, entry);
+    case OCL_CMD_GEMM:
+        return realise_gemm(exec, c, entry);
+    case OCL_CMD_COPY:
+        return realise_copy(exec, c, entry);
+    case OCL_CMD_FILL:
+        return realise_fill(exec, c, entry);
+    case OCL_CMD_HOST:
+        if (exec->options.host == NULL)
+            CLT_FAIL(CLT_EINTERNAL, "preparing host command %d of '%s': the executor has no host function",
+                     c->host_code, c->label);
+        return CLT_OK;
+    case OCL_CMD_MARKER:
+        return CLT_OK;
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, const ocl_exec_options *options,
+                           ocl_exec **out)
+{
+    ocl_exec *exec = NULL;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&exec, 1, sizeof *exec, "an executor"));
+    exec->device = device;
+    exec->queue = device->queue[OCL_QUEUE_COMPUTE];
+    exec->list = list;
+    exec->options = *options;
+    CLT_TRY_GOTO(clt_alloc(&exec->entries, list->count, sizeof *exec->entries, "an executor's commands"),
+                 fail);
+    CLT_TRY_GOTO(clt_alloc(&exec->times, list->count, sizeof *exec->times, "an executor's times"), fail);
+    CLT_TRY_GOTO(build_programs(exec), fail);
+    for (size_t i = 0; i < list->count; i++)
+        CLT_TRY_GOTO(realise(exec, i), fail);
+    *out = exec;
+    return CLT_OK;
+fail:
+    ocl_exec_destroy(exec);
+    return status;
+}
+
+void ocl_exec_destroy(ocl_exec *exec)
+{
+    if (exec == NULL)
+        return;
+    ocl_exec_drop_events(exec);
+    free(exec->pending);
+    for (size_t i = 0; exec->entries != NULL && i < exec->list->count; i++) {
+        if (exec->entries[i].kernel != NULL)
+            clReleaseKernel(exec->entries[i].kernel);
+        free(exec->entries[i].gemm);
+    }
+    free(exec->entries);
+    free(exec->times);
+    free(exec);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of cl/ share and nobody else sees: the structs behind the opaque handles. */
+#ifndef CL_INTERNAL_H
+#define CL_INTERNAL_H
+
+#include <CL/cl.h>
+#include <pthread.h>
+
+#include "cl/exec.h"
+#include "cl/memory.h"
+
+struct ocl_device {
+    cl_platform_id platform;
+    cl_device_id id;
+    cl_context context;
+    cl_command_queue queue[2]; /* by ocl_queue */
+    bool profiling;
+    ocl_device_desc desc;
+    struct ocl_program **programs; /* cache by (family, options) */
+    size_t n_programs, programs_capacity;
+    uint64_t bytes, peak_bytes;
+    ocl_counters counters;
+    pthread_mutex_t lock;
+    struct ocl_buffer *buffers; /* open buffers, newest first; under lock */
+    cl_kernel fill_kernel;      /* fill_u32, created on first need (OCL_QUIRK_FILL_BY_KERNEL); under lock */
+    cl_kernel fill_byte_kernel; /* fill_u8, for ranges that are not whole words */
+};
+
+struct ocl_buffer {
+    ocl_device *device;
+    cl_mem mem;
+    uint64_t bytes;
+    char what[64];
+    struct ocl_buffer *next, *previous; /* the device's list */
+};
+
+struct ocl_program {
+    char *family, *options, *log;
+    cl_program program;
+    double build_seconds;
+};
+
+#define OCL_CHECK(code, ...)                                                                                 \
+    do {                                                                                                     \
+        cl_int ocl_check_code_ = (code);                                                                     \
+        if (ocl_check_code_ != CL_SUCCESS)                                                                   \
+            return ocl_fail(ocl_check_code_, __FILE__, __LINE__, __VA_ARGS__);                               \
+    } while (0)
+
+/* Events: ocl_event is the cl_event itself. */
+static inline cl_event ocl_event_raw(ocl_event *event)
+{
+    return (cl_event)(void *)event;
+}
+static inline ocl_event *ocl_event_wrap(cl_event event)
+{
+    return (ocl_event *)(void *)event;
+}
+
+/* A device as the platforms list it. */
+typedef struct ocl_found {
+    cl_platform_id platform;
+    cl_device_id id;
+    ocl_device_desc desc;
+} ocl_found;
+
+/* device.c: every device of every platform; free() the array. */
+clt_status ocl_enumerate(ocl_found **out, int *count);
+/* The device among `count` descriptions that SPEC names: its index, and how many devices of its platform
+ * match (ranks are dealt out over them). CLT_EDEVICE says what there is. Pure. */
+clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const char *spec, int local_rank,
+                          int *index, int *matches);
+/* The open device that owns a queue, or NULL. */
+ocl_device *ocl_device_of_queue(cl_command_queue queue);
+void ocl_count_host_wait(ocl_device *device);
+
+/* probes.c: fills device->desc.caps by building and running probe kernels. */
+clt_status ocl_probe_caps(ocl_device *device);
+/* Builds and runs a trivial kernel and checks what it wrote; *nvidia (may be NULL): its compiler is NVIDIA's.
+ */
+clt_status ocl_probe_basic(ocl_device *device, bool *nvidia);
+/* device.c: CL_DEVICE_EXTENSIONS; free() it. NULL when it cannot be had. */
+char *ocl_device_extensions(cl_device_id id);
+/* quirks.c: fills desc->quirks from the table. */
+void ocl_apply_quirks(ocl_device_desc *desc);
+
+/* program.c */
+void ocl_program_destroy(struct ocl_program *program);
+/* ocl_program_get without a saved source on failure: for probes, whose failure is an answer. */
+clt_status ocl_program_try(ocl_device *device, const char *family, const char *options, ocl_program **out);
+bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
+/* Text of "softmax.cl" or "common.clh" with its includes resolved; free() it. */
+clt_status ocl_source_text(const char *file_name, char **out);
+
+/* memory.c: enqueues a fill with a 32-bit pattern, or a byte fill when `bytes` or `offset` is not a multiple
+ * of 4 (then all bytes of the pattern must be equal). */
+clt_status ocl_enqueue_fill(ocl_device *device, cl_command_queue queue, cl_mem mem, uint64_t offset,
+                            uint64_t bytes, uint32_t pattern, cl_event *done);
+/* Global size of a fill kernel for `count` elements. */
+size_t ocl_fill_items(uint64_t count);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums of up to four inputs and products of two. The last input may be broadcast: it has `period` elements,
+ * which repeat along the others. Knows flat arrays only.
+ *
+ * -DMUL=0|1  -DNIN=1..4 (2 with MUL)  -DBCAST=0|1: the last input repeats  -DDT=type read  -DBT=type of the
+ * last input -DGT=type written  -DLS, -DVEC: see elements.clh */
+#include "common.clh"
+#include "elements.clh"
+
+#ifndef MUL
+#define MUL 0
+#endif
+#ifndef NIN
+#define NIN 2
+#endif
+#ifndef BCAST
+#define BCAST 0
+#endif
+#ifndef DT
+#define DT f32
+#endif
+#ifndef BT
+#define BT f32
+#endif
+#ifndef GT
+#define GT f32
+#endif
+
+#if NIN > 1
+#define FULL_1 , __global const STORAGE(DT) *restrict in0, ulong off0
+#define ADVANCE_1 in0 += off0 + base;
+#define TERM_1(k) LOAD(DT, in0, k) +
+#else
+#define FULL_1
+#define ADVANCE_1
+#define TERM_1(k)
+#endif
+#if NIN > 2
+#define FULL_2 , __global const STORAGE(DT) *restrict in1, ulong off1
+#define ADVANCE_2 in1 += off1 + base;
+#define TERM_2(k) LOAD(DT, in1, k) +
+#else
+#define FULL_2
+#define ADVANCE_2
+#define TERM_2(k)
+#endif
+#if NIN > 3
+#define FULL_3 , __global const STORAGE(DT) *restrict in2, ulong off2
+#define ADVANCE_3 in2 += off2 + base;
+#define TERM_3(k) LOAD(DT, in2, k) +
+#else
+#define FULL_3
+#define ADVANCE_3
+#define TERM_3(k)
+#endif
+
+/* Value of element k from the inputs before the last and element c of the last. */
+#if MUL
+#define VALUE(k, c) (LOAD(DT, in0, k) * LOAD(BT, last, c))
+#else
+#define VALUE(k, c) (TERM_1(k) TERM_2(k) TERM_3(k) LOAD(BT, last, c))
+#endif
+
+#if BCAST
+#define PERIOD_ARG uint period,
+#else
+#define PERIOD_ARG
+#endif
+
+#if !BCAST
+#define LOOP                                                                                                 \
+    last += last0 + base;                                                                                    \
+    FOR_ELEMENTS(k, size)                                                                                    \
+    STORE_GRAD(GT, y, k, VALUE(k, k), accumulate);
+#elif LS == 1
+/* Runs that end where the broadcast input starts again keep both sides contiguous. */
+#define LOOP                                                                                                 \
+    last += last0;                                                                                           \
+    uint c = (uint)(base % period);                                                                          \
+    for (uint k = 0; k < size; c = 0) {                                                                      \
+        uint end = k + min(size - k, period - c);                                                            \
+        for (; k < end; k++, c++)                                                                            \
+            STORE_GRAD(GT, y, k, VALUE(k, c), accumulate);                                                   \
+    }
+#else
+#define LOOP                                                                                                 \
+    last += last0;                                                                                           \
+    uint phase = (uint)(base % period);                                                                      \
+    FOR_ELEMENTS(k, size)                                                                                    \
+    STORE_GRAD(GT, y, k, VALUE(k, (phase + k) % period), accumulate);
+#endif
+
+/* y (+)= in0 + in1 + in2 + last, or in0 * last; last[i % period] with BCAST. */
+#define BINARY_KERNEL(name)                                                                                  \
+    ELEMENTWISE void name(__global STORAGE(GT) *restrict y, ulong y0, int accumulate FULL_1 FULL_2 FULL_3,   \
+                          __global const STORAGE(BT) *restrict last, ulong last0, PERIOD_ARG ulong count)    \
+    {                                                                                                        \
+        ulong base = clt_chunk_base();                                                                       \
+        uint size = clt_chunk_size(base, count);                                                             \
+        y += y0 + base;                                                                                      \
+        ADVANCE_1 ADVANCE_2 ADVANCE_3 LOOP                                                                   \
+    }
+
+BINARY_KERNEL(binary_fwd)
+BINARY_KERNEL(binary_bwd)

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cross entropy with the softmax inside: forward keeps {max, log of the sum of exp(x - max)} of each row, backward rebuilds the
+ * probabilities from them. Rows of samples beyond the step block's valid count, and rows whose target is ignored, give
+ * {0, 0, 0} and a zero gradient. A target out of range gives NaN, which a run cannot overlook, and reads nothing out of bounds.
+ *
+ * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
+ * -DHAS_SCALE=0|1: a loss scale follows  -DWIDE=1: 64-bit element indices  -DWG=work-group size */
+#include "common.clh"
+#include "lanes.clh"
+#include "groups.clh"
+
+#ifndef DT
+#define DT f32
+#endif
+#ifndef GT
+#define GT f32
+#endif
+#ifndef TT
+#define TT i32
+#endif
+#ifndef HAS_IGNORE
+#define HAS_IGNORE 0
+#endif
+#ifndef SMOOTH
+#define SMOOTH 0
+#endif
+#ifndef HAS_SCALE
+#define HAS_SCALE 0
+#endif
+#ifndef WIDE
+#define WIDE 0
+#endif
+#if WIDE
+#define INDEX ulong
+#else
+#define INDEX uint
+#endif
+
+/* True when row r counts. Padding is decided before the target is read. */
+static inline bool cross_entropy_counts(__global const uint *sb, __global const STORAGE(TT) *target, ulong r,
+                                        uint rows_per_sample, int ignore)
+{
+    if (r / rows_per_sample >= sb[SB_VALID])
+        return false;
+#if HAS_IGNORE
+    return (int)target[r] != ignore;
+#else
+    return true;
+#endif
+}
+
+/* out {loss, 1, hit} and stats {max, log sum} of one row from its reductions. `centred` is the sum of (x - max), used with
+ * smoothing only; `beaten` says that a class before the target has the maximum too (ties go to the first). */
+static inline void cross_entropy_finish(__global float *out, __global float *stats, __global const STORAGE(DT) *x,
+                                        uint cols, int target, float top, float exp_sum, float centred, bool beaten,
+                                        float smoothing)
+{
+    float log_sum = log(exp_sum);
+    stats[0] = top;
+    stats[1] = log_sum;
+    float loss = NAN, hit = 0.0f;
+    if (target >= 0 && (uint)target < cols) {
+        float xt = LOAD(DT, x, target);
+        loss = log_sum - (xt - top);
+#if SMOOTH
+        loss = (1.0f - smoothing) * loss + smoothing * (log_sum - centred / (float)cols);
+#endif
+        hit = xt == top && !beaten ? 1.0f : 0.0f;
+    }
+    out[0] = loss;
+    out[1] = 1.0f;
+    out[2] = hit;
+}
+
+static inline void cross_entropy_skip(__global float *out, __global float *stats)
+{
+    out[0] = out[1] = out[2] = 0.0f;
+    stats[0] = stats[1] = 0.0f;
+}
+
+/* True when one of x[0..end) equals top; end <= cols. */
+static inline bool cross_entropy_tie(__global const STORAGE(DT) *x, int end, float top)
+{
+    int c = 0;
+    for (; c + LANES <= end; c += LANES)
+        if (any(isequal(LOAD16(DT, x, c), (float16)(top))))
+            return true;
+    for (; c < end; c++)
+        if (LOAD(DT, x, c) == top)
+            return true;
+    return false;
+}
+
+/* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, hit}, stats (rows,2); one work-group per row. */
+__kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
+                                      __global const STORAGE(DT) *x, ulong x0, __global const STORAGE(TT) *target,
+                                      ulong target0, __global const uint *sb, ulong sb0, ulong rows, uint cols,
+                                      uint rows_per_sample, int ignore, float smoothing)
+{
+    __local float scratch[WG];
+    ulong r = get_group_id(0);
+    uint lane = (uint)get_local_id(0);
+    out += out0 + 3 * r;
+    stats += stats0 + 2 * r;
+    target += target0;
+    x += x0 + r * cols;
+    /* the same answer for every item of the group, so that all of them reach the barriers or none */
+    if (!cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
+        if (lane == 0)
+            cross_entropy_skip(out, stats);
+        return;
+    }
+    int t = (int)target[r];
+    float top = -INFINITY;
+    for (uint c = lane; c < cols; c += WG)
+        top = fmax(top, LOAD(DT, x, c));
+    top = clt_group_max(scratch, top);
+    float exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
+    for (uint c = lane; c < cols; c += WG) {
+        float d = LOAD(DT, x, c) - top;
+        exp_sum += exp(d);
+        centred += d;
+        ties += d == 0.0f && (int)c < t ? 1.0f : 0.0f;
+    }
+    exp_sum = clt_group_sum(scratch, exp_sum);
+    ties = clt_group_sum(scratch, ties);
+#if SMOOTH
+    centred = clt_group_sum(scratch, centred);
+#endif
+    if (lane == 0)
+        cross_entropy_finish(out, stats, x, cols, t, top, exp_sum, centred, ties > 0.0f, smoothing);
+}
+
+/* One item per row, sixteen classes at a time. */
+__kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global float *stats, ulong stats0,
+                                    __global const STORAGE(DT) *x, ulong x0, __global const STORAGE(TT) *target,
+                                    ulong target0, __global const uint *sb, ulong sb0, ulong rows, uint cols,
+                                    uint rows_per_sample, int ignore, float smoothing)
+{
+    ulong r = get_global_id(0);
+    if (r >= rows)
+        return;
+    out += out0 + 3 * r;
+    stats += stats0 + 2 * r;
+    target += target0;
+    if (!cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
+        cross_entropy_skip(out, stats);
+        return;
+    }
+    x += x0 + r * cols;
+    float16 top16 = -INFINITY;
+    uint c = 0;
+    for (; c + LANES <= cols; c += LANES)
+        top16 = fmax(top16, LOAD16(DT, x, c));
+    float top = clt_max16(top16);
+    for (; c < cols; c++)
+        top = fmax(top, LOAD(DT, x, c));
+    float16 exp16 = 0.0f, centred16 = 0.0f;
+    for (c = 0; c + LANES <= cols; c += LANES) {
+        float16 d = LOAD16(DT, x, c) - top;
+        exp16 += exp(d);
+#if SMOOTH
+        centred16 += d;
+#endif
+    }
+    float exp_sum = clt_sum16(exp16), centred = clt_sum16(centred16);
+    for (; c < cols; c++) {
+        float d = LOAD(DT, x, c) - top;
+        exp_sum += exp(d);
+        centred += d;
+    }
+    int t = (int)target[r];
+    bool beaten = t >= 0 && (uint)t < cols && LOAD(DT, x, t) == top && cross_entropy_tie(x, t, top);
+    cross_entropy_finish(out, stats, x, cols, t, top, exp_sum, centred, beaten, smoothing);
+}
+
+/* d loss / d loss record: weight times the inverse normaliser times the loss scale. */
+static inline float cross_entropy_scale(__global const uint *sb, float weight, uint loss_index, float loss_scale)
+{
+    return (weight * as_float(sb[SB_NORM + loss_index])) * loss_scale;
+}
+
+#if HAS_SCALE
+#define SCALE_ARGS , __global const float *loss_scale, ulong loss_scale0
+#define SCALE_VALUE loss_scale[loss_scale0]
+#else
+#define SCALE_ARGS
+#define SCALE_VALUE 1.0f
+#endif
+
+/* dx (rows,cols) (+)= scale * (softmax(x) - target distribution); one item per element. */
+__kernel void cross_entropy_bwd_flat(__global STORAGE(GT) *dx, ulong dx0, int accumulate,
+                                     __global const STORAGE(DT) *x, ulong x0, __global const STORAGE(TT) *target,
+                                     ulong target0, __global const float *stats, ulong stats0,
+                                     __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows, uint cols,
+                                     uint rows_per_sample, int ignore, float smoothing, float weight, uint loss_index)
+{
+    INDEX i = (INDEX)get_global_id(0);
+    if (i >= (INDEX)rows * cols)
+        return;
+    INDEX r = i / cols;
+    uint c = (uint)(i - r * cols);
+    target += target0;
+    float g = 0.0f;
+    if (cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
+        float scale = cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE);
+        int t = (int)target[r];
+        stats += stats0 + 2 * (ulong)r;
+        float p = exp(LOAD(DT, x + x0, i) - stats[0] - stats[1]);
+        float q = SMOOTH ? smoothing / (float)cols : 0.0f;
+        q += (uint)t == c ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f;
+        g = t >= 0 && (uint)t < cols ? scale * (p - q) : NAN;
+    }
+    STORE_GRAD(GT, dx + dx0, i, g, accumulate);
+}
+
+/* One item per row, sixteen classes at a time. */
+__kernel void cross_entropy_bwd_row(__global STORAGE(GT) *dx, ulong dx0, int accumulate,
+                                    __global const STORAGE(DT) *x, ulong x0, __global const STORAGE(TT) *target,
+                                    ulong target0, __global const float *stats, ulong stats0,
+                                    __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows, uint cols,
+                                    uint rows_per_sample, int ignore, float smoothing, float weight, uint loss_index)
+{
+    ulong r = get_global_id(0);
+    if (r >= rows)
+        return;
+    target += target0;
+    x += x0 + r * cols;
+    dx += dx0 + r * cols;
+    stats += stats0 + 2 * r;
+    uint c = 0;
+    if (!cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
+        for (; c < cols; c++)
+            STORE_GRAD(GT, dx, c, 0.0f, accumulate);
+        return;
+    }
+    int t = (int)target[r];
+    bool in_range = t >= 0 && (uint)t < cols;
+    float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
+    float top = stats[0], log_sum = stats[1];
+    float base = SMOOTH ? smoothing / (float)cols : 0.0f;
+    /* the target's element is put right after the loop, from values read before the loop overwrites them */
+    float xt = in_range ? LOAD(DT, x, t) : 0.0f;
+    float before = in_range && accumulate ? LOAD(GT, dx, t) : 0.0f;
+    for (; c + LANES <= cols; c += LANES) {
+        float16 g = scale * (exp(LOAD16(DT, x, c) - top - log_sum) - base);
+        STORE16_GRAD(GT, dx, c, g, accumulate);
+    }
+    for (; c < cols; c++) {
+        float g = scale * (exp(LOAD(DT, x, c) - top - log_sum) - base);
+        STORE_GRAD(GT, dx, c, g, accumulate);
+    }
+    if (in_range) {
+        float q = SMOOTH ? base + (1.0f - smoothing) : 1.0f;
+        STORE(GT, dx, t, before + scale * (exp(xt - top - log_sum) - q));
+    }
+}

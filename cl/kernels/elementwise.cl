@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies and affine maps between storage types: gradients of views and sums, the ops scale and cast. Knows
+ * flat arrays only.
+ *
+ * -DDT=type read  -DGT=type written  -DLS, -DVEC: see elements.clh */
+#include "common.clh"
+#include "elements.clh"
+
+#ifndef DT
+#define DT f32
+#endif
+#ifndef GT
+#define GT f32
+#endif
+
+/* dst (+)= src. */
+ELEMENTWISE void elementwise_bwd_copy(__global STORAGE(GT) *restrict dst, ulong dst0, int accumulate,
+                                      __global const STORAGE(DT) *restrict src, ulong src0, ulong count)
+{
+    ulong base = clt_chunk_base();
+    uint size = clt_chunk_size(base, count);
+    dst += dst0 + base;
+    src += src0 + base;
+    FOR_ELEMENTS(k, size)
+    STORE_GRAD(GT, dst, k, LOAD(DT, src, k), accumulate);
+}
+
+/* y = x * factor + shift, rounded once. */
+ELEMENTWISE void elementwise_fwd_affine(__global STORAGE(GT) *restrict y, ulong y0,
+                                        __global const STORAGE(DT) *restrict x, ulong x0, float factor,
+                                        float shift, ulong count)
+{
+    ulong base = clt_chunk_base();
+    uint size = clt_chunk_size(base, count);
+    y += y0 + base;
+    x += x0 + base;
+    FOR_ELEMENTS(k, size)
+    STORE(GT, y, k, fma(LOAD(DT, x, k), factor, shift));
+}
+
+/* dx (+)= dy * factor. */
+ELEMENTWISE void elementwise_bwd_affine(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
+                                        __global const STORAGE(DT) *restrict dy, ulong dy0, float factor,
+                                        ulong count)
+{
+    ulong base = clt_chunk_base();
+    uint size = clt_chunk_size(base, count);
+    dx += dx0 + base;
+    dy += dy0 + base;
+    FOR_ELEMENTS(k, size)
+    STORE_GRAD(GT, dx, k, LOAD(DT, dy, k) * factor, accumulate);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Table lookup y = w[index] and its gradient without float atomics: positions are sorted by index (stably), then each table row
+ * is the sum of its positions in ascending order, so the result is the same in every run. Indices out of range are clamped here
+ * so that nothing is read out of bounds; the loader refuses them beforehand.
+ *
+ * -DDT=type of y  -DWT=type of w  -DGT=type of dw  -DIT=type of the indices  -DWIDE=1: 64-bit element indices */
+#include "common.clh"
+#include "lanes.clh"
+#include "groups.clh"
+
+#ifndef DT
+#define DT f32
+#endif
+#ifndef WT
+#define WT f32
+#endif
+#ifndef GT
+#define GT f32
+#endif
+#ifndef IT
+#define IT i32
+#endif
+#ifndef WIDE
+#define WIDE 0
+#endif
+#if WIDE
+#define INDEX ulong
+#else
+#define INDEX uint
+#endif
+
+/* Index of position p, inside [0, vocab). A negative i32 is clamped to 0. */
+static inline uint embedding_index(__global const STORAGE(IT) *index, ulong p, uint vocab)
+{
+    long v = (long)index[p];
+    return (uint)clamp(v, 0L, (long)vocab - 1);
+}
+
+/* index (positions), w (vocab,dim) -> y (positions,dim); one item per element. */
+__kernel void embedding_fwd_flat(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(IT) *index, ulong index0,
+                                 __global const STORAGE(WT) *w, ulong w0, ulong positions, uint vocab, uint dim)
+{
+    INDEX i = (INDEX)get_global_id(0);
+    if (i >= (INDEX)positions * dim)
+        return;
+    INDEX p = i / dim;
+    uint d = (uint)(i - p * dim);
+    ulong row = embedding_index(index + index0, p, vocab);
+    STORE(DT, y + y0, i, LOAD(WT, w + w0, row * dim + d));
+}
+
+/* One item per position. */
+__kernel void embedding_fwd_row(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(IT) *index, ulong index0,
+                                __global const STORAGE(WT) *w, ulong w0, ulong positions, uint vocab, uint dim)
+{
+    ulong p = get_global_id(0);
+    if (p >= positions)
+        return;
+    w += w0 + (ulong)embedding_index(index + index0, p, vocab) * dim;
+    y += y0 + p * dim;
+    uint d = 0;
+    for (; d + LANES <= dim; d += LANES)
+        STORE16(DT, y, d, LOAD16(WT, w, d));
+    for (; d < dim; d++)
+        STORE(DT, y, d, LOAD(WT, w, d));
+}
+
+/* Counting sort by one work-item: start (vocab+1) = first slot of each row, order (positions) = positions by index, ascending
+ * inside a row. */
+__kernel void embedding_bwd_w_sort_row(__global uint *start, ulong start0, __global uint *order, ulong order0,
+                                       __global const STORAGE(IT) *index, ulong index0, uint positions, uint vocab)
+{
+    if (get_global_id(0) != 0)
+        return;
+    start += start0;
+    order += order0;
+    index += index0;
+    for (uint v = 0; v <= vocab; v++)
+        start[v] = 0;
+    for (uint p = 0; p < positions; p++)
+        start[embedding_index(index, p, vocab)]++;
+    uint sum = 0;
+    for (uint v = 0; v <= vocab; v++) {
+        uint count = start[v];
+        start[v] = sum;
+        sum += count;
+    }
+    for (uint p = 0; p < positions; p++)
+        order[start[embedding_index(index, p, vocab)]++] = p;
+    /* every start has moved to its row's end: shift back by one row */
+    for (uint v = vocab; v > 0; v--)
+        start[v] = start[v - 1];
+    start[0] = 0;
+}
+
+/* Parallel form, four kernels. count (vocab) arrives zeroed. Integer atomics give exact counts; the order in which slots are
+ * handed out varies, which the last kernel mends by ranking each row's positions. */
+__kernel void embedding_bwd_w_count_group(__global uint *count, ulong count0, __global const STORAGE(IT) *index,
+                                          ulong index0, uint positions, uint vocab)
+{
+    uint p = (uint)get_global_id(0);
+    if (p < positions)
+        atomic_inc(count + count0 + embedding_index(index + index0, p, vocab));
+}
+
+/* start (vocab+1) = exclusive sums of count (vocab); cursor (vocab) = a copy to hand out slots from. One work-group. */
+__kernel void embedding_bwd_w_scan_group(__global uint *start, ulong start0, __global uint *cursor, ulong cursor0,
+                                         __global const uint *count, ulong count0, uint vocab)
+{
+    __local uint sums[WG];
+    uint lane = (uint)get_local_id(0);
+    uint chunk = (vocab + WG - 1) / WG;
+    uint first = min(lane * chunk, vocab), end = min(first + chunk, vocab);
+    start += start0;
+    cursor += cursor0;
+    count += count0;
+    uint sum = 0;
+    for (uint v = first; v < end; v++)
+        sum += count[v];
+    sums[lane] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint base = 0;
+    for (uint i = 0; i < lane; i++)
+        base += sums[i];
+    for (uint v = first; v < end; v++) {
+        start[v] = base;
+        cursor[v] = base;
+        base += count[v];
+    }
+    if (lane == WG - 1)
+        start[vocab] = base;
+}
+
+__kernel void embedding_bwd_w_scatter_group(__global uint *slots, ulong slots0, __global uint *cursor, ulong cursor0,
+                                            __global const STORAGE(IT) *index, ulong index0, uint positions, uint vocab)
+{
+    uint p = (uint)get_global_id(0);
+    if (p < positions)
+        slots[slots0 + atomic_inc(cursor + cursor0 + embedding_index(index + index0, p, vocab))] = p;
+}
+
+/* order[first + rank of the position inside its row] = position, by comparison with the others of the row. */
+__kernel void embedding_bwd_w_rank_group(__global uint *order, ulong order0, __global const uint *slots, ulong slots0,
+                                         __global const uint *start, ulong start0,
+                                         __global const STORAGE(IT) *index, ulong index0, uint positions, uint vocab)
+{
+    uint i = (uint)get_global_id(0);
+    if (i >= positions)
+        return;
+    slots += slots0;
+    uint p = slots[i];
+    uint v = embedding_index(index + index0, p, vocab);
+    uint first = start[start0 + v], end = start[start0 + v + 1], rank = 0;
+    for (uint j = first; j < end; j++)
+        rank += slots[j] < p ? 1u : 0u;
+    order[order0 + first + rank] = p;
+}
+
+/* dw (vocab,dim) (+)= sums of dy (positions,dim); one item per (column, row). Rows that nobody used become zero in write mode. */
+__kernel void embedding_bwd_w_group(__global STORAGE(GT) *dw, ulong dw0, int accumulate,
+                                    __global const STORAGE(DT) *dy, ulong dy0, __global const uint *start,
+                                    ulong start0, __global const uint *order, ulong order0, uint vocab, uint dim)
+{
+    INDEX i = (INDEX)get_global_id(0);
+    if (i >= (INDEX)vocab * dim)
+        return;
+    INDEX v = i / dim;
+    uint d = (uint)(i - v * dim);
+    uint j = start[start0 + v], end = start[start0 + v + 1];
+    if (accumulate && j == end)
+        return;
+    dy += dy0 + d;
+    order += order0;
+    float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+    for (; j + 4 <= end; j += 4) {
+        s0 += LOAD(DT, dy, (ulong)order[j] * dim);
+        s1 += LOAD(DT, dy, (ulong)order[j + 1] * dim);
+        s2 += LOAD(DT, dy, (ulong)order[j + 2] * dim);
+        s3 += LOAD(DT, dy, (ulong)order[j + 3] * dim);
+    }
+    for (; j < end; j++)
+        s0 += LOAD(DT, dy, (ulong)order[j] * dim);
+    STORE_GRAD(GT, dw + dw0, i, (s0 + s1) + (s2 + s3), accumulate);
+}
+
+/* One item per table row, sixteen columns at a time. */
+__kernel void embedding_bwd_w_row(__global STORAGE(GT) *dw, ulong dw0, int accumulate, __global const STORAGE(DT) *dy,
+                                  ulong dy0, __global const uint *start, ulong start0, __global const uint *order,
+                                  ulong order0, uint vocab, uint dim)
+{
+    uint v = (uint)get_global_id(0);
+    if (v >= vocab)
+        return;
+    uint first = start[start0 + v], end = start[start0 + v + 1];
+    if (accumulate && first == end)
+        return;
+    dw += dw0 + (ulong)v * dim;
+    dy += dy0;
+    order += order0;
+    uint d = 0;
+    for (; d + LANES <= dim; d += LANES) {
+        float16 s0 = 0.0f, s1 = 0.0f;
+        uint j = first;
+        for (; j + 2 <= end; j += 2) {
+            s0 += LOAD16(DT, dy, (ulong)order[j] * dim + d);
+            s1 += LOAD16(DT, dy, (ulong)order[j + 1] * dim + d);
+        }
+        if (j < end)
+            s0 += LOAD16(DT, dy, (ulong)order[j] * dim + d);
+        STORE16_GRAD(GT, dw, d, s0 + s1, accumulate);
+    }
+    for (; d < dim; d++) {
+        float s = 0.0f;
+        for (uint j = first; j < end; j++)
+            s += LOAD(DT, dy, (ulong)order[j] * dim + d);
+        STORE_GRAD(GT, dw, d, s, accumulate);
+    }
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fills, for drivers whose clEnqueueFillBuffer cannot be trusted (quirk fill_by_kernel). Knows nothing of what it fills. */
+
+/* fill_u32: buffer[offset .. offset+count) = pattern; any global size. */
+__kernel void fill_u32(__global uint *buffer, ulong offset, ulong count, uint pattern)
+{
+    for (ulong i = get_global_id(0); i < count; i += get_global_size(0))
+        buffer[offset + i] = pattern;
+}
+
+__kernel void fill_u8(__global uchar *buffer, ulong offset, ulong count, uint pattern)
+{
+    for (ulong i = get_global_id(0); i < count; i += get_global_size(0))
+        buffer[offset + i] = (uchar)pattern;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Probe kernels: each proves one capability by what it computes (cl/probes.c checks the results). All have the same three
+ * parameters. A probe that needs more than OpenCL C 1.2 is compiled only when its PROBE_ macro asks for it, and for its own
+ * compiler only: elsewhere it writes zeros, which proves nothing. This file must not include anything. */
+
+/* basic: out[0] = 1 when the compiler is NVIDIA's, out[i] = 3*in[i]+1. */
+__kernel void probe_basic(__global const uint *in, __global uint *out, uint n)
+{
+    uint i = (uint)get_global_id(0);
+#ifdef __NV_CL_C_VERSION
+    uint nvidia = 1;
+#else
+    uint nvidia = 0;
+#endif
+    if (i < n)
+        out[i] = i == 0 ? nvidia : 3u * in[i] + 1u;
+}
+
+/* local: every group reverses its items through local memory and sums them by a tree; out = 2 values per item. */
+__kernel void probe_local(__global const uint *in, __global uint *out, uint n)
+{
+    __local uint values[256];
+    __local uint sums[256];
+    uint l = (uint)get_local_id(0), size = (uint)get_local_size(0), i = (uint)get_global_id(0);
+    values[l] = i < n ? in[i] : 0u;
+    sums[l] = values[l];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_size = size / 2; half_size > 0; half_size /= 2) {
+        if (l < half_size)
+            sums[l] += sums[l + half_size];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (i < n) {
+        out[2 * i] = values[size - 1 - l];
+        out[2 * i + 1] = sums[0];
+    }
+}
+
+/* group and lane do the same arithmetic: one float per item, or a float16 per item with a sixteenth of the items. n = rounds. */
+__kernel void probe_group(__global const float *in, __global float *out, uint n)
+{
+    uint i = (uint)get_global_id(0);
+    float x = in[i], a = x, b = x + 1.0f, c = x + 2.0f, d = x + 3.0f;
+    for (uint k = 0; k < n; k++) {
+        a = fma(a, 0.5f, x);
+        b = fma(b, 0.5f, x);
+        c = fma(c, 0.5f, x);
+        d = fma(d, 0.5f, x);
+    }
+    out[i] = (a + b) + (c + d);
+}
+
+__kernel void probe_lane(__global const float *in, __global float *out, uint n)
+{
+    size_t i = get_global_id(0);
+    float16 x = vload16(i, in), a = x, b = x + 1.0f, c = x + 2.0f, d = x + 3.0f;
+    for (uint k = 0; k < n; k++) {
+        a = fma(a, (float16)(0.5f), x);
+        b = fma(b, (float16)(0.5f), x);
+        c = fma(c, (float16)(0.5f), x);
+        d = fma(d, (float16)(0.5f), x);
+    }
+    vstore16((a + b) + (c + d), i, out);
+}
+
+#ifdef PROBE_FP64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+__kernel void probe_fp64(__global const double *in, __global double *out, uint n)
+{
+    uint i = (uint)get_global_id(0);
+    if (i < n)
+        out[i] = fma(in[i], in[i], 1.0) / 3.0;
+}
+#endif
+
+#ifdef PROBE_FP16
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+__kernel void probe_fp16(__global const half *in, __global half *out, uint n)
+{
+    uint i = (uint)get_global_id(0);
+    if (i < n)
+        out[i] = in[i] * in[i] + in[i];
+}
+#endif
+
+#ifdef PROBE_INT64_ATOMICS
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+__kernel void probe_int64_atomics(__global const ulong *in, __global ulong *out, uint n)
+{
+    uint i = (uint)get_global_id(0);
+    if (i < n)
+        atom_add(&out[i & 1u], in[i]);
+}
+#endif
+
+/* out = 3 values per item: sum of in over the sub-group, number of the sub-group, its size. */
+#ifdef PROBE_SUBGROUPS
+#ifdef cl_khr_subgroups
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#endif
+#ifdef cl_intel_subgroups
+#pragma OPENCL EXTENSION cl_intel_subgroups : enable
+#endif
+__kernel void probe_subgroups(__global const uint *in, __global uint *out, uint n)
+{
+    uint i = (uint)get_global_id(0);
+    uint value = in[i];
+    uint sum = sub_group_reduce_add(value);
+    if (i < n) {
+        out[3 * i] = sum;
+        out[3 * i + 1] = get_sub_group_id();
+        out[3 * i + 2] = get_sub_group_size();
+    }
+}
+#endif
+
+/* Each lane fetches its neighbour's value from a register. */
+#ifdef PROBE_PTX
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global const uint *in, __global uint *out, uint n)
+{
+    uint i = (uint)get_global_id(0);
+    uint value = in[i], other = 0;
+#ifdef __NV_CL_C_VERSION
+    __asm volatile("shfl.sync.bfly.b32 %0, %1, 1, 0x1f, 0xffffffff;" : "=r"(other) : "r"(value) : "memory");
+#endif
+    if (i < n)
+        out[i] = other;
+}
+#endif
+
+/* One m16n8k16 product: in = A (16,16), B (16,8), both 16-bit row-major; out = A B + 1 (16,8) f32.
+ * Fragment layout: PTX ISA, "Matrix Fragments for mma.m16n8k16". */
+#if defined(PROBE_MMA_F16) || defined(PROBE_MMA_BF16)
+#ifdef PROBE_MMA_BF16
+#define MMA_TYPE "bf16"
+#else
+#define MMA_TYPE "f16"
+#endif
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in, __global float *out, uint n)
+{
+    uint lane = (uint)get_local_id(0), g = lane >> 2, t = lane & 3u;
+    __global const ushort *a = in, *b = in + 256;
+    uint a0 = a[g * 16 + 2 * t] | ((uint)a[g * 16 + 2 * t + 1] << 16);
+    uint a1 = a[(g + 8) * 16 + 2 * t] | ((uint)a[(g + 8) * 16 + 2 * t + 1] << 16);
+    uint a2 = a[g * 16 + 2 * t + 8] | ((uint)a[g * 16 + 2 * t + 9] << 16);
+    uint a3 = a[(g + 8) * 16 + 2 * t + 8] | ((uint)a[(g + 8) * 16 + 2 * t + 9] << 16);
+    uint b0 = b[(2 * t) * 8 + g] | ((uint)b[(2 * t + 1) * 8 + g] << 16);
+    uint b1 = b[(2 * t + 8) * 8 + g] | ((uint)b[(2 * t + 9) * 8 + g] << 16);
+    float c0 = 0.0f, c1 = 0.0f, c2 = 0.0f, c3 = 0.0f;
+#ifdef __NV_CL_C_VERSION
+    c0 = c1 = c2 = c3 = 1.0f;
+    __asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPE "." MMA_TYPE ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                   "{%0,%1,%2,%3};"
+                   : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+                   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+#endif
+    if (n >= 128) {
+        out[g * 8 + 2 * t] = c0;
+        out[g * 8 + 2 * t + 1] = c1;
+        out[(g + 8) * 8 + 2 * t] = c2;
+        out[(g + 8) * 8 + 2 * t + 1] = c3;
+    }
+}
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sum, mean and maximum over any set of dimensions, and their gradients. The tensor is seen as up to three
+ * kept and three reduced dimensions with strides, innermost last. Forms: group (one work-group per output,
+ * innermost dimension reduced), column (a tile of neighbouring outputs per item, innermost dimension kept),
+ * row (one item per output, accepts everything). A maximum remembers where the first one was; NaN is greater
+ * than everything.
+ *
+ * -DMAX=0|1  -DINDEX=0|1: keep the place of the maximum  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of
+ * dx -DWG=work-group size of the group form  -DLS=items per group, -DTC=columns per item of the column form
+ */
+#include "common.clh"
+#include "lanes.clh"
+#include "groups.clh"
+
+#ifndef MAX
+#define MAX 0
+#endif
+#ifndef INDEX
+#define INDEX MAX
+#endif
+#ifndef DT
+#define DT f32
+#endif
+#ifndef DYT
+#define DYT f32
+#endif
+#ifndef GT
+#define GT f32
+#endif
+#ifndef LS
+#define LS 1
+#endif
+#ifndef TC
+#define TC 64
+#endif
+
+/* Sizes and strides in elements; kept sizes k0, k1, k2, reduced sizes r0, r1, r2, the innermost last. */
+#define SHAPE_ARGS                                                                                           \
+    uint k0, uint k1, uint k2, ulong ks0, ulong ks1, ulong ks2, uint r0, uint r1, uint r2, ulong rs0,        \
+        ulong rs1, ulong rs2
+#if INDEX
+#define INDEX_OUT , __global uint *restrict where, ulong where0
+#else
+#define INDEX_OUT
+#endif
+#if MAX
+#define INDEX_IN , __global const uint *restrict where, ulong where0
+#define START (-INFINITY)
+#else
+#define INDEX_IN
+#define START 0.0f
+#endif
+
+#define FOR_OUTER(i0, i1)                                                                                    \
+    for (uint i0 = 0; i0 < r0; i0++)                                                                         \
+        for (uint i1 = 0; i1 < r1; i1++)
+
+/* One more value. Maxima take a later value only when it is greater, or the first NaN. */
+static inline float reduce_take(float sum, float v)
+{
+#if MAX
+    return v > sum || v != v ? v : sum;
+#else
+    return sum + v;
+#endif
+}
+static inline float16 reduce_take16(float16 sum, float16 v)
+{
+#if MAX
+    return select(sum, v, v > sum || v != v);
+#else
+    return sum + v;
+#endif
+}
+static inline float reduce_lanes(float16 v)
+{
+    float lane[16];
+    vstore16(v, 0, lane);
+    for (uint half_size = 8; half_size > 0; half_size >>= 1)
+        for (uint i = 0; i < half_size; i++)
+            lane[i] = reduce_take(lane[i], lane[i + half_size]);
+    return lane[0];
+}
+static inline bool reduce_same(float v, float top)
+{
+    return v == top || (v != v && top != top);
+}
+/* First element of output o. */
+static inline ulong reduce_base(ulong o, SHAPE_ARGS)
+{
+    return o / ((ulong)k1 * k2) * ks0 + o / k2 % k1 * ks1 + o % k2 * ks2;
+}
+#define SHAPE k0, k1, k2, ks0, ks1, ks2, r0, r1, r2, rs0, rs1, rs2
+
+/* Place of the first maximum among the reduced elements, in order. */
+static inline uint reduce_find(__global const STORAGE(DT) *restrict x, float top, SHAPE_ARGS)
+{
+    FOR_OUTER(i0, i1)
+    {
+        __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1;
+        for (uint i = 0; i < r2; i++)
+            if (reduce_same(LOAD(DT, p, i * rs2), top))
+                return (i0 * r1 + i1) * r2 + i;
+    }
+    return 0;
+}
+
+/* x (kept and reduced) -> y (kept) = factor * sum, or the maximum. */
+__kernel void reduce_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT,
+                             __global const STORAGE(DT) *restrict x, ulong x0, SHAPE_ARGS, float factor,
+                             ulong outputs)
+{
+    ulong o = get_global_id(0);
+    if (o >= outputs)
+        return;
+    x += x0 + reduce_base(o, SHAPE);
+    float sum = START;
+    float16 sum16 = (float16)(START);
+    FOR_OUTER(i0, i1)
+    {
+        __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1;
+        uint i = 0;
+        if (rs2 == 1)
+            for (; i + LANES <= r2; i += LANES)
+                sum16 = reduce_take16(sum16, LOAD16(DT, p, i));
+        for (; i < r2; i++)
+            sum = reduce_take(sum, LOAD(DT, p, i * rs2));
+    }
+    sum = reduce_take(reduce_lanes(sum16), sum);
+    STORE(DT, y, y0 + o, sum * factor);
+#if INDEX
+    where[where0 + o] = reduce_find(x, sum, SHAPE);
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_fwd_group(
+    __global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT, __global const STORAGE(DT) *restrict x, ulong x0,
+    SHAPE_ARGS, float factor, ulong outputs)
+{
+    __local float scratch[WG];
+    ulong o = get_group_id(0);
+    uint lane = (uint)get_local_id(0);
+    x += x0 + reduce_base(o, SHAPE);
+    float sum = START;
+    FOR_OUTER(i0, i1)
+    {
+        __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1;
+        for (uint i = lane; i < r2; i += WG)
+            sum = reduce_take(sum, LOAD(DT, p, i));
+    }
+    scratch[lane] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_size = WG / 2; half_size > 0; half_size >>= 1) {
+        if (lane < half_size)
+            scratch[lane] = reduce_take(scratch[lane], scratch[lane + half_size]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    sum = scratch[0];
+    if (lane == 0)
+        STORE(DT, y, y0 + o, sum * factor);
+#if INDEX
+    __local uint first[WG];
+    uint found = UINT_MAX;
+    FOR_OUTER(i0, i1)
+    {
+        __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1;
+        for (uint i = lane; i < r2; i += WG)
+            if (reduce_same(LOAD(DT, p, i), sum))
+                found = min(found, (i0 * r1 + i1) * r2 + i);
+    }
+    first[lane] = found;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_size = WG / 2; half_size > 0; half_size >>= 1) {
+        if (lane < half_size)
+            first[lane] = min(first[lane], first[lane + half_size]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (lane == 0)
+        where[where0 + o] = first[0];
+#endif
+}
+
+/* Columns of this item in the innermost kept dimension: first one, and how many. */
+static inline uint column_begin(void)
+{
+    return (uint)get_group_id(0) * (LS * TC) + (uint)get_local_id(0);
+}
+static inline uint column_width(uint begin, uint cols)
+{
+    return begin >= cols ? 0u : min((cols - begin + LS - 1) / LS, (uint)TC);
+}
+
+/* Groups (tiles of k2, k0*k1). */
+__kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
+    __global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT, __global const STORAGE(DT) *restrict x, ulong x0,
+    SHAPE_ARGS, float factor, ulong outputs)
+{
+    uint begin = column_begin(), width = column_width(begin, k2);
+    ulong outer = get_group_id(1), o = outer * k2 + begin;
+    float sum[TC];
+#if INDEX
+    uint first[TC];
+#endif
+    for (uint j = 0; j < TC; j++) {
+        sum[j] = START;
+#if INDEX
+        first[j] = 0;
+#endif
+    }
+    x += x0 + outer / k1 * ks0 + outer % k1 * ks1 + begin;
+    FOR_OUTER(i0, i1)
+    for (uint i = 0; i < r2; i++) {
+        __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1 + i * rs2;
+        for (uint j = 0; j < width; j++) {
+            float v = LOAD(DT, p, j * LS);
+#if INDEX
+            bool better = v > sum[j] || (v != v && sum[j] == sum[j]);
+            first[j] = better ? (i0 * r1 + i1) * r2 + i : first[j];
+            sum[j] = better ? v : sum[j];
+#else
+            sum[j] = reduce_take(sum[j], v);
+#endif
+        }
+    }
+    for (uint j = 0; j < width; j++) {
+        STORE(DT, y, y0 + o + j * LS, sum[j] * factor);
+#if INDEX
+        where[where0 + o + j * LS] = first[j];
+#endif
+    }
+}
+
+/* Gradient of one element from that of its output. */
+#if MAX
+#define SHARE(grad, found, place) ((place) == (found) ? (grad) : 0.0f)
+#else
+#define SHARE(grad, found, place) (grad)
+#endif
+
+/* dy (kept) -> dx (kept and reduced): factor * dy, or dy at the first maximum and 0 elsewhere. */
+__kernel void reduce_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
+                             __global const STORAGE(DYT) *restrict dy, ulong dy0 INDEX_IN, SHAPE_ARGS,
+                             float factor, ulong outputs)
+{
+    ulong o = get_global_id(0);
+    if (o >= outputs)
+        return;
+    float grad = LOAD(DYT, dy, dy0 + o) * factor;
+#if MAX
+    uint found = where[where0 + o];
+#endif
+    dx += dx0 + reduce_base(o, SHAPE);
+    FOR_OUTER(i0, i1)
+    {
+        __global STORAGE(GT) *p = dx + i0 * rs0 + i1 * rs1;
+        uint place = (i0 * r1 + i1) * r2;
+        if (rs2 == 1)
+            for (uint i = 0; i < r2; i++)
+                STORE_GRAD(GT, p, i, SHARE(grad, found, place + i), accumulate);
+        else
+            for (uint i = 0; i < r2; i++)
+                STORE_GRAD(GT, p, i * rs2, SHARE(grad, found, place + i), accumulate);
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_bwd_group(
+    __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate, __global const STORAGE(DYT) *restrict dy,
+    ulong dy0 INDEX_IN, SHAPE_ARGS, float factor, ulong outputs)
+{
+    ulong o = get_group_id(0);
+    float grad = LOAD(DYT, dy, dy0 + o) * factor;
+#if MAX
+    uint found = where[where0 + o];
+#endif
+    dx += dx0 + reduce_base(o, SHAPE);
+    FOR_OUTER(i0, i1)
+    {
+        __global STORAGE(GT) *p = dx + i0 * rs0 + i1 * rs1;
+        uint place = (i0 * r1 + i1) * r2;
+        for (uint i = (uint)get_local_id(0); i < r2; i += WG)
+            STORE_GRAD(GT, p, i, SHARE(grad, found, place + i), accumulate);
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_bwd_column(
+    __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate, __global const STORAGE(DYT) *restrict dy,
+    ulong dy0 INDEX_IN, SHAPE_ARGS, float factor, ulong outputs)
+{
+    uint begin = column_begin(), width = column_width(begin, k2);
+    ulong outer = get_group_id(1), o = outer * k2 + begin;
+    dx += dx0 + outer / k1 * ks0 + outer % k1 * ks1 + begin;
+    dy += dy0 + o;
+    FOR_OUTER(i0, i1)
+    for (uint i = 0; i < r2; i++) {
+        __global STORAGE(GT) *p = dx + i0 * rs0 + i1 * rs1 + i * rs2;
+#if MAX
+        uint place = (i0 * r1 + i1) * r2 + i;
+#endif
+        for (uint j = 0; j < width; j++)
+            STORE_GRAD(GT, p, j * LS,
+                       SHARE(LOAD(DYT, dy, j * LS) * factor, where[where0 + o + j * LS], place), accumulate);
+    }
+}

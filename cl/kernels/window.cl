@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies of a window of one dimension, seen as (outer, run) with a row stride on each side: slices, concatenations and their
+ * gradients. Knows element sizes only.
+ *
+ * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices */
+#include "common.clh"
+
+#ifndef DT
+#define DT f32
+#endif
+#ifndef GRAD
+#define GRAD 0
+#endif
+#ifndef WIDE
+#define WIDE 0
+#endif
+#if WIDE
+#define INDEX ulong
+#else
+#define INDEX uint
+#endif
+
+#if GRAD
+#define ACCUMULATE_ARG , int accumulate
+#define PUT(p, i, q, j)                                                                                                \
+    if (accumulate)                                                                                                    \
+        STORE(DT, p, i, LOAD(DT, p, i) + LOAD(DT, q, j));                                                              \
+    else                                                                                                               \
+        (p)[i] = (q)[j]
+#else
+#define ACCUMULATE_ARG
+#define PUT(p, i, q, j) (p)[i] = (q)[j]
+#endif
+
+/* Elements that one item of the row forms moves. */
+#define CHUNK 4096
+
+/* y[o * y_stride + k] = x[o * x_stride + k] for k < run, o < outer; the windows begin y1 and x1 elements into their rows.
+ * One item per element. */
+__kernel void window_fwd_flat(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *x, ulong x0,
+                              ulong outer, ulong run, ulong y_stride, ulong y1, ulong x_stride, ulong x1)
+{
+    INDEX i = (INDEX)get_global_id(0);
+    if (i >= (INDEX)outer * (INDEX)run)
+        return;
+    INDEX o = i / (INDEX)run, k = i - o * (INDEX)run;
+    y += y0 + y1;
+    x += x0 + x1;
+    PUT(y, o * (INDEX)y_stride + k, x, o * (INDEX)x_stride + k);
+}
+
+/* One item per CHUNK of a row of the window. */
+__kernel void window_fwd_row(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *x, ulong x0,
+                             ulong outer, ulong run, ulong y_stride, ulong y1, ulong x_stride, ulong x1)
+{
+    ulong chunks = (run + CHUNK - 1) / CHUNK;
+    ulong o = get_global_id(0) / chunks, first = (get_global_id(0) - o * chunks) * CHUNK;
+    if (o >= outer)
+        return;
+    y += y0 + y1 + o * y_stride;
+    x += x0 + x1 + o * x_stride;
+    ulong end = min(first + CHUNK, run);
+    for (ulong k = first; k < end; k++) {
+        PUT(y, k, x, k);
+    }
+}
+
+/* The window's gradient where everything outside it is zero: y[o * y_stride + k] = x[o * run + k - y1] inside, 0 outside. One
+ * item per element of y. */
+__kernel void window_bwd_flat(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(DT) *x, ulong x0, ulong outer,
+                              ulong run, ulong y_stride, ulong y1)
+{
+    INDEX i = (INDEX)get_global_id(0);
+    if (i >= (INDEX)outer * (INDEX)y_stride)
+        return;
+    INDEX o = i / (INDEX)y_stride, k = i - o * (INDEX)y_stride;
+    bool inside = k >= (INDEX)y1 && k < (INDEX)(y1 + run);
+    STORAGE(DT) v = 0;
+    if (inside)
+        v = x[x0 + o * (INDEX)run + (k - (INDEX)y1)];
+    y[y0 + i] = v;
+}
+
+/* One item per CHUNK of a row of y. */
+__kernel void window_bwd_row(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(DT) *x, ulong x0, ulong outer,
+                             ulong run, ulong y_stride, ulong y1)
+{
+    ulong chunks = (y_stride + CHUNK - 1) / CHUNK;
+    ulong o = get_global_id(0) / chunks, k = (get_global_id(0) - o * chunks) * CHUNK;
+    if (o >= outer)
+        return;
+    y += y0 + o * y_stride;
+    x += x0 + o * run;
+    ulong end = min(k + CHUNK, y_stride);
+    for (; k < min(y1, end); k++)
+        y[k] = 0;
+    for (; k < min(y1 + run, end); k++)
+        y[k] = x[k - y1];
+    for (; k < end; k++)
+        y[k] = 0;
+}

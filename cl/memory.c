@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Buffers with accounting, pinned host memory, events, and the transfers between them. It exists so that
+ * memory is checked before a driver is asked, and so that every message names the buffer. It must not know
+ * what a buffer holds. */
+#include "cl/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB 1048576.0
+
+/* Buffers */
+
+static clt_status check_room(ocl_device *device, uint64_t bytes, const char *what)
+{
+    const ocl_device_desc *desc = &device->desc;
+    if (bytes > desc->max_alloc_bytes && !(desc->quirks & OCL_QUIRK_MAX_ALLOC_SOFT))
+        CLT_FAIL(CLT_EDEVMEM,
+                 "allocating '%s': %.1f MiB is more than the largest single buffer of device %s '%s' (%.1f "
+                 "MiB); split it or choose "
+                 "another device",
+                 what, (double)bytes / MIB, desc->spec, desc->name, (double)desc->max_alloc_bytes / MIB);
+    pthread_mutex_lock(&device->lock);
+    uint64_t held = device->bytes;
+    char biggest[sizeof device->buffers->what] = "none";
+    uint64_t biggest_bytes = 0;
+    for (const ocl_buffer *b = device->buffers; b != NULL; b = b->next) {
+        if (b->bytes > biggest_bytes) {
+            biggest_bytes = b->bytes;
+            memcpy(biggest, b->what, sizeof biggest);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (bytes > desc->usable_bytes || held > desc->usable_bytes - bytes)
+        CLT_FAIL(CLT_EDEVMEM,
+                 "allocating '%s' of %.1f MiB on device %s '%s': %.1f MiB are usable and %.1f MiB are held "
+                 "(the largest buffer is "
+                 "'%s', %.1f MiB); reduce the largest need or choose a device with more memory",
+                 what, (double)bytes / MIB, desc->spec, desc->name, (double)desc->usable_bytes / MIB,
+                 (double)held / MIB, biggest_bytes > bytes ? biggest : what,
+                 (double)(biggest_bytes > bytes ? biggest_bytes : bytes) / MIB);
+    return CLT_OK;
+}
+
+static void link_buffer(ocl_device *device, ocl_buffer *buffer)
+{
+    pthread_mutex_lock(&device->lock);
+    buffer->next = device->buffers;
+    if (buffer->next != NULL)
+        buffer->next->previous = buffer;
+    device->buffers = buffer;
+    device->bytes += buffer->bytes;
+    if (device->bytes > device->peak_bytes)
+        device->peak_bytes = device->bytes;
+    device->counters.buffers_created++;
+    pthread_mutex_unlock(&device->lock);
+}
+
+clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out)
+{
+    ocl_buffer *buffer = NULL;
+    cl_int code;
+    *out = NULL;
+    CLT_TRY(check_room(device, bytes, what));
+    CLT_TRY(clt_alloc(&buffer, 1, sizeof *buffer, "a buffer record"));
+    buffer->device = device;
+    buffer->bytes = bytes;
+    snprintf(buffer->what, sizeof buffer->what, "%s", what);
+    /* An empty tensor still needs something to bind. */
+    buffer->mem =
+        clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes < 64 ? 64 : (size_t)bytes, NULL, &code);
+    if (code != CL_SUCCESS) {
+        free(buffer);
+        return ocl_fail(code, __FILE__, __LINE__, "allocating '%s' of %.1f MiB on device %s '%s'", what,
+                        (double)bytes / MIB, device->desc.spec, device->desc.name);
+    }
+    link_buffer(device, buffer);
+    *out = buffer;
+    return CLT_OK;
+}
+
+void ocl_buffer_destroy(ocl_buffer *buffer)
+{
+    if (buffer == NULL)
+        return;
+    ocl_device *device = buffer->device;
+    pthread_mutex_lock(&device->lock);
+    if (buffer->next != NULL)
+        buffer->next->previous = buffer->previous;
+    if (buffer->previous != NULL)
+        buffer->previous->next = buffer->next;
+    else
+        device->buffers = buffer->next;
+    device->bytes -= buffer->bytes;
+    pthread_mutex_unlock(&device->lock);
+    clReleaseMemObject(buffer->mem);
+    free(buffer);
+}
+
+uint64_t ocl_buffer_bytes(const ocl_buffer *buffer)
+{
+    return buffer->bytes;
+}
+
+static uint64_t read_locked(const ocl_device *device, const uint64_t *value)
+{
+    ocl_device *own = (ocl_device *)(uintptr_t)device; /* only the lock is touched */
+    pthread_mutex_lock(&own->lock);
+    uint64_t result = *value;
+    pthread_mutex_unlock(&own->lock);
+    return result;
+}
+
+uint64_t ocl_device_bytes(const ocl_device *device)
+{
+    return read_locked(device, &device->bytes);
+}
+
+uint64_t ocl_device_peak_bytes(const ocl_device *device)
+{
+    return read_locked(device, &device->peak_bytes);
+}
+
+/* Pinned host memory */
+
+struct ocl_pinned {
+    ocl_device *device;
+    cl_mem mem;
+    void *data;
+};
+
+clt_status ocl_pinned_create(ocl_device *device, uint64_t bytes, const char *what, ocl_pinned **out)
+{
+    ocl_pinned *pinned = NULL;
+    cl_int code;
+    size_t size = bytes < 64 ? 64 : (size_t)bytes;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&pinned, 1, sizeof *pinned, "a pinned memory record"));
+    pinned->device = device;
+    pinned->mem =
+        clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, NULL, &code);
+    if (code == CL_SUCCESS)
+        pinned->data = clEnqueueMapBuffer(device->queue[OCL_QUEUE_COPY], pinned->mem, CL_TRUE,
+                                          CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, NULL, NULL, &code);
+    if (code != CL_SUCCESS) {
+        if (pinned->mem != NULL)
+            clReleaseMemObject(pinned->mem);
+        free(pinned);
+        return ocl_fail(code, __FILE__, __LINE__,
+                        "allocating '%s': %.1f MiB of pinned host memory for device %s '%s'", what,
+                        (double)bytes / MIB, device->desc.spec, device->desc.name);
+    }
+    *out = pinned;
+    return CLT_OK;
+}
+
+void ocl_pinned_destroy(ocl_pinned *pinned)
+{
+    if (pinned == NULL)
+        return;
+    cl_command_queue queue = pinned->device->queue[OCL_QUEUE_COPY];
+    clEnqueueUnmapMemObject(queue, pinned->mem, pinned->data, 0, NULL, NULL);
+    clFinish(queue);
+    clReleaseMemObject(pinned->mem);
+    free(pinned);
+}
+
+void *ocl_pinned_data(ocl_pinned *pinned)
+{
+    return pinned->data;
+}
+
+/* Events */
+
+void ocl_event_release(ocl_event *event)
+{
+    if (event != NULL)
+        clReleaseEvent(ocl_event_raw(event));
+}
+
+typedef struct callback_record {
+    ocl_event_fn fn;
+    void *context;
+} callback_record;
+
+static void CL_CALLBACK event_ended(cl_event event, cl_int status, void *user)
+{
+    (void)event;
+    callback_record record = *(callback_record *)user;
+    free(user);
+    record.fn(record.context, status >= 0);
+}
+
+static ocl_device *device_of(cl_event event)
+{
+    cl_command_queue queue = NULL;
+    if (clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, NULL) != CL_SUCCESS)
+        return NULL;
+    return ocl_device_of_queue(queue);
+}
+
+/* Quirk poll_events: an event that has ended is reported here, on the caller's thread. */
+static bool ended_by_poll(ocl_event *event)
+{
+    const ocl_device *device = device_of(ocl_event_raw(event));
+    bool ended = false;
+    return device != NULL && (device->desc.quirks & OCL_QUIRK_POLL_EVENTS) &&
+           ocl_event_poll(event, &ended) == CLT_OK && ended;
+}
+
+clt_status ocl_event_callback(ocl_event *event, ocl_event_fn fn, void *context)
+{
+    if (event == NULL || ended_by_poll(event)) {
+        fn(context, true);
+        return CLT_OK;
+    }
+    callback_record *record = NULL;
+    CLT_TRY(clt_alloc(&record, 1, sizeof *record, "an event callback"));
+    record->fn = fn;
+    record->context = context;
+    cl_int code = clSetEventCallback(ocl_event_raw(event), CL_COMPLETE, event_ended, record);
+    if (code != CL_SUCCESS) {
+        free(record);
+        return ocl_fail(code, __FILE__, __LINE__, "setting an event callback");
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_event_poll(ocl_event *event, bool *ended)
+{
+    cl_int state = CL_COMPLETE;
+    *ended = true;
+    if (event == NULL)
+        return CLT_OK;
+    OCL_CHECK(
+        clGetEventInfo(ocl_event_raw(event), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL),
+        "asking for the state of a command");
+    OCL_CHECK(state < 0 ? state : CL_SUCCESS, "a command failed on the device");
+    *ended = state == CL_COMPLETE;
+    return CLT_OK;
+}
+
+clt_status ocl_event_wait(ocl_event *event)
+{
+    if (event == NULL)
+        return CLT_OK;
+    cl_event raw = ocl_event_raw(event);
+    bool ended;
+    ocl_count_host_wait(device_of(raw));
+    cl_int code = clWaitForEvents(1, &raw);
+    if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+        CLT_TRY(ocl_event_poll(event, &ended)); /* fails with the command's own code */
+    OCL_CHECK(code, "waiting for a command");
+    return CLT_OK;
+}
+
+clt_status ocl_event_times(ocl_event *event, uint64_t *start_ns, uint64_t *end_ns)
+{
+    cl_ulong start = 0, end = 0;
+    *start_ns = *end_ns = 0;
+    if (event == NULL)
+        return CLT_OK;
+    OCL_CHECK(
+        clGetEventProfilingInfo(ocl_event_raw(event), CL_PROFILING_COMMAND_START, sizeof start, &start, NULL),
+        "reading a command's start time (is the device opened with profiling?)");
+    OCL_CHECK(clGetEventProfilingInfo(ocl_event_raw(event), CL_PROFILING_COMMAND_END, sizeof end, &end, NULL),
+              "reading a command's end time");
+    *start_ns = start;
+    *end_ns = end;
+    return CLT_OK;
+}
+
+/* Fills */
+
+size_t ocl_fill_items(uint64_t count)
+{
+    uint64_t items = clt_align_up(count, 64);
+    return items < (1u << 20) ? (size_t)items : 1u << 20;
+}
+
+/* Called with the device's lock held. */
+static clt_status fill_kernel(ocl_device *device, ocl_program *program, bool words, cl_kernel *out)
+{
+    cl_kernel *slot = words ? &device->fill_kernel : &device->fill_byte_kernel;
+    cl_int code = CL_SUCCESS;
+    if (*slot == NULL) {
+        *slot = clCreateKernel(program->program, words ? "fill_u32" : "fill_u8", &code);
+        OCL_CHECK(code, "creating the fill kernel");
+        device->counters.kernels_created++;
+    }
+    *out = *slot;
+    return CLT_OK;
+}
+
+static clt_status fill_by_kernel(ocl_device *device, cl_command_queue queue, cl_mem mem, uint64_t offset,
+                                 uint64_t bytes, bool words, uint32_t pattern, cl_event *done)
+{
+    ocl_program *program;
+    cl_kernel kernel = NULL;
+    CLT_TRY(ocl_program_get(device, "fill", "", &program));
+    cl_ulong unit = words ? 4 : 1, first = offset / unit, count = bytes / unit;
+    cl_uint value = pattern;
+    size_t global = ocl_fill_items(count);
+    cl_int code = CL_SUCCESS;
+    pthread_mutex_lock(&device->lock); /* arguments and launch belong together */
+    clt_status status = fill_kernel(device, program, words, &kernel);
+    if (status == CLT_OK) {
+        code = clSetKernelArg(kernel, 0, sizeof mem, &mem);
+        code = code ? code : clSetKernelArg(kernel, 1, sizeof first, &first);
+        code = code ? code : clSetKernelArg(kernel, 2, sizeof count, &count);
+        code = code ? code : clSetKernelArg(kernel, 3, sizeof value, &value);
+        code = code ? code : clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, NULL, 0, NULL, done);
+    }
+    pthread_mutex_unlock(&device->lock);
+    CLT_TRY(status);
+    OCL_CHECK(code, "filling %llu bytes by kernel", (unsigned long long)bytes);
+    return CLT_OK;
+}
+
+clt_status ocl_enqueue_fill(ocl_device *device, cl_command_queue queue, cl_mem mem, uint64_t offset,
+                            uint64_t bytes, uint32_t pattern, cl_event *done)
+{
+    bool words = offset % 4 == 0 && bytes % 4 == 0;
+    cl_uchar byte = (cl_uchar)pattern;
+    if (device->desc.quirks & OCL_QUIRK_FILL_BY_KERNEL)
+        return fill_by_kernel(device, queue, mem, offset, bytes, words, pattern, done);
+    OCL_CHECK(clEnqueueFillBuffer(queue, mem, words ? (const void *)&pattern : &byte, words ? 4 : 1,
+                                  (size_t)offset, (size_t)bytes, 0, NULL, done),
+              "filling %llu bytes", (unsigned long long)bytes);
+    return CLT_OK;
+}
+
+/* Transfers */
+
+static clt_status check_range(const ocl_buffer *buffer, uint64_t offset, uint64_t bytes, const char *doing)
+{
+    if (offset > buffer->bytes || bytes > buffer->bytes - offset)
+        CLT_FAIL(CLT_EINTERNAL, "%s '%s': bytes %llu to %llu lie outside its %llu bytes", doing, buffer->what,
+                 (unsigned long long)offset, (unsigned long long)(offset + bytes),
+                 (unsigned long long)buffer->bytes);
+    return CLT_OK;
+}
+
+clt_status ocl_write(ocl_buffer *dst, uint64_t offset, const void *src, uint64_t bytes)
+{
+    CLT_TRY(check_range(dst, offset, bytes, "writing to"));
+    if (bytes == 0)
+        return CLT_OK;
+    ocl_count_host_wait(dst->device);
+    OCL_CHECK(clEnqueueWriteBuffer(dst->device->queue[OCL_QUEUE_COMPUTE], dst->mem, CL_TRUE, (size_t)offset,
+                                   (size_t)bytes, src, 0, NULL, NULL),
+              "writing %llu bytes to '%s'", (unsigned long long)bytes, dst->what);
+    return CLT_OK;
+}
+
+clt_status ocl_read(ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes)
+{
+    CLT_TRY(check_range(src, offset, bytes, "reading from"));
+    if (bytes == 0)
+        return CLT_OK;
+    ocl_count_host_wait(src->device);
+    OCL_CHECK(clEnqueueReadBuffer(src->device->queue[OCL_QUEUE_COMPUTE], src->mem, CL_TRUE, (size_t)offset,
+                                  (size_t)bytes, dst, 0, NULL, NULL),
+              "reading %llu bytes from '%s'", (unsigned long long)bytes, src->what);
+    return CLT_OK;
+}
+
+clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
+{
+    CLT_TRY(check_range(dst, offset, bytes, "clearing"));
+    if (bytes == 0)
+        return CLT_OK;
+    clt_status status = ocl_enqueue_fill(dst->device, dst->device->queue[OCL_QUEUE_COMPUTE], dst->mem, offset,
+                                         bytes, 0, NULL);
+    return status == CLT_OK ? status : clt_fail_prefix(status, "clearing '%s': ", dst->what);
+}
+
+/* What every asynchronous command does around its enqueue: the copy queue is flushed at once, since its
+ * consumers sit on another queue, and so is any queue whose caller keeps an event (PoCL starts nothing before
+ * a flush). */
+static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event raw, ocl_event **done)
+{
+    if (done != NULL)
+        *done = ocl_event_wrap(raw);
+    if (done != NULL || queue == OCL_QUEUE_COPY)
+        return ocl_flush(device, queue);
+    return CLT_OK;
+}
+
+/* Nothing to move, but the order of the events is kept. */
+static clt_status empty_transfer(ocl_device *device, ocl_queue queue, ocl_event *wait, ocl_event **done)
+{
+    cl_event raw = NULL, before = ocl_event_raw(wait);
+    if (done != NULL)
+        *done = NULL;
+    OCL_CHECK(clEnqueueMarkerWithWaitList(device->queue[queue], wait ? 1 : 0, wait ? &before : NULL,
+                                          done ? &raw : NULL),
+              "enqueueing an empty transfer");
+    return after_enqueue(device, queue, raw, done);
+}
+
+clt_status ocl_write_async(ocl_queue queue, ocl_buffer *dst, uint64_t offset, const void *src, uint64_t bytes,
+                           ocl_event *wait, ocl_event **done)
+{
+    cl_event raw = NULL, before = ocl_event_raw(wait);
+    if (done != NULL)
+        *done = NULL;
+    CLT_TRY(check_range(dst, offset, bytes, "writing to"));
+    if (bytes == 0)
+        return empty_transfer(dst->device, queue, wait, done);
+    OCL_CHECK(clEnqueueWriteBuffer(dst->device->queue[queue], dst->mem, CL_FALSE, (size_t)offset,
+                                   (size_t)bytes, src, wait ? 1 : 0, wait ? &before : NULL,
+                                   done ? &raw : NULL),
+              "writing %llu bytes to '%s'", (unsigned long long)bytes, dst->what);
+    return after_enqueue(dst->device, queue, raw, done);
+}
+
+clt_status ocl_read_async(ocl_queue queue, ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes,
+                          ocl_event *wait, ocl_event **done)
+{
+    cl_event raw = NULL, before = ocl_event_raw(wait);
+    if (done != NULL)
+        *done = NULL;
+    CLT_TRY(check_range(src, offset, bytes, "reading from"));
+    if (bytes == 0)
+        return empty_transfer(src->device, queue, wait, done);
+    OCL_CHECK(clEnqueueReadBuffer(src->device->queue[queue], src->mem, CL_FALSE, (size_t)offset,
+                                  (size_t)bytes, dst, wait ? 1 : 0, wait ? &before : NULL,
+                                  done ? &raw : NULL),
+              "reading %llu bytes from '%s'", (unsigned long long)bytes, src->what);
+    return after_enqueue(src->device, queue, raw, done);
+}
+
+clt_status ocl_copy_async(ocl_queue queue, ocl_buffer *src, uint64_t src_offset, ocl_buffer *dst,
+                          uint64_t dst_offset, uint64_t bytes, ocl_event *wait, ocl_event **done)
+{
+    cl_event raw = NULL, before = ocl_event_raw(wait);
+    if (done != NULL)
+        *done = NULL;
+    CLT_TRY(check_range(src, src_offset, bytes, "copying from"));
+    CLT_TRY(check_range(dst, dst_offset, bytes, "copying to"));
+    if (bytes == 0)
+        return empty_transfer(dst->device, queue, wait, done);
+    OCL_CHECK(clEnqueueCopyBuffer(dst->device->queue[queue], src->mem, dst->mem, (size_t)src_offset,
+                                  (size_t)dst_offset, (size_t)bytes, wait ? 1 : 0, wait ? &before : NULL,
+                                  done ? &raw : NULL),
+              "copying %llu bytes from '%s' to '%s'", (unsigned long long)bytes, src->what, dst->what);
+    return after_enqueue(dst->device, queue, raw, done);
+}
+
+clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done)
+{
+    return empty_transfer(device, queue, NULL, done);
+}
+
+clt_status ocl_flush(ocl_device *device, ocl_queue queue)
+{
+    bool finish = (device->desc.quirks & OCL_QUIRK_FLUSH_IS_FINISH) != 0;
+    OCL_CHECK(finish ? clFinish(device->queue[queue]) : clFlush(device->queue[queue]),
+              "flushing a queue of device %s", device->desc.spec);
+    return CLT_OK;
+}
+
+clt_status ocl_finish(ocl_device *device, ocl_queue queue)
+{
+    ocl_count_host_wait(device);
+    OCL_CHECK(clFinish(device->queue[queue]), "waiting for a queue of device %s '%s'", device->desc.spec,
+              device->desc.name);
+    return CLT_OK;
+}

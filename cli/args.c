@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Option parser: see args.h. */
+#include "cli/args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/text.h"
+
+static void print_help(const args_usage *usage)
+{
+    printf("usage: cltrain %s%s%s", usage->command, *usage->operands ? " " : "", usage->operands);
+    for (const args_option *o = usage->options; o->name; o++)
+        if (o->kind != ARGS_LATER)
+            printf(" [%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
+    printf("\n\n%s\n", usage->summary);
+    if (usage->options->name)
+        printf("\n");
+    for (const args_option *o = usage->options; o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+        printf("  %-24s %s%s\n", left, o->help, o->kind == ARGS_LATER ? " (comes in a later release)" : "");
+    }
+}
+
+static const args_option *find(const args_usage *usage, const char *name, size_t length)
+{
+    for (const args_option *o = usage->options; o->name; o++)
+        if (strlen(o->name) == length && strncmp(o->name, name, length) == 0)
+            return o;
+    return NULL;
+}
+
+static clt_status unknown(const args_usage *usage, const char *given, size_t length)
+{
+    const char *names[64];
+    char word[128];
+    size_t count = 0;
+    for (const args_option *o = usage->options; o->name && count < 63; o++)
+        names[count++] = o->name;
+    names[count++] = "--help";
+    snprintf(word, sizeof word, "%.*s", (int)length, given);
+    const char *near = clt_nearest_name(word, names, count);
+    CLT_FAIL(CLT_EUSAGE, "cltrain %s: unknown option '%s'%s%s%s; see 'cltrain %s --help'", usage->command, word,
+             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", usage->command);
+}
+
+static clt_status number(const args_usage *usage, const args_option *o, const char *text)
+{
+    char low[CLT_NUMBER_TEXT], high[CLT_NUMBER_TEXT], *end = NULL;
+    bool good;
+    if (o->kind == ARGS_INT) {
+        errno = 0;
+        long long value = strtoll(text, &end, 10);
+        good = errno == 0 && end != text && *end == '\0' && (double)value >= o->min && (double)value <= o->max;
+        if (good)
+            *(int64_t *)o->target = value;
+    } else {
+        double value = clt_strtod(text, &end);
+        good = end != text && *end == '\0' && isfinite(value) && value >= o->min && value <= o->max;
+        if (good)
+            *(double *)o->target = value;
+    }
+    if (good)
+        return CLT_OK;
+    CLT_FAIL(CLT_EUSAGE, "cltrain %s: option %s: '%s' is not %s from %s to %s", usage->command, o->name, text,
+             o->kind == ARGS_INT ? "an integer" : "a number", clt_double_text(o->min, low), clt_double_text(o->max, high));
+}
+
+static clt_status take_value(const args_usage *usage, const args_option *o, const char *text)
+{
+    if (o->kind == ARGS_LATER)
+        CLT_FAIL(CLT_EUNSUPPORTED, "cltrain %s: option %s comes in a later release", usage->command, o->name);
+    if (o->kind != ARGS_TEXT)
+        return number(usage, o, text);
+    *(const char **)o->target = text;
+    return CLT_OK;
+}
+
+/* One option at argv[*at]; moves *at past its value. */
+static clt_status option(const args_usage *usage, int argc, char **argv, int *at, bool *seen)
+{
+    const char *given = argv[*at];
+    const char *equals = given[1] == '-' ? strchr(given, '=') : NULL;
+    size_t length = equals ? (size_t)(equals - given) : strlen(given);
+    const args_option *o = find(usage, given, length);
+    if (!o)
+        return unknown(usage, given, length);
+    if (seen[o - usage->options])
+        CLT_FAIL(CLT_EUSAGE, "cltrain %s: option %s is given twice", usage->command, o->name);
+    seen[o - usage->options] = true;
+    if (o->kind == ARGS_FLAG) {
+        if (equals)
+            CLT_FAIL(CLT_EUSAGE, "cltrain %s: option %s takes no value", usage->command, o->name);
+        *(bool *)o->target = true;
+        return CLT_OK;
+    }
+    if (equals)
+        return take_value(usage, o, equals + 1);
+    bool missing = *at + 1 >= argc || (strncmp(argv[*at + 1], "--", 2) == 0 && argv[*at + 1][2]);
+    if (missing)
+        CLT_FAIL(CLT_EUSAGE, "cltrain %s: option %s needs a value: %s", usage->command, o->name, o->value);
+    return take_value(usage, o, argv[++*at]);
+}
+
+/* "section.key=value": letters, digits, '_' and a dot before the '='. */
+static bool is_override(const char *text)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
+    return text[n] == '=' && memchr(text, '.', n) != NULL && *text != '.';
+}
+
+static clt_status operand(const args_usage *usage, const char *text, args_result *out)
+{
+    bool override = usage->overrides && is_override(text);
+    int *count = override ? &out->n_overrides : &out->n_operands;
+    if (*count >= ARGS_MAX)
+        CLT_FAIL(CLT_EUSAGE, "cltrain %s: more than %d arguments", usage->command, ARGS_MAX);
+    (override ? out->overrides : out->operands)[(*count)++] = text;
+    return CLT_OK;
+}
+
+static clt_status check_operands(const args_usage *usage, const args_result *out)
+{
+    if (out->n_operands < usage->min_operands)
+        CLT_FAIL(CLT_EUSAGE, "cltrain %s: missing argument: usage: cltrain %s %s; see 'cltrain %s --help'", usage->command,
+                 usage->command, usage->operands, usage->command);
+    if (out->n_operands <= usage->max_operands)
+        return CLT_OK;
+    CLT_FAIL(CLT_EUSAGE, "cltrain %s: unexpected argument '%s'%s; see 'cltrain %s --help'", usage->command,
+             out->operands[usage->max_operands],
+             usage->overrides ? " (overrides have the form section.key=value)" : "", usage->command);
+}
+
+clt_status args_parse(const args_usage *usage, int argc, char **argv, args_result *out)
+{
+    bool seen[64] = {false}, only_operands = false;
+    *out = (args_result){0};
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(usage);
+            out->help = true;
+            return CLT_OK;
+        }
+    for (int i = 1; i < argc; i++) {
+        if (!only_operands && strcmp(argv[i], "--") == 0)
+            only_operands = true;
+        else if (!only_operands && argv[i][0] == '-' && argv[i][1])
+            CLT_TRY(option(usage, argc, argv, &i, seen));
+        else
+            CLT_TRY(operand(usage, argv[i], out));
+    }
+    return check_operands(usage, out);
+}

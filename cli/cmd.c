@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of commands and the helpers they share. */
+#include "cli/cmd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/mem.h"
+
+const cmd_entry cmd_table[] = {
+    {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo, CMD_STOPS},
+    {"train", "train the model of a config", cmd_train, CMD_STOPS | CMD_RANKS},
+    {"eval", "evaluate a checkpoint or weights", cmd_eval, CMD_RANKS},
+    {"devices", "list the OpenCL devices and what they can do", cmd_devices, 0},
+    {"doctor", "find out why there is no device, or that all is well", cmd_doctor, 0},
+    {"plan", "show memory map and commands of a config, without a device", cmd_plan, 0},
+    {"estimate", "show memory by class and the largest micro-batch that fits", cmd_estimate, 0},
+    {"bench", "measure matrix products, ops, memory or a training step", cmd_bench, 0},
+    {"verify", "check that this device computes every op right", cmd_verify, 0},
+    {"config", "print the schema, or a config with all its values", cmd_config, 0},
+    {"version", "print versions", cmd_version, 0},
+    {"help", "print this list, or the options of a command", cmd_help, 0},
+    {"generate", "sample from a trained language model", cmd_later, CMD_LATER},
+    {"tune", "measure kernel variants for a device", cmd_later, CMD_LATER},
+    {"compare", "compare two runs", cmd_later, CMD_LATER},
+    {"launch", "start several ranks on this host", cmd_later, CMD_LATER},
+    {"data", "prepare and verify data", cmd_later, CMD_LATER},
+    {"ckpt", "list, verify and compare checkpoints", cmd_later, CMD_LATER},
+    {NULL, NULL, NULL, 0},
+};
+
+const cmd_entry *cmd_find(const char *name)
+{
+    for (const cmd_entry *entry = cmd_table; entry->name; entry++)
+        if (strcmp(entry->name, name) == 0)
+            return entry;
+    return NULL;
+}
+
+bool cmd_prints(const cmd_context *context)
+{
+    return !context->ranks || context->ranks->rank == 0;
+}
+
+void cmd_print_error(const cmd_context *context, clt_status status)
+{
+    const char *text = clt_error_text();
+    char who[96] = "";
+    bool list = strchr(text, '\n') != NULL;
+    if (context->ranks && context->ranks->ranks > 1)
+        snprintf(who, sizeof who, "[rank %d %s] ", context->ranks->rank, context->ranks->host);
+    fflush(stdout);
+    fprintf(stderr, "%scltrain: %s%s%s%s\n", who, clt_status_text(status), *text ? ":" : "", list ? "\n" : *text ? " " : "", text);
+    const char *origin = clt_error_origin();
+    if (getenv("CLTRAIN_DEBUG") && origin && *origin)
+        fprintf(stderr, "%sraised at %s\n", who, origin);
+    fflush(stderr);
+}
+
+clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out)
+{
+    ocl_open_options options = {.spec = spec, .caps_mask = caps_mask};
+    ocl_device *device = NULL;
+    CLT_TRY(ocl_device_open(&options, &device));
+    *out = *ocl_device_describe(device);
+    ocl_device_close(device);
+    return CLT_OK;
+}
+
+clt_status cmd_caps(const char *text, uint32_t *mask)
+{
+    *mask = OCL_CAPS_ALL;
+    return text ? ocl_caps_parse(text, mask) : CLT_OK;
+}
+
+clt_status cmd_free_folder(const char *base, char **out)
+{
+    clt_str path = {0};
+    for (int i = 1; i < 100000; i++) {
+        path.length = 0;
+        clt_str_printf(&path, "%s", base);
+        if (i > 1)
+            clt_str_printf(&path, "-%d", i);
+        clt_status status = clt_str_check(&path);
+        if (status != CLT_OK) {
+            clt_str_free(&path);
+            return status;
+        }
+        if (!clt_file_exists(path.text) && !clt_is_directory(path.text)) {
+            *out = path.text;
+            return CLT_OK;
+        }
+    }
+    clt_str_free(&path);
+    CLT_FAIL(CLT_ESTORAGE, "choosing a run folder: %s and its numbered followers are all taken; name one with --out", base);
+}
+
+clt_status cmd_write_text(const char *path, const char *text)
+{
+    if (strcmp(path, "-") != 0)
+        return clt_file_write(path, text, strlen(text));
+    if (fputs(text, stdout) == EOF || fflush(stdout) == EOF)
+        CLT_FAIL(CLT_ESTORAGE, "writing to the standard output: %s", strerror(errno));
+    return CLT_OK;
+}

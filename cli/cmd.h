@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands share: the table of commands, the state of the process (ranks, stop flag) and small helpers for configs, files and
+ * output. The command line is the only room that prints and exits. */
+#ifndef CLI_CMD_H
+#define CLI_CMD_H
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "cl/device.h"
+#include "comm/comm.h"
+#include "engine/config/config.h"
+
+typedef struct cmd_context {
+    comm *comm;             /* NULL: one rank */
+    const comm_info *ranks; /* NULL: one rank */
+    const atomic_int *stop; /* set by SIGTERM, SIGINT, SIGUSR2 */
+    const char *program;    /* argv[0] */
+} cmd_context;
+
+typedef clt_status (*cmd_function)(cmd_context *context, int argc, char **argv);
+
+enum {
+    CMD_STOPS = 1 << 0, /* ends in an orderly way when the stop flag is set; others end at once on a signal */
+    CMD_RANKS = 1 << 1, /* works on several ranks */
+    CMD_LATER = 1 << 2  /* not there yet */
+};
+
+typedef struct cmd_entry {
+    const char *name, *summary;
+    cmd_function run; /* argv[0] is the command's name */
+    unsigned flags;
+} cmd_entry;
+
+extern const cmd_entry cmd_table[]; /* ends with a NULL name */
+const cmd_entry *cmd_find(const char *name);
+
+clt_status cmd_train(cmd_context *context, int argc, char **argv);
+clt_status cmd_eval(cmd_context *context, int argc, char **argv);
+clt_status cmd_devices(cmd_context *context, int argc, char **argv);
+clt_status cmd_doctor(cmd_context *context, int argc, char **argv);
+clt_status cmd_plan(cmd_context *context, int argc, char **argv);
+clt_status cmd_estimate(cmd_context *context, int argc, char **argv);
+clt_status cmd_bench(cmd_context *context, int argc, char **argv);
+clt_status cmd_verify(cmd_context *context, int argc, char **argv);
+clt_status cmd_config(cmd_context *context, int argc, char **argv);
+clt_status cmd_version(cmd_context *context, int argc, char **argv);
+clt_status cmd_demo(cmd_context *context, int argc, char **argv);
+clt_status cmd_later(cmd_context *context, int argc, char **argv);
+clt_status cmd_help(cmd_context *context, int argc, char **argv);
+
+/* Signals (signals.c): installed first thing. graceful: the first signal sets the flag, a second SIGINT ends the process at once with
+ * 130; else every signal ends it. */
+void cmd_signals_install(bool graceful);
+const atomic_int *cmd_stop_flag(void);
+
+/* True on the rank that prints. */
+bool cmd_prints(const cmd_context *context);
+/* Errors go to stderr as "cltrain: <status>: <message>", with "[rank 3 host] " before it when there are several ranks. */
+void cmd_print_error(const cmd_context *context, clt_status status);
+
+/* Opens, describes and closes the device of a SPEC (NULL: the default one). */
+clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);
+/* --caps text, NULL: all. */
+clt_status cmd_caps(const char *text, uint32_t *mask);
+/* A folder that does not exist yet: base, base-2, base-3 ...; must be freed. */
+clt_status cmd_free_folder(const char *base, char **out);
+/* Writes text to a file, or to the standard output for "-". */
+clt_status cmd_write_text(const char *path, const char *text);
+
+#endif

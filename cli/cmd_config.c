@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain config: the schema as JSON or Markdown, or a config with every value and where it came from. */
+#include "cli/args.h"
+#include "cli/cmd.h"
+
+static clt_status print_config(const args_result *r, clt_str *out)
+{
+    clt_config *config = NULL;
+    CLT_TRY(clt_config_load(r->operands[0], r->overrides, r->n_overrides, &config));
+    clt_status status = clt_config_print(config, true, out);
+    clt_config_destroy(config);
+    return status;
+}
+
+clt_status cmd_config(cmd_context *context, int argc, char **argv)
+{
+    bool schema = false, markdown = false, print = false;
+    const args_option options[] = {
+        {.name = "--schema", .kind = ARGS_FLAG, .target = &schema, .help = "every key with type, range, default and help, as JSON"},
+        {.name = "--markdown", .kind = ARGS_FLAG, .target = &markdown, .help = "the same as a page (docs/config.md)"},
+        {.name = "--print", .kind = ARGS_FLAG, .target = &print, .help = "the CONFIG with every value and its origin, as JSON"},
+        {.name = NULL}};
+    const args_usage usage = {.command = "config",
+                              .operands = "[CONFIG [section.key=value ...]]",
+                              .summary = "Prints the schema or a config.",
+                              .options = options,
+                              .max_operands = 1,
+                              .overrides = true};
+    args_result r;
+    clt_str text = {0};
+    clt_status status;
+    (void)context;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    if (schema + markdown + print != 1)
+        CLT_FAIL(CLT_EUSAGE, "cltrain config: give one of --schema, --markdown and --print CONFIG");
+    if (print != (r.n_operands == 1))
+        CLT_FAIL(CLT_EUSAGE, print ? "cltrain config --print: name the config to print"
+                                   : "cltrain config: a CONFIG belongs to --print only");
+    if (schema)
+        status = clt_config_print_schema(&text);
+    else if (markdown)
+        status = clt_config_print_markdown(&text);
+    else
+        status = print_config(&r, &text);
+    if (status == CLT_OK)
+        status = cmd_write_text("-", text.text);
+    clt_str_free(&text);
+    return status;
+}

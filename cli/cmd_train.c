@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain train CONFIG: runs the trainer and shows what it says. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/args.h"
+#include "cli/console.h"
+#include "engine/base/fileio.h"
+
+typedef struct train_args {
+    const char *out, *resume, *init, *device, *caps;
+    int64_t max_steps;
+    bool dry_run, profile;
+} train_args;
+
+/* "configs/mlp.json" -> "runs/mlp" */
+static clt_status default_base(const char *config, char *base, size_t size)
+{
+    const char *slash = strrchr(config, '/');
+    const char *name = slash ? slash + 1 : config;
+    const char *dot = strrchr(name, '.');
+    int length = dot && dot > name ? (int)(dot - name) : (int)strlen(name);
+    if ((size_t)snprintf(base, size, "runs/%.*s", length, name) >= size)
+        CLT_FAIL(CLT_EUSAGE, "the config's name is too long to name a run folder after it; give --out DIR");
+    return CLT_OK;
+}
+
+/* Rank 0 looks for a free folder and tells the others. */
+static clt_status choose_folder(const cmd_context *context, const char *config, char *folder, size_t size)
+{
+    char *chosen = NULL;
+    clt_status status = CLT_OK;
+    memset(folder, 0, size);
+    if (cmd_prints(context)) {
+        char base[512];
+        CLT_TRY(default_base(config, base, sizeof base));
+        status = cmd_free_folder(base, &chosen);
+        if (status == CLT_OK)
+            snprintf(folder, size, "%s", chosen);
+        free(chosen);
+        CLT_TRY(status);
+    }
+    return context->comm ? comm_broadcast(context->comm, folder, (int64_t)size, 0) : CLT_OK;
+}
+
+static clt_status check_resume(const char *resume)
+{
+    if (resume && strcmp(resume, "none") != 0)
+        CLT_FAIL(CLT_EUNSUPPORTED, "--resume %s comes in a later release; to start from trained weights use --init "
+                                   "RUN/checkpoints/step_N/model.safetensors",
+                 resume);
+    return CLT_OK;
+}
+
+static void print_result(const clt_run_result *r, const char *folder, bool dry_run)
+{
+    char time[32];
+    if (dry_run) {
+        printf("dry run: config, data and plan are good; nothing was trained\n");
+        return;
+    }
+    printf("done: %lld steps in %s", (long long)r->steps, console_time(r->seconds, time, sizeof time));
+    if (r->skipped > 0)
+        printf(", %lld updates skipped", (long long)r->skipped);
+    if (isfinite(r->last_loss))
+        printf(", last loss %.4f", r->last_loss);
+    if (r->final_eval.samples > 0) {
+        printf(", eval loss %.4f", r->final_eval.loss);
+        if (isfinite(r->final_eval.accuracy))
+            printf(", accuracy %.2f%%", 100 * r->final_eval.accuracy);
+    }
+    printf("\n");
+    if (r->checkpoint[0])
+        printf("checkpoint: %s\n", r->checkpoint);
+    if (folder)
+        printf("run folder: %s\n", folder);
+}
+
+static clt_status train(cmd_context *context, const train_args *a, const clt_config *config, const char *folder)
+{
+    console c;
+    clt_run_result result = {0};
+    uint32_t caps;
+    CLT_TRY(cmd_caps(a->caps, &caps));
+    console_init(&c, context, clt_config_int(config, "train.log_every"));
+    clt_run_options options = {.config = config,
+                               .out_dir = folder,
+                               .init = a->init,
+                               .device_spec = a->device,
+                               .caps_mask = caps,
+                               .max_steps = a->max_steps,
+                               .dry_run = a->dry_run,
+                               .profile = a->profile,
+                               .comm = context->comm,
+                               .stop = context->stop,
+                               .observer = console_observer(&c)};
+    clt_status status = clt_train(&options, &result);
+    console_close(&c);
+    if (status == CLT_OK && cmd_prints(context))
+        print_result(&result, folder, a->dry_run);
+    return status;
+}
+
+clt_status cmd_train(cmd_context *context, int argc, char **argv)
+{
+    train_args a = {0};
+    const args_option options[] = {
+        {.name = "--out", .value = "DIR", .kind = ARGS_TEXT, .target = &a.out, .help = "run folder (default: runs/<config>, numbered when taken)"},
+        {.name = "--resume", .value = "auto|DIR|none", .kind = ARGS_TEXT, .target = &a.resume, .help = "none; auto and DIR come in a later release"},
+        {.name = "--init", .value = "FILE", .kind = ARGS_TEXT, .target = &a.init, .help = "initial parameters from a safetensors file"},
+        {.name = "--device", .value = "SPEC", .kind = ARGS_TEXT, .target = &a.device, .help = "0:0, cpu, gpu or a part of the device's name"},
+        {.name = "--caps", .value = "MASK", .kind = ARGS_TEXT, .target = &a.caps, .help = "capabilities the device may use: all, none, a,b or -a,-b"},
+        {.name = "--max-steps", .value = "N", .kind = ARGS_INT, .target = &a.max_steps, .min = 1, .max = 1e12, .help = "end early; the schedule stays as it is"},
+        {.name = "--dry-run", .kind = ARGS_FLAG, .target = &a.dry_run, .help = "check config, data and plan; train nothing"},
+        {.name = "--profile", .kind = ARGS_FLAG, .target = &a.profile, .help = "measure every command on the device"},
+        {.name = NULL}};
+    const args_usage usage = {.command = "train",
+                              .operands = "CONFIG [section.key=value ...]",
+                              .summary = "Trains the model of a config. SIGTERM, SIGINT or SIGUSR2: finishes the step, saves, exits with 75.",
+                              .options = options,
+                              .min_operands = 1,
+                              .max_operands = 1,
+                              .overrides = true};
+    args_result r;
+    char folder[1024];
+    clt_config *config = NULL;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(check_resume(a.resume));
+    CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
+    clt_status status = CLT_OK;
+    if (!a.out && !a.dry_run)
+        status = choose_folder(context, r.operands[0], folder, sizeof folder);
+    if (status == CLT_OK)
+        status = train(context, &a, config, a.dry_run ? NULL : a.out ? a.out : folder);
+    clt_config_destroy(config);
+    return status;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain verify: runs the checker and reports; prints failures and a summary, everything with -v. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/args.h"
+#include "cli/cmd.h"
+#include "cli/verify_report.h"
+#include "engine/verify/verify.h"
+
+typedef struct verify_args {
+    const char *pattern, *mode, *device, *caps, *shard, *json, *junit;
+    bool quick, verbose;
+    int64_t seed;
+} verify_args;
+
+typedef struct verify_run {
+    const verify_args *args;
+    verify_report *report;
+    const char *device; /* spec of the device being checked */
+    bool list;
+} verify_run;
+
+static clt_status parse_modes(const char *text, unsigned *modes)
+{
+    static const char *const names[] = {"correct", "grad", "bitwise", "perf", "list"};
+    static const unsigned bits[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_GRAD, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF, CLT_VERIFY_LIST};
+    *modes = 0;
+    while (text && *text) {
+        char word[64];
+        size_t n = strcspn(text, ",|");
+        unsigned bit = 0;
+        snprintf(word, sizeof word, "%.*s", (int)n, text);
+        for (int i = 0; i < 5; i++)
+            if (strcmp(names[i], word) == 0)
+                bit = bits[i];
+        if (!bit) {
+            const char *near = clt_nearest_name(word, names, 5);
+            CLT_FAIL(CLT_EUSAGE, "cltrain verify: unknown mode '%s'%s%s%s; valid: correct, grad, bitwise, perf, list (several with commas)",
+                     word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        }
+        *modes |= bit;
+        text += n + (text[n] != '\0');
+    }
+    return CLT_OK;
+}
+
+static clt_status parse_shard(const char *text, int *shard, int *shards)
+{
+    char rest;
+    *shard = *shards = 0;
+    if (!text)
+        return CLT_OK;
+    if (sscanf(text, "%d/%d%c", shard, shards, &rest) == 2 && *shards >= 1 && *shard >= 0 && *shard < *shards)
+        return CLT_OK;
+    CLT_FAIL(CLT_EUSAGE, "cltrain verify: --shard %s: expected I/N with 0 <= I < N, such as 0/4", text);
+}
+
+static void on_result(void *context, const clt_verify_result *result)
+{
+    verify_run *run = context;
+    bool failed = result->state != CLT_VERIFY_PASS && result->state != CLT_VERIFY_SKIP;
+    verify_report_add(run->report, run->device, result);
+    if (run->list) {
+        printf("%s\n", result->name);
+        return;
+    }
+    if (!failed && !run->args->verbose)
+        return;
+    printf("%-8s %s", clt_verify_state_name(result->state), result->name);
+    if (result->limit > 0)
+        printf("  error %.3g, limit %.3g", result->error, result->limit);
+    if (result->ms > 0)
+        printf("  %.3f ms", result->ms);
+    printf("\n");
+    if (result->reason && *result->reason)
+        printf("         %s\n", result->reason);
+    if (failed && result->repeat && *result->repeat)
+        printf("         repeat: %s\n", result->repeat);
+    fflush(stdout);
+}
+
+static clt_status run_device(const verify_args *a, clt_verify_options *options, verify_run *run, const ocl_device_desc *desc,
+                             int count[5])
+{
+    clt_verify_summary summary;
+    memset(&summary, 0, sizeof summary);
+    run->device = desc ? desc->spec : a->device ? a->device : "default";
+    options->device_spec = desc ? desc->spec : a->device;
+    if (!run->list)
+        printf("device %s%s%s, seed %llu\n", run->device, desc ? ": " : "", desc ? desc->name : "",
+               (unsigned long long)options->seed);
+    fflush(stdout);
+    clt_status status = clt_verify_run(options, &summary);
+    for (int i = 0; i < 5; i++)
+        count[i] += summary.count[i];
+    return status;
+}
+
+/* Every device; a failed check on one does not keep the others from being checked. */
+static clt_status run_all(const verify_args *a, clt_verify_options *options, verify_run *run, int count[5])
+{
+    ocl_device_desc *list = NULL;
+    int n = 0;
+    clt_status worst = CLT_OK;
+    clt_error error;
+    CLT_TRY(ocl_list_devices(&list, &n));
+    clt_error_take(CLT_OK, &error);
+    for (int i = 0; i < n; i++) {
+        clt_status status = run_device(a, options, run, &list[i], count);
+        if (status != CLT_OK && (worst == CLT_OK || worst == CLT_ECHECK)) {
+            worst = status;
+            clt_error_take(status, &error);
+        }
+    }
+    free(list);
+    return worst == CLT_OK ? CLT_OK : clt_error_put(&error);
+}
+
+static clt_status verify(const verify_args *a)
+{
+    int count[5] = {0};
+    verify_report report = {0};
+    verify_run run = {.args = a, .report = &report};
+    clt_verify_options options = {.pattern = a->pattern, .quick = a->quick, .seed = (uint64_t)a->seed, .result = on_result, .context = &run};
+    CLT_TRY(parse_modes(a->mode, &options.modes));
+    CLT_TRY(parse_shard(a->shard, &options.shard, &options.shards));
+    CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
+    if (options.seed == 0) /* chosen here, so that it is told before anything can go wrong */
+        options.seed = (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
+    run.list = (options.modes & CLT_VERIFY_LIST) != 0;
+    bool all = a->device && strcmp(a->device, "all") == 0;
+    clt_status status = all ? run_all(a, &options, &run, count) : run_device(a, &options, &run, NULL, count);
+    clt_error error;
+    clt_error_take(status, &error);
+    clt_status written = verify_report_write(&report, a->json, a->junit, options.seed);
+    verify_report_free(&report);
+    if (!run.list) {
+        int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
+        fflush(stdout);
+        printf("%d passed, %d failed, %d skipped\n", count[CLT_VERIFY_PASS], failed, count[CLT_VERIFY_SKIP]);
+        fflush(stdout);
+    }
+    return status != CLT_OK ? clt_error_put(&error) : written;
+}
+
+clt_status cmd_verify(cmd_context *context, int argc, char **argv)
+{
+    verify_args a = {0};
+    const args_option options[] = {
+        {.name = "-t", .value = "PATTERN", .kind = ARGS_TEXT, .target = &a.pattern, .help = "only cases whose name matches, such as 'softmax*'"},
+        {.name = "--mode", .value = "MODES", .kind = ARGS_TEXT, .target = &a.mode, .help = "correct, grad, bitwise, perf, list; several with commas"},
+        {.name = "--device", .value = "SPEC|all", .kind = ARGS_TEXT, .target = &a.device, .help = "which device, or every one"},
+        {.name = "--caps", .value = "MASK", .kind = ARGS_TEXT, .target = &a.caps, .help = "play a weaker device: all, none, a,b or -a,-b"},
+        {.name = "--quick", .kind = ARGS_FLAG, .target = &a.quick, .help = "small cases only"},
+        {.name = "--shard", .value = "I/N", .kind = ARGS_TEXT, .target = &a.shard, .help = "the I-th of N parts, from 0"},
+        {.name = "--seed", .value = "N", .kind = ARGS_INT, .target = &a.seed, .min = 1, .max = 9e18, .help = "seed of the data (default: from the clock, printed)"},
+        {.name = "--json", .value = "FILE", .kind = ARGS_TEXT, .target = &a.json, .help = "write all results as JSON"},
+        {.name = "--junit", .value = "FILE", .kind = ARGS_TEXT, .target = &a.junit, .help = "write all results as JUnit XML"},
+        {.name = "-v", .kind = ARGS_FLAG, .target = &a.verbose, .help = "print every case, not only failures"},
+        {.name = "--run", .value = "RUN_DIR", .kind = ARGS_LATER, .help = "check a run's trajectory"},
+        {.name = "--baseline", .value = "FILE", .kind = ARGS_LATER, .help = "compare with an earlier report"},
+        {.name = NULL}};
+    const args_usage usage = {.command = "verify",
+                              .operands = "",
+                              .summary = "Checks every op and kernel variant on a device against double-precision references.",
+                              .options = options};
+    args_result r;
+    (void)context;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    return r.help ? CLT_OK : verify(&a);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The program: signals first, then the ranks, then the command; turns its status into the exit code. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cmd.h"
+#include "engine/base/log.h"
+
+static void log_line(void *context, clt_log_level level, const char *line)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug", "trace"};
+    const cmd_context *c = context;
+    if (c->ranks && c->ranks->ranks > 1)
+        fprintf(stderr, "[rank %d %s] %s: %s\n", c->ranks->rank, c->ranks->host, names[level], line);
+    else
+        fprintf(stderr, "%s: %s\n", names[level], line);
+}
+
+/* CLTRAIN_LOG=debug shows more on stderr; the run's log.txt has its own level. */
+static void start_log(cmd_context *context)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug", "trace"};
+    const char *wanted = getenv("CLTRAIN_LOG");
+    clt_log_level level = CLT_LOG_WARN;
+    for (int i = 0; wanted && i < 5; i++)
+        if (strcmp(wanted, names[i]) == 0)
+            level = (clt_log_level)i;
+    clt_log_set_sink(log_line, context, level);
+}
+
+/* Ranks must be known before the first OpenCL call: CPU devices are divided among the ranks of a host. */
+static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
+{
+    if ((entry->flags & CMD_RANKS) && comm_under_launcher()) {
+        CLT_TRY(comm_create(&context->comm));
+        context->ranks = comm_describe(context->comm);
+        ocl_prepare_process(context->ranks->local_rank, context->ranks->local_ranks);
+    } else {
+        ocl_prepare_process(0, 1);
+    }
+    return CLT_OK;
+}
+
+/* A mistake in the command line or the config is found by every rank. Rank 0 says it and ends the others, which wait for
+ * that a moment, so that it is said once. */
+static void give_rank_0_time(const cmd_context *context, clt_status status)
+{
+    struct timespec moment = {0, 500000000};
+    bool same_everywhere = status == CLT_EUSAGE || status == CLT_ECONFIG || status == CLT_ESHAPE || status == CLT_EUNSUPPORTED;
+    if (context->ranks && context->ranks->rank > 0 && same_everywhere)
+        nanosleep(&moment, NULL);
+}
+
+static int finish(cmd_context *context, clt_status status)
+{
+    if (status != CLT_OK && status != CLT_EINTERRUPTED) {
+        give_rank_0_time(context, status);
+        cmd_print_error(context, status);
+        if (context->comm)
+            comm_abort(context->comm, status);
+    } else if (status == CLT_EINTERRUPTED && cmd_prints(context)) {
+        cmd_print_error(context, status);
+    }
+    comm_destroy(context->comm);
+    clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
+    return clt_status_exit_code(status);
+}
+
+int main(int argc, char **argv)
+{
+    const cmd_entry *entry = argc > 1 ? cmd_find(argv[1]) : NULL;
+    cmd_signals_install(entry && (entry->flags & CMD_STOPS));
+    cmd_context context = {.stop = cmd_stop_flag(), .program = argv[0]};
+    start_log(&context);
+    clt_status status;
+    if (argc < 2) {
+        char *none[] = {argv[0], NULL};
+        cmd_help(&context, 1, none);
+        return clt_status_exit_code(CLT_EUSAGE);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        entry = cmd_find("help");
+    else if (strcmp(argv[1], "--version") == 0)
+        entry = cmd_find("version");
+    if (!entry)
+        return finish(&context, cmd_help(&context, argc, argv));
+    status = start_ranks(&context, entry);
+    bool option = argv[1][0] == '-';
+    if (status == CLT_OK)
+        status = option ? entry->run(&context, 1, argv) : entry->run(&context, argc - 1, argv + 1);
+    /* A training run whose reader went away has still done its work. */
+    if (fflush(stdout) == EOF && status == CLT_OK && !(entry->flags & CMD_STOPS))
+        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing to the standard output failed");
+    return finish(&context, status);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks and collectives over host memory. A transport is a table of functions; `self` is built in, `mpi` is a
+ * module that is loaded only under a launcher, so that a single process never needs MPI. One thread of ours
+ * owns all MPI calls from init to finalize. This room knows nothing of OpenCL or models. */
+#ifndef COMM_COMM_H
+#define COMM_COMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op;
+typedef enum comm_type { COMM_F32, COMM_F64, COMM_I64, COMM_U8 } comm_type;
+
+/* Local ranks are those that share this rank's memory and host name. */
+typedef struct comm_info {
+    int rank, ranks, local_rank, local_ranks;
+    char host[64];
+    const char *transport;   /* "self", "mpi" */
+    const char *description; /* "Open MPI v4.1.4" */
+} comm_info;
+
+/* What the program gives a transport. A module is linked without the library, so this table is its only way
+ * back. */
+#define COMM_ABI_VERSION 1
+typedef struct comm_host {
+    int abi_version;
+    /* Records the message of a failure for this thread (file must be a string constant) and returns
+     * CLT_ECOMM. */
+    clt_status (*failed)(const char *file, int line, const char *text);
+} comm_host;
+
+/* A transport. A module exports it as the object `comm_transport_entry`. All functions are called from the
+ * communication thread only; the exception is `abort`, which another thread calls if that thread is stuck
+ * inside a collective. */
+typedef struct comm_transport {
+    int abi_version; /* first member in every version */
+    const char *name;
+    /* Fills all of info but `transport`; its strings live as long as the transport. */
+    clt_status (*init)(const comm_host *host, comm_info *info);
+    clt_status (*all_reduce)(void *data, int64_t count, comm_type type, comm_op op); /* in place */
+    clt_status (*broadcast)(void *data, int64_t bytes, int root);
+    clt_status (*barrier)(void);
+    void (*abort)(int exit_code); /* ends every rank */
+    void (*finalize)(void);
+} comm_transport;
+
+typedef struct comm comm;
+
+/* True when the environment says that a launcher (mpirun, srun with PMI or PMIx) started this process. */
+bool comm_under_launcher(void);
+/* comm_create: `self` unless under a launcher; then loads cltrain_comm_mpi.so from $CLTRAIN_MODULE_DIR, the
+ * folder of the program, its ../lib/cltrain, or the install folder. CLT_ECOMM says which files were tried and
+ * why each failed. */
+clt_status comm_create(comm **out);
+/* Finalizes; NULL is fine. Requests that were not waited for are dropped, so nothing may still call
+ * comm_request_ready. After a failed collective the ranks are out of step and the transport is not finalized:
+ * finalizing could block for ever; the launcher ends the other ranks when this process ends. */
+void comm_destroy(comm *c);
+const comm_info *comm_describe(const comm *c);
+
+/* Blocking collectives (hand the work to the communication thread and wait). After a failure every later one
+ * fails. */
+clt_status comm_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
+clt_status comm_broadcast(comm *c, void *data, int64_t bytes, int root);
+clt_status comm_barrier(comm *c);
+/* Post and wait: the collective starts when comm_request_ready is called, once (from any thread, e.g. an
+ * event callback; ok = false makes the wait fail); requests run in the order they were posted, so a blocking
+ * collective also waits for the requests posted before it. */
+typedef struct comm_request comm_request;
+clt_status comm_all_reduce_post(comm *c, void *data, int64_t count, comm_type type, comm_op op,
+                                comm_request **out);
+void comm_request_ready(comm_request *request, bool ok);
+clt_status comm_request_wait(comm_request *request); /* frees the request */
+/* All ranks must hold the same bytes (config, seeds, versions): CLT_ERANKS, on every rank, names `what` and
+ * the first rank that differs from rank 0. */
+clt_status comm_check_equal(comm *c, const void *data, int64_t bytes, const char *what);
+/* Ends all ranks at once with the exit code of `status`; with one rank it only returns. */
+void comm_abort(comm *c, clt_status status);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How this process was started, and where its transport comes from: the launcher's environment, the search
+ * for the MPI module, the check that module and program belong together. It must not call MPI itself. */
+#include "comm/comm_internal.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value && value[0] ? value : NULL;
+}
+
+bool comm_under_launcher(void)
+{
+    /* Open MPI's mpirun · MPICH's and Intel's Hydra, srun --mpi=pmi2 · srun --mpi=pmix, PRRTE */
+    static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+        if (environment(signs[i]))
+            return true;
+    /* A batch script has SLURM_PROCID too, so it counts only together with a PMI connection. */
+    return environment("SLURM_PROCID") && (environment("PMI_FD") || environment("PMIX_NAMESPACE"));
+}
+
+int comm_launcher_ranks(void)
+{
+    const char *text = environment("OMPI_COMM_WORLD_SIZE");
+    if (!text)
+        text = environment("PMI_SIZE");
+    if (!text)
+        return 0;
+    char *end = NULL;
+    long ranks = strtol(text, &end, 10);
+    return *end == '\0' && ranks > 0 && ranks <= INT_MAX ? (int)ranks : 0;
+}
+
+static const comm_transport *load_file(const char *path, clt_str *tried)
+{
+    if (access(path, F_OK) != 0) {
+        clt_str_printf(tried, "\n  %s: no such file", path);
+        return NULL;
+    }
+    /* Open MPI's own plug-ins look for its symbols in the global scope. */
+    void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (!handle) {
+        const char *why = dlerror();
+        clt_str_printf(tried, "\n  %s: cannot be loaded: %s", path, why ? why : "unknown reason");
+        return NULL;
+    }
+    const comm_transport *transport = dlsym(handle, COMM_MODULE_SYMBOL);
+    if (!transport) {
+        clt_str_printf(tried, "\n  %s: is not a transport module (no symbol %s)", path, COMM_MODULE_SYMBOL);
+        dlclose(handle);
+        return NULL;
+    }
+    if (transport->abi_version != COMM_ABI_VERSION) {
+        clt_str_printf(
+            tried, "\n  %s: has interface version %d, this program needs %d (built from another version?)",
+            path, transport->abi_version, COMM_ABI_VERSION);
+        dlclose(handle);
+        return NULL;
+    }
+    CLT_DEBUG("transport module %s", path);
+    return transport;
+}
+
+clt_status comm_load_module(const char *const *folders, size_t count, const comm_transport **out)
+{
+    *out = NULL;
+    clt_status status = CLT_OK;
+    clt_str path = {0}, tried = {0};
+    for (size_t i = 0; i < count && !*out; i++) {
+        path.length = 0;
+        clt_str_printf(&path, "%s/%s", folders[i], COMM_MODULE_FILE);
+        CLT_TRY_GOTO(clt_str_check(&path), done);
+        *out = load_file(path.text, &tried);
+    }
+    CLT_TRY_GOTO(clt_str_check(&tried), done);
+    if (*out && tried.text && strstr(tried.text, "cannot be loaded"))
+        CLT_WARN("an MPI module was passed over:%s", tried.text);
+    if (!*out)
+        CLT_FAIL_GOTO(
+            CLT_ECOMM, done,
+            "a launcher (mpirun or srun) started this process, but the MPI transport could not be loaded; "
+            "tried:%s\nInstall cltrain with its MPI module (CLTRAIN_MPI=ON) and libopenmpi, set "
+            "CLTRAIN_MODULE_DIR to the module's folder, or start one process without a launcher",
+            tried.text ? tried.text : " no folder");
+done:
+    clt_str_free(&path);
+    clt_str_free(&tried);
+    return status;
+}
+
+/* Folder of the running program, "" if it cannot be found out. */
+static void program_folder(char *folder, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", folder, size - 1);
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+}
+
+clt_status comm_load_mpi(const comm_transport **out)
+{
+    const char *folders[4];
+    size_t count = 0;
+    char program[PATH_MAX], beside[PATH_MAX + 32];
+    if (environment("CLTRAIN_MODULE_DIR"))
+        folders[count++] = environment("CLTRAIN_MODULE_DIR");
+    program_folder(program, sizeof program);
+    if (program[0]) {
+        (void)snprintf(beside, sizeof beside, "%s/../lib/cltrain", program);
+        folders[count++] = program;
+        folders[count++] = beside;
+    }
+#ifdef CLT_MODULE_DIR
+    folders[count++] = CLT_MODULE_DIR;
+#endif
+    return comm_load_module(folders, count, out);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the control groups of this process allow (versions 1 and 2, and both at once). Used by host.c; `root`
+ * goes before every path ("" on a real system), so that a test can lay out /proc and /sys as it likes. */
+#ifndef ENGINE_BASE_CGROUP_H
+#define ENGINE_BASE_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Processors' worth of time per period (1.5 = one and a half), the least of all levels; 0 if nothing limits
+ * it. */
+double clt_cgroup_cpus(const char *root);
+/* Bytes left under the tightest level (limit minus use, file cache not counted as use); false if nothing
+ * limits it. */
+bool clt_cgroup_memory(const char *root, uint64_t *left);
+
+#endif

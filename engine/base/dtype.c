@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Storage types by table, exact float conversions by integer arithmetic (the same on every host), and shapes.
+ * Knows nothing of tensors or devices. */
+#include "engine/base/dtype.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct dtype_row {
+    const char *name, *safetensors, *cl;
+    size_t bytes;
+} dtype_row;
+
+static const dtype_row dtype_rows[CLT_DTYPE_COUNT] = {
+#define DTYPE_ROW(id, name, bytes, st, cl) [id] = {#name, st, cl, bytes},
+    CLT_DTYPE_MAP(DTYPE_ROW)
+#undef DTYPE_ROW
+};
+
+static const dtype_row *row_of(clt_dtype dtype)
+{
+    static const dtype_row unknown = {"?", "?", "?", 0};
+    return (int)dtype >= 0 && (int)dtype < (int)CLT_DTYPE_COUNT ? &dtype_rows[dtype] : &unknown;
+}
+
+size_t clt_dtype_bytes(clt_dtype dtype)
+{
+    return row_of(dtype)->bytes;
+}
+
+const char *clt_dtype_name(clt_dtype dtype)
+{
+    return row_of(dtype)->name;
+}
+
+const char *clt_dtype_safetensors(clt_dtype dtype)
+{
+    return row_of(dtype)->safetensors;
+}
+
+const char *clt_dtype_cl(clt_dtype dtype)
+{
+    return row_of(dtype)->cl;
+}
+
+bool clt_dtype_from_name(const char *name, clt_dtype *out)
+{
+    for (int i = 0; name && i < (int)CLT_DTYPE_COUNT; i++) {
+        if (strcmp(name, dtype_rows[i].name) == 0) {
+            *out = (clt_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool clt_dtype_from_safetensors(const char *name, clt_dtype *out)
+{
+    for (int i = 0; name && i < (int)CLT_DTYPE_COUNT; i++) {
+        if (strcmp(name, dtype_rows[i].safetensors) == 0) {
+            *out = (clt_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool clt_dtype_is_float(clt_dtype dtype)
+{
+    return dtype == CLT_F32 || dtype == CLT_F16 || dtype == CLT_BF16 || dtype == CLT_F64;
+}
+
+static uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+float clt_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
+    uint32_t exponent = (h >> 10) & 0x1fu;
+    uint32_t mantissa = h & 0x3ffu;
+    if (exponent == 0x1f) {
+        /* A NaN keeps its payload and becomes quiet, as the conversion instructions do. */
+        uint32_t quiet = mantissa ? 0x400000u : 0;
+        return float_of(sign | 0x7f800000u | quiet | (mantissa << 13));
+    }
+    if (exponent == 0) {
+        if (mantissa == 0)
+            return float_of(sign);
+        /* Subnormal half, normal float: shift the leading one into its implicit place. */
+        uint32_t shift = 0;
+        while (!(mantissa & 0x400u)) {
+            mantissa <<= 1;
+            shift++;
+        }
+        return float_of(sign | ((113 - shift) << 23) | ((mantissa & 0x3ffu) << 13));
+    }
+    return float_of(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+uint16_t clt_f32_to_f16(float f)
+{
+    uint32_t bits = bits_of(f);
+    uint32_t sign = (bits >> 16) & 0x8000u;
+    uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
+    if (magnitude >= 0x477ff000u) /* 65520 and more round to infinity */
+        return (uint16_t)(sign | 0x7c00u);
+    if (magnitude >= 0x38800000u) { /* normal half: 2^-14 and more */
+        uint32_t odd = (magnitude >> 13) & 1u;
+        return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
+    }
+    if (magnitude <= 0x33000000u) /* 2^-25, half of the least subnormal, ties to zero */
+        return (uint16_t)sign;
+    /* Subnormal half: count of 2^-24 steps, rounded to nearest even. */
+    uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
+    uint32_t shift = 126 - (magnitude >> 23);
+    uint32_t whole = mantissa >> shift;
+    uint32_t rest = mantissa & ((1u << shift) - 1);
+    uint32_t middle = 1u << (shift - 1);
+    if (rest > middle || (rest == middle && (whole & 1u)))
+        whole++;
+    return (uint16_t)(sign | whole);
+}
+
+float clt_bf16_to_f32(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        bits |= 0x400000u;
+    return float_of(bits);
+}
+
+uint16_t clt_f32_to_bf16(float f)
+{
+    uint32_t bits = bits_of(f);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)((bits >> 16) | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+clt_shape clt_shape_make(int ndim, const int64_t *dims)
+{
+    clt_shape shape = {.ndim = ndim};
+    if (ndim < 0 || ndim > CLT_MAX_DIMS) {
+        shape.ndim = -1;
+        return shape;
+    }
+    for (int i = 0; i < ndim; i++)
+        shape.dim[i] = dims[i];
+    return shape;
+}
+
+clt_shape clt_shape1(int64_t a)
+{
+    return clt_shape_make(1, (int64_t[]){a});
+}
+
+clt_shape clt_shape2(int64_t a, int64_t b)
+{
+    return clt_shape_make(2, (int64_t[]){a, b});
+}
+
+clt_shape clt_shape3(int64_t a, int64_t b, int64_t c)
+{
+    return clt_shape_make(3, (int64_t[]){a, b, c});
+}
+
+clt_shape clt_shape4(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return clt_shape_make(4, (int64_t[]){a, b, c, d});
+}
+
+/* Saturates, so that a shape nobody can allocate stays one nobody can allocate. A zero anywhere makes zero.
+ */
+static int64_t product(const int64_t *dims, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (dims[i] == 0)
+            return 0;
+    int64_t total = 1;
+    for (int i = 0; i < count; i++)
+        if (__builtin_mul_overflow(total, dims[i], &total))
+            return INT64_MAX;
+    return total;
+}
+
+int64_t clt_shape_elements(const clt_shape *shape)
+{
+    return shape->ndim < 0 ? 0 : product(shape->dim, shape->ndim);
+}
+
+int64_t clt_shape_rows(const clt_shape *shape)
+{
+    return shape->ndim < 0 ? 0 : product(shape->dim, shape->ndim - 1);
+}
+
+int64_t clt_shape_last(const clt_shape *shape)
+{
+    return shape->ndim > 0 ? shape->dim[shape->ndim - 1] : 1;
+}
+
+bool clt_shape_equal(const clt_shape *a, const clt_shape *b)
+{
+    if (a->ndim != b->ndim)
+        return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
+const char *clt_shape_text(const clt_shape *shape, char *buffer, size_t size)
+{
+    if (size == 0)
+        return buffer;
+    size_t used = 0;
+    for (int i = 0; i < shape->ndim; i++) {
+        int n = snprintf(buffer + used, size - used, "%s%" PRId64, i ? "," : "(", shape->dim[i]);
+        if (n < 0 || (size_t)n >= size - used)
+            return buffer;
+        used += (size_t)n;
+    }
+    (void)snprintf(buffer + used, size - used, shape->ndim > 0 ? ")" : "()");
+    return buffer;
+}

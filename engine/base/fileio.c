@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * File contents: whole reads with gzip, read-only mappings, durable writes. Paths and folders are in
+ * folder.c. Knows nothing of any file format but gzip. */
+#include "engine/base/fileio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "engine/base/fileio_error.h"
+#include "engine/base/mem.h"
+
+/* Opens for reading and refuses folders, which open() accepts. */
+static clt_status open_file(const char *path, clt_status code, int *fd, struct stat *info)
+{
+    do {
+        *fd = open(path, O_RDONLY | O_CLOEXEC);
+    } while (*fd < 0 && errno == EINTR);
+    if (*fd < 0)
+        return clt_fail_errno(code, errno, "opening '%s' for reading", path);
+    if (fstat(*fd, info) != 0) {
+        clt_status status = clt_fail_errno(code, errno, "looking at '%s'", path);
+        close(*fd);
+        return status;
+    }
+    if (S_ISDIR(info->st_mode)) {
+        close(*fd);
+        CLT_FAIL(code, "reading '%s': it is a folder, a file is expected; check the path", path);
+    }
+    return CLT_OK;
+}
+
+static clt_status too_big(const char *path, uint64_t max_bytes, clt_status code)
+{
+    CLT_FAIL(code,
+             "reading '%s': it holds more than the %llu bytes that are allowed here; is it the right file?",
+             path, (unsigned long long)max_bytes);
+}
+
+/* Reads to the end (a pipe has no size); the buffer always has room for a final NUL. `limit` 0 = none. */
+static clt_status read_all(int fd, const char *path, uint64_t guess, uint64_t limit, clt_status code,
+                           char **data, size_t *size)
+{
+    char *buffer = NULL;
+    size_t capacity = 0, used = 0;
+    clt_status status = CLT_OK;
+    /* The guess may be wrong, even absurd: it only saves copying. */
+    if (guess > (1ull << 40) || (limit && guess > limit))
+        guess = 0;
+    CLT_TRY_GOTO(clt_grow(&buffer, &capacity, (size_t)guess + 2, 1, path), failed);
+    for (;;) {
+        size_t room = capacity - used - 1;
+        if (room == 0) {
+            CLT_TRY_GOTO(clt_grow(&buffer, &capacity, capacity + 1, 1, path), failed);
+            continue;
+        }
+        ssize_t n = read(fd, buffer + used, room > (1u << 30) ? (1u << 30) : room);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            status = clt_fail_errno(code, errno, "reading '%s' at byte %zu", path, used);
+            goto failed;
+        }
+        if (n == 0)
+            break;
+        used += (size_t)n;
+        if (limit && used > limit) {
+            status = too_big(path, limit, code);
+            goto failed;
+        }
+    }
+    buffer[used] = '\0';
+    *data = buffer;
+    *size = used;
+    return CLT_OK;
+failed:
+    free(buffer);
+    return status;
+}
+
+/* State of unpacking one file, which may hold several gzip members one after the other. */
+typedef struct unpack {
+    const char *path;
+    clt_status code;
+    uint64_t max_bytes;
+    const char *in;
+    size_t in_size, in_used;
+    char *out;
+    size_t out_capacity, out_used;
+    z_stream stream;
+} unpack;
+
+static clt_status unpack_failed(const unpack *u, int result)
+{
+    if (result == Z_MEM_ERROR)
+        CLT_FAIL(CLT_ENOMEM, "unpacking '%s': out of host memory", u->path);
+    if (result == Z_BUF_ERROR)
+        CLT_FAIL(
+            u->code,
+            "unpacking '%s': the gzip stream ends early, after %zu bytes of the file; the file is cut off, "
+            "copy or download it again",
+            u->path, u->in_used);
+    CLT_FAIL(u->code,
+             "unpacking '%s': the gzip stream is damaged near byte %zu: %s; copy or download it again",
+             u->path, u->in_used, u->stream.msg ? u->stream.msg : zError(result));
+}
+
+/* One member; Z_OK from inflate means "go on". */
+static clt_status unpack_member(unpack *u)
+{
+    int result = Z_OK;
+    while (result != Z_STREAM_END) {
+        if (u->out_capacity - u->out_used < 2)
+            CLT_TRY(clt_grow(&u->out, &u->out_capacity, u->out_capacity + 1, 1, u->path));
+        size_t in_left = u->in_size - u->in_used, room = u->out_capacity - u->out_used - 1;
+        uInt in_now = (uInt)(in_left > (1u << 30) ? (1u << 30) : in_left);
+        uInt out_now = (uInt)(room > (1u << 30) ? (1u << 30) : room);
+        u->stream.next_in = (Bytef *)(uintptr_t)(u->in + u->in_used);
+        u->stream.avail_in = in_now;
+        u->stream.next_out = (Bytef *)(u->out + u->out_used);
+        u->stream.avail_out = out_now;
+        result = inflate(&u->stream, Z_NO_FLUSH);
+        size_t eaten = in_now - u->stream.avail_in, made = out_now - u->stream.avail_out;
+        u->in_used += eaten;
+        u->out_used += made;
+        if (result == Z_NEED_DICT)
+            result = Z_DATA_ERROR;
+        if (result != Z_OK && result != Z_STREAM_END)
+            return unpack_failed(u, result);
+        if (u->max_bytes && u->out_used > u->max_bytes)
+            return too_big(u->path, u->max_bytes, u->code);
+    }
+    return CLT_OK;
+}
+
+static bool has_gzip_magic(const char *data, size_t size)
+{
+    return size >= 2 && (unsigned char)data[0] == 0x1f && (unsigned char)data[1] == 0x8b;
+}
+
+static clt_status unpack_members(unpack *u)
+{
+    while (has_gzip_magic(u->in + u->in_used, u->in_size - u->in_used)) {
+        int result = inflateReset(&u->stream);
+        if (result != Z_OK)
+            return unpack_failed(u, result);
+        CLT_TRY(unpack_member(u));
+    }
+    /* Tapes and some tools pad with zeros; anything else is data that would be lost without a word. */
+    for (size_t i = u->in_used; i < u->in_size; i++)
+        if (u->in[i] != 0)
+            CLT_FAIL(u->code,
+                     "unpacking '%s': bytes follow the end of the gzip stream at byte %zu; the file is "
+                     "damaged, copy "
+                     "or download it again",
+                     u->path, i);
+    return CLT_OK;
+}
+
+static clt_status gunzip_data(const char *path, uint64_t max_bytes, clt_status code, char **data,
+                              size_t *size)
+{
+    unpack u = {.path = path, .code = code, .max_bytes = max_bytes, .in = *data, .in_size = *size};
+    int result = inflateInit2(&u.stream, 15 + 16);
+    if (result != Z_OK)
+        return unpack_failed(&u, result);
+    size_t guess = *size < (1u << 30) ? *size * 4 + 2 : 2;
+    clt_status status = clt_grow(&u.out, &u.out_capacity, guess, 1, path);
+    if (status == CLT_OK)
+        status = unpack_members(&u);
+    inflateEnd(&u.stream);
+    if (status != CLT_OK) {
+        free(u.out);
+        return status;
+    }
+    u.out[u.out_used] = '\0';
+    free(*data);
+    *data = u.out;
+    *size = u.out_used;
+    return CLT_OK;
+}
+
+clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
+                         size_t *size)
+{
+    int fd;
+    struct stat info;
+    char *content = NULL;
+    size_t length = 0;
+    *data = NULL;
+    *size = 0;
+    CLT_TRY(open_file(path, code, &fd, &info));
+    /* Data that cannot be packed grows a little, so a packed file may be longer than what it holds. */
+    uint64_t limit = max_bytes && gunzip ? max_bytes + max_bytes / 64 + 4096 : max_bytes;
+    uint64_t guess = S_ISREG(info.st_mode) && info.st_size > 0 ? (uint64_t)info.st_size : 0;
+    clt_status status = read_all(fd, path, guess, limit, code, &content, &length);
+    close(fd);
+    CLT_TRY(status);
+    if (gunzip && has_gzip_magic(content, length))
+        status = gunzip_data(path, max_bytes, code, &content, &length);
+    else if (max_bytes && length > max_bytes)
+        status = too_big(path, max_bytes, code);
+    if (status != CLT_OK) {
+        free(content);
+        return status;
+    }
+    *data = content;
+    *size = length;
+    return CLT_OK;
+}
+
+clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out)
+{
+    static const uint8_t nothing[1];
+    int fd;
+    struct stat info;
+    *out = (clt_mapping){0};
+    CLT_TRY(open_file(path, code, &fd, &info));
+    if (!S_ISREG(info.st_mode)) {
+        close(fd);
+        CLT_FAIL(code, "mapping '%s': only a regular file can be mapped; check the path", path);
+    }
+    out->data = nothing;
+    if (info.st_size > 0) {
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) {
+            clt_status status =
+                clt_fail_errno(code, errno, "mapping '%s' (%lld bytes)", path, (long long)info.st_size);
+            out->data = NULL;
+            close(fd);
+            return status;
+        }
+        out->data = data;
+        out->size = (size_t)info.st_size;
+    }
+    close(fd);
+    return CLT_OK;
+}
+
+void clt_map_close(clt_mapping *mapping)
+{
+    if (!mapping)
+        return;
+    if (mapping->size > 0)
+        (void)munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    *mapping = (clt_mapping){0};
+}
+
+clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path)
+{
+    const char *bytes = data;
+    size_t done = 0;
+    while (done < size) {
+        size_t left = size - done;
+        ssize_t n = write(fd, bytes + done, left > (1u << 30) ? (1u << 30) : left);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return clt_fail_errno(CLT_ESTORAGE, errno, "writing '%s' at byte %zu of %zu", path, done, size);
+        done += (size_t)n;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_fsync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "opening '%s' to make it durable", path);
+    int result;
+    do {
+        result = fsync(fd);
+    } while (result != 0 && errno == EINTR);
+    int code = result == 0 ? 0 : errno;
+    struct stat info;
+    /* Some network file systems cannot sync a folder and say so; there is nothing more to do then. */
+    bool excused = (code == EINVAL || code == ENOTSUP) && fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
+    close(fd);
+    if (code != 0 && !excused)
+        return clt_fail_errno(CLT_ESTORAGE, code, "making '%s' durable (fsync)", path);
+    return CLT_OK;
+}
+
+clt_status clt_fsync_parent(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return clt_fsync_path(".");
+    if (slash == path)
+        return clt_fsync_path("/");
+    char *parent = NULL;
+    CLT_TRY(clt_alloc(&parent, (size_t)(slash - path) + 1, 1, "a path"));
+    memcpy(parent, path, (size_t)(slash - path));
+    clt_status status = clt_fsync_path(parent);
+    free(parent);
+    return status;
+}
+
+/* Creates, fills, syncs and closes `path`. */
+static clt_status write_new(const char *path, const void *data, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", path);
+    clt_status status = clt_fd_write(fd, data, size, path);
+    if (status == CLT_OK && fsync(fd) != 0)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "making '%s' durable (fsync)", path);
+    if (close(fd) != 0 && status == CLT_OK && errno != EINTR)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "closing '%s'", path);
+    return status;
+}
+
+clt_status clt_file_write(const char *path, const void *data, size_t size)
+{
+    clt_status status = CLT_OK;
+    clt_str temporary = {0};
+    clt_str_printf(&temporary, "%s.tmp-%ld", path, (long)getpid());
+    CLT_TRY_GOTO(clt_str_check(&temporary), done);
+    status = write_new(temporary.text, data, size);
+    if (status == CLT_OK && rename(temporary.text, path) != 0)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, path);
+    if (status != CLT_OK)
+        (void)unlink(temporary.text);
+    else
+        status = clt_fsync_parent(path);
+done:
+    clt_str_free(&temporary);
+    return status;
+}

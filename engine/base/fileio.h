@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files and folders: whole reads (gzip aware), mapped reads, durable writes. Messages carry the path and
+ * errno's text. */
+#ifndef ENGINE_BASE_FILEIO_H
+#define ENGINE_BASE_FILEIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+/* clt_file_read: whole file, NUL-terminated copy; `code` is the status for any failure. max_bytes 0 = no
+ * limit. Files that start with the gzip magic are unpacked when gunzip is set (a damaged stream fails with
+ * its reason). */
+clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
+                         size_t *size);
+
+/* Read-only mapping. */
+typedef struct clt_mapping {
+    const uint8_t *data;
+    size_t size;
+} clt_mapping;
+clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
+void clt_map_close(clt_mapping *mapping);
+
+/* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder. CLT_ESTORAGE on failure, no
+ * partial file left behind. */
+clt_status clt_file_write(const char *path, const void *data, size_t size);
+/* Writes all bytes to a descriptor, handling short writes and EINTR. */
+clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path);
+clt_status clt_fsync_path(const char *path);   /* file or folder */
+clt_status clt_fsync_parent(const char *path); /* the folder that holds path, after a rename */
+clt_status clt_mkdir_p(const char *path);
+bool clt_file_exists(const char *path);
+bool clt_is_directory(const char *path);
+clt_status clt_remove_tree(const char *path); /* no symlink following */
+/* Joins with one '/'; an absolute b wins. Result must be freed. */
+clt_status clt_path_join(const char *a, const char *b, char **out);
+/* Exclusive lock file (flock) holding the pid and host; CLT_ESTORAGE with the holder named if it is taken. */
+typedef struct clt_lock clt_lock;
+clt_status clt_lock_acquire(const char *path, clt_lock **out);
+void clt_lock_release(clt_lock *lock);
+
+#endif

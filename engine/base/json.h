@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JSON: a strict reader (position of every value, duplicate keys, exact integers, depth and size limits,
+ * valid UTF-8) in front of cJSON, and a streaming writer. No other room but engine/config sees cJSON;
+ * everybody else uses this. */
+#ifndef ENGINE_BASE_JSON_H
+#define ENGINE_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+
+typedef enum clt_json_type {
+    CLT_JSON_NULL,
+    CLT_JSON_BOOL,
+    CLT_JSON_NUMBER,
+    CLT_JSON_STRING,
+    CLT_JSON_ARRAY,
+    CLT_JSON_OBJECT
+} clt_json_type;
+
+typedef struct clt_json_doc clt_json_doc;
+typedef struct clt_json clt_json; /* a value inside a document, borrowed from it */
+
+/* clt_json_parse: `source` is the name used in messages ("configs/mlp.json"). Fails with `code` (CLT_ECONFIG,
+ * CLT_EDATA or CLT_ECHECKPOINT, as fits the caller) and "source:line:column: why" for: syntax, trailing text,
+ * comments, duplicate keys (both positions named), NUL or invalid UTF-8, numbers beyond a double, depth > 64,
+ * length > 100,000,000 bytes, more than 4,000,000 values. */
+clt_status clt_json_parse(const char *text, size_t length, const char *source, clt_status code,
+                          clt_json_doc **out);
+clt_status clt_json_parse_file(const char *path, clt_status code, clt_json_doc **out);
+void clt_json_destroy(clt_json_doc *doc);
+const clt_json *clt_json_root(const clt_json_doc *doc);
+const char *clt_json_source(const clt_json_doc *doc);
+
+clt_json_type clt_json_typeof(const clt_json *value);
+const char *clt_json_type_name(clt_json_type type); /* "object", "number", ... */
+const char *clt_json_key(const clt_json *value);    /* key inside the parent object, or NULL */
+const clt_json *clt_json_get(const clt_json *object, const char *key); /* exact case; NULL if absent */
+const clt_json *clt_json_first(const clt_json *container); /* first child of array/object or NULL */
+const clt_json *clt_json_next(const clt_json *value);      /* next sibling or NULL */
+size_t clt_json_count(const clt_json *container);
+/* A value of another type gives false, 0 or "": check the type first. */
+bool clt_json_bool(const clt_json *value);
+double clt_json_number(const clt_json *value);
+/* True when the number was written as an integer (no '.', no exponent) and fits int64 exactly. */
+bool clt_json_int(const clt_json *value, int64_t *out);
+const char *clt_json_string(const clt_json *value); /* NUL-free UTF-8 */
+/* Line and column (from 1; columns count bytes) where the value starts. */
+void clt_json_position(const clt_json_doc *doc, const clt_json *value, int *line, int *column);
+
+/* Writer: appends to a clt_str. Commas and indentation are handled; doubles are written with the fewest
+ * digits that read back the same; non-finite numbers are written as null. indent 0 = one line. */
+typedef struct clt_json_writer {
+    clt_str *out;
+    int indent, depth;
+    bool needs_comma, after_key;
+} clt_json_writer;
+clt_json_writer clt_json_writer_make(clt_str *out, int indent);
+void clt_jw_object(clt_json_writer *w);
+void clt_jw_end_object(clt_json_writer *w);
+void clt_jw_array(clt_json_writer *w);
+void clt_jw_end_array(clt_json_writer *w);
+void clt_jw_key(clt_json_writer *w, const char *key);
+void clt_jw_string(clt_json_writer *w, const char *value); /* NULL is written as null */
+void clt_jw_int(clt_json_writer *w, int64_t value);
+void clt_jw_double(clt_json_writer *w, double value);
+void clt_jw_float(clt_json_writer *w, float value); /* fewest digits that read back as the same float */
+void clt_jw_bool(clt_json_writer *w, bool value);
+void clt_jw_null(clt_json_writer *w);
+void clt_jw_value(clt_json_writer *w, const clt_json *value); /* copies a parsed value */
+/* key + value in one call */
+void clt_jw_kstring(clt_json_writer *w, const char *key, const char *value);
+void clt_jw_kint(clt_json_writer *w, const char *key, int64_t value);
+void clt_jw_kdouble(clt_json_writer *w, const char *key, double value);
+void clt_jw_kbool(clt_json_writer *w, const char *key, bool value);
+
+#endif

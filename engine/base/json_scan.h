@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The strict scanner in front of cJSON: refuses everything that is not JSON as RFC 8259 has it, and notes
+ * where each value begins. Used by json.c alone; it must not know cJSON or the tree. */
+#ifndef ENGINE_BASE_JSON_SCAN_H
+#define ENGINE_BASE_JSON_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+#define CLT_JSON_MAX_BYTES 100000000u
+#define CLT_JSON_MAX_DEPTH 64
+#define CLT_JSON_MAX_VALUES 4000000u
+#define CLT_JSON_NO_KEY UINT32_MAX
+
+/* One value, in document order (a container before its members). */
+typedef struct clt_json_mark {
+    uint32_t offset;     /* byte where the value begins */
+    uint32_t key_offset; /* byte where its key begins, CLT_JSON_NO_KEY outside an object */
+    uint32_t length;     /* bytes of a number's text, 0 for the rest */
+} clt_json_mark;
+
+typedef struct clt_json_scan {
+    const char *text, *source;
+    size_t length;
+    clt_status code;
+    clt_json_mark *marks;
+    size_t mark_count, mark_capacity;
+    uint32_t *lines; /* offset of each line's first byte; kept after the marks are gone, for positions */
+    size_t line_count, line_capacity;
+    size_t at;
+    int depth;
+} clt_json_scan;
+
+/* Fill text, length, source and code, zero the rest. Free marks and lines afterwards, also on failure. */
+clt_status clt_json_scan_run(clt_json_scan *scan);
+/* Fails with the scan's code and "source:line:column: message". */
+clt_status clt_json_scan_fail(const clt_json_scan *scan, size_t offset, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void clt_json_line_column(const uint32_t *lines, size_t line_count, size_t offset, int *line, int *column);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Logging through a sink that the program sets. The library never prints: without a sink, lines are dropped.
+ */
+#ifndef ENGINE_BASE_LOG_H
+#define ENGINE_BASE_LOG_H
+
+typedef enum clt_log_level {
+    CLT_LOG_ERROR,
+    CLT_LOG_WARN,
+    CLT_LOG_INFO,
+    CLT_LOG_DEBUG,
+    CLT_LOG_TRACE
+} clt_log_level;
+
+/* Called with one finished line (no newline). May be called from any thread; calls are serialised. */
+typedef void (*clt_log_sink)(void *context, clt_log_level level, const char *line);
+
+void clt_log_set_sink(clt_log_sink sink, void *context, clt_log_level max_level);
+clt_log_level clt_log_max_level(void);
+void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define CLT_WARN(...) clt_log(CLT_LOG_WARN, __VA_ARGS__)
+#define CLT_INFO(...) clt_log(CLT_LOG_INFO, __VA_ARGS__)
+#define CLT_DEBUG(...)                                                                                       \
+    do {                                                                                                     \
+        if (clt_log_max_level() >= CLT_LOG_DEBUG)                                                            \
+            clt_log(CLT_LOG_DEBUG, __VA_ARGS__);                                                             \
+    } while (0)
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Host memory with checked sizes: plain blocks, growing arrays, arenas, growing strings, and the edit
+ * distance that error messages use for suggestions. Knows nothing of device memory. */
+#include "engine/base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool clt_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
+    uint64_t result;
+    if (__builtin_mul_overflow(a, b, &result))
+        return false;
+    *out = result;
+    return true;
+}
+
+bool clt_add_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
+    uint64_t result;
+    if (__builtin_add_overflow(a, b, &result))
+        return false;
+    *out = result;
+    return true;
+}
+
+/* Callers pass the address of a pointer of any type; memcpy keeps that within the aliasing rules. */
+static void store_pointer(void *out, void *pointer)
+{
+    memcpy(out, &pointer, sizeof pointer);
+}
+
+static void *load_pointer(const void *in)
+{
+    void *pointer;
+    memcpy(&pointer, in, sizeof pointer);
+    return pointer;
+}
+
+static clt_status too_large(size_t count, size_t size, const char *what)
+{
+    CLT_FAIL(CLT_ENOMEM,
+             "allocating %s: %zu elements of %zu bytes do not fit in host memory; use smaller sizes or a "
+             "machine with more memory",
+             what, count, size);
+}
+
+clt_status clt_alloc(void *out, size_t count, size_t size, const char *what)
+{
+    store_pointer(out, NULL);
+    uint64_t bytes;
+    if (!clt_mul_u64(count, size, &bytes) || bytes > (uint64_t)PTRDIFF_MAX)
+        return too_large(count, size, what);
+    void *block = calloc(1, bytes ? (size_t)bytes : 1);
+    if (!block)
+        return too_large(count, size, what);
+    store_pointer(out, block);
+    return CLT_OK;
+}
+
+clt_status clt_grow(void *array, size_t *capacity, size_t need, size_t size, const char *what)
+{
+    void *old = load_pointer(array);
+    if (old && need <= *capacity)
+        return CLT_OK;
+    size_t limit = (size_t)PTRDIFF_MAX / (size ? size : 1);
+    if (need > limit)
+        return too_large(need, size, what);
+    size_t wanted = *capacity > limit / 2 ? limit : *capacity * 2;
+    if (wanted < need)
+        wanted = need;
+    if (wanted < 8 && limit >= 8)
+        wanted = 8;
+    char *block = realloc(old, wanted * size > 0 ? wanted * size : 1);
+    if (!block && wanted > need) {
+        wanted = need;
+        block = realloc(old, wanted * size > 0 ? wanted * size : 1);
+    }
+    if (!block)
+        return too_large(need, size, what);
+    size_t kept = old ? *capacity : 0;
+    memset(block + kept * size, 0, (wanted - kept) * size);
+    store_pointer(array, block);
+    *capacity = wanted;
+    return CLT_OK;
+}
+
+/* Arena: a list of chunks, the current one first. Objects above a quarter of a chunk get one of their own
+ * behind it. */
+#define ARENA_CHUNK ((size_t)64 * 1024)
+#define ARENA_ALIGN ((size_t)16)
+
+typedef struct arena_chunk {
+    struct arena_chunk *next;
+    size_t used, size;
+    _Alignas(16) char data[];
+} arena_chunk;
+
+struct clt_arena {
+    arena_chunk *first;
+};
+
+clt_status clt_arena_create(clt_arena **out)
+{
+    return clt_alloc(out, 1, sizeof **out, "an arena");
+}
+
+void clt_arena_destroy(clt_arena *arena)
+{
+    if (!arena)
+        return;
+    arena_chunk *chunk = arena->first;
+    while (chunk) {
+        arena_chunk *next = chunk->next;
+        free(chunk);
+        chunk = next;
+    }
+    free(arena);
+}
+
+static arena_chunk *arena_chunk_new(size_t size)
+{
+    arena_chunk *chunk = NULL;
+    if (clt_alloc(&chunk, 1, sizeof *chunk + size, "an arena chunk") != CLT_OK)
+        return NULL;
+    chunk->size = size;
+    return chunk;
+}
+
+void *clt_arena_alloc(clt_arena *arena, size_t size)
+{
+    if (size > (size_t)PTRDIFF_MAX - sizeof(arena_chunk) - ARENA_ALIGN) {
+        (void)too_large(1, size, "an object in an arena");
+        return NULL;
+    }
+    size_t rounded = size ? (size_t)clt_align_up(size, ARENA_ALIGN) : ARENA_ALIGN;
+    arena_chunk *chunk = arena->first;
+    if (!chunk || chunk->size - chunk->used < rounded) {
+        bool own = rounded > ARENA_CHUNK / 4;
+        arena_chunk *fresh = arena_chunk_new(own ? rounded : ARENA_CHUNK);
+        if (!fresh)
+            return NULL;
+        if (own && chunk) {
+            fresh->next = chunk->next;
+            chunk->next = fresh;
+        } else {
+            fresh->next = chunk;
+            arena->first = fresh;
+        }
+        chunk = fresh;
+    }
+    void *block = chunk->data + chunk->used;
+    chunk->used += rounded;
+    return block;
+}
+
+char *clt_arena_strdup(clt_arena *arena, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = clt_arena_alloc(arena, size);
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+char *clt_arena_printf(clt_arena *arena, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length < 0) {
+        (void)clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "formatting \"%s\" failed", format);
+        return NULL;
+    }
+    char *text = clt_arena_alloc(arena, (size_t)length + 1);
+    if (!text)
+        return NULL;
+    va_start(args, format);
+    (void)vsnprintf(text, (size_t)length + 1, format, args);
+    va_end(args);
+    return text;
+}
+
+/* Room for `count` more bytes and the final NUL. */
+static bool str_reserve(clt_str *s, size_t count)
+{
+    if (s->failed)
+        return false;
+    if (count >= (size_t)PTRDIFF_MAX - s->length) {
+        s->failed = true;
+        return false;
+    }
+    size_t need = s->length + count + 1;
+    if (s->text && need <= s->capacity)
+        return true;
+    size_t wanted = s->capacity * 2 < 64 ? 64 : s->capacity * 2;
+    if (wanted < need)
+        wanted = need;
+    char *text = realloc(s->text, wanted);
+    if (!text) {
+        s->failed = true;
+        return false;
+    }
+    s->text = text;
+    s->capacity = wanted;
+    s->text[s->length] = '\0';
+    return true;
+}
+
+void clt_str_append(clt_str *s, const char *text)
+{
+    clt_str_append_n(s, text, strlen(text));
+}
+
+void clt_str_append_n(clt_str *s, const char *bytes, size_t count)
+{
+    if (!str_reserve(s, count))
+        return;
+    if (count)
+        memcpy(s->text + s->length, bytes, count);
+    s->length += count;
+    s->text[s->length] = '\0';
+}
+
+void clt_str_printf(clt_str *s, const char *format, ...)
+{
+    if (!str_reserve(s, 64))
+        return;
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    size_t room = s->capacity - s->length;
+    int length = vsnprintf(s->text + s->length, room, format, args);
+    if (length < 0) {
+        s->text[s->length] = '\0';
+        s->failed = true;
+    } else if ((size_t)length < room) {
+        s->length += (size_t)length;
+    } else if (str_reserve(s, (size_t)length)) {
+        (void)vsnprintf(s->text + s->length, (size_t)length + 1, format, again);
+        s->length += (size_t)length;
+    } else {
+        s->text[s->length] = '\0';
+    }
+    va_end(again);
+    va_end(args);
+}
+
+clt_status clt_str_check(const clt_str *s)
+{
+    if (s->failed)
+        CLT_FAIL(CLT_ENOMEM, "building a text of more than %zu bytes: out of host memory", s->length);
+    return CLT_OK;
+}
+
+void clt_str_free(clt_str *s)
+{
+    free(s->text);
+    *s = (clt_str){0};
+}
+
+#define EDIT_MAX 255
+
+static int min3(int a, int b, int c)
+{
+    int least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* Optimal string alignment over three rows: row i-2, i-1 and i of the table. */
+int clt_edit_distance(const char *a, const char *b, int limit)
+{
+    if (strcmp(a, b) == 0)
+        return 0;
+    size_t a_size = strnlen(a, EDIT_MAX + 1), b_size = strnlen(b, EDIT_MAX + 1);
+    if (limit < 0)
+        limit = 0;
+    if (a_size > EDIT_MAX || b_size > EDIT_MAX)
+        return limit + 1;
+    int a_length = (int)a_size, b_length = (int)b_size;
+    int rows[3][EDIT_MAX + 1];
+    for (int j = 0; j <= b_length; j++)
+        rows[0][j] = j;
+    for (int i = 1; i <= a_length; i++) {
+        int *now = rows[i % 3], *before = rows[(i + 2) % 3], *before2 = rows[(i + 1) % 3];
+        int least = now[0] = i;
+        for (int j = 1; j <= b_length; j++) {
+            int change = before[j - 1] + (a[i - 1] != b[j - 1]);
+            now[j] = min3(before[j] + 1, now[j - 1] + 1, change);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before2[j - 2] + 1 < now[j])
+                now[j] = before2[j - 2] + 1;
+            if (now[j] < least)
+                least = now[j];
+        }
+        /* No later row goes lower: a transposition costs one, and the minima of two rows differ by at most
+         * one. */
+        if (least > limit)
+            return limit + 1;
+    }
+    int distance = rows[a_length % 3][b_length];
+    return distance > limit ? limit + 1 : distance;
+}
+
+const char *clt_nearest_name(const char *name, const char *const *names, size_t count)
+{
+    size_t length = strlen(name);
+    int limit = length > 3 * (size_t)EDIT_MAX ? EDIT_MAX : (int)(length / 3);
+    if (limit < 2)
+        limit = 2;
+    const char *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        int distance = clt_edit_distance(name, names[i], limit);
+        if (distance <= limit) {
+            best = names[i];
+            if (distance == 0)
+                break;
+            limit = distance - 1;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Host memory: overflow-checked allocation, bump arenas for objects that die together, growing arrays and
+ * strings. */
+#ifndef ENGINE_BASE_MEM_H
+#define ENGINE_BASE_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+static inline uint64_t clt_align_up(uint64_t value, uint64_t alignment)
+{
+    return (value + alignment - 1) / alignment * alignment;
+}
+static inline uint64_t clt_div_up(uint64_t value, uint64_t divisor)
+{
+    return (value + divisor - 1) / divisor;
+}
+/* Checked arithmetic: false on overflow, *out untouched. */
+bool clt_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
+bool clt_add_u64(uint64_t a, uint64_t b, uint64_t *out);
+
+/* clt_alloc: zeroed memory for count*size bytes in *out (void **); CLT_ENOMEM with the size and `what` in the
+ * text. A count of 0 gives a valid pointer. Free with free(). */
+clt_status clt_alloc(void *out, size_t count, size_t size, const char *what);
+/* clt_grow: makes sure *array (element size `size`) holds at least `need` elements; doubles *capacity. New
+ * memory is zeroed. */
+clt_status clt_grow(void *array, size_t *capacity, size_t need, size_t size, const char *what);
+
+/* Arena: everything allocated from it is freed by destroy. Memory is zeroed and 16-byte aligned. One thread
+ * at a time. */
+typedef struct clt_arena clt_arena;
+clt_status clt_arena_create(clt_arena **out);
+void clt_arena_destroy(clt_arena *arena); /* NULL is fine */
+/* Returns NULL only when the host is out of memory (then the thread's error is set to CLT_ENOMEM). */
+void *clt_arena_alloc(clt_arena *arena, size_t size);
+char *clt_arena_strdup(clt_arena *arena, const char *text);
+char *clt_arena_printf(clt_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Growing string. Zero-initialise to start; text is always NUL-terminated once anything was appended.
+ * Appending never fails visibly: an out-of-memory state is remembered in `failed` and reported by
+ * clt_str_check. */
+typedef struct clt_str {
+    char *text;
+    size_t length, capacity;
+    bool failed;
+} clt_str;
+void clt_str_append(clt_str *s, const char *text);
+void clt_str_append_n(clt_str *s, const char *bytes, size_t count);
+void clt_str_printf(clt_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+clt_status clt_str_check(const clt_str *s);
+void clt_str_free(clt_str *s);
+
+/* Edit distance with adjacent transpositions, capped at `limit`+1. Texts of more than 255 bytes are equal or
+ * far. */
+int clt_edit_distance(const char *a, const char *b, int limit);
+/* The nearest of `count` names (the first of equals), or NULL if none is within max(2, strlen/3) edits. */
+const char *clt_nearest_name(const char *name, const char *const *names, size_t count);
+
+#endif

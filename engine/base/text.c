@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Locale-free number text, UTF-8 checks, errno text. Exists because printf and strtod follow the host
+ * program's locale. Knows nothing of JSON or files. */
+#include "engine/base/text.h"
+
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+static locale_t c_locale;
+
+static void c_locale_init(void)
+{
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+double clt_strtod(const char *text, char **end)
+{
+    pthread_once(&c_locale_once, c_locale_init);
+    return c_locale ? strtod_l(text, end, c_locale) : strtod(text, end);
+}
+
+static bool reads_back(const char *text, double value, bool narrow)
+{
+    double back = clt_strtod(text, NULL);
+    return narrow ? (float)back == (float)value : back == value;
+}
+
+/* Adds one to the last digit of the mantissa of a %e text; false if that would carry through all digits. */
+static bool last_digit_up(char *text)
+{
+    char *p = strchr(text, 'e');
+    while (p && p > text) {
+        p--;
+        if (*p >= '0' && *p < '9') {
+            ++*p;
+            return true;
+        }
+        if (*p == '9')
+            *p = '0';
+        else if (*p == '-')
+            break;
+    }
+    return false;
+}
+
+/* Least number of digits at which the text nearest to the value reads back. At a power of two the gap below
+ * is half the gap above, so a shorter text may exist that is not the nearest: the next one away from zero. */
+static void shortest(double value, bool narrow, int from, int to, char *buffer)
+{
+    for (int digits = from; digits <= to; digits++) {
+        char trial[CLT_NUMBER_TEXT];
+        (void)snprintf(trial, sizeof trial, "%.*e", digits - 1, value);
+        bool good = reads_back(trial, value, narrow);
+        if (!good && last_digit_up(trial))
+            good = reads_back(trial, value, narrow);
+        if (good || digits == to) {
+            /* The same decimal number in the plain form, where that is shorter. */
+            double same = clt_strtod(trial, NULL);
+            (void)snprintf(buffer, CLT_NUMBER_TEXT, "%.*g", digits, same);
+            if (!reads_back(buffer, value, narrow))
+                memcpy(buffer, trial, sizeof trial);
+            return;
+        }
+    }
+}
+
+static const char *number_text(double value, bool narrow, int sure, int to, char *buffer)
+{
+    if (isnan(value))
+        return strcpy(buffer, "nan");
+    if (isinf(value))
+        return strcpy(buffer, value < 0 ? "-inf" : "inf");
+    pthread_once(&c_locale_once, c_locale_init);
+    locale_t before = c_locale ? uselocale(c_locale) : (locale_t)0;
+    /* Up to `sure` digits, %g drops the zeros of anything shorter by itself; subnormals have fewer digits. */
+    bool subnormal = fabs(value) < (narrow ? 0x1p-126 : 0x1p-1022);
+    (void)snprintf(buffer, CLT_NUMBER_TEXT, "%.*g", sure, value);
+    if (subnormal || !reads_back(buffer, value, narrow))
+        shortest(value, narrow, subnormal ? 1 : sure + 1, to, buffer);
+    if (before)
+        uselocale(before);
+    return buffer;
+}
+
+const char *clt_double_text(double value, char buffer[CLT_NUMBER_TEXT])
+{
+    return number_text(value, false, 15, 17, buffer);
+}
+
+const char *clt_float_text(float value, char buffer[CLT_NUMBER_TEXT])
+{
+    return number_text((double)value, true, 6, 9, buffer);
+}
+
+size_t clt_utf8_size(const char *bytes, size_t left)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *p = (const unsigned char *)bytes;
+    if (left == 0)
+        return 0;
+    if (p[0] < 0x80)
+        return 1;
+    size_t size = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0xc2 || p[0] > 0xf4 || size > left)
+        return 0;
+    uint32_t code = p[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (p[i] & 0x3fu);
+    }
+    bool surrogate = code >= 0xd800 && code <= 0xdfff;
+    return code < least[size] || code > 0x10ffff || surrogate ? 0 : size;
+}
+
+const char *clt_errno_text(int code, char buffer[CLT_ERRNO_TEXT])
+{
+    return strerror_r(code, buffer, CLT_ERRNO_TEXT);
+}

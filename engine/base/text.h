@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text that must not depend on the locale of the host program: numbers to text and back, UTF-8 checks,
+ * errno's text. A host program may have set a decimal comma; files and configs must not notice. */
+#ifndef ENGINE_BASE_TEXT_H
+#define ENGINE_BASE_TEXT_H
+
+#include <stddef.h>
+
+#define CLT_NUMBER_TEXT 32
+
+/* strtod with a decimal point, whatever the locale. */
+double clt_strtod(const char *text, char **end);
+
+/* The fewest significant digits that clt_strtod reads back as the same double; the same for a float, read as
+ * a double and then narrowed. Non-finite values give "nan", "inf", "-inf". Both return buffer. */
+const char *clt_double_text(double value, char buffer[CLT_NUMBER_TEXT]);
+const char *clt_float_text(float value, char buffer[CLT_NUMBER_TEXT]);
+
+/* Length (1..4) of the valid UTF-8 sequence at `bytes`, of which `left` bytes exist; 0 if it is not valid
+ * (overlong, surrogate, above U+10FFFF, cut off). */
+size_t clt_utf8_size(const char *bytes, size_t left);
+
+/* Text of an errno value, safe with threads. Returns the text, which may or may not be in buffer. */
+#define CLT_ERRNO_TEXT 128
+const char *clt_errno_text(int code, char buffer[CLT_ERRNO_TEXT]);
+
+#endif

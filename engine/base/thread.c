@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads that leave signals to the main thread, and the bounded queue by which work is handed over. Knows
+ * nothing of what is handed over. */
+#include "engine/base/thread.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/text.h"
+
+struct clt_thread {
+    pthread_t handle;
+};
+
+clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context)
+{
+    clt_thread *thread = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&thread, 1, sizeof *thread, "a thread"));
+    /* Signals that ask the program to stop are for the thread that called main; a new thread inherits the
+     * mask. */
+    static const int blocked[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigset_t set, before;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof blocked / sizeof blocked[0]; i++)
+        sigaddset(&set, blocked[i]);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    int code = pthread_create(&thread->handle, NULL, body, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0) {
+        char text[CLT_ERRNO_TEXT];
+        free(thread);
+        CLT_FAIL(CLT_ENOMEM,
+                 "starting the thread '%s' failed: %s; use fewer workers or raise the limit on processes "
+                 "(ulimit -u)",
+                 name ? name : "", clt_errno_text(code, text));
+    }
+    if (name) {
+        char short_name[16] = {0}; /* the kernel's limit */
+        memcpy(short_name, name, strnlen(name, sizeof short_name - 1));
+        (void)pthread_setname_np(thread->handle, short_name);
+    }
+    *out = thread;
+    return CLT_OK;
+}
+
+void clt_thread_join(clt_thread *thread)
+{
+    if (!thread)
+        return;
+    pthread_join(thread->handle, NULL);
+    free(thread);
+}
+
+struct clt_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t not_full, not_empty;
+    void **items;
+    size_t capacity, first, count;
+    bool closed;
+};
+
+clt_status clt_queue_create(size_t capacity, clt_queue **out)
+{
+    clt_queue *queue = NULL;
+    *out = NULL;
+    if (capacity == 0)
+        CLT_FAIL(CLT_EINTERNAL,
+                 "creating a queue without room for a single item; its capacity must be at least 1");
+    CLT_TRY(clt_alloc(&queue, 1, sizeof *queue, "a queue"));
+    clt_status status = clt_alloc(&queue->items, capacity, sizeof *queue->items, "the items of a queue");
+    if (status != CLT_OK) {
+        free(queue);
+        return status;
+    }
+    queue->capacity = capacity;
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->not_full, NULL);
+    pthread_cond_init(&queue->not_empty, NULL);
+    *out = queue;
+    return CLT_OK;
+}
+
+void clt_queue_destroy(clt_queue *queue)
+{
+    if (!queue)
+        return;
+    pthread_cond_destroy(&queue->not_empty);
+    pthread_cond_destroy(&queue->not_full);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue->items);
+    free(queue);
+}
+
+bool clt_queue_push(clt_queue *queue, void *item)
+{
+    pthread_mutex_lock(&queue->lock);
+    while (!queue->closed && queue->count == queue->capacity)
+        pthread_cond_wait(&queue->not_full, &queue->lock);
+    bool accepted = !queue->closed;
+    if (accepted) {
+        queue->items[(queue->first + queue->count) % queue->capacity] = item;
+        queue->count++;
+        pthread_cond_signal(&queue->not_empty);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return accepted;
+}
+
+/* With the lock held. */
+static bool take_first(clt_queue *queue, void **item)
+{
+    if (queue->count == 0)
+        return false;
+    *item = queue->items[queue->first];
+    queue->first = (queue->first + 1) % queue->capacity;
+    queue->count--;
+    pthread_cond_signal(&queue->not_full);
+    return true;
+}
+
+bool clt_queue_pop(clt_queue *queue, void **item)
+{
+    pthread_mutex_lock(&queue->lock);
+    while (!queue->closed && queue->count == 0)
+        pthread_cond_wait(&queue->not_empty, &queue->lock);
+    bool taken = take_first(queue, item);
+    pthread_mutex_unlock(&queue->lock);
+    return taken;
+}
+
+bool clt_queue_try_pop(clt_queue *queue, void **item)
+{
+    pthread_mutex_lock(&queue->lock);
+    bool taken = take_first(queue, item);
+    pthread_mutex_unlock(&queue->lock);
+    return taken;
+}
+
+void clt_queue_close(clt_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->closed = true;
+    pthread_cond_broadcast(&queue->not_full);
+    pthread_cond_broadcast(&queue->not_empty);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+size_t clt_queue_count(clt_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    size_t count = queue->count;
+    pthread_mutex_unlock(&queue->lock);
+    return count;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Safetensors files and checkpoints. A checkpoint folder step_N holds model.safetensors (f32 masters and
+ * buffers, unpadded, no time, host or path in it), optimizer.safetensors, state.json and manifest.json (sizes
+ * and hashes, written last). It knows tensors by name in host memory; it knows nothing of devices. */
+#ifndef ENGINE_CHECKPOINT_CHECKPOINT_H
+#define ENGINE_CHECKPOINT_CHECKPOINT_H
+
+#include "engine/base/dtype.h"
+#include "engine/base/fileio.h"
+#include "engine/base/hash.h"
+#include "engine/base/json.h"
+
+typedef struct clt_named_tensor {
+    const char *name;
+    clt_dtype dtype;
+    clt_shape shape;
+    const void *
+        data; /* dense, row-major; in an open file not always aligned: copy, or use clt_named_tensor_to_f32 */
+} clt_named_tensor;
+
+/* --- safetensors --- */
+typedef struct clt_safetensors clt_safetensors;
+/* Maps the file and checks everything: header length <= 100,000,000 and inside the file, strict JSON, known
+ * dtype, shape product without overflow equal to the byte range, ranges tile the buffer without holes or
+ * overlap and end at the end of the file, unique names,
+ * __metadata__ string to string. CLT_ECHECKPOINT with its own message for each. */
+clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
+void clt_safetensors_close(clt_safetensors *file);
+int clt_safetensors_count(const clt_safetensors *file);
+const clt_named_tensor *clt_safetensors_at(const clt_safetensors *file, int index); /* in file order */
+const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
+                                             const char *name); /* NULL if absent */
+const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key);
+/* Converts any float tensor of a file (f32, f16, bf16, f64) to f32. CLT_ECHECKPOINT for other types. */
+clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
+/* Writes durably (temporary file, fsync, rename), from the tensors' own memory. Data starts at a multiple of
+ * 8; tensors in the order given; metadata (may be NULL): n pairs. Equal input gives equal bytes. *hash (may
+ * be NULL): 64-bit hash of the file. */
+clt_status clt_safetensors_write(const char *path, const clt_named_tensor *tensors, int count,
+                                 const char *const *metadata, int n_metadata, uint64_t *hash);
+/* Bytes of the tensors' data. */
+uint64_t clt_named_tensors_bytes(const clt_named_tensor *tensors, int count);
+/* CLT_ENUMERIC names the first tensor with a NaN or an infinity, and where in it. */
+clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int count);
+
+/* --- checkpoints --- */
+typedef struct clt_checkpoint_content {
+    int64_t step;
+    const clt_named_tensor *model;
+    int n_model;
+    const clt_named_tensor *optimizer;
+    int n_optimizer;
+    const char *state_json;  /* run state as JSON text (step, update, counters, ...) */
+    const char *config_json; /* resolved config: its digest goes into the manifest */
+} clt_checkpoint_content;
+
+/* Refuses non-finite values in any tensor (CLT_ENUMERIC, tensor named): a checkpoint never holds a NaN.
+ * Checks the free space, writes folder/step_N.tmp-PID, syncs every file, renames to folder/step_N, syncs the
+ * parent; an existing step_N is replaced only after the new one is complete. keep > 0 deletes the oldest
+ * beyond that many, after the new one is in place and verified. What a killed save left behind is removed
+ * first, so one process at a time may save into a folder (the run folder is locked). CLT_ESTORAGE: nothing
+ * half-written is left and older checkpoints are untouched. The process must ignore SIGXFSZ, or a file size
+ * limit kills it instead. */
+clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content *content, int keep);
+
+typedef struct clt_checkpoint {
+    char *path;
+    int64_t step;
+    clt_safetensors *model, *optimizer; /* optimizer may be NULL */
+    clt_json_doc *state, *manifest;
+} clt_checkpoint;
+/* path: a step_N folder, a checkpoints folder, or a run folder (newest that verifies is taken, each rejected
+ * one logged with its reason). Verifies sizes and hashes. */
+clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
+void clt_checkpoint_close(clt_checkpoint *checkpoint);
+
+/* True if the folder (checkpoints or run folder) holds at least one step_N, good or bad. */
+bool clt_checkpoint_exists(const char *path);
+
+#endif

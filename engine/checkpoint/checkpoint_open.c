@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening a checkpoint: a step folder, or the newest one under a run folder that verifies. Nothing is handed
+ * out before every file has the size and the hash that the manifest gives. It never changes a folder. */
+#include "engine/checkpoint/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/checkpoint/checkpoint_internal.h"
+
+static clt_status verify_file(const char *folder, const clt_manifest_file *file)
+{
+    char *path = NULL;
+    CLT_TRY(clt_path_join(folder, file->name, &path));
+    clt_mapping mapping = {0};
+    clt_status status = clt_map_open(path, CLT_ECHECKPOINT, &mapping);
+    if (status == CLT_OK && mapping.size != file->bytes)
+        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
+                          "%s: has %zu bytes, its manifest says %" PRIu64 "; it was truncated or changed",
+                          path, mapping.size, file->bytes);
+    else if (status == CLT_OK && clt_hash64(mapping.data, mapping.size) != file->hash)
+        status = clt_fail(
+            CLT_ECHECKPOINT, __FILE__, __LINE__,
+            "%s: its content does not match the hash in its manifest; it was damaged or changed", path);
+    clt_map_close(&mapping);
+    free(path);
+    return status;
+}
+
+static clt_status verify_files(const char *folder, const clt_manifest *manifest)
+{
+    for (int i = 0; i < manifest->n_files; i++)
+        CLT_TRY(verify_file(folder, &manifest->files[i]));
+    return CLT_OK;
+}
+
+clt_status clt_checkpoint_verify(const char *folder)
+{
+    clt_manifest manifest;
+    CLT_TRY(clt_manifest_read(folder, &manifest, NULL));
+    return verify_files(folder, &manifest);
+}
+
+static clt_status open_tensors(const char *folder, const char *name, clt_safetensors **out)
+{
+    char *path = NULL;
+    CLT_TRY(clt_path_join(folder, name, &path));
+    clt_status status = clt_safetensors_open(path, out);
+    free(path);
+    return status;
+}
+
+static clt_status open_state(const char *folder, clt_json_doc **out)
+{
+    char *path = NULL;
+    CLT_TRY(clt_path_join(folder, CLT_STATE_FILE, &path));
+    clt_status status = clt_json_parse_file(path, CLT_ECHECKPOINT, out);
+    free(path);
+    return status;
+}
+
+static clt_status open_step(const char *folder, clt_checkpoint **out)
+{
+    clt_status status;
+    clt_manifest manifest;
+    clt_checkpoint *checkpoint = NULL;
+    CLT_TRY(clt_alloc(&checkpoint, 1, sizeof *checkpoint, "a checkpoint"));
+    checkpoint->path = strdup(folder);
+    if (!checkpoint->path)
+        CLT_FAIL_GOTO(CLT_ENOMEM, fail, "opening checkpoint %s: out of host memory", folder);
+    CLT_TRY_GOTO(clt_manifest_read(folder, &manifest, &checkpoint->manifest), fail);
+    CLT_TRY_GOTO(verify_files(folder, &manifest), fail);
+    checkpoint->step = manifest.step;
+    CLT_TRY_GOTO(open_tensors(folder, CLT_MODEL_FILE, &checkpoint->model), fail);
+    if (clt_manifest_find(&manifest, CLT_OPTIMIZER_FILE))
+        CLT_TRY_GOTO(open_tensors(folder, CLT_OPTIMIZER_FILE, &checkpoint->optimizer), fail);
+    CLT_TRY_GOTO(open_state(folder, &checkpoint->state), fail);
+    *out = checkpoint;
+    return CLT_OK;
+fail:
+    clt_checkpoint_close(checkpoint);
+    return status;
+}
+
+void clt_checkpoint_close(clt_checkpoint *checkpoint)
+{
+    if (!checkpoint)
+        return;
+    clt_safetensors_close(checkpoint->model);
+    clt_safetensors_close(checkpoint->optimizer);
+    clt_json_destroy(checkpoint->state);
+    clt_json_destroy(checkpoint->manifest);
+    free(checkpoint->path);
+    free(checkpoint);
+}
+
+/* Lists the step folders of a checkpoints folder or of a run folder; *folder (to be freed) is where they are.
+ */
+static clt_status find_steps(const char *path, char **folder, clt_step_list *list)
+{
+    CLT_TRY(clt_path_join(path, "checkpoints", folder));
+    if (!clt_is_directory(*folder)) {
+        free(*folder);
+        *folder = NULL;
+        CLT_TRY(clt_path_join(path, ".", folder));
+        (*folder)[strlen(*folder) - 2] = '\0'; /* "path/." -> "path", also for "path/" */
+    }
+    return clt_steps_list(*folder, CLT_STEP_COMPLETE, list);
+}
+
+bool clt_checkpoint_exists(const char *path)
+{
+    char *folder = NULL;
+    clt_step_list list = {0};
+    bool found = find_steps(path, &folder, &list) == CLT_OK && list.count > 0;
+    clt_steps_free(&list);
+    free(folder);
+    return found;
+}
+
+static clt_status open_newest(const char *folder, const clt_step_list *list, clt_checkpoint **out)
+{
+    clt_str reasons = {0};
+    clt_status status = CLT_ECHECKPOINT;
+    for (size_t i = list->count; i-- > 0;) {
+        char *path = NULL;
+        CLT_TRY_GOTO(clt_path_join(folder, list->at[i].name, &path), done);
+        status = open_step(path, out);
+        free(path);
+        if (status == CLT_OK || status == CLT_ENOMEM)
+            goto done;
+        CLT_WARN("checkpoint %s is passed over: %s", list->at[i].name, clt_error_text());
+        clt_str_printf(&reasons, "\n  %s", clt_error_text());
+    }
+    CLT_TRY_GOTO(clt_str_check(&reasons), done);
+    status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__, "none of the %zu checkpoints in %s can be used:%s",
+                      list->count, folder, reasons.text);
+done:
+    clt_str_free(&reasons);
+    return status;
+}
+
+/* The last part of a path, without slashes that follow it, is step_N. */
+static bool is_named_step(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    size_t begin = length;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return length - begin > 5 && strncmp(path + begin, "step_", 5) == 0;
+}
+
+clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
+{
+    *out = NULL;
+    if (!clt_is_directory(path))
+        CLT_FAIL(CLT_ECHECKPOINT, "opening checkpoint %s: there is no such folder", path);
+    char *folder = NULL;
+    CLT_TRY(clt_path_join(path, CLT_MANIFEST_FILE, &folder));
+    bool is_step = clt_file_exists(folder) || is_named_step(path);
+    free(folder);
+    folder = NULL;
+    if (is_step)
+        return clt_fail_prefix(open_step(path, out), "opening a checkpoint");
+
+    clt_step_list list = {0};
+    clt_status status = find_steps(path, &folder, &list);
+    if (status == CLT_OK && list.count == 0)
+        status =
+            clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
+                     "opening a checkpoint: %s holds none (no folder step_N, here or in checkpoints/)", path);
+    else if (status == CLT_OK)
+        status = clt_fail_prefix(open_newest(folder, &list, out), "opening a checkpoint");
+    clt_steps_free(&list);
+    free(folder);
+    return status;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The manifest of a checkpoint (which files, how large, which hash) and the names of step folders. A manifest
+ * is believed only if it is, byte for byte, what this file writes for the same content. */
+#include "engine/checkpoint/checkpoint_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fileio_error.h"
+
+#define FORMAT_NAME "cltrain-checkpoint"
+#define FORMAT_VERSION 1
+#define MANIFEST_MAX_BYTES 1000000
+
+/* --- manifest --- */
+
+/* The last member of the object: a hash of every byte before it. */
+static void print_tail(uint64_t hash, char *tail, size_t size)
+{
+    char text[CLT_HASH64_TEXT];
+    (void)snprintf(tail, size, ",\n  \"manifest_xxh64\": \"%s\"\n}\n", clt_hash64_text(hash, text));
+}
+#define TAIL_SIZE 64
+
+clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out)
+{
+    char hash[CLT_HASH64_TEXT];
+    clt_json_writer w = clt_json_writer_make(out, 2);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "format", FORMAT_NAME);
+    clt_jw_kint(&w, "format_version", FORMAT_VERSION);
+    clt_jw_kint(&w, "step", manifest->step);
+    clt_jw_kstring(&w, "cltrain_version", CLT_VERSION);
+    clt_jw_kstring(&w, "config_xxh64", clt_hash64_text(manifest->config_digest, hash));
+    clt_jw_key(&w, "files");
+    clt_jw_array(&w);
+    for (int i = 0; i < manifest->n_files; i++) {
+        clt_jw_object(&w);
+        clt_jw_kstring(&w, "name", manifest->files[i].name);
+        clt_jw_kint(&w, "bytes", (int64_t)manifest->files[i].bytes);
+        clt_jw_kstring(&w, "xxh64", clt_hash64_text(manifest->files[i].hash, hash));
+        clt_jw_end_object(&w);
+    }
+    clt_jw_end_array(&w);
+    CLT_TRY(clt_str_check(out));
+    char tail[TAIL_SIZE];
+    print_tail(clt_hash64(out->text, out->length), tail, sizeof tail);
+    clt_str_append(out, tail);
+    return clt_str_check(out);
+}
+
+static clt_status check_own_hash(const char *path, const char *text, size_t length)
+{
+    char tail[TAIL_SIZE];
+    print_tail(0, tail, sizeof tail);
+    const size_t tail_length = strlen(tail);
+    if (length > tail_length) {
+        const size_t body = length - tail_length;
+        print_tail(clt_hash64(text, body), tail, sizeof tail);
+        if (memcmp(text + body, tail, tail_length) == 0)
+            return CLT_OK;
+    }
+    CLT_FAIL(CLT_ECHECKPOINT, "%s: does not match its own hash; it was damaged or edited", path);
+}
+
+static bool read_hash(const clt_json *object, const char *key, uint64_t *out)
+{
+    const clt_json *value = clt_json_get(object, key);
+    if (!value || clt_json_typeof(value) != CLT_JSON_STRING)
+        return false;
+    const char *text = clt_json_string(value);
+    if (strlen(text) != CLT_HASH64_TEXT - 1 || strspn(text, "0123456789abcdef") != CLT_HASH64_TEXT - 1)
+        return false;
+    *out = strtoull(text, NULL, 16);
+    return true;
+}
+
+static bool read_int(const clt_json *object, const char *key, int64_t *out)
+{
+    const clt_json *value = clt_json_get(object, key);
+    return value && clt_json_typeof(value) == CLT_JSON_NUMBER && clt_json_int(value, out);
+}
+
+static clt_status read_file_entry(const char *path, const clt_json *value, clt_manifest_file *file)
+{
+    int64_t bytes = -1;
+    const clt_json *name = clt_json_typeof(value) == CLT_JSON_OBJECT ? clt_json_get(value, "name") : NULL;
+    bool good = name && clt_json_typeof(name) == CLT_JSON_STRING && read_int(value, "bytes", &bytes) &&
+                bytes >= 0 && read_hash(value, "xxh64", &file->hash);
+    /* A name is a name: nothing outside the checkpoint's own folder is ever read. */
+    if (good)
+        good = strlen(clt_json_string(name)) < sizeof file->name && !strchr(clt_json_string(name), '/');
+    if (!good)
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: an entry of \"files\" needs a plain \"name\", \"bytes\" and \"xxh64\"",
+                 path);
+    (void)snprintf(file->name, sizeof file->name, "%s", clt_json_string(name));
+    file->bytes = (uint64_t)bytes;
+    return CLT_OK;
+}
+
+static clt_status read_members(const char *path, const clt_json *root, clt_manifest *manifest)
+{
+    const clt_json *format = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "format") : NULL;
+    if (!format || clt_json_typeof(format) != CLT_JSON_STRING ||
+        strcmp(clt_json_string(format), FORMAT_NAME) != 0)
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: is not a cltrain manifest", path);
+    int64_t version = 0;
+    if (!read_int(root, "format_version", &version) || version < 1)
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: has no format version", path);
+    if (version > FORMAT_VERSION)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "%s: was written in format %" PRId64 ", this cltrain (" CLT_VERSION ") reads up to %d; "
+                 "use a newer cltrain",
+                 path, version, FORMAT_VERSION);
+    const clt_json *files = clt_json_get(root, "files");
+    if (!read_int(root, "step", &manifest->step) || manifest->step < 0 ||
+        !read_hash(root, "config_xxh64", &manifest->config_digest) || !files ||
+        clt_json_typeof(files) != CLT_JSON_ARRAY || clt_json_count(files) > CLT_MANIFEST_MAX_FILES)
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: \"step\", \"config_xxh64\" or \"files\" is missing or wrong", path);
+    for (const clt_json *value = clt_json_first(files); value; value = clt_json_next(value))
+        CLT_TRY(read_file_entry(path, value, &manifest->files[manifest->n_files++]));
+    if (!clt_manifest_find(manifest, CLT_MODEL_FILE) || !clt_manifest_find(manifest, CLT_STATE_FILE))
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: does not list " CLT_MODEL_FILE " and " CLT_STATE_FILE, path);
+    return CLT_OK;
+}
+
+clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_json_doc **doc)
+{
+    clt_status status;
+    char *path = NULL, *text = NULL;
+    size_t length = 0;
+    clt_json_doc *parsed = NULL;
+    memset(manifest, 0, sizeof *manifest);
+    CLT_TRY(clt_path_join(folder, CLT_MANIFEST_FILE, &path));
+    if (!clt_file_exists(path))
+        CLT_FAIL_GOTO(CLT_ECHECKPOINT, done,
+                      "%s: has no " CLT_MANIFEST_FILE ", so it is not a complete checkpoint", folder);
+    CLT_TRY_GOTO(clt_file_read(path, false, MANIFEST_MAX_BYTES, CLT_ECHECKPOINT, &text, &length), done);
+    CLT_TRY_GOTO(check_own_hash(path, text, length), done);
+    CLT_TRY_GOTO(clt_json_parse(text, length, path, CLT_ECHECKPOINT, &parsed), done);
+    CLT_TRY_GOTO(read_members(path, clt_json_root(parsed), manifest), done);
+    if (doc) {
+        *doc = parsed;
+        parsed = NULL;
+    }
+done:
+    clt_json_destroy(parsed);
+    free(text);
+    free(path);
+    return status;
+}
+
+const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest, const char *name)
+{
+    for (int i = 0; i < manifest->n_files; i++)
+        if (strcmp(manifest->files[i].name, name) == 0)
+            return &manifest->files[i];
+    return NULL;
+}
+
+/* --- step folders --- */
+
+/* "step_12" -> COMPLETE 12; "step_12.tmp-99", "step_12.old-99" -> REMAINS 12. Leading zeros, signs and the
+ * like are not ours. */
+static bool parse_name(const char *name, clt_step_kind kind, int64_t *step)
+{
+    if (strncmp(name, "step_", 5) != 0 || strlen(name) >= sizeof((clt_step_entry *)0)->name)
+        return false;
+    const char *digits = name + 5;
+    size_t n = strspn(digits, "0123456789");
+    if (n == 0 || n > 18 || (n > 1 && digits[0] == '0'))
+        return false;
+    *step = strtoll(digits, NULL, 10);
+    const char *rest = digits + n;
+    if (kind == CLT_STEP_COMPLETE)
+        return rest[0] == '\0';
+    return strncmp(rest, ".tmp-", 5) == 0 || strncmp(rest, ".old-", 5) == 0;
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    const clt_step_entry *x = a, *y = b;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+clt_status clt_steps_list(const char *folder, clt_step_kind kind, clt_step_list *out)
+{
+    DIR *dir = opendir(folder);
+    if (!dir) {
+        if (errno == ENOENT)
+            return CLT_OK;
+        return clt_fail_errno(CLT_ECHECKPOINT, errno, "listing the folder '%s'", folder);
+    }
+    clt_status status = CLT_OK;
+    for (const struct dirent *item = readdir(dir); item && status == CLT_OK; item = readdir(dir)) {
+        int64_t step = 0;
+        if (!parse_name(item->d_name, kind, &step))
+            continue;
+        status = clt_grow(&out->at, &out->capacity, out->count + 1, sizeof *out->at, "a list of checkpoints");
+        if (status == CLT_OK) {
+            out->at[out->count].step = step;
+            (void)snprintf(out->at[out->count].name, sizeof out->at[0].name, "%s", item->d_name);
+            out->count++;
+        }
+    }
+    closedir(dir);
+    if (out->count > 1)
+        qsort(out->at, out->count, sizeof *out->at, compare_steps);
+    return status;
+}
+
+void clt_steps_free(clt_step_list *list)
+{
+    free(list->at);
+    *list = (clt_step_list){0};
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Safetensors reader: maps a file and believes nothing in it until every number of the header has been
+ * checked against the size of the file. It must not know what the tensors are for. */
+#include "engine/checkpoint/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADER_MAX 100000000ULL
+#define METADATA_KEY "__metadata__"
+
+typedef struct entry {
+    clt_named_tensor tensor;
+    uint64_t begin, end; /* bytes in the buffer that follows the header */
+    int order;           /* position in the header, to keep the order of empty tensors */
+} entry;
+
+struct clt_safetensors {
+    clt_mapping mapping;
+    clt_json_doc *header; /* owns every name */
+    const clt_json *metadata;
+    clt_named_tensor *tensors;        /* in file order */
+    const clt_named_tensor **by_name; /* sorted */
+    int count;
+};
+
+#define REFUSE(...) CLT_FAIL(CLT_ECHECKPOINT, __VA_ARGS__)
+
+/* Type names of the format that this engine has no storage type for: refused, but not as nonsense. */
+static bool is_other_safetensors_type(const char *name)
+{
+    static const char *const names[] = {"BOOL",    "I8", "I16", "U64",     "F8_E5M2", "F8_E4M3",
+                                        "F8_E8M0", "F4", "C64", "F6_E2M3", "F6_E3M2"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static clt_status read_dtype(const char *path, const clt_json *value, clt_named_tensor *tensor)
+{
+    const clt_json *dtype = clt_json_get(value, "dtype");
+    if (!dtype || clt_json_typeof(dtype) != CLT_JSON_STRING)
+        REFUSE("%s: tensor \"%s\" has no \"dtype\" text", path, tensor->name);
+    const char *name = clt_json_string(dtype);
+    if (clt_dtype_from_safetensors(name, &tensor->dtype))
+        return CLT_OK;
+    if (is_other_safetensors_type(name))
+        REFUSE("%s: tensor \"%s\" has dtype %s, which cltrain does not read; convert it to F32, F16 or BF16",
+               path, tensor->name, name);
+    REFUSE("%s: tensor \"%s\" has the unknown dtype \"%s\"", path, tensor->name, name);
+}
+
+static clt_status read_shape(const char *path, const clt_json *value, clt_named_tensor *tensor,
+                             uint64_t *bytes)
+{
+    const clt_json *shape = clt_json_get(value, "shape");
+    if (!shape || clt_json_typeof(shape) != CLT_JSON_ARRAY)
+        REFUSE("%s: tensor \"%s\" has no \"shape\" array", path, tensor->name);
+    if (clt_json_count(shape) > CLT_MAX_DIMS)
+        REFUSE("%s: tensor \"%s\" has %zu dimensions; cltrain reads up to %d", path, tensor->name,
+               clt_json_count(shape), CLT_MAX_DIMS);
+    int64_t dims[CLT_MAX_DIMS] = {0};
+    int ndim = 0;
+    bool empty = false;
+    for (const clt_json *dim = clt_json_first(shape); dim; dim = clt_json_next(dim)) {
+        if (!clt_json_int(dim, &dims[ndim]))
+            REFUSE("%s: tensor \"%s\": dimension %d of its shape is not a whole number that fits 63 bits",
+                   path, tensor->name, ndim);
+        if (dims[ndim] < 0)
+            REFUSE("%s: tensor \"%s\" has the negative dimension %" PRId64, path, tensor->name, dims[ndim]);
+        empty = empty || dims[ndim] == 0;
+        ndim++;
+    }
+    tensor->shape = clt_shape_make(ndim, dims);
+    /* Zero dimensions must not hide an overflow of the others: strides are products of all of them. */
+    uint64_t product = clt_dtype_bytes(tensor->dtype);
+    for (int i = 0; i < ndim; i++) {
+        if (dims[i] > 0 && (!clt_mul_u64(product, (uint64_t)dims[i], &product) || product > INT64_MAX))
+            REFUSE("%s: tensor \"%s\": the product of its shape overflows 63 bits", path, tensor->name);
+    }
+    *bytes = empty ? 0 : product;
+    return CLT_OK;
+}
+
+static clt_status read_offsets(const char *path, const clt_json *value, uint64_t buffer_bytes, entry *e)
+{
+    const clt_json *offsets = clt_json_get(value, "data_offsets");
+    int64_t range[2] = {0, 0};
+    bool good = offsets && clt_json_typeof(offsets) == CLT_JSON_ARRAY && clt_json_count(offsets) == 2;
+    if (good) {
+        const clt_json *first = clt_json_first(offsets);
+        good = clt_json_int(first, &range[0]) && clt_json_int(clt_json_next(first), &range[1]);
+    }
+    if (!good)
+        REFUSE("%s: tensor \"%s\": \"data_offsets\" is not an array of two whole numbers", path,
+               e->tensor.name);
+    if (range[0] < 0 || range[1] < range[0])
+        REFUSE("%s: tensor \"%s\": data offsets [%" PRId64 ", %" PRId64 "] are not a range", path,
+               e->tensor.name, range[0], range[1]);
+    e->begin = (uint64_t)range[0];
+    e->end = (uint64_t)range[1];
+    if (e->end > buffer_bytes)
+        REFUSE("%s: tensor \"%s\" ends at byte %" PRIu64 " of the data, past the end of the file (%" PRIu64
+               " bytes of data); the file may be truncated",
+               path, e->tensor.name, e->end, buffer_bytes);
+    return CLT_OK;
+}
+
+static clt_status read_entry(const char *path, const clt_json *value, const uint8_t *buffer,
+                             uint64_t buffer_bytes, entry *e)
+{
+    e->tensor.name = clt_json_key(value);
+    if (clt_json_typeof(value) != CLT_JSON_OBJECT)
+        REFUSE("%s: the header entry of tensor \"%s\" is not an object", path, e->tensor.name);
+    if (clt_json_count(value) != 3)
+        REFUSE("%s: the header entry of tensor \"%s\" must have \"dtype\", \"shape\" and \"data_offsets\" "
+               "and nothing else",
+               path, e->tensor.name);
+    uint64_t bytes = 0;
+    CLT_TRY(read_dtype(path, value, &e->tensor));
+    CLT_TRY(read_shape(path, value, &e->tensor, &bytes));
+    CLT_TRY(read_offsets(path, value, buffer_bytes, e));
+    if (e->end - e->begin != bytes) {
+        char shape[CLT_SHAPE_TEXT];
+        REFUSE("%s: tensor \"%s\" is %s %s, which is %" PRIu64 " bytes, but its data offsets span %" PRIu64,
+               path, e->tensor.name, clt_dtype_safetensors(e->tensor.dtype),
+               clt_shape_text(&e->tensor.shape, shape, sizeof shape), bytes, e->end - e->begin);
+    }
+    e->tensor.data = buffer + e->begin;
+    return CLT_OK;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const clt_named_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* Sorts the entries by place; each must begin where the one before ends, and the last must end with the file.
+ */
+static clt_status check_tiling(const char *path, entry *entries, int count, uint64_t buffer_bytes)
+{
+    qsort(entries, (size_t)count, sizeof *entries, compare_entries);
+    uint64_t end = 0;
+    for (int i = 0; i < count; i++) {
+        const entry *e = &entries[i];
+        if (e->begin < end)
+            REFUSE("%s: the data of tensors \"%s\" and \"%s\" overlap", path, entries[i - 1].tensor.name,
+                   e->tensor.name);
+        if (e->begin > end)
+            REFUSE("%s: there is a hole of %" PRIu64 " bytes before the data of tensor \"%s\"", path,
+                   e->begin - end, e->tensor.name);
+        end = e->end;
+    }
+    if (end != buffer_bytes)
+        REFUSE("%s: %" PRIu64 " bytes follow the data of the last tensor", path, buffer_bytes - end);
+    return CLT_OK;
+}
+
+static clt_status check_metadata(const char *path, const clt_json *metadata)
+{
+    if (clt_json_typeof(metadata) != CLT_JSON_OBJECT)
+        REFUSE("%s: \"" METADATA_KEY "\" is not an object", path);
+    for (const clt_json *value = clt_json_first(metadata); value; value = clt_json_next(value))
+        if (clt_json_typeof(value) != CLT_JSON_STRING)
+            REFUSE("%s: metadata \"%s\" is a %s, not text", path, clt_json_key(value),
+                   clt_json_type_name(clt_json_typeof(value)));
+    return CLT_OK;
+}
+
+static clt_status read_header(const char *path, const clt_mapping *map, clt_json_doc **doc,
+                              uint64_t *data_begin)
+{
+    if (map->size < 8)
+        REFUSE("%s: has %zu bytes, too few for a safetensors file", path, map->size);
+    uint64_t length = 0;
+    memcpy(&length, map->data, sizeof length);
+    if (length > HEADER_MAX)
+        REFUSE("%s: its header claims %" PRIu64
+               " bytes, more than the format allows (%llu); is it a safetensors file?",
+               path, length, HEADER_MAX);
+    if (length > map->size - 8)
+        REFUSE("%s: its header claims %" PRIu64 " bytes, but only %zu follow; the file may be truncated",
+               path, length, map->size - 8);
+    const char *text = (const char *)map->data + 8;
+    if (length < 2 || text[0] != '{')
+        REFUSE("%s: its header does not start with '{'; is it a safetensors file?", path);
+    CLT_TRY(clt_json_parse(text, (size_t)length, path, CLT_ECHECKPOINT, doc));
+    *data_begin = 8 + length;
+    return CLT_OK;
+}
+
+static clt_status read_entries(const char *path, clt_safetensors *file, uint64_t data_begin)
+{
+    const clt_json *root = clt_json_root(file->header);
+    if (clt_json_count(root) > INT32_MAX)
+        REFUSE("%s: has too many tensors", path);
+    const uint64_t buffer_bytes = file->mapping.size - data_begin;
+    entry *entries = NULL;
+    CLT_TRY(
+        clt_alloc(&entries, clt_json_count(root), sizeof *entries, "the tensor table of a safetensors file"));
+    clt_status status = CLT_OK;
+    int count = 0;
+    for (const clt_json *value = clt_json_first(root); value; value = clt_json_next(value)) {
+        if (strcmp(clt_json_key(value), METADATA_KEY) == 0) {
+            file->metadata = value;
+            CLT_TRY_GOTO(check_metadata(path, value), done);
+            continue;
+        }
+        entries[count].order = count;
+        CLT_TRY_GOTO(read_entry(path, value, file->mapping.data + data_begin, buffer_bytes, &entries[count]),
+                     done);
+        count++;
+    }
+    CLT_TRY_GOTO(check_tiling(path, entries, count, buffer_bytes), done);
+    CLT_TRY_GOTO(
+        clt_alloc(&file->tensors, (size_t)count, sizeof *file->tensors, "the tensors of a safetensors file"),
+        done);
+    CLT_TRY_GOTO(
+        clt_alloc(&file->by_name, (size_t)count, sizeof *file->by_name, "the names of a safetensors file"),
+        done);
+    for (int i = 0; i < count; i++) {
+        file->tensors[i] = entries[i].tensor;
+        file->by_name[i] = &file->tensors[i];
+    }
+    qsort(file->by_name, (size_t)count, sizeof *file->by_name, compare_names);
+    file->count = count;
+done:
+    free(entries);
+    return status;
+}
+
+clt_status clt_safetensors_open(const char *path, clt_safetensors **out)
+{
+    *out = NULL;
+    clt_safetensors *file = NULL;
+    CLT_TRY(clt_alloc(&file, 1, sizeof *file, "a safetensors file"));
+    clt_status status;
+    uint64_t data_begin = 0;
+    CLT_TRY_GOTO(clt_map_open(path, CLT_ECHECKPOINT, &file->mapping), fail);
+    CLT_TRY_GOTO(read_header(path, &file->mapping, &file->header, &data_begin), fail);
+    CLT_TRY_GOTO(read_entries(path, file, data_begin), fail);
+    *out = file;
+    return CLT_OK;
+fail:
+    clt_safetensors_close(file);
+    return status;
+}
+
+void clt_safetensors_close(clt_safetensors *file)
+{
+    if (!file)
+        return;
+    clt_json_destroy(file->header);
+    clt_map_close(&file->mapping);
+    free(file->by_name);
+    free(file->tensors);
+    free(file);
+}
+
+int clt_safetensors_count(const clt_safetensors *file)
+{
+    return file->count;
+}
+
+const clt_named_tensor *clt_safetensors_at(const clt_safetensors *file, int index)
+{
+    return index >= 0 && index < file->count ? &file->tensors[index] : NULL;
+}
+
+const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file, const char *name)
+{
+    int low = 0, high = file->count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        int order = strcmp(name, file->by_name[middle]->name);
+        if (order == 0)
+            return file->by_name[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key)
+{
+    const clt_json *value = file->metadata ? clt_json_get(file->metadata, key) : NULL;
+    return value ? clt_json_string(value) : NULL;
+}
+
+clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out)
+{
+    const uint8_t *at = tensor->data;
+    const int64_t n = clt_shape_elements(&tensor->shape);
+    uint16_t half;
+    double wide;
+    switch (tensor->dtype) {
+    case CLT_F32:
+        if (n > 0)
+            memcpy(out, at, (size_t)n * sizeof *out);
+        return CLT_OK;
+    case CLT_F16:
+    case CLT_BF16:
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&half, at + 2 * i, sizeof half);
+            out[i] = tensor->dtype == CLT_F16 ? clt_f16_to_f32(half) : clt_bf16_to_f32(half);
+        }
+        return CLT_OK;
+    case CLT_F64:
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&wide, at + 8 * i, sizeof wide);
+            out[i] = (float)wide;
+        }
+        return CLT_OK;
+    default:
+        REFUSE("tensor \"%s\" is %s; floating-point values (F32, F16, BF16, F64) are needed", tensor->name,
+               clt_dtype_safetensors(tensor->dtype));
+    }
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Safetensors writer: the bytes depend on the arguments alone, and the data goes from the tensors' own memory
+ * to the file, so that a large tensor is never copied. It must not know what the tensors are for. */
+#include "engine/checkpoint/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/fileio_error.h"
+#include "engine/base/mem.h"
+#include "engine/base/text.h"
+
+#define DATA_ALIGNMENT 8
+#define METADATA_KEY "__metadata__"
+
+static uint64_t tensor_bytes(const clt_named_tensor *tensor)
+{
+    return (uint64_t)clt_shape_elements(&tensor->shape) * clt_dtype_bytes(tensor->dtype);
+}
+
+uint64_t clt_named_tensors_bytes(const clt_named_tensor *tensors, int count)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += tensor_bytes(&tensors[i]);
+    return bytes;
+}
+
+/* --- finite values --- */
+
+static double element(const clt_named_tensor *tensor, int64_t i)
+{
+    const uint8_t *at = (const uint8_t *)tensor->data + (size_t)i * clt_dtype_bytes(tensor->dtype);
+    float single;
+    double wide;
+    uint16_t half;
+    switch (tensor->dtype) {
+    case CLT_F32:
+        memcpy(&single, at, sizeof single);
+        return (double)single;
+    case CLT_F64:
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    case CLT_F16:
+    case CLT_BF16:
+        memcpy(&half, at, sizeof half);
+        return (double)(tensor->dtype == CLT_F16 ? clt_f16_to_f32(half) : clt_bf16_to_f32(half));
+    default:
+        return 0;
+    }
+}
+
+/* The exponent field is all ones in NaN and infinity only. The test is on bits so that the common type is one
+ * pass that a compiler turns into vector code: saving must not take longer than writing. */
+static bool f32_all_finite(const uint8_t *at, int64_t n)
+{
+    uint32_t bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, at + 4 * i, sizeof bits);
+        bad |= (bits & 0x7f800000U) == 0x7f800000U;
+    }
+    return bad == 0;
+}
+
+clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int count)
+{
+    for (int t = 0; t < count; t++) {
+        const clt_named_tensor *tensor = &tensors[t];
+        const int64_t n = clt_shape_elements(&tensor->shape);
+        if (!clt_dtype_is_float(tensor->dtype) ||
+            (tensor->dtype == CLT_F32 && f32_all_finite(tensor->data, n)))
+            continue;
+        for (int64_t i = 0; i < n; i++) {
+            double value = element(tensor, i);
+            if (!isfinite(value))
+                CLT_FAIL(CLT_ENUMERIC, "tensor \"%s\" holds %s at element %" PRId64 " of %" PRId64,
+                         tensor->name, isnan(value) ? "a NaN" : "an infinity", i, n);
+        }
+    }
+    return CLT_OK;
+}
+
+/* --- header --- */
+
+static clt_status check_tensor(const char *path, const clt_named_tensor *tensor)
+{
+    const clt_shape *shape = &tensor->shape;
+    int64_t elements = clt_shape_elements(shape);
+    if (shape->ndim < 0 || elements < 0 || elements > INT64_MAX / 8)
+        CLT_FAIL(CLT_EINTERNAL, "writing %s: tensor \"%s\" has an impossible shape", path, tensor->name);
+    if (elements > 0 && !tensor->data)
+        CLT_FAIL(CLT_EINTERNAL, "writing %s: tensor \"%s\" has no data", path, tensor->name);
+    /* The JSON writer would replace bytes that are not UTF-8, and the tensor would have another name in the
+     * file. */
+    size_t left = strlen(tensor->name);
+    for (const char *at = tensor->name; left > 0;) {
+        size_t size = clt_utf8_size(at, left);
+        if (size == 0)
+            CLT_FAIL(CLT_EINTERNAL, "writing %s: the tensor name \"%s\" is not UTF-8", path, tensor->name);
+        at += size;
+        left -= size;
+    }
+    if (strcmp(tensor->name, METADATA_KEY) == 0)
+        CLT_FAIL(CLT_EINTERNAL, "writing %s: \"" METADATA_KEY "\" cannot be the name of a tensor", path);
+    return CLT_OK;
+}
+
+static void write_entry(clt_json_writer *w, const clt_named_tensor *tensor, uint64_t begin)
+{
+    clt_jw_key(w, tensor->name);
+    clt_jw_object(w);
+    clt_jw_kstring(w, "dtype", clt_dtype_safetensors(tensor->dtype));
+    clt_jw_key(w, "shape");
+    clt_jw_array(w);
+    for (int i = 0; i < tensor->shape.ndim; i++)
+        clt_jw_int(w, tensor->shape.dim[i]);
+    clt_jw_end_array(w);
+    clt_jw_key(w, "data_offsets");
+    clt_jw_array(w);
+    clt_jw_int(w, (int64_t)begin);
+    clt_jw_int(w, (int64_t)(begin + tensor_bytes(tensor)));
+    clt_jw_end_array(w);
+    clt_jw_end_object(w);
+}
+
+static clt_status make_header(const char *path, const clt_named_tensor *tensors, int count,
+                              const char *const *metadata, int n_metadata, clt_str *header)
+{
+    clt_json_writer w = clt_json_writer_make(header, 0);
+    clt_jw_object(&w);
+    if (n_metadata > 0) {
+        clt_jw_key(&w, METADATA_KEY);
+        clt_jw_object(&w);
+        for (int i = 0; i < n_metadata; i++)
+            clt_jw_kstring(&w, metadata[2 * i], metadata[2 * i + 1]);
+        clt_jw_end_object(&w);
+    }
+    uint64_t begin = 0;
+    for (int i = 0; i < count; i++) {
+        CLT_TRY(check_tensor(path, &tensors[i]));
+        write_entry(&w, &tensors[i], begin);
+        begin += tensor_bytes(&tensors[i]);
+    }
+    clt_jw_end_object(&w);
+    CLT_TRY(clt_str_check(header));
+    /* Reading it back finds a name that is used twice. */
+    clt_json_doc *doc = NULL;
+    clt_status status = clt_json_parse(header->text, header->length, "its header", CLT_EINTERNAL, &doc);
+    clt_json_destroy(doc);
+    CLT_TRY(clt_fail_prefix(status, "writing %s", path));
+    while ((8 + header->length) % DATA_ALIGNMENT != 0)
+        clt_str_append(header, " ");
+    return clt_str_check(header);
+}
+
+/* --- file --- */
+
+static clt_status put(int fd, clt_hash64_state *hash, const void *data, uint64_t bytes, const char *path)
+{
+    if (bytes == 0)
+        return CLT_OK;
+    clt_hash64_add(hash, data, (size_t)bytes);
+    return clt_fd_write(fd, data, (size_t)bytes, path);
+}
+
+static clt_status put_all(int fd, const clt_str *header, const clt_named_tensor *tensors, int count,
+                          const char *path, uint64_t *hash)
+{
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    const uint64_t length = header->length;
+    CLT_TRY(put(fd, &state, &length, sizeof length, path));
+    CLT_TRY(put(fd, &state, header->text, length, path));
+    for (int i = 0; i < count; i++)
+        CLT_TRY(clt_fail_prefix(put(fd, &state, tensors[i].data, tensor_bytes(&tensors[i]), path),
+                                "tensor \"%s\"", tensors[i].name));
+    if (fsync(fd) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "making '%s' durable (fsync)", path);
+    *hash = clt_hash64_end(&state);
+    return CLT_OK;
+}
+
+/* Writes the temporary file; whatever happens its descriptor is closed. */
+static clt_status write_temporary(const char *temporary, const clt_str *header,
+                                  const clt_named_tensor *tensors, int count, uint64_t *hash)
+{
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", temporary);
+    clt_status status = put_all(fd, header, tensors, count, temporary, hash);
+    if (close(fd) != 0 && status == CLT_OK)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "closing '%s'", temporary);
+    return status;
+}
+
+clt_status clt_safetensors_write(const char *path, const clt_named_tensor *tensors, int count,
+                                 const char *const *metadata, int n_metadata, uint64_t *hash)
+{
+    clt_status status;
+    clt_str header = {0}, temporary = {0};
+    uint64_t value = 0;
+    bool exists = false;
+    CLT_TRY_GOTO(make_header(path, tensors, count, metadata, n_metadata, &header), done);
+    clt_str_printf(&temporary, "%s.tmp-%ld", path, (long)getpid());
+    CLT_TRY_GOTO(clt_str_check(&temporary), done);
+    exists = true;
+    CLT_TRY_GOTO(write_temporary(temporary.text, &header, tensors, count, &value), done);
+    if (rename(temporary.text, path) != 0) {
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, path);
+        goto done;
+    }
+    exists = false;
+    CLT_TRY_GOTO(clt_fsync_parent(path), done);
+    if (hash)
+        *hash = value;
+done:
+    if (exists)
+        (void)unlink(temporary.text);
+    clt_str_free(&temporary);
+    clt_str_free(&header);
+    return status;
+}

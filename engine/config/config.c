@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loading: reads the file, walks its sections against the schema, applies overrides and collects every
+ * problem. Knows nothing of what the values mean. */
+#include "engine/config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fileio.h"
+#include "engine/config/config_internal.h"
+
+#define CONFIG_MAX_BYTES 16000000u
+
+static clt_status config_new(const char *source, clt_config **out)
+{
+    clt_status status = CLT_OK;
+    clt_config *config = NULL;
+    CLT_TRY(clt_alloc(&config, 1, sizeof *config, "a config"));
+    CLT_TRY_GOTO(clt_arena_create(&config->arena), failed);
+    config->source = clt_arena_strdup(config->arena, source);
+    config->values = clt_arena_alloc(config->arena, (size_t)clt_config_key_count() * sizeof *config->values);
+    if (!config->source || !config->values)
+        CLT_FAIL_GOTO(CLT_ENOMEM, failed, "reading config %s: out of host memory", source);
+    CLT_TRY_GOTO(clt_config_read_defaults(config), failed);
+    *out = config;
+    return CLT_OK;
+failed:
+    clt_config_destroy(config);
+    return status;
+}
+
+void clt_config_destroy(clt_config *config)
+{
+    if (!config)
+        return;
+    clt_json_destroy(config->model);
+    clt_arena_destroy(config->arena);
+    free(config);
+}
+
+/* One key of one section of the file. */
+static clt_status read_key(clt_config *config, const char *section, const clt_json *json,
+                           const clt_json_doc *doc, clt_config_problems *list)
+{
+    int line, column;
+    clt_json_position(doc, json, &line, &column);
+    char *path = clt_arena_printf(config->arena, "%s.%s", section, clt_json_key(json));
+    if (!path)
+        CLT_FAIL(CLT_ENOMEM, "reading config %s: out of host memory", config->source);
+    int index = clt_config_key_index(path);
+    if (index < 0 || strchr(clt_json_key(json), '.')) {
+        clt_config_report_unknown(list, config->source, line, column, section, clt_json_key(json));
+        return CLT_OK;
+    }
+    clt_config_value value = {
+        .from = CLT_FROM_FILE, .source = config->source, .line = line, .column = column};
+    CLT_TRY(clt_config_read_value(config, &clt_config_schema[index], json, doc, config->text, &value, list));
+    config->values[index] = value;
+    return CLT_OK;
+}
+
+static bool is_section(const char *name)
+{
+    size_t n = strlen(name);
+    for (int i = 0; clt_config_schema[i].path; i++)
+        if (strncmp(clt_config_schema[i].path, name, n) == 0 && clt_config_schema[i].path[n] == '.')
+            return true;
+    return false;
+}
+
+static clt_status read_file(clt_config *config, const clt_json_doc *doc, clt_config_problems *list)
+{
+    const clt_json *root = clt_json_root(doc);
+    int line, column;
+    if (clt_json_typeof(root) != CLT_JSON_OBJECT) {
+        clt_config_report(list, config->source, 1, 1, "a config is an object with sections, this is: %s",
+                          clt_json_type_name(clt_json_typeof(root)));
+        return CLT_OK;
+    }
+    for (const clt_json *section = clt_json_first(root); section; section = clt_json_next(section)) {
+        const char *name = clt_json_key(section);
+        clt_json_position(doc, section, &line, &column);
+        if (strcmp(name, "_origin") == 0 && clt_json_typeof(section) == CLT_JSON_OBJECT)
+            continue; /* written by clt_config_print for the reader */
+        if (!is_section(name)) {
+            clt_config_report_unknown(list, config->source, line, column, NULL, name);
+            continue;
+        }
+        if (clt_json_typeof(section) != CLT_JSON_OBJECT) {
+            clt_config_report(list, config->source, line, column, "%s: expected an object with keys, got: %s",
+                              name, clt_json_type_name(clt_json_typeof(section)));
+            continue;
+        }
+        for (const clt_json *json = clt_json_first(section); json; json = clt_json_next(json))
+            CLT_TRY(read_key(config, name, json, doc, list));
+    }
+    return CLT_OK;
+}
+
+/* A value on the command line is JSON; where the key wants a word and it is none (or a number such as 0), the
+ * text itself. */
+static bool wants_text(const clt_config_key *key, const clt_json_doc *doc)
+{
+    bool word = key->type == CLT_CFG_STRING || key->type == CLT_CFG_CHOICE || key->type == CLT_CFG_STRINGS;
+    clt_json_type type = doc ? clt_json_typeof(clt_json_root(doc)) : CLT_JSON_NULL;
+    if (!doc)
+        return true;
+    if (!word || type == CLT_JSON_STRING)
+        return false;
+    return type != CLT_JSON_OBJECT && !(type == CLT_JSON_ARRAY && key->type == CLT_CFG_STRINGS);
+}
+
+/* The value as a document; *text is the document's text (arena). */
+static clt_status override_doc(clt_config *config, const clt_config_key *key, const char *given,
+                               const char *source, const char **text, clt_json_doc **doc)
+{
+    *doc = NULL;
+    *text = given;
+    clt_status status = clt_json_parse(given, strlen(given), source, CLT_ECONFIG, doc);
+    if (status == CLT_ENOMEM)
+        return status;
+    if (!wants_text(key, *doc))
+        return CLT_OK;
+    bool looks_like_json = !*doc && (*given == '[' || *given == '{' || *given == '"');
+    if (looks_like_json)
+        return status; /* the message says where the JSON ends badly */
+    clt_str quoted = {0};
+    clt_json_writer w = clt_json_writer_make(&quoted, 0);
+    clt_json_destroy(*doc);
+    *doc = NULL;
+    clt_jw_string(&w, given);
+    status = clt_str_check(&quoted);
+    *text = status == CLT_OK ? clt_arena_strdup(config->arena, quoted.text) : NULL;
+    clt_str_free(&quoted);
+    if (!*text)
+        CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", source);
+    return clt_json_parse(*text, strlen(*text), source, CLT_ECONFIG, doc);
+}
+
+/* Reads `given` into *value; problems with it go to the list. */
+static clt_status read_given(clt_config *config, int index, const char *given, const char *source,
+                             clt_config_value *value, clt_config_problems *list)
+{
+    const clt_config_key *key = &clt_config_schema[index];
+    const char *text;
+    clt_json_doc *doc = NULL;
+    *value = (clt_config_value){.from = CLT_FROM_OVERRIDE, .source = source, .s = ""};
+    clt_status status = override_doc(config, key, given, source, &text, &doc);
+    if (status == CLT_ECONFIG) {
+        value->present = value->bad = true;
+        clt_config_report(list, source, 0, 0, "%s: not a JSON value (%s)", key->path, clt_error_text());
+        return CLT_OK;
+    }
+    if (status == CLT_OK)
+        status = clt_config_read_value(config, key, clt_json_root(doc), doc, text, value, list);
+    clt_json_destroy(doc);
+    return status;
+}
+
+static clt_status apply_override(clt_config *config, const char *override, clt_config_problems *list)
+{
+    const char *equals = strchr(override, '=');
+    const char *source = clt_arena_printf(config->arena, "override '%s'", override);
+    char *path = clt_arena_printf(config->arena, "%.*s", equals ? (int)(equals - override) : 0, override);
+    if (!source || !path)
+        CLT_FAIL(CLT_ENOMEM, "reading overrides: out of host memory");
+    char *dot = strchr(path, '.');
+    if (!equals || !dot || dot == path) {
+        clt_config_report(list, source, 0, 0, "expected section.key=value");
+        return CLT_OK;
+    }
+    int index = clt_config_key_index(path);
+    if (index < 0) {
+        *dot = '\0';
+        clt_config_report_unknown(list, source, 0, 0, path, dot + 1);
+        return CLT_OK;
+    }
+    clt_config_value value;
+    if (config->values[index].from == CLT_FROM_OVERRIDE) {
+        clt_config_report(list, source, 0, 0, "%s: given twice on the command line, also by %s", path,
+                          config->values[index].source);
+        return CLT_OK;
+    }
+    CLT_TRY(read_given(config, index, equals + 1, source, &value, list));
+    config->values[index] = value;
+    return CLT_OK;
+}
+
+/* Everything that can be wrong with keys and values, in one list. */
+static clt_status read_all(clt_config *config, const clt_json_doc *doc, const char *const *overrides,
+                           int n_overrides)
+{
+    clt_config_problems list = {0};
+    clt_status status = read_file(config, doc, &list);
+    for (int i = 0; i < n_overrides && status == CLT_OK; i++)
+        status = apply_override(config, overrides[i], &list);
+    if (status == CLT_OK)
+        clt_config_check_rules(config, &list);
+    clt_error error;
+    clt_error_take(status, &error);
+    clt_status found = clt_config_problems_finish(&list);
+    return status != CLT_OK ? clt_error_put(&error) : found;
+}
+
+static clt_status config_parse(const char *text, size_t length, const char *source,
+                               const char *const *overrides, int n_overrides, clt_config **out)
+{
+    clt_status status = CLT_OK;
+    clt_config *config = NULL;
+    clt_json_doc *doc = NULL;
+    *out = NULL;
+    CLT_TRY(clt_json_parse(text, length, source, CLT_ECONFIG, &doc));
+    CLT_TRY_GOTO(config_new(source, &config), done);
+    config->text = text;
+    status = read_all(config, doc, overrides, n_overrides);
+    config->text = NULL;
+    if (status == CLT_OK)
+        status = clt_config_build_model(config);
+done:
+    clt_json_destroy(doc);
+    if (status == CLT_OK)
+        *out = config;
+    else
+        clt_config_destroy(config);
+    return status;
+}
+
+clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
+                            int n_overrides, clt_config **out)
+{
+    return config_parse(text, strlen(text), source, overrides, n_overrides, out);
+}
+
+clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out)
+{
+    char *text = NULL;
+    size_t size = 0;
+    *out = NULL;
+    if (clt_is_directory(path))
+        CLT_FAIL(CLT_ECONFIG, "reading config %s: it is a folder; name a JSON file", path);
+    CLT_TRY(clt_file_read(path, false, CONFIG_MAX_BYTES, CLT_ECONFIG, &text, &size));
+    clt_status status = config_parse(text, size, path, overrides, n_overrides, out);
+    free(text);
+    return status;
+}
+
+clt_status clt_config_set(clt_config *config, const char *key, const char *json_value)
+{
+    clt_config_problems list = {0};
+    clt_config_value value;
+    int index = clt_config_key_index(key);
+    char *source = clt_arena_printf(config->arena, "setting '%s'", key);
+    if (!source)
+        CLT_FAIL(CLT_ENOMEM, "setting %s: out of host memory", key);
+    if (index < 0) {
+        char *section = clt_arena_strdup(config->arena, key);
+        char *dot = section ? strchr(section, '.') : NULL;
+        if (dot)
+            *dot = '\0';
+        clt_config_report_unknown(&list, source, 0, 0, dot ? section : NULL, dot ? dot + 1 : key);
+        return clt_config_problems_finish(&list);
+    }
+    clt_status status = read_given(config, index, json_value, source, &value, &list);
+    clt_error error;
+    clt_error_take(status, &error);
+    clt_status found = clt_config_problems_finish(&list);
+    if (status != CLT_OK || found != CLT_OK)
+        return status != CLT_OK ? clt_error_put(&error) : found;
+    config->values[index] = value;
+    return clt_config_build_model(config);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Configuration: one schema table (key, type, unit, range, default, help) drives parsing, validation,
+ * overrides, printing and the documentation. Everything wrong is reported at once, each finding with file,
+ * line, column, key path and the nearest valid key. It knows nothing of devices or graphs; the model's layer
+ * list is checked by the model builder. */
+#ifndef ENGINE_CONFIG_CONFIG_H
+#define ENGINE_CONFIG_CONFIG_H
+
+#include "engine/base/json.h"
+#include "engine/base/status.h"
+
+typedef enum clt_config_type {
+    CLT_CFG_INT,
+    CLT_CFG_FLOAT,
+    CLT_CFG_BOOL,
+    CLT_CFG_STRING,
+    CLT_CFG_CHOICE,   /* one of choices "a|b|c" */
+    CLT_CFG_INTS,     /* list of integers */
+    CLT_CFG_STRINGS,  /* a string or a list of strings */
+    CLT_CFG_AUTO_INT, /* integer or the word "auto" (value -1) */
+    CLT_CFG_LAYERS    /* list of layer objects (model.type graph) or a number of layers */
+} clt_config_type;
+
+typedef struct clt_config_key {
+    const char *path; /* "optimizer.learning_rate" */
+    clt_config_type type;
+    const char *choices;      /* CHOICE */
+    const char *default_text; /* JSON text; NULL: required */
+    double min, max;          /* numbers (each element of INTS), inclusive unless said otherwise */
+    bool min_exclusive, max_exclusive;
+    const char *unit; /* "samples", "steps", "" */
+    const char *help;
+    const char *later; /* what this key cannot do yet, added to messages about its value; or NULL */
+} clt_config_key;
+
+/* The schema; ends with a NULL path. */
+extern const clt_config_key clt_config_schema[];
+
+typedef struct clt_config clt_config;
+
+/* clt_config_load: reads a file and applies `overrides` ("key.sub=value": value is JSON, or taken as a string
+ * when it is not). CLT_ECONFIG lists every problem, one per line. */
+clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out);
+clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
+                            int n_overrides, clt_config **out);
+void clt_config_destroy(clt_config *config);
+const char *clt_config_source(const clt_config *config);
+
+/* Values by key path; the key must be in the schema (anything else is a programming error and asserts). */
+int64_t clt_config_int(const clt_config *config, const char *key); /* AUTO_INT: -1 for "auto" */
+double clt_config_float(const clt_config *config, const char *key);
+bool clt_config_bool(const clt_config *config, const char *key);
+const char *clt_config_string(const clt_config *config, const char *key); /* STRING, CHOICE; "" when unset */
+int clt_config_list_count(const clt_config *config, const char *key);     /* INTS, STRINGS */
+int64_t clt_config_list_int(const clt_config *config, const char *key, int index);
+const char *clt_config_list_string(const clt_config *config, const char *key, int index);
+/* "default", "file", "override": where the value came from. */
+const char *clt_config_origin(const clt_config *config, const char *key);
+bool clt_config_is_set(const clt_config *config, const char *key); /* origin is not "default" */
+/* The resolved model section (defaults filled in, overrides applied) for the model builder, with its
+ * document. */
+const clt_json *clt_config_model(const clt_config *config, const clt_json_doc **doc);
+/* A relative path in the config is relative to the current folder. Sets one value programmatically (public
+ * API, demo), with the key's own checks; on failure the old value stays. Rules between keys are checked by
+ * clt_config_check, once all are set. */
+clt_status clt_config_set(clt_config *config, const char *key, const char *json_value);
+/* Rules between keys (load and parse have done this): CLT_ECONFIG lists every problem. */
+clt_status clt_config_check(const clt_config *config);
+
+/* The resolved config as JSON; with_origin adds a sibling object "_origin": {key: origin}. A printed config
+ * parses again (the "_origin" key is ignored on input). */
+clt_status clt_config_print(const clt_config *config, bool with_origin, clt_str *out);
+/* The schema as JSON (config --schema) and as Markdown (docs/config.md). */
+clt_status clt_config_print_schema(clt_str *out);
+clt_status clt_config_print_markdown(clt_str *out);
+
+#endif

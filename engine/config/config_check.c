@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rules between keys. They look at values, never at where a value came from, so that a printed config (which
+ * names every key) passes the same checks. Knows nothing of data, devices or graphs. */
+#include <string.h>
+
+#include "engine/base/dtype.h"
+#include "engine/config/config_internal.h"
+
+typedef struct rules {
+    const clt_config *config;
+    clt_config_problems *list;
+} rules;
+
+/* A rule that touches a value which is missing or already reported would only confuse. */
+static bool usable(const rules *r, const char *key)
+{
+    const clt_config_value *value = clt_config_at(r->config, key);
+    return value->present && !value->bad;
+}
+
+static const clt_config_value *get(const rules *r, const char *key)
+{
+    return clt_config_at(r->config, key);
+}
+
+static bool is(const rules *r, const char *key, const char *word)
+{
+    return usable(r, key) && strcmp(get(r, key)->s, word) == 0;
+}
+
+static void broken(rules *r, const char *key, const char *what)
+{
+    const clt_config_value *value = get(r, key);
+    bool placed = value->line > 0;
+    clt_config_report(r->list, value->from == CLT_FROM_DEFAULT ? r->config->source : value->source,
+                      placed ? value->line : 0, value->column, "%s: %s", key, what);
+}
+
+static void check_model(rules *r)
+{
+    static const char *const mlp_ints[] = {"model.embedding", "model.outputs"};
+    bool graph = is(r, "model.type", "graph"), mlp = is(r, "model.type", "mlp");
+    const clt_config_value *layers = get(r, "model.layers");
+    if (graph && usable(r, "model.layers") && layers->i > 0)
+        broken(r, "model.layers",
+               "a number of layers is not possible with model.type graph; give a list of layers");
+    else if (graph && usable(r, "model.layers") && layers->count == 0)
+        broken(r, "model.layers",
+               "required when model.type is graph: give a list of layers, each with an \"op\"");
+    if (mlp && usable(r, "model.layers") && (layers->count > 0 || layers->i > 0))
+        broken(r, "model.layers", "only for model.type graph; an mlp is described by model.hidden");
+    for (int i = 0; graph && i < 2; i++)
+        if (usable(r, mlp_ints[i]) && get(r, mlp_ints[i])->i != 0)
+            broken(r, mlp_ints[i], "only for model.type mlp; a graph says it in its layers");
+    if (graph && usable(r, "model.dropout") && get(r, "model.dropout")->f > 0)
+        broken(r, "model.dropout", "only for model.type mlp; a graph has layers with the op dropout");
+    bool entropy = is(r, "model.loss", "cross_entropy");
+    bool known = usable(r, "model.loss");
+    if (known && !entropy && usable(r, "model.label_smoothing") && get(r, "model.label_smoothing")->f > 0)
+        broken(r, "model.label_smoothing", "only for model.loss cross_entropy");
+    if (known && !entropy && usable(r, "model.ignore_index") && get(r, "model.ignore_index")->i != -100)
+        broken(r, "model.ignore_index", "only for model.loss cross_entropy");
+}
+
+static void check_files(rules *r)
+{
+    bool files = is(r, "data.type", "idx") || is(r, "data.type", "npy") || is(r, "data.type", "raw");
+    bool text = is(r, "data.type", "text"), synthetic = is(r, "data.type", "synthetic");
+    int paths = get(r, "data.path")->count, eval_paths = get(r, "data.eval_path")->count;
+    bool targets = *get(r, "data.targets")->s, eval_targets = *get(r, "data.eval_targets")->s;
+    if ((files || text) && usable(r, "data.path") && paths == 0)
+        broken(r, "data.path", "required for this data.type: name the file or files to train on");
+    if (synthetic && (paths > 0 || eval_paths > 0))
+        broken(r, paths > 0 ? "data.path" : "data.eval_path", "synthetic data comes from no file; remove it");
+    if (files && is(r, "model.type", "mlp") && usable(r, "data.targets") && !targets)
+        broken(r, "data.targets",
+               "required for an mlp on this data.type: name the file of labels or targets");
+    if ((text || synthetic) && targets)
+        broken(r, "data.targets", "this data.type makes its own targets; remove it");
+    if ((text || synthetic) && eval_targets)
+        broken(r, "data.eval_targets", "this data.type makes its own targets; remove it");
+    if (files && targets && eval_paths > 0 && usable(r, "data.eval_targets") && !eval_targets)
+        broken(r, "data.eval_targets", "required together with data.eval_path");
+    if (files && eval_targets && usable(r, "data.eval_path") && eval_paths == 0)
+        broken(r, "data.eval_path", "required together with data.eval_targets");
+}
+
+static void check_data(rules *r)
+{
+    int64_t micro = get(r, "data.micro_batch")->i, global = get(r, "data.global_batch")->i;
+    check_files(r);
+    bool shaped = is(r, "data.type", "raw") || is(r, "data.type", "synthetic");
+    if (shaped && usable(r, "data.shape") && get(r, "data.shape")->count == 0)
+        broken(r, "data.shape",
+               "required for this data.type: the shape of one input sample, such as [28, 28]");
+    if (usable(r, "data.shape") && get(r, "data.shape")->count > CLT_MAX_DIMS - 1)
+        broken(r, "data.shape", "a sample has at most 5 dimensions");
+    if (usable(r, "data.target_shape") && get(r, "data.target_shape")->count > CLT_MAX_DIMS - 1)
+        broken(r, "data.target_shape", "a target has at most 5 dimensions");
+    if (usable(r, "data.micro_batch") && usable(r, "data.global_batch") && global > 0 && global % micro != 0)
+        broken(r, "data.global_batch", "must be a multiple of data.micro_batch (times the number of ranks)");
+}
+
+static void check_optimizer(rules *r)
+{
+    bool sgd = is(r, "optimizer.type", "sgd"), known = usable(r, "optimizer.type");
+    bool momentum_ok = usable(r, "optimizer.momentum"), momentum = get(r, "optimizer.momentum")->f > 0;
+    if (known && !sgd && momentum_ok && momentum)
+        broken(r, "optimizer.momentum", "only for optimizer.type sgd; adam and adamw have optimizer.beta1");
+    if (usable(r, "optimizer.nesterov") && get(r, "optimizer.nesterov")->b && known && momentum_ok) {
+        if (!sgd)
+            broken(r, "optimizer.nesterov", "only for optimizer.type sgd");
+        else if (!momentum)
+            broken(r, "optimizer.nesterov", "needs optimizer.momentum above 0");
+    }
+}
+
+static void check_schedule(rules *r)
+{
+    int64_t steps = get(r, "train.steps")->i, horizon = get(r, "schedule.horizon")->i;
+    int64_t warmup = get(r, "schedule.warmup")->i, decay = get(r, "schedule.decay_steps")->i;
+    bool lengths = usable(r, "train.steps") && usable(r, "schedule.horizon") &&
+                   usable(r, "schedule.warmup") && usable(r, "schedule.decay_steps");
+    int64_t length = horizon > 0 ? horizon : steps; /* 0: known only when the data is */
+    if (usable(r, "schedule.min_learning_rate") && usable(r, "optimizer.learning_rate") &&
+        get(r, "schedule.min_learning_rate")->f > get(r, "optimizer.learning_rate")->f)
+        broken(r, "schedule.min_learning_rate", "must not be above optimizer.learning_rate");
+    if (is(r, "schedule.type", "step") && usable(r, "schedule.step_every") &&
+        get(r, "schedule.step_every")->i == 0)
+        broken(r, "schedule.step_every", "required (at least 1) when schedule.type is step");
+    if (lengths && length > 0 && warmup > length)
+        broken(r, "schedule.warmup",
+               "must not be longer than the schedule (schedule.horizon, else train.steps)");
+    if (lengths && length > 0 && is(r, "schedule.type", "wsd") && warmup <= length && decay > length - warmup)
+        broken(r, "schedule.decay_steps", "warm-up and final decay together are longer than the schedule");
+}
+
+static void check_required(rules *r)
+{
+    for (int i = 0; clt_config_schema[i].path; i++) {
+        const clt_config_key *key = &clt_config_schema[i];
+        if (!r->config->values[i].present)
+            clt_config_report(r->list, r->config->source, 0, 0, "%s: required but missing; valid: %s",
+                              key->path, key->choices ? key->choices : key->help);
+    }
+}
+
+void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
+{
+    rules r = {config, list};
+    check_required(&r);
+    check_model(&r);
+    check_data(&r);
+    check_optimizer(&r);
+    check_schedule(&r);
+}
+
+clt_status clt_config_check(const clt_config *config)
+{
+    clt_config_problems list = {0};
+    clt_config_check_rules(config, &list);
+    return clt_config_problems_finish(&list);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Access to the values of a config by key path. A key that is not in the schema is a programming error. */
+#include <assert.h>
+
+#include "engine/config/config_internal.h"
+
+const clt_config_value *clt_config_at(const clt_config *config, const char *key)
+{
+    int index = clt_config_key_index(key);
+    static const clt_config_value nothing = {.s = ""};
+    assert(index >= 0 && "the key is not in the schema");
+    return index >= 0 ? &config->values[index] : &nothing;
+}
+
+const char *clt_config_source(const clt_config *config)
+{
+    return config->source;
+}
+
+int64_t clt_config_int(const clt_config *config, const char *key)
+{
+    return clt_config_at(config, key)->i;
+}
+
+double clt_config_float(const clt_config *config, const char *key)
+{
+    return clt_config_at(config, key)->f;
+}
+
+bool clt_config_bool(const clt_config *config, const char *key)
+{
+    return clt_config_at(config, key)->b;
+}
+
+const char *clt_config_string(const clt_config *config, const char *key)
+{
+    const char *s = clt_config_at(config, key)->s;
+    return s ? s : "";
+}
+
+int clt_config_list_count(const clt_config *config, const char *key)
+{
+    return clt_config_at(config, key)->count;
+}
+
+int64_t clt_config_list_int(const clt_config *config, const char *key, int index)
+{
+    const clt_config_value *value = clt_config_at(config, key);
+    assert(index >= 0 && index < value->count);
+    return value->ints[index];
+}
+
+const char *clt_config_list_string(const clt_config *config, const char *key, int index)
+{
+    const clt_config_value *value = clt_config_at(config, key);
+    assert(index >= 0 && index < value->count);
+    return value->strings[index];
+}
+
+const char *clt_config_origin(const clt_config *config, const char *key)
+{
+    static const char *const names[] = {"default", "file", "override"};
+    return names[clt_config_at(config, key)->from];
+}
+
+bool clt_config_is_set(const clt_config *config, const char *key)
+{
+    return clt_config_at(config, key)->from != CLT_FROM_DEFAULT;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of this room share: the values of a config and the list of problems found so far. Nobody
+ * else includes it. */
+#ifndef ENGINE_CONFIG_CONFIG_INTERNAL_H
+#define ENGINE_CONFIG_CONFIG_INTERNAL_H
+
+#include "engine/config/config.h"
+
+typedef enum clt_config_from { CLT_FROM_DEFAULT, CLT_FROM_FILE, CLT_FROM_OVERRIDE } clt_config_from;
+
+typedef struct clt_config_value {
+    clt_config_from from;
+    bool present;         /* false: required and not given */
+    bool bad;             /* given, but not usable: rules between keys stay silent about it */
+    int64_t i;            /* INT, AUTO_INT; LAYERS given as a number, 0 for a list */
+    double f;             /* FLOAT, and INT as a number */
+    bool b;               /* BOOL */
+    const char *s;        /* STRING, CHOICE */
+    int count;            /* INTS, STRINGS, LAYERS (list) */
+    const int64_t *ints;  /* INTS */
+    const char **strings; /* STRINGS */
+    const char *raw;      /* keys of the model section: the JSON text as it was written */
+    const char *source;   /* name for messages: the file, or "override 'key=value'" */
+    int line, column;     /* where the value starts; 0: nowhere */
+} clt_config_value;
+
+struct clt_config {
+    clt_arena *arena;
+    const char *source;
+    const char *text;         /* of the file; only while it is being read */
+    clt_config_value *values; /* one per schema key, in its order */
+    clt_json_doc *model;      /* {"model": {...}}, made from the values */
+};
+
+/* One finding; sorted by file position before they are told. */
+typedef struct clt_config_problem {
+    char *text;
+    int line, column, order;
+} clt_config_problem;
+
+typedef struct clt_config_problems {
+    clt_config_problem *items;
+    size_t count, capacity;
+    bool failed; /* out of memory: count is still right, texts may be missing */
+} clt_config_problems;
+
+/* config_problem.c. line 0: no position in a file. */
+void clt_config_report(clt_config_problems *list, const char *source, int line, int column,
+                       const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Turns the list into CLT_ECONFIG with one problem per line (CLT_OK when it is empty) and frees it. */
+clt_status clt_config_problems_finish(clt_config_problems *list);
+
+/* config_value.c */
+int clt_config_key_count(void);
+int clt_config_key_index(const char *path); /* -1 */
+bool clt_config_has_word(const char *choices, const char *word);
+/* Reads and checks one JSON value; what is wrong goes to the list. value->source, line and column are filled
+ * by the caller. */
+clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, const clt_json *json,
+                                 const clt_json_doc *doc, const char *text, clt_config_value *value,
+                                 clt_config_problems *list);
+clt_status clt_config_read_defaults(clt_config *config);
+
+/* config_suggest.c: reports an unknown key or section, with the nearest valid one. */
+void clt_config_report_unknown(clt_config_problems *list, const char *source, int line, int column,
+                               const char *section, const char *name);
+
+/* config_check.c: the rules between keys. */
+void clt_config_check_rules(const clt_config *config, clt_config_problems *list);
+
+/* config_model.c */
+clt_status clt_config_build_model(clt_config *config);
+
+const clt_config_value *clt_config_at(const clt_config *config, const char *key);
+
+#endif

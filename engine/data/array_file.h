@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One file that holds one dense array of numbers, sample after sample: what idx, npy and raw files have in common once
+ * their header is read. It maps or unpacks the file, checks sizes before anybody trusts them, and converts one sample at
+ * a time. It must not know any header format, nor what the numbers mean. */
+#ifndef ENGINE_DATA_ARRAY_FILE_H
+#define ENGINE_DATA_ARRAY_FILE_H
+
+#include "engine/base/dtype.h"
+#include "engine/base/fileio.h"
+#include "engine/base/mem.h"
+
+/* Number formats as they lie in files: name, bytes, is float */
+#define CLT_ELEMENT_MAP(X)                                                                                   \
+    X(CLT_EL_U8, "u8", 1, 0)                                                                                 \
+    X(CLT_EL_I8, "i8", 1, 0)                                                                                 \
+    X(CLT_EL_U16, "u16", 2, 0)                                                                               \
+    X(CLT_EL_I16, "i16", 2, 0)                                                                               \
+    X(CLT_EL_U32, "u32", 4, 0)                                                                               \
+    X(CLT_EL_I32, "i32", 4, 0)                                                                               \
+    X(CLT_EL_U64, "u64", 8, 0)                                                                               \
+    X(CLT_EL_I64, "i64", 8, 0)                                                                               \
+    X(CLT_EL_F16, "f16", 2, 1)                                                                               \
+    X(CLT_EL_F32, "f32", 4, 1)                                                                               \
+    X(CLT_EL_F64, "f64", 8, 1)
+
+typedef enum clt_element {
+#define CLT_ELEMENT_ENUM(id, name, bytes, is_float) id,
+    CLT_ELEMENT_MAP(CLT_ELEMENT_ENUM)
+#undef CLT_ELEMENT_ENUM
+} clt_element;
+
+const char *clt_element_name(clt_element element);
+size_t clt_element_bytes(clt_element element);
+bool clt_element_is_float(clt_element element);
+
+typedef struct clt_array_file {
+    const char *path;    /* arena of the source */
+    clt_mapping mapping; /* the file, when it is read in place */
+    char *unpacked;      /* the file's content, when it was a gzip file; owned */
+    const uint8_t *bytes;
+    uint64_t size;
+    /* Set by the reader of the header: */
+    uint64_t header; /* bytes in front of the numbers */
+    clt_element element;
+    bool big_endian;
+    clt_dtype dtype; /* what a sample is delivered as: U8, U16, I32 or F32 */
+    int64_t samples;
+    clt_shape shape; /* of one sample */
+    bool normalise;  /* F32 only: deliver (v*scale - mean)/std */
+    float scale, mean, std;
+    /* Computed by clt_array_file_fit: */
+    int64_t sample_elements;
+    uint64_t sample_bytes;
+} clt_array_file;
+
+/* clt_array_file_open: maps `path`, or unpacks it when it starts with the gzip magic. `key` is the config key that named
+ * it, for messages. Refuses missing and empty files and git-lfs pointers. Close it even after a failure. */
+clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const char *path, const char *key);
+void clt_array_file_close(clt_array_file *file);
+
+/* clt_array_file_fit: takes the array's dimensions (the first one counts samples) and checks that exactly that many
+ * numbers follow the header; every product is checked for overflow. CLT_EDATA tells expected and found sizes. */
+clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *dims);
+
+/* Writes one sample as file->dtype. A number that is not finite, as read or after conversion, is CLT_EDATA with file,
+ * sample and element. Safe to call from several threads. */
+clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void *dst);
+/* Elements of one sample that differ from `ignore`. */
+int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, int64_t ignore);
+/* Smallest and largest number of an integer array; CLT_EDATA when one of them does not fit the delivered type. */
+clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_t *max);
+/* Byte offset in the (unpacked) file of an element of a sample. */
+uint64_t clt_array_file_offset(const clt_array_file *file, int64_t sample, int64_t element);
+
+#endif

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loader: threads fill slots ahead of the consumer. Micro-batches are numbered by tickets; a worker takes the next
+ * ticket together with a free slot, under one lock, so the lowest ticket that is not delivered yet always has a slot and the
+ * consumer, which takes tickets in order, can never wait for one that nobody is able to fill. What a ticket holds is a pure
+ * function of its number: the number of workers changes nothing but the time. It knows nothing of devices. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+#include "engine/data/data.h"
+
+enum { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_LENT };
+
+/* How one loss is counted, resolved from the graph. */
+typedef struct counted_loss {
+    int source_field;
+    bool has_ignore;
+    int64_t ignore;
+    int64_t per_sample;
+} counted_loss;
+
+/* Normalisers of recent steps: every micro-batch of a step needs the same ones. */
+#define NORMALISER_CACHE 16
+typedef struct step_normaliser {
+    bool known;
+    int64_t step;
+    double value[CLT_MAX_LOSSES];
+} step_normaliser;
+
+typedef struct loader_worker {
+    struct clt_loader *loader;
+    clt_thread *thread;
+    void *scratch; /* one sample of the largest counted field */
+} loader_worker;
+
+typedef struct loader_slot {
+    clt_slot slot; /* first, so that the consumer's pointer leads back here */
+    int state;
+    int64_t ticket;
+} loader_slot;
+
+struct clt_loader {
+    clt_loader_options options;
+    uint64_t field_bytes[CLT_MAX_FIELDS]; /* of one sample */
+    int n_losses;
+    counted_loss losses[CLT_MAX_LOSSES];
+    bool counts_values; /* some loss has an ignored value */
+    int64_t tickets;    /* micro-batches of this rank, all in all */
+    loader_slot *slots;
+    loader_worker *workers;
+
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t has_free, has_ready, is_idle;
+    int64_t next_ticket, next_delivery;
+    bool failed; /* a worker met an error: no further tickets are handed out */
+    bool delivered_failure;
+    clt_error failure;
+    int consumers; /* threads inside clt_loader_next */
+    double waited;
+    step_normaliser cache[NORMALISER_CACHE];
+
+    atomic_bool closing; /* read without the lock while filling, to stop early */
+};
+
+int clt_loader_auto_workers(int local_ranks)
+{
+    int workers = clt_cpu_count() * 3 / 4 / (local_ranks > 1 ? local_ranks : 1);
+    return workers > 1 ? workers : 1;
+}
+
+/* --- what a ticket holds --- */
+
+static void describe_ticket(const clt_loader *loader, int64_t ticket, clt_slot *slot)
+{
+    const clt_loader_options *o = &loader->options;
+    if (o->evaluation) {
+        int64_t micro_batch = ticket * o->ranks + o->rank;
+        int64_t left = o->source->samples - micro_batch * o->micro_batch;
+        slot->step = micro_batch;
+        slot->micro = 0;
+        slot->sample_base = (uint64_t)(micro_batch * o->micro_batch);
+        slot->valid_samples = left < o->micro_batch ? left : o->micro_batch;
+        return;
+    }
+    slot->step = o->first_step + ticket / o->accumulation;
+    slot->micro = (int32_t)(ticket % o->accumulation);
+    slot->sample_base = (uint64_t)((int64_t)o->rank * o->accumulation + slot->micro) * (uint64_t)o->micro_batch;
+    slot->valid_samples = o->micro_batch;
+}
+
+static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t i)
+{
+    const clt_loader_options *o = &loader->options;
+    if (o->evaluation)
+        return i < slot->valid_samples ? (int64_t)slot->sample_base + i : 0;
+    uint64_t position = (uint64_t)slot->step * (uint64_t)o->global_batch + slot->sample_base + (uint64_t)i;
+    return clt_sample_index(position, o->source->samples, o->seed, o->shuffle);
+}
+
+/* Counts over all samples of the step's global batch, those of other ranks included. */
+static clt_status count_step(loader_worker *worker, int64_t step, double value[CLT_MAX_LOSSES])
+{
+    const clt_loader *loader = worker->loader;
+    const clt_loader_options *o = &loader->options;
+    int64_t total[CLT_MAX_LOSSES] = {0};
+    for (int64_t i = 0; loader->counts_values && i < o->global_batch && !atomic_load(&loader->closing); i++) {
+        uint64_t position = (uint64_t)step * (uint64_t)o->global_batch + (uint64_t)i;
+        int64_t index = clt_sample_index(position, o->source->samples, o->seed, o->shuffle);
+        for (int k = 0; k < loader->n_losses; k++) {
+            const counted_loss *loss = &loader->losses[k];
+            int64_t count = 0;
+            if (!loss->has_ignore)
+                continue;
+            CLT_TRY(clt_source_count_valid(o->source, index, loss->source_field, loss->ignore, worker->scratch, &count));
+            total[k] += count;
+        }
+    }
+    for (int k = 0; k < loader->n_losses; k++)
+        value[k] = loader->losses[k].has_ignore ? (double)total[k]
+                                                : (double)o->global_batch * (double)loader->losses[k].per_sample;
+    return CLT_OK;
+}
+
+static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
+{
+    clt_loader *loader = worker->loader;
+    for (int k = 0; k < CLT_MAX_LOSSES; k++)
+        slot->normaliser[k] = 1.0;
+    if (loader->options.evaluation || loader->n_losses == 0)
+        return CLT_OK;
+    if (!loader->counts_values)
+        return count_step(worker, slot->step, slot->normaliser);
+    step_normaliser *entry = &loader->cache[slot->step % NORMALISER_CACHE];
+    pthread_mutex_lock(&loader->lock);
+    bool known = entry->known && entry->step == slot->step;
+    if (known)
+        memcpy(slot->normaliser, entry->value, sizeof slot->normaliser);
+    pthread_mutex_unlock(&loader->lock);
+    if (known)
+        return CLT_OK;
+    /* Two workers may count the same step: the same result twice, and nobody waits for anybody. */
+    CLT_TRY(count_step(worker, slot->step, slot->normaliser));
+    pthread_mutex_lock(&loader->lock);
+    entry->known = !atomic_load(&loader->closing);
+    entry->step = slot->step;
+    memcpy(entry->value, slot->normaliser, sizeof entry->value);
+    pthread_mutex_unlock(&loader->lock);
+    return CLT_OK;
+}
+
+static clt_status fill_slot(loader_worker *worker, clt_slot *slot)
+{
+    const clt_loader *loader = worker->loader;
+    const clt_loader_options *o = &loader->options;
+    for (int64_t i = 0; i < o->micro_batch; i++) {
+        if (atomic_load(&loader->closing))
+            return CLT_OK; /* nobody will see this slot */
+        int64_t index = sample_of(loader, slot, i);
+        for (int f = 0; f < o->n_fields; f++) {
+            char *dst = (char *)slot->data + o->offset[f] + (uint64_t)i * loader->field_bytes[f];
+            clt_status status = o->source->type->read(o->source, index, o->source_field[f], dst);
+            if (status != CLT_OK)
+                return clt_fail_prefix(status, "loading %s %lld, field \"%s\"", o->evaluation ? "evaluation batch" : "batch",
+                                       (long long)slot->step, o->source->fields[o->source_field[f]].name);
+        }
+    }
+    return find_normalisers(worker, slot);
+}
+
+/* --- workers --- */
+
+static loader_slot *free_slot(clt_loader *loader)
+{
+    for (int i = 0; i < loader->options.n_slots; i++)
+        if (loader->slots[i].state == SLOT_FREE)
+            return &loader->slots[i];
+    return NULL;
+}
+
+/* Waits for a free slot and takes it with the next ticket; NULL when there is nothing more to do. */
+static loader_slot *take_work(clt_loader *loader)
+{
+    for (;;) {
+        if (atomic_load(&loader->closing) || loader->failed || loader->next_ticket >= loader->tickets)
+            return NULL;
+        loader_slot *slot = free_slot(loader);
+        if (slot) {
+            slot->state = SLOT_FILLING;
+            slot->ticket = loader->next_ticket++;
+            return slot;
+        }
+        pthread_cond_wait(&loader->has_free, &loader->lock);
+    }
+}
+
+static void *work(void *context)
+{
+    loader_worker *worker = context;
+    clt_loader *loader = worker->loader;
+    pthread_mutex_lock(&loader->lock);
+    for (;;) {
+        loader_slot *taken = take_work(loader);
+        if (!taken)
+            break;
+        pthread_mutex_unlock(&loader->lock);
+
+        double begin = clt_now();
+        describe_ticket(loader, taken->ticket, &taken->slot);
+        clt_status status = fill_slot(worker, &taken->slot);
+        if (status != CLT_OK)
+            clt_error_take(status, &taken->slot.error);
+        else
+            taken->slot.error.status = CLT_OK;
+        taken->slot.load_seconds = clt_now() - begin;
+
+        pthread_mutex_lock(&loader->lock);
+        taken->state = SLOT_READY;
+        if (status != CLT_OK) {
+            loader->failed = true;
+            pthread_cond_broadcast(&loader->has_free);
+        }
+        pthread_cond_broadcast(&loader->has_ready);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return NULL;
+}
+
+/* --- options --- */
+
+static clt_status check_batch(const clt_loader_options *o)
+{
+    if (!o->source || o->source->samples < 1 || o->n_fields < 1 || o->n_fields > CLT_MAX_FIELDS || o->workers < 1 ||
+        o->n_slots < 2 || !o->slots || o->micro_batch < 1 || o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks)
+        CLT_FAIL(CLT_EINTERNAL,
+                 "creating a loader: the options are not complete (%d fields, %d workers, %d slots, micro-batch %lld, rank %d "
+                 "of %d)",
+                 o->n_fields, o->workers, o->n_slots, (long long)o->micro_batch, o->rank, o->ranks);
+    if (o->evaluation)
+        return CLT_OK;
+    if (o->accumulation < 1 || o->first_step < 0 || o->last_step < o->first_step)
+        CLT_FAIL(CLT_EINTERNAL, "creating a loader: accumulation %d, batches %lld to %lld", o->accumulation,
+                 (long long)o->first_step, (long long)o->last_step);
+    uint64_t product = 0;
+    if (!clt_mul_u64((uint64_t)o->micro_batch * (uint64_t)o->accumulation, (uint64_t)o->ranks, &product) ||
+        product != (uint64_t)o->global_batch)
+        CLT_FAIL(CLT_ERANKS,
+                 "creating a loader: a global batch of %lld is not micro-batch %lld x accumulation %d x ranks %d; choose "
+                 "data.global_batch as a multiple of data.micro_batch x ranks",
+                 (long long)o->global_batch, (long long)o->micro_batch, o->accumulation, o->ranks);
+    return CLT_OK;
+}
+
+/* The field of the source must be what the graph was built for: evaluation data may come from other files. */
+static clt_status check_graph_field(const clt_loader_options *o, int f)
+{
+    const clt_source_field *field = &o->source->fields[o->source_field[f]];
+    if (!o->graph || (size_t)f >= o->graph->n_fields)
+        return CLT_OK;
+    const clt_field *wanted = &o->graph->fields[f];
+    if (wanted->dtype == field->dtype && clt_shape_equal(&wanted->shape, &field->shape))
+        return CLT_OK;
+    char have[CLT_SHAPE_TEXT], want[CLT_SHAPE_TEXT];
+    CLT_FAIL(CLT_ESHAPE,
+             "loading the %s data: field \"%s\" of the model takes samples of %s %s, but the data has %s %s (%s); give data of "
+             "the same kind as the training data",
+             o->evaluation ? "evaluation" : "training", wanted->name, clt_shape_text(&wanted->shape, want, sizeof want),
+             clt_dtype_name(wanted->dtype), clt_shape_text(&field->shape, have, sizeof have), clt_dtype_name(field->dtype),
+             o->source->description ? o->source->description : "no description");
+}
+
+static clt_status check_fields(clt_loader *loader)
+{
+    const clt_loader_options *o = &loader->options;
+    for (int f = 0; f < o->n_fields; f++) {
+        if (o->source_field[f] < 0 || o->source_field[f] >= o->source->n_fields)
+            CLT_FAIL(CLT_EINTERNAL, "creating a loader: the source has no field %d", o->source_field[f]);
+        CLT_TRY(check_graph_field(o, f));
+        const clt_source_field *field = &o->source->fields[o->source_field[f]];
+        uint64_t bytes = 0, end = 0;
+        loader->field_bytes[f] = clt_source_field_bytes(field);
+        if (!clt_mul_u64(loader->field_bytes[f], (uint64_t)o->micro_batch, &bytes) ||
+            !clt_add_u64(bytes, o->offset[f], &end) || end > o->slot_bytes ||
+            o->offset[f] % clt_dtype_bytes(field->dtype) != 0)
+            CLT_FAIL(CLT_EINTERNAL,
+                     "creating a loader: field \"%s\" at offset %llu with %llu bytes does not fit a slot of %llu bytes",
+                     field->name, (unsigned long long)o->offset[f], (unsigned long long)bytes,
+                     (unsigned long long)o->slot_bytes);
+    }
+    return CLT_OK;
+}
+
+static clt_status resolve_losses(clt_loader *loader, size_t *scratch_bytes)
+{
+    const clt_loader_options *o = &loader->options;
+    const clt_graph *graph = o->graph;
+    *scratch_bytes = 0;
+    for (int k = 0; graph && k < graph->n_losses; k++) {
+        const clt_loss *loss = &graph->losses[k];
+        counted_loss *counted = &loader->losses[loader->n_losses++];
+        counted->has_ignore = loss->has_ignore;
+        counted->ignore = loss->ignore_index;
+        counted->per_sample = loss->targets_per_sample;
+        if (!loss->has_ignore)
+            continue;
+        counted->source_field = -1;
+        for (size_t f = 0; f < graph->n_fields && f < (size_t)o->n_fields; f++)
+            if (loss->target_field && strcmp(graph->fields[f].name, loss->target_field) == 0)
+                counted->source_field = o->source_field[f];
+        if (counted->source_field < 0)
+            CLT_FAIL(CLT_ECONFIG, "creating a loader: loss \"%s\" counts field \"%s\", which is not among the batch fields",
+                     loss->name ? loss->name : "", loss->target_field ? loss->target_field : "");
+        loader->counts_values = true;
+        size_t bytes = clt_source_field_bytes(&o->source->fields[counted->source_field]);
+        if (bytes > *scratch_bytes)
+            *scratch_bytes = bytes;
+    }
+    return CLT_OK;
+}
+
+static clt_status count_tickets(clt_loader *loader)
+{
+    const clt_loader_options *o = &loader->options;
+    if (o->evaluation) {
+        int64_t total = (o->source->samples - 1) / o->micro_batch + 1;
+        loader->tickets = total > o->rank ? (total - 1 - o->rank) / o->ranks + 1 : 0;
+        return CLT_OK;
+    }
+    if (__builtin_mul_overflow(o->last_step - o->first_step, (int64_t)o->accumulation, &loader->tickets))
+        CLT_FAIL(CLT_ECONFIG, "creating a loader: %lld batches are more than can be counted; give fewer train.steps",
+                 (long long)(o->last_step - o->first_step));
+    return CLT_OK;
+}
+
+/* --- life --- */
+
+static clt_status start_workers(clt_loader *loader, size_t scratch_bytes)
+{
+    for (int i = 0; i < loader->options.workers; i++) {
+        loader_worker *worker = &loader->workers[i];
+        worker->loader = loader;
+        if (scratch_bytes)
+            CLT_TRY(clt_alloc(&worker->scratch, 1, scratch_bytes, "a loader thread's sample"));
+        CLT_TRY(clt_thread_start(&worker->thread, "clt-loader", work, worker));
+    }
+    return CLT_OK;
+}
+
+clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out)
+{
+    clt_loader *loader = NULL;
+    size_t scratch_bytes = 0;
+    *out = NULL;
+    CLT_TRY(check_batch(options));
+    CLT_TRY(clt_alloc(&loader, 1, sizeof *loader, "a loader"));
+    loader->options = *options;
+    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&loader->has_free, NULL);
+    pthread_cond_init(&loader->has_ready, NULL);
+    pthread_cond_init(&loader->is_idle, NULL);
+    atomic_init(&loader->closing, false);
+    clt_status status = check_fields(loader);
+    if (status == CLT_OK)
+        status = resolve_losses(loader, &scratch_bytes);
+    if (status == CLT_OK)
+        status = count_tickets(loader);
+    if (status == CLT_OK)
+        status = clt_alloc(&loader->slots, (size_t)options->n_slots, sizeof *loader->slots, "a loader's slots");
+    if (status == CLT_OK)
+        status = clt_alloc(&loader->workers, (size_t)options->workers, sizeof *loader->workers, "a loader's threads");
+    for (int i = 0; status == CLT_OK && i < options->n_slots; i++) {
+        if (!options->slots[i])
+            status = clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "creating a loader: slot %d has no memory", i);
+        loader->slots[i].slot.data = options->slots[i];
+        loader->slots[i].slot.index = i;
+    }
+    /* The caller's list of slots and the graph are not needed any more, and may go. */
+    loader->options.slots = NULL;
+    loader->options.graph = NULL;
+    if (status == CLT_OK)
+        status = start_workers(loader, scratch_bytes);
+    if (status != CLT_OK) {
+        clt_loader_destroy(loader);
+        return status;
+    }
+    *out = loader;
+    return CLT_OK;
+}
+
+void clt_loader_destroy(clt_loader *loader)
+{
+    if (!loader)
+        return;
+    pthread_mutex_lock(&loader->lock);
+    atomic_store(&loader->closing, true);
+    pthread_cond_broadcast(&loader->has_free);
+    pthread_cond_broadcast(&loader->has_ready);
+    while (loader->consumers > 0)
+        pthread_cond_wait(&loader->is_idle, &loader->lock);
+    pthread_mutex_unlock(&loader->lock);
+    for (int i = 0; loader->workers && i < loader->options.workers; i++) {
+        clt_thread_join(loader->workers[i].thread);
+        free(loader->workers[i].scratch);
+    }
+    pthread_cond_destroy(&loader->is_idle);
+    pthread_cond_destroy(&loader->has_ready);
+    pthread_cond_destroy(&loader->has_free);
+    pthread_mutex_destroy(&loader->lock);
+    free(loader->workers);
+    free(loader->slots);
+    free(loader);
+}
+
+/* --- consumer --- */
+
+static loader_slot *ready_slot(clt_loader *loader)
+{
+    for (int i = 0; i < loader->options.n_slots; i++)
+        if (loader->slots[i].state == SLOT_READY && loader->slots[i].ticket == loader->next_delivery)
+            return &loader->slots[i];
+    return NULL;
+}
+
+/* Under the lock. A failure is kept: the stream has a hole from there on, so every later call tells it again. */
+static clt_status next_locked(clt_loader *loader, clt_slot **out)
+{
+    loader_slot *slot = NULL;
+    double begin = clt_now();
+    while (!atomic_load(&loader->closing) && !loader->delivered_failure && loader->next_delivery < loader->tickets &&
+           !(slot = ready_slot(loader)))
+        pthread_cond_wait(&loader->has_ready, &loader->lock);
+    loader->waited += clt_now() - begin;
+    if (atomic_load(&loader->closing))
+        CLT_FAIL(CLT_EINTERRUPTED, "waiting for the next batch: the loader was closed meanwhile");
+    if (loader->delivered_failure)
+        return clt_error_put(&loader->failure);
+    if (!slot)
+        return CLT_OK;
+    loader->next_delivery++;
+    if (loader->consumers > 1) /* another one may wait for the ticket after this, or for an end that has now come */
+        pthread_cond_broadcast(&loader->has_ready);
+    if (slot->slot.error.status != CLT_OK) {
+        loader->delivered_failure = true;
+        loader->failure = slot->slot.error;
+        slot->state = SLOT_FREE;
+        return clt_error_put(&loader->failure);
+    }
+    slot->state = SLOT_LENT;
+    *out = &slot->slot;
+    return CLT_OK;
+}
+
+clt_status clt_loader_next(clt_loader *loader, clt_slot **slot)
+{
+    *slot = NULL;
+    pthread_mutex_lock(&loader->lock);
+    loader->consumers++;
+    clt_status status = next_locked(loader, slot);
+    loader->consumers--;
+    if (loader->consumers == 0)
+        pthread_cond_broadcast(&loader->is_idle);
+    pthread_mutex_unlock(&loader->lock);
+    return status;
+}
+
+void clt_loader_release(clt_loader *loader, clt_slot *slot)
+{
+    if (!slot)
+        return;
+    loader_slot *lent = (loader_slot *)slot;
+    pthread_mutex_lock(&loader->lock);
+    if (lent->state == SLOT_LENT) {
+        lent->state = SLOT_FREE;
+        pthread_cond_signal(&loader->has_free);
+    }
+    pthread_mutex_unlock(&loader->lock);
+}
+
+double clt_loader_wait_seconds(const clt_loader *loader)
+{
+    clt_loader *open = (clt_loader *)(uintptr_t)loader; /* locking does not change what the caller sees */
+    pthread_mutex_lock(&open->lock);
+    double waited = open->waited;
+    pthread_mutex_unlock(&open->lock);
+    return waited;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of data formats, opening and closing of sources, and what holds for all formats: checks of index values,
+ * counting of targets. It must not know any format. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/source_pair.h"
+
+static const clt_source_type *const types[] = {&clt_source_idx, &clt_source_npy, &clt_source_raw, &clt_source_text,
+                                               &clt_source_synthetic};
+
+const clt_source_type *const *clt_source_types(int *count)
+{
+    *count = (int)(sizeof types / sizeof types[0]);
+    return types;
+}
+
+static const clt_source_type *find_type(const char *name)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(types[i]->name, name) == 0)
+            return types[i];
+    return NULL;
+}
+
+bool clt_source_has_eval(const clt_config *config)
+{
+    const char *type = clt_config_string(config, "data.type");
+    if (clt_config_list_count(config, "data.eval_path") > 0 || strcmp(type, "synthetic") == 0)
+        return true;
+    return strcmp(type, "text") == 0 && clt_config_float(config, "data.split") > 0.0;
+}
+
+clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out)
+{
+    *out = NULL;
+    const char *name = clt_config_string(config, "data.type");
+    const clt_source_type *type = find_type(name);
+    if (!type)
+        CLT_FAIL(CLT_ECONFIG, "opening the data: data.type \"%s\" is not known; idx, npy, raw, text and synthetic are", name);
+    clt_arena *arena = NULL;
+    CLT_TRY(clt_arena_create(&arena));
+    clt_source *source = clt_arena_alloc(arena, sizeof *source);
+    if (!source) {
+        clt_arena_destroy(arena);
+        return CLT_ENOMEM;
+    }
+    source->type = type;
+    source->arena = arena;
+    source->scale = 1.0f;
+    source->std = 1.0f;
+    clt_status status = type->open(source, config, split);
+    if (status != CLT_OK) {
+        clt_source_close(source);
+        return status;
+    }
+    *out = source;
+    return CLT_OK;
+}
+
+void clt_source_close(clt_source *source)
+{
+    if (!source)
+        return;
+    source->type->close(source);
+    clt_arena_destroy(source->arena);
+}
+
+size_t clt_source_field_bytes(const clt_source_field *field)
+{
+    return (size_t)clt_shape_elements(&field->shape) * clt_dtype_bytes(field->dtype);
+}
+
+/* Element `i` of a sample as an integer; floats that are no integer give INT64_MIN, which equals no label. */
+static int64_t element_value(const void *data, clt_dtype dtype, int64_t i)
+{
+    const char *at = (const char *)data + (size_t)i * clt_dtype_bytes(dtype);
+    uint16_t u16;
+    int32_t i32;
+    uint32_t u32;
+    int64_t i64;
+    float f32;
+    switch (dtype) {
+    case CLT_U8:
+        return *(const uint8_t *)at;
+    case CLT_U16:
+        memcpy(&u16, at, sizeof u16);
+        return u16;
+    case CLT_I32:
+        memcpy(&i32, at, sizeof i32);
+        return i32;
+    case CLT_U32:
+        memcpy(&u32, at, sizeof u32);
+        return u32;
+    case CLT_I64:
+        memcpy(&i64, at, sizeof i64);
+        return i64;
+    case CLT_F32:
+        memcpy(&f32, at, sizeof f32);
+        return f32 > -0x1p31f && f32 < 0x1p31f && (float)(int64_t)f32 == f32 ? (int64_t)f32 : INT64_MIN;
+    default:
+        return INT64_MIN;
+    }
+}
+
+clt_status clt_source_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore, void *scratch,
+                                  int64_t *count)
+{
+    if (source->type->count_valid) {
+        *count = source->type->count_valid(source, index, field, ignore);
+        return CLT_OK;
+    }
+    const clt_source_field *f = &source->fields[field];
+    int64_t elements = clt_shape_elements(&f->shape), valid = 0;
+    CLT_TRY(source->type->read(source, index, field, scratch));
+    for (int64_t i = 0; i < elements; i++)
+        valid += element_value(scratch, f->dtype, i) != ignore;
+    *count = valid;
+    return CLT_OK;
+}
+
+static clt_status out_of_bound(const clt_source *source, int64_t index, int field, int64_t element, int64_t value,
+                               int64_t bound, bool has_ignore, int64_t ignore)
+{
+    clt_str where = {0};
+    char excuse[48] = "";
+    if (source->type->locate)
+        source->type->locate(source, index, field, &where);
+    else
+        clt_str_printf(&where, "sample %lld", (long long)index);
+    if (has_ignore) {
+        clt_str text = {0};
+        clt_str_printf(&text, " (or %lld to be ignored)", (long long)ignore);
+        if (clt_str_check(&text) == CLT_OK)
+            memcpy(excuse, text.text, text.length < sizeof excuse ? text.length + 1 : 0);
+        clt_str_free(&text);
+    }
+    clt_status status = clt_str_check(&where);
+    if (status == CLT_OK)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "checking field \"%s\" of the data: element %lld of %s is %lld, out of range: the model takes 0 to "
+                          "%lld%s; repair the data or give the model more classes",
+                          source->fields[field].name, (long long)element, where.text, (long long)value,
+                          (long long)bound - 1, excuse);
+    clt_str_free(&where);
+    return status;
+}
+
+clt_status clt_source_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore, int64_t ignore)
+{
+    if (field < 0 || field >= source->n_fields)
+        CLT_FAIL(CLT_EINTERNAL, "checking field %d of a source with %d fields", field, source->n_fields);
+    const clt_source_field *f = &source->fields[field];
+    if (clt_dtype_is_float(f->dtype))
+        CLT_FAIL(CLT_ECONFIG,
+                 "checking field \"%s\" of the data: it holds %s numbers, but the model uses it as class or embedding indices; "
+                 "store it as integers",
+                 f->name, clt_dtype_name(f->dtype));
+    /* Unsigned values have a known smallest one, so the largest one decides without a second pass over the data. */
+    if (f->is_index && f->max_value < bound && (f->dtype == CLT_U8 || f->dtype == CLT_U16))
+        return CLT_OK;
+    int64_t elements = clt_shape_elements(&f->shape);
+    void *sample = NULL;
+    clt_status status = CLT_OK;
+    CLT_TRY(clt_alloc(&sample, (size_t)elements, clt_dtype_bytes(f->dtype), "a sample of the data"));
+    for (int64_t index = 0; index < source->samples && status == CLT_OK; index++) {
+        status = source->type->read(source, index, field, sample);
+        for (int64_t i = 0; i < elements && status == CLT_OK; i++) {
+            int64_t value = element_value(sample, f->dtype, i);
+            if ((value < 0 || value >= bound) && !(has_ignore && value == ignore))
+                status = out_of_bound(source, index, field, i, value, bound, has_ignore, ignore);
+        }
+    }
+    free(sample);
+    return status;
+}

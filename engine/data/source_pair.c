@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inputs and targets in two array files: see source_pair.h. */
+#include "engine/data/source_pair.h"
+
+#include <math.h>
+
+typedef struct pair_state {
+    clt_array_file file[2]; /* x, y */
+    int count;              /* 1: no targets */
+} pair_state;
+
+static const char *const field_names[2] = {"x", "y"};
+
+clt_status clt_source_config_shape(const clt_config *config, const char *key, clt_shape *shape)
+{
+    int count = clt_config_list_count(config, key);
+    /* One dimension is taken by the batch. */
+    if (count > CLT_MAX_DIMS - 1)
+        CLT_FAIL(CLT_ECONFIG, "reading %s: a sample has at most %d dimensions, %d were given; flatten some of them", key,
+                 CLT_MAX_DIMS - 1, count);
+    *shape = (clt_shape){.ndim = count};
+    for (int i = 0; i < count; i++) {
+        shape->dim[i] = clt_config_list_int(config, key, i);
+        if (shape->dim[i] < 1)
+            CLT_FAIL(CLT_ECONFIG, "reading %s: dimension %d is %lld; a dimension is at least 1", key, i + 1,
+                     (long long)shape->dim[i]);
+    }
+    if (clt_shape_elements(shape) > INT32_MAX)
+        CLT_FAIL(CLT_ECONFIG, "reading %s: a sample of more than 2^31 numbers is too large; give a smaller shape", key);
+    return CLT_OK;
+}
+
+clt_status clt_source_config_scale(clt_source *source, const clt_config *config)
+{
+    double scale = clt_config_float(config, "data.scale");
+    double mean = clt_config_float(config, "data.mean");
+    double std = clt_config_float(config, "data.std");
+    source->scale = (float)scale;
+    source->mean = (float)mean;
+    source->std = (float)std;
+    if (!isfinite(source->scale) || !isfinite(source->mean) || !isfinite(source->std) || !(source->std > 0.0f))
+        CLT_FAIL(CLT_ECONFIG,
+                 "reading data.scale, data.mean and data.std: %g, %g and %g do not make a normalisation (x*scale - mean)/std; "
+                 "all must be finite and data.std above 0",
+                 scale, mean, std);
+    return CLT_OK;
+}
+
+static clt_status pick_paths(const clt_config *config, clt_split split, const char *path[2], const char *key[2])
+{
+    bool eval = split == CLT_SPLIT_EVAL;
+    key[0] = eval ? "data.eval_path" : "data.path";
+    key[1] = eval ? "data.eval_targets" : "data.targets";
+    int count = clt_config_list_count(config, key[0]);
+    const char *type = clt_config_string(config, "data.type");
+    if (count != 1)
+        CLT_FAIL(CLT_ECONFIG, "opening the %s data: data.type \"%s\" takes one file in %s, %d were given; %s",
+                 eval ? "evaluation" : "training", type, key[0], count,
+                 count == 0 ? "name the file" : "join the files into one");
+    path[0] = clt_config_list_string(config, key[0], 0);
+    path[1] = clt_config_string(config, key[1]);
+    if (!path[0][0])
+        CLT_FAIL(CLT_ECONFIG, "opening the %s data: %s is an empty path; name the file",
+                 eval ? "evaluation" : "training", key[0]);
+    bool has_train_targets = clt_config_string(config, "data.targets")[0] != '\0';
+    if (eval && has_train_targets != (path[1][0] != '\0'))
+        CLT_FAIL(CLT_ECONFIG, "opening the evaluation data: %s; give both, or neither",
+                 has_train_targets ? "there are data.targets but no data.eval_targets"
+                                   : "there are data.eval_targets but no data.targets");
+    return CLT_OK;
+}
+
+static clt_status fill_field(clt_source *source, const pair_state *state, int index)
+{
+    const clt_array_file *file = &state->file[index];
+    clt_source_field *field = &source->fields[index];
+    field->name = field_names[index];
+    field->dtype = file->dtype;
+    field->shape = file->shape;
+    /* Bytes in x are pixels unless a layer says otherwise; wider integers can only be meant as indices. */
+    field->is_index = file->dtype != CLT_F32 && (index == 1 || file->dtype != CLT_U8);
+    if (field->is_index) {
+        int64_t min;
+        CLT_TRY(clt_array_file_range(file, &min, &field->max_value));
+    }
+    return CLT_OK;
+}
+
+static clt_status describe(clt_source *source, const pair_state *state)
+{
+    char shape[CLT_SHAPE_TEXT], target_shape[CLT_SHAPE_TEXT];
+    const clt_array_file *x = &state->file[0], *y = &state->file[1];
+    const char *head =
+        clt_arena_printf(source->arena, "%s: %lld samples of %s %s from '%s'", source->type->name,
+                         (long long)source->samples, clt_shape_text(&x->shape, shape, sizeof shape),
+                         clt_element_name(x->element), x->path);
+    if (!head)
+        return CLT_ENOMEM;
+    const clt_source_field *field = &source->fields[1];
+    if (state->count == 1)
+        source->description = clt_arena_printf(source->arena, "%s, no targets", head);
+    else if (field->is_index)
+        source->description =
+            clt_arena_printf(source->arena, "%s, targets %s %s, largest %lld, from '%s'", head,
+                             clt_shape_text(&y->shape, target_shape, sizeof target_shape),
+                             clt_element_name(y->element), (long long)field->max_value, y->path);
+    else
+        source->description =
+            clt_arena_printf(source->arena, "%s, targets %s %s from '%s'", head,
+                             clt_shape_text(&y->shape, target_shape, sizeof target_shape),
+                             clt_element_name(y->element), y->path);
+    return source->description ? CLT_OK : CLT_ENOMEM;
+}
+
+static clt_status open_files(clt_source *source, const clt_config *config, clt_split split, clt_header_reader reader,
+                             pair_state *state)
+{
+    const char *path[2], *key[2];
+    CLT_TRY(pick_paths(config, split, path, key));
+    state->count = path[1][0] ? 2 : 1;
+    for (int i = 0; i < state->count; i++) {
+        CLT_TRY(clt_array_file_open(&state->file[i], source->arena, path[i], key[i]));
+        clt_status status = reader(&state->file[i], config, i == 1);
+        if (status != CLT_OK)
+            return clt_fail_prefix(status, "opening %s", key[i]);
+    }
+    if (state->count == 2 && state->file[0].samples != state->file[1].samples)
+        CLT_FAIL(CLT_EDATA,
+                 "opening the data: '%s' holds %lld samples but '%s' holds %lld targets; the two files must belong "
+                 "together (training images with training labels, test with test)",
+                 path[0], (long long)state->file[0].samples, path[1], (long long)state->file[1].samples);
+    return CLT_OK;
+}
+
+clt_status clt_pair_open(clt_source *source, const clt_config *config, clt_split split, clt_header_reader reader)
+{
+    pair_state *state = clt_arena_alloc(source->arena, sizeof *state);
+    if (!state)
+        return CLT_ENOMEM;
+    source->state = state;
+    CLT_TRY(clt_source_config_scale(source, config));
+    CLT_TRY(open_files(source, config, split, reader, state));
+    clt_array_file *x = &state->file[0];
+    source->samples = x->samples;
+    source->n_fields = state->count;
+    source->bytes = (int64_t)(x->size + state->file[1].size);
+    if (x->dtype == CLT_F32) {
+        /* Integers are normalised on the device after the upload; floats are normalised here, once. */
+        x->scale = source->scale;
+        x->mean = source->mean;
+        x->std = source->std;
+        x->normalise = x->scale != 1.0f || x->mean != 0.0f || x->std != 1.0f;
+        source->scale = 1.0f;
+        source->mean = 0.0f;
+        source->std = 1.0f;
+    }
+    for (int i = 0; i < state->count; i++)
+        CLT_TRY(fill_field(source, state, i));
+    return describe(source, state);
+}
+
+void clt_pair_close(clt_source *source)
+{
+    pair_state *state = source->state;
+    if (!state)
+        return;
+    clt_array_file_close(&state->file[0]);
+    clt_array_file_close(&state->file[1]);
+}
+
+clt_status clt_pair_read(const clt_source *source, int64_t index, int field, void *dst)
+{
+    const pair_state *state = source->state;
+    return clt_array_file_read(&state->file[field], index, dst);
+}
+
+int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore)
+{
+    const pair_state *state = source->state;
+    return clt_array_file_count_valid(&state->file[field], index, ignore);
+}
+
+void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str *out)
+{
+    const pair_state *state = source->state;
+    const clt_array_file *file = &state->file[field];
+    clt_str_printf(out, "'%s', sample %lld (from byte %llu on)", file->path, (long long)index,
+                   (unsigned long long)clt_array_file_offset(file, index, 0));
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random samples shaped like a config's data. */
+#include "engine/data/synthetic_like.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/rng.h"
+
+#define LIKE_SAMPLES 65536
+
+static clt_status like_read(const clt_source *source, int64_t index, int field, void *dst)
+{
+    const clt_source_field *f = &source->fields[field];
+    int64_t n = clt_shape_elements(&f->shape);
+    uint32_t limit = f->is_index && f->max_value >= 0 ? (uint32_t)f->max_value + 1 : 256;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t word = clt_rng_u32(7, CLT_RNG_DATA, (uint32_t)field, (uint32_t)index, (uint64_t)i);
+        switch (f->dtype) {
+        case CLT_U8:
+            ((uint8_t *)dst)[i] = (uint8_t)(word % limit);
+            break;
+        case CLT_U16:
+            ((uint16_t *)dst)[i] = (uint16_t)(word % limit);
+            break;
+        case CLT_I32:
+            ((int32_t *)dst)[i] = (int32_t)(word % limit);
+            break;
+        default:
+            ((float *)dst)[i] = 2.0f * clt_rng_uniform(word) - 1.0f;
+        }
+    }
+    return CLT_OK;
+}
+
+static void like_close(clt_source *source)
+{
+    (void)source;
+}
+
+static const clt_source_type like_type = {
+    .name = "like", .help = "random samples of another source's shapes", .close = like_close, .read = like_read};
+
+/* Text needs no file to know its shapes. */
+static void text_fields(const clt_config *config, clt_source *source)
+{
+    source->n_fields = 2;
+    source->fields[0] = (clt_source_field){"x", CLT_U8, clt_shape1(clt_config_int(config, "data.window")), true, 255};
+    source->fields[1] = (clt_source_field){"y", CLT_U8, clt_shape_make(0, NULL), true, 255};
+    source->scale = source->std = 1.0f;
+}
+
+clt_status clt_source_open_like(const clt_config *config, clt_source **out)
+{
+    clt_source *source, *model = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&source, 1, sizeof *source, "synthetic source"));
+    clt_status status = clt_arena_create(&source->arena);
+    if (status == CLT_OK && strcmp(clt_config_string(config, "data.type"), "text") == 0) {
+        text_fields(config, source);
+    } else if (status == CLT_OK) {
+        status = clt_source_open(config, CLT_SPLIT_TRAIN, &model);
+        if (status == CLT_OK) {
+            source->n_fields = model->n_fields;
+            source->scale = model->scale;
+            source->mean = model->mean;
+            source->std = model->std;
+        }
+        for (int i = 0; status == CLT_OK && i < model->n_fields; i++) {
+            source->fields[i] = model->fields[i];
+            source->fields[i].name = clt_arena_strdup(source->arena, model->fields[i].name);
+            if (!source->fields[i].name)
+                status = CLT_ENOMEM;
+        }
+        clt_source_close(model);
+    }
+    source->type = &like_type;
+    source->samples = LIKE_SAMPLES;
+    source->description = "random samples";
+    if (status != CLT_OK) {
+        clt_source_close(source);
+        return status;
+    }
+    *out = source;
+    return CLT_OK;
+}

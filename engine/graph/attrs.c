@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attributes of a layer: checks a JSON object against the op's attribute list. Every problem of a layer is reported at once, with
+ * its position in the file where there is one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/graph/graph_internal.h"
+#include "engine/ops/op.h"
+
+typedef struct attr_problems {
+    clt_str text;
+    const clt_node *node;
+    const clt_json_doc *doc;
+    int count;
+} attr_problems;
+
+static void problem(attr_problems *p, const clt_json *value, const char *key, const char *what)
+{
+    if (p->count++)
+        clt_str_append(&p->text, "\n");
+    if (p->doc && value) {
+        int line, column;
+        clt_json_position(p->doc, value, &line, &column);
+        clt_str_printf(&p->text, "%s:%d:%d: ", clt_json_source(p->doc), line, column);
+    }
+    clt_str_printf(&p->text, "layer '%s' (%s): attribute '%s': %s", p->node->name, p->node->op->name, key, what);
+}
+
+static bool is_layer_key(const char *key)
+{
+    static const char *const keys[] = {"op", "name", "inputs", "share"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Position of `word` in "a|b|c", or -1. */
+static int choice_index(const char *choices, const char *word)
+{
+    size_t length = strlen(word);
+    int index = 0;
+    for (const char *c = choices; *c; index++) {
+        size_t n = strcspn(c, "|");
+        if (n == length && memcmp(c, word, n) == 0)
+            return index;
+        c += n + (c[n] == '|');
+    }
+    return -1;
+}
+
+static const char *type_text(clt_attr_type type)
+{
+    static const char *const names[] = {"an integer", "a number", "true or false", "a string", "a string",
+                                        "a list of integers"};
+    return names[type];
+}
+
+static void set_default(const clt_attr_spec *spec, clt_attr *attr)
+{
+    attr->i = (int64_t)spec->default_value;
+    attr->f = spec->default_value;
+    attr->b = spec->default_value != 0;
+    attr->choice = (int)spec->default_value;
+}
+
+static bool in_range(const clt_attr_spec *spec, double value)
+{
+    return (spec->min == 0 && spec->max == 0) || (value >= spec->min && value <= spec->max);
+}
+
+static bool read_list(const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
+{
+    if (clt_json_typeof(value) != CLT_JSON_ARRAY || clt_json_count(value) > CLT_MAX_DIMS)
+        return false;
+    for (const clt_json *e = clt_json_first(value); e; e = clt_json_next(e)) {
+        int64_t i;
+        if (!clt_json_int(e, &i) || !in_range(spec, (double)i))
+            return false;
+        attr->list[attr->n_list++] = i;
+    }
+    return true;
+}
+
+/* Reads one value; false when its type is wrong. */
+static bool read_value(clt_graph *graph, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
+{
+    clt_json_type type = clt_json_typeof(value);
+    switch (spec->type) {
+    case CLT_ATTR_INT:
+        if (!clt_json_int(value, &attr->i))
+            return false;
+        attr->f = (double)attr->i;
+        return true;
+    case CLT_ATTR_FLOAT:
+        if (type != CLT_JSON_NUMBER)
+            return false;
+        attr->f = clt_json_number(value);
+        return true;
+    case CLT_ATTR_BOOL:
+        if (type != CLT_JSON_BOOL)
+            return false;
+        attr->b = clt_json_bool(value);
+        return true;
+    case CLT_ATTR_CHOICE:
+    case CLT_ATTR_STRING:
+        if (type != CLT_JSON_STRING)
+            return false;
+        attr->s = clt_arena_strdup(graph->arena, clt_json_string(value));
+        return attr->s != NULL;
+    case CLT_ATTR_INTS:
+        return read_list(spec, value, attr);
+    }
+    return false;
+}
+
+static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
+{
+    char what[256];
+    attr->set = true;
+    if (!read_value(graph, spec, value, attr)) {
+        snprintf(what, sizeof what, "expected %s, got %s", type_text(spec->type),
+                 clt_json_type_name(clt_json_typeof(value)));
+        problem(p, value, spec->name, what);
+        return;
+    }
+    if ((spec->type == CLT_ATTR_INT || spec->type == CLT_ATTR_FLOAT) && !in_range(spec, attr->f)) {
+        snprintf(what, sizeof what, "%g is out of range; valid: %g to %g", attr->f, spec->min, spec->max);
+        problem(p, value, spec->name, what);
+    }
+    if (spec->type == CLT_ATTR_CHOICE) {
+        attr->choice = choice_index(spec->choices, attr->s);
+        if (attr->choice < 0) {
+            snprintf(what, sizeof what, "'%.60s' is not one of %s", attr->s, spec->choices);
+            problem(p, value, spec->name, what);
+        }
+    }
+}
+
+static void unknown_key(attr_problems *p, const clt_json *value, const char *key)
+{
+    const char *names[CLT_MAX_ATTRS + 4] = {"op", "name", "inputs", "share"};
+    int count = 4;
+    for (int i = 0; i < p->node->op->n_attrs; i++)
+        names[count++] = p->node->op->attrs[i].name;
+    const char *near = clt_nearest_name(key, names, (size_t)count);
+    char what[512];
+    int n = snprintf(what, sizeof what, "is unknown");
+    if (near)
+        n += snprintf(what + n, sizeof what - (size_t)n, "; did you mean '%s'?", near);
+    n += snprintf(what + n, sizeof what - (size_t)n, " (this op has:");
+    for (int i = 0; i < p->node->op->n_attrs && n < (int)sizeof what - 64; i++)
+        n += snprintf(what + n, sizeof what - (size_t)n, " %s", p->node->op->attrs[i].name);
+    snprintf(what + n, sizeof what - (size_t)n, "%s)", p->node->op->n_attrs ? "" : " none");
+    problem(p, value, key, what);
+}
+
+clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *attrs, const clt_json_doc *doc)
+{
+    const clt_op *op = node->op;
+    attr_problems p = {.node = node, .doc = doc};
+    for (int i = 0; i < op->n_attrs; i++)
+        set_default(&op->attrs[i], &node->attr[i]);
+    if (attrs && clt_json_typeof(attrs) != CLT_JSON_OBJECT)
+        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): attributes must be a JSON object", node->name, op->name);
+    for (const clt_json *value = attrs ? clt_json_first(attrs) : NULL; value; value = clt_json_next(value)) {
+        const char *key = clt_json_key(value);
+        int index = 0;
+        while (index < op->n_attrs && strcmp(op->attrs[index].name, key) != 0)
+            index++;
+        if (index < op->n_attrs)
+            parse_one(graph, &p, &op->attrs[index], value, &node->attr[index]);
+        else if (!is_layer_key(key))
+            unknown_key(&p, value, key);
+    }
+    for (int i = 0; i < op->n_attrs; i++)
+        if (op->attrs[i].required && !node->attr[i].set)
+            problem(&p, attrs, op->attrs[i].name, "is required");
+    clt_status status = clt_str_check(&p.text);
+    if (status == CLT_OK && p.count)
+        status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "%s", p.text.text);
+    clt_str_free(&p.text);
+    return status;
+}

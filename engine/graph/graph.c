@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building graphs: tensors, fields, nodes, look-ups. Attribute checking is in attrs.c, what ops declare in infer.c. */
+#include "engine/graph/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/graph/graph_internal.h"
+#include "engine/ops/op.h"
+
+const char *clt_tensor_class_name(clt_tensor_class c)
+{
+    static const char *const names[CLT_TC_COUNT] = {"field",      "step",  "parameter", "parameter gradient",
+                                                    "optimizer",  "state", "activation", "saved",
+                                                    "gradient",   "workspace"};
+    return (unsigned)c < CLT_TC_COUNT ? names[c] : "?";
+}
+
+clt_status clt_graph_create(int64_t micro_batch, clt_graph **out)
+{
+    *out = NULL;
+    if (micro_batch < 1)
+        CLT_FAIL(CLT_ECONFIG, "creating a graph: a micro-batch of %lld samples is not possible; use at least 1",
+                 (long long)micro_batch);
+    clt_graph *graph;
+    CLT_TRY(clt_alloc(&graph, 1, sizeof *graph, "graph"));
+    clt_status status = clt_arena_create(&graph->arena);
+    graph->micro_batch = micro_batch;
+    if (status == CLT_OK) {
+        clt_shape words = clt_shape1(CLT_STEP_BLOCK_WORDS);
+        status = clt_graph_new_tensor(graph, "step block", CLT_U32, &words, CLT_TC_STEP, &graph->step);
+    }
+    if (status != CLT_OK) {
+        clt_graph_destroy(graph);
+        return status;
+    }
+    *out = graph;
+    return CLT_OK;
+}
+
+void clt_graph_destroy(clt_graph *graph)
+{
+    if (!graph)
+        return;
+    clt_arena_destroy(graph->arena);
+    free(graph->tensors);
+    free(graph->nodes);
+    free(graph->params);
+    free(graph->fields);
+    free(graph);
+}
+
+static clt_status check_shape(const char *name, const clt_shape *shape)
+{
+    uint64_t elements = 1;
+    char text[CLT_SHAPE_TEXT];
+    for (int i = 0; i < shape->ndim; i++)
+        if (shape->dim[i] < 1 || !clt_mul_u64(elements, (uint64_t)shape->dim[i], &elements) ||
+            elements > (UINT64_C(1) << 46))
+            CLT_FAIL(CLT_ESHAPE, "tensor '%s': shape %s has an empty dimension or is too large", name,
+                     clt_shape_text(shape, text, sizeof text));
+    return CLT_OK;
+}
+
+clt_status clt_graph_new_tensor(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
+                                clt_tensor_class cls, int32_t *id)
+{
+    CLT_TRY(check_shape(name, shape));
+    CLT_TRY(clt_grow(&graph->tensors, &graph->tensors_capacity, graph->n_tensors + 1, sizeof *graph->tensors,
+                     "tensor table"));
+    clt_tensor *tensor = clt_arena_alloc(graph->arena, sizeof *tensor);
+    if (!tensor)
+        return CLT_ENOMEM;
+    graph->tensors[graph->n_tensors] = tensor;
+    tensor->id = (int32_t)graph->n_tensors;
+    tensor->name = clt_arena_strdup(graph->arena, name);
+    if (!tensor->name)
+        return CLT_ENOMEM;
+    tensor->dtype = dtype;
+    tensor->shape = *shape;
+    tensor->cls = cls;
+    tensor->producer = tensor->param = tensor->view_of = -1;
+    graph->n_tensors++;
+    *id = tensor->id;
+    return CLT_OK;
+}
+
+clt_tensor *clt_graph_tensor(const clt_graph *graph, int32_t id)
+{
+    return id >= 0 && (size_t)id < graph->n_tensors ? graph->tensors[id] : NULL;
+}
+
+clt_status clt_graph_field(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
+                           int32_t *tensor)
+{
+    if (clt_graph_find_field(graph, name) >= 0)
+        CLT_FAIL(CLT_ECONFIG, "graph: the batch field '%s' is declared twice", name);
+    if (shape->ndim + 1 > CLT_MAX_DIMS)
+        CLT_FAIL(CLT_ESHAPE, "graph: the batch field '%s' has %d dimensions; at most %d fit", name, shape->ndim,
+                 CLT_MAX_DIMS - 1);
+    clt_shape batched = {.ndim = shape->ndim + 1};
+    batched.dim[0] = graph->micro_batch;
+    memcpy(batched.dim + 1, shape->dim, (size_t)shape->ndim * sizeof shape->dim[0]);
+    CLT_TRY(clt_graph_new_tensor(graph, name, dtype, &batched, CLT_TC_FIELD, tensor));
+    CLT_TRY(clt_grow(&graph->fields, &graph->fields_capacity, graph->n_fields + 1, sizeof *graph->fields,
+                     "field table"));
+    clt_field *field = &graph->fields[graph->n_fields++];
+    field->name = clt_graph_tensor(graph, *tensor)->name;
+    field->dtype = dtype;
+    field->shape = *shape;
+    field->tensor = *tensor;
+    return CLT_OK;
+}
+
+int32_t clt_graph_find_field(const clt_graph *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_fields; i++)
+        if (strcmp(graph->fields[i].name, name) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+clt_node *clt_graph_find(const clt_graph *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (strcmp(graph->nodes[i]->name, name) == 0)
+            return graph->nodes[i];
+    return NULL;
+}
+
+const clt_param *clt_graph_find_param(const clt_graph *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_params; i++)
+        if (strcmp(graph->params[i].name, name) == 0)
+            return &graph->params[i];
+    return NULL;
+}
+
+int64_t clt_graph_param_elements(const clt_graph *graph)
+{
+    int64_t total = 0;
+    for (size_t i = 0; i < graph->n_params; i++)
+        total += clt_shape_elements(&graph->params[i].shape);
+    return total;
+}
+
+static clt_status find_op(const char *op_name, const char *name, const clt_op **out)
+{
+    *out = clt_op_find(op_name);
+    if (*out)
+        return CLT_OK;
+    const char *names[256];
+    int count;
+    const clt_op *const *ops = clt_op_list(&count);
+    for (int i = 0; i < count && i < 256; i++)
+        names[i] = ops[i]->name;
+    const char *near = clt_nearest_name(op_name, names, (size_t)(count < 256 ? count : 256));
+    CLT_FAIL(CLT_ECONFIG, "layer '%s': there is no op '%s'%s%s%s", name ? name : "?", op_name, near ? "; did you mean '" : "",
+             near ? near : "", near ? "'?" : "");
+}
+
+static clt_status check_inputs(const clt_graph *graph, const clt_node *node)
+{
+    const clt_op *op = node->op;
+    if (node->n_in < op->min_in || node->n_in > op->max_in) {
+        char expected[48];
+        if (op->min_in == op->max_in)
+            snprintf(expected, sizeof expected, "%d", op->min_in);
+        else
+            snprintf(expected, sizeof expected, "%d to %d", op->min_in, op->max_in);
+        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): takes %s inputs, got %d", node->name, op->name, expected, node->n_in);
+    }
+    for (int i = 0; i < node->n_in; i++)
+        if (!clt_graph_tensor(graph, node->in[i]))
+            CLT_FAIL(CLT_EINTERNAL, "layer '%s' (%s): input %d is tensor %d, which does not exist", node->name, op->name,
+                     i, node->in[i]);
+    return CLT_OK;
+}
+
+static clt_status new_node(clt_graph *graph, const clt_op *op, const char *name, const char *share, clt_node **out)
+{
+    clt_node *node = clt_arena_alloc(graph->arena, sizeof *node);
+    if (!node)
+        return CLT_ENOMEM;
+    node->id = (int32_t)graph->n_nodes;
+    node->op = op;
+    node->loss = node->share = -1;
+    node->name = name ? clt_arena_strdup(graph->arena, name)
+                      : clt_arena_printf(graph->arena, "%s%zu", op->name, graph->n_nodes);
+    if (!node->name)
+        return CLT_ENOMEM;
+    if (clt_graph_find(graph, node->name))
+        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): another layer has this name; give one of them another", node->name,
+                 op->name);
+    if (share) {
+        const clt_node *owner = clt_graph_find(graph, share);
+        if (!owner)
+            CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): 'share' names '%s', which is no earlier layer", node->name, op->name,
+                     share);
+        node->share = owner->id;
+    }
+    *out = node;
+    return CLT_OK;
+}
+
+clt_status clt_graph_add(clt_graph *graph, const char *op_name, const char *name, const clt_json *attrs,
+                         const clt_json_doc *doc, const int32_t *inputs, int n_inputs, const char *share,
+                         clt_node **out)
+{
+    const clt_op *op = NULL;
+    clt_node *node = NULL;
+    CLT_TRY(find_op(op_name, name, &op));
+    CLT_TRY(new_node(graph, op, name, share, &node));
+    if (n_inputs > CLT_MAX_IN)
+        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): %d inputs; at most %d fit", node->name, op->name, n_inputs, CLT_MAX_IN);
+    node->n_in = n_inputs;
+    memcpy(node->in, inputs, (size_t)n_inputs * sizeof *inputs);
+    CLT_TRY(check_inputs(graph, node));
+    CLT_TRY(clt_attrs_parse(graph, node, attrs, doc));
+    clt_infer ctx = {graph, node};
+    CLT_TRY(op->infer(&ctx));
+    CLT_TRY(clt_grow(&graph->nodes, &graph->nodes_capacity, graph->n_nodes + 1, sizeof *graph->nodes, "node table"));
+    graph->nodes[graph->n_nodes++] = node;
+    *out = node;
+    return CLT_OK;
+}
+
+clt_status clt_graph_add_text(clt_graph *graph, const char *op, const char *name, const char *attrs,
+                              const int32_t *inputs, int n_inputs, clt_node **out)
+{
+    clt_json_doc *doc = NULL;
+    if (attrs)
+        CLT_TRY(clt_json_parse(attrs, strlen(attrs), name ? name : op, CLT_ECONFIG, &doc));
+    clt_status status =
+        clt_graph_add(graph, op, name, doc ? clt_json_root(doc) : NULL, doc, inputs, n_inputs, NULL, out);
+    clt_json_destroy(doc);
+    return status;
+}

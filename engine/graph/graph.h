@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph: tensors (logical shape, dtype), nodes (an op with attributes), parameters (a record each), batch fields and
+ * losses. It describes what to compute for one micro-batch, forward only; plans are made from it. It knows nothing of devices,
+ * memory or training. Gradient of x is dx. */
+#ifndef ENGINE_GRAPH_GRAPH_H
+#define ENGINE_GRAPH_GRAPH_H
+
+#include "engine/base/dtype.h"
+#include "engine/base/json.h"
+#include "engine/base/mem.h"
+
+#define CLT_MAX_IN 16    /* inputs of a node (concat takes up to 16) */
+#define CLT_MAX_OUT 4
+#define CLT_MAX_NODE_PARAMS 4
+#define CLT_MAX_SAVED 4
+#define CLT_MAX_ATTRS 12
+#define CLT_MAX_LOSSES 16
+
+struct clt_op;
+
+typedef enum clt_tensor_class {
+    CLT_TC_FIELD,      /* batch field: uploaded by the loader */
+    CLT_TC_STEP,       /* the step block, SB_WORDS u32 */
+    CLT_TC_PARAM,      /* store */
+    CLT_TC_PARAM_GRAD, /* store */
+    CLT_TC_OPT,        /* store: optimizer state */
+    CLT_TC_STATE,      /* store: run state, losses, tables */
+    CLT_TC_ACTIVATION, /* plan */
+    CLT_TC_SAVED,      /* plan: kept for backward (statistics, masks) */
+    CLT_TC_GRADIENT,   /* plan: gradient of an activation */
+    CLT_TC_WORKSPACE,  /* plan: lives inside one op */
+    CLT_TC_COUNT
+} clt_tensor_class;
+const char *clt_tensor_class_name(clt_tensor_class c);
+
+typedef struct clt_tensor {
+    int32_t id;
+    const char *name;
+    clt_dtype dtype;
+    clt_shape shape;
+    clt_tensor_class cls;
+    int32_t producer;     /* node id, -1 for fields, parameters, gradients */
+    int32_t param;        /* parameter index for PARAM, PARAM_GRAD; -1 */
+    int32_t view_of;      /* same bytes as that tensor (reshape); -1 */
+    bool requires_grad;   /* set by the caller on inputs (checker) and by parameters */
+    bool is_output;       /* kept readable after the step */
+} clt_tensor;
+
+typedef enum clt_init_kind {
+    CLT_INIT_ZEROS,
+    CLT_INIT_ONES,
+    CLT_INIT_NORMAL,          /* N(0, scale) */
+    CLT_INIT_UNIFORM,         /* U(-scale, scale) */
+    CLT_INIT_KAIMING_UNIFORM, /* U(-b, b), b = sqrt(6/((1+a^2) fan_in)), a = scale; torch's Linear default is a = sqrt(5) */
+    CLT_INIT_KAIMING_NORMAL,  /* N(0, sqrt(2/fan_in)) */
+    CLT_INIT_XAVIER_UNIFORM   /* U(-b, b), b = sqrt(6/(fan_in+fan_out)) */
+} clt_init_kind;
+
+typedef struct clt_init {
+    clt_init_kind kind;
+    float scale;
+    int64_t fan_in, fan_out; /* 0: from the shape, (out, in) */
+} clt_init;
+
+/* Weight-decay group of a parameter. By default only tensors of two or more dimensions decay. */
+typedef enum clt_param_group { CLT_GROUP_DECAY, CLT_GROUP_NO_DECAY } clt_param_group;
+
+typedef struct clt_param {
+    int32_t index;
+    const char *name;      /* "fc1.weight": unique */
+    clt_shape shape;
+    clt_init init;
+    bool trainable;
+    clt_param_group group;
+    float lr_scale;
+    const char *file_name; /* name in checkpoint files */
+    bool file_transposed;  /* file holds the last two dimensions swapped (Conv1D layout) */
+    int shard_dim;         /* dimension a tensor-parallel run would split, -1 none */
+    int32_t tensor;        /* tensor id of the value */
+} clt_param;
+
+/* Attribute values of a node, in the order of the op's attribute list. */
+typedef struct clt_attr {
+    bool set; /* given by the user (else the default) */
+    int64_t i;
+    double f;
+    bool b;
+    int choice;        /* index of an enumerated string */
+    const char *s;
+    int32_t n_list;
+    int64_t list[CLT_MAX_DIMS];
+} clt_attr;
+
+typedef struct clt_node {
+    int32_t id;
+    const struct clt_op *op;
+    const char *name; /* unique: "fc1" */
+    clt_attr attr[CLT_MAX_ATTRS];
+    int32_t n_in, in[CLT_MAX_IN];
+    int32_t n_out, out[CLT_MAX_OUT];
+    int32_t n_param, param[CLT_MAX_NODE_PARAMS]; /* parameter indices */
+    int32_t n_saved, saved[CLT_MAX_SAVED];
+    int32_t loss;     /* index in losses, -1 */
+    int32_t share;    /* node whose parameters this one uses, -1 */
+} clt_node;
+
+typedef struct clt_loss {
+    const char *name; /* "loss" */
+    int32_t node;
+    float weight;
+    /* How the loader counts the normaliser: elements of field `target_field` (all of them, or those that differ from
+     * ignore_index when has_ignore) over the whole global batch. */
+    const char *target_field;
+    bool has_ignore;
+    int64_t ignore_index;
+    int64_t targets_per_sample;
+} clt_loss;
+
+/* A named, typed part of a batch. shape excludes the batch dimension. */
+typedef struct clt_field {
+    const char *name;
+    clt_dtype dtype;
+    clt_shape shape;
+    int32_t tensor; /* the graph's tensor, (micro_batch, shape...) */
+    int64_t bound;  /* values must be in [0, bound), 0: no limit known; data is checked against it before step 0 */
+    bool bound_ignores;
+    int64_t bound_ignore; /* this value is allowed besides */
+} clt_field;
+
+typedef struct clt_graph {
+    clt_arena *arena;
+    int64_t micro_batch; /* N: samples of one micro-batch */
+    clt_tensor **tensors; /* addresses stay valid while the graph grows */
+    size_t n_tensors, tensors_capacity;
+    clt_node **nodes; /* in topological order: inputs exist before use */
+    size_t n_nodes, nodes_capacity;
+    clt_param *params; /* in order of creation */
+    size_t n_params, params_capacity;
+    clt_field *fields;
+    size_t n_fields, fields_capacity;
+    clt_loss losses[CLT_MAX_LOSSES];
+    int32_t n_losses;
+    int32_t step; /* tensor id of the step block */
+} clt_graph;
+
+clt_status clt_graph_create(int64_t micro_batch, clt_graph **out);
+void clt_graph_destroy(clt_graph *graph);
+
+/* Declares a batch field and returns its tensor of shape (micro_batch, shape...). */
+clt_status clt_graph_field(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape, int32_t *tensor);
+
+/* clt_graph_add: adds a node. `attrs` is a JSON object with attribute values (NULL: defaults); keys "op", "name", "inputs", "share" in it
+ * are ignored. name NULL: "<op><n>". Checks attributes, input count, shapes. CLT_ECONFIG / CLT_ESHAPE name the layer, what is
+ * wrong, and the nearest valid word. `doc` (may be NULL) gives positions for messages. out: the node. */
+clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, const clt_json *attrs, const clt_json_doc *doc,
+                         const int32_t *inputs, int n_inputs, const char *share, clt_node **out);
+/* The same with the attributes as JSON text ("{\"out\":10}"), for code and tests. */
+clt_status clt_graph_add_text(clt_graph *graph, const char *op, const char *name, const char *attrs,
+                              const int32_t *inputs, int n_inputs, clt_node **out);
+clt_node *clt_graph_find(const clt_graph *graph, const char *name);
+const clt_param *clt_graph_find_param(const clt_graph *graph, const char *name);
+int32_t clt_graph_find_field(const clt_graph *graph, const char *name); /* index in fields, -1 */
+clt_tensor *clt_graph_tensor(const clt_graph *graph, int32_t id);
+/* New tensor; plans use it too. */
+clt_status clt_graph_new_tensor(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
+                                clt_tensor_class cls, int32_t *id);
+int64_t clt_graph_param_elements(const clt_graph *graph); /* trainable or not */
+
+/* --- for ops, while inferring --- */
+typedef struct clt_infer {
+    clt_graph *graph;
+    clt_node *node;
+} clt_infer;
+const clt_tensor *clt_infer_in(const clt_infer *ctx, int index);
+clt_status clt_infer_out(clt_infer *ctx, clt_dtype dtype, const clt_shape *shape);
+/* The output shares the bytes of input `input`. */
+clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape);
+/* Parameter "<node>.<suffix>" (or the shared node's one, whose shape must be equal). */
+clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init);
+clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, const clt_shape *shape);
+/* Makes the node a loss; `target_input` must be a batch field (for the normaliser). */
+clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore, int64_t ignore_index,
+                          int64_t targets_per_sample);
+/* Input `input`, if it is a batch field (or a view of one), holds indices below `bound`. */
+void clt_infer_bound(clt_infer *ctx, int input, int64_t bound, bool has_ignore, int64_t ignore);
+/* "layer 'fc1' (linear): <message>": CLT_ESHAPE. */
+clt_status clt_infer_fail(const clt_infer *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the model families share: fields, conversion of integer inputs, positions in messages. */
+#ifndef ENGINE_MODELS_MODEL_INTERNAL_H
+#define ENGINE_MODELS_MODEL_INTERNAL_H
+
+#include "engine/models/models.h"
+#include "engine/ops/op.h"
+
+/* The graph under construction. */
+typedef struct clt_model_builder {
+    const clt_json_doc *doc; /* may be NULL */
+    const clt_model_inputs *inputs;
+    clt_graph *graph;
+    struct {
+        int32_t from, to;
+    } cast[CLT_MODEL_MAX_FIELDS * 4]; /* conversions that exist already */
+    int n_casts;
+} clt_model_builder;
+
+/* Appends "file:line:column: " of a value; nothing without a document. */
+void clt_model_position(const clt_json_doc *doc, const clt_json *value, clt_str *out);
+/* Puts the position of `value` before the thread's message, unless the message begins with the file's name already. Returns status. */
+clt_status clt_model_at(const clt_json_doc *doc, const clt_json *value, clt_status status);
+/* *tensor becomes its f32 form when input `index` of `op` needs numbers and the tensor holds integers. */
+clt_status clt_model_number(clt_model_builder *b, const struct clt_op *op, int index, bool mixed, int32_t *tensor);
+/* Index in inputs->field, -1. */
+int clt_model_find_field(const clt_model_inputs *inputs, const char *name);
+
+#endif

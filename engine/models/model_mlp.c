@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The mlp family: linear layers with an activation and dropout between them, over flat numbers or over embedded indices. Knows the
+ * model section's keys and the batch fields x and y. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/models/model_internal.h"
+#include "engine/ops/op.h"
+
+#define NO_IGNORE_INDEX (-100) /* model.ignore_index: every target counts */
+
+typedef struct mlp {
+    clt_model_builder b;
+    const clt_json *model;
+    const clt_model_field *x, *y;
+    const char *activation, *loss;
+    double dropout;
+    bool bias;
+    int64_t embedding, outputs;
+    int32_t at; /* tensor of the newest layer */
+} mlp;
+
+static clt_status mlp_fail(const mlp *m, const char *key, const char *why)
+{
+    const clt_json *value = clt_json_get(m->model, key);
+    return clt_model_at(m->b.doc, value ? value : m->model,
+                        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.%s: %s", key, why));
+}
+
+/* Typed reads; an absent or null key keeps the default. */
+static clt_status mlp_int(const mlp *m, const char *key, int64_t least, int64_t *out)
+{
+    const clt_json *value = clt_json_get(m->model, key);
+    char why[96];
+    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
+        return CLT_OK;
+    if (clt_json_int(value, out) && *out >= least && *out <= INT32_MAX)
+        return CLT_OK;
+    snprintf(why, sizeof why, "must be an integer of at least %lld", (long long)least);
+    return mlp_fail(m, key, why);
+}
+
+static clt_status mlp_number(const mlp *m, const char *key, double *out)
+{
+    const clt_json *value = clt_json_get(m->model, key);
+    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
+        return CLT_OK;
+    if (clt_json_typeof(value) != CLT_JSON_NUMBER)
+        return mlp_fail(m, key, "must be a number");
+    *out = clt_json_number(value);
+    return *out >= 0 && *out < 1 ? CLT_OK : mlp_fail(m, key, "must be at least 0 and below 1");
+}
+
+static clt_status mlp_word(const mlp *m, const char *key, const char *choices, const char **out)
+{
+    const clt_json *value = clt_json_get(m->model, key);
+    char why[160], framed[64], list[128];
+    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
+        return CLT_OK;
+    snprintf(why, sizeof why, "must be one of %s", choices);
+    if (clt_json_typeof(value) != CLT_JSON_STRING)
+        return mlp_fail(m, key, why);
+    snprintf(framed, sizeof framed, "|%.60s|", clt_json_string(value));
+    snprintf(list, sizeof list, "|%s|", choices);
+    *out = clt_json_string(value);
+    return strchr(*out, '|') == NULL && strstr(list, framed) ? CLT_OK : mlp_fail(m, key, why);
+}
+
+static clt_status mlp_add(mlp *m, const char *op, const char *name, const char *attrs)
+{
+    clt_node *node;
+    CLT_TRY(clt_model_at(m->b.doc, m->model, clt_graph_add_text(m->b.graph, op, name, attrs, &m->at, 1, &node)));
+    m->at = node->out[0];
+    return CLT_OK;
+}
+
+static clt_status mlp_read(mlp *m)
+{
+    const clt_json *bias = clt_json_get(m->model, "bias");
+    m->activation = "relu";
+    m->loss = "cross_entropy";
+    m->bias = true;
+    CLT_TRY(mlp_word(m, "activation", "relu|gelu|gelu_tanh|tanh|sigmoid|silu", &m->activation));
+    CLT_TRY(mlp_word(m, "loss", "cross_entropy|mse|l1|bce_with_logits", &m->loss));
+    CLT_TRY(mlp_number(m, "dropout", &m->dropout));
+    CLT_TRY(mlp_int(m, "embedding", 0, &m->embedding));
+    CLT_TRY(mlp_int(m, "outputs", 0, &m->outputs));
+    if (bias && clt_json_typeof(bias) != CLT_JSON_BOOL)
+        return mlp_fail(m, "bias", "must be true or false");
+    if (bias)
+        m->bias = clt_json_bool(bias);
+    int x = clt_model_find_field(m->b.inputs, "x"), y = clt_model_find_field(m->b.inputs, "y");
+    if (x < 0 || y < 0)
+        return mlp_fail(m, "type", "an mlp needs the data fields 'x' and 'y', which this data does not offer");
+    m->x = &m->b.inputs->field[x];
+    m->y = &m->b.inputs->field[y];
+    m->at = m->b.graph->fields[x].tensor;
+    return CLT_OK;
+}
+
+/* Width of the last layer, from the config or from the targets. */
+static clt_status mlp_outputs(mlp *m)
+{
+    if (m->outputs > 0)
+        return CLT_OK;
+    m->outputs = clt_shape_elements(&m->y->shape);
+    if (strcmp(m->loss, "cross_entropy") != 0)
+        return CLT_OK;
+    if (m->y->max_value < 0)
+        return mlp_fail(m, "outputs", "the number of classes is not known from the data; give it here");
+    m->outputs = m->y->max_value + 1;
+    return CLT_OK;
+}
+
+/* x as (N, features). */
+static clt_status mlp_input(mlp *m)
+{
+    char attrs[96];
+    if (m->embedding > 0) {
+        int64_t vocab = m->x->dtype == CLT_U8 ? 256 : m->x->max_value + 1;
+        if (clt_dtype_is_float(m->x->dtype))
+            return mlp_fail(m, "embedding", "the inputs are not integers; set it to 0");
+        if (vocab < 1)
+            return mlp_fail(m, "embedding", "the largest index is not known from the data; use model.type graph, whose "
+                                            "embedding layer says 'vocab'");
+        snprintf(attrs, sizeof attrs, "{\"vocab\":%lld,\"dim\":%lld}", (long long)vocab, (long long)m->embedding);
+        CLT_TRY(mlp_add(m, "embedding", "embedding", attrs));
+    } else {
+        CLT_TRY(clt_model_number(&m->b, clt_op_find("linear"), 0, false, &m->at));
+    }
+    int ndim = clt_graph_tensor(m->b.graph, m->at)->shape.ndim;
+    if (ndim == 1)
+        return mlp_add(m, "reshape", "features", "{\"shape\":[1]}");
+    return ndim > 2 ? mlp_add(m, "flatten", "flatten", NULL) : CLT_OK;
+}
+
+static clt_status mlp_linear(mlp *m, const char *name, int64_t out)
+{
+    char attrs[96];
+    snprintf(attrs, sizeof attrs, "{\"out\":%lld,\"bias\":%s}", (long long)out, m->bias ? "true" : "false");
+    return mlp_add(m, "linear", name, attrs);
+}
+
+static clt_status mlp_hidden(mlp *m)
+{
+    const clt_json *hidden = clt_json_get(m->model, "hidden");
+    char name[32], attrs[64];
+    int index = 0;
+    if (!hidden)
+        return CLT_OK;
+    if (clt_json_typeof(hidden) != CLT_JSON_ARRAY)
+        return mlp_fail(m, "hidden", "must be a list of integers, one per hidden layer");
+    for (const clt_json *v = clt_json_first(hidden); v; v = clt_json_next(v)) {
+        int64_t width;
+        index++;
+        if (!clt_json_int(v, &width) || width < 1 || width > INT32_MAX)
+            return clt_model_at(m->b.doc, v,
+                                clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                                         "model.hidden: entry %d must be an integer of at least 1", index));
+        snprintf(name, sizeof name, "fc%d", index);
+        CLT_TRY(mlp_linear(m, name, width));
+        snprintf(name, sizeof name, "act%d", index);
+        bool gelu_tanh = strcmp(m->activation, "gelu_tanh") == 0 && !clt_op_find("gelu_tanh");
+        CLT_TRY(mlp_add(m, gelu_tanh ? "gelu" : m->activation, name, gelu_tanh ? "{\"approximate\":\"tanh\"}" : NULL));
+        if (m->dropout > 0) {
+            snprintf(name, sizeof name, "drop%d", index);
+            snprintf(attrs, sizeof attrs, "{\"p\":%.9g}", m->dropout);
+            CLT_TRY(mlp_add(m, "dropout", name, attrs));
+        }
+    }
+    return CLT_OK;
+}
+
+/* Predictions (N, outputs) against y. A single output per sample is compared with y of any shape that holds one element. */
+static clt_status mlp_loss(mlp *m)
+{
+    char attrs[128] = "{}";
+    double smoothing = 0;
+    int64_t ignore = NO_IGNORE_INDEX;
+    clt_node *node;
+    CLT_TRY(mlp_number(m, "label_smoothing", &smoothing));
+    CLT_TRY(mlp_int(m, "ignore_index", -INT32_MAX, &ignore));
+    if (strcmp(m->loss, "cross_entropy") == 0) {
+        int n = snprintf(attrs, sizeof attrs, "{\"label_smoothing\":%.9g", smoothing);
+        if (ignore != NO_IGNORE_INDEX)
+            n += snprintf(attrs + n, sizeof attrs - (size_t)n, ",\"ignore_index\":%lld", (long long)ignore);
+        snprintf(attrs + n, sizeof attrs - (size_t)n, "}");
+    } else if (smoothing > 0) {
+        return mlp_fail(m, "label_smoothing", "only the loss cross_entropy has label smoothing; remove it");
+    } else if (ignore != NO_IGNORE_INDEX) {
+        return mlp_fail(m, "ignore_index", "only the loss cross_entropy has an ignored target; remove it");
+    }
+    int32_t in[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
+    return clt_model_at(m->b.doc, m->model, clt_graph_add_text(m->b.graph, m->loss, "loss", attrs, in, 2, &node));
+}
+
+static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
+                            clt_graph *graph)
+{
+    mlp m = {.b = {.doc = doc, .inputs = inputs, .graph = graph}, .model = model};
+    CLT_TRY(mlp_read(&m));
+    CLT_TRY(mlp_outputs(&m));
+    CLT_TRY(mlp_input(&m));
+    CLT_TRY(mlp_hidden(&m));
+    CLT_TRY(mlp_linear(&m, "out", m.outputs));
+    return mlp_loss(&m);
+}
+
+const clt_model_family clt_model_mlp = {"mlp", "a stack of linear layers described by model.hidden", mlp_build};

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The registry of model families, and what they share: batch fields, conversion of integer inputs, positions in messages. */
+#include "engine/models/models.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/models/model_internal.h"
+#include "engine/ops/op.h"
+
+static const clt_model_family *const families[] = {&clt_model_mlp, &clt_model_graph, NULL};
+
+const clt_model_family *const *clt_model_families(int *count)
+{
+    *count = (int)(sizeof families / sizeof families[0]) - 1;
+    return families;
+}
+
+void clt_model_position(const clt_json_doc *doc, const clt_json *value, clt_str *out)
+{
+    int line, column;
+    if (!doc || !value)
+        return;
+    clt_json_position(doc, value, &line, &column);
+    clt_str_printf(out, "%s:%d:%d: ", clt_json_source(doc), line, column);
+}
+
+clt_status clt_model_at(const clt_json_doc *doc, const clt_json *value, clt_status status)
+{
+    clt_str where = {0};
+    if (status == CLT_OK || !doc || !value)
+        return status;
+    const char *source = clt_json_source(doc);
+    size_t length = strlen(source);
+    if (strncmp(clt_error_text(), source, length) == 0 && clt_error_text()[length] == ':')
+        return status;
+    clt_model_position(doc, value, &where);
+    if (clt_str_check(&where) == CLT_OK)
+        status = clt_fail_prefix(status, "%s", where.text);
+    clt_str_free(&where);
+    return status;
+}
+
+int clt_model_find_field(const clt_model_inputs *inputs, const char *name)
+{
+    for (int i = 0; i < inputs->n_fields; i++)
+        if (strcmp(inputs->field[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* Integer tensors come from fields through layers that only move elements; this is the field's name. */
+static const char *root_field(const clt_graph *graph, int32_t tensor)
+{
+    const clt_tensor *t = clt_graph_tensor(graph, tensor);
+    while (t->producer >= 0 && (graph->nodes[t->producer]->op->flags & CLT_OP_MOVE))
+        t = clt_graph_tensor(graph, graph->nodes[t->producer]->in[0]);
+    return t->cls == CLT_TC_FIELD ? t->name : "";
+}
+
+clt_status clt_model_number(clt_model_builder *b, const clt_op *op, int index, bool mixed, int32_t *tensor)
+{
+    const clt_tensor *t = clt_graph_tensor(b->graph, *tensor);
+    bool takes_integers = ((op->no_grad_inputs >> index) & 1) || strcmp(op->name, "cast") == 0 ||
+                          ((op->flags & CLT_OP_MOVE) && !mixed);
+    if (clt_dtype_is_float(t->dtype) || takes_integers)
+        return CLT_OK;
+    for (int i = 0; i < b->n_casts; i++) {
+        if (b->cast[i].from == *tensor) {
+            *tensor = b->cast[i].to;
+            return CLT_OK;
+        }
+    }
+    char name[256], attrs[160] = "{}";
+    clt_node *node;
+    snprintf(name, sizeof name, "%s.f32", t->name);
+    if (strcmp(root_field(b->graph, *tensor), "x") == 0)
+        snprintf(attrs, sizeof attrs, "{\"scale\":%.9g,\"mean\":%.9g,\"std\":%.9g}", (double)b->inputs->scale,
+                 (double)b->inputs->mean, (double)b->inputs->std);
+    CLT_TRY(clt_graph_add_text(b->graph, "cast", name, attrs, tensor, 1, &node));
+    if (b->n_casts < (int)(sizeof b->cast / sizeof b->cast[0])) {
+        b->cast[b->n_casts].from = *tensor;
+        b->cast[b->n_casts++].to = node->out[0];
+    }
+    *tensor = node->out[0];
+    return CLT_OK;
+}
+
+static clt_status declare_fields(const clt_model_inputs *inputs, clt_graph *graph)
+{
+    if (inputs->n_fields < 1 || inputs->n_fields > CLT_MODEL_MAX_FIELDS)
+        CLT_FAIL(CLT_EINTERNAL, "building the model: the data offers %d fields; 1 to %d are possible", inputs->n_fields,
+                 CLT_MODEL_MAX_FIELDS);
+    for (int i = 0; i < inputs->n_fields; i++) {
+        int32_t tensor;
+        CLT_TRY(clt_graph_field(graph, inputs->field[i].name, inputs->field[i].dtype, &inputs->field[i].shape, &tensor));
+    }
+    return CLT_OK;
+}
+
+clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
+                           clt_graph *graph)
+{
+    const char *names[sizeof families / sizeof families[0]];
+    size_t count = 0;
+    const clt_json *type = model ? clt_json_get(model, "type") : NULL;
+    if (!type || clt_json_typeof(type) != CLT_JSON_STRING)
+        return clt_model_at(doc, type ? type : model,
+                            clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type must be a string: mlp or graph"));
+    for (const clt_model_family *const *f = families; *f; f++) {
+        names[count++] = (*f)->name;
+        if (strcmp((*f)->name, clt_json_string(type)) != 0)
+            continue;
+        CLT_TRY(declare_fields(inputs, graph));
+        CLT_TRY((*f)->build(model, doc, inputs, graph));
+        if (graph->n_params == 0)
+            return clt_model_at(doc, model,
+                                clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                                         "the model has no parameters, so there is nothing to train; add a layer that "
+                                         "has some, such as 'linear'"));
+        clt_model_info info;
+        return clt_model_describe(graph, &info);
+    }
+    const char *near = clt_nearest_name(clt_json_string(type), names, count);
+    return clt_model_at(doc, type,
+                        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type '%s' is unknown%s%s%s; there are mlp and graph",
+                                 clt_json_string(type), near ? "; did you mean '" : "", near ? near : "",
+                                 near ? "'" : ""));
+}
+
+clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info)
+{
+    memset(info, 0, sizeof *info);
+    if (graph->n_losses < 1)
+        CLT_FAIL(CLT_ECONFIG, "the model has no loss layer, so there is nothing to minimise");
+    info->loss = graph->nodes[graph->losses[0].node];
+    info->prediction = info->loss->in[0];
+    clt_tensor *prediction = clt_graph_tensor(graph, info->prediction);
+    prediction->is_output = true;
+    info->target_field = graph->losses[0].target_field;
+    info->outputs = clt_shape_last(&prediction->shape);
+    info->rows_per_sample = clt_shape_rows(&prediction->shape) / prediction->shape.dim[0];
+    info->is_classifier = strcmp(info->loss->op->name, "cross_entropy") == 0;
+    return CLT_OK;
+}

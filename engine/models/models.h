@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models: graphs built from a config's model section. One file per family, built only from ops; `graph` is the family whose layers the
+ * config lists itself. It knows batch fields by name, type and shape; it knows nothing of data files, devices or training. */
+#ifndef ENGINE_MODELS_MODELS_H
+#define ENGINE_MODELS_MODELS_H
+
+#include "engine/base/json.h"
+#include "engine/graph/graph.h"
+
+#define CLT_MODEL_MAX_FIELDS 8
+
+typedef struct clt_model_field {
+    const char *name; /* "x": input, "y": target; others by the data's own names */
+    clt_dtype dtype;
+    clt_shape shape;   /* of one sample */
+    int64_t max_value; /* largest value of an index field, -1 unknown */
+} clt_model_field;
+
+/* What the data offers. Integer fields that a layer needs as numbers are converted: x becomes (x*scale - mean)/std. */
+typedef struct clt_model_inputs {
+    int n_fields;
+    clt_model_field field[CLT_MODEL_MAX_FIELDS];
+    float scale, mean, std; /* of x; 1, 0, 1 leave it as it is */
+} clt_model_inputs;
+
+/* clt_model_build: declares the fields and adds the layers of `model` (the config's model section) to an empty graph. `doc` (may be NULL)
+ * gives positions. CLT_ECONFIG or CLT_ESHAPE: "file:line:column: layer 'fc1' (linear): what is wrong"; mistakes in names are
+ * reported all at once. On failure the graph is only good for clt_graph_destroy. */
+clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
+                           clt_graph *graph);
+
+/* What training and generation want to know of a finished graph. */
+typedef struct clt_model_info {
+    int32_t prediction;       /* tensor: input 0 of the first loss, marked is_output */
+    const clt_node *loss;     /* node of the first loss */
+    const char *target_field; /* its target */
+    int64_t outputs;          /* last dimension of the prediction: classes, or targets */
+    int64_t rows_per_sample;  /* predictions per sample */
+    bool is_classifier;       /* cross_entropy: hits are correct classes */
+} clt_model_info;
+clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info);
+
+/* --- families (one per file), for the registry --- */
+typedef struct clt_model_family {
+    const char *name; /* model.type */
+    const char *help;
+    clt_status (*build)(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
+                        clt_graph *graph);
+} clt_model_family;
+extern const clt_model_family clt_model_mlp, clt_model_graph;
+const clt_model_family *const *clt_model_families(int *count);
+
+#endif

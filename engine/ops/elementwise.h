@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Emission of kernels built on elements.clh and of column sums: launch geometry of the two styles, the
+ * variant pairs of elementwise ops. Knows emitters and element counts, no op in particular. */
+#ifndef ENGINE_OPS_ELEMENTWISE_H
+#define ENGINE_OPS_ELEMENTWISE_H
+
+#include "engine/ops/op.h"
+
+/* flat: groups of 64 items, neighbours side by side (GPUs). lane: one item per group walks a long run (CPU
+ * devices). */
+typedef enum clt_style { CLT_STYLE_FLAT, CLT_STYLE_LANE } clt_style;
+
+/* The style for helper commands that no variant list chooses. */
+clt_style clt_style_of(const ocl_device_desc *device);
+/* -DLS, the items of a group in this style, and returns it. */
+uint64_t clt_define_group(ocl_emitter *e, clt_style style);
+/* Begins a kernel that uses elements.clh: -DLS, -DVEC. */
+void clt_elementwise_begin(ocl_emitter *e, const char *family, const char *kernel, clt_style style);
+/* The last argument, ulong count, and the end. */
+void clt_elementwise_end(ocl_emitter *e, uint64_t count, double flops, clt_style style);
+/* -D<name>=type of tensor `id`. */
+void clt_define_type_of(ocl_emitter *e, const char *name, const clt_call *call, int32_t id);
+/* Tensor arguments of `elements` elements with the type the tensor has. */
+void clt_arg_in_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements);
+void clt_arg_out_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements);
+void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements, bool accumulate);
+
+bool clt_accepts_flat_style(const void *problem, const ocl_device_desc *device, char *reason, size_t size);
+
+/* From `clt_status fn(ocl_emitter *, const clt_call *, clt_style)`: the list fn_variants = {flat, lane,
+ * NULL}. */
+#define CLT_ELEMENTWISE_VARIANTS(fn)                                                                         \
+    static clt_status fn##_flat(ocl_emitter *e, const void *problem)                                         \
+    {                                                                                                        \
+        return fn(e, problem, CLT_STYLE_FLAT);                                                               \
+    }                                                                                                        \
+    static clt_status fn##_lane(ocl_emitter *e, const void *problem)                                         \
+    {                                                                                                        \
+        return fn(e, problem, CLT_STYLE_LANE);                                                               \
+    }                                                                                                        \
+    static const ocl_variant fn##_variant_flat = {"flat", 0, clt_accepts_flat_style, NULL, fn##_flat};       \
+    static const ocl_variant fn##_variant_lane = {"lane", 0, NULL, NULL, fn##_lane};                         \
+    static const ocl_variant *const fn##_variants[] = {&fn##_variant_flat, &fn##_variant_lane, NULL};
+
+/* Column sums of products (colsum.cl). x NULL-like ids: -1. Either result may be unwanted (-1).
+ *   stats absent (mean == -1): p = sum over rows of dy * x
+ *   stats present:             p = sum of dy * (x - mean) * rstd, q = sum of dy */
+typedef struct clt_column_sums {
+    int32_t dy, x, mean, rstd;
+    int32_t p, q;
+    bool p_accumulate, q_accumulate;
+    int64_t rows, cols;
+} clt_column_sums;
+void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, clt_style style);
+
+#endif

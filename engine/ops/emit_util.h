@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small things that emission code of many ops needs: work-group sizes by device, refusals, index widths, argument checks. Knows
+ * device descriptions and emitters, no op in particular. */
+#ifndef ENGINE_OPS_EMIT_UTIL_H
+#define ENGINE_OPS_EMIT_UTIL_H
+
+#include <stdio.h>
+
+#include "engine/ops/op.h"
+
+#define CLT_STEP_WORDS 32 /* SB_WORDS of common.clh */
+
+static inline uint64_t clt_group_limit(const ocl_device_desc *device)
+{
+    uint64_t probed = device->caps & OCL_CAP_WG256 ? 256 : 64;
+    return device->max_work_group && device->max_work_group < probed ? device->max_work_group : probed;
+}
+
+/* Work-group size of kernels with one light item per element. CPU devices pay per group, so theirs is large. */
+static inline uint64_t clt_local_flat(const ocl_device_desc *device)
+{
+    if (device->is_cpu && device->max_work_group >= 512)
+        return 512;
+    return clt_group_limit(device);
+}
+
+/* Work-group size of kernels with one heavy item per row: small enough that every compute unit gets several groups. */
+static inline uint64_t clt_local_rows(const ocl_device_desc *device, uint64_t rows)
+{
+    uint64_t limit = clt_group_limit(device), local = 1;
+    uint64_t units = device->compute_units ? device->compute_units : 1;
+    if (limit > 64)
+        limit = 64;
+    while (local * 2 <= limit && local * 2 * units * 4 <= rows)
+        local *= 2;
+    return local;
+}
+
+/* Work-group size (a power of two) of kernels where one group works on `elements` together. */
+static inline uint64_t clt_local_group(const ocl_device_desc *device, uint64_t elements)
+{
+    uint64_t limit = clt_group_limit(device), local = limit < 32 ? 1 : 32;
+    while (local * 2 <= limit && local * 4 <= elements)
+        local *= 2;
+    return local;
+}
+
+/* accepts() of variants in group style. */
+static inline bool clt_accepts_group(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    (void)problem;
+    if (!device->is_cpu || (device->quirks & OCL_QUIRK_ANY_STYLE))
+        return true;
+    snprintf(reason, size, "barrier reductions are slow on CPU devices");
+    return false;
+}
+
+/* accepts() of variants with one item per element, where a form with one item per row exists. */
+static inline bool clt_accepts_flat(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    (void)problem;
+    if (!device->is_cpu || (device->quirks & OCL_QUIRK_ANY_STYLE))
+        return true;
+    snprintf(reason, size, "one work-item per element is slower than one per row on CPU devices");
+    return false;
+}
+
+/* -DWIDE: 64-bit element indices are needed. Half the 32-bit range is left for the rounding up of the global size. */
+static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)
+{
+    ocl_define(e, "WIDE", elements >= (1ull << 31));
+}
+
+/* A 32-bit size argument; a size that does not fit is an error of the emission. */
+static inline void clt_arg_size32(ocl_emitter *e, int64_t value, const char *what)
+{
+    if (value < 0 || value > INT32_MAX)
+        ocl_emit_fail(e, clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                                  "emitting %s: the number of %s is %lld, the kernels take at most %d; use smaller "
+                                  "micro-batches or dimensions",
+                                  e->label ? e->label : "a command", what, (long long)value, INT32_MAX));
+    ocl_arg_u32(e, (uint32_t)value);
+}
+
+static inline clt_dtype clt_call_dtype(const clt_call *call, int32_t id)
+{
+    return clt_call_tensor(call, id)->dtype;
+}
+static inline int64_t clt_call_elements(const clt_call *call, int32_t id)
+{
+    return clt_shape_elements(&clt_call_tensor(call, id)->shape);
+}
+
+/* The step block as a read argument. */
+static inline void clt_arg_step(ocl_emitter *e, const clt_call *call)
+{
+    ocl_arg_in(e, call->step, CLT_U32, (uint64_t)clt_call_elements(call, call->step));
+}
+
+/* An axis attribute, counted with the batch dimension as 0 and from the end when negative; fails on the batch dimension. */
+static inline clt_status clt_infer_axis(const clt_infer *ctx, int64_t given, int ndim, int *axis)
+{
+    int64_t a = given < 0 ? given + ndim : given;
+    if (a == 0)
+        return clt_infer_fail(ctx, "axis %lld is the batch dimension, which layers cannot touch; valid: 1 to %d",
+                              (long long)given, ndim - 1);
+    if (a < 0 || a >= ndim)
+        return clt_infer_fail(ctx, "axis %lld does not exist: the input has %d dimensions (0 is the batch)",
+                              (long long)given, ndim);
+    *axis = (int)a;
+    return CLT_OK;
+}
+
+/* Fails unless input `index` has a floating type. */
+static inline clt_status clt_infer_need_float(const clt_infer *ctx, int index)
+{
+    const clt_tensor *t = clt_infer_in(ctx, index);
+    if (clt_dtype_is_float(t->dtype) && t->dtype != CLT_F64)
+        return CLT_OK;
+    return clt_infer_fail(ctx, "input %d ('%s') has type %s; it must be f32, f16 or bf16 (a 'cast' layer converts)",
+                          index, t->name, clt_dtype_name(t->dtype));
+}
+
+#endif

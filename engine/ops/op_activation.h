@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of activations without attributes, which makes their op records, references and cases. One line
+ * is one op. gelu has an attribute and is written out beside them. Knows names and formulas only. */
+#ifndef ENGINE_OPS_OP_ACTIVATION_H
+#define ENGINE_OPS_OP_ACTIVATION_H
+
+#include "engine/ops/op.h"
+
+/* name, formula, kernel function, kernel derivative, derivative takes y (else x), flops forward and backward
+ * of one element (an exp, tanh or division counts as one), y in double from x, dy/dx in double from x and y,
+ * tolerance, exact on integers. Tolerances: OpenCL allows tanh 5 ulp, exp 3 ulp and division 2.5 ulp; y and
+ * its error stay below the magnitude that errors are measured against. */
+#define CLT_ACTIVATION_MAP(X)                                                                                \
+    X(relu, "y = max(x, 0)", "clt_relu", "clt_drelu", false, 1, 2, x<0 ? 0 : x, x> 0 ? 1 : 0, 1, true)       \
+    X(tanh, "y = tanh(x)", "clt_tanh", "clt_dtanh_y", true, 1, 3, tanh(x), 1 - y * y, 16, false)             \
+    X(sigmoid, "y = 1 / (1 + exp(-x))", "clt_sigmoid", "clt_dsigmoid_y", true, 4, 3, 1 / (1 + exp(-x)),      \
+      y * (1 - y), 8, false)                                                                                 \
+    X(silu, "y = x / (1 + exp(-x))", "clt_silu", "clt_dsilu", false, 5, 9, x / (1 + exp(-x)),                \
+      activation_dsilu(x), 16, false)
+
+extern const clt_op_ref clt_op_gelu_ref;
+#define CLT_ACTIVATION_REF(name, ...) extern const clt_op_ref clt_op_##name##_ref;
+CLT_ACTIVATION_MAP(CLT_ACTIVATION_REF)
+#undef CLT_ACTIVATION_REF
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference and test cases of bias. */
+#include "engine/ops/case.h"
+
+static void bias_forward(clt_ref_call *call)
+{
+    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = clt_shape_last(&call->in[0].shape);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++)
+            call->out[0].data[r * cols + c] = call->in[0].data[r * cols + c] + call->param[0].data[c];
+}
+
+static void bias_backward(clt_ref_call *call)
+{
+    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = clt_shape_last(&call->in[0].shape);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t c = 0; c < cols; c++) {
+            double g = call->dout[0].data[r * cols + c];
+            if (call->din[0].data)
+                call->din[0].data[r * cols + c] += g;
+            if (call->dparam[0].data)
+                call->dparam[0].data[c] += g;
+        }
+    }
+}
+
+static const clt_op_case bias_cases[] = {
+    {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 1)}, .exact = true, .small = true},
+    {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 7)}, .exact = true, .small = true},
+    {.name = "tail", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 37)}, .exact = true, .small = true},
+    {.name = "two_stage", .n_inputs = 1, .inputs = {CLT_CASE_F32(67, 18)}, .exact = true, .small = true},
+    {.name = "three_dims", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 50, 33)}, .exact = true},
+    {.name = "tall", .n_inputs = 1, .inputs = {CLT_CASE_F32(1031, 10)}, .exact = true},
+    {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 4099)}, .exact = true},
+    {.name = "slabs", .n_inputs = 1, .inputs = {CLT_CASE_F32(70001, 3)}, .exact = true},
+};
+
+/* Two additions per element forward; db sums in two stages of about sqrt(rows), whose errors random-walk. */
+extern const clt_op_ref clt_op_bias_ref;
+const clt_op_ref clt_op_bias_ref = {bias_forward, bias_backward, bias_cases, CLT_CASE_COUNT(bias_cases), 16};

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision references and cases of add and multiply. Knows formulas only. */
+#include "engine/ops/case.h"
+
+static int64_t elements_of(const clt_ref_tensor *t)
+{
+    return clt_shape_elements(&t->shape);
+}
+
+static void add_forward(clt_ref_call *call)
+{
+    int64_t n = elements_of(&call->out[0]);
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int k = 0; k < call->n_in; k++)
+            sum += call->in[k].data[i % elements_of(&call->in[k])];
+        call->out[0].data[i] = sum;
+    }
+}
+
+static void add_backward(clt_ref_call *call)
+{
+    int64_t n = elements_of(&call->out[0]);
+    for (int k = 0; k < call->n_in; k++)
+        for (int64_t i = 0; call->din[k].data && i < n; i++)
+            call->din[k].data[i % elements_of(&call->in[k])] += call->dout[0].data[i];
+}
+
+static void multiply_forward(clt_ref_call *call)
+{
+    int64_t n = elements_of(&call->in[0]), period = elements_of(&call->in[1]);
+    for (int64_t i = 0; i < n; i++)
+        call->out[0].data[i] = call->in[0].data[i] * call->in[1].data[i % period];
+}
+
+static void multiply_backward(clt_ref_call *call)
+{
+    int64_t n = elements_of(&call->in[0]), period = elements_of(&call->in[1]);
+    for (int64_t i = 0; i < n; i++) {
+        if (call->din[0].data)
+            call->din[0].data[i] += call->dout[0].data[i] * call->in[1].data[i % period];
+        if (call->din[1].data)
+            call->din[1].data[i % period] += call->dout[0].data[i] * call->in[0].data[i];
+    }
+}
+
+static const clt_op_case add_cases[] = {
+    {.name = "one",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(1, 1), CLT_CASE_F32(1, 1)},
+     .exact = true,
+     .small = true},
+    {.name = "odd",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 5, 17), CLT_CASE_F32(3, 5, 17)},
+     .exact = true,
+     .small = true},
+    {.name = "row",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 5, 17), CLT_CASE_F32(17)},
+     .exact = true,
+     .small = true},
+    {.name = "matrix",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(5, 31, 33), CLT_CASE_F32(31, 33)},
+     .exact = true},
+    {.name = "long_row", .n_inputs = 2, .inputs = {CLT_CASE_F32(257, 70), CLT_CASE_F32(70)}, .exact = true},
+    {.name = "single", .n_inputs = 2, .inputs = {CLT_CASE_F32(3, 33, 1), CLT_CASE_F32(1)}, .exact = true},
+    {.name = "three",
+     .n_inputs = 3,
+     .inputs = {CLT_CASE_F32(1, 1030), CLT_CASE_F32(1, 1030), CLT_CASE_F32(1030)},
+     .exact = true},
+    {.name = "seven",
+     .n_inputs = 7,
+     .inputs = {CLT_CASE_F32(9, 13), CLT_CASE_F32(9, 13), CLT_CASE_F32(13), CLT_CASE_F32(9, 13),
+                CLT_CASE_F32(9, 13), CLT_CASE_F32(13), CLT_CASE_F32(9, 13)},
+     .exact = true,
+     .small = true},
+};
+
+/* Column sums of R rows, in blocks: errors stay below eps * sqrt(R) of the sum's size, about 16 for the
+ * longest. */
+static const clt_op_case multiply_cases[] = {
+    {.name = "one",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(1, 1), CLT_CASE_F32(1, 1)},
+     .exact = true,
+     .small = true},
+    {.name = "odd",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 5, 17), CLT_CASE_F32(3, 5, 17)},
+     .exact = true,
+     .small = true},
+    {.name = "large", .n_inputs = 2, .inputs = {CLT_CASE_F32(17, 1000), CLT_CASE_F32(17, 1000)}},
+    {.name = "row",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 5, 17), CLT_CASE_F32(17)},
+     .exact = true,
+     .small = true},
+    {.name = "blocks",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(7, 33, 67), CLT_CASE_F32(67)},
+     .tolerance = 32,
+     .exact = true},
+    {.name = "matrix",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(5, 31, 33), CLT_CASE_F32(31, 33)},
+     .exact = true},
+};
+
+/* Up to seven rounded additions, and column sums (see above). */
+const clt_op_ref clt_op_add_ref = {add_forward, add_backward, add_cases, CLT_CASE_COUNT(add_cases), 16};
+/* One rounded product, except for column sums. */
+const clt_op_ref clt_op_multiply_ref = {multiply_forward, multiply_backward, multiply_cases,
+                                        CLT_CASE_COUNT(multiply_cases), 16};

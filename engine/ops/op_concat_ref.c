@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference and test cases of concat. */
+#include "engine/ops/case.h"
+
+/* Copies every input into (back = false) or adds every wanted gradient from (back = true) its part of the output. */
+static void concat_move(clt_ref_call *call, bool back)
+{
+    const clt_shape *y = &call->out[0].shape;
+    int64_t given = clt_node_attr(call->node, "axis")->i, inner = 1, outer = 1, start = 0;
+    int axis = (int)(given < 0 ? given + y->ndim : given);
+    for (int d = 0; d < y->ndim; d++) {
+        if (d < axis)
+            outer *= y->dim[d];
+        if (d > axis)
+            inner *= y->dim[d];
+    }
+    for (int i = 0; i < call->n_in; i++) {
+        int64_t run = call->in[i].shape.dim[axis] * inner;
+        for (int64_t o = 0; o < outer; o++) {
+            for (int64_t k = 0; k < run; k++) {
+                int64_t at = o * y->dim[axis] * inner + start + k;
+                if (!back)
+                    call->out[0].data[at] = call->in[i].data[o * run + k];
+                else if (call->din[i].data)
+                    call->din[i].data[o * run + k] += call->dout[0].data[at];
+            }
+        }
+        start += run;
+    }
+}
+
+static void concat_forward(clt_ref_call *call)
+{
+    concat_move(call, false);
+}
+static void concat_backward(clt_ref_call *call)
+{
+    concat_move(call, true);
+}
+
+/* Copies: the error is zero; an accumulated gradient is rounded once. */
+static const clt_op_case concat_cases[] = {
+    {.name = "one_input", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5)}, .exact = true, .small = true},
+    {.name = "two",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 5), CLT_CASE_F32(3, 2)},
+     .exact = true,
+     .small = true},
+    {.name = "three_inner",
+     .attrs = "{\"axis\":1}",
+     .n_inputs = 3,
+     .inputs = {CLT_CASE_F32(2, 1, 7), CLT_CASE_F32(2, 3, 7), CLT_CASE_F32(2, 2, 7)},
+     .exact = true,
+     .small = true},
+    {.name = "middle",
+     .attrs = "{\"axis\":-2}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(2, 3, 4, 5), CLT_CASE_F32(2, 3, 1, 5)},
+     .exact = true,
+     .small = true},
+    {.name = "long",
+     .attrs = "{\"axis\":1}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(2, 4099), CLT_CASE_F32(2, 8195)},
+     .exact = true},
+    {.name = "sixteen",
+     .n_inputs = 16,
+     .inputs = {CLT_CASE_F32(3, 1), CLT_CASE_F32(3, 2), CLT_CASE_F32(3, 3), CLT_CASE_F32(3, 4), CLT_CASE_F32(3, 5),
+                CLT_CASE_F32(3, 6), CLT_CASE_F32(3, 7), CLT_CASE_F32(3, 8), CLT_CASE_F32(3, 9), CLT_CASE_F32(3, 10),
+                CLT_CASE_F32(3, 11), CLT_CASE_F32(3, 12), CLT_CASE_F32(3, 13), CLT_CASE_F32(3, 14), CLT_CASE_F32(3, 15),
+                CLT_CASE_F32(3, 16)},
+     .exact = true},
+};
+
+extern const clt_op_ref clt_op_concat_ref;
+const clt_op_ref clt_op_concat_ref = {concat_forward, concat_backward, concat_cases, CLT_CASE_COUNT(concat_cases), 1};

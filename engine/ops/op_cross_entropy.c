@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loss cross_entropy, softmax included. Knows rows of logits and integer targets, no model. */
+#include "engine/ops/emit_util.h"
+#include "engine/ops/loss.h"
+
+/* cross_entropy: loss = -sum_c q_c log softmax(x)_c, q = (1 - s) onehot(target) + s / C
+ * shapes  x (N,...,C), target (N,...) -> record (4); saves stats (R,2) = {max, log sum exp(x - max)}
+ *                                                        dtypes  x f32|f16|bf16; target u8|u16|i32; arithmetic f32
+ * grads   dx = weight/normaliser * loss_scale * (softmax(x) - q): write or accumulate     units   loss in nats
+ * memory  workspace 12*R bytes                           errors  CLT_ESHAPE: types, or not one target per row
+ * source  semantics of torch.nn.functional.cross_entropy, mean over targets that count
+ *                                                        tested  verify -t 'cross_entropy*', tol 16 */
+
+static const clt_attr_spec cross_entropy_attrs[] = {
+    {.name = "ignore_index",
+     .type = CLT_ATTR_INT,
+     .min = -INT32_MAX,
+     .max = INT32_MAX,
+     .help = "targets of this value do not count (unset: all count)"},
+    {.name = "label_smoothing",
+     .type = CLT_ATTR_FLOAT,
+     .min = 0,
+     .max = 0.999999,
+     .help = "probability spread evenly over the classes"},
+    {.name = "weight", .type = CLT_ATTR_FLOAT, .default_value = 1, .min = 0, .max = 1e6, .help = "factor of this loss"},
+};
+
+static clt_status cross_entropy_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    const clt_tensor *x = clt_infer_in(ctx, 0), *t = clt_infer_in(ctx, 1);
+    char xs[CLT_SHAPE_TEXT], ts[CLT_SHAPE_TEXT];
+    if (t->dtype != CLT_U8 && t->dtype != CLT_U16 && t->dtype != CLT_I32)
+        return clt_infer_fail(ctx, "target '%s' has type %s; class numbers must be u8, u16 or i32", t->name,
+                              clt_dtype_name(t->dtype));
+    int64_t rows = clt_shape_rows(&x->shape);
+    if (x->shape.ndim < 2 || clt_shape_elements(&t->shape) != rows || t->shape.dim[0] != x->shape.dim[0])
+        return clt_infer_fail(ctx, "logits %s need one target per row, but '%s' is %s",
+                              clt_shape_text(&x->shape, xs, sizeof xs), t->name,
+                              clt_shape_text(&t->shape, ts, sizeof ts));
+    int64_t per_sample = rows / x->shape.dim[0];
+    clt_shape stats = clt_shape2(rows, 2);
+    CLT_TRY(clt_infer_saved(ctx, "stats", CLT_F32, &stats));
+    const clt_attr *ignore = clt_node_attr(ctx->node, "ignore_index");
+    clt_infer_bound(ctx, 1, clt_shape_last(&x->shape), ignore->set, ignore->i);
+    return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, ignore->set, ignore->i, per_sample);
+}
+
+typedef struct cross_entropy_sizes {
+    uint64_t rows, cols;
+    int64_t per_sample;
+    clt_dtype dtype, target_dtype;
+} cross_entropy_sizes;
+
+static cross_entropy_sizes cross_entropy_measure(const clt_call *call)
+{
+    const clt_tensor *x = clt_call_tensor(call, call->in[0]);
+    cross_entropy_sizes s = {.rows = (uint64_t)clt_shape_rows(&x->shape),
+                             .cols = (uint64_t)clt_shape_last(&x->shape),
+                             .dtype = x->dtype,
+                             .target_dtype = clt_call_dtype(call, call->in[1])};
+    s.per_sample = (int64_t)s.rows / x->shape.dim[0];
+    return s;
+}
+
+static void cross_entropy_define(ocl_emitter *e, const clt_call *call, const cross_entropy_sizes *s)
+{
+    clt_define_dtype(e, "DT", s->dtype);
+    clt_define_dtype(e, "TT", s->target_dtype);
+    ocl_define(e, "HAS_IGNORE", clt_node_attr(call->node, "ignore_index")->set);
+    ocl_define(e, "SMOOTH", clt_node_attr(call->node, "label_smoothing")->f > 0.0);
+}
+
+/* The arguments that end both directions. */
+static void cross_entropy_size_args(ocl_emitter *e, const clt_call *call, const cross_entropy_sizes *s)
+{
+    ocl_arg_u64(e, s->rows);
+    clt_arg_size32(e, (int64_t)s->cols, "classes");
+    clt_arg_size32(e, s->per_sample, "targets per sample");
+    ocl_arg_i32(e, (int32_t)clt_node_attr(call->node, "ignore_index")->i);
+    ocl_arg_f32(e, (float)clt_node_attr(call->node, "label_smoothing")->f);
+}
+
+static clt_status cross_entropy_forward(ocl_emitter *e, const clt_call *call, bool group)
+{
+    cross_entropy_sizes s = cross_entropy_measure(call);
+    uint64_t wg = clt_local_group(e->device, s.cols);
+    double flops = 4.0 * (double)(s.rows * s.cols);
+    int32_t rows = ocl_workspace(e, CLT_F32, 3 * s.rows, "cross_entropy.rows");
+    ocl_kernel_begin(e, "cross_entropy", group ? "cross_entropy_fwd_group" : "cross_entropy_fwd_row");
+    cross_entropy_define(e, call, &s);
+    if (group)
+        ocl_define(e, "WG", (int64_t)wg);
+    ocl_arg_out(e, rows, CLT_F32, 3 * s.rows);
+    ocl_arg_out(e, call->saved[0], CLT_F32, 2 * s.rows);
+    ocl_arg_in(e, call->in[0], s.dtype, s.rows * s.cols);
+    ocl_arg_in(e, call->in[1], s.target_dtype, s.rows);
+    clt_arg_step(e, call);
+    cross_entropy_size_args(e, call, &s);
+    if (group)
+        ocl_kernel_end_1d(e, s.rows * wg, wg, flops);
+    else
+        ocl_kernel_end_1d(e, s.rows, clt_local_rows(e->device, s.rows), flops);
+    clt_emit_loss_record(e, call, rows, (int64_t)s.rows);
+    return CLT_OK;
+}
+static clt_status cross_entropy_fwd_group(ocl_emitter *e, const void *problem)
+{
+    return cross_entropy_forward(e, problem, true);
+}
+static clt_status cross_entropy_fwd_row(ocl_emitter *e, const void *problem)
+{
+    return cross_entropy_forward(e, problem, false);
+}
+
+static clt_status cross_entropy_backward(ocl_emitter *e, const clt_call *call, bool by_row)
+{
+    if (call->din[0] < 0)
+        return CLT_OK;
+    cross_entropy_sizes s = cross_entropy_measure(call);
+    uint64_t elements = s.rows * s.cols;
+    clt_dtype dx_dtype = clt_call_dtype(call, call->din[0]);
+    ocl_kernel_begin(e, "cross_entropy", by_row ? "cross_entropy_bwd_row" : "cross_entropy_bwd_flat");
+    cross_entropy_define(e, call, &s);
+    clt_define_dtype(e, "GT", dx_dtype);
+    ocl_define(e, "HAS_SCALE", call->loss_scale >= 0);
+    clt_define_wide(e, elements);
+    ocl_arg_grad(e, call->din[0], dx_dtype, elements, call->din_accumulate[0]);
+    ocl_arg_in(e, call->in[0], s.dtype, elements);
+    ocl_arg_in(e, call->in[1], s.target_dtype, s.rows);
+    ocl_arg_in(e, call->saved[0], CLT_F32, 2 * s.rows);
+    clt_arg_step(e, call);
+    if (call->loss_scale >= 0)
+        ocl_arg_in(e, call->loss_scale, CLT_F32, 1);
+    cross_entropy_size_args(e, call, &s);
+    ocl_arg_f32(e, (float)clt_node_attr(call->node, "weight")->f);
+    ocl_arg_u32(e, (uint32_t)call->node->loss);
+    if (by_row)
+        ocl_kernel_end_1d(e, s.rows, clt_local_rows(e->device, s.rows), 4.0 * (double)elements);
+    else
+        ocl_kernel_end_1d(e, elements, clt_local_flat(e->device), 4.0 * (double)elements);
+    return CLT_OK;
+}
+static clt_status cross_entropy_bwd_flat(ocl_emitter *e, const void *problem)
+{
+    return cross_entropy_backward(e, problem, false);
+}
+static clt_status cross_entropy_bwd_row(ocl_emitter *e, const void *problem)
+{
+    return cross_entropy_backward(e, problem, true);
+}
+
+static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, cross_entropy_fwd_group};
+static const ocl_variant fwd_row = {"row", 0, NULL, NULL, cross_entropy_fwd_row};
+static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
+static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, cross_entropy_bwd_flat};
+static const ocl_variant bwd_row = {"row", 0, NULL, NULL, cross_entropy_bwd_row};
+static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
+
+extern const clt_op_ref clt_op_cross_entropy_ref;
+extern const clt_op clt_op_cross_entropy;
+const clt_op clt_op_cross_entropy = {
+    .name = "cross_entropy",
+    .summary = "loss = -sum q log softmax(x), q = smoothed one-hot target",
+    .attrs = cross_entropy_attrs,
+    .n_attrs = sizeof cross_entropy_attrs / sizeof cross_entropy_attrs[0],
+    .min_in = 2,
+    .max_in = 2,
+    .flags = CLT_OP_LOSS | CLT_OP_HITS,
+    .infer = cross_entropy_infer,
+    .forward = fwd_variants,
+    .backward = bwd_variants,
+    .no_grad_inputs = 2,
+    .ref = &clt_op_cross_entropy_ref,
+};

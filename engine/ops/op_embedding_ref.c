@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference and test cases of embedding. */
+#include "engine/ops/case.h"
+
+static void embedding_forward(clt_ref_call *call)
+{
+    int64_t positions = clt_shape_elements(&call->in[0].shape), dim = call->param[0].shape.dim[1];
+    for (int64_t p = 0; p < positions; p++)
+        for (int64_t d = 0; d < dim; d++)
+            call->out[0].data[p * dim + d] = call->param[0].data[(int64_t)call->in[0].data[p] * dim + d];
+}
+
+static void embedding_backward(clt_ref_call *call)
+{
+    int64_t positions = clt_shape_elements(&call->in[0].shape), dim = call->param[0].shape.dim[1];
+    if (!call->dparam[0].data)
+        return;
+    for (int64_t p = 0; p < positions; p++)
+        for (int64_t d = 0; d < dim; d++)
+            call->dparam[0].data[(int64_t)call->in[0].data[p] * dim + d] += call->dout[0].data[p * dim + d];
+}
+
+/* Forward copies (error zero). A row's gradient is a sum of as many values as its index occurs, up to 2000 here ("one_row"). */
+static const clt_op_case embedding_cases[] = {
+    {.name = "one",
+     .attrs = "{\"vocab\":1,\"dim\":1}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_U8, 1, 1, 1)},
+     .exact = true,
+     .small = true},
+    {.name = "odd",
+     .attrs = "{\"vocab\":5,\"dim\":3}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_U8, 5, 3, 7)},
+     .exact = true,
+     .small = true},
+    {.name = "unused_rows",
+     .attrs = "{\"vocab\":300,\"dim\":18}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_U16, 300, 2, 9)},
+     .exact = true,
+     .small = true},
+    {.name = "per_sample",
+     .attrs = "{\"vocab\":10,\"dim\":33}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_I32, 10, 13)},
+     .exact = true,
+     .small = true},
+    {.name = "bytes",
+     .attrs = "{\"vocab\":256,\"dim\":24}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_U8, 256, 16, 65)},
+     .exact = true},
+    {.name = "u32",
+     .attrs = "{\"vocab\":1000,\"dim\":16}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_U32, 1000, 7, 31)},
+     .exact = true},
+    {.name = "one_row",
+     .attrs = "{\"vocab\":70,\"dim\":5}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_I32, 1, 2, 1000)},
+     .exact = true},
+    {.name = "big_table",
+     .attrs = "{\"vocab\":50257,\"dim\":7}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_U16, 50257, 4, 129)},
+     .exact = true},
+    {.name = "image_of_indices",
+     .attrs = "{\"vocab\":4,\"dim\":2,\"init_std\":0.5}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_U8, 4, 2, 3, 4)},
+     .exact = true,
+     .small = true},
+};
+
+extern const clt_op_ref clt_op_embedding_ref;
+const clt_op_ref clt_op_embedding_ref = {embedding_forward, embedding_backward, embedding_cases,
+                                         CLT_CASE_COUNT(embedding_cases), 128};

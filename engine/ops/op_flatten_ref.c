@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference and test cases of flatten. */
+#include "engine/ops/case.h"
+
+static void flatten_forward(clt_ref_call *call)
+{
+    for (int64_t i = 0; i < clt_shape_elements(&call->in[0].shape); i++)
+        call->out[0].data[i] = call->in[0].data[i];
+}
+
+static void flatten_backward(clt_ref_call *call)
+{
+    for (int64_t i = 0; call->din[0].data && i < clt_shape_elements(&call->in[0].shape); i++)
+        call->din[0].data[i] += call->dout[0].data[i];
+}
+
+/* The same bytes: the error is zero; an accumulated gradient is rounded once. */
+static const clt_op_case flatten_cases[] = {
+    {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 1)}, .exact = true, .small = true},
+    {.name = "scalar_per_sample", .n_inputs = 1, .inputs = {CLT_CASE_F32(5)}, .exact = true, .small = true},
+    {.name = "image", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 7)}, .exact = true, .small = true},
+    {.name = "deep", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 3, 4, 5, 6)}, .exact = true},
+};
+
+extern const clt_op_ref clt_op_flatten_ref;
+const clt_op_ref clt_op_flatten_ref = {flatten_forward, flatten_backward, flatten_cases, CLT_CASE_COUNT(flatten_cases), 1};

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference and cases of layernorm. Knows formulas only. */
+#include <math.h>
+
+#include "engine/ops/case.h"
+
+/* mean and rstd of a row. */
+static void row_stats(const double *x, int64_t cols, double eps, double *mean, double *rstd)
+{
+    double sum = 0, square = 0;
+    for (int64_t c = 0; c < cols; c++)
+        sum += x[c];
+    *mean = sum / (double)cols;
+    for (int64_t c = 0; c < cols; c++)
+        square += (x[c] - *mean) * (x[c] - *mean);
+    *rstd = 1 / sqrt(square / (double)cols + eps);
+}
+
+static double weight(const clt_ref_call *call, int64_t c)
+{
+    return call->n_param > 0 ? call->param[0].data[c] : 1;
+}
+
+static void layernorm_forward(clt_ref_call *call)
+{
+    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = clt_shape_last(&call->in[0].shape);
+    double eps = clt_node_attr(call->node, "eps")->f, mean, rstd;
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = call->in[0].data + r * cols;
+        row_stats(x, cols, eps, &mean, &rstd);
+        for (int64_t c = 0; c < cols; c++)
+            call->out[0].data[r * cols + c] =
+                (x[c] - mean) * rstd * weight(call, c) + (call->n_param > 1 ? call->param[1].data[c] : 0);
+        if (call->n_saved > 1 && call->saved[0].data && call->saved[1].data) {
+            call->saved[0].data[r] = mean;
+            call->saved[1].data[r] = rstd;
+        }
+    }
+}
+
+static void backward_row(clt_ref_call *call, int64_t r, int64_t cols, double mean, double rstd)
+{
+    const double *x = call->in[0].data + r * cols, *dy = call->dout[0].data + r * cols;
+    double s1 = 0, s2 = 0;
+    for (int64_t c = 0; c < cols; c++) {
+        double g = dy[c] * weight(call, c), n = (x[c] - mean) * rstd;
+        s1 += g / (double)cols;
+        s2 += g * n / (double)cols;
+        if (call->n_param > 0 && call->dparam[0].data)
+            call->dparam[0].data[c] += dy[c] * n;
+        if (call->n_param > 1 && call->dparam[1].data)
+            call->dparam[1].data[c] += dy[c];
+    }
+    for (int64_t c = 0; call->din[0].data && c < cols; c++)
+        call->din[0].data[r * cols + c] += rstd * (dy[c] * weight(call, c) - s1 - (x[c] - mean) * rstd * s2);
+}
+
+static void layernorm_backward(clt_ref_call *call)
+{
+    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = clt_shape_last(&call->in[0].shape);
+    double eps = clt_node_attr(call->node, "eps")->f, mean, rstd;
+    for (int64_t r = 0; r < rows; r++) {
+        row_stats(call->in[0].data + r * cols, cols, eps, &mean, &rstd);
+        backward_row(call, r, cols, mean, rstd);
+    }
+}
+
+/* A row of few elements may have a variance near zero: rstd reaches 1/sqrt(eps) = 316, which multiplies the
+ * rounding errors of x - mean (and those of dx, a difference of nearly equal terms, by the same factor). Such
+ * cases have their own tolerance. */
+#define FEW 4096
+static const clt_op_case layernorm_cases[] = {
+    {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 1)}, .tolerance = FEW, .small = true},
+    {.name = "three", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 3)}, .tolerance = FEW, .small = true},
+    {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 17)}, .small = true},
+    {.name = "lanes", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 64)}, .small = true},
+    {.name = "plain",
+     .attrs = "{\"affine\":false}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(7, 33)},
+     .small = true},
+    {.name = "nobias",
+     .attrs = "{\"bias\":false,\"eps\":0.001}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(3, 11, 33)},
+     .small = true},
+    {.name = "blocks", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 57, 67)}},
+    {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 3, 257)}},
+    {.name = "wider", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 5, 1030)}},
+};
+
+/* x - mean is rounded relative to x, rstd is within a few ulp, then two products; sums of C terms in sixteen
+ * lanes add eps * sqrt(C/16). */
+const clt_op_ref clt_op_layernorm_ref = {layernorm_forward, layernorm_backward, layernorm_cases,
+                                         CLT_CASE_COUNT(layernorm_cases), 32};

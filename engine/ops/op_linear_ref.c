@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference and test cases of linear. */
+#include "engine/ops/case.h"
+
+static void linear_forward(clt_ref_call *call)
+{
+    int64_t rows = clt_shape_rows(&call->in[0].shape), in = clt_shape_last(&call->in[0].shape);
+    int64_t out = call->param[0].shape.dim[0];
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = call->in[0].data + r * in;
+        for (int64_t o = 0; o < out; o++) {
+            const double *w = call->param[0].data + o * in;
+            double sum = call->n_param > 1 ? call->param[1].data[o] : 0.0;
+            for (int64_t i = 0; i < in; i++)
+                sum += x[i] * w[i];
+            call->out[0].data[r * out + o] = sum;
+        }
+    }
+}
+
+static void linear_backward(clt_ref_call *call)
+{
+    int64_t rows = clt_shape_rows(&call->in[0].shape), in = clt_shape_last(&call->in[0].shape);
+    int64_t out = call->param[0].shape.dim[0];
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t o = 0; o < out; o++) {
+            double g = call->dout[0].data[r * out + o];
+            if (call->din[0].data)
+                for (int64_t i = 0; i < in; i++)
+                    call->din[0].data[r * in + i] += g * call->param[0].data[o * in + i];
+            if (call->dparam[0].data)
+                for (int64_t i = 0; i < in; i++)
+                    call->dparam[0].data[o * in + i] += g * call->in[0].data[r * in + i];
+            if (call->n_param > 1 && call->dparam[1].data)
+                call->dparam[1].data[o] += g;
+        }
+    }
+}
+
+/* Errors of a sum of K products random-walk to about eps * sqrt(K) of the result's magnitude; K is at most 1025 here, and the
+ * factor 4 covers the blocked and the unblocked orders of the GEMM backends. */
+static const clt_op_case linear_cases[] = {
+    {.name = "one", .attrs = "{\"out\":1}", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 1)}, .exact = true, .small = true},
+    {.name = "odd", .attrs = "{\"out\":3}", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 7)}, .exact = true, .small = true},
+    {.name = "no_bias",
+     .attrs = "{\"out\":5,\"bias\":false}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(4, 9)},
+     .exact = true,
+     .small = true},
+    {.name = "single_row", .attrs = "{\"out\":33}", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 65)}, .exact = true},
+    {.name = "single_output", .attrs = "{\"out\":1}", .n_inputs = 1, .inputs = {CLT_CASE_F32(33, 65)}, .exact = true},
+    {.name = "single_input", .attrs = "{\"out\":17}", .n_inputs = 1, .inputs = {CLT_CASE_F32(65, 1)}, .exact = true},
+    {.name = "three_dims",
+     .attrs = "{\"out\":12}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(3, 5, 6)},
+     .exact = true,
+     .small = true},
+    {.name = "tails", .attrs = "{\"out\":67}", .n_inputs = 1, .inputs = {CLT_CASE_F32(129, 71)}, .exact = true},
+    {.name = "blocks", .attrs = "{\"out\":64}", .n_inputs = 1, .inputs = {CLT_CASE_F32(128, 256)}, .exact = true},
+    {.name = "deep", .attrs = "{\"out\":10}", .n_inputs = 1, .inputs = {CLT_CASE_F32(64, 1025)}, .exact = true},
+};
+
+extern const clt_op_ref clt_op_linear_ref;
+const clt_op_ref clt_op_linear_ref = {linear_forward, linear_backward, linear_cases, CLT_CASE_COUNT(linear_cases), 128};

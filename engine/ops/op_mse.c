@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loss mse: the shared pointwise emission with its own formula. Knows no model. */
+#include "engine/ops/emit_util.h"
+#include "engine/ops/pointwise_loss.h"
+
+/* mse: loss = sum (x - y)^2 / normaliser (all elements of the global batch)
+ * shapes  x (N,...), y the same number of elements       dtypes  x f32|f16|bf16; y these or u8|u16|i32|u32; arithmetic f32
+ * grads   dx = 2 (x - y) * weight/normaliser * loss_scale: write or accumulate     units   square of y's unit
+ * memory  workspace 12 bytes per 1024 elements           errors  CLT_ESHAPE: types, element counts
+ * source  semantics of torch.nn.functional.mse_loss      tested  verify -t 'mse*', tol 16 */
+
+static clt_status mse_fwd_group(ocl_emitter *e, const void *problem)
+{
+    return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_MSE, true);
+}
+static clt_status mse_fwd_row(ocl_emitter *e, const void *problem)
+{
+    return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_MSE, false);
+}
+static clt_status mse_bwd_flat(ocl_emitter *e, const void *problem)
+{
+    return clt_pointwise_loss_backward(e, problem, CLT_POINTWISE_MSE);
+}
+
+static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, mse_fwd_group};
+static const ocl_variant fwd_row = {"row", 0, NULL, NULL, mse_fwd_row};
+static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
+static const ocl_variant bwd_flat = {"flat", 0, NULL, NULL, mse_bwd_flat};
+static const ocl_variant *const bwd_variants[] = {&bwd_flat, NULL};
+
+extern const clt_op_ref clt_op_mse_ref;
+extern const clt_op clt_op_mse;
+const clt_op clt_op_mse = {
+    .name = "mse",
+    .summary = "loss = mean (x - y)^2",
+    .attrs = clt_pointwise_loss_attrs,
+    .n_attrs = 1,
+    .min_in = 2,
+    .max_in = 2,
+    .flags = CLT_OP_LOSS,
+    .infer = clt_pointwise_loss_infer,
+    .forward = fwd_variants,
+    .backward = bwd_variants,
+    .no_grad_inputs = 2,
+    .ref = &clt_op_mse_ref,
+};

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference and cases of reduce. Knows formulas only; it walks every element and finds its
+ * output. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/ops/case.h"
+
+enum { KIND_SUM, KIND_MEAN, KIND_MAX };
+
+static bool reduced(const clt_ref_call *call, int d)
+{
+    const clt_attr *axes = clt_node_attr(call->node, "axes");
+    if (axes->n_list == 0)
+        return d > 0;
+    for (int i = 0; i < axes->n_list; i++)
+        if (axes->list[i] == d || axes->list[i] + call->in[0].shape.ndim == d)
+            return true;
+    return false;
+}
+
+/* Of element i: its output, its place among the elements of that output, and how many those are. */
+typedef struct place {
+    int64_t output, index, count;
+} place;
+
+static place locate(const clt_ref_call *call, int64_t i)
+{
+    const clt_shape *shape = &call->in[0].shape;
+    int64_t at[CLT_MAX_DIMS];
+    for (int d = shape->ndim - 1; d >= 0; d--) {
+        at[d] = i % shape->dim[d];
+        i /= shape->dim[d];
+    }
+    place p = {0, 0, 1};
+    for (int d = 0; d < shape->ndim; d++) {
+        if (reduced(call, d)) {
+            p.index = p.index * shape->dim[d] + at[d];
+            p.count *= shape->dim[d];
+        } else {
+            p.output = p.output * shape->dim[d] + at[d];
+        }
+    }
+    return p;
+}
+
+static void reduce_forward(clt_ref_call *call)
+{
+    int kind = clt_node_attr(call->node, "kind")->choice;
+    int64_t n = clt_shape_elements(&call->in[0].shape), outputs = clt_shape_elements(&call->out[0].shape);
+    double *y = call->out[0].data, *index = call->n_saved ? call->saved[0].data : NULL;
+    for (int64_t o = 0; o < outputs; o++)
+        y[o] = kind == KIND_MAX ? -INFINITY : 0;
+    for (int64_t i = 0; i < n; i++) {
+        place p = locate(call, i);
+        double x = call->in[0].data[i];
+        if (kind != KIND_MAX) {
+            y[p.output] += kind == KIND_MEAN ? x / (double)p.count : x;
+        } else if (x > y[p.output]) { /* elements of one output come in the order of their places */
+            y[p.output] = x;
+            if (index)
+                index[p.output] = (double)p.index;
+        }
+    }
+}
+
+static void reduce_backward(clt_ref_call *call)
+{
+    int kind = clt_node_attr(call->node, "kind")->choice;
+    int64_t n = clt_shape_elements(&call->in[0].shape), outputs = clt_shape_elements(&call->out[0].shape);
+    bool *taken = calloc((size_t)outputs + 1, sizeof *taken);
+    for (int64_t i = 0; taken && call->din[0].data && i < n; i++) {
+        place p = locate(call, i);
+        double dy = call->dout[0].data[p.output];
+        if (kind == KIND_SUM) {
+            call->din[0].data[i] += dy;
+        } else if (kind == KIND_MEAN) {
+            call->din[0].data[i] += dy / (double)p.count;
+        } else if (!taken[p.output] && call->in[0].data[i] == call->out[0].data[p.output]) {
+            taken[p.output] = true;
+            call->din[0].data[i] += dy;
+        }
+    }
+    free(taken);
+}
+
+#define SUM_MEAN_MAX(word, axes, is_small, ...)                                                              \
+    {.name = "sum_" word,                                                                                    \
+     .attrs = "{\"kind\":\"sum\"" axes "}",                                                                  \
+     .n_inputs = 1,                                                                                          \
+     .inputs = {CLT_CASE_F32(__VA_ARGS__)},                                                                  \
+     .exact = true,                                                                                          \
+     .small = is_small},                                                                                     \
+        {.name = "mean_" word,                                                                               \
+         .attrs = "{\"kind\":\"mean\"" axes "}",                                                             \
+         .n_inputs = 1,                                                                                      \
+         .inputs = {CLT_CASE_F32(__VA_ARGS__)},                                                              \
+         .small = is_small},                                                                                 \
+    {                                                                                                        \
+        .name = "max_" word, .attrs = "{\"kind\":\"max\"" axes "}", .n_inputs = 1,                           \
+        .inputs = {CLT_CASE_F32(__VA_ARGS__)}, .exact = true, .small = is_small                              \
+    }
+
+/* Every pattern of kept and reduced dimensions that the kernels tell apart, and sizes of 1 in every role. */
+static const clt_op_case reduce_cases[] = {
+    SUM_MEAN_MAX("all", "", true, 3, 5, 17),
+    SUM_MEAN_MAX("last", ",\"axes\":[-1],\"keepdims\":true", true, 2, 7, 33),
+    SUM_MEAN_MAX("wide", ",\"axes\":[1]", false, 5, 1030),
+    SUM_MEAN_MAX("middle", ",\"axes\":[1]", true, 3, 9, 67),
+    SUM_MEAN_MAX("outer", ",\"axes\":[1,3]", false, 3, 5, 7, 33),
+    SUM_MEAN_MAX("inner_kept", ",\"axes\":[1,3]", false, 2, 3, 5, 7, 19),
+    SUM_MEAN_MAX("alternate", ",\"axes\":[1,3,5]", false, 2, 3, 2, 5, 3, 17),
+    SUM_MEAN_MAX("ones", ",\"axes\":[1,3],\"keepdims\":true", true, 1, 1, 3, 1),
+    SUM_MEAN_MAX("single", "", true, 1, 1),
+    SUM_MEAN_MAX("tall", ",\"axes\":[1]", false, 1, 257, 130),
+};
+
+/* A sum of n terms in order, or in lanes, is within eps * sqrt(n) of the largest partial sum; n <= 1030 gives
+ * less than half of this. */
+const clt_op_ref clt_op_reduce_ref = {reduce_forward, reduce_backward, reduce_cases,
+                                      CLT_CASE_COUNT(reduce_cases), 16};

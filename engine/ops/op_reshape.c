@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The op reshape: the same bytes under another shape. Knows no model. */
+#include "engine/ops/emit_util.h"
+
+/* reshape: y = x under another shape, the batch kept
+ * shapes  x (N,...) -> y (N, shape...), one entry of shape may be -1 (what is left)      dtypes  any
+ * grads   dx: copy of dy, write or accumulate            units   none
+ * memory  y has the bytes of x                           errors  CLT_ESHAPE: element counts differ, two -1
+ * source  -                                              tested  verify -t 'reshape*', exact */
+
+static const clt_attr_spec reshape_attrs[] = {
+    {.name = "shape",
+     .type = CLT_ATTR_INTS,
+     .required = true,
+     .min = -1,
+     .max = 9e15,
+     .help = "dimensions without the batch; one may be -1: what is left"},
+};
+
+static clt_status reshape_infer(clt_infer *ctx)
+{
+    clt_shape x = clt_infer_in(ctx, 0)->shape;
+    const clt_attr *shape = clt_node_attr(ctx->node, "shape");
+    int64_t elements = x.dim[0] ? clt_shape_elements(&x) / x.dim[0] : 0, known = 1;
+    char xs[CLT_SHAPE_TEXT], ys[CLT_SHAPE_TEXT];
+    int free_dim = -1;
+    clt_shape y = {.ndim = shape->n_list + 1, .dim = {x.dim[0]}};
+    if (y.ndim > CLT_MAX_DIMS)
+        return clt_infer_fail(ctx, "shape has %d dimensions; with the batch at most %d are supported",
+                              (int)shape->n_list, CLT_MAX_DIMS);
+    for (int i = 0; i < shape->n_list; i++) {
+        int64_t d = shape->list[i];
+        if (d == 0 || (d < 0 && free_dim >= 0))
+            return clt_infer_fail(ctx, "entry %d of shape is %lld; sizes are positive and only one may be -1", i,
+                                  (long long)d);
+        if (d < 0)
+            free_dim = i + 1;
+        else if (known > elements / d)
+            known = elements + 1; /* too large: kept from overflowing */
+        else
+            known *= d;
+        y.dim[i + 1] = d;
+    }
+    if (free_dim >= 0 && known > 0 && elements % known == 0 && known <= elements)
+        y.dim[free_dim] = elements / known;
+    else if (free_dim >= 0 || known != elements)
+        return clt_infer_fail(ctx, "input %s has %lld elements per sample, which do not fill the shape %s",
+                              clt_shape_text(&x, xs, sizeof xs), (long long)elements,
+                              clt_shape_text(&y, ys, sizeof ys));
+    return clt_infer_view(ctx, 0, &y);
+}
+
+static clt_status reshape_bwd_copy(ocl_emitter *e, const void *problem)
+{
+    const clt_call *call = problem;
+    if (call->din[0] < 0)
+        return CLT_OK;
+    clt_emit_copy_grad(e, call->din[0], call->dout[0], clt_call_dtype(call, call->din[0]),
+                       (uint64_t)clt_call_elements(call, call->din[0]), call->din_accumulate[0]);
+    return CLT_OK;
+}
+
+static const ocl_variant bwd_copy = {"copy", 0, NULL, NULL, reshape_bwd_copy};
+static const ocl_variant *const bwd_variants[] = {&bwd_copy, NULL};
+
+extern const clt_op_ref clt_op_reshape_ref;
+extern const clt_op clt_op_reshape;
+const clt_op clt_op_reshape = {
+    .name = "reshape",
+    .summary = "y = x under another shape, the batch kept",
+    .attrs = reshape_attrs,
+    .n_attrs = sizeof reshape_attrs / sizeof reshape_attrs[0],
+    .min_in = 1,
+    .max_in = 1,
+    .flags = CLT_OP_VIEW | CLT_OP_MOVE,
+    .infer = reshape_infer,
+    .backward = bwd_variants,
+    .ref = &clt_op_reshape_ref,
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference and test cases of reshape. */
+#include "engine/ops/case.h"
+
+static void reshape_forward(clt_ref_call *call)
+{
+    for (int64_t i = 0; i < clt_shape_elements(&call->in[0].shape); i++)
+        call->out[0].data[i] = call->in[0].data[i];
+}
+
+static void reshape_backward(clt_ref_call *call)
+{
+    for (int64_t i = 0; call->din[0].data && i < clt_shape_elements(&call->in[0].shape); i++)
+        call->din[0].data[i] += call->dout[0].data[i];
+}
+
+/* The same bytes: the error is zero; an accumulated gradient is rounded once. */
+static const clt_op_case reshape_cases[] = {
+    {.name = "one", .attrs = "{\"shape\":[1,1]}", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 1)}, .exact = true, .small = true},
+    {.name = "split",
+     .attrs = "{\"shape\":[3,-1]}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(2, 15)},
+     .exact = true,
+     .small = true},
+    {.name = "join", .attrs = "{\"shape\":[-1]}", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 7)}, .exact = true, .small = true},
+    {.name = "explicit", .attrs = "{\"shape\":[4,3,5]}", .n_inputs = 1, .inputs = {CLT_CASE_F32(33, 5, 12)}, .exact = true},
+};
+
+extern const clt_op_ref clt_op_reshape_ref;
+const clt_op_ref clt_op_reshape_ref = {reshape_forward, reshape_backward, reshape_cases, CLT_CASE_COUNT(reshape_cases), 1};

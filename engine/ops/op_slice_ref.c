@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference and test cases of slice. */
+#include "engine/ops/case.h"
+
+/* Element of the input that element `i` of the output is. */
+static int64_t slice_source(const clt_ref_call *call, int64_t i)
+{
+    const clt_shape *x = &call->in[0].shape, *y = &call->out[0].shape;
+    int64_t given = clt_node_attr(call->node, "axis")->i, start = clt_node_attr(call->node, "start")->i;
+    int axis = (int)(given < 0 ? given + x->ndim : given);
+    int64_t source = 0, step = 1;
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        int64_t at = i % y->dim[d] + (d == axis ? start : 0);
+        source += at * step;
+        step *= x->dim[d];
+        i /= y->dim[d];
+    }
+    return source;
+}
+
+static void slice_forward(clt_ref_call *call)
+{
+    for (int64_t i = 0; i < clt_shape_elements(&call->out[0].shape); i++)
+        call->out[0].data[i] = call->in[0].data[slice_source(call, i)];
+}
+
+static void slice_backward(clt_ref_call *call)
+{
+    for (int64_t i = 0; call->din[0].data && i < clt_shape_elements(&call->out[0].shape); i++)
+        call->din[0].data[slice_source(call, i)] += call->dout[0].data[i];
+}
+
+/* Copies: the error is zero; an accumulated gradient is rounded once. */
+static const clt_op_case slice_cases[] = {
+    {.name = "one", .attrs = "{\"axis\":1}", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 1)}, .exact = true, .small = true},
+    {.name = "head",
+     .attrs = "{\"axis\":1,\"stop\":3}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(5, 7)},
+     .exact = true,
+     .small = true},
+    {.name = "tail",
+     .attrs = "{\"axis\":-1,\"start\":4}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(5, 7)},
+     .exact = true,
+     .small = true},
+    {.name = "middle",
+     .attrs = "{\"axis\":2,\"start\":1,\"stop\":4}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(2, 3, 5)},
+     .exact = true,
+     .small = true},
+    {.name = "inner_axis",
+     .attrs = "{\"axis\":1,\"start\":2,\"stop\":3}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(3, 4, 6, 2)},
+     .exact = true,
+     .small = true},
+    {.name = "whole", .attrs = "{\"axis\":1}", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 65)}, .exact = true},
+    {.name = "long_run",
+     .attrs = "{\"axis\":1,\"start\":1,\"stop\":4}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(2, 5, 3001)},
+     .exact = true},
+    {.name = "many_rows",
+     .attrs = "{\"axis\":2,\"start\":3,\"stop\":20}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(13, 101, 33)},
+     .exact = true},
+};
+
+extern const clt_op_ref clt_op_slice_ref;
+const clt_op_ref clt_op_slice_ref = {slice_forward, slice_backward, slice_cases, CLT_CASE_COUNT(slice_cases), 1};

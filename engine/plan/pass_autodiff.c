@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass 2, automatic differentiation: from nodes to a list of work, forward then backward. Everything that leads to no trainable
+ * parameter (or checked input), or that no loss depends on, is pruned. Each gradient is written by its first contributor and added to
+ * by the others, so nothing is cleared and fan-out needs no extra pass; the gradient of a view's input is a view. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/plan.h"
+
+typedef struct autodiff {
+    clt_plan *plan;
+    clt_graph *graph;
+    size_t n;           /* tensors of the model */
+    bool *needs;        /* a trainable parameter or checked input lies behind it */
+    bool *reaches;      /* a loss or seed depends on it */
+    int32_t *uses;      /* contributions its gradient will get */
+    bool *written;      /* its gradient has a value by now */
+    bool *param_written;
+} autodiff;
+
+static bool takes_gradient(const clt_op *op, int input)
+{
+    return !(op->no_grad_inputs & (1u << input));
+}
+
+static bool node_needs(const autodiff *ad, const clt_node *node)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (takes_gradient(node->op, i) && ad->needs[node->in[i]])
+            return true;
+    for (int i = 0; i < node->n_param; i++)
+        if (ad->graph->params[node->param[i]].trainable)
+            return true;
+    return false;
+}
+
+static bool node_reaches(const autodiff *ad, const clt_node *node)
+{
+    if (node->op->flags & CLT_OP_LOSS)
+        return ad->plan->options.mode == CLT_PLAN_TRAIN || ad->plan->options.mode == CLT_PLAN_CHECK;
+    for (int i = 0; i < node->n_out; i++)
+        if (ad->reaches[node->out[i]])
+            return true;
+    return false;
+}
+
+static clt_status push_work(clt_plan *plan, clt_work **out)
+{
+    CLT_TRY(clt_grow(&plan->work, &plan->work_capacity, plan->n_work + 1, sizeof *plan->work, "work list"));
+    clt_work *work = &plan->work[plan->n_work++];
+    memset(work, 0, sizeof *work);
+    for (int i = 0; i < CLT_MAX_IN; i++)
+        work->din[i] = -1;
+    for (int i = 0; i < CLT_MAX_NODE_PARAMS; i++)
+        work->dparam[i] = -1;
+    *out = work;
+    return CLT_OK;
+}
+
+static clt_status new_gradient(autodiff *ad, int32_t of, const char *prefix, int32_t *id)
+{
+    const clt_tensor *t = clt_graph_tensor(ad->graph, of);
+    char name[300];
+    snprintf(name, sizeof name, "%s%s", prefix, t->name);
+    clt_tensor_class cls = t->cls == CLT_TC_PARAM ? CLT_TC_PARAM_GRAD : CLT_TC_GRADIENT;
+    CLT_TRY(clt_graph_new_tensor(ad->graph, name, CLT_F32, &t->shape, cls, id));
+    clt_graph_tensor(ad->graph, *id)->param = t->param;
+    return CLT_OK;
+}
+
+/* Marks what needs a gradient and what reaches a loss, and counts contributions. */
+static void analyse(autodiff *ad)
+{
+    clt_graph *graph = ad->graph;
+    for (size_t i = 0; i < ad->n; i++) {
+        const clt_tensor *t = clt_graph_tensor(graph, (int32_t)i);
+        ad->needs[i] = t->requires_grad && (t->param < 0 || graph->params[t->param].trainable);
+    }
+    for (size_t k = 0; k < graph->n_nodes; k++)
+        for (int i = 0; i < graph->nodes[k]->n_out && node_needs(ad, graph->nodes[k]); i++)
+            ad->needs[graph->nodes[k]->out[i]] = true;
+    for (int s = 0; s < ad->plan->options.n_seeds; s++)
+        ad->reaches[ad->plan->options.seed_tensor[s]] = true;
+    for (size_t k = graph->n_nodes; k-- > 0;) {
+        const clt_node *node = graph->nodes[k];
+        if (!node_reaches(ad, node))
+            continue;
+        for (int i = 0; i < node->n_in; i++)
+            if (takes_gradient(node->op, i)) {
+                ad->reaches[node->in[i]] = true;
+                ad->uses[node->in[i]] += node_needs(ad, node) && ad->needs[node->in[i]];
+            }
+    }
+}
+
+/* x and its view share bytes; when the view is x's only consumer, their gradients do too. */
+static clt_status alias_view(autodiff *ad, const clt_node *node, bool *done)
+{
+    int32_t x = node->in[0], dy = ad->plan->gradient[node->out[0]];
+    *done = false;
+    if (!(node->op->flags & CLT_OP_VIEW) || ad->uses[x] != 1 || ad->written[x] || ad->plan->gradient[x] >= 0)
+        return CLT_OK;
+    CLT_TRY(new_gradient(ad, x, "d ", &ad->plan->gradient[x]));
+    clt_graph_tensor(ad->graph, ad->plan->gradient[x])->view_of = dy;
+    ad->written[x] = true;
+    *done = true;
+    return CLT_OK;
+}
+
+/* Gradients of one node's inputs. A tensor used twice by one node gets its second gradient in a tensor of its own (a kernel may
+ * write both at once), which is added afterwards. */
+static clt_status input_gradients(autodiff *ad, const clt_node *node, size_t index)
+{
+    clt_plan *plan = ad->plan;
+    for (int i = 0; i < node->n_in; i++) {
+        int32_t x = node->in[i];
+        if (!takes_gradient(node->op, i) || !ad->needs[x])
+            continue;
+        bool twice = false;
+        for (int j = 0; j < i; j++)
+            twice |= node->in[j] == x && takes_gradient(node->op, j);
+        if (twice) {
+            int32_t second;
+            clt_work *add;
+            CLT_TRY(new_gradient(ad, x, "second d ", &second));
+            plan->work[index].din[i] = second;
+            CLT_TRY(push_work(plan, &add));
+            add->kind = CLT_WORK_ADD;
+            add->node = node->id;
+            add->add_to = plan->gradient[x];
+            add->add_from = second;
+            continue;
+        }
+        if (plan->gradient[x] < 0)
+            CLT_TRY(new_gradient(ad, x, "d ", &plan->gradient[x]));
+        plan->work[index].din[i] = plan->gradient[x];
+        plan->work[index].din_accumulate[i] = ad->written[x];
+        ad->written[x] = true;
+    }
+    return CLT_OK;
+}
+
+static clt_status param_gradients(autodiff *ad, const clt_node *node, clt_work *work)
+{
+    for (int i = 0; i < node->n_param; i++) {
+        const clt_param *param = &ad->graph->params[node->param[i]];
+        if (!param->trainable)
+            continue;
+        int32_t *gradient = &ad->plan->gradient[param->tensor];
+        if (*gradient < 0)
+            CLT_TRY(new_gradient(ad, param->tensor, "d ", gradient));
+        work->dparam[i] = *gradient;
+        work->dparam_accumulate[i] = ad->param_written[param->index];
+        ad->param_written[param->index] = true;
+    }
+    return CLT_OK;
+}
+
+static clt_status backward_node(autodiff *ad, const clt_node *node)
+{
+    bool arrives = (node->op->flags & CLT_OP_LOSS) != 0;
+    for (int i = 0; i < node->n_out; i++)
+        arrives |= ad->plan->gradient[node->out[i]] >= 0;
+    if (!arrives || !node_needs(ad, node))
+        return CLT_OK;
+    bool done;
+    CLT_TRY(alias_view(ad, node, &done));
+    if (done)
+        return CLT_OK;
+    if (!node->op->backward)
+        CLT_FAIL(CLT_EUNSUPPORTED, "layer '%s' (%s): this op has no gradient, but trainable parameters lie before it",
+                 node->name, node->op->name);
+    clt_work *work;
+    CLT_TRY(push_work(ad->plan, &work));
+    size_t index = ad->plan->n_work - 1;
+    work->kind = CLT_WORK_BACKWARD;
+    work->node = node->id;
+    CLT_TRY(param_gradients(ad, node, work));
+    return input_gradients(ad, node, index);
+}
+
+static clt_status build_work(autodiff *ad)
+{
+    clt_plan *plan = ad->plan;
+    clt_graph *graph = ad->graph;
+    for (size_t k = 0; k < graph->n_nodes; k++) {
+        clt_work *work;
+        CLT_TRY(push_work(plan, &work));
+        work->kind = CLT_WORK_FORWARD;
+        work->node = (int32_t)k;
+    }
+    plan->n_forward = plan->n_work;
+    if (plan->options.mode == CLT_PLAN_EVAL)
+        return CLT_OK;
+    for (int s = 0; s < plan->options.n_seeds; s++) {
+        plan->gradient[plan->options.seed_tensor[s]] = plan->options.seed_gradient[s];
+        ad->written[plan->options.seed_tensor[s]] = true;
+    }
+    for (size_t k = graph->n_nodes; k-- > 0;)
+        CLT_TRY(backward_node(ad, graph->nodes[k]));
+    for (size_t i = 0; i < graph->n_params && plan->options.mode == CLT_PLAN_TRAIN; i++)
+        if (graph->params[i].trainable && !ad->param_written[i])
+            CLT_FAIL(CLT_ECONFIG, "parameter '%s' gets no gradient: no loss depends on its layer; remove the layer or "
+                                  "use its output",
+                     graph->params[i].name);
+    return CLT_OK;
+}
+
+clt_status clt_pass_autodiff(clt_plan *plan)
+{
+    autodiff ad = {.plan = plan, .graph = plan->graph, .n = plan->graph->n_tensors};
+    clt_status status;
+    plan->n_gradient = ad.n;
+    CLT_TRY(clt_alloc(&plan->gradient, ad.n, sizeof *plan->gradient, "gradient table"));
+    for (size_t i = 0; i < ad.n; i++)
+        plan->gradient[i] = -1;
+    CLT_TRY_GOTO(clt_alloc(&ad.needs, ad.n, sizeof *ad.needs, "autodiff"), done);
+    CLT_TRY_GOTO(clt_alloc(&ad.reaches, ad.n, sizeof *ad.reaches, "autodiff"), done);
+    CLT_TRY_GOTO(clt_alloc(&ad.uses, ad.n, sizeof *ad.uses, "autodiff"), done);
+    CLT_TRY_GOTO(clt_alloc(&ad.written, ad.n, sizeof *ad.written, "autodiff"), done);
+    CLT_TRY_GOTO(clt_alloc(&ad.param_written, plan->graph->n_params, sizeof *ad.param_written, "autodiff"), done);
+    analyse(&ad);
+    status = build_work(&ad);
+done:
+    free(ad.needs);
+    free(ad.reaches);
+    free(ad.uses);
+    free(ad.written);
+    free(ad.param_written);
+    return status;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass 3, layout. Activations are row-major in this release. Parameters get their places in the store: one order for values,
+ * gradients and optimizer state, in the order in which gradients become ready, so that a bucket or a shard is a range; each starts at
+ * a whole chunk, and a slab never passes the device's largest buffer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/plan.h"
+
+/* Last piece of work that adds to each parameter's gradient: its readiness. */
+static void find_ready(const clt_plan *plan, size_t *ready)
+{
+    for (size_t w = 0; w < plan->n_work; w++) {
+        const clt_work *work = &plan->work[w];
+        if (work->kind != CLT_WORK_BACKWARD)
+            continue;
+        const clt_node *node = plan->graph->nodes[work->node];
+        for (int i = 0; i < node->n_param; i++)
+            if (work->dparam[i] >= 0)
+                ready[node->param[i]] = w + 1;
+    }
+}
+
+typedef struct order_key {
+    size_t ready;
+    int32_t index;
+    bool frozen;
+} order_key;
+
+static int compare_order(const void *a, const void *b)
+{
+    const order_key *x = a, *y = b;
+    if (x->frozen != y->frozen)
+        return x->frozen ? 1 : -1;
+    if (x->ready != y->ready)
+        return x->ready < y->ready ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
+{
+    const clt_graph *graph = plan->graph;
+    layout->n_slots = (int32_t)graph->n_params;
+    layout->slots = clt_arena_alloc(layout->arena, graph->n_params * sizeof *layout->slots + 1);
+    layout->order = clt_arena_alloc(layout->arena, graph->n_params * sizeof *layout->order + 1);
+    if (!layout->slots || !layout->order)
+        return CLT_ENOMEM;
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_param *param = &graph->params[i];
+        clt_store_slot *slot = &layout->slots[i];
+        slot->name = clt_arena_strdup(layout->arena, param->name);
+        if (!slot->name)
+            return CLT_ENOMEM;
+        slot->shape = param->shape;
+        slot->trainable = param->trainable;
+        slot->group = plan->options.update.decay_all ? CLT_GROUP_DECAY : param->group;
+        slot->lr_scale = param->lr_scale;
+        slot->elements = (uint64_t)clt_shape_elements(&param->shape);
+    }
+    return CLT_OK;
+}
+
+/* Deals slots to slabs in order; frozen parameters come last, so a slab's trainable part is its leading part. */
+static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
+{
+    uint64_t limit = plan->device.max_alloc_bytes / sizeof(float) / CLT_STORE_CHUNK * CLT_STORE_CHUNK;
+    limit = limit > 2 * CLT_STORE_CHUNK ? limit - CLT_STORE_CHUNK : limit; /* room for the loss records */
+    layout->n_slabs = 1;
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        clt_store_slot *slot = &layout->slots[layout->order[i]];
+        uint64_t size = clt_align_up(slot->elements, CLT_STORE_CHUNK);
+        int32_t slab = layout->n_slabs - 1;
+        if (size > limit)
+            CLT_FAIL(CLT_EDEVMEM, "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu", slot->name,
+                     (unsigned long long)(size * 4), plan->device.name, (unsigned long long)plan->device.max_alloc_bytes);
+        if (layout->slab_elements[slab] + size > limit) {
+            if (layout->n_slabs == CLT_MAX_STORE_SLABS)
+                CLT_FAIL(CLT_EDEVMEM, "planning: the parameters need more than %d buffers on device '%s'", CLT_MAX_STORE_SLABS,
+                         plan->device.name);
+            slab = layout->n_slabs++;
+        }
+        slot->slab = slab;
+        slot->offset = layout->slab_elements[slab];
+        layout->slab_elements[slab] += size;
+        if (slot->trainable)
+            layout->trainable_elements[slab] = layout->slab_elements[slab];
+    }
+    return CLT_OK;
+}
+
+static clt_status make_layout(clt_plan *plan)
+{
+    size_t n = plan->graph->n_params;
+    clt_store_layout *layout;
+    CLT_TRY(clt_alloc(&layout, 1, sizeof *layout, "store layout"));
+    plan->layout = layout;
+    plan->store = layout;
+    CLT_TRY(clt_arena_create(&layout->arena));
+    CLT_TRY(fill_slots(plan, layout));
+    layout->opt_states = clt_update_states(&plan->options.update);
+    layout->schedule_entries = (uint64_t)plan->options.update.schedule_entries;
+    size_t *ready = NULL;
+    order_key *keys = NULL;
+    clt_status status = clt_alloc(&ready, n, sizeof *ready, "store order");
+    CLT_TRY_GOTO(clt_alloc(&keys, n, sizeof *keys, "store order"), done);
+    if (status != CLT_OK)
+        goto done;
+    find_ready(plan, ready);
+    for (size_t i = 0; i < n; i++)
+        keys[i] = (order_key){ready[i], (int32_t)i, !layout->slots[i].trainable};
+    qsort(keys, n, sizeof *keys, compare_order);
+    for (size_t i = 0; i < n; i++)
+        layout->order[i] = keys[i].index;
+    status = place_slots(plan, layout);
+done:
+    free(ready);
+    free(keys);
+    return status;
+}
+
+/* An evaluation plan uses the training plan's store: every parameter must be there with the same shape. */
+static clt_status check_layout(const clt_plan *plan)
+{
+    char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
+    for (size_t i = 0; i < plan->graph->n_params; i++) {
+        const clt_param *param = &plan->graph->params[i];
+        const clt_store_slot *slot = clt_store_layout_find(plan->store, param->name);
+        if (!slot || !clt_shape_equal(&slot->shape, &param->shape))
+            CLT_FAIL(CLT_EINTERNAL, "planning evaluation: parameter '%s' has shape %s in the graph and %s in the store",
+                     param->name, clt_shape_text(&param->shape, a, sizeof a),
+                     slot ? clt_shape_text(&slot->shape, b, sizeof b) : "is missing");
+    }
+    return CLT_OK;
+}
+
+clt_status clt_pass_layout(clt_plan *plan)
+{
+    if (plan->options.mode == CLT_PLAN_CHECK)
+        return CLT_OK;
+    if (!plan->options.layout)
+        return make_layout(plan);
+    plan->store = plan->options.layout;
+    return check_layout(plan);
+}
+
+void clt_store_layout_destroy(clt_store_layout *layout)
+{
+    if (!layout)
+        return;
+    clt_arena_destroy(layout->arena);
+    free(layout);
+}
+
+const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name)
+{
+    for (int32_t i = 0; i < layout->n_slots; i++)
+        if (strcmp(layout->slots[i].name, name) == 0)
+            return &layout->slots[i];
+    return NULL;
+}
+
+uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab)
+{
+    uint64_t elements = layout->slab_elements[slab], trainable = layout->trainable_elements[slab];
+    switch (kind) {
+    case CLT_ARENA_PARAM:
+        return elements * sizeof(float);
+    case CLT_ARENA_GRAD:
+        return (trainable + (slab == layout->n_slabs - 1 ? CLT_STORE_CHUNK : 0)) * sizeof(float);
+    case CLT_ARENA_OPT1:
+        return layout->opt_states >= 1 ? trainable * sizeof(float) : 0;
+    case CLT_ARENA_OPT2:
+        return layout->opt_states >= 2 ? trainable * sizeof(float) : 0;
+    case CLT_ARENA_TABLE:
+        return trainable / CLT_STORE_CHUNK * 2 * sizeof(float);
+    case CLT_ARENA_STATE:
+        return slab == 0 ? CLT_STATE_TABLE_OFFSET + layout->schedule_entries * 4 * sizeof(float) : 0;
+    default:
+        return 0;
+    }
+}
+
+uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind)
+{
+    uint64_t total = 0;
+    for (int32_t s = 0; s < layout->n_slabs; s++)
+        total += clt_store_slab_bytes(layout, kind, s);
+    return total;
+}

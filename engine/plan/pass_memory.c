@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass 7, memory: gives every tensor its place. Lifetimes come from the commands' own reads and writes; views count for the tensor that
+ * owns the bytes. Three orders of greedy best-fit placement are tried and the smallest result kept. A tensor larger than the
+ * device's largest buffer is refused by name. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/plan_internal.h"
+
+typedef struct item {
+    int32_t tensor;
+    uint64_t bytes; /* aligned */
+    uint32_t first, last;
+    int32_t slab;
+    uint64_t offset;
+} item;
+
+typedef struct placement {
+    item *items;
+    size_t n;
+    uint64_t slab_bytes[CLT_MAX_PLAN_SLABS];
+    int32_t n_slabs;
+    uint64_t limit, start; /* largest slab; first free byte of slab 0 */
+} placement;
+
+int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor)
+{
+    while (clt_graph_tensor(plan->graph, tensor)->view_of >= 0)
+        tensor = clt_graph_tensor(plan->graph, tensor)->view_of;
+    return tensor;
+}
+
+clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dtype, int64_t elements,
+                                 clt_arena_kind arena, int32_t slab, uint64_t offset, int32_t *id)
+{
+    clt_shape shape = clt_shape1(elements);
+    size_t have = plan->n_place;
+    clt_tensor_class cls = arena == CLT_ARENA_PARAM  ? CLT_TC_PARAM
+                           : arena == CLT_ARENA_GRAD ? CLT_TC_PARAM_GRAD
+                           : arena <= CLT_ARENA_OPT2 ? CLT_TC_OPT
+                                                     : CLT_TC_STATE;
+    CLT_TRY(clt_graph_new_tensor(plan->graph, name, dtype, &shape, cls, id));
+    CLT_TRY(clt_grow(&plan->place, &have, (size_t)*id + 1, sizeof *plan->place, "tensor places"));
+    plan->n_place = have;
+    plan->place[*id] = (clt_place){CLT_PLACE_STORE, arena, slab, offset, (uint64_t)elements * clt_dtype_bytes(dtype), 0, 0};
+    return CLT_OK;
+}
+
+static uint64_t tensor_bytes(const clt_tensor *t)
+{
+    return (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
+}
+
+/* Parameters, their gradients, state and loss records of plans that use the store. */
+static void place_store(clt_plan *plan)
+{
+    const clt_store_layout *store = plan->store;
+    for (size_t i = 0; i < plan->graph->n_tensors; i++) {
+        const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
+        clt_place *place = &plan->place[i];
+        if (place->kind != CLT_PLACE_NONE || t->param < 0)
+            continue;
+        const clt_store_slot *slot = clt_store_layout_find(store, plan->graph->params[t->param].name);
+        place->kind = CLT_PLACE_STORE;
+        place->arena = t->cls == CLT_TC_PARAM ? CLT_ARENA_PARAM : CLT_ARENA_GRAD;
+        place->slab = slot->slab;
+        place->offset = slot->offset * sizeof(float);
+        place->bytes = tensor_bytes(t);
+    }
+    if (plan->options.mode != CLT_PLAN_TRAIN)
+        return;
+    int32_t last = store->n_slabs - 1;
+    plan->place[plan->losses] = (clt_place){CLT_PLACE_STORE, CLT_ARENA_GRAD, last,
+                                            store->trainable_elements[last] * sizeof(float),
+                                            tensor_bytes(clt_graph_tensor(plan->graph, plan->losses)), 0, 0};
+    plan->place[plan->state] =
+        (clt_place){CLT_PLACE_STORE, CLT_ARENA_STATE, 0, 0, CLT_STATE_WORDS * sizeof(uint32_t), 0, 0};
+}
+
+/* Fields and the step block lie together at the start of slab 0, so that one copy fills them all. */
+static void place_inputs(clt_plan *plan)
+{
+    uint64_t offset = 0, guard = plan->options.guard_bytes, align = plan->device.align_bytes;
+    for (size_t i = 0; i < plan->graph->n_tensors; i++) {
+        const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
+        if (t->cls != CLT_TC_FIELD && t->cls != CLT_TC_STEP)
+            continue;
+        offset = clt_align_up(offset + guard, align);
+        plan->place[i] = (clt_place){CLT_PLACE_PLAN, 0, 0, offset, tensor_bytes(t), 0, UINT32_MAX};
+        if (t->cls == CLT_TC_STEP)
+            plan->step_offset = offset;
+        offset += tensor_bytes(t) + guard;
+    }
+    plan->input_bytes = clt_align_up(offset, align);
+}
+
+static void touch(clt_plan *plan, const ocl_arg *arg, uint32_t time, uint32_t *first, uint32_t *last)
+{
+    if (arg->kind != OCL_ARG_TENSOR || arg->ref.tensor < 0)
+        return;
+    int32_t owner = clt_plan_owner(plan, arg->ref.tensor);
+    if (time < first[owner])
+        first[owner] = time;
+    if (time > last[owner] || last[owner] == 0)
+        last[owner] = time;
+}
+
+static void find_lifetimes(clt_plan *plan, uint32_t *first, uint32_t *last)
+{
+    for (int p = 0; p < CLT_PHASE_COUNT; p++)
+        for (size_t c = 0; c < plan->phase[p].count; c++)
+            for (int a = 0; a < plan->phase[p].commands[c].n_args; a++)
+                touch(plan, &plan->phase[p].commands[c].args[a], plan->time[p][c], first, last);
+    for (size_t i = 0; i < plan->graph->n_tensors; i++)
+        if (clt_graph_tensor(plan->graph, (int32_t)i)->is_output)
+            last[clt_plan_owner(plan, (int32_t)i)] = UINT32_MAX;
+}
+
+/* Collects what the plan's slabs must hold. In CHECK mode everything lives for ever, between guard zones. */
+static clt_status collect(clt_plan *plan, placement *p, const uint32_t *first, const uint32_t *last)
+{
+    uint64_t align = plan->device.align_bytes, guard = plan->options.guard_bytes;
+    bool check = plan->options.mode == CLT_PLAN_CHECK;
+    for (size_t i = 0; i < plan->graph->n_tensors; i++) {
+        const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
+        if (plan->place[i].kind != CLT_PLACE_NONE || t->view_of >= 0)
+            continue;
+        if (first[i] == UINT32_MAX && !check && !t->is_output)
+            continue; /* no command touches it */
+        uint64_t bytes = tensor_bytes(t);
+        if (bytes > p->limit)
+            CLT_FAIL(CLT_EDEVMEM, "planning: tensor '%s' needs %llu bytes in one buffer; device '%s' allows %llu; use a smaller "
+                                  "data.micro_batch (now %lld)",
+                     t->name, (unsigned long long)bytes, plan->device.name, (unsigned long long)p->limit,
+                     (long long)plan->graph->micro_batch);
+        p->items[p->n++] = (item){(int32_t)i, clt_align_up(bytes + 2 * guard, align), check ? 0 : first[i],
+                                  check ? UINT32_MAX : last[i], 0, 0};
+    }
+    return CLT_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->tensor < y->tensor ? -1 : 1;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    return by_size(a, b);
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    uint32_t lx = x->last - x->first, ly = y->last - y->first;
+    if (lx != ly)
+        return lx > ly ? -1 : 1;
+    return by_size(a, b);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const item *const *x = a, *const *y = b;
+    if ((*x)->offset != (*y)->offset)
+        return (*x)->offset < (*y)->offset ? -1 : 1;
+    return 0;
+}
+
+/* The tightest gap of one slab that holds `it` beside the placed items that live at the same time (sorted by offset). */
+static bool best_gap(const placement *p, item *const *live, size_t n, int32_t slab, item *it)
+{
+    uint64_t end = slab == 0 ? p->start : 0, best = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        if (live[i]->offset > end && live[i]->offset - end >= it->bytes && live[i]->offset - end < best) {
+            best = live[i]->offset - end;
+            it->offset = end;
+        }
+        if (live[i]->offset + live[i]->bytes > end)
+            end = live[i]->offset + live[i]->bytes;
+    }
+    if (best != UINT64_MAX)
+        return true;
+    it->offset = end;
+    return end + it->bytes <= p->limit;
+}
+
+static clt_status place_items(placement *p, item **live)
+{
+    memset(p->slab_bytes, 0, sizeof p->slab_bytes);
+    p->slab_bytes[0] = p->start;
+    p->n_slabs = 1;
+    for (size_t i = 0; i < p->n; i++) {
+        item *it = &p->items[i];
+        int32_t slab = 0;
+        for (;; slab++) {
+            if (slab == CLT_MAX_PLAN_SLABS)
+                CLT_FAIL(CLT_EDEVMEM, "planning: activations need more than %d buffers", CLT_MAX_PLAN_SLABS);
+            size_t n = 0;
+            for (size_t j = 0; j < i; j++)
+                if (p->items[j].slab == slab && p->items[j].first <= it->last && it->first <= p->items[j].last)
+                    live[n++] = &p->items[j];
+            qsort(live, n, sizeof *live, by_offset);
+            if (best_gap(p, live, n, slab, it))
+                break;
+        }
+        it->slab = slab;
+        if (slab >= p->n_slabs)
+            p->n_slabs = slab + 1;
+        if (it->offset + it->bytes > p->slab_bytes[slab])
+            p->slab_bytes[slab] = it->offset + it->bytes;
+    }
+    return CLT_OK;
+}
+
+static uint64_t total_bytes(const placement *p)
+{
+    uint64_t total = 0;
+    for (int32_t s = 0; s < p->n_slabs; s++)
+        total += p->slab_bytes[s];
+    return total;
+}
+
+static void keep(clt_plan *plan, const placement *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        const item *it = &p->items[i];
+        uint64_t bytes = tensor_bytes(clt_graph_tensor(plan->graph, it->tensor));
+        uint64_t offset = it->offset + clt_align_up(plan->options.guard_bytes, plan->device.align_bytes);
+        plan->place[it->tensor] = (clt_place){CLT_PLACE_PLAN, 0, it->slab, offset, bytes, it->first, it->last};
+    }
+    memcpy(plan->slab_bytes, p->slab_bytes, sizeof p->slab_bytes);
+    plan->n_slabs = p->n_slabs;
+    plan->activation_bytes = total_bytes(p) - p->start;
+}
+
+/* Largest sum of live bytes over all moments (unaligned): the bound that no placement can beat. */
+static uint64_t live_bound(const clt_plan *plan, const placement *p)
+{
+    uint64_t best = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        uint64_t sum = 0;
+        for (size_t j = 0; j < p->n; j++)
+            if (p->items[j].first <= p->items[i].first && p->items[i].first <= p->items[j].last)
+                sum += tensor_bytes(clt_graph_tensor(plan->graph, p->items[j].tensor));
+        best = sum > best ? sum : best;
+    }
+    return best;
+}
+
+static clt_status place_all(clt_plan *plan, placement *p)
+{
+    static int (*const orders[])(const void *, const void *) = {by_size, by_start, by_length};
+    item **live;
+    CLT_TRY(clt_alloc(&live, p->n, sizeof *live, "memory plan"));
+    uint64_t best = UINT64_MAX;
+    clt_status status = CLT_OK;
+    for (size_t o = 0; o < sizeof orders / sizeof orders[0] && status == CLT_OK; o++) {
+        qsort(p->items, p->n, sizeof *p->items, orders[o]);
+        status = place_items(p, live);
+        if (status == CLT_OK && total_bytes(p) < best) {
+            best = total_bytes(p);
+            keep(plan, p);
+        }
+    }
+    plan->activation_bound = live_bound(plan, p);
+    free(live);
+    return status;
+}
+
+static void place_views(clt_plan *plan)
+{
+    for (size_t i = 0; i < plan->graph->n_tensors; i++)
+        if (clt_graph_tensor(plan->graph, (int32_t)i)->view_of >= 0)
+            plan->place[i] = plan->place[clt_plan_owner(plan, (int32_t)i)];
+}
+
+clt_status clt_pass_memory(clt_plan *plan)
+{
+    size_t n = plan->graph->n_tensors, have = plan->n_place;
+    uint32_t *first = NULL, *last = NULL;
+    placement p = {.limit = plan->device.max_alloc_bytes};
+    CLT_TRY(clt_grow(&plan->place, &have, n, sizeof *plan->place, "tensor places"));
+    plan->n_place = have;
+    if (plan->store)
+        place_store(plan);
+    place_inputs(plan);
+    p.start = plan->input_bytes;
+    clt_status status = clt_alloc(&first, n, sizeof *first, "lifetimes");
+    CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(clt_alloc(&last, n, sizeof *last, "lifetimes"), done);
+    CLT_TRY_GOTO(clt_alloc(&p.items, n, sizeof *p.items, "memory plan"), done);
+    memset(first, 0xff, n * sizeof *first);
+    find_lifetimes(plan, first, last);
+    CLT_TRY_GOTO(collect(plan, &p, first, last), done);
+    CLT_TRY_GOTO(place_all(plan, &p), done);
+    place_views(plan);
+done:
+    free(first);
+    free(last);
+    free(p.items);
+    return status;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass 6, select: chooses a variant for every piece of work and lets it emit its commands into the phases. Each command gets a time
+ * (work index, place inside the work); BACKWARD and BACKWARD_ADD are two forms of the same moments. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/plan.h"
+#include "engine/plan/plan_internal.h"
+
+static int32_t plan_workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
+{
+    clt_plan *plan = owner;
+    clt_shape shape = clt_shape1((int64_t)(elements ? elements : 1));
+    int32_t id;
+    return clt_graph_new_tensor(plan->graph, name, dtype, &shape, CLT_TC_WORKSPACE, &id) == CLT_OK ? id
+                                                                                                    : OCL_NO_TENSOR_ID;
+}
+
+void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter)
+{
+    memset(emitter, 0, sizeof *emitter);
+    plan->phase[phase].arena = plan->graph->arena;
+    emitter->list = &plan->phase[phase];
+    emitter->device = &plan->device;
+    emitter->node = -1;
+    emitter->workspace = plan_workspace;
+    emitter->owner = plan;
+    emitter->label = emitter->variant = "";
+}
+
+static void call_common(const clt_plan *plan, const clt_node *node, clt_call *call)
+{
+    memset(call, 0xff, sizeof *call); /* every id -1 */
+    call->graph = plan->graph;
+    call->node = node;
+    call->device = &plan->device;
+    call->training = plan->options.mode != CLT_PLAN_EVAL;
+    for (int i = 0; i < node->n_in; i++)
+        call->in[i] = node->in[i];
+    for (int i = 0; i < node->n_out; i++)
+        call->out[i] = node->out[i];
+    for (int i = 0; i < node->n_param; i++)
+        call->param[i] = plan->graph->params[node->param[i]].tensor;
+    for (int i = 0; i < node->n_saved; i++)
+        call->saved[i] = node->saved[i];
+    call->step = plan->graph->step;
+    call->losses = plan->losses;
+    call->loss_scale = -1;
+    memset(call->din_accumulate, 0, sizeof call->din_accumulate);
+    memset(call->dparam_accumulate, 0, sizeof call->dparam_accumulate);
+}
+
+static void call_backward(const clt_plan *plan, const clt_work *work, bool add, clt_call *call)
+{
+    const clt_node *node = call->node;
+    for (int i = 0; i < node->n_out; i++)
+        call->dout[i] = plan->gradient[node->out[i]];
+    for (int i = 0; i < node->n_in; i++) {
+        call->din[i] = work->din[i];
+        call->din_accumulate[i] = work->din_accumulate[i];
+    }
+    for (int i = 0; i < node->n_param; i++) {
+        call->dparam[i] = work->dparam[i];
+        call->dparam_accumulate[i] = add || work->dparam_accumulate[i];
+    }
+}
+
+static clt_status select_node(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add)
+{
+    const clt_node *node = plan->graph->nodes[work->node];
+    bool forward = work->kind == CLT_WORK_FORWARD;
+    clt_call call;
+    call_common(plan, node, &call);
+    if (!forward)
+        call_backward(plan, work, add, &call);
+    emitter->label = clt_arena_printf(plan->graph->arena, "%s.%s", node->name, forward ? "forward" : "backward");
+    if (!emitter->label)
+        return CLT_ENOMEM;
+    emitter->node = node->id;
+    const ocl_variant *const *list = forward ? node->op->forward : node->op->backward;
+    const ocl_variant *variant;
+    CLT_TRY(ocl_variant_select(list, &call, &plan->device, emitter->label, plan->options.force_variant, &variant));
+    emitter->variant = variant->name;
+    CLT_TRY(variant->emit(emitter, &call));
+    return ocl_emit_status(emitter);
+}
+
+static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_work *work)
+{
+    const clt_tensor *to = clt_graph_tensor(plan->graph, work->add_to);
+    emitter->label = clt_arena_printf(plan->graph->arena, "%s.backward", plan->graph->nodes[work->node]->name);
+    if (!emitter->label)
+        return CLT_ENOMEM;
+    emitter->node = work->node;
+    emitter->variant = "add";
+    clt_emit_copy_grad(emitter, work->add_to, work->add_from, to->dtype, (uint64_t)clt_shape_elements(&to->shape), true);
+    return ocl_emit_status(emitter);
+}
+
+/* Gives the commands emitted since `from` their times. */
+static clt_status stamp(clt_plan *plan, clt_phase phase, size_t from, size_t work, size_t *capacity)
+{
+    const ocl_command_list *list = &plan->phase[phase];
+    CLT_TRY(clt_grow(&plan->time[phase], capacity, list->count + 1, sizeof *plan->time[phase], "command times"));
+    for (size_t c = from; c < list->count; c++) {
+        size_t sub = c - from < CLT_TIME_SUB - 1 ? c - from : CLT_TIME_SUB - 1;
+        plan->time[phase][c] = (uint32_t)(work * CLT_TIME_SUB + sub);
+    }
+    return CLT_OK;
+}
+
+static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, size_t last)
+{
+    ocl_emitter emitter;
+    size_t capacity = 0;
+    clt_emitter_start(plan, phase, &emitter);
+    clt_status status = stamp(plan, phase, 0, 0, &capacity);
+    for (size_t w = first; w < last && status == CLT_OK; w++) {
+        size_t from = plan->phase[phase].count;
+        const clt_work *work = &plan->work[w];
+        if (work->kind == CLT_WORK_ADD)
+            status = select_add(plan, &emitter, work);
+        else
+            status = select_node(plan, &emitter, work, phase == CLT_PHASE_BACKWARD_ADD);
+        if (status == CLT_OK)
+            status = stamp(plan, phase, from, w, &capacity);
+    }
+    ocl_emitter_free(&emitter);
+    return status;
+}
+
+/* SYNC and UPDATE come after all work. */
+static clt_status select_update(clt_plan *plan)
+{
+    ocl_emitter emitter;
+    for (int p = CLT_PHASE_SYNC; p <= CLT_PHASE_UPDATE; p++) {
+        size_t capacity = 0;
+        clt_emitter_start(plan, (clt_phase)p, &emitter);
+        clt_status status = p == CLT_PHASE_SYNC ? clt_sync_emit(plan, &emitter) : clt_update_emit(plan, &emitter);
+        if (status == CLT_OK)
+            status = ocl_emit_status(&emitter);
+        ocl_emitter_free(&emitter);
+        CLT_TRY(status);
+        CLT_TRY(stamp(plan, (clt_phase)p, 0, plan->n_work + (size_t)p, &capacity));
+    }
+    return CLT_OK;
+}
+
+static clt_status make_losses(clt_plan *plan)
+{
+    clt_shape shape = clt_shape2(plan->graph->n_losses > 0 ? plan->graph->n_losses : 1, 4);
+    CLT_TRY(clt_graph_new_tensor(plan->graph, "loss records", CLT_F32, &shape, CLT_TC_STATE, &plan->losses));
+    clt_graph_tensor(plan->graph, plan->losses)->is_output = true;
+    if (plan->options.mode != CLT_PLAN_TRAIN)
+        return CLT_OK;
+    shape = clt_shape1(CLT_STATE_WORDS);
+    return clt_graph_new_tensor(plan->graph, "state block", CLT_U32, &shape, CLT_TC_STATE, &plan->state);
+}
+
+clt_status clt_pass_select(clt_plan *plan)
+{
+    CLT_TRY(make_losses(plan));
+    CLT_TRY(select_phase(plan, CLT_PHASE_FORWARD, 0, plan->n_forward));
+    CLT_TRY(select_phase(plan, CLT_PHASE_BACKWARD, plan->n_forward, plan->n_work));
+    if (plan->options.accumulation > 1 && plan->options.mode == CLT_PLAN_TRAIN)
+        CLT_TRY(select_phase(plan, CLT_PHASE_BACKWARD_ADD, plan->n_forward, plan->n_work));
+    if (plan->options.mode == CLT_PLAN_TRAIN)
+        CLT_TRY(select_update(plan));
+    return CLT_OK;
+}

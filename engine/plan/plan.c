@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * clt_plan_compute: runs the passes in order. Pure: nothing here touches a device. */
+#include "engine/plan/plan.h"
+
+#include <stdlib.h>
+
+const char *clt_phase_name(clt_phase phase)
+{
+    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "sync", "update"};
+    return (unsigned)phase < CLT_PHASE_COUNT ? names[phase] : "?";
+}
+
+clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, const clt_plan_options *options,
+                            clt_plan **out)
+{
+    static clt_status (*const passes[])(clt_plan *) = {clt_pass_precision, clt_pass_autodiff, clt_pass_layout, clt_pass_fuse,
+                                                       clt_pass_recompute, clt_pass_select,   clt_pass_memory};
+    clt_plan *plan;
+    *out = NULL;
+    clt_status status = clt_alloc(&plan, 1, sizeof *plan, "plan");
+    if (status != CLT_OK) {
+        clt_graph_destroy(graph);
+        return status;
+    }
+    plan->graph = graph;
+    plan->options = *options;
+    plan->device = *device;
+    plan->losses = plan->state = -1;
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0] && status == CLT_OK; i++)
+        status = passes[i](plan);
+    if (status != CLT_OK) {
+        clt_plan_destroy(plan);
+        return status;
+    }
+    *out = plan;
+    return CLT_OK;
+}
+
+void clt_plan_destroy(clt_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int p = 0; p < CLT_PHASE_COUNT; p++) {
+        ocl_command_list_free(&plan->phase[p]);
+        free(plan->time[p]);
+    }
+    clt_graph_destroy(plan->graph);
+    clt_store_layout_destroy(plan->layout);
+    free(plan->work);
+    free(plan->gradient);
+    free(plan->place);
+    free(plan);
+}
+
+size_t clt_plan_commands(const clt_plan *plan)
+{
+    size_t micro = plan->options.mode == CLT_PLAN_TRAIN && plan->options.accumulation > 1
+                       ? (size_t)plan->options.accumulation
+                       : 1;
+    return micro * (plan->phase[CLT_PHASE_FORWARD].count + 1) + plan->phase[CLT_PHASE_BACKWARD].count +
+           (micro - 1) * plan->phase[CLT_PHASE_BACKWARD_ADD].count + plan->phase[CLT_PHASE_SYNC].count +
+           plan->phase[CLT_PHASE_UPDATE].count;
+}
+
+clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
+{
+    clt_memory_report r = {0};
+    const clt_plan *plans[2] = {train, eval};
+    uint64_t slab[CLT_MAX_PLAN_SLABS] = {0}, pool = 0;
+    for (int i = 0; i < 2; i++) {
+        if (!plans[i])
+            continue;
+        for (int32_t s = 0; s < plans[i]->n_slabs; s++)
+            slab[s] = plans[i]->slab_bytes[s] > slab[s] ? plans[i]->slab_bytes[s] : slab[s];
+        r.inputs = plans[i]->input_bytes > r.inputs ? plans[i]->input_bytes : r.inputs;
+    }
+    for (int32_t s = 0; s < CLT_MAX_PLAN_SLABS; s++)
+        pool += slab[s];
+    const clt_plan *any = train ? train : eval;
+    if (any && any->store) {
+        r.params = clt_store_arena_bytes(any->store, CLT_ARENA_PARAM);
+        if (train) {
+            r.gradients = clt_store_arena_bytes(any->store, CLT_ARENA_GRAD);
+            r.optimizer = clt_store_arena_bytes(any->store, CLT_ARENA_OPT1) +
+                          clt_store_arena_bytes(any->store, CLT_ARENA_OPT2);
+            r.state = clt_store_arena_bytes(any->store, CLT_ARENA_TABLE) +
+                      clt_store_arena_bytes(any->store, CLT_ARENA_STATE);
+        }
+    }
+    r.activations = pool > r.inputs ? pool - r.inputs : 0;
+    r.staging = r.inputs * CLT_STAGING_SLOTS;
+    r.total = r.params + r.gradients + r.optimizer + r.state + r.inputs + r.activations + r.staging;
+    return r;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans. clt_plan_compute is pure: graph + device description -> commands, gradients, places in memory; it needs no device, so
+ * `plan`, `estimate`, dry runs and tests use it alone. clt_plan_realize (realize.h) puts a plan on a device. Passes in order:
+ * precision, autodiff, layout, fuse, recompute, select, memory; binding is realize's. Plans know graphs and cl/; they know nothing of
+ * data, schedules or the trainer. */
+#ifndef ENGINE_PLAN_PLAN_H
+#define ENGINE_PLAN_PLAN_H
+
+#include "cl/command.h"
+#include "engine/graph/graph.h"
+#include "engine/ops/op.h"
+
+typedef enum clt_plan_mode {
+    CLT_PLAN_TRAIN, /* forward, backward, update; parameters in the store */
+    CLT_PLAN_EVAL,  /* forward only; parameters in the store */
+    CLT_PLAN_CHECK  /* forward and backward of single nodes for the checker; everything in the plan's own slabs */
+} clt_plan_mode;
+
+typedef enum clt_phase {
+    CLT_PHASE_FORWARD,
+    CLT_PHASE_BACKWARD,     /* first micro-batch: parameter gradients are written */
+    CLT_PHASE_BACKWARD_ADD, /* later micro-batches: they are added to */
+    CLT_PHASE_SYNC,         /* gradients and loss records over all ranks */
+    CLT_PHASE_UPDATE,       /* norm, finite check, clipping, optimizer */
+    CLT_PHASE_COUNT
+} clt_phase;
+const char *clt_phase_name(clt_phase phase);
+
+/* --- store layout: where parameters, gradients and optimizer state lie; the same order and offsets in every arena --- */
+
+#define CLT_STORE_CHUNK 1024 /* elements; a parameter starts at a multiple of it, the gap is zero and stays zero */
+#define CLT_MAX_STORE_SLABS 64
+
+typedef enum clt_arena_kind {
+    CLT_ARENA_PARAM,
+    CLT_ARENA_GRAD,  /* its last slab ends with one more chunk: the loss records */
+    CLT_ARENA_OPT1,  /* momentum, or Adam's first moment */
+    CLT_ARENA_OPT2,  /* Adam's second moment */
+    CLT_ARENA_TABLE, /* per chunk: {weight decay, learning-rate scale} f32 */
+    CLT_ARENA_STATE, /* one slab: state block, then the schedule's table, 4 f32 per update */
+    CLT_ARENA_COUNT
+} clt_arena_kind;
+
+typedef struct clt_store_slot {
+    const char *name; /* parameter */
+    clt_shape shape;
+    bool trainable;
+    clt_param_group group;
+    float lr_scale;
+    int32_t slab;
+    uint64_t offset;   /* elements from the slab's start */
+    uint64_t elements;
+} clt_store_slot;
+
+typedef struct clt_store_layout {
+    clt_arena *arena;
+    int32_t n_slots;
+    clt_store_slot *slots; /* by parameter index of the graph it was made from */
+    int32_t *order;        /* slots in arena order: trainable ones as their gradients become ready, then frozen ones */
+    int32_t n_slabs;
+    uint64_t slab_elements[CLT_MAX_STORE_SLABS];     /* whole chunks */
+    uint64_t trainable_elements[CLT_MAX_STORE_SLABS]; /* leading part that has gradients and optimizer state */
+    int32_t opt_states;      /* 0, 1, 2: how many optimizer arenas exist */
+    uint64_t schedule_entries;
+} clt_store_layout;
+
+void clt_store_layout_destroy(clt_store_layout *layout);
+const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name);
+/* Bytes of one slab of an arena; 0 when that arena does not exist. */
+uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab);
+uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind);
+#define CLT_STATE_TABLE_OFFSET 256 /* bytes: the schedule's table inside the STATE slab */
+
+/* --- update --- */
+
+typedef enum clt_optimizer_type { CLT_OPT_SGD, CLT_OPT_ADAM, CLT_OPT_ADAMW } clt_optimizer_type;
+typedef struct clt_update_spec {
+    clt_optimizer_type type;
+    double momentum, beta1, beta2, eps, weight_decay;
+    bool nesterov, decay_all;
+    float clip; /* global norm, 0 = off */
+    int64_t schedule_entries;
+} clt_update_spec;
+int clt_update_states(const clt_update_spec *spec); /* optimizer arenas it needs */
+
+/* --- plan --- */
+
+typedef struct clt_plan_options {
+    clt_plan_mode mode;
+    int32_t accumulation;   /* micro-batches per step of one rank; > 1 adds BACKWARD_ADD */
+    int32_t ranks;          /* > 1 adds SYNC */
+    clt_update_spec update; /* TRAIN */
+    const clt_store_layout *layout; /* EVAL: the training plan's layout (borrowed); TRAIN: NULL, the plan makes its own */
+    /* CHECK: gradients start here, pairs of (tensor, its given gradient); guard zones round every tensor */
+    int n_seeds;
+    int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
+    uint64_t guard_bytes;
+    const char *force_variant; /* take only this variant of the ops (checker), NULL: the first that accepts */
+} clt_plan_options;
+
+/* One piece of work after autodiff: a node's forward or backward, or the sum of a second gradient. */
+typedef enum clt_work_kind { CLT_WORK_FORWARD, CLT_WORK_BACKWARD, CLT_WORK_ADD } clt_work_kind;
+typedef struct clt_work {
+    clt_work_kind kind;
+    int32_t node;
+    int32_t din[CLT_MAX_IN];
+    bool din_accumulate[CLT_MAX_IN];
+    int32_t dparam[CLT_MAX_NODE_PARAMS];
+    bool dparam_accumulate[CLT_MAX_NODE_PARAMS]; /* in BACKWARD; in BACKWARD_ADD always true */
+    int32_t add_to, add_from;                    /* ADD */
+} clt_work;
+
+typedef enum clt_place_kind { CLT_PLACE_NONE, CLT_PLACE_PLAN, CLT_PLACE_STORE } clt_place_kind;
+typedef struct clt_place {
+    clt_place_kind kind;
+    clt_arena_kind arena; /* STORE */
+    int32_t slab;
+    uint64_t offset, bytes; /* bytes */
+    uint32_t first, last;   /* time of first and last use (see clt_time); UINT32_MAX last: kept after the step */
+} clt_place;
+
+#define CLT_MAX_PLAN_SLABS 64
+
+typedef struct clt_plan {
+    clt_graph *graph; /* owned; gradients and workspace are added to its tensor table */
+    clt_plan_options options;
+    ocl_device_desc device;
+    clt_store_layout *layout;       /* owned in TRAIN mode, else NULL */
+    const clt_store_layout *store;  /* the layout in force; NULL in CHECK mode */
+    clt_work *work;
+    size_t n_work, work_capacity, n_forward;
+    int32_t *gradient;              /* by tensor id of the model's tensors: gradient tensor or -1 */
+    size_t n_gradient;
+    int32_t losses;                 /* loss records, (n_losses, 4) f32 */
+    int32_t state;                  /* state block (TRAIN) */
+    ocl_command_list phase[CLT_PHASE_COUNT];
+    uint32_t *time[CLT_PHASE_COUNT]; /* of each command */
+    clt_place *place;               /* by tensor id */
+    size_t n_place;
+    int32_t n_slabs;
+    uint64_t slab_bytes[CLT_MAX_PLAN_SLABS];
+    /* the input region: what one slot of the loader holds, at the start of slab 0 */
+    uint64_t input_bytes;
+    uint64_t step_offset;           /* of the step block inside the input region */
+    uint64_t activation_bytes;      /* slab bytes without the input region */
+    uint64_t activation_bound;      /* largest sum of live bytes at any command: no plan can need less */
+} clt_plan;
+
+/* clt_plan_compute: takes ownership of `graph` (also on failure). CLT_ESHAPE / CLT_ECONFIG / CLT_EUNSUPPORTED / CLT_EDEVMEM (a tensor larger
+ * than the device's largest buffer, by name). */
+clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, const clt_plan_options *options,
+                            clt_plan **out);
+void clt_plan_destroy(clt_plan *plan);
+
+/* Device bytes by class, as realised: store arenas, plan slabs, staging ring. */
+typedef struct clt_memory_report {
+    uint64_t params, gradients, optimizer, state, inputs, activations, staging, total;
+} clt_memory_report;
+#define CLT_STAGING_SLOTS 3 /* device ring slots */
+/* eval may be NULL; both share the store and the slabs. */
+clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval);
+size_t clt_plan_commands(const clt_plan *plan); /* of one step: accumulation counted */
+
+/* Text and JSON form: memory map, phases, commands with their tensors (plan_print.c). */
+clt_status clt_plan_print(const clt_plan *plan, clt_str *out);
+clt_status clt_plan_print_json(const clt_plan *plan, clt_json_writer *writer);
+
+/* --- passes (engine/plan/pass_<name>.c), in order --- */
+clt_status clt_pass_precision(clt_plan *plan);
+clt_status clt_pass_autodiff(clt_plan *plan);
+clt_status clt_pass_layout(clt_plan *plan);
+clt_status clt_pass_fuse(clt_plan *plan);
+clt_status clt_pass_recompute(clt_plan *plan);
+clt_status clt_pass_select(clt_plan *plan);
+clt_status clt_pass_memory(clt_plan *plan);
+/* Root of a chain of views: the tensor that owns the bytes. */
+int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor);
+
+#endif

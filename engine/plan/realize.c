@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Realising plans: the only file of this folder that needs a device. */
+#include "engine/plan/realize.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/train/store.h"
+
+clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans, clt_slab_pool **out)
+{
+    clt_slab_pool *pool;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&pool, 1, sizeof *pool, "slab pool"));
+    clt_status status = CLT_OK;
+    for (int32_t s = 0; s < CLT_MAX_PLAN_SLABS && status == CLT_OK; s++) {
+        uint64_t bytes = 0;
+        char what[64];
+        for (int i = 0; i < n_plans; i++)
+            if (plans[i] && s < plans[i]->n_slabs && plans[i]->slab_bytes[s] > bytes)
+                bytes = plans[i]->slab_bytes[s];
+        if (!bytes)
+            continue;
+        snprintf(what, sizeof what, "activations, slab %d", s);
+        status = ocl_buffer_create(device, bytes, what, &pool->slab[s]);
+        if (status == CLT_OK)
+            status = ocl_fill_zero(pool->slab[s], 0, bytes);
+        pool->n_slabs = s + 1;
+    }
+    if (status != CLT_OK) {
+        clt_pool_destroy(pool);
+        return status;
+    }
+    *out = pool;
+    return CLT_OK;
+}
+
+void clt_pool_destroy(clt_slab_pool *pool)
+{
+    if (!pool)
+        return;
+    for (int32_t s = 0; s < CLT_MAX_PLAN_SLABS; s++)
+        ocl_buffer_destroy(pool->slab[s]);
+    free(pool);
+}
+
+clt_status clt_realized_resolve(const clt_realized *r, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+{
+    const clt_tensor *t = clt_graph_tensor(r->plan->graph, tensor);
+    const clt_place *place = t && (size_t)tensor < r->plan->n_place ? &r->plan->place[tensor] : NULL;
+    *buffer = NULL;
+    if (place && place->kind == CLT_PLACE_PLAN)
+        *buffer = r->pool->slab[place->slab];
+    else if (place && place->kind == CLT_PLACE_STORE)
+        *buffer = r->store->slab[place->arena][place->slab];
+    if (!*buffer)
+        CLT_FAIL(CLT_EINTERNAL, "binding: tensor %d '%s' has no place in memory", tensor, t ? t->name : "?");
+    *offset = place->offset;
+    return CLT_OK;
+}
+
+static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+{
+    return clt_realized_resolve(context, tensor, buffer, offset);
+}
+
+static clt_status join_phases(clt_realized *r)
+{
+    ocl_command_list *all = &r->all;
+    for (int p = 0; p < CLT_PHASE_COUNT; p++) {
+        const ocl_command_list *phase = &r->plan->phase[p];
+        r->first[p] = all->count;
+        CLT_TRY(clt_grow(&all->commands, &all->capacity, all->count + phase->count + 1, sizeof *all->commands, "commands"));
+        for (size_t c = 0; c < phase->count; c++)
+            all->commands[all->count++] = phase->commands[c];
+        r->last[p] = all->count;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
+                            clt_realized **out)
+{
+    clt_realized *r;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&r, 1, sizeof *r, "realised plan"));
+    r->plan = plan;
+    r->device = device;
+    r->store = options->store;
+    r->pool = options->pool;
+    ocl_exec_options exec = {.resolve = resolve,
+                             .resolve_context = r,
+                             .host = options->host,
+                             .host_context = options->host_context,
+                             .progress = options->progress,
+                             .progress_context = options->progress_context};
+    clt_status status = join_phases(r);
+    if (status == CLT_OK)
+        status = ocl_exec_create(device, &r->all, &exec, &r->exec);
+    if (status != CLT_OK) {
+        clt_realized_destroy(r);
+        return status;
+    }
+    *out = r;
+    return CLT_OK;
+}
+
+void clt_realized_destroy(clt_realized *r)
+{
+    if (!r)
+        return;
+    ocl_exec_destroy(r->exec);
+    free(r->all.commands);
+    free(r);
+}
+
+clt_status clt_realized_run(clt_realized *r, clt_phase phase)
+{
+    if (r->first[phase] == r->last[phase])
+        return CLT_OK;
+    return ocl_exec_run_range(r->exec, r->first[phase], r->last[phase], NULL);
+}
+
+clt_status clt_realized_prime(clt_realized *r)
+{
+    for (int p = 0; p < CLT_PHASE_COUNT; p++)
+        if (p != CLT_PHASE_SYNC)
+            CLT_TRY(clt_realized_run(r, (clt_phase)p));
+    return ocl_finish(r->device, OCL_QUEUE_COMPUTE);
+}
+
+static uint64_t bytes_of(const clt_realized *r, int32_t tensor)
+{
+    const clt_tensor *t = clt_graph_tensor(r->plan->graph, tensor);
+    return (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
+}
+
+clt_status clt_realized_read(const clt_realized *r, int32_t tensor, void *out)
+{
+    ocl_buffer *buffer;
+    uint64_t offset = 0;
+    CLT_TRY(clt_realized_resolve(r, tensor, &buffer, &offset));
+    return ocl_read(buffer, offset, out, bytes_of(r, tensor));
+}
+
+clt_status clt_realized_write(const clt_realized *r, int32_t tensor, const void *data)
+{
+    ocl_buffer *buffer;
+    uint64_t offset = 0;
+    CLT_TRY(clt_realized_resolve(r, tensor, &buffer, &offset));
+    return ocl_write(buffer, offset, data, bytes_of(r, tensor));
+}

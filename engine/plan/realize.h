@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan on a device: slabs (shared by all plans of a run), one executor over all phases with every argument bound, and the prime pass
+ * that touches all memory and lets drivers finish their lazy compilation before the first step. */
+#ifndef ENGINE_PLAN_REALIZE_H
+#define ENGINE_PLAN_REALIZE_H
+
+#include "cl/exec.h"
+#include "engine/plan/plan.h"
+
+/* Activation slabs, as large as the largest plan needs. */
+typedef struct clt_slab_pool {
+    ocl_buffer *slab[CLT_MAX_PLAN_SLABS];
+    int32_t n_slabs;
+} clt_slab_pool;
+clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans, clt_slab_pool **out);
+void clt_pool_destroy(clt_slab_pool *pool);
+
+struct clt_store;
+
+typedef struct clt_realized {
+    const clt_plan *plan;
+    ocl_device *device;
+    struct clt_store *store; /* borrowed; NULL in CHECK mode */
+    clt_slab_pool *pool;     /* borrowed */
+    ocl_command_list all;    /* every phase, one after the other */
+    size_t first[CLT_PHASE_COUNT], last[CLT_PHASE_COUNT];
+    ocl_exec *exec;
+} clt_realized;
+
+typedef struct clt_realize_options {
+    struct clt_store *store;
+    clt_slab_pool *pool;
+    ocl_host_fn host;
+    void *host_context;
+    ocl_progress_fn progress;
+    void *progress_context;
+} clt_realize_options;
+
+clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
+                            clt_realized **out);
+void clt_realized_destroy(clt_realized *realized);
+/* Enqueues one phase. */
+clt_status clt_realized_run(clt_realized *realized, clt_phase phase);
+/* Runs every phase but SYNC once over zeroed slabs and waits. Call before parameters are initialised. */
+clt_status clt_realized_prime(clt_realized *realized);
+/* Where a tensor lies. */
+clt_status clt_realized_resolve(const clt_realized *realized, int32_t tensor, ocl_buffer **buffer, uint64_t *offset);
+/* Blocking read or write of a whole tensor (tests, checker, checkpoints). */
+clt_status clt_realized_read(const clt_realized *realized, int32_t tensor, void *out);
+clt_status clt_realized_write(const clt_realized *realized, int32_t tensor, const void *data);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run folder. Numbers that are not finite are written as null plus a flag. */
+#include "engine/report/rundir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/thread.h"
+
+struct clt_rundir {
+    char *path, *checkpoints, *metrics_path, *log_path;
+    clt_lock *lock;
+    int metrics, log;
+    double start;
+};
+
+static clt_status open_append(const char *path, int *fd)
+{
+    *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (*fd < 0)
+        CLT_FAIL(CLT_ESTORAGE, "opening '%s' for writing: %s; check the folder's permissions and free space", path,
+                 strerror(errno));
+    return CLT_OK;
+}
+
+/* A folder with an earlier run is never overwritten. */
+static clt_status check_unused(const char *path, const char *config_path)
+{
+    if (clt_file_exists(config_path))
+        CLT_FAIL(CLT_EUSAGE, "run folder '%s' holds an earlier run (config.resolved.json); give another --out, or remove it",
+                 path);
+    return CLT_OK;
+}
+
+static clt_status fill(clt_rundir *dir, const char *path, const clt_config *config)
+{
+    char *lock_path = NULL, *config_path = NULL;
+    clt_str text = {0};
+    clt_status status = clt_mkdir_p(path);
+    CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(clt_path_join(path, "config.resolved.json", &config_path), done);
+    CLT_TRY_GOTO(clt_path_join(path, "lock", &lock_path), done);
+    CLT_TRY_GOTO(clt_path_join(path, "checkpoints", &dir->checkpoints), done);
+    CLT_TRY_GOTO(clt_path_join(path, "metrics.jsonl", &dir->metrics_path), done);
+    CLT_TRY_GOTO(clt_path_join(path, "log.txt", &dir->log_path), done);
+    CLT_TRY_GOTO(clt_lock_acquire(lock_path, &dir->lock), done);
+    CLT_TRY_GOTO(check_unused(path, config_path), done);
+    CLT_TRY_GOTO(clt_config_print(config, true, &text), done);
+    CLT_TRY_GOTO(clt_file_write(config_path, text.text, text.length), done);
+    CLT_TRY_GOTO(open_append(dir->metrics_path, &dir->metrics), done);
+    CLT_TRY_GOTO(open_append(dir->log_path, &dir->log), done);
+done:
+    clt_str_free(&text);
+    free(lock_path);
+    free(config_path);
+    return status;
+}
+
+clt_status clt_rundir_open(const char *path, const clt_config *config, clt_rundir **out)
+{
+    clt_rundir *dir;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&dir, 1, sizeof *dir, "run folder"));
+    dir->metrics = dir->log = -1;
+    dir->start = clt_now();
+    dir->path = strdup(path);
+    clt_status status = dir->path ? fill(dir, path, config) : CLT_ENOMEM;
+    if (status != CLT_OK) {
+        clt_rundir_close(dir);
+        return status;
+    }
+    *out = dir;
+    return CLT_OK;
+}
+
+void clt_rundir_close(clt_rundir *dir)
+{
+    if (!dir)
+        return;
+    if (dir->metrics >= 0)
+        close(dir->metrics);
+    if (dir->log >= 0)
+        close(dir->log);
+    clt_lock_release(dir->lock);
+    free(dir->path);
+    free(dir->checkpoints);
+    free(dir->metrics_path);
+    free(dir->log_path);
+    free(dir);
+}
+
+const char *clt_rundir_path(const clt_rundir *dir)
+{
+    return dir->path;
+}
+
+const char *clt_rundir_checkpoints(const clt_rundir *dir)
+{
+    return dir->checkpoints;
+}
+
+static clt_status write_line(clt_rundir *dir, clt_str *line)
+{
+    clt_str_append(line, "\n");
+    clt_status status = clt_str_check(line);
+    if (status == CLT_OK)
+        status = clt_fd_write(dir->metrics, line->text, line->length, dir->metrics_path);
+    clt_str_free(line);
+    return status;
+}
+
+clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
+{
+    clt_str line = {0};
+    clt_json_writer w = clt_json_writer_make(&line, 0);
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "step", m->step);
+    clt_jw_kint(&w, "update", m->update);
+    clt_jw_kdouble(&w, "loss", m->loss);
+    if (!isnan(m->accuracy))
+        clt_jw_kdouble(&w, "accuracy", m->accuracy);
+    clt_jw_kdouble(&w, "grad_norm", m->grad_norm);
+    clt_jw_kdouble(&w, "lr", m->lr);
+    clt_jw_kdouble(&w, "loss_scale", m->loss_scale);
+    clt_jw_kint(&w, "skipped", m->skipped);
+    if (m->nonfinite)
+        clt_jw_kbool(&w, "nonfinite", true);
+    clt_jw_kdouble(&w, "step_ms", m->step_ms);
+    clt_jw_kdouble(&w, "samples_per_s", m->samples_per_s);
+    clt_jw_kdouble(&w, "tokens_per_s", m->tokens_per_s);
+    clt_jw_kdouble(&w, "data_ms", m->data_ms);
+    clt_jw_kdouble(&w, "comm_ms", m->comm_ms);
+    clt_jw_kdouble(&w, "comm_exposed_ms", m->comm_exposed_ms);
+    clt_jw_kdouble(&w, "device_busy", m->device_busy);
+    clt_jw_kint(&w, "device_bytes", (int64_t)m->device_bytes);
+    clt_jw_end_object(&w);
+    return write_line(dir, &line);
+}
+
+clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
+{
+    clt_str line = {0};
+    clt_json_writer w = clt_json_writer_make(&line, 0);
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "step", m->step);
+    clt_jw_kdouble(&w, "eval_loss", m->loss);
+    if (!isnan(m->accuracy))
+        clt_jw_kdouble(&w, "eval_accuracy", m->accuracy);
+    clt_jw_kint(&w, "eval_samples", m->samples);
+    clt_jw_kdouble(&w, "eval_seconds", m->seconds);
+    if (m->n_losses > 1) {
+        clt_jw_key(&w, "eval_losses");
+        clt_jw_object(&w);
+        for (int i = 0; i < m->n_losses; i++)
+            clt_jw_kdouble(&w, m->loss_name[i], m->loss_value[i]);
+        clt_jw_end_object(&w);
+    }
+    clt_jw_end_object(&w);
+    return write_line(dir, &line);
+}
+
+void clt_rundir_log(clt_rundir *dir, const char *format, ...)
+{
+    clt_str line = {0};
+    char text[2048];
+    va_list args;
+    if (!dir)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    clt_str_printf(&line, "%10.3f %s\n", clt_now() - dir->start, text);
+    /* the log is a comfort: a full disk shows itself at the metrics and checkpoints, which are not */
+    if (clt_str_check(&line) == CLT_OK && clt_fd_write(dir->log, line.text, line.length, dir->log_path) != CLT_OK)
+        clt_error_clear();
+    clt_str_free(&line);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The start-up table: what a run is about to do, before its first step. */
+#ifndef ENGINE_REPORT_STARTUP_H
+#define ENGINE_REPORT_STARTUP_H
+
+#include "engine/train/run.h"
+
+#define CLT_STARTUP_ROWS 16
+int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS]);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Evaluation: one pass over the evaluation data with the evaluation plan over the same store. Every rank takes its share; sums are
+ * kept in double and added over ranks. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+#include "engine/train/run.h"
+
+#define FLUSH_EVERY 32 /* micro-batches in flight before the host waits */
+
+typedef struct eval_sums {
+    double record[CLT_MAX_LOSSES][4];
+    double samples;
+} eval_sums;
+
+/* Runs micro-batches and adds up their loss records. */
+static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eval_sums *sums)
+{
+    const clt_plan *plan = run->eval->plan;
+    size_t floats = (size_t)plan->graph->n_losses * 4;
+    ocl_buffer *losses;
+    uint64_t offset;
+    float *got;
+    clt_fed fed = {0};
+    CLT_TRY(clt_realized_resolve(run->eval, plan->losses, &losses, &offset));
+    CLT_TRY(clt_alloc(&got, FLUSH_EVERY * floats, sizeof *got, "evaluation"));
+    clt_status status = CLT_OK;
+    for (int64_t done = 0; status == CLT_OK && !fed.end && (batches == 0 || done < batches);) {
+        size_t n = 0;
+        for (; n < FLUSH_EVERY && status == CLT_OK && (batches == 0 || done < batches); n++, done++) {
+            status = clt_feed_next(feed, &fed);
+            if (status != CLT_OK || fed.end)
+                break;
+            sums->samples += (double)fed.valid_samples;
+            status = clt_realized_run(run->eval, CLT_PHASE_FORWARD);
+            if (status == CLT_OK)
+                status = ocl_read_async(OCL_QUEUE_COMPUTE, losses, offset, got + n * floats, floats * sizeof *got, NULL, NULL);
+        }
+        clt_status finished = ocl_finish(run->device, OCL_QUEUE_COMPUTE);
+        status = status == CLT_OK ? finished : status;
+        for (size_t i = 0; i < n * floats; i++)
+            sums->record[i % floats / 4][i % 4] += (double)got[i];
+    }
+    free(got);
+    return status;
+}
+
+static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eval_metrics *m)
+{
+    const clt_graph *graph = run->eval->plan->graph;
+    double hits = 0, hit_targets = 0;
+    m->loss = 0;
+    m->n_losses = graph->n_losses;
+    for (int i = 0; i < graph->n_losses; i++) {
+        const double *record = sums->record[i];
+        double mean = record[2] > 0 ? record[1] / record[2] : NAN;
+        m->loss_name[i] = graph->losses[i].name;
+        m->loss_value[i] = mean;
+        m->loss += (double)graph->losses[i].weight * mean;
+        m->targets += (int64_t)record[2];
+        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) {
+            hits += record[3];
+            hit_targets += record[2];
+        }
+    }
+    m->accuracy = hit_targets > 0 ? hits / hit_targets : NAN;
+    m->samples = (int64_t)sums->samples;
+}
+
+clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics)
+{
+    const clt_config *config = run->options->config;
+    memset(metrics, 0, sizeof *metrics);
+    metrics->step = step;
+    if (!run->eval)
+        return CLT_OK;
+    double start = clt_now();
+    int64_t workers = clt_config_int(config, "data.workers");
+    clt_feed_options options = {.realized = run->eval,
+                                .source = run->job->eval_source,
+                                .global_batch = run->job->micro_batch * run->ranks.ranks,
+                                .accumulation = 1,
+                                .rank = run->ranks.rank,
+                                .ranks = run->ranks.ranks,
+                                .seed = run->job->seed,
+                                .evaluation = true,
+                                .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks) : (int)workers,
+                                .prefetch = (int)clt_config_int(config, "data.prefetch")};
+    clt_feed *feed;
+    eval_sums sums = {0};
+    CLT_TRY(clt_feed_create(&options, &feed));
+    clt_status status = sum_batches(run, feed, batches, &sums);
+    clt_feed_destroy(feed);
+    CLT_TRY(status);
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64, COMM_SUM));
+    mean_over_targets(run, &sums, metrics);
+    metrics->seconds = clt_now() - start;
+    return CLT_OK;
+}
+
+clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result)
+{
+    clt_run *run;
+    CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &run));
+    clt_status status = CLT_OK;
+    if (options->init)
+        status = clt_run_load_parameters(run, options->init, false);
+    else if (options->checkpoint)
+        status = clt_run_load_parameters(run, options->checkpoint, true);
+    else
+        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give --checkpoint DIR or --init FILE");
+    if (status == CLT_OK)
+        status = clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result);
+    /* names lie in the plan, which ends here */
+    for (int i = 0; i < result->n_losses; i++)
+        result->loss_name[i] = NULL;
+    clt_run_destroy(run);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The feed: moves micro-batches from the loader's pinned slots to a plan's input tensors. Upload on the copy queue into a ring on the
+ * device, then one device copy on the compute queue; the host waits for neither. */
+#ifndef ENGINE_TRAIN_FEED_H
+#define ENGINE_TRAIN_FEED_H
+
+#include "engine/data/data.h"
+#include "engine/plan/realize.h"
+
+typedef struct clt_feed_options {
+    clt_realized *realized;
+    clt_source *source; /* borrowed */
+    int64_t global_batch;
+    int32_t accumulation, rank, ranks;
+    uint64_t seed;
+    bool shuffle, evaluation;
+    int64_t first_step, last_step;
+    int workers, prefetch;
+} clt_feed_options;
+
+typedef struct clt_feed clt_feed;
+clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out);
+void clt_feed_destroy(clt_feed *feed);
+
+typedef struct clt_fed {
+    int64_t step, valid_samples;
+    int32_t micro;
+    bool end; /* evaluation: there was no further micro-batch */
+} clt_fed;
+/* Enqueues the next micro-batch's upload and copy. Blocks only while the loader has nothing ready. */
+clt_status clt_feed_next(clt_feed *feed, clt_fed *fed);
+double clt_feed_wait_seconds(const clt_feed *feed);
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Jobs: from a config to sources, batch identity, schedule and plans. */
+#include "engine/train/job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/synthetic_like.h"
+#include "engine/models/models.h"
+
+static clt_schedule read_schedule(const clt_config *c, int64_t steps)
+{
+    static const char *const names[] = {"constant", "linear", "cosine", "step", "wsd"};
+    clt_schedule s = {.peak = clt_config_float(c, "optimizer.learning_rate"),
+                      .min = clt_config_float(c, "schedule.min_learning_rate"),
+                      .warmup = clt_config_int(c, "schedule.warmup"),
+                      .horizon = clt_config_int(c, "schedule.horizon"),
+                      .every = clt_config_int(c, "schedule.step_every"),
+                      .factor = clt_config_float(c, "schedule.step_factor"),
+                      .decay_steps = clt_config_int(c, "schedule.decay_steps")};
+    for (int i = 0; i < 5; i++)
+        if (strcmp(clt_config_string(c, "schedule.type"), names[i]) == 0)
+            s.type = (clt_schedule_type)i;
+    if (s.horizon == 0)
+        s.horizon = steps;
+    return s;
+}
+
+static clt_update_spec read_update(const clt_config *c, int64_t entries)
+{
+    const char *type = clt_config_string(c, "optimizer.type");
+    return (clt_update_spec){.type = strcmp(type, "sgd") == 0    ? CLT_OPT_SGD
+                                     : strcmp(type, "adam") == 0 ? CLT_OPT_ADAM
+                                                                 : CLT_OPT_ADAMW,
+                             .momentum = clt_config_float(c, "optimizer.momentum"),
+                             .nesterov = clt_config_bool(c, "optimizer.nesterov"),
+                             .beta1 = clt_config_float(c, "optimizer.beta1"),
+                             .beta2 = clt_config_float(c, "optimizer.beta2"),
+                             .eps = clt_config_float(c, "optimizer.eps"),
+                             .weight_decay = clt_config_float(c, "optimizer.weight_decay"),
+                             .decay_all = strcmp(clt_config_string(c, "optimizer.decay"), "all") == 0,
+                             .clip = (float)clt_config_float(c, "optimizer.clip"),
+                             .schedule_entries = entries};
+}
+
+static clt_status read_batch(clt_job *job)
+{
+    const clt_config *c = job->config;
+    job->micro_batch = clt_config_int(c, "data.micro_batch");
+    job->global_batch = clt_config_int(c, "data.global_batch");
+    int64_t unit = job->micro_batch * job->ranks;
+    if (job->global_batch == 0)
+        job->global_batch = unit;
+    if (job->global_batch % unit != 0)
+        CLT_FAIL(CLT_ERANKS, "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld times %d ranks; change "
+                             "one of them",
+                 (long long)job->global_batch, (long long)job->micro_batch, job->ranks);
+    job->accumulation = (int32_t)(job->global_batch / unit);
+    return CLT_OK;
+}
+
+static clt_status read_steps(clt_job *job, const clt_source *source)
+{
+    job->steps = clt_config_int(job->config, "train.steps");
+    if (job->steps == 0) {
+        double steps = clt_config_float(job->config, "train.epochs") * (double)source->samples / (double)job->global_batch;
+        job->steps = steps < 1 ? 1 : (int64_t)floor(steps);
+    }
+    if (job->steps > (INT64_C(1) << 24))
+        CLT_FAIL(CLT_ECONFIG, "train.steps: %lld; at most 16777216 steps are possible in one run", (long long)job->steps);
+    return CLT_OK;
+}
+
+clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch, clt_graph **out,
+                         int32_t *prediction)
+{
+    clt_model_inputs inputs = {.scale = source->scale, .mean = source->mean, .std = source->std};
+    const clt_json_doc *doc;
+    const clt_json *model = clt_config_model(config, &doc);
+    clt_graph *graph;
+    *out = NULL;
+    for (int i = 0; i < source->n_fields && i < CLT_MODEL_MAX_FIELDS; i++) {
+        const clt_source_field *f = &source->fields[i];
+        inputs.field[inputs.n_fields++] =
+            (clt_model_field){f->name, f->dtype, f->shape, f->is_index ? f->max_value : -1};
+    }
+    CLT_TRY(clt_graph_create(micro_batch, &graph));
+    clt_model_info info = {.prediction = -1};
+    clt_status status = clt_model_build(model, doc, &inputs, graph);
+    if (status == CLT_OK)
+        status = clt_model_describe(graph, &info);
+    if (status != CLT_OK) {
+        clt_graph_destroy(graph);
+        return status;
+    }
+    *prediction = info.prediction;
+    *out = graph;
+    return CLT_OK;
+}
+
+static clt_status check_bounds(const clt_graph *graph, const clt_source *source)
+{
+    for (size_t i = 0; i < graph->n_fields; i++) {
+        const clt_field *field = &graph->fields[i];
+        for (int s = 0; s < source->n_fields && field->bound; s++)
+            if (strcmp(source->fields[s].name, field->name) == 0)
+                CLT_TRY(clt_source_check_bound(source, s, field->bound, field->bound_ignores, field->bound_ignore));
+    }
+    return CLT_OK;
+}
+
+static clt_status plan_train(clt_job *job)
+{
+    clt_graph *graph;
+    int32_t prediction;
+    CLT_TRY(clt_job_graph(job->config, job->train_source, job->micro_batch, &graph, &prediction));
+    clt_graph_tensor(graph, prediction)->is_output = false; /* training reads losses only */
+    for (int i = 0; i < graph->n_losses; i++)
+        job->hits_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) != 0;
+    clt_status status = check_bounds(graph, job->train_source);
+    if (status != CLT_OK) {
+        clt_graph_destroy(graph);
+        return status;
+    }
+    clt_plan_options options = {
+        .mode = CLT_PLAN_TRAIN, .accumulation = job->accumulation, .ranks = job->ranks, .update = job->update};
+    return clt_plan_compute(graph, &job->desc, &options, &job->train);
+}
+
+static clt_status plan_eval(clt_job *job, const clt_source *source)
+{
+    clt_graph *graph;
+    CLT_TRY(clt_job_graph(job->config, source, job->micro_batch, &graph, &job->prediction));
+    clt_status status = job->eval_source ? check_bounds(graph, job->eval_source) : CLT_OK;
+    if (status != CLT_OK) {
+        clt_graph_destroy(graph);
+        return status;
+    }
+    job->hits_losses = 0;
+    for (int i = 0; i < graph->n_losses; i++)
+        job->hits_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) != 0;
+    clt_plan_options options = {.mode = CLT_PLAN_EVAL, .accumulation = 1, .ranks = 1, .update = job->update};
+    options.layout = job->train ? job->train->layout : NULL;
+    return clt_plan_compute(graph, &job->desc, &options, &job->eval);
+}
+
+static clt_status open_sources(clt_job *job, clt_job_kind kind)
+{
+    if (kind == CLT_JOB_SYNTHETIC)
+        return clt_source_open_like(job->config, &job->train_source);
+    bool has_eval = clt_source_has_eval(job->config);
+    if (kind == CLT_JOB_TRAIN)
+        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
+    if (kind == CLT_JOB_EVAL && !has_eval) /* no evaluation data: the training data is what there is */
+        return clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->eval_source);
+    if (has_eval)
+        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_EVAL, &job->eval_source));
+    return CLT_OK;
+}
+
+clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
+                          clt_job **out)
+{
+    clt_job *job;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&job, 1, sizeof *job, "job"));
+    job->config = config;
+    job->desc = *desc;
+    job->ranks = ranks;
+    job->prediction = -1;
+    job->seed = (uint64_t)clt_config_int(config, "train.seed");
+    clt_status status = read_batch(job);
+    if (status == CLT_OK)
+        status = open_sources(job, kind);
+    if (status == CLT_OK)
+        status = read_steps(job, job->train_source ? job->train_source : job->eval_source);
+    job->schedule = read_schedule(config, job->steps);
+    job->update = read_update(config, job->steps);
+    if (status == CLT_OK && kind != CLT_JOB_EVAL)
+        status = plan_train(job);
+    if (status == CLT_OK && job->eval_source)
+        status = plan_eval(job, job->eval_source);
+    if (status != CLT_OK) {
+        clt_job_destroy(job);
+        return status;
+    }
+    *out = job;
+    return CLT_OK;
+}
+
+void clt_job_destroy(clt_job *job)
+{
+    if (!job)
+        return;
+    clt_plan_destroy(job->eval); /* borrows the training plan's layout */
+    clt_plan_destroy(job->train);
+    clt_source_close(job->train_source);
+    clt_source_close(job->eval_source);
+    free(job);
+}
+
+static uint64_t need(const clt_job *job)
+{
+    return clt_plan_memory(job->train, job->eval).total;
+}
+
+/* Plans again with another micro-batch; false when that is not possible. */
+static bool micro_batch_fits(const clt_job *job, int64_t micro)
+{
+    clt_job trial = *job;
+    trial.micro_batch = micro;
+    trial.accumulation = (int32_t)(job->global_batch / (micro * job->ranks));
+    trial.train = trial.eval = NULL;
+    clt_error kept;
+    clt_error_take(CLT_EINTERNAL, &kept);
+    clt_status status = job->train ? plan_train(&trial) : CLT_OK;
+    if (status == CLT_OK && job->eval)
+        status = plan_eval(&trial, job->eval_source);
+    bool fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
+    clt_plan_destroy(trial.eval);
+    clt_plan_destroy(trial.train);
+    clt_error_put(&kept);
+    return fits;
+}
+
+clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out)
+{
+    int64_t local = job->global_batch / job->ranks;
+    *out = 0;
+    /* data.global_batch given: a divisor of the local batch; else powers of two from the present one upwards */
+    if (clt_config_int(job->config, "data.global_batch") > 0) {
+        for (int64_t parts = 1; parts <= local && *out == 0; parts++)
+            if (local % parts == 0 && micro_batch_fits(job, local / parts))
+                *out = local / parts;
+        return CLT_OK;
+    }
+    clt_job trial = *job;
+    for (int64_t micro = 1; micro <= (INT64_C(1) << 24); micro *= 2) {
+        trial.global_batch = micro * job->ranks;
+        if (!micro_batch_fits(&trial, micro))
+            break;
+        *out = micro;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_job_check_memory(const clt_job *job)
+{
+    clt_memory_report r = clt_plan_memory(job->train, job->eval);
+    if (r.total <= job->desc.usable_bytes)
+        return CLT_OK;
+    const char *largest = "activations";
+    uint64_t most = r.activations;
+    if (r.params > most)
+        largest = "parameters", most = r.params;
+    if (r.optimizer > most)
+        largest = "optimizer state", most = r.optimizer;
+    int64_t fits = 0;
+    CLT_TRY(clt_job_largest_micro_batch(job, &fits));
+    CLT_FAIL(CLT_EDEVMEM,
+             "planning: the run needs %.1f MiB but device '%s' can give %.1f MiB (largest part: %s, %.1f MiB); %s%.0lld%s",
+             (double)r.total / 1048576.0, job->desc.name, (double)job->desc.usable_bytes / 1048576.0, largest,
+             (double)most / 1048576.0, fits ? "data.micro_batch=" : "no micro-batch fits: use a smaller model or a larger device",
+             (long long)fits, fits ? " fits" : "");
+}

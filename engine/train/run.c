@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Creating and destroying runs: device, plans, memory, executors, prime pass, initial values. */
+#include "engine/train/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+
+static void on_build(void *context, int done, int total, const char *what)
+{
+    const clt_run *run = context;
+    if (run->options->observer.build && run->ranks.rank == 0)
+        run->options->observer.build(run->options->observer.context, done, total, what);
+}
+
+static clt_status open_device(clt_run *run)
+{
+    const clt_run_options *o = run->options;
+    const char *spec = o->device_spec && *o->device_spec ? o->device_spec : clt_config_string(o->config, "device.spec");
+    ocl_open_options open = {.spec = *spec ? spec : NULL,
+                             .caps_mask = o->caps_mask,
+                             .profiling = o->profile,
+                             .local_rank = run->ranks.local_rank};
+    return ocl_device_open(&open, &run->device);
+}
+
+static clt_status realize(clt_run *run)
+{
+    const clt_plan *plans[2] = {run->job->train, run->job->eval};
+    const clt_plan *any = plans[0] ? plans[0] : plans[1];
+    CLT_TRY(clt_store_create(run->device, any->store, plans[0] != NULL, &run->store));
+    CLT_TRY(clt_pool_create(run->device, plans, 2, &run->pool));
+    clt_realize_options options = {.store = run->store,
+                                   .pool = run->pool,
+                                   .host = clt_sync_host,
+                                   .host_context = run,
+                                   .progress = on_build,
+                                   .progress_context = run};
+    if (plans[0])
+        CLT_TRY(clt_plan_realize(plans[0], run->device, &options, &run->train));
+    if (plans[1])
+        CLT_TRY(clt_plan_realize(plans[1], run->device, &options, &run->eval));
+    if (run->train)
+        CLT_TRY(clt_realized_prime(run->train));
+    if (run->eval)
+        CLT_TRY(clt_realized_prime(run->eval));
+    return clt_store_zero(run->store);
+}
+
+static clt_status initialise(clt_run *run)
+{
+    const clt_job *job = run->job;
+    if (!job->train)
+        return CLT_OK;
+    CLT_TRY(clt_store_init(run->store, job->train->graph, job->seed));
+    CLT_TRY(clt_store_set_groups(run->store, (float)job->update.weight_decay));
+    float *table;
+    CLT_TRY(clt_alloc(&table, (size_t)job->steps * 4, sizeof *table, "schedule"));
+    clt_schedule_table(&job->schedule, job->update.beta1, job->update.beta2, job->steps, table);
+    clt_status status = clt_store_set_schedule(run->store, table);
+    free(table);
+    CLT_TRY(status);
+    clt_state_block state = {.loss_scale = 1.0f};
+    return clt_store_set_state(run->store, &state);
+}
+
+/* Ranks must train the same thing. */
+static clt_status check_ranks(clt_run *run)
+{
+    clt_str text = {0};
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    clt_status status = clt_config_print(run->options->config, false, &text);
+    if (status == CLT_OK)
+        status = comm_check_equal(run->options->comm, text.text, (int64_t)text.length, "the configuration");
+    clt_str_free(&text);
+    return status;
+}
+
+static clt_status create(clt_run *run, clt_job_kind kind)
+{
+    const clt_config *config = run->options->config;
+    CLT_TRY(check_ranks(run));
+    CLT_TRY(open_device(run));
+    CLT_TRY(clt_job_create(config, ocl_device_describe(run->device), run->ranks.ranks, kind, &run->job));
+    CLT_TRY(clt_job_check_memory(run->job));
+    double start = clt_now();
+    CLT_TRY(realize(run));
+    run->build_seconds = clt_now() - start;
+    CLT_TRY(initialise(run));
+    if (run->job->train)
+        CLT_TRY(clt_sync_prepare(run));
+    return CLT_OK;
+}
+
+clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out)
+{
+    clt_run *run;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&run, 1, sizeof *run, "run"));
+    run->options = options;
+    run->ranks = (comm_info){.rank = 0, .ranks = 1, .local_rank = 0, .local_ranks = 1, .transport = "self"};
+    if (options->comm)
+        run->ranks = *comm_describe(options->comm);
+    clt_status status = create(run, kind);
+    if (status != CLT_OK) {
+        clt_run_destroy(run);
+        return status;
+    }
+    *out = run;
+    return CLT_OK;
+}
+
+void clt_run_destroy(clt_run *run)
+{
+    if (!run)
+        return;
+    clt_feed_destroy(run->feed);
+    clt_reporter_destroy(run->reporter);
+    clt_realized_destroy(run->train);
+    clt_realized_destroy(run->eval);
+    for (int i = 0; i < CLT_MAX_STORE_SLABS; i++)
+        ocl_pinned_destroy(run->sync_memory[i]);
+    clt_store_destroy(run->store);
+    clt_pool_destroy(run->pool);
+    ocl_device_close(run->device);
+    clt_job_destroy(run->job);
+    free(run);
+}

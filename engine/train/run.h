@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A run: a job on a device. Owns the device objects; its files are run.c (create, destroy), step.c (one step), sync.c (gradients over
+ * ranks), evaluate.c, save.c (checkpoints, --init), diagnose.c (first bad tensor), trainer.c (the loop). */
+#ifndef ENGINE_TRAIN_RUN_H
+#define ENGINE_TRAIN_RUN_H
+
+#include "comm/comm.h"
+#include "engine/plan/realize.h"
+#include "engine/train/feed.h"
+#include "engine/train/job.h"
+#include "engine/train/reporter.h"
+#include "engine/train/store.h"
+#include "engine/train/trainer.h"
+
+typedef struct clt_run {
+    const clt_run_options *options;
+    clt_job *job;
+    ocl_device *device;
+    clt_slab_pool *pool;
+    clt_store *store;
+    clt_realized *train, *eval;
+    clt_feed *feed;
+    clt_reporter *reporter;
+    ocl_pinned *sync_memory[CLT_MAX_STORE_SLABS]; /* ranks > 1 */
+    double comm_seconds;                          /* spent in SYNC so far */
+    double build_seconds;                         /* realise and prime */
+    int64_t first_step;
+    comm_info ranks;
+} clt_run;
+
+/* Opens the device, plans, checks memory, realises, primes, initialises parameters, schedule and state. */
+clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out);
+void clt_run_destroy(clt_run *run);
+/* Enqueues one training step: batch number `step`. */
+clt_status clt_step(clt_run *run, int64_t step);
+
+/* sync.c: host side of the SYNC phase. */
+clt_status clt_sync_host(void *context, const ocl_command *command);
+clt_status clt_sync_prepare(clt_run *run);
+/* evaluate.c: one pass over the evaluation data (batches > 0: only so many micro-batches per rank). Blocks. */
+clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics);
+/* save.c */
+clt_status clt_run_save(clt_run *run, const char *run_dir, int64_t step, char *path, size_t path_size);
+clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint);
+/* diagnose.c: runs the last micro-batch again, command by command, and writes what was the first tensor that is not finite. */
+clt_status clt_run_diagnose(clt_run *run, char *text, size_t size);
+
+#endif

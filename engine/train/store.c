@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The store's arenas on a device. Knows the layout, nothing of graphs' meaning or of schedules. */
+#include "engine/train/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const arena_names[CLT_ARENA_COUNT] = {"parameters",     "gradients",        "first optimizer state",
+                                                         "second optimizer state", "parameter groups", "run state"};
+
+clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training, clt_store **out)
+{
+    clt_store *store;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&store, 1, sizeof *store, "store"));
+    store->device = device;
+    store->layout = layout;
+    store->training = training;
+    clt_status status = CLT_OK;
+    for (int kind = 0; kind < CLT_ARENA_COUNT && status == CLT_OK; kind++) {
+        if (!training && kind != CLT_ARENA_PARAM)
+            continue;
+        for (int32_t s = 0; s < layout->n_slabs && status == CLT_OK; s++) {
+            uint64_t bytes = clt_store_slab_bytes(layout, (clt_arena_kind)kind, s);
+            char what[64];
+            snprintf(what, sizeof what, "%s, slab %d", arena_names[kind], s);
+            if (bytes)
+                status = ocl_buffer_create(device, bytes, what, &store->slab[kind][s]);
+        }
+    }
+    if (status == CLT_OK)
+        status = clt_store_zero(store);
+    if (status != CLT_OK) {
+        clt_store_destroy(store);
+        return status;
+    }
+    *out = store;
+    return CLT_OK;
+}
+
+void clt_store_destroy(clt_store *store)
+{
+    if (!store)
+        return;
+    for (int kind = 0; kind < CLT_ARENA_COUNT; kind++)
+        for (int s = 0; s < CLT_MAX_STORE_SLABS; s++)
+            ocl_buffer_destroy(store->slab[kind][s]);
+    free(store);
+}
+
+clt_status clt_store_zero(clt_store *store)
+{
+    for (int kind = 0; kind < CLT_ARENA_COUNT; kind++)
+        for (int32_t s = 0; s < store->layout->n_slabs; s++)
+            if (store->slab[kind][s])
+                CLT_TRY(ocl_fill_zero(store->slab[kind][s], 0, ocl_buffer_bytes(store->slab[kind][s])));
+    return ocl_finish(store->device, OCL_QUEUE_COMPUTE);
+}
+
+static clt_status slot_buffer(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, ocl_buffer **out)
+{
+    *out = store->slab[arena][slot->slab];
+    if (!*out || (arena != CLT_ARENA_PARAM && !slot->trainable))
+        CLT_FAIL(CLT_EINTERNAL, "store: parameter '%s' has no %s", slot->name, arena_names[arena]);
+    return CLT_OK;
+}
+
+clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, float *out)
+{
+    ocl_buffer *buffer;
+    CLT_TRY(slot_buffer(store, arena, slot, &buffer));
+    return ocl_read(buffer, slot->offset * sizeof(float), out, slot->elements * sizeof(float));
+}
+
+clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, const float *values)
+{
+    ocl_buffer *buffer;
+    CLT_TRY(slot_buffer(store, arena, slot, &buffer));
+    return ocl_write(buffer, slot->offset * sizeof(float), values, slot->elements * sizeof(float));
+}
+
+clt_status clt_store_set_groups(clt_store *store, float weight_decay)
+{
+    const clt_store_layout *layout = store->layout;
+    for (int32_t s = 0; s < layout->n_slabs; s++) {
+        uint64_t chunks = layout->trainable_elements[s] / CLT_STORE_CHUNK;
+        float *table;
+        if (!chunks)
+            continue;
+        CLT_TRY(clt_alloc(&table, chunks * 2, sizeof *table, "parameter groups"));
+        for (int32_t i = 0; i < layout->n_slots; i++) {
+            const clt_store_slot *slot = &layout->slots[i];
+            if (slot->slab != s || !slot->trainable)
+                continue;
+            uint64_t first = slot->offset / CLT_STORE_CHUNK, n = clt_div_up(slot->elements, CLT_STORE_CHUNK);
+            for (uint64_t c = first; c < first + n; c++) {
+                table[2 * c] = slot->group == CLT_GROUP_DECAY ? weight_decay : 0.0f;
+                table[2 * c + 1] = slot->lr_scale;
+            }
+        }
+        clt_status status = ocl_write(store->slab[CLT_ARENA_TABLE][s], 0, table, chunks * 2 * sizeof *table);
+        free(table);
+        CLT_TRY(status);
+    }
+    return CLT_OK;
+}
+
+clt_status clt_store_set_schedule(clt_store *store, const float *table)
+{
+    return ocl_write(store->slab[CLT_ARENA_STATE][0], CLT_STATE_TABLE_OFFSET, table,
+                     store->layout->schedule_entries * 4 * sizeof *table);
+}
+
+clt_status clt_store_set_state(clt_store *store, const clt_state_block *state)
+{
+    return ocl_write(store->slab[CLT_ARENA_STATE][0], 0, state, sizeof *state);
+}
+
+clt_status clt_store_get_state(const clt_store *store, clt_state_block *state)
+{
+    return ocl_read(store->slab[CLT_ARENA_STATE][0], 0, state, sizeof *state);
+}

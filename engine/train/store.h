@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The store: device memory that lives as long as the run. Parameters, gradients, optimizer state each in one arena with the same order
+ * (plan.h's layout), plus the chunk table, the state block and the schedule's table. Plans borrow it. */
+#ifndef ENGINE_TRAIN_STORE_H
+#define ENGINE_TRAIN_STORE_H
+
+#include "cl/memory.h"
+#include "engine/plan/plan.h"
+#include "engine/train/step_block.h"
+
+typedef struct clt_store {
+    ocl_device *device;
+    const clt_store_layout *layout; /* borrowed from the training plan */
+    bool training;                  /* false: only the PARAM arena exists */
+    ocl_buffer *slab[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS];
+} clt_store;
+
+/* Creates the arenas, zeroed. CLT_EDEVMEM names the arena. */
+clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training, clt_store **out);
+void clt_store_destroy(clt_store *store);
+clt_status clt_store_zero(clt_store *store);
+/* One parameter's values, or its gradient or optimizer state, as dense f32. Blocks. */
+clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, float *out);
+clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, const float *values);
+/* Fills every parameter from its initialiser: a pure function of (seed, parameter index). */
+clt_status clt_store_init(clt_store *store, const clt_graph *graph, uint64_t seed);
+/* Host values of one initialiser. */
+clt_status clt_init_values(const clt_param *param, uint64_t seed, float *out);
+/* Uploads the chunk table (weight decay, lr scale), the schedule (entries x 4 floats) and a state block. */
+clt_status clt_store_set_groups(clt_store *store, float weight_decay);
+clt_status clt_store_set_schedule(clt_store *store, const float *table);
+clt_status clt_store_set_state(clt_store *store, const clt_state_block *state);
+clt_status clt_store_get_state(const clt_store *store, clt_state_block *state);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer's loop: steps, evaluations, checkpoints, interruption, and the policy on steps that are not finite. Numbers arrive a step
+ * or more late through the reporter. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+#include "engine/report/rundir.h"
+#include "engine/report/startup.h"
+#include "engine/train/run.h"
+
+typedef struct loop {
+    clt_run *run;
+    const clt_run_options *options;
+    clt_rundir *dir; /* rank 0 with a run folder, else NULL */
+    clt_run_result *result;
+    int64_t last_step; /* this run ends before it */
+    int64_t max_nonfinite;
+    double start, last_done, waited, comm;
+    bool quiet; /* another rank does the talking */
+} loop;
+
+static void say(const loop *l, const char *text)
+{
+    if (l->options->observer.message)
+        l->options->observer.message(l->options->observer.context, text);
+    clt_rundir_log(l->dir, "%s", text);
+}
+
+static double tokens_per_sample(const clt_graph *graph)
+{
+    return graph->n_losses ? (double)graph->losses[0].targets_per_sample : 1.0;
+}
+
+static void fill_metrics(loop *l, const clt_step_result *r, clt_step_metrics *m)
+{
+    const clt_run *run = l->run;
+    const clt_graph *graph = run->job->train->graph;
+    double hits = 0, targets = 0;
+    memset(m, 0, sizeof *m);
+    m->step = r->step + 1;
+    m->update = r->state.update;
+    m->skipped = r->state.skipped;
+    m->nonfinite = r->state.skip != 0;
+    m->grad_norm = (double)r->state.grad_norm;
+    m->lr = (double)r->state.lr;
+    m->loss_scale = (double)r->state.loss_scale;
+    for (int i = 0; i < graph->n_losses; i++) {
+        m->loss += (double)r->loss[i][0];
+        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) {
+            hits += (double)r->loss[i][3];
+            targets += (double)r->loss[i][2];
+        }
+    }
+    m->accuracy = targets > 0 ? hits / targets : NAN;
+    m->step_ms = (r->done_at - l->last_done) * 1e3;
+    l->last_done = r->done_at;
+    m->samples_per_s = m->step_ms > 0 ? (double)run->job->global_batch / m->step_ms * 1e3 : NAN;
+    m->tokens_per_s = m->samples_per_s * tokens_per_sample(graph);
+    double waited = clt_feed_wait_seconds(run->feed);
+    m->data_ms = (waited - l->waited) * 1e3;
+    l->waited = waited;
+    m->comm_ms = m->comm_exposed_ms = (run->comm_seconds - l->comm) * 1e3;
+    l->comm = run->comm_seconds;
+    m->device_busy = NAN;
+    m->device_bytes = ocl_device_peak_bytes(run->device);
+    m->steps_total = l->last_step;
+    m->eta_s = (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
+}
+
+static clt_status too_many_nonfinite(loop *l, const clt_step_result *r)
+{
+    char where[512];
+    CLT_TRY(clt_run_diagnose(l->run, where, sizeof where));
+    CLT_FAIL(CLT_ENUMERIC,
+             "step %lld: loss or gradients were not finite for %u steps in a row, every update was skipped; first bad tensor: %s; "
+             "lower optimizer.learning_rate, set optimizer.clip, or check the data",
+             (long long)r->step + 1, r->state.skipped_row, where);
+}
+
+/* Deals with one finished step. */
+static clt_status digest(loop *l, const clt_step_result *r)
+{
+    clt_step_metrics m;
+    char text[160];
+    fill_metrics(l, r, &m);
+    l->result->steps = m.step;
+    l->result->updates = m.update;
+    l->result->skipped = m.skipped;
+    l->result->last_loss = m.loss;
+    if (l->dir)
+        CLT_TRY(clt_rundir_step(l->dir, &m));
+    if (!l->quiet && l->options->observer.step)
+        l->options->observer.step(l->options->observer.context, &m);
+    if (m.nonfinite && !l->quiet) {
+        snprintf(text, sizeof text, "step %lld: loss or gradients are not finite; the update was skipped (%u in a row)",
+                 (long long)m.step, r->state.skipped_row);
+        say(l, text);
+    }
+    return (int64_t)r->state.skipped_row >= l->max_nonfinite ? too_many_nonfinite(l, r) : CLT_OK;
+}
+
+/* Takes the results that are there; all: waits for every one. */
+static clt_status drain(loop *l, bool all)
+{
+    clt_step_result result;
+    bool have = true;
+    while (have) {
+        CLT_TRY(clt_reporter_take(l->run->reporter, all, &result, &have));
+        if (have)
+            CLT_TRY(digest(l, &result));
+    }
+    return CLT_OK;
+}
+
+static clt_status evaluate(loop *l, int64_t step)
+{
+    clt_eval_metrics m;
+    CLT_TRY(clt_run_evaluate(l->run, step, clt_config_int(l->options->config, "train.eval_batches"), &m));
+    if (m.samples == 0)
+        return CLT_OK;
+    if (!(m.loss >= l->result->best_eval_loss))
+        l->result->best_eval_loss = m.loss;
+    l->result->final_eval = m;
+    if (l->dir)
+        CLT_TRY(clt_rundir_eval(l->dir, &m));
+    if (!l->quiet && l->options->observer.eval)
+        l->options->observer.eval(l->options->observer.context, &m);
+    l->last_done = clt_now(); /* evaluation is not part of the next step's time */
+    return CLT_OK;
+}
+
+static clt_status save(loop *l, int64_t step)
+{
+    double start = clt_now();
+    if (!l->dir)
+        return CLT_OK;
+    CLT_TRY(clt_run_save(l->run, clt_rundir_checkpoints(l->dir), step, l->result->checkpoint, sizeof l->result->checkpoint));
+    clt_rundir_log(l->dir, "saved %s", l->result->checkpoint);
+    if (l->options->observer.saved)
+        l->options->observer.saved(l->options->observer.context, step, l->result->checkpoint, clt_now() - start);
+    l->last_done = clt_now();
+    return CLT_OK;
+}
+
+/* A stop on any rank stops all of them at the same step. */
+static clt_status stop_wanted(loop *l, bool *stop)
+{
+    int64_t flag = l->options->stop && atomic_load(l->options->stop) != 0;
+    if (l->run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(l->options->comm, &flag, 1, COMM_I64, COMM_MAX));
+    *stop = flag != 0;
+    return CLT_OK;
+}
+
+static bool due(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+static clt_status run_steps(loop *l, bool *stopped)
+{
+    const clt_config *c = l->options->config;
+    int64_t eval_every = clt_config_int(c, "train.eval_every"), save_every = clt_config_int(c, "checkpoint.every");
+    *stopped = false;
+    l->start = l->last_done = clt_now();
+    for (int64_t step = l->run->first_step; step < l->last_step && !*stopped; step++) {
+        int64_t done = step + 1;
+        clt_reporter_room(l->run->reporter);
+        CLT_TRY(drain(l, false));
+        CLT_TRY(clt_step(l->run, step));
+        CLT_TRY(stop_wanted(l, stopped));
+        bool eval = due(eval_every, done) && done < l->last_step, keep = due(save_every, done) && done < l->last_step;
+        if (eval || keep)
+            CLT_TRY(drain(l, true));
+        if (eval)
+            CLT_TRY(evaluate(l, done));
+        if (keep)
+            CLT_TRY(save(l, done));
+    }
+    return drain(l, true);
+}
+
+static clt_status prepare(loop *l)
+{
+    clt_run *run = l->run;
+    const clt_config *c = l->options->config;
+    int64_t workers = clt_config_int(c, "data.workers");
+    size_t commands = clt_plan_commands(run->job->train);
+    int depth = commands >= 250 ? 2 : (int)(500 / (commands ? commands : 1));
+    l->last_step = run->job->steps;
+    if (l->options->max_steps > 0 && l->options->max_steps < l->last_step)
+        l->last_step = l->options->max_steps;
+    clt_feed_options feed = {.realized = run->train,
+                             .source = run->job->train_source,
+                             .global_batch = run->job->global_batch,
+                             .accumulation = run->job->accumulation,
+                             .rank = run->ranks.rank,
+                             .ranks = run->ranks.ranks,
+                             .seed = run->job->seed,
+                             .shuffle = clt_config_bool(c, "data.shuffle"),
+                             .first_step = run->first_step,
+                             .last_step = l->last_step,
+                             .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks) : (int)workers,
+                             .prefetch = (int)clt_config_int(c, "data.prefetch")};
+    if (l->options->init)
+        CLT_TRY(clt_run_load_parameters(run, l->options->init, false));
+    CLT_TRY(clt_reporter_create(run->train, depth < 2 ? 2 : depth, &run->reporter));
+    return clt_feed_create(&feed, &run->feed);
+}
+
+static void announce(const loop *l)
+{
+    clt_table_row rows[CLT_STARTUP_ROWS];
+    int count = clt_startup_rows(l->run, l->dir ? clt_rundir_path(l->dir) : NULL, rows);
+    for (int i = 0; i < count; i++)
+        clt_rundir_log(l->dir, "%-16s %s", rows[i].label, rows[i].value);
+    if (!l->quiet && l->options->observer.start)
+        l->options->observer.start(l->options->observer.context, rows, count);
+}
+
+static clt_status train(loop *l)
+{
+    bool stopped;
+    CLT_TRY(prepare(l));
+    if (l->options->out_dir && l->run->ranks.rank == 0)
+        CLT_TRY(clt_rundir_open(l->options->out_dir, l->options->config, &l->dir));
+    announce(l);
+    CLT_TRY(run_steps(l, &stopped));
+    l->result->seconds = clt_now() - l->start;
+    l->result->device_bytes = ocl_device_peak_bytes(l->run->device);
+    if (!stopped)
+        CLT_TRY(evaluate(l, l->result->steps));
+    if (clt_config_bool(l->options->config, "checkpoint.final") || stopped)
+        CLT_TRY(save(l, l->result->steps));
+    if (stopped)
+        CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps, (long long)l->last_step,
+                 l->dir ? "; saved in " : "", l->dir ? l->result->checkpoint : "");
+    return CLT_OK;
+}
+
+/* Plans, checks the data and the memory, and stops there. */
+static clt_status dry_run(const clt_run_options *options, clt_run_result *result)
+{
+    const char *spec = options->device_spec && *options->device_spec ? options->device_spec
+                                                                     : clt_config_string(options->config, "device.spec");
+    ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
+    ocl_device *device;
+    clt_job *job;
+    CLT_TRY(ocl_device_open(&open, &device));
+    clt_status status = clt_job_create(options->config, ocl_device_describe(device),
+                                       options->comm ? comm_describe(options->comm)->ranks : 1, CLT_JOB_TRAIN, &job);
+    ocl_device_close(device);
+    CLT_TRY(status);
+    result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
+    result->device_bytes = clt_plan_memory(job->train, job->eval).total;
+    status = clt_job_check_memory(job);
+    clt_job_destroy(job);
+    return status;
+}
+
+clt_status clt_train(const clt_run_options *options, clt_run_result *result)
+{
+    memset(result, 0, sizeof *result);
+    result->best_eval_loss = NAN;
+    if (options->dry_run)
+        return dry_run(options, result);
+    loop l = {.options = options, .result = result};
+    CLT_TRY(clt_run_create(options, CLT_JOB_TRAIN, &l.run));
+    l.quiet = l.run->ranks.rank != 0;
+    l.max_nonfinite = clt_config_int(options->config, "train.max_nonfinite");
+    result->build_seconds = l.run->build_seconds;
+    result->parameters = (uint64_t)clt_graph_param_elements(l.run->job->train->graph);
+    clt_status status = train(&l);
+    for (int i = 0; i < result->final_eval.n_losses; i++)
+        result->final_eval.loss_name[i] = NULL; /* names lie in the plan */
+    if (status != CLT_OK && status != CLT_EINTERRUPTED)
+        clt_rundir_log(l.dir, "%s: %s", clt_status_text(status), clt_error_text());
+    clt_error error;
+    clt_error_take(status, &error);
+    clt_run_destroy(l.run);
+    clt_rundir_close(l.dir);
+    return clt_error_put(&error);
+}

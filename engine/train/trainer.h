@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer as the command line sees it: run, evaluate, plan, estimate, bench. Everything it has to say goes through the
+ * observer; it never prints. */
+#ifndef ENGINE_TRAIN_TRAINER_H
+#define ENGINE_TRAIN_TRAINER_H
+
+#include <stdatomic.h>
+
+#include "cl/exec.h"
+#include "engine/config/config.h"
+#include "engine/graph/graph.h"
+
+/* One line of metrics.jsonl. Times in ms; NAN where a value is unknown. */
+typedef struct clt_step_metrics {
+    int64_t step, update, skipped; /* skipped: total so far */
+    double loss, grad_norm, lr, loss_scale;
+    double accuracy; /* share of hits in this step's targets, NAN if meaningless */
+    double step_ms, samples_per_s, tokens_per_s, data_ms, comm_ms, comm_exposed_ms, device_busy;
+    uint64_t device_bytes;
+    bool nonfinite; /* loss or gradients were not finite: the update was skipped */
+    double eta_s;
+    int64_t steps_total;
+} clt_step_metrics;
+
+typedef struct clt_eval_metrics {
+    int64_t step; /* training step it belongs to, -1 for `eval` */
+    double loss;  /* mean over counted targets of all losses, weighted */
+    double accuracy; /* NAN if meaningless */
+    int64_t samples, targets;
+    double seconds;
+    int n_losses;
+    const char *loss_name[CLT_MAX_LOSSES];
+    double loss_value[CLT_MAX_LOSSES];
+} clt_eval_metrics;
+
+/* The start-up table: label and value per row, in order. */
+typedef struct clt_table_row {
+    char label[32];
+    char value[200];
+} clt_table_row;
+
+/* Any member may be NULL. Called on rank 0 only (message: on every rank). */
+typedef struct clt_observer {
+    void *context;
+    void (*start)(void *context, const clt_table_row *rows, int count);
+    void (*build)(void *context, int done, int total, const char *what);
+    void (*step)(void *context, const clt_step_metrics *metrics);
+    void (*eval)(void *context, const clt_eval_metrics *metrics);
+    void (*saved)(void *context, int64_t step, const char *path, double seconds);
+    void (*message)(void *context, const char *line);
+} clt_observer;
+
+struct comm;
+
+typedef struct clt_run_options {
+    const clt_config *config;
+    const char *out_dir;  /* run folder; NULL: nothing is written */
+    const char *init;     /* safetensors file with initial parameters, or NULL */
+    const char *checkpoint; /* eval: checkpoint or run folder, or NULL */
+    const char *device_spec; /* NULL: device.spec of the config, else the default device */
+    uint32_t caps_mask;      /* OCL_CAPS_ALL */
+    int64_t max_steps;       /* 0: no limit; ends the run early, never moves the schedule */
+    bool dry_run;            /* plan, estimate and check the data, allocate nothing */
+    bool profile;
+    struct comm *comm;       /* NULL: one rank */
+    const atomic_int *stop;  /* set by a signal handler: finish the step, save, CLT_EINTERRUPTED */
+    clt_observer observer;
+} clt_run_options;
+
+typedef struct clt_run_result {
+    int64_t steps, updates, skipped;
+    double last_loss, best_eval_loss;
+    clt_eval_metrics final_eval; /* samples == 0: there was none */
+    double seconds, build_seconds;
+    uint64_t device_bytes, parameters;
+    char checkpoint[1024]; /* last saved folder, "" if none */
+} clt_run_result;
+
+clt_status clt_train(const clt_run_options *options, clt_run_result *result);
+clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result);
+
+/* plan and estimate need no device: `desc` NULL plans for ocl_desc_generic (or the device of the SPEC when one is given). Output is text,
+ * or JSON. */
+clt_status clt_describe_plan(const clt_config *config, const ocl_device_desc *desc, bool json, clt_str *out);
+clt_status clt_describe_estimate(const clt_config *config, const ocl_device_desc *desc, bool json, clt_str *out);
+
+/* bench step: synthetic input of the config's shapes; `json` receives the record DESIGN.md and the README document. */
+typedef struct clt_bench_options {
+    const clt_config *config;
+    const char *device_spec;
+    uint32_t caps_mask;
+    int warmup, steps;
+    bool profile;
+    clt_observer observer;
+} clt_bench_options;
+clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_str *json);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The checker: every op and variant and every GEMM backend against double-precision references, on fresh random data with a printed seed,
+ * guard zones, NaN-filled outputs and non-zero offsets; exact integer fills; gradients against finite differences; a bitwise second run;
+ * capability masks. */
+#ifndef ENGINE_VERIFY_VERIFY_H
+#define ENGINE_VERIFY_VERIFY_H
+
+#include "cl/device.h"
+#include "engine/base/mem.h"
+
+typedef enum clt_verify_state {
+    CLT_VERIFY_PASS,
+    CLT_VERIFY_FAIL,
+    CLT_VERIFY_SKIP,     /* with a reason */
+    CLT_VERIFY_UNIMPL,   /* counts as a failure */
+    CLT_VERIFY_MISTRUST  /* the output says too little (almost all zeros): counts as a failure */
+} clt_verify_state;
+const char *clt_verify_state_name(clt_verify_state state);
+
+enum {
+    CLT_VERIFY_CORRECT = 1,
+    CLT_VERIFY_GRAD = 2,
+    CLT_VERIFY_BITWISE = 4,
+    CLT_VERIFY_PERF = 8,
+    CLT_VERIFY_LIST = 16
+};
+
+typedef struct clt_verify_result {
+    const char *name;   /* "softmax.odd[row]/correct" */
+    clt_verify_state state;
+    const char *reason; /* skip or failure text */
+    double error, limit; /* largest error relative to its limit's unit */
+    double ms;
+    const char *repeat; /* the command that repeats it */
+} clt_verify_result;
+
+typedef struct clt_verify_options {
+    const char *pattern; /* glob over names, NULL: all */
+    unsigned modes;      /* CLT_VERIFY_*; 0: correct, grad and bitwise */
+    const char *device_spec;
+    uint32_t caps_mask;
+    bool quick; /* only cases marked small */
+    int shard, shards; /* 0-based of n; shards 0 or 1: everything */
+    uint64_t seed;     /* 0: from the clock; printed */
+    void (*result)(void *context, const clt_verify_result *result);
+    void *context;
+} clt_verify_options;
+
+typedef struct clt_verify_summary {
+    int count[5]; /* by clt_verify_state */
+    uint64_t seed;
+    double seconds;
+} clt_verify_summary;
+
+/* CLT_ECHECK when anything failed; the summary is filled in any case. */
+clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary *summary);
+
+#endif

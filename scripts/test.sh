@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# One command from a fresh Debian 12, Ubuntu 22.04 or 24.04 to the test results: installs what is missing, builds, runs the
+# tests. Without options it runs the labels quick and comm of an optimised build.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+usage() {
+    cat <<'TEXT'
+usage: scripts/test.sh [--preset dev|release|ci] [--label NAME]... [--jobs N] [-- CTEST_OPTION...]
+  --preset   dev: AddressSanitizer and UBSan, warnings are errors; release (default); ci: release, warnings are errors
+  --label    quick, full, comm or long; may be given more than once (default: quick and comm)
+  --jobs     tests that run at the same time (default 2)
+TEXT
+}
+
+preset=release labels='' jobs=2
+while [ $# -gt 0 ]; do
+    case $1 in
+    --preset) preset=${2:?--preset needs a name}; shift 2 ;;
+    --label) labels=${labels:+$labels|}${2:?--label needs a name}; shift 2 ;;
+    --jobs) jobs=${2:?--jobs needs a number}; shift 2 ;;
+    --) shift; break ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+    esac
+done
+folder=$(preset_folder "$preset")
+
+install_packages "${CLTRAIN_PACKAGES[@]}" "${CLTRAIN_TEST_PACKAGES[@]}" -- "${CLTRAIN_OPTIONAL_PACKAGES[@]}"
+build "$preset" all -DBUILD_TESTING=ON
+say "testing: labels ${labels:=quick|comm}"
+result=0
+(cd "$CLTRAIN_ROOT" && ctest --preset "$preset" -L "^($labels)\$" -j "$jobs" --output-on-failure --no-tests=error "$@") || result=$?
+# ctest names skipped tests but not why.
+if reasons=$(grep -h '^SKIP: ' "$folder/Testing/Temporary/LastTest.log" 2>/dev/null | sort | uniq -c); then
+    say "why tests or parts of them were skipped:"
+    printf '%s\n' "$reasons"
+fi
+exit "$result"

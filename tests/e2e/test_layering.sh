@@ -1,0 +1,198 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# The walls between the rooms (docs/layout.md): which calls may stand where, which way includes go, file names, licence lines,
+# trailing spaces. test_layering.sh [ROOT] checks a tree; without ROOT it checks the project's and then itself: each rule must
+# catch a small tree that breaks it and no other rule may.
+set -u
+export LC_ALL=C
+
+# Code of C files as "path:line:code", without comments and the insides of strings and character constants.
+code_of() {
+    awk '
+    FNR == 1 { in_comment = 0 }
+    {
+        out = ""; s = $0; n = length(s); quote = ""
+        for (i = 1; i <= n; i++) {
+            c = substr(s, i, 1); two = substr(s, i, 2)
+            if (in_comment) { if (two == "*/") { in_comment = 0; i++ } continue }
+            if (quote != "") {
+                if (c == "\\") i++
+                else if (c == quote) { quote = ""; out = out c }
+                continue
+            }
+            if (two == "/*") { in_comment = 1; i++; continue }
+            if (two == "//") break
+            if (c == "\"" || c == "\047") quote = c
+            out = out c
+        }
+        if (out ~ /[^ \t]/) print FILENAME ":" FNR ":" out
+    }' "$@" /dev/null
+}
+
+# The project's own files, below the current folder.
+files() {
+    find ./*.txt ./*.json ./*.md .ci cl comm engine cli tests scripts configs docs deploy -type f -print 2>/dev/null | sed 's|^\./||'
+}
+
+# report RULE: reads "path:line:text", prints each as a finding of the rule.
+report() { sed "s|^|[$1] |"; }
+
+outside() { grep -v -E "^($1)"; }
+
+check_calls() {
+    local code=$1
+    grep -E '[^A-Za-z0-9_]cl[A-Z][A-Za-z0-9]*[[:space:]]*\(' "$code" | outside 'cl/|tests/' | report opencl
+    grep -E '[^A-Za-z0-9_](CLBlast[A-Za-z]*)|include *<clblast' "$code" | outside 'cl/blas_clblast\.c:|tests/' | report clblast
+    grep -E '[^A-Za-z0-9_]MPI_[A-Z]|include *<mpi\.h>' "$code" | outside 'comm/comm_mpi\.c:' | report mpi
+    grep -E '[^A-Za-z0-9_]cJSON|include *<(cjson/)?cJSON' "$code" | outside 'engine/base/|engine/config/' | report cjson
+    # A member such as transport->abort is another thing than abort.
+    grep -E '(^|[^A-Za-z0-9_>.])(_?exit|_Exit|quick_exit|abort|v?printf|puts|putchar|perror)[[:space:]]*\(|[^A-Za-z0-9_](stdout|stderr)([^A-Za-z0-9_]|$)' "$code" |
+        outside 'cli/|tests/' | report process
+}
+
+# may_include FILE TARGET: is this direction allowed?
+may_include() {
+    case $1 in
+    engine/base/*) [[ $2 == engine/base/* ]] ;;
+    cl/*) [[ $2 == engine/base/* || $2 == cl/* ]] ;;
+    comm/*) [[ $2 == engine/base/* || $2 == comm/* ]] ;;
+    engine/*) [[ $2 == engine/* || $2 == cl/* || $2 == comm/* ]] ;;
+    cli/*) [[ $2 != tests/* ]] ;;
+    *) true ;;
+    esac
+}
+
+check_includes() {
+    local file target
+    grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$@" /dev/null | sed -E 's/:[^"]*"([^"]*)".*/ \1/' |
+        while read -r file target; do
+            may_include "$file" "$target" || echo "$file: includes $target" | report include
+            [ -f "$target" ] || echo "$file: includes \"$target\", which is not a path from the root" | report include-path
+        done
+    grep -n -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*<CL/' "$@" /dev/null | outside 'cl/|tests/' | report opencl
+}
+
+# check_tree: every rule on the current folder; prints the findings.
+check_tree() {
+    local list code
+    list=$(mktemp) code=$(mktemp)
+    files >"$list"
+    local sources=() texts=() file
+    while IFS= read -r file; do
+        case $file in
+        *.c | *.h) sources+=("$file") texts+=("$file") ;;
+        *.cl | *.clh | *.sh | *.py | *.cmake | */CMakeLists.txt | CMakeLists.txt | .ci/*) texts+=("$file") ;;
+        *.md | *.json)
+            grep -n -E '[[:space:]]+$' "$file" | sed "s|^|$file:|" | report spaces ;;
+        esac
+    done <"$list"
+    [ ${#sources[@]} -gt 0 ] || { echo "[empty] there is no source file in $PWD"; return; }
+    code_of "${sources[@]}" >"$code"
+    check_calls "$code"
+    check_includes "${sources[@]}"
+    grep -E '\.(c|h|cl|clh)$' "$list" | sed 's|.*/||' | sort | uniq -d | sed 's|$|: this file name is used twice|' | report unique
+    for file in "${texts[@]}"; do
+        head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file: has no SPDX line at its top" | report spdx
+    done
+    grep -n -E '[[:space:]]+$' "${texts[@]}" /dev/null | report spaces
+    rm -f "$list" "$code"
+}
+
+# --- the self-test ---
+
+# A tree in which every rule is kept, some of them narrowly.
+make_clean_tree() {
+    local c='/* SPDX-License-Identifier: Apache-2.0 */'
+    mkdir -p cl/kernels comm engine/base engine/config engine/ops cli tests/unit scripts
+    printf '%s\nint base(void);\n' "$c" >engine/base/base.h
+    printf '%s\n#include "engine/base/base.h"\n#include <cjson/cJSON.h>\nint base(void) { return cJSON_Version() != 0; }\n' "$c" >engine/base/base.c
+    printf '%s\n#include <CL/cl.h>\n#include "engine/base/base.h"\nint dev(void) { return clFinish(0); }\n' "$c" >cl/dev.c
+    printf '%s\n#include <clblast_c.h>\nint blas(void) { return CLBlastSgemm(0); }\n' "$c" >cl/blas_clblast.c
+    printf '%s\n#include <mpi.h>\nint ranks(void) { return MPI_Finalize(); }\n' "$c" >comm/comm_mpi.c
+    printf '%s\n#include "comm/comm.h"\nvoid stop(struct t *x) { x->abort(1); /* exit(1); */ }\n' "$c" >comm/comm.c
+    printf '%s\nstruct t { void (*abort)(int); };\n' "$c" >comm/comm.h
+    printf '%s\n#include "cl/x.h"\n#include "comm/comm.h"\n// MPI_Init() and clFinish() and cJSON are only named here\nconst char *op(void) { return "printf(\\"%%d\\") clFinish(q) exit(1)"; }\nint snprintf_like(void) { return my_printf(1); }\n' "$c" >engine/ops/op.c
+    printf '%s\nint x;\n' "$c" >cl/x.h
+    printf '%s\n#include "engine/base/base.h"\nint main(void) { printf("hello\\n"); exit(0); }\n' "$c" >cli/main.c
+    printf '%s\nint t(void) { abort(); }\n' "$c" >tests/unit/test_x.c
+    printf '%s\n__kernel void k(void) {}\n' "$c" >cl/kernels/k.cl
+    printf '#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\nexit 0\n' >scripts/a.sh
+    printf 'text\n' >README.md
+}
+
+# must_catch RULE FILE TEXT: the text, appended to the file of a clean tree, breaks this rule and no other.
+self_failures=0
+must_catch() {
+    local rule=$1 file=$2 text=$3 tree found rules
+    tree=$(mktemp -d)
+    found=$(
+        cd "$tree" && make_clean_tree && mkdir -p "$(dirname "$file")" || exit
+        [ -f "$file" ] || printf '/* SPDX-License-Identifier: Apache-2.0 */\n' >"$file"
+        printf "$text\n" >>"$file"
+        check_tree
+    )
+    rm -rf "$tree"
+    rules=$(printf '%s\n' "$found" | sed -n 's/^\[\([a-z-]*\)\].*/\1/p' | sort -u | tr '\n' ' ')
+    if [ "$rules" != "$rule " ]; then
+        echo "FAIL: '$text' in $file should break [$rule], the check says: ${found:-nothing}"
+        self_failures=$((self_failures + 1))
+    fi
+}
+
+self_test() {
+    local tree found
+    tree=$(mktemp -d)
+    found=$(cd "$tree" && make_clean_tree && check_tree)
+    rm -rf "$tree"
+    [ -z "$found" ] || { echo "FAIL: a clean tree is refused: $found"; self_failures=1; }
+
+    must_catch opencl engine/ops/op.c 'int f(void) { return clEnqueueNDRangeKernel(0); }'
+    must_catch opencl comm/comm.c 'int f(void) { return clFinish (0); }'
+    must_catch opencl cli/main.c 'int f(void) { return clGetPlatformIDs(0, 0, 0); }'
+    must_catch opencl engine/ops/op.c '#include <CL/cl.h>'
+    must_catch clblast cl/dev.c 'int f(void) { return CLBlastSgemm(0); }'
+    must_catch clblast engine/ops/op.c '#include <clblast_c.h>'
+    must_catch mpi comm/comm.c 'int f(void) { return MPI_Barrier(0); }'
+    must_catch mpi engine/ops/op.c 'int f(void) { return MPI_COMM_WORLD; }'
+    must_catch mpi comm/comm.h '#include <mpi.h>'
+    must_catch cjson engine/ops/op.c 'cJSON *f(void);'
+    must_catch cjson cli/main.c '#include <cjson/cJSON.h>'
+    must_catch process engine/ops/op.c 'void f(void) { exit(1); }'
+    must_catch process cl/dev.c 'void f(void) { abort(); }'
+    must_catch process comm/comm.c 'void f(void) { printf("x"); }'
+    must_catch process engine/base/base.c 'void f(void) { puts("x"); }'
+    must_catch process engine/base/base.c 'void f(void) { fprintf(stderr, "x"); }'
+    must_catch process cl/dev.c 'void f(void) { fputs("x", stdout); }'
+    must_catch process engine/ops/op.c 'const char *g = "/*"; void f(void) { exit(1); } /* end */'
+    must_catch include engine/base/base.c '#include "cl/x.h"'
+    must_catch include engine/base/base.c '#include "comm/comm.h"'
+    must_catch include cl/dev.c '#include "comm/comm.h"'
+    must_catch include comm/comm.c '#include "cl/x.h"'
+    must_catch include cl/dev.c '#include "engine/ops/op.c"'
+    must_catch include engine/ops/op.c '#include "cli/main.c"'
+    must_catch include cli/main.c '#include "tests/unit/test_x.c"'
+    must_catch include-path cl/dev.c '#include "cl/absent.h"'
+    must_catch include-path tests/unit/test_x.c '#include "x.h"'
+    must_catch unique engine/config/base.h 'int y;'
+    must_catch unique engine/ops/k.cl 'int y;'
+    must_catch spaces engine/ops/op.c 'int y; '
+    must_catch spaces scripts/a.sh 'true\t'
+    must_catch spaces README.md 'word '
+
+    tree=$(mktemp -d)
+    found=$(cd "$tree" && make_clean_tree && printf 'int y;\n' >engine/ops/bare.c && printf 'true\n' >scripts/b.sh && check_tree)
+    rm -rf "$tree"
+    [ "$(printf '%s\n' "$found" | grep -c '^\[spdx\]')" -eq 2 ] ||
+        { echo "FAIL: two files without an SPDX line, the check says: $found"; self_failures=$((self_failures + 1)); }
+}
+
+cd "${1:-${CLTRAIN_SOURCE_DIR:?set it to the source folder}}" || exit 1
+findings=$(check_tree)
+if [ -n "$findings" ]; then
+    printf '%s\n' "$findings"
+    echo "FAIL: $(printf '%s\n' "$findings" | wc -l) findings in $PWD"
+fi
+[ $# -gt 0 ] || self_test
+[ -z "$findings" ] && [ "$self_failures" -eq 0 ] && echo ok

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files: whole reads, gzip good and damaged, mappings, atomic writes, folders, removal that does not follow
+ * links, locks between processes. Knows only engine/base. ctest-labels: quick */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/mem.h"
+#include "engine/base/rng.h"
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    (void)snprintf(folder, sizeof folder, "/tmp/test_base_fileio_XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int drop_folder(void **state)
+{
+    (void)state;
+    return clt_remove_tree(folder) == CLT_OK && !clt_file_exists(folder) ? 0 : -1;
+}
+
+/* A path in the folder; four of them are valid at a time. */
+static const char *in_folder(const char *name)
+{
+    static char paths[4][256];
+    static int turn;
+    char *path = paths[turn++ % 4];
+    (void)snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void put(const char *name, const void *data, size_t size)
+{
+    FILE *file = fopen(in_folder(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    int count = -2;
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void check_read(const char *name, bool gunzip, const void *data, size_t size)
+{
+    char *got = NULL;
+    size_t got_size = 99;
+    clt_status status = clt_file_read(in_folder(name), gunzip, 0, CLT_EDATA, &got, &got_size);
+    if (status != CLT_OK)
+        print_error("%s\n", clt_error_text());
+    assert_int_equal(status, CLT_OK);
+    assert_int_equal(got_size, size);
+    assert_memory_equal(got, data, size);
+    assert_int_equal(got[size], 0);
+    free(got);
+}
+
+static void check_refused(const char *name, bool gunzip, uint64_t max_bytes, const char *reason)
+{
+    char *got = (char *)(uintptr_t)1;
+    size_t size = 99;
+    assert_int_equal(clt_file_read(in_folder(name), gunzip, max_bytes, CLT_ECHECKPOINT, &got, &size),
+                     CLT_ECHECKPOINT);
+    assert_null(got);
+    assert_int_equal(size, 0);
+    if (!strstr(clt_error_text(), reason))
+        print_error("message '%s' lacks '%s'\n", clt_error_text(), reason);
+    assert_non_null(strstr(clt_error_text(), reason));
+    assert_non_null(strstr(clt_error_text(), in_folder(name)));
+}
+
+static void test_read(void **state)
+{
+    (void)state;
+    static char data[200000];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)clt_rng_u32(1, CLT_RNG_VERIFY, 0, 0, i);
+    put("empty", "", 0);
+    put("one", "x", 1);
+    put("many", data, sizeof data);
+    check_read("empty", false, "", 0);
+    check_read("empty", true, "", 0);
+    check_read("one", true, "x", 1);
+    check_read("many", true, data, sizeof data);
+    put("f\xc3\xa9 name", data, 4096);
+    check_read("f\xc3\xa9 name", false, data, 4096);
+    check_refused("absent", false, 0, "No such file or directory");
+    check_refused(".", false, 0, "is a folder");
+    check_refused("one/two", false, 0, "Not a directory");
+    check_refused("many", false, sizeof data - 1, "more than the 199999 bytes");
+    char *got;
+    size_t size;
+    assert_int_equal(clt_file_read(in_folder("many"), false, sizeof data, CLT_EDATA, &got, &size), CLT_OK);
+    assert_int_equal(size, sizeof data);
+    free(got);
+    /* Files of /proc and pipes have no size. */
+    assert_int_equal(clt_file_read("/proc/self/maps", false, 0, CLT_EDATA, &got, &size), CLT_OK);
+    assert_true(size > 1000);
+    free(got);
+}
+
+/* data packed with gzip, appended to out */
+static void pack(clt_str *out, const void *data, size_t size, int level)
+{
+    z_stream stream = {0};
+    assert_int_equal(deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    uLong bound = deflateBound(&stream, (uLong)size);
+    char *packed = malloc(bound);
+    assert_non_null(packed);
+    stream.next_in = (Bytef *)(uintptr_t)data;
+    stream.avail_in = (uInt)size;
+    stream.next_out = (Bytef *)packed;
+    stream.avail_out = (uInt)bound;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    clt_str_append_n(out, packed, stream.total_out);
+    assert_int_equal(clt_str_check(out), CLT_OK);
+    deflateEnd(&stream);
+    free(packed);
+}
+
+static void test_gzip(void **state)
+{
+    (void)state;
+    static char data[300000];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)(clt_rng_u32(2, CLT_RNG_VERIFY, 0, 0, i) % 16 + i / 50000);
+    clt_str packed = {0};
+    pack(&packed, data, sizeof data, 6);
+    put("a.gz", packed.text, packed.length);
+    check_read("a.gz", true, data, sizeof data);
+    check_read("a.gz", false, packed.text, packed.length);
+    check_refused("a.gz", true, sizeof data - 1, "more than the 299999 bytes");
+    char *got;
+    size_t size;
+    assert_int_equal(clt_file_read(in_folder("a.gz"), true, sizeof data, CLT_EDATA, &got, &size), CLT_OK);
+    free(got);
+    /* Two members, then the zeros of a tape block. */
+    size_t first = packed.length;
+    pack(&packed, "tail", 4, 9);
+    clt_str_append_n(&packed, "\0\0\0", 3);
+    put("b.gz", packed.text, packed.length);
+    char *both = malloc(sizeof data + 4);
+    assert_non_null(both);
+    memcpy(both, data, sizeof data);
+    memcpy(both + sizeof data, "tail", 4);
+    check_read("b.gz", true, both, sizeof data + 4);
+    free(both);
+    packed.length = first;
+    clt_str_append_n(&packed, "junk", 4);
+    put("c.gz", packed.text, packed.length);
+    check_refused("c.gz", true, 0, "bytes follow the end");
+    packed.length = 0;
+    pack(&packed, "", 0, 1);
+    put("d.gz", packed.text, packed.length);
+    check_read("d.gz", true, "", 0);
+    /* What cannot be packed grows: the limit counts what is inside. */
+    packed.length = 0;
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)clt_rng_u32(3, CLT_RNG_VERIFY, 0, 0, i);
+    pack(&packed, data, sizeof data, 0);
+    assert_true(packed.length > sizeof data);
+    put("e.gz", packed.text, packed.length);
+    assert_int_equal(clt_file_read(in_folder("e.gz"), true, sizeof data, CLT_EDATA, &got, &size), CLT_OK);
+    free(got);
+    clt_str_free(&packed);
+}
+
+static void test_gzip_damaged(void **state)
+{
+    (void)state;
+    char data[2000];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)(clt_rng_u32(4, CLT_RNG_VERIFY, 0, 0, i) % 7);
+    clt_str packed = {0};
+    pack(&packed, data, sizeof data, 6);
+    for (size_t cut = 2; cut < packed.length; cut += cut < 40 || cut + 40 > packed.length ? 1 : 23) {
+        put("cut.gz", packed.text, cut);
+        check_refused("cut.gz", true, 0, "ends early");
+    }
+    /* One flipped bit in the data or in the checksum. */
+    for (size_t at = 10; at < packed.length; at += 17) {
+        packed.text[at] ^= 0x10;
+        put("flip.gz", packed.text, packed.length);
+        check_refused("flip.gz", true, 0, "unpacking");
+        packed.text[at] ^= 0x10;
+    }
+    packed.text[packed.length - 6] ^= 1;
+    put("sum.gz", packed.text, packed.length);
+    check_refused("sum.gz", true, 0, "incorrect data check");
+    packed.text[packed.length - 6] ^= 1;
+    packed.text[2] = 7;
+    put("method.gz", packed.text, packed.length);
+    check_refused("method.gz", true, 0, "damaged");
+    clt_str_free(&packed);
+}
+
+static void test_map(void **state)
+{
+    (void)state;
+    clt_mapping mapping;
+    put("m", "mapped", 6);
+    assert_int_equal(clt_map_open(in_folder("m"), CLT_EDATA, &mapping), CLT_OK);
+    assert_int_equal(mapping.size, 6);
+    assert_memory_equal(mapping.data, "mapped", 6);
+    clt_map_close(&mapping);
+    assert_null(mapping.data);
+    clt_map_close(&mapping);
+    clt_map_close(NULL);
+    put("m0", "", 0);
+    assert_int_equal(clt_map_open(in_folder("m0"), CLT_EDATA, &mapping), CLT_OK);
+    assert_non_null(mapping.data);
+    assert_int_equal(mapping.size, 0);
+    clt_map_close(&mapping);
+    assert_int_equal(clt_map_open(in_folder("absent"), CLT_EDATA, &mapping), CLT_EDATA);
+    assert_non_null(strstr(clt_error_text(), "No such file"));
+    assert_int_equal(clt_map_open(folder, CLT_EDATA, &mapping), CLT_EDATA);
+    assert_int_equal(clt_map_open("/dev/null", CLT_ECHECKPOINT, &mapping), CLT_ECHECKPOINT);
+    assert_null(mapping.data);
+}
+
+static void test_write(void **state)
+{
+    (void)state;
+    assert_int_equal(clt_file_write(in_folder("w"), "first", 5), CLT_OK);
+    check_read("w", false, "first", 5);
+    assert_int_equal(clt_file_write(in_folder("w"), "2nd", 3), CLT_OK);
+    check_read("w", false, "2nd", 3);
+    assert_int_equal(clt_file_write(in_folder("w0"), NULL, 0), CLT_OK);
+    check_read("w0", false, "", 0);
+    assert_int_equal(entries(folder), 2);
+    assert_int_equal(clt_file_write(in_folder("no/such"), "x", 1), CLT_ESTORAGE);
+    assert_non_null(strstr(clt_error_text(), "No such file"));
+    /* The target is a folder: the rename fails, nothing is left behind. */
+    assert_int_equal(mkdir(in_folder("dir"), 0777), 0);
+    assert_int_equal(clt_file_write(in_folder("dir"), "x", 1), CLT_ESTORAGE);
+    assert_int_equal(entries(folder), 3);
+    assert_int_equal(clt_fd_write(-1, "x", 1, "closed"), CLT_ESTORAGE);
+    assert_non_null(strstr(clt_error_text(), "'closed' at byte 0 of 1"));
+    assert_int_equal(clt_fsync_path(in_folder("w")), CLT_OK);
+    assert_int_equal(clt_fsync_path(folder), CLT_OK);
+    assert_int_equal(clt_fsync_path(in_folder("absent")), CLT_ESTORAGE);
+    /* A relative path has a folder too. */
+    char here[4096];
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(clt_file_write("relative", "r", 1), CLT_OK);
+    assert_int_equal(chdir(here), 0);
+    check_read("relative", false, "r", 1);
+}
+
+/* A disk that is full half-way (a file size limit, in a child): the old content stays, the rest is cleaned
+ * up. */
+static void test_write_fails_midway(void **state)
+{
+    (void)state;
+    static char data[100000];
+    assert_int_equal(clt_file_write(in_folder("full"), "old", 3), CLT_OK);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct rlimit limit = {50000, 50000};
+        (void)signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+            _exit(90);
+        clt_status status = clt_file_write(in_folder("full"), data, sizeof data);
+        _exit(status == CLT_ESTORAGE && strstr(clt_error_text(), "at byte 50000 of 100000") ? 0 : 1);
+    }
+    int result = 0;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    assert_int_equal(WEXITSTATUS(result), 0);
+    check_read("full", false, "old", 3);
+    assert_int_equal(entries(folder), 1);
+}
+
+static void test_short_writes(void **state)
+{
+    (void)state;
+    /* Through a pipe, whose buffer is smaller than the data. */
+    static char data[500000];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)(i * 31 >> 3);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(ends[0]);
+        _exit(clt_fd_write(ends[1], data, sizeof data, "pipe") == CLT_OK ? 0 : 1);
+    }
+    close(ends[1]);
+    char path[64], *got = NULL;
+    size_t size = 0;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+    assert_int_equal(clt_file_read(path, true, 0, CLT_EDATA, &got, &size), CLT_OK);
+    close(ends[0]);
+    int result = 0;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    assert_int_equal(size, sizeof data);
+    assert_memory_equal(got, data, size);
+    free(got);
+}
+
+static void test_folders(void **state)
+{
+    (void)state;
+    assert_int_equal(clt_mkdir_p(in_folder("a/b//c/")), CLT_OK);
+    assert_int_equal(clt_mkdir_p(in_folder("a/b//c/")), CLT_OK);
+    assert_true(clt_is_directory(in_folder("a/b/c")));
+    assert_int_equal(clt_mkdir_p("/"), CLT_OK);
+    assert_int_equal(clt_mkdir_p(""), CLT_ESTORAGE);
+    put("file", "x", 1);
+    assert_int_equal(clt_mkdir_p(in_folder("file")), CLT_ESTORAGE);
+    assert_non_null(strstr(clt_error_text(), "is not a folder"));
+    assert_int_equal(clt_mkdir_p(in_folder("file/sub")), CLT_ESTORAGE);
+    assert_true(clt_file_exists(in_folder("file")));
+    assert_false(clt_is_directory(in_folder("file")));
+    assert_false(clt_file_exists(in_folder("absent")));
+    /* A link to a folder is a folder on the way. */
+    assert_int_equal(symlink("a", in_folder("link")), 0);
+    assert_int_equal(clt_mkdir_p(in_folder("link/d")), CLT_OK);
+    assert_true(clt_is_directory(in_folder("a/d")));
+}
+
+static void test_remove_tree(void **state)
+{
+    (void)state;
+    char target[256];
+    assert_int_equal(clt_mkdir_p(in_folder("keep/inner")), CLT_OK);
+    put("keep/inner/file", "x", 1);
+    put("keep/other", "y", 1);
+    assert_int_equal(clt_mkdir_p(in_folder("gone/1/2/3")), CLT_OK);
+    put("gone/1/2/file", "z", 1);
+    put("gone/.hidden", "z", 1);
+    (void)snprintf(target, sizeof target, "%s", in_folder("keep"));
+    assert_int_equal(symlink(target, in_folder("gone/1/link")), 0);
+    assert_int_equal(symlink("../../keep/other", in_folder("gone/1/filelink")), 0);
+    assert_int_equal(symlink("nowhere", in_folder("gone/dangling")), 0);
+    assert_int_equal(clt_remove_tree(in_folder("gone/")), CLT_OK);
+    assert_false(clt_file_exists(in_folder("gone")));
+    check_read("keep/inner/file", false, "x", 1);
+    check_read("keep/other", false, "y", 1);
+    /* A link as the path itself, with a slash too: the link goes, its target stays. */
+    assert_int_equal(symlink(target, in_folder("direct")), 0);
+    assert_int_equal(clt_remove_tree(in_folder("direct/")), CLT_OK);
+    assert_int_equal(faccessat(AT_FDCWD, in_folder("direct"), F_OK, AT_SYMLINK_NOFOLLOW), -1);
+    check_read("keep/inner/file", false, "x", 1);
+    /* A file, and nothing at all. */
+    assert_int_equal(clt_remove_tree(in_folder("keep/other")), CLT_OK);
+    assert_false(clt_file_exists(in_folder("keep/other")));
+    assert_int_equal(clt_remove_tree(in_folder("keep/other")), CLT_OK);
+    static const char *const refused[] = {"", "/", "//", ".", "..", "a/..", "x/./"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        assert_int_equal(clt_remove_tree(refused[i]), CLT_ESTORAGE);
+    check_read("keep/inner/file", false, "x", 1);
+}
+
+static void test_path_join(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"a", "/b", "/b"}, {"", "b", "b"},
+        {"a", "", "a"},    {"/", "b", "/b"},   {"", "", ""},      {"a/b", "c/d", "a/b/c/d"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *joined = NULL;
+        assert_int_equal(clt_path_join(cases[i][0], cases[i][1], &joined), CLT_OK);
+        assert_string_equal(joined, cases[i][2]);
+        free(joined);
+    }
+}
+
+static void test_lock(void **state)
+{
+    (void)state;
+    clt_lock *lock = NULL, *second = NULL;
+    int to_parent[2], to_child[2];
+    char byte = 0;
+    assert_int_equal(pipe(to_parent), 0);
+    assert_int_equal(pipe(to_child), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        /* Holds the lock until told to let go. */
+        close(to_child[1]);
+        bool good = clt_lock_acquire(in_folder("lock"), &lock) == CLT_OK;
+        good = write(to_parent[1], "x", 1) == 1 && good;
+        good = read(to_child[0], &byte, 1) == 1 && good;
+        clt_lock_release(lock);
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(read(to_parent[0], &byte, 1), 1);
+    assert_int_equal(clt_lock_acquire(in_folder("lock"), &lock), CLT_ESTORAGE);
+    assert_null(lock);
+    char holder[320], host[256] = {0};
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    (void)snprintf(holder, sizeof holder, "held by process %ld on host %s", (long)child, host);
+    assert_non_null(strstr(clt_error_text(), holder));
+    assert_int_equal(write(to_child[1], "x", 1), 1);
+    int result = 1;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    for (int i = 0; i < 2; i++) {
+        close(to_parent[i]);
+        close(to_child[i]);
+    }
+    assert_false(clt_file_exists(in_folder("lock")));
+    /* Free again; the same process cannot take it twice either. */
+    assert_int_equal(clt_lock_acquire(in_folder("lock"), &lock), CLT_OK);
+    assert_int_equal(clt_lock_acquire(in_folder("lock"), &second), CLT_ESTORAGE);
+    assert_null(second);
+    clt_lock_release(lock);
+    clt_lock_release(NULL);
+    /* A lock file left by a process that died holds nobody up. */
+    put("lock", "process 1 on host gone\n", 23);
+    assert_int_equal(clt_lock_acquire(in_folder("lock"), &lock), CLT_OK);
+    clt_lock_release(lock);
+    assert_int_equal(clt_lock_acquire(in_folder("no/lock"), &lock), CLT_ESTORAGE);
+}
+
+/* Many processes take and release: never two at once. */
+static void test_lock_contention(void **state)
+{
+    (void)state;
+    enum { CHILDREN = 4, TURNS = 30 };
+    put("counter", "\0\0\0\0", 4);
+    pid_t children[CHILDREN];
+    for (int c = 0; c < CHILDREN; c++) {
+        children[c] = fork();
+        assert_true(children[c] >= 0);
+        if (children[c] != 0)
+            continue;
+        int fd = open(in_folder("counter"), O_RDWR);
+        for (int turn = 0; turn < TURNS;) {
+            clt_lock *lock = NULL;
+            if (clt_lock_acquire(in_folder("lock"), &lock) != CLT_OK) {
+                usleep(50);
+                continue;
+            }
+            int32_t count = 0;
+            if (pread(fd, &count, 4, 0) != 4)
+                _exit(1);
+            usleep(20);
+            count++;
+            if (pwrite(fd, &count, 4, 0) != 4)
+                _exit(1);
+            clt_lock_release(lock);
+            turn++;
+        }
+        _exit(0);
+    }
+    for (int c = 0; c < CHILDREN; c++) {
+        int result = 1;
+        assert_int_equal(waitpid(children[c], &result, 0), children[c]);
+        assert_int_equal(result, 0);
+    }
+    int32_t expected = CHILDREN * TURNS;
+    check_read("counter", false, &expected, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_read, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_gzip, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_gzip_damaged, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_map, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_write, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_write_fails_midway, make_folder, drop_folder),
+        cmocka_unit_test(test_short_writes),
+        cmocka_unit_test_setup_teardown(test_folders, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_remove_tree, make_folder, drop_folder),
+        cmocka_unit_test(test_path_join),
+        cmocka_unit_test_setup_teardown(test_lock, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_lock_contention, make_folder, drop_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

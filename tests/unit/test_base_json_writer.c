@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The JSON writer: layout, escapes, and numbers that come back bit for bit with the fewest digits.
+ * Knows only engine/base.
+ * ctest-labels: quick */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/base/rng.h"
+
+static void write_sample(clt_json_writer *w)
+{
+    clt_jw_object(w);
+    clt_jw_kstring(w, "name", "a\"b");
+    clt_jw_kint(w, "n", INT64_MIN);
+    clt_jw_kdouble(w, "x", 0.1);
+    clt_jw_kbool(w, "yes", true);
+    clt_jw_key(w, "none");
+    clt_jw_null(w);
+    clt_jw_key(w, "list");
+    clt_jw_array(w);
+    clt_jw_int(w, 1);
+    clt_jw_float(w, 0.3f);
+    clt_jw_array(w);
+    clt_jw_end_array(w);
+    clt_jw_object(w);
+    clt_jw_end_object(w);
+    clt_jw_string(w, NULL);
+    clt_jw_end_array(w);
+    clt_jw_kdouble(w, "nan", NAN);
+    clt_jw_end_object(w);
+}
+
+static void test_layout(void **state)
+{
+    (void)state;
+    clt_str s = {0};
+    clt_json_writer w = clt_json_writer_make(&s, 0);
+    write_sample(&w);
+    assert_string_equal(
+        s.text, "{\"name\":\"a\\\"b\",\"n\":-9223372036854775808,\"x\":0.1,\"yes\":true,\"none\":null,"
+                "\"list\":[1,0.3,[],{},null],\"nan\":null}");
+    clt_str_free(&s);
+    w = clt_json_writer_make(&s, 2);
+    write_sample(&w);
+    assert_string_equal(s.text,
+                        "{\n  \"name\": \"a\\\"b\",\n  \"n\": -9223372036854775808,\n  \"x\": 0.1,\n"
+                        "  \"yes\": true,\n  \"none\": null,\n  \"list\": [\n    1,\n    0.3,\n    [],\n"
+                        "    {},\n    null\n  ],\n  \"nan\": null\n}");
+    assert_int_equal(w.depth, 0);
+    clt_str_free(&s);
+}
+
+static clt_json_doc *parse(const clt_str *s)
+{
+    clt_json_doc *doc = NULL;
+    assert_int_equal(clt_str_check(s), CLT_OK);
+    clt_status status = clt_json_parse(s->text, s->length, "written", CLT_EDATA, &doc);
+    if (status != CLT_OK)
+        print_error("%s\n", clt_error_text());
+    assert_int_equal(status, CLT_OK);
+    return doc;
+}
+
+static void test_strings(void **state)
+{
+    (void)state;
+    /* Every byte value by itself: valid ones come back, invalid UTF-8 becomes U+FFFD. */
+    for (int c = 1; c < 256; c++) {
+        char text[4] = {'x', (char)c, 'y', 0};
+        clt_str s = {0};
+        clt_json_writer w = clt_json_writer_make(&s, 0);
+        clt_jw_object(&w);
+        clt_jw_kstring(&w, text, text);
+        clt_jw_end_object(&w);
+        clt_json_doc *doc = parse(&s);
+        const char *expected = c < 128 ? text : "x\xef\xbf\xbdy";
+        const clt_json *value = clt_json_first(clt_json_root(doc));
+        assert_string_equal(clt_json_string(value), expected);
+        assert_string_equal(clt_json_key(value), expected);
+        clt_json_destroy(doc);
+        clt_str_free(&s);
+    }
+    clt_str s = {0};
+    clt_json_writer w = clt_json_writer_make(&s, 0);
+    clt_jw_string(&w, "\xf0\x9f\x98\x80 \xc3\xa9\n\x01");
+    assert_string_equal(s.text, "\"\xf0\x9f\x98\x80 \xc3\xa9\\n\\u0001\"");
+    clt_str_free(&s);
+}
+
+static double back_double(double value)
+{
+    clt_str s = {0};
+    clt_json_writer w = clt_json_writer_make(&s, 0);
+    clt_jw_double(&w, value);
+    clt_json_doc *doc = parse(&s);
+    double back = clt_json_number(clt_json_root(doc));
+    clt_json_destroy(doc);
+    clt_str_free(&s);
+    return back;
+}
+
+static float back_float(float value)
+{
+    clt_str s = {0};
+    clt_json_writer w = clt_json_writer_make(&s, 0);
+    clt_jw_float(&w, value);
+    clt_json_doc *doc = parse(&s);
+    float back = (float)clt_json_number(clt_json_root(doc));
+    clt_json_destroy(doc);
+    clt_str_free(&s);
+    return back;
+}
+
+static bool same_bits(const void *a, const void *b, size_t size)
+{
+    return memcmp(a, b, size) == 0;
+}
+
+static void test_double_round_trip(void **state)
+{
+    (void)state;
+    static const double special[] = {0.0,      -0.0,
+                                     1.0,      -1.5,
+                                     DBL_MIN,  DBL_MAX,
+                                     5e-324,   1e22,
+                                     1e23,     0.1 + 0.2,
+                                     1.0 / 3,  DBL_EPSILON,
+                                     1e-7,     123456789012345678.0,
+                                     2.5e-308, -DBL_MAX,
+                                     0x1p-44,  9007199254740993.0,
+                                     4.35};
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+        double back = back_double(special[i]);
+        assert_true(same_bits(&back, &special[i], sizeof back));
+    }
+    for (int exponent = -1074; exponent < 1024; exponent++) {
+        double value = ldexp(1.0, exponent), back = back_double(value);
+        assert_true(same_bits(&back, &value, sizeof back));
+    }
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint32_t words[4];
+        double value;
+        clt_rng_block(3, CLT_RNG_VERIFY, 0, 0, i, words);
+        memcpy(&value, words, sizeof value);
+        if (!isfinite(value))
+            continue;
+        double back = back_double(value);
+        assert_true(same_bits(&back, &value, sizeof back));
+    }
+}
+
+static void test_float_round_trip(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 40000; i++) {
+        uint32_t word = clt_rng_u32(4, CLT_RNG_VERIFY, 0, 0, i);
+        if (i < 2 * 254)
+            word = (uint32_t)((i / 2 + 1) << 23 | (i % 2 << 31)); /* powers of two of both signs */
+        float value;
+        memcpy(&value, &word, sizeof value);
+        if (!isfinite(value))
+            continue;
+        float back = back_float(value);
+        assert_true(same_bits(&back, &value, sizeof back));
+    }
+}
+
+static size_t digits_of(const char *text)
+{
+    size_t count = 0, zeros = 0;
+    for (; *text && *text != 'e'; text++) {
+        if (*text < '0' || *text > '9' || (count == 0 && *text == '0'))
+            continue;
+        zeros = *text == '0' ? zeros + 1 : 0;
+        count++;
+    }
+    return count - zeros;
+}
+
+/* No text with one digit less reads back: neither the nearest one nor its neighbours. */
+static void check_shortest(double value)
+{
+    clt_str s = {0};
+    clt_json_writer w = clt_json_writer_make(&s, 0);
+    clt_jw_double(&w, value);
+    size_t digits = digits_of(s.text);
+    clt_str_free(&s);
+    if (digits <= 1)
+        return;
+    char text[40];
+    (void)snprintf(text, sizeof text, "%.*e", (int)digits - 2, fabs(value));
+    char *e = strchr(text, 'e');
+    int exponent = atoi(e + 1);
+    *e = '\0';
+    char plain[40];
+    size_t n = 0;
+    for (const char *p = text; *p; p++)
+        if (*p != '.')
+            plain[n++] = *p;
+    plain[n] = '\0';
+    long long mantissa = strtoll(plain, NULL, 10);
+    for (long long step = -1; step <= 1; step++) {
+        (void)snprintf(text, sizeof text, "%llde%d", mantissa + step, exponent - (int)digits + 2);
+        if (strtod(text, NULL) == fabs(value))
+            print_error("%.17g can be written as %s\n", value, text);
+        assert_true(strtod(text, NULL) != fabs(value));
+    }
+}
+
+static void test_shortest(void **state)
+{
+    (void)state;
+    for (int exponent = -1074; exponent < 1024; exponent++) {
+        check_shortest(ldexp(1.0, exponent));
+        check_shortest(ldexp(1.1, exponent));
+    }
+    for (uint64_t i = 0; i < 5000; i++)
+        check_shortest(clt_rng_normal(5, CLT_RNG_VERIFY, 0, 0, i));
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0.1, "0.1"},       {1e22, "1e+22"},
+                 {100, "100"},       {1e-5, "1e-05"},
+                 {0.3, "0.3"},       {-2.5, "-2.5"},
+                 {1e15, "1e+15"},    {123456, "123456"},
+                 {5e-324, "5e-324"}, {0.1 + 0.2, "0.30000000000000004"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clt_str s = {0};
+        clt_json_writer w = clt_json_writer_make(&s, 0);
+        clt_jw_double(&w, cases[i].value);
+        assert_string_equal(s.text, cases[i].text);
+        clt_str_free(&s);
+    }
+}
+
+static void test_copy(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"a\":[1,-0,9007199254740993,1.5,1e+300,\"\\u0007\xc3\xa9\"],\"b\":{\"c\":null,\"d\":"
+        "[true,false,{}]},\"\":[]}";
+    clt_json_doc *doc = NULL;
+    assert_int_equal(clt_json_parse(text, sizeof text - 1, "copy", CLT_EDATA, &doc), CLT_OK);
+    clt_str s = {0};
+    clt_json_writer w = clt_json_writer_make(&s, 0);
+    clt_jw_value(&w, clt_json_root(doc));
+    assert_string_equal(s.text, text);
+    clt_str_free(&s);
+    clt_json_destroy(doc);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_double_round_trip),
+        cmocka_unit_test(test_float_round_trip),
+        cmocka_unit_test(test_shortest),
+        cmocka_unit_test(test_copy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads, the bounded queue under several producers and consumers, control group limits on made-up /proc and
+ * /sys trees of both versions, and the clocks. Knows only engine/base. ctest-labels: quick */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/cgroup.h"
+#include "engine/base/fileio.h"
+#include "engine/base/mem.h"
+#include "engine/base/thread.h"
+
+typedef struct seen_by_thread {
+    char name[32];
+    bool interrupt_blocked, segv_blocked, ran;
+} seen_by_thread;
+
+static void *look_around(void *context)
+{
+    seen_by_thread *seen = context;
+    sigset_t set;
+    pthread_sigmask(SIG_BLOCK, NULL, &set);
+    seen->interrupt_blocked = sigismember(&set, SIGINT) == 1 && sigismember(&set, SIGTERM) == 1;
+    seen->segv_blocked = sigismember(&set, SIGSEGV) == 1;
+    seen->ran = true;
+    return NULL;
+}
+
+static void test_thread(void **state)
+{
+    (void)state;
+    seen_by_thread seen = {0};
+    clt_thread *thread = NULL;
+    sigset_t set;
+    pthread_sigmask(SIG_BLOCK, NULL, &set);
+    int blocked_before = sigismember(&set, SIGINT);
+    assert_int_equal(clt_thread_start(&thread, "a name that is longer than fifteen", look_around, &seen),
+                     CLT_OK);
+    clt_thread_join(thread);
+    clt_thread_join(NULL);
+    assert_true(seen.ran);
+    /* Signals that stop the program go to the main thread; it keeps its own mask. */
+    assert_true(seen.interrupt_blocked);
+    assert_false(seen.segv_blocked);
+    pthread_sigmask(SIG_BLOCK, NULL, &set);
+    assert_int_equal(sigismember(&set, SIGINT), blocked_before);
+}
+
+static void test_queue_order(void **state)
+{
+    (void)state;
+    clt_queue *queue = NULL;
+    int items[8];
+    void *item = NULL;
+    assert_int_equal(clt_queue_create(0, &queue), CLT_EINTERNAL);
+    assert_null(queue);
+    assert_int_equal(clt_queue_create(3, &queue), CLT_OK);
+    assert_false(clt_queue_try_pop(queue, &item));
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 3; i++)
+            assert_true(clt_queue_push(queue, &items[i]));
+        assert_int_equal(clt_queue_count(queue), 3);
+        assert_true(clt_queue_pop(queue, &item));
+        assert_ptr_equal(item, &items[0]);
+        assert_true(clt_queue_push(queue, &items[3]));
+        for (int i = 1; i < 4; i++) {
+            assert_true(i % 2 ? clt_queue_pop(queue, &item) : clt_queue_try_pop(queue, &item));
+            assert_ptr_equal(item, &items[i]);
+        }
+    }
+    /* Closed: no more in, what is left comes out, then nothing. */
+    assert_true(clt_queue_push(queue, &items[5]));
+    clt_queue_close(queue);
+    assert_false(clt_queue_push(queue, &items[6]));
+    assert_true(clt_queue_pop(queue, &item));
+    assert_ptr_equal(item, &items[5]);
+    assert_false(clt_queue_pop(queue, &item));
+    assert_int_equal(clt_queue_count(queue), 0);
+    clt_queue_destroy(queue);
+    clt_queue_destroy(NULL);
+}
+
+enum { PER_PRODUCER = 2000, PRODUCERS = 3, CONSUMERS = 3 };
+
+typedef struct traffic {
+    clt_queue *queue;
+    char *items;       /* one byte per item: its address is what travels */
+    atomic_int next;   /* producer number */
+    atomic_int *times; /* how often each item came out */
+    atomic_int rejected, largest, disorder;
+} traffic;
+
+static void *produce(void *context)
+{
+    traffic *t = context;
+    int producer = atomic_fetch_add(&t->next, 1);
+    for (int i = 0; i < PER_PRODUCER; i++)
+        if (!clt_queue_push(t->queue, t->items + producer * PER_PRODUCER + i))
+            atomic_fetch_add(&t->rejected, 1);
+    return NULL;
+}
+
+static void *consume(void *context)
+{
+    traffic *t = context;
+    void *item;
+    ptrdiff_t last[PRODUCERS] = {-1, -1, -1};
+    while (clt_queue_pop(t->queue, &item)) {
+        ptrdiff_t index = (char *)item - t->items;
+        atomic_fetch_add(&t->times[index], 1);
+        /* One producer's items keep their order, as one consumer sees them. */
+        if (index <= last[index / PER_PRODUCER])
+            atomic_fetch_add(&t->disorder, 1);
+        last[index / PER_PRODUCER] = index;
+        int count = (int)clt_queue_count(t->queue);
+        if (count > atomic_load(&t->largest))
+            atomic_store(&t->largest, count);
+    }
+    return NULL;
+}
+
+static void test_queue_traffic(void **state)
+{
+    (void)state;
+    static char items[PER_PRODUCER * PRODUCERS];
+    static atomic_int times[PER_PRODUCER * PRODUCERS];
+    traffic t = {.items = items, .times = times};
+    clt_thread *producers[PRODUCERS], *consumers[CONSUMERS];
+    assert_int_equal(clt_queue_create(4, &t.queue), CLT_OK);
+    for (int i = 0; i < CONSUMERS; i++)
+        assert_int_equal(clt_thread_start(&consumers[i], "consumer", consume, &t), CLT_OK);
+    for (int i = 0; i < PRODUCERS; i++)
+        assert_int_equal(clt_thread_start(&producers[i], "producer", produce, &t), CLT_OK);
+    for (int i = 0; i < PRODUCERS; i++)
+        clt_thread_join(producers[i]);
+    clt_queue_close(t.queue);
+    for (int i = 0; i < CONSUMERS; i++)
+        clt_thread_join(consumers[i]);
+    for (int i = 0; i < PER_PRODUCER * PRODUCERS; i++)
+        assert_int_equal(atomic_load(&times[i]), 1);
+    assert_int_equal(atomic_load(&t.rejected), 0);
+    assert_int_equal(atomic_load(&t.disorder), 0);
+    assert_true(atomic_load(&t.largest) <= 4);
+    clt_queue_destroy(t.queue);
+}
+
+typedef struct blocked {
+    clt_queue *queue;
+    bool push, result;
+    atomic_bool done;
+} blocked;
+
+static void *block_on_queue(void *context)
+{
+    blocked *b = context;
+    void *item = b;
+    b->result = b->push ? clt_queue_push(b->queue, item) : clt_queue_pop(b->queue, &item);
+    atomic_store(&b->done, true);
+    return NULL;
+}
+
+static void test_queue_close_wakes(void **state)
+{
+    (void)state;
+    for (int push = 0; push < 2; push++) {
+        blocked b = {.push = push, .result = true};
+        clt_thread *thread = NULL;
+        assert_int_equal(clt_queue_create(1, &b.queue), CLT_OK);
+        if (push)
+            assert_true(clt_queue_push(b.queue, &b));
+        assert_int_equal(clt_thread_start(&thread, NULL, block_on_queue, &b), CLT_OK);
+        usleep(20000);
+        assert_false(atomic_load(&b.done));
+        clt_queue_close(b.queue);
+        clt_thread_join(thread);
+        assert_false(b.result);
+        clt_queue_destroy(b.queue);
+    }
+}
+
+/* A tree of files under a folder of its own, which plays the root of the file system. */
+static char fake_root[64];
+
+static int make_root(void **state)
+{
+    (void)state;
+    (void)snprintf(fake_root, sizeof fake_root, "/tmp/test_base_thread_XXXXXX");
+    return mkdtemp(fake_root) ? 0 : -1;
+}
+
+static int drop_root(void **state)
+{
+    (void)state;
+    return clt_remove_tree(fake_root) == CLT_OK ? 0 : -1;
+}
+
+static void put(const char *path, const char *text)
+{
+    clt_str full = {0};
+    clt_str_printf(&full, "%s%s", fake_root, path);
+    char *slash = strrchr(full.text, '/');
+    *slash = '\0';
+    assert_int_equal(clt_mkdir_p(full.text), CLT_OK);
+    *slash = '/';
+    assert_int_equal(clt_file_write(full.text, text, strlen(text)), CLT_OK);
+    clt_str_free(&full);
+}
+
+static void test_cgroup_v2(void **state)
+{
+    (void)state;
+    uint64_t left = 5;
+    assert_true(clt_cgroup_cpus(fake_root) == 0);
+    assert_false(clt_cgroup_memory(fake_root, &left));
+    assert_int_equal(left, 5);
+    put("/proc/self/cgroup", "0::/user.slice/job\n");
+    put("/proc/self/mountinfo", "22 1 0:20 / / rw - ext4 /dev/root rw\n"
+                                "30 22 0:26 / /sys/fs/cg\\040two rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
+    put("/sys/fs/cg two/user.slice/job/cpu.max", "max 100000\n");
+    put("/sys/fs/cg two/user.slice/job/memory.max", "max\n");
+    put("/sys/fs/cg two/user.slice/job/memory.current", "4000\n");
+    assert_true(clt_cgroup_cpus(fake_root) == 0);
+    assert_false(clt_cgroup_memory(fake_root, &left));
+    /* A limit of an outer level binds too. */
+    put("/sys/fs/cg two/user.slice/cpu.max", "250000 100000\n");
+    assert_true(clt_cgroup_cpus(fake_root) == 2.5);
+    put("/sys/fs/cg two/user.slice/job/cpu.max", "50000 100000\n");
+    assert_true(clt_cgroup_cpus(fake_root) == 0.5);
+    put("/sys/fs/cg two/user.slice/memory.max", "1000000\n");
+    put("/sys/fs/cg two/user.slice/memory.current", "400000\n");
+    put("/sys/fs/cg two/user.slice/memory.stat", "anon 5\ninactive_file 100000\nactive_file 50000\nfile 9\n");
+    assert_true(clt_cgroup_memory(fake_root, &left));
+    assert_int_equal(left, 750000);
+    put("/sys/fs/cg two/user.slice/job/memory.max", "3000\n");
+    assert_true(clt_cgroup_memory(fake_root, &left));
+    assert_int_equal(left, 0); /* over its limit */
+    put("/sys/fs/cg two/user.slice/job/memory.max", "900000\n");
+    put("/sys/fs/cg two/user.slice/job/memory.high", "604000\n");
+    assert_true(clt_cgroup_memory(fake_root, &left));
+    assert_int_equal(left, 600000);
+}
+
+static void test_cgroup_v1(void **state)
+{
+    (void)state;
+    uint64_t left = 0;
+    put("/proc/self/cgroup", "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n1:name=systemd:/\n0::/\n");
+    /* A container that sees only its own part of each hierarchy. */
+    put("/proc/self/mountinfo",
+        "40 1 0:30 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro master:9 - cgroup cgroup rw,cpu,cpuacct\n"
+        "41 1 0:31 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+    put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "500\n");
+    assert_true(clt_cgroup_cpus(fake_root) == 0);
+    assert_false(clt_cgroup_memory(fake_root, &left));
+    put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "300000\n");
+    assert_true(clt_cgroup_cpus(fake_root) == 3.0);
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
+    put("/sys/fs/cgroup/memory/memory.stat",
+        "inactive_file 400\ntotal_inactive_file 100\ntotal_active_file 20\n");
+    assert_true(clt_cgroup_memory(fake_root, &left));
+    assert_int_equal(left, 2000 - (500 - 120));
+    /* The whole hierarchy mounted: the group's own folder counts, and its parents. */
+    put("/proc/self/mountinfo", "41 1 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    put("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "1000\n");
+    put("/sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "300\n");
+    assert_true(clt_cgroup_memory(fake_root, &left));
+    assert_int_equal(left, 700);
+    assert_true(clt_cgroup_cpus(fake_root) == 0);
+    put("/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "800\n");
+    put("/sys/fs/cgroup/memory/docker/memory.usage_in_bytes", "500\n");
+    assert_true(clt_cgroup_memory(fake_root, &left));
+    assert_int_equal(left, 300);
+}
+
+static void test_cgroup_garbage(void **state)
+{
+    (void)state;
+    uint64_t left;
+    put("/proc/self/cgroup", "\n:\n::\nnonsense\n0::/../..\n");
+    put("/proc/self/mountinfo", " - \n - cgroup2\nx - cgroup2 a b\n1 2 3 / - cgroup2 c rw\n");
+    assert_true(clt_cgroup_cpus(fake_root) == 0);
+    assert_false(clt_cgroup_memory(fake_root, &left));
+    put("/proc/self/mountinfo", "1 2 3 / /cg rw - cgroup2 c rw\n");
+    put("/cg/cpu.max", "abc def\n");
+    put("/cg/memory.max", "-5\n");
+    assert_true(clt_cgroup_cpus(fake_root) == 0);
+    assert_false(clt_cgroup_memory(fake_root, &left));
+    put("/cg/cpu.max", "100000 0\n");
+    assert_true(clt_cgroup_cpus(fake_root) == 0);
+}
+
+static void test_cpu_count(void **state)
+{
+    (void)state;
+    cpu_set_t set, one;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    int count = clt_cpu_count();
+    assert_in_range(count, 1, CPU_COUNT(&set));
+    /* In a child with a mask of one processor. */
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int cpu = 0;
+        while (!CPU_ISSET(cpu, &set))
+            cpu++;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        _exit(sched_setaffinity(0, sizeof one, &one) != 0 ? 90 : clt_cpu_count());
+    }
+    int result = 0;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    assert_int_equal(WEXITSTATUS(result), 1);
+}
+
+static void test_memory_available(void **state)
+{
+    (void)state;
+    unsigned long long bytes = clt_memory_available();
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    assert_true(bytes > 1u << 20);
+    assert_true(bytes <= (unsigned long long)pages * (unsigned long long)page);
+    /* In a child with an address space that is nearly used up. */
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        unsigned long long used = 0;
+        FILE *file = fopen("/proc/self/statm", "r");
+        if (!file || fscanf(file, "%llu", &used) != 1)
+            _exit(90);
+        (void)fclose(file);
+        rlim_t limit = (rlim_t)(used * (unsigned long long)page + (4u << 20));
+        struct rlimit space = {limit, limit};
+        if (setrlimit(RLIMIT_AS, &space) != 0)
+            _exit(91);
+        unsigned long long left = clt_memory_available();
+        _exit(left > 0 && left <= (4u << 20) ? 0 : 1);
+    }
+    int result = 0;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    assert_int_equal(WEXITSTATUS(result), 0);
+}
+
+static void *burn(void *context)
+{
+    double *seconds = context, start = clt_thread_cpu();
+    while (clt_thread_cpu() - start < 0.03)
+        continue;
+    *seconds = clt_thread_cpu();
+    return NULL;
+}
+
+static void test_clocks(void **state)
+{
+    (void)state;
+    double now = clt_now(), mine = clt_thread_cpu(), all = clt_process_cpu(), theirs = 0;
+    clt_thread *thread = NULL;
+    assert_int_equal(clt_thread_start(&thread, "burn", burn, &theirs), CLT_OK);
+    clt_thread_join(thread);
+    assert_true(clt_now() - now > 0.02);
+    assert_true(theirs >= 0.03);
+    assert_true(clt_process_cpu() - all > 0.025);
+    assert_true(clt_thread_cpu() - mine < clt_process_cpu() - all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_thread),
+        cmocka_unit_test(test_queue_order),
+        cmocka_unit_test(test_queue_traffic),
+        cmocka_unit_test(test_queue_close_wakes),
+        cmocka_unit_test_setup_teardown(test_cgroup_v2, make_root, drop_root),
+        cmocka_unit_test_setup_teardown(test_cgroup_v1, make_root, drop_root),
+        cmocka_unit_test_setup_teardown(test_cgroup_garbage, make_root, drop_root),
+        cmocka_unit_test(test_cpu_count),
+        cmocka_unit_test(test_memory_available),
+        cmocka_unit_test(test_clocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctest-labels: quick
+ *
+ * The communication room. Alone it tests the built-in transport, the order and the failures of requests (on a
+ * transport made for that), launcher detection and the module search. Under mpirun
+ * (tests/comm/test_comm_mpi.sh) the same program checks the MPI transport: "test_comm" runs the collectives,
+ * "test_comm abort|stuck|fail" end the job in three ways. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "comm/comm_internal.h"
+#include "engine/base/thread.h"
+
+#define MANY 64
+
+/* --- a transport that records what it is asked to do --- */
+
+static struct {
+    atomic_int calls, finalized, inits;
+    int64_t counts[MANY]; /* of the all-reduces, in order */
+    int fail_at;          /* index of the all-reduce that fails, -1: none */
+    int ranks;
+    atomic_int abort_code;
+    pthread_t thread; /* the one that called init */
+    atomic_bool wrong_thread;
+    atomic_bool block; /* an all-reduce does not return while this is set */
+    clt_status init_status;
+    const comm_host *host;
+} fake;
+
+static void check_thread(void)
+{
+    if (!pthread_equal(pthread_self(), fake.thread))
+        atomic_store(&fake.wrong_thread, true);
+}
+
+static clt_status fake_init(const comm_host *host, comm_info *info)
+{
+    fake.thread = pthread_self();
+    fake.host = host;
+    atomic_fetch_add(&fake.inits, 1);
+    info->ranks = info->local_ranks = fake.ranks;
+    info->description = "fake 1.0";
+    (void)snprintf(info->host, sizeof info->host, "nowhere");
+    if (fake.init_status != CLT_OK)
+        return host->failed(__FILE__, __LINE__, "no network");
+    return CLT_OK;
+}
+
+static clt_status fake_all_reduce(void *data, int64_t count, comm_type type, comm_op op)
+{
+    (void)data;
+    (void)type;
+    (void)op;
+    check_thread();
+    int index = atomic_fetch_add(&fake.calls, 1);
+    fake.counts[index % MANY] = count;
+    while (atomic_load(&fake.block))
+        usleep(1000);
+    return index == fake.fail_at ? fake.host->failed(__FILE__, __LINE__, "the cable was cut") : CLT_OK;
+}
+
+static clt_status fake_broadcast(void *data, int64_t bytes, int root)
+{
+    (void)data;
+    (void)bytes;
+    (void)root;
+    check_thread();
+    return CLT_OK;
+}
+
+static clt_status fake_barrier(void)
+{
+    check_thread();
+    return CLT_OK;
+}
+
+static void fake_abort(int exit_code)
+{
+    atomic_store(&fake.abort_code, exit_code);
+}
+
+static void fake_finalize(void)
+{
+    check_thread();
+    atomic_fetch_add(&fake.finalized, 1);
+}
+
+static const comm_transport fake_transport = {.abi_version = COMM_ABI_VERSION,
+                                              .name = "fake",
+                                              .init = fake_init,
+                                              .all_reduce = fake_all_reduce,
+                                              .broadcast = fake_broadcast,
+                                              .barrier = fake_barrier,
+                                              .abort = fake_abort,
+                                              .finalize = fake_finalize};
+
+static comm *fake_create(int ranks)
+{
+    memset(&fake, 0, sizeof fake);
+    fake.fail_at = -1;
+    fake.ranks = ranks;
+    comm *c = NULL;
+    assert_int_equal(comm_create_with(&fake_transport, &c), CLT_OK);
+    return c;
+}
+
+static void assert_text_has(const char *part)
+{
+    if (!strstr(clt_error_text(), part))
+        fail_msg("\"%s\" is not in the message \"%s\"", part, clt_error_text());
+}
+
+/* --- alone --- */
+
+static void self_leaves_data_alone(void **state)
+{
+    (void)state;
+    comm *c = NULL;
+    assert_int_equal(comm_create(&c), CLT_OK);
+    const comm_info *info = comm_describe(c);
+    assert_string_equal(info->transport, "self");
+    assert_int_equal(info->rank, 0);
+    assert_int_equal(info->ranks, 1);
+    assert_int_equal(info->local_rank, 0);
+    assert_int_equal(info->local_ranks, 1);
+    assert_true(strlen(info->host) > 0 && strlen(info->description) > 0);
+    float x[3] = {1.5F, -2.0F, 3.25F};
+    const float same[3] = {1.5F, -2.0F, 3.25F};
+    assert_int_equal(comm_all_reduce(c, x, 3, COMM_F32, COMM_SUM), CLT_OK);
+    assert_int_equal(comm_broadcast(c, x, sizeof x, 0), CLT_OK);
+    assert_int_equal(comm_barrier(c), CLT_OK);
+    assert_int_equal(comm_all_reduce(c, NULL, 0, COMM_F32, COMM_SUM), CLT_OK);
+    assert_memory_equal(x, same, sizeof x);
+    assert_int_equal(comm_check_equal(c, x, sizeof x, "the test data"), CLT_OK);
+    assert_int_equal(comm_broadcast(c, x, sizeof x, 1), CLT_EINTERNAL);
+    assert_int_equal(comm_all_reduce(c, x, -1, COMM_F32, COMM_SUM), CLT_EINTERNAL);
+    comm_abort(c, CLT_ECOMM); /* with one rank it only returns */
+    comm_destroy(c);
+    comm_destroy(NULL);
+    comm_abort(NULL, CLT_ECOMM);
+}
+
+static void requests_run_in_the_order_of_posting(void **state)
+{
+    (void)state;
+    comm *c = fake_create(2);
+    comm_request *r[4];
+    float x[4] = {0};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(comm_all_reduce_post(c, x, i + 1, COMM_F32, COMM_SUM, &r[i]), CLT_OK);
+    comm_request_ready(r[3], true);
+    comm_request_ready(r[1], true);
+    usleep(20000);
+    assert_int_equal(atomic_load(&fake.calls), 0); /* the first is not ready, so nothing may start */
+    comm_request_ready(r[0], true);
+    assert_int_equal(comm_request_wait(r[1]), CLT_OK); /* waits may come in any order */
+    usleep(20000);
+    assert_int_equal(atomic_load(&fake.calls), 2);
+    comm_request_ready(r[2], true);
+    assert_int_equal(comm_barrier(c), CLT_OK); /* a blocking call queues up behind them */
+    assert_int_equal(atomic_load(&fake.calls), 4);
+    assert_int_equal(comm_request_wait(r[3]), CLT_OK);
+    assert_int_equal(comm_request_wait(r[0]), CLT_OK);
+    assert_int_equal(comm_request_wait(r[2]), CLT_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(fake.counts[i], i + 1);
+    comm_destroy(c);
+    assert_int_equal(atomic_load(&fake.finalized), 1);
+    assert_false(atomic_load(&fake.wrong_thread));
+}
+
+static void *ready_later(void *request)
+{
+    usleep(10000);
+    comm_request_ready(request, true);
+    return NULL;
+}
+
+static void ready_may_come_from_another_thread(void **state)
+{
+    (void)state;
+    comm *c = fake_create(2);
+    float x = 0;
+    for (int i = 0; i < 8; i++) {
+        comm_request *r = NULL;
+        clt_thread *thread = NULL;
+        assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r), CLT_OK);
+        assert_int_equal(clt_thread_start(&thread, "ready", ready_later, r), CLT_OK);
+        assert_int_equal(comm_request_wait(r), CLT_OK);
+        clt_thread_join(thread);
+    }
+    assert_int_equal(atomic_load(&fake.calls), 8);
+    comm_destroy(c);
+}
+
+static void failed_device_work_fails_the_wait_and_all_that_follows(void **state)
+{
+    (void)state;
+    comm *c = fake_create(2);
+    comm_request *bad = NULL, *next = NULL;
+    float x = 0;
+    assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &bad), CLT_OK);
+    assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &next), CLT_OK);
+    comm_request_ready(next, true);
+    comm_request_ready(bad, false);
+    assert_int_equal(comm_request_wait(bad), CLT_ECOMM);
+    assert_text_has("device work");
+    assert_int_equal(comm_request_wait(next), CLT_ECOMM);
+    assert_text_has("earlier");
+    assert_int_equal(comm_barrier(c), CLT_ECOMM);
+    assert_int_equal(atomic_load(&fake.calls), 0); /* ranks out of step must not exchange anything */
+    comm_destroy(c);
+    assert_int_equal(atomic_load(&fake.finalized), 0); /* and must not wait for each other at the end */
+}
+
+static void transport_failure_carries_its_message(void **state)
+{
+    (void)state;
+    comm *c = fake_create(3);
+    fake.fail_at = 1;
+    float x = 0;
+    assert_int_equal(comm_all_reduce(c, &x, 1, COMM_F32, COMM_SUM), CLT_OK);
+    assert_int_equal(comm_all_reduce(c, &x, 1, COMM_F32, COMM_SUM), CLT_ECOMM);
+    assert_text_has("rank 0 (nowhere): the cable was cut");
+    assert_int_equal(comm_all_reduce(c, &x, 1, COMM_F32, COMM_SUM), CLT_ECOMM);
+    assert_text_has("the cable was cut");
+    assert_int_equal(atomic_load(&fake.calls), 2);
+    comm_destroy(c);
+}
+
+static void failed_init_is_reported_and_cleaned_up(void **state)
+{
+    (void)state;
+    memset(&fake, 0, sizeof fake);
+    fake.init_status = CLT_ECOMM;
+    comm *c = (comm *)&fake;
+    assert_int_equal(comm_create_with(&fake_transport, &c), CLT_ECOMM);
+    assert_null(c);
+    assert_text_has("starting the fake transport: no network");
+    assert_int_equal(atomic_load(&fake.finalized), 0);
+}
+
+static void destroy_drops_requests_that_never_ran(void **state)
+{
+    (void)state;
+    comm *c = fake_create(2);
+    comm_request *r[3];
+    float x = 0;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r[i]), CLT_OK);
+    comm_request_ready(r[1], true);
+    comm_destroy(c); /* must return, and leave nothing behind for the leak checker */
+    assert_int_equal(atomic_load(&fake.calls), 0);
+    assert_int_equal(atomic_load(&fake.finalized), 0);
+}
+
+static void abort_reaches_the_transport(void **state)
+{
+    (void)state;
+    comm *c = fake_create(2);
+    comm_abort(c, CLT_ENUMERIC);
+    assert_int_equal(atomic_load(&fake.abort_code), clt_status_exit_code(CLT_ENUMERIC));
+    comm_destroy(c);
+
+    /* The communication thread sits in a collective: the call is made all the same. */
+    c = fake_create(2);
+    atomic_store(&fake.block, true);
+    comm_request *r = NULL;
+    float x = 0;
+    assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r), CLT_OK);
+    comm_request_ready(r, true);
+    while (atomic_load(&fake.calls) == 0)
+        usleep(1000);
+    comm_abort(c, CLT_EDEVLOST);
+    assert_int_equal(atomic_load(&fake.abort_code), clt_status_exit_code(CLT_EDEVLOST));
+    atomic_store(&fake.block, false);
+    assert_int_equal(comm_request_wait(r), CLT_OK);
+    comm_destroy(c);
+}
+
+/* --- launcher and module --- */
+
+static const char *const launcher_names[] = {
+    "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK",       "PMIX_RANK",
+    "SLURM_PROCID",         "PMI_FD",   "PMIX_NAMESPACE", "SLURM_STEP_NUM_TASKS"};
+
+static int clear_launcher(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof launcher_names / sizeof launcher_names[0]; i++)
+        unsetenv(launcher_names[i]);
+    return 0;
+}
+
+static void launcher_is_detected(void **state)
+{
+    (void)state;
+    static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
+    assert_false(comm_under_launcher());
+    for (size_t i = 0; i < 4; i++) {
+        setenv(signs[i], "2", 1);
+        assert_true(comm_under_launcher());
+        setenv(signs[i], "", 1);
+        assert_false(comm_under_launcher());
+        unsetenv(signs[i]);
+    }
+    setenv("SLURM_PROCID", "0", 1); /* a batch script has it too */
+    assert_false(comm_under_launcher());
+    setenv("PMI_FD", "7", 1);
+    assert_true(comm_under_launcher());
+    unsetenv("PMI_FD");
+    setenv("PMIX_NAMESPACE", "slurm.pmix.1", 1);
+    assert_true(comm_under_launcher());
+}
+
+static void launcher_says_how_many(void **state)
+{
+    (void)state;
+    assert_int_equal(comm_launcher_ranks(), 0);
+    setenv("PMI_SIZE", "3", 1);
+    assert_int_equal(comm_launcher_ranks(), 3);
+    setenv("OMPI_COMM_WORLD_SIZE", "5", 1);
+    assert_int_equal(comm_launcher_ranks(), 5);
+    setenv("OMPI_COMM_WORLD_SIZE", "five", 1);
+    assert_int_equal(comm_launcher_ranks(), 0);
+}
+
+static void make_folder(char *path, size_t size, const char *name)
+{
+    (void)snprintf(path, size, "/tmp/cltrain-test-comm-%ld-%s", (long)getpid(), name);
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void remove_folder(const char *path)
+{
+    char file[256];
+    (void)snprintf(file, sizeof file, "%s/%s", path, COMM_MODULE_FILE);
+    (void)unlink(file);
+    assert_int_equal(rmdir(path), 0);
+}
+
+static void missing_module_lists_every_file_and_reason(void **state)
+{
+    (void)state;
+    char empty[128], text[128], other[128], file[256];
+    make_folder(empty, sizeof empty, "empty");
+    make_folder(text, sizeof text, "text");
+    make_folder(other, sizeof other, "other");
+    (void)snprintf(file, sizeof file, "%s/%s", text, COMM_MODULE_FILE);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    fputs("this is not a program", f);
+    assert_int_equal(fclose(f), 0);
+    Dl_info cmocka;
+    assert_int_not_equal(dladdr((void *)(uintptr_t)_cmocka_run_group_tests, &cmocka), 0);
+    (void)snprintf(file, sizeof file, "%s/%s", other, COMM_MODULE_FILE);
+    char library[4096];
+    assert_non_null(realpath(cmocka.dli_fname, library));
+    assert_int_equal(symlink(library, file), 0);
+
+    const char *folders[] = {empty, text, other};
+    const comm_transport *transport = NULL;
+    assert_int_equal(comm_load_module(folders, 3, &transport), CLT_ECOMM);
+    assert_null(transport);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(file, sizeof file, "%s/%s", folders[i], COMM_MODULE_FILE);
+        assert_text_has(file);
+    }
+    assert_text_has("no such file");
+    assert_text_has("cannot be loaded");
+    assert_text_has("not a transport module");
+    assert_text_has("CLTRAIN_MODULE_DIR");
+    remove_folder(empty);
+    remove_folder(text);
+    remove_folder(other);
+}
+
+static int run_alone(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(self_leaves_data_alone),
+        cmocka_unit_test(requests_run_in_the_order_of_posting),
+        cmocka_unit_test(ready_may_come_from_another_thread),
+        cmocka_unit_test(failed_device_work_fails_the_wait_and_all_that_follows),
+        cmocka_unit_test(transport_failure_carries_its_message),
+        cmocka_unit_test(failed_init_is_reported_and_cleaned_up),
+        cmocka_unit_test(destroy_drops_requests_that_never_ran),
+        cmocka_unit_test(abort_reaches_the_transport),
+        cmocka_unit_test_setup_teardown(launcher_is_detected, clear_launcher, clear_launcher),
+        cmocka_unit_test_setup_teardown(launcher_says_how_many, clear_launcher, clear_launcher),
+        cmocka_unit_test(missing_module_lists_every_file_and_reason),
+    };
+    return cmocka_run_group_tests_name("comm", tests, NULL, NULL);
+}
+
+/* --- under a launcher: one communicator for the whole program --- */
+
+static comm *world;
+
+static void mpi_describes_itself(void **state)
+{
+    (void)state;
+    const comm_info *info = comm_describe(world);
+    assert_string_equal(info->transport, "mpi");
+    assert_true(info->rank >= 0 && info->rank < info->ranks);
+    assert_int_equal(info->ranks, comm_launcher_ranks());
+    assert_true(strlen(info->host) > 0 && strlen(info->description) > 0);
+    /* The script starts all ranks on one host. */
+    assert_int_equal(info->local_ranks, info->ranks);
+    assert_int_equal(info->local_rank, info->rank);
+}
+
+static void mpi_reduces_every_type(void **state)
+{
+    (void)state;
+    const comm_info *info = comm_describe(world);
+    const int n = info->ranks, me = info->rank;
+    const int sum = n * (n + 1) / 2;
+    float f[5];
+    double d[5];
+    int64_t i[5], least = 100 - me, big = INT64_C(1) << 40;
+    uint8_t u[5];
+    for (int k = 0; k < 5; k++) {
+        f[k] = (float)((me + 1) * (k + 1));
+        d[k] = (double)((me + 1) * (k + 1)) * 0.5;
+        i[k] = (me + 1) * (k + 1) + big;
+        u[k] = (uint8_t)(me + k);
+    }
+    assert_int_equal(comm_all_reduce(world, f, 5, COMM_F32, COMM_SUM), CLT_OK);
+    assert_int_equal(comm_all_reduce(world, d, 5, COMM_F64, COMM_SUM), CLT_OK);
+    assert_int_equal(comm_all_reduce(world, i, 5, COMM_I64, COMM_SUM), CLT_OK);
+    assert_int_equal(comm_all_reduce(world, u, 5, COMM_U8, COMM_MAX), CLT_OK);
+    for (int k = 0; k < 5; k++) {
+        assert_true(f[k] == (float)(sum * (k + 1)));
+        assert_true(d[k] == (double)(sum * (k + 1)) * 0.5);
+        assert_int_equal(i[k], sum * (k + 1) + n * big);
+        assert_int_equal(u[k], n - 1 + k);
+    }
+    f[0] = (float)-me;
+    d[0] = (double)me;
+    assert_int_equal(comm_all_reduce(world, f, 1, COMM_F32, COMM_MAX), CLT_OK);
+    assert_int_equal(comm_all_reduce(world, d, 1, COMM_F64, COMM_MAX), CLT_OK);
+    assert_int_equal(comm_all_reduce(world, &least, 1, COMM_I64, COMM_MIN), CLT_OK);
+    assert_true(f[0] == 0.0F && d[0] == (double)(n - 1));
+    assert_int_equal(least, 100 - (n - 1));
+}
+
+/* More elements than one MPI call takes (2^24): the parts must meet without a gap. */
+static void mpi_reduces_large_counts(void **state)
+{
+    (void)state;
+    const comm_info *info = comm_describe(world);
+    const int64_t count = (INT64_C(1) << 24) + 12345;
+    const float sum = (float)(info->ranks * (info->ranks + 1) / 2);
+    float *x = malloc((size_t)count * sizeof *x);
+    assert_non_null(x);
+    for (int64_t k = 0; k < count; k++)
+        x[k] = (float)(info->rank + 1) * (float)(k % 97);
+    assert_int_equal(comm_all_reduce(world, x, count, COMM_F32, COMM_SUM), CLT_OK);
+    int64_t wrong = 0;
+    for (int64_t k = 0; k < count; k++)
+        wrong += x[k] != sum * (float)(k % 97);
+    assert_int_equal(wrong, 0);
+    if (info->rank == info->ranks - 1)
+        for (int64_t k = 0; k < count; k++)
+            x[k] = (float)(k % 101);
+    assert_int_equal(comm_broadcast(world, x, count * 4, info->ranks - 1), CLT_OK);
+    for (int64_t k = 0; k < count; k++)
+        wrong += x[k] != (float)(k % 101);
+    assert_int_equal(wrong, 0);
+    free(x);
+}
+
+static void mpi_runs_posted_requests(void **state)
+{
+    (void)state;
+    enum { POSTED = 6, LENGTH = 1000 };
+    static float x[POSTED][LENGTH];
+    const comm_info *info = comm_describe(world);
+    comm_request *r[POSTED];
+    for (int p = 0; p < POSTED; p++) {
+        for (int k = 0; k < LENGTH; k++)
+            x[p][k] = (float)(p * 10 + info->rank);
+        assert_int_equal(comm_all_reduce_post(world, x[p], LENGTH, COMM_F32, COMM_SUM, &r[p]), CLT_OK);
+    }
+    /* Ranks finish their work in different orders; the order of the collectives is the order of posting. */
+    for (int p = 0; p < POSTED; p++)
+        comm_request_ready(r[info->rank % 2 ? p : POSTED - 1 - p], true);
+    for (int p = 0; p < POSTED; p++) {
+        assert_int_equal(comm_request_wait(r[p]), CLT_OK);
+        float expected = (float)(info->ranks * p * 10 + info->ranks * (info->ranks - 1) / 2);
+        assert_true(x[p][0] == expected && x[p][LENGTH - 1] == expected);
+    }
+    assert_int_equal(comm_barrier(world), CLT_OK);
+}
+
+static void mpi_check_equal_names_the_rank(void **state)
+{
+    (void)state;
+    const comm_info *info = comm_describe(world);
+    char config[64] = "the same configuration on every rank";
+    assert_int_equal(comm_check_equal(world, config, sizeof config, "the configuration"), CLT_OK);
+    assert_int_equal(comm_check_equal(world, NULL, 0, "nothing"), CLT_OK);
+    if (info->rank == info->ranks - 1)
+        config[5] ^= 1;
+    assert_int_equal(comm_check_equal(world, config, sizeof config, "the configuration"), CLT_ERANKS);
+    char name[160];
+    (void)snprintf(name, sizeof name, "the configuration: rank %d of %d (on %s)", info->ranks - 1,
+                   info->ranks, info->host);
+    assert_text_has(name);
+    /* Every rank but 0 differs, in length alone: the first one is named. */
+    memset(config, 0, sizeof config);
+    assert_int_equal(comm_check_equal(world, config, info->rank == 0 ? 32 : 33, "lengths"), CLT_ERANKS);
+    assert_text_has("rank 1 of");
+    assert_int_equal(comm_barrier(world), CLT_OK); /* a disagreement is no failure of the transport */
+}
+
+static int run_under_launcher(void)
+{
+    clt_status status = comm_create(&world);
+    if (status != CLT_OK) {
+        fprintf(stderr, "comm_create: %s\n", clt_error_text());
+        return clt_status_exit_code(status);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mpi_describes_itself),           cmocka_unit_test(mpi_reduces_every_type),
+        cmocka_unit_test(mpi_reduces_large_counts),       cmocka_unit_test(mpi_runs_posted_requests),
+        cmocka_unit_test(mpi_check_equal_names_the_rank),
+    };
+    int failed = cmocka_run_group_tests_name("comm-mpi", tests, NULL, NULL);
+    if (failed)
+        comm_abort(world, CLT_ECHECK);
+    comm_destroy(world);
+    return failed;
+}
+
+/* abort: the last rank ends the job while the others wait in a barrier (exit code 6). stuck: rank 0 ends it
+ * while its own communication thread is inside a collective that nobody joins (exit code 10). fail: rank 0's
+ * device work fails, rank 0 leaves. */
+static int end_the_job(const char *how)
+{
+    if (comm_create(&world) != CLT_OK) {
+        fprintf(stderr, "comm_create: %s\n", clt_error_text());
+        return 1;
+    }
+    const comm_info *info = comm_describe(world);
+    float x = 0;
+    comm_request *r = NULL;
+    if (strcmp(how, "abort") == 0) {
+        if (info->rank == info->ranks - 1)
+            comm_abort(world, CLT_ENUMERIC);
+        (void)comm_barrier(world);
+    } else if (strcmp(how, "stuck") == 0) {
+        if (info->rank != 0)
+            sleep(60);
+        (void)comm_all_reduce_post(world, &x, 1, COMM_F32, COMM_SUM, &r);
+        comm_request_ready(r, true);
+        usleep(200000);
+        comm_abort(world, CLT_EDEVLOST);
+    } else {
+        (void)comm_all_reduce_post(world, &x, 1, COMM_F32, COMM_SUM, &r);
+        comm_request_ready(r, info->rank != 0);
+        clt_status status = comm_request_wait(r);
+        fprintf(stderr, "rank %d: %s\n", info->rank, clt_error_text());
+        comm_abort(world, status);
+    }
+    return 1; /* not reached: the job has ended */
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return end_the_job(argv[1]);
+    return comm_under_launcher() ? run_under_launcher() : run_alone();
+}

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctest-labels: quick
+ * The config room: defaults, getters, overrides, messages, rules between keys, printing, and several hundred
+ * mutations of the shipped configs, none of which may pass silently. Needs no device. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fileio.h"
+#include "engine/config/config.h"
+
+static const char *const shipped[] = {"mlp-mnist.json", "mlp-regression.json", "graph-residual.json",
+                                      "mlp-text.json"};
+
+static const char good[] =
+    "{\n"
+    "  \"model\": {\"type\": \"mlp\", \"hidden\": [64, 32], \"dropout\": 0.25},\n"
+    "  \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\", \"micro_batch\": 16},\n"
+    "  \"optimizer\": {\"type\": \"sgd\", \"momentum\": 0.9}\n"
+    "}\n";
+
+static char *read_shipped(const char *name)
+{
+    char path[1024], *text;
+    size_t size;
+    snprintf(path, sizeof path, "%s/configs/%s", CLT_TEST_SOURCE_DIR, name);
+    assert_int_equal(clt_file_read(path, false, 0, CLT_ECONFIG, &text, &size), CLT_OK);
+    return text;
+}
+
+static clt_config *parse_ok(const char *text, const char *const *overrides, int count)
+{
+    clt_config *config = NULL;
+    clt_status status = clt_config_parse(text, "t.json", overrides, count, &config);
+    if (status != CLT_OK)
+        print_message("%s\n", clt_error_text());
+    assert_int_equal(status, CLT_OK);
+    return config;
+}
+
+/* Parses a text that must be refused; every word of the NULL-terminated list must be in the message. */
+static void refused(const char *text, const char *override, ...)
+{
+    clt_config *config = NULL;
+    const char *const overrides[] = {override};
+    clt_status status = clt_config_parse(text, "t.json", overrides, override ? 1 : 0, &config);
+    assert_int_equal(status, CLT_ECONFIG);
+    assert_null(config);
+    va_list words;
+    va_start(words, override);
+    for (const char *word = va_arg(words, const char *); word; word = va_arg(words, const char *))
+        if (!strstr(clt_error_text(), word)) {
+            print_message("message: %s\n", clt_error_text());
+            fail_msg("'%s' is missing in the message", word);
+        }
+    va_end(words);
+}
+
+static int problem_count(void)
+{
+    int count = 1;
+    for (const char *c = clt_error_text(); *c; c++)
+        count += *c == '\n';
+    return count;
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    clt_config *c = parse_ok(good, NULL, 0);
+    assert_string_equal(clt_config_string(c, "model.type"), "mlp");
+    assert_int_equal(clt_config_list_count(c, "model.hidden"), 2);
+    assert_int_equal(clt_config_list_int(c, "model.hidden", 1), 32);
+    assert_true(clt_config_float(c, "model.dropout") == 0.25);
+    assert_int_equal(clt_config_int(c, "data.micro_batch"), 16);
+    assert_int_equal(clt_config_int(c, "data.workers"), -1);
+    assert_int_equal(clt_config_list_count(c, "data.path"), 1);
+    assert_string_equal(clt_config_list_string(c, "data.path", 0), "a");
+    assert_true(clt_config_float(c, "optimizer.beta2") == 0.999);
+    assert_true(clt_config_bool(c, "model.bias"));
+    assert_int_equal(clt_config_int(c, "train.seed"), 1337);
+    assert_string_equal(clt_config_string(c, "device.spec"), "");
+    assert_string_equal(clt_config_origin(c, "data.micro_batch"), "file");
+    assert_string_equal(clt_config_origin(c, "train.seed"), "default");
+    assert_true(clt_config_is_set(c, "optimizer.momentum"));
+    assert_false(clt_config_is_set(c, "optimizer.beta1"));
+    assert_string_equal(clt_config_source(c), "t.json");
+    clt_config_destroy(c);
+    clt_config_destroy(NULL);
+}
+
+static void test_overrides(void **state)
+{
+    (void)state;
+    const char *const overrides[] = {
+        "train.steps=7",   "data.path=[\"p\",\"q\"]",      "device.spec=0:0",
+        "data.workers=3",  "optimizer.learning_rate=1e-4", "data.targets=12",
+        "model.hidden=[]", "optimizer.nesterov=true",      "train.seed=9223372036854775807"};
+    clt_config *c = parse_ok(good, overrides, 9);
+    assert_int_equal(clt_config_int(c, "train.steps"), 7);
+    assert_int_equal(clt_config_list_count(c, "data.path"), 2);
+    assert_string_equal(clt_config_list_string(c, "data.path", 1), "q");
+    assert_string_equal(clt_config_string(c, "device.spec"), "0:0");
+    assert_int_equal(clt_config_int(c, "data.workers"), 3);
+    assert_true(clt_config_float(c, "optimizer.learning_rate") == 1e-4);
+    assert_string_equal(clt_config_string(c, "data.targets"), "12");
+    assert_int_equal(clt_config_list_count(c, "model.hidden"), 0);
+    assert_true(clt_config_int(c, "train.seed") == INT64_MAX);
+    assert_string_equal(clt_config_origin(c, "train.steps"), "override");
+    clt_config_destroy(c);
+    refused(good, "optimizer.learning_rat=1", "override 'optimizer.learning_rat=1'",
+            "did you mean 'optimizer.learning_rate'", NULL);
+    refused(good, "optimiser.clip=1", "unknown section", "'optimizer'", NULL);
+    refused(good, "train.steps=many", "train.steps", "expected an integer, got a string", NULL);
+    refused(good, "train.steps=\"5\"", "expected an integer", "remove the quotes", NULL);
+    refused(good, "train.steps=-1", "-1 is out of range", "0 to", "steps", NULL);
+    refused(good, "steps=1", "section.key=value", NULL);
+    refused(good, "train.steps", "section.key=value", NULL);
+    refused(good, "data.path=[\"a\"", "data.path", "not a JSON value", NULL);
+    const char *const twice[] = {"train.steps=7", "train.steps=8"};
+    assert_int_equal(clt_config_parse(good, "t.json", twice, 2, &c), CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "twice"));
+    /* An override mends nothing that the file says wrong. */
+    refused("{\"model\": {\"type\": \"mlp\"}, \"data\": {\"type\": \"text\", \"path\": 3}}", "data.path=x",
+            "t.json:1:", "data.path", NULL);
+    /* ... but gives what is required. */
+    const char *const type[] = {"model.type=mlp"};
+    c = parse_ok("{\"data\": {\"type\": \"synthetic\", \"shape\": [4]}}", type, 1);
+    clt_config_destroy(c);
+}
+
+static void test_all_at_once(void **state)
+{
+    (void)state;
+    const char *text =
+        "{\n"
+        "  \"model\": {\"type\": \"mpl\", \"hiden\": [8], \"dropout\": 1},\n"
+        "  \"data\": {\"type\": \"synthetic\", \"micro_batch\": \"16\", \"global_batch\": 1.5},\n"
+        "  \"optimizer\": {\"learning_rate\": 0, \"nesterov\": \"yes\"},\n"
+        "  \"trian\": {},\n"
+        "  \"steps\": 100,\n"
+        "  \"log\": []\n"
+        "}\n";
+    refused(text, NULL,
+            "t.json:2:21: model.type: 'mpl' is not a valid value; valid: mlp|graph; did you mean 'mlp'?",
+            "t.json:2:37: model.hiden: unknown key; did you mean 'model.hidden'?",
+            "t.json:2:53: model.dropout: 1 is out of range", "below 1",
+            "data.micro_batch: expected an integer, got a string (\"16\"); remove the quotes",
+            "data.global_batch: expected an integer, got 1.5",
+            "t.json:4:34: optimizer.learning_rate: 0 is out of range; valid: above 0",
+            "optimizer.nesterov: expected true or false, got a string",
+            "t.json:5:12: trian: unknown section; did you mean 'train'?", "steps: unknown section",
+            "train.steps", "t.json:7:10: log: expected an object", "t.json: data.shape: required", NULL);
+    assert_int_equal(problem_count(), 11);
+    /* Positions rise. */
+    int last = 0;
+    for (const char *line = clt_error_text(); line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, "t.json: ", 8) == 0)
+            continue; /* something missing has no position */
+        int at = atoi(line + strlen("t.json:"));
+        assert_true(at >= last);
+        last = at;
+    }
+}
+
+static void test_many_problems(void **state)
+{
+    (void)state;
+    clt_str text = {0};
+    clt_str_append(&text, "{\"model\": {\"type\": \"mlp\"");
+    for (int i = 0; i < 300; i++)
+        clt_str_printf(&text, ",\n\"nonsense%d\": 1", i);
+    clt_str_append(&text, "}, \"data\": {\"type\": \"synthetic\", \"shape\": [4]}}");
+    refused(text.text, NULL, "t.json:2:", "nonsense0", "more problems", NULL);
+    assert_true(strlen(clt_error_text()) < CLT_ERROR_TEXT_SIZE);
+    clt_str_free(&text);
+}
+
+static void test_documents(void **state)
+{
+    (void)state;
+    refused("", NULL, "t.json:1:1", NULL);
+    refused("[1]", NULL, "t.json:1:1", "object", NULL);
+    refused("{}", NULL, "model.type: required", "data.type: required", NULL);
+    refused("{\"model\": {\"type\": \"mlp\"}, // comment\n\"data\": {}}", NULL, "t.json:1:28", "comment",
+            NULL);
+    refused("{\"model\": {\"type\": \"mlp\", \"type\": \"mlp\"}, \"data\": {\"type\": \"synthetic\", "
+            "\"shape\": [4]}}",
+            NULL, "type", "t.json:1:", NULL);
+    refused("{\"model\": {\"type\": \"mlp\"}, \"data\": {\"type\": \"synthetic\", \"shape\": null}}", NULL,
+            "data.shape", "got null", NULL);
+    refused("{\"model\": {\"type\": \"mlp\"}, \"data\": {\"type\": \"synthetic\", \"data.shape\": [1]}}",
+            NULL, "unknown key", NULL);
+    refused("{\"model\": {\"type\": \"mlp\", \"learning_rate\": 1}, \"data\": {\"type\": \"synthetic\", "
+            "\"shape\": [4]}}",
+            NULL, "model.learning_rate: unknown key; did you mean 'optimizer.learning_rate'?", NULL);
+    clt_config *c = NULL;
+    assert_int_equal(clt_config_load("/nonexistent/x.json", NULL, 0, &c), CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "/nonexistent/x.json"));
+    assert_int_equal(clt_config_load("/", NULL, 0, &c), CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "folder"));
+}
+
+static void test_rules(void **state)
+{
+    (void)state;
+    refused(good, "data.global_batch=24", "data.global_batch", "multiple of data.micro_batch", NULL);
+    refused(good, "schedule.min_learning_rate=1", "schedule.min_learning_rate", "optimizer.learning_rate",
+            NULL);
+    refused(good, "optimizer.type=adam", "optimizer.momentum", "only for optimizer.type sgd", NULL);
+    refused(good, "model.type=graph", "model.layers: required", "model.dropout", NULL);
+    refused(good, "model.layers=[{\"op\": \"relu\"}]", "model.layers", "only for model.type graph", NULL);
+    refused(good, "model.layers=12", "model.layers", "only for model.type graph", NULL);
+    refused(good, "data.type=synthetic", "data.path", "data.targets", NULL);
+    refused(good, "data.type=raw", "data.shape: required", NULL);
+    refused(good, "data.type=text", "data.targets", NULL);
+    refused("{\"model\":{\"type\":\"mlp\"},\"data\":{\"type\":\"synthetic\"}}", NULL, "data.shape: required",
+            NULL);
+    refused(good, "data.targets=", "data.targets: required", NULL);
+    refused(good, "data.path=[]", "data.path: required", NULL);
+    refused(good, "data.path=[\"a\", \"\"]", "data.path", "empty string", NULL);
+    refused(good, "data.eval_path=e", "data.eval_targets: required together", NULL);
+    refused(good, "data.eval_targets=e", "data.eval_path: required together", NULL);
+    refused(good, "schedule.type=step", "schedule.step_every: required", NULL);
+    refused(good, "precision.mode=bf16", "precision.mode", "later release", NULL);
+    refused(good, "parallel.tensor=2", "parallel.tensor", "later release", NULL);
+    refused(good, "model.label_smoothing=1", "below 1", NULL);
+    const char *const mse[] = {"model.loss=mse", "model.label_smoothing=0.1"};
+    clt_config *c = NULL;
+    assert_int_equal(clt_config_parse(good, "t.json", mse, 2, &c), CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "model.label_smoothing: only for model.loss cross_entropy"));
+    const char *const nesterov[] = {"optimizer.nesterov=true", "optimizer.momentum=0"};
+    assert_int_equal(clt_config_parse(good, "t.json", nesterov, 2, &c), CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "needs optimizer.momentum"));
+    const char *const long_warmup[] = {"train.steps=10", "schedule.warmup=11"};
+    assert_int_equal(clt_config_parse(good, "t.json", long_warmup, 2, &c), CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "schedule.warmup"));
+}
+
+static void test_set(void **state)
+{
+    (void)state;
+    clt_config *c = parse_ok(good, NULL, 0);
+    assert_int_equal(clt_config_set(c, "train.steps", "50"), CLT_OK);
+    assert_int_equal(clt_config_int(c, "train.steps"), 50);
+    assert_int_equal(clt_config_set(c, "train.steps", "\"x\""), CLT_ECONFIG);
+    assert_int_equal(clt_config_int(c, "train.steps"), 50);
+    assert_int_equal(clt_config_set(c, "train.stepz", "1"), CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "train.steps"));
+    assert_int_equal(clt_config_set(c, "stepz", "1"), CLT_ECONFIG);
+    assert_int_equal(clt_config_set(c, "model.hidden", "[5]"), CLT_OK);
+    assert_int_equal(clt_json_count(clt_json_get(clt_config_model(c, NULL), "hidden")), 1);
+    assert_int_equal(clt_config_check(c), CLT_OK);
+    assert_int_equal(clt_config_set(c, "data.global_batch", "17"), CLT_OK);
+    assert_int_equal(clt_config_check(c), CLT_ECONFIG);
+    clt_config_destroy(c);
+}
+
+/* The builder's messages about layers must point into the user's file. */
+static void test_layer_positions(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{\"model\":{\"layers\":[{\"op\":\"relu\"},{\"op\":\"add\"}],\"type\":\"graph\"},\"data\":{\"type\":"
+        "\"synthetic\",\"shape\":[4]}}",
+        "{\n \"data\": {\"type\": \"synthetic\", \"shape\": [4]},\n \"model\": {\"type\": \"graph\",\n   "
+        "\"layers\":\n    [{\"op\": \"relu ]\\\"\"},\n"
+        "     {\"op\": \"add\"}]}\n}"};
+    static const int line[] = {1, 6}, column[] = {35, 6};
+    for (int t = 0; t < 2; t++) {
+        clt_config *c = parse_ok(texts[t], NULL, 0);
+        const clt_json_doc *doc;
+        const clt_json *layers = clt_json_get(clt_config_model(c, &doc), "layers");
+        assert_int_equal(clt_json_count(layers), 2);
+        int l, k;
+        clt_json_position(doc, clt_json_get(clt_config_model(c, NULL), "type"), &l, &k);
+        assert_int_equal(l, t == 0 ? 1 : 3);
+        assert_int_equal(k, t == 0 ? 56 : 20);
+        clt_json_position(doc, clt_json_next(clt_json_first(layers)), &l, &k);
+        assert_int_equal(l, line[t]);
+        assert_int_equal(k, column[t]);
+        assert_string_equal(clt_json_source(doc), "t.json");
+        clt_config_destroy(c);
+    }
+    refused("{\"model\":{\"type\":\"graph\",\"layers\":[1,{\"name\":\"a\"},{\"op\":3}]},\"data\":{\"type\":"
+            "\"synthetic\",\"shape\":[4]}}",
+            NULL, "t.json:1:36: model.layers: expected a layer",
+            "t.json:1:38: model.layers: layer 1 has no \"op\"", "got the number 3", NULL);
+    const char *const layers[] = {"model.layers=[{\"op\":\"relu\"}]"};
+    clt_config *c = parse_ok(
+        "{\"model\":{\"type\":\"graph\"},\"data\":{\"type\":\"synthetic\",\"shape\":[4]}}", layers, 1);
+    const clt_json_doc *doc;
+    assert_non_null(clt_config_model(c, &doc));
+    assert_non_null(strstr(clt_json_source(doc), "override"));
+    clt_config_destroy(c);
+}
+
+/* Printed, read, printed again: the same text; the values' origins are told. */
+static void test_print_round_trip(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        char *text = read_shipped(shipped[i]);
+        clt_config *c = parse_ok(text, NULL, 0);
+        clt_str first = {0}, with = {0}, second = {0};
+        assert_int_equal(clt_config_print(c, false, &first), CLT_OK);
+        assert_int_equal(clt_config_print(c, true, &with), CLT_OK);
+        assert_non_null(strstr(with.text, "\"train.seed\": \""));
+        clt_config *again = parse_ok(with.text, NULL, 0);
+        assert_int_equal(clt_config_print(again, false, &second), CLT_OK);
+        assert_string_equal(first.text, second.text);
+        clt_config_destroy(c);
+        clt_config_destroy(again);
+        clt_str_free(&first);
+        clt_str_free(&with);
+        clt_str_free(&second);
+        free(text);
+    }
+}
+
+static void test_schema_prints(void **state)
+{
+    (void)state;
+    clt_str schema = {0}, page = {0};
+    clt_json_doc *doc = NULL;
+    assert_int_equal(clt_config_print_schema(&schema), CLT_OK);
+    assert_int_equal(clt_json_parse(schema.text, schema.length, "schema", CLT_ECONFIG, &doc), CLT_OK);
+    assert_int_equal(clt_config_print_markdown(&page), CLT_OK);
+    size_t count = 0;
+    for (const clt_config_key *key = clt_config_schema; key->path; key++, count++) {
+        assert_non_null(strstr(page.text, key->path));
+        assert_non_null(key->help);
+        assert_non_null(key->unit);
+    }
+    assert_int_equal(clt_json_count(clt_json_get(clt_json_root(doc), "keys")), count);
+    clt_json_destroy(doc);
+    clt_str_free(&schema);
+    /* docs/config.md is this page. */
+    char *committed = NULL;
+    size_t size = 0;
+    assert_int_equal(
+        clt_file_read(CLT_TEST_SOURCE_DIR "/docs/config.md", false, 0, CLT_ECONFIG, &committed, &size),
+        CLT_OK);
+    assert_string_equal(committed, page.text);
+    free(committed);
+    clt_str_free(&page);
+}
+
+/* --- mutations --- */
+
+typedef struct mutation_stats {
+    int made, typos, typos_right;
+} mutation_stats;
+
+/* One key of a config, as text places. */
+typedef struct place {
+    char section[64], key[64];
+    size_t key_at, value_at, value_end; /* offsets: the key's first letter, the value */
+} place;
+
+static size_t offset_of(const char *text, int line, int column)
+{
+    const char *at = text;
+    while (--line > 0)
+        at = strchr(at, '\n') + 1;
+    return (size_t)(at - text) + (size_t)column - 1;
+}
+
+static size_t value_length(const char *text)
+{
+    int depth = 0;
+    const char *c = text;
+    do {
+        if (*c == '"') {
+            for (c++; *c != '"'; c++)
+                c += *c == '\\';
+        }
+        depth += (*c == '[' || *c == '{') - (*c == ']' || *c == '}');
+        c++;
+    } while (depth > 0 || (*c != ',' && *c != '}' && *c != '\n' && *c != ']'));
+    return (size_t)(c - text);
+}
+
+static int find_places(const char *text, place *places, int limit)
+{
+    clt_json_doc *doc = NULL;
+    int count = 0;
+    assert_int_equal(clt_json_parse(text, strlen(text), "good", CLT_ECONFIG, &doc), CLT_OK);
+    for (const clt_json *s = clt_json_first(clt_json_root(doc)); s; s = clt_json_next(s))
+        for (const clt_json *k = clt_json_first(s); k && count < limit; k = clt_json_next(k)) {
+            place *p = &places[count++];
+            char quoted[80];
+            int line, column;
+            snprintf(p->section, sizeof p->section, "%s", clt_json_key(s));
+            snprintf(p->key, sizeof p->key, "%s", clt_json_key(k));
+            clt_json_position(doc, k, &line, &column);
+            p->value_at = offset_of(text, line, column);
+            p->value_end = p->value_at + value_length(text + p->value_at);
+            snprintf(quoted, sizeof quoted, "\"%s\"", p->key);
+            p->key_at = p->value_at;
+            while (strncmp(text + p->key_at, quoted, strlen(quoted)) != 0)
+                p->key_at--;
+            p->key_at++;
+        }
+    clt_json_destroy(doc);
+    return count;
+}
+
+/* text with [from, to) replaced. */
+static char *splice(const char *text, size_t from, size_t to, const char *with)
+{
+    size_t n = strlen(text), w = strlen(with);
+    char *out = malloc(n + w + 1);
+    assert_non_null(out);
+    memcpy(out, text, from);
+    memcpy(out + from, with, w);
+    memcpy(out + from + w, text + to, n - to + 1);
+    return out;
+}
+
+/* The mutated text must be refused with a message that names a line of the file, or the key. Frees the text.
+ */
+static void must_refuse(char *text, const char *what, const char *key, mutation_stats *stats)
+{
+    clt_config *config = NULL;
+    clt_status status = clt_config_parse(text, "m.json", NULL, 0, &config);
+    stats->made++;
+    if (status != CLT_ECONFIG)
+        fail_msg("%s (%s) was not refused (status %d %s):\n%s", what, key, status,
+                 status ? clt_error_text() : "", text);
+    bool named = strstr(clt_error_text(), "m.json:") &&
+                 (strstr(clt_error_text(), key) || atoi(strstr(clt_error_text(), "m.json:") + 7) > 0);
+    if (!named)
+        fail_msg("%s (%s): the message names neither key nor line: %s", what, key, clt_error_text());
+    free(text);
+}
+
+static bool is_schema_key(const char *section, const char *key)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s.%s", section, key);
+    for (const clt_config_key *k = clt_config_schema; k->path; k++)
+        if (strcmp(k->path, path) == 0)
+            return true;
+    return false;
+}
+
+/* One-edit typos at every position of a key: lost, doubled, swapped and wrong letter. */
+static void mutate_key(const char *text, const place *p, mutation_stats *stats)
+{
+    size_t n = strlen(p->key);
+    for (size_t at = 0; at < n; at++)
+        for (int kind = 0; kind < 4; kind++) {
+            char typo[80];
+            snprintf(typo, sizeof typo, "%s", p->key);
+            if (kind == 0)
+                memmove(typo + at, typo + at + 1, n - at);
+            else if (kind == 1)
+                memmove(typo + at + 1, typo + at, n - at + 1);
+            else if (kind == 2)
+                typo[at] = (char)('a' + (typo[at] + 7) % 26);
+            else if (at + 1 < n) {
+                char c = typo[at];
+                typo[at] = typo[at + 1];
+                typo[at + 1] = c;
+            }
+            if (strcmp(typo, p->key) == 0 || is_schema_key(p->section, typo))
+                continue;
+            char right[160];
+            snprintf(right, sizeof right, "did you mean '%s.%s'?", p->section, p->key);
+            must_refuse(splice(text, p->key_at, p->key_at + n, typo), "typo", typo, stats);
+            stats->typos++;
+            if (strstr(clt_error_text(), right))
+                stats->typos_right++;
+            else
+                print_message("typo %s.%s: %s\n", p->section, typo, clt_error_text());
+        }
+}
+
+static const clt_config_key *schema_key(const place *p)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s.%s", p->section, p->key);
+    for (const clt_config_key *k = clt_config_schema; k->path; k++)
+        if (strcmp(k->path, path) == 0)
+            return k;
+    fail_msg("%s is not in the schema", path);
+    return NULL;
+}
+
+static void mutate_value(const char *text, const place *p, mutation_stats *stats)
+{
+    static const char *const wrong[] = {"null", "{}", "[[1]]", "[{\"a\": 1}, 2]", "[true]"};
+    const clt_config_key *key = schema_key(p);
+    for (size_t i = 0; i < 5; i++)
+        must_refuse(splice(text, p->value_at, p->value_end, wrong[i]), "wrong type", p->key, stats);
+    bool number = key->type == CLT_CFG_INT || key->type == CLT_CFG_FLOAT || key->type == CLT_CFG_AUTO_INT;
+    bool word = key->type == CLT_CFG_STRING || key->type == CLT_CFG_CHOICE || key->type == CLT_CFG_STRINGS;
+    must_refuse(splice(text, p->value_at, p->value_end, word ? "3" : "\"3\""), "wrong type", p->key, stats);
+    if (number || key->type == CLT_CFG_INTS) {
+        const char *list = key->type == CLT_CFG_INTS ? "[-5]" : "-1e300";
+        must_refuse(splice(text, p->value_at, p->value_end, list), "out of range", p->key, stats);
+        must_refuse(splice(text, p->value_at, p->value_end, "1e400"), "beyond a double", p->key, stats);
+        must_refuse(splice(text, p->value_at, p->value_end, "99999999999999999999999999999999999"),
+                    "too large", p->key, stats);
+        must_refuse(splice(text, p->value_at, p->value_end, "NaN"), "NaN", p->key, stats);
+    }
+    if (key->type == CLT_CFG_CHOICE)
+        must_refuse(splice(text, p->value_at, p->value_end, "\"nonsense\""), "no choice", p->key, stats);
+    char *value = calloc(1, p->value_end - p->value_at + 1);
+    assert_non_null(value);
+    memcpy(value, text + p->value_at, p->value_end - p->value_at);
+    clt_str nested = {0}, twice = {0};
+    clt_str_printf(&nested, "{\"%s\": %s}", p->key, value);
+    clt_str_printf(&twice, "%s, \"%s\": %s", value, p->key, value);
+    must_refuse(splice(text, p->value_at, p->value_end, nested.text), "extra nesting", p->key, stats);
+    must_refuse(splice(text, p->value_at, p->value_end, twice.text), "duplicate key", p->key, stats);
+    clt_str_free(&nested);
+    clt_str_free(&twice);
+    free(value);
+}
+
+static void mutate_document(const char *text, mutation_stats *stats)
+{
+    size_t n = strlen(text), last = n - 1;
+    while (text[last] != '}')
+        last--;
+    for (int i = 0; i < 20; i++) { /* cut anywhere before the last brace */
+        size_t at = last * (size_t)i / 20;
+        must_refuse(splice(text, at, n, ""), "truncated", "", stats);
+    }
+    must_refuse(splice(text, last, last, ","), "trailing comma", "", stats);
+    must_refuse(splice(text, last, last, ", \"modell\": {}"), "unknown section", "modell", stats);
+    must_refuse(splice(text, last, last, ", \"\": {}"), "empty section", "", stats);
+    must_refuse(splice(text, last, last, ", \"model\": {}"), "duplicate section", "model", stats);
+    must_refuse(splice(text, n, n, "{}"), "trailing text", "", stats);
+    must_refuse(splice(text, 0, 0, "\xef\xbb\xbf"), "byte order mark", "", stats);
+    must_refuse(splice(text, 0, 0, "["), "open bracket", "", stats);
+    must_refuse(splice(text, 1, 1, "/* no */"), "comment", "", stats);
+    const char *quote = strchr(text, '"');
+    size_t inside = (size_t)(quote - text) + 1;
+    must_refuse(splice(text, inside, inside, "\xff"), "bad UTF-8", "", stats);
+    must_refuse(splice(text, inside, inside, "\xc0\x80"), "overlong UTF-8", "", stats);
+    must_refuse(splice(text, inside, inside, "\xed\xa0\x80"), "surrogate", "", stats);
+    must_refuse(splice(text, inside, inside, "\\u0000"), "NUL escape", "", stats);
+    must_refuse(splice(text, inside, inside, "\n"), "line break in a key", "", stats);
+}
+
+/* A NUL byte can only be in a file: clt_config_parse takes a C string. */
+static void mutate_file(const char *text, mutation_stats *stats)
+{
+    size_t n = strlen(text);
+    for (int i = 0; i < 4; i++) {
+        char path[] = "/tmp/clt_config_XXXXXX";
+        int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        FILE *file = fdopen(fd, "w");
+        size_t at = n * (size_t)(2 * i + 1) / 8;
+        fwrite(text, 1, at, file);
+        fputc(0, file);
+        fwrite(text + at, 1, n - at, file);
+        fclose(file);
+        clt_config *config = NULL;
+        assert_int_equal(clt_config_load(path, NULL, 0, &config), CLT_ECONFIG);
+        assert_non_null(strstr(clt_error_text(), path));
+        stats->made++;
+        remove(path);
+    }
+}
+
+static void test_mutations(void **state)
+{
+    (void)state;
+    mutation_stats stats = {0};
+    for (size_t i = 0; i < 4; i++) {
+        place places[64];
+        char *text = read_shipped(shipped[i]);
+        int count = find_places(text, places, 64);
+        assert_true(count > 10);
+        for (int p = 0; p < count; p++) {
+            mutate_key(text, &places[p], &stats);
+            mutate_value(text, &places[p], &stats);
+        }
+        mutate_document(text, &stats);
+        mutate_file(text, &stats);
+        free(text);
+    }
+    print_message("%d mutations refused; %d of %d typos got the right key\n", stats.made, stats.typos_right,
+                  stats.typos);
+    assert_true(stats.made >= 200);
+    assert_true(stats.typos >= 200);
+    assert_true(stats.typos_right * 100 >= stats.typos * 95);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_all_at_once),
+        cmocka_unit_test(test_many_problems),
+        cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_layer_positions),
+        cmocka_unit_test(test_print_round_trip),
+        cmocka_unit_test(test_schema_prints),
+        cmocka_unit_test(test_mutations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

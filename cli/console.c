@@ -149,7 +149,7 @@ static int step_text(const clt_step_metrics *m, char *line, size_t size)
         n += snprintf(line + n, size - (size_t)n, " | lr %.2e", m->lr);
     if (isfinite(m->step_ms))
         n += snprintf(line + n, size - (size_t)n, " | %.1f ms", m->step_ms);
-    if (isfinite(m->tokens_per_s) && m->tokens_per_s > 0)
+    if (isfinite(m->tokens_per_s) && m->tokens_per_s > 1.5 * m->samples_per_s)
         n += snprintf(line + n, size - (size_t)n, " | %s tok/s", console_count(m->tokens_per_s, rate, sizeof rate));
     else if (isfinite(m->samples_per_s) && m->samples_per_s > 0)
         n += snprintf(line + n, size - (size_t)n, " | %s samples/s", console_count(m->samples_per_s, rate, sizeof rate));

@@ -4,7 +4,7 @@
  * kept and three reduced dimensions with strides, innermost last. Forms: group (one work-group per output,
  * innermost dimension reduced), column (a tile of neighbouring outputs per item, innermost dimension kept),
  * row (one item per output, accepts everything). A maximum remembers where the first one was; NaN is greater
- * than everything.
+ * than everything. Launches have one dimension per kept dimension.
  *
  * -DMAX=0|1  -DINDEX=0|1: keep the place of the maximum  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of
  * dx -DWG=work-group size of the group form  -DLS=items per group, -DTC=columns per item of the column form
@@ -86,11 +86,6 @@ static inline bool reduce_same(float v, float top)
 {
     return v == top || (v != v && top != top);
 }
-/* First element of output o. */
-static inline ulong reduce_base(ulong o, SHAPE_ARGS)
-{
-    return o / ((ulong)k1 * k2) * ks0 + o / k2 % k1 * ks1 + o % k2 * ks2;
-}
 #define SHAPE k0, k1, k2, ks0, ks1, ks2, r0, r1, r2, rs0, rs1, rs2
 
 /* Place of the first maximum among the reduced elements, in order. */
@@ -108,13 +103,13 @@ static inline uint reduce_find(__global const STORAGE(DT) *restrict x, float top
 
 /* x (kept and reduced) -> y (kept) = factor * sum, or the maximum. */
 __kernel void reduce_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT,
-                             __global const STORAGE(DT) *restrict x, ulong x0, SHAPE_ARGS, float factor,
-                             ulong outputs)
+                             __global const STORAGE(DT) *restrict x, ulong x0, SHAPE_ARGS, float factor)
 {
-    ulong o = get_global_id(0);
-    if (o >= outputs)
+    uint o2 = (uint)get_global_id(0);
+    if (o2 >= k2)
         return;
-    x += x0 + reduce_base(o, SHAPE);
+    ulong o1 = get_global_id(1), o0 = get_global_id(2), o = (o0 * k1 + o1) * k2 + o2;
+    x += x0 + o0 * ks0 + o1 * ks1 + o2 * ks2;
     float sum = START;
     float16 sum16 = (float16)(START);
     FOR_OUTER(i0, i1)
@@ -136,12 +131,12 @@ __kernel void reduce_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 INDEX_OU
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_fwd_group(
     __global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT, __global const STORAGE(DT) *restrict x, ulong x0,
-    SHAPE_ARGS, float factor, ulong outputs)
+    SHAPE_ARGS, float factor)
 {
     __local float scratch[WG];
-    ulong o = get_group_id(0);
+    ulong o2 = get_group_id(0), o1 = get_group_id(1), o0 = get_group_id(2), o = (o0 * k1 + o1) * k2 + o2;
     uint lane = (uint)get_local_id(0);
-    x += x0 + reduce_base(o, SHAPE);
+    x += x0 + o0 * ks0 + o1 * ks1 + o2 * ks2;
     float sum = START;
     FOR_OUTER(i0, i1)
     {
@@ -191,13 +186,13 @@ static inline uint column_width(uint begin, uint cols)
     return begin >= cols ? 0u : min((cols - begin + LS - 1) / LS, (uint)TC);
 }
 
-/* Groups (tiles of k2, k0*k1). */
+/* Groups (tiles of k2, k1, k0). */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
     __global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT, __global const STORAGE(DT) *restrict x, ulong x0,
-    SHAPE_ARGS, float factor, ulong outputs)
+    SHAPE_ARGS, float factor)
 {
     uint begin = column_begin(), width = column_width(begin, k2);
-    ulong outer = get_group_id(1), o = outer * k2 + begin;
+    ulong o1 = get_group_id(1), o0 = get_group_id(2), o = (o0 * k1 + o1) * k2 + begin;
     float sum[TC];
 #if INDEX
     uint first[TC];
@@ -208,7 +203,7 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
         first[j] = 0;
 #endif
     }
-    x += x0 + outer / k1 * ks0 + outer % k1 * ks1 + begin;
+    x += x0 + o0 * ks0 + o1 * ks1 + begin;
     FOR_OUTER(i0, i1)
     for (uint i = 0; i < r2; i++) {
         __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1 + i * rs2;
@@ -241,16 +236,17 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
 /* dy (kept) -> dx (kept and reduced): factor * dy, or dy at the first maximum and 0 elsewhere. */
 __kernel void reduce_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
                              __global const STORAGE(DYT) *restrict dy, ulong dy0 INDEX_IN, SHAPE_ARGS,
-                             float factor, ulong outputs)
+                             float factor)
 {
-    ulong o = get_global_id(0);
-    if (o >= outputs)
+    uint o2 = (uint)get_global_id(0);
+    if (o2 >= k2)
         return;
+    ulong o1 = get_global_id(1), o0 = get_global_id(2), o = (o0 * k1 + o1) * k2 + o2;
     float grad = LOAD(DYT, dy, dy0 + o) * factor;
 #if MAX
     uint found = where[where0 + o];
 #endif
-    dx += dx0 + reduce_base(o, SHAPE);
+    dx += dx0 + o0 * ks0 + o1 * ks1 + o2 * ks2;
     FOR_OUTER(i0, i1)
     {
         __global STORAGE(GT) *p = dx + i0 * rs0 + i1 * rs1;
@@ -266,14 +262,14 @@ __kernel void reduce_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int a
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_bwd_group(
     __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate, __global const STORAGE(DYT) *restrict dy,
-    ulong dy0 INDEX_IN, SHAPE_ARGS, float factor, ulong outputs)
+    ulong dy0 INDEX_IN, SHAPE_ARGS, float factor)
 {
-    ulong o = get_group_id(0);
+    ulong o2 = get_group_id(0), o1 = get_group_id(1), o0 = get_group_id(2), o = (o0 * k1 + o1) * k2 + o2;
     float grad = LOAD(DYT, dy, dy0 + o) * factor;
 #if MAX
     uint found = where[where0 + o];
 #endif
-    dx += dx0 + reduce_base(o, SHAPE);
+    dx += dx0 + o0 * ks0 + o1 * ks1 + o2 * ks2;
     FOR_OUTER(i0, i1)
     {
         __global STORAGE(GT) *p = dx + i0 * rs0 + i1 * rs1;
@@ -285,11 +281,11 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_bwd_group(
 
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_bwd_column(
     __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate, __global const STORAGE(DYT) *restrict dy,
-    ulong dy0 INDEX_IN, SHAPE_ARGS, float factor, ulong outputs)
+    ulong dy0 INDEX_IN, SHAPE_ARGS, float factor)
 {
     uint begin = column_begin(), width = column_width(begin, k2);
-    ulong outer = get_group_id(1), o = outer * k2 + begin;
-    dx += dx0 + outer / k1 * ks0 + outer % k1 * ks1 + begin;
+    ulong o1 = get_group_id(1), o0 = get_group_id(2), o = (o0 * k1 + o1) * k2 + begin;
+    dx += dx0 + o0 * ks0 + o1 * ks1 + begin;
     dy += dy0 + o;
     FOR_OUTER(i0, i1)
     for (uint i = 0; i < r2; i++) {

@@ -72,7 +72,14 @@ clt_status clt_fail_prefix(clt_status status, const char *format, ...) __attribu
 /* file:line where the last failure on this thread was raised, for the debug log. */
 const char *clt_error_origin(void);
 
-#define CLT_FAIL(status, ...) return clt_fail((status), __FILE__, __LINE__, __VA_ARGS__)
+/* clt_fail never returns CLT_OK; the compiler cannot see that and would warn about outputs left unset. */
+#define CLT_FAIL(status, ...)                                                                                \
+    do {                                                                                                     \
+        clt_status clt_fail_status_ = clt_fail((status), __FILE__, __LINE__, __VA_ARGS__);                   \
+        if (clt_fail_status_ == CLT_OK)                                                                      \
+            __builtin_unreachable();                                                                         \
+        return clt_fail_status_;                                                                             \
+    } while (0)
 #define CLT_TRY(expr)                                                                                        \
     do {                                                                                                     \
         clt_status clt_try_status_ = (expr);                                                                 \

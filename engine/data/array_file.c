@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dense arrays in files: see array_file.h. All sizes come from files that may be damaged or hostile, so each one is
- * compared with the bytes that are there before it is used. */
+ * Dense arrays in files: see array_file.h. All sizes come from files that may be damaged or hostile, so each
+ * one is compared with the bytes that are there before it is used. */
 #include "engine/data/array_file.h"
 
 #include <string.h>
@@ -93,25 +93,30 @@ void clt_array_file_close(clt_array_file *file)
 
 static clt_status too_many(const clt_array_file *file)
 {
-    CLT_FAIL(CLT_EDATA,
-             "reading '%s': its header declares more numbers than a file can hold; the header is damaged, copy "
-             "or download the file again",
-             file->path);
+    CLT_FAIL(
+        CLT_EDATA,
+        "reading '%s': its header declares more numbers than a file can hold; the header is damaged, copy "
+        "or download the file again",
+        file->path);
 }
 
 clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *dims)
 {
-    /* A batch adds one dimension to a sample's shape, and a sample's shape is the array's without the first one. */
+    /* A batch adds one dimension to a sample's shape, and a sample's shape is the array's without the first
+     * one. */
     if (ndim < 1 || ndim > CLT_MAX_DIMS)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': the array has %d dimensions, 1 to %d are supported (the first one counts samples); "
+                 "reading '%s': the array has %d dimensions, 1 to %d are supported (the first one counts "
+                 "samples); "
                  "reshape the data",
                  file->path, ndim, CLT_MAX_DIMS);
     uint64_t elements_of_sample = 1, total = 0, need = 0;
     for (int i = 0; i < ndim; i++) {
         if (dims[i] == 0)
-            CLT_FAIL(CLT_EDATA, "reading '%s': dimension %d of %d is 0, so there is no data in it; give a file with samples",
-                     file->path, i + 1, ndim);
+            CLT_FAIL(
+                CLT_EDATA,
+                "reading '%s': dimension %d of %d is 0, so there is no data in it; give a file with samples",
+                file->path, i + 1, ndim);
         if (dims[i] > INT64_MAX || (i > 0 && !clt_mul_u64(elements_of_sample, dims[i], &elements_of_sample)))
             return too_many(file);
     }
@@ -121,14 +126,17 @@ clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *di
         return too_many(file);
     if (file->size < need)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': the file is cut off: its header declares %llu samples and so %llu bytes, but it ends "
+                 "reading '%s': the file is cut off: its header declares %llu samples and so %llu bytes, but "
+                 "it ends "
                  "after %llu bytes; copy or download it again",
-                 file->path, (unsigned long long)dims[0], (unsigned long long)need, (unsigned long long)file->size);
+                 file->path, (unsigned long long)dims[0], (unsigned long long)need,
+                 (unsigned long long)file->size);
     if (file->size > need)
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': %llu bytes follow the last sample, from byte %llu on: header and content do not "
-                 "belong together; copy or download the file again",
-                 file->path, (unsigned long long)(file->size - need), (unsigned long long)need);
+        CLT_FAIL(
+            CLT_EDATA,
+            "reading '%s': %llu bytes follow the last sample, from byte %llu on: header and content do not "
+            "belong together; copy or download the file again",
+            file->path, (unsigned long long)(file->size - need), (unsigned long long)need);
     file->samples = (int64_t)dims[0];
     file->shape = (clt_shape){.ndim = ndim - 1};
     for (int i = 1; i < ndim; i++)
@@ -233,7 +241,8 @@ static clt_status not_finite(const clt_array_file *file, int64_t sample, const f
         at++;
     double value = element_value(file, sample, at);
     bool infinite_in_file = value - value != 0.0;
-    CLT_FAIL(CLT_EDATA, "reading sample %lld of '%s': element %lld (byte %llu) is %g, %s; remove or repair the sample",
+    CLT_FAIL(CLT_EDATA,
+             "reading sample %lld of '%s': element %lld (byte %llu) is %g, %s; remove or repair the sample",
              (long long)sample, file->path, (long long)at,
              (unsigned long long)clt_array_file_offset(file, sample, at), value,
              infinite_in_file ? "which is not a finite number"
@@ -263,8 +272,8 @@ static clt_status read_float(const clt_array_file *file, int64_t sample, float *
 clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void *dst)
 {
     if (sample < 0 || sample >= file->samples)
-        CLT_FAIL(CLT_EINTERNAL, "reading sample %lld of '%s': it has %lld samples", (long long)sample, file->path,
-                 (long long)file->samples);
+        CLT_FAIL(CLT_EINTERNAL, "reading sample %lld of '%s': it has %lld samples", (long long)sample,
+                 file->path, (long long)file->samples);
     if (file->dtype == CLT_F32)
         return read_float(file, sample, dst);
     const uint8_t *src = file->bytes + clt_array_file_offset(file, sample, 0);
@@ -308,9 +317,11 @@ clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_
         int64_t value = integer_of(load_bits(src + (size_t)i * width, width, swap), file->element);
         if (value < lowest || value > highest)
             CLT_FAIL(CLT_EDATA,
-                     "reading sample %lld of '%s': element %lld (byte %llu) is %lld, outside the range of %s (%lld to "
+                     "reading sample %lld of '%s': element %lld (byte %llu) is %lld, outside the range of %s "
+                     "(%lld to "
                      "%lld), which is the widest index type; repair the file",
-                     (long long)(i / file->sample_elements), file->path, (long long)(i % file->sample_elements),
+                     (long long)(i / file->sample_elements), file->path,
+                     (long long)(i % file->sample_elements),
                      (unsigned long long)(file->header + (uint64_t)i * width), (long long)value,
                      clt_dtype_name(file->dtype), (long long)lowest, (long long)highest);
         if (value < least)

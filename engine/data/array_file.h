@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One file that holds one dense array of numbers, sample after sample: what idx, npy and raw files have in common once
- * their header is read. It maps or unpacks the file, checks sizes before anybody trusts them, and converts one sample at
- * a time. It must not know any header format, nor what the numbers mean. */
+ * One file that holds one dense array of numbers, sample after sample: what idx, npy and raw files have in
+ * common once their header is read. It maps or unpacks the file, checks sizes before anybody trusts them, and
+ * converts one sample at a time. It must not know any header format, nor what the numbers mean. */
 #ifndef ENGINE_DATA_ARRAY_FILE_H
 #define ENGINE_DATA_ARRAY_FILE_H
 
@@ -54,21 +54,24 @@ typedef struct clt_array_file {
     uint64_t sample_bytes;
 } clt_array_file;
 
-/* clt_array_file_open: maps `path`, or unpacks it when it starts with the gzip magic. `key` is the config key that named
- * it, for messages. Refuses missing and empty files and git-lfs pointers. Close it even after a failure. */
+/* clt_array_file_open: maps `path`, or unpacks it when it starts with the gzip magic. `key` is the config key
+ * that named it, for messages. Refuses missing and empty files and git-lfs pointers. Close it even after a
+ * failure. */
 clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const char *path, const char *key);
 void clt_array_file_close(clt_array_file *file);
 
-/* clt_array_file_fit: takes the array's dimensions (the first one counts samples) and checks that exactly that many
- * numbers follow the header; every product is checked for overflow. CLT_EDATA tells expected and found sizes. */
+/* clt_array_file_fit: takes the array's dimensions (the first one counts samples) and checks that exactly
+ * that many numbers follow the header; every product is checked for overflow. CLT_EDATA tells expected and
+ * found sizes. */
 clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *dims);
 
-/* Writes one sample as file->dtype. A number that is not finite, as read or after conversion, is CLT_EDATA with file,
- * sample and element. Safe to call from several threads. */
+/* Writes one sample as file->dtype. A number that is not finite, as read or after conversion, is CLT_EDATA
+ * with file, sample and element. Safe to call from several threads. */
 clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void *dst);
 /* Elements of one sample that differ from `ignore`. */
 int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, int64_t ignore);
-/* Smallest and largest number of an integer array; CLT_EDATA when one of them does not fit the delivered type. */
+/* Smallest and largest number of an integer array; CLT_EDATA when one of them does not fit the delivered
+ * type. */
 clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_t *max);
 /* Byte offset in the (unpacked) file of an element of a sample. */
 uint64_t clt_array_file_offset(const clt_array_file *file, int64_t sample, int64_t element);

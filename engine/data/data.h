@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data: sources (one file per format) give random access to samples made of named typed fields; the sampler says which sample is at
- * which place of an endless stream, as a pure function; the loader's threads fill slots ahead of time. Fields upload raw (u8, u16).
- * It knows nothing of devices: slots are host memory that the caller provides (pinned). */
+ * Data: sources (one file per format) give random access to samples made of named typed fields; the sampler
+ * says which sample is at which place of an endless stream, as a pure function; the loader's threads fill
+ * slots ahead of time. Fields upload raw (u8, u16). It knows nothing of devices: slots are host memory that
+ * the caller provides (pinned). */
 #ifndef ENGINE_DATA_DATA_H
 #define ENGINE_DATA_DATA_H
 
@@ -17,8 +18,8 @@ typedef enum clt_split { CLT_SPLIT_TRAIN, CLT_SPLIT_EVAL } clt_split;
 typedef struct clt_source_field {
     const char *name; /* "x", "y" */
     clt_dtype dtype;
-    clt_shape shape; /* of one sample, without the batch dimension */
-    bool is_index;   /* integers that select classes or embeddings: checked against a bound */
+    clt_shape shape;   /* of one sample, without the batch dimension */
+    bool is_index;     /* integers that select classes or embeddings: checked against a bound */
     int64_t max_value; /* largest value in the data, found when the source was opened (is_index only) */
 } clt_source_field;
 
@@ -32,7 +33,8 @@ typedef struct clt_source_type {
     clt_status (*read)(const clt_source *source, int64_t index, int field, void *dst);
     /* Number of elements of `field` in sample `index` that differ from ignore. NULL: read and count. */
     int64_t (*count_valid)(const clt_source *source, int64_t index, int field, int64_t ignore);
-    /* Appends where sample `index` of `field` lies ("'labels.idx', sample 17 (from byte 25 on)"). NULL: the index alone. */
+    /* Appends where sample `index` of `field` lies ("'labels.idx', sample 17 (from byte 25 on)"). NULL: the
+     * index alone. */
     void (*locate)(const clt_source *source, int64_t index, int field, clt_str *out);
 } clt_source_type;
 
@@ -42,40 +44,47 @@ struct clt_source {
     int n_fields;
     clt_source_field fields[CLT_MAX_FIELDS];
     int64_t samples;
-    float scale, mean, std; /* (x*scale - mean)/std for integer x; 1, 0, 1 when absent */
+    float scale, mean, std; /* (x*scale - mean)/std for integer x; 1, 0, 1 when absent, and for float x, which
+                               is read normalised */
     int64_t bytes;          /* size of the raw data, for reports */
     const char *description; /* one line: "idx: 60000 samples of (28,28) u8, labels 0..9, from ..." */
     void *state;
 };
 
-/* clt_source_open: CLT_EDATA messages name the file, the byte offset or sample where that helps, why, what to do. */
+/* clt_source_open: CLT_EDATA messages name the file, the byte offset or sample where that helps, why, what to
+ * do. */
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out);
 /* True when the config names evaluation data (or a split of the training data). */
 bool clt_source_has_eval(const clt_config *config);
 void clt_source_close(clt_source *source);
 const clt_source_type *const *clt_source_types(int *count);
-/* Elements of `field` in sample `index` that differ from ignore. scratch: room for one sample of the field. */
-clt_status clt_source_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore, void *scratch,
-                                  int64_t *count);
+/* Elements of `field` in sample `index` that differ from ignore. scratch: room for one sample of the field.
+ */
+clt_status clt_source_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore,
+                                  void *scratch, int64_t *count);
 /* Bytes of one sample of a field. */
 size_t clt_source_field_bytes(const clt_source_field *field);
-/* Checks that every value of an index field is in [0, bound) or equals ignore: CLT_EDATA names file, sample and value. */
-clt_status clt_source_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore, int64_t ignore);
+/* Checks that every value of an index field is in [0, bound) or equals ignore: CLT_EDATA names file, sample
+ * and value. */
+clt_status clt_source_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
+                                  int64_t ignore);
 
-/* Sample index at place `position` of the endless stream: epoch = position / n; inside an epoch a keyed permutation (shuffle) or the identity. */
+/* Sample index at place `position` of the endless stream: epoch = position / n; inside an epoch a keyed
+ * permutation (shuffle) or the identity. */
 int64_t clt_sample_index(uint64_t position, int64_t n, uint64_t seed, bool shuffle);
 
 /* A filled slot: one micro-batch of one rank. */
 typedef struct clt_slot {
-    void *data;             /* caller's memory; fields at their offsets */
-    int64_t step;           /* batch number k */
-    int32_t micro;          /* 0 .. accumulation-1 */
-    uint64_t sample_base;   /* place of the first sample inside the global batch */
-    int64_t valid_samples;  /* < micro_batch only in the last evaluation batch */
-    double normaliser[CLT_MAX_LOSSES]; /* counted targets of the whole global batch, per loss */
+    void *data;                        /* caller's memory; fields at their offsets */
+    int64_t step;                      /* batch number k */
+    int32_t micro;                     /* 0 .. accumulation-1 */
+    uint64_t sample_base;              /* place of the first sample inside the global batch */
+    int64_t valid_samples;             /* < micro_batch only in the last evaluation batch */
+    double normaliser[CLT_MAX_LOSSES]; /* counted targets of the whole global batch, per loss; 0 when all are
+                                          ignored */
     double load_seconds;
-    clt_error error;        /* status != CLT_OK: loading failed, text says why */
-    int32_t index;          /* which slot */
+    clt_error error; /* status != CLT_OK: loading failed, text says why */
+    int32_t index;   /* which slot */
 } clt_slot;
 
 typedef struct clt_loader_options {
@@ -87,13 +96,14 @@ typedef struct clt_loader_options {
     int32_t accumulation, rank, ranks;
     uint64_t seed;
     bool shuffle;
-    bool evaluation; /* each sample once, in order; the last micro-batch padded by repeating sample 0; micro-batches dealt to ranks
-                        in turn; normaliser is 1 for every loss; clt_loader_next gives *slot = NULL at the end */
+    bool evaluation; /* each sample once, in order; the last micro-batch padded by repeating sample 0;
+                        micro-batches dealt to ranks in turn; normaliser is 1 for every loss; clt_loader_next
+                        gives *slot = NULL at the end */
     int64_t first_step, last_step; /* training: batches [first, last) */
     const clt_graph *graph;        /* losses: which field is counted, and how */
-    int workers;     /* >= 1 threads */
-    int n_slots;     /* >= 2 */
-    void **slots;    /* n_slots pieces of memory of slot_bytes each */
+    int workers;                   /* >= 1 threads */
+    int n_slots;                   /* >= 2 */
+    void **slots;                  /* n_slots pieces of memory of slot_bytes each */
     uint64_t slot_bytes;
 } clt_loader_options;
 
@@ -103,7 +113,8 @@ int clt_loader_auto_workers(int local_ranks);
 clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out);
 /* Joins the threads; safe at any moment. */
 void clt_loader_destroy(clt_loader *loader);
-/* Next micro-batch in order (blocks until it is filled); a slot with an error returns that error. *slot NULL at the end. */
+/* Next micro-batch in order (blocks until it is filled); a slot with an error returns that error. *slot NULL
+ * at the end. */
 clt_status clt_loader_next(clt_loader *loader, clt_slot **slot);
 /* Gives the slot back for refilling. Callable from any thread. */
 void clt_loader_release(clt_loader *loader, clt_slot *slot);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader: threads fill slots ahead of the consumer. Micro-batches are numbered by tickets; a worker takes the next
- * ticket together with a free slot, under one lock, so the lowest ticket that is not delivered yet always has a slot and the
- * consumer, which takes tickets in order, can never wait for one that nobody is able to fill. What a ticket holds is a pure
- * function of its number: the number of workers changes nothing but the time. It knows nothing of devices. */
+ * The loader: threads fill slots ahead of the consumer. Micro-batches are numbered by tickets; a worker takes
+ * the next ticket together with a free slot, under one lock, so the lowest ticket that is not delivered yet
+ * always has a slot and the consumer, which takes tickets in order, can never wait for one that nobody is
+ * able to fill. What a ticket holds is a pure function of its number: the number of workers changes nothing
+ * but the time. It knows nothing of devices. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,8 @@ static void describe_ticket(const clt_loader *loader, int64_t ticket, clt_slot *
     }
     slot->step = o->first_step + ticket / o->accumulation;
     slot->micro = (int32_t)(ticket % o->accumulation);
-    slot->sample_base = (uint64_t)((int64_t)o->rank * o->accumulation + slot->micro) * (uint64_t)o->micro_batch;
+    slot->sample_base =
+        (uint64_t)((int64_t)o->rank * o->accumulation + slot->micro) * (uint64_t)o->micro_batch;
     slot->valid_samples = o->micro_batch;
 }
 
@@ -113,13 +115,15 @@ static clt_status count_step(loader_worker *worker, int64_t step, double value[C
             int64_t count = 0;
             if (!loss->has_ignore)
                 continue;
-            CLT_TRY(clt_source_count_valid(o->source, index, loss->source_field, loss->ignore, worker->scratch, &count));
+            CLT_TRY(clt_source_count_valid(o->source, index, loss->source_field, loss->ignore,
+                                           worker->scratch, &count));
             total[k] += count;
         }
     }
     for (int k = 0; k < loader->n_losses; k++)
-        value[k] = loader->losses[k].has_ignore ? (double)total[k]
-                                                : (double)o->global_batch * (double)loader->losses[k].per_sample;
+        value[k] = loader->losses[k].has_ignore
+                       ? (double)total[k]
+                       : (double)o->global_batch * (double)loader->losses[k].per_sample;
     return CLT_OK;
 }
 
@@ -162,8 +166,9 @@ static clt_status fill_slot(loader_worker *worker, clt_slot *slot)
             char *dst = (char *)slot->data + o->offset[f] + (uint64_t)i * loader->field_bytes[f];
             clt_status status = o->source->type->read(o->source, index, o->source_field[f], dst);
             if (status != CLT_OK)
-                return clt_fail_prefix(status, "loading %s %lld, field \"%s\"", o->evaluation ? "evaluation batch" : "batch",
-                                       (long long)slot->step, o->source->fields[o->source_field[f]].name);
+                return clt_fail_prefix(status, "loading %s %lld, field \"%s\"",
+                                       o->evaluation ? "evaluation batch" : "batch", (long long)slot->step,
+                                       o->source->fields[o->source_field[f]].name);
         }
     }
     return find_normalisers(worker, slot);
@@ -231,10 +236,12 @@ static void *work(void *context)
 
 static clt_status check_batch(const clt_loader_options *o)
 {
-    if (!o->source || o->source->samples < 1 || o->n_fields < 1 || o->n_fields > CLT_MAX_FIELDS || o->workers < 1 ||
-        o->n_slots < 2 || !o->slots || o->micro_batch < 1 || o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks)
+    if (!o->source || o->source->samples < 1 || o->n_fields < 1 || o->n_fields > CLT_MAX_FIELDS ||
+        o->workers < 1 || o->n_slots < 2 || !o->slots || o->micro_batch < 1 || o->ranks < 1 || o->rank < 0 ||
+        o->rank >= o->ranks)
         CLT_FAIL(CLT_EINTERNAL,
-                 "creating a loader: the options are not complete (%d fields, %d workers, %d slots, micro-batch %lld, rank %d "
+                 "creating a loader: the options are not complete (%d fields, %d workers, %d slots, "
+                 "micro-batch %lld, rank %d "
                  "of %d)",
                  o->n_fields, o->workers, o->n_slots, (long long)o->micro_batch, o->rank, o->ranks);
     if (o->evaluation)
@@ -246,7 +253,8 @@ static clt_status check_batch(const clt_loader_options *o)
     if (!clt_mul_u64((uint64_t)o->micro_batch * (uint64_t)o->accumulation, (uint64_t)o->ranks, &product) ||
         product != (uint64_t)o->global_batch)
         CLT_FAIL(CLT_ERANKS,
-                 "creating a loader: a global batch of %lld is not micro-batch %lld x accumulation %d x ranks %d; choose "
+                 "creating a loader: a global batch of %lld is not micro-batch %lld x accumulation %d x "
+                 "ranks %d; choose "
                  "data.global_batch as a multiple of data.micro_batch x ranks",
                  (long long)o->global_batch, (long long)o->micro_batch, o->accumulation, o->ranks);
     return CLT_OK;
@@ -263,10 +271,12 @@ static clt_status check_graph_field(const clt_loader_options *o, int f)
         return CLT_OK;
     char have[CLT_SHAPE_TEXT], want[CLT_SHAPE_TEXT];
     CLT_FAIL(CLT_ESHAPE,
-             "loading the %s data: field \"%s\" of the model takes samples of %s %s, but the data has %s %s (%s); give data of "
+             "loading the %s data: field \"%s\" of the model takes samples of %s %s, but the data has %s %s "
+             "(%s); give data of "
              "the same kind as the training data",
-             o->evaluation ? "evaluation" : "training", wanted->name, clt_shape_text(&wanted->shape, want, sizeof want),
-             clt_dtype_name(wanted->dtype), clt_shape_text(&field->shape, have, sizeof have), clt_dtype_name(field->dtype),
+             o->evaluation ? "evaluation" : "training", wanted->name,
+             clt_shape_text(&wanted->shape, want, sizeof want), clt_dtype_name(wanted->dtype),
+             clt_shape_text(&field->shape, have, sizeof have), clt_dtype_name(field->dtype),
              o->source->description ? o->source->description : "no description");
 }
 
@@ -284,7 +294,8 @@ static clt_status check_fields(clt_loader *loader)
             !clt_add_u64(bytes, o->offset[f], &end) || end > o->slot_bytes ||
             o->offset[f] % clt_dtype_bytes(field->dtype) != 0)
             CLT_FAIL(CLT_EINTERNAL,
-                     "creating a loader: field \"%s\" at offset %llu with %llu bytes does not fit a slot of %llu bytes",
+                     "creating a loader: field \"%s\" at offset %llu with %llu bytes does not fit a slot of "
+                     "%llu bytes",
                      field->name, (unsigned long long)o->offset[f], (unsigned long long)bytes,
                      (unsigned long long)o->slot_bytes);
     }
@@ -309,8 +320,10 @@ static clt_status resolve_losses(clt_loader *loader, size_t *scratch_bytes)
             if (loss->target_field && strcmp(graph->fields[f].name, loss->target_field) == 0)
                 counted->source_field = o->source_field[f];
         if (counted->source_field < 0)
-            CLT_FAIL(CLT_ECONFIG, "creating a loader: loss \"%s\" counts field \"%s\", which is not among the batch fields",
-                     loss->name ? loss->name : "", loss->target_field ? loss->target_field : "");
+            CLT_FAIL(
+                CLT_ECONFIG,
+                "creating a loader: loss \"%s\" counts field \"%s\", which is not among the batch fields",
+                loss->name ? loss->name : "", loss->target_field ? loss->target_field : "");
         loader->counts_values = true;
         size_t bytes = clt_source_field_bytes(&o->source->fields[counted->source_field]);
         if (bytes > *scratch_bytes)
@@ -328,7 +341,8 @@ static clt_status count_tickets(clt_loader *loader)
         return CLT_OK;
     }
     if (__builtin_mul_overflow(o->last_step - o->first_step, (int64_t)o->accumulation, &loader->tickets))
-        CLT_FAIL(CLT_ECONFIG, "creating a loader: %lld batches are more than can be counted; give fewer train.steps",
+        CLT_FAIL(CLT_ECONFIG,
+                 "creating a loader: %lld batches are more than can be counted; give fewer train.steps",
                  (long long)(o->last_step - o->first_step));
     return CLT_OK;
 }
@@ -366,12 +380,15 @@ clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out
     if (status == CLT_OK)
         status = count_tickets(loader);
     if (status == CLT_OK)
-        status = clt_alloc(&loader->slots, (size_t)options->n_slots, sizeof *loader->slots, "a loader's slots");
+        status =
+            clt_alloc(&loader->slots, (size_t)options->n_slots, sizeof *loader->slots, "a loader's slots");
     if (status == CLT_OK)
-        status = clt_alloc(&loader->workers, (size_t)options->workers, sizeof *loader->workers, "a loader's threads");
+        status = clt_alloc(&loader->workers, (size_t)options->workers, sizeof *loader->workers,
+                           "a loader's threads");
     for (int i = 0; status == CLT_OK && i < options->n_slots; i++) {
         if (!options->slots[i])
-            status = clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "creating a loader: slot %d has no memory", i);
+            status =
+                clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "creating a loader: slot %d has no memory", i);
         loader->slots[i].slot.data = options->slots[i];
         loader->slots[i].slot.index = i;
     }
@@ -422,13 +439,14 @@ static loader_slot *ready_slot(clt_loader *loader)
     return NULL;
 }
 
-/* Under the lock. A failure is kept: the stream has a hole from there on, so every later call tells it again. */
+/* Under the lock. A failure is kept: the stream has a hole from there on, so every later call tells it again.
+ */
 static clt_status next_locked(clt_loader *loader, clt_slot **out)
 {
     loader_slot *slot = NULL;
     double begin = clt_now();
-    while (!atomic_load(&loader->closing) && !loader->delivered_failure && loader->next_delivery < loader->tickets &&
-           !(slot = ready_slot(loader)))
+    while (!atomic_load(&loader->closing) && !loader->delivered_failure &&
+           loader->next_delivery < loader->tickets && !(slot = ready_slot(loader)))
         pthread_cond_wait(&loader->has_ready, &loader->lock);
     loader->waited += clt_now() - begin;
     if (atomic_load(&loader->closing))
@@ -438,7 +456,8 @@ static clt_status next_locked(clt_loader *loader, clt_slot **out)
     if (!slot)
         return CLT_OK;
     loader->next_delivery++;
-    if (loader->consumers > 1) /* another one may wait for the ticket after this, or for an end that has now come */
+    /* Another consumer may wait for the ticket after this one, or for an end that has now come. */
+    if (loader->consumers > 1)
         pthread_cond_broadcast(&loader->has_ready);
     if (slot->slot.error.status != CLT_OK) {
         loader->delivered_failure = true;

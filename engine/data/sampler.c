@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of samples as a pure function: an endless stream of epochs, each a keyed permutation, so that there is nothing to
- * save and nothing to replay when a run resumes. */
+ * The order of samples as a pure function: an endless stream of epochs, each a keyed permutation, so that
+ * there is nothing to save and nothing to replay when a run resumes. */
 #include "engine/base/rng.h"
 #include "engine/data/data.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of data formats, opening and closing of sources, and what holds for all formats: checks of index values,
- * counting of targets. It must not know any format. */
+ * The list of data formats, opening and closing of sources, and what holds for all formats: checks of index
+ * values, counting of targets. It must not know any format. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/data/source_pair.h"
 
-static const clt_source_type *const types[] = {&clt_source_idx, &clt_source_npy, &clt_source_raw, &clt_source_text,
-                                               &clt_source_synthetic};
+static const clt_source_type *const types[] = {&clt_source_idx, &clt_source_npy, &clt_source_raw,
+                                               &clt_source_text, &clt_source_synthetic};
 
 const clt_source_type *const *clt_source_types(int *count)
 {
@@ -38,7 +38,9 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
     const char *name = clt_config_string(config, "data.type");
     const clt_source_type *type = find_type(name);
     if (!type)
-        CLT_FAIL(CLT_ECONFIG, "opening the data: data.type \"%s\" is not known; idx, npy, raw, text and synthetic are", name);
+        CLT_FAIL(CLT_ECONFIG,
+                 "opening the data: data.type \"%s\" is not known; idx, npy, raw, text and synthetic are",
+                 name);
     clt_arena *arena = NULL;
     CLT_TRY(clt_arena_create(&arena));
     clt_source *source = clt_arena_alloc(arena, sizeof *source);
@@ -104,8 +106,8 @@ static int64_t element_value(const void *data, clt_dtype dtype, int64_t i)
     }
 }
 
-clt_status clt_source_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore, void *scratch,
-                                  int64_t *count)
+clt_status clt_source_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore,
+                                  void *scratch, int64_t *count)
 {
     if (source->type->count_valid) {
         *count = source->type->count_valid(source, index, field, ignore);
@@ -120,8 +122,8 @@ clt_status clt_source_count_valid(const clt_source *source, int64_t index, int f
     return CLT_OK;
 }
 
-static clt_status out_of_bound(const clt_source *source, int64_t index, int field, int64_t element, int64_t value,
-                               int64_t bound, bool has_ignore, int64_t ignore)
+static clt_status out_of_bound(const clt_source *source, int64_t index, int field, int64_t element,
+                               int64_t value, int64_t bound, bool has_ignore, int64_t ignore)
 {
     clt_str where = {0};
     char excuse[48] = "";
@@ -139,7 +141,8 @@ static clt_status out_of_bound(const clt_source *source, int64_t index, int fiel
     clt_status status = clt_str_check(&where);
     if (status == CLT_OK)
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "checking field \"%s\" of the data: element %lld of %s is %lld, out of range: the model takes 0 to "
+                          "checking field \"%s\" of the data: element %lld of %s is %lld, out of range: the "
+                          "model takes 0 to "
                           "%lld%s; repair the data or give the model more classes",
                           source->fields[field].name, (long long)element, where.text, (long long)value,
                           (long long)bound - 1, excuse);
@@ -147,17 +150,20 @@ static clt_status out_of_bound(const clt_source *source, int64_t index, int fiel
     return status;
 }
 
-clt_status clt_source_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore, int64_t ignore)
+clt_status clt_source_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
+                                  int64_t ignore)
 {
     if (field < 0 || field >= source->n_fields)
         CLT_FAIL(CLT_EINTERNAL, "checking field %d of a source with %d fields", field, source->n_fields);
     const clt_source_field *f = &source->fields[field];
     if (clt_dtype_is_float(f->dtype))
         CLT_FAIL(CLT_ECONFIG,
-                 "checking field \"%s\" of the data: it holds %s numbers, but the model uses it as class or embedding indices; "
+                 "checking field \"%s\" of the data: it holds %s numbers, but the model uses it as class or "
+                 "embedding indices; "
                  "store it as integers",
                  f->name, clt_dtype_name(f->dtype));
-    /* Unsigned values have a known smallest one, so the largest one decides without a second pass over the data. */
+    /* Unsigned values have a known smallest one, so the largest one decides without a second pass over the
+     * data. */
     if (f->is_index && f->max_value < bound && (f->dtype == CLT_U8 || f->dtype == CLT_U16))
         return CLT_OK;
     int64_t elements = clt_shape_elements(&f->shape);

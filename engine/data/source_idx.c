@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The idx format, which MNIST and its relatives are published in: a big-endian header of 2 zero bytes, a type byte, the
- * number of dimensions, then one 32-bit size per dimension. Plain or packed with gzip. It knows the header and nothing else. */
+ * The idx format, which MNIST and its relatives are published in: a big-endian header of 2 zero bytes, a type
+ * byte, the number of dimensions, then one 32-bit size per dimension. Plain or packed with gzip. It knows the
+ * header and nothing else. */
 #include "engine/data/source_pair.h"
 
 #define IDX_MAGIC_BYTES 4
@@ -42,22 +43,26 @@ static clt_status check_magic(clt_array_file *file)
     const uint8_t *b = file->bytes;
     if (file->size < IDX_MAGIC_BYTES)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': the file is cut off inside the idx header: it has %llu bytes, the magic alone has 4; copy or "
+                 "reading '%s': the file is cut off inside the idx header: it has %llu bytes, the magic "
+                 "alone has 4; copy or "
                  "download it again",
                  file->path, (unsigned long long)file->size);
     if (b[0] != 0 || b[1] != 0)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': wrong magic %02x %02x %02x %02x: an idx file begins with 00 00 (images 00 00 08 03, labels "
+                 "reading '%s': wrong magic %02x %02x %02x %02x: an idx file begins with 00 00 (images 00 00 "
+                 "08 03, labels "
                  "00 00 08 01); is it the right file and data.type?",
                  file->path, b[0], b[1], b[2], b[3]);
     if (!element_of_type(b[2], &file->element))
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': wrong magic %02x %02x %02x %02x: 0x%02x at byte 2 is no idx number type (08 u8, 09 i8, 0b i16, "
+                 "reading '%s': wrong magic %02x %02x %02x %02x: 0x%02x at byte 2 is no idx number type (08 "
+                 "u8, 09 i8, 0b i16, "
                  "0c i32, 0d f32, 0e f64); is it the right file?",
                  file->path, b[0], b[1], b[2], b[3], b[2]);
     if (b[3] < 1 || b[3] > CLT_MAX_DIMS)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': wrong magic %02x %02x %02x %02x: %u dimensions at byte 3, 1 to %d are supported; is it the right "
+                 "reading '%s': wrong magic %02x %02x %02x %02x: %u dimensions at byte 3, 1 to %d are "
+                 "supported; is it the right "
                  "file?",
                  file->path, b[0], b[1], b[2], b[3], b[3], CLT_MAX_DIMS);
     return CLT_OK;
@@ -72,18 +77,21 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
     file->big_endian = true;
     if (file->size < file->header)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': the file is cut off inside the idx header: %d dimensions need %llu bytes, it has %llu; copy or "
+                 "reading '%s': the file is cut off inside the idx header: %d dimensions need %llu bytes, it "
+                 "has %llu; copy or "
                  "download it again",
                  file->path, ndim, (unsigned long long)file->header, (unsigned long long)file->size);
     if (!is_target && ndim == 1)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': inputs need at least 2 dimensions, samples and their elements, and it has one, as files of "
+                 "reading '%s': inputs need at least 2 dimensions, samples and their elements, and it has "
+                 "one, as files of "
                  "labels do; are the input and target files swapped?",
                  file->path);
     uint64_t dims[CLT_MAX_DIMS];
     for (int i = 0; i < ndim; i++)
         dims[i] = big_u32(file->bytes + IDX_MAGIC_BYTES + 4 * i);
-    /* Bytes go to the device as they are; other inputs become f32; targets stay integers, since they may be indices. */
+    /* Bytes go to the device as they are; other inputs become f32; targets stay integers, since they may be
+     * indices. */
     if (file->element == CLT_EL_U8)
         file->dtype = CLT_U8;
     else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The .npy format of NumPy, versions 1 to 3: magic, version, header length, a Python dictionary as text, then the array.
- * The dictionary is parsed strictly, with three known keys; nothing in it is ever evaluated. It knows the header and
- * nothing else. */
+ * The .npy format of NumPy, versions 1 to 3: magic, version, header length, a Python dictionary as text, then
+ * the array. The dictionary is parsed strictly, with three known keys; nothing in it is ever evaluated. It
+ * knows the header and nothing else. */
 #include "engine/data/source_pair.h"
 
 #include <stdio.h>
@@ -27,14 +27,16 @@ typedef struct npy_scan {
 
 static clt_status bad_header(const npy_scan *scan, const char *why)
 {
-    CLT_FAIL(CLT_EDATA,
-             "reading '%s': the .npy header is damaged at byte %llu: %s; write the file again with numpy.save", scan->path,
-             (unsigned long long)(scan->base + (uint64_t)(scan->at - scan->text)), why);
+    CLT_FAIL(
+        CLT_EDATA,
+        "reading '%s': the .npy header is damaged at byte %llu: %s; write the file again with numpy.save",
+        scan->path, (unsigned long long)(scan->base + (uint64_t)(scan->at - scan->text)), why);
 }
 
 static void skip_space(npy_scan *scan)
 {
-    while (scan->at < scan->end && (*scan->at == ' ' || *scan->at == '\n' || *scan->at == '\t' || *scan->at == '\r'))
+    while (scan->at < scan->end &&
+           (*scan->at == ' ' || *scan->at == '\n' || *scan->at == '\t' || *scan->at == '\r'))
         scan->at++;
 }
 
@@ -118,7 +120,8 @@ static clt_status scan_descr(npy_scan *scan)
     skip_space(scan);
     if (scan->at < scan->end && *scan->at == '[')
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': it holds records with named fields (a structured dtype), not a plain array; save each "
+                 "reading '%s': it holds records with named fields (a structured dtype), not a plain array; "
+                 "save each "
                  "field in a file of its own",
                  scan->path);
     return scan_string(scan, scan->descr, sizeof scan->descr);
@@ -176,10 +179,10 @@ static const struct {
     clt_element element;
     clt_dtype dtype;
 } known_formats[] = {
-    {"b1", CLT_EL_U8, CLT_U8},    {"u1", CLT_EL_U8, CLT_U8},    {"i1", CLT_EL_I8, CLT_I32},
-    {"u2", CLT_EL_U16, CLT_U16},  {"i2", CLT_EL_I16, CLT_I32},  {"u4", CLT_EL_U32, CLT_I32},
-    {"i4", CLT_EL_I32, CLT_I32},  {"u8", CLT_EL_U64, CLT_I32},  {"i8", CLT_EL_I64, CLT_I32},
-    {"f2", CLT_EL_F16, CLT_F32},  {"f4", CLT_EL_F32, CLT_F32},  {"f8", CLT_EL_F64, CLT_F32},
+    {"b1", CLT_EL_U8, CLT_U8},   {"u1", CLT_EL_U8, CLT_U8},   {"i1", CLT_EL_I8, CLT_I32},
+    {"u2", CLT_EL_U16, CLT_U16}, {"i2", CLT_EL_I16, CLT_I32}, {"u4", CLT_EL_U32, CLT_I32},
+    {"i4", CLT_EL_I32, CLT_I32}, {"u8", CLT_EL_U64, CLT_I32}, {"i8", CLT_EL_I64, CLT_I32},
+    {"f2", CLT_EL_F16, CLT_F32}, {"f4", CLT_EL_F32, CLT_F32}, {"f8", CLT_EL_F64, CLT_F32},
 };
 
 static clt_status take_descr(const npy_scan *scan, clt_array_file *file)
@@ -189,7 +192,8 @@ static clt_status take_descr(const npy_scan *scan, clt_array_file *file)
     const char *letters = descr + (order == '<' || order == '>' || order == '|' || order == '=');
     if (letters[0] == 'O')
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': it holds Python objects (dtype object), which only unpickling could read and which may run "
+                 "reading '%s': it holds Python objects (dtype object), which only unpickling could read and "
+                 "which may run "
                  "any code: refused; convert it with numpy.asarray(x, dtype='float32') and save it again",
                  scan->path);
     for (size_t i = 0; i < sizeof known_formats / sizeof known_formats[0]; i++) {
@@ -198,14 +202,17 @@ static clt_status take_descr(const npy_scan *scan, clt_array_file *file)
         file->element = known_formats[i].element;
         file->dtype = known_formats[i].dtype;
         if (clt_element_bytes(file->element) > 1 && order != '<' && order != '>' && order != '=')
-            CLT_FAIL(CLT_EDATA, "reading '%s': dtype '%s' does not say its byte order; write the file again with numpy.save",
-                     scan->path, descr);
+            CLT_FAIL(
+                CLT_EDATA,
+                "reading '%s': dtype '%s' does not say its byte order; write the file again with numpy.save",
+                scan->path, descr);
         /* '=' means the order of the machine that wrote it; all that could have are little-endian today. */
         file->big_endian = order == '>';
         return CLT_OK;
     }
     CLT_FAIL(CLT_EDATA,
-             "reading '%s': dtype '%s' is not supported (f2 f4 f8, u1 u2 u4 u8, i1 i2 i4 i8 and b1 are); convert it with "
+             "reading '%s': dtype '%s' is not supported (f2 f4 f8, u1 u2 u4 u8, i1 i2 i4 i8 and b1 are); "
+             "convert it with "
              "x.astype('float32')",
              scan->path, descr);
 }
@@ -220,27 +227,34 @@ static clt_status find_header(clt_array_file *file, uint64_t *start)
         if (b[0] == 'P' && file->size > 1 && b[1] == 'K')
             (void)snprintf(hint, sizeof hint, " (it is a zip archive, perhaps .npz: unpack it first)");
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': wrong magic: a .npy file begins with 93 'NUMPY'%s; is it the right file and data.type?",
+                 "reading '%s': wrong magic: a .npy file begins with 93 'NUMPY'%s; is it the right file and "
+                 "data.type?",
                  file->path, hint);
     }
     uint64_t fixed = file->size > NPY_MAGIC_BYTES && b[6] >= 2 ? 12 : 10;
     if (file->size < fixed)
-        CLT_FAIL(CLT_EDATA, "reading '%s': the file is cut off inside the .npy header, after %llu bytes; copy or download it again",
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': the file is cut off inside the .npy header, after %llu bytes; copy or "
+                 "download it again",
                  file->path, (unsigned long long)file->size);
     if (b[6] < 1 || b[6] > 3 || b[7] != 0)
-        CLT_FAIL(CLT_EDATA, "reading '%s': .npy version %u.%u is not known, 1.0, 2.0 and 3.0 are; write it again with numpy.save",
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': .npy version %u.%u is not known, 1.0, 2.0 and 3.0 are; write it again with "
+                 "numpy.save",
                  file->path, b[6], b[7]);
     uint64_t length = b[8] | (uint64_t)b[9] << 8;
     if (fixed == 12)
         length |= (uint64_t)b[10] << 16 | (uint64_t)b[11] << 24;
     if (length > NPY_MAX_HEADER)
-        CLT_FAIL(CLT_EDATA, "reading '%s': a .npy header of %llu bytes is longer than any real one; the file is damaged",
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': a .npy header of %llu bytes is longer than any real one; the file is damaged",
                  file->path, (unsigned long long)length);
     *start = fixed;
     file->header = fixed + length;
     if (file->size < file->header)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': the file is cut off inside the .npy header: %llu bytes are declared, the file ends after %llu; "
+                 "reading '%s': the file is cut off inside the .npy header: %llu bytes are declared, the "
+                 "file ends after %llu; "
                  "copy or download it again",
                  file->path, (unsigned long long)file->header, (unsigned long long)file->size);
     return CLT_OK;
@@ -263,11 +277,13 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
     /* With one dimension both orders are the same. */
     if (scan.fortran_order && scan.ndim > 1)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': the array is stored in Fortran order (first dimension fastest), so a sample is not in one "
+                 "reading '%s': the array is stored in Fortran order (first dimension fastest), so a sample "
+                 "is not in one "
                  "piece; save numpy.ascontiguousarray(x) instead",
                  file->path);
     if (scan.ndim == 0)
-        CLT_FAIL(CLT_EDATA, "reading '%s': it holds a single number, not an array of samples; is it the right file?",
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': it holds a single number, not an array of samples; is it the right file?",
                  file->path);
     return clt_array_file_fit(file, scan.ndim, scan.dims);
 }
@@ -279,7 +295,8 @@ static clt_status npy_open(clt_source *source, const clt_config *config, clt_spl
 
 const clt_source_type clt_source_npy = {
     .name = "npy",
-    .help = "NumPy arrays (.npy), the first dimension counts samples: inputs in data.path, targets in data.targets",
+    .help = "NumPy arrays (.npy), the first dimension counts samples: inputs in data.path, targets in "
+            "data.targets",
     .open = npy_open,
     .close = clt_pair_close,
     .read = clt_pair_read,

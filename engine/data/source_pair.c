@@ -17,7 +17,8 @@ clt_status clt_source_config_shape(const clt_config *config, const char *key, cl
     int count = clt_config_list_count(config, key);
     /* One dimension is taken by the batch. */
     if (count > CLT_MAX_DIMS - 1)
-        CLT_FAIL(CLT_ECONFIG, "reading %s: a sample has at most %d dimensions, %d were given; flatten some of them", key,
+        CLT_FAIL(CLT_ECONFIG,
+                 "reading %s: a sample has at most %d dimensions, %d were given; flatten some of them", key,
                  CLT_MAX_DIMS - 1, count);
     *shape = (clt_shape){.ndim = count};
     for (int i = 0; i < count; i++) {
@@ -27,7 +28,8 @@ clt_status clt_source_config_shape(const clt_config *config, const char *key, cl
                      (long long)shape->dim[i]);
     }
     if (clt_shape_elements(shape) > INT32_MAX)
-        CLT_FAIL(CLT_ECONFIG, "reading %s: a sample of more than 2^31 numbers is too large; give a smaller shape", key);
+        CLT_FAIL(CLT_ECONFIG,
+                 "reading %s: a sample of more than 2^31 numbers is too large; give a smaller shape", key);
     return CLT_OK;
 }
 
@@ -39,15 +41,18 @@ clt_status clt_source_config_scale(clt_source *source, const clt_config *config)
     source->scale = (float)scale;
     source->mean = (float)mean;
     source->std = (float)std;
-    if (!isfinite(source->scale) || !isfinite(source->mean) || !isfinite(source->std) || !(source->std > 0.0f))
+    if (!isfinite(source->scale) || !isfinite(source->mean) || !isfinite(source->std) ||
+        !(source->std > 0.0f))
         CLT_FAIL(CLT_ECONFIG,
-                 "reading data.scale, data.mean and data.std: %g, %g and %g do not make a normalisation (x*scale - mean)/std; "
+                 "reading data.scale, data.mean and data.std: %g, %g and %g do not make a normalisation "
+                 "(x*scale - mean)/std; "
                  "all must be finite and data.std above 0",
                  scale, mean, std);
     return CLT_OK;
 }
 
-static clt_status pick_paths(const clt_config *config, clt_split split, const char *path[2], const char *key[2])
+static clt_status pick_paths(const clt_config *config, clt_split split, const char *path[2],
+                             const char *key[2])
 {
     bool eval = split == CLT_SPLIT_EVAL;
     key[0] = eval ? "data.eval_path" : "data.path";
@@ -91,10 +96,9 @@ static clt_status describe(clt_source *source, const pair_state *state)
 {
     char shape[CLT_SHAPE_TEXT], target_shape[CLT_SHAPE_TEXT];
     const clt_array_file *x = &state->file[0], *y = &state->file[1];
-    const char *head =
-        clt_arena_printf(source->arena, "%s: %lld samples of %s %s from '%s'", source->type->name,
-                         (long long)source->samples, clt_shape_text(&x->shape, shape, sizeof shape),
-                         clt_element_name(x->element), x->path);
+    const char *head = clt_arena_printf(
+        source->arena, "%s: %lld samples of %s %s from '%s'", source->type->name, (long long)source->samples,
+        clt_shape_text(&x->shape, shape, sizeof shape), clt_element_name(x->element), x->path);
     if (!head)
         return CLT_ENOMEM;
     const clt_source_field *field = &source->fields[1];
@@ -106,15 +110,14 @@ static clt_status describe(clt_source *source, const pair_state *state)
                              clt_shape_text(&y->shape, target_shape, sizeof target_shape),
                              clt_element_name(y->element), (long long)field->max_value, y->path);
     else
-        source->description =
-            clt_arena_printf(source->arena, "%s, targets %s %s from '%s'", head,
-                             clt_shape_text(&y->shape, target_shape, sizeof target_shape),
-                             clt_element_name(y->element), y->path);
+        source->description = clt_arena_printf(source->arena, "%s, targets %s %s from '%s'", head,
+                                               clt_shape_text(&y->shape, target_shape, sizeof target_shape),
+                                               clt_element_name(y->element), y->path);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
-static clt_status open_files(clt_source *source, const clt_config *config, clt_split split, clt_header_reader reader,
-                             pair_state *state)
+static clt_status open_files(clt_source *source, const clt_config *config, clt_split split,
+                             clt_header_reader reader, pair_state *state)
 {
     const char *path[2], *key[2];
     CLT_TRY(pick_paths(config, split, path, key));
@@ -127,13 +130,15 @@ static clt_status open_files(clt_source *source, const clt_config *config, clt_s
     }
     if (state->count == 2 && state->file[0].samples != state->file[1].samples)
         CLT_FAIL(CLT_EDATA,
-                 "opening the data: '%s' holds %lld samples but '%s' holds %lld targets; the two files must belong "
+                 "opening the data: '%s' holds %lld samples but '%s' holds %lld targets; the two files must "
+                 "belong "
                  "together (training images with training labels, test with test)",
                  path[0], (long long)state->file[0].samples, path[1], (long long)state->file[1].samples);
     return CLT_OK;
 }
 
-clt_status clt_pair_open(clt_source *source, const clt_config *config, clt_split split, clt_header_reader reader)
+clt_status clt_pair_open(clt_source *source, const clt_config *config, clt_split split,
+                         clt_header_reader reader)
 {
     pair_state *state = clt_arena_alloc(source->arena, sizeof *state);
     if (!state)

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources made of two array files, inputs (field x) and targets (field y): idx, npy and raw share everything but the
- * reading of a header. It must not know headers. */
+ * Sources made of two array files, inputs (field x) and targets (field y): idx, npy and raw share everything
+ * but the reading of a header. It must not know headers. */
 #ifndef ENGINE_DATA_SOURCE_PAIR_H
 #define ENGINE_DATA_SOURCE_PAIR_H
 
 #include "engine/data/array_file.h"
 #include "engine/data/data.h"
 
-/* Reads the header of an opened file: sets header, element, big_endian and dtype, then calls clt_array_file_fit. */
+/* Reads the header of an opened file: sets header, element, big_endian and dtype, then calls
+ * clt_array_file_fit. */
 typedef clt_status (*clt_header_reader)(clt_array_file *file, const clt_config *config, bool is_target);
 
-clt_status clt_pair_open(clt_source *source, const clt_config *config, clt_split split, clt_header_reader reader);
+clt_status clt_pair_open(clt_source *source, const clt_config *config, clt_split split,
+                         clt_header_reader reader);
 void clt_pair_close(clt_source *source);
 clt_status clt_pair_read(const clt_source *source, int64_t index, int field, void *dst);
 int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore);
 void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str *out);
 
-/* Sets the first `rank` dimensions of a shape from the list key; CLT_ECONFIG for values below 1 or too many. */
+/* The shape in the list key (empty: a scalar); CLT_ECONFIG for dimensions below 1, too many of them or too
+ * large a sample. */
 clt_status clt_source_config_shape(const clt_config *config, const char *key, clt_shape *shape);
 /* The normalisation of the config, checked: finite, std not 0. */
 clt_status clt_source_config_scale(clt_source *source, const clt_config *config);
 
 /* Registered types, one per file. */
-extern const clt_source_type clt_source_idx, clt_source_npy, clt_source_raw, clt_source_text, clt_source_synthetic;
+extern const clt_source_type clt_source_idx, clt_source_npy, clt_source_raw, clt_source_text,
+    clt_source_synthetic;
 
 #endif

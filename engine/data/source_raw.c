@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Raw files: little-endian f32 numbers without any header, inputs of data.shape and targets of data.target_shape. The
- * size of the file says how many samples there are. */
+ * Raw files: little-endian f32 numbers without any header, inputs of data.shape and targets of
+ * data.target_shape. The size of the file says how many samples there are. */
 #include "engine/data/source_pair.h"
 
 static clt_status read_header(clt_array_file *file, const clt_config *config, bool is_target)
@@ -10,14 +10,16 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
     clt_shape shape;
     CLT_TRY(clt_source_config_shape(config, key, &shape));
     if (!is_target && shape.ndim == 0)
-        CLT_FAIL(CLT_ECONFIG, "reading '%s': a raw file does not say what shape its samples have; set data.shape, for "
-                              "example [784]",
+        CLT_FAIL(CLT_ECONFIG,
+                 "reading '%s': a raw file does not say what shape its samples have; set data.shape, for "
+                 "example [784]",
                  file->path);
     uint64_t sample_bytes = (uint64_t)clt_shape_elements(&shape) * 4;
     char text[CLT_SHAPE_TEXT];
     if (file->size % sample_bytes != 0)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': %llu bytes are not a whole number of f32 samples of shape %s (%llu bytes each, %llu bytes are "
+                 "reading '%s': %llu bytes are not a whole number of f32 samples of shape %s (%llu bytes "
+                 "each, %llu bytes are "
                  "left over); the file is cut off or %s is wrong",
                  file->path, (unsigned long long)file->size, clt_shape_text(&shape, text, sizeof text),
                  (unsigned long long)sample_bytes, (unsigned long long)(file->size % sample_bytes), key);
@@ -36,7 +38,8 @@ static clt_status raw_open(clt_source *source, const clt_config *config, clt_spl
 
 const clt_source_type clt_source_raw = {
     .name = "raw",
-    .help = "little-endian f32 without a header: inputs of data.shape in data.path, targets of data.target_shape in "
+    .help = "little-endian f32 without a header: inputs of data.shape in data.path, targets of "
+            "data.target_shape in "
             "data.targets",
     .open = raw_open,
     .close = clt_pair_close,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Made-up data that can be learned, as a pure function of the seed and the sample's number: nothing is stored. With
- * classes, x is the mean of its class plus noise; without, y is a fixed linear map of x plus noise. Training and
- * evaluation draw different samples of the same distribution. */
+ * Made-up data that can be learned, as a pure function of the seed and the sample's number: nothing is
+ * stored. With classes, x is the mean of its class plus noise; without, y is a fixed linear map of x plus
+ * noise. Training and evaluation draw different samples of the same distribution. */
 #include "engine/data/source_pair.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ typedef struct synthetic_state {
     int64_t x_elements, y_elements;
     float noise;
     float scale, mean, std; /* of the config, applied to x */
-    float *map; /* (x_elements, y_elements), regression only */
+    float *map;             /* (x_elements, y_elements), regression only */
 } synthetic_state;
 
 /* Uniform with mean 0 and variance 1: as good as a normal here and far cheaper. */
@@ -47,7 +47,8 @@ static void x_block(const synthetic_state *state, int64_t index, int64_t label, 
 {
     uint32_t word[4];
     uint64_t per_sample = blocks(state->x_elements);
-    clt_rng_block(state->seed, CLT_RNG_DATA, STREAM_X, state->split, (uint64_t)index * per_sample + block, word);
+    clt_rng_block(state->seed, CLT_RNG_DATA, STREAM_X, state->split, (uint64_t)index * per_sample + block,
+                  word);
     if (state->classes == 0) {
         for (int i = 0; i < 4; i++)
             out[i] = spread(word[i]);
@@ -104,7 +105,8 @@ static clt_status make_map(synthetic_state *state)
     uint64_t count = 0;
     if (!clt_mul_u64((uint64_t)state->x_elements, (uint64_t)state->y_elements, &count) || count > INT32_MAX)
         CLT_FAIL(CLT_ECONFIG,
-                 "making synthetic data: a map from %lld inputs to %lld targets is too large; give a smaller data.shape or "
+                 "making synthetic data: a map from %lld inputs to %lld targets is too large; give a smaller "
+                 "data.shape or "
                  "data.target_shape",
                  (long long)state->x_elements, (long long)state->y_elements);
     CLT_TRY(clt_alloc(&state->map, count, sizeof *state->map, "the map of the synthetic data"));
@@ -118,7 +120,8 @@ static clt_status make_map(synthetic_state *state)
     return CLT_OK;
 }
 
-static clt_status set_fields(clt_source *source, const synthetic_state *state, const clt_shape *x, const clt_shape *y)
+static clt_status set_fields(clt_source *source, const synthetic_state *state, const clt_shape *x,
+                             const clt_shape *y)
 {
     char x_text[CLT_SHAPE_TEXT], y_text[CLT_SHAPE_TEXT];
     clt_dtype y_dtype = state->classes == 0 ? CLT_F32 : state->classes <= 256 ? CLT_U8 : CLT_I32;
@@ -130,14 +133,15 @@ static clt_status set_fields(clt_source *source, const synthetic_state *state, c
     clt_shape_text(x, x_text, sizeof x_text);
     clt_shape_text(y, y_text, sizeof y_text);
     if (state->classes > 0)
-        source->description =
-            clt_arena_printf(source->arena, "synthetic: %lld samples of %s f32 in %lld classes, noise %g, seed %llu",
-                             (long long)source->samples, x_text, (long long)state->classes, (double)state->noise,
-                             (unsigned long long)state->seed);
+        source->description = clt_arena_printf(
+            source->arena, "synthetic: %lld samples of %s f32 in %lld classes, noise %g, seed %llu",
+            (long long)source->samples, x_text, (long long)state->classes, (double)state->noise,
+            (unsigned long long)state->seed);
     else
         source->description =
-            clt_arena_printf(source->arena, "synthetic: %lld samples of %s f32, targets %s a linear map of them, noise %g, "
-                                            "seed %llu",
+            clt_arena_printf(source->arena,
+                             "synthetic: %lld samples of %s f32, targets %s a linear map of them, noise %g, "
+                             "seed %llu",
                              (long long)source->samples, x_text, y_text, (double)state->noise,
                              (unsigned long long)state->seed);
     return source->description ? CLT_OK : CLT_ENOMEM;
@@ -153,7 +157,9 @@ static clt_status synthetic_open(clt_source *source, const clt_config *config, c
     CLT_TRY(clt_source_config_shape(config, "data.shape", &x));
     CLT_TRY(clt_source_config_shape(config, "data.target_shape", &y));
     if (x.ndim == 0)
-        CLT_FAIL(CLT_ECONFIG, "making synthetic data: data.shape is not set; give the shape of a sample, for example [784]");
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "making synthetic data: data.shape is not set; give the shape of a sample, for example [784]");
     state->seed = (uint64_t)clt_config_int(config, "train.seed");
     state->split = split == CLT_SPLIT_EVAL ? 1 : 0;
     state->classes = clt_config_int(config, "data.classes");
@@ -162,8 +168,10 @@ static clt_status synthetic_open(clt_source *source, const clt_config *config, c
     state->y_elements = clt_shape_elements(&y);
     source->samples = clt_config_int(config, "data.samples");
     if (state->classes < 0 || state->classes > INT32_MAX || source->samples < 1 || !isfinite(state->noise))
-        CLT_FAIL(CLT_ECONFIG, "making synthetic data: %lld classes, %lld samples and noise %g make no data set; check data.classes, "
-                              "data.samples and data.noise",
+        CLT_FAIL(CLT_ECONFIG,
+                 "making synthetic data: %lld classes, %lld samples and noise %g make no data set; check "
+                 "data.classes, "
+                 "data.samples and data.noise",
                  (long long)state->classes, (long long)source->samples, (double)state->noise);
     CLT_TRY(clt_source_config_scale(source, config));
     state->scale = source->scale;
@@ -188,7 +196,8 @@ static clt_status synthetic_read(const clt_source *source, int64_t index, int fi
 {
     const synthetic_state *state = source->state;
     if (index < 0 || index >= source->samples)
-        CLT_FAIL(CLT_EINTERNAL, "making synthetic sample %lld of %lld", (long long)index, (long long)source->samples);
+        CLT_FAIL(CLT_EINTERNAL, "making synthetic sample %lld of %lld", (long long)index,
+                 (long long)source->samples);
     if (field == 0)
         read_x(state, index, dst);
     else if (state->classes > 0)

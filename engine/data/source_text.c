@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text as bytes: the files are put one after the other, and sample i is the window of bytes that begins at byte i (field
- * x) with the byte that follows it (field y). The last part of the bytes is kept for evaluation unless there are files for
- * that. It knows nothing of characters or tokens. */
+ * Text as bytes: the files are put one after the other, and sample i is the window of bytes that begins at
+ * byte i (field x) with the byte that follows it (field y). The last part of the bytes is kept for evaluation
+ * unless there are files for that. It knows nothing of characters or tokens. */
 #include "engine/data/source_pair.h"
 
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static clt_status refuse_folder(const char *path, const char *key)
 {
     if (clt_is_directory(path))
         CLT_FAIL(CLT_EDATA,
-                 "opening the text '%s' (%s): it is a folder; name its files, or write their names into a list file, one per "
+                 "opening the text '%s' (%s): it is a folder; name its files, or write their names into a "
+                 "list file, one per "
                  "line, and give \"@LIST\"",
                  path, key);
     return CLT_OK;
@@ -82,8 +83,9 @@ static clt_status add_list(clt_source *source, text_state *state, const char *pa
         return clt_fail_prefix(status, "opening the list of text files of %s", state->key);
     int line = 0, added = 0;
     if (memchr(text, '\0', size))
-        CLT_FAIL_GOTO(CLT_EDATA, done, "reading the list of text files '%s': it holds a NUL byte, so it is not a list of paths",
-                      path);
+        CLT_FAIL_GOTO(
+            CLT_EDATA, done,
+            "reading the list of text files '%s': it holds a NUL byte, so it is not a list of paths", path);
     for (char *at = text, *next; at && *at; at = next) {
         next = strchr(at, '\n');
         if (next)
@@ -100,8 +102,9 @@ static clt_status add_list(clt_source *source, text_state *state, const char *pa
         added++;
     }
     if (added == 0)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "reading the list of text files '%s': it names no file; write one path per line", path);
+        status =
+            clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                     "reading the list of text files '%s': it names no file; write one path per line", path);
 done:
     free(text);
     return status;
@@ -111,7 +114,8 @@ static clt_status load_files(clt_source *source, const clt_config *config, text_
 {
     int count = clt_config_list_count(config, state->key);
     if (count == 0)
-        CLT_FAIL(CLT_ECONFIG, "opening the text: %s names no file; give a path or a list of paths", state->key);
+        CLT_FAIL(CLT_ECONFIG, "opening the text: %s names no file; give a path or a list of paths",
+                 state->key);
     for (int i = 0; i < count; i++) {
         const char *path = clt_config_list_string(config, state->key, i);
         if (!path[0] || strcmp(path, "@") == 0)
@@ -141,8 +145,10 @@ static const char *file_names(clt_source *source, const text_state *state)
 static clt_status choose_part(const clt_config *config, clt_split split, text_state *state, const char *names)
 {
     if (state->size == 0)
-        CLT_FAIL(CLT_EDATA, "opening the text: there is not a single byte in %s (%s); give a text of more than %lld bytes",
-                 names, state->key, (long long)state->window);
+        CLT_FAIL(
+            CLT_EDATA,
+            "opening the text: there is not a single byte in %s (%s); give a text of more than %lld bytes",
+            names, state->key, (long long)state->window);
     bool own_eval = clt_config_list_count(config, "data.eval_path") > 0;
     double part = own_eval ? 0.0 : clt_config_float(config, "data.split");
     uint64_t train = (uint64_t)((double)state->size * (1.0 - part));
@@ -154,10 +160,11 @@ static clt_status choose_part(const clt_config *config, clt_split split, text_st
     if (state->length > (uint64_t)state->window)
         return CLT_OK;
     CLT_FAIL(CLT_EDATA,
-             "opening the text: %llu bytes in %s are too short: the %s part (data.split %g) has %llu bytes, a window of %lld bytes "
+             "opening the text: %llu bytes in %s are too short: the %s part (data.split %g) has %llu bytes, "
+             "a window of %lld bytes "
              "(data.window) and the byte that follows need %lld; give more text or a smaller window",
-             (unsigned long long)state->size, names, split == CLT_SPLIT_EVAL ? "evaluation" : "training", part,
-             (unsigned long long)state->length, (long long)state->window, (long long)state->window + 1);
+             (unsigned long long)state->size, names, split == CLT_SPLIT_EVAL ? "evaluation" : "training",
+             part, (unsigned long long)state->length, (long long)state->window, (long long)state->window + 1);
 }
 
 static clt_status set_fields(clt_source *source, const text_state *state, const char *names)
@@ -172,7 +179,8 @@ static clt_status set_fields(clt_source *source, const text_state *state, const 
     source->fields[0] = (clt_source_field){"x", CLT_U8, clt_shape1(state->window), true, most};
     source->fields[1] = (clt_source_field){"y", CLT_U8, {.ndim = 0}, true, most};
     source->description = clt_arena_printf(
-        source->arena, "text: %lld windows of %lld bytes, each with the byte that follows, in %llu of %llu bytes of %s",
+        source->arena,
+        "text: %lld windows of %lld bytes, each with the byte that follows, in %llu of %llu bytes of %s",
         (long long)source->samples, (long long)state->window, (unsigned long long)state->length,
         (unsigned long long)state->size, names);
     return source->description ? CLT_OK : CLT_ENOMEM;
@@ -186,11 +194,13 @@ static clt_status text_open(clt_source *source, const clt_config *config, clt_sp
     source->state = state;
     bool own_eval = clt_config_list_count(config, "data.eval_path") > 0;
     if (split == CLT_SPLIT_EVAL && !clt_source_has_eval(config))
-        CLT_FAIL(CLT_ECONFIG, "opening the evaluation text: data.eval_path is empty and data.split is 0; set one of them");
+        CLT_FAIL(CLT_ECONFIG,
+                 "opening the evaluation text: data.eval_path is empty and data.split is 0; set one of them");
     state->key = split == CLT_SPLIT_EVAL && own_eval ? "data.eval_path" : "data.path";
     state->window = clt_config_int(config, "data.window");
     if (state->window < 1)
-        CLT_FAIL(CLT_ECONFIG, "opening the text: data.window is %lld; a window has at least 1 byte", (long long)state->window);
+        CLT_FAIL(CLT_ECONFIG, "opening the text: data.window is %lld; a window has at least 1 byte",
+                 (long long)state->window);
     CLT_TRY(clt_source_config_scale(source, config));
     CLT_TRY(load_files(source, config, state));
     const char *names = file_names(source, state);
@@ -239,7 +249,8 @@ static void text_locate(const clt_source *source, int64_t index, int field, clt_
 
 const clt_source_type clt_source_text = {
     .name = "text",
-    .help = "bytes of text files (a path, a list, or \"@LIST\" for a file of paths): a window and the byte that follows",
+    .help = "bytes of text files (a path, a list, or \"@LIST\" for a file of paths): a window and the byte "
+            "that follows",
     .open = text_open,
     .close = text_close,
     .read = text_read,

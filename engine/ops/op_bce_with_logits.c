@@ -9,7 +9,7 @@
  * grads   dx = (sigmoid(x) - y) * weight/normaliser * loss_scale: write or accumulate     units   loss in nats
  * memory  workspace 12 bytes per 1024 elements           errors  CLT_ESHAPE: types, element counts
  * source  semantics of torch.nn.functional.binary_cross_entropy_with_logits; a hit: x > 0 exactly when y > 0.5
- *                                                        tested  verify -t 'bce_with_logits*', tol 16 */
+ *                                                        tested  verify -t 'bce_with_logits*', tol 8 */
 
 static clt_status bce_with_logits_fwd_group(ocl_emitter *e, const void *problem)
 {

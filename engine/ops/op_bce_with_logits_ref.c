@@ -31,4 +31,4 @@ static const clt_op_case bce_with_logits_cases[] = {
 };
 
 extern const clt_op_ref clt_op_bce_with_logits_ref;
-const clt_op_ref clt_op_bce_with_logits_ref = {bce_with_logits_forward, bce_with_logits_backward, bce_with_logits_cases, CLT_CASE_COUNT(bce_with_logits_cases), 32};
+const clt_op_ref clt_op_bce_with_logits_ref = {bce_with_logits_forward, bce_with_logits_backward, bce_with_logits_cases, CLT_CASE_COUNT(bce_with_logits_cases), 8};

@@ -113,4 +113,4 @@ static const clt_op_case ce_cases[] = {
 };
 
 extern const clt_op_ref clt_op_cross_entropy_ref;
-const clt_op_ref clt_op_cross_entropy_ref = {ce_forward, ce_backward, ce_cases, CLT_CASE_COUNT(ce_cases), 32};
+const clt_op_ref clt_op_cross_entropy_ref = {ce_forward, ce_backward, ce_cases, CLT_CASE_COUNT(ce_cases), 8};

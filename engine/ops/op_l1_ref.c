@@ -30,4 +30,4 @@ static const clt_op_case l1_cases[] = {
 };
 
 extern const clt_op_ref clt_op_l1_ref;
-const clt_op_ref clt_op_l1_ref = {l1_forward, l1_backward, l1_cases, CLT_CASE_COUNT(l1_cases), 32};
+const clt_op_ref clt_op_l1_ref = {l1_forward, l1_backward, l1_cases, CLT_CASE_COUNT(l1_cases), 8};

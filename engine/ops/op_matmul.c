@@ -8,7 +8,7 @@
  *                                                        dtypes  f32|f16|bf16, accumulates f32
  * grads   da, db: write or accumulate                    units   none
  * memory  no workspace of its own                        errors  CLT_ESHAPE when leading or inner dimensions differ
- * source  -                                              tested  verify -t 'matmul*', tol 4*sqrt(K); exact on integers */
+ * source  -                                              tested  verify -t 'matmul*', tol 32; exact on integers */
 
 static const clt_attr_spec matmul_attrs[] = {
     {.name = "transpose_a", .type = CLT_ATTR_BOOL, .max = 1, .help = "a is stored (N,...,K,M)"},

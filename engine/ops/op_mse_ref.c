@@ -30,4 +30,4 @@ static const clt_op_case mse_cases[] = {
 };
 
 extern const clt_op_ref clt_op_mse_ref;
-const clt_op_ref clt_op_mse_ref = {mse_forward, mse_backward, mse_cases, CLT_CASE_COUNT(mse_cases), 32};
+const clt_op_ref clt_op_mse_ref = {mse_forward, mse_backward, mse_cases, CLT_CASE_COUNT(mse_cases), 8};

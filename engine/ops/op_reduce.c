@@ -136,7 +136,6 @@ static void reduce_shape_args(ocl_emitter *e, const reduce_view *v)
     for (int i = 0; i < 3; i++)
         ocl_arg_u64(e, v->reduced_stride[i]);
     ocl_arg_f32(e, v->kind == REDUCE_MEAN ? (float)(1.0 / (double)v->count) : 1.0f);
-    ocl_arg_u64(e, v->outputs);
     if (v->kind == REDUCE_MAX && v->count > UINT32_MAX)
         ocl_emit_fail(e,
                       clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
@@ -153,7 +152,7 @@ static uint64_t reduce_define(ocl_emitter *e, const reduce_view *v, reduce_form 
 {
     ocl_define(e, "MAX", v->kind == REDUCE_MAX);
     if (form == FORM_ROW)
-        return clt_local_rows(e->device, v->outputs);
+        return clt_local_rows(e->device, v->kept[2]);
     if (form == FORM_GROUP) {
         uint64_t wg = clt_local_group(e->device, v->count);
         ocl_define(e, "WG", (int64_t)wg);
@@ -165,13 +164,12 @@ static uint64_t reduce_define(ocl_emitter *e, const reduce_view *v, reduce_form 
 
 static void reduce_end(ocl_emitter *e, const reduce_view *v, reduce_form form, uint64_t local, double flops)
 {
-    uint64_t tile = form == FORM_COLUMN_LANE ? LANE_COLUMNS : local;
-    if (form == FORM_ROW)
-        ocl_kernel_end_1d(e, v->outputs, local, flops);
-    else if (form == FORM_GROUP)
-        ocl_kernel_end_1d(e, v->outputs * local, local, flops);
-    else
-        ocl_kernel_end_2d(e, clt_div_up(v->kept[2], tile) * local, v->kept[0] * v->kept[1], local, 1, flops);
+    uint64_t global[3] = {v->kept[2], v->kept[1], v->kept[0]}, group[3] = {local, 1, 1};
+    if (form == FORM_GROUP)
+        global[0] *= local;
+    else if (form != FORM_ROW)
+        global[0] = clt_div_up(v->kept[2], form == FORM_COLUMN_LANE ? LANE_COLUMNS : local) * local;
+    ocl_kernel_end_3d(e, global, group, flops);
 }
 
 static const char *const forward_kernels[] = {"reduce_fwd_group", "reduce_fwd_column", "reduce_fwd_column",

@@ -163,6 +163,12 @@ static clt_status open_sources(clt_job *job, clt_job_kind kind)
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out)
 {
+    return clt_job_create_over(config, NULL, desc, ranks, kind, out);
+}
+
+clt_status clt_job_create_over(const clt_config *config, clt_source *source, const ocl_device_desc *desc, int ranks,
+                               clt_job_kind kind, clt_job **out)
+{
     clt_job *job;
     *out = NULL;
     CLT_TRY(clt_alloc(&job, 1, sizeof *job, "job"));
@@ -171,8 +177,10 @@ clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc,
     job->ranks = ranks;
     job->prediction = -1;
     job->seed = (uint64_t)clt_config_int(config, "train.seed");
+    job->borrowed = source != NULL;
+    job->train_source = job->eval_source = source;
     clt_status status = read_batch(job);
-    if (status == CLT_OK)
+    if (status == CLT_OK && !source)
         status = open_sources(job, kind);
     if (status == CLT_OK)
         status = read_steps(job, job->train_source ? job->train_source : job->eval_source);
@@ -196,8 +204,10 @@ void clt_job_destroy(clt_job *job)
         return;
     clt_plan_destroy(job->eval); /* borrows the training plan's layout */
     clt_plan_destroy(job->train);
-    clt_source_close(job->train_source);
-    clt_source_close(job->eval_source);
+    if (!job->borrowed) {
+        clt_source_close(job->train_source);
+        clt_source_close(job->eval_source);
+    }
     free(job);
 }
 

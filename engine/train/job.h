@@ -14,6 +14,7 @@ typedef struct clt_job {
     const clt_config *config; /* borrowed */
     ocl_device_desc desc;
     clt_source *train_source, *eval_source; /* eval_source NULL: no evaluation data */
+    bool borrowed;                          /* the sources belong to the caller */
     int64_t micro_batch, global_batch, steps;
     int32_t accumulation, ranks;
     uint64_t seed;
@@ -32,6 +33,9 @@ typedef enum clt_job_kind {
 
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out);
+/* The same over a source that the caller keeps (training and evaluation). */
+clt_status clt_job_create_over(const clt_config *config, clt_source *source, const ocl_device_desc *desc, int ranks,
+                               clt_job_kind kind, clt_job **out);
 void clt_job_destroy(clt_job *job);
 /* CLT_EDEVMEM before anything is allocated when the plans need more than the device can give; names the largest part and the largest
  * data.micro_batch that fits. */

@@ -84,7 +84,8 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     const clt_config *config = run->options->config;
     CLT_TRY(check_ranks(run));
     CLT_TRY(open_device(run));
-    CLT_TRY(clt_job_create(config, ocl_device_describe(run->device), run->ranks.ranks, kind, &run->job));
+    CLT_TRY(clt_job_create_over(config, run->options->source, ocl_device_describe(run->device), run->ranks.ranks, kind,
+                                &run->job));
     CLT_TRY(clt_job_check_memory(run->job));
     double start = clt_now();
     CLT_TRY(realize(run));

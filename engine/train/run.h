@@ -42,6 +42,8 @@ clt_status clt_sync_prepare(clt_run *run);
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics);
 /* save.c */
 clt_status clt_run_save(clt_run *run, const char *run_dir, int64_t step, char *path, size_t path_size);
+/* Parameters alone as one safetensors file. */
+clt_status clt_run_save_parameters(clt_run *run, const char *path);
 clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint);
 /* diagnose.c: runs the last micro-batch again, command by command, and writes what was the first tensor that is not finite. */
 clt_status clt_run_diagnose(clt_run *run, char *text, size_t size);

@@ -122,6 +122,18 @@ done:
     return status;
 }
 
+clt_status clt_run_save_parameters(clt_run *run, const char *path)
+{
+    snapshot model = {0};
+    clt_status status = snapshot_take(run, false, &model);
+    if (status == CLT_OK)
+        status = clt_named_tensors_check_finite(model.tensors, model.count);
+    if (status == CLT_OK)
+        status = clt_safetensors_write(path, model.tensors, model.count, NULL, 0, NULL);
+    snapshot_free(&model);
+    return status;
+}
+
 static clt_status load_one(clt_run *run, const clt_param *param, const clt_named_tensor *tensor, const char *path)
 {
     const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);

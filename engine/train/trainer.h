@@ -52,6 +52,7 @@ typedef struct clt_observer {
 } clt_observer;
 
 struct comm;
+struct clt_source;
 
 typedef struct clt_run_options {
     const clt_config *config;
@@ -65,6 +66,7 @@ typedef struct clt_run_options {
     bool profile;
     struct comm *comm;       /* NULL: one rank */
     const atomic_int *stop;  /* set by a signal handler: finish the step, save, CLT_EINTERRUPTED */
+    struct clt_source *source; /* data for training and evaluation instead of the config's, borrowed; NULL: the config's */
     clt_observer observer;
 } clt_run_options;
 

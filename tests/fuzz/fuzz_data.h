@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the fuzz targets of data formats share: the input becomes a file in memory, the file becomes a source, and every
- * sample that the source claims to have is read. Only a crash, a sanitizer report or a wrong status is a finding. */
+ * What the fuzz targets of data formats share: the input becomes a file in memory, the file becomes a source,
+ * and every sample that the source claims to have is read. Only a crash, a sanitizer report or a wrong status
+ * is a finding. */
 #ifndef TESTS_FUZZ_FUZZ_DATA_H
 #define TESTS_FUZZ_FUZZ_DATA_H
 
@@ -16,7 +17,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Small inputs only describe small arrays, since sizes are compared with the file; the cap is for gzip bombs. */
+/* Small inputs only describe small arrays, since sizes are compared with the file; the cap is for gzip bombs.
+ */
 static inline void fuzz_read_all(const clt_source *source)
 {
     for (int field = 0; field < source->n_fields; field++) {
@@ -29,16 +31,17 @@ static inline void fuzz_read_all(const clt_source *source)
     }
 }
 
-/* One file in memory and one config serve all inputs. The file serves as inputs and as targets, so both readings of a
- * header are tried. */
+/* One file in memory and one config serve all inputs. The file serves as inputs and as targets, so both
+ * readings of a header are tried. */
 static inline clt_config *fuzz_config(const char *type, int fd)
 {
     char text[512];
     clt_config *config = NULL;
-    (void)snprintf(text, sizeof text,
-                   "{\"model\":{\"type\":\"mlp\"},\"train\":{\"steps\":1},"
-                   "\"data\":{\"type\":\"%s\",\"path\":\"/proc/self/fd/%d\",\"targets\":\"/proc/self/fd/%d\"}}",
-                   type, fd, fd);
+    (void)snprintf(
+        text, sizeof text,
+        "{\"model\":{\"type\":\"mlp\"},\"train\":{\"steps\":1},"
+        "\"data\":{\"type\":\"%s\",\"path\":\"/proc/self/fd/%d\",\"targets\":\"/proc/self/fd/%d\"}}",
+        type, fd, fd);
     if (clt_config_parse(text, "fuzz", NULL, 0, &config) != CLT_OK)
         abort();
     return config;
@@ -55,7 +58,8 @@ static inline int fuzz_source(const char *type, const uint8_t *data, size_t size
             abort();
         config = fuzz_config(type, fd);
     }
-    if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0 || clt_fd_write(fd, data, size, "fuzz") != CLT_OK)
+    if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0 ||
+        clt_fd_write(fd, data, size, "fuzz") != CLT_OK)
         abort();
     clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &source);
     if (status == CLT_OK)

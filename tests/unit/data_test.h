@@ -127,7 +127,8 @@ static inline void expect_refused(const char *members, clt_split split, clt_stat
     clt_error_clear();
     clt_status status = try_open(members, split, &source);
     if (status != code)
-        fail_msg("%s instead of %s for %s: %s", clt_status_name(status), clt_status_name(code), members, clt_error_text());
+        fail_msg("%s instead of %s for %s: %s", clt_status_name(status), clt_status_name(code), members,
+                 clt_error_text());
     assert_null(source);
     expect_words(words);
 }

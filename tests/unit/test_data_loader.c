@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader against its definition: which sample is where for any number of ranks, accumulation steps and threads; resume,
- * evaluation, normalisers, errors, early ends. The source is made by hand, so that it can be slow, fail and keep count.
- * ctest-labels: quick */
+ * The loader against its definition: which sample is where for any number of ranks, accumulation steps and
+ * threads; resume, evaluation, normalisers, errors, early ends. The source is made by hand, so that it can be
+ * slow, fail and keep count. ctest-labels: quick */
 #include "tests/unit/data_test.h"
 
 #include <stdatomic.h>
@@ -14,10 +14,10 @@
 /* Sample i has x = i (i32) and y = {i % 7, (i*i) % 5} (u8). */
 typedef struct probe {
     clt_source source;
-    bool jitter;          /* reads take random times */
-    int64_t fail_at;      /* index whose read fails, -1 none */
-    int64_t slow_ns;      /* every read takes this long */
-    atomic_int reads;     /* of field 0 */
+    bool jitter;      /* reads take random times */
+    int64_t fail_at;  /* index whose read fails, -1 none */
+    int64_t slow_ns;  /* every read takes this long */
+    atomic_int reads; /* of field 0 */
 } probe;
 
 static void nap(int64_t ns)
@@ -72,7 +72,8 @@ typedef struct bench {
     uint8_t memory[MAX_SLOTS][MAX_BATCH * 8];
 } bench;
 
-/* y comes first in a slot and the graph's fields are in the other order: offsets and mapping must be obeyed. */
+/* y comes first in a slot and the graph's fields are in the other order: offsets and mapping must be obeyed.
+ */
 static void make_bench(bench *b, int64_t samples, int64_t micro_batch, int accumulation, int ranks)
 {
     memset(b, 0, sizeof *b);
@@ -197,7 +198,8 @@ static void test_odd_sizes(void **state)
     }
 }
 
-/* check_slot compares with the pure function, so a stream that begins anywhere is the tail of the whole one. */
+/* check_slot compares with the pure function, so a stream that begins anywhere is the tail of the whole one.
+ */
 static void test_resume(void **state)
 {
     (void)state;
@@ -237,7 +239,8 @@ static void test_evaluation(void **state)
                 b.options.evaluation = true;
                 b.options.rank = rank;
                 b.graph.n_losses = 1;
-                b.graph.losses[0] = (clt_loss){.name = "l", .target_field = "y", .has_ignore = true, .ignore_index = 0};
+                b.graph.losses[0] =
+                    (clt_loss){.name = "l", .target_field = "y", .has_ignore = true, .ignore_index = 0};
                 clt_loader *loader = open_loader(&b);
                 clt_slot *slot = NULL;
                 int64_t turn = 0;
@@ -278,9 +281,15 @@ static void test_normalisers(void **state)
             b.options.last_step = 40; /* more than the loader remembers */
             b.graph.n_losses = 3;
             b.graph.losses[0] = (clt_loss){.name = "plain", .target_field = "y", .targets_per_sample = 2};
-            b.graph.losses[1] = (clt_loss){.name = "some", .target_field = "y", .has_ignore = true, .ignore_index = 1,
+            b.graph.losses[1] = (clt_loss){.name = "some",
+                                           .target_field = "y",
+                                           .has_ignore = true,
+                                           .ignore_index = 1,
                                            .targets_per_sample = 2};
-            b.graph.losses[2] = (clt_loss){.name = "none", .target_field = "x", .has_ignore = true, .ignore_index = -100,
+            b.graph.losses[2] = (clt_loss){.name = "none",
+                                           .target_field = "x",
+                                           .has_ignore = true,
+                                           .ignore_index = -100,
                                            .targets_per_sample = 1};
             clt_loader *loader = open_loader(&b);
             clt_slot *slot = NULL;
@@ -558,11 +567,16 @@ static void test_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_sample_once), cmocka_unit_test(test_odd_sizes),
-        cmocka_unit_test(test_resume),            cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_normalisers),       cmocka_unit_test(test_destroy_early),
-        cmocka_unit_test(test_error_travels),     cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_consumers),         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_every_sample_once),
+        cmocka_unit_test(test_odd_sizes),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_normalisers),
+        cmocka_unit_test(test_destroy_early),
+        cmocka_unit_test(test_error_travels),
+        cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_consumers),
+        cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests_name("data loader", tests, data_setup, data_teardown);
 }

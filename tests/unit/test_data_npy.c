@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * .npy sources: every supported number type in both byte orders and all three header versions; headers that are damaged,
- * hostile or merely not ours are refused. ctest-labels: quick */
+ * .npy sources: every supported number type in both byte orders and all three header versions; headers that
+ * are damaged, hostile or merely not ours are refused. ctest-labels: quick */
 #include "tests/unit/data_test.h"
 
 #include <math.h>
@@ -12,7 +12,8 @@
 /* Writes a .npy file with the given header text; pads it as numpy does. */
 static size_t make_npy(uint8_t *out, int version, const char *header, const void *data, size_t bytes)
 {
-    size_t fixed = version >= 2 ? 12 : 10, length = strlen(header), total = (fixed + length + 1 + 63) / 64 * 64;
+    size_t fixed = version >= 2 ? 12 : 10, length = strlen(header),
+           total = (fixed + length + 1 + 63) / 64 * 64;
     memcpy(out, "\x93NUMPY", 6);
     out[6] = (uint8_t)version;
     out[7] = 0;
@@ -40,7 +41,8 @@ static void test_versions(void **state)
     float x[6] = {1, 2, 3, 4, 5, -0.5f}, got[2];
     for (int version = 1; version <= 3; version++) {
         uint8_t file[512];
-        size_t size = make_npy(file, version, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", x, sizeof x);
+        size_t size = make_npy(file, version, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }",
+                               x, sizeof x);
         put_file("x", file, size);
         clt_source *source = must_open(ONE, CLT_SPLIT_TRAIN);
         assert_int_equal(source->samples, 3);
@@ -120,8 +122,8 @@ static void test_types(void **state)
                 for (int b = 0; b < t->width; b++)
                     data[i * t->width + b] = (uint8_t)(t->bits[i] >> 8 * (big ? t->width - 1 - b : b));
             char order = t->width == 1 ? '|' : big ? '>' : '<';
-            (void)snprintf(header, sizeof header, "{'descr': '%c%s', 'fortran_order': False, 'shape': (1, 2), }", order,
-                           t->letters);
+            (void)snprintf(header, sizeof header,
+                           "{'descr': '%c%s', 'fortran_order': False, 'shape': (1, 2), }", order, t->letters);
             put_npy("x", header, data, 2 * (size_t)t->width);
             put_npy("y", header, data, 2 * (size_t)t->width);
             clt_source *source = must_open(PAIR, CLT_SPLIT_TRAIN);
@@ -152,7 +154,8 @@ static void test_integers_that_do_not_fit(void **state)
         const char *words;
     } cases[] = {
         {"{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }", 2147483648, "2147483648|range of i32"},
-        {"{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }", -2147483649, "-2147483649|range of i32"},
+        {"{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }", -2147483649,
+         "-2147483649|range of i32"},
         {"{'descr': '<u8', 'fortran_order': False, 'shape': (2,), }", -1, "9223372036854775807|range of i32"},
         {"{'descr': '<i8', 'fortran_order': False, 'shape': (2, 1), }", 1LL << 40, "1099511627776"},
     };
@@ -207,7 +210,8 @@ static void test_bad_headers(void **state)
     static const struct {
         const char *header, *words;
     } cases[] = {
-        {"{'descr': '|O', 'fortran_order': False, 'shape': (3,), }", "Python objects|unpickling|numpy.asarray"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (3,), }",
+         "Python objects|unpickling|numpy.asarray"},
         {"{'descr': 'O', 'fortran_order': False, 'shape': (3,), }", "Python objects"},
         {"{'descr': '|O8', 'fortran_order': False, 'shape': (3,), }", "Python objects"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }", "dtype '<c8'|not supported|astype"},
@@ -218,7 +222,8 @@ static void test_bad_headers(void **state)
         {"{'descr': '', 'fortran_order': False, 'shape': (3,), }", "dtype ''"},
         {"{'descr': 'f8', 'fortran_order': False, 'shape': (3,), }", "byte order"},
         {"{'descr': '|f8', 'fortran_order': False, 'shape': (3,), }", "byte order"},
-        {"{'descr': [('a', '<f4'), ('b', '<f4')], 'fortran_order': False, 'shape': (3,), }", "structured dtype|file of its own"},
+        {"{'descr': [('a', '<f4'), ('b', '<f4')], 'fortran_order': False, 'shape': (3,), }",
+         "structured dtype|file of its own"},
         {"{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", "Fortran order|ascontiguousarray"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (), }", "single number"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 3), }", "dimension 1 of 2 is 0"},
@@ -232,8 +237,10 @@ static void test_bad_headers(void **state)
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (3.0,), }", "separated by commas"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (3,", "digits only"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999,), }", "64 bits"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (18446744073709551615, 2), }", "more numbers than a file can hold"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "more numbers than a file can hold"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (18446744073709551615, 2), }",
+         "more numbers than a file can hold"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }",
+         "more numbers than a file can hold"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (1,1,1,1,1,1,3), }", "7 dimensions|reshape"},
         {"{'descr': '<f8', 'fortran_order': 0, 'shape': (3,), }", "True or False"},
         {"{'descr': '<f8', 'shape': (3,), }", "'fortran_order' is missing"},
@@ -296,7 +303,8 @@ static void test_every_truncation_and_byte(void **state)
     (void)state;
     uint8_t file[512], changed[512], sample[512];
     float x[4] = {1, 2, 3, 4};
-    size_t size = make_npy(file, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }", x, sizeof x);
+    size_t size =
+        make_npy(file, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }", x, sizeof x);
     for (size_t length = 0; length < size; length++) {
         put_file("x", file, length);
         expect_refused(ONE, CLT_SPLIT_TRAIN, CLT_EDATA, length ? "/x'|cut off" : "/x'|empty");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * idx and raw sources: good files give the numbers that were put in, bad ones are refused with words that help, and the
- * facts of the real MNIST files come out. ctest-labels: quick */
+ * idx and raw sources: good files give the numbers that were put in, bad ones are refused with words that
+ * help, and the facts of the real MNIST files come out. ctest-labels: quick */
 #include "tests/unit/data_test.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@
 #define ONE "\"type\":\"idx\",\"path\":\"%D/x\""
 
 /* 3 images of 2x2 */
-static const uint8_t images[28] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 255};
+static const uint8_t images[28] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2,  0,  0,
+                                   0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 255};
 static const uint8_t labels[11] = {0, 0, 8, 1, 0, 0, 0, 3, 7, 0, 9};
 
 static void test_idx_u8(void **state)
@@ -150,7 +151,8 @@ static void test_not_finite(void **state)
     float xs[3] = {1, 2, 3};
     put_file("x", xs, sizeof xs);
     put_file("y", y, sizeof y);
-    source = must_open("\"type\":\"raw\",\"path\":\"%D/x\",\"targets\":\"%D/y\",\"shape\":[1]", CLT_SPLIT_TRAIN);
+    source =
+        must_open("\"type\":\"raw\",\"path\":\"%D/x\",\"targets\":\"%D/y\",\"shape\":[1]", CLT_SPLIT_TRAIN);
     must_read(source, 0, 1, x);
     assert_int_equal(source->type->read(source, 1, 1, x), CLT_EDATA);
     expect_words("/y'|sample 1|inf");
@@ -181,11 +183,20 @@ static void test_idx_bad_files(void **state)
         {"7 dimensions", 32, {0, 0, 8, 7}, "7 dimensions"},
         {"255 dimensions", 32, {0, 0, 8, 255}, "255 dimensions"},
         {"labels as inputs", 11, {0, 0, 8, 1, 0, 0, 0, 3, 7, 0, 9}, "swapped"},
-        {"header cut", 11, {0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0}, "cut off inside the idx header|12 bytes|it has 11"},
+        {"header cut",
+         11,
+         {0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0},
+         "cut off inside the idx header|12 bytes|it has 11"},
         {"no samples", 12, {0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 1}, "dimension 1 of 2 is 0"},
         {"no elements", 12, {0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 0}, "dimension 2 of 2 is 0"},
-        {"data cut", 15, {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3}, "cut off|2 samples|16 bytes|after 15 bytes"},
-        {"bytes left", 17, {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4, 5}, "1 bytes follow|from byte 16"},
+        {"data cut",
+         15,
+         {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3},
+         "cut off|2 samples|16 bytes|after 15 bytes"},
+        {"bytes left",
+         17,
+         {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4, 5},
+         "1 bytes follow|from byte 16"},
         {"huge product",
          28,
          {0, 0, 14, 4, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
@@ -275,14 +286,18 @@ static void test_paths(void **state)
     (void)state;
     put_file("x", images, sizeof images);
     put_file("y", labels, sizeof labels);
-    expect_refused("\"type\":\"idx\",\"path\":\"%D/none\"", CLT_SPLIT_TRAIN, CLT_EDATA, "data.path|/none'|No such file");
+    expect_refused("\"type\":\"idx\",\"path\":\"%D/none\"", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "data.path|/none'|No such file");
     expect_refused("\"type\":\"idx\",\"path\":\"%D\"", CLT_SPLIT_TRAIN, CLT_EDATA, "data.path|folder");
-    expect_refused("\"type\":\"idx\",\"path\":\"%D/x\",\"targets\":\"%D/none\"", CLT_SPLIT_TRAIN, CLT_EDATA, "data.targets|/none'");
+    expect_refused("\"type\":\"idx\",\"path\":\"%D/x\",\"targets\":\"%D/none\"", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "data.targets|/none'");
     expect_refused("\"type\":\"idx\"", CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.path|name the file");
-    expect_refused("\"type\":\"idx\",\"path\":[\"a\",\"b\"]", CLT_SPLIT_TRAIN, CLT_ECONFIG, "one file|2 were given");
+    expect_refused("\"type\":\"idx\",\"path\":[\"a\",\"b\"]", CLT_SPLIT_TRAIN, CLT_ECONFIG,
+                   "one file|2 were given");
     expect_refused(PAIR, CLT_SPLIT_EVAL, CLT_ECONFIG, "data.eval_path");
     expect_refused(PAIR ",\"eval_path\":\"%D/x\"", CLT_SPLIT_EVAL, CLT_ECONFIG, "data.eval_targets");
-    expect_refused(ONE ",\"eval_path\":\"%D/x\",\"eval_targets\":\"%D/y\"", CLT_SPLIT_EVAL, CLT_ECONFIG, "no data.targets");
+    expect_refused(ONE ",\"eval_path\":\"%D/x\",\"eval_targets\":\"%D/y\"", CLT_SPLIT_EVAL, CLT_ECONFIG,
+                   "no data.targets");
     clt_source *source = must_open(PAIR ",\"eval_path\":\"%D/x\",\"eval_targets\":\"%D/y\"", CLT_SPLIT_EVAL);
     assert_int_equal(source->samples, 3);
     clt_source_close(source);
@@ -298,7 +313,8 @@ static void test_paths(void **state)
     const clt_source_type *const *types = clt_source_types(&count);
     assert_int_equal(count, 5);
     for (int i = 0; i < count; i++)
-        assert_true(types[i]->name[0] && types[i]->help[0] && types[i]->open && types[i]->close && types[i]->read);
+        assert_true(types[i]->name[0] && types[i]->help[0] && types[i]->open && types[i]->close &&
+                    types[i]->read);
 }
 
 static void test_raw(void **state)
@@ -330,8 +346,10 @@ static void test_raw(void **state)
     clt_source_close(source);
 
     expect_refused(RAW, CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.shape");
-    expect_refused(RAW ",\"shape\":[5]", CLT_SPLIT_TRAIN, CLT_EDATA, "/x'|48 bytes|(5)|20 bytes each|8 bytes are left over");
-    expect_refused(RAW ",\"shape\":[4],\"target_shape\":[4]", CLT_SPLIT_TRAIN, CLT_EDATA, "/y'|data.target_shape");
+    expect_refused(RAW ",\"shape\":[5]", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "/x'|48 bytes|(5)|20 bytes each|8 bytes are left over");
+    expect_refused(RAW ",\"shape\":[4],\"target_shape\":[4]", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "/y'|data.target_shape");
     expect_refused(RAW ",\"shape\":[4]", CLT_SPLIT_TRAIN, CLT_EDATA, "3 samples|6 targets");
     expect_refused(RAW ",\"shape\":[1,1,1,1,1,1]", CLT_SPLIT_TRAIN, CLT_ECONFIG, "at most 5 dimensions");
     expect_refused(RAW ",\"shape\":[2147483647,2147483647]", CLT_SPLIT_TRAIN, CLT_ECONFIG, "too large");
@@ -356,12 +374,14 @@ static clt_source *open_mnist(const char *images_name, const char *labels_name)
         return NULL;
     }
     (void)snprintf(members, sizeof members,
-                   "\"type\":\"idx\",\"path\":\"%s\",\"targets\":\"%s/../shared/data/mnist/%s\",\"scale\":0.00392156862745098",
+                   "\"type\":\"idx\",\"path\":\"%s\",\"targets\":\"%s/../shared/data/mnist/"
+                   "%s\",\"scale\":0.00392156862745098",
                    first, root, labels_name);
     return must_open(members, CLT_SPLIT_TRAIN);
 }
 
-static void check_mnist(const clt_source *source, const uint8_t first[10], const int64_t counts[10], double *mean, double *std)
+static void check_mnist(const clt_source *source, const uint8_t first[10], const int64_t counts[10],
+                        double *mean, double *std)
 {
     static uint8_t image[784];
     int64_t seen[10] = {0};
@@ -395,7 +415,8 @@ static void check_mnist(const clt_source *source, const uint8_t first[10], const
 static void test_mnist(void **state)
 {
     (void)state;
-    static const uint8_t train_first[10] = {5, 0, 4, 1, 9, 2, 1, 3, 1, 4}, test_first[10] = {7, 2, 1, 0, 4, 1, 4, 9, 5, 9};
+    static const uint8_t train_first[10] = {5, 0, 4, 1, 9, 2, 1, 3, 1, 4},
+                         test_first[10] = {7, 2, 1, 0, 4, 1, 4, 9, 5, 9};
     static const int64_t train_counts[10] = {5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949};
     static const int64_t test_counts[10] = {980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009};
     double mean, std;
@@ -417,11 +438,16 @@ static void test_mnist(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idx_u8),           cmocka_unit_test(test_idx_wide_types),
-        cmocka_unit_test(test_idx_i32_labels),   cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_idx_bad_files),    cmocka_unit_test(test_every_truncation),
-        cmocka_unit_test(test_every_header_byte), cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_raw),              cmocka_unit_test(test_mnist),
+        cmocka_unit_test(test_idx_u8),
+        cmocka_unit_test(test_idx_wide_types),
+        cmocka_unit_test(test_idx_i32_labels),
+        cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_idx_bad_files),
+        cmocka_unit_test(test_every_truncation),
+        cmocka_unit_test(test_every_header_byte),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_mnist),
     };
     return cmocka_run_group_tests_name("data sources: idx, raw", tests, data_setup, data_teardown);
 }

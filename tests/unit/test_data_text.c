@@ -28,7 +28,8 @@ static void test_text_files(void **state)
     put_text("a", "abcdefg");
     put_text("b", "hijklmnopqrst");
     put_gzip("c", "0123456789", 10);
-    clt_source *source = must_open("\"type\":\"text\",\"path\":\"%D/a\",\"window\":3,\"split\":0", CLT_SPLIT_TRAIN);
+    clt_source *source =
+        must_open("\"type\":\"text\",\"path\":\"%D/a\",\"window\":3,\"split\":0", CLT_SPLIT_TRAIN);
     assert_int_equal(source->samples, 4);
     assert_int_equal(source->n_fields, 2);
     assert_true(source->fields[0].is_index && source->fields[1].is_index);
@@ -45,7 +46,8 @@ static void test_text_files(void **state)
     expect_words("/a'|window 1|byte 4 on|is 101|0 to 100");
     clt_source_close(source);
     /* several files, one of them packed, a window across two of them */
-    source = must_open("\"type\":\"text\",\"path\":[\"%D/a\",\"%D/b\",\"%D/c\"],\"window\":4,\"split\":0.1", CLT_SPLIT_TRAIN);
+    source = must_open("\"type\":\"text\",\"path\":[\"%D/a\",\"%D/b\",\"%D/c\"],\"window\":4,\"split\":0.1",
+                       CLT_SPLIT_TRAIN);
     assert_int_equal(source->bytes, 27);
     assert_int_equal(source->samples, 23);
     expect_window(source, 5, "fghij");
@@ -53,7 +55,8 @@ static void test_text_files(void **state)
     assert_int_equal(clt_source_check_bound(source, 1, 'h', false, 0), CLT_EDATA);
     expect_words("/b'|byte 0 on|is 104");
     clt_source_close(source);
-    source = must_open("\"type\":\"text\",\"path\":[\"%D/a\",\"%D/b\",\"%D/c\"],\"window\":2,\"split\":0.1", CLT_SPLIT_EVAL);
+    source = must_open("\"type\":\"text\",\"path\":[\"%D/a\",\"%D/b\",\"%D/c\"],\"window\":2,\"split\":0.1",
+                       CLT_SPLIT_EVAL);
     assert_int_equal(source->samples, 1); /* 30 bytes: 27 and 3, no byte in both */
     expect_window(source, 0, "789");
     clt_source_close(source);
@@ -67,7 +70,8 @@ static void test_text_list(void **state)
     put_text("b", "def");
     (void)snprintf(list, sizeof list, "%s/a\r\n\n%s/b\n", test_dir, test_dir);
     put_text("list", list);
-    clt_source *source = must_open("\"type\":\"text\",\"path\":\"@%D/list\",\"window\":2,\"split\":0", CLT_SPLIT_TRAIN);
+    clt_source *source =
+        must_open("\"type\":\"text\",\"path\":\"@%D/list\",\"window\":2,\"split\":0", CLT_SPLIT_TRAIN);
     assert_int_equal(source->samples, 4);
     expect_window(source, 3, "def");
     assert_non_null(strstr(source->description, "/b'"));
@@ -84,13 +88,16 @@ static void test_text_list(void **state)
     clt_source_close(source);
 
     put_text("list", "\n\n");
-    expect_refused("\"type\":\"text\",\"path\":\"@%D/list\"", CLT_SPLIT_TRAIN, CLT_EDATA, "/list'|names no file");
+    expect_refused("\"type\":\"text\",\"path\":\"@%D/list\"", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "/list'|names no file");
     put_text("list", "/nowhere/x.txt\n");
-    expect_refused("\"type\":\"text\",\"path\":\"@%D/list\"", CLT_SPLIT_TRAIN, CLT_EDATA, "line 1|/list'|/nowhere/x.txt'");
+    expect_refused("\"type\":\"text\",\"path\":\"@%D/list\"", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "line 1|/list'|/nowhere/x.txt'");
     put_file("list", "a\0b", 3);
     expect_refused("\"type\":\"text\",\"path\":\"@%D/list\"", CLT_SPLIT_TRAIN, CLT_EDATA, "NUL byte");
     expect_refused("\"type\":\"text\",\"path\":\"@%D/none\"", CLT_SPLIT_TRAIN, CLT_EDATA, "/none'");
-    expect_refused("\"type\":\"text\",\"path\":\"@\"", CLT_SPLIT_TRAIN, CLT_ECONFIG, "path 1 of data.path is empty");
+    expect_refused("\"type\":\"text\",\"path\":\"@\"", CLT_SPLIT_TRAIN, CLT_ECONFIG,
+                   "path 1 of data.path is empty");
 }
 
 static void note_line(void *context, clt_log_level level, const char *line)
@@ -106,11 +113,13 @@ static void test_text_bad(void **state)
     put_text("a", "abcdefghij");
     put_text("empty", "");
     clt_log_set_sink(note_line, warning, CLT_LOG_WARN);
-    expect_refused("\"type\":\"text\",\"path\":\"%D/empty\"", CLT_SPLIT_TRAIN, CLT_EDATA, "/empty'|not a single byte|data.path");
+    expect_refused("\"type\":\"text\",\"path\":\"%D/empty\"", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "/empty'|not a single byte|data.path");
     assert_non_null(strstr(warning, "/empty' is empty"));
     warning[0] = '\0';
-    clt_source *source = must_open("\"type\":\"text\",\"path\":[\"%D/empty\",\"%D/a\",\"%D/empty\",\"%D/a\"],\"window\":2,\"split\":0",
-                                   CLT_SPLIT_TRAIN);
+    clt_source *source = must_open(
+        "\"type\":\"text\",\"path\":[\"%D/empty\",\"%D/a\",\"%D/empty\",\"%D/a\"],\"window\":2,\"split\":0",
+        CLT_SPLIT_TRAIN);
     assert_int_equal(source->samples, 18);
     expect_window(source, 17, "hij");
     clt_source_close(source);
@@ -120,11 +129,12 @@ static void test_text_bad(void **state)
     expect_refused("\"type\":\"text\",\"path\":\"%D/none\"", CLT_SPLIT_TRAIN, CLT_EDATA, "data.path|/none'");
     expect_refused("\"type\":\"text\",\"path\":\"%D\"", CLT_SPLIT_TRAIN, CLT_EDATA, "folder|@LIST");
     expect_refused("\"type\":\"text\",\"path\":[]", CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.path");
-    expect_refused("\"type\":\"text\",\"path\":\"%D/a\",\"window\":10,\"split\":0", CLT_SPLIT_TRAIN, CLT_EDATA,
-                   "10 bytes|/a'|too short|data.window|need 11");
-    expect_refused("\"type\":\"text\",\"path\":\"%D/a\",\"window\":1,\"split\":0.1", CLT_SPLIT_EVAL, CLT_EDATA,
-                   "evaluation part|1 bytes|data.split 0.1");
-    expect_refused("\"type\":\"text\",\"path\":\"%D/a\",\"window\":4,\"split\":0", CLT_SPLIT_EVAL, CLT_ECONFIG, "data.split is 0");
+    expect_refused("\"type\":\"text\",\"path\":\"%D/a\",\"window\":10,\"split\":0", CLT_SPLIT_TRAIN,
+                   CLT_EDATA, "10 bytes|/a'|too short|data.window|need 11");
+    expect_refused("\"type\":\"text\",\"path\":\"%D/a\",\"window\":1,\"split\":0.1", CLT_SPLIT_EVAL,
+                   CLT_EDATA, "evaluation part|1 bytes|data.split 0.1");
+    expect_refused("\"type\":\"text\",\"path\":\"%D/a\",\"window\":4,\"split\":0", CLT_SPLIT_EVAL,
+                   CLT_ECONFIG, "data.split is 0");
     put_file("a", "\x1f\x8b\x08", 3);
     expect_refused("\"type\":\"text\",\"path\":\"%D/a\"", CLT_SPLIT_TRAIN, CLT_EDATA, "/a'|gzip");
 
@@ -156,7 +166,8 @@ static void test_text_split_figures(void **state)
 
 #define CLASSES "\"type\":\"synthetic\",\"shape\":[5,3],\"classes\":7,\"samples\":3000,\"noise\":0.3"
 
-/* Nearest class mean, the means taken from the training samples, must recover nearly all labels of the others. */
+/* Nearest class mean, the means taken from the training samples, must recover nearly all labels of the
+ * others. */
 static void test_synthetic_classes(void **state)
 {
     (void)state;
@@ -211,8 +222,13 @@ static void test_synthetic_classes(void **state)
     clt_source_close(train);
     clt_source_close(other);
     clt_source_close(eval);
+}
 
-    clt_source *wide = must_open("\"type\":\"synthetic\",\"shape\":[2],\"classes\":1000,\"samples\":2000", CLT_SPLIT_TRAIN);
+static void test_synthetic_many_classes(void **state)
+{
+    (void)state;
+    clt_source *wide =
+        must_open("\"type\":\"synthetic\",\"shape\":[2],\"classes\":1000,\"samples\":2000", CLT_SPLIT_TRAIN);
     int32_t most = 0, label;
     assert_int_equal(wide->fields[1].dtype, CLT_I32);
     for (int64_t i = 0; i < wide->samples; i++) {
@@ -227,13 +243,14 @@ static void test_synthetic_classes(void **state)
     clt_source_close(wide);
 }
 
-/* Without noise the targets are linear in x: y(a) found from unit responses would need chosen inputs, so the map is solved
- * from as many samples as inputs and must then predict all others. */
+/* Without noise the targets are linear in x: y(a) found from unit responses would need chosen inputs, so the
+ * map is solved from as many samples as inputs and must then predict all others. */
 static void test_synthetic_regression(void **state)
 {
     (void)state;
     enum { D = 5, T = 2 };
-#define LINEAR "\"type\":\"synthetic\",\"shape\":[5],\"classes\":0,\"target_shape\":[2],\"samples\":200,\"noise\":0"
+#define LINEAR                                                                                               \
+    "\"type\":\"synthetic\",\"shape\":[5],\"classes\":0,\"target_shape\":[2],\"samples\":200,\"noise\":0"
     clt_source *source = must_open(LINEAR, CLT_SPLIT_TRAIN), *eval = must_open(LINEAR, CLT_SPLIT_EVAL);
     assert_int_equal(source->fields[1].dtype, CLT_F32);
     assert_false(source->fields[1].is_index);
@@ -277,8 +294,8 @@ static void test_synthetic_regression(void **state)
     assert_true(square / (double)(eval->samples * T) > 0.1); /* there is something to learn */
     clt_source_close(source);
     clt_source_close(eval);
-    expect_refused("\"type\":\"synthetic\",\"shape\":[100000],\"classes\":0,\"target_shape\":[100000]", CLT_SPLIT_TRAIN,
-                   CLT_ECONFIG, "too large|data.target_shape");
+    expect_refused("\"type\":\"synthetic\",\"shape\":[100000],\"classes\":0,\"target_shape\":[100000]",
+                   CLT_SPLIT_TRAIN, CLT_ECONFIG, "too large|data.target_shape");
     expect_refused("\"type\":\"synthetic\"", CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.shape");
     clt_config *config = data_config("\"type\":\"synthetic\",\"shape\":[1]");
     assert_true(clt_source_has_eval(config));
@@ -314,10 +331,15 @@ static void test_sample_index(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_files),         cmocka_unit_test(test_text_list),
-        cmocka_unit_test(test_text_bad),           cmocka_unit_test(test_text_split_figures),
-        cmocka_unit_test(test_synthetic_classes),  cmocka_unit_test(test_synthetic_regression),
+        cmocka_unit_test(test_text_files),
+        cmocka_unit_test(test_text_list),
+        cmocka_unit_test(test_text_bad),
+        cmocka_unit_test(test_text_split_figures),
+        cmocka_unit_test(test_synthetic_classes),
+        cmocka_unit_test(test_synthetic_many_classes),
+        cmocka_unit_test(test_synthetic_regression),
         cmocka_unit_test(test_sample_index),
     };
-    return cmocka_run_group_tests_name("data sources: text, synthetic, order", tests, data_setup, data_teardown);
+    return cmocka_run_group_tests_name("data sources: text, synthetic, order", tests, data_setup,
+                                       data_teardown);
 }

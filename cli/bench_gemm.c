@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain bench gemm: times matrix products of each backend on the device, after checking their results against double precision,
+ * next to the device's limits measured in the same run. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/exec.h"
+#include "cl/gemm.h"
+#include "cli/bench.h"
+#include "engine/base/json.h"
+#include "engine/base/rng.h"
+#include "engine/base/thread.h"
+
+#define MAX_SIZES 64
+#define MAX_BUFFERS 16 /* a, b, c, then workspaces */
+#define CHECKED 256    /* elements of a result that are checked */
+
+typedef struct gemm_size {
+    int64_t m, n, k;
+} gemm_size;
+
+typedef struct gemm_bench {
+    ocl_device *device;
+    gemm_size sizes[MAX_SIZES];
+    int n_sizes;
+    const char *backend; /* NULL: the engine's choice; "all"; a name */
+    const char *layout;  /* "nn", "nt", "tn", "tt" or NULL: the three that training uses */
+    clt_dtype dtype;
+    double seconds;
+    clt_json_writer writer;
+    int measured;
+} gemm_bench;
+
+/* One product on the device. */
+typedef struct product {
+    gemm_bench *bench;
+    ocl_gemm gemm;
+    clt_arena *arena;
+    ocl_command_list list;
+    ocl_emitter emitter;
+    ocl_exec *exec;
+    ocl_buffer *buffer[MAX_BUFFERS];
+    int n_buffers;
+    float *a, *b, *c; /* host values, as f32 */
+} product;
+
+static clt_status parse_sizes(const char *text, gemm_bench *b)
+{
+    static const gemm_size preset[] = {{128, 128, 128},   {256, 256, 256},  {512, 512, 512},
+                                       {1024, 1024, 1024}, {128, 256, 784}, {128, 10, 256}};
+    if (!text) {
+        memcpy(b->sizes, preset, sizeof preset);
+        b->n_sizes = sizeof preset / sizeof preset[0];
+        return CLT_OK;
+    }
+    while (*text) {
+        long long v[3];
+        int used = 0, n = 0;
+        char word[64];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(text, ","), text);
+        if (sscanf(word, "%lldx%lldx%lld%n", &v[0], &v[1], &v[2], &used) == 3 && word[used] == '\0')
+            n = 3;
+        else if (sscanf(word, "%lld%n", &v[0], &used) == 1 && word[used] == '\0')
+            n = 1;
+        for (int i = 0; i < n; i++)
+            if (v[i] < 1 || v[i] > 65536)
+                n = 0;
+        if (n == 0 || b->n_sizes == MAX_SIZES)
+            CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --sizes: '%s': expected up to %d sizes such as 512 or 128x256x784 (m x n x k), "
+                                 "each from 1 to 65536, with commas between them",
+                     word, MAX_SIZES);
+        b->sizes[b->n_sizes++] = n == 3 ? (gemm_size){v[0], v[1], v[2]} : (gemm_size){v[0], v[0], v[0]};
+        text += strcspn(text, ",");
+        text += *text == ',';
+    }
+    return CLT_OK;
+}
+
+/* --- one product --- */
+
+static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+{
+    product *p = context;
+    if (tensor < 0 || tensor >= p->n_buffers)
+        CLT_FAIL(CLT_EINTERNAL, "bench gemm: there is no tensor %d", tensor);
+    *buffer = p->buffer[tensor];
+    *offset = 0;
+    return CLT_OK;
+}
+
+static int32_t workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
+{
+    product *p = owner;
+    clt_status status = CLT_OK;
+    if (p->n_buffers == MAX_BUFFERS)
+        status = clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "bench gemm: too many workspaces");
+    else
+        status = ocl_buffer_create(p->bench->device, elements * clt_dtype_bytes(dtype), name, &p->buffer[p->n_buffers]);
+    if (status != CLT_OK) {
+        ocl_emit_fail(&p->emitter, status);
+        return OCL_NO_TENSOR_ID;
+    }
+    return p->n_buffers++;
+}
+
+/* Values in steps of 1/4 from -1 to 1 are exact in every storage type. */
+static float value_at(uint32_t operand, int64_t index)
+{
+    return (float)((int)(clt_rng_u32(1, CLT_RNG_VERIFY, operand, 0, (uint64_t)index) % 9u) - 4) * 0.25f;
+}
+
+static clt_status upload(product *p, int64_t count, uint32_t operand, clt_dtype dtype, const char *name, float **host)
+{
+    void *stored = NULL;
+    size_t bytes = clt_dtype_bytes(dtype);
+    CLT_TRY(clt_alloc(host, (size_t)count, sizeof **host, name));
+    CLT_TRY(clt_alloc(&stored, (size_t)count, bytes, name));
+    for (int64_t i = 0; i < count; i++) {
+        float v = (*host)[i] = operand == 2 ? 0.0f : value_at(operand, i);
+        if (dtype == CLT_F32)
+            ((float *)stored)[i] = v;
+        else
+            ((uint16_t *)stored)[i] = dtype == CLT_F16 ? clt_f32_to_f16(v) : clt_f32_to_bf16(v);
+    }
+    clt_status status = ocl_buffer_create(p->bench->device, (uint64_t)count * bytes, name, &p->buffer[p->n_buffers]);
+    if (status == CLT_OK)
+        status = ocl_write(p->buffer[p->n_buffers++], 0, stored, (uint64_t)count * bytes);
+    free(stored);
+    return status;
+}
+
+static clt_status product_build(product *p, const char *backend)
+{
+    ocl_gemm *g = &p->gemm;
+    clt_dtype type = p->bench->dtype;
+    CLT_TRY(clt_arena_create(&p->arena));
+    CLT_TRY(upload(p, g->m * g->k, 0, type, "matrix a", &p->a));
+    CLT_TRY(upload(p, g->k * g->n, 1, type, "matrix b", &p->b));
+    CLT_TRY(upload(p, g->m * g->n, 2, CLT_F32, "matrix c", &p->c));
+    g->type_a = g->type_b = type;
+    g->a = ocl_ref(0);
+    g->b = ocl_ref(1);
+    g->c = ocl_ref(2);
+    p->list.arena = p->arena;
+    p->emitter = (ocl_emitter){.list = &p->list,
+                               .device = ocl_device_describe(p->bench->device),
+                               .label = "gemm",
+                               .variant = "",
+                               .node = -1,
+                               .workspace = workspace,
+                               .owner = p};
+    CLT_TRY(ocl_gemm_emit(&p->emitter, g, backend));
+    CLT_TRY(ocl_emit_status(&p->emitter));
+    ocl_exec_options options = {.resolve = resolve, .resolve_context = p};
+    return ocl_exec_create(p->bench->device, &p->list, &options, &p->exec);
+}
+
+static void product_free(product *p)
+{
+    ocl_exec_destroy(p->exec);
+    ocl_emitter_free(&p->emitter);
+    ocl_command_list_free(&p->list);
+    for (int i = 0; i < p->n_buffers; i++)
+        ocl_buffer_destroy(p->buffer[i]);
+    clt_arena_destroy(p->arena);
+    free(p->a);
+    free(p->b);
+    free(p->c);
+}
+
+/* Runs once and compares elements spread over the whole result. */
+static clt_status product_check(product *p)
+{
+    const ocl_gemm *g = &p->gemm;
+    int64_t total = g->m * g->n;
+    CLT_TRY(ocl_exec_run(p->exec, NULL));
+    CLT_TRY(ocl_finish(p->bench->device, OCL_QUEUE_COMPUTE));
+    CLT_TRY(ocl_read(p->buffer[2], 0, p->c, (uint64_t)total * sizeof(float)));
+    int64_t count = total < CHECKED ? total : CHECKED;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = total <= CHECKED ? i : i * (total - 1) / (CHECKED - 1);
+        int64_t row = at / g->n, column = at % g->n;
+        double sum = 0, magnitude = 0;
+        for (int64_t k = 0; k < g->k; k++) {
+            double x = (double)(g->ta ? p->a[k * g->m + row] : p->a[row * g->k + k]);
+            double y = (double)(g->tb ? p->b[column * g->k + k] : p->b[k * g->n + column]);
+            sum += x * y;
+            magnitude += fabs(x * y);
+        }
+        double limit = 8 * 1.2e-7 * (magnitude + 1);
+        if (!(fabs((double)p->c[at] - sum) <= limit))
+            CLT_FAIL(CLT_ECHECK, "bench gemm: %lldx%lldx%lld: element (%lld,%lld) is %.9g, it should be %.9g", (long long)g->m,
+                     (long long)g->n, (long long)g->k, (long long)row, (long long)column, (double)p->c[at], sum);
+    }
+    return CLT_OK;
+}
+
+static clt_status batch_seconds(product *p, int runs, double *seconds)
+{
+    double start = clt_now();
+    for (int i = 0; i < runs; i++)
+        CLT_TRY(ocl_exec_run(p->exec, NULL));
+    CLT_TRY(ocl_finish(p->bench->device, OCL_QUEUE_COMPUTE));
+    *seconds = clt_now() - start;
+    return CLT_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median over batches, each long enough that the clock and the last wait do not count. */
+static clt_status product_time(product *p, double *ms)
+{
+    enum { BATCHES = 7 };
+    double seconds = 0, each[BATCHES];
+    int runs = 1;
+    CLT_TRY(batch_seconds(p, 1, &seconds));
+    double wanted = p->bench->seconds / BATCHES;
+    while (seconds < wanted / 2 && runs < 100000) {
+        runs = seconds > 0 && wanted / seconds < 100 ? (int)((double)runs * wanted / seconds) + 1 : runs * 10;
+        CLT_TRY(batch_seconds(p, runs, &seconds));
+    }
+    for (int i = 0; i < BATCHES; i++) {
+        CLT_TRY(batch_seconds(p, runs, &seconds));
+        each[i] = seconds / runs * 1e3;
+    }
+    qsort(each, BATCHES, sizeof each[0], by_value);
+    *ms = each[BATCHES / 2];
+    return CLT_OK;
+}
+
+/* --- rows --- */
+
+static void write_row(gemm_bench *b, const product *p, const char *backend, double ms)
+{
+    const ocl_gemm *g = &p->gemm;
+    double gflops = ocl_gemm_flops(g) / (ms * 1e6);
+    clt_json_writer *w = &b->writer;
+    printf("%6lld %6lld %6lld  %c%c  %-5s %-10s %12.4f ms %10.1f GFLOP/s\n", (long long)g->m, (long long)g->n, (long long)g->k,
+           g->ta ? 't' : 'n', g->tb ? 't' : 'n', clt_dtype_name(b->dtype), backend, ms, gflops);
+    fflush(stdout);
+    clt_jw_object(w);
+    clt_jw_kint(w, "m", g->m);
+    clt_jw_kint(w, "n", g->n);
+    clt_jw_kint(w, "k", g->k);
+    clt_jw_kbool(w, "ta", g->ta);
+    clt_jw_kbool(w, "tb", g->tb);
+    clt_jw_kstring(w, "dtype", clt_dtype_name(b->dtype));
+    clt_jw_kstring(w, "backend", backend);
+    clt_jw_kdouble(w, "ms", ms);
+    clt_jw_kdouble(w, "gflops", gflops);
+    clt_jw_end_object(w);
+    b->measured++;
+}
+
+/* The backend that did the product: the last command that is no copy or fill. */
+static const char *backend_of(const product *p)
+{
+    for (size_t i = p->list.count; i-- > 0;)
+        if (*p->list.commands[i].variant)
+            return p->list.commands[i].variant;
+    return "?";
+}
+
+/* force NULL: the engine's choice. A backend that refuses is told and left out when all were asked for. */
+static clt_status measure(gemm_bench *b, const gemm_size *size, bool ta, bool tb, const char *force)
+{
+    product p = {.bench = b, .gemm = ocl_gemm_make(size->m, size->n, size->k, ta, tb)};
+    double ms = 0;
+    clt_status status = product_build(&p, force);
+    if (status == CLT_EUNSUPPORTED && force && strcmp(b->backend, "all") == 0) {
+        printf("%6lld %6lld %6lld  %c%c  %-5s %-10s refused: %s\n", (long long)size->m, (long long)size->n, (long long)size->k,
+               ta ? 't' : 'n', tb ? 't' : 'n', clt_dtype_name(b->dtype), force, clt_error_text());
+        product_free(&p);
+        return CLT_OK;
+    }
+    if (status == CLT_OK)
+        status = product_check(&p);
+    if (status == CLT_OK)
+        status = product_time(&p, &ms);
+    if (status == CLT_OK)
+        write_row(b, &p, force ? force : backend_of(&p), ms);
+    clt_error error;
+    clt_error_take(status, &error);
+    product_free(&p);
+    return clt_error_put(&error);
+}
+
+static clt_status measure_layout(gemm_bench *b, const gemm_size *size, bool ta, bool tb)
+{
+    char layout[3] = {ta ? 't' : 'n', tb ? 't' : 'n', '\0'};
+    if (b->layout ? strcmp(b->layout, layout) != 0 : ta && tb)
+        return CLT_OK;
+    if (!b->backend || strcmp(b->backend, "all") != 0)
+        return measure(b, size, ta, tb, b->backend);
+    for (const ocl_variant *const *v = ocl_gemm_variants; *v; v++)
+        CLT_TRY(measure(b, size, ta, tb, (*v)->name));
+    return CLT_OK;
+}
+
+static clt_status run_all(gemm_bench *b, clt_str *json)
+{
+    const ocl_device_desc *d = ocl_device_describe(b->device);
+    ocl_limits limits;
+    printf("device %s\n", d->name);
+    CLT_TRY(ocl_measure_limits(b->device, 2.0, &limits));
+    printf("limits: %.1f GFLOP/s FMA, %.1f GB/s streaming\n     m      n      k  layout\n", limits.fma_peak_gflops,
+           limits.stream_gbs);
+    b->writer = clt_json_writer_make(json, 2);
+    clt_jw_object(&b->writer);
+    clt_jw_kstring(&b->writer, "bench", "gemm");
+    clt_jw_kstring(&b->writer, "device", d->name);
+    clt_jw_kstring(&b->writer, "driver", d->driver);
+    clt_jw_kdouble(&b->writer, "fma_peak_gflops", limits.fma_peak_gflops);
+    clt_jw_kdouble(&b->writer, "stream_gbs", limits.stream_gbs);
+    clt_jw_key(&b->writer, "rows");
+    clt_jw_array(&b->writer);
+    for (int i = 0; i < b->n_sizes; i++)
+        for (int layout = 0; layout < 4; layout++)
+            CLT_TRY(measure_layout(b, &b->sizes[i], (layout & 2) != 0, (layout & 1) != 0));
+    clt_jw_end_array(&b->writer);
+    clt_jw_end_object(&b->writer);
+    clt_str_append(json, "\n");
+    return CLT_OK;
+}
+
+static clt_status check_words(const gemm_bench *b, const char *dtype)
+{
+    const char *names[16];
+    size_t count = 0;
+    bool known = !b->backend || strcmp(b->backend, "all") == 0;
+    for (const ocl_variant *const *v = ocl_gemm_variants; *v && count < 16; v++) {
+        names[count++] = (*v)->name;
+        known = known || strcmp((*v)->name, b->backend) == 0;
+    }
+    if (!known) {
+        const char *near = clt_nearest_name(b->backend, names, count);
+        CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: unknown backend '%s'%s%s%s", b->backend, near ? "; did you mean '" : "",
+                 near ? near : "", near ? "'?" : "; 'all' measures every one");
+    }
+    if (b->dtype != CLT_F32 && b->dtype != CLT_F16 && b->dtype != CLT_BF16)
+        CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --dtype %s: valid: f32, f16, bf16", dtype);
+    if (b->layout && strcmp(b->layout, "nn") != 0 && strcmp(b->layout, "nt") != 0 && strcmp(b->layout, "tn") != 0 &&
+        strcmp(b->layout, "tt") != 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --layout %s: valid: nn, nt, tn, tt (t: that operand is transposed)", b->layout);
+    return CLT_OK;
+}
+
+clt_status bench_gemm(int argc, char **argv)
+{
+    bench_common common = {0};
+    gemm_bench b = {.seconds = 0.3};
+    const char *sizes = NULL, *dtype = "f32";
+    const args_option options[] = {
+        BENCH_OPTIONS(common),
+        {.name = "--sizes", .value = "LIST", .kind = ARGS_TEXT, .target = &sizes, .help = "512,128x256x784: squares or m x n x k"},
+        {.name = "--backend", .value = "NAME", .kind = ARGS_TEXT, .target = &b.backend, .help = "one backend, or all (default: the engine's choice)"},
+        {.name = "--dtype", .value = "TYPE", .kind = ARGS_TEXT, .target = &dtype, .help = "storage of a and b: f32, f16, bf16"},
+        {.name = "--layout", .value = "XY", .kind = ARGS_TEXT, .target = &b.layout, .help = "nn, nt, tn or tt (default: the three of training)"},
+        {.name = "--seconds", .value = "S", .kind = ARGS_FLOAT, .target = &b.seconds, .min = 0.01, .max = 60, .help = "about how long to measure each (0.3)"},
+        {.name = NULL}};
+    const args_usage usage = {.command = "bench gemm", .operands = "", .summary = "Measures matrix products; results are checked first.", .options = options};
+    args_result r;
+    clt_str json = {0};
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    if (!clt_dtype_from_name(dtype, &b.dtype))
+        CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --dtype %s: valid: f32, f16, bf16", dtype);
+    CLT_TRY(check_words(&b, dtype));
+    CLT_TRY(parse_sizes(sizes, &b));
+    CLT_TRY(cmd_caps(common.caps, &common.caps_mask));
+    ocl_open_options open = {.spec = common.device, .caps_mask = common.caps_mask};
+    CLT_TRY(ocl_device_open(&open, &b.device));
+    clt_status status = run_all(&b, &json);
+    if (status == CLT_OK)
+        status = bench_finish(&common, &json);
+    clt_str_free(&json);
+    ocl_device_close(b.device);
+    return status;
+}

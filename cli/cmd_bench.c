@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain bench: dispatch to its parts, and the two short ones, memory and step. gemm and ops have files of their own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cl/exec.h"
+#include "cli/bench.h"
+#include "cli/console.h"
+#include "engine/base/json.h"
+
+typedef struct bench_part {
+    const char *name, *summary;
+    clt_status (*run)(int argc, char **argv);
+} bench_part;
+
+static const bench_part parts[] = {
+    {"gemm", "matrix products against the device's measured limits", bench_gemm},
+    {"ops", "the checker's cases of every op, timed", bench_ops},
+    {"memory", "arithmetic, memory and transfer limits of the device", bench_memory},
+    {"step", "a training step of a config, on synthetic input", bench_step},
+    {"loader", "data loading (comes in a later release)", NULL},
+    {"allreduce", "sums over ranks (comes in a later release)", NULL},
+};
+enum { PARTS = sizeof parts / sizeof parts[0] };
+
+clt_status cmd_bench(cmd_context *context, int argc, char **argv)
+{
+    const char *names[PARTS];
+    (void)context;
+    if (argc < 2)
+        CLT_FAIL(CLT_EUSAGE, "cltrain bench: name what to measure: gemm, ops, memory or step; see 'cltrain bench --help'");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        printf("usage: cltrain bench PART [options]; 'cltrain bench PART --help' lists them\n\n");
+        for (int i = 0; i < PARTS; i++)
+            printf("  %-10s %s\n", parts[i].name, parts[i].summary);
+        return CLT_OK;
+    }
+    for (int i = 0; i < PARTS; i++) {
+        names[i] = parts[i].name;
+        if (strcmp(parts[i].name, argv[1]) != 0)
+            continue;
+        if (!parts[i].run)
+            CLT_FAIL(CLT_EUNSUPPORTED, "cltrain bench %s comes in a later release", argv[1]);
+        return parts[i].run(argc - 1, argv + 1);
+    }
+    const char *near = clt_nearest_name(argv[1], names, PARTS);
+    CLT_FAIL(CLT_EUSAGE, "cltrain bench: nothing to measure is called '%s'%s%s%s", argv[1], near ? "; did you mean '" : "",
+             near ? near : "", near ? "'?" : "");
+}
+
+static void memory_row(clt_json_writer *w, const char *name, double value, const char *unit)
+{
+    printf("%-16s %10.2f %s\n", name, value, unit);
+    clt_jw_object(w);
+    clt_jw_kstring(w, "name", name);
+    clt_jw_kstring(w, "unit", unit);
+    clt_jw_kdouble(w, "value", value);
+    clt_jw_end_object(w);
+}
+
+static void memory_record(const ocl_device_desc *d, const ocl_limits *l, clt_str *out)
+{
+    clt_json_writer w = clt_json_writer_make(out, 2);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "bench", "memory");
+    clt_jw_kstring(&w, "device", d->name);
+    clt_jw_kstring(&w, "driver", d->driver);
+    clt_jw_kdouble(&w, "fma_peak_gflops", l->fma_peak_gflops);
+    clt_jw_kdouble(&w, "stream_gbs", l->stream_gbs);
+    clt_jw_kdouble(&w, "launch_us", l->launch_us);
+    clt_jw_key(&w, "rows");
+    clt_jw_array(&w);
+    memory_row(&w, "fma_peak", l->fma_peak_gflops, "GFLOP/s");
+    memory_row(&w, "stream", l->stream_gbs, "GB/s");
+    memory_row(&w, "copy", l->copy_gbs, "GB/s");
+    memory_row(&w, "read", l->read_gbs, "GB/s");
+    memory_row(&w, "host_to_device", l->h2d_gbs, "GB/s");
+    memory_row(&w, "device_to_host", l->d2h_gbs, "GB/s");
+    clt_jw_end_array(&w);
+    clt_jw_end_object(&w);
+    printf("%-16s %10.2f us\n", "launch", l->launch_us);
+    clt_str_append(out, "\n");
+}
+
+clt_status bench_memory(int argc, char **argv)
+{
+    bench_common common = {0};
+    double seconds = 3;
+    const args_option options[] = {
+        BENCH_OPTIONS(common),
+        {.name = "--seconds", .value = "S", .kind = ARGS_FLOAT, .target = &seconds, .min = 0.1, .max = 600, .help = "about how long to measure"},
+        {.name = NULL}};
+    const args_usage usage = {.command = "bench memory", .operands = "", .summary = "Measures the limits of a device.", .options = options};
+    args_result r;
+    ocl_device *device = NULL;
+    ocl_limits limits;
+    clt_str json = {0};
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(cmd_caps(common.caps, &common.caps_mask));
+    ocl_open_options open = {.spec = common.device, .caps_mask = common.caps_mask, .profiling = true};
+    CLT_TRY(ocl_device_open(&open, &device));
+    printf("device %s\n", ocl_device_describe(device)->name);
+    clt_status status = ocl_measure_limits(device, seconds, &limits);
+    if (status == CLT_OK) {
+        memory_record(ocl_device_describe(device), &limits, &json);
+        status = bench_finish(&common, &json);
+    }
+    clt_str_free(&json);
+    ocl_device_close(device);
+    return status;
+}
+
+clt_status bench_step(int argc, char **argv)
+{
+    bench_common common = {0};
+    int64_t steps = 20, warmup = 5;
+    bool profile = false;
+    cmd_context context = {0};
+    console c;
+    const args_option options[] = {
+        BENCH_OPTIONS(common),
+        {.name = "--steps", .value = "N", .kind = ARGS_INT, .target = &steps, .min = 1, .max = 1e6, .help = "measured steps (20)"},
+        {.name = "--warmup", .value = "N", .kind = ARGS_INT, .target = &warmup, .min = 0, .max = 1e6, .help = "steps before them (5)"},
+        {.name = "--profile", .kind = ARGS_FLAG, .target = &profile, .help = "also the time of every command"},
+        {.name = NULL}};
+    const args_usage usage = {.command = "bench step",
+                              .operands = "CONFIG [section.key=value ...]",
+                              .summary = "Measures a training step with synthetic input of the config's shapes.",
+                              .options = options,
+                              .min_operands = 1,
+                              .max_operands = 1,
+                              .overrides = true};
+    args_result r;
+    clt_config *config = NULL;
+    clt_str text = {0}, json = {0};
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(cmd_caps(common.caps, &common.caps_mask));
+    CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
+    console_init(&c, &context, 1);
+    clt_observer observer = {.context = &c, .build = console_observer(&c).build, .message = console_observer(&c).message};
+    clt_bench_options bench = {.config = config,
+                               .device_spec = common.device,
+                               .caps_mask = common.caps_mask,
+                               .warmup = (int)warmup,
+                               .steps = (int)steps,
+                               .profile = profile,
+                               .observer = observer};
+    clt_status status = clt_bench_step(&bench, &text, &json);
+    console_close(&c);
+    if (status == CLT_OK && text.text)
+        status = cmd_write_text("-", text.text);
+    if (status == CLT_OK)
+        status = bench_finish(&common, &json);
+    clt_str_free(&text);
+    clt_str_free(&json);
+    clt_config_destroy(config);
+    return status;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain demo: a language model that predicts the next byte from the bytes before it, trained for about a minute on text found on this
+ * machine, compared with what byte frequencies alone can do, and sampled from. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/args.h"
+#include "cli/console.h"
+#include "cli/demo_text.h"
+#include "engine/base/fileio.h"
+#include "engine/train/generate.h"
+
+#define TEXT_BYTES 3000000u
+#define SAMPLE_BYTES 400
+
+typedef struct demo_args {
+    const char *out, *device, *prompt;
+    double seconds;
+    int64_t steps, seed;
+} demo_args;
+
+typedef struct demo {
+    cmd_context *context;
+    const demo_args *args;
+    demo_text text;
+    char *folder;
+    clt_config *config;
+    console console;
+    int64_t steps;
+    double step_ms;
+} demo;
+
+static void write_paths(clt_json_writer *w, const char *key, char *const *paths, size_t count)
+{
+    clt_jw_key(w, key);
+    clt_jw_array(w);
+    for (size_t i = 0; i < count; i++)
+        clt_jw_string(w, paths[i]);
+    clt_jw_end_array(w);
+}
+
+/* The config of the demo: a file like it is written into the run folder by the trainer. */
+static clt_status make_config(demo *d)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 1);
+    clt_str_append(&text, "{\n"
+                          " \"model\": {\"type\": \"mlp\", \"embedding\": 32, \"hidden\": [512], \"activation\": \"gelu\", \"outputs\": 256},\n"
+                          " \"optimizer\": {\"type\": \"adamw\", \"learning_rate\": 0.003, \"weight_decay\": 0.01, \"clip\": 1},\n"
+                          " \"schedule\": {\"type\": \"cosine\", \"warmup\": 50, \"min_learning_rate\": 0.0001},\n"
+                          " \"data\": ");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", "text");
+    clt_jw_kint(&w, "window", 16);
+    clt_jw_kint(&w, "micro_batch", 256);
+    write_paths(&w, "path", d->text.train, d->text.n_train);
+    write_paths(&w, "eval_path", d->text.eval, d->text.n_eval);
+    clt_jw_end_object(&w);
+    clt_str_printf(&text, ",\n \"train\": {\"steps\": 1000, \"seed\": %lld, \"eval_batches\": 200, \"log_every\": 200}\n}\n", (long long)d->args->seed);
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, "demo.json", NULL, 0, &d->config);
+    clt_str_free(&text);
+    return status;
+}
+
+static void tell_text(const demo *d)
+{
+    char bytes[32];
+    printf("text found on this machine:\n");
+    for (int i = 0; i < d->text.n_folders; i++)
+        printf("  %-28s %4d files  %s\n", d->text.folder[i], d->text.folder_files[i],
+               console_bytes(d->text.folder_bytes[i], bytes, sizeof bytes));
+    printf("  training on %s in %zu files", console_bytes(d->text.train_bytes, bytes, sizeof bytes), d->text.n_train);
+    printf(", validating on %s in %zu other files\n", console_bytes(d->text.eval_bytes, bytes, sizeof bytes), d->text.n_eval);
+}
+
+/* ./runs/demo, or a temporary folder where that cannot be written. */
+static clt_status choose_folder(demo *d)
+{
+    if (d->args->out) {
+        d->folder = strdup(d->args->out);
+        if (!d->folder)
+            CLT_FAIL(CLT_ENOMEM, "starting the demo: out of host memory");
+        return CLT_OK;
+    }
+    if (access(".", W_OK) == 0)
+        return cmd_free_folder("runs/demo", &d->folder);
+    char pattern[] = "/tmp/cltrain-demo-XXXXXX";
+    if (!mkdtemp(pattern))
+        CLT_FAIL(CLT_ESTORAGE, "creating a folder like %s: %s; name one with --out DIR", pattern, strerror(errno));
+    return clt_path_join(pattern, "run", &d->folder);
+}
+
+/* How long a step takes here decides how many there are. */
+static clt_status choose_steps(demo *d)
+{
+    clt_str text = {0}, json = {0};
+    clt_json_doc *doc = NULL;
+    char count[32];
+    d->steps = d->args->steps;
+    if (d->steps == 0) {
+        clt_bench_options bench = {.config = d->config,
+                                   .device_spec = d->args->device,
+                                   .caps_mask = OCL_CAPS_ALL,
+                                   .warmup = 5,
+                                   .steps = 20,
+                                   .observer = {.context = &d->console, .build = console_observer(&d->console).build}};
+        clt_status status = clt_bench_step(&bench, &text, &json);
+        if (status == CLT_OK)
+            status = clt_json_parse(json.text, json.length, "bench step", CLT_EINTERNAL, &doc);
+        const clt_json *ms = status == CLT_OK ? clt_json_get(clt_json_root(doc), "step_ms") : NULL;
+        d->step_ms = ms && clt_json_typeof(ms) == CLT_JSON_NUMBER ? clt_json_number(ms) : 0;
+        clt_json_destroy(doc);
+        clt_str_free(&text);
+        clt_str_free(&json);
+        CLT_TRY(status);
+        double steps = d->step_ms > 0 ? d->args->seconds * 1000 / d->step_ms : 500;
+        d->steps = steps < 300 ? 300 : steps > 8000 ? 8000 : (int64_t)(steps / 100) * 100;
+        printf("a step takes %.1f ms here, so there will be %lld of them, about %s\n", d->step_ms, (long long)d->steps,
+               console_time((double)d->steps * d->step_ms / 1000, count, sizeof count));
+    }
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)d->steps);
+    CLT_TRY(clt_config_set(d->config, "train.steps", number));
+    if (d->steps < 50)
+        CLT_TRY(clt_config_set(d->config, "schedule.warmup", "0"));
+    return clt_config_check(d->config);
+}
+
+/* What a terminal can show. */
+static void print_sample(const char *prompt, const clt_str *sample)
+{
+    printf("\n%s", prompt);
+    for (size_t i = 0; i < sample->length; i++) {
+        unsigned char c = (unsigned char)sample->text[i];
+        putchar(c == '\n' || c == '\t' || (c >= 0x20 && c < 0x7f) ? c : '.');
+    }
+    printf("\n");
+}
+
+static clt_status show_sample(demo *d, const clt_run_options *options, const clt_run_result *result)
+{
+    clt_str sample = {0};
+    clt_run_options quiet = *options;
+    quiet.observer = (clt_observer){0};
+    clt_status status = clt_sample_window(&quiet, result->checkpoint, d->args->prompt, SAMPLE_BYTES, 0.6,
+                                          (uint64_t)d->args->seed, &sample);
+    if (status == CLT_OK)
+        status = clt_str_check(&sample);
+    if (status == CLT_OK) {
+        printf("\na sample that begins with \"%s\" (temperature 0.6):\n", d->args->prompt);
+        print_sample(d->args->prompt, &sample);
+    }
+    clt_str_free(&sample);
+    return status;
+}
+
+static void tell_next(const demo *d)
+{
+    printf("\nwhat to try next:\n"
+           "  cltrain train configs/mlp-text.json data.path=FILE      the same on a text of your own\n"
+           "  cltrain train configs/mlp-mnist.json                    handwritten digits, over 97.5 %% right\n"
+           "  cltrain eval %s/config.resolved.json --checkpoint %s\n"
+           "  cltrain verify --quick                                  does this device compute right?\n"
+           "  cltrain help                                            everything else\n",
+           d->folder, d->folder);
+}
+
+static clt_status judge(const demo *d, const clt_run_result *result, double unigram)
+{
+    double loss = result->final_eval.loss;
+    if (result->final_eval.samples == 0 || !isfinite(loss))
+        CLT_FAIL(CLT_ECHECK, "the demo ended without a validation loss");
+    printf("\nvalidation loss %.3f nats per byte; byte frequencies alone: %.3f", loss, unigram);
+    printf(" (%.2f against %.2f bits)\n", loss / log(2), unigram / log(2));
+    if (loss >= unigram)
+        CLT_FAIL(CLT_ECHECK, "the model (%.3f nats per byte) is no better than byte frequencies (%.3f) after %lld steps; run 'cltrain verify' "
+                             "to check the device, or train longer with --seconds",
+                 loss, unigram, (long long)d->steps);
+    return CLT_OK;
+}
+
+static clt_status run(demo *d)
+{
+    clt_run_result result;
+    memset(&result, 0, sizeof result);
+    CLT_TRY(demo_text_find(TEXT_BYTES, &d->text));
+    tell_text(d);
+    double unigram = demo_text_unigram(&d->text);
+    printf("  unigram entropy: %.3f nats per byte; a model that knows only byte frequencies has this validation loss\n\n", unigram);
+    CLT_TRY(choose_folder(d));
+    CLT_TRY(make_config(d));
+    CLT_TRY(choose_steps(d));
+    clt_run_options options = {.config = d->config,
+                               .out_dir = d->folder,
+                               .device_spec = d->args->device,
+                               .caps_mask = OCL_CAPS_ALL,
+                               .stop = d->context->stop,
+                               .observer = console_observer(&d->console)};
+    clt_status status = clt_train(&options, &result);
+    console_close(&d->console);
+    CLT_TRY(status);
+    CLT_TRY(show_sample(d, &options, &result));
+    CLT_TRY(judge(d, &result, unigram));
+    tell_next(d);
+    return CLT_OK;
+}
+
+clt_status cmd_demo(cmd_context *context, int argc, char **argv)
+{
+    demo_args a = {.seconds = 70, .seed = 1337, .prompt = "This program is free "};
+    const args_option options[] = {
+        {.name = "--out", .value = "DIR", .kind = ARGS_TEXT, .target = &a.out, .help = "run folder (default: runs/demo, numbered when taken)"},
+        {.name = "--device", .value = "SPEC", .kind = ARGS_TEXT, .target = &a.device, .help = "0:0, cpu, gpu or a part of the device's name"},
+        {.name = "--prompt", .value = "TEXT", .kind = ARGS_TEXT, .target = &a.prompt, .help = "beginning of the sample"},
+        {.name = "--seconds", .value = "S", .kind = ARGS_FLOAT, .target = &a.seconds, .min = 1, .max = 86400, .help = "about how long to train (70)"},
+        {.name = "--steps", .value = "N", .kind = ARGS_INT, .target = &a.steps, .min = 1, .max = 1e9, .help = "exactly so many steps instead"},
+        {.name = "--seed", .value = "N", .kind = ARGS_INT, .target = &a.seed, .min = 0, .max = 9e18, .help = "seed of the run and the sample (1337)"},
+        {.name = NULL}};
+    const args_usage usage = {.command = "demo",
+                              .operands = "",
+                              .summary = "Trains a small language model on text found on this machine, compares it with the text's\n"
+                                         "unigram entropy and samples from it. Nothing is downloaded; only the run folder is written.",
+                              .options = options};
+    args_result r;
+    demo d = {.context = context, .args = &a};
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    console_init(&d.console, context, 200);
+    clt_status status = run(&d);
+    clt_config_destroy(d.config);
+    demo_text_free(&d.text);
+    free(d.folder);
+    return status;
+}

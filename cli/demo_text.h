@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds real text on this machine for the demo: licence texts, C headers, scripts. */
+#ifndef CLI_DEMO_TEXT_H
+#define CLI_DEMO_TEXT_H
+
+#include <stddef.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+
+#define DEMO_MAX_FOLDERS 8
+
+typedef struct demo_text {
+    char **train, **eval; /* paths */
+    size_t n_train, n_eval, train_capacity, eval_capacity;
+    size_t train_count[256], eval_count[256]; /* how often each byte occurs */
+    size_t train_bytes, eval_bytes;
+    const char *folder[DEMO_MAX_FOLDERS]; /* where the text comes from */
+    size_t folder_bytes[DEMO_MAX_FOLDERS];
+    int folder_files[DEMO_MAX_FOLDERS];
+    int n_folders;
+} demo_text;
+
+/* Collects up to `limit` bytes; CLT_EDATA when there is too little for a demonstration. Every tenth file is for validation. */
+clt_status demo_text_find(size_t limit, demo_text *out);
+void demo_text_free(demo_text *text);
+/* Nats per byte of the validation text when bytes are predicted by how often they occur in the training text. */
+double demo_text_unigram(const demo_text *text);
+
+#endif

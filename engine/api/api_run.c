@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The public API's loop and prediction. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/api/api_internal.h"
+#include "engine/base/thread.h"
+
+/* Feed and reporter for the steps that are left. */
+static clt_status start(cltrain *net)
+{
+    clt_run *run = net->run;
+    const clt_config *c = net->config;
+    int64_t workers = clt_config_int(c, "data.workers");
+    clt_feed_options feed = {.realized = run->train,
+                             .source = run->job->train_source,
+                             .global_batch = run->job->global_batch,
+                             .accumulation = run->job->accumulation,
+                             .ranks = 1,
+                             .seed = run->job->seed,
+                             .shuffle = clt_config_bool(c, "data.shuffle"),
+                             .first_step = net->next_step,
+                             .last_step = run->job->steps,
+                             .workers = workers < 0 ? clt_loader_auto_workers(1) : (int)workers,
+                             .prefetch = (int)clt_config_int(c, "data.prefetch")};
+    if (net->next_step >= run->job->steps)
+        CLT_FAIL(CLT_EUSAGE, "training: all %lld steps of the schedule are done; set train.steps before building",
+                 (long long)run->job->steps);
+    clt_feed_destroy(run->feed);
+    run->feed = NULL;
+    if (!run->reporter)
+        CLT_TRY(clt_reporter_create(run->train, 2, &run->reporter));
+    return clt_feed_create(&feed, &run->feed);
+}
+
+static void describe(const cltrain *net, const clt_step_result *r, double last, cltrain_step_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->step = r->step + 1;
+    info->steps = net->run->job->steps;
+    for (int i = 0; i < net->run->job->train->graph->n_losses; i++)
+        info->loss += (double)r->loss[i][0];
+    info->learning_rate = (double)r->state.lr;
+    info->gradient_norm = (double)r->state.grad_norm;
+    info->milliseconds = (r->done_at - last) * 1e3;
+    info->skipped = r->state.skip != 0;
+}
+
+clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
+{
+    CLT_TRY(start(net));
+    int64_t limit = clt_config_int(net->config, "train.max_nonfinite");
+    double last = clt_now();
+    for (; net->next_step < net->run->job->steps; net->next_step++) {
+        clt_step_result result;
+        cltrain_step_info info;
+        bool have;
+        char where[512];
+        CLT_TRY(clt_step(net->run, net->next_step));
+        CLT_TRY(clt_reporter_take(net->run->reporter, true, &result, &have));
+        describe(net, &result, last, &info);
+        last = result.done_at;
+        if (on_step)
+            on_step(context, &info);
+        if ((int64_t)result.state.skipped_row < limit)
+            continue;
+        CLT_TRY(clt_run_diagnose(net->run, where, sizeof where));
+        CLT_FAIL(CLT_ENUMERIC, "training: %lld steps in a row were not finite; first bad tensor: %s", (long long)limit, where);
+    }
+    return CLT_OK;
+}
+
+/* Runs one micro-batch of the evaluation plan over x (padded with zeros). */
+static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, int64_t in_size, float *x_pad, float *y_pad)
+{
+    clt_run *run = net->run;
+    const clt_graph *graph = run->eval->plan->graph;
+    int32_t field = clt_graph_find_field(graph, "x");
+    memset(x_pad, 0, (size_t)(graph->micro_batch * in_size) * sizeof *x_pad);
+    memcpy(x_pad, x, (size_t)(samples * in_size) * sizeof *x_pad);
+    CLT_TRY(clt_realized_write(run->eval, graph->fields[field].tensor, x_pad));
+    CLT_TRY(clt_realized_run(run->eval, CLT_PHASE_FORWARD));
+    return clt_realized_read(run->eval, run->job->prediction, y_pad);
+}
+
+static clt_status predict_all(cltrain *net, int64_t samples, const float *x, int64_t in_size, int64_t out_size, float *out)
+{
+    int64_t micro = net->run->eval->plan->graph->micro_batch;
+    float *x_pad = NULL, *y_pad = NULL;
+    clt_status status = clt_alloc(&x_pad, (size_t)(micro * in_size), sizeof *x_pad, "prediction");
+    if (status == CLT_OK)
+        status = clt_alloc(&y_pad, (size_t)(micro * out_size), sizeof *y_pad, "prediction");
+    for (int64_t done = 0; done < samples && status == CLT_OK; done += micro) {
+        int64_t n = samples - done < micro ? samples - done : micro;
+        status = predict_batch(net, x + done * in_size, n, in_size, x_pad, y_pad);
+        if (status == CLT_OK)
+            memcpy(out + done * out_size, y_pad, (size_t)(n * out_size) * sizeof *out);
+    }
+    free(x_pad);
+    free(y_pad);
+    return status;
+}
+
+clt_status clt_api_predict(cltrain *net, int64_t samples, const float *x, float *out, int64_t out_count)
+{
+    clt_run *run = net->run;
+    if (!run->eval)
+        CLT_FAIL(CLT_EUSAGE, "predicting: the config names no evaluation data, so there is no plan for it");
+    const clt_graph *graph = run->eval->plan->graph;
+    int32_t field = clt_graph_find_field(graph, "x");
+    if (field < 0 || graph->fields[field].dtype != CLT_F32)
+        CLT_FAIL(CLT_EUSAGE, "predicting: the net's input x is not f32");
+    int64_t in_size = clt_shape_elements(&graph->fields[field].shape);
+    int64_t out_size = clt_shape_elements(&clt_graph_tensor(graph, run->job->prediction)->shape) / graph->micro_batch;
+    if (samples < 1 || out_count != samples * out_size)
+        CLT_FAIL(CLT_ESHAPE, "predicting %lld samples: out must hold %lld floats per sample; it holds %lld in all",
+                 (long long)samples, (long long)out_size, (long long)out_count);
+    return predict_all(net, samples, x, in_size, out_size, out);
+}

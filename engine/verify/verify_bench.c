@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bench of one op case: a graph of one node (or two that share their inputs), its plan with guard zones round every tensor, and
+ * host images of the slabs. A run uploads a whole slab and reads it back, so that every byte is accounted for: what a phase may not write
+ * must not change, inputs and parameters included. Knows plans; does not know what is right. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/verify/verify_internal.h"
+
+#define GUARD_BYTES 256
+
+/* --- graph --- */
+
+bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph, const clt_node *node, int index)
+{
+    return subject->op->backward != NULL && !(subject->op->no_grad_inputs & (1u << index)) &&
+           clt_dtype_is_float(clt_graph_tensor(graph, node->in[index])->dtype);
+}
+
+/* Inputs are batch fields where they have the batch dimension; others (vectors that are added to rows) are tensors of that class. */
+static clt_status add_inputs(clt_graph *graph, const clt_op_case *c, int32_t *ids)
+{
+    for (int i = 0; i < c->n_inputs; i++) {
+        const clt_case_input *input = &c->inputs[i];
+        char name[16];
+        snprintf(name, sizeof name, "x%d", i);
+        if (input->ndim > 0 && input->dim[0] == graph->micro_batch) {
+            clt_shape shape = clt_shape_make(input->ndim - 1, input->dim + 1);
+            CLT_TRY(clt_graph_field(graph, name, input->dtype, &shape, &ids[i]));
+        } else {
+            clt_shape shape = clt_shape_make(input->ndim, input->dim);
+            CLT_TRY(clt_graph_new_tensor(graph, name, input->dtype, &shape, CLT_TC_FIELD, &ids[i]));
+        }
+    }
+    return CLT_OK;
+}
+
+/* Output gradients are given, like fields. */
+static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject, const clt_node *node, int32_t *douts)
+{
+    for (int i = 0; i < node->n_out; i++) {
+        clt_tensor *out = clt_graph_tensor(graph, node->out[i]);
+        char name[64];
+        out->is_output = true;
+        if (!subject->op->backward || (subject->op->flags & CLT_OP_LOSS) || !clt_dtype_is_float(out->dtype))
+            continue;
+        snprintf(name, sizeof name, "dout%d of %s", i, node->name);
+        clt_shape shape = out->shape;
+        CLT_TRY(clt_graph_new_tensor(graph, name, CLT_F32, &shape, CLT_TC_FIELD, &douts[i]));
+    }
+    return CLT_OK;
+}
+
+static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject, const clt_verify_setup *setup,
+                            clt_verify_bench *bench)
+{
+    static const char *const names[CLT_VERIFY_COPIES] = {"node", "second"};
+    const clt_op_case *c = subject->op_case;
+    bool gradients = setup->mode == CLT_PLAN_CHECK && subject->op->backward != NULL;
+    for (int k = 0; k < setup->copies; k++) {
+        size_t first = graph->n_params;
+        CLT_TRY(clt_graph_add_text(graph, subject->op->name, names[k], c->attrs, bench->in, c->n_inputs, &bench->node[k]));
+        for (size_t p = first; p < graph->n_params; p++)
+            graph->params[p].trainable = gradients && setup->want_params;
+    }
+    for (int i = 0; i < c->n_inputs && gradients; i++)
+        if (clt_verify_takes_gradient(subject, graph, bench->node[0], i) && (setup->want_in & (1u << i)))
+            clt_graph_tensor(graph, bench->in[i])->requires_grad = true;
+    for (int k = 0; k < setup->copies; k++)
+        CLT_TRY(add_douts(graph, subject, bench->node[k], bench->dout[k]));
+    return CLT_OK;
+}
+
+clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_setup *setup, clt_verify_bench *bench,
+                            clt_graph **out)
+{
+    const clt_op_case *c = subject->op_case;
+    clt_graph *graph;
+    bench->copies = setup->copies;
+    memset(bench->dout, 0xff, sizeof bench->dout);
+    *out = NULL;
+    CLT_TRY(clt_graph_create(c->n_inputs > 0 && c->inputs[0].ndim > 0 ? c->inputs[0].dim[0] : 1, &graph));
+    clt_status status = add_inputs(graph, c, bench->in);
+    if (status == CLT_OK)
+        status = add_nodes(graph, subject, setup, bench);
+    if (status != CLT_OK) {
+        clt_graph_destroy(graph);
+        return clt_fail_prefix(status, "building case '%s' of op '%s': ", c->name, subject->op->name);
+    }
+    *out = graph;
+    return CLT_OK;
+}
+
+/* --- plan --- */
+
+static bool has_variant(const ocl_variant *const *list, const char *name, bool *last)
+{
+    for (size_t i = 0; list && list[i]; i++)
+        if (strcmp(list[i]->name, name) == 0) {
+            *last = list[i + 1] == NULL;
+            return true;
+        }
+    return false;
+}
+
+/* The reason inside "... none accepts (group: the device lacks local)", if it is the forced variant that refused. */
+static bool refusal(const clt_verify_subject *subject, char *reason, size_t size)
+{
+    const char *open = strstr(clt_error_text(), "none accepts (");
+    size_t length = subject->variant ? strlen(subject->variant) : 0;
+    if (!open || !subject->variant)
+        return false;
+    open += strlen("none accepts (");
+    if (strncmp(open, subject->variant, length) != 0 || open[length] != ':')
+        return false;
+    snprintf(reason, size, "variant %s", open);
+    char *close = strrchr(reason, ')');
+    if (close)
+        *close = '\0';
+    return true;
+}
+
+/* The last variant of a list must take everything. */
+static bool may_refuse(const clt_verify_subject *subject)
+{
+    bool last_forward = false, last_backward = false;
+    bool forward = has_variant(subject->op->forward, subject->variant, &last_forward);
+    bool backward = has_variant(subject->op->backward, subject->variant, &last_backward);
+    return !((!forward || last_forward) && (!backward || last_backward));
+}
+
+static clt_status plan_once(clt_verify_session *session, const clt_verify_subject *subject, const clt_verify_setup *setup,
+                            bool any_style, clt_verify_bench *bench)
+{
+    clt_graph *graph;
+    CLT_TRY(clt_verify_graph(subject, setup, bench, &graph));
+    ocl_device_desc desc = session->desc;
+    if (any_style)
+        desc.quirks |= OCL_QUIRK_ANY_STYLE;
+    clt_plan_options options = {.mode = setup->mode,
+                                .accumulation = setup->copies == 1 ? 2 : 1,
+                                .ranks = 1,
+                                .guard_bytes = clt_align_up(GUARD_BYTES, desc.align_bytes ? desc.align_bytes : 1),
+                                .force_variant = subject->variant};
+    for (int k = 0; k < setup->copies && setup->mode == CLT_PLAN_CHECK; k++) {
+        for (int i = 0; i < bench->node[k]->n_out && options.n_seeds < CLT_MAX_OUT; i++) {
+            if (bench->dout[k][i] < 0)
+                continue;
+            options.seed_tensor[options.n_seeds] = bench->node[k]->out[i];
+            options.seed_gradient[options.n_seeds++] = bench->dout[k][i];
+        }
+    }
+    return clt_plan_compute(graph, &desc, &options, &bench->plan);
+}
+
+/* First as the device would plan; where the variant then refuses, once more without regard to its speed here. */
+static clt_status make_plan(clt_verify_session *session, const clt_verify_subject *subject, const clt_verify_setup *setup,
+                            clt_verify_outcome *outcome, clt_verify_bench *bench)
+{
+    char reason[sizeof outcome->reason];
+    for (int any_style = 0; any_style < 2; any_style++) {
+        clt_status status = plan_once(session, subject, setup, any_style, bench);
+        if (status == CLT_OK)
+            return CLT_OK;
+        if (status != CLT_EUNSUPPORTED || !refusal(subject, reason, sizeof reason) || !may_refuse(subject))
+            return status;
+    }
+    clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s", reason);
+    clt_error_clear();
+    return CLT_OK;
+}
+
+/* --- images --- */
+
+static clt_status make_images(clt_verify_bench *b)
+{
+    for (int32_t s = 0; s < b->plan->n_slabs; s++) {
+        size_t n = b->plan->slab_bytes[s];
+        CLT_TRY(clt_alloc(&b->before[s], n, 1, "checker's image of a slab"));
+        CLT_TRY(clt_alloc(&b->after[s], n, 1, "checker's image of a slab"));
+        CLT_TRY(clt_alloc(&b->writable[s], n, 1, "checker's map of a slab"));
+    }
+    return CLT_OK;
+}
+
+clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify_subject *subject,
+                                   const clt_verify_setup *setup, clt_verify_outcome *outcome, clt_verify_bench **out)
+{
+    clt_verify_bench *bench;
+    clt_status status;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&bench, 1, sizeof *bench, "checker's bench"));
+    bench->device = session->device;
+    CLT_TRY_GOTO(make_plan(session, subject, setup, outcome, bench), fail);
+    if (!bench->plan)
+        goto fail; /* skipped */
+    const clt_plan *plans[1] = {bench->plan};
+    CLT_TRY_GOTO(clt_pool_create(bench->device, plans, 1, &bench->pool), fail);
+    clt_realize_options options = {.pool = bench->pool};
+    CLT_TRY_GOTO(clt_plan_realize(bench->plan, bench->device, &options, &bench->realized), fail);
+    CLT_TRY_GOTO(make_images(bench), fail);
+    *out = bench;
+    return CLT_OK;
+fail:
+    clt_verify_bench_destroy(bench);
+    return status;
+}
+
+void clt_verify_bench_destroy(clt_verify_bench *bench)
+{
+    if (!bench)
+        return;
+    for (int32_t s = 0; s < CLT_MAX_PLAN_SLABS; s++) {
+        free(bench->before[s]);
+        free(bench->after[s]);
+        free(bench->writable[s]);
+    }
+    clt_realized_destroy(bench->realized);
+    clt_pool_destroy(bench->pool);
+    clt_plan_destroy(bench->plan);
+    free(bench);
+}
+
+void clt_verify_bench_clear(clt_verify_bench *b, uint32_t pattern)
+{
+    for (int32_t s = 0; s < b->plan->n_slabs; s++)
+        for (size_t i = 0; i < b->plan->slab_bytes[s]; i++)
+            b->before[s][i] = (uint8_t)(pattern >> (i % 4 * 8));
+}
+
+const clt_tensor *clt_verify_tensor(const clt_verify_bench *b, int32_t tensor)
+{
+    return clt_graph_tensor(b->plan->graph, tensor);
+}
+
+size_t clt_verify_elements(const clt_verify_bench *b, int32_t tensor)
+{
+    return (size_t)clt_shape_elements(&clt_verify_tensor(b, tensor)->shape);
+}
+
+void clt_verify_bench_put(clt_verify_bench *b, int32_t tensor, const double *values)
+{
+    const clt_place *place = &b->plan->place[tensor];
+    size_t n = clt_verify_elements(b, tensor);
+    for (size_t i = 0; i < n; i++)
+        clt_verify_store(clt_verify_tensor(b, tensor)->dtype, b->before[place->slab] + place->offset, i, values[i]);
+}
+
+void clt_verify_bench_put_bytes(clt_verify_bench *b, int32_t tensor, const void *bytes)
+{
+    const clt_place *place = &b->plan->place[tensor];
+    size_t n = clt_verify_elements(b, tensor) * clt_dtype_bytes(clt_verify_tensor(b, tensor)->dtype);
+    memcpy(b->before[place->slab] + place->offset, bytes, n);
+}
+
+void clt_verify_bench_get(const clt_verify_bench *b, int32_t tensor, double *out)
+{
+    const clt_place *place = &b->plan->place[tensor];
+    size_t n = clt_verify_elements(b, tensor);
+    for (size_t i = 0; i < n; i++)
+        out[i] = clt_verify_load(clt_verify_tensor(b, tensor)->dtype, b->after[place->slab] + place->offset, i);
+}
+
+void clt_verify_bench_keep(clt_verify_bench *b)
+{
+    for (int32_t s = 0; s < b->plan->n_slabs; s++)
+        memcpy(b->before[s], b->after[s], b->plan->slab_bytes[s]);
+}
+
+/* --- running --- */
+
+static bool phase_writes(clt_phase phase, clt_tensor_class cls)
+{
+    switch (cls) {
+    case CLT_TC_WORKSPACE:
+        return true;
+    case CLT_TC_ACTIVATION:
+    case CLT_TC_SAVED:
+    case CLT_TC_STATE:
+        return phase == CLT_PHASE_FORWARD;
+    case CLT_TC_GRADIENT:
+    case CLT_TC_PARAM_GRAD:
+        return phase != CLT_PHASE_FORWARD;
+    default:
+        return false;
+    }
+}
+
+static void mark_writable(clt_verify_bench *b, clt_phase phase)
+{
+    for (int32_t s = 0; s < b->plan->n_slabs; s++)
+        memset(b->writable[s], 0, b->plan->slab_bytes[s]);
+    for (size_t i = 0; i < b->plan->graph->n_tensors; i++) {
+        const clt_tensor *t = clt_verify_tensor(b, (int32_t)i);
+        const clt_place *place = &b->plan->place[i];
+        if (place->kind == CLT_PLACE_PLAN && t->view_of < 0 && phase_writes(phase, t->cls))
+            memset(b->writable[place->slab] + place->offset, 1, place->bytes);
+    }
+}
+
+/* Which tensor the byte belongs to, or which one ends before it. */
+static void blame(const clt_verify_bench *b, clt_phase phase, int32_t slab, size_t where, clt_verify_outcome *outcome)
+{
+    const clt_tensor *nearest = NULL;
+    const clt_place *place = NULL;
+    for (size_t i = 0; i < b->plan->graph->n_tensors; i++) {
+        const clt_place *p = &b->plan->place[i];
+        if (p->kind != CLT_PLACE_PLAN || p->slab != slab || clt_verify_tensor(b, (int32_t)i)->view_of >= 0)
+            continue;
+        uint64_t distance = where < p->offset ? p->offset - where : where - p->offset;
+        uint64_t best = !place ? UINT64_MAX : where < place->offset ? place->offset - where : where - place->offset;
+        if ((where >= p->offset && where < p->offset + p->bytes) || distance < best) {
+            nearest = clt_verify_tensor(b, (int32_t)i);
+            place = p;
+            if (where >= p->offset && where < p->offset + p->bytes)
+                break;
+        }
+    }
+    if (!place)
+        return;
+    bool inside = where >= place->offset && where < place->offset + place->bytes;
+    long long at = (long long)where - (long long)place->offset;
+    clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s wrote where it must not: byte %lld %s '%s' (%s, %llu bytes)", clt_phase_name(phase),
+                   at, inside ? "of" : "from the start of its neighbour", nearest->name, clt_tensor_class_name(nearest->cls),
+                   (unsigned long long)place->bytes);
+}
+
+clt_status clt_verify_bench_run(clt_verify_bench *b, clt_phase phase, clt_verify_outcome *outcome)
+{
+    for (int32_t s = 0; s < b->plan->n_slabs; s++)
+        CLT_TRY(ocl_write(b->pool->slab[s], 0, b->before[s], b->plan->slab_bytes[s]));
+    CLT_TRY(clt_realized_run(b->realized, phase));
+    CLT_TRY(ocl_finish(b->device, OCL_QUEUE_COMPUTE));
+    mark_writable(b, phase);
+    for (int32_t s = 0; s < b->plan->n_slabs; s++) {
+        size_t where;
+        CLT_TRY(ocl_read(b->pool->slab[s], 0, b->after[s], b->plan->slab_bytes[s]));
+        if (clt_verify_changed(b->before[s], b->after[s], b->writable[s], b->plan->slab_bytes[s], &where))
+            blame(b, phase, s, where, outcome);
+    }
+    return CLT_OK;
+}

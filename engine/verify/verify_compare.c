@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Judging results: error limits, percentiles, zeros that prove nothing, bytes that nobody may touch. Works on plain arrays, so that tests
+ * can plant faults. Knows nothing of ops or devices. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/verify/verify_internal.h"
+
+#define PERCENTILE_MIN 100 /* elements from which the 99th percentile has a limit of its own */
+#define TRUST_MIN 16
+
+bool clt_verify_bad(const clt_verify_outcome *outcome)
+{
+    return outcome->state != CLT_VERIFY_PASS;
+}
+
+void clt_verify_set(clt_verify_outcome *outcome, clt_verify_state state, const char *format, ...)
+{
+    va_list args;
+    if (clt_verify_bad(outcome))
+        return;
+    outcome->state = state;
+    va_start(args, format);
+    vsnprintf(outcome->reason, sizeof outcome->reason, format, args);
+    va_end(args);
+}
+
+/* Largest finite |value|. */
+static double largest(const double *v, size_t n)
+{
+    double top = 0.0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(v[i]) && fabs(v[i]) > top)
+            top = fabs(v[i]);
+    return top;
+}
+
+/* Half a unit in the last place of `value` in a storage type. */
+static double rounding(clt_dtype dtype, double value)
+{
+    if (dtype == CLT_F16)
+        return 0x1p-11 * fabs(value) + 0x1p-25;
+    return dtype == CLT_BF16 ? 0x1p-8 * fabs(value) : 0.0;
+}
+
+typedef struct judgement {
+    double worst;      /* error in units of the bound */
+    size_t worst_at, loose;
+} judgement;
+
+/* Error of one element in units of its bound: 0 right, above 1 wrong. */
+static double judge(double got, double want, double bound)
+{
+    if (isnan(want))
+        return isnan(got) ? 0.0 : (double)INFINITY;
+    if (isinf(want))
+        return isinf(got) && signbit(got) == signbit(want) ? 0.0 : (double)INFINITY;
+    if (!isfinite(got))
+        return INFINITY;
+    double error = fabs(got - want);
+    if (error == 0.0)
+        return 0.0;
+    return bound > 0.0 ? error / bound : (double)INFINITY;
+}
+
+static void add_judgement(judgement *j, size_t i, double ratio)
+{
+    j->loose += ratio > 0.5;
+    if (ratio > j->worst || (i == 0 && ratio == 0.0)) {
+        j->worst = ratio;
+        j->worst_at = i;
+    }
+}
+
+static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, const double *want,
+                     size_t n, double limit)
+{
+    size_t at = j->worst_at;
+    if (clt_verify_bad(o))
+        return;
+    /* The worst of all comparisons so far, relative to its own limit; an exact one has no limit to be relative to. */
+    if (o->limit <= 0.0 || (limit > 0.0 && j->worst > o->error / o->limit)) {
+        o->error = limit > 0.0 ? j->worst * limit : j->worst;
+        o->limit = limit;
+    }
+    if (!(j->worst <= 1.0)) {
+        o->error = limit > 0.0 ? j->worst * limit : fabs(got[at] - want[at]);
+        o->limit = limit;
+        clt_verify_set(o, CLT_VERIFY_FAIL, "%s: element %zu of %zu is %.9g, the reference %.9g%s", what, at, n, got[at],
+                       want[at], limit > 0.0 ? "" : "; this case must be exact");
+    } else if (n >= PERCENTILE_MIN && j->loose > n / 100) {
+        clt_verify_set(o, CLT_VERIFY_FAIL, "%s: %zu of %zu elements use more than half of the error limit (worst: element %zu, %.9g, "
+                                           "the reference %.9g); 1 in 100 may", what, j->loose, n, at, got[at], want[at]);
+    }
+}
+
+void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference,
+                               const double *bound, size_t n, double limit)
+{
+    judgement j = {0};
+    for (size_t i = 0; i < n; i++)
+        add_judgement(&j, i, judge(got[i], reference[i], bound[i]));
+    conclude(outcome, what, &j, got, reference, n, limit);
+}
+
+void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference, size_t n,
+                        const clt_verify_rule *rule)
+{
+    judgement j = {0};
+    double bound = rule->exact ? 0.0 : rule->tolerance * CLT_VERIFY_EPS * fmax(1.0, largest(reference, n));
+    for (size_t i = 0; i < n; i++) {
+        double more = rule->exact ? 0.0 : rounding(rule->dtype, reference[i]);
+        add_judgement(&j, i, judge(got[i], reference[i], bound + more));
+    }
+    conclude(outcome, what, &j, got, reference, n, rule->exact ? 0.0 : rule->tolerance);
+}
+
+void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n, double share)
+{
+    size_t nonzero = 0;
+    for (size_t i = 0; i < n; i++)
+        nonzero += got[i] != 0.0;
+    if (n >= TRUST_MIN && (nonzero == 0 || (double)nonzero < share * (double)n))
+        clt_verify_set(outcome, CLT_VERIFY_MISTRUST, "%s: only %zu of %zu elements are not zero, which proves too little; the case needs "
+                                                     "better data", what, nonzero, n);
+}
+
+bool clt_verify_changed(const uint8_t *before, const uint8_t *after, const uint8_t *writable, size_t n, size_t *where)
+{
+    for (size_t i = 0; i < n;) {
+        size_t end = n - i < 64 ? n : i + 64;
+        bool equal = memcmp(before + i, after + i, end - i) == 0;
+        for (size_t k = i; !equal && k < end; k++) {
+            if (before[k] != after[k] && !(writable && writable[k])) {
+                *where = k;
+                return true;
+            }
+        }
+        i = end;
+    }
+    return false;
+}

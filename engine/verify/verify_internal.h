@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the checker's files share: the session (device, seed, filters), the outcome of one check, random fills, comparison, and
+ * the bench on which one op case runs. Nobody but engine/verify and its tests includes it. */
+#ifndef ENGINE_VERIFY_VERIFY_INTERNAL_H
+#define ENGINE_VERIFY_VERIFY_INTERNAL_H
+
+#include "engine/ops/op.h"
+#include "engine/plan/realize.h"
+#include "engine/train/step_block.h"
+#include "engine/verify/verify.h"
+
+/* --- session: verify.c --- */
+
+typedef struct clt_verify_session {
+    const clt_verify_options *options;
+    clt_verify_summary *summary;
+    ocl_device *device;   /* NULL while listing */
+    ocl_device_desc desc; /* after the capability mask */
+    uint64_t seed;
+    unsigned modes;
+    uint64_t matched;     /* names that the filters let through, before sharding */
+    char name[256];       /* of the check that runs now */
+    double started;       /* seconds */
+} clt_verify_session;
+
+/* What one check found. The first failure stays; error and limit belong to the worst comparison. */
+typedef struct clt_verify_outcome {
+    clt_verify_state state;
+    double error, limit, ms;
+    char reason[1024];
+} clt_verify_outcome;
+
+/* Which check: "subject.name[variant]/mode"; no brackets without a variant. */
+typedef struct clt_verify_item {
+    const char *subject, *name, *variant;
+    unsigned mode; /* one CLT_VERIFY_* bit */
+    bool small;
+} clt_verify_item;
+
+/* True when the check must run now: it passes all filters and nothing is only being listed. Sets session->name. */
+bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, clt_verify_outcome *outcome);
+/* Reports the check that clt_verify_wants let through. A failure of the check becomes its outcome; only what must end the whole
+ * run is returned. */
+clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *outcome, clt_status status);
+/* Sets the outcome unless it has failed already. */
+void clt_verify_set(clt_verify_outcome *outcome, clt_verify_state state, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool clt_verify_bad(const clt_verify_outcome *outcome); /* state is not PASS */
+/* Does the pattern (glob, with '[' and '\' as themselves) match the name, or the name without mode, or without mode and variant,
+ * or the subject alone? */
+bool clt_verify_match(const char *pattern, const char *name);
+
+/* Checks of one kind each. */
+clt_status clt_verify_ops(clt_verify_session *session, const clt_op *const *ops, int count);
+clt_status clt_verify_gemm(clt_verify_session *session);
+clt_status clt_verify_known(clt_verify_session *session);
+/* clt_verify_run with ops of the caller's choice and nothing else, for tests of the checker itself. */
+clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
+                              clt_verify_summary *summary);
+
+/* --- fills: verify_fill.c --- */
+
+/* A stream of random numbers: the same for the same seed, text and number, whatever ran before. */
+typedef struct clt_verify_stream {
+    uint64_t seed;
+    uint32_t key, number;
+} clt_verify_stream;
+clt_verify_stream clt_verify_stream_make(uint64_t seed, const char *text, uint32_t number);
+uint32_t clt_verify_word(const clt_verify_stream *stream, uint64_t index);
+
+typedef struct clt_verify_filler {
+    clt_fill fill;
+    int64_t max;     /* CLT_FILL_INDEX */
+    clt_dtype dtype; /* values are what this type can store */
+    bool integers;   /* small integers, -3 to 3, instead of reals */
+} clt_verify_filler;
+void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, const clt_verify_stream *stream);
+void clt_verify_store(clt_dtype dtype, void *image, size_t index, double value);
+double clt_verify_load(clt_dtype dtype, const void *image, size_t index);
+
+/* --- comparison: verify_compare.c --- */
+
+#define CLT_VERIFY_EPS 0x1p-23 /* eps32 */
+
+typedef struct clt_verify_rule {
+    double tolerance; /* multiple of eps32 * max(1, largest |reference| of the tensor) */
+    clt_dtype dtype;  /* as stored: 16-bit types may add their rounding */
+    bool exact;       /* the error must be zero */
+} clt_verify_rule;
+
+/* Elements may be off by the rule's bound; one in a hundred of 100 or more may use more than half of it. A NaN or infinity must be one in
+ * both. */
+void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference, size_t n,
+                        const clt_verify_rule *rule);
+/* The same with a bound for each element; the error is told in units of `limit` = bound. */
+void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference,
+                               const double *bound, size_t n, double limit);
+/* MISTRUST when at least 16 elements are there and fewer than `share` of them (and at least one) are not zero. */
+void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n, double share);
+/* Finds the first byte that differs where writable[i] is 0; writable NULL: anywhere. */
+bool clt_verify_changed(const uint8_t *before, const uint8_t *after, const uint8_t *writable, size_t n, size_t *where);
+
+/* --- one op case on the device: verify_bench.c --- */
+
+#define CLT_VERIFY_COPIES 2
+
+/* `NaN` in f32, f16 and bf16, and a bit pattern that no kernel writes by itself. */
+#define CLT_VERIFY_NAN_PATTERN 0x7ff1fff3u
+/* Another garbage, all finite: results must not depend on what memory held. */
+#define CLT_VERIFY_FINITE_PATTERN 0x3f9d2f1bu
+
+typedef struct clt_verify_subject {
+    const clt_op *op;
+    const clt_op_case *op_case;
+    const char *variant; /* NULL: the one the device would take */
+} clt_verify_subject;
+
+typedef struct clt_verify_setup {
+    clt_plan_mode mode;  /* CHECK, or EVAL */
+    int copies;          /* nodes that all read the same inputs: gradients of the second accumulate */
+    uint32_t want_in;    /* inputs that want a gradient, if they can have one */
+    bool want_params;
+} clt_verify_setup;
+
+typedef struct clt_verify_bench {
+    ocl_device *device;
+    clt_plan *plan;
+    clt_slab_pool *pool;
+    clt_realized *realized;
+    int copies;
+    clt_node *node[CLT_VERIFY_COPIES];
+    int32_t in[CLT_MAX_IN];
+    int32_t dout[CLT_VERIFY_COPIES][CLT_MAX_OUT]; /* -1: none */
+    uint8_t *before[CLT_MAX_PLAN_SLABS], *after[CLT_MAX_PLAN_SLABS], *writable[CLT_MAX_PLAN_SLABS];
+} clt_verify_bench;
+
+/* Plans and realises. A variant that refuses makes *outcome SKIP with its reason and leaves *out NULL, with CLT_OK. */
+clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify_subject *subject,
+                                   const clt_verify_setup *setup, clt_verify_outcome *outcome, clt_verify_bench **out);
+void clt_verify_bench_destroy(clt_verify_bench *bench);
+/* `before` becomes the pattern everywhere. */
+void clt_verify_bench_clear(clt_verify_bench *bench, uint32_t pattern);
+/* Puts values into `before`; gets them from `after`. */
+void clt_verify_bench_put(clt_verify_bench *bench, int32_t tensor, const double *values);
+void clt_verify_bench_put_bytes(clt_verify_bench *bench, int32_t tensor, const void *bytes);
+void clt_verify_bench_get(const clt_verify_bench *bench, int32_t tensor, double *out);
+/* Uploads `before`, runs the phase, reads `after`, and fails the outcome when a byte changed that is not of a tensor which the phase
+ * may write. */
+clt_status clt_verify_bench_run(clt_verify_bench *bench, clt_phase phase, clt_verify_outcome *outcome);
+/* `before` becomes `after`. */
+void clt_verify_bench_keep(clt_verify_bench *bench);
+size_t clt_verify_elements(const clt_verify_bench *bench, int32_t tensor);
+const clt_tensor *clt_verify_tensor(const clt_verify_bench *bench, int32_t tensor);
+
+/* Shape, type and class of a case's graph, without a device. */
+clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_setup *setup, clt_verify_bench *bench,
+                            clt_graph **out);
+
+/* --- data and reference of one op case: verify_ref.c --- */
+
+typedef struct clt_verify_data {
+    clt_arena *arena;
+    bool integers;
+    double *in[CLT_MAX_IN];
+    double *param[CLT_VERIFY_COPIES][CLT_MAX_NODE_PARAMS];
+    double *dout[CLT_VERIFY_COPIES][CLT_MAX_OUT];
+    clt_step_block step;
+} clt_verify_data;
+
+/* Values for every input, parameter and output gradient of the graph's nodes; key: "softmax.odd". `part` of the samples of a batch
+ * is padding when it is set, and the micro-batch is not the first. */
+clt_status clt_verify_data_make(clt_verify_data *data, const clt_graph *graph, const clt_verify_subject *subject,
+                                const clt_verify_bench *bench, uint64_t seed, bool integers, bool part);
+/* A reference call of copy `copy` with everything allocated in data->arena; outputs are NaN, gradients zero. */
+clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph, const clt_verify_subject *subject,
+                               const clt_node *node, int copy, bool training, clt_ref_call *call);
+/* Can input `index` have a gradient? */
+bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph, const clt_node *node, int index);
+
+/* verify_grad.c: the reference's gradients against finite differences of the reference. */
+clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject *subject, clt_verify_outcome *outcome);
+
+#endif

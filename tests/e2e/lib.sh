@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the end-to-end scripts share: expectations that count, a temporary folder that goes away, small data files made with
+# printf. Sourced, never run. It needs bash, coreutils, grep, sed and awk only, and knows nothing of single commands.
+#
+# ctest sets CLTRAIN (the program), CLTRAIN_SOURCE_DIR, CLTRAIN_BUILD_DIR and CLTRAIN_MODULE_DIR.
+set -u
+export LC_ALL=C
+: "${CLTRAIN:?set it to the cltrain program}"
+: "${CLTRAIN_SOURCE_DIR:?set it to the source folder}"
+
+n_passed=0
+n_failed=0
+work=$(mktemp -d) || exit 1
+out=$work/.out # standard output and standard error of the last command run by expect_code
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+pass() { n_passed=$((n_passed + 1)); }
+fail() { # message; shows the last output
+    n_failed=$((n_failed + 1))
+    echo "FAIL: $1"
+    [ -s "$out" ] && sed 's/^/    | /' "$out" | head -n 25
+    return 0
+}
+skip_all() { echo "SKIP: $1"; exit 77; }
+note_skip() { echo "skipped: $1"; }
+finish() {
+    echo "$n_passed passed, $n_failed failed"
+    [ "$n_failed" -eq 0 ]
+    exit
+}
+
+# expect_code CODE COMMAND...: runs it, keeps its output in $out, counts whether it ended with CODE. A crash is never right.
+expect_code() {
+    local want=$1 got
+    shift
+    timeout 120 "$@" >"$out" 2>&1 </dev/null
+    got=$?
+    if grep -q -E 'AddressSanitizer|LeakSanitizer|runtime error:' "$out"; then
+        fail "a sanitizer complains about: $*"
+    elif [ "$got" -eq "$want" ]; then
+        pass
+    else
+        fail "code $got, expected $want: $*"
+    fi
+}
+
+# expect_text PATTERN...: each extended regular expression stands in the last output.
+expect_text() {
+    local pattern
+    for pattern in "$@"; do
+        if grep -q -E -- "$pattern" "$out"; then pass; else fail "the output does not say: $pattern"; fi
+    done
+}
+reject_text() {
+    local pattern
+    for pattern in "$@"; do
+        if grep -q -E -- "$pattern" "$out"; then fail "the output says: $pattern"; else pass; fi
+    done
+}
+
+# expect_absent PATH...: nothing was written there.
+expect_absent() {
+    local path
+    for path in "$@"; do
+        if [ -e "$path" ]; then
+            fail "$path was left behind"
+            find "$path" | head -n 5
+        else
+            pass
+        fi
+    done
+}
+expect_file() {
+    local path
+    for path in "$@"; do
+        if [ -s "$path" ]; then pass; else fail "$path is missing or empty"; fi
+    done
+}
+# expect_same A B: byte by byte.
+expect_same() {
+    if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi
+}
+# expect_awk WHAT PROGRAM FILE...: awk's exit code decides.
+expect_awk() {
+    local what=$1 program=$2
+    shift 2
+    if awk "$program" "$@"; then pass; else fail "$what"; fi
+}
+
+# values KEY FILE: the number behind a key in each line of metrics.jsonl that has it.
+values() { sed -n -E "s/.*\"$1\": *(-?[0-9.]+([eE][-+]?[0-9]+)?).*/\1/p" "$2"; }
+
+# be32 N: a big-endian 32-bit integer, as idx files have it.
+be32() { printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' $(($1 >> 24 & 255)) $(($1 >> 16 & 255)) $(($1 >> 8 & 255)) $(($1 & 255)))"; }
+# bytes N SEED MODULUS: N pseudo-random bytes below MODULUS.
+bytes() {
+    awk -v n="$1" -v s="$2" -v m="$3" 'BEGIN {
+        for (i = 0; i < n; i++) { s = (s * 1103515245 + 12345) % 2147483648; printf "\\x%02x", int(s / 65536) % m } }' |
+        { IFS= read -r -d '' escaped || true; printf '%b' "$escaped"; }
+}
+# npy_header "<f4" "(4, 2)": version 1.0, padded so that the data starts at byte 128.
+npy_header() {
+    local text
+    text=$(printf "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" "$1" "$2")
+    printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "$text"
+}
+# f32 VALUE...: little-endian floats of small numbers k/2^n, exactly.
+f32() {
+    awk 'function put(b) { printf "\\x%02x", b }
+    BEGIN {
+        for (i = 1; i < ARGC; i++) {
+            x = ARGV[i] + 0; sign = 0; e = 127
+            if (x < 0) { sign = 1; x = -x }
+            if (x == 0) { put(0); put(0); put(0); put(0); continue }
+            while (x >= 2) { x /= 2; e++ }
+            while (x < 1) { x *= 2; e-- }
+            m = int((x - 1) * 8388608 + 0.5)
+            put(m % 256); put(int(m / 256) % 256); put((e % 2) * 128 + int(m / 65536)); put(sign * 128 + int(e / 2))
+        } }' "$@" | { IFS= read -r -d '' escaped || true; printf '%b' "$escaped"; }
+}

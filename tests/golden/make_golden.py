@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Golden values by PyTorch: small nets, their data, and what ten steps of training do to them.
+
+Why: the product's loss, gradients and optimizers are compared with an implementation that is not ours. Running the tests
+needs no PyTorch; this script is run by hand when a net is added, and its output in tests/golden/data is committed:
+
+    python3 -m venv venv && venv/bin/pip install torch numpy
+    venv/bin/python tests/golden/make_golden.py
+
+Everything random comes from numpy.random.RandomState, whose streams never change, and everything is computed in float64 from
+parameters and data that are exactly float32. So the files are equal on every machine (up to the last bit of float64 that a
+different BLAS may move) and the error that a test sees is the product's own. The same runs in float32 are made besides: their
+distance from the files is printed, it shows what a float32 implementation can reach at best.
+
+Per net NAME: NAME_x.npy and NAME_y.npy (150 samples; step k uses samples 15k..15k+14), NAME_init.safetensors (parameters
+before step 1), NAME_first.safetensors (logits of the first five samples; "grad.P": gradient of each parameter P in step 1 over
+all fifteen), NAME_OPT.safetensors and NAME_OPT_clip.safetensors (OPT: sgd, adam, adamw; "loss" and "grad_norm" of ten steps,
+f64, the norm before clipping; "param.P" after the tenth). The configs that go with them are in test_golden.c.
+"""
+import json
+import os
+import struct
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
+STEPS, BATCH, MICRO = 10, 15, 5
+SAMPLES = STEPS * BATCH
+OPTIMIZERS = {
+    "sgd": dict(lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "adam": dict(lr=0.01, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.05),
+    "adamw": dict(lr=0.01, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1),
+}
+
+
+def save_safetensors(name, tensors):
+    header, offset, blobs = {}, 0, []
+    for key, value in tensors.items():
+        value = np.ascontiguousarray(value)
+        kind = {"float32": "F32", "float64": "F64"}[value.dtype.name]
+        blob = value.tobytes()
+        header[key] = {"dtype": kind, "shape": list(value.shape), "data_offsets": [offset, offset + len(blob)]}
+        offset += len(blob)
+        blobs.append(blob)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(os.path.join(HERE, name), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+
+
+def linear(p, name, x):
+    return F.linear(x, p[name + ".weight"], p[name + ".bias"])
+
+
+class Net:
+    """sizes: parameter name -> shape. rows(): logits. losses(): list of (weight, sum over targets, targets)."""
+
+    def init(self, rng):
+        out = {}
+        for name, shape in self.sizes.items():
+            scale = 0.3 if len(shape) == 1 else 1.2 / np.sqrt(shape[1])
+            value = rng.uniform(-scale, scale, shape)
+            if "norm" in name and name.endswith("weight"):
+                value += 1
+            out[name] = value.astype(np.float32)
+        return out
+
+
+def mask_targets(rng, y, ignored):
+    """Three in ten targets do not count, and none of the micro-batch that begins at sample 20 does."""
+    y = np.where(rng.uniform(size=y.shape) < 0.3, ignored, y)
+    y[20:20 + MICRO] = ignored
+    return y
+
+
+class MlpTanh(Net):
+    name, classes, ignored = "mlp_tanh", 7, -1
+    sizes = {"fc1.weight": (29, 13), "fc1.bias": (29,), "fc2.weight": (17, 29), "fc2.bias": (17,),
+             "out.weight": (7, 17), "out.bias": (7,)}
+
+    def data(self, rng):
+        x = rng.normal(size=(SAMPLES, 13)).astype(np.float32)
+        y = np.argmax(x[:, :7] + 0.5 * rng.normal(size=(SAMPLES, 7)), axis=1)
+        return x, mask_targets(rng, y, self.ignored).astype(np.int32)
+
+    def forward(self, p, x):
+        h = torch.tanh(linear(p, "fc1", x))
+        return linear(p, "out", torch.tanh(linear(p, "fc2", h)))
+
+    def losses(self, out, x, y):
+        total = F.cross_entropy(out, y, ignore_index=self.ignored, label_smoothing=0.05, reduction="sum")
+        return [(1.0, total, int((y != self.ignored).sum()))]
+
+
+class MlpGelu(Net):
+    name = "mlp_gelu"
+    sizes = {"fc1.weight": (31, 11), "fc1.bias": (31,), "fc2.weight": (19, 31), "fc2.bias": (19,),
+             "fc3.weight": (23, 19), "fc3.bias": (23,), "out.weight": (3, 23), "out.bias": (3,)}
+
+    def data(self, rng):
+        x = rng.normal(size=(SAMPLES, 11)).astype(np.float32)
+        y = np.stack([np.sin(x[:, 0] + x[:, 1]), x[:, 2] * x[:, 3], np.tanh(x[:, 4:].sum(axis=1))], axis=1)
+        return x, (2 * y).astype(np.float32)
+
+    def forward(self, p, x):
+        for layer in ("fc1", "fc2", "fc3"):
+            x = F.gelu(linear(p, layer, x))
+        return linear(p, "out", x)
+
+    def losses(self, out, x, y):
+        return [(1.0, ((out - y.to(out.dtype)) ** 2).sum(), out.numel())]
+
+
+class Residual(Net):
+    """Embedding, two residual branches, shared parameters, slices, a concat, two losses with weights."""
+    name, vocab, classes, ignored = "residual", 23, 11, -100
+    sizes = {"tokens.weight": (23, 19), "stem.weight": (21, 19), "stem.bias": (21,),
+             "norm1.weight": (21,), "norm1.bias": (21,), "fc1.weight": (37, 21), "fc1.bias": (37,),
+             "fc2.weight": (21, 37), "fc2.bias": (21,), "norm2.weight": (21,), "norm2.bias": (21,),
+             "fc4.weight": (21, 37), "fc4.bias": (21,), "head.weight": (11, 21), "head.bias": (11,),
+             "side.weight": (1, 21), "side.bias": (1,)}
+
+    def data(self, rng):
+        x = rng.randint(0, self.vocab, size=(SAMPLES, 5))
+        y = (x * 3 + np.roll(x, 1, axis=1)) % self.classes
+        return x.astype(np.int32), mask_targets(rng, y, self.ignored).astype(np.int32)
+
+    def forward(self, p, x):
+        def norm(layer, h):
+            return F.layer_norm(h, (21,), p[layer + ".weight"], p[layer + ".bias"], 1e-5)
+        stem = linear(p, "stem", F.embedding(x, p["tokens.weight"]))
+        h = linear(p, "fc1", norm("norm1", stem))
+        sum1 = stem + linear(p, "fc2", F.gelu(h, approximate="tanh"))
+        h = linear(p, "fc1", norm("norm2", sum1))  # "fc3" in the config: shares the parameters of fc1
+        h = linear(p, "fc4", F.gelu(h, approximate="tanh"))
+        mixed = torch.cat([torch.tanh(h[..., 8:]), F.silu(h[..., :8])], dim=-1)
+        sum2 = sum1 + mixed
+        self.side = linear(p, "side", sum2 * sum1)[..., 0]
+        return linear(p, "head", sum2)
+
+    def losses(self, out, x, y):
+        rows = F.cross_entropy(out.reshape(-1, self.classes), y.reshape(-1), ignore_index=self.ignored,
+                               label_smoothing=0.1, reduction="sum")
+        side = (0.1 * x.to(out.dtype) - self.side).abs().sum()
+        return [(1.0, rows, int((y != self.ignored).sum())), (0.25, side, x.numel())]
+
+
+def optimizer(kind, p):
+    """SGD decays every parameter (optimizer.decay = all), the Adams only matrices (the default)."""
+    options = dict(OPTIMIZERS[kind])
+    decay = options.pop("weight_decay")
+    everything = kind == "sgd"
+    groups = [{"params": [v for v in p.values() if v.dim() > 1 or everything], "weight_decay": decay},
+              {"params": [v for v in p.values() if v.dim() <= 1 and not everything], "weight_decay": 0.0}]
+    make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]
+    return make([g for g in groups if g["params"]], **options)
+
+
+def parameters(values, dtype):
+    return {k: torch.tensor(v, dtype=dtype).requires_grad_() for k, v in values.items()}
+
+
+def mean_loss(net, p, x, y):
+    out = net.forward(p, x)
+    return out, sum(weight * total / max(count, 1) for weight, total, count in net.losses(out, x, y))
+
+
+def batch(net, values, k, dtype):
+    piece = torch.tensor(values[k * BATCH:(k + 1) * BATCH])
+    return piece.to(dtype) if piece.is_floating_point() else piece.long()
+
+
+def train(net, init, x, y, kind, clip, dtype):
+    p = parameters(init, dtype)
+    opt = optimizer(kind, p)
+    losses, norms = [], []
+    for k in range(STEPS):
+        opt.zero_grad()
+        _, loss = mean_loss(net, p, batch(net, x, k, dtype), batch(net, y, k, dtype))
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(list(p.values()), clip if clip else float("inf"))
+        if clip:
+            assert norm > 1.2 * clip, (net.name, kind, k, float(norm), "the clip must act in every step")
+        opt.step()
+        losses.append(float(loss))
+        norms.append(float(norm))
+    return np.array(losses), np.array(norms), {k: v.detach().numpy().astype(np.float64) for k, v in p.items()}
+
+
+def first(net, init, x, y):
+    p = parameters(init, torch.float64)
+    out, loss = mean_loss(net, p, batch(net, x, 0, torch.float64), batch(net, y, 0, torch.float64))
+    loss.backward()
+    tensors = {"logits": out.detach().numpy()[:MICRO].astype(np.float32)}
+    for name, value in p.items():
+        tensors["grad." + name] = value.grad.numpy().astype(np.float32)
+    return tensors
+
+
+def make(net, seed, clip):
+    rng = np.random.RandomState(seed)
+    init = net.init(rng)
+    x, y = net.data(rng)
+    np.save(os.path.join(HERE, net.name + "_x.npy"), x)
+    np.save(os.path.join(HERE, net.name + "_y.npy"), y)
+    save_safetensors(net.name + "_init.safetensors", init)
+    save_safetensors(net.name + "_first.safetensors", first(net, init, x, y))
+    for kind in OPTIMIZERS:
+        for limit in (0, clip):
+            loss, norm, p = train(net, init, x, y, kind, limit, torch.float64)
+            loss32, norm32, p32 = train(net, init, x, y, kind, limit, torch.float32)
+            worst = max(np.abs(p[k] - p32[k]).max() / np.abs(p[k]).max() for k in p)
+            print(f"{net.name:9} {kind:5} clip {limit:4}: loss {loss[0]:.4f} -> {loss[-1]:.4f}, norm {norm.min():.3f}.."
+                  f"{norm.max():.3f}; float32 is off by {np.abs(loss - loss32).max():.1e} in the loss, "
+                  f"{np.abs(norm / norm32 - 1).max():.1e} in the norm, {worst:.1e} in the parameters")
+            tensors = {"loss": loss, "grad_norm": norm}
+            tensors.update({"param." + k: v.astype(np.float32) for k, v in p.items()})
+            save_safetensors(f"{net.name}_{kind}{'_clip' if limit else ''}.safetensors", tensors)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    os.makedirs(HERE, exist_ok=True)
+    make(MlpTanh(), 20, 0.1)
+    make(MlpGelu(), 21, 0.25)
+    make(Residual(), 22, 0.2)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM on the host: the contract's checks, the choice of a backend, and the backend `simple`, which accepts everything (kernels in
- * cl/kernels/gemm.cl). It must not know what the matrices mean, and it calls neither OpenCL nor a library. */
+ * GEMM on the host: the contract's checks, the choice of a backend, and the backend `simple`, which accepts
+ * everything (kernels in cl/kernels/gemm.cl). It must not know what the matrices mean, and it calls neither
+ * OpenCL nor a library. */
 #include "cl/gemm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef CLT_HAVE_CLBLAST
-extern const ocl_variant ocl_gemm_clblast; /* cl/blas_clblast.c */
-#endif
 
 ocl_gemm ocl_gemm_make(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
@@ -38,7 +35,8 @@ double ocl_gemm_flops(const ocl_gemm *gemm)
 
 /* Checks */
 
-/* Elements from an operand's first to behind its last one over all batch items; false when that passes 2^62. */
+/* Elements from an operand's first to behind its last one over all batch items; false when that passes 2^62.
+ */
 static bool span(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, int64_t *out)
 {
     int64_t in_item, between;
@@ -46,7 +44,8 @@ static bool span(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64
         *out = 0;
         return true;
     }
-    if (__builtin_mul_overflow(rows - 1, ld, &in_item) || __builtin_add_overflow(in_item, columns, &in_item) ||
+    if (__builtin_mul_overflow(rows - 1, ld, &in_item) ||
+        __builtin_add_overflow(in_item, columns, &in_item) ||
         __builtin_mul_overflow(batch - 1, stride, &between) || __builtin_add_overflow(in_item, between, out))
         return false;
     return *out < INT64_C(1) << 62;
@@ -61,33 +60,34 @@ bool ocl_gemm_spans(const ocl_gemm *g, int64_t *a, int64_t *b, int64_t *c)
 
 const char *ocl_gemm_text(const ocl_gemm *g, char *buffer, size_t size)
 {
-    snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s", g->ta ? 'T' : 'N', g->tb ? 'T' : 'N',
-             (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch, clt_dtype_name(g->type_a),
-             clt_dtype_name(g->type_b), clt_dtype_name(g->type_c));
+    snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s", g->ta ? 'T' : 'N',
+             g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
+             clt_dtype_name(g->type_a), clt_dtype_name(g->type_b), clt_dtype_name(g->type_c));
     return buffer;
 }
 
-static clt_status check_operand(const char *what, const char *operand, ocl_tensor_ref ref, clt_dtype type, int64_t rows,
-                                int64_t columns, int64_t ld, int64_t stride)
+static clt_status check_operand(const char *what, const char *operand, ocl_tensor_ref ref, clt_dtype type,
+                                int64_t rows, int64_t columns, int64_t ld, int64_t stride)
 {
     if (!clt_dtype_is_float(type) || type == CLT_F64)
         CLT_FAIL(CLT_ESHAPE, "checking %s: %s is stored as %s; f32, f16 and bf16 are possible", what, operand,
                  clt_dtype_name(type));
     if (ld < columns || ld < 1)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: the row stride of %s is %lld and its rows have %lld elements", what, operand,
-                 (long long)ld, (long long)columns);
+        CLT_FAIL(CLT_ESHAPE, "checking %s: the row stride of %s is %lld and its rows have %lld elements",
+                 what, operand, (long long)ld, (long long)columns);
     if (stride < 0)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: the batch stride of %s is %lld, below 0", what, operand, (long long)stride);
+        CLT_FAIL(CLT_ESHAPE, "checking %s: the batch stride of %s is %lld, below 0", what, operand,
+                 (long long)stride);
     if (ref.tensor == OCL_NO_TENSOR_ID && rows > 0 && columns > 0)
         CLT_FAIL(CLT_ESHAPE, "checking %s: %s has no tensor", what, operand);
     if (ref.offset % clt_dtype_bytes(type) != 0)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: %s starts at byte %llu, which is not a multiple of %s", what, operand,
-                 (unsigned long long)ref.offset, clt_dtype_name(type));
+        CLT_FAIL(CLT_ESHAPE, "checking %s: %s starts at byte %llu, which is not a multiple of %s", what,
+                 operand, (unsigned long long)ref.offset, clt_dtype_name(type));
     return CLT_OK;
 }
 
-/* Items of C lie one after the other, or side by side in the same rows (heads packed along a row); nothing else is known to keep
- * them apart. */
+/* Items of C lie one after the other, or side by side in the same rows (heads packed along a row); nothing
+ * else is known to keep them apart. */
 static clt_status check_items(const char *what, const ocl_gemm *g)
 {
     if (g->batch == 1 || g->m == 0 || g->n == 0)
@@ -95,8 +95,8 @@ static clt_status check_items(const char *what, const ocl_gemm *g)
     bool stacked = g->stride_c >= (g->m - 1) * g->ldc + g->n;
     bool side_by_side = g->stride_c >= g->n && (g->batch - 1) * g->stride_c + g->n <= g->ldc;
     if (!stacked && !side_by_side)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: batch items of C overlap (row stride %lld, batch stride %lld)", what,
-                 (long long)g->ldc, (long long)g->stride_c);
+        CLT_FAIL(CLT_ESHAPE, "checking %s: batch items of C overlap (row stride %lld, batch stride %lld)",
+                 what, (long long)g->ldc, (long long)g->stride_c);
     return CLT_OK;
 }
 
@@ -105,11 +105,11 @@ static clt_status check_epilogue(const char *what, const ocl_gemm *g)
     if ((unsigned)g->activation > OCL_ACT_GELU_TANH)
         CLT_FAIL(CLT_ESHAPE, "checking %s: activation %d does not exist", what, (int)g->activation);
     if (g->bias.tensor != OCL_NO_TENSOR_ID && g->bias.offset % 4 != 0)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: the bias starts at byte %llu, which is not a multiple of f32", what,
-                 (unsigned long long)g->bias.offset);
+        CLT_FAIL(CLT_ESHAPE, "checking %s: the bias starts at byte %llu, which is not a multiple of f32",
+                 what, (unsigned long long)g->bias.offset);
     if (g->residual.tensor != OCL_NO_TENSOR_ID && g->residual.offset % clt_dtype_bytes(g->type_c) != 0)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: the residual starts at byte %llu, which is not a multiple of %s", what,
-                 (unsigned long long)g->residual.offset, clt_dtype_name(g->type_c));
+        CLT_FAIL(CLT_ESHAPE, "checking %s: the residual starts at byte %llu, which is not a multiple of %s",
+                 what, (unsigned long long)g->residual.offset, clt_dtype_name(g->type_c));
     return CLT_OK;
 }
 
@@ -122,8 +122,10 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
         CLT_FAIL(CLT_ESHAPE, "checking %s: sizes go from 0 to 2^31-1", what);
     if (g->batch < 1 || g->batch > INT32_MAX)
         CLT_FAIL(CLT_ESHAPE, "checking %s: the batch goes from 1 to 2^31-1", what);
-    CLT_TRY(check_operand(what, "A", g->a, g->type_a, g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->stride_a));
-    CLT_TRY(check_operand(what, "B", g->b, g->type_b, g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->stride_b));
+    CLT_TRY(check_operand(what, "A", g->a, g->type_a, g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda,
+                          g->stride_a));
+    CLT_TRY(check_operand(what, "B", g->b, g->type_b, g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb,
+                          g->stride_b));
     CLT_TRY(check_operand(what, "C", g->c, g->type_c, g->m, g->n, g->ldc, g->stride_c));
     if (!ocl_gemm_spans(g, &a, &b, &c))
         CLT_FAIL(CLT_ESHAPE, "checking %s: an operand spans more than 2^62 elements", what);
@@ -183,8 +185,9 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
     bool lane = (e->device->caps & OCL_CAP_WIDE_VECTORS) != 0;
     bool dot = g->tb && !g->ta, tall = g->ta && g->tb;
     uint64_t wide = (uint64_t)(tall ? g->m : g->n), narrow = (uint64_t)(tall ? g->n : g->m);
-    /* Enough independent accumulators to hide the latency of fma, few enough to stay in registers: two vectors by eight are the best
-     * of 1x8, 2x8, 3x8, 2x12 and 4x4 on a CPU device with 32 vector registers, except where a second vector would be empty. */
+    /* Enough independent accumulators to hide the latency of fma, few enough to stay in registers: two
+     * vectors by eight are the best of 1x8, 2x8, 3x8, 2x12 and 4x4 on a CPU device with 32 vector registers,
+     * except where a second vector would be empty. */
     int vectors = lane && wide > 16 ? 2 : 1, tile = dot ? 4 : 8;
     uint64_t across = dot ? (uint64_t)tile : (uint64_t)vectors * (lane ? 16 : 4);
     uint64_t tiles = clt_div_up(wide, across) * clt_div_up(narrow, (uint64_t)tile);
@@ -226,11 +229,12 @@ static bool is_backend(const char *name)
     return false;
 }
 
-/* The environment states a preference, and so does the device: a problem that the preferred backend refuses goes through the list
- * as usual. Where lane style pays, `simple` is preferred: on PoCL it runs 3 to 15 times as fast as CLBlast with the parameters
- * that CLBlast has for CPUs (100 to 290 against 15 to 50 GFLOP/s at 512^3 on 2 cores). */
-static clt_status choose(const ocl_gemm *g, const ocl_device_desc *device, const char *what, const char *force,
-                         const ocl_variant **out)
+/* The environment states a preference, and so does the device: a problem that the preferred backend refuses
+ * goes through the list as usual. Where lane style pays, `simple` is preferred: on PoCL it runs 3 to 15 times
+ * as fast as CLBlast with the parameters that CLBlast has for CPUs (100 to 290 against 15 to 50 GFLOP/s at
+ * 512^3 on 2 cores). */
+static clt_status choose(const ocl_gemm *g, const ocl_device_desc *device, const char *what,
+                         const char *force, const ocl_variant **out)
 {
     const char *preferred = getenv("CLTRAIN_GEMM");
     if (force != NULL)

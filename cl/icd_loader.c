@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asks the OpenCL loader who it is. Loaders answer through an extension function that not all of them have. */
+ * Asks the OpenCL loader who it is. Loaders answer through an extension function that not all of them have.
+ */
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS /* the loader has no platform to ask instead */
 #include "cl/icd_loader.h"
 

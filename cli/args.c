@@ -46,8 +46,8 @@ static clt_status unknown(const args_usage *usage, const char *given, size_t len
     names[count++] = "--help";
     snprintf(word, sizeof word, "%.*s", (int)length, given);
     const char *near = clt_nearest_name(word, names, count);
-    CLT_FAIL(CLT_EUSAGE, "cltrain %s: unknown option '%s'%s%s%s; see 'cltrain %s --help'", usage->command, word,
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", usage->command);
+    CLT_FAIL(CLT_EUSAGE, "cltrain %s: unknown option '%s'%s%s%s; see 'cltrain %s --help'", usage->command,
+             word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", usage->command);
 }
 
 static clt_status number(const args_usage *usage, const args_option *o, const char *text)
@@ -57,7 +57,8 @@ static clt_status number(const args_usage *usage, const args_option *o, const ch
     if (o->kind == ARGS_INT) {
         errno = 0;
         long long value = strtoll(text, &end, 10);
-        good = errno == 0 && end != text && *end == '\0' && (double)value >= o->min && (double)value <= o->max;
+        good =
+            errno == 0 && end != text && *end == '\0' && (double)value >= o->min && (double)value <= o->max;
         if (good)
             *(int64_t *)o->target = value;
     } else {
@@ -69,7 +70,8 @@ static clt_status number(const args_usage *usage, const args_option *o, const ch
     if (good)
         return CLT_OK;
     CLT_FAIL(CLT_EUSAGE, "cltrain %s: option %s: '%s' is not %s from %s to %s", usage->command, o->name, text,
-             o->kind == ARGS_INT ? "an integer" : "a number", clt_double_text(o->min, low), clt_double_text(o->max, high));
+             o->kind == ARGS_INT ? "an integer" : "a number", clt_double_text(o->min, low),
+             clt_double_text(o->max, high));
 }
 
 static clt_status take_value(const args_usage *usage, const args_option *o, const char *text)
@@ -128,8 +130,8 @@ static clt_status operand(const args_usage *usage, const char *text, args_result
 static clt_status check_operands(const args_usage *usage, const args_result *out)
 {
     if (out->n_operands < usage->min_operands)
-        CLT_FAIL(CLT_EUSAGE, "cltrain %s: missing argument: usage: cltrain %s %s; see 'cltrain %s --help'", usage->command,
-                 usage->command, usage->operands, usage->command);
+        CLT_FAIL(CLT_EUSAGE, "cltrain %s: missing argument: usage: cltrain %s %s; see 'cltrain %s --help'",
+                 usage->command, usage->command, usage->operands, usage->command);
     if (out->n_operands <= usage->max_operands)
         return CLT_OK;
     CLT_FAIL(CLT_EUSAGE, "cltrain %s: unexpected argument '%s'%s; see 'cltrain %s --help'", usage->command,

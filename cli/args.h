@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Option parser: a table of options bound to variables. Unknown options are errors with the nearest name, every command has
+ * Option parser: a table of options bound to variables. Unknown options are errors with the nearest name,
+ * every command has
  * --help, and values are checked where they are read. Knows nothing of what the options do. */
 #ifndef CLI_ARGS_H
 #define CLI_ARGS_H
@@ -31,7 +32,7 @@ typedef struct args_usage {
     const char *command;  /* "train" */
     const char *operands; /* "CONFIG [key.sub=value ...]" or "" */
     const char *summary;
-    const args_option *options; /* ends with a NULL name */
+    const args_option *options;     /* ends with a NULL name */
     int min_operands, max_operands; /* overrides are not counted */
     bool overrides;                 /* operands of the form section.key=value are overrides */
 } args_usage;

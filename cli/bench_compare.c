@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ratios of a benchmark record against an earlier one. A record is a JSON object; times are in "ms" of each row (rows are told apart
- * by every other member that is no measurement) or in "step_ms", rates in "value" of a row with a "name". */
+ * Ratios of a benchmark record against an earlier one. A record is a JSON object; times are in "ms" of each
+ * row (rows are told apart by every other member that is no measurement) or in "step_ms", rates in "value" of
+ * a row with a "name". */
 #include <stdio.h>
 #include <string.h>
 
@@ -54,7 +55,8 @@ static void compare_row(comparison *c, const clt_json *row, const clt_json *old_
     clt_str name = {0};
     const clt_json *match = NULL;
     identity(row, &name);
-    for (const clt_json *old = clt_json_first(old_rows); old && !match && !name.failed; old = clt_json_next(old)) {
+    for (const clt_json *old = clt_json_first(old_rows); old && !match && !name.failed;
+         old = clt_json_next(old)) {
         clt_str other = {0};
         identity(old, &other);
         if (!other.failed && other.text && name.text && strcmp(other.text, name.text) == 0)
@@ -80,20 +82,28 @@ static clt_status compare(const char *path, const clt_json *now, const clt_json 
     bool same_kind = kind && old_kind && clt_json_typeof(old_kind) == CLT_JSON_STRING &&
                      strcmp(clt_json_string(kind), clt_json_string(old_kind)) == 0;
     if (kind && !same_kind)
-        CLT_FAIL(CLT_EUSAGE, "comparing with %s: it is no record of 'cltrain bench %s'", path, clt_json_string(kind));
+        CLT_FAIL(CLT_EUSAGE, "comparing with %s: it is no record of 'cltrain bench %s'", path,
+                 clt_json_string(kind));
     const clt_json *device = clt_json_get(now, "device"), *old_device = clt_json_get(old, "device");
-    if (device && old_device && clt_json_typeof(device) == CLT_JSON_STRING && clt_json_typeof(old_device) == CLT_JSON_STRING &&
+    if (device && old_device && clt_json_typeof(device) == CLT_JSON_STRING &&
+        clt_json_typeof(old_device) == CLT_JSON_STRING &&
         strcmp(clt_json_string(device), clt_json_string(old_device)) != 0)
-        printf("note: another device: '%s' now, '%s' in %s\n", clt_json_string(device), clt_json_string(old_device), path);
+        printf("note: another device: '%s' now, '%s' in %s\n", clt_json_string(device),
+               clt_json_string(old_device), path);
     for (const clt_json *row = rows ? clt_json_first(rows) : NULL; row; row = clt_json_next(row))
         compare_row(&c, row, old_rows);
     if (number(now, "step_ms") > 0 && number(old, "step_ms") > 0)
         tell(&c, "step_ms", number(now, "step_ms") / number(old, "step_ms"));
     if (c.compared == 0)
-        CLT_FAIL(CLT_EUSAGE, "comparing with %s: nothing in it was measured now; it is a record of another benchmark or other sizes", path);
-    printf("%d compared with %s, %d slower by more than 10 %%, %d without a partner\n", c.compared, path, c.slower, c.missing);
+        CLT_FAIL(CLT_EUSAGE,
+                 "comparing with %s: nothing in it was measured now; it is a record of another benchmark or "
+                 "other sizes",
+                 path);
+    printf("%d compared with %s, %d slower by more than 10 %%, %d without a partner\n", c.compared, path,
+           c.slower, c.missing);
     if (c.slower > 0)
-        CLT_FAIL(CLT_ECHECK, "%d of %d measurements are more than 10 %% slower than in %s", c.slower, c.compared, path);
+        CLT_FAIL(CLT_ECHECK, "%d of %d measurements are more than 10 %% slower than in %s", c.slower,
+                 c.compared, path);
     return CLT_OK;
 }
 

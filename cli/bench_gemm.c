@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench gemm: times matrix products of each backend on the device, after checking their results against double precision,
- * next to the device's limits measured in the same run. */
+ * cltrain bench gemm: times matrix products of each backend on the device, after checking their results
+ * against double precision, next to the device's limits measured in the same run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ typedef struct product {
 
 static clt_status parse_sizes(const char *text, gemm_bench *b)
 {
-    static const gemm_size preset[] = {{128, 128, 128},   {256, 256, 256},  {512, 512, 512},
+    static const gemm_size preset[] = {{128, 128, 128},    {256, 256, 256}, {512, 512, 512},
                                        {1024, 1024, 1024}, {128, 256, 784}, {128, 10, 256}};
     if (!text) {
         memcpy(b->sizes, preset, sizeof preset);
@@ -69,8 +69,10 @@ static clt_status parse_sizes(const char *text, gemm_bench *b)
             if (v[i] < 1 || v[i] > 65536)
                 n = 0;
         if (n == 0 || b->n_sizes == MAX_SIZES)
-            CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --sizes: '%s': expected up to %d sizes such as 512 or 128x256x784 (m x n x k), "
-                                 "each from 1 to 65536, with commas between them",
+            CLT_FAIL(CLT_EUSAGE,
+                     "cltrain bench gemm: --sizes: '%s': expected up to %d sizes such as 512 or 128x256x784 "
+                     "(m x n x k), "
+                     "each from 1 to 65536, with commas between them",
                      word, MAX_SIZES);
         b->sizes[b->n_sizes++] = n == 3 ? (gemm_size){v[0], v[1], v[2]} : (gemm_size){v[0], v[0], v[0]};
         text += strcspn(text, ",");
@@ -98,7 +100,8 @@ static int32_t workspace(void *owner, clt_dtype dtype, uint64_t elements, const 
     if (p->n_buffers == MAX_BUFFERS)
         status = clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "bench gemm: too many workspaces");
     else
-        status = ocl_buffer_create(p->bench->device, elements * clt_dtype_bytes(dtype), name, &p->buffer[p->n_buffers]);
+        status = ocl_buffer_create(p->bench->device, elements * clt_dtype_bytes(dtype), name,
+                                   &p->buffer[p->n_buffers]);
     if (status != CLT_OK) {
         ocl_emit_fail(&p->emitter, status);
         return OCL_NO_TENSOR_ID;
@@ -112,7 +115,8 @@ static float value_at(uint32_t operand, int64_t index)
     return (float)((int)(clt_rng_u32(1, CLT_RNG_VERIFY, operand, 0, (uint64_t)index) % 9u) - 4) * 0.25f;
 }
 
-static clt_status upload(product *p, int64_t count, uint32_t operand, clt_dtype dtype, const char *name, float **host)
+static clt_status upload(product *p, int64_t count, uint32_t operand, clt_dtype dtype, const char *name,
+                         float **host)
 {
     void *stored = NULL;
     size_t bytes = clt_dtype_bytes(dtype);
@@ -125,7 +129,8 @@ static clt_status upload(product *p, int64_t count, uint32_t operand, clt_dtype 
         else
             ((uint16_t *)stored)[i] = dtype == CLT_F16 ? clt_f32_to_f16(v) : clt_f32_to_bf16(v);
     }
-    clt_status status = ocl_buffer_create(p->bench->device, (uint64_t)count * bytes, name, &p->buffer[p->n_buffers]);
+    clt_status status =
+        ocl_buffer_create(p->bench->device, (uint64_t)count * bytes, name, &p->buffer[p->n_buffers]);
     if (status == CLT_OK)
         status = ocl_write(p->buffer[p->n_buffers++], 0, stored, (uint64_t)count * bytes);
     free(stored);
@@ -192,8 +197,9 @@ static clt_status product_check(product *p)
         }
         double limit = 8 * 1.2e-7 * (magnitude + 1);
         if (!(fabs((double)p->c[at] - sum) <= limit))
-            CLT_FAIL(CLT_ECHECK, "bench gemm: %lldx%lldx%lld: element (%lld,%lld) is %.9g, it should be %.9g", (long long)g->m,
-                     (long long)g->n, (long long)g->k, (long long)row, (long long)column, (double)p->c[at], sum);
+            CLT_FAIL(CLT_ECHECK, "bench gemm: %lldx%lldx%lld: element (%lld,%lld) is %.9g, it should be %.9g",
+                     (long long)g->m, (long long)g->n, (long long)g->k, (long long)row, (long long)column,
+                     (double)p->c[at], sum);
     }
     return CLT_OK;
 }
@@ -242,8 +248,9 @@ static void write_row(gemm_bench *b, const product *p, const char *backend, doub
     const ocl_gemm *g = &p->gemm;
     double gflops = ocl_gemm_flops(g) / (ms * 1e6);
     clt_json_writer *w = &b->writer;
-    printf("%6lld %6lld %6lld  %c%c  %-5s %-10s %12.4f ms %10.1f GFLOP/s\n", (long long)g->m, (long long)g->n, (long long)g->k,
-           g->ta ? 't' : 'n', g->tb ? 't' : 'n', clt_dtype_name(b->dtype), backend, ms, gflops);
+    printf("%6lld %6lld %6lld  %c%c  %-5s %-10s %12.4f ms %10.1f GFLOP/s\n", (long long)g->m, (long long)g->n,
+           (long long)g->k, g->ta ? 't' : 'n', g->tb ? 't' : 'n', clt_dtype_name(b->dtype), backend, ms,
+           gflops);
     fflush(stdout);
     clt_jw_object(w);
     clt_jw_kint(w, "m", g->m);
@@ -275,8 +282,9 @@ static clt_status measure(gemm_bench *b, const gemm_size *size, bool ta, bool tb
     double ms = 0;
     clt_status status = product_build(&p, force);
     if (status == CLT_EUNSUPPORTED && force && strcmp(b->backend, "all") == 0) {
-        printf("%6lld %6lld %6lld  %c%c  %-5s %-10s refused: %s\n", (long long)size->m, (long long)size->n, (long long)size->k,
-               ta ? 't' : 'n', tb ? 't' : 'n', clt_dtype_name(b->dtype), force, clt_error_text());
+        printf("%6lld %6lld %6lld  %c%c  %-5s %-10s refused: %s\n", (long long)size->m, (long long)size->n,
+               (long long)size->k, ta ? 't' : 'n', tb ? 't' : 'n', clt_dtype_name(b->dtype), force,
+               clt_error_text());
         product_free(&p);
         return CLT_OK;
     }
@@ -310,8 +318,8 @@ static clt_status run_all(gemm_bench *b, clt_str *json)
     ocl_limits limits;
     printf("device %s\n", d->name);
     CLT_TRY(ocl_measure_limits(b->device, 2.0, &limits));
-    printf("limits: %.1f GFLOP/s FMA, %.1f GB/s streaming\n     m      n      k  layout\n", limits.fma_peak_gflops,
-           limits.stream_gbs);
+    printf("limits: %.1f GFLOP/s FMA, %.1f GB/s streaming\n     m      n      k  layout\n",
+           limits.fma_peak_gflops, limits.stream_gbs);
     b->writer = clt_json_writer_make(json, 2);
     clt_jw_object(&b->writer);
     clt_jw_kstring(&b->writer, "bench", "gemm");
@@ -341,14 +349,17 @@ static clt_status check_words(const gemm_bench *b, const char *dtype)
     }
     if (!known) {
         const char *near = clt_nearest_name(b->backend, names, count);
-        CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: unknown backend '%s'%s%s%s", b->backend, near ? "; did you mean '" : "",
-                 near ? near : "", near ? "'?" : "; 'all' measures every one");
+        CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: unknown backend '%s'%s%s%s", b->backend,
+                 near ? "; did you mean '" : "", near ? near : "",
+                 near ? "'?" : "; 'all' measures every one");
     }
     if (b->dtype != CLT_F32 && b->dtype != CLT_F16 && b->dtype != CLT_BF16)
         CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --dtype %s: valid: f32, f16, bf16", dtype);
-    if (b->layout && strcmp(b->layout, "nn") != 0 && strcmp(b->layout, "nt") != 0 && strcmp(b->layout, "tn") != 0 &&
-        strcmp(b->layout, "tt") != 0)
-        CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --layout %s: valid: nn, nt, tn, tt (t: that operand is transposed)", b->layout);
+    if (b->layout && strcmp(b->layout, "nn") != 0 && strcmp(b->layout, "nt") != 0 &&
+        strcmp(b->layout, "tn") != 0 && strcmp(b->layout, "tt") != 0)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain bench gemm: --layout %s: valid: nn, nt, tn, tt (t: that operand is transposed)",
+                 b->layout);
     return CLT_OK;
 }
 
@@ -357,15 +368,39 @@ clt_status bench_gemm(int argc, char **argv)
     bench_common common = {0};
     gemm_bench b = {.seconds = 0.3};
     const char *sizes = NULL, *dtype = "f32";
-    const args_option options[] = {
-        BENCH_OPTIONS(common),
-        {.name = "--sizes", .value = "LIST", .kind = ARGS_TEXT, .target = &sizes, .help = "512,128x256x784: squares or m x n x k"},
-        {.name = "--backend", .value = "NAME", .kind = ARGS_TEXT, .target = &b.backend, .help = "one backend, or all (default: the engine's choice)"},
-        {.name = "--dtype", .value = "TYPE", .kind = ARGS_TEXT, .target = &dtype, .help = "storage of a and b: f32, f16, bf16"},
-        {.name = "--layout", .value = "XY", .kind = ARGS_TEXT, .target = &b.layout, .help = "nn, nt, tn or tt (default: the three of training)"},
-        {.name = "--seconds", .value = "S", .kind = ARGS_FLOAT, .target = &b.seconds, .min = 0.01, .max = 60, .help = "about how long to measure each (0.3)"},
-        {.name = NULL}};
-    const args_usage usage = {.command = "bench gemm", .operands = "", .summary = "Measures matrix products; results are checked first.", .options = options};
+    const args_option options[] = {BENCH_OPTIONS(common),
+                                   {.name = "--sizes",
+                                    .value = "LIST",
+                                    .kind = ARGS_TEXT,
+                                    .target = &sizes,
+                                    .help = "512,128x256x784: squares or m x n x k"},
+                                   {.name = "--backend",
+                                    .value = "NAME",
+                                    .kind = ARGS_TEXT,
+                                    .target = &b.backend,
+                                    .help = "one backend, or all (default: the engine's choice)"},
+                                   {.name = "--dtype",
+                                    .value = "TYPE",
+                                    .kind = ARGS_TEXT,
+                                    .target = &dtype,
+                                    .help = "storage of a and b: f32, f16, bf16"},
+                                   {.name = "--layout",
+                                    .value = "XY",
+                                    .kind = ARGS_TEXT,
+                                    .target = &b.layout,
+                                    .help = "nn, nt, tn or tt (default: the three of training)"},
+                                   {.name = "--seconds",
+                                    .value = "S",
+                                    .kind = ARGS_FLOAT,
+                                    .target = &b.seconds,
+                                    .min = 0.01,
+                                    .max = 60,
+                                    .help = "about how long to measure each (0.3)"},
+                                   {.name = NULL}};
+    const args_usage usage = {.command = "bench gemm",
+                              .operands = "",
+                              .summary = "Measures matrix products; results are checked first.",
+                              .options = options};
     args_result r;
     clt_str json = {0};
     CLT_TRY(args_parse(&usage, argc, argv, &r));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench ops: the checker's cases in its perf mode, so that an op is measured where its cases are written and nowhere else. */
+ * cltrain bench ops: the checker's cases in its perf mode, so that an op is measured where its cases are
+ * written and nowhere else. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +18,8 @@ static void on_result(void *context, const clt_verify_result *result)
 {
     ops_run *run = context;
     if (result->state != CLT_VERIFY_PASS) {
-        printf("%-56s %s%s%s\n", result->name, clt_verify_state_name(result->state), result->reason ? ": " : "",
-               result->reason ? result->reason : "");
+        printf("%-56s %s%s%s\n", result->name, clt_verify_state_name(result->state),
+               result->reason ? ": " : "", result->reason ? result->reason : "");
         return;
     }
     printf("%-56s %10.4f ms\n", result->name, result->ms);
@@ -33,11 +34,17 @@ clt_status bench_ops(int argc, char **argv)
 {
     bench_common common = {0};
     const char *pattern = NULL;
-    const args_option options[] = {
-        BENCH_OPTIONS(common),
-        {.name = "-t", .value = "PATTERN", .kind = ARGS_TEXT, .target = &pattern, .help = "only cases whose name matches"},
-        {.name = NULL}};
-    const args_usage usage = {.command = "bench ops", .operands = "", .summary = "Times the cases of every op.", .options = options};
+    const args_option options[] = {BENCH_OPTIONS(common),
+                                   {.name = "-t",
+                                    .value = "PATTERN",
+                                    .kind = ARGS_TEXT,
+                                    .target = &pattern,
+                                    .help = "only cases whose name matches"},
+                                   {.name = NULL}};
+    const args_usage usage = {.command = "bench ops",
+                              .operands = "",
+                              .summary = "Times the cases of every op.",
+                              .options = options};
     args_result r;
     ocl_device_desc desc;
     clt_verify_summary summary;
@@ -68,7 +75,8 @@ clt_status bench_ops(int argc, char **argv)
     clt_jw_end_object(&run.writer);
     clt_str_append(&json, "\n");
     if (status == CLT_OK && run.measured == 0)
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "bench ops: no case matches '%s'; 'cltrain verify --mode list' lists them",
+        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                          "bench ops: no case matches '%s'; 'cltrain verify --mode list' lists them",
                           pattern ? pattern : "");
     if (status == CLT_OK)
         status = bench_finish(&common, &json);

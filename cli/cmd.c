@@ -11,7 +11,8 @@
 #include "engine/base/mem.h"
 
 const cmd_entry cmd_table[] = {
-    {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo, CMD_STOPS},
+    {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo,
+     CMD_STOPS},
     {"train", "train the model of a config", cmd_train, CMD_STOPS | CMD_RANKS},
     {"eval", "evaluate a checkpoint or weights", cmd_eval, CMD_RANKS},
     {"devices", "list the OpenCL devices and what they can do", cmd_devices, 0},
@@ -53,7 +54,11 @@ void cmd_print_error(const cmd_context *context, clt_status status)
     if (context->ranks && context->ranks->ranks > 1)
         snprintf(who, sizeof who, "[rank %d %s] ", context->ranks->rank, context->ranks->host);
     fflush(stdout);
-    fprintf(stderr, "%scltrain: %s%s%s%s\n", who, clt_status_text(status), *text ? ":" : "", list ? "\n" : *text ? " " : "", text);
+    fprintf(stderr, "%scltrain: %s%s%s%s\n", who, clt_status_text(status), *text ? ":" : "",
+            list    ? "\n"
+            : *text ? " "
+                    : "",
+            text);
     const char *origin = clt_error_origin();
     if (getenv("CLTRAIN_DEBUG") && origin && *origin)
         fprintf(stderr, "%sraised at %s\n", who, origin);
@@ -95,7 +100,8 @@ clt_status cmd_free_folder(const char *base, char **out)
         }
     }
     clt_str_free(&path);
-    CLT_FAIL(CLT_ESTORAGE, "choosing a run folder: %s and its numbered followers are all taken; name one with --out", base);
+    CLT_FAIL(CLT_ESTORAGE,
+             "choosing a run folder: %s and its numbered followers are all taken; name one with --out", base);
 }
 
 clt_status cmd_write_text(const char *path, const char *text)

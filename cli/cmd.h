@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands share: the table of commands, the state of the process (ranks, stop flag) and small helpers for configs, files and
- * output. The command line is the only room that prints and exits. */
+ * What the commands share: the table of commands, the state of the process (ranks, stop flag) and small
+ * helpers for configs, files and output. The command line is the only room that prints and exits. */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
@@ -50,14 +50,15 @@ clt_status cmd_demo(cmd_context *context, int argc, char **argv);
 clt_status cmd_later(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);
 
-/* Signals (signals.c): installed first thing. graceful: the first signal sets the flag, a second SIGINT ends the process at once with
- * 130; else every signal ends it. */
+/* Signals (signals.c): installed first thing. graceful: the first signal sets the flag, a second SIGINT ends
+ * the process at once with 130; else every signal ends it. */
 void cmd_signals_install(bool graceful);
 const atomic_int *cmd_stop_flag(void);
 
 /* True on the rank that prints. */
 bool cmd_prints(const cmd_context *context);
-/* Errors go to stderr as "cltrain: <status>: <message>", with "[rank 3 host] " before it when there are several ranks. */
+/* Errors go to stderr as "cltrain: <status>: <message>", with "[rank 3 host] " before it when there are
+ * several ranks. */
 void cmd_print_error(const cmd_context *context, clt_status status);
 
 /* Opens, describes and closes the device of a SPEC (NULL: the default one). */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench: dispatch to its parts, and the two short ones, memory and step. gemm and ops have files of their own. */
+ * cltrain bench: dispatch to its parts, and the two short ones, memory and step. gemm and ops have files of
+ * their own. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,9 @@ clt_status cmd_bench(cmd_context *context, int argc, char **argv)
     const char *names[PARTS];
     (void)context;
     if (argc < 2)
-        CLT_FAIL(CLT_EUSAGE, "cltrain bench: name what to measure: gemm, ops, memory or step; see 'cltrain bench --help'");
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain bench: name what to measure: gemm, ops, memory or step; see 'cltrain bench --help'");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         printf("usage: cltrain bench PART [options]; 'cltrain bench PART --help' lists them\n\n");
         for (int i = 0; i < PARTS; i++)
@@ -45,8 +48,8 @@ clt_status cmd_bench(cmd_context *context, int argc, char **argv)
         return parts[i].run(argc - 1, argv + 1);
     }
     const char *near = clt_nearest_name(argv[1], names, PARTS);
-    CLT_FAIL(CLT_EUSAGE, "cltrain bench: nothing to measure is called '%s'%s%s%s", argv[1], near ? "; did you mean '" : "",
-             near ? near : "", near ? "'?" : "");
+    CLT_FAIL(CLT_EUSAGE, "cltrain bench: nothing to measure is called '%s'%s%s%s", argv[1],
+             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static void memory_row(clt_json_writer *w, const char *name, double value, const char *unit)
@@ -87,11 +90,19 @@ clt_status bench_memory(int argc, char **argv)
 {
     bench_common common = {0};
     double seconds = 3;
-    const args_option options[] = {
-        BENCH_OPTIONS(common),
-        {.name = "--seconds", .value = "S", .kind = ARGS_FLOAT, .target = &seconds, .min = 0.1, .max = 600, .help = "about how long to measure"},
-        {.name = NULL}};
-    const args_usage usage = {.command = "bench memory", .operands = "", .summary = "Measures the limits of a device.", .options = options};
+    const args_option options[] = {BENCH_OPTIONS(common),
+                                   {.name = "--seconds",
+                                    .value = "S",
+                                    .kind = ARGS_FLOAT,
+                                    .target = &seconds,
+                                    .min = 0.1,
+                                    .max = 600,
+                                    .help = "about how long to measure"},
+                                   {.name = NULL}};
+    const args_usage usage = {.command = "bench memory",
+                              .operands = "",
+                              .summary = "Measures the limits of a device.",
+                              .options = options};
     args_result r;
     ocl_device *device = NULL;
     ocl_limits limits;
@@ -120,15 +131,30 @@ clt_status bench_step(int argc, char **argv)
     bool profile = false;
     cmd_context context = {0};
     console c;
-    const args_option options[] = {
-        BENCH_OPTIONS(common),
-        {.name = "--steps", .value = "N", .kind = ARGS_INT, .target = &steps, .min = 1, .max = 1e6, .help = "measured steps (20)"},
-        {.name = "--warmup", .value = "N", .kind = ARGS_INT, .target = &warmup, .min = 0, .max = 1e6, .help = "steps before them (5)"},
-        {.name = "--profile", .kind = ARGS_FLAG, .target = &profile, .help = "also the time of every command"},
-        {.name = NULL}};
+    const args_option options[] = {BENCH_OPTIONS(common),
+                                   {.name = "--steps",
+                                    .value = "N",
+                                    .kind = ARGS_INT,
+                                    .target = &steps,
+                                    .min = 1,
+                                    .max = 1e6,
+                                    .help = "measured steps (20)"},
+                                   {.name = "--warmup",
+                                    .value = "N",
+                                    .kind = ARGS_INT,
+                                    .target = &warmup,
+                                    .min = 0,
+                                    .max = 1e6,
+                                    .help = "steps before them (5)"},
+                                   {.name = "--profile",
+                                    .kind = ARGS_FLAG,
+                                    .target = &profile,
+                                    .help = "also the time of every command"},
+                                   {.name = NULL}};
     const args_usage usage = {.command = "bench step",
                               .operands = "CONFIG [section.key=value ...]",
-                              .summary = "Measures a training step with synthetic input of the config's shapes.",
+                              .summary =
+                                  "Measures a training step with synthetic input of the config's shapes.",
                               .options = options,
                               .min_operands = 1,
                               .max_operands = 1,
@@ -142,7 +168,8 @@ clt_status bench_step(int argc, char **argv)
     CLT_TRY(cmd_caps(common.caps, &common.caps_mask));
     CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
     console_init(&c, &context, 1);
-    clt_observer observer = {.context = &c, .build = console_observer(&c).build, .message = console_observer(&c).message};
+    clt_observer observer = {
+        .context = &c, .build = console_observer(&c).build, .message = console_observer(&c).message};
     clt_bench_options bench = {.config = config,
                                .device_spec = common.device,
                                .caps_mask = common.caps_mask,

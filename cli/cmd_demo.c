@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain demo: a language model that predicts the next byte from the bytes before it, trained for about a minute on text found on this
- * machine, compared with what byte frequencies alone can do, and sampled from. */
+ * cltrain demo: a language model that predicts the next byte from the bytes before it, trained for about a
+ * minute on text found on this machine, compared with what byte frequencies alone can do, and sampled from.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -48,11 +49,14 @@ static clt_status make_config(demo *d)
 {
     clt_str text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 1);
-    clt_str_append(&text, "{\n"
-                          " \"model\": {\"type\": \"mlp\", \"embedding\": 32, \"hidden\": [512], \"activation\": \"gelu\", \"outputs\": 256},\n"
-                          " \"optimizer\": {\"type\": \"adamw\", \"learning_rate\": 0.003, \"weight_decay\": 0.01, \"clip\": 1},\n"
-                          " \"schedule\": {\"type\": \"cosine\", \"warmup\": 50, \"min_learning_rate\": 0.0001},\n"
-                          " \"data\": ");
+    clt_str_append(&text,
+                   "{\n"
+                   " \"model\": {\"type\": \"mlp\", \"embedding\": 32, \"hidden\": [512], \"activation\": "
+                   "\"gelu\", \"outputs\": 256},\n"
+                   " \"optimizer\": {\"type\": \"adamw\", \"learning_rate\": 0.003, \"weight_decay\": 0.01, "
+                   "\"clip\": 1},\n"
+                   " \"schedule\": {\"type\": \"cosine\", \"warmup\": 50, \"min_learning_rate\": 0.0001},\n"
+                   " \"data\": ");
     clt_jw_object(&w);
     clt_jw_kstring(&w, "type", "text");
     clt_jw_kint(&w, "window", 16);
@@ -60,7 +64,7 @@ static clt_status make_config(demo *d)
     write_paths(&w, "path", d->text.train, d->text.n_train);
     write_paths(&w, "eval_path", d->text.eval, d->text.n_eval);
     clt_jw_end_object(&w);
-    clt_str_printf(&text, ",\n \"train\": {\"steps\": 1000, \"seed\": %lld, \"eval_batches\": 200, \"log_every\": 200}\n}\n", (long long)d->args->seed);
+    clt_str_printf(&text, ",\n \"train\": {\"steps\": 1000, \"seed\": %lld}\n}\n", (long long)d->args->seed);
     clt_status status = clt_str_check(&text);
     if (status == CLT_OK)
         status = clt_config_parse(text.text, "demo.json", NULL, 0, &d->config);
@@ -75,8 +79,10 @@ static void tell_text(const demo *d)
     for (int i = 0; i < d->text.n_folders; i++)
         printf("  %-28s %4d files  %s\n", d->text.folder[i], d->text.folder_files[i],
                console_bytes(d->text.folder_bytes[i], bytes, sizeof bytes));
-    printf("  training on %s in %zu files", console_bytes(d->text.train_bytes, bytes, sizeof bytes), d->text.n_train);
-    printf(", validating on %s in %zu other files\n", console_bytes(d->text.eval_bytes, bytes, sizeof bytes), d->text.n_eval);
+    printf("  training on %s in %zu files", console_bytes(d->text.train_bytes, bytes, sizeof bytes),
+           d->text.n_train);
+    printf(", validating on %s in %zu other files\n", console_bytes(d->text.eval_bytes, bytes, sizeof bytes),
+           d->text.n_eval);
 }
 
 /* ./runs/demo, or a temporary folder where that cannot be written. */
@@ -92,7 +98,8 @@ static clt_status choose_folder(demo *d)
         return cmd_free_folder("runs/demo", &d->folder);
     char pattern[] = "/tmp/cltrain-demo-XXXXXX";
     if (!mkdtemp(pattern))
-        CLT_FAIL(CLT_ESTORAGE, "creating a folder like %s: %s; name one with --out DIR", pattern, strerror(errno));
+        CLT_FAIL(CLT_ESTORAGE, "creating a folder like %s: %s; name one with --out DIR", pattern,
+                 strerror(errno));
     return clt_path_join(pattern, "run", &d->folder);
 }
 
@@ -104,12 +111,13 @@ static clt_status choose_steps(demo *d)
     char count[32];
     d->steps = d->args->steps;
     if (d->steps == 0) {
-        clt_bench_options bench = {.config = d->config,
-                                   .device_spec = d->args->device,
-                                   .caps_mask = OCL_CAPS_ALL,
-                                   .warmup = 5,
-                                   .steps = 20,
-                                   .observer = {.context = &d->console, .build = console_observer(&d->console).build}};
+        clt_bench_options bench = {
+            .config = d->config,
+            .device_spec = d->args->device,
+            .caps_mask = OCL_CAPS_ALL,
+            .warmup = 5,
+            .steps = 20,
+            .observer = {.context = &d->console, .build = console_observer(&d->console).build}};
         clt_status status = clt_bench_step(&bench, &text, &json);
         if (status == CLT_OK)
             status = clt_json_parse(json.text, json.length, "bench step", CLT_EINTERNAL, &doc);
@@ -120,13 +128,14 @@ static clt_status choose_steps(demo *d)
         clt_str_free(&json);
         CLT_TRY(status);
         double steps = d->step_ms > 0 ? d->args->seconds * 1000 / d->step_ms : 500;
-        d->steps = steps < 300 ? 300 : steps > 8000 ? 8000 : (int64_t)(steps / 100) * 100;
-        printf("a step takes %.1f ms here, so there will be %lld of them, about %s\n", d->step_ms, (long long)d->steps,
-               console_time((double)d->steps * d->step_ms / 1000, count, sizeof count));
+        d->steps = steps < 300 ? 300 : steps > 12000 ? 12000 : (int64_t)(steps / 100) * 100;
+        printf("a step takes %.1f ms here, so there will be %lld of them, about %s\n", d->step_ms,
+               (long long)d->steps, console_time((double)d->steps * d->step_ms / 1000, count, sizeof count));
     }
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)d->steps);
     CLT_TRY(clt_config_set(d->config, "train.steps", number));
+    d->console.every = d->steps / 20 > 0 ? d->steps / 20 : 1;
     if (d->steps < 50)
         CLT_TRY(clt_config_set(d->config, "schedule.warmup", "0"));
     return clt_config_check(d->config);
@@ -162,13 +171,14 @@ static clt_status show_sample(demo *d, const clt_run_options *options, const clt
 
 static void tell_next(const demo *d)
 {
-    printf("\nwhat to try next:\n"
-           "  cltrain train configs/mlp-text.json data.path=FILE      the same on a text of your own\n"
-           "  cltrain train configs/mlp-mnist.json                    handwritten digits, over 97.5 %% right\n"
-           "  cltrain eval %s/config.resolved.json --checkpoint %s\n"
-           "  cltrain verify --quick                                  does this device compute right?\n"
-           "  cltrain help                                            everything else\n",
-           d->folder, d->folder);
+    printf(
+        "\nwhat to try next:\n"
+        "  cltrain train configs/mlp-text.json data.path=FILE      the same on a text of your own\n"
+        "  cltrain train configs/mlp-mnist.json                    handwritten digits, over 97.5 %% right\n"
+        "  cltrain eval %s/config.resolved.json --checkpoint %s\n"
+        "  cltrain verify --quick                                  does this device compute right?\n"
+        "  cltrain help                                            everything else\n",
+        d->folder, d->folder);
 }
 
 static clt_status judge(const demo *d, const clt_run_result *result, double unigram)
@@ -179,8 +189,10 @@ static clt_status judge(const demo *d, const clt_run_result *result, double unig
     printf("\nvalidation loss %.3f nats per byte; byte frequencies alone: %.3f", loss, unigram);
     printf(" (%.2f against %.2f bits)\n", loss / log(2), unigram / log(2));
     if (loss >= unigram)
-        CLT_FAIL(CLT_ECHECK, "the model (%.3f nats per byte) is no better than byte frequencies (%.3f) after %lld steps; run 'cltrain verify' "
-                             "to check the device, or train longer with --seconds",
+        CLT_FAIL(CLT_ECHECK,
+                 "the model (%.3f nats per byte) is no better than byte frequencies (%.3f) after %lld steps; "
+                 "run 'cltrain verify' "
+                 "to check the device, or train longer with --seconds",
                  loss, unigram, (long long)d->steps);
     return CLT_OK;
 }
@@ -192,7 +204,9 @@ static clt_status run(demo *d)
     CLT_TRY(demo_text_find(TEXT_BYTES, &d->text));
     tell_text(d);
     double unigram = demo_text_unigram(&d->text);
-    printf("  unigram entropy: %.3f nats per byte; a model that knows only byte frequencies has this validation loss\n\n", unigram);
+    printf("  unigram entropy: %.3f nats per byte; a model that knows only byte frequencies has this "
+           "validation loss\n\n",
+           unigram);
     CLT_TRY(choose_folder(d));
     CLT_TRY(make_config(d));
     CLT_TRY(choose_steps(d));
@@ -214,25 +228,56 @@ static clt_status run(demo *d)
 clt_status cmd_demo(cmd_context *context, int argc, char **argv)
 {
     demo_args a = {.seconds = 70, .seed = 1337, .prompt = "This program is free "};
-    const args_option options[] = {
-        {.name = "--out", .value = "DIR", .kind = ARGS_TEXT, .target = &a.out, .help = "run folder (default: runs/demo, numbered when taken)"},
-        {.name = "--device", .value = "SPEC", .kind = ARGS_TEXT, .target = &a.device, .help = "0:0, cpu, gpu or a part of the device's name"},
-        {.name = "--prompt", .value = "TEXT", .kind = ARGS_TEXT, .target = &a.prompt, .help = "beginning of the sample"},
-        {.name = "--seconds", .value = "S", .kind = ARGS_FLOAT, .target = &a.seconds, .min = 1, .max = 86400, .help = "about how long to train (70)"},
-        {.name = "--steps", .value = "N", .kind = ARGS_INT, .target = &a.steps, .min = 1, .max = 1e9, .help = "exactly so many steps instead"},
-        {.name = "--seed", .value = "N", .kind = ARGS_INT, .target = &a.seed, .min = 0, .max = 9e18, .help = "seed of the run and the sample (1337)"},
-        {.name = NULL}};
-    const args_usage usage = {.command = "demo",
-                              .operands = "",
-                              .summary = "Trains a small language model on text found on this machine, compares it with the text's\n"
-                                         "unigram entropy and samples from it. Nothing is downloaded; only the run folder is written.",
-                              .options = options};
+    const args_option options[] = {{.name = "--out",
+                                    .value = "DIR",
+                                    .kind = ARGS_TEXT,
+                                    .target = &a.out,
+                                    .help = "run folder (default: runs/demo, numbered when taken)"},
+                                   {.name = "--device",
+                                    .value = "SPEC",
+                                    .kind = ARGS_TEXT,
+                                    .target = &a.device,
+                                    .help = "0:0, cpu, gpu or a part of the device's name"},
+                                   {.name = "--prompt",
+                                    .value = "TEXT",
+                                    .kind = ARGS_TEXT,
+                                    .target = &a.prompt,
+                                    .help = "beginning of the sample"},
+                                   {.name = "--seconds",
+                                    .value = "S",
+                                    .kind = ARGS_FLOAT,
+                                    .target = &a.seconds,
+                                    .min = 1,
+                                    .max = 86400,
+                                    .help = "about how long to train (70)"},
+                                   {.name = "--steps",
+                                    .value = "N",
+                                    .kind = ARGS_INT,
+                                    .target = &a.steps,
+                                    .min = 1,
+                                    .max = 1e9,
+                                    .help = "exactly so many steps instead"},
+                                   {.name = "--seed",
+                                    .value = "N",
+                                    .kind = ARGS_INT,
+                                    .target = &a.seed,
+                                    .min = 0,
+                                    .max = 9e18,
+                                    .help = "seed of the run and the sample (1337)"},
+                                   {.name = NULL}};
+    const args_usage usage = {
+        .command = "demo",
+        .operands = "",
+        .summary =
+            "Trains a small language model on text found on this machine, compares it with the text's\n"
+            "unigram entropy and samples from it. Nothing is downloaded; only the run folder is written.",
+        .options = options};
     args_result r;
     demo d = {.context = context, .args = &a};
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    console_init(&d.console, context, 200);
+    console_init(&d.console, context, 1);
     clt_status status = run(&d);
     clt_config_destroy(d.config);
     demo_text_free(&d.text);

@@ -61,8 +61,12 @@ static void write_device(clt_json_writer *w, const ocl_device_desc *d, const cha
 static void print_device(const ocl_device_desc *d, const char *error)
 {
     char memory[32], caps[256];
-    printf("%-5s %-5s %s | %s | driver %s | %s | %u units | %s | ", d->spec, d->is_gpu ? "gpu" : d->is_cpu ? "cpu" : "other", d->name,
-           d->vendor, d->driver, d->version, d->compute_units, console_bytes(d->usable_bytes, memory, sizeof memory));
+    printf("%-5s %-5s %s | %s | driver %s | %s | %u units | %s | ", d->spec,
+           d->is_gpu   ? "gpu"
+           : d->is_cpu ? "cpu"
+                       : "other",
+           d->name, d->vendor, d->driver, d->version, d->compute_units,
+           console_bytes(d->usable_bytes, memory, sizeof memory));
     if (error)
         printf("NOT USABLE: %s\n", error);
     else
@@ -72,11 +76,13 @@ static void print_device(const ocl_device_desc *d, const char *error)
 clt_status cmd_devices(cmd_context *context, int argc, char **argv)
 {
     bool json = false;
-    const args_option options[] = {{.name = "--json", .kind = ARGS_FLAG, .target = &json, .help = "as JSON"}, {.name = NULL}};
-    const args_usage usage = {.command = "devices",
-                              .operands = "",
-                              .summary = "Lists every OpenCL device; capabilities are found by building and running probe kernels.",
-                              .options = options};
+    const args_option options[] = {{.name = "--json", .kind = ARGS_FLAG, .target = &json, .help = "as JSON"},
+                                   {.name = NULL}};
+    const args_usage usage = {
+        .command = "devices",
+        .operands = "",
+        .summary = "Lists every OpenCL device; capabilities are found by building and running probe kernels.",
+        .options = options};
     args_result r;
     ocl_device_desc *list = NULL;
     int count = 0, usable = 0;

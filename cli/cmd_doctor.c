@@ -18,10 +18,12 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
 clt_status cmd_doctor(cmd_context *context, int argc, char **argv)
 {
     const args_option options[] = {{.name = NULL}};
-    const args_usage usage = {.command = "doctor",
-                              .operands = "",
-                              .summary = "Looks for the reasons why there is no OpenCL device: ICD files, driver libraries, device nodes.",
-                              .options = options};
+    const args_usage usage = {
+        .command = "doctor",
+        .operands = "",
+        .summary =
+            "Looks for the reasons why there is no OpenCL device: ICD files, driver libraries, device nodes.",
+        .options = options};
     args_result r;
     bool healthy = false;
     (void)context;

@@ -34,19 +34,55 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m)
     return status;
 }
 
+/* A result without a number is no result. */
+static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
+{
+    if (isfinite(m->loss))
+        return CLT_OK;
+    if (m->targets == 0)
+        CLT_FAIL(CLT_EDATA,
+                 "evaluating '%s': not one target counts, so there is no loss; check the evaluation data",
+                 parameters);
+    CLT_FAIL(CLT_ENUMERIC,
+             "evaluating '%s': the loss is not finite; the weights or the evaluation data hold values that "
+             "are not, "
+             "or overflow",
+             parameters);
+}
+
 clt_status cmd_eval(cmd_context *context, int argc, char **argv)
 {
     const char *checkpoint = NULL, *init = NULL, *device = NULL, *json = NULL, *caps_text = NULL;
-    const args_option options[] = {
-        {.name = "--checkpoint", .value = "DIR", .kind = ARGS_TEXT, .target = &checkpoint, .help = "checkpoint or run folder"},
-        {.name = "--init", .value = "FILE", .kind = ARGS_TEXT, .target = &init, .help = "parameters from a safetensors file"},
-        {.name = "--device", .value = "SPEC", .kind = ARGS_TEXT, .target = &device, .help = "0:0, cpu, gpu or a part of the device's name"},
-        {.name = "--caps", .value = "MASK", .kind = ARGS_TEXT, .target = &caps_text, .help = "capabilities the device may use"},
-        {.name = "--json", .value = "FILE", .kind = ARGS_TEXT, .target = &json, .help = "write the result as JSON; - for the standard output"},
-        {.name = NULL}};
+    const args_option options[] = {{.name = "--checkpoint",
+                                    .value = "DIR",
+                                    .kind = ARGS_TEXT,
+                                    .target = &checkpoint,
+                                    .help = "checkpoint or run folder"},
+                                   {.name = "--init",
+                                    .value = "FILE",
+                                    .kind = ARGS_TEXT,
+                                    .target = &init,
+                                    .help = "parameters from a safetensors file"},
+                                   {.name = "--device",
+                                    .value = "SPEC",
+                                    .kind = ARGS_TEXT,
+                                    .target = &device,
+                                    .help = "0:0, cpu, gpu or a part of the device's name"},
+                                   {.name = "--caps",
+                                    .value = "MASK",
+                                    .kind = ARGS_TEXT,
+                                    .target = &caps_text,
+                                    .help = "capabilities the device may use"},
+                                   {.name = "--json",
+                                    .value = "FILE",
+                                    .kind = ARGS_TEXT,
+                                    .target = &json,
+                                    .help = "write the result as JSON; - for the standard output"},
+                                   {.name = NULL}};
     const args_usage usage = {.command = "eval",
                               .operands = "CONFIG [section.key=value ...]",
-                              .summary = "Evaluates a checkpoint or weights on the evaluation data of a config.",
+                              .summary =
+                                  "Evaluates a checkpoint or weights on the evaluation data of a config.",
                               .options = options,
                               .min_operands = 1,
                               .max_operands = 1,
@@ -85,6 +121,8 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         if (json)
             status = write_json(json, &metrics);
     }
+    if (status == CLT_OK)
+        status = check_loss(&metrics, checkpoint ? checkpoint : init);
     clt_config_destroy(config);
     return status;
 }

@@ -14,8 +14,8 @@ static clt_status help_unknown(const char *name)
     for (const cmd_entry *entry = cmd_table; entry->name && count < 64; entry++)
         names[count++] = entry->name;
     const char *near = clt_nearest_name(name, names, count);
-    CLT_FAIL(CLT_EUSAGE, "unknown command '%s'%s%s%s; see 'cltrain help'", name, near ? "; did you mean '" : "",
-             near ? near : "", near ? "'?" : "");
+    CLT_FAIL(CLT_EUSAGE, "unknown command '%s'%s%s%s; see 'cltrain help'", name,
+             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 clt_status cmd_help(cmd_context *context, int argc, char **argv)
@@ -30,7 +30,8 @@ clt_status cmd_help(cmd_context *context, int argc, char **argv)
         if (entry->run != cmd_help)
             return entry->run(context, 2, rest);
     }
-    printf("cltrain %s: trains neural networks on any OpenCL device\n\nusage: cltrain COMMAND [options]\n\n", CLT_VERSION);
+    printf("cltrain %s: trains neural networks on any OpenCL device\n\nusage: cltrain COMMAND [options]\n\n",
+           CLT_VERSION);
     for (int later = 0; later < 2; later++) {
         if (later)
             printf("\nin a later release:\n");
@@ -41,9 +42,13 @@ clt_status cmd_help(cmd_context *context, int argc, char **argv)
     printf("\nfirst steps:\n"
            "  cltrain doctor                            is there a device?\n"
            "  cltrain demo                              see it train\n"
-           "  cltrain train configs/mlp-mnist.json      a run of your own; add section.key=value to change the config\n"
-           "\n'cltrain COMMAND --help' lists the options of a command; docs/config.md lists the keys of a config.\n"
-           "exit codes: 0 ok, 1 a check failed, 2 usage or config, 3 data, 4 no device, 5 device memory, 6 numeric,\n"
-           "            7 checkpoint, 8 storage, 9 communication, 10 device lost, 70 internal, 75 interrupted, resumable\n");
+           "  cltrain train configs/mlp-mnist.json      a run of your own; add section.key=value to change "
+           "the config\n"
+           "\n'cltrain COMMAND --help' lists the options of a command; docs/config.md lists the keys of a "
+           "config.\n"
+           "exit codes: 0 ok, 1 a check failed, 2 usage or config, 3 data, 4 no device, 5 device memory, 6 "
+           "numeric,\n"
+           "            7 checkpoint, 8 storage, 9 communication, 10 device lost, 70 internal, 75 "
+           "interrupted, resumable\n");
     return CLT_OK;
 }

@@ -1,20 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain plan CONFIG and cltrain estimate CONFIG: what would run, and how much memory it needs. Needs no device. */
+ * cltrain plan CONFIG and cltrain estimate CONFIG: what would run, and how much memory it needs. Needs no
+ * device. */
 #include "cli/args.h"
 #include "cli/cmd.h"
 #include "engine/train/trainer.h"
 
-typedef clt_status (*describe_function)(const clt_config *config, const ocl_device_desc *desc, bool json, clt_str *out);
+typedef clt_status (*describe_function)(const clt_config *config, const ocl_device_desc *desc, bool json,
+                                        clt_str *out);
 
-static clt_status describe(int argc, char **argv, const char *command, const char *summary, describe_function function)
+static clt_status describe(int argc, char **argv, const char *command, const char *summary,
+                           describe_function function)
 {
     const char *device = NULL, *caps_text = NULL;
     bool json = false;
     const args_option options[] = {
         {.name = "--json", .kind = ARGS_FLAG, .target = &json, .help = "as JSON"},
-        {.name = "--device", .value = "SPEC", .kind = ARGS_TEXT, .target = &device, .help = "plan for this device (default: a device like most, none is opened)"},
-        {.name = "--caps", .value = "MASK", .kind = ARGS_TEXT, .target = &caps_text, .help = "capabilities the device may use"},
+        {.name = "--device",
+         .value = "SPEC",
+         .kind = ARGS_TEXT,
+         .target = &device,
+         .help = "plan for this device (default: a device like most, none is opened)"},
+        {.name = "--caps",
+         .value = "MASK",
+         .kind = ARGS_TEXT,
+         .target = &caps_text,
+         .help = "capabilities the device may use"},
         {.name = NULL}};
     const args_usage usage = {.command = command,
                               .operands = "CONFIG [section.key=value ...]",
@@ -53,11 +64,13 @@ static clt_status describe(int argc, char **argv, const char *command, const cha
 clt_status cmd_plan(cmd_context *context, int argc, char **argv)
 {
     (void)context;
-    return describe(argc, argv, "plan", "Shows the memory map and the commands of a config.", clt_describe_plan);
+    return describe(argc, argv, "plan", "Shows the memory map and the commands of a config.",
+                    clt_describe_plan);
 }
 
 clt_status cmd_estimate(cmd_context *context, int argc, char **argv)
 {
     (void)context;
-    return describe(argc, argv, "estimate", "Shows memory by class and the largest micro-batch that fits.", clt_describe_estimate);
+    return describe(argc, argv, "estimate", "Shows memory by class and the largest micro-batch that fits.",
+                    clt_describe_estimate);
 }

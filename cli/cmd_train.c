@@ -48,8 +48,9 @@ static clt_status choose_folder(const cmd_context *context, const char *config, 
 static clt_status check_resume(const char *resume)
 {
     if (resume && strcmp(resume, "none") != 0)
-        CLT_FAIL(CLT_EUNSUPPORTED, "--resume %s comes in a later release; to start from trained weights use --init "
-                                   "RUN/checkpoints/step_N/model.safetensors",
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "--resume %s comes in a later release; to start from trained weights use --init "
+                 "RUN/checkpoints/step_N/model.safetensors",
                  resume);
     return CLT_OK;
 }
@@ -78,7 +79,8 @@ static void print_result(const clt_run_result *r, const char *folder, bool dry_r
         printf("run folder: %s\n", folder);
 }
 
-static clt_status train(cmd_context *context, const train_args *a, const clt_config *config, const char *folder)
+static clt_status train(cmd_context *context, const train_args *a, const clt_config *config,
+                        const char *folder)
 {
     console c;
     clt_run_result result = {0};
@@ -106,19 +108,52 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
 clt_status cmd_train(cmd_context *context, int argc, char **argv)
 {
     train_args a = {0};
-    const args_option options[] = {
-        {.name = "--out", .value = "DIR", .kind = ARGS_TEXT, .target = &a.out, .help = "run folder (default: runs/<config>, numbered when taken)"},
-        {.name = "--resume", .value = "auto|DIR|none", .kind = ARGS_TEXT, .target = &a.resume, .help = "none; auto and DIR come in a later release"},
-        {.name = "--init", .value = "FILE", .kind = ARGS_TEXT, .target = &a.init, .help = "initial parameters from a safetensors file"},
-        {.name = "--device", .value = "SPEC", .kind = ARGS_TEXT, .target = &a.device, .help = "0:0, cpu, gpu or a part of the device's name"},
-        {.name = "--caps", .value = "MASK", .kind = ARGS_TEXT, .target = &a.caps, .help = "capabilities the device may use: all, none, a,b or -a,-b"},
-        {.name = "--max-steps", .value = "N", .kind = ARGS_INT, .target = &a.max_steps, .min = 1, .max = 1e12, .help = "end early; the schedule stays as it is"},
-        {.name = "--dry-run", .kind = ARGS_FLAG, .target = &a.dry_run, .help = "check config, data and plan; train nothing"},
-        {.name = "--profile", .kind = ARGS_FLAG, .target = &a.profile, .help = "measure every command on the device"},
-        {.name = NULL}};
+    const args_option options[] = {{.name = "--out",
+                                    .value = "DIR",
+                                    .kind = ARGS_TEXT,
+                                    .target = &a.out,
+                                    .help = "run folder (default: runs/<config>, numbered when taken)"},
+                                   {.name = "--resume",
+                                    .value = "auto|DIR|none",
+                                    .kind = ARGS_TEXT,
+                                    .target = &a.resume,
+                                    .help = "none; auto and DIR come in a later release"},
+                                   {.name = "--init",
+                                    .value = "FILE",
+                                    .kind = ARGS_TEXT,
+                                    .target = &a.init,
+                                    .help = "initial parameters from a safetensors file"},
+                                   {.name = "--device",
+                                    .value = "SPEC",
+                                    .kind = ARGS_TEXT,
+                                    .target = &a.device,
+                                    .help = "0:0, cpu, gpu or a part of the device's name"},
+                                   {.name = "--caps",
+                                    .value = "MASK",
+                                    .kind = ARGS_TEXT,
+                                    .target = &a.caps,
+                                    .help = "capabilities the device may use: all, none, a,b or -a,-b"},
+                                   {.name = "--max-steps",
+                                    .value = "N",
+                                    .kind = ARGS_INT,
+                                    .target = &a.max_steps,
+                                    .min = 1,
+                                    .max = 1e12,
+                                    .help = "end early; the schedule stays as it is"},
+                                   {.name = "--dry-run",
+                                    .kind = ARGS_FLAG,
+                                    .target = &a.dry_run,
+                                    .help = "check config, data and plan; train nothing"},
+                                   {.name = "--profile",
+                                    .kind = ARGS_FLAG,
+                                    .target = &a.profile,
+                                    .help = "measure every command on the device"},
+                                   {.name = NULL}};
     const args_usage usage = {.command = "train",
                               .operands = "CONFIG [section.key=value ...]",
-                              .summary = "Trains the model of a config. SIGTERM, SIGINT or SIGUSR2: finishes the step, saves, exits with 75.",
+                              .summary =
+                                  "Trains the model of a config. SIGTERM, SIGINT, SIGUSR2 or a file STOP "
+                                  "in the run folder: finishes the step, saves, exits with 75.",
                               .options = options,
                               .min_operands = 1,
                               .max_operands = 1,

@@ -26,7 +26,8 @@ typedef struct verify_run {
 static clt_status parse_modes(const char *text, unsigned *modes)
 {
     static const char *const names[] = {"correct", "grad", "bitwise", "perf", "list"};
-    static const unsigned bits[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_GRAD, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF, CLT_VERIFY_LIST};
+    static const unsigned bits[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_GRAD, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF,
+                                    CLT_VERIFY_LIST};
     *modes = 0;
     while (text && *text) {
         char word[64];
@@ -38,7 +39,9 @@ static clt_status parse_modes(const char *text, unsigned *modes)
                 bit = bits[i];
         if (!bit) {
             const char *near = clt_nearest_name(word, names, 5);
-            CLT_FAIL(CLT_EUSAGE, "cltrain verify: unknown mode '%s'%s%s%s; valid: correct, grad, bitwise, perf, list (several with commas)",
+            CLT_FAIL(CLT_EUSAGE,
+                     "cltrain verify: unknown mode '%s'%s%s%s; valid: correct, grad, bitwise, perf, list "
+                     "(several with commas)",
                      word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         }
         *modes |= bit;
@@ -82,8 +85,8 @@ static void on_result(void *context, const clt_verify_result *result)
     fflush(stdout);
 }
 
-static clt_status run_device(const verify_args *a, clt_verify_options *options, verify_run *run, const ocl_device_desc *desc,
-                             int count[5])
+static clt_status run_device(const verify_args *a, clt_verify_options *options, verify_run *run,
+                             const ocl_device_desc *desc, int count[5])
 {
     clt_verify_summary summary;
     memset(&summary, 0, sizeof summary);
@@ -124,7 +127,11 @@ static clt_status verify(const verify_args *a)
     int count[5] = {0};
     verify_report report = {0};
     verify_run run = {.args = a, .report = &report};
-    clt_verify_options options = {.pattern = a->pattern, .quick = a->quick, .seed = (uint64_t)a->seed, .result = on_result, .context = &run};
+    clt_verify_options options = {.pattern = a->pattern,
+                                  .quick = a->quick,
+                                  .seed = (uint64_t)a->seed,
+                                  .result = on_result,
+                                  .context = &run};
     CLT_TRY(parse_modes(a->mode, &options.modes));
     CLT_TRY(parse_shard(a->shard, &options.shard, &options.shards));
     CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
@@ -150,23 +157,61 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
 {
     verify_args a = {0};
     const args_option options[] = {
-        {.name = "-t", .value = "PATTERN", .kind = ARGS_TEXT, .target = &a.pattern, .help = "only cases whose name matches, such as 'softmax*'"},
-        {.name = "--mode", .value = "MODES", .kind = ARGS_TEXT, .target = &a.mode, .help = "correct, grad, bitwise, perf, list; several with commas"},
-        {.name = "--device", .value = "SPEC|all", .kind = ARGS_TEXT, .target = &a.device, .help = "which device, or every one"},
-        {.name = "--caps", .value = "MASK", .kind = ARGS_TEXT, .target = &a.caps, .help = "play a weaker device: all, none, a,b or -a,-b"},
+        {.name = "-t",
+         .value = "PATTERN",
+         .kind = ARGS_TEXT,
+         .target = &a.pattern,
+         .help = "only cases whose name matches, such as 'softmax*'"},
+        {.name = "--mode",
+         .value = "MODES",
+         .kind = ARGS_TEXT,
+         .target = &a.mode,
+         .help = "correct, grad, bitwise, perf, list; several with commas"},
+        {.name = "--device",
+         .value = "SPEC|all",
+         .kind = ARGS_TEXT,
+         .target = &a.device,
+         .help = "which device, or every one"},
+        {.name = "--caps",
+         .value = "MASK",
+         .kind = ARGS_TEXT,
+         .target = &a.caps,
+         .help = "play a weaker device: all, none, a,b or -a,-b"},
         {.name = "--quick", .kind = ARGS_FLAG, .target = &a.quick, .help = "small cases only"},
-        {.name = "--shard", .value = "I/N", .kind = ARGS_TEXT, .target = &a.shard, .help = "the I-th of N parts, from 0"},
-        {.name = "--seed", .value = "N", .kind = ARGS_INT, .target = &a.seed, .min = 1, .max = 9e18, .help = "seed of the data (default: from the clock, printed)"},
-        {.name = "--json", .value = "FILE", .kind = ARGS_TEXT, .target = &a.json, .help = "write all results as JSON"},
-        {.name = "--junit", .value = "FILE", .kind = ARGS_TEXT, .target = &a.junit, .help = "write all results as JUnit XML"},
-        {.name = "-v", .kind = ARGS_FLAG, .target = &a.verbose, .help = "print every case, not only failures"},
+        {.name = "--shard",
+         .value = "I/N",
+         .kind = ARGS_TEXT,
+         .target = &a.shard,
+         .help = "the I-th of N parts, from 0"},
+        {.name = "--seed",
+         .value = "N",
+         .kind = ARGS_INT,
+         .target = &a.seed,
+         .min = 1,
+         .max = 9e18,
+         .help = "seed of the data (default: from the clock, printed)"},
+        {.name = "--json",
+         .value = "FILE",
+         .kind = ARGS_TEXT,
+         .target = &a.json,
+         .help = "write all results as JSON"},
+        {.name = "--junit",
+         .value = "FILE",
+         .kind = ARGS_TEXT,
+         .target = &a.junit,
+         .help = "write all results as JUnit XML"},
+        {.name = "-v",
+         .kind = ARGS_FLAG,
+         .target = &a.verbose,
+         .help = "print every case, not only failures"},
         {.name = "--run", .value = "RUN_DIR", .kind = ARGS_LATER, .help = "check a run's trajectory"},
         {.name = "--baseline", .value = "FILE", .kind = ARGS_LATER, .help = "compare with an earlier report"},
         {.name = NULL}};
-    const args_usage usage = {.command = "verify",
-                              .operands = "",
-                              .summary = "Checks every op and kernel variant on a device against double-precision references.",
-                              .options = options};
+    const args_usage usage = {
+        .command = "verify",
+        .operands = "",
+        .summary = "Checks every op and kernel variant on a device against double-precision references.",
+        .options = options};
     args_result r;
     (void)context;
     CLT_TRY(args_parse(&usage, argc, argv, &r));

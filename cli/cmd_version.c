@@ -61,8 +61,10 @@ clt_status cmd_version(cmd_context *context, int argc, char **argv)
 {
     bool json = false;
     char loader[512];
-    const args_option options[] = {{.name = "--json", .kind = ARGS_FLAG, .target = &json, .help = "as JSON"}, {.name = NULL}};
-    const args_usage usage = {.command = "version", .operands = "", .summary = "Prints versions.", .options = options};
+    const args_option options[] = {{.name = "--json", .kind = ARGS_FLAG, .target = &json, .help = "as JSON"},
+                                   {.name = NULL}};
+    const args_usage usage = {
+        .command = "version", .operands = "", .summary = "Prints versions.", .options = options};
     args_result r;
     (void)context;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
@@ -71,8 +73,8 @@ clt_status cmd_version(cmd_context *context, int argc, char **argv)
     ocl_loader_text(loader, sizeof loader);
     if (json)
         return print_json(loader);
-    printf("cltrain %s\n%-15s %s\n%-15s %s\n%-15s OpenCL %s\n%-15s %s\n%-15s %s\n", CLT_VERSION, "compiler", COMPILER,
-           "build type", build_type(), "headers", ocl_header_version(), "loader", loader, "CLBlast",
+    printf("cltrain %s\n%-15s %s\n%-15s %s\n%-15s OpenCL %s\n%-15s %s\n%-15s %s\n", CLT_VERSION, "compiler",
+           COMPILER, "build type", build_type(), "headers", ocl_header_version(), "loader", loader, "CLBlast",
            has_backend("clblast") ? "yes" : "no");
     return CLT_OK;
 }

@@ -23,7 +23,8 @@ const char *console_count(double value, char *buffer, size_t size)
         value /= 1000;
         unit++;
     }
-    snprintf(buffer, size, value >= 100 || (unit == 0 && value == floor(value)) ? "%.0f%s" : "%.1f%s", value, units[unit]);
+    snprintf(buffer, size, value >= 100 || (unit == 0 && value == floor(value)) ? "%.0f%s" : "%.1f%s", value,
+             units[unit]);
     return buffer;
 }
 
@@ -66,7 +67,8 @@ void console_init(console *c, const cmd_context *context, int64_t every)
     memset(c, 0, sizeof *c);
     const char *term = getenv("TERM");
     c->context = context;
-    c->tty = isatty(STDOUT_FILENO) && !(term && strcmp(term, "dumb") == 0);
+    /* A launcher may give a rank a terminal of its own while the lines end up in a file. */
+    c->tty = isatty(STDOUT_FILENO) && !(term && strcmp(term, "dumb") == 0) && !context->comm;
     c->columns = c->tty ? terminal_columns() : 0;
     c->every = every > 0 ? every : 1;
     pthread_mutex_init(&c->lock, NULL);
@@ -137,9 +139,9 @@ static void on_build(void *context, int done, int total, const char *what)
 }
 
 /* The parts of a step line that have a value. */
-static int step_text(const clt_step_metrics *m, char *line, size_t size)
+static void step_values(const clt_step_metrics *m, char *line, size_t size)
 {
-    char rate[32], eta[32];
+    char rate[32];
     int n = snprintf(line, size, " | loss %.4f", m->loss);
     if (isfinite(m->accuracy))
         n += snprintf(line + n, size - (size_t)n, " | acc %.1f%%", 100 * m->accuracy);
@@ -150,16 +152,15 @@ static int step_text(const clt_step_metrics *m, char *line, size_t size)
     if (isfinite(m->step_ms))
         n += snprintf(line + n, size - (size_t)n, " | %.1f ms", m->step_ms);
     if (isfinite(m->tokens_per_s) && m->tokens_per_s > 1.5 * m->samples_per_s)
-        n += snprintf(line + n, size - (size_t)n, " | %s tok/s", console_count(m->tokens_per_s, rate, sizeof rate));
+        n += snprintf(line + n, size - (size_t)n, " | %s tok/s",
+                      console_count(m->tokens_per_s, rate, sizeof rate));
     else if (isfinite(m->samples_per_s) && m->samples_per_s > 0)
-        n += snprintf(line + n, size - (size_t)n, " | %s samples/s", console_count(m->samples_per_s, rate, sizeof rate));
+        n += snprintf(line + n, size - (size_t)n, " | %s samples/s",
+                      console_count(m->samples_per_s, rate, sizeof rate));
     if (isfinite(m->comm_ms) && m->comm_ms > 0)
         n += snprintf(line + n, size - (size_t)n, " | comm %.1f ms", m->comm_ms);
     if (m->skipped > 0)
-        n += snprintf(line + n, size - (size_t)n, " | skipped %lld", (long long)m->skipped);
-    if (isfinite(m->eta_s))
-        n += snprintf(line + n, size - (size_t)n, " | eta %s", console_time(m->eta_s, eta, sizeof eta));
-    return n;
+        snprintf(line + n, size - (size_t)n, " | skipped %lld", (long long)m->skipped);
 }
 
 static void progress_bar(int64_t step, int64_t total, char *bar, int width)
@@ -170,22 +171,31 @@ static void progress_bar(int64_t step, int64_t total, char *bar, int width)
     bar[width] = '\0';
 }
 
+/* What matters most stands first: a narrow terminal cuts the rest. */
+static void step_line(const console *c, const clt_step_metrics *m, char *line, size_t size)
+{
+    char bar[32], eta[32];
+    int n = snprintf(line, size, "step %lld/%lld", (long long)m->step, (long long)m->steps_total);
+    if (c->tty) {
+        progress_bar(m->step, m->steps_total, bar, 20);
+        n += snprintf(line + n, size - (size_t)n, " [%s]", bar);
+    }
+    if (isfinite(m->eta_s))
+        n += snprintf(line + n, size - (size_t)n, " eta %s", console_time(m->eta_s, eta, sizeof eta));
+    step_values(m, line + n, size - (size_t)n);
+}
+
 static void on_step(void *context, const clt_step_metrics *m)
 {
     console *c = context;
-    char line[512], tail[384], bar[32];
+    char line[512];
     bool last = m->step >= m->steps_total;
     pthread_mutex_lock(&c->lock);
-    step_text(m, tail, sizeof tail);
-    if (c->tty) {
-        if (last || clt_now() - c->drawn_at >= DRAW_SECONDS) {
-            progress_bar(m->step, m->steps_total, bar, 20);
-            snprintf(line, sizeof line, "step %lld/%lld [%s]%s", (long long)m->step, (long long)m->steps_total, bar, tail);
-            draw(c, line);
-        }
-    } else if (!c->any_step || last || m->step % c->every == 0) {
-        printf("step %lld/%lld%s\n", (long long)m->step, (long long)m->steps_total, tail);
-    }
+    step_line(c, m, line, sizeof line);
+    if (c->tty && (last || clt_now() - c->drawn_at >= DRAW_SECONDS))
+        draw(c, line);
+    else if (!c->tty && (!c->any_step || last || m->step % c->every == 0))
+        printf("%s\n", line);
     c->any_step = true;
     pthread_mutex_unlock(&c->lock);
 }

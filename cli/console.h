@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The console: what a run tells while it goes on. On a terminal the step line is rewritten in place; elsewhere there are plain lines
- * without control characters, thinned out. Knows the observer's records; knows nothing of training. */
+ * The console: what a run tells while it goes on. On a terminal the step line is rewritten in place;
+ * elsewhere there are plain lines without control characters, thinned out. Knows the observer's records;
+ * knows nothing of training. */
 #ifndef CLI_CONSOLE_H
 #define CLI_CONSOLE_H
 
@@ -14,8 +15,8 @@ typedef struct console {
     const cmd_context *context;
     bool tty;
     int columns;
-    int64_t every;     /* plain step lines: one in so many */
-    bool open;         /* the cursor stands behind an unfinished line */
+    int64_t every; /* plain step lines: one in so many */
+    bool open;     /* the cursor stands behind an unfinished line */
     bool any_step;
     double drawn_at, built_at;
     int build_total;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looks for text in well-known places, in a fixed order, so that a machine gives the same text twice. See demo_text.h. */
+ * Looks for text in well-known places, in a fixed order, so that a machine gives the same text twice. See
+ * demo_text.h. */
 #include "cli/demo_text.h"
 
 #include <dirent.h>
@@ -19,15 +20,15 @@
 
 typedef struct demo_place {
     const char *folder, *pattern;
-    int depth;      /* 0: only the folder itself */
-    int share;      /* per cent of the limit that may come from here */
+    int depth; /* 0: only the folder itself */
+    int share; /* per cent of the limit that may come from here */
 } demo_place;
 
 static const demo_place places[] = {
-    {"/usr/share/common-licenses", "*", 0, 20},   {"/usr/include", "*.h", MAX_DEPTH, 40},
+    {"/usr/share/common-licenses", "*", 0, 20},    {"/usr/include", "*.h", MAX_DEPTH, 40},
     {"/usr/share/perl", "*.p[ml]", MAX_DEPTH, 20}, {"/usr/share/perl", "*.pod", MAX_DEPTH, 20},
-    {"/usr/share/doc", "copyright", 1, 40},       {"/usr/lib/python3", "*.py", MAX_DEPTH, 40},
-    {"/usr/share/vim", "*.txt", MAX_DEPTH, 20},   {"/usr/share/doc", "*.txt", MAX_DEPTH, 40},
+    {"/usr/share/doc", "copyright", 1, 40},        {"/usr/lib/python3", "*.py", MAX_DEPTH, 40},
+    {"/usr/share/vim", "*.txt", MAX_DEPTH, 20},    {"/usr/share/doc", "*.txt", MAX_DEPTH, 40},
 };
 
 typedef struct search {
@@ -56,8 +57,9 @@ static clt_status add_file(search *s, const char *path, const char *data, size_t
     char *copy = strdup(path);
     if (!copy)
         CLT_FAIL(CLT_ENOMEM, "looking for text: out of host memory");
-    clt_status status = eval ? clt_grow(&t->eval, &t->eval_capacity, t->n_eval + 1, sizeof *t->eval, "file names")
-                             : clt_grow(&t->train, &t->train_capacity, t->n_train + 1, sizeof *t->train, "file names");
+    clt_status status =
+        eval ? clt_grow(&t->eval, &t->eval_capacity, t->n_eval + 1, sizeof *t->eval, "file names")
+             : clt_grow(&t->train, &t->train_capacity, t->n_train + 1, sizeof *t->train, "file names");
     if (status != CLT_OK) {
         free(copy);
         return status;
@@ -84,7 +86,8 @@ static clt_status try_file(search *s, const char *path, const char *name, const 
         return CLT_OK;
     if (clt_file_read(path, false, FILE_MAX, CLT_EDATA, &data, &size) != CLT_OK)
         return CLT_OK; /* not readable: there is other text */
-    clt_status status = size > 0 && size <= s->budget && is_text(data, size) ? add_file(s, path, data, size) : CLT_OK;
+    clt_status status =
+        size > 0 && size <= s->budget && is_text(data, size) ? add_file(s, path, data, size) : CLT_OK;
     free(data);
     return status;
 }
@@ -113,6 +116,17 @@ static clt_status walk(search *s, const char *folder, int depth)
     return status;
 }
 
+static void note_folder(demo_text *t, const char *folder, const search *s)
+{
+    int at = 0;
+    while (at < t->n_folders && strcmp(t->folder[at], folder) != 0)
+        at++;
+    t->n_folders += at == t->n_folders;
+    t->folder[at] = folder;
+    t->folder_files[at] += s->files;
+    t->folder_bytes[at] += s->taken;
+}
+
 clt_status demo_text_find(size_t limit, demo_text *out)
 {
     memset(out, 0, sizeof *out);
@@ -121,15 +135,13 @@ clt_status demo_text_find(size_t limit, demo_text *out)
         search s = {.text = out, .place = &places[i]};
         s.budget = limit - have < share ? limit - have : share;
         CLT_TRY(walk(&s, places[i].folder, places[i].depth));
-        if (s.files == 0)
-            continue;
-        out->folder[out->n_folders] = places[i].folder;
-        out->folder_files[out->n_folders] = s.files;
-        out->folder_bytes[out->n_folders++] = s.taken;
+        if (s.files > 0)
+            note_folder(out, places[i].folder, &s);
     }
     if (out->train_bytes + out->eval_bytes < LEAST_BYTES || out->n_eval == 0)
         CLT_FAIL(CLT_EDATA,
-                 "looking for text: only %zu bytes found in /usr/share/common-licenses, /usr/include, /usr/share/doc and the like; train on "
+                 "looking for text: only %zu bytes found in /usr/share/common-licenses, /usr/include, "
+                 "/usr/share/doc and the like; train on "
                  "your own text instead: cltrain train configs/mlp-text.json data.path=FILE",
                  out->train_bytes + out->eval_bytes);
     return CLT_OK;

@@ -22,10 +22,12 @@ typedef struct demo_text {
     int n_folders;
 } demo_text;
 
-/* Collects up to `limit` bytes; CLT_EDATA when there is too little for a demonstration. Every tenth file is for validation. */
+/* Collects up to `limit` bytes; CLT_EDATA when there is too little for a demonstration. Every tenth file is
+ * for validation. */
 clt_status demo_text_find(size_t limit, demo_text *out);
 void demo_text_free(demo_text *text);
-/* Nats per byte of the validation text when bytes are predicted by how often they occur in the training text. */
+/* Nats per byte of the validation text when bytes are predicted by how often they occur in the training text.
+ */
 double demo_text_unigram(const demo_text *text);
 
 #endif

@@ -43,12 +43,12 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
     return CLT_OK;
 }
 
-/* A mistake in the command line or the config is found by every rank. Rank 0 says it and ends the others, which wait for
- * that a moment, so that it is said once. */
+/* A mistake in the command line or the config is found by every rank. Rank 0 says it and ends the others,
+ * which wait for that a moment, so that it is said once. */
 static void give_rank_0_time(const cmd_context *context, clt_status status)
 {
-    struct timespec moment = {0, 500000000};
-    bool same_everywhere = status == CLT_EUSAGE || status == CLT_ECONFIG || status == CLT_ESHAPE || status == CLT_EUNSUPPORTED;
+    struct timespec moment = {2, 0};
+    bool same_everywhere = clt_status_exit_code(status) == clt_status_exit_code(CLT_EUSAGE);
     if (context->ranks && context->ranks->rank > 0 && same_everywhere)
         nanosleep(&moment, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signals: SIGTERM, SIGINT and SIGUSR2 ask a training run to finish its step and save; a second SIGINT ends the process at once.
- * Knows nothing of who reads the flag. */
+ * Signals: SIGTERM, SIGINT and SIGUSR2 ask a training run to finish its step and save; a second SIGINT ends
+ * the process at once. Knows nothing of who reads the flag. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -12,7 +12,8 @@
 
 void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result)
 {
-    if (clt_grow(&report->items, &report->capacity, report->count + 1, sizeof *report->items, "results") != CLT_OK) {
+    if (clt_grow(&report->items, &report->capacity, report->count + 1, sizeof *report->items, "results") !=
+        CLT_OK) {
         report->failed = true;
         return;
     }
@@ -129,7 +130,8 @@ static void make_junit(const verify_report *report, uint64_t seed, clt_str *out)
         skipped += report->items[i].state == CLT_VERIFY_SKIP;
     }
     clt_str_printf(out,
-                   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"cltrain verify, seed %llu\" tests=\"%zu\" "
+                   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"cltrain verify, seed "
+                   "%llu\" tests=\"%zu\" "
                    "failures=\"%d\" errors=\"0\" skipped=\"%d\">\n",
                    (unsigned long long)seed, report->count, failures, skipped);
     for (size_t i = 0; i < report->count; i++)
@@ -137,7 +139,8 @@ static void make_junit(const verify_report *report, uint64_t seed, clt_str *out)
     clt_str_append(out, "</testsuite>\n");
 }
 
-clt_status verify_report_write(const verify_report *report, const char *json, const char *junit, uint64_t seed)
+clt_status verify_report_write(const verify_report *report, const char *json, const char *junit,
+                               uint64_t seed)
 {
     clt_str text = {0};
     clt_status status = CLT_OK;

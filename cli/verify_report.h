@@ -20,7 +20,8 @@ typedef struct verify_report {
 
 void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
 /* Either path may be NULL. */
-clt_status verify_report_write(const verify_report *report, const char *json, const char *junit, uint64_t seed);
+clt_status verify_report_write(const verify_report *report, const char *json, const char *junit,
+                               uint64_t seed);
 void verify_report_free(verify_report *report);
 
 #endif

@@ -14,8 +14,8 @@
  *     cltrain_save(net, "net.safetensors");
  *     cltrain_destroy(net);
  *
- * Every function returns 0 or one of the exit codes that the README lists (2 configuration, 3 data, 4 no device, ...); cltrain_error()
- * then says what happened. Objects may be used from one thread at a time. */
+ * Every function returns 0 or one of the exit codes that the README lists (2 configuration, 3 data, 4 no
+ * device, ...); cltrain_error() then says what happened. Objects may be used from one thread at a time. */
 #ifndef CLTRAIN_H
 #define CLTRAIN_H
 
@@ -40,22 +40,26 @@ CLTRAIN_API const char *cltrain_error(void);
 CLTRAIN_API int cltrain_create(cltrain **out);
 CLTRAIN_API void cltrain_destroy(cltrain *net); /* NULL is fine */
 
-/* Adds one layer, a JSON object as in model.layers: {"op": ..., "name": ..., "inputs": [...], attributes}. The first layer takes the data's
- * "x"; a loss takes the layer before it and "y". The layer is checked when the net is built. */
+/* Adds one layer, a JSON object as in model.layers: {"op": ..., "name": ..., "inputs": [...], attributes}.
+ * The first layer takes the data's "x"; a loss takes the layer before it and "y". The layer is checked when
+ * the net is built. */
 CLTRAIN_API int cltrain_layer(cltrain *net, const char *json);
 /* Takes the whole configuration, data included, from a file; layers and data calls are then not needed. */
 CLTRAIN_API int cltrain_config(cltrain *net, const char *path);
-/* Sets one key, as on the command line: cltrain_set(net, "optimizer.learning_rate", "0.01"). Before the net is built. */
+/* Sets one key, as on the command line: cltrain_set(net, "optimizer.learning_rate", "0.01"). Before the net
+ * is built. */
 CLTRAIN_API int cltrain_set(cltrain *net, const char *key, const char *value);
 
-/* Data in memory, borrowed until destroy: x (samples, x_shape...) f32 with labels (samples) in [0, classes), or with targets
- * (samples, y_shape...) f32. */
-CLTRAIN_API int cltrain_data_classes(cltrain *net, int64_t samples, const float *x, int x_ndim, const int64_t *x_shape,
-                                     const int32_t *labels);
-CLTRAIN_API int cltrain_data_values(cltrain *net, int64_t samples, const float *x, int x_ndim, const int64_t *x_shape,
-                                    const float *y, int y_ndim, const int64_t *y_shape);
+/* Data in memory, borrowed until destroy: x (samples, x_shape...) f32 with labels (samples) in [0, classes),
+ * or with targets (samples, y_shape...) f32. */
+CLTRAIN_API int cltrain_data_classes(cltrain *net, int64_t samples, const float *x, int x_ndim,
+                                     const int64_t *x_shape, const int32_t *labels);
+CLTRAIN_API int cltrain_data_values(cltrain *net, int64_t samples, const float *x, int x_ndim,
+                                    const int64_t *x_shape, const float *y, int y_ndim,
+                                    const int64_t *y_shape);
 
-/* Opens the device, plans, builds kernels, initialises parameters. train, load and predict do it themselves when needed. */
+/* Opens the device, plans, builds kernels, initialises parameters. train, load and predict do it themselves
+ * when needed. */
 CLTRAIN_API int cltrain_build(cltrain *net);
 
 /* One finished step. loss: of the step's global batch; not finite when `skipped`. */
@@ -65,13 +69,16 @@ typedef struct cltrain_step_info {
     int skipped;
 } cltrain_step_info;
 typedef void (*cltrain_on_step)(void *context, const cltrain_step_info *info);
-/* Runs all steps of the schedule (train.steps, or train.epochs). on_step may be NULL. A second call trains on from the next step only if
- * the first one failed or the schedule is longer; a finished schedule is an error. */
+/* Runs all steps of the schedule (train.steps, or train.epochs). on_step may be NULL. A second call trains on
+ * from the next step only if the first one failed or the schedule is longer; a finished schedule is an error.
+ */
 CLTRAIN_API int cltrain_train(cltrain *net, cltrain_on_step on_step, void *context);
 
-/* Mean loss over the data, and the share of right classes (NaN where that has no meaning). Either may be NULL. */
+/* Mean loss over the data, and the share of right classes (NaN where that has no meaning). Either may be
+ * NULL. */
 CLTRAIN_API int cltrain_evaluate(cltrain *net, double *loss, double *accuracy);
-/* Outputs of the net (input of its first loss) for `samples` inputs: out holds out_count floats, samples times outputs per sample. */
+/* Outputs of the net (input of its first loss) for `samples` inputs: out holds out_count floats, samples
+ * times outputs per sample. */
 CLTRAIN_API int cltrain_predict(cltrain *net, int64_t samples, const float *x, float *out, int64_t out_count);
 
 /* Parameters as a safetensors file, by the names of their layers ("linear0.weight"). */

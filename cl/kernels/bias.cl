@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bias over the last dimension: y = x + b, and its gradient, a deterministic column sum in two stages (slabs of rows, then the
- * slabs in order). Used by the ops bias and linear; knows rows and columns only.
+ * Bias over the last dimension: y = x + b, and its gradient, a deterministic column sum in two stages (slabs
+ * of rows, then the slabs in order). Used by the ops bias and linear; knows rows and columns only.
  *
- * -DDT=type of x and y  -DWT=type of b  -DGT=type of db  -DPT=type the second stage reads  -DWIDE=1: 64-bit element indices */
+ * -DDT=type of x and y  -DWT=type of b  -DGT=type of db  -DPT=type the second stage reads  -DWIDE=1: 64-bit
+ * element indices */
 #include "common.clh"
 #include "lanes.clh"
 
@@ -29,8 +30,8 @@
 #endif
 
 /* x (rows,cols), b (cols) -> y (rows,cols); one item per element. y may alias x. */
-__kernel void bias_fwd_flat(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(DT) *x, ulong x0,
-                            __global const STORAGE(WT) *b, ulong b0, ulong rows, uint cols)
+__kernel void bias_fwd_flat(__global STORAGE(DT) * y, ulong y0, __global const STORAGE(DT) * x, ulong x0,
+                            __global const STORAGE(WT) * b, ulong b0, ulong rows, uint cols)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)rows * cols)
@@ -39,8 +40,8 @@ __kernel void bias_fwd_flat(__global STORAGE(DT) *y, ulong y0, __global const ST
 }
 
 /* One item per row, sixteen columns at a time. */
-__kernel void bias_fwd_row(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(DT) *x, ulong x0,
-                           __global const STORAGE(WT) *b, ulong b0, ulong rows, uint cols)
+__kernel void bias_fwd_row(__global STORAGE(DT) * y, ulong y0, __global const STORAGE(DT) * x, ulong x0,
+                           __global const STORAGE(WT) * b, ulong b0, ulong rows, uint cols)
 {
     ulong r = get_global_id(0);
     if (r >= rows)
@@ -55,9 +56,10 @@ __kernel void bias_fwd_row(__global STORAGE(DT) *y, ulong y0, __global const STO
         STORE(DT, y, c, LOAD(DT, x, c) + LOAD(WT, b, c));
 }
 
-/* Stage one: part (slabs,cols) f32 = sums of dy (rows,cols) over slabs of `slab_rows` rows; items (column, slab). */
-__kernel void bias_bwd_w_part_flat(__global float *part, ulong part0, __global const STORAGE(DT) *dy, ulong dy0,
-                                   ulong rows, uint cols, ulong slab_rows)
+/* Stage one: part (slabs,cols) f32 = sums of dy (rows,cols) over slabs of `slab_rows` rows; items (column,
+ * slab). */
+__kernel void bias_bwd_w_part_flat(__global float *part, ulong part0, __global const STORAGE(DT) * dy,
+                                   ulong dy0, ulong rows, uint cols, ulong slab_rows)
 {
     uint c = (uint)get_global_id(0);
     ulong slab = get_global_id(1);
@@ -78,8 +80,8 @@ __kernel void bias_bwd_w_part_flat(__global float *part, ulong part0, __global c
 }
 
 /* The same for items (block of 16 columns, slab). */
-__kernel void bias_bwd_w_part_row(__global float *part, ulong part0, __global const STORAGE(DT) *dy, ulong dy0,
-                                  ulong rows, uint cols, ulong slab_rows)
+__kernel void bias_bwd_w_part_row(__global float *part, ulong part0, __global const STORAGE(DT) * dy,
+                                  ulong dy0, ulong rows, uint cols, ulong slab_rows)
 {
     uint c = (uint)get_global_id(0) * LANES;
     ulong slab = get_global_id(1);
@@ -109,8 +111,8 @@ __kernel void bias_bwd_w_part_row(__global float *part, ulong part0, __global co
 }
 
 /* Stage two: db (cols) (+)= sum over rows of part (rows,cols) of type PT, one item per column. */
-__kernel void bias_bwd_w(__global STORAGE(GT) *db, ulong db0, int accumulate, __global const STORAGE(PT) *part,
-                         ulong part0, uint rows, uint cols)
+__kernel void bias_bwd_w(__global STORAGE(GT) * db, ulong db0, int accumulate,
+                         __global const STORAGE(PT) * part, ulong part0, uint rows, uint cols)
 {
     uint c = (uint)get_global_id(0);
     if (c >= cols)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cross entropy with the softmax inside: forward keeps {max, log of the sum of exp(x - max)} of each row, backward rebuilds the
- * probabilities from them. Rows of samples beyond the step block's valid count, and rows whose target is ignored, give
- * {0, 0, 0} and a zero gradient. A target out of range gives NaN, which a run cannot overlook, and reads nothing out of bounds.
+ * Cross entropy with the softmax inside: forward keeps {max, log of the sum of exp(x - max)} of each row,
+ * backward rebuilds the probabilities from them. Rows of samples beyond the step block's valid count, and
+ * rows whose target is ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, which a
+ * run cannot overlook, and reads nothing out of bounds.
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
  * -DHAS_SCALE=0|1: a loss scale follows  -DWIDE=1: 64-bit element indices  -DWG=work-group size */
@@ -38,7 +39,7 @@
 #endif
 
 /* True when row r counts. Padding is decided before the target is read. */
-static inline bool cross_entropy_counts(__global const uint *sb, __global const STORAGE(TT) *target, ulong r,
+static inline bool cross_entropy_counts(__global const uint *sb, __global const STORAGE(TT) * target, ulong r,
                                         uint rows_per_sample, int ignore)
 {
     if (r / rows_per_sample >= sb[SB_VALID])
@@ -50,11 +51,12 @@ static inline bool cross_entropy_counts(__global const uint *sb, __global const 
 #endif
 }
 
-/* out {loss, 1, hit} and stats {max, log sum} of one row from its reductions. `centred` is the sum of (x - max), used with
- * smoothing only; `beaten` says that a class before the target has the maximum too (ties go to the first). */
-static inline void cross_entropy_finish(__global float *out, __global float *stats, __global const STORAGE(DT) *x,
-                                        uint cols, int target, float top, float exp_sum, float centred, bool beaten,
-                                        float smoothing)
+/* out {loss, 1, hit} and stats {max, log sum} of one row from its reductions. `centred` is the sum of (x -
+ * max), used with smoothing only; `beaten` says that a class before the target has the maximum too (ties go
+ * to the first). */
+static inline void cross_entropy_finish(__global float *out, __global float *stats,
+                                        __global const STORAGE(DT) * x, uint cols, int target, float top,
+                                        float exp_sum, float centred, bool beaten, float smoothing)
 {
     float log_sum = log(exp_sum);
     stats[0] = top;
@@ -80,7 +82,7 @@ static inline void cross_entropy_skip(__global float *out, __global float *stats
 }
 
 /* True when one of x[0..end) equals top; end <= cols. */
-static inline bool cross_entropy_tie(__global const STORAGE(DT) *x, int end, float top)
+static inline bool cross_entropy_tie(__global const STORAGE(DT) * x, int end, float top)
 {
     int c = 0;
     for (; c + LANES <= end; c += LANES)
@@ -92,10 +94,12 @@ static inline bool cross_entropy_tie(__global const STORAGE(DT) *x, int end, flo
     return false;
 }
 
-/* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, hit}, stats (rows,2); one work-group per row. */
+/* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, hit}, stats (rows,2); one work-group per
+ * row. */
 __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
-                                      __global const STORAGE(DT) *x, ulong x0, __global const STORAGE(TT) *target,
-                                      ulong target0, __global const uint *sb, ulong sb0, ulong rows, uint cols,
+                                      __global const STORAGE(DT) * x, ulong x0,
+                                      __global const STORAGE(TT) * target, ulong target0,
+                                      __global const uint *sb, ulong sb0, ulong rows, uint cols,
                                       uint rows_per_sample, int ignore, float smoothing)
 {
     __local float scratch[WG];
@@ -134,8 +138,9 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
 
 /* One item per row, sixteen classes at a time. */
 __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global float *stats, ulong stats0,
-                                    __global const STORAGE(DT) *x, ulong x0, __global const STORAGE(TT) *target,
-                                    ulong target0, __global const uint *sb, ulong sb0, ulong rows, uint cols,
+                                    __global const STORAGE(DT) * x, ulong x0,
+                                    __global const STORAGE(TT) * target, ulong target0,
+                                    __global const uint *sb, ulong sb0, ulong rows, uint cols,
                                     uint rows_per_sample, int ignore, float smoothing)
 {
     ulong r = get_global_id(0);
@@ -149,34 +154,36 @@ __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global fl
         return;
     }
     x += x0 + r * cols;
-    float16 top16 = -INFINITY;
+    float16 top16 = -INFINITY, exp16 = 0.0f, centred16 = 0.0f;
     uint c = 0;
     for (; c + LANES <= cols; c += LANES)
         top16 = fmax(top16, LOAD16(DT, x, c));
-    float top = clt_max16(top16);
-    for (; c < cols; c++)
-        top = fmax(top, LOAD(DT, x, c));
-    float16 exp16 = 0.0f, centred16 = 0.0f;
-    for (c = 0; c + LANES <= cols; c += LANES) {
-        float16 d = LOAD16(DT, x, c) - top;
+    /* what is left as a full vector: lanes beyond the end change neither the maximum nor the sum */
+    float tail[LANES];
+    for (uint i = 0; i < LANES; i++)
+        tail[i] = c + i < cols ? LOAD(DT, x, c + i) : -INFINITY;
+    float16 last = vload16(0, tail);
+    float top = clt_max16(fmax(top16, last));
+    if (c < cols)
+        exp16 = exp(last - top);
+    for (uint k = 0; k < c; k += LANES) {
+        float16 d = LOAD16(DT, x, k) - top;
         exp16 += exp(d);
 #if SMOOTH
         centred16 += d;
 #endif
     }
     float exp_sum = clt_sum16(exp16), centred = clt_sum16(centred16);
-    for (; c < cols; c++) {
-        float d = LOAD(DT, x, c) - top;
-        exp_sum += exp(d);
-        centred += d;
-    }
+    for (; SMOOTH && c < cols; c++)
+        centred += LOAD(DT, x, c) - top;
     int t = (int)target[r];
     bool beaten = t >= 0 && (uint)t < cols && LOAD(DT, x, t) == top && cross_entropy_tie(x, t, top);
     cross_entropy_finish(out, stats, x, cols, t, top, exp_sum, centred, beaten, smoothing);
 }
 
 /* d loss / d loss record: weight times the inverse normaliser times the loss scale. */
-static inline float cross_entropy_scale(__global const uint *sb, float weight, uint loss_index, float loss_scale)
+static inline float cross_entropy_scale(__global const uint *sb, float weight, uint loss_index,
+                                        float loss_scale)
 {
     return (weight * as_float(sb[SB_NORM + loss_index])) * loss_scale;
 }
@@ -190,11 +197,12 @@ static inline float cross_entropy_scale(__global const uint *sb, float weight, u
 #endif
 
 /* dx (rows,cols) (+)= scale * (softmax(x) - target distribution); one item per element. */
-__kernel void cross_entropy_bwd_flat(__global STORAGE(GT) *dx, ulong dx0, int accumulate,
-                                     __global const STORAGE(DT) *x, ulong x0, __global const STORAGE(TT) *target,
-                                     ulong target0, __global const float *stats, ulong stats0,
-                                     __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows, uint cols,
-                                     uint rows_per_sample, int ignore, float smoothing, float weight, uint loss_index)
+__kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
+                                     __global const STORAGE(DT) * x, ulong x0,
+                                     __global const STORAGE(TT) * target, ulong target0,
+                                     __global const float *stats, ulong stats0, __global const uint *sb,
+                                     ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint rows_per_sample,
+                                     int ignore, float smoothing, float weight, uint loss_index)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)rows * cols)
@@ -216,11 +224,12 @@ __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) *dx, ulong dx0, int ac
 }
 
 /* One item per row, sixteen classes at a time. */
-__kernel void cross_entropy_bwd_row(__global STORAGE(GT) *dx, ulong dx0, int accumulate,
-                                    __global const STORAGE(DT) *x, ulong x0, __global const STORAGE(TT) *target,
-                                    ulong target0, __global const float *stats, ulong stats0,
-                                    __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows, uint cols,
-                                    uint rows_per_sample, int ignore, float smoothing, float weight, uint loss_index)
+__kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
+                                    __global const STORAGE(DT) * x, ulong x0,
+                                    __global const STORAGE(TT) * target, ulong target0,
+                                    __global const float *stats, ulong stats0, __global const uint *sb,
+                                    ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint rows_per_sample,
+                                    int ignore, float smoothing, float weight, uint loss_index)
 {
     ulong r = get_global_id(0);
     if (r >= rows)

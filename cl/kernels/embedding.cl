@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table lookup y = w[index] and its gradient without float atomics: positions are sorted by index (stably), then each table row
- * is the sum of its positions in ascending order, so the result is the same in every run. Indices out of range are clamped here
- * so that nothing is read out of bounds; the loader refuses them beforehand.
+ * Table lookup y = w[index] and its gradient without float atomics: positions are sorted by index (stably),
+ * then each table row is the sum of its positions in ascending order, so the result is the same in every run.
+ * The loader refuses indices out of range; one that comes through is clamped, so that nothing is read out of
+ * bounds, and gives NaN, which a run cannot overlook.
  *
- * -DDT=type of y  -DWT=type of w  -DGT=type of dw  -DIT=type of the indices  -DWIDE=1: 64-bit element indices */
+ * -DDT=type of y  -DWT=type of w  -DGT=type of dw  -DIT=type of the indices  -DWIDE=1: 64-bit element indices
+ */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -31,15 +33,22 @@
 #endif
 
 /* Index of position p, inside [0, vocab). A negative i32 is clamped to 0. */
-static inline uint embedding_index(__global const STORAGE(IT) *index, ulong p, uint vocab)
+static inline uint embedding_index(__global const STORAGE(IT) * index, ulong p, uint vocab)
 {
     long v = (long)index[p];
     return (uint)clamp(v, 0L, (long)vocab - 1);
 }
 
+static inline bool embedding_in_range(__global const STORAGE(IT) * index, ulong p, uint vocab)
+{
+    long v = (long)index[p];
+    return v >= 0 && v < (long)vocab;
+}
+
 /* index (positions), w (vocab,dim) -> y (positions,dim); one item per element. */
-__kernel void embedding_fwd_flat(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(IT) *index, ulong index0,
-                                 __global const STORAGE(WT) *w, ulong w0, ulong positions, uint vocab, uint dim)
+__kernel void embedding_fwd_flat(__global STORAGE(DT) * y, ulong y0, __global const STORAGE(IT) * index,
+                                 ulong index0, __global const STORAGE(WT) * w, ulong w0, ulong positions,
+                                 uint vocab, uint dim)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)positions * dim)
@@ -47,12 +56,14 @@ __kernel void embedding_fwd_flat(__global STORAGE(DT) *y, ulong y0, __global con
     INDEX p = i / dim;
     uint d = (uint)(i - p * dim);
     ulong row = embedding_index(index + index0, p, vocab);
-    STORE(DT, y + y0, i, LOAD(WT, w + w0, row * dim + d));
+    float v = LOAD(WT, w + w0, row * dim + d);
+    STORE(DT, y + y0, i, embedding_in_range(index + index0, p, vocab) ? v : NAN);
 }
 
 /* One item per position. */
-__kernel void embedding_fwd_row(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(IT) *index, ulong index0,
-                                __global const STORAGE(WT) *w, ulong w0, ulong positions, uint vocab, uint dim)
+__kernel void embedding_fwd_row(__global STORAGE(DT) * y, ulong y0, __global const STORAGE(IT) * index,
+                                ulong index0, __global const STORAGE(WT) * w, ulong w0, ulong positions,
+                                uint vocab, uint dim)
 {
     ulong p = get_global_id(0);
     if (p >= positions)
@@ -60,16 +71,22 @@ __kernel void embedding_fwd_row(__global STORAGE(DT) *y, ulong y0, __global cons
     w += w0 + (ulong)embedding_index(index + index0, p, vocab) * dim;
     y += y0 + p * dim;
     uint d = 0;
+    if (!embedding_in_range(index + index0, p, vocab)) {
+        for (; d < dim; d++)
+            STORE(DT, y, d, NAN);
+        return;
+    }
     for (; d + LANES <= dim; d += LANES)
         STORE16(DT, y, d, LOAD16(WT, w, d));
     for (; d < dim; d++)
         STORE(DT, y, d, LOAD(WT, w, d));
 }
 
-/* Counting sort by one work-item: start (vocab+1) = first slot of each row, order (positions) = positions by index, ascending
- * inside a row. */
+/* Counting sort by one work-item: start (vocab+1) = first slot of each row, order (positions) = positions by
+ * index, ascending inside a row. */
 __kernel void embedding_bwd_w_sort_row(__global uint *start, ulong start0, __global uint *order, ulong order0,
-                                       __global const STORAGE(IT) *index, ulong index0, uint positions, uint vocab)
+                                       __global const STORAGE(IT) * index, ulong index0, uint positions,
+                                       uint vocab)
 {
     if (get_global_id(0) != 0)
         return;
@@ -94,19 +111,21 @@ __kernel void embedding_bwd_w_sort_row(__global uint *start, ulong start0, __glo
     start[0] = 0;
 }
 
-/* Parallel form, four kernels. count (vocab) arrives zeroed. Integer atomics give exact counts; the order in which slots are
- * handed out varies, which the last kernel mends by ranking each row's positions. */
-__kernel void embedding_bwd_w_count_group(__global uint *count, ulong count0, __global const STORAGE(IT) *index,
-                                          ulong index0, uint positions, uint vocab)
+/* Parallel form, four kernels. count (vocab) arrives zeroed. Integer atomics give exact counts; the order in
+ * which slots are handed out varies, which the last kernel mends by ranking each row's positions. */
+__kernel void embedding_bwd_w_count_group(__global uint *count, ulong count0,
+                                          __global const STORAGE(IT) * index, ulong index0, uint positions,
+                                          uint vocab)
 {
     uint p = (uint)get_global_id(0);
     if (p < positions)
         atomic_inc(count + count0 + embedding_index(index + index0, p, vocab));
 }
 
-/* start (vocab+1) = exclusive sums of count (vocab); cursor (vocab) = a copy to hand out slots from. One work-group. */
-__kernel void embedding_bwd_w_scan_group(__global uint *start, ulong start0, __global uint *cursor, ulong cursor0,
-                                         __global const uint *count, ulong count0, uint vocab)
+/* start (vocab+1) = exclusive sums of count (vocab); cursor (vocab) = a copy to hand out slots from. One
+ * work-group. */
+__kernel void embedding_bwd_w_scan_group(__global uint *start, ulong start0, __global uint *cursor,
+                                         ulong cursor0, __global const uint *count, ulong count0, uint vocab)
 {
     __local uint sums[WG];
     uint lane = (uint)get_local_id(0);
@@ -132,8 +151,9 @@ __kernel void embedding_bwd_w_scan_group(__global uint *start, ulong start0, __g
         start[vocab] = base;
 }
 
-__kernel void embedding_bwd_w_scatter_group(__global uint *slots, ulong slots0, __global uint *cursor, ulong cursor0,
-                                            __global const STORAGE(IT) *index, ulong index0, uint positions, uint vocab)
+__kernel void embedding_bwd_w_scatter_group(__global uint *slots, ulong slots0, __global uint *cursor,
+                                            ulong cursor0, __global const STORAGE(IT) * index, ulong index0,
+                                            uint positions, uint vocab)
 {
     uint p = (uint)get_global_id(0);
     if (p < positions)
@@ -141,9 +161,10 @@ __kernel void embedding_bwd_w_scatter_group(__global uint *slots, ulong slots0, 
 }
 
 /* order[first + rank of the position inside its row] = position, by comparison with the others of the row. */
-__kernel void embedding_bwd_w_rank_group(__global uint *order, ulong order0, __global const uint *slots, ulong slots0,
-                                         __global const uint *start, ulong start0,
-                                         __global const STORAGE(IT) *index, ulong index0, uint positions, uint vocab)
+__kernel void embedding_bwd_w_rank_group(__global uint *order, ulong order0, __global const uint *slots,
+                                         ulong slots0, __global const uint *start, ulong start0,
+                                         __global const STORAGE(IT) * index, ulong index0, uint positions,
+                                         uint vocab)
 {
     uint i = (uint)get_global_id(0);
     if (i >= positions)
@@ -157,10 +178,12 @@ __kernel void embedding_bwd_w_rank_group(__global uint *order, ulong order0, __g
     order[order0 + first + rank] = p;
 }
 
-/* dw (vocab,dim) (+)= sums of dy (positions,dim); one item per (column, row). Rows that nobody used become zero in write mode. */
-__kernel void embedding_bwd_w_group(__global STORAGE(GT) *dw, ulong dw0, int accumulate,
-                                    __global const STORAGE(DT) *dy, ulong dy0, __global const uint *start,
-                                    ulong start0, __global const uint *order, ulong order0, uint vocab, uint dim)
+/* dw (vocab,dim) (+)= sums of dy (positions,dim); one item per (column, row). Rows that nobody used become
+ * zero in write mode. */
+__kernel void embedding_bwd_w_group(__global STORAGE(GT) * dw, ulong dw0, int accumulate,
+                                    __global const STORAGE(DT) * dy, ulong dy0, __global const uint *start,
+                                    ulong start0, __global const uint *order, ulong order0, uint vocab,
+                                    uint dim)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)vocab * dim)
@@ -185,9 +208,10 @@ __kernel void embedding_bwd_w_group(__global STORAGE(GT) *dw, ulong dw0, int acc
 }
 
 /* One item per table row, sixteen columns at a time. */
-__kernel void embedding_bwd_w_row(__global STORAGE(GT) *dw, ulong dw0, int accumulate, __global const STORAGE(DT) *dy,
-                                  ulong dy0, __global const uint *start, ulong start0, __global const uint *order,
-                                  ulong order0, uint vocab, uint dim)
+__kernel void embedding_bwd_w_row(__global STORAGE(GT) * dw, ulong dw0, int accumulate,
+                                  __global const STORAGE(DT) * dy, ulong dy0, __global const uint *start,
+                                  ulong start0, __global const uint *order, ulong order0, uint vocab,
+                                  uint dim)
 {
     uint v = (uint)get_global_id(0);
     if (v >= vocab)

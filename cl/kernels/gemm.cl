@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `simple`: any layout, any storage type, any device, epilogue included. One work-item keeps a tile of C in
- * registers and walks k once, in order, with explicit fma; no local memory. It is the backend of last resort and the oracle of the
- * others, so it is written to be plainly right first, and for vector units second. Host side: cl/gemm.c.
+ * GEMM backend `simple`: any layout, any storage type, any device, epilogue included. One work-item keeps a
+ * tile of C in registers and walks k once, in order, with explicit fma; no local memory. It is the backend of
+ * last resort and the oracle of the others, so it is written to be plainly right first, and for vector units
+ * second. Host side: cl/gemm.c.
  *
- * Three of the four layouts have one operand that is contiguous along an edge of C (`wide`: B for NN and TN, A for TT); the other
- * (`narrow`) is broadcast: acc[r] += narrow(r,k) * wide(k, 0..NV*VW-1). NT has both contiguous along k: VW partial sums per element of
- * C, added up as a balanced tree at the end (gemm_fwd_dot).
+ * Three of the four layouts have one operand that is contiguous along an edge of C (`wide`: B for NN and TN, A
+ * for TT); the other one (`narrow`) is broadcast: acc[r] += narrow(r,k) * wide(k, 0..NV*VW-1). NT has both
+ * contiguous along k: VW partial sums per element of C, added up as a balanced tree at the end (gemm_fwd_dot).
  *
- * Tiles are numbered in one dimension, so that no device's limit on the others matters. Tile bases are 64-bit. */
+ * Tiles are numbered in one dimension, so that no device's limit on the others matters. Tile bases are
+ * 64-bit. */
 #include "common.clh"
 
 #ifndef VW /* vector width: 4, 8 or 16 */
@@ -73,10 +75,11 @@
 #else
 #define RESIDUAL_PARAMS
 #endif
-#define GEMM_PARAMS                                                                                                        \
-    __global STORAGE(DTC) * c, ulong c_at, __global const STORAGE(DTA) * a, ulong a_at, __global const STORAGE(DTB) * b,    \
-        ulong b_at BIAS_PARAMS RESIDUAL_PARAMS, uint m, uint n, uint k, ulong lda, ulong ldb, ulong ldc, uint batch,         \
-        ulong stride_a, ulong stride_b, ulong stride_c, float alpha, float beta
+#define GEMM_PARAMS                                                                                          \
+    __global STORAGE(DTC) * c, ulong c_at, __global const STORAGE(DTA) * a, ulong a_at,                      \
+        __global const STORAGE(DTB) * b, ulong b_at BIAS_PARAMS RESIDUAL_PARAMS, uint m, uint n, uint k,     \
+        ulong lda, ulong ldb, ulong ldc, uint batch, ulong stride_a, ulong stride_b, ulong stride_c,         \
+        float alpha, float beta
 
 static inline float activate(float v)
 {
@@ -104,16 +107,16 @@ static inline float activate(float v)
 #endif
 
 /* Element (i, j) of batch item z: epilogue and store. */
-#define FINISH(i, j, sum)                                                                                                  \
-    do {                                                                                                                   \
-        ulong item_ = (ulong)z * stride_c + (ulong)(i) * ldc + (j);                                                        \
-        float value_ = alpha * (sum);                                                                                      \
-        if (beta != 0.0f) /* else C is not read: it may hold anything */                                                   \
-            value_ = fma(beta, LOAD(DTC, c, c_at + item_), value_);                                                        \
-        ADD_BIAS(value_, j);                                                                                               \
-        value_ = activate(value_);                                                                                         \
-        ADD_RESIDUAL(value_, item_);                                                                                       \
-        STORE(DTC, c, c_at + item_, value_);                                                                               \
+#define FINISH(i, j, sum)                                                                                    \
+    do {                                                                                                     \
+        ulong item_ = (ulong)z * stride_c + (ulong)(i)*ldc + (j);                                            \
+        float value_ = alpha * (sum);                                                                        \
+        if (beta != 0.0f) /* else C is not read: it may hold anything */                                     \
+            value_ = fma(beta, LOAD(DTC, c, c_at + item_), value_);                                          \
+        ADD_BIAS(value_, j);                                                                                 \
+        value_ = activate(value_);                                                                           \
+        ADD_RESIDUAL(value_, item_);                                                                         \
+        STORE(DTC, c, c_at + item_, value_);                                                                 \
     } while (0)
 
 #if !(TB && !TA)
@@ -127,15 +130,15 @@ static inline float activate(float v)
 #endif
 #define WIDE_TILE (NV * VW)
 /* One step along k: from w[] and the current column of the narrow operand, then both move on. */
-#define ACCUMULATE()                                                                                                       \
-    do {                                                                                                                   \
-        _Pragma("unroll") for (uint r = 0; r < TILE; r++)                                                                  \
-        {                                                                                                                  \
-            FLOATV s = (FLOATV)(LOAD(NARROW_DT, narrow, row[r]));                                                          \
-            _Pragma("unroll") for (uint v = 0; v < NV; v++) acc[r][v] = fma(s, w[v], acc[r][v]);                           \
-        }                                                                                                                  \
-        wide += wide_ld;                                                                                                   \
-        narrow += k_step;                                                                                                  \
+#define ACCUMULATE()                                                                                         \
+    do {                                                                                                     \
+        _Pragma("unroll") for (uint r = 0; r < TILE; r++)                                                    \
+        {                                                                                                    \
+            FLOATV s = (FLOATV)(LOAD(NARROW_DT, narrow, row[r]));                                            \
+            _Pragma("unroll") for (uint v = 0; v < NV; v++) acc[r][v] = fma(s, w[v], acc[r][v]);             \
+        }                                                                                                    \
+        wide += wide_ld;                                                                                     \
+        narrow += k_step;                                                                                    \
     } while (0)
 
 /* gemm_fwd_simple: layouts NN, TN and TT; one work-item per tile of TILE x NV*VW (TT: NV*VW x TILE). */
@@ -224,7 +227,8 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
 
 #else
 
-/* Pairs of neighbouring lanes of two vectors, added: VW-1 of these in log2(VW) rounds sum the lanes of VW vectors. */
+/* Pairs of neighbouring lanes of two vectors, added: VW-1 of these in log2(VW) rounds sum the lanes of VW
+ * vectors. */
 #define FOLD(x, y) ((FLOATV)((x).even + (x).odd, (y).even + (y).odd))
 #define SUMS (TILE * TILE) /* a multiple of VW */
 
@@ -282,7 +286,8 @@ GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
         for (uint r = 0; r < TILE; r++)
 #pragma unroll
             for (uint s = 0; s < TILE; s++)
-                acc[r][s] = fma(WIDE_TYPE(vload, VW)(0, tail_a[r]), WIDE_TYPE(vload, VW)(0, tail_b[s]), acc[r][s]);
+                acc[r][s] =
+                    fma(WIDE_TYPE(vload, VW)(0, tail_a[r]), WIDE_TYPE(vload, VW)(0, tail_b[s]), acc[r][s]);
     }
     FLOATV *fold = &acc[0][0];
 #pragma unroll

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loss records (engine/ops/loss.h): a deterministic sum of per-row {loss, counted, hit} in two stages, and the update of the
- * record of four floats. Knows nothing of what a row is. */
+ * Loss records (engine/ops/loss.h): a deterministic sum of per-row {loss, counted, hit} in two stages, and
+ * the update of the record of four floats. Knows nothing of what a row is. */
 #include "common.clh"
 
 /* part (parts,3) = sums of rows (n,3) over blocks of `block` rows. */
-__kernel void loss_fwd_part(__global float *part, ulong part0, __global const float *rows, ulong rows0, ulong n,
-                            ulong block, uint parts)
+__kernel void loss_fwd_part(__global float *part, ulong part0, __global const float *rows, ulong rows0,
+                            ulong n, ulong block, uint parts)
 {
     uint p = (uint)get_global_id(0);
     if (p >= parts)
@@ -25,7 +25,8 @@ __kernel void loss_fwd_part(__global float *part, ulong part0, __global const fl
     part[2] = hits;
 }
 
-/* record (4) = or += {loss * weight / normaliser, loss, counted, hits} of part (parts,3); one item. Micro-batch 0 writes. */
+/* record (4) = or += {loss * weight / normaliser, loss, counted, hits} of part (parts,3); one item.
+ * Micro-batch 0 writes. */
 __kernel void loss_fwd_record(__global float *record, ulong record0, __global const float *part, ulong part0,
                               __global const uint *sb, ulong sb0, uint parts, float weight, uint loss_index)
 {

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device can do at best: fused multiply-adds from registers, and streams through memory, in lane style (one work-item per
- * group, float16 vectors) and in group style (many work-items). Nothing is computed that anybody needs. Host side:
- * cl/measure.c, which counts the work. */
+ * What a device can do at best: fused multiply-adds from registers, and streams through memory, in lane style
+ * (one work-item per group, float16 vectors) and in group style (many work-items). Nothing is computed that
+ * anybody needs. Host side: cl/measure.c, which counts the work. */
 #include "common.clh"
 
-/* Independent chains: enough to cover the latency of fma on every port, few enough to stay in the registers; how many that is
- * differs between devices, so several are tried. x converges to add / (1 - factor): it stays a normal number. */
-#define FMA_BODY(type, count)                                                                                              \
-    type x[count];                                                                                                         \
-    _Pragma("unroll") for (int i = 0; i < count; i++) x[i] = (type)((float)(i + 1) + (float)get_group_id(0));              \
-    for (uint r = 0; r < rounds; r++) {                                                                                    \
-        _Pragma("unroll") for (int i = 0; i < count; i++) x[i] = fma(x[i], (type)(factor), (type)(add));                   \
-    }                                                                                                                      \
-    type sum = x[0];                                                                                                       \
+/* Independent chains: enough to cover the latency of fma on every port, few enough to stay in the registers;
+ * how many that is differs between devices, so several are tried. x converges to add / (1 - factor): it stays
+ * a normal number. */
+#define FMA_BODY(type, count)                                                                                \
+    type x[count];                                                                                           \
+    _Pragma("unroll") for (int i = 0; i < count; i++) x[i] =                                                 \
+        (type)((float)(i + 1) + (float)get_group_id(0));                                                     \
+    for (uint r = 0; r < rounds; r++) {                                                                      \
+        _Pragma("unroll") for (int i = 0; i < count; i++) x[i] = fma(x[i], (type)(factor), (type)(add));     \
+    }                                                                                                        \
+    type sum = x[0];                                                                                         \
     _Pragma("unroll") for (int i = 1; i < count; i++) sum += x[i];
 
-#define FMA_LANE(count)                                                                                                    \
-    __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void measure_fma_lane_##count(                                 \
-        __global float *out, uint rounds, float factor, float add)                                                         \
-    {                                                                                                                      \
-        FMA_BODY(float16, count)                                                                                           \
-        vstore16(sum, get_group_id(0), out);                                                                               \
+#define FMA_LANE(count)                                                                                      \
+    __attribute__((reqd_work_group_size(1, 1, 1)))                                                           \
+    __kernel void measure_fma_lane_##count(__global float *out, uint rounds, float factor, float add)        \
+    {                                                                                                        \
+        FMA_BODY(float16, count)                                                                             \
+        vstore16(sum, get_group_id(0), out);                                                                 \
     }
-#define FMA_GROUP(count)                                                                                                   \
-    __kernel void measure_fma_group_##count(__global float *out, uint rounds, float factor, float add)                     \
-    {                                                                                                                      \
-        FMA_BODY(float, count)                                                                                             \
-        out[get_global_id(0)] = sum;                                                                                       \
+#define FMA_GROUP(count)                                                                                     \
+    __kernel void measure_fma_group_##count(__global float *out, uint rounds, float factor, float add)       \
+    {                                                                                                        \
+        FMA_BODY(float, count)                                                                               \
+        out[get_global_id(0)] = sum;                                                                         \
     }
 
 FMA_LANE(6)
@@ -36,51 +38,56 @@ FMA_LANE(16)
 FMA_GROUP(8)
 FMA_GROUP(16)
 
-/* Lane style: each group walks one contiguous part. Group style: the whole grid walks together. `count` is in vectors. */
-#define LANE_RANGE                                                                                                         \
-    ulong part = (count + get_num_groups(0) - 1) / get_num_groups(0), i = part * get_group_id(0),                          \
+/* Lane style: each group walks one contiguous part. Group style: the whole grid walks together. `count` is in
+ * vectors. */
+#define LANE_RANGE                                                                                           \
+    ulong part = (count + get_num_groups(0) - 1) / get_num_groups(0), i = part * get_group_id(0),            \
           end = min(i + part, count), step = 1
 #define GROUP_RANGE ulong i = get_global_id(0), end = count, step = get_global_size(0)
 #define LANE_SHAPE __attribute__((reqd_work_group_size(1, 1, 1)))
 #define GROUP_SHAPE
 
-#define STREAMS(style, STYLE, vector)                                                                                      \
-    STYLE##_SHAPE __kernel void measure_fill_##style(__global vector *a, __global vector *b, __global vector *c, ulong count) \
-    {                                                                                                                      \
-        STYLE##_RANGE;                                                                                                     \
-        for (; i < end; i += step) {                                                                                       \
-            a[i] = (vector)(0.0f);                                                                                         \
-            b[i] = (vector)(1.0f);                                                                                         \
-            c[i] = (vector)(2.0f);                                                                                         \
-        }                                                                                                                  \
-    }                                                                                                                      \
-    STYLE##_SHAPE __kernel void measure_triad_##style(__global vector *restrict a, __global const vector *restrict b,      \
-                                                      __global const vector *restrict c, ulong count)                      \
-    {                                                                                                                      \
-        STYLE##_RANGE;                                                                                                     \
-        for (; i < end; i += step)                                                                                         \
-            a[i] = fma((vector)(3.0f), c[i], b[i]);                                                                        \
-    }                                                                                                                      \
-    STYLE##_SHAPE __kernel void measure_copy_##style(__global vector *restrict a, __global const vector *restrict b,       \
-                                                     __global const vector *restrict c, ulong count)                       \
-    {                                                                                                                      \
-        STYLE##_RANGE;                                                                                                     \
-        for (; i < end; i += step)                                                                                         \
-            a[i] = b[i];                                                                                                   \
-    }                                                                                                                      \
-    STYLE##_SHAPE __kernel void measure_read_##style(__global vector *restrict a, __global const vector *restrict b,       \
-                                                     __global const vector *restrict c, ulong count)                       \
-    {                                                                                                                      \
-        vector sum[4] = {(vector)(0.0f), (vector)(0.0f), (vector)(0.0f), (vector)(0.0f)};                                  \
-        STYLE##_RANGE;                                                                                                     \
-        ulong own = i;                                                                                                     \
-        for (; i + 3 * step < end; i += 4 * step) {                                                                        \
-            _Pragma("unroll") for (int u = 0; u < 4; u++) sum[u] += b[i + u * step];                                       \
-        }                                                                                                                  \
-        for (; i < end; i += step)                                                                                         \
-            sum[0] += b[i];                                                                                                \
-        if (own < count)                                                                                                   \
-            a[own] = (sum[0] + sum[1]) + (sum[2] + sum[3]);                                                                \
+#define STREAMS(style, STYLE, vector)                                                                        \
+    STYLE##_SHAPE __kernel void measure_fill_##style(__global vector *a, __global vector *b,                 \
+                                                     __global vector *c, ulong count)                        \
+    {                                                                                                        \
+        STYLE##_RANGE;                                                                                       \
+        for (; i < end; i += step) {                                                                         \
+            a[i] = (vector)(0.0f);                                                                           \
+            b[i] = (vector)(1.0f);                                                                           \
+            c[i] = (vector)(2.0f);                                                                           \
+        }                                                                                                    \
+    }                                                                                                        \
+    STYLE##_SHAPE __kernel void measure_triad_##style(__global vector *restrict a,                           \
+                                                      __global const vector *restrict b,                     \
+                                                      __global const vector *restrict c, ulong count)        \
+    {                                                                                                        \
+        STYLE##_RANGE;                                                                                       \
+        for (; i < end; i += step)                                                                           \
+            a[i] = fma((vector)(3.0f), c[i], b[i]);                                                          \
+    }                                                                                                        \
+    STYLE##_SHAPE __kernel void measure_copy_##style(__global vector *restrict a,                            \
+                                                     __global const vector *restrict b,                      \
+                                                     __global const vector *restrict c, ulong count)         \
+    {                                                                                                        \
+        STYLE##_RANGE;                                                                                       \
+        for (; i < end; i += step)                                                                           \
+            a[i] = b[i];                                                                                     \
+    }                                                                                                        \
+    STYLE##_SHAPE __kernel void measure_read_##style(__global vector *restrict a,                            \
+                                                     __global const vector *restrict b,                      \
+                                                     __global const vector *restrict c, ulong count)         \
+    {                                                                                                        \
+        vector sum[4] = {(vector)(0.0f), (vector)(0.0f), (vector)(0.0f), (vector)(0.0f)};                    \
+        STYLE##_RANGE;                                                                                       \
+        ulong own = i;                                                                                       \
+        for (; i + 3 * step < end; i += 4 * step) {                                                          \
+            _Pragma("unroll") for (int u = 0; u < 4; u++) sum[u] += b[i + u * step];                         \
+        }                                                                                                    \
+        for (; i < end; i += step)                                                                           \
+            sum[0] += b[i];                                                                                  \
+        if (own < count)                                                                                     \
+            a[own] = (sum[0] + sum[1]) + (sum[2] + sum[3]);                                                  \
     }
 
 STREAMS(lane, LANE, float16)

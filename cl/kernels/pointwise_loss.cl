@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Losses that are a sum over elements: squared error, absolute error, binary cross entropy with logits. A "row" of the record's
- * reduction is a block of BLOCK consecutive elements. Elements of samples beyond the step block's valid count do not count.
+ * Losses that are a sum over elements: squared error, absolute error, binary cross entropy with logits. A
+ * "row" of the record's reduction is a block of BLOCK consecutive elements. Elements of samples beyond the
+ * step block's valid count do not count.
  *
- * -DKIND=0 squared error, 1 absolute error, 2 binary cross entropy  -DDT=type of predictions  -DGT=type of their gradient
- * -DTT=type of targets  -DHAS_SCALE=0|1: a loss scale follows  -DBLOCK=elements per row  -DWG=work-group size */
+ * -DKIND=0 squared error, 1 absolute error, 2 binary cross entropy  -DDT=type of predictions  -DGT=type of
+ * their gradient -DTT=type of targets  -DHAS_SCALE=0|1: a loss scale follows  -DBLOCK=elements per row
+ * -DWG=work-group size */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -28,8 +30,8 @@
 #define BLOCK 1024
 #endif
 
-/* Loss of one element, or of sixteen (the same text for both widths). The terms with x keep a NaN in x alive: fmax alone would
- * swallow it. */
+/* Loss of one element, or of sixteen (the same text for both widths). The terms with x keep a NaN in x alive:
+ * fmax alone would swallow it. */
 #if KIND == 0
 #define LOSS_OF(x, y) (((x) - (y)) * ((x) - (y)))
 #elif KIND == 1
@@ -61,9 +63,9 @@ static inline float pointwise_loss_slope(float x, float y)
 }
 
 /* x, y (total) -> out (blocks,3) {loss, counted, hits}; one work-group per block. */
-__kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global const STORAGE(DT) *x, ulong x0,
-                                       __global const STORAGE(TT) *y, ulong y0, __global const uint *sb, ulong sb0,
-                                       ulong total, ulong per_sample)
+__kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global const STORAGE(DT) * x,
+                                       ulong x0, __global const STORAGE(TT) * y, ulong y0,
+                                       __global const uint *sb, ulong sb0, ulong total, ulong per_sample)
 {
     __local float scratch[WG];
     ulong block = get_group_id(0);
@@ -89,9 +91,9 @@ __kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global
 }
 
 /* One item per block, sixteen elements at a time. */
-__kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global const STORAGE(DT) *x, ulong x0,
-                                     __global const STORAGE(TT) *y, ulong y0, __global const uint *sb, ulong sb0,
-                                     ulong total, ulong per_sample)
+__kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global const STORAGE(DT) * x,
+                                     ulong x0, __global const STORAGE(TT) * y, ulong y0,
+                                     __global const uint *sb, ulong sb0, ulong total, ulong per_sample)
 {
     ulong block = get_global_id(0), first = block * BLOCK;
     if (first >= total)
@@ -131,10 +133,11 @@ __kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global c
 #endif
 
 /* dx (total) (+)= scale * d loss / d x; one item per element. */
-__kernel void pointwise_loss_bwd_flat(__global STORAGE(GT) *dx, ulong dx0, int accumulate,
-                                      __global const STORAGE(DT) *x, ulong x0, __global const STORAGE(TT) *y, ulong y0,
-                                      __global const uint *sb, ulong sb0 SCALE_ARGS, ulong total, ulong per_sample,
-                                      float weight, uint loss_index)
+__kernel void pointwise_loss_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
+                                      __global const STORAGE(DT) * x, ulong x0,
+                                      __global const STORAGE(TT) * y, ulong y0, __global const uint *sb,
+                                      ulong sb0 SCALE_ARGS, ulong total, ulong per_sample, float weight,
+                                      uint loss_index)
 {
     ulong i = get_global_id(0);
     if (i >= total)

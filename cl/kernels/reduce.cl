@@ -89,7 +89,7 @@ static inline bool reduce_same(float v, float top)
 #define SHAPE k0, k1, k2, ks0, ks1, ks2, r0, r1, r2, rs0, rs1, rs2
 
 /* Place of the first maximum among the reduced elements, in order. */
-static inline uint reduce_find(__global const STORAGE(DT) *restrict x, float top, SHAPE_ARGS)
+static inline uint reduce_find(__global const STORAGE(DT) *x, float top, SHAPE_ARGS)
 {
     FOR_OUTER(i0, i1)
     {
@@ -250,7 +250,9 @@ __kernel void reduce_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int a
     FOR_OUTER(i0, i1)
     {
         __global STORAGE(GT) *p = dx + i0 * rs0 + i1 * rs1;
+#if MAX
         uint place = (i0 * r1 + i1) * r2;
+#endif
         if (rs2 == 1)
             for (uint i = 0; i < r2; i++)
                 STORE_GRAD(GT, p, i, SHARE(grad, found, place + i), accumulate);
@@ -273,7 +275,9 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_bwd_group(
     FOR_OUTER(i0, i1)
     {
         __global STORAGE(GT) *p = dx + i0 * rs0 + i1 * rs1;
+#if MAX
         uint place = (i0 * r1 + i1) * r2;
+#endif
         for (uint i = (uint)get_local_id(0); i < r2; i += WG)
             STORE_GRAD(GT, p, i, SHARE(grad, found, place + i), accumulate);
     }

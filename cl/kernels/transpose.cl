@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Permutation of dimensions as a strided gather. The host merges dimensions that stay together, so that what arrives here has at
- * most six, left-padded with ones. Knows element sizes and strides only.
+ * Permutation of dimensions as a strided gather. The host merges dimensions that stay together, so that what
+ * arrives here has at most six, left-padded with ones. Knows element sizes and strides only.
  *
  * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices */
 #include "common.clh"
@@ -23,10 +23,10 @@
 
 #if GRAD
 #define ACCUMULATE_ARG , int accumulate
-#define PUT(p, i, q, j)                                                                                                \
-    if (accumulate)                                                                                                    \
-        STORE(DT, p, i, LOAD(DT, p, i) + LOAD(DT, q, j));                                                              \
-    else                                                                                                               \
+#define PUT(p, i, q, j)                                                                                      \
+    if (accumulate)                                                                                          \
+        STORE(DT, p, i, LOAD(DT, p, i) + LOAD(DT, q, j));                                                    \
+    else                                                                                                     \
         (p)[i] = (q)[j]
 #else
 #define ACCUMULATE_ARG
@@ -36,8 +36,8 @@
 #define STRIDE_ARGS ulong s0, ulong s1, ulong s2, ulong s3, ulong s4, ulong s5
 
 /* y of dims d0..d5 (row-major) = x at strides s0..s5; one item per element. */
-__kernel void transpose_fwd_flat(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *x,
-                                 ulong x0, ulong total, DIM_ARGS, STRIDE_ARGS)
+__kernel void transpose_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
+                                 __global const STORAGE(DT) * x, ulong x0, ulong total, DIM_ARGS, STRIDE_ARGS)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)total)
@@ -63,8 +63,8 @@ __kernel void transpose_fwd_flat(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_AR
 }
 
 /* One item per row of the last dimension. */
-__kernel void transpose_fwd_row(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *x,
-                                ulong x0, ulong total, DIM_ARGS, STRIDE_ARGS)
+__kernel void transpose_fwd_row(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
+                                __global const STORAGE(DT) * x, ulong x0, ulong total, DIM_ARGS, STRIDE_ARGS)
 {
     ulong r = get_global_id(0);
     if (r * d5 >= total)
@@ -94,8 +94,8 @@ __kernel void transpose_fwd_row(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG
     }
 }
 
-/* Swap of the last two of three merged dimensions through local memory, so that reads and writes both run along rows:
- * y (d0,d2,d1) = x (d0,d1,d2); work-groups of TILE x ROWS items move tiles of TILE x TILE. */
+/* Swap of the last two of three merged dimensions through local memory, so that reads and writes both run
+ * along rows: y (d0,d2,d1) = x (d0,d1,d2); work-groups of TILE x ROWS items move tiles of TILE x TILE. */
 #define TILE 16
 #define ROWS 4
 #if GRAD
@@ -107,8 +107,8 @@ __kernel void transpose_fwd_row(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG
 #define TILE_GET(p, i) (p)[i]
 #define TILE_PUT(p, i, v) (p)[i] = (v)
 #endif
-__kernel void transpose_fwd_tile(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *x,
-                                 ulong x0, uint d0, uint d1, uint d2)
+__kernel void transpose_fwd_tile(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
+                                 __global const STORAGE(DT) * x, ulong x0, uint d0, uint d1, uint d2)
 {
     __local TILE_TYPE tile[TILE * (TILE + 1)];
     uint lane = (uint)get_local_id(0), lx = lane % TILE, ly = lane / TILE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies of a window of one dimension, seen as (outer, run) with a row stride on each side: slices, concatenations and their
- * gradients. Knows element sizes only.
+ * Copies of a window of one dimension, seen as (outer, run) with a row stride on each side: slices,
+ * concatenations and their gradients. Knows element sizes only.
  *
  * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices */
 #include "common.clh"
@@ -23,10 +23,10 @@
 
 #if GRAD
 #define ACCUMULATE_ARG , int accumulate
-#define PUT(p, i, q, j)                                                                                                \
-    if (accumulate)                                                                                                    \
-        STORE(DT, p, i, LOAD(DT, p, i) + LOAD(DT, q, j));                                                              \
-    else                                                                                                               \
+#define PUT(p, i, q, j)                                                                                      \
+    if (accumulate)                                                                                          \
+        STORE(DT, p, i, LOAD(DT, p, i) + LOAD(DT, q, j));                                                    \
+    else                                                                                                     \
         (p)[i] = (q)[j]
 #else
 #define ACCUMULATE_ARG
@@ -36,10 +36,11 @@
 /* Elements that one item of the row forms moves. */
 #define CHUNK 4096
 
-/* y[o * y_stride + k] = x[o * x_stride + k] for k < run, o < outer; the windows begin y1 and x1 elements into their rows.
- * One item per element. */
-__kernel void window_fwd_flat(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *x, ulong x0,
-                              ulong outer, ulong run, ulong y_stride, ulong y1, ulong x_stride, ulong x1)
+/* y[o * y_stride + k] = x[o * x_stride + k] for k < run, o < outer; the windows begin y1 and x1 elements into
+ * their rows. One item per element. */
+__kernel void window_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
+                              __global const STORAGE(DT) * x, ulong x0, ulong outer, ulong run,
+                              ulong y_stride, ulong y1, ulong x_stride, ulong x1)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)outer * (INDEX)run)
@@ -51,8 +52,9 @@ __kernel void window_fwd_flat(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG, 
 }
 
 /* One item per CHUNK of a row of the window. */
-__kernel void window_fwd_row(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *x, ulong x0,
-                             ulong outer, ulong run, ulong y_stride, ulong y1, ulong x_stride, ulong x1)
+__kernel void window_fwd_row(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
+                             __global const STORAGE(DT) * x, ulong x0, ulong outer, ulong run, ulong y_stride,
+                             ulong y1, ulong x_stride, ulong x1)
 {
     ulong chunks = (run + CHUNK - 1) / CHUNK;
     ulong o = get_global_id(0) / chunks, first = (get_global_id(0) - o * chunks) * CHUNK;
@@ -66,10 +68,10 @@ __kernel void window_fwd_row(__global STORAGE(DT) *y, ulong y0 ACCUMULATE_ARG, _
     }
 }
 
-/* The window's gradient where everything outside it is zero: y[o * y_stride + k] = x[o * run + k - y1] inside, 0 outside. One
- * item per element of y. */
-__kernel void window_bwd_flat(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(DT) *x, ulong x0, ulong outer,
-                              ulong run, ulong y_stride, ulong y1)
+/* The window's gradient where everything outside it is zero: y[o * y_stride + k] = x[o * run + k - y1]
+ * inside, 0 outside. One item per element of y. */
+__kernel void window_bwd_flat(__global STORAGE(DT) * y, ulong y0, __global const STORAGE(DT) * x, ulong x0,
+                              ulong outer, ulong run, ulong y_stride, ulong y1)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)outer * (INDEX)y_stride)
@@ -83,8 +85,8 @@ __kernel void window_bwd_flat(__global STORAGE(DT) *y, ulong y0, __global const 
 }
 
 /* One item per CHUNK of a row of y. */
-__kernel void window_bwd_row(__global STORAGE(DT) *y, ulong y0, __global const STORAGE(DT) *x, ulong x0, ulong outer,
-                             ulong run, ulong y_stride, ulong y1)
+__kernel void window_bwd_row(__global STORAGE(DT) * y, ulong y0, __global const STORAGE(DT) * x, ulong x0,
+                             ulong outer, ulong run, ulong y_stride, ulong y1)
 {
     ulong chunks = (y_stride + CHUNK - 1) / CHUNK;
     ulong o = get_global_id(0) / chunks, k = (get_global_id(0) - o * chunks) * CHUNK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public API over jobs and runs: collects layers, keys and arrays, makes a config of them, and drives the run. */
+ * The public API over jobs and runs: collects layers, keys and arrays, makes a config of them, and drives the
+ * run. */
 #include "engine/cltrain.h"
 
 #include <math.h>
@@ -48,7 +49,9 @@ void cltrain_destroy(cltrain *net)
 static clt_status not_built(const cltrain *net, const char *what)
 {
     if (net->run)
-        CLT_FAIL(CLT_EUSAGE, "%s: the net is built already; do this before cltrain_build, cltrain_train, cltrain_load", what);
+        CLT_FAIL(CLT_EUSAGE,
+                 "%s: the net is built already; do this before cltrain_build, cltrain_train, cltrain_load",
+                 what);
     return CLT_OK;
 }
 
@@ -72,7 +75,8 @@ static clt_status add_override(cltrain *net, const char *key, const char *value)
     char *text;
     size_t size = strlen(key) + strlen(value) + 2;
     CLT_TRY(not_built(net, "setting a key"));
-    CLT_TRY(clt_grow(&net->overrides, &net->overrides_capacity, net->n_overrides + 1, sizeof *net->overrides, "keys"));
+    CLT_TRY(clt_grow(&net->overrides, &net->overrides_capacity, net->n_overrides + 1, sizeof *net->overrides,
+                     "keys"));
     CLT_TRY(clt_alloc(&text, size, 1, "keys"));
     memcpy(text, key, strlen(key));
     text[strlen(key)] = '=';
@@ -130,8 +134,8 @@ int cltrain_data_classes(cltrain *net, int64_t samples, const float *x, int x_nd
     return code(set_data(net, samples, x, x_ndim, x_shape, labels, CLT_I32, 0, NULL));
 }
 
-int cltrain_data_values(cltrain *net, int64_t samples, const float *x, int x_ndim, const int64_t *x_shape, const float *y,
-                        int y_ndim, const int64_t *y_shape)
+int cltrain_data_values(cltrain *net, int64_t samples, const float *x, int x_ndim, const int64_t *x_shape,
+                        const float *y, int y_ndim, const int64_t *y_shape)
 {
     return code(set_data(net, samples, x, x_ndim, x_shape, y, CLT_F32, y_ndim, y_shape));
 }

@@ -25,7 +25,8 @@ static clt_status start(cltrain *net)
                              .workers = workers < 0 ? clt_loader_auto_workers(1) : (int)workers,
                              .prefetch = (int)clt_config_int(c, "data.prefetch")};
     if (net->next_step >= run->job->steps)
-        CLT_FAIL(CLT_EUSAGE, "training: all %lld steps of the schedule are done; set train.steps before building",
+        CLT_FAIL(CLT_EUSAGE,
+                 "training: all %lld steps of the schedule are done; set train.steps before building",
                  (long long)run->job->steps);
     clt_feed_destroy(run->feed);
     run->feed = NULL;
@@ -66,13 +67,15 @@ clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
         if ((int64_t)result.state.skipped_row < limit)
             continue;
         CLT_TRY(clt_run_diagnose(net->run, where, sizeof where));
-        CLT_FAIL(CLT_ENUMERIC, "training: %lld steps in a row were not finite; first bad tensor: %s", (long long)limit, where);
+        CLT_FAIL(CLT_ENUMERIC, "training: %lld steps in a row were not finite; first bad tensor: %s",
+                 (long long)limit, where);
     }
     return CLT_OK;
 }
 
 /* Runs one micro-batch of the evaluation plan over x (padded with zeros). */
-static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, int64_t in_size, float *x_pad, float *y_pad)
+static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, int64_t in_size, float *x_pad,
+                                float *y_pad)
 {
     clt_run *run = net->run;
     const clt_graph *graph = run->eval->plan->graph;
@@ -84,7 +87,8 @@ static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, i
     return clt_realized_read(run->eval, run->job->prediction, y_pad);
 }
 
-static clt_status predict_all(cltrain *net, int64_t samples, const float *x, int64_t in_size, int64_t out_size, float *out)
+static clt_status predict_all(cltrain *net, int64_t samples, const float *x, int64_t in_size,
+                              int64_t out_size, float *out)
 {
     int64_t micro = net->run->eval->plan->graph->micro_batch;
     float *x_pad = NULL, *y_pad = NULL;
@@ -112,9 +116,11 @@ clt_status clt_api_predict(cltrain *net, int64_t samples, const float *x, float 
     if (field < 0 || graph->fields[field].dtype != CLT_F32)
         CLT_FAIL(CLT_EUSAGE, "predicting: the net's input x is not f32");
     int64_t in_size = clt_shape_elements(&graph->fields[field].shape);
-    int64_t out_size = clt_shape_elements(&clt_graph_tensor(graph, run->job->prediction)->shape) / graph->micro_batch;
+    int64_t out_size =
+        clt_shape_elements(&clt_graph_tensor(graph, run->job->prediction)->shape) / graph->micro_batch;
     if (samples < 1 || out_count != samples * out_size)
-        CLT_FAIL(CLT_ESHAPE, "predicting %lld samples: out must hold %lld floats per sample; it holds %lld in all",
+        CLT_FAIL(CLT_ESHAPE,
+                 "predicting %lld samples: out must hold %lld floats per sample; it holds %lld in all",
                  (long long)samples, (long long)out_size, (long long)out_count);
     return predict_all(net, samples, x, in_size, out_size, out);
 }

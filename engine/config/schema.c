@@ -46,8 +46,9 @@
         .help = text                                                                                         \
     }
 
-#define MANY 1e12     /* steps, samples */
-#define WIDE 16777216 /* widths, dimensions */
+#define MANY 1e12      /* samples */
+#define STEPS 16777216 /* longest run: the schedule is a table */
+#define WIDE 16777216  /* widths, dimensions */
 
 const clt_config_key clt_config_schema[] = {
     CHOICE("model.type", "mlp|graph", NULL,
@@ -125,13 +126,13 @@ const clt_config_key clt_config_schema[] = {
 
     CHOICE("schedule.type", "constant|linear|cosine|step|wsd", "\"constant\"",
            "course of the learning rate after warm-up; wsd: constant, then linear decay at the end"),
-    INT("schedule.warmup", 0, MANY, "0", "steps", "linear rise from 0 to optimizer.learning_rate"),
+    INT("schedule.warmup", 0, STEPS, "0", "steps", "linear rise from 0 to optimizer.learning_rate"),
     FLOAT("schedule.min_learning_rate", 0, 1e6, "0", "",
           "learning rate at the end of linear, cosine and wsd"),
-    INT("schedule.step_every", 0, MANY, "0", "steps", "step: interval between two multiplications"),
+    INT("schedule.step_every", 0, STEPS, "0", "steps", "step: interval between two multiplications"),
     FLOAT_OPEN("schedule.step_factor", 0, true, 1, false, "0.1", "", "step: factor of each multiplication"),
-    INT("schedule.decay_steps", 0, MANY, "0", "steps", "wsd: length of the final decay; 0: the last 20 %"),
-    INT("schedule.horizon", 0, MANY, "0", "steps",
+    INT("schedule.decay_steps", 0, STEPS, "0", "steps", "wsd: length of the final decay; 0: the last 20 %"),
+    INT("schedule.horizon", 0, STEPS, "0", "steps",
         "length of the whole schedule; 0: as long as the training"),
 
     {.path = "precision.mode",
@@ -152,11 +153,11 @@ const clt_config_key clt_config_schema[] = {
      .help = "ranks that share one copy of the model",
      .later = "tensor parallelism comes in a later release"},
 
-    INT("train.steps", 0, MANY, "0", "steps", "length of the training; 0: train.epochs decides"),
+    INT("train.steps", 0, STEPS, "0", "steps", "length of the training; 0: train.epochs decides"),
     FLOAT_OPEN("train.epochs", 0, true, 1e6, false, "1", "epochs",
                "passes over the training data when train.steps is 0"),
     INT("train.seed", 0, 9223372036854775807.0, "1337", "", "seed of parameters, data order and dropout"),
-    INT("train.eval_every", 0, MANY, "0", "steps", "interval between evaluations; 0: only at the end"),
+    INT("train.eval_every", 0, STEPS, "0", "steps", "interval between evaluations; 0: only at the end"),
     INT("train.eval_batches", 0, MANY, "0", "micro-batches", "evaluate on the first so many only; 0: on all"),
     INT("train.max_nonfinite", 1, 1e9, "10", "steps",
         "skipped updates in a row (loss or gradients not finite) after which the run ends with code 6"),
@@ -170,7 +171,7 @@ const clt_config_key clt_config_schema[] = {
     INT("train.log_every", 1, 1e9, "10", "steps",
         "interval between step lines when the output is not a terminal"),
 
-    INT("checkpoint.every", 0, MANY, "0", "steps", "interval between checkpoints; 0: only at the end"),
+    INT("checkpoint.every", 0, STEPS, "0", "steps", "interval between checkpoints; 0: only at the end"),
     INT("checkpoint.keep", 0, 1e6, "3", "checkpoints", "newest so many are kept; 0: all"),
     BOOL("checkpoint.final", "true", "a checkpoint at the end of the training"),
 

@@ -439,7 +439,9 @@ static loader_slot *ready_slot(clt_loader *loader)
     return NULL;
 }
 
-/* Under the lock. A failure is kept: the stream has a hole from there on, so every later call tells it again.
+/* Under the lock. Every slot that becomes ready wakes all consumers, so one that finds its turn taken looks
+ * at the next ticket, the end or the failure by itself. A failure is kept: the stream has a hole from there
+ * on, so every later call tells it again.
  */
 static clt_status next_locked(clt_loader *loader, clt_slot **out)
 {
@@ -456,9 +458,6 @@ static clt_status next_locked(clt_loader *loader, clt_slot **out)
     if (!slot)
         return CLT_OK;
     loader->next_delivery++;
-    /* Another consumer may wait for the ticket after this one, or for an end that has now come. */
-    if (loader->consumers > 1)
-        pthread_cond_broadcast(&loader->has_ready);
     if (slot->slot.error.status != CLT_OK) {
         loader->delivered_failure = true;
         loader->failure = slot->slot.error;

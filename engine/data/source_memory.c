@@ -31,7 +31,8 @@ static clt_status check_finite(const float *values, int64_t n, int64_t per_sampl
 {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(values[i]))
-            CLT_FAIL(CLT_EDATA, "data in memory: field '%s' of sample %lld is not finite", name, (long long)(i / per_sample));
+            CLT_FAIL(CLT_EDATA, "data in memory: field '%s' of sample %lld is not finite", name,
+                     (long long)(i / per_sample));
     return CLT_OK;
 }
 
@@ -43,7 +44,8 @@ static clt_status fill(clt_source *source, const float *x, const void *y, clt_dt
     source->state = m;
     const clt_shape *xs = &source->fields[0].shape, *ys = &source->fields[1].shape;
     int64_t nx = clt_shape_elements(xs), ny = clt_shape_elements(ys);
-    *m = (memory_state){{(const char *)x, y}, {(size_t)nx * sizeof(float), (size_t)ny * clt_dtype_bytes(y_dtype)}};
+    *m = (memory_state){{(const char *)x, y},
+                        {(size_t)nx * sizeof(float), (size_t)ny * clt_dtype_bytes(y_dtype)}};
     CLT_TRY(check_finite(x, nx * source->samples, nx, "x"));
     if (y_dtype == CLT_F32)
         return check_finite(y, ny * source->samples, ny, "y");
@@ -57,10 +59,18 @@ clt_status clt_source_open_memory(int64_t samples, const float *x, const clt_sha
                                   clt_dtype y_dtype, const clt_shape *y_shape, clt_source **out)
 {
     clt_source *source;
+    clt_arena *arena;
     *out = NULL;
     if (samples < 1 || !x || !y || (y_dtype != CLT_F32 && y_dtype != CLT_I32))
-        CLT_FAIL(CLT_EDATA, "data in memory: needs at least one sample, inputs, and targets of type f32 or i32");
-    CLT_TRY(clt_alloc(&source, 1, sizeof *source, "source"));
+        CLT_FAIL(CLT_EDATA,
+                 "data in memory: needs at least one sample, inputs, and targets of type f32 or i32");
+    CLT_TRY(clt_arena_create(&arena));
+    source = clt_arena_alloc(arena, sizeof *source); /* lives in its own arena: see clt_source_close */
+    if (!source) {
+        clt_arena_destroy(arena);
+        return CLT_ENOMEM;
+    }
+    source->arena = arena;
     source->type = &memory_type;
     source->samples = samples;
     source->scale = source->std = 1.0f;
@@ -68,9 +78,7 @@ clt_status clt_source_open_memory(int64_t samples, const float *x, const clt_sha
     source->n_fields = 2;
     source->fields[0] = (clt_source_field){"x", CLT_F32, *x_shape, false, -1};
     source->fields[1] = (clt_source_field){"y", y_dtype, *y_shape, y_dtype == CLT_I32, -1};
-    clt_status status = clt_arena_create(&source->arena);
-    if (status == CLT_OK)
-        status = fill(source, x, y, y_dtype);
+    clt_status status = fill(source, x, y, y_dtype);
     if (status != CLT_OK) {
         clt_source_close(source);
         return status;

@@ -39,14 +39,17 @@ static void like_close(clt_source *source)
     (void)source;
 }
 
-static const clt_source_type like_type = {
-    .name = "like", .help = "random samples of another source's shapes", .close = like_close, .read = like_read};
+static const clt_source_type like_type = {.name = "like",
+                                          .help = "random samples of another source's shapes",
+                                          .close = like_close,
+                                          .read = like_read};
 
 /* Text needs no file to know its shapes. */
 static void text_fields(const clt_config *config, clt_source *source)
 {
     source->n_fields = 2;
-    source->fields[0] = (clt_source_field){"x", CLT_U8, clt_shape1(clt_config_int(config, "data.window")), true, 255};
+    source->fields[0] =
+        (clt_source_field){"x", CLT_U8, clt_shape1(clt_config_int(config, "data.window")), true, 255};
     source->fields[1] = (clt_source_field){"y", CLT_U8, clt_shape_make(0, NULL), true, 255};
     source->scale = source->std = 1.0f;
 }
@@ -54,12 +57,19 @@ static void text_fields(const clt_config *config, clt_source *source)
 clt_status clt_source_open_like(const clt_config *config, clt_source **out)
 {
     clt_source *source, *model = NULL;
+    clt_arena *arena;
+    clt_status status = CLT_OK;
     *out = NULL;
-    CLT_TRY(clt_alloc(&source, 1, sizeof *source, "synthetic source"));
-    clt_status status = clt_arena_create(&source->arena);
-    if (status == CLT_OK && strcmp(clt_config_string(config, "data.type"), "text") == 0) {
+    CLT_TRY(clt_arena_create(&arena));
+    source = clt_arena_alloc(arena, sizeof *source); /* lives in its own arena: see clt_source_close */
+    if (!source) {
+        clt_arena_destroy(arena);
+        return CLT_ENOMEM;
+    }
+    source->arena = arena;
+    if (strcmp(clt_config_string(config, "data.type"), "text") == 0) {
         text_fields(config, source);
-    } else if (status == CLT_OK) {
+    } else {
         status = clt_source_open(config, CLT_SPLIT_TRAIN, &model);
         if (status == CLT_OK) {
             source->n_fields = model->n_fields;

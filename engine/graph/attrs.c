@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attributes of a layer: checks a JSON object against the op's attribute list. Every problem of a layer is reported at once, with
- * its position in the file where there is one. */
+ * Attributes of a layer: checks a JSON object against the op's attribute list. Every problem of a layer is
+ * reported at once, with its position in the file where there is one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,8 @@ static void problem(attr_problems *p, const clt_json *value, const char *key, co
         clt_json_position(p->doc, value, &line, &column);
         clt_str_printf(&p->text, "%s:%d:%d: ", clt_json_source(p->doc), line, column);
     }
-    clt_str_printf(&p->text, "layer '%s' (%s): attribute '%s': %s", p->node->name, p->node->op->name, key, what);
+    clt_str_printf(&p->text, "layer '%s' (%s): attribute '%s': %s", p->node->name, p->node->op->name, key,
+                   what);
 }
 
 static bool is_layer_key(const char *key)
@@ -52,8 +53,8 @@ static int choice_index(const char *choices, const char *word)
 
 static const char *type_text(clt_attr_type type)
 {
-    static const char *const names[] = {"an integer", "a number", "true or false", "a string", "a string",
-                                        "a list of integers"};
+    static const char *const names[] = {"an integer", "a number", "true or false",
+                                        "a string",   "a string", "a list of integers"};
     return names[type];
 }
 
@@ -115,7 +116,8 @@ static bool read_value(clt_graph *graph, const clt_attr_spec *spec, const clt_js
     return false;
 }
 
-static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
+static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *spec, const clt_json *value,
+                      clt_attr *attr)
 {
     char what[256];
     attr->set = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Building graphs: tensors, fields, nodes, look-ups. Attribute checking is in attrs.c, what ops declare in infer.c. */
+ * Building graphs: tensors, fields, nodes, look-ups. Attribute checking is in attrs.c, what ops declare in
+ * infer.c. */
 #include "engine/graph/graph.h"
 
 #include <stdio.h>
@@ -12,9 +13,9 @@
 
 const char *clt_tensor_class_name(clt_tensor_class c)
 {
-    static const char *const names[CLT_TC_COUNT] = {"field",      "step",  "parameter", "parameter gradient",
-                                                    "optimizer",  "state", "activation", "saved",
-                                                    "gradient",   "workspace"};
+    static const char *const names[CLT_TC_COUNT] = {
+        "field", "step",       "parameter", "parameter gradient", "optimizer",
+        "state", "activation", "saved",     "gradient",           "workspace"};
     return (unsigned)c < CLT_TC_COUNT ? names[c] : "?";
 }
 
@@ -22,7 +23,8 @@ clt_status clt_graph_create(int64_t micro_batch, clt_graph **out)
 {
     *out = NULL;
     if (micro_batch < 1)
-        CLT_FAIL(CLT_ECONFIG, "creating a graph: a micro-batch of %lld samples is not possible; use at least 1",
+        CLT_FAIL(CLT_ECONFIG,
+                 "creating a graph: a micro-batch of %lld samples is not possible; use at least 1",
                  (long long)micro_batch);
     clt_graph *graph;
     CLT_TRY(clt_alloc(&graph, 1, sizeof *graph, "graph"));
@@ -98,8 +100,8 @@ clt_status clt_graph_field(clt_graph *graph, const char *name, clt_dtype dtype, 
     if (clt_graph_find_field(graph, name) >= 0)
         CLT_FAIL(CLT_ECONFIG, "graph: the batch field '%s' is declared twice", name);
     if (shape->ndim + 1 > CLT_MAX_DIMS)
-        CLT_FAIL(CLT_ESHAPE, "graph: the batch field '%s' has %d dimensions; at most %d fit", name, shape->ndim,
-                 CLT_MAX_DIMS - 1);
+        CLT_FAIL(CLT_ESHAPE, "graph: the batch field '%s' has %d dimensions; at most %d fit", name,
+                 shape->ndim, CLT_MAX_DIMS - 1);
     clt_shape batched = {.ndim = shape->ndim + 1};
     batched.dim[0] = graph->micro_batch;
     memcpy(batched.dim + 1, shape->dim, (size_t)shape->ndim * sizeof shape->dim[0]);
@@ -157,8 +159,8 @@ static clt_status find_op(const char *op_name, const char *name, const clt_op **
     for (int i = 0; i < count && i < 256; i++)
         names[i] = ops[i]->name;
     const char *near = clt_nearest_name(op_name, names, (size_t)(count < 256 ? count : 256));
-    CLT_FAIL(CLT_ECONFIG, "layer '%s': there is no op '%s'%s%s%s", name ? name : "?", op_name, near ? "; did you mean '" : "",
-             near ? near : "", near ? "'?" : "");
+    CLT_FAIL(CLT_ECONFIG, "layer '%s': there is no op '%s'%s%s%s", name ? name : "?", op_name,
+             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static clt_status check_inputs(const clt_graph *graph, const clt_node *node)
@@ -170,16 +172,18 @@ static clt_status check_inputs(const clt_graph *graph, const clt_node *node)
             snprintf(expected, sizeof expected, "%d", op->min_in);
         else
             snprintf(expected, sizeof expected, "%d to %d", op->min_in, op->max_in);
-        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): takes %s inputs, got %d", node->name, op->name, expected, node->n_in);
+        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): takes %s inputs, got %d", node->name, op->name, expected,
+                 node->n_in);
     }
     for (int i = 0; i < node->n_in; i++)
         if (!clt_graph_tensor(graph, node->in[i]))
-            CLT_FAIL(CLT_EINTERNAL, "layer '%s' (%s): input %d is tensor %d, which does not exist", node->name, op->name,
-                     i, node->in[i]);
+            CLT_FAIL(CLT_EINTERNAL, "layer '%s' (%s): input %d is tensor %d, which does not exist",
+                     node->name, op->name, i, node->in[i]);
     return CLT_OK;
 }
 
-static clt_status new_node(clt_graph *graph, const clt_op *op, const char *name, const char *share, clt_node **out)
+static clt_status new_node(clt_graph *graph, const clt_op *op, const char *name, const char *share,
+                           clt_node **out)
 {
     clt_node *node = clt_arena_alloc(graph->arena, sizeof *node);
     if (!node)
@@ -192,13 +196,13 @@ static clt_status new_node(clt_graph *graph, const clt_op *op, const char *name,
     if (!node->name)
         return CLT_ENOMEM;
     if (clt_graph_find(graph, node->name))
-        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): another layer has this name; give one of them another", node->name,
-                 op->name);
+        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): another layer has this name; give one of them another",
+                 node->name, op->name);
     if (share) {
         const clt_node *owner = clt_graph_find(graph, share);
         if (!owner)
-            CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): 'share' names '%s', which is no earlier layer", node->name, op->name,
-                     share);
+            CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): 'share' names '%s', which is no earlier layer",
+                     node->name, op->name, share);
         node->share = owner->id;
     }
     *out = node;
@@ -214,14 +218,16 @@ clt_status clt_graph_add(clt_graph *graph, const char *op_name, const char *name
     CLT_TRY(find_op(op_name, name, &op));
     CLT_TRY(new_node(graph, op, name, share, &node));
     if (n_inputs > CLT_MAX_IN)
-        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): %d inputs; at most %d fit", node->name, op->name, n_inputs, CLT_MAX_IN);
+        CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): %d inputs; at most %d fit", node->name, op->name, n_inputs,
+                 CLT_MAX_IN);
     node->n_in = n_inputs;
     memcpy(node->in, inputs, (size_t)n_inputs * sizeof *inputs);
     CLT_TRY(check_inputs(graph, node));
     CLT_TRY(clt_attrs_parse(graph, node, attrs, doc));
     clt_infer ctx = {graph, node};
     CLT_TRY(op->infer(&ctx));
-    CLT_TRY(clt_grow(&graph->nodes, &graph->nodes_capacity, graph->n_nodes + 1, sizeof *graph->nodes, "node table"));
+    CLT_TRY(clt_grow(&graph->nodes, &graph->nodes_capacity, graph->n_nodes + 1, sizeof *graph->nodes,
+                     "node table"));
     graph->nodes[graph->n_nodes++] = node;
     *out = node;
     return CLT_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph: tensors (logical shape, dtype), nodes (an op with attributes), parameters (a record each), batch fields and
- * losses. It describes what to compute for one micro-batch, forward only; plans are made from it. It knows nothing of devices,
- * memory or training. Gradient of x is dx. */
+ * The graph: tensors (logical shape, dtype), nodes (an op with attributes), parameters (a record each), batch
+ * fields and losses. It describes what to compute for one micro-batch, forward only; plans are made from it.
+ * It knows nothing of devices, memory or training. Gradient of x is dx. */
 #ifndef ENGINE_GRAPH_GRAPH_H
 #define ENGINE_GRAPH_GRAPH_H
 
@@ -10,7 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/mem.h"
 
-#define CLT_MAX_IN 16    /* inputs of a node (concat takes up to 16) */
+#define CLT_MAX_IN 16 /* inputs of a node (concat takes up to 16) */
 #define CLT_MAX_OUT 4
 #define CLT_MAX_NODE_PARAMS 4
 #define CLT_MAX_SAVED 4
@@ -40,11 +40,11 @@ typedef struct clt_tensor {
     clt_dtype dtype;
     clt_shape shape;
     clt_tensor_class cls;
-    int32_t producer;     /* node id, -1 for fields, parameters, gradients */
-    int32_t param;        /* parameter index for PARAM, PARAM_GRAD; -1 */
-    int32_t view_of;      /* same bytes as that tensor (reshape); -1 */
-    bool requires_grad;   /* set by the caller on inputs (checker) and by parameters */
-    bool is_output;       /* kept readable after the step */
+    int32_t producer;   /* node id, -1 for fields, parameters, gradients */
+    int32_t param;      /* parameter index for PARAM, PARAM_GRAD; -1 */
+    int32_t view_of;    /* same bytes as that tensor (reshape); -1 */
+    bool requires_grad; /* set by the caller on inputs (checker) and by parameters */
+    bool is_output;     /* kept readable after the step */
 } clt_tensor;
 
 typedef enum clt_init_kind {
@@ -52,7 +52,8 @@ typedef enum clt_init_kind {
     CLT_INIT_ONES,
     CLT_INIT_NORMAL,          /* N(0, scale) */
     CLT_INIT_UNIFORM,         /* U(-scale, scale) */
-    CLT_INIT_KAIMING_UNIFORM, /* U(-b, b), b = sqrt(6/((1+a^2) fan_in)), a = scale; torch's Linear default is a = sqrt(5) */
+    CLT_INIT_KAIMING_UNIFORM, /* U(-b, b), b = sqrt(6/((1+a^2) fan_in)), a = scale; torch's Linear default is
+                                 a = sqrt(5) */
     CLT_INIT_KAIMING_NORMAL,  /* N(0, sqrt(2/fan_in)) */
     CLT_INIT_XAVIER_UNIFORM   /* U(-b, b), b = sqrt(6/(fan_in+fan_out)) */
 } clt_init_kind;
@@ -68,7 +69,7 @@ typedef enum clt_param_group { CLT_GROUP_DECAY, CLT_GROUP_NO_DECAY } clt_param_g
 
 typedef struct clt_param {
     int32_t index;
-    const char *name;      /* "fc1.weight": unique */
+    const char *name; /* "fc1.weight": unique */
     clt_shape shape;
     clt_init init;
     bool trainable;
@@ -86,7 +87,7 @@ typedef struct clt_attr {
     int64_t i;
     double f;
     bool b;
-    int choice;        /* index of an enumerated string */
+    int choice; /* index of an enumerated string */
     const char *s;
     int32_t n_list;
     int64_t list[CLT_MAX_DIMS];
@@ -101,16 +102,16 @@ typedef struct clt_node {
     int32_t n_out, out[CLT_MAX_OUT];
     int32_t n_param, param[CLT_MAX_NODE_PARAMS]; /* parameter indices */
     int32_t n_saved, saved[CLT_MAX_SAVED];
-    int32_t loss;     /* index in losses, -1 */
-    int32_t share;    /* node whose parameters this one uses, -1 */
+    int32_t loss;  /* index in losses, -1 */
+    int32_t share; /* node whose parameters this one uses, -1 */
 } clt_node;
 
 typedef struct clt_loss {
     const char *name; /* "loss" */
     int32_t node;
     float weight;
-    /* How the loader counts the normaliser: elements of field `target_field` (all of them, or those that differ from
-     * ignore_index when has_ignore) over the whole global batch. */
+    /* How the loader counts the normaliser: elements of field `target_field` (all of them, or those that
+     * differ from ignore_index when has_ignore) over the whole global batch. */
     const char *target_field;
     bool has_ignore;
     int64_t ignore_index;
@@ -123,14 +124,15 @@ typedef struct clt_field {
     clt_dtype dtype;
     clt_shape shape;
     int32_t tensor; /* the graph's tensor, (micro_batch, shape...) */
-    int64_t bound;  /* values must be in [0, bound), 0: no limit known; data is checked against it before step 0 */
+    int64_t
+        bound; /* values must be in [0, bound), 0: no limit known; data is checked against it before step 0 */
     bool bound_ignores;
     int64_t bound_ignore; /* this value is allowed besides */
 } clt_field;
 
 typedef struct clt_graph {
     clt_arena *arena;
-    int64_t micro_batch; /* N: samples of one micro-batch */
+    int64_t micro_batch;  /* N: samples of one micro-batch */
     clt_tensor **tensors; /* addresses stay valid while the graph grows */
     size_t n_tensors, tensors_capacity;
     clt_node **nodes; /* in topological order: inputs exist before use */
@@ -148,13 +150,16 @@ clt_status clt_graph_create(int64_t micro_batch, clt_graph **out);
 void clt_graph_destroy(clt_graph *graph);
 
 /* Declares a batch field and returns its tensor of shape (micro_batch, shape...). */
-clt_status clt_graph_field(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape, int32_t *tensor);
+clt_status clt_graph_field(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
+                           int32_t *tensor);
 
-/* clt_graph_add: adds a node. `attrs` is a JSON object with attribute values (NULL: defaults); keys "op", "name", "inputs", "share" in it
- * are ignored. name NULL: "<op><n>". Checks attributes, input count, shapes. CLT_ECONFIG / CLT_ESHAPE name the layer, what is
- * wrong, and the nearest valid word. `doc` (may be NULL) gives positions for messages. out: the node. */
-clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, const clt_json *attrs, const clt_json_doc *doc,
-                         const int32_t *inputs, int n_inputs, const char *share, clt_node **out);
+/* clt_graph_add: adds a node. `attrs` is a JSON object with attribute values (NULL: defaults); keys "op",
+ * "name", "inputs", "share" in it are ignored. name NULL: "<op><n>". Checks attributes, input count, shapes.
+ * CLT_ECONFIG / CLT_ESHAPE name the layer, what is wrong, and the nearest valid word. `doc` (may be NULL)
+ * gives positions for messages. out: the node. */
+clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, const clt_json *attrs,
+                         const clt_json_doc *doc, const int32_t *inputs, int n_inputs, const char *share,
+                         clt_node **out);
 /* The same with the attributes as JSON text ("{\"out\":10}"), for code and tests. */
 clt_status clt_graph_add_text(clt_graph *graph, const char *op, const char *name, const char *attrs,
                               const int32_t *inputs, int n_inputs, clt_node **out);
@@ -180,11 +185,12 @@ clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape);
 clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init);
 clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, const clt_shape *shape);
 /* Makes the node a loss; `target_input` must be a batch field (for the normaliser). */
-clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore, int64_t ignore_index,
-                          int64_t targets_per_sample);
+clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore,
+                          int64_t ignore_index, int64_t targets_per_sample);
 /* Input `input`, if it is a batch field (or a view of one), holds indices below `bound`. */
 void clt_infer_bound(clt_infer *ctx, int input, int64_t bound, bool has_ignore, int64_t ignore);
 /* "layer 'fc1' (linear): <message>": CLT_ESHAPE. */
-clt_status clt_infer_fail(const clt_infer *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
+clt_status clt_infer_fail(const clt_infer *ctx, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

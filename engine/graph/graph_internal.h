@@ -7,8 +7,8 @@
 #include "engine/graph/graph.h"
 #include "engine/train/step_block.h"
 
-/* Fills node->attr from a JSON object (or NULL) and the op's attribute list: unknown keys, wrong types and values out of range are
- * CLT_ECONFIG, all of them in one message. */
+/* Fills node->attr from a JSON object (or NULL) and the op's attribute list: unknown keys, wrong types and
+ * values out of range are CLT_ECONFIG, all of them in one message. */
 clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *attrs, const clt_json_doc *doc);
 
 #endif

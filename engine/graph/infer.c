@@ -115,15 +115,16 @@ clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, 
     return CLT_OK;
 }
 
-clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore, int64_t ignore_index,
-                          int64_t targets_per_sample)
+clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore,
+                          int64_t ignore_index, int64_t targets_per_sample)
 {
     clt_graph *graph = ctx->graph;
     if (graph->n_losses == CLT_MAX_LOSSES)
         return clt_infer_fail(ctx, "a graph has at most %d losses", CLT_MAX_LOSSES);
     const clt_tensor *target = clt_infer_in(ctx, target_input);
     if (target->cls != CLT_TC_FIELD)
-        return clt_infer_fail(ctx, "its target '%s' must be a field of the batch, not a computed tensor", target->name);
+        return clt_infer_fail(ctx, "its target '%s' must be a field of the batch, not a computed tensor",
+                              target->name);
     clt_loss *loss = &graph->losses[graph->n_losses];
     loss->name = ctx->node->name;
     loss->node = ctx->node->id;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph family: layers listed in the config, each any registered op. Reads the list, resolves names (earlier or later layers,
- * fields, second outputs), orders the layers, and adds them. Names no op: one that arrives later is available at once. */
+ * The graph family: layers listed in the config, each any registered op. Reads the list, resolves names
+ * (earlier or later layers, fields, second outputs), orders the layers, and adds them. Names no op: one that
+ * arrives later is available at once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,8 @@ static const char *text_of(listing *l, const graph_layer *layer, const char *key
     if (clt_json_typeof(value) == CLT_JSON_STRING && clt_json_string(value)[0])
         return clt_json_string(value);
     finding(l, value, layer, "'%s' must be a non-empty string, not %s", key,
-            clt_json_typeof(value) == CLT_JSON_STRING ? "an empty one" : clt_json_type_name(clt_json_typeof(value)));
+            clt_json_typeof(value) == CLT_JSON_STRING ? "an empty one"
+                                                      : clt_json_type_name(clt_json_typeof(value)));
     return NULL;
 }
 
@@ -115,7 +117,8 @@ static void read_op(listing *l, graph_layer *layer)
 static int find_layer(const listing *l, const char *name, size_t length, int count)
 {
     for (int i = 0; i < count; i++)
-        if (l->layers[i].name && strlen(l->layers[i].name) == length && memcmp(l->layers[i].name, name, length) == 0)
+        if (l->layers[i].name && strlen(l->layers[i].name) == length &&
+            memcmp(l->layers[i].name, name, length) == 0)
             return i;
     return -1;
 }
@@ -128,7 +131,8 @@ static void read_name(listing *l, int index)
     if (!name)
         return;
     if (strchr(name, ':') || strchr(name, '\'') || strlen(name) > 100) {
-        finding(l, value, layer, "the name '%.100s' must not be longer than 100 bytes or contain ':' or a quote", name);
+        finding(l, value, layer,
+                "the name '%.100s' must not be longer than 100 bytes or contain ':' or a quote", name);
         return;
     }
     int other = find_layer(l, name, strlen(name), index);
@@ -160,8 +164,9 @@ static clt_status read_layers(listing *l, const clt_json *model)
 {
     const clt_json *list = clt_json_get(model, "layers");
     if (!list || clt_json_typeof(list) != CLT_JSON_ARRAY || clt_json_count(list) == 0) {
-        finding(l, list ? list : model, NULL, "must be a non-empty list of layers, such as [{\"op\": \"linear\", \"out\": 10}, "
-                                              "{\"op\": \"cross_entropy\"}]");
+        finding(l, list ? list : model, NULL,
+                "must be a non-empty list of layers, such as [{\"op\": \"linear\", \"out\": 10}, "
+                "{\"op\": \"cross_entropy\"}]");
         return findings(l);
     }
     l->count = (int)clt_json_count(list);
@@ -221,7 +226,8 @@ static clt_status resolve(listing *l, graph_layer *layer, const clt_json *value,
         char *end;
         long output = strtol(colon + 1, &end, 10);
         if (colon[1] < '0' || colon[1] > '9' || *end || output >= CLT_MAX_OUT)
-            finding(l, value, layer, "input '%s': after ':' comes the number of an output, 0 to %d", text, CLT_MAX_OUT - 1);
+            finding(l, value, layer, "input '%s': after ':' comes the number of an output, 0 to %d", text,
+                    CLT_MAX_OUT - 1);
         else
             out->output = (int)output;
     }
@@ -241,7 +247,8 @@ static void take_previous(listing *l, int index, source *out)
         }
     }
     if (out->field < 0)
-        finding(l, l->layers[index].value, &l->layers[index], "has no 'inputs', and the data has no field 'x' to start from");
+        finding(l, l->layers[index].value, &l->layers[index],
+                "has no 'inputs', and the data has no field 'x' to start from");
 }
 
 static clt_status read_inputs(listing *l, int index)
@@ -253,12 +260,14 @@ static clt_status read_inputs(listing *l, int index)
         if (layer->op->flags & CLT_OP_LOSS) {
             int y = clt_model_find_field(l->b.inputs, "y");
             if (y < 0)
-                finding(l, layer->value, layer, "has no 'inputs', and the data has no field 'y' to compare with");
+                finding(l, layer->value, layer,
+                        "has no 'inputs', and the data has no field 'y' to compare with");
             layer->in[layer->n_in++] = (source){-1, y, 0};
         }
         return CLT_OK;
     }
-    if (clt_json_typeof(list) != CLT_JSON_ARRAY || clt_json_count(list) == 0 || clt_json_count(list) > CLT_MAX_IN) {
+    if (clt_json_typeof(list) != CLT_JSON_ARRAY || clt_json_count(list) == 0 ||
+        clt_json_count(list) > CLT_MAX_IN) {
         finding(l, list, layer, "'inputs' must be a list of 1 to %d names", CLT_MAX_IN);
         return CLT_OK;
     }
@@ -291,7 +300,8 @@ static clt_status read_share(listing *l, graph_layer *layer)
         finding(l, value, layer, "cannot share parameters with '%s', which is a %s", share,
                 l->layers[layer->share].op->name);
     } else if (&l->layers[layer->share] == layer || clt_json_get(l->layers[layer->share].value, "share")) {
-        finding(l, value, layer, "'share' must name a layer that has its own parameters; '%s' has none", share);
+        finding(l, value, layer, "'share' must name a layer that has its own parameters; '%s' has none",
+                share);
     }
     return CLT_OK;
 }
@@ -313,19 +323,22 @@ static void check_use(listing *l)
         for (int i = 0; i < count; i++)
             if (ops[i]->flags & CLT_OP_LOSS)
                 clt_str_printf(&names, "%s%s", names.length ? ", " : "", ops[i]->name);
-        finding(l, l->layers[l->count - 1].value, NULL, "there is no loss, so there is nothing to minimise; end the list with one of %s",
+        finding(l, l->layers[l->count - 1].value, NULL,
+                "there is no loss, so there is nothing to minimise; end the list with one of %s",
                 names.text ? names.text : "the losses");
         clt_str_free(&names);
         return;
     }
     for (int i = 0; i < l->count; i++)
         if (!l->layers[i].used && !(l->layers[i].op->flags & CLT_OP_LOSS))
-            finding(l, l->layers[i].value, &l->layers[i], "nobody reads its output; remove the layer or use it as an input");
+            finding(l, l->layers[i].value, &l->layers[i],
+                    "nobody reads its output; remove the layer or use it as an input");
 }
 
 /* --- order --- */
 
-/* A layer that this one waits for and that is not placed yet, -1. Edges: inputs and the owner of shared parameters. */
+/* A layer that this one waits for and that is not placed yet, -1. Edges: inputs and the owner of shared
+ * parameters. */
 static int waits_for(const listing *l, const graph_layer *layer)
 {
     for (int i = 0; i < layer->n_in; i++)
@@ -336,7 +349,8 @@ static int waits_for(const listing *l, const graph_layer *layer)
     return -1;
 }
 
-/* Every layer that is left waits for another one: following that relation must come round. Names the cycle. */
+/* Every layer that is left waits for another one: following that relation must come round. Names the cycle.
+ */
 static clt_status fail_cycle(listing *l, int first)
 {
     clt_str cycle = {0};
@@ -351,7 +365,8 @@ static clt_status fail_cycle(listing *l, int first)
     } while (at != start);
     status = clt_str_check(&cycle);
     if (status == CLT_OK)
-        finding(l, l->layers[start].value, NULL, "the layers form a cycle: %s'%s'", cycle.text, l->layers[start].name);
+        finding(l, l->layers[start].value, NULL, "the layers form a cycle: %s'%s'", cycle.text,
+                l->layers[start].name);
     clt_str_free(&cycle);
     CLT_TRY(status);
     return findings(l);
@@ -369,8 +384,8 @@ static clt_status add_layer(listing *l, graph_layer *layer)
         } else {
             const graph_layer *from = &l->layers[s->layer];
             if (s->output >= from->node->n_out) {
-                finding(l, clt_json_get(layer->value, "inputs"), layer, "reads output %d of '%s', which has %d", s->output,
-                        from->name, from->node->n_out);
+                finding(l, clt_json_get(layer->value, "inputs"), layer,
+                        "reads output %d of '%s', which has %d", s->output, from->name, from->node->n_out);
                 return findings(l);
             }
             inputs[i] = from->node->out[s->output];
@@ -380,8 +395,8 @@ static clt_status add_layer(listing *l, graph_layer *layer)
     for (int i = 0; i < layer->n_in; i++)
         CLT_TRY(clt_model_number(&l->b, layer->op, i, any_float, &inputs[i]));
     const char *share = layer->share >= 0 ? l->layers[layer->share].name : NULL;
-    CLT_TRY(clt_graph_add(l->b.graph, layer->op->name, layer->name, layer->value, l->b.doc, inputs, layer->n_in, share,
-                          &node));
+    CLT_TRY(clt_graph_add(l->b.graph, layer->op->name, layer->name, layer->value, l->b.doc, inputs,
+                          layer->n_in, share, &node));
     layer->node = node;
     return CLT_OK;
 }

@@ -20,10 +20,12 @@ typedef struct clt_model_builder {
 
 /* Appends "file:line:column: " of a value; nothing without a document. */
 void clt_model_position(const clt_json_doc *doc, const clt_json *value, clt_str *out);
-/* Puts the position of `value` before the thread's message, unless the message begins with the file's name already. Returns status. */
+/* Puts the position of `value` before the thread's message, unless the message begins with the file's name
+ * already. Returns status. */
 clt_status clt_model_at(const clt_json_doc *doc, const clt_json *value, clt_status status);
 /* *tensor becomes its f32 form when input `index` of `op` needs numbers and the tensor holds integers. */
-clt_status clt_model_number(clt_model_builder *b, const struct clt_op *op, int index, bool mixed, int32_t *tensor);
+clt_status clt_model_number(clt_model_builder *b, const struct clt_op *op, int index, bool mixed,
+                            int32_t *tensor);
 /* Index in inputs->field, -1. */
 int clt_model_find_field(const clt_model_inputs *inputs, const char *name);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The mlp family: linear layers with an activation and dropout between them, over flat numbers or over embedded indices. Knows the
- * model section's keys and the batch fields x and y. */
+ * The mlp family: linear layers with an activation and dropout between them, over flat numbers or over
+ * embedded indices. Knows the model section's keys and the batch fields x and y. */
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +70,8 @@ static clt_status mlp_word(const mlp *m, const char *key, const char *choices, c
 static clt_status mlp_add(mlp *m, const char *op, const char *name, const char *attrs)
 {
     clt_node *node;
-    CLT_TRY(clt_model_at(m->b.doc, m->model, clt_graph_add_text(m->b.graph, op, name, attrs, &m->at, 1, &node)));
+    CLT_TRY(
+        clt_model_at(m->b.doc, m->model, clt_graph_add_text(m->b.graph, op, name, attrs, &m->at, 1, &node)));
     m->at = node->out[0];
     return CLT_OK;
 }
@@ -92,7 +93,8 @@ static clt_status mlp_read(mlp *m)
         m->bias = clt_json_bool(bias);
     int x = clt_model_find_field(m->b.inputs, "x"), y = clt_model_find_field(m->b.inputs, "y");
     if (x < 0 || y < 0)
-        return mlp_fail(m, "type", "an mlp needs the data fields 'x' and 'y', which this data does not offer");
+        return mlp_fail(m, "type",
+                        "an mlp needs the data fields 'x' and 'y', which this data does not offer");
     m->x = &m->b.inputs->field[x];
     m->y = &m->b.inputs->field[y];
     m->at = m->b.graph->fields[x].tensor;
@@ -122,9 +124,11 @@ static clt_status mlp_input(mlp *m)
         if (clt_dtype_is_float(m->x->dtype))
             return mlp_fail(m, "embedding", "the inputs are not integers; set it to 0");
         if (vocab < 1)
-            return mlp_fail(m, "embedding", "the largest index is not known from the data; use model.type graph, whose "
-                                            "embedding layer says 'vocab'");
-        snprintf(attrs, sizeof attrs, "{\"vocab\":%lld,\"dim\":%lld}", (long long)vocab, (long long)m->embedding);
+            return mlp_fail(m, "embedding",
+                            "the largest index is not known from the data; use model.type graph, whose "
+                            "embedding layer says 'vocab'");
+        snprintf(attrs, sizeof attrs, "{\"vocab\":%lld,\"dim\":%lld}", (long long)vocab,
+                 (long long)m->embedding);
         CLT_TRY(mlp_add(m, "embedding", "embedding", attrs));
     } else {
         CLT_TRY(clt_model_number(&m->b, clt_op_find("linear"), 0, false, &m->at));
@@ -162,7 +166,8 @@ static clt_status mlp_hidden(mlp *m)
         CLT_TRY(mlp_linear(m, name, width));
         snprintf(name, sizeof name, "act%d", index);
         bool gelu_tanh = strcmp(m->activation, "gelu_tanh") == 0 && !clt_op_find("gelu_tanh");
-        CLT_TRY(mlp_add(m, gelu_tanh ? "gelu" : m->activation, name, gelu_tanh ? "{\"approximate\":\"tanh\"}" : NULL));
+        CLT_TRY(mlp_add(m, gelu_tanh ? "gelu" : m->activation, name,
+                        gelu_tanh ? "{\"approximate\":\"tanh\"}" : NULL));
         if (m->dropout > 0) {
             snprintf(name, sizeof name, "drop%d", index);
             snprintf(attrs, sizeof attrs, "{\"p\":%.9g}", m->dropout);
@@ -172,7 +177,8 @@ static clt_status mlp_hidden(mlp *m)
     return CLT_OK;
 }
 
-/* Predictions (N, outputs) against y. A single output per sample is compared with y of any shape that holds one element. */
+/* Predictions (N, outputs) against y. A single output per sample is compared with y of any shape that holds
+ * one element. */
 static clt_status mlp_loss(mlp *m)
 {
     char attrs[128] = "{}";
@@ -192,7 +198,8 @@ static clt_status mlp_loss(mlp *m)
         return mlp_fail(m, "ignore_index", "only the loss cross_entropy has an ignored target; remove it");
     }
     int32_t in[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
-    return clt_model_at(m->b.doc, m->model, clt_graph_add_text(m->b.graph, m->loss, "loss", attrs, in, 2, &node));
+    return clt_model_at(m->b.doc, m->model,
+                        clt_graph_add_text(m->b.graph, m->loss, "loss", attrs, in, 2, &node));
 }
 
 static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
@@ -207,4 +214,5 @@ static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, cons
     return mlp_loss(&m);
 }
 
-const clt_model_family clt_model_mlp = {"mlp", "a stack of linear layers described by model.hidden", mlp_build};
+const clt_model_family clt_model_mlp = {"mlp", "a stack of linear layers described by model.hidden",
+                                        mlp_build};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry of model families, and what they share: batch fields, conversion of integer inputs, positions in messages. */
+ * The registry of model families, and what they share: batch fields, conversion of integer inputs, positions
+ * in messages. */
 #include "engine/models/models.h"
 
 #include <stdio.h>
@@ -90,11 +91,12 @@ clt_status clt_model_number(clt_model_builder *b, const clt_op *op, int index, b
 static clt_status declare_fields(const clt_model_inputs *inputs, clt_graph *graph)
 {
     if (inputs->n_fields < 1 || inputs->n_fields > CLT_MODEL_MAX_FIELDS)
-        CLT_FAIL(CLT_EINTERNAL, "building the model: the data offers %d fields; 1 to %d are possible", inputs->n_fields,
-                 CLT_MODEL_MAX_FIELDS);
+        CLT_FAIL(CLT_EINTERNAL, "building the model: the data offers %d fields; 1 to %d are possible",
+                 inputs->n_fields, CLT_MODEL_MAX_FIELDS);
     for (int i = 0; i < inputs->n_fields; i++) {
         int32_t tensor;
-        CLT_TRY(clt_graph_field(graph, inputs->field[i].name, inputs->field[i].dtype, &inputs->field[i].shape, &tensor));
+        CLT_TRY(clt_graph_field(graph, inputs->field[i].name, inputs->field[i].dtype, &inputs->field[i].shape,
+                                &tensor));
     }
     return CLT_OK;
 }
@@ -106,8 +108,9 @@ clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const
     size_t count = 0;
     const clt_json *type = model ? clt_json_get(model, "type") : NULL;
     if (!type || clt_json_typeof(type) != CLT_JSON_STRING)
-        return clt_model_at(doc, type ? type : model,
-                            clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type must be a string: mlp or graph"));
+        return clt_model_at(
+            doc, type ? type : model,
+            clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type must be a string: mlp or graph"));
     for (const clt_model_family *const *f = families; *f; f++) {
         names[count++] = (*f)->name;
         if (strcmp((*f)->name, clt_json_string(type)) != 0)
@@ -115,18 +118,19 @@ clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const
         CLT_TRY(declare_fields(inputs, graph));
         CLT_TRY((*f)->build(model, doc, inputs, graph));
         if (graph->n_params == 0)
-            return clt_model_at(doc, model,
-                                clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
-                                         "the model has no parameters, so there is nothing to train; add a layer that "
-                                         "has some, such as 'linear'"));
+            return clt_model_at(
+                doc, model,
+                clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                         "the model has no parameters, so there is nothing to train; add a layer that "
+                         "has some, such as 'linear'"));
         clt_model_info info;
         return clt_model_describe(graph, &info);
     }
     const char *near = clt_nearest_name(clt_json_string(type), names, count);
-    return clt_model_at(doc, type,
-                        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type '%s' is unknown%s%s%s; there are mlp and graph",
-                                 clt_json_string(type), near ? "; did you mean '" : "", near ? near : "",
-                                 near ? "'" : ""));
+    return clt_model_at(
+        doc, type,
+        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type '%s' is unknown%s%s%s; there are mlp and graph",
+                 clt_json_string(type), near ? "; did you mean '" : "", near ? near : "", near ? "'" : ""));
 }
 
 clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models: graphs built from a config's model section. One file per family, built only from ops; `graph` is the family whose layers the
- * config lists itself. It knows batch fields by name, type and shape; it knows nothing of data files, devices or training. */
+ * Models: graphs built from a config's model section. One file per family, built only from ops; `graph` is
+ * the family whose layers the config lists itself. It knows batch fields by name, type and shape; it knows
+ * nothing of data files, devices or training. */
 #ifndef ENGINE_MODELS_MODELS_H
 #define ENGINE_MODELS_MODELS_H
 
@@ -17,16 +18,18 @@ typedef struct clt_model_field {
     int64_t max_value; /* largest value of an index field, -1 unknown */
 } clt_model_field;
 
-/* What the data offers. Integer fields that a layer needs as numbers are converted: x becomes (x*scale - mean)/std. */
+/* What the data offers. Integer fields that a layer needs as numbers are converted: x becomes (x*scale -
+ * mean)/std. */
 typedef struct clt_model_inputs {
     int n_fields;
     clt_model_field field[CLT_MODEL_MAX_FIELDS];
     float scale, mean, std; /* of x; 1, 0, 1 leave it as it is */
 } clt_model_inputs;
 
-/* clt_model_build: declares the fields and adds the layers of `model` (the config's model section) to an empty graph. `doc` (may be NULL)
- * gives positions. CLT_ECONFIG or CLT_ESHAPE: "file:line:column: layer 'fc1' (linear): what is wrong"; mistakes in names are
- * reported all at once. On failure the graph is only good for clt_graph_destroy. */
+/* clt_model_build: declares the fields and adds the layers of `model` (the config's model section) to an
+ * empty graph. `doc` (may be NULL) gives positions. CLT_ECONFIG or CLT_ESHAPE: "file:line:column: layer 'fc1'
+ * (linear): what is wrong"; mistakes in names are reported all at once. On failure the graph is only good for
+ * clt_graph_destroy. */
 clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                            clt_graph *graph);
 

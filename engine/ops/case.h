@@ -7,12 +7,28 @@
 #include "engine/ops/op.h"
 
 #define CLT_CASE_NDIM(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
-#define CLT_CASE_DIMS(...) CLT_CASE_NDIM(__VA_ARGS__), {__VA_ARGS__}
+#define CLT_CASE_DIMS(...)                                                                                   \
+    CLT_CASE_NDIM(__VA_ARGS__),                                                                              \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
 /* Inputs of a case; the dimensions begin with the micro-batch. */
-#define CLT_CASE_F32(...) {CLT_F32, CLT_FILL_NORMAL, 0, CLT_CASE_DIMS(__VA_ARGS__)}
-#define CLT_CASE_FLOAT(dtype, ...) {dtype, CLT_FILL_NORMAL, 0, CLT_CASE_DIMS(__VA_ARGS__)}
-#define CLT_CASE_INDEX(dtype, limit, ...) {dtype, CLT_FILL_INDEX, limit, CLT_CASE_DIMS(__VA_ARGS__)}
-#define CLT_CASE_BINARY(dtype, ...) {dtype, CLT_FILL_BINARY, 0, CLT_CASE_DIMS(__VA_ARGS__)}
+#define CLT_CASE_F32(...)                                                                                    \
+    {                                                                                                        \
+        CLT_F32, CLT_FILL_NORMAL, 0, CLT_CASE_DIMS(__VA_ARGS__)                                              \
+    }
+#define CLT_CASE_FLOAT(dtype, ...)                                                                           \
+    {                                                                                                        \
+        dtype, CLT_FILL_NORMAL, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                \
+    }
+#define CLT_CASE_INDEX(dtype, limit, ...)                                                                    \
+    {                                                                                                        \
+        dtype, CLT_FILL_INDEX, limit, CLT_CASE_DIMS(__VA_ARGS__)                                             \
+    }
+#define CLT_CASE_BINARY(dtype, ...)                                                                          \
+    {                                                                                                        \
+        dtype, CLT_FILL_BINARY, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                \
+    }
 #define CLT_CASE_COUNT(cases) (int)(sizeof(cases) / sizeof((cases)[0]))
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small things that emission code of many ops needs: work-group sizes by device, refusals, index widths, argument checks. Knows
- * device descriptions and emitters, no op in particular. */
+ * Small things that emission code of many ops needs: work-group sizes by device, refusals, index widths,
+ * argument checks. Knows device descriptions and emitters, no op in particular. */
 #ifndef ENGINE_OPS_EMIT_UTIL_H
 #define ENGINE_OPS_EMIT_UTIL_H
 
@@ -17,7 +17,8 @@ static inline uint64_t clt_group_limit(const ocl_device_desc *device)
     return device->max_work_group && device->max_work_group < probed ? device->max_work_group : probed;
 }
 
-/* Work-group size of kernels with one light item per element. CPU devices pay per group, so theirs is large. */
+/* Work-group size of kernels with one light item per element. CPU devices pay per group, so theirs is large.
+ */
 static inline uint64_t clt_local_flat(const ocl_device_desc *device)
 {
     if (device->is_cpu && device->max_work_group >= 512)
@@ -25,7 +26,8 @@ static inline uint64_t clt_local_flat(const ocl_device_desc *device)
     return clt_group_limit(device);
 }
 
-/* Work-group size of kernels with one heavy item per row: small enough that every compute unit gets several groups. */
+/* Work-group size of kernels with one heavy item per row: small enough that every compute unit gets several
+ * groups. */
 static inline uint64_t clt_local_rows(const ocl_device_desc *device, uint64_t rows)
 {
     uint64_t limit = clt_group_limit(device), local = 1;
@@ -47,7 +49,8 @@ static inline uint64_t clt_local_group(const ocl_device_desc *device, uint64_t e
 }
 
 /* accepts() of variants in group style. */
-static inline bool clt_accepts_group(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+static inline bool clt_accepts_group(const void *problem, const ocl_device_desc *device, char *reason,
+                                     size_t size)
 {
     (void)problem;
     if (!device->is_cpu || (device->quirks & OCL_QUIRK_ANY_STYLE))
@@ -57,7 +60,8 @@ static inline bool clt_accepts_group(const void *problem, const ocl_device_desc 
 }
 
 /* accepts() of variants with one item per element, where a form with one item per row exists. */
-static inline bool clt_accepts_flat(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+static inline bool clt_accepts_flat(const void *problem, const ocl_device_desc *device, char *reason,
+                                    size_t size)
 {
     (void)problem;
     if (!device->is_cpu || (device->quirks & OCL_QUIRK_ANY_STYLE))
@@ -66,7 +70,8 @@ static inline bool clt_accepts_flat(const void *problem, const ocl_device_desc *
     return false;
 }
 
-/* -DWIDE: 64-bit element indices are needed. Half the 32-bit range is left for the rounding up of the global size. */
+/* -DWIDE: 64-bit element indices are needed. Half the 32-bit range is left for the rounding up of the global
+ * size. */
 static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)
 {
     ocl_define(e, "WIDE", elements >= (1ull << 31));
@@ -76,10 +81,11 @@ static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)
 static inline void clt_arg_size32(ocl_emitter *e, int64_t value, const char *what)
 {
     if (value < 0 || value > INT32_MAX)
-        ocl_emit_fail(e, clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
-                                  "emitting %s: the number of %s is %lld, the kernels take at most %d; use smaller "
-                                  "micro-batches or dimensions",
-                                  e->label ? e->label : "a command", what, (long long)value, INT32_MAX));
+        ocl_emit_fail(
+            e, clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                        "emitting %s: the number of %s is %lld, the kernels take at most %d; use smaller "
+                        "micro-batches or dimensions",
+                        e->label ? e->label : "a command", what, (long long)value, INT32_MAX));
     ocl_arg_u32(e, (uint32_t)value);
 }
 
@@ -98,12 +104,14 @@ static inline void clt_arg_step(ocl_emitter *e, const clt_call *call)
     ocl_arg_in(e, call->step, CLT_U32, (uint64_t)clt_call_elements(call, call->step));
 }
 
-/* An axis attribute, counted with the batch dimension as 0 and from the end when negative; fails on the batch dimension. */
+/* An axis attribute, counted with the batch dimension as 0 and from the end when negative; fails on the batch
+ * dimension. */
 static inline clt_status clt_infer_axis(const clt_infer *ctx, int64_t given, int ndim, int *axis)
 {
     int64_t a = given < 0 ? given + ndim : given;
     if (a == 0)
-        return clt_infer_fail(ctx, "axis %lld is the batch dimension, which layers cannot touch; valid: 1 to %d",
+        return clt_infer_fail(ctx,
+                              "axis %lld is the batch dimension, which layers cannot touch; valid: 1 to %d",
                               (long long)given, ndim - 1);
     if (a < 0 || a >= ndim)
         return clt_infer_fail(ctx, "axis %lld does not exist: the input has %d dimensions (0 is the batch)",
@@ -118,8 +126,9 @@ static inline clt_status clt_infer_need_float(const clt_infer *ctx, int index)
     const clt_tensor *t = clt_infer_in(ctx, index);
     if (clt_dtype_is_float(t->dtype) && t->dtype != CLT_F64)
         return CLT_OK;
-    return clt_infer_fail(ctx, "input %d ('%s') has type %s; it must be f32, f16 or bf16 (a 'cast' layer converts)",
-                          index, t->name, clt_dtype_name(t->dtype));
+    return clt_infer_fail(
+        ctx, "input %d ('%s') has type %s; it must be f32, f16 or bf16 (a 'cast' layer converts)", index,
+        t->name, clt_dtype_name(t->dtype));
 }
 
 #endif

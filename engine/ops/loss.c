@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reduction of per-row losses into a loss record, shared by every loss. Knows rows of three floats, no loss in particular. */
+ * The reduction of per-row losses into a loss record, shared by every loss. Knows rows of three floats, no
+ * loss in particular. */
 #include "engine/ops/loss.h"
 #include "engine/ops/emit_util.h"
 
-/* Rows of up to this many are summed in one stage; above, parts near the square root of the rows keep rounding errors near
- * eps * 2 * sqrt(rows). */
+/* Rows of up to this many are summed in one stage; above, parts near the square root of the rows keep
+ * rounding errors near eps * 2 * sqrt(rows). */
 #define ONE_STAGE_ROWS 64
 #define MAX_PARTS 256
 

@@ -8,11 +8,10 @@
 
 /* relu, tanh, sigmoid, silu, gelu: y = f(x), element by element
  * shapes  x any -> y as x                                dtypes  x,y f32|f16|bf16; arithmetic f32
- * grads   dx = dy * f'(x), from y for tanh and sigmoid: write or accumulate    units   none
+ * grads   dx = dy * f'(x), from y for tanh and sigmoid: write or accumulate   units   none
  * memory  no workspace                                   errors  CLT_ESHAPE for an integer x
  * source  Hendrycks & Gimpel 2016, arXiv:1606.08415 (gelu, silu)
- *                                                        tested  verify -t 'relu*', 'gelu*', ...; relu exact,
- * others tol 8-32 */
+ * tested  verify -t 'relu*', 'gelu*', ...; relu exact, others tol 8-32 */
 
 /* What the kernels are specialised with. */
 typedef struct activation {

@@ -12,7 +12,8 @@
  * tolerance, exact on integers. Tolerances: OpenCL allows tanh 5 ulp, exp 3 ulp and division 2.5 ulp; y and
  * its error stay below the magnitude that errors are measured against. */
 #define CLT_ACTIVATION_MAP(X)                                                                                \
-    X(relu, "y = max(x, 0)", "clt_relu", "clt_drelu", false, 1, 2, x<0 ? 0 : x, x> 0 ? 1 : 0, 1, true)       \
+    X(relu, "y = max(x, 0)", "clt_relu", "clt_drelu", false, 1, 2, (x < 0 ? 0 : x), (x > 0 ? 1 : 0), 1,      \
+      true)                                                                                                  \
     X(tanh, "y = tanh(x)", "clt_tanh", "clt_dtanh_y", true, 1, 3, tanh(x), 1 - y * y, 16, false)             \
     X(sigmoid, "y = 1 / (1 + exp(-x))", "clt_sigmoid", "clt_dsigmoid_y", true, 4, 3, 1 / (1 + exp(-x)),      \
       y * (1 - y), 8, false)                                                                                 \

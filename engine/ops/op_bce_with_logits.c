@@ -4,12 +4,14 @@
 #include "engine/ops/emit_util.h"
 #include "engine/ops/pointwise_loss.h"
 
-/* bce_with_logits: loss = sum of max(x,0) - x y + log(1 + exp(-|x|)) / normaliser (all elements of the global batch)
- * shapes  x (N,...), y the same number of elements       dtypes  x f32|f16|bf16; y these or u8|u16|i32|u32; arithmetic f32
- * grads   dx = (sigmoid(x) - y) * weight/normaliser * loss_scale: write or accumulate     units   loss in nats
- * memory  workspace 12 bytes per 1024 elements           errors  CLT_ESHAPE: types, element counts
- * source  semantics of torch.nn.functional.binary_cross_entropy_with_logits; a hit: x > 0 exactly when y > 0.5
- *                                                        tested  verify -t 'bce_with_logits*', tol 8 */
+/* bce_with_logits: loss = sum max(x,0) - x y + log(1+exp(-|x|)) / normaliser (elements of the global batch)
+ * shapes  x (N,...), y the same number of elements -> record (4)
+ * dtypes  x f32|f16|bf16; y these or u8|u16|i32|u32; arithmetic f32
+ * grads   dx = (sigmoid(x) - y) * weight/normaliser * loss_scale: write or accumulate
+ * memory  workspace 12 bytes per 1024 elements                  units   nats
+ * source  torch.nn.functional.binary_cross_entropy_with_logits; a hit: x > 0 exactly when y > 0.5
+ * errors  CLT_ESHAPE: types, element counts
+ * tested  verify -t 'bce_with_logits*', tol 8 */
 
 static clt_status bce_with_logits_fwd_group(ocl_emitter *e, const void *problem)
 {
@@ -24,7 +26,8 @@ static clt_status bce_with_logits_bwd_flat(ocl_emitter *e, const void *problem)
     return clt_pointwise_loss_backward(e, problem, CLT_POINTWISE_BCE);
 }
 
-static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, bce_with_logits_fwd_group};
+static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL,
+                                      bce_with_logits_fwd_group};
 static const ocl_variant fwd_row = {"row", 0, NULL, NULL, bce_with_logits_fwd_row};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
 static const ocl_variant bwd_flat = {"flat", 0, NULL, NULL, bce_with_logits_bwd_flat};

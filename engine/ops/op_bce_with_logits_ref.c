@@ -19,7 +19,10 @@ static const clt_op_case bce_with_logits_cases[] = {
     {.name = "one", .n_inputs = 2, .inputs = {CLT_CASE_F32(1, 1), CLT_BIN(1, 1)}, .small = true},
     {.name = "scalar_per_sample", .n_inputs = 2, .inputs = {CLT_CASE_F32(7, 1), CLT_BIN(7)}, .small = true},
     {.name = "odd", .n_inputs = 2, .inputs = {CLT_CASE_F32(5, 7), CLT_BIN(5, 7)}, .small = true},
-    {.name = "byte_targets", .n_inputs = 2, .inputs = {CLT_CASE_F32(3, 11), CLT_CASE_BINARY(CLT_U8, 3, 11)}, .small = true},
+    {.name = "byte_targets",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 11), CLT_CASE_BINARY(CLT_U8, 3, 11)},
+     .small = true},
     {.name = "weight",
      .attrs = "{\"weight\":2.5}",
      .n_inputs = 2,
@@ -31,4 +34,6 @@ static const clt_op_case bce_with_logits_cases[] = {
 };
 
 extern const clt_op_ref clt_op_bce_with_logits_ref;
-const clt_op_ref clt_op_bce_with_logits_ref = {bce_with_logits_forward, bce_with_logits_backward, bce_with_logits_cases, CLT_CASE_COUNT(bce_with_logits_cases), 8};
+const clt_op_ref clt_op_bce_with_logits_ref = {bce_with_logits_forward, bce_with_logits_backward,
+                                               bce_with_logits_cases, CLT_CASE_COUNT(bce_with_logits_cases),
+                                               8};

@@ -5,10 +5,12 @@
 #include "engine/ops/emit_util.h"
 
 /* bias: y = x + b over the last dimension
- * shapes  x (N,...,C), b (C) -> y (N,...,C)              dtypes  x,y f32|f16|bf16; b any of them; accumulates f32
- * grads   dx: copy of dy; db: write or accumulate        units   none
- * memory  workspace of db: slabs*C*4 bytes, slabs<=256   errors  CLT_ESHAPE for an integer x or one without features
- * source  -                                              tested  verify -t 'bias*', db exact on small integers */
+ * shapes  x (N,...,C), b (C) -> y (N,...,C)
+ * dtypes  x,y f32|f16|bf16; b any of them; accumulates f32
+ * grads   dx: copy of dy; db: write or accumulate               units   none
+ * memory  workspace of db: slabs*C*4 bytes, slabs <= 256        errors  CLT_ESHAPE for an integer x
+ * source  -
+ * tested  verify -t 'bias*', exact on integers */
 
 typedef struct bias_problem {
     const clt_call *call;
@@ -55,7 +57,8 @@ static clt_status bias_add_row(ocl_emitter *e, const void *problem)
 #define ONE_STAGE_ROWS 64
 #define MAX_SLABS 256
 
-/* Slabs near the square root of the rows balance the two stages and keep rounding errors near eps * 2 * sqrt(rows). */
+/* Slabs near the square root of the rows balance the two stages and keep rounding errors near eps * 2 *
+ * sqrt(rows). */
 static int64_t bias_slab_rows(int64_t rows)
 {
     int64_t slabs = 1;
@@ -64,7 +67,8 @@ static int64_t bias_slab_rows(int64_t rows)
     return (int64_t)clt_div_up((uint64_t)rows, (uint64_t)slabs);
 }
 
-static void bias_grad_sum(ocl_emitter *e, const bias_problem *p, int32_t part, clt_dtype part_dtype, int64_t rows)
+static void bias_grad_sum(ocl_emitter *e, const bias_problem *p, int32_t part, clt_dtype part_dtype,
+                          int64_t rows)
 {
     clt_dtype db_dtype = clt_call_dtype(p->call, p->db);
     ocl_kernel_begin(e, "bias", "bias_bwd_w");
@@ -97,7 +101,8 @@ static clt_status bias_grad_emit(ocl_emitter *e, const bias_problem *p, bool by_
     ocl_arg_u64(e, (uint64_t)slab_rows);
     double flops = (double)p->rows * (double)p->cols;
     if (by_row)
-        ocl_kernel_end_2d(e, clt_div_up(cols, 16), slabs, clt_local_rows(e->device, clt_div_up(cols, 16)), 1, flops);
+        ocl_kernel_end_2d(e, clt_div_up(cols, 16), slabs, clt_local_rows(e->device, clt_div_up(cols, 16)), 1,
+                          flops);
     else
         ocl_kernel_end_2d(e, cols, slabs, clt_group_limit(e->device) < 64 ? 1 : 64, 1, flops);
     bias_grad_sum(e, p, part, CLT_F32, (int64_t)slabs);
@@ -120,7 +125,8 @@ static const ocl_variant grad_flat = {"flat", 0, clt_accepts_flat, NULL, bias_gr
 static const ocl_variant grad_row = {"row", 0, NULL, NULL, bias_grad_row};
 static const ocl_variant *const grad_variants[] = {&grad_flat, &grad_row, NULL};
 
-static void bias_select(ocl_emitter *e, const ocl_variant *const *list, const bias_problem *problem, const char *what)
+static void bias_select(ocl_emitter *e, const ocl_variant *const *list, const bias_problem *problem,
+                        const char *what)
 {
     const ocl_variant *variant = NULL;
     clt_status status = ocl_variant_select(list, problem, e->device, what, NULL, &variant);
@@ -130,14 +136,15 @@ static void bias_select(ocl_emitter *e, const ocl_variant *const *list, const bi
         ocl_emit_fail(e, status);
 }
 
-void clt_emit_bias(ocl_emitter *e, const clt_call *call, int32_t y, int32_t x, int32_t b, int64_t rows, int64_t cols)
+void clt_emit_bias(ocl_emitter *e, const clt_call *call, int32_t y, int32_t x, int32_t b, int64_t rows,
+                   int64_t cols)
 {
     bias_problem p = {.call = call, .y = y, .x = x, .b = b, .rows = rows, .cols = cols};
     bias_select(e, add_variants, &p, "bias");
 }
 
-void clt_emit_bias_grad(ocl_emitter *e, const clt_call *call, int32_t db, bool accumulate, int32_t dy, int64_t rows,
-                        int64_t cols)
+void clt_emit_bias_grad(ocl_emitter *e, const clt_call *call, int32_t db, bool accumulate, int32_t dy,
+                        int64_t rows, int64_t cols)
 {
     bias_problem p = {.call = call, .db = db, .accumulate = accumulate, .dy = dy, .rows = rows, .cols = cols};
     bias_select(e, grad_variants, &p, "bias gradient");
@@ -182,8 +189,8 @@ static clt_status bias_backward(ocl_emitter *e, const clt_call *call, bool by_ro
 {
     const clt_tensor *dy = clt_call_tensor(call, call->dout[0]);
     if (call->din[0] >= 0)
-        clt_emit_copy_grad(e, call->din[0], call->dout[0], dy->dtype, (uint64_t)clt_shape_elements(&dy->shape),
-                           call->din_accumulate[0]);
+        clt_emit_copy_grad(e, call->din[0], call->dout[0], dy->dtype,
+                           (uint64_t)clt_shape_elements(&dy->shape), call->din_accumulate[0]);
     if (call->dparam[0] < 0)
         return CLT_OK;
     bias_problem p = {.call = call,

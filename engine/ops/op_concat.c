@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op concat: tensors one after the other along one dimension. Moves elements of any type; knows no model. */
+ * The op concat: tensors one after the other along one dimension. Moves elements of any type; knows no model.
+ */
 #include "engine/ops/emit_util.h"
 #include "engine/ops/window.h"
 
 /* concat: y = inputs joined along one axis, in order
- * shapes  x_i (N,...,A_i,...) -> y (N,...,sum A_i,...)   dtypes  any of 1, 2 or 4 bytes, all the same
- * grads   dx_i: write or accumulate                      units   none
- * memory  no workspace                                   errors  CLT_ESHAPE: batch axis, other dimensions or types differ
- * source  -                                              tested  verify -t 'concat*', exact */
+ * shapes  x_i (N,...,A_i,...) -> y (N,...,sum A_i,...)          dtypes  any of 1, 2 or 4 bytes, all the same
+ * grads   dx_i: write or accumulate                             units   none
+ * memory  no workspace
+ * errors  CLT_ESHAPE: batch axis, shapes or types differ
+ * source  -                                                     tested  verify -t 'concat*', exact */
 
 static const clt_attr_spec concat_attrs[] = {
     {.name = "axis",
@@ -28,12 +30,13 @@ static clt_status concat_infer(clt_infer *ctx)
     CLT_TRY(clt_infer_axis(ctx, clt_node_attr(ctx->node, "axis")->i, y.ndim, &axis));
     clt_shape_text(&y, first, sizeof first);
     if (clt_dtype_bytes(dtype) > 4)
-        return clt_infer_fail(ctx, "64-bit types are not supported, the inputs have type %s", clt_dtype_name(dtype));
+        return clt_infer_fail(ctx, "64-bit types are not supported, the inputs have type %s",
+                              clt_dtype_name(dtype));
     for (int i = 1; i < ctx->node->n_in; i++) {
         const clt_tensor *x = clt_infer_in(ctx, i);
         if (x->dtype != dtype)
-            return clt_infer_fail(ctx, "input %d has type %s, but input 0 has type %s", i, clt_dtype_name(x->dtype),
-                                  clt_dtype_name(dtype));
+            return clt_infer_fail(ctx, "input %d has type %s, but input 0 has type %s", i,
+                                  clt_dtype_name(x->dtype), clt_dtype_name(dtype));
         bool fits = x->shape.ndim == y.ndim;
         for (int d = 0; fits && d < y.ndim; d++)
             fits = d == axis || x->shape.dim[d] == y.dim[d];
@@ -68,7 +71,8 @@ static clt_status concat_forward(ocl_emitter *e, const clt_call *call, bool by_r
     int64_t start = 0;
     for (int i = 0; i < call->node->n_in; i++) {
         clt_window w = concat_window(call, i, &start);
-        clt_emit_window(e, call->out[0], call->in[i], clt_call_dtype(call, call->out[0]), &w, false, false, by_row);
+        clt_emit_window(e, call->out[0], call->in[i], clt_call_dtype(call, call->out[0]), &w, false, false,
+                        by_row);
     }
     return CLT_OK;
 }

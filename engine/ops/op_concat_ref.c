@@ -3,7 +3,8 @@
  * Reference and test cases of concat. */
 #include "engine/ops/case.h"
 
-/* Copies every input into (back = false) or adds every wanted gradient from (back = true) its part of the output. */
+/* Copies every input into (back = false) or adds every wanted gradient from (back = true) its part of the
+ * output. */
 static void concat_move(clt_ref_call *call, bool back)
 {
     const clt_shape *y = &call->out[0].shape;
@@ -66,12 +67,13 @@ static const clt_op_case concat_cases[] = {
      .exact = true},
     {.name = "sixteen",
      .n_inputs = 16,
-     .inputs = {CLT_CASE_F32(3, 1), CLT_CASE_F32(3, 2), CLT_CASE_F32(3, 3), CLT_CASE_F32(3, 4), CLT_CASE_F32(3, 5),
-                CLT_CASE_F32(3, 6), CLT_CASE_F32(3, 7), CLT_CASE_F32(3, 8), CLT_CASE_F32(3, 9), CLT_CASE_F32(3, 10),
-                CLT_CASE_F32(3, 11), CLT_CASE_F32(3, 12), CLT_CASE_F32(3, 13), CLT_CASE_F32(3, 14), CLT_CASE_F32(3, 15),
-                CLT_CASE_F32(3, 16)},
+     .inputs = {CLT_CASE_F32(3, 1), CLT_CASE_F32(3, 2), CLT_CASE_F32(3, 3), CLT_CASE_F32(3, 4),
+                CLT_CASE_F32(3, 5), CLT_CASE_F32(3, 6), CLT_CASE_F32(3, 7), CLT_CASE_F32(3, 8),
+                CLT_CASE_F32(3, 9), CLT_CASE_F32(3, 10), CLT_CASE_F32(3, 11), CLT_CASE_F32(3, 12),
+                CLT_CASE_F32(3, 13), CLT_CASE_F32(3, 14), CLT_CASE_F32(3, 15), CLT_CASE_F32(3, 16)},
      .exact = true},
 };
 
 extern const clt_op_ref clt_op_concat_ref;
-const clt_op_ref clt_op_concat_ref = {concat_forward, concat_backward, concat_cases, CLT_CASE_COUNT(concat_cases), 1};
+const clt_op_ref clt_op_concat_ref = {concat_forward, concat_backward, concat_cases,
+                                      CLT_CASE_COUNT(concat_cases), 1};

@@ -6,11 +6,12 @@
 
 /* cross_entropy: loss = -sum_c q_c log softmax(x)_c, q = (1 - s) onehot(target) + s / C
  * shapes  x (N,...,C), target (N,...) -> record (4); saves stats (R,2) = {max, log sum exp(x - max)}
- *                                                        dtypes  x f32|f16|bf16; target u8|u16|i32; arithmetic f32
- * grads   dx = weight/normaliser * loss_scale * (softmax(x) - q): write or accumulate     units   loss in nats
- * memory  workspace 12*R bytes                           errors  CLT_ESHAPE: types, or not one target per row
- * source  semantics of torch.nn.functional.cross_entropy, mean over targets that count
- *                                                        tested  verify -t 'cross_entropy*', tol 8 */
+ * dtypes  x f32|f16|bf16; target u8|u16|i32; arithmetic f32
+ * grads   dx = weight/normaliser * loss_scale * (softmax(x) - q): write or accumulate
+ * memory  workspace 12*R bytes                                  units   loss in nats
+ * errors  CLT_ESHAPE: types, not one target per row; a target out of range (the loader refuses it) gives NaN
+ * source  torch.nn.functional.cross_entropy, mean over counted targets
+ * tested  verify -t 'cross_entropy*', tol 8 */
 
 static const clt_attr_spec cross_entropy_attrs[] = {
     {.name = "ignore_index",
@@ -23,7 +24,12 @@ static const clt_attr_spec cross_entropy_attrs[] = {
      .min = 0,
      .max = 0.999999,
      .help = "probability spread evenly over the classes"},
-    {.name = "weight", .type = CLT_ATTR_FLOAT, .default_value = 1, .min = 0, .max = 1e6, .help = "factor of this loss"},
+    {.name = "weight",
+     .type = CLT_ATTR_FLOAT,
+     .default_value = 1,
+     .min = 0,
+     .max = 1e6,
+     .help = "factor of this loss"},
 };
 
 static clt_status cross_entropy_infer(clt_infer *ctx)
@@ -151,7 +157,8 @@ static clt_status cross_entropy_bwd_row(ocl_emitter *e, const void *problem)
     return cross_entropy_backward(e, problem, true);
 }
 
-static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, cross_entropy_fwd_group};
+static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL,
+                                      cross_entropy_fwd_group};
 static const ocl_variant fwd_row = {"row", 0, NULL, NULL, cross_entropy_fwd_row};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
 static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, cross_entropy_bwd_flat};

@@ -18,7 +18,8 @@ static int64_t ce_cols(const clt_ref_call *call)
 
 static ce_row ce_look(const clt_ref_call *call, int64_t r)
 {
-    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = ce_cols(call), per = rows / call->in[0].shape.dim[0];
+    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = ce_cols(call),
+            per = rows / call->in[0].shape.dim[0];
     const clt_attr *ignore = clt_node_attr(call->node, "ignore_index");
     const double *x = call->in[0].data + r * cols;
     ce_row row = {.target = (int64_t)call->in[1].data[r], .top = x[0]};
@@ -44,7 +45,8 @@ static ce_row ce_look(const clt_ref_call *call, int64_t r)
 static void ce_forward(clt_ref_call *call)
 {
     int64_t rows = clt_shape_rows(&call->in[0].shape), cols = ce_cols(call);
-    double s = clt_node_attr(call->node, "label_smoothing")->f, weight = clt_node_attr(call->node, "weight")->f;
+    double s = clt_node_attr(call->node, "label_smoothing")->f,
+           weight = clt_node_attr(call->node, "weight")->f;
     double loss = 0.0, counted = 0.0, hits = 0.0;
     for (int64_t r = 0; r < rows; r++) {
         ce_row row = ce_look(call, r);
@@ -82,12 +84,21 @@ static void ce_backward(clt_ref_call *call)
     }
 }
 
-/* exp and log of the device are good to 3 units in the last place, sums of C terms and of R rows run in blocks; the record is
- * measured against its own magnitude. */
+/* exp and log of the device are good to 3 units in the last place, sums of C terms and of R rows run in
+ * blocks; the record is measured against its own magnitude. */
 static const clt_op_case ce_cases[] = {
-    {.name = "one_class", .n_inputs = 2, .inputs = {CLT_CASE_F32(1, 1), CLT_CASE_INDEX(CLT_U8, 1, 1)}, .small = true},
-    {.name = "odd", .n_inputs = 2, .inputs = {CLT_CASE_F32(5, 7), CLT_CASE_INDEX(CLT_U8, 7, 5)}, .small = true},
-    {.name = "two_classes", .n_inputs = 2, .inputs = {CLT_CASE_F32(9, 2), CLT_CASE_INDEX(CLT_I32, 2, 9)}, .small = true},
+    {.name = "one_class",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(1, 1), CLT_CASE_INDEX(CLT_U8, 1, 1)},
+     .small = true},
+    {.name = "odd",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(5, 7), CLT_CASE_INDEX(CLT_U8, 7, 5)},
+     .small = true},
+    {.name = "two_classes",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(9, 2), CLT_CASE_INDEX(CLT_I32, 2, 9)},
+     .small = true},
     {.name = "tail",
      .n_inputs = 2,
      .inputs = {CLT_CASE_F32(3, 4, 37), CLT_CASE_INDEX(CLT_U16, 37, 3, 4)},
@@ -107,8 +118,12 @@ static const clt_op_case ce_cases[] = {
      .n_inputs = 2,
      .inputs = {CLT_CASE_F32(4, 8, 33), CLT_CASE_INDEX(CLT_U8, 33, 4, 8)}},
     {.name = "digits", .n_inputs = 2, .inputs = {CLT_CASE_F32(200, 10), CLT_CASE_INDEX(CLT_U8, 10, 200)}},
-    {.name = "bytes", .n_inputs = 2, .inputs = {CLT_CASE_F32(8, 33, 256), CLT_CASE_INDEX(CLT_U8, 256, 8, 33)}},
-    {.name = "vocabulary", .n_inputs = 2, .inputs = {CLT_CASE_F32(3, 50257), CLT_CASE_INDEX(CLT_U16, 50257, 3)}},
+    {.name = "bytes",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(8, 33, 256), CLT_CASE_INDEX(CLT_U8, 256, 8, 33)}},
+    {.name = "vocabulary",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 50257), CLT_CASE_INDEX(CLT_U16, 50257, 3)}},
     {.name = "many_rows", .n_inputs = 2, .inputs = {CLT_CASE_F32(5003, 3), CLT_CASE_INDEX(CLT_U8, 3, 5003)}},
 };
 

@@ -6,12 +6,12 @@
 
 /* dropout: y = keep(i) ? x / (1 - p) : 0 while training, y = x otherwise
  * shapes  x (N,...) -> y as x                            dtypes  x,y f32|f16|bf16; arithmetic f32
- * grads   dx = keep(i) ? dy / (1 - p) : 0: write or accumulate      units   p: probability
- * memory  no workspace, no mask: both directions compute it from the step block
+ * grads   dx = keep(i) ? dy / (1 - p) : 0: write or accumulate   units   p: probability
+ * memory  no workspace and no mask: both directions compute it from the step block
  * errors  CLT_ESHAPE for an integer x
- * source  Srivastava et al. 2014; keep(i): uniform of Philox word i of stream (seed, dropout, step, node id)
- * is >= p, i counting elements over the global batch                 tested  verify -t 'dropout*', tol 2;
- * exact for p = 0.5 */
+ * source  Srivastava et al. 2014, JMLR 15. keep(i): the uniform number of Philox word i of the stream
+ *         (seed, dropout, step, node id) is >= p; i counts elements over the global batch
+ * tested  verify -t 'dropout*', tol 2; exact for p = 0.5 */
 
 static const clt_attr_spec dropout_attrs[] = {
     {.name = "p",

@@ -4,15 +4,27 @@
 #include "engine/ops/emit_util.h"
 
 /* embedding: y[p] = w[index[p]]
- * shapes  index (N,...), w (V,D) -> y (N,...,D)          dtypes  index u8|u16|i32|u32; y f32; w f32|f16|bf16
- * grads   dw: write (unused rows become zero) or accumulate, sums in ascending position order, no float atomics
- * memory  workspace of dw: 4*(positions+V+1) bytes (row), 4*(2*positions+3*V+1) (group)   units   none
- * errors  CLT_ESHAPE for a float index; indices out of range are clamped (the loader refuses them before)
- * source  initialisation N(0,1) as torch.nn.Embedding    tested  verify -t 'embedding*', exact on small integers */
+ * shapes  index (N,...), w (V,D) -> y (N,...,D)
+ * dtypes  index u8|u16|i32|u32; y f32; w f32|f16|bf16
+ * grads   dw: write (unused rows become zero) or accumulate; ordered sums, no float atomics
+ * memory  workspace of dw: 4*(positions+V+1) bytes (row), 4*(2*positions+3*V+1) (group)
+ * errors  CLT_ESHAPE for a float index; an index out of range (the loader refuses it) gives NaN
+ * source  initialisation N(0,1) as torch.nn.Embedding
+ * tested  verify -t 'embedding*', exact on integers */
 
 static const clt_attr_spec embedding_attrs[] = {
-    {.name = "vocab", .type = CLT_ATTR_INT, .required = true, .min = 1, .max = INT32_MAX, .help = "rows of the table"},
-    {.name = "dim", .type = CLT_ATTR_INT, .required = true, .min = 1, .max = INT32_MAX, .help = "features of a row"},
+    {.name = "vocab",
+     .type = CLT_ATTR_INT,
+     .required = true,
+     .min = 1,
+     .max = INT32_MAX,
+     .help = "rows of the table"},
+    {.name = "dim",
+     .type = CLT_ATTR_INT,
+     .required = true,
+     .min = 1,
+     .max = INT32_MAX,
+     .help = "features of a row"},
     {.name = "init_std",
      .type = CLT_ATTR_FLOAT,
      .default_value = 1.0,
@@ -26,11 +38,13 @@ static clt_status embedding_infer(clt_infer *ctx)
     const clt_tensor *index = clt_infer_in(ctx, 0);
     clt_shape shape = index->shape;
     char text[CLT_SHAPE_TEXT];
-    if (index->dtype != CLT_U8 && index->dtype != CLT_U16 && index->dtype != CLT_I32 && index->dtype != CLT_U32)
+    if (index->dtype != CLT_U8 && index->dtype != CLT_U16 && index->dtype != CLT_I32 &&
+        index->dtype != CLT_U32)
         return clt_infer_fail(ctx, "input '%s' has type %s; indices must be u8, u16, i32 or u32", index->name,
                               clt_dtype_name(index->dtype));
     if (shape.ndim >= CLT_MAX_DIMS)
-        return clt_infer_fail(ctx, "input %s leaves no room for the feature dimension (at most %d dimensions)",
+        return clt_infer_fail(ctx,
+                              "input %s leaves no room for the feature dimension (at most %d dimensions)",
                               clt_shape_text(&shape, text, sizeof text), CLT_MAX_DIMS);
     int64_t vocab = clt_node_attr(ctx->node, "vocab")->i, dim = clt_node_attr(ctx->node, "dim")->i;
     shape.dim[shape.ndim++] = dim;
@@ -67,7 +81,8 @@ static clt_status embedding_forward(ocl_emitter *e, const clt_call *call, bool b
     ocl_arg_out(e, call->out[0], dtype, elements);
     ocl_arg_in(e, call->in[0], s.index_dtype, (uint64_t)s.positions);
     /* at most one row per position is read, whatever the table's size */
-    ocl_arg_in(e, call->param[0], w_dtype, (uint64_t)((s.positions < s.vocab ? s.positions : s.vocab) * s.dim));
+    ocl_arg_in(e, call->param[0], w_dtype,
+               (uint64_t)((s.positions < s.vocab ? s.positions : s.vocab) * s.dim));
     ocl_arg_u64(e, (uint64_t)s.positions);
     clt_arg_size32(e, s.vocab, "table rows");
     clt_arg_size32(e, s.dim, "features");
@@ -87,8 +102,8 @@ static clt_status embedding_fwd_row(ocl_emitter *e, const void *problem)
 }
 
 /* dw from positions sorted by index. */
-static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_sizes *s, int32_t start, int32_t order,
-                          bool by_row)
+static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_sizes *s, int32_t start,
+                          int32_t order, bool by_row)
 {
     uint64_t elements = (uint64_t)(s->vocab * s->dim), read = (uint64_t)(s->positions * s->dim);
     clt_dtype dtype = clt_call_dtype(call, call->dout[0]), w_dtype = clt_call_dtype(call, call->dparam[0]);

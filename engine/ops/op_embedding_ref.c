@@ -21,7 +21,8 @@ static void embedding_backward(clt_ref_call *call)
             call->dparam[0].data[(int64_t)call->in[0].data[p] * dim + d] += call->dout[0].data[p * dim + d];
 }
 
-/* Forward copies (error zero). A row's gradient is a sum of as many values as its index occurs, up to 2000 here ("one_row"): sqrt(2000) = 45. */
+/* Forward copies (error zero). A row's gradient is a sum of as many values as its index occurs, up to 2000
+ * here ("one_row"): sqrt(2000) = 45. */
 static const clt_op_case embedding_cases[] = {
     {.name = "one",
      .attrs = "{\"vocab\":1,\"dim\":1}",

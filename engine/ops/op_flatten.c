@@ -4,10 +4,10 @@
 #include "engine/ops/emit_util.h"
 
 /* flatten: y (N, everything else) = x (N,...)
- * shapes  x (N,...) -> y (N,F)                           dtypes  any
- * grads   dx: copy of dy, write or accumulate            units   none
- * memory  y has the bytes of x                           errors  none of its own
- * source  -                                              tested  verify -t 'flatten*', exact */
+ * shapes  x (N,...) -> y (N,F)                                  dtypes  any
+ * grads   dx: copy of dy, write or accumulate                   units   none
+ * memory  y has the bytes of x                                  errors  none of its own
+ * source  -                                                     tested  verify -t 'flatten*', exact */
 
 static clt_status flatten_infer(clt_infer *ctx)
 {

@@ -4,11 +4,13 @@
 #include "engine/ops/emit_util.h"
 #include "engine/ops/pointwise_loss.h"
 
-/* l1: loss = sum |x - y| / normaliser (all elements of the global batch)
- * shapes  x (N,...), y the same number of elements       dtypes  x f32|f16|bf16; y these or u8|u16|i32|u32; arithmetic f32
- * grads   dx = sign(x - y) * weight/normaliser * loss_scale, 0 at 0: write or accumulate     units   y's unit
- * memory  workspace 12 bytes per 1024 elements           errors  CLT_ESHAPE: types, element counts
- * source  semantics of torch.nn.functional.l1_loss       tested  verify -t 'l1*', tol 8 */
+/* l1: loss = sum |x - y| / normaliser (elements of the global batch)
+ * shapes  x (N,...), y the same number of elements -> record (4)
+ * dtypes  x f32|f16|bf16; y these or u8|u16|i32|u32; arithmetic f32
+ * grads   dx = sign(x - y), 0 at 0, * weight/normaliser * loss_scale: write or accumulate
+ * memory  workspace 12 bytes per 1024 elements                  units   unit of y
+ * source  torch.nn.functional.l1_loss
+ * errors  CLT_ESHAPE: types, element counts                     tested  verify -t 'l1*', tol 8 */
 
 static clt_status l1_fwd_group(ocl_emitter *e, const void *problem)
 {

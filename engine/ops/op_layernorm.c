@@ -4,12 +4,14 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/emit_util.h"
 
-/* layernorm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), var the mean square of x - mean
+/* layernorm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), var the mean of (x - mean)^2
  * shapes  x (N,...,C), w (C), b (C) -> y (N,...,C); saves mean (R), rstd (R), R = N*...
- *                                                        dtypes  x,y f32|f16|bf16; w,b any of them; mean,rstd f32
+ * dtypes  x,y f32|f16|bf16; w,b any of them; mean,rstd f32
  * grads   dx, dw, db: write or accumulate                units   eps: square of x's unit
- * memory  workspace of dw and db: 4*C*min(R/64,256) bytes each      errors  CLT_ESHAPE for an integer x or one without features
- * source  Ba, Kiros & Hinton 2016, arXiv:1607.06450      tested  verify -t 'layernorm*', tol 32, more for rows of a few elements */
+ * memory  workspace of dw and db: 4*C*min(R/64,256) bytes each
+ * errors  CLT_ESHAPE for an integer x or one without a dimension after the batch
+ * source  Ba, Kiros & Hinton 2016, arXiv:1607.06450
+ * tested  verify -t 'layernorm*', tol 32, more for rows of a few elements */
 
 static const clt_attr_spec layernorm_attrs[] = {
     {.name = "eps",
@@ -18,7 +20,12 @@ static const clt_attr_spec layernorm_attrs[] = {
      .min = 1e-12,
      .max = 1,
      .help = "added to the variance, in the square of x's unit"},
-    {.name = "affine", .type = CLT_ATTR_BOOL, .default_value = 1, .min = 0, .max = 1, .help = "learn a factor per column"},
+    {.name = "affine",
+     .type = CLT_ATTR_BOOL,
+     .default_value = 1,
+     .min = 0,
+     .max = 1,
+     .help = "learn a factor per column"},
     {.name = "bias",
      .type = CLT_ATTR_BOOL,
      .default_value = 1,
@@ -38,7 +45,8 @@ static clt_status layernorm_infer(clt_infer *ctx)
     const clt_attr *bias = clt_node_attr(ctx->node, "bias");
     bool affine = clt_node_attr(ctx->node, "affine")->b;
     if (!affine && bias->set && bias->b)
-        return clt_infer_fail(ctx, "\"bias\": true needs \"affine\": true; a 'bias' layer adds a shift alone");
+        return clt_infer_fail(ctx,
+                              "\"bias\": true needs \"affine\": true; a 'bias' layer adds a shift alone");
     clt_shape row = clt_shape1(clt_shape_last(&shape)), stats = clt_shape1(clt_shape_rows(&shape));
     CLT_TRY(clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape));
     if (affine)

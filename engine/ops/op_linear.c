@@ -7,16 +7,28 @@
 #include "engine/ops/emit_util.h"
 
 /* linear: y = x W^T + b
- * shapes  x (N,...,I), W (O,I), b (O) -> y (N,...,O)     dtypes  x,y,W f32|f16|bf16; accumulates f32
- * grads   dx = dy W, dW = dy^T x, db: write or accumulate  units   init_std: unit of the weights
- * memory  workspace of db: see bias                      errors  CLT_ESHAPE for an integer x or one without features
- * source  initialisation as torch.nn.Linear              tested  verify -t 'linear*', tol 32; exact on integers */
+ * shapes  x (N,...,I), W (O,I), b (O) -> y (N,...,O)
+ * dtypes  x,y,W f32|f16|bf16; accumulates f32
+ * grads   dx = dy W, dW = dy^T x, db: write or accumulate       units   init_std: unit of the weights
+ * memory  workspace of db: see bias                             errors  CLT_ESHAPE for an integer x
+ * source  initialisation as torch.nn.Linear
+ * tested  verify -t 'linear*', tol 32, exact on integers */
 
 enum { INIT_KAIMING_UNIFORM, INIT_KAIMING_NORMAL, INIT_XAVIER, INIT_NORMAL, INIT_ZEROS };
 
 static const clt_attr_spec linear_attrs[] = {
-    {.name = "out", .type = CLT_ATTR_INT, .required = true, .min = 1, .max = INT32_MAX, .help = "output features"},
-    {.name = "bias", .type = CLT_ATTR_BOOL, .default_value = 1, .min = 0, .max = 1, .help = "add a bias vector"},
+    {.name = "out",
+     .type = CLT_ATTR_INT,
+     .required = true,
+     .min = 1,
+     .max = INT32_MAX,
+     .help = "output features"},
+    {.name = "bias",
+     .type = CLT_ATTR_BOOL,
+     .default_value = 1,
+     .min = 0,
+     .max = 1,
+     .help = "add a bias vector"},
     {.name = "init",
      .type = CLT_ATTR_CHOICE,
      .default_value = INIT_KAIMING_UNIFORM,
@@ -99,7 +111,8 @@ static clt_status linear_backward(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;
     const clt_tensor *x = clt_call_tensor(call, call->in[0]), *dy = clt_call_tensor(call, call->dout[0]);
-    int64_t rows = clt_shape_rows(&x->shape), in = clt_shape_last(&x->shape), out = clt_shape_last(&dy->shape);
+    int64_t rows = clt_shape_rows(&x->shape), in = clt_shape_last(&x->shape),
+            out = clt_shape_last(&dy->shape);
     if (call->din[0] >= 0) {
         ocl_gemm g = ocl_gemm_make(rows, in, out, false, false);
         g.type_a = dy->dtype;

@@ -5,15 +5,22 @@
 
 /* matmul: y = scale * op(a) op(b), batched over equal leading dimensions
  * shapes  a (N,...,M,K) or (N,...,K,M), b (N,...,K,P) or (N,...,P,K) -> y (N,...,M,P)
- *                                                        dtypes  f32|f16|bf16, accumulates f32
- * grads   da, db: write or accumulate                    units   none
- * memory  no workspace of its own                        errors  CLT_ESHAPE when leading or inner dimensions differ
- * source  -                                              tested  verify -t 'matmul*', tol 32; exact on integers */
+ * dtypes  f32|f16|bf16; accumulates f32
+ * grads   da, db: write or accumulate                           units   none
+ * memory  no workspace of its own
+ * errors  CLT_ESHAPE: leading or inner dimensions differ
+ * source  -
+ * tested  verify -t 'matmul*', tol 32, exact on integers */
 
 static const clt_attr_spec matmul_attrs[] = {
     {.name = "transpose_a", .type = CLT_ATTR_BOOL, .max = 1, .help = "a is stored (N,...,K,M)"},
     {.name = "transpose_b", .type = CLT_ATTR_BOOL, .max = 1, .help = "b is stored (N,...,P,K)"},
-    {.name = "scale", .type = CLT_ATTR_FLOAT, .default_value = 1, .min = -1e30, .max = 1e30, .help = "factor"},
+    {.name = "scale",
+     .type = CLT_ATTR_FLOAT,
+     .default_value = 1,
+     .min = -1e30,
+     .max = 1e30,
+     .help = "factor"},
 };
 
 typedef struct matmul_sizes {
@@ -47,8 +54,9 @@ static clt_status matmul_infer(clt_infer *ctx)
     clt_shape_text(&a, ta, sizeof ta);
     clt_shape_text(&b, tb, sizeof tb);
     if (a.ndim < 3 || a.ndim != b.ndim)
-        return clt_infer_fail(ctx, "inputs %s and %s must have the same three or more dimensions (batch, rows, columns)",
-                              ta, tb);
+        return clt_infer_fail(
+            ctx, "inputs %s and %s must have the same three or more dimensions (batch, rows, columns)", ta,
+            tb);
     for (int i = 0; i < a.ndim - 2; i++)
         if (a.dim[i] != b.dim[i])
             return clt_infer_fail(ctx, "inputs %s and %s differ in leading dimension %d", ta, tb, i);
@@ -65,8 +73,9 @@ static clt_status matmul_infer(clt_infer *ctx)
 }
 
 /* One product of the op: c = scale * op(a) op(b) + beta * c over the whole batch. */
-static clt_status matmul_emit(ocl_emitter *e, const clt_call *call, const matmul_sizes *s, int64_t m, int64_t n,
-                              int64_t k, int32_t a, bool ta, int32_t b, bool tb, int32_t c, bool accumulate)
+static clt_status matmul_emit(ocl_emitter *e, const clt_call *call, const matmul_sizes *s, int64_t m,
+                              int64_t n, int64_t k, int32_t a, bool ta, int32_t b, bool tb, int32_t c,
+                              bool accumulate)
 {
     ocl_gemm g = ocl_gemm_make(m, n, k, ta, tb);
     g.batch = s->batch;
@@ -97,8 +106,8 @@ static clt_status matmul_forward(ocl_emitter *e, const void *problem)
     return matmul_emit(e, call, &s, s.m, s.n, s.k, call->in[0], s.ta, call->in[1], s.tb, call->out[0], false);
 }
 
-/* d op(a) = scale * dy op(b)^T (M,K) and d op(b) = scale * op(a)^T dy (K,P), each transposed back when its operand was stored
- * transposed. */
+/* d op(a) = scale * dy op(b)^T (M,K) and d op(b) = scale * op(a)^T dy (K,P), each transposed back when its
+ * operand was stored transposed. */
 static clt_status matmul_backward(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;

@@ -62,7 +62,8 @@ static void matmul_backward(clt_ref_call *call)
     }
 }
 
-/* As linear: sums of at most 130 products, 32 is more than twice their random walk. Scales are powers of two where exact. */
+/* As linear: sums of at most 130 products, 32 is more than twice their random walk. Scales are powers of two
+ * where exact. */
 static const clt_op_case matmul_cases[] = {
     {.name = "one",
      .n_inputs = 2,
@@ -122,4 +123,5 @@ static const clt_op_case matmul_cases[] = {
 };
 
 extern const clt_op_ref clt_op_matmul_ref;
-const clt_op_ref clt_op_matmul_ref = {matmul_forward, matmul_backward, matmul_cases, CLT_CASE_COUNT(matmul_cases), 32};
+const clt_op_ref clt_op_matmul_ref = {matmul_forward, matmul_backward, matmul_cases,
+                                      CLT_CASE_COUNT(matmul_cases), 32};

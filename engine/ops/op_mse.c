@@ -4,11 +4,13 @@
 #include "engine/ops/emit_util.h"
 #include "engine/ops/pointwise_loss.h"
 
-/* mse: loss = sum (x - y)^2 / normaliser (all elements of the global batch)
- * shapes  x (N,...), y the same number of elements       dtypes  x f32|f16|bf16; y these or u8|u16|i32|u32; arithmetic f32
- * grads   dx = 2 (x - y) * weight/normaliser * loss_scale: write or accumulate     units   square of y's unit
- * memory  workspace 12 bytes per 1024 elements           errors  CLT_ESHAPE: types, element counts
- * source  semantics of torch.nn.functional.mse_loss      tested  verify -t 'mse*', tol 8 */
+/* mse: loss = sum (x - y)^2 / normaliser (elements of the global batch)
+ * shapes  x (N,...), y the same number of elements -> record (4)
+ * dtypes  x f32|f16|bf16; y these or u8|u16|i32|u32; arithmetic f32
+ * grads   dx = 2 (x - y) * weight/normaliser * loss_scale: write or accumulate
+ * memory  workspace 12 bytes per 1024 elements                  units   square of y's unit
+ * source  torch.nn.functional.mse_loss
+ * errors  CLT_ESHAPE: types, element counts                     tested  verify -t 'mse*', tol 8 */
 
 static clt_status mse_fwd_group(ocl_emitter *e, const void *problem)
 {

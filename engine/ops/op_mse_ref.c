@@ -16,9 +16,15 @@ static void mse_backward(clt_ref_call *call)
 /* Each term is rounded three times; sums run in blocks of 16 lanes and 1024 elements. */
 static const clt_op_case mse_cases[] = {
     {.name = "one", .n_inputs = 2, .inputs = {CLT_CASE_F32(1, 1), CLT_CASE_F32(1, 1)}, .small = true},
-    {.name = "scalar_per_sample", .n_inputs = 2, .inputs = {CLT_CASE_F32(7, 1), CLT_CASE_F32(7)}, .small = true},
+    {.name = "scalar_per_sample",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(7, 1), CLT_CASE_F32(7)},
+     .small = true},
     {.name = "odd", .n_inputs = 2, .inputs = {CLT_CASE_F32(5, 7), CLT_CASE_F32(5, 7)}, .small = true},
-    {.name = "byte_targets", .n_inputs = 2, .inputs = {CLT_CASE_F32(3, 11), CLT_CASE_BINARY(CLT_U8, 3, 11)}, .small = true},
+    {.name = "byte_targets",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 11), CLT_CASE_BINARY(CLT_U8, 3, 11)},
+     .small = true},
     {.name = "weight",
      .attrs = "{\"weight\":2.5}",
      .n_inputs = 2,

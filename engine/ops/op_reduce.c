@@ -8,11 +8,13 @@
 #include "engine/ops/emit_util.h"
 
 /* reduce: y = sum, mean or max of x over `axes` (all but the batch by default)
- * shapes  x (N,...) -> y without the axes, or with size 1 there (keepdims); max saves the place of the first
- * maximum, u32 as y dtypes  x,y f32|f16|bf16; accumulates f32 grads   dx = dy, dy / count, or dy at the first
- * maximum: write or accumulate           units   none memory  no workspace errors  CLT_ESHAPE: integer x, bad
- * or repeated axes, nothing to reduce source  -                                              tested  verify
- * -t 'reduce*', tol 16; sum and max exact on integers */
+ * shapes  x (N,...) -> y without the axes, or with size 1 there (keepdims)
+ *         max saves the place of the first maximum among its elements, u32, shaped as y
+ * dtypes  x,y f32|f16|bf16; accumulates f32              units   none
+ * grads   dx = dy, dy / count, or dy at the first maximum: write or accumulate
+ * memory  no workspace
+ * errors  CLT_ESHAPE: integer x, bad axes, nothing to reduce
+ * source  -                                              tested  verify -t 'reduce*', tol 16, or exact */
 
 enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX };
 static const clt_attr_spec reduce_attrs[] = {

@@ -4,10 +4,11 @@
 #include "engine/ops/emit_util.h"
 
 /* reshape: y = x under another shape, the batch kept
- * shapes  x (N,...) -> y (N, shape...), one entry of shape may be -1 (what is left)      dtypes  any
- * grads   dx: copy of dy, write or accumulate            units   none
- * memory  y has the bytes of x                           errors  CLT_ESHAPE: element counts differ, two -1
- * source  -                                              tested  verify -t 'reshape*', exact */
+ * shapes  x (N,...) -> y (N, shape...), one entry of shape may be -1: what is left
+ * dtypes  any                                                   units   none
+ * grads   dx: copy of dy, write or accumulate                   memory  y has the bytes of x
+ * errors  CLT_ESHAPE: element counts differ, two entries -1     source  -
+ * tested  verify -t 'reshape*', exact */
 
 static const clt_attr_spec reshape_attrs[] = {
     {.name = "shape",
@@ -32,8 +33,8 @@ static clt_status reshape_infer(clt_infer *ctx)
     for (int i = 0; i < shape->n_list; i++) {
         int64_t d = shape->list[i];
         if (d == 0 || (d < 0 && free_dim >= 0))
-            return clt_infer_fail(ctx, "entry %d of shape is %lld; sizes are positive and only one may be -1", i,
-                                  (long long)d);
+            return clt_infer_fail(ctx, "entry %d of shape is %lld; sizes are positive and only one may be -1",
+                                  i, (long long)d);
         if (d < 0)
             free_dim = i + 1;
         else if (known > elements / d)

@@ -9,15 +9,15 @@
  * shapes  x any -> y as x                                dtypes  x,y f32|f16|bf16; arithmetic f32
  * grads   dx = dy * value: write or accumulate           units   value: y per x; shift: unit of y
  * memory  no workspace                                   errors  CLT_ESHAPE for an integer x
- * source  -                                              tested  verify -t 'scale*', tol 2; exact on integers
- */
+ * source  -                                              tested  verify -t 'scale*', tol 2, or exact */
 
 /* cast: y = (x * scale - mean) / std
  * shapes  x any -> y as x                                dtypes  x u8|u16|i32|u32|f32|f16|bf16; y f32
- * grads   dx = dy * scale / std for floats: write or accumulate     units   mean, std: unit of x * scale
- * memory  no workspace                                   errors  CLT_ESHAPE for an x of another type
- * source  -                                              tested  verify -t 'cast*', tol 4; exact with the
- * defaults */
+ * grads   dx = dy * scale / std for floats: write or accumulate
+ * units   mean, std: unit of x * scale
+ * memory  no workspace                                   errors  CLT_ESHAPE for an x of 64-bit type
+ * source  -
+ * tested  verify -t 'cast*', tol 4; exact by default */
 
 static const clt_attr_spec scale_attrs[] = {
     {.name = "value", .type = CLT_ATTR_FLOAT, .default_value = 1, .help = "factor"},

@@ -5,10 +5,11 @@
 #include "engine/ops/window.h"
 
 /* slice: y = x[..., start:stop, ...] along one axis
- * shapes  x (N,...,A,...) -> y (N,...,stop-start,...)    dtypes  any of 1, 2 or 4 bytes
- * grads   dx: write (zero outside the range) or accumulate     units   none
- * memory  no workspace                                   errors  CLT_ESHAPE: batch axis, range outside the dimension
- * source  -                                              tested  verify -t 'slice*', exact */
+ * shapes  x (N,...,A,...) -> y (N,...,stop-start,...)           dtypes  any of 1, 2 or 4 bytes
+ * grads   dx: write (zero outside the range) or accumulate      units   none
+ * memory  no workspace
+ * errors  CLT_ESHAPE: batch axis, range outside x
+ * source  -                                                     tested  verify -t 'slice*', exact */
 
 static const clt_attr_spec slice_attrs[] = {
     {.name = "axis",
@@ -18,7 +19,11 @@ static const clt_attr_spec slice_attrs[] = {
      .max = CLT_MAX_DIMS - 1,
      .help = "dimension, 0 being the batch (not allowed), -1 the last"},
     {.name = "start", .type = CLT_ATTR_INT, .min = 0, .max = 9e15, .help = "first element kept"},
-    {.name = "stop", .type = CLT_ATTR_INT, .min = 0, .max = 9e15, .help = "element after the last one kept; 0: the end"},
+    {.name = "stop",
+     .type = CLT_ATTR_INT,
+     .min = 0,
+     .max = 9e15,
+     .help = "element after the last one kept; 0: the end"},
 };
 
 static clt_status slice_infer(clt_infer *ctx)
@@ -34,7 +39,8 @@ static clt_status slice_infer(clt_infer *ctx)
     if (stop == 0)
         stop = shape.dim[axis];
     if (start >= stop || stop > shape.dim[axis])
-        return clt_infer_fail(ctx, "range %lld:%lld does not lie inside dimension %d, which has %lld elements",
+        return clt_infer_fail(ctx,
+                              "range %lld:%lld does not lie inside dimension %d, which has %lld elements",
                               (long long)start, (long long)stop, axis, (long long)shape.dim[axis]);
     shape.dim[axis] = stop - start;
     return clt_infer_out(ctx, x->dtype, &shape);
@@ -60,7 +66,8 @@ static clt_window slice_window(const clt_call *call)
 static clt_status slice_forward(ocl_emitter *e, const clt_call *call, bool by_row)
 {
     clt_window w = slice_window(call);
-    clt_emit_window(e, call->out[0], call->in[0], clt_call_dtype(call, call->out[0]), &w, false, false, by_row);
+    clt_emit_window(e, call->out[0], call->in[0], clt_call_dtype(call, call->out[0]), &w, false, false,
+                    by_row);
     return CLT_OK;
 }
 

@@ -33,7 +33,12 @@ static void slice_backward(clt_ref_call *call)
 
 /* Copies: the error is zero; an accumulated gradient is rounded once. */
 static const clt_op_case slice_cases[] = {
-    {.name = "one", .attrs = "{\"axis\":1}", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 1)}, .exact = true, .small = true},
+    {.name = "one",
+     .attrs = "{\"axis\":1}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(1, 1)},
+     .exact = true,
+     .small = true},
     {.name = "head",
      .attrs = "{\"axis\":1,\"stop\":3}",
      .n_inputs = 1,
@@ -72,4 +77,5 @@ static const clt_op_case slice_cases[] = {
 };
 
 extern const clt_op_ref clt_op_slice_ref;
-const clt_op_ref clt_op_slice_ref = {slice_forward, slice_backward, slice_cases, CLT_CASE_COUNT(slice_cases), 1};
+const clt_op_ref clt_op_slice_ref = {slice_forward, slice_backward, slice_cases, CLT_CASE_COUNT(slice_cases),
+                                     1};

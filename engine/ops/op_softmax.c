@@ -6,9 +6,10 @@
 
 /* softmax: y = exp(x - max) / sum; log_softmax: y = x - max - log(sum), sum = sum_c exp(x_c - max)
  * shapes  x (N,...,C) -> y (N,...,C)                     dtypes  x,y f32|f16|bf16; arithmetic f32
- * grads   dx = y (dy - sum(dy y)); log: dx = dy - exp(y) sum(dy): write or accumulate    units   log: nats
- * memory  no workspace                                   errors  CLT_ESHAPE for an integer x or one without
- * features source  -                                              tested  verify -t '*softmax*', tol 16 */
+ * grads   dx = y (dy - sum(dy y)); log: dx = dy - exp(y) sum(dy): write or accumulate
+ * units   log: nats                                      memory  no workspace
+ * errors  CLT_ESHAPE for an integer x or one without a dimension after the batch
+ * source  -                                              tested  verify -t '*softmax*', tol 16 */
 
 static clt_status softmax_infer(clt_infer *ctx)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op transpose: a permutation of dimensions that leaves the batch in place. Moves elements of any type; knows no model. */
+ * The op transpose: a permutation of dimensions that leaves the batch in place. Moves elements of any type;
+ * knows no model. */
 #include "engine/ops/emit_util.h"
 
-/* transpose: y[i_perm] = x[i]; dimension d of y is dimension perm[d] of x
- * shapes  x (d0,...,dk) -> y (d_perm[0],...,d_perm[k])   dtypes  any of 1, 2 or 4 bytes
- * grads   dx: write or accumulate                        units   none
- * memory  no workspace                                   errors  CLT_ESHAPE: not a permutation, or the batch moves
- * source  -                                              tested  verify -t 'transpose*', exact */
+/* transpose: dimension d of y is dimension perm[d] of x
+ * shapes  x (d0,...,dk) -> y (d_perm[0],...,d_perm[k])          dtypes  any of 1, 2 or 4 bytes
+ * grads   dx: write or accumulate                               units   none
+ * memory  no workspace
+ * errors  CLT_ESHAPE: no permutation, or the batch moves
+ * source  -                                                     tested  verify -t 'transpose*', exact */
 
 static const clt_attr_spec transpose_attrs[] = {
     {.name = "perm",
@@ -27,15 +29,16 @@ static clt_status transpose_infer(clt_infer *ctx)
     unsigned seen = 0;
     clt_shape_text(&x->shape, text, sizeof text);
     if (perm->n_list != shape.ndim)
-        return clt_infer_fail(ctx, "perm names %d dimensions, the input %s has %d", (int)perm->n_list, text, shape.ndim);
+        return clt_infer_fail(ctx, "perm names %d dimensions, the input %s has %d", (int)perm->n_list, text,
+                              shape.ndim);
     if (clt_dtype_bytes(x->dtype) > 4)
         return clt_infer_fail(ctx, "input '%s' has type %s; 64-bit types are not supported", x->name,
                               clt_dtype_name(x->dtype));
     for (int i = 0; i < shape.ndim; i++) {
         int64_t p = perm->list[i];
         if (p < 0 || p >= shape.ndim || (seen & (1u << p)))
-            return clt_infer_fail(ctx, "perm is not a permutation of 0..%d: entry %d is %lld", shape.ndim - 1, i,
-                                  (long long)p);
+            return clt_infer_fail(ctx, "perm is not a permutation of 0..%d: entry %d is %lld", shape.ndim - 1,
+                                  i, (long long)p);
         seen |= 1u << p;
         shape.dim[i] = x->shape.dim[p];
     }
@@ -76,7 +79,8 @@ static transpose_plan transpose_merge(const clt_shape *x, const int64_t *perm)
 
 static transpose_plan transpose_forward_plan(const clt_call *call)
 {
-    return transpose_merge(&clt_call_tensor(call, call->in[0])->shape, clt_node_attr(call->node, "perm")->list);
+    return transpose_merge(&clt_call_tensor(call, call->in[0])->shape,
+                           clt_node_attr(call->node, "perm")->list);
 }
 
 static transpose_plan transpose_backward_plan(const clt_call *call)
@@ -126,8 +130,8 @@ static void transpose_tile(ocl_emitter *e, const transpose_plan *p, int32_t y, i
     ocl_kernel_end_1d(e, tiles * TILE_ITEMS, TILE_ITEMS, 0.0);
 }
 
-static clt_status transpose_emit(ocl_emitter *e, const clt_call *call, const transpose_plan *p, int32_t y, int32_t x,
-                                 transpose_form form, bool grad, bool accumulate)
+static clt_status transpose_emit(ocl_emitter *e, const clt_call *call, const transpose_plan *p, int32_t y,
+                                 int32_t x, transpose_form form, bool grad, bool accumulate)
 {
     const clt_tensor *t = clt_call_tensor(call, y);
     clt_dtype dtype = t->dtype;
@@ -143,8 +147,8 @@ static clt_status transpose_emit(ocl_emitter *e, const clt_call *call, const tra
         transpose_tile(e, p, y, x, dtype, elements, grad, accumulate);
         return CLT_OK;
     }
-    transpose_begin(e, form == FORM_ROW ? "transpose_fwd_row" : "transpose_fwd_flat", y, x, dtype, elements, grad,
-                    accumulate);
+    transpose_begin(e, form == FORM_ROW ? "transpose_fwd_row" : "transpose_fwd_flat", y, x, dtype, elements,
+                    grad, accumulate);
     ocl_arg_u64(e, elements);
     int pad = CLT_MAX_DIMS - p->ndim;
     for (int i = 0; i < CLT_MAX_DIMS; i++)

@@ -5,7 +5,12 @@
 #include "engine/ops/emit_util.h"
 
 const clt_attr_spec clt_pointwise_loss_attrs[1] = {
-    {.name = "weight", .type = CLT_ATTR_FLOAT, .default_value = 1, .min = 0, .max = 1e6, .help = "factor of this loss"},
+    {.name = "weight",
+     .type = CLT_ATTR_FLOAT,
+     .default_value = 1,
+     .min = 0,
+     .max = 1e6,
+     .help = "factor of this loss"},
 };
 
 clt_status clt_pointwise_loss_infer(clt_infer *ctx)
@@ -14,18 +19,20 @@ clt_status clt_pointwise_loss_infer(clt_infer *ctx)
     const clt_tensor *x = clt_infer_in(ctx, 0), *y = clt_infer_in(ctx, 1);
     char xs[CLT_SHAPE_TEXT], ys[CLT_SHAPE_TEXT];
     if (y->dtype == CLT_I64 || y->dtype == CLT_F64)
-        return clt_infer_fail(ctx, "target '%s' has type %s; 64-bit targets are not supported, convert them to f32",
-                              y->name, clt_dtype_name(y->dtype));
+        return clt_infer_fail(
+            ctx, "target '%s' has type %s; 64-bit targets are not supported, convert them to f32", y->name,
+            clt_dtype_name(y->dtype));
     int64_t elements = clt_shape_elements(&x->shape);
     if (clt_shape_elements(&y->shape) != elements || y->shape.ndim < 1 || x->shape.dim[0] != y->shape.dim[0])
-        return clt_infer_fail(ctx, "prediction %s and target '%s' %s must have the same number of elements per sample",
-                              clt_shape_text(&x->shape, xs, sizeof xs), y->name,
-                              clt_shape_text(&y->shape, ys, sizeof ys));
+        return clt_infer_fail(
+            ctx, "prediction %s and target '%s' %s must have the same number of elements per sample",
+            clt_shape_text(&x->shape, xs, sizeof xs), y->name, clt_shape_text(&y->shape, ys, sizeof ys));
     int64_t per_sample = elements / x->shape.dim[0];
     return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, false, 0, per_sample);
 }
 
-/* Elements per row of the record's reduction. Fixed, so that the order of the sum depends on the shape alone. */
+/* Elements per row of the record's reduction. Fixed, so that the order of the sum depends on the shape alone.
+ */
 #define BLOCK 1024
 
 static void pointwise_loss_inputs(ocl_emitter *e, const clt_call *call, uint64_t elements)
@@ -48,7 +55,8 @@ static void pointwise_loss_sizes(ocl_emitter *e, const clt_call *call, uint64_t 
     ocl_arg_u64(e, elements / (uint64_t)clt_call_tensor(call, call->in[0])->shape.dim[0]);
 }
 
-clt_status clt_pointwise_loss_forward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind, bool group)
+clt_status clt_pointwise_loss_forward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind,
+                                      bool group)
 {
     uint64_t elements = (uint64_t)clt_call_elements(call, call->in[0]), blocks = clt_div_up(elements, BLOCK);
     uint64_t wg = clt_local_group(e->device, BLOCK / 4);

@@ -12,7 +12,8 @@ typedef enum clt_pointwise_kind { CLT_POINTWISE_MSE, CLT_POINTWISE_L1, CLT_POINT
 extern const clt_attr_spec clt_pointwise_loss_attrs[1]; /* weight */
 
 clt_status clt_pointwise_loss_infer(clt_infer *ctx);
-clt_status clt_pointwise_loss_forward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind, bool group);
+clt_status clt_pointwise_loss_forward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind,
+                                      bool group);
 clt_status clt_pointwise_loss_backward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind);
 
 /* The double reference of both directions (pointwise_loss_ref.c). */

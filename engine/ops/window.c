@@ -53,7 +53,8 @@ void clt_emit_window(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, cons
     window_end(e, (uint64_t)w->outer, (uint64_t)w->run, by_row);
 }
 
-void clt_emit_window_pad(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w, bool by_row)
+void clt_emit_window_pad(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w,
+                         bool by_row)
 {
     uint64_t written = (uint64_t)(w->outer * w->y_stride);
     ocl_kernel_begin(e, "window", by_row ? "window_bwd_row" : "window_bwd_flat");

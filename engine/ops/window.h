@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies of a window of one dimension between two tensors seen as (outer, run) rows: what slice and concat are made of. */
+ * Copies of a window of one dimension between two tensors seen as (outer, run) rows: what slice and concat
+ * are made of. */
 #ifndef ENGINE_OPS_WINDOW_H
 #define ENGINE_OPS_WINDOW_H
 
 #include "engine/ops/op.h"
 
-/* Sizes in elements: `outer` rows of `run` elements at `y_start`, `x_start` of rows of `y_stride`, `x_stride`. */
+/* Sizes in elements: `outer` rows of `run` elements at `y_start`, `x_start` of rows of `y_stride`,
+ * `x_stride`. */
 typedef struct clt_window {
     int64_t outer, run, y_stride, y_start, x_stride, x_start;
 } clt_window;
 
-/* y window = x window; `grad` lets the kernel add instead when `accumulate` is set. by_row: the form for CPU devices. */
+/* y window = x window; `grad` lets the kernel add instead when `accumulate` is set. by_row: the form for CPU
+ * devices. */
 void clt_emit_window(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w, bool grad,
                      bool accumulate, bool by_row);
 /* y = x inside the window and zero outside it; x holds the window alone, tightly. */
-void clt_emit_window_pad(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w, bool by_row);
+void clt_emit_window_pad(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w,
+                         bool by_row);
 /* Product of the dimensions after `axis`, and of those before it. */
 int64_t clt_window_inner(const clt_shape *shape, int axis);
 int64_t clt_window_outer(const clt_shape *shape, int axis);

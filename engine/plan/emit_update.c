@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SYNC and UPDATE phases. UPDATE: sums of squares per chunk, one deterministic total with the finite check and the clip factor,
- * then one optimizer kernel per store slab over all its parameters. A step whose loss or gradients are not finite leaves parameters
- * and optimizer state alone and is counted; all of that happens on the device. */
+ * The SYNC and UPDATE phases. UPDATE: sums of squares per chunk, one deterministic total with the finite
+ * check and the clip factor, then one optimizer kernel per store slab over all its parameters. A step whose
+ * loss or gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
+ * happens on the device. */
 #include "engine/plan/plan_internal.h"
 
 int clt_update_states(const clt_update_spec *spec)
@@ -23,7 +24,8 @@ clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
         int32_t grads;
         if (elements == 0)
             continue;
-        CLT_TRY(clt_plan_store_tensor(plan, "gradient slab", CLT_F32, elements, CLT_ARENA_GRAD, s, 0, &grads));
+        CLT_TRY(
+            clt_plan_store_tensor(plan, "gradient slab", CLT_F32, elements, CLT_ARENA_GRAD, s, 0, &grads));
         ocl_host_begin(emitter, s);
         ocl_arg_tensor(emitter, OCL_READ_WRITE, ocl_ref(grads), CLT_F32, (uint64_t)elements);
         ocl_host_end(emitter);
@@ -41,7 +43,8 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, int32_t partial, uin
         int32_t grads;
         if (!n)
             continue;
-        CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, s, 0, &grads));
+        CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, s, 0,
+                                      &grads));
         ocl_kernel_begin(e, "update", "update_norm");
         ocl_arg_in(e, grads, CLT_F32, elements);
         ocl_tensor_ref out = {partial, *chunks * sizeof(float)};
@@ -57,8 +60,8 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, int32_t partial, u
 {
     const clt_update_spec *spec = &plan->options.update;
     int32_t table;
-    CLT_TRY(clt_plan_store_tensor(plan, "schedule", CLT_F32, (int64_t)plan->store->schedule_entries * 4, CLT_ARENA_STATE,
-                                  0, CLT_STATE_TABLE_OFFSET, &table));
+    CLT_TRY(clt_plan_store_tensor(plan, "schedule", CLT_F32, (int64_t)plan->store->schedule_entries * 4,
+                                  CLT_ARENA_STATE, 0, CLT_STATE_TABLE_OFFSET, &table));
     ocl_kernel_begin(e, "update", "update_finish");
     ocl_arg_in(e, partial, CLT_F32, chunks);
     ocl_arg_u32(e, (uint32_t)chunks);
@@ -79,9 +82,12 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, int32_t slab)
     int32_t params, grads, table, opt;
     if (!chunks)
         return CLT_OK;
-    CLT_TRY(clt_plan_store_tensor(plan, "parameters", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, slab, 0, &params));
-    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, slab, 0, &grads));
-    CLT_TRY(clt_plan_store_tensor(plan, "groups", CLT_F32, (int64_t)chunks * 2, CLT_ARENA_TABLE, slab, 0, &table));
+    CLT_TRY(clt_plan_store_tensor(plan, "parameters", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, slab, 0,
+                                  &params));
+    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, slab, 0,
+                                  &grads));
+    CLT_TRY(clt_plan_store_tensor(plan, "groups", CLT_F32, (int64_t)chunks * 2, CLT_ARENA_TABLE, slab, 0,
+                                  &table));
     bool sgd = spec->type == CLT_OPT_SGD;
     ocl_kernel_begin(e, "update", sgd ? "update_sgd" : "update_adam");
     if (sgd) {
@@ -117,7 +123,8 @@ clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
     if (!total)
         CLT_FAIL(CLT_ECONFIG, "planning: the model has no trainable parameter; nothing can be trained");
     if (total > UINT32_MAX)
-        CLT_FAIL(CLT_EUNSUPPORTED, "planning: %llu chunks of parameters; at most 2^32 fit", (unsigned long long)total);
+        CLT_FAIL(CLT_EUNSUPPORTED, "planning: %llu chunks of parameters; at most 2^32 fit",
+                 (unsigned long long)total);
     e->label = "update.norm";
     int32_t partial = ocl_workspace(e, CLT_F32, total, "norm partials");
     CLT_TRY(emit_norm(plan, e, partial, &chunks));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 2, automatic differentiation: from nodes to a list of work, forward then backward. Everything that leads to no trainable
- * parameter (or checked input), or that no loss depends on, is pruned. Each gradient is written by its first contributor and added to
- * by the others, so nothing is cleared and fan-out needs no extra pass; the gradient of a view's input is a view. */
+ * Pass 2, automatic differentiation: from nodes to a list of work, forward then backward. Everything that
+ * leads to no trainable parameter (or checked input), or that no loss depends on, is pruned. Each gradient is
+ * written by its first contributor and added to by the others, so nothing is cleared and fan-out needs no
+ * extra pass; the gradient of a view's input is a view. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,11 @@
 typedef struct autodiff {
     clt_plan *plan;
     clt_graph *graph;
-    size_t n;           /* tensors of the model */
-    bool *needs;        /* a trainable parameter or checked input lies behind it */
-    bool *reaches;      /* a loss or seed depends on it */
-    int32_t *uses;      /* contributions its gradient will get */
-    bool *written;      /* its gradient has a value by now */
+    size_t n;      /* tensors of the model */
+    bool *needs;   /* a trainable parameter or checked input lies behind it */
+    bool *reaches; /* a loss or seed depends on it */
+    int32_t *uses; /* contributions its gradient will get */
+    bool *written; /* its gradient has a value by now */
     bool *param_written;
 } autodiff;
 
@@ -109,8 +110,8 @@ static clt_status alias_view(autodiff *ad, const clt_node *node, bool *done)
     return CLT_OK;
 }
 
-/* Gradients of one node's inputs. A tensor used twice by one node gets its second gradient in a tensor of its own (a kernel may
- * write both at once), which is added afterwards. */
+/* Gradients of one node's inputs. A tensor used twice by one node gets its second gradient in a tensor of its
+ * own (a kernel may write both at once), which is added afterwards. */
 static clt_status input_gradients(autodiff *ad, const clt_node *node, size_t index)
 {
     clt_plan *plan = ad->plan;
@@ -170,7 +171,8 @@ static clt_status backward_node(autodiff *ad, const clt_node *node)
     if (done)
         return CLT_OK;
     if (!node->op->backward)
-        CLT_FAIL(CLT_EUNSUPPORTED, "layer '%s' (%s): this op has no gradient, but trainable parameters lie before it",
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "layer '%s' (%s): this op has no gradient, but trainable parameters lie before it",
                  node->name, node->op->name);
     clt_work *work;
     CLT_TRY(push_work(ad->plan, &work));
@@ -202,8 +204,9 @@ static clt_status build_work(autodiff *ad)
         CLT_TRY(backward_node(ad, graph->nodes[k]));
     for (size_t i = 0; i < graph->n_params && plan->options.mode == CLT_PLAN_TRAIN; i++)
         if (graph->params[i].trainable && !ad->param_written[i])
-            CLT_FAIL(CLT_ECONFIG, "parameter '%s' gets no gradient: no loss depends on its layer; remove the layer or "
-                                  "use its output",
+            CLT_FAIL(CLT_ECONFIG,
+                     "parameter '%s' gets no gradient: no loss depends on its layer; remove the layer or "
+                     "use its output",
                      graph->params[i].name);
     return CLT_OK;
 }
@@ -220,7 +223,8 @@ clt_status clt_pass_autodiff(clt_plan *plan)
     CLT_TRY_GOTO(clt_alloc(&ad.reaches, ad.n, sizeof *ad.reaches, "autodiff"), done);
     CLT_TRY_GOTO(clt_alloc(&ad.uses, ad.n, sizeof *ad.uses, "autodiff"), done);
     CLT_TRY_GOTO(clt_alloc(&ad.written, ad.n, sizeof *ad.written, "autodiff"), done);
-    CLT_TRY_GOTO(clt_alloc(&ad.param_written, plan->graph->n_params, sizeof *ad.param_written, "autodiff"), done);
+    CLT_TRY_GOTO(clt_alloc(&ad.param_written, plan->graph->n_params, sizeof *ad.param_written, "autodiff"),
+                 done);
     analyse(&ad);
     status = build_work(&ad);
 done:

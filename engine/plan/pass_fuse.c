@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 4, fuse: the place where neighbouring work becomes one kernel. The cross-entropy op is fused with softmax by itself; this
- * release fuses nothing further, so the pass only removes work that has become empty (forward of views). */
+ * Pass 4, fuse: the place where neighbouring work becomes one kernel. The cross-entropy op is fused with
+ * softmax by itself; this release fuses nothing further, so the pass only removes work that has become empty
+ * (forward of views). */
 #include "engine/plan/plan.h"
 
 clt_status clt_pass_fuse(clt_plan *plan)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 3, layout. Activations are row-major in this release. Parameters get their places in the store: one order for values,
- * gradients and optimizer state, in the order in which gradients become ready, so that a bucket or a shard is a range; each starts at
- * a whole chunk, and a slab never passes the device's largest buffer. */
+ * Pass 3, layout. Activations are row-major in this release. Parameters get their places in the store: one
+ * order for values, gradients and optimizer state, in the order in which gradients become ready, so that a
+ * bucket or a shard is a range; each starts at a whole chunk, and a slab never passes the device's largest
+ * buffer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +62,8 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
     return CLT_OK;
 }
 
-/* Deals slots to slabs in order; frozen parameters come last, so a slab's trainable part is its leading part. */
+/* Deals slots to slabs in order; frozen parameters come last, so a slab's trainable part is its leading part.
+ */
 static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
 {
     uint64_t limit = plan->device.max_alloc_bytes / sizeof(float) / CLT_STORE_CHUNK * CLT_STORE_CHUNK;
@@ -72,12 +74,14 @@ static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
         uint64_t size = clt_align_up(slot->elements, CLT_STORE_CHUNK);
         int32_t slab = layout->n_slabs - 1;
         if (size > limit)
-            CLT_FAIL(CLT_EDEVMEM, "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu", slot->name,
-                     (unsigned long long)(size * 4), plan->device.name, (unsigned long long)plan->device.max_alloc_bytes);
+            CLT_FAIL(CLT_EDEVMEM,
+                     "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu",
+                     slot->name, (unsigned long long)(size * 4), plan->device.name,
+                     (unsigned long long)plan->device.max_alloc_bytes);
         if (layout->slab_elements[slab] + size > limit) {
             if (layout->n_slabs == CLT_MAX_STORE_SLABS)
-                CLT_FAIL(CLT_EDEVMEM, "planning: the parameters need more than %d buffers on device '%s'", CLT_MAX_STORE_SLABS,
-                         plan->device.name);
+                CLT_FAIL(CLT_EDEVMEM, "planning: the parameters need more than %d buffers on device '%s'",
+                         CLT_MAX_STORE_SLABS, plan->device.name);
             slab = layout->n_slabs++;
         }
         slot->slab = slab;
@@ -100,6 +104,14 @@ static clt_status make_layout(clt_plan *plan)
     CLT_TRY(fill_slots(plan, layout));
     layout->opt_states = clt_update_states(&plan->options.update);
     layout->schedule_entries = (uint64_t)plan->options.update.schedule_entries;
+    if (clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0) > plan->device.max_alloc_bytes)
+        CLT_FAIL(CLT_EDEVMEM,
+                 "planning: the schedule's table of %llu updates needs %llu bytes in one buffer; device '%s' "
+                 "allows %llu; use "
+                 "fewer train.steps",
+                 (unsigned long long)layout->schedule_entries,
+                 (unsigned long long)clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0), plan->device.name,
+                 (unsigned long long)plan->device.max_alloc_bytes);
     size_t *ready = NULL;
     order_key *keys = NULL;
     clt_status status = clt_alloc(&ready, n, sizeof *ready, "store order");
@@ -127,7 +139,8 @@ static clt_status check_layout(const clt_plan *plan)
         const clt_param *param = &plan->graph->params[i];
         const clt_store_slot *slot = clt_store_layout_find(plan->store, param->name);
         if (!slot || !clt_shape_equal(&slot->shape, &param->shape))
-            CLT_FAIL(CLT_EINTERNAL, "planning evaluation: parameter '%s' has shape %s in the graph and %s in the store",
+            CLT_FAIL(CLT_EINTERNAL,
+                     "planning evaluation: parameter '%s' has shape %s in the graph and %s in the store",
                      param->name, clt_shape_text(&param->shape, a, sizeof a),
                      slot ? clt_shape_text(&slot->shape, b, sizeof b) : "is missing");
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 7, memory: gives every tensor its place. Lifetimes come from the commands' own reads and writes; views count for the tensor that
- * owns the bytes. Three orders of greedy best-fit placement are tried and the smallest result kept. A tensor larger than the
- * device's largest buffer is refused by name. */
+ * Pass 7, memory: gives every tensor its place. Lifetimes come from the commands' own reads and writes; views
+ * count for the tensor that owns the bytes. Three orders of greedy best-fit placement are tried and the
+ * smallest result kept. A tensor larger than the device's largest buffer is refused by name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,8 @@ clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dty
     CLT_TRY(clt_graph_new_tensor(plan->graph, name, dtype, &shape, cls, id));
     CLT_TRY(clt_grow(&plan->place, &have, (size_t)*id + 1, sizeof *plan->place, "tensor places"));
     plan->n_place = have;
-    plan->place[*id] = (clt_place){CLT_PLACE_STORE, arena, slab, offset, (uint64_t)elements * clt_dtype_bytes(dtype), 0, 0};
+    plan->place[*id] =
+        (clt_place){CLT_PLACE_STORE, arena, slab, offset, (uint64_t)elements * clt_dtype_bytes(dtype), 0, 0};
     return CLT_OK;
 }
 
@@ -72,15 +73,44 @@ static void place_store(clt_plan *plan)
     if (plan->options.mode != CLT_PLAN_TRAIN)
         return;
     int32_t last = store->n_slabs - 1;
-    plan->place[plan->losses] = (clt_place){CLT_PLACE_STORE, CLT_ARENA_GRAD, last,
+    plan->place[plan->losses] = (clt_place){CLT_PLACE_STORE,
+                                            CLT_ARENA_GRAD,
+                                            last,
                                             store->trainable_elements[last] * sizeof(float),
-                                            tensor_bytes(clt_graph_tensor(plan->graph, plan->losses)), 0, 0};
+                                            tensor_bytes(clt_graph_tensor(plan->graph, plan->losses)),
+                                            0,
+                                            0};
     plan->place[plan->state] =
         (clt_place){CLT_PLACE_STORE, CLT_ARENA_STATE, 0, 0, CLT_STATE_WORDS * sizeof(uint32_t), 0, 0};
 }
 
+/* The input region is one buffer's part here and, with every slot of the staging ring, one buffer of the
+ * feed's. */
+static clt_status check_inputs(const clt_plan *plan)
+{
+    uint64_t limit = plan->device.max_alloc_bytes, largest = 0;
+    const char *name = "?";
+    if (plan->options.mode != CLT_PLAN_CHECK)
+        limit /= CLT_STAGING_SLOTS;
+    for (size_t i = 0; i < plan->graph->n_fields; i++) {
+        uint64_t bytes = tensor_bytes(clt_graph_tensor(plan->graph, plan->graph->fields[i].tensor));
+        if (bytes > largest) {
+            largest = bytes;
+            name = plan->graph->fields[i].name;
+        }
+    }
+    if (plan->input_bytes > limit)
+        CLT_FAIL(CLT_EDEVMEM,
+                 "planning: the batch fields need %llu bytes, '%s' alone %llu; device '%s' allows %llu; use "
+                 "a smaller "
+                 "data.micro_batch (now %lld)",
+                 (unsigned long long)plan->input_bytes, name, (unsigned long long)largest, plan->device.name,
+                 (unsigned long long)limit, (long long)plan->graph->micro_batch);
+    return CLT_OK;
+}
+
 /* Fields and the step block lie together at the start of slab 0, so that one copy fills them all. */
-static void place_inputs(clt_plan *plan)
+static clt_status place_inputs(clt_plan *plan)
 {
     uint64_t offset = 0, guard = plan->options.guard_bytes, align = plan->device.align_bytes;
     for (size_t i = 0; i < plan->graph->n_tensors; i++) {
@@ -94,6 +124,7 @@ static void place_inputs(clt_plan *plan)
         offset += tensor_bytes(t) + guard;
     }
     plan->input_bytes = clt_align_up(offset, align);
+    return check_inputs(plan);
 }
 
 static void touch(clt_plan *plan, const ocl_arg *arg, uint32_t time, uint32_t *first, uint32_t *last)
@@ -131,12 +162,18 @@ static clt_status collect(clt_plan *plan, placement *p, const uint32_t *first, c
             continue; /* no command touches it */
         uint64_t bytes = tensor_bytes(t);
         if (bytes > p->limit)
-            CLT_FAIL(CLT_EDEVMEM, "planning: tensor '%s' needs %llu bytes in one buffer; device '%s' allows %llu; use a smaller "
-                                  "data.micro_batch (now %lld)",
+            CLT_FAIL(CLT_EDEVMEM,
+                     "planning: tensor '%s' needs %llu bytes in one buffer; device '%s' allows %llu; use a "
+                     "smaller "
+                     "data.micro_batch (now %lld)",
                      t->name, (unsigned long long)bytes, plan->device.name, (unsigned long long)p->limit,
                      (long long)plan->graph->micro_batch);
-        p->items[p->n++] = (item){(int32_t)i, clt_align_up(bytes + 2 * guard, align), check ? 0 : first[i],
-                                  check ? UINT32_MAX : last[i], 0, 0};
+        p->items[p->n++] = (item){(int32_t)i,
+                                  clt_align_up(bytes + 2 * guard, align),
+                                  check ? 0 : first[i],
+                                  check ? UINT32_MAX : last[i],
+                                  0,
+                                  0};
     }
     return CLT_OK;
 }
@@ -174,7 +211,8 @@ static int by_offset(const void *a, const void *b)
     return 0;
 }
 
-/* The tightest gap of one slab that holds `it` beside the placed items that live at the same time (sorted by offset). */
+/* The tightest gap of one slab that holds `it` beside the placed items that live at the same time (sorted by
+ * offset). */
 static bool best_gap(const placement *p, item *const *live, size_t n, int32_t slab, item *it)
 {
     uint64_t end = slab == 0 ? p->start : 0, best = UINT64_MAX;
@@ -205,7 +243,8 @@ static clt_status place_items(placement *p, item **live)
                 CLT_FAIL(CLT_EDEVMEM, "planning: activations need more than %d buffers", CLT_MAX_PLAN_SLABS);
             size_t n = 0;
             for (size_t j = 0; j < i; j++)
-                if (p->items[j].slab == slab && p->items[j].first <= it->last && it->first <= p->items[j].last)
+                if (p->items[j].slab == slab && p->items[j].first <= it->last &&
+                    it->first <= p->items[j].last)
                     live[n++] = &p->items[j];
             qsort(live, n, sizeof *live, by_offset);
             if (best_gap(p, live, n, slab, it))
@@ -234,7 +273,8 @@ static void keep(clt_plan *plan, const placement *p)
         const item *it = &p->items[i];
         uint64_t bytes = tensor_bytes(clt_graph_tensor(plan->graph, it->tensor));
         uint64_t offset = it->offset + clt_align_up(plan->options.guard_bytes, plan->device.align_bytes);
-        plan->place[it->tensor] = (clt_place){CLT_PLACE_PLAN, 0, it->slab, offset, bytes, it->first, it->last};
+        plan->place[it->tensor] =
+            (clt_place){CLT_PLACE_PLAN, 0, it->slab, offset, bytes, it->first, it->last};
     }
     memcpy(plan->slab_bytes, p->slab_bytes, sizeof p->slab_bytes);
     plan->n_slabs = p->n_slabs;
@@ -255,6 +295,29 @@ static uint64_t live_bound(const clt_plan *plan, const placement *p)
     return best;
 }
 
+/* Puts the item that reaches highest in the last slab first. */
+static void promote_top(placement *p)
+{
+    size_t top = 0;
+    uint64_t highest = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->items[i].slab == p->n_slabs - 1 && p->items[i].offset + p->items[i].bytes > highest) {
+            highest = p->items[i].offset + p->items[i].bytes;
+            top = i;
+        }
+    item it = p->items[top];
+    memmove(&p->items[1], &p->items[0], top * sizeof it);
+    p->items[0] = it;
+}
+
+/* Tries of one order: many for small plans, one for plans so large that a try takes long (its work grows with
+ * n^2). */
+static int tries_of(size_t n)
+{
+    size_t tries = (size_t)4000000 / (n * n + 1);
+    return tries < 1 ? 1 : tries > 64 ? 64 : (int)tries;
+}
+
 static clt_status place_all(clt_plan *plan, placement *p)
 {
     static int (*const orders[])(const void *, const void *) = {by_size, by_start, by_length};
@@ -262,15 +325,20 @@ static clt_status place_all(clt_plan *plan, placement *p)
     CLT_TRY(clt_alloc(&live, p->n, sizeof *live, "memory plan"));
     uint64_t best = UINT64_MAX;
     clt_status status = CLT_OK;
+    plan->activation_bound = live_bound(plan, p);
     for (size_t o = 0; o < sizeof orders / sizeof orders[0] && status == CLT_OK; o++) {
         qsort(p->items, p->n, sizeof *p->items, orders[o]);
-        status = place_items(p, live);
-        if (status == CLT_OK && total_bytes(p) < best) {
-            best = total_bytes(p);
-            keep(plan, p);
+        for (int t = tries_of(p->n); t > 0 && status == CLT_OK && best > p->start + plan->activation_bound;
+             t--) {
+            status = place_items(p, live);
+            if (status == CLT_OK && total_bytes(p) < best) {
+                best = total_bytes(p);
+                keep(plan, p);
+            }
+            if (p->n > 0)
+                promote_top(p);
         }
     }
-    plan->activation_bound = live_bound(plan, p);
     free(live);
     return status;
 }
@@ -291,7 +359,7 @@ clt_status clt_pass_memory(clt_plan *plan)
     plan->n_place = have;
     if (plan->store)
         place_store(plan);
-    place_inputs(plan);
+    CLT_TRY(place_inputs(plan));
     p.start = plan->input_bytes;
     clt_status status = clt_alloc(&first, n, sizeof *first, "lifetimes");
     CLT_TRY_GOTO(status, done);

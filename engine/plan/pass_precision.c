@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 1, precision: decides the storage type of every tensor. With precision.mode = f32, the only mode of this release, every float
- * tensor is stored as f32, which this pass proves instead of assuming. */
+ * Pass 1, precision: decides the storage type of every tensor. With precision.mode = f32, the only mode of
+ * this release, every float tensor is stored as f32, which this pass proves instead of assuming. */
 #include "engine/plan/plan.h"
 
 clt_status clt_pass_precision(clt_plan *plan)
@@ -9,9 +9,11 @@ clt_status clt_pass_precision(clt_plan *plan)
     for (size_t i = 0; i < plan->graph->n_tensors; i++) {
         const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
         bool field = t->cls == CLT_TC_FIELD || t->cls == CLT_TC_STEP;
-        if (!field && clt_dtype_is_float(t->dtype) && t->dtype != CLT_F32 && plan->options.mode != CLT_PLAN_CHECK)
-            CLT_FAIL(CLT_EUNSUPPORTED, "planning: tensor '%s' is stored as %s; precision.mode f32 stores f32 only",
-                     t->name, clt_dtype_name(t->dtype));
+        if (!field && clt_dtype_is_float(t->dtype) && t->dtype != CLT_F32 &&
+            plan->options.mode != CLT_PLAN_CHECK)
+            CLT_FAIL(CLT_EUNSUPPORTED,
+                     "planning: tensor '%s' is stored as %s; precision.mode f32 stores f32 only", t->name,
+                     clt_dtype_name(t->dtype));
     }
     return CLT_OK;
 }

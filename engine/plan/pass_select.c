@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 6, select: chooses a variant for every piece of work and lets it emit its commands into the phases. Each command gets a time
- * (work index, place inside the work); BACKWARD and BACKWARD_ADD are two forms of the same moments. */
+ * Pass 6, select: chooses a variant for every piece of work and lets it emit its commands into the phases.
+ * Each command gets a time (work index, place inside the work); BACKWARD and BACKWARD_ADD are two forms of
+ * the same moments. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,9 @@ static int32_t plan_workspace(void *owner, clt_dtype dtype, uint64_t elements, c
     clt_plan *plan = owner;
     clt_shape shape = clt_shape1((int64_t)(elements ? elements : 1));
     int32_t id;
-    return clt_graph_new_tensor(plan->graph, name, dtype, &shape, CLT_TC_WORKSPACE, &id) == CLT_OK ? id
-                                                                                                    : OCL_NO_TENSOR_ID;
+    return clt_graph_new_tensor(plan->graph, name, dtype, &shape, CLT_TC_WORKSPACE, &id) == CLT_OK
+               ? id
+               : OCL_NO_TENSOR_ID;
 }
 
 void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter)
@@ -66,6 +68,15 @@ static void call_backward(const clt_plan *plan, const clt_work *work, bool add, 
     }
 }
 
+/* The checker's wish holds where the op has a variant of that name in this direction. */
+static const char *forced(const clt_plan *plan, const ocl_variant *const *list)
+{
+    for (size_t i = 0; plan->options.force_variant && list[i]; i++)
+        if (strcmp(list[i]->name, plan->options.force_variant) == 0)
+            return list[i]->name;
+    return NULL;
+}
+
 static clt_status select_node(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add)
 {
     const clt_node *node = plan->graph->nodes[work->node];
@@ -74,13 +85,15 @@ static clt_status select_node(clt_plan *plan, ocl_emitter *emitter, const clt_wo
     call_common(plan, node, &call);
     if (!forward)
         call_backward(plan, work, add, &call);
-    emitter->label = clt_arena_printf(plan->graph->arena, "%s.%s", node->name, forward ? "forward" : "backward");
+    emitter->label =
+        clt_arena_printf(plan->graph->arena, "%s.%s", node->name, forward ? "forward" : "backward");
     if (!emitter->label)
         return CLT_ENOMEM;
     emitter->node = node->id;
     const ocl_variant *const *list = forward ? node->op->forward : node->op->backward;
     const ocl_variant *variant;
-    CLT_TRY(ocl_variant_select(list, &call, &plan->device, emitter->label, plan->options.force_variant, &variant));
+    CLT_TRY(ocl_variant_select(list, &call, &plan->device, emitter->label, forced(plan, list),
+                               &variant));
     emitter->variant = variant->name;
     CLT_TRY(variant->emit(emitter, &call));
     return ocl_emit_status(emitter);
@@ -89,12 +102,14 @@ static clt_status select_node(clt_plan *plan, ocl_emitter *emitter, const clt_wo
 static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_work *work)
 {
     const clt_tensor *to = clt_graph_tensor(plan->graph, work->add_to);
-    emitter->label = clt_arena_printf(plan->graph->arena, "%s.backward", plan->graph->nodes[work->node]->name);
+    emitter->label =
+        clt_arena_printf(plan->graph->arena, "%s.backward", plan->graph->nodes[work->node]->name);
     if (!emitter->label)
         return CLT_ENOMEM;
     emitter->node = work->node;
     emitter->variant = "add";
-    clt_emit_copy_grad(emitter, work->add_to, work->add_from, to->dtype, (uint64_t)clt_shape_elements(&to->shape), true);
+    clt_emit_copy_grad(emitter, work->add_to, work->add_from, to->dtype,
+                       (uint64_t)clt_shape_elements(&to->shape), true);
     return ocl_emit_status(emitter);
 }
 
@@ -102,7 +117,8 @@ static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_wor
 static clt_status stamp(clt_plan *plan, clt_phase phase, size_t from, size_t work, size_t *capacity)
 {
     const ocl_command_list *list = &plan->phase[phase];
-    CLT_TRY(clt_grow(&plan->time[phase], capacity, list->count + 1, sizeof *plan->time[phase], "command times"));
+    CLT_TRY(
+        clt_grow(&plan->time[phase], capacity, list->count + 1, sizeof *plan->time[phase], "command times"));
     for (size_t c = from; c < list->count; c++) {
         size_t sub = c - from < CLT_TIME_SUB - 1 ? c - from : CLT_TIME_SUB - 1;
         plan->time[phase][c] = (uint32_t)(work * CLT_TIME_SUB + sub);
@@ -137,7 +153,8 @@ static clt_status select_update(clt_plan *plan)
     for (int p = CLT_PHASE_SYNC; p <= CLT_PHASE_UPDATE; p++) {
         size_t capacity = 0;
         clt_emitter_start(plan, (clt_phase)p, &emitter);
-        clt_status status = p == CLT_PHASE_SYNC ? clt_sync_emit(plan, &emitter) : clt_update_emit(plan, &emitter);
+        clt_status status =
+            p == CLT_PHASE_SYNC ? clt_sync_emit(plan, &emitter) : clt_update_emit(plan, &emitter);
         if (status == CLT_OK)
             status = ocl_emit_status(&emitter);
         ocl_emitter_free(&emitter);
@@ -163,7 +180,7 @@ clt_status clt_pass_select(clt_plan *plan)
     CLT_TRY(make_losses(plan));
     CLT_TRY(select_phase(plan, CLT_PHASE_FORWARD, 0, plan->n_forward));
     CLT_TRY(select_phase(plan, CLT_PHASE_BACKWARD, plan->n_forward, plan->n_work));
-    if (plan->options.accumulation > 1 && plan->options.mode == CLT_PLAN_TRAIN)
+    if (plan->options.accumulation > 1 && plan->options.mode != CLT_PLAN_EVAL)
         CLT_TRY(select_phase(plan, CLT_PHASE_BACKWARD_ADD, plan->n_forward, plan->n_work));
     if (plan->options.mode == CLT_PLAN_TRAIN)
         CLT_TRY(select_update(plan));

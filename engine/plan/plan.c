@@ -7,15 +7,17 @@
 
 const char *clt_phase_name(clt_phase phase)
 {
-    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "sync", "update"};
+    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "sync",
+                                                       "update"};
     return (unsigned)phase < CLT_PHASE_COUNT ? names[phase] : "?";
 }
 
 clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, const clt_plan_options *options,
                             clt_plan **out)
 {
-    static clt_status (*const passes[])(clt_plan *) = {clt_pass_precision, clt_pass_autodiff, clt_pass_layout, clt_pass_fuse,
-                                                       clt_pass_recompute, clt_pass_select,   clt_pass_memory};
+    static clt_status (*const passes[])(clt_plan *) = {
+        clt_pass_precision, clt_pass_autodiff, clt_pass_layout, clt_pass_fuse,
+        clt_pass_recompute, clt_pass_select,   clt_pass_memory};
     clt_plan *plan;
     *out = NULL;
     clt_status status = clt_alloc(&plan, 1, sizeof *plan, "plan");
@@ -74,6 +76,8 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         for (int32_t s = 0; s < plans[i]->n_slabs; s++)
             slab[s] = plans[i]->slab_bytes[s] > slab[s] ? plans[i]->slab_bytes[s] : slab[s];
         r.inputs = plans[i]->input_bytes > r.inputs ? plans[i]->input_bytes : r.inputs;
+        /* the evaluation's ring exists while the training's does */
+        r.staging += clt_align_up(plans[i]->input_bytes, plans[i]->device.align_bytes) * CLT_STAGING_SLOTS;
     }
     for (int32_t s = 0; s < CLT_MAX_PLAN_SLABS; s++)
         pool += slab[s];
@@ -89,7 +93,6 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         }
     }
     r.activations = pool > r.inputs ? pool - r.inputs : 0;
-    r.staging = r.inputs * CLT_STAGING_SLOTS;
     r.total = r.params + r.gradients + r.optimizer + r.state + r.inputs + r.activations + r.staging;
     return r;
 }

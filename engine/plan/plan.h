@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans. clt_plan_compute is pure: graph + device description -> commands, gradients, places in memory; it needs no device, so
- * `plan`, `estimate`, dry runs and tests use it alone. clt_plan_realize (realize.h) puts a plan on a device. Passes in order:
- * precision, autodiff, layout, fuse, recompute, select, memory; binding is realize's. Plans know graphs and cl/; they know nothing of
- * data, schedules or the trainer. */
+ * Plans. clt_plan_compute is pure: graph + device description -> commands, gradients, places in memory; it
+ * needs no device, so `plan`, `estimate`, dry runs and tests use it alone. clt_plan_realize (realize.h) puts
+ * a plan on a device. Passes in order: precision, autodiff, layout, fuse, recompute, select, memory; binding
+ * is realize's. Plans know graphs and cl/; they know nothing of data, schedules or the trainer. */
 #ifndef ENGINE_PLAN_PLAN_H
 #define ENGINE_PLAN_PLAN_H
 
@@ -14,7 +14,8 @@
 typedef enum clt_plan_mode {
     CLT_PLAN_TRAIN, /* forward, backward, update; parameters in the store */
     CLT_PLAN_EVAL,  /* forward only; parameters in the store */
-    CLT_PLAN_CHECK  /* forward and backward of single nodes for the checker; everything in the plan's own slabs */
+    CLT_PLAN_CHECK /* forward and backward of single nodes for the checker; everything in the plan's own slabs
+                    */
 } clt_plan_mode;
 
 typedef enum clt_phase {
@@ -27,9 +28,11 @@ typedef enum clt_phase {
 } clt_phase;
 const char *clt_phase_name(clt_phase phase);
 
-/* --- store layout: where parameters, gradients and optimizer state lie; the same order and offsets in every arena --- */
+/* --- store layout: where parameters, gradients and optimizer state lie; the same order and offsets in every
+ * arena --- */
 
-#define CLT_STORE_CHUNK 1024 /* elements; a parameter starts at a multiple of it, the gap is zero and stays zero */
+#define CLT_STORE_CHUNK                                                                                      \
+    1024 /* elements; a parameter starts at a multiple of it, the gap is zero and stays zero */
 #define CLT_MAX_STORE_SLABS 64
 
 typedef enum clt_arena_kind {
@@ -49,7 +52,7 @@ typedef struct clt_store_slot {
     clt_param_group group;
     float lr_scale;
     int32_t slab;
-    uint64_t offset;   /* elements from the slab's start */
+    uint64_t offset; /* elements from the slab's start */
     uint64_t elements;
 } clt_store_slot;
 
@@ -57,11 +60,13 @@ typedef struct clt_store_layout {
     clt_arena *arena;
     int32_t n_slots;
     clt_store_slot *slots; /* by parameter index of the graph it was made from */
-    int32_t *order;        /* slots in arena order: trainable ones as their gradients become ready, then frozen ones */
+    int32_t
+        *order; /* slots in arena order: trainable ones as their gradients become ready, then frozen ones */
     int32_t n_slabs;
-    uint64_t slab_elements[CLT_MAX_STORE_SLABS];     /* whole chunks */
-    uint64_t trainable_elements[CLT_MAX_STORE_SLABS]; /* leading part that has gradients and optimizer state */
-    int32_t opt_states;      /* 0, 1, 2: how many optimizer arenas exist */
+    uint64_t slab_elements[CLT_MAX_STORE_SLABS]; /* whole chunks */
+    uint64_t
+        trainable_elements[CLT_MAX_STORE_SLABS]; /* leading part that has gradients and optimizer state */
+    int32_t opt_states;                          /* 0, 1, 2: how many optimizer arenas exist */
     uint64_t schedule_entries;
 } clt_store_layout;
 
@@ -91,12 +96,13 @@ typedef struct clt_plan_options {
     int32_t accumulation;   /* micro-batches per step of one rank; > 1 adds BACKWARD_ADD */
     int32_t ranks;          /* > 1 adds SYNC */
     clt_update_spec update; /* TRAIN */
-    const clt_store_layout *layout; /* EVAL: the training plan's layout (borrowed); TRAIN: NULL, the plan makes its own */
+    const clt_store_layout
+        *layout; /* EVAL: the training plan's layout (borrowed); TRAIN: NULL, the plan makes its own */
     /* CHECK: gradients start here, pairs of (tensor, its given gradient); guard zones round every tensor */
     int n_seeds;
     int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
     uint64_t guard_bytes;
-    const char *force_variant; /* take only this variant of the ops (checker), NULL: the first that accepts */
+    const char *force_variant; /* take only this variant where an op has one of that name (checker), NULL: the first that accepts */
 } clt_plan_options;
 
 /* One piece of work after autodiff: a node's forward or backward, or the sum of a second gradient. */
@@ -117,7 +123,8 @@ typedef struct clt_place {
     clt_arena_kind arena; /* STORE */
     int32_t slab;
     uint64_t offset, bytes; /* bytes */
-    uint32_t first, last;   /* time of first and last use (see clt_time); UINT32_MAX last: kept after the step */
+    uint32_t first,
+        last; /* time of first and last use (see clt_time); UINT32_MAX last: kept after the step */
 } clt_place;
 
 #define CLT_MAX_PLAN_SLABS 64
@@ -126,29 +133,29 @@ typedef struct clt_plan {
     clt_graph *graph; /* owned; gradients and workspace are added to its tensor table */
     clt_plan_options options;
     ocl_device_desc device;
-    clt_store_layout *layout;       /* owned in TRAIN mode, else NULL */
-    const clt_store_layout *store;  /* the layout in force; NULL in CHECK mode */
+    clt_store_layout *layout;      /* owned in TRAIN mode, else NULL */
+    const clt_store_layout *store; /* the layout in force; NULL in CHECK mode */
     clt_work *work;
     size_t n_work, work_capacity, n_forward;
-    int32_t *gradient;              /* by tensor id of the model's tensors: gradient tensor or -1 */
+    int32_t *gradient; /* by tensor id of the model's tensors: gradient tensor or -1 */
     size_t n_gradient;
-    int32_t losses;                 /* loss records, (n_losses, 4) f32 */
-    int32_t state;                  /* state block (TRAIN) */
+    int32_t losses; /* loss records, (n_losses, 4) f32 */
+    int32_t state;  /* state block (TRAIN) */
     ocl_command_list phase[CLT_PHASE_COUNT];
     uint32_t *time[CLT_PHASE_COUNT]; /* of each command */
-    clt_place *place;               /* by tensor id */
+    clt_place *place;                /* by tensor id */
     size_t n_place;
     int32_t n_slabs;
     uint64_t slab_bytes[CLT_MAX_PLAN_SLABS];
     /* the input region: what one slot of the loader holds, at the start of slab 0 */
     uint64_t input_bytes;
-    uint64_t step_offset;           /* of the step block inside the input region */
-    uint64_t activation_bytes;      /* slab bytes without the input region */
-    uint64_t activation_bound;      /* largest sum of live bytes at any command: no plan can need less */
+    uint64_t step_offset;      /* of the step block inside the input region */
+    uint64_t activation_bytes; /* slab bytes without the input region */
+    uint64_t activation_bound; /* largest sum of live bytes at any command: no plan can need less */
 } clt_plan;
 
-/* clt_plan_compute: takes ownership of `graph` (also on failure). CLT_ESHAPE / CLT_ECONFIG / CLT_EUNSUPPORTED / CLT_EDEVMEM (a tensor larger
- * than the device's largest buffer, by name). */
+/* clt_plan_compute: takes ownership of `graph` (also on failure). CLT_ESHAPE / CLT_ECONFIG / CLT_EUNSUPPORTED
+ * / CLT_EDEVMEM (a tensor larger than the device's largest buffer, by name). */
 clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, const clt_plan_options *options,
                             clt_plan **out);
 void clt_plan_destroy(clt_plan *plan);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans as text and as JSON: memory by class, memory map, phases with every command, the tensors it touches and the variant that made
- * it. */
+ * Plans as text and as JSON: memory by class, memory map, phases with every command, the tensors it touches
+ * and the variant that made it. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -9,7 +9,8 @@
 
 static const char *arena_name(clt_arena_kind kind)
 {
-    static const char *const names[CLT_ARENA_COUNT] = {"parameters", "gradients", "moment1", "moment2", "groups", "state"};
+    static const char *const names[CLT_ARENA_COUNT] = {"parameters", "gradients", "moment1",
+                                                       "moment2",    "groups",    "state"};
     return names[kind];
 }
 
@@ -20,8 +21,9 @@ static bool placed_here(const clt_plan *plan, size_t i)
 
 static void print_memory(const clt_plan *plan, clt_str *out)
 {
-    clt_str_printf(out, "memory map: %d slab(s), input region %" PRIu64 " bytes, activations %" PRIu64
-                        " bytes (lower bound %" PRIu64 ")\n",
+    clt_str_printf(out,
+                   "memory map: %d slab(s), input region %" PRIu64 " bytes, activations %" PRIu64
+                   " bytes (lower bound %" PRIu64 ")\n",
                    plan->n_slabs, plan->input_bytes, plan->activation_bytes, plan->activation_bound);
     clt_str_append(out, "  slab     offset        bytes  lives          tensor\n");
     for (size_t i = 0; i < plan->n_place; i++) {
@@ -32,9 +34,10 @@ static void print_memory(const clt_plan *plan, clt_str *out)
         char shape[CLT_SHAPE_TEXT], last[16] = "end";
         if (p->last != UINT32_MAX)
             snprintf(last, sizeof last, "%u", p->last / 4096);
-        clt_str_printf(out, "  %4d %10" PRIu64 " %12" PRIu64 "  %5u..%-7s %s %s %s (%s)\n", p->slab, p->offset, p->bytes,
-                       p->first / 4096, last, t->name, clt_shape_text(&t->shape, shape, sizeof shape),
-                       clt_dtype_name(t->dtype), clt_tensor_class_name(t->cls));
+        clt_str_printf(out, "  %4d %10" PRIu64 " %12" PRIu64 "  %5u..%-7s %s %s %s (%s)\n", p->slab,
+                       p->offset, p->bytes, p->first / 4096, last, t->name,
+                       clt_shape_text(&t->shape, shape, sizeof shape), clt_dtype_name(t->dtype),
+                       clt_tensor_class_name(t->cls));
     }
 }
 
@@ -51,9 +54,9 @@ static void print_store(const clt_plan *plan, clt_str *out)
     for (int32_t i = 0; i < plan->store->n_slots; i++) {
         const clt_store_slot *slot = &plan->store->slots[plan->store->order[i]];
         char shape[CLT_SHAPE_TEXT];
-        clt_str_printf(out, "  slab %d  element %10" PRIu64 "  %s %s%s%s\n", slot->slab, slot->offset, slot->name,
-                       clt_shape_text(&slot->shape, shape, sizeof shape), slot->trainable ? "" : " frozen",
-                       slot->group == CLT_GROUP_DECAY ? " decay" : "");
+        clt_str_printf(out, "  slab %d  element %10" PRIu64 "  %s %s%s%s\n", slot->slab, slot->offset,
+                       slot->name, clt_shape_text(&slot->shape, shape, sizeof shape),
+                       slot->trainable ? "" : " frozen", slot->group == CLT_GROUP_DECAY ? " decay" : "");
     }
 }
 
@@ -79,9 +82,10 @@ clt_status clt_plan_print(const clt_plan *plan, clt_str *out)
         clt_str_printf(out, "phase %s: %zu commands\n", clt_phase_name((clt_phase)p), list->count);
         for (size_t i = 0; i < list->count; i++) {
             const ocl_command *c = &list->commands[i];
-            clt_str_printf(out, "  %4zu %-7s %-28s %-10s %-26s %10" PRIu64 " B %12.0f flop ", i, ocl_command_kind_name(c->kind),
-                           c->label ? c->label : "", c->variant ? c->variant : "",
-                           c->kind == OCL_CMD_KERNEL ? c->kernel : "", ocl_command_bytes(c), c->flops);
+            clt_str_printf(out, "  %4zu %-7s %-28s %-10s %-26s %10" PRIu64 " B %12.0f flop ", i,
+                           ocl_command_kind_name(c->kind), c->label ? c->label : "",
+                           c->variant ? c->variant : "", c->kind == OCL_CMD_KERNEL ? c->kernel : "",
+                           ocl_command_bytes(c), c->flops);
             print_args(plan, c, out);
             clt_str_append(out, "\n");
         }

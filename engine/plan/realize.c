@@ -71,7 +71,8 @@ static clt_status join_phases(clt_realized *r)
     for (int p = 0; p < CLT_PHASE_COUNT; p++) {
         const ocl_command_list *phase = &r->plan->phase[p];
         r->first[p] = all->count;
-        CLT_TRY(clt_grow(&all->commands, &all->capacity, all->count + phase->count + 1, sizeof *all->commands, "commands"));
+        CLT_TRY(clt_grow(&all->commands, &all->capacity, all->count + phase->count + 1, sizeof *all->commands,
+                         "commands"));
         for (size_t c = 0; c < phase->count; c++)
             all->commands[all->count++] = phase->commands[c];
         r->last[p] = all->count;

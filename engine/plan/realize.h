@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan on a device: slabs (shared by all plans of a run), one executor over all phases with every argument bound, and the prime pass
- * that touches all memory and lets drivers finish their lazy compilation before the first step. */
+ * A plan on a device: slabs (shared by all plans of a run), one executor over all phases with every argument
+ * bound, and the prime pass that touches all memory and lets drivers finish their lazy compilation before the
+ * first step. */
 #ifndef ENGINE_PLAN_REALIZE_H
 #define ENGINE_PLAN_REALIZE_H
 
@@ -13,7 +14,8 @@ typedef struct clt_slab_pool {
     ocl_buffer *slab[CLT_MAX_PLAN_SLABS];
     int32_t n_slabs;
 } clt_slab_pool;
-clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans, clt_slab_pool **out);
+clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans,
+                           clt_slab_pool **out);
 void clt_pool_destroy(clt_slab_pool *pool);
 
 struct clt_store;
@@ -45,7 +47,8 @@ clt_status clt_realized_run(clt_realized *realized, clt_phase phase);
 /* Runs every phase but SYNC once over zeroed slabs and waits. Call before parameters are initialised. */
 clt_status clt_realized_prime(clt_realized *realized);
 /* Where a tensor lies. */
-clt_status clt_realized_resolve(const clt_realized *realized, int32_t tensor, ocl_buffer **buffer, uint64_t *offset);
+clt_status clt_realized_resolve(const clt_realized *realized, int32_t tensor, ocl_buffer **buffer,
+                                uint64_t *offset);
 /* Blocking read or write of a whole tensor (tests, checker, checkpoints). */
 clt_status clt_realized_read(const clt_realized *realized, int32_t tensor, void *out);
 clt_status clt_realized_write(const clt_realized *realized, int32_t tensor, const void *data);

@@ -16,18 +16,18 @@
 #include "engine/base/thread.h"
 
 struct clt_rundir {
-    char *path, *checkpoints, *metrics_path, *log_path;
+    char *path, *checkpoints, *metrics_path, *log_path, *stop_path;
     clt_lock *lock;
     int metrics, log;
-    double start;
+    double start, looked; /* clock: opened, last looked for STOP */
 };
 
 static clt_status open_append(const char *path, int *fd)
 {
     *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (*fd < 0)
-        CLT_FAIL(CLT_ESTORAGE, "opening '%s' for writing: %s; check the folder's permissions and free space", path,
-                 strerror(errno));
+        CLT_FAIL(CLT_ESTORAGE, "opening '%s' for writing: %s; check the folder's permissions and free space",
+                 path, strerror(errno));
     return CLT_OK;
 }
 
@@ -35,8 +35,10 @@ static clt_status open_append(const char *path, int *fd)
 static clt_status check_unused(const char *path, const char *config_path)
 {
     if (clt_file_exists(config_path))
-        CLT_FAIL(CLT_EUSAGE, "run folder '%s' holds an earlier run (config.resolved.json); give another --out, or remove it",
-                 path);
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "run folder '%s' holds an earlier run (config.resolved.json); give another --out, or remove it",
+            path);
     return CLT_OK;
 }
 
@@ -51,6 +53,7 @@ static clt_status fill(clt_rundir *dir, const char *path, const clt_config *conf
     CLT_TRY_GOTO(clt_path_join(path, "checkpoints", &dir->checkpoints), done);
     CLT_TRY_GOTO(clt_path_join(path, "metrics.jsonl", &dir->metrics_path), done);
     CLT_TRY_GOTO(clt_path_join(path, "log.txt", &dir->log_path), done);
+    CLT_TRY_GOTO(clt_path_join(path, "STOP", &dir->stop_path), done);
     CLT_TRY_GOTO(clt_lock_acquire(lock_path, &dir->lock), done);
     CLT_TRY_GOTO(check_unused(path, config_path), done);
     CLT_TRY_GOTO(clt_config_print(config, true, &text), done);
@@ -94,6 +97,7 @@ void clt_rundir_close(clt_rundir *dir)
     free(dir->checkpoints);
     free(dir->metrics_path);
     free(dir->log_path);
+    free(dir->stop_path);
     free(dir);
 }
 
@@ -152,6 +156,8 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
     clt_jw_object(&w);
     clt_jw_kint(&w, "step", m->step);
     clt_jw_kdouble(&w, "eval_loss", m->loss);
+    if (!isfinite(m->loss))
+        clt_jw_kbool(&w, "nonfinite", true);
     if (!isnan(m->accuracy))
         clt_jw_kdouble(&w, "eval_accuracy", m->accuracy);
     clt_jw_kint(&w, "eval_samples", m->samples);
@@ -167,6 +173,15 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
     return write_line(dir, &line);
 }
 
+bool clt_rundir_take_stop(clt_rundir *dir)
+{
+    double now = clt_now();
+    if (now - dir->looked < 1.0)
+        return false;
+    dir->looked = now;
+    return unlink(dir->stop_path) == 0;
+}
+
 void clt_rundir_log(clt_rundir *dir, const char *format, ...)
 {
     clt_str line = {0};
@@ -179,7 +194,8 @@ void clt_rundir_log(clt_rundir *dir, const char *format, ...)
     va_end(args);
     clt_str_printf(&line, "%10.3f %s\n", clt_now() - dir->start, text);
     /* the log is a comfort: a full disk shows itself at the metrics and checkpoints, which are not */
-    if (clt_str_check(&line) == CLT_OK && clt_fd_write(dir->log, line.text, line.length, dir->log_path) != CLT_OK)
+    if (clt_str_check(&line) == CLT_OK &&
+        clt_fd_write(dir->log, line.text, line.length, dir->log_path) != CLT_OK)
         clt_error_clear();
     clt_str_free(&line);
 }

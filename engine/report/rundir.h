@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run folder: lock, config.resolved.json, metrics.jsonl, log.txt, checkpoints/. It is created only when everything else has been
- * checked, so a run that cannot start leaves nothing behind. */
+ * The run folder: lock, config.resolved.json, metrics.jsonl, log.txt, checkpoints/. It is created only when
+ * everything else has been checked, so a run that cannot start leaves nothing behind. */
 #ifndef ENGINE_REPORT_RUNDIR_H
 #define ENGINE_REPORT_RUNDIR_H
 
@@ -10,8 +10,8 @@
 
 typedef struct clt_rundir clt_rundir;
 
-/* Creates or opens the folder and locks it. CLT_ESTORAGE: cannot be created or written, or another run holds the lock (named). CLT_EUSAGE: it
- * holds a finished or broken-off run already. */
+/* Creates or opens the folder and locks it. CLT_ESTORAGE: cannot be created or written, or another run holds
+ * the lock (named). CLT_EUSAGE: it holds a finished or broken-off run already. */
 clt_status clt_rundir_open(const char *path, const clt_config *config, clt_rundir **out);
 void clt_rundir_close(clt_rundir *dir);
 const char *clt_rundir_path(const clt_rundir *dir);
@@ -19,6 +19,9 @@ const char *clt_rundir_checkpoints(const clt_rundir *dir);
 /* One line of metrics.jsonl. */
 clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics);
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *metrics);
+/* Somebody put a file STOP into the folder: it is removed, and the run should end in an orderly way. Looks
+ * once a second at most. */
+bool clt_rundir_take_stop(clt_rundir *dir);
 /* One line of log.txt. */
 void clt_rundir_log(clt_rundir *dir, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

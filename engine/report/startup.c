@@ -32,29 +32,33 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
     table t = {rows, 0};
     char caps[256];
     const double mib = 1048576.0;
-    add(&t, "device", "%s (%s), %u compute units, %s", d->name, d->spec, d->compute_units, ocl_caps_text(d->caps, caps, sizeof caps));
+    add(&t, "device", "%s (%s), %u compute units, %s", d->name, d->spec, d->compute_units,
+        ocl_caps_text(d->caps, caps, sizeof caps));
     add(&t, "driver", "%s, %s", d->platform, d->driver);
     add(&t, "precision", "f32 storage and arithmetic");
     add(&t, "model", "%s, %lld parameters in %zu tensors", clt_config_string(c, "model.type"),
         (long long)clt_graph_param_elements(job->train->graph), job->train->graph->n_params);
-    add(&t, "batch", "micro %lld x accumulation %d x ranks %d = %lld samples", (long long)job->micro_batch, job->accumulation,
-        job->ranks, (long long)job->global_batch);
+    add(&t, "batch", "micro %lld x accumulation %d x ranks %d = %lld samples", (long long)job->micro_batch,
+        job->accumulation, job->ranks, (long long)job->global_batch);
     add(&t, "training data", "%.180s", job->train_source->description ? job->train_source->description : "");
     if (job->eval_source)
-        add(&t, "evaluation data", "%.180s", job->eval_source->description ? job->eval_source->description : "none");
-    add(&t, "optimizer", "%s, learning rate %g, decay %g, clip %g", clt_config_string(c, "optimizer.type"), job->schedule.peak,
-        job->update.weight_decay, (double)job->update.clip);
-    add(&t, "schedule", "%s over %lld steps, warm-up %lld", clt_config_string(c, "schedule.type"), (long long)job->steps,
-        (long long)job->schedule.warmup);
-    add(&t, "memory", "%.1f MiB: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f, inputs %.1f",
+        add(&t, "evaluation data", "%.180s",
+            job->eval_source->description ? job->eval_source->description : "none");
+    add(&t, "optimizer", "%s, learning rate %g, decay %g, clip %g", clt_config_string(c, "optimizer.type"),
+        job->schedule.peak, job->update.weight_decay, (double)job->update.clip);
+    add(&t, "schedule", "%s over %lld steps, warm-up %lld", clt_config_string(c, "schedule.type"),
+        (long long)job->steps, (long long)job->schedule.warmup);
+    add(&t, "memory",
+        "%.1f MiB: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f, inputs %.1f",
         (double)m.total / mib, (double)m.params / mib, (double)m.gradients / mib, (double)m.optimizer / mib,
         (double)m.activations / mib, (double)(m.inputs + m.staging) / mib);
-    add(&t, "plan", "%zu commands per step, built in %.1f s", clt_plan_commands(job->train), run->build_seconds);
+    add(&t, "plan", "%zu commands per step, built in %.1f s", clt_plan_commands(job->train),
+        run->build_seconds);
     add(&t, "determinism", "D1: bitwise repeatable on this device, driver, binary and rank count; seed %llu",
         (unsigned long long)job->seed);
     if (run->ranks.ranks > 1)
-        add(&t, "ranks", "%d over %s, this one %d on %s", run->ranks.ranks, run->ranks.description ? run->ranks.description : "?",
-            run->ranks.rank, run->ranks.host);
+        add(&t, "ranks", "%d over %s, this one %d on %s", run->ranks.ranks,
+            run->ranks.description ? run->ranks.description : "?", run->ranks.rank, run->ranks.host);
     if (run_dir)
         add(&t, "run folder", "%.180s", run_dir);
     return t.count;

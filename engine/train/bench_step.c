@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench step: real steps on random data of the config's shapes. First unprofiled steps for step time and host time, then the phases one
- * by one, each waited for, for the time per phase. */
+ * bench step: real steps on random data of the config's shapes. First unprofiled steps for step time and host
+ * time, then the phases one by one, each waited for, for the time per phase. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 typedef struct bench {
     clt_run *run;
     int warmup, steps;
-    double *ms;                      /* per counted step */
-    double host_ms;                  /* main thread's CPU time per step */
+    double *ms;                       /* per counted step */
+    double host_ms;                   /* main thread's CPU time per step */
     double phase_ms[CLT_PHASE_COUNT]; /* per step */
     double feed_ms;
 } bench;
@@ -98,10 +98,11 @@ static void write_result(const bench *b, double step_ms, clt_str *text, clt_str 
     double samples = (double)job->global_batch / step_ms * 1e3;
     double tokens = samples * (double)job->train->graph->losses[0].targets_per_sample;
     clt_str_printf(text, "device %s, driver %s\n", d->name, d->driver);
-    clt_str_printf(text, "step %.3f ms (median of %d), %.1f samples/s, %.2f GFLOP/s\n", step_ms, b->steps, samples,
-                   step_flops(job->train) / step_ms * 1e-6);
-    clt_str_printf(text, "host %.3f ms per step, %zu commands, %.1f MiB on the device, build %.2f s\n", b->host_ms,
-                   clt_plan_commands(job->train), (double)ocl_device_peak_bytes(run->device) / 1048576.0, run->build_seconds);
+    clt_str_printf(text, "step %.3f ms (median of %d), %.1f samples/s, %.2f GFLOP/s\n", step_ms, b->steps,
+                   samples, step_flops(job->train) / step_ms * 1e-6);
+    clt_str_printf(text, "host %.3f ms per step, %zu commands, %.1f MiB on the device, build %.2f s\n",
+                   b->host_ms, clt_plan_commands(job->train),
+                   (double)ocl_device_peak_bytes(run->device) / 1048576.0, run->build_seconds);
     clt_json_writer w = clt_json_writer_make(json, 2);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "device", d->name);
@@ -160,7 +161,8 @@ clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_s
                            .device_spec = options->device_spec,
                            .caps_mask = options->caps_mask,
                            .observer = options->observer};
-    bench b = {.warmup = options->warmup > 0 ? options->warmup : 1, .steps = options->steps > 0 ? options->steps : 1};
+    bench b = {.warmup = options->warmup > 0 ? options->warmup : 1,
+               .steps = options->steps > 0 ? options->steps : 1};
     CLT_TRY(clt_run_create(&run, CLT_JOB_SYNTHETIC, &b.run));
     clt_status status = clt_alloc(&b.ms, (size_t)b.steps, sizeof *b.ms, "bench");
     if (status == CLT_OK)

@@ -45,7 +45,9 @@ clt_status clt_describe_plan(const clt_config *config, const ocl_device_desc *de
         clt_jw_end_object(&w);
         clt_str_append(out, "\n");
     } else {
-        clt_str_printf(out, "device: %s\nbatch: micro %" PRId64 " x accumulation %d = %" PRId64 " samples, %" PRId64 " steps\n\n",
+        clt_str_printf(out,
+                       "device: %s\nbatch: micro %" PRId64 " x accumulation %d = %" PRId64
+                       " samples, %" PRId64 " steps\n\n",
                        job->desc.name, job->micro_batch, job->accumulation, job->global_batch, job->steps);
         clt_str_append(out, "training plan\n");
         status = clt_plan_print(job->train, out);
@@ -64,10 +66,11 @@ static void estimate_text(const clt_job *job, const clt_memory_report *r, int64_
     const struct {
         const char *name;
         uint64_t bytes;
-    } rows[] = {{"parameters", r->params},     {"gradients", r->gradients},     {"optimizer", r->optimizer},
-                {"run state", r->state},       {"inputs", r->inputs},           {"activations", r->activations},
-                {"staging", r->staging},       {"total", r->total}};
-    clt_str_printf(out, "device memory for micro-batch %" PRId64 " on %s\n", job->micro_batch, job->desc.name);
+    } rows[] = {{"parameters", r->params}, {"gradients", r->gradients}, {"optimizer", r->optimizer},
+                {"run state", r->state},   {"inputs", r->inputs},       {"activations", r->activations},
+                {"staging", r->staging},   {"total", r->total}};
+    clt_str_printf(out, "device memory for micro-batch %" PRId64 " on %s\n", job->micro_batch,
+                   job->desc.name);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         clt_str_printf(out, "  %-12s %12.2f MiB\n", rows[i].name, (double)rows[i].bytes / mib);
     clt_str_printf(out, "device can give %.1f MiB: this run %s\n", (double)job->desc.usable_bytes / mib,
@@ -102,7 +105,8 @@ static void estimate_json(const clt_job *job, const clt_memory_report *r, int64_
     clt_str_append(out, "\n");
 }
 
-clt_status clt_describe_estimate(const clt_config *config, const ocl_device_desc *desc, bool json, clt_str *out)
+clt_status clt_describe_estimate(const clt_config *config, const ocl_device_desc *desc, bool json,
+                                 clt_str *out)
 {
     clt_job *job;
     int64_t largest = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding the first bad tensor: parameters first, then the last micro-batch (still in the plan's inputs) is run again command by
- * command and everything each command writes is looked at. */
+ * Finding the first bad tensor: parameters first, then the last micro-batch (still in the plan's inputs) is
+ * run again command by command and everything each command writes is looked at. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static clt_status first_bad(clt_run *run, int32_t tensor, int64_t *bad)
     return status;
 }
 
-static clt_status check_command(clt_run *run, const ocl_command *command, char *text, size_t size, bool *found)
+static clt_status check_command(clt_run *run, const ocl_command *command, char *text, size_t size,
+                                bool *found)
 {
     for (int a = 0; a < command->n_args && !*found; a++) {
         const ocl_arg *arg = &command->args[a];
@@ -37,7 +38,8 @@ static clt_status check_command(clt_run *run, const ocl_command *command, char *
         if (bad < 0)
             continue;
         snprintf(text, size, "tensor '%s' (written by %s, element %lld)",
-                 clt_graph_tensor(run->train->plan->graph, arg->ref.tensor)->name, command->label, (long long)bad);
+                 clt_graph_tensor(run->train->plan->graph, arg->ref.tensor)->name, command->label,
+                 (long long)bad);
         *found = true;
     }
     return CLT_OK;
@@ -53,8 +55,8 @@ static clt_status check_inputs(clt_run *run, char *text, size_t size, bool *foun
             continue;
         CLT_TRY(first_bad(run, (int32_t)i, &bad));
         if (bad >= 0)
-            snprintf(text, size, "%s '%s' (element %lld)", t->cls == CLT_TC_FIELD ? "batch field" : "parameter", t->name,
-                     (long long)bad);
+            snprintf(text, size, "%s '%s' (element %lld)",
+                     t->cls == CLT_TC_FIELD ? "batch field" : "parameter", t->name, (long long)bad);
         *found = bad >= 0;
     }
     return CLT_OK;
@@ -71,6 +73,8 @@ clt_status clt_run_diagnose(clt_run *run, char *text, size_t size)
             CLT_TRY(check_command(run, &run->train->all.commands[c], text, size, &found));
         }
     if (!found)
-        snprintf(text, size, "none in a repetition of the last micro-batch: the failure came from an earlier one, or another rank");
+        snprintf(text, size,
+                 "none in a repetition of the last micro-batch: the failure came from an earlier one, or "
+                 "another rank");
     return CLT_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluation: one pass over the evaluation data with the evaluation plan over the same store. Every rank takes its share; sums are
- * kept in double and added over ranks. */
+ * Evaluation: one pass over the evaluation data with the evaluation plan over the same store. Every rank
+ * takes its share; sums are kept in double and added over ranks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
             sums->samples += (double)fed.valid_samples;
             status = clt_realized_run(run->eval, CLT_PHASE_FORWARD);
             if (status == CLT_OK)
-                status = ocl_read_async(OCL_QUEUE_COMPUTE, losses, offset, got + n * floats, floats * sizeof *got, NULL, NULL);
+                status = ocl_read_async(OCL_QUEUE_COMPUTE, losses, offset, got + n * floats,
+                                        floats * sizeof *got, NULL, NULL);
         }
         clt_status finished = ocl_finish(run->device, OCL_QUEUE_COMPUTE);
         status = status == CLT_OK ? finished : status;
@@ -87,7 +88,8 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
                                 .ranks = run->ranks.ranks,
                                 .seed = run->job->seed,
                                 .evaluation = true,
-                                .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks) : (int)workers,
+                                .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks)
+                                                       : (int)workers,
                                 .prefetch = (int)clt_config_int(config, "data.prefetch")};
     clt_feed *feed;
     eval_sums sums = {0};
@@ -96,7 +98,8 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
     clt_feed_destroy(feed);
     CLT_TRY(status);
     if (run->ranks.ranks > 1)
-        CLT_TRY(comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64, COMM_SUM));
+        CLT_TRY(comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64,
+                                COMM_SUM));
     mean_over_targets(run, &sums, metrics);
     metrics->seconds = clt_now() - start;
     return CLT_OK;
@@ -112,7 +115,8 @@ clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result
     else if (options->checkpoint)
         status = clt_run_load_parameters(run, options->checkpoint, true);
     else
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give --checkpoint DIR or --init FILE");
+        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                          "eval: no parameters; give --checkpoint DIR or --init FILE");
     if (status == CLT_OK)
         status = clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result);
     /* names lie in the plan, which ends here */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The feed. A loader slot goes back to the loader when its upload's event fires; a ring slot is reused when its device copy has ended. */
+ * The feed. A loader slot goes back to the loader when its upload's event fires; a ring slot is reused when
+ * its device copy has ended. */
 #include "engine/train/feed.h"
 
 #include <stdlib.h>
@@ -37,7 +38,8 @@ static clt_status map_fields(const clt_plan *plan, const clt_source *source, clt
 {
     const clt_graph *graph = plan->graph;
     if (graph->n_fields > CLT_MAX_FIELDS)
-        CLT_FAIL(CLT_ECONFIG, "feeding: the model wants %zu batch fields; at most %d fit", graph->n_fields, CLT_MAX_FIELDS);
+        CLT_FAIL(CLT_ECONFIG, "feeding: the model wants %zu batch fields; at most %d fit", graph->n_fields,
+                 CLT_MAX_FIELDS);
     o->n_fields = (int)graph->n_fields;
     for (int f = 0; f < o->n_fields; f++) {
         const clt_field *field = &graph->fields[f];
@@ -47,8 +49,8 @@ static clt_status map_fields(const clt_plan *plan, const clt_source *source, clt
                 found = s;
         if (found < 0 || source->fields[found].dtype != field->dtype ||
             !clt_shape_equal(&source->fields[found].shape, &field->shape))
-            CLT_FAIL(CLT_EDATA, "feeding: the model's batch field '%s' does not fit the data (%s)", field->name,
-                     source->description ? source->description : source->type->name);
+            CLT_FAIL(CLT_EDATA, "feeding: the model's batch field '%s' does not fit the data (%s)",
+                     field->name, source->description ? source->description : source->type->name);
         o->source_field[f] = found;
         o->offset[f] = plan->place[field->tensor].offset;
     }
@@ -98,7 +100,8 @@ clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
                             .slot_bytes = plan->input_bytes};
     clt_status status = map_fields(plan, options->source, &o);
     if (status == CLT_OK)
-        status = clt_realized_resolve(options->realized, plan->graph->step, &feed->input, &feed->input_offset);
+        status =
+            clt_realized_resolve(options->realized, plan->graph->step, &feed->input, &feed->input_offset);
     feed->input_offset = 0; /* the input region starts slab 0 */
     if (status == CLT_OK)
         status = make_slots(feed, options->prefetch);
@@ -170,14 +173,15 @@ clt_status clt_feed_next(clt_feed *feed, clt_fed *fed)
     *fed = (clt_fed){slot->step, slot->valid_samples, slot->micro, false};
     fill_step_block(feed, slot);
     uint64_t offset = feed->ring_stride * (uint64_t)piece;
-    CLT_TRY(ocl_write_async(OCL_QUEUE_COPY, feed->ring, offset, slot->data, feed->bytes, feed->copied[piece], &up));
+    CLT_TRY(ocl_write_async(OCL_QUEUE_COPY, feed->ring, offset, slot->data, feed->bytes, feed->copied[piece],
+                            &up));
     feed->uploads[slot->index] = (upload){feed, slot};
     clt_status status = ocl_event_callback(up, upload_done, &feed->uploads[slot->index]);
     if (status == CLT_OK)
         status = ocl_flush(feed->realized->device, OCL_QUEUE_COPY);
     if (status == CLT_OK)
-        status = ocl_copy_async(OCL_QUEUE_COMPUTE, feed->ring, offset, feed->input, feed->input_offset, feed->bytes, up,
-                                &copied);
+        status = ocl_copy_async(OCL_QUEUE_COMPUTE, feed->ring, offset, feed->input, feed->input_offset,
+                                feed->bytes, up, &copied);
     ocl_event_release(up);
     CLT_TRY(status);
     ocl_event_release(feed->copied[piece]);

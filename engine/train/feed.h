@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The feed: moves micro-batches from the loader's pinned slots to a plan's input tensors. Upload on the copy queue into a ring on the
- * device, then one device copy on the compute queue; the host waits for neither. */
+ * The feed: moves micro-batches from the loader's pinned slots to a plan's input tensors. Upload on the copy
+ * queue into a ring on the device, then one device copy on the compute queue; the host waits for neither. */
 #ifndef ENGINE_TRAIN_FEED_H
 #define ENGINE_TRAIN_FEED_H
 

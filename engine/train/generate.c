@@ -12,11 +12,11 @@
 
 typedef struct sampler {
     clt_run *run;
-    int32_t field;  /* tensor of x */
+    int32_t field; /* tensor of x */
     int64_t window, rows;
-    uint8_t *x;     /* (rows, window) */
-    float *logits;  /* (rows, 256) */
-    uint8_t *text;  /* window bytes, then what was generated */
+    uint8_t *x;    /* (rows, window) */
+    float *logits; /* (rows, 256) */
+    uint8_t *text; /* window bytes, then what was generated */
 } sampler;
 
 static clt_status find_shapes(sampler *s)
@@ -26,7 +26,8 @@ static clt_status find_shapes(sampler *s)
     const clt_tensor *logits = clt_graph_tensor(graph, s->run->job->prediction);
     if (x < 0 || graph->fields[x].dtype != CLT_U8 || graph->fields[x].shape.ndim != 1 || !logits ||
         clt_shape_last(&logits->shape) != 256 || clt_shape_rows(&logits->shape) != graph->micro_batch)
-        CLT_FAIL(CLT_ECONFIG, "sampling: the model is no byte model (it must map a window of bytes x to 256 logits)");
+        CLT_FAIL(CLT_ECONFIG,
+                 "sampling: the model is no byte model (it must map a window of bytes x to 256 logits)");
     s->field = graph->fields[x].tensor;
     s->window = graph->fields[x].shape.dim[0];
     s->rows = graph->micro_batch;
@@ -74,8 +75,8 @@ static clt_status next_byte(sampler *s, int index, double temperature, uint64_t 
     return CLT_OK;
 }
 
-clt_status clt_sample_window(const clt_run_options *options, const char *checkpoint, const char *prompt, int n,
-                             double temperature, uint64_t seed, clt_str *out)
+clt_status clt_sample_window(const clt_run_options *options, const char *checkpoint, const char *prompt,
+                             int n, double temperature, uint64_t seed, clt_str *out)
 {
     sampler s = {0};
     CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &s.run));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Initial values of parameters, made on the host: a pure function of (seed, parameter index), so every rank and every device starts
- * from the same bits. Formulas are those of torch.nn.init. */
+ * Initial values of parameters, made on the host: a pure function of (seed, parameter index), so every rank
+ * and every device starts from the same bits. Formulas are those of torch.nn.init. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -54,9 +54,11 @@ static clt_status read_batch(clt_job *job)
     if (job->global_batch == 0)
         job->global_batch = unit;
     if (job->global_batch % unit != 0)
-        CLT_FAIL(CLT_ERANKS, "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld times %d ranks; change "
-                             "one of them",
-                 (long long)job->global_batch, (long long)job->micro_batch, job->ranks);
+        CLT_FAIL(
+            CLT_ERANKS,
+            "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld times %d ranks; change "
+            "one of them",
+            (long long)job->global_batch, (long long)job->micro_batch, job->ranks);
     job->accumulation = (int32_t)(job->global_batch / unit);
     return CLT_OK;
 }
@@ -65,16 +67,18 @@ static clt_status read_steps(clt_job *job, const clt_source *source)
 {
     job->steps = clt_config_int(job->config, "train.steps");
     if (job->steps == 0) {
-        double steps = clt_config_float(job->config, "train.epochs") * (double)source->samples / (double)job->global_batch;
+        double steps = clt_config_float(job->config, "train.epochs") * (double)source->samples /
+                       (double)job->global_batch;
         job->steps = steps < 1 ? 1 : (int64_t)floor(steps);
     }
     if (job->steps > (INT64_C(1) << 24))
-        CLT_FAIL(CLT_ECONFIG, "train.steps: %lld; at most 16777216 steps are possible in one run", (long long)job->steps);
+        CLT_FAIL(CLT_ECONFIG, "train.steps: %lld; at most 16777216 steps are possible in one run",
+                 (long long)job->steps);
     return CLT_OK;
 }
 
-clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch, clt_graph **out,
-                         int32_t *prediction)
+clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,
+                         clt_graph **out, int32_t *prediction)
 {
     clt_model_inputs inputs = {.scale = source->scale, .mean = source->mean, .std = source->std};
     const clt_json_doc *doc;
@@ -106,7 +110,8 @@ static clt_status check_bounds(const clt_graph *graph, const clt_source *source)
         const clt_field *field = &graph->fields[i];
         for (int s = 0; s < source->n_fields && field->bound; s++)
             if (strcmp(source->fields[s].name, field->name) == 0)
-                CLT_TRY(clt_source_check_bound(source, s, field->bound, field->bound_ignores, field->bound_ignore));
+                CLT_TRY(clt_source_check_bound(source, s, field->bound, field->bound_ignores,
+                                               field->bound_ignore));
     }
     return CLT_OK;
 }
@@ -124,15 +129,20 @@ static clt_status plan_train(clt_job *job)
         clt_graph_destroy(graph);
         return status;
     }
-    clt_plan_options options = {
-        .mode = CLT_PLAN_TRAIN, .accumulation = job->accumulation, .ranks = job->ranks, .update = job->update};
+    clt_plan_options options = {.mode = CLT_PLAN_TRAIN,
+                                .accumulation = job->accumulation,
+                                .ranks = job->ranks,
+                                .update = job->update};
     return clt_plan_compute(graph, &job->desc, &options, &job->train);
 }
 
 static clt_status plan_eval(clt_job *job, const clt_source *source)
 {
     clt_graph *graph;
-    CLT_TRY(clt_job_graph(job->config, source, job->micro_batch, &graph, &job->prediction));
+    /* widths that come from the data (model.outputs 0) come from the training data: evaluation data may lack
+     * the last class */
+    const clt_source *shapes = job->train_source ? job->train_source : source;
+    CLT_TRY(clt_job_graph(job->config, shapes, job->micro_batch, &graph, &job->prediction));
     clt_status status = job->eval_source ? check_bounds(graph, job->eval_source) : CLT_OK;
     if (status != CLT_OK) {
         clt_graph_destroy(graph);
@@ -155,9 +165,79 @@ static clt_status open_sources(clt_job *job, clt_job_kind kind)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
     if (kind == CLT_JOB_EVAL && !has_eval) /* no evaluation data: the training data is what there is */
         return clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->eval_source);
+    bool mlp = strcmp(clt_config_string(job->config, "model.type"), "mlp") == 0;
+    if (kind == CLT_JOB_EVAL && mlp && clt_config_int(job->config, "model.outputs") == 0)
+        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
     if (has_eval)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_EVAL, &job->eval_source));
     return CLT_OK;
+}
+
+static uint64_t need(const clt_job *job)
+{
+    return clt_plan_memory(job->train, job->eval).total;
+}
+
+/* Which plans a job has, or would have if they fitted. */
+typedef struct wanted_plans {
+    bool train, eval;
+} wanted_plans;
+
+/* Plans again with another micro-batch; false when that is not possible. */
+static bool micro_batch_fits(const clt_job *job, wanted_plans wanted, int64_t micro)
+{
+    clt_job trial = *job;
+    trial.micro_batch = micro;
+    trial.accumulation = (int32_t)(job->global_batch / (micro * job->ranks));
+    trial.train = trial.eval = NULL;
+    clt_error kept;
+    clt_error_take(CLT_EINTERNAL, &kept);
+    clt_status status = wanted.train ? plan_train(&trial) : CLT_OK;
+    if (status == CLT_OK && wanted.eval)
+        status = plan_eval(&trial, job->eval_source);
+    bool fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
+    clt_plan_destroy(trial.eval);
+    clt_plan_destroy(trial.train);
+    clt_error_put(&kept);
+    return fits;
+}
+
+/* 0: none fits. data.global_batch given: a divisor of the local batch; else a power of two. */
+static int64_t largest_micro_batch(const clt_job *job, wanted_plans wanted)
+{
+    int64_t local = job->global_batch / job->ranks, best = 0;
+    if (clt_config_int(job->config, "data.global_batch") > 0) {
+        for (int64_t parts = 1; parts <= local && best == 0; parts++)
+            if (local % parts == 0 && micro_batch_fits(job, wanted, local / parts))
+                best = local / parts;
+        return best;
+    }
+    clt_job trial = *job;
+    for (int64_t micro = 1; micro <= (INT64_C(1) << 24); micro *= 2) {
+        trial.global_batch = micro * job->ranks;
+        if (!micro_batch_fits(&trial, wanted, micro))
+            break;
+        best = micro;
+    }
+    return best;
+}
+
+clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out)
+{
+    *out = largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL});
+    return CLT_OK;
+}
+
+/* A plan that does not even fit in single buffers says which micro-batch would. */
+static clt_status name_what_fits(const clt_job *job, wanted_plans wanted)
+{
+    clt_error error;
+    clt_error_take(CLT_EDEVMEM, &error);
+    int64_t fits = largest_micro_batch(job, wanted);
+    if (fits > 0)
+        CLT_FAIL(CLT_EDEVMEM, "%.3900s; data.micro_batch=%lld fits", error.text, (long long)fits);
+    CLT_FAIL(CLT_EDEVMEM, "%.3900s; no data.micro_batch fits: use a smaller model or a larger device",
+             error.text);
 }
 
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
@@ -166,8 +246,8 @@ clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc,
     return clt_job_create_over(config, NULL, desc, ranks, kind, out);
 }
 
-clt_status clt_job_create_over(const clt_config *config, clt_source *source, const ocl_device_desc *desc, int ranks,
-                               clt_job_kind kind, clt_job **out)
+clt_status clt_job_create_over(const clt_config *config, clt_source *source, const ocl_device_desc *desc,
+                               int ranks, clt_job_kind kind, clt_job **out)
 {
     clt_job *job;
     *out = NULL;
@@ -190,6 +270,8 @@ clt_status clt_job_create_over(const clt_config *config, clt_source *source, con
         status = plan_train(job);
     if (status == CLT_OK && job->eval_source)
         status = plan_eval(job, job->eval_source);
+    if (status == CLT_EDEVMEM)
+        status = name_what_fits(job, (wanted_plans){kind != CLT_JOB_EVAL, job->eval_source != NULL});
     if (status != CLT_OK) {
         clt_job_destroy(job);
         return status;
@@ -211,51 +293,6 @@ void clt_job_destroy(clt_job *job)
     free(job);
 }
 
-static uint64_t need(const clt_job *job)
-{
-    return clt_plan_memory(job->train, job->eval).total;
-}
-
-/* Plans again with another micro-batch; false when that is not possible. */
-static bool micro_batch_fits(const clt_job *job, int64_t micro)
-{
-    clt_job trial = *job;
-    trial.micro_batch = micro;
-    trial.accumulation = (int32_t)(job->global_batch / (micro * job->ranks));
-    trial.train = trial.eval = NULL;
-    clt_error kept;
-    clt_error_take(CLT_EINTERNAL, &kept);
-    clt_status status = job->train ? plan_train(&trial) : CLT_OK;
-    if (status == CLT_OK && job->eval)
-        status = plan_eval(&trial, job->eval_source);
-    bool fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
-    clt_plan_destroy(trial.eval);
-    clt_plan_destroy(trial.train);
-    clt_error_put(&kept);
-    return fits;
-}
-
-clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out)
-{
-    int64_t local = job->global_batch / job->ranks;
-    *out = 0;
-    /* data.global_batch given: a divisor of the local batch; else powers of two from the present one upwards */
-    if (clt_config_int(job->config, "data.global_batch") > 0) {
-        for (int64_t parts = 1; parts <= local && *out == 0; parts++)
-            if (local % parts == 0 && micro_batch_fits(job, local / parts))
-                *out = local / parts;
-        return CLT_OK;
-    }
-    clt_job trial = *job;
-    for (int64_t micro = 1; micro <= (INT64_C(1) << 24); micro *= 2) {
-        trial.global_batch = micro * job->ranks;
-        if (!micro_batch_fits(&trial, micro))
-            break;
-        *out = micro;
-    }
-    return CLT_OK;
-}
-
 clt_status clt_job_check_memory(const clt_job *job)
 {
     clt_memory_report r = clt_plan_memory(job->train, job->eval);
@@ -267,11 +304,12 @@ clt_status clt_job_check_memory(const clt_job *job)
         largest = "parameters", most = r.params;
     if (r.optimizer > most)
         largest = "optimizer state", most = r.optimizer;
-    int64_t fits = 0;
-    CLT_TRY(clt_job_largest_micro_batch(job, &fits));
+    int64_t fits = largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL});
     CLT_FAIL(CLT_EDEVMEM,
-             "planning: the run needs %.1f MiB but device '%s' can give %.1f MiB (largest part: %s, %.1f MiB); %s%.0lld%s",
+             "planning: the run needs %.1f MiB but device '%s' can give %.1f MiB (largest part: %s, %.1f "
+             "MiB); %s%.0lld%s",
              (double)r.total / 1048576.0, job->desc.name, (double)job->desc.usable_bytes / 1048576.0, largest,
-             (double)most / 1048576.0, fits ? "data.micro_batch=" : "no micro-batch fits: use a smaller model or a larger device",
+             (double)most / 1048576.0,
+             fits ? "data.micro_batch=" : "no micro-batch fits: use a smaller model or a larger device",
              (long long)fits, fits ? " fits" : "");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job: everything that is decided before a device allocates anything. Config + device description + rank count -> data sources, batch
- * identity, schedule, plans. Pure but for opening data files. */
+ * A job: everything that is decided before a device allocates anything. Config + device description + rank
+ * count -> data sources, batch identity, schedule, plans. Pure but for opening data files. */
 #ifndef ENGINE_TRAIN_JOB_H
 #define ENGINE_TRAIN_JOB_H
 
@@ -28,23 +28,24 @@ typedef struct clt_job {
 typedef enum clt_job_kind {
     CLT_JOB_TRAIN,
     CLT_JOB_EVAL,     /* evaluation only: parameters are in an evaluation-only store */
-    CLT_JOB_SYNTHETIC /* like TRAIN, but the data is replaced by random bytes of the same shapes (bench step) */
+    CLT_JOB_SYNTHETIC /* like TRAIN, but the data is replaced by random bytes of the same shapes (bench step)
+                       */
 } clt_job_kind;
 
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out);
 /* The same over a source that the caller keeps (training and evaluation). */
-clt_status clt_job_create_over(const clt_config *config, clt_source *source, const ocl_device_desc *desc, int ranks,
-                               clt_job_kind kind, clt_job **out);
+clt_status clt_job_create_over(const clt_config *config, clt_source *source, const ocl_device_desc *desc,
+                               int ranks, clt_job_kind kind, clt_job **out);
 void clt_job_destroy(clt_job *job);
-/* CLT_EDEVMEM before anything is allocated when the plans need more than the device can give; names the largest part and the largest
- * data.micro_batch that fits. */
+/* CLT_EDEVMEM before anything is allocated when the plans need more than the device can give; names the
+ * largest part and the largest data.micro_batch that fits. */
 clt_status clt_job_check_memory(const clt_job *job);
 /* Largest micro-batch (dividing global_batch/ranks) whose plan fits in desc.usable_bytes; 0: none. */
 clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 
 /* Builds the graph of the config's model for the fields of a source. */
-clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch, clt_graph **graph,
-                         int32_t *prediction);
+clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,
+                         clt_graph **graph, int32_t *prediction);
 
 #endif

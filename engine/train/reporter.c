@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reporter: a ring of pinned entries, filled by reads on the compute queue, announced by event callbacks. */
+ * The reporter: a ring of pinned entries, filled by reads on the compute queue, announced by event callbacks.
+ */
 #include "engine/train/reporter.h"
 
 #include <pthread.h>
@@ -105,12 +106,15 @@ clt_status clt_reporter_post(clt_reporter *r, int64_t step)
 {
     ocl_event *done = NULL;
     if (r->posted == r->depth)
-        CLT_FAIL(CLT_EINTERNAL, "reporter: step %lld posted while %d results wait to be taken", (long long)step, r->depth);
+        CLT_FAIL(CLT_EINTERNAL, "reporter: step %lld posted while %d results wait to be taken",
+                 (long long)step, r->depth);
     entry *e = &r->ring[(r->head + r->posted) % r->depth];
     e->step = step;
     e->done = e->ok = false;
-    CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, r->state, r->state_offset, e->state, sizeof *e->state, NULL, NULL));
-    CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, r->losses, r->losses_offset, e->losses, r->losses_bytes, NULL, &done));
+    CLT_TRY(
+        ocl_read_async(OCL_QUEUE_COMPUTE, r->state, r->state_offset, e->state, sizeof *e->state, NULL, NULL));
+    CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, r->losses, r->losses_offset, e->losses, r->losses_bytes, NULL,
+                           &done));
     clt_status status = ocl_event_callback(done, report_done, e);
     ocl_event_release(done);
     CLT_TRY(status);
@@ -138,8 +142,10 @@ clt_status clt_reporter_take(clt_reporter *r, bool wait, clt_step_result *result
     }
     pthread_mutex_unlock(&r->lock);
     if (*have && !ok)
-        CLT_FAIL(CLT_EDEVLOST, "step %lld: device '%s' reported a failed command; run 'cltrain doctor', then resume from the "
-                               "last checkpoint",
-                 (long long)result->step, r->realized->plan->device.name);
+        CLT_FAIL(
+            CLT_EDEVLOST,
+            "step %lld: device '%s' reported a failed command; run 'cltrain doctor', then resume from the "
+            "last checkpoint",
+            (long long)result->step, r->realized->plan->device.name);
     return CLT_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reporter: reads the state block and the loss records of each step without making the host wait, and hands them over when they have
- * arrived, a step or more late. It also keeps the host from running too far ahead. */
+ * The reporter: reads the state block and the loss records of each step without making the host wait, and
+ * hands them over when they have arrived, a step or more late. It also keeps the host from running too far
+ * ahead. */
 #ifndef ENGINE_TRAIN_REPORTER_H
 #define ENGINE_TRAIN_REPORTER_H
 
@@ -24,7 +25,8 @@ void clt_reporter_destroy(clt_reporter *reporter);
 clt_status clt_reporter_post(clt_reporter *reporter, int64_t step);
 /* Sleeps until an entry is free for posting (condition variable, no OpenCL call). */
 void clt_reporter_room(clt_reporter *reporter);
-/* Takes the oldest finished result, if any. wait: sleeps until the oldest one has finished; *have false when nothing is posted. */
+/* Takes the oldest finished result, if any. wait: sleeps until the oldest one has finished; *have false when
+ * nothing is posted. */
 clt_status clt_reporter_take(clt_reporter *reporter, bool wait, clt_step_result *result, bool *have);
 
 #endif

@@ -18,7 +18,8 @@ static void on_build(void *context, int done, int total, const char *what)
 static clt_status open_device(clt_run *run)
 {
     const clt_run_options *o = run->options;
-    const char *spec = o->device_spec && *o->device_spec ? o->device_spec : clt_config_string(o->config, "device.spec");
+    const char *spec =
+        o->device_spec && *o->device_spec ? o->device_spec : clt_config_string(o->config, "device.spec");
     ocl_open_options open = {.spec = *spec ? spec : NULL,
                              .caps_mask = o->caps_mask,
                              .profiling = o->profile,
@@ -84,8 +85,8 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     const clt_config *config = run->options->config;
     CLT_TRY(check_ranks(run));
     CLT_TRY(open_device(run));
-    CLT_TRY(clt_job_create_over(config, run->options->source, ocl_device_describe(run->device), run->ranks.ranks, kind,
-                                &run->job));
+    CLT_TRY(clt_job_create_over(config, run->options->source, ocl_device_describe(run->device),
+                                run->ranks.ranks, kind, &run->job));
     CLT_TRY(clt_job_check_memory(run->job));
     double start = clt_now();
     CLT_TRY(realize(run));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run: a job on a device. Owns the device objects; its files are run.c (create, destroy), step.c (one step), sync.c (gradients over
- * ranks), evaluate.c, save.c (checkpoints, --init), diagnose.c (first bad tensor), trainer.c (the loop). */
+ * A run: a job on a device. Owns the device objects; its files are run.c (create, destroy), step.c (one
+ * step), sync.c (gradients over ranks), evaluate.c, save.c (checkpoints, --init), diagnose.c (first bad
+ * tensor), trainer.c (the loop). */
 #ifndef ENGINE_TRAIN_RUN_H
 #define ENGINE_TRAIN_RUN_H
 
@@ -38,14 +39,16 @@ clt_status clt_step(clt_run *run, int64_t step);
 /* sync.c: host side of the SYNC phase. */
 clt_status clt_sync_host(void *context, const ocl_command *command);
 clt_status clt_sync_prepare(clt_run *run);
-/* evaluate.c: one pass over the evaluation data (batches > 0: only so many micro-batches per rank). Blocks. */
+/* evaluate.c: one pass over the evaluation data (batches > 0: only so many micro-batches per rank). Blocks.
+ */
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics);
 /* save.c */
 clt_status clt_run_save(clt_run *run, const char *run_dir, int64_t step, char *path, size_t path_size);
 /* Parameters alone as one safetensors file. */
 clt_status clt_run_save_parameters(clt_run *run, const char *path);
 clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint);
-/* diagnose.c: runs the last micro-batch again, command by command, and writes what was the first tensor that is not finite. */
+/* diagnose.c: runs the last micro-batch again, command by command, and writes what was the first tensor that
+ * is not finite. */
 clt_status clt_run_diagnose(clt_run *run, char *text, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of a run and initial parameters from files. Tensors are written as f32, unpadded, by the names of the parameters. */
+ * Checkpoints of a run and initial parameters from files. Tensors are written as f32, unpadded, by the names
+ * of the parameters. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +30,16 @@ static void snapshot_free(snapshot *s)
 /* Swaps the last two dimensions, for files that keep a matrix transposed. */
 static void transpose_last(const clt_shape *shape, const float *in, float *out)
 {
-    int64_t c = clt_shape_last(shape), r = shape->dim[shape->ndim - 2], n = clt_shape_elements(shape) / (r * c);
+    int64_t c = clt_shape_last(shape), r = shape->dim[shape->ndim - 2],
+            n = clt_shape_elements(shape) / (r * c);
     for (int64_t b = 0; b < n; b++)
         for (int64_t i = 0; i < r; i++)
             for (int64_t j = 0; j < c; j++)
                 out[b * r * c + j * r + i] = in[b * r * c + i * c + j];
 }
 
-static clt_status snapshot_add(clt_run *run, snapshot *s, const clt_param *param, clt_arena_kind arena, const char *suffix)
+static clt_status snapshot_add(clt_run *run, snapshot *s, const clt_param *param, clt_arena_kind arena,
+                               const char *suffix)
 {
     const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
     size_t size = strlen(param->file_name) + strlen(suffix) + 1;
@@ -112,7 +115,9 @@ clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *pa
                                       .n_optimizer = optimizer.count,
                                       .state_json = state.text,
                                       .config_json = config.text};
-    CLT_TRY_GOTO(clt_checkpoint_save(folder, &content, (int)clt_config_int(run->options->config, "checkpoint.keep")), done);
+    CLT_TRY_GOTO(
+        clt_checkpoint_save(folder, &content, (int)clt_config_int(run->options->config, "checkpoint.keep")),
+        done);
     snprintf(path, path_size, "%s/step_%lld", folder, (long long)step);
 done:
     snapshot_free(&model);
@@ -134,7 +139,8 @@ clt_status clt_run_save_parameters(clt_run *run, const char *path)
     return status;
 }
 
-static clt_status load_one(clt_run *run, const clt_param *param, const clt_named_tensor *tensor, const char *path)
+static clt_status load_one(clt_run *run, const clt_param *param, const clt_named_tensor *tensor,
+                           const char *path)
 {
     const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
@@ -144,8 +150,9 @@ static clt_status load_one(clt_run *run, const clt_param *param, const clt_named
         want.dim[want.ndim - 2] = param->shape.dim[want.ndim - 1];
     }
     if (!clt_shape_equal(&tensor->shape, &want))
-        CLT_FAIL(CLT_ECHECKPOINT, "loading '%s': tensor '%s' has shape %s; the model needs %s", path, tensor->name,
-                 clt_shape_text(&tensor->shape, a, sizeof a), clt_shape_text(&want, b, sizeof b));
+        CLT_FAIL(CLT_ECHECKPOINT, "loading '%s': tensor '%s' has shape %s; the model needs %s", path,
+                 tensor->name, clt_shape_text(&tensor->shape, a, sizeof a),
+                 clt_shape_text(&want, b, sizeof b));
     float *values, *swapped = NULL;
     CLT_TRY(clt_alloc(&values, slot->elements, sizeof *values, "parameters"));
     clt_status status = clt_named_tensor_to_f32(tensor, values);
@@ -167,8 +174,10 @@ static clt_status load_file(clt_run *run, const clt_safetensors *file, const cha
         const clt_param *param = &plan->graph->params[i];
         const clt_named_tensor *tensor = clt_safetensors_find(file, param->file_name);
         if (!tensor)
-            CLT_FAIL(CLT_ECHECKPOINT, "loading '%s': it has no tensor '%s', which the model needs; was it saved from this model?",
-                     path, param->file_name);
+            CLT_FAIL(
+                CLT_ECHECKPOINT,
+                "loading '%s': it has no tensor '%s', which the model needs; was it saved from this model?",
+                path, param->file_name);
         CLT_TRY(load_one(run, param, tensor, path));
     }
     return CLT_OK;

@@ -18,17 +18,18 @@ typedef enum clt_schedule_type {
 
 typedef struct clt_schedule {
     clt_schedule_type type;
-    double peak, min;     /* learning rates */
-    int64_t warmup;       /* updates: lr = peak * (u+1)/warmup for u < warmup */
-    int64_t horizon;      /* updates of the whole run */
-    int64_t every;        /* STEP */
-    double factor;        /* STEP */
-    int64_t decay_steps;  /* WSD; 0: a fifth of the horizon */
+    double peak, min;    /* learning rates */
+    int64_t warmup;      /* updates: lr = peak * (u+1)/warmup for u < warmup */
+    int64_t horizon;     /* updates of the whole run */
+    int64_t every;       /* STEP */
+    double factor;       /* STEP */
+    int64_t decay_steps; /* WSD; 0: a fifth of the horizon */
 } clt_schedule;
 
 /* Learning rate of update u (from 0). After the horizon it stays at the last value. */
 double clt_schedule_rate(const clt_schedule *schedule, int64_t u);
 /* Table of 4 floats per update u < entries: rate, 1 - beta1^(u+1), 1 - beta2^(u+1), 0. */
-void clt_schedule_table(const clt_schedule *schedule, double beta1, double beta2, int64_t entries, float *table);
+void clt_schedule_table(const clt_schedule *schedule, double beta1, double beta2, int64_t entries,
+                        float *table);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One training step, top to bottom. Nothing here builds, allocates or waits for the device: every call enqueues. */
+ * One training step, top to bottom. Nothing here builds, allocates or waits for the device: every call
+ * enqueues. */
 #include "engine/train/run.h"
 
 clt_status clt_step(clt_run *run, int64_t step)

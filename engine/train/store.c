@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const arena_names[CLT_ARENA_COUNT] = {"parameters",     "gradients",        "first optimizer state",
-                                                         "second optimizer state", "parameter groups", "run state"};
+static const char *const arena_names[CLT_ARENA_COUNT] = {
+    "parameters",       "gradients", "first optimizer state", "second optimizer state",
+    "parameter groups", "run state"};
 
-clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training, clt_store **out)
+clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
+                            clt_store **out)
 {
     clt_store *store;
     *out = NULL;
@@ -58,7 +60,8 @@ clt_status clt_store_zero(clt_store *store)
     return ocl_finish(store->device, OCL_QUEUE_COMPUTE);
 }
 
-static clt_status slot_buffer(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, ocl_buffer **out)
+static clt_status slot_buffer(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
+                              ocl_buffer **out)
 {
     *out = store->slab[arena][slot->slab];
     if (!*out || (arena != CLT_ARENA_PARAM && !slot->trainable))
@@ -66,14 +69,16 @@ static clt_status slot_buffer(const clt_store *store, clt_arena_kind arena, cons
     return CLT_OK;
 }
 
-clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, float *out)
+clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
+                          float *out)
 {
     ocl_buffer *buffer;
     CLT_TRY(slot_buffer(store, arena, slot, &buffer));
     return ocl_read(buffer, slot->offset * sizeof(float), out, slot->elements * sizeof(float));
 }
 
-clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, const float *values)
+clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
+                           const float *values)
 {
     ocl_buffer *buffer;
     CLT_TRY(slot_buffer(store, arena, slot, &buffer));

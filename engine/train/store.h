@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The store: device memory that lives as long as the run. Parameters, gradients, optimizer state each in one arena with the same order
- * (plan.h's layout), plus the chunk table, the state block and the schedule's table. Plans borrow it. */
+ * The store: device memory that lives as long as the run. Parameters, gradients, optimizer state each in one
+ * arena with the same order (plan.h's layout), plus the chunk table, the state block and the schedule's
+ * table. Plans borrow it. */
 #ifndef ENGINE_TRAIN_STORE_H
 #define ENGINE_TRAIN_STORE_H
 
@@ -17,12 +18,15 @@ typedef struct clt_store {
 } clt_store;
 
 /* Creates the arenas, zeroed. CLT_EDEVMEM names the arena. */
-clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training, clt_store **out);
+clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
+                            clt_store **out);
 void clt_store_destroy(clt_store *store);
 clt_status clt_store_zero(clt_store *store);
 /* One parameter's values, or its gradient or optimizer state, as dense f32. Blocks. */
-clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, float *out);
-clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot, const float *values);
+clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
+                          float *out);
+clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
+                           const float *values);
 /* Fills every parameter from its initialiser: a pure function of (seed, parameter index). */
 clt_status clt_store_init(clt_store *store, const clt_graph *graph, uint64_t seed);
 /* Host values of one initialiser. */

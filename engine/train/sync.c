@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SYNC phase's host side: each gradient slab goes to pinned memory, is summed over all ranks, and goes back. The loss normaliser
- * already counts the whole global batch, so the sum is the mean gradient. */
+ * The SYNC phase's host side: each gradient slab goes to pinned memory, is summed over all ranks, and goes
+ * back. The loss normaliser already counts the whole global batch, so the sum is the mean gradient. */
 #include <stdio.h>
 
 #include "engine/base/thread.h"
@@ -36,7 +36,8 @@ clt_status clt_sync_host(void *context, const ocl_command *command)
     double start = clt_now();
     ocl_event *done = NULL;
     comm_request *request;
-    CLT_TRY(comm_all_reduce_post(run->options->comm, host, (int64_t)(bytes / sizeof(float)), COMM_F32, COMM_SUM, &request));
+    CLT_TRY(comm_all_reduce_post(run->options->comm, host, (int64_t)(bytes / sizeof(float)), COMM_F32,
+                                 COMM_SUM, &request));
     clt_status status = ocl_read_async(OCL_QUEUE_COMPUTE, buffer, 0, host, bytes, NULL, &done);
     if (status == CLT_OK)
         status = ocl_event_callback(done, read_done, request);

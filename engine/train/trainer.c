@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trainer's loop: steps, evaluations, checkpoints, interruption, and the policy on steps that are not finite. Numbers arrive a step
- * or more late through the reporter. */
+ * The trainer's loop: steps, evaluations, checkpoints, interruption, and the policy on steps that are not
+ * finite. Numbers arrive a step or more late through the reporter. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,8 @@ static void fill_metrics(loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->device_busy = NAN;
     m->device_bytes = ocl_device_peak_bytes(run->device);
     m->steps_total = l->last_step;
-    m->eta_s = (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
+    m->eta_s =
+        (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
 }
 
 static clt_status too_many_nonfinite(loop *l, const clt_step_result *r)
@@ -76,7 +77,8 @@ static clt_status too_many_nonfinite(loop *l, const clt_step_result *r)
     char where[512];
     CLT_TRY(clt_run_diagnose(l->run, where, sizeof where));
     CLT_FAIL(CLT_ENUMERIC,
-             "step %lld: loss or gradients were not finite for %u steps in a row, every update was skipped; first bad tensor: %s; "
+             "step %lld: loss or gradients were not finite for %u steps in a row, every update was skipped; "
+             "first bad tensor: %s; "
              "lower optimizer.learning_rate, set optimizer.clip, or check the data",
              (long long)r->step + 1, r->state.skipped_row, where);
 }
@@ -96,7 +98,8 @@ static clt_status digest(loop *l, const clt_step_result *r)
     if (!l->quiet && l->options->observer.step)
         l->options->observer.step(l->options->observer.context, &m);
     if (m.nonfinite && !l->quiet) {
-        snprintf(text, sizeof text, "step %lld: loss or gradients are not finite; the update was skipped (%u in a row)",
+        snprintf(text, sizeof text,
+                 "step %lld: loss or gradients are not finite; the update was skipped (%u in a row)",
                  (long long)m.step, r->state.skipped_row);
         say(l, text);
     }
@@ -138,10 +141,12 @@ static clt_status save(loop *l, int64_t step)
     double start = clt_now();
     if (!l->dir)
         return CLT_OK;
-    CLT_TRY(clt_run_save(l->run, clt_rundir_checkpoints(l->dir), step, l->result->checkpoint, sizeof l->result->checkpoint));
+    CLT_TRY(clt_run_save(l->run, clt_rundir_checkpoints(l->dir), step, l->result->checkpoint,
+                         sizeof l->result->checkpoint));
     clt_rundir_log(l->dir, "saved %s", l->result->checkpoint);
     if (l->options->observer.saved)
-        l->options->observer.saved(l->options->observer.context, step, l->result->checkpoint, clt_now() - start);
+        l->options->observer.saved(l->options->observer.context, step, l->result->checkpoint,
+                                   clt_now() - start);
     l->last_done = clt_now();
     return CLT_OK;
 }
@@ -150,6 +155,8 @@ static clt_status save(loop *l, int64_t step)
 static clt_status stop_wanted(loop *l, bool *stop)
 {
     int64_t flag = l->options->stop && atomic_load(l->options->stop) != 0;
+    if (!flag && l->dir)
+        flag = clt_rundir_take_stop(l->dir);
     if (l->run->ranks.ranks > 1)
         CLT_TRY(comm_all_reduce(l->options->comm, &flag, 1, COMM_I64, COMM_MAX));
     *stop = flag != 0;
@@ -164,7 +171,8 @@ static bool due(int64_t every, int64_t step)
 static clt_status run_steps(loop *l, bool *stopped)
 {
     const clt_config *c = l->options->config;
-    int64_t eval_every = clt_config_int(c, "train.eval_every"), save_every = clt_config_int(c, "checkpoint.every");
+    int64_t eval_every = clt_config_int(c, "train.eval_every"),
+            save_every = clt_config_int(c, "checkpoint.every");
     *stopped = false;
     l->start = l->last_done = clt_now();
     for (int64_t step = l->run->first_step; step < l->last_step && !*stopped; step++) {
@@ -173,7 +181,10 @@ static clt_status run_steps(loop *l, bool *stopped)
         CLT_TRY(drain(l, false));
         CLT_TRY(clt_step(l->run, step));
         CLT_TRY(stop_wanted(l, stopped));
-        bool eval = due(eval_every, done) && done < l->last_step, keep = due(save_every, done) && done < l->last_step;
+        if (done == l->last_step)
+            *stopped = false; /* it has come to its end by itself */
+        bool eval = due(eval_every, done) && done < l->last_step,
+             keep = due(save_every, done) && done < l->last_step;
         if (eval || keep)
             CLT_TRY(drain(l, true));
         if (eval)
@@ -204,7 +215,8 @@ static clt_status prepare(loop *l)
                              .shuffle = clt_config_bool(c, "data.shuffle"),
                              .first_step = run->first_step,
                              .last_step = l->last_step,
-                             .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks) : (int)workers,
+                             .workers =
+                                 workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks) : (int)workers,
                              .prefetch = (int)clt_config_int(c, "data.prefetch")};
     if (l->options->init)
         CLT_TRY(clt_run_load_parameters(run, l->options->init, false));
@@ -237,22 +249,24 @@ static clt_status train(loop *l)
     if (clt_config_bool(l->options->config, "checkpoint.final") || stopped)
         CLT_TRY(save(l, l->result->steps));
     if (stopped)
-        CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps, (long long)l->last_step,
-                 l->dir ? "; saved in " : "", l->dir ? l->result->checkpoint : "");
+        CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,
+                 (long long)l->last_step, l->dir ? "; saved in " : "", l->dir ? l->result->checkpoint : "");
     return CLT_OK;
 }
 
 /* Plans, checks the data and the memory, and stops there. */
 static clt_status dry_run(const clt_run_options *options, clt_run_result *result)
 {
-    const char *spec = options->device_spec && *options->device_spec ? options->device_spec
-                                                                     : clt_config_string(options->config, "device.spec");
+    const char *spec = options->device_spec && *options->device_spec
+                           ? options->device_spec
+                           : clt_config_string(options->config, "device.spec");
     ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
     ocl_device *device;
     clt_job *job;
     CLT_TRY(ocl_device_open(&open, &device));
-    clt_status status = clt_job_create(options->config, ocl_device_describe(device),
-                                       options->comm ? comm_describe(options->comm)->ranks : 1, CLT_JOB_TRAIN, &job);
+    clt_status status =
+        clt_job_create(options->config, ocl_device_describe(device),
+                       options->comm ? comm_describe(options->comm)->ranks : 1, CLT_JOB_TRAIN, &job);
     ocl_device_close(device);
     CLT_TRY(status);
     result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);

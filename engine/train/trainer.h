@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trainer as the command line sees it: run, evaluate, plan, estimate, bench. Everything it has to say goes through the
- * observer; it never prints. */
+ * The trainer as the command line sees it: run, evaluate, plan, estimate, bench. Everything it has to say
+ * goes through the observer; it never prints. */
 #ifndef ENGINE_TRAIN_TRAINER_H
 #define ENGINE_TRAIN_TRAINER_H
 
@@ -24,8 +24,8 @@ typedef struct clt_step_metrics {
 } clt_step_metrics;
 
 typedef struct clt_eval_metrics {
-    int64_t step; /* training step it belongs to, -1 for `eval` */
-    double loss;  /* mean over counted targets of all losses, weighted */
+    int64_t step;    /* training step it belongs to, -1 for `eval` */
+    double loss;     /* mean over counted targets of all losses, weighted */
     double accuracy; /* NAN if meaningless */
     int64_t samples, targets;
     double seconds;
@@ -56,17 +56,18 @@ struct clt_source;
 
 typedef struct clt_run_options {
     const clt_config *config;
-    const char *out_dir;  /* run folder; NULL: nothing is written */
-    const char *init;     /* safetensors file with initial parameters, or NULL */
-    const char *checkpoint; /* eval: checkpoint or run folder, or NULL */
+    const char *out_dir;     /* run folder; NULL: nothing is written */
+    const char *init;        /* safetensors file with initial parameters, or NULL */
+    const char *checkpoint;  /* eval: checkpoint or run folder, or NULL */
     const char *device_spec; /* NULL: device.spec of the config, else the default device */
     uint32_t caps_mask;      /* OCL_CAPS_ALL */
     int64_t max_steps;       /* 0: no limit; ends the run early, never moves the schedule */
     bool dry_run;            /* plan, estimate and check the data, allocate nothing */
     bool profile;
-    struct comm *comm;       /* NULL: one rank */
-    const atomic_int *stop;  /* set by a signal handler: finish the step, save, CLT_EINTERRUPTED */
-    struct clt_source *source; /* data for training and evaluation instead of the config's, borrowed; NULL: the config's */
+    struct comm *comm;      /* NULL: one rank */
+    const atomic_int *stop; /* set by a signal handler: finish the step, save, CLT_EINTERRUPTED */
+    struct clt_source
+        *source; /* data for training and evaluation instead of the config's, borrowed; NULL: the config's */
     clt_observer observer;
 } clt_run_options;
 
@@ -82,12 +83,14 @@ typedef struct clt_run_result {
 clt_status clt_train(const clt_run_options *options, clt_run_result *result);
 clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result);
 
-/* plan and estimate need no device: `desc` NULL plans for ocl_desc_generic (or the device of the SPEC when one is given). Output is text,
- * or JSON. */
+/* plan and estimate need no device: `desc` NULL plans for ocl_desc_generic (or the device of the SPEC when
+ * one is given). Output is text, or JSON. */
 clt_status clt_describe_plan(const clt_config *config, const ocl_device_desc *desc, bool json, clt_str *out);
-clt_status clt_describe_estimate(const clt_config *config, const ocl_device_desc *desc, bool json, clt_str *out);
+clt_status clt_describe_estimate(const clt_config *config, const ocl_device_desc *desc, bool json,
+                                 clt_str *out);
 
-/* bench step: synthetic input of the config's shapes; `json` receives the record DESIGN.md and the README document. */
+/* bench step: synthetic input of the config's shapes; `json` receives the record DESIGN.md and the README
+ * document. */
 typedef struct clt_bench_options {
     const clt_config *config;
     const char *device_spec;

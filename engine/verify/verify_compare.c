@@ -50,8 +50,8 @@ typedef struct judgement {
     size_t worst_at, loose;
 } judgement;
 
-/* Error of one element in units of its bound: 0 right, above 1 wrong. */
-static double judge(double got, double want, double bound)
+/* Error of one element, less what rounding to storage explains, in units of its bound: 0 right, above 1 wrong. */
+static double judge(double got, double want, double bound, double storage)
 {
     if (isnan(want))
         return isnan(got) ? 0.0 : (double)INFINITY;
@@ -59,8 +59,8 @@ static double judge(double got, double want, double bound)
         return isinf(got) && signbit(got) == signbit(want) ? 0.0 : (double)INFINITY;
     if (!isfinite(got))
         return INFINITY;
-    double error = fabs(got - want);
-    if (error == 0.0)
+    double error = fabs(got - want) - storage;
+    if (error <= 0.0)
         return 0.0;
     return bound > 0.0 ? error / bound : (double)INFINITY;
 }
@@ -97,12 +97,12 @@ static void conclude(clt_verify_outcome *o, const char *what, const judgement *j
 }
 
 void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference,
-                               const double *bound, size_t n, double limit)
+                               const double *bound, size_t n, clt_dtype dtype)
 {
     judgement j = {0};
     for (size_t i = 0; i < n; i++)
-        add_judgement(&j, i, judge(got[i], reference[i], bound[i]));
-    conclude(outcome, what, &j, got, reference, n, limit);
+        add_judgement(&j, i, judge(got[i], reference[i], bound[i], rounding(dtype, reference[i])));
+    conclude(outcome, what, &j, got, reference, n, 1.0);
 }
 
 void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference, size_t n,
@@ -111,8 +111,8 @@ void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const dou
     judgement j = {0};
     double bound = rule->exact ? 0.0 : rule->tolerance * CLT_VERIFY_EPS * fmax(1.0, largest(reference, n));
     for (size_t i = 0; i < n; i++) {
-        double more = rule->exact ? 0.0 : rounding(rule->dtype, reference[i]);
-        add_judgement(&j, i, judge(got[i], reference[i], bound + more));
+        double storage = rule->exact ? 0.0 : rounding(rule->dtype, reference[i]);
+        add_judgement(&j, i, judge(got[i], reference[i], bound, storage));
     }
     conclude(outcome, what, &j, got, reference, n, rule->exact ? 0.0 : rule->tolerance);
 }

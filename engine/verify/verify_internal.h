@@ -93,9 +93,9 @@ typedef struct clt_verify_rule {
  * both. */
 void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference, size_t n,
                         const clt_verify_rule *rule);
-/* The same with a bound for each element; the error is told in units of `limit` = bound. */
+/* The same with a bound for each element, in units of which the error is told. */
 void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference,
-                               const double *bound, size_t n, double limit);
+                               const double *bound, size_t n, clt_dtype dtype);
 /* MISTRUST when at least 16 elements are there and fewer than `share` of them (and at least one) are not zero. */
 void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n, double share);
 /* Finds the first byte that differs where writable[i] is 0; writable NULL: anywhere. */

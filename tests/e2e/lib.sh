@@ -24,7 +24,7 @@ fail() { # message; shows the last output
     return 0
 }
 skip_all() { echo "SKIP: $1"; exit 77; }
-note_skip() { echo "skipped: $1"; }
+note_skip() { echo "SKIP: $1"; } # a part of a test; the prefix is what scripts/test.sh looks for
 finish() {
     echo "$n_passed passed, $n_failed failed"
     [ "$n_failed" -eq 0 ]

@@ -144,8 +144,8 @@ class Residual(Net):
     def losses(self, out, x, y):
         rows = F.cross_entropy(out.reshape(-1, self.classes), y.reshape(-1), ignore_index=self.ignored,
                                label_smoothing=0.1, reduction="sum")
-        side = (0.1 * x.to(out.dtype) - self.side).abs().sum()
-        return [(1.0, rows, int((y != self.ignored).sum())), (0.25, side, x.numel())]
+        side = (x.to(out.dtype) - 10 * self.side).abs().sum()
+        return [(1.0, rows, int((y != self.ignored).sum())), (0.02, side, x.numel())]
 
 
 def optimizer(kind, p):
@@ -185,7 +185,7 @@ def train(net, init, x, y, kind, clip, dtype):
         if clip:
             assert norm > 1.2 * clip, (net.name, kind, k, float(norm), "the clip must act in every step")
         opt.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
         norms.append(float(norm))
     return np.array(losses), np.array(norms), {k: v.detach().numpy().astype(np.float64) for k, v in p.items()}
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One GEMM against a double-precision loop, for the tests of the GEMM layer: random or small-integer operands of any storage type
- * at odd places of their buffers, C full of NaN where it must not be read, and every byte of C's buffer that is not an element
- * of C checked bitwise. It knows the contract of cl/gemm.h and no backend. */
+ * One GEMM against a double-precision loop, for the tests of the GEMM layer: random or small-integer operands
+ * of any storage type at odd places of their buffers, C full of NaN where it must not be read, and every byte
+ * of C's buffer that is not an element of C checked bitwise. It knows the contract of cl/gemm.h and no
+ * backend. */
 #ifndef TESTS_UNIT_GEMM_TEST_H
 #define TESTS_UNIT_GEMM_TEST_H
 
@@ -25,7 +26,7 @@ typedef struct gemm_operand {
 typedef struct gemm_bench {
     ocl_device *device;
     ocl_device_desc desc; /* what emission sees: tests take capabilities away */
-    bool integers;        /* small integers instead of random numbers: sums are exact and the error must be 0 */
+    bool integers; /* small integers instead of random numbers: sums are exact and the error must be 0 */
     uint32_t random;
     double worst; /* largest error over its bound, of the last case */
 } gemm_bench;
@@ -57,7 +58,8 @@ static inline double gemm_loaded(clt_dtype type, const void *image, uint64_t ind
 }
 
 /* Every element of the buffer gets a value: a read at a wrong place finds a plausible number, not zeros. */
-static inline void gemm_fill(gemm_bench *bench, gemm_operand *o, clt_dtype type, uint64_t first, uint64_t span, bool nan)
+static inline void gemm_fill(gemm_bench *bench, gemm_operand *o, clt_dtype type, uint64_t first,
+                             uint64_t span, bool nan)
 {
     o->type = type;
     o->first = GEMM_GUARD + first;
@@ -67,7 +69,8 @@ static inline void gemm_fill(gemm_bench *bench, gemm_operand *o, clt_dtype type,
     assert_non_null(o->value);
     assert_non_null(o->image);
     for (uint64_t i = 0; i < o->elements; i++) {
-        double v = bench->integers ? (double)gemm_random(bench, 3) - 1.0 : (double)gemm_random(bench, 4001) / 2000.0 - 1.0;
+        double v = bench->integers ? (double)gemm_random(bench, 3) - 1.0
+                                   : (double)gemm_random(bench, 4001) / 2000.0 - 1.0;
         o->value[i] = gemm_stored(type, o->image, i, nan ? (double)NAN : v);
     }
 }
@@ -87,10 +90,10 @@ static inline double gemm_activation(ocl_activation activation, double x)
     return NAN;
 }
 
-/* The value of C(i,j) of item z, and what rounding may add: k+8 roundings of f32, the activation's own error, one rounding
- * to storage. */
-static inline double gemm_expect(const gemm_bench *bench, const ocl_gemm *g, const gemm_operand *o, int64_t z, int64_t i,
-                                 int64_t j, uint64_t at, double *bound)
+/* The value of C(i,j) of item z, and what rounding may add: k+8 roundings of f32, the activation's own error,
+ * one rounding to storage. */
+static inline double gemm_expect(const gemm_bench *bench, const ocl_gemm *g, const gemm_operand *o, int64_t z,
+                                 int64_t i, int64_t j, uint64_t at, double *bound)
 {
     const double eps = 0x1p-24;
     const double *a = o[GEMM_A].value + o[GEMM_A].first + z * g->stride_a;
@@ -122,7 +125,9 @@ static inline double gemm_expect(const gemm_bench *bench, const ocl_gemm *g, con
     else if (g->residual.tensor == GEMM_C)
         v += o[GEMM_C].value[at];
     size += fabs(v);
-    double storage = g->type_c == CLT_F32 ? 0.0 : g->type_c == CLT_F16 ? 0x1p-11 * fabs(v) + 0x1p-25 : 0x1p-8 * fabs(v);
+    double storage = g->type_c == CLT_F32   ? 0.0
+                     : g->type_c == CLT_F16 ? 0x1p-11 * fabs(v) + 0x1p-25
+                                            : 0x1p-8 * fabs(v);
     *bound = bench->integers ? 0.0 : 1.25 * (eps * (double)(g->k + 8) * size + extra) + 1.01 * storage;
     return v;
 }
@@ -131,11 +136,13 @@ static inline void gemm_describe(const ocl_gemm *g, char *text, size_t size)
 {
     char base[OCL_GEMM_TEXT];
     snprintf(text, size,
-             "%s ld %lld %lld %lld strides %lld %lld %lld offsets %llu %llu %llu alpha %g beta %g act %d bias %d residual %d",
+             "%s ld %lld %lld %lld strides %lld %lld %lld offsets %llu %llu %llu alpha %g beta %g act %d "
+             "bias %d residual %d",
              ocl_gemm_text(g, base, sizeof base), (long long)g->lda, (long long)g->ldb, (long long)g->ldc,
-             (long long)g->stride_a, (long long)g->stride_b, (long long)g->stride_c, (unsigned long long)g->a.offset,
-             (unsigned long long)g->b.offset, (unsigned long long)g->c.offset, (double)g->alpha, (double)g->beta,
-             (int)g->activation, (int)g->bias.tensor, (int)g->residual.tensor);
+             (long long)g->stride_a, (long long)g->stride_b, (long long)g->stride_c,
+             (unsigned long long)g->a.offset, (unsigned long long)g->b.offset,
+             (unsigned long long)g->c.offset, (double)g->alpha, (double)g->beta, (int)g->activation,
+             (int)g->bias.tensor, (int)g->residual.tensor);
 }
 
 /* Which elements of C's buffer the call owns. */
@@ -149,7 +156,8 @@ static inline uint8_t *gemm_mask(const ocl_gemm *g, const gemm_operand *c)
     return mask;
 }
 
-static inline void gemm_compare(gemm_bench *bench, const ocl_gemm *g, const gemm_operand *o, const void *after, const char *who)
+static inline void gemm_compare(gemm_bench *bench, const ocl_gemm *g, const gemm_operand *o,
+                                const void *after, const char *who)
 {
     const gemm_operand *c = &o[GEMM_C];
     size_t bytes = clt_dtype_bytes(c->type);
@@ -157,7 +165,8 @@ static inline void gemm_compare(gemm_bench *bench, const ocl_gemm *g, const gemm
     uint8_t *mask = gemm_mask(g, c);
     gemm_describe(g, text, sizeof text);
     for (uint64_t e = 0; e < c->elements; e++)
-        if (!mask[e] && memcmp((const char *)after + e * bytes, (const char *)c->image + e * bytes, bytes) != 0)
+        if (!mask[e] &&
+            memcmp((const char *)after + e * bytes, (const char *)c->image + e * bytes, bytes) != 0)
             fail_msg("%s, %s: element %lld of C's memory is not C's and was written", text, who,
                      (long long)e - (long long)c->first);
     free(mask);
@@ -166,11 +175,12 @@ static inline void gemm_compare(gemm_bench *bench, const ocl_gemm *g, const gemm
         for (int64_t i = 0; i < g->m; i++) {
             for (int64_t j = 0; j < g->n; j++) {
                 uint64_t at = c->first + (uint64_t)(z * g->stride_c + i * g->ldc + j);
-                double bound, want = gemm_expect(bench, g, o, z, i, j, at, &bound), got = gemm_loaded(c->type, after, at);
+                double bound, want = gemm_expect(bench, g, o, z, i, j, at, &bound),
+                              got = gemm_loaded(c->type, after, at);
                 double error = fabs(got - want);
                 if (!(error <= bound))
-                    fail_msg("%s, %s: C[%lld](%lld,%lld) is %.9g and must be %.9g +- %.3g", text, who, (long long)z,
-                             (long long)i, (long long)j, got, want, bound);
+                    fail_msg("%s, %s: C[%lld](%lld,%lld) is %.9g and must be %.9g +- %.3g", text, who,
+                             (long long)z, (long long)i, (long long)j, got, want, bound);
                 if (bound > 0.0 && error / bound > bench->worst)
                     bench->worst = error / bound;
             }
@@ -178,10 +188,11 @@ static inline void gemm_compare(gemm_bench *bench, const ocl_gemm *g, const gemm
     }
 }
 
-/* Emits and runs `times` times on fresh memory; *commands (may be NULL) receives how many commands were emitted. Returns the
- * status of emission; anything later must succeed. *after, if not NULL, receives C's buffer (free() it). */
-static inline clt_status gemm_execute(gemm_bench *bench, const ocl_gemm *g, const gemm_operand *o, const char *force,
-                                      size_t *commands, void **after)
+/* Emits and runs `times` times on fresh memory; *commands (may be NULL) receives how many commands were
+ * emitted. Returns the status of emission; anything later must succeed. *after, if not NULL, receives C's
+ * buffer (free() it). */
+static inline clt_status gemm_execute(gemm_bench *bench, const ocl_gemm *g, const gemm_operand *o,
+                                      const char *force, size_t *commands, void **after)
 {
     test_tensors tensors = {{NULL}, {0}};
     ocl_command_list list = {0};
@@ -234,7 +245,8 @@ static inline void gemm_operands(gemm_bench *bench, ocl_gemm *g, gemm_operand o[
     if (g->bias.tensor == GEMM_BIAS)
         gemm_fill(bench, &o[GEMM_BIAS], CLT_F32, g->bias.offset / 4, (uint64_t)g->n, false);
     if (g->residual.tensor == GEMM_RESIDUAL)
-        gemm_fill(bench, &o[GEMM_RESIDUAL], g->type_c, g->residual.offset / clt_dtype_bytes(g->type_c), (uint64_t)c, false);
+        gemm_fill(bench, &o[GEMM_RESIDUAL], g->type_c, g->residual.offset / clt_dtype_bytes(g->type_c),
+                  (uint64_t)c, false);
 }
 
 static inline void gemm_free(gemm_operand o[GEMM_OPERANDS])

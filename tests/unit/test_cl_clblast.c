@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The GEMM backend clblast: right wherever it accepts (both of the library's paths, all layouts, offsets, padding, scalars, batches
- * as loops of calls), refusals with their reasons, tensors too far out for 32-bit offsets. ctest-labels: quick */
+ * The GEMM backend clblast: right wherever it accepts (both of the library's paths, all layouts, offsets,
+ * padding, scalars, batches as loops of calls), refusals with their reasons, tensors too far out for 32-bit
+ * offsets. ctest-labels: quick */
 #include "tests/unit/gemm_test.h"
 
 #include "cl/internal.h"
 
 #include <clblast_c.h>
 
-/* Where the library switches from its direct to its indirect kernels, as m = n = k. Process-global, and cannot be read back. */
+/* Where the library switches from its direct to its indirect kernels, as m = n = k. Process-global, and
+ * cannot be read back. */
 static void set_switch(const gemm_bench *bench, size_t size)
 {
     const char *name = "XGEMM_MIN_INDIRECT_SIZE";
     assert_int_equal(
-        CLBlastOverrideParameters(bench->device->id, "GemmRoutine", CLBlastPrecisionSingle, 1, &name, &size), CLBlastSuccess);
+        CLBlastOverrideParameters(bench->device->id, "GemmRoutine", CLBlastPrecisionSingle, 1, &name, &size),
+        CLBlastSuccess);
 }
 
 static int begin(void **state)
@@ -45,8 +48,9 @@ static bool usable(const gemm_bench *bench)
 
 static void layouts(gemm_bench *bench)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},    {2, 3, 7},    {7, 16, 15},  {16, 17, 33},  {33, 1, 65},
-                                       {64, 64, 64}, {65, 33, 129}, {128, 64, 32}, {129, 70, 16}, {1, 130, 2}};
+    static const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 7},    {7, 16, 15},   {16, 17, 33},
+                                       {33, 1, 65},   {64, 64, 64}, {65, 33, 129}, {128, 64, 32},
+                                       {129, 70, 16}, {1, 130, 2}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (int layout = 0; layout < 4; layout++) {
             ocl_gemm g = ocl_gemm_make(sizes[s][0], sizes[s][1], sizes[s][2], layout >> 1, layout & 1);
@@ -148,8 +152,9 @@ static void test_refusals(void **state)
     refuse(bench, good, "lacks local");
 }
 
-/* A tensor that lies too far out in its slab is known only to the executor: then the call is answered without the library. The limit is
- * lowered so far that the guard in front of A, which emission does not see, makes the difference. */
+/* A tensor that lies too far out in its slab is known only to the executor: then the call is answered without
+ * the library. The limit is lowered so far that the guard in front of A, which emission does not see, makes
+ * the difference. */
 static void test_far_tensor(void **state)
 {
     gemm_bench *bench = *state;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two bugs of CLBlast's strided-batched GEMM that return wrong numbers with status 0: the indirect path ignores offsets and batch
- * strides, and with a kernel that unrolls k (GEMMK=1) it reads behind the data. The library is first called as a user would
- * (printed only: a fixed library must not fail this test), then the GEMM layer has to be right for exactly the same inputs,
- * whatever the process-global tuning parameters are. ctest-labels: quick */
+ * Two bugs of CLBlast's strided-batched GEMM that return wrong numbers with status 0: the indirect path
+ * ignores offsets and batch strides, and with a kernel that unrolls k (GEMMK=1) it reads behind the data. The
+ * library is first called as a user would (printed only: a fixed library must not fail this test), then the
+ * GEMM layer has to be right for exactly the same inputs, whatever the process-global tuning parameters are.
+ * ctest-labels: quick */
 #include "tests/unit/cl_test.h"
 
 #include <clblast_c.h>
@@ -72,13 +73,15 @@ static void clear_c(bugs *t)
     assert_ok(ocl_write(t->tensors.buffer[2], 0, t->c, ELEMENTS * sizeof(float)));
 }
 
-/* t->want: the right C of every batch item, dense. Rows of op(B) are laid out contiguously first, so that it does not take long. */
+/* t->want: the right C of every batch item, dense. Rows of op(B) are laid out contiguously first, so that it
+ * does not take long. */
 static void compute_want(bugs *t, const ocl_gemm *g)
 {
     double *row = malloc((size_t)(g->k * g->n) * sizeof *row);
     assert_non_null(row);
     for (int64_t z = 0; z < g->batch; z++) {
-        const float *a = t->a + g->a.offset / 4 + z * g->stride_a, *b = t->b + g->b.offset / 4 + z * g->stride_b;
+        const float *a = t->a + g->a.offset / 4 + z * g->stride_a,
+                    *b = t->b + g->b.offset / 4 + z * g->stride_b;
         double *want = t->want + z * g->m * g->n;
         for (int64_t p = 0; p < g->k; p++)
             for (int64_t j = 0; j < g->n; j++)
@@ -87,7 +90,8 @@ static void compute_want(bugs *t, const ocl_gemm *g)
         for (int64_t i = 0; i < g->m; i++)
             for (int64_t p = 0; p < g->k; p++)
                 for (int64_t j = 0; j < g->n; j++)
-                    want[i * g->n + j] += (double)a[g->ta ? p * g->lda + i : i * g->lda + p] * row[p * g->n + j];
+                    want[i * g->n + j] +=
+                        (double)a[g->ta ? p * g->lda + i : i * g->lda + p] * row[p * g->n + j];
     }
     free(row);
 }
@@ -122,23 +126,24 @@ static void call_library(bugs *t, const ocl_gemm *g, const char *what)
     CLBlastStatusCode code = CLBlastSgemmStridedBatched(
         CLBlastLayoutRowMajor, g->ta ? CLBlastTransposeYes : CLBlastTransposeNo,
         g->tb ? CLBlastTransposeYes : CLBlastTransposeNo, (size_t)g->m, (size_t)g->n, (size_t)g->k, 1.0f,
-        t->tensors.buffer[0]->mem, g->a.offset / 4, (size_t)g->lda, (size_t)g->stride_a, t->tensors.buffer[1]->mem,
-        g->b.offset / 4, (size_t)g->ldb, (size_t)g->stride_b, 0.0f, t->tensors.buffer[2]->mem, g->c.offset / 4, (size_t)g->ldc,
-        (size_t)g->stride_c, (size_t)g->batch, &queue, NULL);
+        t->tensors.buffer[0]->mem, g->a.offset / 4, (size_t)g->lda, (size_t)g->stride_a,
+        t->tensors.buffer[1]->mem, g->b.offset / 4, (size_t)g->ldb, (size_t)g->stride_b, 0.0f,
+        t->tensors.buffer[2]->mem, g->c.offset / 4, (size_t)g->ldc, (size_t)g->stride_c, (size_t)g->batch,
+        &queue, NULL);
     assert_ok(ocl_finish(t->device, OCL_QUEUE_COMPUTE));
     double error = error_of(t, g, &stray);
     bool wrong = code == CLBlastSuccess && (error > 1e-4 || stray);
     t->calls_library++;
     t->wrong_library += wrong;
     if (wrong)
-        print_message("  CLBlastSgemmStridedBatched %s, %c%c: status 0, max abs error %.3g%s\n", what, g->ta ? 'T' : 'N',
-                      g->tb ? 'T' : 'N', error, stray ? ", wrote outside C" : "");
+        print_message("  CLBlastSgemmStridedBatched %s, %c%c: status 0, max abs error %.3g%s\n", what,
+                      g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', error, stray ? ", wrote outside C" : "");
 }
 
 typedef enum route { BY_CHOICE, BY_LIST, BY_LIBRARY_COMMAND } route;
 
-/* The layer's own ways: as a user of the layer gets it on this device; by the ordered list, as a device gets it that does not prefer
- * `simple`; and the library command itself, which acceptance would have refused. */
+/* The layer's own ways: as a user of the layer gets it on this device; by the ordered list, as a device gets
+ * it that does not prefer `simple`; and the library command itself, which acceptance would have refused. */
 static void call_layer(bugs *t, const ocl_gemm *g, route way, const char *what)
 {
     ocl_command_list list = {0};
@@ -162,9 +167,9 @@ static void call_layer(bugs *t, const ocl_gemm *g, route way, const char *what)
     assert_ok(ocl_finish(t->device, OCL_QUEUE_COMPUTE));
     double error = error_of(t, g, &stray);
     if (!(error < 5e-6) || stray)
-        fail_msg("%s, %c%c, m=%lld n=%lld k=%lld batch %lld, by %s: max abs error %.3g%s", what, g->ta ? 'T' : 'N',
-                 g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
-                 list.commands[0].variant, error, stray ? ", wrote outside C" : "");
+        fail_msg("%s, %c%c, m=%lld n=%lld k=%lld batch %lld, by %s: max abs error %.3g%s", what,
+                 g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k,
+                 (long long)g->batch, list.commands[0].variant, error, stray ? ", wrote outside C" : "");
     ocl_exec_destroy(exec);
     ocl_emitter_free(&e);
     ocl_command_list_free(&list);
@@ -186,8 +191,9 @@ static void check(bugs *t, ocl_gemm g, const char *what)
 static void set_switch(bugs *t, size_t size)
 {
     const char *name = "XGEMM_MIN_INDIRECT_SIZE";
-    assert_int_equal(CLBlastOverrideParameters(t->device->id, "GemmRoutine", CLBlastPrecisionSingle, 1, &name, &size),
-                     CLBlastSuccess);
+    assert_int_equal(
+        CLBlastOverrideParameters(t->device->id, "GemmRoutine", CLBlastPrecisionSingle, 1, &name, &size),
+        CLBlastSuccess);
 }
 
 static bool usable(const bugs *t)
@@ -202,10 +208,11 @@ static bool usable(const bugs *t)
 static const struct {
     const char *what;
     int a, b, c, stride_a, stride_b, stride_c;
-} moves[] = {{"tight", 0, 0, 0, 0, 0, 0},          {"A offset 64", 1, 0, 0, 0, 0, 0},  {"B offset 64", 0, 1, 0, 0, 0, 0},
-             {"C offset 64", 0, 0, 1, 0, 0, 0},    {"A stride +64", 0, 0, 0, 1, 0, 0}, {"B stride +64", 0, 0, 0, 0, 1, 0},
-             {"C stride +64", 0, 0, 0, 0, 0, 1},   {"all offsets", 1, 1, 1, 0, 0, 0},  {"all strides", 0, 0, 0, 1, 1, 1},
-             {"all together", 1, 1, 1, 1, 1, 1}};
+} moves[] = {{"tight", 0, 0, 0, 0, 0, 0},        {"A offset 64", 1, 0, 0, 0, 0, 0},
+             {"B offset 64", 0, 1, 0, 0, 0, 0},  {"C offset 64", 0, 0, 1, 0, 0, 0},
+             {"A stride +64", 0, 0, 0, 1, 0, 0}, {"B stride +64", 0, 0, 0, 0, 1, 0},
+             {"C stride +64", 0, 0, 0, 0, 0, 1}, {"all offsets", 1, 1, 1, 0, 0, 0},
+             {"all strides", 0, 0, 0, 1, 1, 1},  {"all together", 1, 1, 1, 1, 1, 1}};
 
 static void displaced(bugs *t, int64_t size)
 {
@@ -226,7 +233,8 @@ static void displaced(bugs *t, int64_t size)
 
 static void summarize(const bugs *t, const char *bug)
 {
-    print_message("  this CLBlast: %d of %d direct calls wrong with status 0 (%s)\n", t->wrong_library, t->calls_library, bug);
+    print_message("  this CLBlast: %d of %d direct calls wrong with status 0 (%s)\n", t->wrong_library,
+                  t->calls_library, bug);
 }
 
 static void test_offsets_and_strides(void **state)
@@ -241,15 +249,16 @@ static void test_offsets_and_strides(void **state)
 
 static void test_unrolled_k(void **state)
 {
-    static const char *const names[] = {"GEMMK", "KREG", "KWG", "KWI",  "MDIMA", "MDIMC", "MWG", "NDIMB",
-                                        "NDIMC", "NWG",  "SA",  "SB",   "STRM",  "STRN",  "VWM", "VWN"};
+    static const char *const names[] = {"GEMMK", "KREG", "KWG", "KWI", "MDIMA", "MDIMC", "MWG", "NDIMB",
+                                        "NDIMC", "NWG",  "SA",  "SB",  "STRM",  "STRN",  "VWM", "VWN"};
     static const size_t values[] = {1, 4, 1, 1, 4, 4, 32, 8, 8, 32, 0, 0, 0, 0, 4, 4};
     static const int64_t sizes[][3] = {{64, 64, 128}, {64, 64, 129}, {64, 64, 130}, {70, 50, 131}};
     bugs *t = *state;
     if (!usable(t))
         skip();
     set_switch(t, 1);
-    assert_int_equal(CLBlastOverrideParameters(t->device->id, "Xgemm", CLBlastPrecisionSingle, sizeof values / sizeof values[0],
+    assert_int_equal(CLBlastOverrideParameters(t->device->id, "Xgemm", CLBlastPrecisionSingle,
+                                               sizeof values / sizeof values[0],
                                                (const char **)(uintptr_t)names, values),
                      CLBlastSuccess);
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -269,7 +278,8 @@ int main(void)
     test_need_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_offsets_and_strides, begin, end),
-        cmocka_unit_test_setup_teardown(test_unrolled_k, begin, end), /* last: its parameters cannot be taken back */
+        cmocka_unit_test_setup_teardown(test_unrolled_k, begin,
+                                        end), /* last: its parameters cannot be taken back */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backends against a double-precision loop: layouts, strides, offsets, batches, scalars, storage types, epilogues, edges of
- * every tile, the choice of a backend and the contract's refusals. ctest-labels: quick */
+ * GEMM backends against a double-precision loop: layouts, strides, offsets, batches, scalars, storage types,
+ * epilogues, edges of every tile, the choice of a backend and the contract's refusals. ctest-labels: quick */
 #include "tests/unit/gemm_test.h"
 
 #define NO_LANES (~(uint32_t)OCL_CAP_WIDE_VECTORS)
@@ -45,9 +45,9 @@ static void pad(gemm_bench *bench, ocl_gemm *g)
     g->stride_c = g->m * g->ldc + gemm_random(bench, 9);
 }
 
-static const int64_t sizes[][3] = {{1, 1, 1},    {1, 129, 7},  {129, 1, 65}, {2, 3, 15},   {7, 16, 16},   {8, 32, 3},
-                                   {15, 17, 33}, {16, 33, 2},  {17, 15, 1},  {33, 64, 17}, {64, 65, 129}, {65, 31, 64},
-                                   {3, 2, 130},  {40, 128, 48}};
+static const int64_t sizes[][3] = {{1, 1, 1},     {1, 129, 7},  {129, 1, 65}, {2, 3, 15},   {7, 16, 16},
+                                   {8, 32, 3},    {15, 17, 33}, {16, 33, 2},  {17, 15, 1},  {33, 64, 17},
+                                   {64, 65, 129}, {65, 31, 64}, {3, 2, 130},  {40, 128, 48}};
 
 static void layouts(gemm_bench *bench, const char *backend, int64_t batch)
 {
@@ -224,7 +224,8 @@ static void test_non_finite(void **state)
         assert_ok(gemm_execute(bench, &g, o, NULL, NULL, &after));
         for (int64_t i = 0; i < g.m; i++)
             for (int64_t j = 0; j < g.n; j++)
-                assert_int_equal(isnan(((float *)after)[o[GEMM_C].first + (uint64_t)(i * g.ldc + j)]) != 0, i == row);
+                assert_int_equal(isnan(((float *)after)[o[GEMM_C].first + (uint64_t)(i * g.ldc + j)]) != 0,
+                                 i == row);
         free(after);
         gemm_free(o);
     }

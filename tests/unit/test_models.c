@@ -58,7 +58,8 @@ static void expect_layers(const clt_graph *graph, const char *expected)
     char got[1024] = "";
     for (size_t i = 0; i < graph->n_nodes; i++) {
         size_t n = strlen(got);
-        snprintf(got + n, sizeof got - n, "%s%s:%s", i ? " " : "", graph->nodes[i]->name, graph->nodes[i]->op->name);
+        snprintf(got + n, sizeof got - n, "%s%s:%s", i ? " " : "", graph->nodes[i]->name,
+                 graph->nodes[i]->op->name);
     }
     assert_string_equal(got, expected);
 }
@@ -68,15 +69,19 @@ static void expect_shape(const clt_graph *graph, const char *layer, const char *
     char buffer[CLT_SHAPE_TEXT];
     const clt_node *node = clt_graph_find(graph, layer);
     assert_non_null(node);
-    assert_string_equal(clt_shape_text(&clt_graph_tensor(graph, node->out[0])->shape, buffer, sizeof buffer), expected);
+    assert_string_equal(clt_shape_text(&clt_graph_tensor(graph, node->out[0])->shape, buffer, sizeof buffer),
+                        expected);
 }
 
 static void mlp_of_images(void **state)
 {
     (void)state;
-    clt_graph *g = good("{\"type\":\"mlp\",\"hidden\":[64,32],\"activation\":\"gelu\",\"dropout\":0.1,\"outputs\":10}", &images);
-    expect_layers(g, "x.f32:cast flatten:flatten fc1:linear act1:gelu drop1:dropout fc2:linear act2:gelu drop2:dropout "
-                     "out:linear loss:cross_entropy");
+    clt_graph *g =
+        good("{\"type\":\"mlp\",\"hidden\":[64,32],\"activation\":\"gelu\",\"dropout\":0.1,\"outputs\":10}",
+             &images);
+    expect_layers(
+        g, "x.f32:cast flatten:flatten fc1:linear act1:gelu drop1:dropout fc2:linear act2:gelu drop2:dropout "
+           "out:linear loss:cross_entropy");
     expect_shape(g, "flatten", "(4,784)");
     expect_shape(g, "out", "(4,10)");
     assert_true(fabs(clt_node_attr(clt_graph_find(g, "x.f32"), "mean")->f - 0.1307) < 1e-6);
@@ -97,10 +102,12 @@ static void mlp_of_images(void **state)
 static void mlp_of_text(void **state)
 {
     (void)state;
-    clt_graph *g = good("{\"type\":\"mlp\",\"hidden\":[16],\"embedding\":6,\"bias\":false,\"activation\":\"gelu_tanh\","
-                        "\"label_smoothing\":0.1,\"ignore_index\":0}",
-                        &text);
-    expect_layers(g, "embedding:embedding flatten:flatten fc1:linear act1:gelu out:linear loss:cross_entropy");
+    clt_graph *g =
+        good("{\"type\":\"mlp\",\"hidden\":[16],\"embedding\":6,\"bias\":false,\"activation\":\"gelu_tanh\","
+             "\"label_smoothing\":0.1,\"ignore_index\":0}",
+             &text);
+    expect_layers(g,
+                  "embedding:embedding flatten:flatten fc1:linear act1:gelu out:linear loss:cross_entropy");
     expect_shape(g, "flatten", "(4,48)");
     expect_shape(g, "out", "(4,256)");
     assert_null(clt_graph_find_param(g, "fc1.bias"));
@@ -114,7 +121,8 @@ static void mlp_of_text(void **state)
 static void mlp_of_numbers(void **state)
 {
     (void)state;
-    clt_graph *g = good("{\"type\":\"mlp\",\"hidden\":[],\"loss\":\"mse\",\"outputs\":0,\"ignore_index\":-100}", &numbers);
+    clt_graph *g = good(
+        "{\"type\":\"mlp\",\"hidden\":[],\"loss\":\"mse\",\"outputs\":0,\"ignore_index\":-100}", &numbers);
     expect_layers(g, "out:linear loss:mse");
     expect_shape(g, "out", "(4,3)");
     assert_int_equal(g->losses[0].targets_per_sample, 3);
@@ -132,7 +140,8 @@ static void mlp_of_numbers(void **state)
 static void graph_chain(void **state)
 {
     (void)state;
-    clt_graph *g = good("{\"type\":\"graph\",\"layers\":[{\"op\":\"flatten\"},{\"op\":\"linear\",\"out\":12},{\"op\":\"relu\"},"
+    clt_graph *g = good("{\"type\":\"graph\",\"layers\":[{\"op\":\"flatten\"},{\"op\":\"linear\",\"out\":12},"
+                        "{\"op\":\"relu\"},"
                         "{\"op\":\"linear\",\"out\":10},{\"op\":\"cross_entropy\"}]}",
                         &images);
     /* the integers travel raw until a layer needs numbers */
@@ -164,13 +173,14 @@ static void graph_residual_and_order(void **state)
 static void graph_share_and_two_losses(void **state)
 {
     (void)state;
-    clt_graph *g = good("{\"type\":\"graph\",\"layers\":["
-                        "{\"op\":\"linear\",\"name\":\"second\",\"out\":3,\"share\":\"first\",\"inputs\":[\"x\"]},"
-                        "{\"op\":\"linear\",\"name\":\"first\",\"out\":3,\"inputs\":[\"x\"]},"
-                        "{\"op\":\"add\",\"inputs\":[\"first\",\"second\"]},"
-                        "{\"op\":\"mse\",\"weight\":0.5},"
-                        "{\"op\":\"l1\"}]}",
-                        &numbers);
+    clt_graph *g =
+        good("{\"type\":\"graph\",\"layers\":["
+             "{\"op\":\"linear\",\"name\":\"second\",\"out\":3,\"share\":\"first\",\"inputs\":[\"x\"]},"
+             "{\"op\":\"linear\",\"name\":\"first\",\"out\":3,\"inputs\":[\"x\"]},"
+             "{\"op\":\"add\",\"inputs\":[\"first\",\"second\"]},"
+             "{\"op\":\"mse\",\"weight\":0.5},"
+             "{\"op\":\"l1\"}]}",
+             &numbers);
     expect_layers(g, "first:linear second:linear add1:add mse1:mse l11:l1");
     assert_int_equal(g->n_params, 2);
     assert_int_equal(clt_graph_find(g, "second")->param[0], clt_graph_find(g, "first")->param[0]);
@@ -191,8 +201,9 @@ static void graph_slices_of_indices(void **state)
                         "{\"op\":\"linear\",\"name\":\"head\",\"out\":256},"
                         "{\"op\":\"cross_entropy\",\"inputs\":[\"head\",\"y\"]}]}",
                         &text);
-    expect_layers(g, "words:slice emb:embedding flat:flatten x.f32:cast words.f32:cast all:concat head:linear "
-                     "cross_entropy1:cross_entropy");
+    expect_layers(g,
+                  "words:slice emb:embedding flat:flatten x.f32:cast words.f32:cast all:concat head:linear "
+                  "cross_entropy1:cross_entropy");
     expect_shape(g, "all", "(4,46)");
     clt_graph_destroy(g);
 }
@@ -210,69 +221,95 @@ typedef struct bad_case {
 static const bad_case bad_cases[] = {
     {"{\"hidden\":[1]}", &numbers, "model.type must be a string"},
     {"{\"type\":\"mpl\"}", &numbers, "net.json:1:9: model.type 'mpl' is unknown; did you mean 'mlp'"},
-    {"{\"type\":\"mlp\",\"hidden\":[4,0],\"loss\":\"mse\"}", &numbers, "net.json:1:27: model.hidden: entry 2 must be an integer of at least 1"},
+    {"{\"type\":\"mlp\",\"hidden\":[4,0],\"loss\":\"mse\"}", &numbers,
+     "net.json:1:27: model.hidden: entry 2 must be an integer of at least 1"},
     {"{\"type\":\"mlp\",\"hidden\":4,\"loss\":\"mse\"}", &numbers, "model.hidden: must be a list"},
     {"{\"type\":\"mlp\",\"activation\":\"rely\"}", &numbers, "model.activation: must be one of relu|gelu"},
-    {"{\"type\":\"mlp\",\"activation\":\"relu|gelu\"}", &numbers, "model.activation: must be one of relu|gelu"},
+    {"{\"type\":\"mlp\",\"activation\":\"relu|gelu\"}", &numbers,
+     "model.activation: must be one of relu|gelu"},
     {"{\"type\":\"mlp\",\"dropout\":1}", &numbers, "model.dropout: must be at least 0 and below 1"},
-    {"{\"type\":\"mlp\",\"loss\":\"mse\",\"label_smoothing\":0.1}", &numbers, "only the loss cross_entropy has label smoothing"},
-    {"{\"type\":\"mlp\",\"loss\":\"mse\",\"ignore_index\":3}", &numbers, "only the loss cross_entropy has an ignored target"},
-    {"{\"type\":\"mlp\",\"loss\":\"mse\",\"embedding\":3}", &numbers, "model.embedding: the inputs are not integers"},
+    {"{\"type\":\"mlp\",\"loss\":\"mse\",\"label_smoothing\":0.1}", &numbers,
+     "only the loss cross_entropy has label smoothing"},
+    {"{\"type\":\"mlp\",\"loss\":\"mse\",\"ignore_index\":3}", &numbers,
+     "only the loss cross_entropy has an ignored target"},
+    {"{\"type\":\"mlp\",\"loss\":\"mse\",\"embedding\":3}", &numbers,
+     "model.embedding: the inputs are not integers"},
     {"{\"type\":\"mlp\"}", &numbers, "model.outputs: the number of classes is not known"},
     {"{\"type\":\"mlp\",\"outputs\":4}", &numbers, "class numbers must be u8, u16 or i32"},
     {"{\"type\":\"mlp\",\"loss\":\"mse\",\"outputs\":4}", &numbers, "the same number of elements per sample"},
     {"{\"type\":\"graph\"}", &numbers, "model.layers: must be a non-empty list"},
     {"{\"type\":\"graph\",\"layers\":[]}", &numbers, "model.layers: must be a non-empty list"},
     {"{\"type\":\"graph\",\"layers\":{}}", &numbers, "model.layers: must be a non-empty list"},
-    {LAYERS("7"), &numbers, "net.json:1:27: model.layers[0]: must be an object such as {\"op\": \"relu\"}, not number"},
+    {LAYERS("7"), &numbers,
+     "net.json:1:27: model.layers[0]: must be an object such as {\"op\": \"relu\"}, not number"},
     {LAYERS("{}"), &numbers, "model.layers[0]: has no 'op'"},
     {LAYERS("{\"op\":5}"), &numbers, "model.layers[0]: 'op' must be a non-empty string, not number"},
     {LAYERS("{\"op\":\"liner\",\"out\":3}," MSE), &numbers, "there is no op 'liner'; did you mean 'linear'?"},
     {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"a\"},{\"op\":\"relu\",\"name\":\"a\"}," MSE), &numbers,
      "the name 'a' is taken by model.layers[0]"},
-    {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"x\"}," MSE), &numbers, "the name 'x' is taken by a field of the data"},
-    {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"a:1\"}," MSE), &numbers, "must not be longer than 100 bytes or contain ':'"},
-    {LAYERS("{\"op\":\"linear\",\"name\":\"first\",\"out\":3},{\"op\":\"relu\",\"inputs\":[\"frist\"]}," MSE), &numbers,
-     "input 'frist' is neither a layer nor a field of the data; did you mean 'first'?"},
-    {LAYERS("{\"op\":\"linear\",\"name\":\"a\",\"out\":3},{\"op\":\"relu\",\"inputs\":[\"a:1\"]}," MSE), &numbers,
-     "reads output 1 of 'a', which has 1"},
-    {LAYERS("{\"op\":\"linear\",\"name\":\"a\",\"out\":3},{\"op\":\"relu\",\"inputs\":[\"a:b\"]}," MSE), &numbers,
-     "after ':' comes the number of an output"},
-    {LAYERS(LINEAR ",{\"op\":\"relu\",\"inputs\":\"x\"}," MSE), &numbers, "'inputs' must be a list of 1 to 16 names"},
-    {LAYERS(LINEAR ",{\"op\":\"relu\",\"inputs\":[]}," MSE), &numbers, "'inputs' must be a list of 1 to 16 names"},
-    {LAYERS(LINEAR ",{\"op\":\"relu\",\"inputs\":[3]}," MSE), &numbers, "an entry of 'inputs' is number; names are strings"},
+    {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"x\"}," MSE), &numbers,
+     "the name 'x' is taken by a field of the data"},
+    {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"a:1\"}," MSE), &numbers,
+     "must not be longer than 100 bytes or contain ':'"},
+    {LAYERS("{\"op\":\"linear\",\"name\":\"first\",\"out\":3},{\"op\":\"relu\",\"inputs\":[\"frist\"]}," MSE),
+     &numbers, "input 'frist' is neither a layer nor a field of the data; did you mean 'first'?"},
+    {LAYERS("{\"op\":\"linear\",\"name\":\"a\",\"out\":3},{\"op\":\"relu\",\"inputs\":[\"a:1\"]}," MSE),
+     &numbers, "reads output 1 of 'a', which has 1"},
+    {LAYERS("{\"op\":\"linear\",\"name\":\"a\",\"out\":3},{\"op\":\"relu\",\"inputs\":[\"a:b\"]}," MSE),
+     &numbers, "after ':' comes the number of an output"},
+    {LAYERS(LINEAR ",{\"op\":\"relu\",\"inputs\":\"x\"}," MSE), &numbers,
+     "'inputs' must be a list of 1 to 16 names"},
+    {LAYERS(LINEAR ",{\"op\":\"relu\",\"inputs\":[]}," MSE), &numbers,
+     "'inputs' must be a list of 1 to 16 names"},
+    {LAYERS(LINEAR ",{\"op\":\"relu\",\"inputs\":[3]}," MSE), &numbers,
+     "an entry of 'inputs' is number; names are strings"},
     {LAYERS(LINEAR ",{\"op\":\"mse\",\"name\":\"m\"},{\"op\":\"relu\",\"inputs\":[\"m\"]}," MSE), &numbers,
      "input 'm' is a loss, which has no output"},
-    {LAYERS("{\"op\":\"add\",\"name\":\"a\",\"inputs\":[\"x\",\"c\"]},{\"op\":\"relu\",\"name\":\"b\",\"inputs\":[\"a\"]},"
+    {LAYERS("{\"op\":\"add\",\"name\":\"a\",\"inputs\":[\"x\",\"c\"]},{\"op\":\"relu\",\"name\":\"b\","
+            "\"inputs\":[\"a\"]},"
             "{\"op\":\"tanh\",\"name\":\"c\",\"inputs\":[\"b\"]}," LINEAR "," MSE),
      &numbers, "the layers form a cycle: "},
     {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"a\",\"inputs\":[\"a\"]}," MSE), &numbers,
      "the layers form a cycle: 'a' reads 'a'"},
-    {LAYERS("{\"op\":\"linear\",\"name\":\"unused\",\"out\":9},{\"op\":\"linear\",\"name\":\"b\",\"out\":3,\"inputs\":[\"x\"]}," MSE),
+    {LAYERS("{\"op\":\"linear\",\"name\":\"unused\",\"out\":9},{\"op\":\"linear\",\"name\":\"b\",\"out\":3,"
+            "\"inputs\":[\"x\"]}," MSE),
      &numbers, "layer 'unused' (linear): nobody reads its output"},
-    {LAYERS(LINEAR), &numbers, "there is no loss, so there is nothing to minimise; end the list with one of cross_entropy, mse"},
+    {LAYERS(LINEAR), &numbers,
+     "there is no loss, so there is nothing to minimise; end the list with one of cross_entropy, mse"},
     {LAYERS("{\"op\":\"slice\",\"axis\":1,\"stop\":3}," MSE), &numbers, "the model has no parameters"},
     {LAYERS("{\"op\":\"linear\"}," MSE), &numbers, "attribute 'out': is required"},
     {LAYERS("{\"op\":\"linear\",\"out\":3,\"biass\":true}," MSE), &numbers, "did you mean 'bias'?"},
-    {LAYERS("{\"op\":\"linear\",\"out\":\"3\"}," MSE), &numbers, "net.json:1:48: layer 'linear1' (linear): attribute 'out': expected an integer"},
-    {LAYERS("{\"op\":\"linear\",\"out\":4}," MSE), &numbers, "net.json:1:51: layer 'mse1' (mse): prediction (4,4) and target 'y' (4,3)"},
-    {LAYERS("{\"op\":\"linear\",\"out\":4},{\"op\":\"add\",\"inputs\":[\"linear1\"]}," MSE), &numbers, "inputs, got 1"},
-    {LAYERS("{\"op\":\"linear\",\"out\":3,\"share\":\"nobody\"}," MSE), &numbers, "'share' names 'nobody', which is no layer"},
+    {LAYERS("{\"op\":\"linear\",\"out\":\"3\"}," MSE), &numbers,
+     "net.json:1:48: layer 'linear1' (linear): attribute 'out': expected an integer"},
+    {LAYERS("{\"op\":\"linear\",\"out\":4}," MSE), &numbers,
+     "net.json:1:51: layer 'mse1' (mse): prediction (4,4) and target 'y' (4,3)"},
+    {LAYERS("{\"op\":\"linear\",\"out\":4},{\"op\":\"add\",\"inputs\":[\"linear1\"]}," MSE), &numbers,
+     "inputs, got 1"},
+    {LAYERS("{\"op\":\"linear\",\"out\":3,\"share\":\"nobody\"}," MSE), &numbers,
+     "'share' names 'nobody', which is no layer"},
     {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"a\"},{\"op\":\"relu\",\"share\":\"a\"}," MSE), &numbers,
      "cannot share parameters with 'a', which is a linear"},
-    {LAYERS("{\"op\":\"linear\",\"out\":4,\"name\":\"a\"},{\"op\":\"linear\",\"out\":3,\"share\":\"a\"}," MSE), &numbers,
-     "shares 'a.weight' of shape (4,5) but needs (3,4)"},
-    {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"a\",\"share\":\"a\"}," MSE), &numbers, "must name a layer that has its own parameters"},
-    {LAYERS(LINEAR ",{\"op\":\"mse\",\"inputs\":[\"linear1\",\"linear1\"]}"), &numbers, "must be a field of the batch"},
-    {LAYERS("{\"op\":\"embedding\",\"vocab\":4,\"dim\":3}," MSE), &numbers, "indices must be u8, u16, i32 or u32"},
-    {LAYERS("{\"op\":\"transpose\",\"perm\":[1,0]}," LINEAR "," MSE), &numbers, "perm moves the batch dimension"},
+    {LAYERS(
+         "{\"op\":\"linear\",\"out\":4,\"name\":\"a\"},{\"op\":\"linear\",\"out\":3,\"share\":\"a\"}," MSE),
+     &numbers, "shares 'a.weight' of shape (4,5) but needs (3,4)"},
+    {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"a\",\"share\":\"a\"}," MSE), &numbers,
+     "must name a layer that has its own parameters"},
+    {LAYERS(LINEAR ",{\"op\":\"mse\",\"inputs\":[\"linear1\",\"linear1\"]}"), &numbers,
+     "must be a field of the batch"},
+    {LAYERS("{\"op\":\"embedding\",\"vocab\":4,\"dim\":3}," MSE), &numbers,
+     "indices must be u8, u16, i32 or u32"},
+    {LAYERS("{\"op\":\"transpose\",\"perm\":[1,0]}," LINEAR "," MSE), &numbers,
+     "perm moves the batch dimension"},
     {LAYERS("{\"op\":\"transpose\",\"perm\":[0,0]}," LINEAR "," MSE), &numbers, "perm is not a permutation"},
     {LAYERS("{\"op\":\"reshape\",\"shape\":[2,-1]}," LINEAR "," MSE), &numbers, "do not fill the shape"},
     {LAYERS("{\"op\":\"slice\",\"axis\":0}," LINEAR "," MSE), &numbers, "axis 0 is the batch dimension"},
-    {LAYERS("{\"op\":\"slice\",\"axis\":1,\"start\":4,\"stop\":3}," LINEAR "," MSE), &numbers, "range 4:3 does not lie inside dimension 1"},
+    {LAYERS("{\"op\":\"slice\",\"axis\":1,\"start\":4,\"stop\":3}," LINEAR "," MSE), &numbers,
+     "range 4:3 does not lie inside dimension 1"},
     {LAYERS("{\"op\":\"slice\",\"axis\":3}," LINEAR "," MSE), &numbers, "axis 3 does not exist"},
-    {LAYERS(LINEAR ",{\"op\":\"concat\",\"axis\":1,\"inputs\":[\"linear1\",\"y\"]},{\"op\":\"reshape\",\"shape\":[2,3]},"
-                   "{\"op\":\"matmul\",\"inputs\":[\"reshape1\",\"reshape1\"]},{\"op\":\"flatten\"}," LINEAR "," MSE),
+    {LAYERS(LINEAR ",{\"op\":\"concat\",\"axis\":1,\"inputs\":[\"linear1\",\"y\"]},{\"op\":\"reshape\","
+                   "\"shape\":[2,3]},"
+                   "{\"op\":\"matmul\",\"inputs\":[\"reshape1\",\"reshape1\"]},{\"op\":\"flatten\"}," LINEAR
+                   "," MSE),
      &numbers, "inner dimensions of (4,2,3) and (4,2,3) differ: 3 and 2"},
 };
 
@@ -285,7 +322,8 @@ static void bad_models(void **state)
         if (status != CLT_ECONFIG && status != CLT_ESHAPE)
             fail_msg("%s\nstatus %s: %s", bad_cases[i].json, clt_status_name(status), clt_error_text());
         if (!strstr(clt_error_text(), bad_cases[i].expected))
-            fail_msg("%s\nexpected: %s\ngot:      %s", bad_cases[i].json, bad_cases[i].expected, clt_error_text());
+            fail_msg("%s\nexpected: %s\ngot:      %s", bad_cases[i].json, bad_cases[i].expected,
+                     clt_error_text());
         if (strncmp(clt_error_text(), "net.json:1:", 11) != 0)
             fail_msg("%s\nhas no position: %s", bad_cases[i].json, clt_error_text());
         clt_graph_destroy(graph);
@@ -296,7 +334,9 @@ static void all_mistakes_at_once(void **state)
 {
     (void)state;
     clt_graph *graph = NULL;
-    assert_int_equal(build(LAYERS("{\"op\":\"liner\"},{\"op\":\"rely\"},{\"op\":\"mse\",\"name\":\"x\"}"), &numbers, &graph), CLT_ECONFIG);
+    assert_int_equal(build(LAYERS("{\"op\":\"liner\"},{\"op\":\"rely\"},{\"op\":\"mse\",\"name\":\"x\"}"),
+                           &numbers, &graph),
+                     CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "'linear'"));
     assert_non_null(strstr(clt_error_text(), "'relu'"));
     assert_non_null(strstr(clt_error_text(), "the name 'x' is taken"));

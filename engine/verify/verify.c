@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run of the checker: options, device, filters, names, reports. What is checked and how is in the other files of this room. */
+#include "engine/verify/verify.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/thread.h"
+#include "engine/verify/verify_internal.h"
+
+const char *clt_verify_state_name(clt_verify_state state)
+{
+    static const char *const names[] = {"PASS", "FAIL", "SKIP", "UNIMPL", "MISTRUST"};
+    return (unsigned)state < sizeof names / sizeof names[0] ? names[state] : "?";
+}
+
+static const char *mode_name(unsigned mode)
+{
+    switch (mode) {
+    case CLT_VERIFY_CORRECT:
+        return "correct";
+    case CLT_VERIFY_GRAD:
+        return "grad";
+    case CLT_VERIFY_BITWISE:
+        return "bitwise";
+    default:
+        return "perf";
+    }
+}
+
+/* --- filters --- */
+
+static bool glob(const char *pattern, const char *name)
+{
+    char escaped[512];
+    size_t used = 0;
+    for (; *pattern && used + 3 < sizeof escaped; pattern++) {
+        if (*pattern == '[' || *pattern == '\\')
+            escaped[used++] = '\\';
+        escaped[used++] = *pattern;
+    }
+    escaped[used] = '\0';
+    return *pattern == '\0' && fnmatch(escaped, name, 0) == 0;
+}
+
+bool clt_verify_match(const char *pattern, const char *name)
+{
+    char part[256];
+    if (!pattern || glob(pattern, name))
+        return true;
+    snprintf(part, sizeof part, "%s", name);
+    static const char ends[] = {'/', '[', '.'};
+    for (size_t i = 0; i < sizeof ends; i++) {
+        char *end = ends[i] == '.' ? strchr(part, '.') : strrchr(part, ends[i]);
+        if (end)
+            *end = '\0';
+        if (glob(pattern, part))
+            return true;
+    }
+    return false;
+}
+
+static void report(clt_verify_session *session, const clt_verify_result *result)
+{
+    if (session->options->result)
+        session->options->result(session->options->context, result);
+}
+
+bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, clt_verify_outcome *outcome)
+{
+    const clt_verify_options *o = session->options;
+    bool list = (o->modes & CLT_VERIFY_LIST) != 0;
+    if (!(session->modes & item->mode) || (o->quick && !item->small))
+        return false;
+    snprintf(session->name, sizeof session->name, item->variant ? "%s.%s[%s]/%s" : "%s.%s%s/%s", item->subject, item->name,
+             item->variant ? item->variant : "", mode_name(item->mode));
+    if (!clt_verify_match(o->pattern, session->name))
+        return false;
+    uint64_t index = session->matched++;
+    if (o->shards > 1 && index % (uint64_t)o->shards != (uint64_t)o->shard)
+        return false;
+    if (list) {
+        report(session, &(clt_verify_result){.name = session->name, .state = CLT_VERIFY_PASS, .reason = "", .repeat = ""});
+        return false;
+    }
+    *outcome = (clt_verify_outcome){.state = CLT_VERIFY_PASS};
+    session->started = clt_now();
+    return true;
+}
+
+/* --- reports --- */
+
+static void repeat_line(const clt_verify_session *session, char *out, size_t size)
+{
+    const clt_verify_options *o = session->options;
+    char caps[256];
+    int n = snprintf(out, size, "cltrain verify -t '%s' --seed %llu --device %s", session->name,
+                     (unsigned long long)session->seed, session->desc.spec);
+    if (o->caps_mask == OCL_CAPS_ALL || n < 0 || (size_t)n >= size)
+        return;
+    ocl_caps_text(o->caps_mask, caps, sizeof caps);
+    snprintf(out + n, size - (size_t)n, " --caps %s", *caps ? caps : "none");
+}
+
+/* Failures that end the run: nothing on this device or machine can work any more. */
+static bool ends_run(clt_status status)
+{
+    return status == CLT_EDEVLOST || status == CLT_ENOMEM || status == CLT_EDEVICE;
+}
+
+clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *outcome, clt_status status)
+{
+    char repeat[640];
+    if (ends_run(status))
+        return clt_fail_prefix(status, "verify %s: ", session->name);
+    if (status == CLT_EDEVMEM)
+        clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s", clt_error_text());
+    else if (status != CLT_OK)
+        clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s: %s", clt_status_text(status), clt_error_text());
+    clt_error_clear();
+    repeat_line(session, repeat, sizeof repeat);
+    session->summary->count[outcome->state]++;
+    double ms = outcome->ms > 0.0 ? outcome->ms : (clt_now() - session->started) * 1e3;
+    report(session, &(clt_verify_result){.name = session->name,
+                                         .state = outcome->state,
+                                         .reason = outcome->reason,
+                                         .error = outcome->error,
+                                         .limit = outcome->limit,
+                                         .ms = ms,
+                                         .repeat = repeat});
+    return CLT_OK;
+}
+
+/* --- runs --- */
+
+static uint64_t fresh_seed(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t seed = ((uint64_t)now.tv_sec * 1000003u + (uint64_t)now.tv_nsec + (uint64_t)getpid()) % 1000000000u;
+    return seed + 1;
+}
+
+static clt_status check_options(const clt_verify_options *o)
+{
+    if (o->shards > 1 && (o->shard < 0 || o->shard >= o->shards))
+        CLT_FAIL(CLT_EUSAGE, "verify: shard %d of %d does not exist; shards count from 0 to %d", o->shard, o->shards,
+                 o->shards - 1);
+    return CLT_OK;
+}
+
+static clt_status begin(clt_verify_session *session)
+{
+    const clt_verify_options *o = session->options;
+    CLT_TRY(check_options(o));
+    session->seed = session->summary->seed = o->seed ? o->seed : fresh_seed();
+    unsigned chosen = o->modes & ~(unsigned)CLT_VERIFY_LIST;
+    session->modes = chosen ? chosen : CLT_VERIFY_CORRECT | CLT_VERIFY_GRAD | CLT_VERIFY_BITWISE;
+    if (o->modes & CLT_VERIFY_LIST)
+        return CLT_OK; /* names need no device */
+    ocl_open_options open = {.spec = o->device_spec, .caps_mask = o->caps_mask, .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
+    CLT_TRY(ocl_device_open(&open, &session->device));
+    session->desc = *ocl_device_describe(session->device);
+    return CLT_OK;
+}
+
+static clt_status end(clt_verify_session *session, clt_status status)
+{
+    const clt_verify_options *o = session->options;
+    const int *count = session->summary->count;
+    ocl_device_close(session->device);
+    session->summary->seconds = clt_now() - session->summary->seconds;
+    CLT_TRY(status);
+    if (session->matched == 0)
+        CLT_FAIL(CLT_EUSAGE, "verify: no check has a name that matches '%s'%s; 'cltrain verify --mode list' prints all names",
+                 o->pattern ? o->pattern : "*", o->quick ? " among the small cases of --quick" : "");
+    int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
+    if (failed > 0)
+        CLT_FAIL(CLT_ECHECK, "verify: %d of %d checks failed on device %s '%s' (seed %llu)", failed,
+                 failed + count[CLT_VERIFY_PASS], session->desc.spec, session->desc.name, (unsigned long long)session->seed);
+    return CLT_OK;
+}
+
+clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
+                              clt_verify_summary *summary)
+{
+    clt_verify_session session = {.options = options, .summary = summary};
+    *summary = (clt_verify_summary){.seconds = clt_now()};
+    clt_status status = begin(&session);
+    if (status == CLT_OK)
+        status = clt_verify_ops(&session, ops, count);
+    return end(&session, status);
+}
+
+clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary *summary)
+{
+    clt_verify_session session = {.options = options, .summary = summary};
+    int count;
+    const clt_op *const *ops = clt_op_list(&count);
+    *summary = (clt_verify_summary){.seconds = clt_now()};
+    clt_status status = begin(&session);
+    if (status == CLT_OK)
+        status = clt_verify_ops(&session, ops, count);
+    if (status == CLT_OK)
+        status = clt_verify_gemm(&session);
+    if (status == CLT_OK)
+        status = clt_verify_known(&session);
+    return end(&session, status);
+}

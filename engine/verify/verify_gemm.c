@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks of GEMM backends, by the contract of cl/gemm.h alone: sizes round tile edges, every layout, batches, shared and interleaved
+ * operands, offsets and row strides, scalars, storage types, epilogues. Operands lie in buffers full of plausible numbers; everything of C's
+ * buffer that is not C must keep its bits. Knows no op and no backend. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+#include "engine/verify/verify_internal.h"
+
+enum { GEMM_A, GEMM_B, GEMM_C, GEMM_BIAS, GEMM_RESIDUAL, GEMM_OPERANDS };
+#define GUARD 64 /* elements on both sides of an operand */
+
+typedef enum gemm_form {
+    FORM_TIGHT,  /* dense operands at the start of their tensors */
+    FORM_PADDED, /* offsets, row strides and batch strides of odd size */
+    FORM_SHARED, /* padded, and all batch items use one B */
+    FORM_HEADS   /* batch items side by side in the rows: attention */
+} gemm_form;
+
+typedef enum gemm_residual { RESIDUAL_NONE, RESIDUAL_OWN, RESIDUAL_C } gemm_residual;
+
+typedef struct gemm_case {
+    const char *name;
+    int64_t m, n, k;
+    bool ta, tb, small;
+    int64_t batch; /* 0: 1 */
+    gemm_form form;
+    float alpha, beta; /* alpha 0: 1 */
+    clt_dtype type[3]; /* A, B, C; f32 is 0 */
+    ocl_activation activation;
+    bool bias;
+    gemm_residual residual;
+} gemm_case;
+
+#define LAYOUTS(word, ...)                                                                                   \
+    {.name = word "_nn", .ta = false, .tb = false, __VA_ARGS__},                                             \
+        {.name = word "_nt", .ta = false, .tb = true, __VA_ARGS__},                                          \
+        {.name = word "_tn", .ta = true, .tb = false, __VA_ARGS__},                                          \
+        {.name = word "_tt", .ta = true, .tb = true, __VA_ARGS__}
+
+static const gemm_case gemm_cases[] = {
+    {.name = "one", .m = 1, .n = 1, .k = 1, .small = true},
+    LAYOUTS("odd", .m = 5, .n = 7, .k = 9, .small = true, .form = FORM_PADDED),
+    LAYOUTS("batch", .m = 9, .n = 19, .k = 13, .small = true, .batch = 3, .form = FORM_PADDED),
+    {.name = "row", .m = 1, .n = 129, .k = 65, .small = true},
+    {.name = "column", .m = 129, .n = 1, .k = 65, .tb = true, .small = true},
+    {.name = "beta_one", .m = 17, .n = 18, .k = 5, .beta = 1.0f, .small = true, .form = FORM_PADDED},
+    {.name = "no_products", .m = 4, .n = 33, .k = 0, .small = true},
+    {.name = "f16", .m = 9, .n = 21, .k = 17, .tb = true, .type = {CLT_F16, CLT_F16, CLT_F16}, .small = true},
+    {.name = "bf16", .m = 9, .n = 21, .k = 17, .ta = true, .type = {CLT_BF16, CLT_BF16, CLT_BF16}, .small = true},
+    {.name = "bias_relu", .m = 13, .n = 37, .k = 8, .bias = true, .activation = OCL_ACT_RELU, .small = true},
+    LAYOUTS("tails", .m = 129, .n = 71, .k = 130, .form = FORM_PADDED),
+    LAYOUTS("blocks", .m = 128, .n = 64, .k = 64),
+    LAYOUTS("scaled", .m = 33, .n = 65, .k = 31, .alpha = -0.75f, .beta = 0.5f, .form = FORM_PADDED),
+    LAYOUTS("heads", .m = 19, .n = 24, .k = 21, .batch = 3, .form = FORM_HEADS),
+    {.name = "shared_b", .m = 5, .n = 33, .k = 12, .tb = true, .batch = 4, .form = FORM_SHARED},
+    {.name = "deep", .m = 7, .n = 9, .k = 1025, .tb = true},
+    {.name = "tall", .m = 1025, .n = 3, .k = 17},
+    {.name = "wide", .m = 3, .n = 1025, .k = 17, .ta = true},
+    {.name = "no_products_beta", .m = 5, .n = 40, .k = 0, .beta = 2.0f, .bias = true},
+    {.name = "f32_bf16_f16", .m = 33, .n = 45, .k = 50, .type = {CLT_F32, CLT_BF16, CLT_F16}, .form = FORM_PADDED},
+    {.name = "f16_f32", .m = 33, .n = 45, .k = 50, .tb = true, .type = {CLT_F16, CLT_F32, CLT_F32}, .form = FORM_PADDED},
+    {.name = "bias", .m = 37, .n = 41, .k = 29, .bias = true, .form = FORM_PADDED},
+    {.name = "gelu_erf", .m = 37, .n = 41, .k = 29, .tb = true, .bias = true, .activation = OCL_ACT_GELU_ERF},
+    {.name = "gelu_tanh", .m = 37, .n = 41, .k = 29, .activation = OCL_ACT_GELU_TANH, .form = FORM_PADDED},
+    {.name = "residual", .m = 37, .n = 41, .k = 29, .tb = true, .bias = true, .residual = RESIDUAL_OWN, .form = FORM_PADDED},
+    {.name = "residual_in_place", .m = 37, .n = 41, .k = 29, .residual = RESIDUAL_C, .form = FORM_PADDED},
+    {.name = "everything", .m = 37, .n = 41, .k = 29, .tb = true, .batch = 2, .alpha = 0.5f, .beta = -1.0f, .bias = true,
+     .activation = OCL_ACT_RELU, .residual = RESIDUAL_OWN, .form = FORM_PADDED},
+    LAYOUTS("large", .m = 257, .n = 255, .k = 253, .form = FORM_PADDED),
+    {.name = "large_batch", .m = 256, .n = 256, .k = 256, .batch = 2},
+};
+
+typedef struct gemm_operand {
+    clt_dtype type;
+    size_t elements; /* of the buffer, guards included; 0: unused */
+    size_t first;    /* element of the buffer where the operand starts */
+    double *value;   /* what the storage holds */
+    uint8_t *image, *after;
+    ocl_buffer *buffer;
+} gemm_operand;
+
+typedef struct gemm_run {
+    clt_verify_session *session;
+    clt_verify_outcome *outcome;
+    const gemm_case *problem;
+    const char *backend;
+    bool integers;
+    ocl_gemm gemm;
+    gemm_operand operand[GEMM_OPERANDS];
+    ocl_command_list list;
+    ocl_exec *exec;
+} gemm_run;
+
+/* --- problem --- */
+
+static ocl_gemm make_gemm(const gemm_case *c, const clt_verify_stream *s)
+{
+    ocl_gemm g = ocl_gemm_make(c->m, c->n, c->k, c->ta, c->tb);
+    int64_t rows_a = g.ta ? g.k : g.m, rows_b = g.tb ? g.n : g.k;
+    g.batch = c->batch ? c->batch : 1;
+    g.alpha = c->alpha != 0.0f ? c->alpha : 1.0f;
+    g.beta = c->beta;
+    g.type_a = c->type[0];
+    g.type_b = c->type[1];
+    g.type_c = c->type[2];
+    g.activation = c->activation;
+    if (c->form == FORM_PADDED || c->form == FORM_SHARED) {
+        g.lda += 1 + clt_verify_word(s, 0) % 5;
+        g.ldb += 1 + clt_verify_word(s, 1) % 5;
+        g.ldc += 1 + clt_verify_word(s, 2) % 5;
+        g.stride_a = rows_a * g.lda + clt_verify_word(s, 3) % 9;
+        g.stride_b = c->form == FORM_SHARED ? 0 : rows_b * g.ldb + clt_verify_word(s, 4) % 9;
+        g.stride_c = g.m * g.ldc + clt_verify_word(s, 5) % 9;
+        g.a.offset = (1 + clt_verify_word(s, 6) % 70) * clt_dtype_bytes(g.type_a);
+        g.b.offset = (1 + clt_verify_word(s, 7) % 70) * clt_dtype_bytes(g.type_b);
+        g.c.offset = (1 + clt_verify_word(s, 8) % 70) * clt_dtype_bytes(g.type_c);
+    } else if (c->form == FORM_HEADS) {
+        g.stride_a = g.lda;
+        g.stride_b = g.ldb;
+        g.stride_c = g.ldc;
+        g.lda *= g.batch;
+        g.ldb *= g.batch;
+        g.ldc *= g.batch;
+    }
+    return g;
+}
+
+/* Fills one operand's whole buffer; C is NaN where the call must not read it. */
+static clt_status fill_operand(gemm_run *r, int which, clt_dtype type, uint64_t offset, int64_t span, bool nan)
+{
+    gemm_operand *o = &r->operand[which];
+    clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name, (uint32_t)(16 + which + 32 * r->integers));
+    clt_verify_filler filler = {.fill = CLT_FILL_NORMAL, .dtype = type, .integers = r->integers};
+    o->type = type;
+    o->first = GUARD + offset / clt_dtype_bytes(type);
+    o->elements = o->first + (size_t)span + GUARD;
+    CLT_TRY(clt_alloc(&o->value, o->elements, sizeof *o->value, "checker's operand"));
+    CLT_TRY(clt_alloc(&o->image, o->elements, clt_dtype_bytes(type), "checker's operand"));
+    CLT_TRY(clt_alloc(&o->after, o->elements, clt_dtype_bytes(type), "checker's operand"));
+    clt_verify_fill(o->value, o->elements, &filler, &stream);
+    for (size_t i = 0; i < o->elements; i++) {
+        if (nan)
+            o->value[i] = NAN;
+        clt_verify_store(type, o->image, i, o->value[i]);
+    }
+    CLT_TRY(ocl_buffer_create(r->session->device, o->elements * clt_dtype_bytes(type), "checker's operand", &o->buffer));
+    return CLT_OK;
+}
+
+static clt_status fill_operands(gemm_run *r)
+{
+    ocl_gemm *g = &r->gemm;
+    int64_t a, b, c;
+    if (!ocl_gemm_spans(g, &a, &b, &c))
+        CLT_FAIL(CLT_EINTERNAL, "gemm case '%s' has no size", r->problem->name);
+    g->a.tensor = GEMM_A;
+    g->b.tensor = GEMM_B;
+    g->c.tensor = GEMM_C;
+    CLT_TRY(fill_operand(r, GEMM_A, g->type_a, g->a.offset, a, false));
+    CLT_TRY(fill_operand(r, GEMM_B, g->type_b, g->b.offset, b, false));
+    CLT_TRY(fill_operand(r, GEMM_C, g->type_c, g->c.offset, c, g->beta == 0.0f && r->problem->residual != RESIDUAL_C));
+    if (r->problem->bias) {
+        g->bias = (ocl_tensor_ref){GEMM_BIAS, 12};
+        CLT_TRY(fill_operand(r, GEMM_BIAS, CLT_F32, g->bias.offset, g->n, false));
+    }
+    if (r->problem->residual == RESIDUAL_C)
+        g->residual = g->c;
+    if (r->problem->residual != RESIDUAL_OWN)
+        return CLT_OK;
+    g->residual = (ocl_tensor_ref){GEMM_RESIDUAL, 20};
+    return fill_operand(r, GEMM_RESIDUAL, g->type_c, g->residual.offset, c, false);
+}
+
+static clt_status gemm_resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+{
+    const gemm_operand *o = &((gemm_run *)context)->operand[tensor];
+    *buffer = o->buffer;
+    *offset = GUARD * clt_dtype_bytes(o->type);
+    return CLT_OK;
+}
+
+/* Emits the commands; a refusal makes the outcome SKIP. */
+static clt_status emit(gemm_run *r)
+{
+    ocl_emitter e = {.list = &r->list, .device = &r->session->desc, .label = r->problem->name, .variant = "", .node = -1};
+    clt_status status = ocl_gemm_emit(&e, &r->gemm, r->backend);
+    ocl_emitter_free(&e);
+    const char *open = status == CLT_EUNSUPPORTED ? strstr(clt_error_text(), "none accepts (") : NULL;
+    if (!open)
+        return status;
+    char reason[256];
+    snprintf(reason, sizeof reason, "backend %s", open + strlen("none accepts ("));
+    char *close = strrchr(reason, ')');
+    if (close)
+        *close = '\0';
+    clt_error_clear();
+    if (strcmp(r->backend, "simple") == 0)
+        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the last backend must accept everything: %s", reason);
+    else
+        clt_verify_set(r->outcome, CLT_VERIFY_SKIP, "%s", reason);
+    return CLT_OK;
+}
+
+static clt_status upload(gemm_run *r)
+{
+    for (int i = 0; i < GEMM_OPERANDS; i++)
+        if (r->operand[i].elements)
+            CLT_TRY(ocl_write(r->operand[i].buffer, 0, r->operand[i].image,
+                              r->operand[i].elements * clt_dtype_bytes(r->operand[i].type)));
+    return CLT_OK;
+}
+
+static clt_status execute(gemm_run *r)
+{
+    CLT_TRY(upload(r));
+    CLT_TRY(ocl_exec_run(r->exec, NULL));
+    CLT_TRY(ocl_finish(r->session->device, OCL_QUEUE_COMPUTE));
+    for (int i = 0; i < GEMM_OPERANDS; i++)
+        if (r->operand[i].elements)
+            CLT_TRY(ocl_read(r->operand[i].buffer, 0, r->operand[i].after,
+                             r->operand[i].elements * clt_dtype_bytes(r->operand[i].type)));
+    return CLT_OK;
+}
+
+/* --- judging --- */
+
+static clt_status check_guards(gemm_run *r)
+{
+    static const char *const names[GEMM_OPERANDS] = {"A", "B", "C", "the bias", "the residual"};
+    const ocl_gemm *g = &r->gemm;
+    uint8_t *mine;
+    size_t bytes = clt_dtype_bytes(g->type_c), where;
+    CLT_TRY(clt_alloc(&mine, r->operand[GEMM_C].elements, bytes, "checker's map"));
+    for (int64_t z = 0; z < g->batch; z++)
+        for (int64_t i = 0; i < g->m; i++)
+            memset(mine + bytes * (r->operand[GEMM_C].first + (size_t)(z * g->stride_c + i * g->ldc)), 1, bytes * (size_t)g->n);
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
+        const gemm_operand *o = &r->operand[i];
+        size_t size = clt_dtype_bytes(o->type);
+        if (o->elements && clt_verify_changed(o->image, o->after, i == GEMM_C ? mine : NULL, o->elements * size, &where))
+            clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "wrote where it must not: element %lld from the start of %s",
+                           (long long)(where / size) - (long long)o->first, names[i]);
+    }
+    free(mine);
+    return CLT_OK;
+}
+
+static double activate(ocl_activation activation, double x)
+{
+    switch (activation) {
+    case OCL_ACT_RELU:
+        return x < 0.0 ? 0.0 : x;
+    case OCL_ACT_GELU_ERF:
+        return 0.5 * x * erfc(-x * sqrt(0.5));
+    case OCL_ACT_GELU_TANH:
+        return 0.5 * x * (1.0 + tanh(sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    default:
+        return x;
+    }
+}
+
+/* C(i,j) of item z and how far off rounding may take it: errors of K products random-walk, each bounded by what was added up. */
+static double expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, size_t at, double *bound)
+{
+    const ocl_gemm *g = &r->gemm;
+    const gemm_operand *o = r->operand;
+    const double *a = o[GEMM_A].value + o[GEMM_A].first + z * g->stride_a + (g->ta ? i : i * g->lda);
+    const double *b = o[GEMM_B].value + o[GEMM_B].first + z * g->stride_b + (g->tb ? j * g->ldb : j);
+    int64_t a_step = g->ta ? g->lda : 1, b_step = g->tb ? 1 : g->ldb;
+    double v = 0.0, size = 0.0;
+    for (int64_t p = 0; p < g->k; p++) {
+        double product = a[p * a_step] * b[p * b_step];
+        v += product;
+        size += fabs(product);
+    }
+    v *= (double)g->alpha;
+    size *= fabs((double)g->alpha);
+    double old = g->beta != 0.0f ? (double)g->beta * o[GEMM_C].value[at] : 0.0;
+    double bias = r->problem->bias ? o[GEMM_BIAS].value[o[GEMM_BIAS].first + (size_t)j] : 0.0;
+    v = activate(g->activation, v + old + bias);
+    size += fabs(old) + fabs(bias) + fabs(v);
+    if (r->problem->residual == RESIDUAL_OWN)
+        v += o[GEMM_RESIDUAL].value[o[GEMM_RESIDUAL].first + at - o[GEMM_C].first];
+    else if (r->problem->residual == RESIDUAL_C)
+        v += o[GEMM_C].value[at];
+    double units = 2.0 * sqrt((double)g->k) + 4.0 + (g->activation > OCL_ACT_RELU ? 16.0 : 0.0);
+    *bound = units * CLT_VERIFY_EPS * (size + fabs(v));
+    return v;
+}
+
+static clt_status judge(gemm_run *r)
+{
+    const ocl_gemm *g = &r->gemm;
+    double *values;
+    size_t n = (size_t)(g->m * g->n * g->batch), e = 0;
+    CLT_TRY(clt_alloc(&values, 3 * n, sizeof *values, "checker's results"));
+    for (int64_t z = 0; z < g->batch; z++) {
+        for (int64_t i = 0; i < g->m; i++) {
+            for (int64_t j = 0; j < g->n; j++, e++) {
+                size_t at = r->operand[GEMM_C].first + (size_t)(z * g->stride_c + i * g->ldc + j);
+                values[n + e] = expect(r, z, i, j, at, &values[2 * n + e]);
+                values[e] = clt_verify_load(g->type_c, r->operand[GEMM_C].after, at);
+            }
+        }
+    }
+    clt_verify_rule exact = {.exact = true};
+    if (r->integers)
+        clt_verify_compare(r->outcome, "C (integers)", values, values + n, n, &exact);
+    else
+        clt_verify_compare_bounds(r->outcome, "C", values, values + n, values + 2 * n, n, g->type_c);
+    if (!r->integers && g->k > 0)
+        clt_verify_trust(r->outcome, "C", values, n, 0.02);
+    free(values);
+    return CLT_OK;
+}
+
+/* --- modes --- */
+
+static void close_run(gemm_run *r)
+{
+    ocl_exec_destroy(r->exec);
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
+        ocl_buffer_destroy(r->operand[i].buffer);
+        free(r->operand[i].value);
+        free(r->operand[i].image);
+        free(r->operand[i].after);
+    }
+    clt_arena *arena = r->list.arena;
+    ocl_command_list_free(&r->list);
+    clt_arena_destroy(arena);
+}
+
+/* After it r->exec is NULL when the backend refused. */
+static clt_status open_run(gemm_run *r)
+{
+    clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name, 0);
+    ocl_exec_options options = {.resolve = gemm_resolve, .resolve_context = r};
+    r->gemm = make_gemm(r->problem, &stream);
+    CLT_TRY(clt_arena_create(&r->list.arena));
+    CLT_TRY(fill_operands(r));
+    CLT_TRY(emit(r));
+    if (clt_verify_bad(r->outcome))
+        return CLT_OK;
+    return ocl_exec_create(r->session->device, &r->list, &options, &r->exec);
+}
+
+/* All scalars are short binary fractions and C is wide enough: integers must come out exact. */
+static bool is_exact(const gemm_case *c)
+{
+    return c->activation <= OCL_ACT_RELU && c->type[2] == CLT_F32;
+}
+
+static clt_status check_values(gemm_run *r)
+{
+    clt_status status = open_run(r);
+    if (status == CLT_OK && r->exec)
+        status = execute(r);
+    if (status == CLT_OK && r->exec)
+        status = check_guards(r);
+    if (status == CLT_OK && r->exec)
+        status = judge(r);
+    close_run(r);
+    return status;
+}
+
+static clt_status check_bits(gemm_run *r)
+{
+    gemm_operand *c = &r->operand[GEMM_C];
+    uint8_t *first = NULL;
+    size_t bytes, where;
+    clt_status status = open_run(r);
+    if (status != CLT_OK || !r->exec)
+        goto done;
+    bytes = c->elements * clt_dtype_bytes(c->type);
+    CLT_TRY_GOTO(execute(r), done);
+    CLT_TRY_GOTO(clt_alloc(&first, bytes, 1, "first result"), done);
+    memcpy(first, c->after, bytes);
+    CLT_TRY_GOTO(execute(r), done);
+    if (clt_verify_changed(first, c->after, NULL, bytes, &where))
+        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the second run differs in element %lld of C",
+                       (long long)(where / clt_dtype_bytes(c->type)) - (long long)c->first);
+done:
+    free(first);
+    close_run(r);
+    return status;
+}
+
+static clt_status check_speed(gemm_run *r)
+{
+    const ocl_command_time *times;
+    size_t n;
+    clt_status status = open_run(r);
+    if (status != CLT_OK || !r->exec)
+        goto done;
+    CLT_TRY_GOTO(execute(r), done); /* warm-up */
+    ocl_exec_profile(r->exec, true);
+    double start = clt_now(), ms = 0.0, bytes = 0.0;
+    for (int run = 0; run < 1000 && clt_now() - start < 0.05; run++) {
+        CLT_TRY_GOTO(ocl_exec_run(r->exec, NULL), done);
+        CLT_TRY_GOTO(ocl_exec_collect(r->exec), done);
+    }
+    times = ocl_exec_times(r->exec, &n);
+    for (size_t c = 0; c < n; c++) {
+        ms += times[c].calls ? (double)times[c].total_ns / (double)times[c].calls * 1e-6 : 0.0;
+        bytes += (double)ocl_command_bytes(times[c].command);
+    }
+    r->outcome->ms = ms;
+    snprintf(r->outcome->reason, sizeof r->outcome->reason, "%.4f ms %.2f GB/s %.2f GFLOP/s", ms,
+             ms > 0.0 ? bytes * 1e-6 / ms : 0.0, ms > 0.0 ? ocl_gemm_flops(&r->gemm) * 1e-6 / ms : 0.0);
+done:
+    close_run(r);
+    return status;
+}
+
+static clt_status check_mode(clt_verify_session *session, const gemm_case *c, const char *backend, unsigned mode)
+{
+    clt_verify_item item = {"gemm", c->name, backend, mode, c->small};
+    clt_verify_outcome outcome;
+    if (!clt_verify_wants(session, &item, &outcome))
+        return CLT_OK;
+    gemm_run r = {.session = session, .outcome = &outcome, .problem = c, .backend = backend};
+    clt_status status;
+    if (mode == CLT_VERIFY_CORRECT) {
+        status = check_values(&r);
+        if (status == CLT_OK && is_exact(c) && !clt_verify_bad(&outcome)) {
+            gemm_run exact = {.session = session, .outcome = &outcome, .problem = c, .backend = backend, .integers = true};
+            status = check_values(&exact);
+        }
+    } else {
+        status = mode == CLT_VERIFY_BITWISE ? check_bits(&r) : check_speed(&r);
+    }
+    return clt_verify_finish(session, &outcome, status);
+}
+
+clt_status clt_verify_gemm(clt_verify_session *session)
+{
+    static const unsigned modes[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF};
+    for (size_t c = 0; c < sizeof gemm_cases / sizeof gemm_cases[0]; c++)
+        for (size_t v = 0; ocl_gemm_variants[v]; v++)
+            for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++)
+                CLT_TRY(check_mode(session, &gemm_cases[c], ocl_gemm_variants[v]->name, modes[m]));
+    return CLT_OK;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Known answers on the device: Philox4x32-10 (the published vectors of Random123, and random counters against the host) and the
+ * 16-bit storage conversions, all 65536 patterns and the floats round every rounding boundary. Knows no op. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/rng.h"
+#include "engine/verify/verify_internal.h"
+
+typedef struct known_memory {
+    ocl_buffer *buffer[2]; /* by tensor id: y, x */
+} known_memory;
+
+static clt_status known_resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+{
+    *buffer = ((known_memory *)context)->buffer[tensor];
+    *offset = 0;
+    return CLT_OK;
+}
+
+static clt_status execute(ocl_device *device, const ocl_command_list *list, known_memory *memory)
+{
+    ocl_exec_options options = {.resolve = known_resolve, .resolve_context = memory};
+    ocl_exec *exec;
+    CLT_TRY(ocl_exec_create(device, list, &options, &exec));
+    clt_status status = ocl_exec_run(exec, NULL);
+    if (status == CLT_OK)
+        status = ocl_finish(device, OCL_QUEUE_COMPUTE);
+    ocl_exec_destroy(exec);
+    return status;
+}
+
+/* y = kernel(x), n items; sizes in bytes. */
+static clt_status run_kernel(clt_verify_session *session, const char *kernel, clt_dtype dt, const void *x, size_t x_bytes, void *y,
+                             size_t y_bytes, uint32_t n)
+{
+    known_memory memory = {{NULL}};
+    ocl_command_list list = {0};
+    ocl_emitter e = {.list = &list, .device = &session->desc, .label = kernel, .variant = "", .node = -1};
+    clt_status status;
+    CLT_TRY(clt_arena_create(&list.arena));
+    ocl_kernel_begin(&e, "known", kernel);
+    ocl_define_text(&e, "DT", clt_dtype_name(dt));
+    ocl_arg_out(&e, 0, CLT_U8, y_bytes);
+    ocl_arg_in(&e, 1, CLT_U8, x_bytes);
+    ocl_arg_u32(&e, n);
+    ocl_kernel_end_1d(&e, n, 0, 0.0);
+    CLT_TRY_GOTO(ocl_emit_status(&e), done);
+    CLT_TRY_GOTO(ocl_buffer_create(session->device, y_bytes, "known answers", &memory.buffer[0]), done);
+    CLT_TRY_GOTO(ocl_buffer_create(session->device, x_bytes, "known questions", &memory.buffer[1]), done);
+    CLT_TRY_GOTO(ocl_write(memory.buffer[1], 0, x, x_bytes), done);
+    CLT_TRY_GOTO(execute(session->device, &list, &memory), done);
+    status = ocl_read(memory.buffer[0], 0, y, y_bytes);
+done:
+    ocl_buffer_destroy(memory.buffer[0]);
+    ocl_buffer_destroy(memory.buffer[1]);
+    ocl_emitter_free(&e);
+    clt_arena *arena = list.arena;
+    ocl_command_list_free(&list);
+    clt_arena_destroy(arena);
+    return status;
+}
+
+/* --- Philox --- */
+
+#define PHILOX_KNOWN 3
+#define PHILOX_RANDOM 253
+#define PHILOX_ALL (PHILOX_KNOWN + PHILOX_RANDOM)
+
+static clt_status check_philox(clt_verify_session *session, clt_verify_outcome *outcome)
+{
+    static const uint32_t known_in[PHILOX_KNOWN][6] = {
+        {0, 0, 0, 0, 0, 0},
+        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0},
+    };
+    static const uint32_t known_out[PHILOX_KNOWN][4] = {
+        {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+        {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
+    };
+    uint32_t in[PHILOX_ALL][6], out[PHILOX_ALL][4], want[4];
+    clt_verify_stream stream = clt_verify_stream_make(session->seed, "known.philox", 0);
+    memcpy(in, known_in, sizeof known_in);
+    for (uint64_t i = 0; i < (uint64_t)PHILOX_RANDOM * 6; i++)
+        in[PHILOX_KNOWN + i / 6][i % 6] = clt_verify_word(&stream, i);
+    CLT_TRY(run_kernel(session, "known_philox", CLT_F16, in, sizeof in, out, sizeof out, PHILOX_ALL));
+    for (int i = 0; i < PHILOX_ALL; i++) {
+        clt_philox4x32(in[i], in[i] + 4, want);
+        const uint32_t *answer = i < PHILOX_KNOWN ? known_out[i] : want;
+        if (memcmp(out[i], answer, sizeof want) != 0)
+            clt_verify_set(outcome, CLT_VERIFY_FAIL, "block %d is %08x %08x %08x %08x and must be %08x %08x %08x %08x", i, out[i][0],
+                           out[i][1], out[i][2], out[i][3], answer[0], answer[1], answer[2], answer[3]);
+    }
+    return CLT_OK;
+}
+
+/* --- 16-bit storage --- */
+
+#define HALVES 65536u
+#define AROUND 4u /* floats tried per pattern: itself, and round the middle to its neighbour */
+
+static float widen(clt_dtype dt, uint32_t h)
+{
+    return dt == CLT_F16 ? clt_f16_to_f32((uint16_t)h) : clt_bf16_to_f32((uint16_t)h);
+}
+
+static uint16_t narrow(clt_dtype dt, float f)
+{
+    return dt == CLT_F16 ? clt_f32_to_f16(f) : clt_f32_to_bf16(f);
+}
+
+static float neighbour(float f, int32_t by)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    bits += (uint32_t)by;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static bool same_float(float a, float b)
+{
+    return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
+}
+
+static clt_status check_widen(clt_verify_session *session, clt_dtype dt, uint16_t *half, float *wide, clt_verify_outcome *outcome)
+{
+    for (uint32_t h = 0; h < HALVES; h++)
+        half[h] = (uint16_t)h;
+    CLT_TRY(run_kernel(session, "known_widen", dt, half, HALVES * sizeof *half, wide, HALVES * sizeof *wide, HALVES));
+    for (uint32_t h = 0; h < HALVES; h++)
+        if (!same_float(wide[h], widen(dt, h)))
+            clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s pattern %04x is read as %.9g and must be %.9g", clt_dtype_name(dt), h,
+                           (double)wide[h], (double)widen(dt, h));
+    return CLT_OK;
+}
+
+static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint16_t *half, float *wide, clt_verify_outcome *outcome)
+{
+    for (uint32_t h = 0; h < HALVES; h++) {
+        float here = widen(dt, h), middle = 0.5f * here + 0.5f * widen(dt, (h & 0x8000u) | ((h + 1) & 0x7fffu));
+        wide[AROUND * h] = here;
+        wide[AROUND * h + 1] = neighbour(middle, -1);
+        wide[AROUND * h + 2] = middle;
+        wide[AROUND * h + 3] = neighbour(middle, 1);
+    }
+    uint32_t n = AROUND * HALVES;
+    CLT_TRY(run_kernel(session, "known_narrow", dt, wide, n * sizeof *wide, half, n * sizeof *half, n));
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t want = narrow(dt, wide[i]);
+        if (half[i] == want || (isnan(wide[i]) && isnan(widen(dt, half[i]))))
+            continue;
+        clt_verify_set(outcome, CLT_VERIFY_FAIL, "%.9g is stored as %s %04x and must be %04x", (double)wide[i], clt_dtype_name(dt),
+                       half[i], want);
+    }
+    return CLT_OK;
+}
+
+static clt_status check_storage(clt_verify_session *session, clt_dtype dt, clt_verify_outcome *outcome)
+{
+    uint16_t *half = NULL;
+    float *wide = NULL;
+    clt_status status = clt_alloc(&half, AROUND * HALVES, sizeof *half, "known answers");
+    if (status == CLT_OK)
+        status = clt_alloc(&wide, AROUND * HALVES, sizeof *wide, "known answers");
+    if (status == CLT_OK)
+        status = check_widen(session, dt, half, wide, outcome);
+    if (status == CLT_OK && !clt_verify_bad(outcome))
+        status = check_narrow(session, dt, half, wide, outcome);
+    free(half);
+    free(wide);
+    return status;
+}
+
+clt_status clt_verify_known(clt_verify_session *session)
+{
+    clt_verify_outcome outcome;
+    clt_verify_item philox = {"known", "philox", NULL, CLT_VERIFY_CORRECT, true};
+    if (clt_verify_wants(session, &philox, &outcome))
+        CLT_TRY(clt_verify_finish(session, &outcome, check_philox(session, &outcome)));
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16};
+    for (size_t t = 0; t < 2; t++) {
+        clt_verify_item item = {"known", clt_dtype_name(types[t]), NULL, CLT_VERIFY_CORRECT, true};
+        if (clt_verify_wants(session, &item, &outcome))
+            CLT_TRY(clt_verify_finish(session, &outcome, check_storage(session, types[t], &outcome)));
+    }
+    return CLT_OK;
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks of ops on the device: right results (written and accumulated gradients, each gradient alone, integers that must be exact),
+ * the same bits again whatever memory held, and speed. Knows benches and references; knows no op by name. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+#include "engine/verify/verify_internal.h"
+
+/* One run: data and references of all copies, on a bench. */
+typedef struct op_run {
+    const clt_verify_subject *subject;
+    clt_verify_bench *bench;
+    clt_verify_outcome *outcome;
+    clt_verify_data data;
+    clt_ref_call call[CLT_VERIFY_COPIES];
+    const char *what; /* said before tensor names: "written", "accumulated" ... */
+} op_run;
+
+static double tolerance_of(const op_run *r)
+{
+    double own = r->subject->op_case->tolerance;
+    return own > 0.0 ? own : r->subject->op->ref->tolerance;
+}
+
+static clt_status new_doubles(const op_run *r, size_t n, double **out)
+{
+    *out = clt_arena_alloc(r->data.arena, n * sizeof **out + 1);
+    return *out ? CLT_OK : CLT_ENOMEM;
+}
+
+static void put_data(op_run *r, uint32_t pattern)
+{
+    clt_verify_bench *b = r->bench;
+    const clt_graph *graph = b->plan->graph;
+    clt_verify_bench_clear(b, pattern);
+    for (int i = 0; i < b->node[0]->n_in; i++)
+        clt_verify_bench_put(b, b->in[i], r->data.in[i]);
+    for (int k = 0; k < b->copies; k++) {
+        for (int i = 0; i < b->node[k]->n_param; i++)
+            clt_verify_bench_put(b, graph->params[b->node[k]->param[i]].tensor, r->data.param[k][i]);
+        for (int i = 0; i < b->node[k]->n_out; i++)
+            if (b->dout[k][i] >= 0)
+                clt_verify_bench_put(b, b->dout[k][i], r->data.dout[k][i]);
+    }
+    clt_verify_bench_put_bytes(b, graph->step, &r->data.step);
+}
+
+/* A later micro-batch adds to the loss records, so they hold something. */
+static void put_losses(op_run *r)
+{
+    double record[CLT_MAX_LOSSES * 4];
+    const clt_graph *graph = r->bench->plan->graph;
+    if (r->data.step.micro == 0 || graph->n_losses == 0)
+        return;
+    for (size_t i = 0; i < 4 * (size_t)graph->n_losses; i++)
+        record[i] = (double)(i + 2);
+    clt_verify_bench_put(r->bench, r->bench->plan->losses, record);
+    for (int k = 0; k < r->bench->copies; k++)
+        memcpy(r->call[k].loss_record, record + 4 * r->call[k].node->loss, sizeof r->call[k].loss_record);
+}
+
+/* Compares tensor `id` with a reference; extra: roundings of f32 besides the op's own. */
+static clt_status check_tensor(op_run *r, int32_t id, const double *reference, double factor, double extra, double share)
+{
+    const clt_tensor *t = clt_verify_tensor(r->bench, id);
+    size_t n = clt_verify_elements(r->bench, id);
+    bool exact = r->data.integers || !clt_dtype_is_float(t->dtype);
+    clt_verify_rule rule = {tolerance_of(r) * factor + extra, t->dtype, exact};
+    char what[256];
+    double *got;
+    CLT_TRY(new_doubles(r, n, &got));
+    clt_verify_bench_get(r->bench, id, got);
+    snprintf(what, sizeof what, "%s '%s'", r->what, t->name);
+    clt_verify_compare(r->outcome, what, got, reference, n, &rule);
+    if (!r->data.integers)
+        clt_verify_trust(r->outcome, what, got, n, share);
+    return CLT_OK;
+}
+
+/* {scaled loss, loss, counted, hits}: the counts are whole numbers. */
+static void check_record(op_run *r, int copy)
+{
+    double all[CLT_MAX_LOSSES * 4];
+    const clt_ref_call *call = &r->call[copy];
+    char what[128];
+    if (call->node->loss < 0)
+        return;
+    clt_verify_bench_get(r->bench, r->bench->plan->losses, all);
+    const double *got = all + 4 * call->node->loss;
+    clt_verify_rule rule = {tolerance_of(r) + 1.0, CLT_F32, r->data.integers};
+    clt_verify_rule exact = {0.0, CLT_F32, true};
+    snprintf(what, sizeof what, "%s loss record of '%s'", r->what, call->node->name);
+    clt_verify_compare(r->outcome, what, got, call->loss_record, 1, &rule);
+    clt_verify_compare(r->outcome, what, got + 1, call->loss_record + 1, 1, &rule);
+    clt_verify_compare(r->outcome, what, got + 2, call->loss_record + 2, 2, &exact);
+}
+
+static bool is_told(const clt_ref_tensor *t)
+{
+    for (int64_t i = 0; i < clt_shape_elements(&t->shape); i++)
+        if (!isnan(t->data[i]))
+            return true;
+    return false;
+}
+
+static clt_status check_forward(op_run *r)
+{
+    CLT_TRY(clt_verify_bench_run(r->bench, CLT_PHASE_FORWARD, r->outcome));
+    for (int k = 0; k < r->bench->copies; k++) {
+        clt_ref_call *call = &r->call[k];
+        r->subject->op->ref->forward(call);
+        for (int i = 0; i < call->n_out; i++)
+            CLT_TRY(check_tensor(r, call->node->out[i], call->out[i].data, 1.0, 0.0, 0.02));
+        for (int i = 0; i < call->n_saved; i++)
+            if (is_told(&call->saved[i])) /* what the reference does not define is the op's own business */
+                CLT_TRY(check_tensor(r, call->node->saved[i], call->saved[i].data, 1.0, 0.0, 0.0));
+        check_record(r, k);
+        /* Backward starts from the outputs as stored: a 16-bit rounding is not its error. */
+        for (int i = 0; i < call->n_out; i++)
+            if (call->out[i].dtype == CLT_F16 || call->out[i].dtype == CLT_BF16)
+                clt_verify_bench_get(r->bench, call->node->out[i], call->out[i].data);
+    }
+    return CLT_OK;
+}
+
+static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_COPIES][CLT_MAX_NODE_PARAMS])
+{
+    const clt_plan *plan = r->bench->plan;
+    const clt_ref_call *first = &r->call[0];
+    double factor = r->bench->copies > 1 ? 2.0 : 1.0;
+    for (int i = 0; i < first->n_in; i++) {
+        int32_t gradient = plan->gradient[first->node->in[i]];
+        if (gradient < 0)
+            continue;
+        double *sum;
+        size_t n = clt_verify_elements(r->bench, gradient);
+        CLT_TRY(new_doubles(r, n, &sum));
+        for (int k = 0; k < r->bench->copies; k++)
+            for (size_t e = 0; e < n; e++)
+                sum[e] += r->call[k].din[i].data[e];
+        CLT_TRY(check_tensor(r, gradient, sum, factor, factor - 1.0, 0.0));
+    }
+    for (int k = 0; k < r->bench->copies; k++) {
+        for (int i = 0; i < r->call[k].n_param; i++) {
+            int32_t gradient = plan->gradient[plan->graph->params[r->call[k].node->param[i]].tensor];
+            if (gradient < 0)
+                continue;
+            double *sum;
+            size_t n = clt_verify_elements(r->bench, gradient);
+            CLT_TRY(new_doubles(r, n, &sum));
+            for (size_t e = 0; e < n; e++)
+                sum[e] = r->call[k].dparam[i].data[e] + (prefill ? prefill[k][i][e] : 0.0);
+            CLT_TRY(check_tensor(r, gradient, sum, 1.0, prefill ? 1.0 : 0.0, 0.0));
+        }
+    }
+    return CLT_OK;
+}
+
+/* BACKWARD_ADD: parameter gradients hold something, which is added to; input gradients are written again. */
+static clt_status check_add(op_run *r)
+{
+    const clt_graph *graph = r->bench->plan->graph;
+    double *prefill[CLT_VERIFY_COPIES][CLT_MAX_NODE_PARAMS] = {{NULL}};
+    if (r->bench->plan->phase[CLT_PHASE_BACKWARD_ADD].count == 0)
+        return CLT_OK;
+    clt_verify_bench_keep(r->bench);
+    for (int i = 0; i < r->call[0].n_param; i++) {
+        int32_t gradient = r->bench->plan->gradient[graph->params[r->call[0].node->param[i]].tensor];
+        if (gradient < 0)
+            continue;
+        size_t n = clt_verify_elements(r->bench, gradient);
+        CLT_TRY(new_doubles(r, n, &prefill[0][i]));
+        for (size_t e = 0; e < n; e++)
+            prefill[0][i][e] = (double)(e % 5) - 1.5;
+        clt_verify_bench_put(r->bench, gradient, prefill[0][i]);
+    }
+    CLT_TRY(clt_verify_bench_run(r->bench, CLT_PHASE_BACKWARD_ADD, r->outcome));
+    r->what = "added";
+    return check_gradients(r, prefill);
+}
+
+static clt_status check_run(op_run *r, const clt_verify_setup *setup)
+{
+    for (int k = 0; k < r->bench->copies; k++)
+        CLT_TRY(clt_verify_ref_make(&r->data, r->bench->plan->graph, r->subject, r->bench->node[k], k,
+                                    setup->mode == CLT_PLAN_CHECK, &r->call[k]));
+    put_data(r, CLT_VERIFY_NAN_PATTERN);
+    put_losses(r);
+    CLT_TRY(check_forward(r));
+    if (clt_verify_bad(r->outcome) || r->bench->plan->n_work == r->bench->plan->n_forward)
+        return CLT_OK;
+    for (int k = 0; k < r->bench->copies; k++)
+        r->subject->op->ref->backward(&r->call[k]);
+    clt_verify_bench_keep(r->bench);
+    CLT_TRY(clt_verify_bench_run(r->bench, CLT_PHASE_BACKWARD, r->outcome));
+    CLT_TRY(check_gradients(r, NULL));
+    return check_add(r);
+}
+
+static clt_status run_data(clt_verify_session *session, const clt_verify_subject *subject, const clt_verify_setup *setup,
+                           clt_verify_bench *bench, bool integers, const char *what, clt_verify_outcome *outcome)
+{
+    op_run r = {.subject = subject, .bench = bench, .outcome = outcome, .what = what};
+    CLT_TRY(clt_arena_create(&r.data.arena));
+    clt_status status = clt_verify_data_make(&r.data, bench->plan->graph, subject, bench, session->seed, integers,
+                                             setup->copies > 1);
+    if (status == CLT_OK)
+        status = check_run(&r, setup);
+    clt_arena_destroy(r.data.arena);
+    return status;
+}
+
+static clt_status check_setup(clt_verify_session *session, const clt_verify_subject *subject, const clt_verify_setup *setup,
+                              bool integers_too, const char *what, clt_verify_outcome *outcome)
+{
+    clt_verify_bench *bench;
+    if (clt_verify_bad(outcome))
+        return CLT_OK;
+    CLT_TRY(clt_verify_bench_create(session, subject, setup, outcome, &bench));
+    if (!bench)
+        return CLT_OK; /* skipped */
+    clt_status status = run_data(session, subject, setup, bench, false, what, outcome);
+    if (status == CLT_OK && integers_too && !clt_verify_bad(outcome))
+        status = run_data(session, subject, setup, bench, true, what, outcome);
+    clt_verify_bench_destroy(bench);
+    return status;
+}
+
+/* Inputs that can have a gradient, and how many parameters there are. */
+static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int *params)
+{
+    clt_verify_bench scratch = {0};
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
+    clt_graph *graph;
+    CLT_TRY(clt_verify_graph(subject, &setup, &scratch, &graph));
+    *inputs = 0;
+    *params = subject->op->backward ? scratch.node[0]->n_param : 0;
+    for (int i = 0; i < scratch.node[0]->n_in; i++)
+        if (clt_verify_takes_gradient(subject, graph, scratch.node[0], i))
+            *inputs |= 1u << i;
+    clt_graph_destroy(graph);
+    return CLT_OK;
+}
+
+/* Each gradient without the others: the first layer of a net wants none for its input, a frozen layer none for its weights. */
+static clt_status check_alone(clt_verify_session *session, const clt_verify_subject *subject, uint32_t inputs, int params,
+                              clt_verify_outcome *outcome)
+{
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, 0, true};
+    if (params > 0 && inputs != 0)
+        CLT_TRY(check_setup(session, subject, &setup, false, "(parameters alone)", outcome));
+    setup.want_params = false;
+    setup.want_in = UINT32_MAX;
+    if (params > 0 && inputs != 0)
+        CLT_TRY(check_setup(session, subject, &setup, false, "(frozen parameters)", outcome));
+    for (int i = 0; i < 3 && (inputs & (inputs - 1)) != 0; i++) {
+        char what[48];
+        setup.want_in = 1u << i;
+        snprintf(what, sizeof what, "(input %d alone)", i);
+        if (inputs & setup.want_in)
+            CLT_TRY(check_setup(session, subject, &setup, false, what, outcome));
+    }
+    return CLT_OK;
+}
+
+static clt_status check_correct(clt_verify_session *session, const clt_verify_subject *subject, clt_verify_outcome *outcome)
+{
+    clt_verify_setup single = {CLT_PLAN_CHECK, 1, UINT32_MAX, true}, twin = {CLT_PLAN_CHECK, 2, UINT32_MAX, true};
+    clt_verify_setup eval = {CLT_PLAN_EVAL, 1, 0, false};
+    bool exact = subject->op_case->exact;
+    uint32_t inputs;
+    int params;
+    CLT_TRY(look(subject, &inputs, &params));
+    CLT_TRY(check_setup(session, subject, &single, exact, "written", outcome));
+    CLT_TRY(check_setup(session, subject, &twin, exact, "accumulated", outcome));
+    if (subject->op_case->small && subject->op->backward)
+        CLT_TRY(check_alone(session, subject, inputs, params, outcome));
+    if ((subject->op->flags & CLT_OP_RANDOM) && params == 0)
+        CLT_TRY(check_setup(session, subject, &eval, exact, "evaluated", outcome));
+    return CLT_OK;
+}
+
+/* --- bitwise --- */
+
+static clt_status run_both(op_run *r, uint32_t pattern)
+{
+    put_data(r, pattern);
+    CLT_TRY(clt_verify_bench_run(r->bench, CLT_PHASE_FORWARD, r->outcome));
+    clt_verify_bench_keep(r->bench);
+    return clt_verify_bench_run(r->bench, CLT_PHASE_BACKWARD, r->outcome);
+}
+
+static bool is_result(const clt_verify_bench *b, const clt_tensor *t)
+{
+    if (t->view_of >= 0 || b->plan->place[t->id].kind != CLT_PLACE_PLAN)
+        return false;
+    return t->cls == CLT_TC_ACTIVATION || t->cls == CLT_TC_SAVED || t->cls == CLT_TC_GRADIENT ||
+           t->cls == CLT_TC_PARAM_GRAD || (t->id == b->plan->losses && b->plan->graph->n_losses > 0);
+}
+
+static clt_status compare_bits(op_run *r)
+{
+    clt_verify_bench *b = r->bench;
+    uint8_t *first[CLT_MAX_PLAN_SLABS];
+    CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN));
+    for (int32_t s = 0; s < b->plan->n_slabs; s++) {
+        first[s] = clt_arena_alloc(r->data.arena, b->plan->slab_bytes[s]);
+        if (!first[s])
+            return CLT_ENOMEM;
+        memcpy(first[s], b->after[s], b->plan->slab_bytes[s]);
+    }
+    CLT_TRY(run_both(r, CLT_VERIFY_FINITE_PATTERN));
+    for (size_t i = 0; i < b->plan->graph->n_tensors; i++) {
+        const clt_tensor *t = clt_verify_tensor(b, (int32_t)i);
+        const clt_place *p = &b->plan->place[i];
+        size_t where;
+        if (is_result(b, t) &&
+            clt_verify_changed(first[p->slab] + p->offset, b->after[p->slab] + p->offset, NULL, p->bytes, &where))
+            clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
+                           "'%s': the second run differs in byte %zu (element %zu); the result depends on the order of execution or on "
+                           "what memory held", t->name, where, where / clt_dtype_bytes(t->dtype));
+    }
+    return CLT_OK;
+}
+
+static clt_status check_bitwise(clt_verify_session *session, const clt_verify_subject *subject, clt_verify_outcome *outcome)
+{
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
+    op_run r = {.subject = subject, .outcome = outcome, .what = ""};
+    CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &r.bench));
+    if (!r.bench)
+        return CLT_OK;
+    clt_status status = clt_arena_create(&r.data.arena);
+    if (status == CLT_OK)
+        status = clt_verify_data_make(&r.data, r.bench->plan->graph, subject, r.bench, session->seed, false, false);
+    if (status == CLT_OK)
+        status = compare_bits(&r);
+    clt_arena_destroy(r.data.arena);
+    clt_verify_bench_destroy(r.bench);
+    return status;
+}
+
+/* --- speed --- */
+
+#define PERF_SECONDS 0.05
+#define PERF_RUNS 1000
+
+static clt_status time_phases(clt_verify_bench *b, clt_verify_outcome *outcome)
+{
+    ocl_exec *exec = b->realized->exec;
+    size_t n;
+    double ms[2] = {0}, bytes[2] = {0}, flops[2] = {0};
+    ocl_exec_profile(exec, true);
+    double start = clt_now();
+    for (int run = 0; run < PERF_RUNS && clt_now() - start < PERF_SECONDS; run++) {
+        CLT_TRY(clt_realized_run(b->realized, CLT_PHASE_FORWARD));
+        CLT_TRY(clt_realized_run(b->realized, CLT_PHASE_BACKWARD));
+        CLT_TRY(ocl_exec_collect(exec));
+    }
+    const ocl_command_time *times = ocl_exec_times(exec, &n);
+    for (int p = 0; p < 2; p++) {
+        for (size_t c = b->realized->first[p]; c < b->realized->last[p]; c++) {
+            ms[p] += times[c].calls ? (double)times[c].total_ns / (double)times[c].calls * 1e-6 : 0.0;
+            bytes[p] += (double)ocl_command_bytes(times[c].command);
+            flops[p] += times[c].command->flops;
+        }
+    }
+    outcome->ms = ms[0] + ms[1];
+    size_t used = 0;
+    for (int p = 0; p < 2; p++) {
+        if (b->realized->first[p] == b->realized->last[p])
+            continue;
+        double per = ms[p] > 0.0 ? 1e-6 / ms[p] : 0.0;
+        used += (size_t)snprintf(outcome->reason + used, sizeof outcome->reason - used, "%s%s %.4f ms %.2f GB/s %.2f GFLOP/s",
+                                 used ? ", " : "", clt_phase_name((clt_phase)p), ms[p], bytes[p] * per, flops[p] * per);
+    }
+    return CLT_OK;
+}
+
+static clt_status check_perf(clt_verify_session *session, const clt_verify_subject *subject, clt_verify_outcome *outcome)
+{
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
+    op_run r = {.subject = subject, .outcome = outcome, .what = ""};
+    CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &r.bench));
+    if (!r.bench)
+        return CLT_OK;
+    clt_status status = clt_arena_create(&r.data.arena);
+    if (status == CLT_OK)
+        status = clt_verify_data_make(&r.data, r.bench->plan->graph, subject, r.bench, session->seed, false, false);
+    if (status == CLT_OK)
+        status = run_both(&r, CLT_VERIFY_NAN_PATTERN); /* real data, and a warm-up */
+    if (status == CLT_OK && !clt_verify_bad(outcome))
+        status = time_phases(r.bench, outcome);
+    clt_arena_destroy(r.data.arena);
+    clt_verify_bench_destroy(r.bench);
+    return status;
+}
+
+/* --- all ops --- */
+
+static clt_status check_one(clt_verify_session *session, const clt_verify_subject *subject, unsigned mode)
+{
+    clt_verify_item item = {subject->op->name, subject->op_case->name, subject->variant, mode, subject->op_case->small};
+    clt_verify_outcome outcome;
+    clt_status status = CLT_OK;
+    if (!clt_verify_wants(session, &item, &outcome))
+        return CLT_OK;
+    const clt_op_ref *ref = subject->op->ref;
+    if (subject->op->backward && !ref->backward)
+        clt_verify_set(&outcome, CLT_VERIFY_UNIMPL, "the op has a gradient and its reference has none");
+    else if (mode == CLT_VERIFY_CORRECT)
+        status = check_correct(session, subject, &outcome);
+    else if (mode == CLT_VERIFY_GRAD)
+        status = clt_verify_grad(session, subject, &outcome);
+    else if (mode == CLT_VERIFY_BITWISE)
+        status = check_bitwise(session, subject, &outcome);
+    else
+        status = check_perf(session, subject, &outcome);
+    return clt_verify_finish(session, &outcome, status);
+}
+
+/* Names of the variants of both directions, each once. */
+static int variant_names(const clt_op *op, const char *names[], int max)
+{
+    const ocl_variant *const *lists[2] = {op->forward, op->backward};
+    int count = 0;
+    for (int l = 0; l < 2; l++) {
+        for (size_t i = 0; lists[l] && lists[l][i]; i++) {
+            bool known = false;
+            for (int k = 0; k < count; k++)
+                known |= strcmp(names[k], lists[l][i]->name) == 0;
+            if (!known && count < max)
+                names[count++] = lists[l][i]->name;
+        }
+    }
+    return count;
+}
+
+static clt_status check_case(clt_verify_session *session, const clt_op *op, const clt_op_case *c)
+{
+    static const unsigned modes[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF};
+    const char *names[32];
+    int count = variant_names(op, names, 32);
+    if (op->backward)
+        CLT_TRY(check_one(session, &(clt_verify_subject){op, c, NULL}, CLT_VERIFY_GRAD));
+    for (int v = 0; v < (count ? count : 1); v++) {
+        clt_verify_subject subject = {op, c, count ? names[v] : NULL};
+        for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++)
+            CLT_TRY(check_one(session, &subject, modes[m]));
+    }
+    return CLT_OK;
+}
+
+clt_status clt_verify_ops(clt_verify_session *session, const clt_op *const *ops, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const clt_op_ref *ref = ops[i]->ref;
+        if (!ref || !ref->forward || ref->n_cases == 0) {
+            clt_verify_item item = {ops[i]->name, "reference", NULL, CLT_VERIFY_CORRECT, true};
+            clt_verify_outcome outcome;
+            if (clt_verify_wants(session, &item, &outcome)) {
+                clt_verify_set(&outcome, CLT_VERIFY_UNIMPL, "the op has no reference or no test case");
+                CLT_TRY(clt_verify_finish(session, &outcome, CLT_OK));
+            }
+            continue;
+        }
+        for (int c = 0; c < ref->n_cases; c++)
+            CLT_TRY(check_case(session, ops[i], &ref->cases[c]));
+    }
+    return CLT_OK;
+}

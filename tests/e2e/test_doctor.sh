@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# The doctor names the file or library at fault: no ICD file, a missing library, an ICD file that cannot be read or is empty, a
+# library that is no driver, no platform. And it finds nothing wrong where there is nothing.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# sick PATTERN...: doctor ends with 4 and says the patterns; the environment says what is broken.
+sick() {
+    expect_code 4 "$CLTRAIN" doctor
+    expect_text "$@" 'no device can be used'
+    reject_text '^healthy'
+}
+
+expect_code 0 "$CLTRAIN" doctor
+expect_text '^ok .*names the driver library .*, and it loads' '^ok .*device 0:0 .* runs kernels; capabilities:' '^healthy'
+library=$(sed -n 's/^ok .*names the driver library \(.*\), and it loads/\1/p' "$out" | head -n 1)
+expect_code 2 "$CLTRAIN" doctor extra
+expect_text "unexpected argument 'extra'"
+
+mkdir icd
+export OCL_ICD_VENDORS=$work/icd
+sick "ERROR .*$work/icd \(from OCL_ICD_VENDORS\) holds no .icd file" 'install a driver' 'found no OpenCL platform'
+
+echo /nowhere/libmissing_driver.so.1 >icd/missing.icd
+sick "ERROR .*$work/icd/missing.icd names the driver library /nowhere/libmissing_driver.so.1, which does not load" \
+    'cannot open shared object file' "remove or correct $work/icd/missing.icd" 'found no OpenCL platform'
+expect_code 4 "$CLTRAIN" devices
+expect_text "cltrain doctor"
+
+: >icd/missing.icd
+sick "ERROR .*the ICD file $work/icd/missing.icd is empty" 'must name a driver library'
+
+echo libz.so.1 >icd/missing.icd # loads, but is no driver
+sick 'a driver library loads but offers no platform'
+rm icd/missing.icd
+
+mkdir icd/folder.icd # a file that nobody can read, root included
+sick "ERROR .*the ICD file $work/icd/folder.icd cannot be read: Is a directory" 'may read' 'remove it'
+rmdir icd/folder.icd
+if [ "$(id -u)" -ne 0 ]; then
+    echo "$library" >icd/closed.icd && chmod 000 icd/closed.icd
+    sick "the ICD file $work/icd/closed.icd cannot be read: Permission denied" "sudo chmod 644 $work/icd/closed.icd"
+    rm -f icd/closed.icd
+else
+    note_skip 'root may read everything, so an ICD file without read permission is not tried'
+fi
+
+# One broken file next to a good one: still healthy, and the broken one is named.
+if [ -n "$library" ]; then
+    echo "$library" >icd/good.icd
+    echo /nowhere/libmissing_driver.so.1 >icd/missing.icd
+    expect_code 0 "$CLTRAIN" doctor
+    expect_text "ERROR .*$work/icd/missing.icd" "^ok .*$work/icd/good.icd names the driver library" '^healthy'
+else
+    fail 'the healthy report names no driver library'
+fi
+
+export OCL_ICD_VENDORS=$work/absent.icd
+sick "the ICD file $work/absent.icd cannot be read: No such file"
+export OCL_ICD_VENDORS=$work/nothing/
+sick "the folder $work/nothing/, which does not exist" 'correct or unset OCL_ICD_VENDORS'
+export OCL_ICD_VENDORS=/nonexistent
+sick 'OCL_ICD_VENDORS names the driver library /nonexistent, which does not load'
+unset OCL_ICD_VENDORS
+
+# A platform without devices: PoCL told to make none.
+if "$CLTRAIN" devices | grep -q PoCL; then
+    export POCL_DEVICES=nonsense
+    expect_code 4 "$CLTRAIN" doctor
+    expect_text 'POCL_DEVICES|no OpenCL platform'
+    unset POCL_DEVICES
+else
+    note_skip 'a platform without devices can only be played by PoCL'
+fi
+finish

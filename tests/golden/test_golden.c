@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Golden parity: logits, gradients of step 1, ten losses, ten gradient norms and the parameters after ten
+ * steps, against values that PyTorch computed (make_golden.py; the files in data/). Each net runs with SGD,
+ * Adam and AdamW, with and without clipping, and with the global batch of 15 as one micro-batch and as three,
+ * whose target counts differ. Needs a device, but no PyTorch.
+ *
+ * Tolerances (the files hold float64 results, rounded to f32 where they are tensors; PyTorch's own float32
+ * stays within a tenth of each): loss |d| <= 1e-5 max(1, |loss|); norm |d| <= 1e-5 norm; logits and gradients
+ * max|d| <= 1e-5 max|ref| + 1e-7 per tensor; parameters max|d| <= 1e-5 max|ref| + 1e-3 lr per tensor, as Adam
+ * divides by the root of a second moment that may be near zero. ctest-labels: quick */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/train/run.h"
+
+#define DATA CLT_TEST_SOURCE_DIR "/tests/golden/data/"
+#define STEPS 10
+#define BATCH 15
+#define MICRO 5
+#define SKIPPED 77
+
+typedef struct golden_net {
+    const char *name, *model;
+    int tensors; /* parameters */
+    double clip; /* as in make_golden.py */
+} golden_net;
+
+static const golden_net nets[] = {
+    {"mlp_tanh",
+     "{\"type\": \"mlp\", \"hidden\": [29, 17], \"activation\": \"tanh\", \"outputs\": 7, \"ignore_index\": "
+     "-1,"
+     " \"label_smoothing\": 0.05}",
+     6, 0.1},
+    {"mlp_gelu",
+     "{\"type\": \"mlp\", \"hidden\": [31, 19, 23], \"activation\": \"gelu\", \"outputs\": 3, \"loss\": "
+     "\"mse\"}",
+     8, 0.25},
+    {"residual",
+     "{\"type\": \"graph\", \"layers\": ["
+     "{\"op\": \"embedding\", \"name\": \"tokens\", \"inputs\": [\"x\"], \"vocab\": 23, \"dim\": 19},"
+     "{\"op\": \"linear\", \"name\": \"stem\", \"out\": 21},"
+     "{\"op\": \"layernorm\", \"name\": \"norm1\"},"
+     "{\"op\": \"linear\", \"name\": \"fc1\", \"out\": 37},"
+     "{\"op\": \"gelu\", \"name\": \"act1\", \"approximate\": \"tanh\"},"
+     "{\"op\": \"linear\", \"name\": \"fc2\", \"out\": 21},"
+     "{\"op\": \"dropout\", \"name\": \"drop1\", \"p\": 0},"
+     "{\"op\": \"add\", \"name\": \"sum1\", \"inputs\": [\"stem\", \"drop1\"]},"
+     "{\"op\": \"layernorm\", \"name\": \"norm2\"},"
+     "{\"op\": \"linear\", \"name\": \"fc3\", \"out\": 37, \"share\": \"fc1\"},"
+     "{\"op\": \"gelu\", \"name\": \"act2\", \"approximate\": \"tanh\"},"
+     "{\"op\": \"linear\", \"name\": \"fc4\", \"out\": 21},"
+     "{\"op\": \"slice\", \"name\": \"left\", \"inputs\": [\"fc4\"], \"axis\": -1, \"start\": 0, \"stop\": "
+     "8},"
+     "{\"op\": \"silu\", \"name\": \"gate\"},"
+     "{\"op\": \"slice\", \"name\": \"right\", \"inputs\": [\"fc4\"], \"axis\": -1, \"start\": 8},"
+     "{\"op\": \"tanh\", \"name\": \"bend\"},"
+     "{\"op\": \"concat\", \"name\": \"mixed\", \"inputs\": [\"bend\", \"gate\"]},"
+     "{\"op\": \"add\", \"name\": \"sum2\", \"inputs\": [\"sum1\", \"mixed\"]},"
+     "{\"op\": \"linear\", \"name\": \"head\", \"out\": 11},"
+     "{\"op\": \"cross_entropy\", \"name\": \"next\", \"inputs\": [\"head\", \"y\"], \"ignore_index\": -100,"
+     " \"label_smoothing\": 0.1},"
+     "{\"op\": \"multiply\", \"name\": \"product\", \"inputs\": [\"sum2\", \"sum1\"]},"
+     "{\"op\": \"linear\", \"name\": \"side\", \"out\": 1},"
+     "{\"op\": \"reshape\", \"name\": \"flat\", \"shape\": [5]},"
+     "{\"op\": \"scale\", \"name\": \"tens\", \"value\": 10},"
+     "{\"op\": \"l1\", \"name\": \"copy\", \"inputs\": [\"tens\", \"x\"], \"weight\": 0.02}]}",
+     17, 0.2},
+};
+
+typedef struct golden_optimizer {
+    const char *name, *config;
+    double lr;
+} golden_optimizer;
+
+static const golden_optimizer optimizers[] = {
+    {"sgd",
+     "{\"type\": \"sgd\", \"learning_rate\": 0.05, \"momentum\": 0.9, \"nesterov\": true, \"weight_decay\": "
+     "0.01,"
+     " \"decay\": \"all\"}",
+     0.05},
+    {"adam",
+     "{\"type\": \"adam\", \"learning_rate\": 0.01, \"beta1\": 0.9, \"beta2\": 0.99, \"weight_decay\": 0.05}",
+     0.01},
+    {"adamw",
+     "{\"type\": \"adamw\", \"learning_rate\": 0.01, \"beta1\": 0.9, \"beta2\": 0.99, \"weight_decay\": 0.1}",
+     0.01},
+};
+
+typedef struct golden_case {
+    const golden_net *net;
+    const golden_optimizer *optimizer;
+    bool clip;
+    int micro_batch;
+} golden_case;
+
+static void must(clt_status status, const char *what)
+{
+    if (status != CLT_OK)
+        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
+}
+
+static clt_safetensors *open_file(const char *net, const char *rest)
+{
+    char path[512];
+    clt_safetensors *file;
+    snprintf(path, sizeof path, DATA "%s_%s.safetensors", net, rest);
+    must(clt_safetensors_open(path, &file), "golden file");
+    return file;
+}
+
+static const clt_named_tensor *tensor_of(const clt_safetensors *file, const char *prefix, const char *name)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const clt_named_tensor *tensor = clt_safetensors_find(file, full);
+    if (!tensor)
+        fail_msg("the golden file has no tensor '%s'", full);
+    return tensor;
+}
+
+/* A list of ten f64. */
+static void read_doubles(const clt_safetensors *file, const char *name, double out[STEPS])
+{
+    const clt_named_tensor *tensor = tensor_of(file, "", name);
+    assert_int_equal(tensor->dtype, CLT_F64);
+    assert_int_equal(clt_shape_elements(&tensor->shape), STEPS);
+    memcpy(out, tensor->data, STEPS * sizeof(double));
+}
+
+/* max|got - ref| <= relative * max|ref| + absolute */
+static void compare_tensor(const char *what, const float *got, const clt_named_tensor *ref, int64_t elements,
+                           double relative, double absolute)
+{
+    assert_int_equal(clt_shape_elements(&ref->shape), elements);
+    float *want = malloc((size_t)elements * sizeof *want);
+    double worst = 0, largest = 0;
+    int64_t where = 0;
+    assert_non_null(want);
+    must(clt_named_tensor_to_f32(ref, want), "golden tensor");
+    for (int64_t i = 0; i < elements; i++) {
+        double difference = fabs((double)got[i] - (double)want[i]);
+        largest = fmax(largest, fabs((double)want[i]));
+        if (!(difference <= worst)) { /* a NaN counts as the worst */
+            worst = difference;
+            where = i;
+        }
+    }
+    if (getenv("CLT_GOLDEN_SHOW"))
+        fprintf(stderr, "  %-40s off by %.2e, allowed %.2e\n", what, worst, relative * largest + absolute);
+    if (!(worst <= relative * largest + absolute))
+        fail_msg("%s, element %lld: got %.9g, PyTorch has %.9g; allowed difference %.3g", what,
+                 (long long)where, (double)got[where], (double)want[where], relative * largest + absolute);
+    free(want);
+}
+
+static void compare_number(const char *what, int step, double got, double want, double allowed)
+{
+    if (getenv("CLT_GOLDEN_SHOW"))
+        fprintf(stderr, "  %-40s off by %.2e, allowed %.2e\n", what, fabs(got - want), allowed);
+    if (!(fabs(got - want) <= allowed))
+        fail_msg("%s of step %d: got %.9g, PyTorch has %.9g; allowed difference %.3g", what, step + 1, got,
+                 want, allowed);
+}
+
+static clt_config *make_config(const golden_case *c)
+{
+    char text[8192];
+    clt_config *config;
+    snprintf(text, sizeof text,
+             "{\"model\": %s, \"data\": {\"type\": \"npy\", \"path\": \"" DATA
+             "%s_x.npy\", \"targets\": \"" DATA
+             "%s_y.npy\", \"micro_batch\": %d, \"global_batch\": %d, \"shuffle\": false, \"workers\": 1},"
+             " \"optimizer\": %s, \"train\": {\"steps\": %d}}",
+             c->net->model, c->net->name, c->net->name, c->micro_batch, BATCH, c->optimizer->config, STEPS);
+    must(clt_config_parse(text, c->net->name, NULL, 0, &config), "config");
+    if (c->clip) {
+        char clip[32];
+        snprintf(clip, sizeof clip, "%.17g", c->net->clip);
+        must(clt_config_set(config, "optimizer.clip", clip), "config");
+    }
+    return config;
+}
+
+static void create_run(const golden_case *c, const clt_run_options *options, clt_job_kind kind, clt_run **run)
+{
+    char path[512];
+    must(clt_run_create(options, kind, run), "run");
+    snprintf(path, sizeof path, DATA "%s_init.safetensors", c->net->name);
+    must(clt_run_load_parameters(*run, path, false), "initial parameters");
+}
+
+static void create_feed(clt_run *run, clt_realized *realized, clt_source *source, bool evaluation)
+{
+    clt_feed_options feed = {.realized = realized,
+                             .source = source,
+                             .global_batch = evaluation ? run->job->micro_batch : run->job->global_batch,
+                             .accumulation = evaluation ? 1 : run->job->accumulation,
+                             .ranks = 1,
+                             .evaluation = evaluation,
+                             .last_step = STEPS,
+                             .workers = 1,
+                             .prefetch = 4};
+    must(clt_feed_create(&feed, &run->feed), "feed");
+}
+
+/* Compares one arena of the store, every parameter with the golden tensor of its name. */
+static void compare_store(const golden_case *c, const clt_run *run, clt_arena_kind arena,
+                          const clt_safetensors *file, const char *prefix, double relative, double absolute)
+{
+    const clt_store_layout *layout = run->store->layout;
+    assert_int_equal(layout->n_slots, c->net->tensors);
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        const clt_store_slot *slot = &layout->slots[i];
+        char what[256];
+        float *values = malloc(slot->elements * sizeof *values);
+        assert_non_null(values);
+        must(clt_store_read(run->store, arena, slot, values), slot->name);
+        snprintf(what, sizeof what, "%s %s%s", c->net->name, prefix, slot->name);
+        compare_tensor(what, values, tensor_of(file, prefix, slot->name), (int64_t)slot->elements, relative,
+                       absolute);
+        free(values);
+    }
+}
+
+static void compare_step(clt_run *run, int step, const double loss[STEPS], const double norm[STEPS])
+{
+    clt_step_result result;
+    bool have;
+    double sum = 0;
+    must(clt_reporter_take(run->reporter, true, &result, &have), "report");
+    assert_true(have);
+    assert_int_equal(result.step, step);
+    assert_int_equal(result.state.update, step + 1);
+    assert_int_equal(result.state.skipped, 0);
+    for (int i = 0; i < run->job->train->graph->n_losses; i++)
+        sum += (double)result.loss[i][0];
+    compare_number("loss", step, sum, loss[step], 1e-5 * fmax(1, fabs(loss[step])));
+    compare_number("gradient norm", step, (double)result.state.grad_norm, norm[step], 1e-5 * norm[step]);
+}
+
+static void run_case(const golden_case *c)
+{
+    clt_config *config = make_config(c);
+    clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
+    clt_run *run;
+    char name[64];
+    double loss[STEPS], norm[STEPS];
+    if (getenv("CLT_GOLDEN_SHOW"))
+        fprintf(stderr, "%s %s clip %d micro %d\n", c->net->name, c->optimizer->name, c->clip,
+                c->micro_batch);
+    snprintf(name, sizeof name, "%s%s", c->optimizer->name, c->clip ? "_clip" : "");
+    clt_safetensors *file = open_file(c->net->name, name), *first = open_file(c->net->name, "first");
+    read_doubles(file, "loss", loss);
+    read_doubles(file, "grad_norm", norm);
+    create_run(c, &options, CLT_JOB_TRAIN, &run);
+    assert_int_equal(run->job->accumulation, BATCH / c->micro_batch);
+    create_feed(run, run->train, run->job->train_source, false);
+    must(clt_reporter_create(run->train, 2, &run->reporter), "reporter");
+    for (int step = 0; step < STEPS; step++) {
+        must(clt_step(run, step), "step");
+        compare_step(run, step, loss, norm);
+        if (step == 0)
+            compare_store(c, run, CLT_ARENA_GRAD, first, "grad.", 1e-5, 1e-7);
+    }
+    compare_store(c, run, CLT_ARENA_PARAM, file, "param.", 1e-5, 1e-3 * c->optimizer->lr);
+    clt_run_destroy(run);
+    clt_safetensors_close(file);
+    clt_safetensors_close(first);
+    clt_config_destroy(config);
+}
+
+/* every: all pairings of clipping and accumulation; else clipping comes with accumulation. */
+static void run_net(const golden_net *net, bool every)
+{
+    for (size_t o = 0; o < sizeof optimizers / sizeof optimizers[0]; o++)
+        for (int clip = 0; clip < 2; clip++)
+            for (int micro = MICRO; micro <= BATCH; micro += BATCH - MICRO) {
+                golden_case c = {net, &optimizers[o], clip != 0, micro};
+                if (every || (micro == MICRO) == c.clip)
+                    run_case(&c);
+            }
+}
+
+static void test_mlp_tanh(void **state)
+{
+    (void)state;
+    run_net(&nets[0], false);
+}
+
+static void test_mlp_gelu(void **state)
+{
+    (void)state;
+    run_net(&nets[1], false);
+}
+
+static void test_residual(void **state)
+{
+    (void)state;
+    run_net(&nets[2], true);
+}
+
+/* Predictions of the evaluation plan over the first micro-batch. */
+static void test_logits(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
+        golden_case c = {&nets[n], &optimizers[0], false, MICRO};
+        clt_config *config = make_config(&c);
+        clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
+        clt_run *run;
+        clt_fed fed;
+        clt_safetensors *first = open_file(c.net->name, "first");
+        create_run(&c, &options, CLT_JOB_EVAL, &run);
+        create_feed(run, run->eval, run->job->eval_source, true);
+        must(clt_feed_next(run->feed, &fed), "first batch");
+        assert_int_equal(fed.valid_samples, MICRO);
+        must(clt_realized_run(run->eval, CLT_PHASE_FORWARD), "forward");
+        const clt_tensor *t = clt_graph_tensor(run->eval->plan->graph, run->job->prediction);
+        int64_t elements = clt_shape_elements(&t->shape);
+        float *logits = malloc((size_t)elements * sizeof *logits);
+        assert_non_null(logits);
+        must(clt_realized_read(run->eval, run->job->prediction, logits), "logits");
+        compare_tensor(c.net->name, logits, tensor_of(first, "", "logits"), elements, 1e-5, 1e-7);
+        free(logits);
+        clt_run_destroy(run);
+        clt_safetensors_close(first);
+        clt_config_destroy(config);
+    }
+}
+
+/* Golden runs differ from each other by far more than the tolerance, so that no optimizer can pass for
+ * another one. */
+static void test_files_are_distinct(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
+        double seen[6][STEPS];
+        int count = 0;
+        for (size_t o = 0; o < 3; o++)
+            for (int clip = 0; clip < 2; clip++, count++) {
+                char name[64];
+                snprintf(name, sizeof name, "%s%s", optimizers[o].name, clip ? "_clip" : "");
+                clt_safetensors *file = open_file(nets[n].name, name);
+                read_doubles(file, "loss", seen[count]);
+                clt_safetensors_close(file);
+                for (int other = 0; other < count; other++) {
+                    double apart = 0;
+                    for (int step = 0; step < STEPS; step++)
+                        apart = fmax(apart, fabs(seen[other][step] - seen[count][step]));
+                    assert_true(apart > 1e-3);
+                }
+            }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files_are_distinct),
+                                       cmocka_unit_test(test_logits), cmocka_unit_test(test_mlp_tanh),
+                                       cmocka_unit_test(test_mlp_gelu), cmocka_unit_test(test_residual)};
+    ocl_device_desc *list;
+    int count;
+    clt_status status = ocl_list_devices(&list, &count);
+    if (status == CLT_EDEVICE) {
+        fprintf(stderr, "skipped: %s\n", clt_error_text());
+        return SKIPPED;
+    }
+    if (status == CLT_OK)
+        free(list);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands as data. A phase of a plan is a flat list of them: kernel, library GEMM, copy, fill, host call (communication),
- * marker. Emitting needs no device; an executor (cl/exec.h) later builds programs, resolves tensors and binds arguments.
- * Tensors are plain numbers here: what they mean is the owner's business. */
+ * Commands as data. A phase of a plan is a flat list of them: kernel, library GEMM, copy, fill, host call
+ * (communication), marker. Emitting needs no device; an executor (cl/exec.h) later builds programs, resolves
+ * tensors and binds arguments. Tensors are plain numbers here: what they mean is the owner's business. */
 #ifndef CL_COMMAND_H
 #define CL_COMMAND_H
 
@@ -31,15 +31,15 @@ typedef enum ocl_arg_kind {
     OCL_ARG_U32,
     OCL_ARG_U64,
     OCL_ARG_F32,
-    OCL_ARG_LOCAL   /* u64 bytes of local memory */
+    OCL_ARG_LOCAL /* u64 bytes of local memory */
 } ocl_arg_kind;
 
 typedef struct ocl_arg {
     ocl_arg_kind kind;
-    ocl_access access;        /* TENSOR */
-    ocl_tensor_ref ref;       /* TENSOR */
-    uint32_t element_bytes;   /* TENSOR: unit of the offset argument */
-    uint64_t bytes;           /* TENSOR: bytes touched (0 = unknown, counted as the whole tensor) */
+    ocl_access access;      /* TENSOR */
+    ocl_tensor_ref ref;     /* TENSOR */
+    uint32_t element_bytes; /* TENSOR: unit of the offset argument */
+    uint64_t bytes;         /* TENSOR: bytes touched (0 = unknown, counted as the whole tensor) */
     union {
         int32_t i32;
         uint32_t u32;
@@ -86,12 +86,12 @@ typedef struct ocl_command_list {
 } ocl_command_list;
 void ocl_command_list_free(ocl_command_list *list); /* frees the array, not the arena */
 
-/* Emitter: what ops and GEMM backends write to. Errors are sticky: the first one is kept in `status` (with its message) and
- * returned by ocl_emit_status, so that emission code reads straight down. */
+/* Emitter: what ops and GEMM backends write to. Errors are sticky: the first one is kept in `status` (with
+ * its message) and returned by ocl_emit_status, so that emission code reads straight down. */
 typedef struct ocl_emitter {
     ocl_command_list *list;
     const ocl_device_desc *device;
-    const char *label;   /* copied into every command */
+    const char *label; /* copied into every command */
     const char *variant;
     int32_t node;
     clt_status status;
@@ -112,13 +112,15 @@ typedef struct ocl_emitter {
 void ocl_kernel_begin(ocl_emitter *e, const char *family, const char *kernel);
 void ocl_define(ocl_emitter *e, const char *name, int64_t value);
 void ocl_define_text(ocl_emitter *e, const char *name, const char *value);
-/* A tensor argument. `elements` of `dtype` are touched (for byte accounting); ref.offset is in bytes, a multiple of the element
- * size; the kernel receives (__global T *buffer, ulong offset_in_elements). */
-void ocl_arg_tensor(ocl_emitter *e, ocl_access access, ocl_tensor_ref ref, clt_dtype dtype, uint64_t elements);
+/* A tensor argument. `elements` of `dtype` are touched (for byte accounting); ref.offset is in bytes, a
+ * multiple of the element size; the kernel receives (__global T *buffer, ulong offset_in_elements). */
+void ocl_arg_tensor(ocl_emitter *e, ocl_access access, ocl_tensor_ref ref, clt_dtype dtype,
+                    uint64_t elements);
 void ocl_arg_in(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
 void ocl_arg_out(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
 void ocl_arg_inout(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
-/* Output that is written (accumulate false) or added to (true); also passes the flag as the next int argument. */
+/* Output that is written (accumulate false) or added to (true); also passes the flag as the next int
+ * argument. */
 void ocl_arg_grad(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements, bool accumulate);
 void ocl_arg_i32(ocl_emitter *e, int32_t value);
 void ocl_arg_u32(ocl_emitter *e, uint32_t value);

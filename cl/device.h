@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Platforms, devices and what they can do. A device description is plain data (no handle), so that planning needs no
- * device; an open device owns the context, the queues and the program cache. Capabilities come from probe kernels that
- * were built and run, never from an extension string alone and never from a device name; known-bad drivers sit in one
- * quirk table. This room knows nothing of models or training. */
+ * Platforms, devices and what they can do. A device description is plain data (no handle), so that planning
+ * needs no device; an open device owns the context, the queues and the program cache. Capabilities come from
+ * probe kernels that were built and run, never from an extension string alone and never from a device name;
+ * known-bad drivers sit in one quirk table. This room knows nothing of models or training. */
 #ifndef CL_DEVICE_H
 #define CL_DEVICE_H
 
@@ -15,15 +15,16 @@
 
 /* Capability bits: id, name (--caps, devices --json), what the probe proves. */
 #define OCL_CAP_MAP(X)                                                                                       \
-    X(OCL_CAP_LOCAL, "local", "__local memory and barriers over work-groups of 64 items give right results")        \
-    X(OCL_CAP_WG256, "wg256", "work-groups of 256 items run")                                                       \
-    X(OCL_CAP_FP64, "fp64", "double arithmetic")                                                                    \
-    X(OCL_CAP_FP16, "fp16", "half arithmetic")                                                                      \
-    X(OCL_CAP_INT64_ATOMICS, "int64_atomics", "64-bit integer atomics")                                             \
-    X(OCL_CAP_SUBGROUPS, "subgroups", "sub-group reductions")                                                       \
-    X(OCL_CAP_WIDE_VECTORS, "wide_vectors", "float16 arithmetic runs at least as fast as scalar (lane style)")      \
-    X(OCL_CAP_PTX, "ptx", "inline PTX")                                                                             \
-    X(OCL_CAP_MMA_F16, "mma_f16", "mma.sync m16n8k16 f16 with f32 accumulators, result checked")                    \
+    X(OCL_CAP_LOCAL, "local", "__local memory and barriers over work-groups of 64 items give right results") \
+    X(OCL_CAP_WG256, "wg256", "work-groups of 256 items run")                                                \
+    X(OCL_CAP_FP64, "fp64", "double arithmetic")                                                             \
+    X(OCL_CAP_FP16, "fp16", "half arithmetic")                                                               \
+    X(OCL_CAP_INT64_ATOMICS, "int64_atomics", "64-bit integer atomics")                                      \
+    X(OCL_CAP_SUBGROUPS, "subgroups", "sub-group reductions")                                                \
+    X(OCL_CAP_WIDE_VECTORS, "wide_vectors",                                                                  \
+      "float16 arithmetic runs at least as fast as scalar (lane style)")                                     \
+    X(OCL_CAP_PTX, "ptx", "inline PTX")                                                                      \
+    X(OCL_CAP_MMA_F16, "mma_f16", "mma.sync m16n8k16 f16 with f32 accumulators, result checked")             \
     X(OCL_CAP_MMA_BF16, "mma_bf16", "mma.sync m16n8k16 bf16 with f32 accumulators, result checked")
 
 typedef enum ocl_cap_index {
@@ -41,38 +42,39 @@ enum {
 
 /* Quirk effects: what the engine does differently for drivers in the quirk table. */
 enum {
-    OCL_QUIRK_POLL_EVENTS = 1 << 0,      /* callbacks on ended events are lost: ask first */
-    OCL_QUIRK_FILL_BY_KERNEL = 1 << 1,   /* clEnqueueFillBuffer cannot be trusted */
-    OCL_QUIRK_NO_SUB_BUFFERS = 1 << 2,   /* informational: nobody uses them */
-    OCL_QUIRK_MAX_ALLOC_SOFT = 1 << 3,   /* CL_DEVICE_MAX_MEM_ALLOC_SIZE is not enforced */
-    OCL_QUIRK_FLUSH_IS_FINISH = 1 << 4   /* clFlush starts nothing: finish instead */
+    OCL_QUIRK_POLL_EVENTS = 1 << 0,    /* callbacks on ended events are lost: ask first */
+    OCL_QUIRK_FILL_BY_KERNEL = 1 << 1, /* clEnqueueFillBuffer cannot be trusted */
+    OCL_QUIRK_NO_SUB_BUFFERS = 1 << 2, /* informational: nobody uses them */
+    OCL_QUIRK_MAX_ALLOC_SOFT = 1 << 3, /* CL_DEVICE_MAX_MEM_ALLOC_SIZE is not enforced */
+    OCL_QUIRK_FLUSH_IS_FINISH = 1 << 4 /* clFlush starts nothing: finish instead */
 };
-/* Not a driver's fault: set by the checker in the description it plans with, so that variants made for GPUs do not refuse a
- * CPU device for its lack of speed. A macro because an enumerator must fit an int. */
+/* Not a driver's fault: set by the checker in the description it plans with, so that variants made for GPUs
+ * do not refuse a CPU device for its lack of speed. A macro because an enumerator must fit an int. */
 #define OCL_QUIRK_ANY_STYLE (1u << 31)
 
 #define OCL_NAME_SIZE 128
 
 typedef struct ocl_device_desc {
-    char spec[16];                 /* "0:0", platform:device */
-    char name[OCL_NAME_SIZE];      /* device name as reported */
+    char spec[16];            /* "0:0", platform:device */
+    char name[OCL_NAME_SIZE]; /* device name as reported */
     char vendor[OCL_NAME_SIZE];
-    char driver[OCL_NAME_SIZE];    /* CL_DRIVER_VERSION */
-    char version[OCL_NAME_SIZE];   /* CL_DEVICE_VERSION */
+    char driver[OCL_NAME_SIZE];  /* CL_DRIVER_VERSION */
+    char version[OCL_NAME_SIZE]; /* CL_DEVICE_VERSION */
     char platform[OCL_NAME_SIZE];
     bool is_cpu, is_gpu;
-    uint32_t caps;                 /* OCL_CAP_* after masking */
-    uint32_t quirks;               /* OCL_QUIRK_* */
+    uint32_t caps;   /* OCL_CAP_* after masking */
+    uint32_t quirks; /* OCL_QUIRK_* */
     uint32_t compute_units;
     uint32_t max_clock_mhz;
-    uint32_t compute_capability;   /* NVIDIA: major*10+minor, 0 elsewhere */
-    uint64_t max_work_group;       /* work-items */
+    uint32_t compute_capability; /* NVIDIA: major*10+minor, 0 elsewhere */
+    uint64_t max_work_group;     /* work-items */
     uint64_t max_work_item[3];
     uint64_t local_bytes, constant_bytes;
-    uint64_t global_bytes;         /* as reported */
-    uint64_t usable_bytes;         /* min(reported, what the host and control group allow on CPU devices, share per rank) */
-    uint64_t max_alloc_bytes;      /* largest single buffer */
-    uint32_t align_bytes;          /* alignment every tensor offset keeps (>= 64, from MEM_BASE_ADDR_ALIGN) */
+    uint64_t global_bytes;    /* as reported */
+    uint64_t usable_bytes;    /* min(reported, what the host and control group allow on CPU devices, share per
+                                 rank) */
+    uint64_t max_alloc_bytes; /* largest single buffer */
+    uint32_t align_bytes;     /* alignment every tensor offset keeps (>= 64, from MEM_BASE_ADDR_ALIGN) */
     double profiling_resolution_ns;
 } ocl_device_desc;
 
@@ -89,33 +91,41 @@ const char *ocl_quirk_name(uint32_t bit);
  * (POCL_MAX_PTHREAD_COUNT and the share of memory in usable_bytes). */
 void ocl_prepare_process(int local_rank, int local_ranks);
 
-/* Every device of every platform, in platform order. CLT_EDEVICE with an explanation (see doctor) when there is none.
- * The array is freed with free(). caps are not probed here (probing needs an open device): caps == 0. */
+/* Every device of every platform, in platform order. CLT_EDEVICE with an explanation (see doctor) when there
+ * is none. The array is freed with free(). caps are not probed here (probing needs an open device): caps ==
+ * 0. */
 clt_status ocl_list_devices(ocl_device_desc **out, int *count);
 
 typedef struct ocl_device ocl_device;
 
 typedef struct ocl_open_options {
-    const char *spec;     /* SPEC of DESIGN.md §7 or NULL: first GPU, else the CPU */
-    uint32_t caps_mask;   /* OCL_CAPS_ALL, or fewer to play a weaker device */
-    bool profiling;       /* queues with CL_QUEUE_PROFILING_ENABLE */
-    int local_rank;       /* picks the local_rank-th device of those that match, if there are several GPUs */
+    const char *spec;   /* SPEC of DESIGN.md §7 or NULL: first GPU, else the CPU */
+    uint32_t caps_mask; /* OCL_CAPS_ALL, or fewer to play a weaker device */
+    bool profiling;     /* queues with CL_QUEUE_PROFILING_ENABLE */
+    int local_rank;     /* picks the local_rank-th device of those that match, if there are several GPUs */
 } ocl_open_options;
 
-/* Opens a device: context, in-order compute queue, in-order copy queue, capability probes. CLT_EDEVICE names the SPEC, what
- * there is, and what to do. */
+/* Opens a device: context, in-order compute queue, in-order copy queue, capability probes. CLT_EDEVICE names
+ * the SPEC, what there is, and what to do. */
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
 void ocl_device_close(ocl_device *device);
 const ocl_device_desc *ocl_device_describe(const ocl_device *device);
 
-/* ocl_doctor: looks for the reasons why there is no device: ICD files read, the library each one names and whether it
- * loads (with the loader's message), OCL_ICD_VENDORS and friends, /dev nodes and their permissions, platforms that have
- * no device. Appends findings as lines; *healthy is true when at least one device could be opened and a probe ran. */
-typedef enum ocl_finding_level { OCL_FINDING_OK, OCL_FINDING_NOTE, OCL_FINDING_WARN, OCL_FINDING_ERROR } ocl_finding_level;
+/* ocl_doctor: looks for the reasons why there is no device: ICD files read, the library each one names and
+ * whether it loads (with the loader's message), OCL_ICD_VENDORS and friends, /dev nodes and their
+ * permissions, platforms that have no device. Appends findings as lines; *healthy is true when at least one
+ * device could be opened and a probe ran. */
+typedef enum ocl_finding_level {
+    OCL_FINDING_OK,
+    OCL_FINDING_NOTE,
+    OCL_FINDING_WARN,
+    OCL_FINDING_ERROR
+} ocl_finding_level;
 typedef void (*ocl_finding_fn)(void *context, ocl_finding_level level, const char *text, const char *advice);
 clt_status ocl_doctor(ocl_finding_fn report, void *context, bool *healthy);
 
-/* One wrapper turns an OpenCL code into a status and message: "doing what on which object: CL_OUT_OF_RESOURCES (-5)". */
+/* One wrapper turns an OpenCL code into a status and message: "doing what on which object:
+ * CL_OUT_OF_RESOURCES (-5)". */
 clt_status ocl_fail(int cl_code, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 const char *ocl_error_name(int cl_code);

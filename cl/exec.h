@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Executors: a command list realised on a device. Creating one builds (or finds) programs, creates one kernel object per
- * kernel command and binds every argument; running one only enqueues. */
+ * Executors: a command list realised on a device. Creating one builds (or finds) programs, creates one kernel
+ * object per kernel command and binds every argument; running one only enqueues. */
 #ifndef CL_EXEC_H
 #define CL_EXEC_H
 
@@ -14,7 +14,8 @@ typedef struct ocl_exec ocl_exec;
 typedef clt_status (*ocl_resolve_fn)(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset);
 /* Called for OCL_CMD_HOST while the list is being enqueued. */
 typedef clt_status (*ocl_host_fn)(void *context, const ocl_command *command);
-/* Called before each program build that is not in the device's cache: done/total programs of this executor. */
+/* Called before each program build that is not in the device's cache: done/total programs of this executor.
+ */
 typedef void (*ocl_progress_fn)(void *context, int done, int total, const char *what);
 
 typedef struct ocl_exec_options {
@@ -26,18 +27,19 @@ typedef struct ocl_exec_options {
     void *progress_context;
 } ocl_exec_options;
 
-/* The list must outlive the executor. CLT_EBUILD carries the log, the options and the path of the saved source. */
+/* The list must outlive the executor. CLT_EBUILD carries the log, the options and the path of the saved
+ * source. */
 clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, const ocl_exec_options *options,
                            ocl_exec **out);
 void ocl_exec_destroy(ocl_exec *exec);
-/* Enqueues every command on the compute queue. Never blocks, builds or allocates (CLBlast's own calls apart). `wait` (may be
- * NULL) is waited for by the first command on the device. */
+/* Enqueues every command on the compute queue. Never blocks, builds or allocates (CLBlast's own calls apart).
+ * `wait` (may be NULL) is waited for by the first command on the device. */
 clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait);
 /* Enqueues commands [first, last). */
 clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait);
 
-/* Profiling (device opened with profiling): when on, each command's event is kept; collect blocks, adds times up per command and
- * releases the events. */
+/* Profiling (device opened with profiling): when on, each command's event is kept; collect blocks, adds times
+ * up per command and releases the events. */
 void ocl_exec_profile(ocl_exec *exec, bool on);
 clt_status ocl_exec_collect(ocl_exec *exec);
 typedef struct ocl_command_time {
@@ -50,21 +52,23 @@ const ocl_command_time *ocl_exec_times(const ocl_exec *exec, size_t *count);
 
 /* Counters of a device since it was opened, for reports and tests. */
 typedef struct ocl_counters {
-    uint64_t programs_built, kernels_created, buffers_created, kernels_enqueued, library_calls, copies, fills, host_waits;
+    uint64_t programs_built, kernels_created, buffers_created, kernels_enqueued, library_calls, copies, fills,
+        host_waits;
     double build_seconds;
 } ocl_counters;
 ocl_counters ocl_device_counters(const ocl_device *device);
 
-/* Programs (cl/program.c). `family` is the source file without ".cl"; options as in ocl_command. Sources are embedded; the
- * environment variable CLTRAIN_KERNEL_DIR reloads them from a folder. `#include "x.clh"` lines are resolved by us, so that a
- * driver's cache cannot miss a change. Standard options (-cl-std=CL1.2 ...) are added inside. */
+/* Programs (cl/program.c). `family` is the source file without ".cl"; options as in ocl_command. Sources are
+ * embedded; the environment variable CLTRAIN_KERNEL_DIR reloads them from a folder. `#include "x.clh"` lines
+ * are resolved by us, so that a driver's cache cannot miss a change. Standard options (-cl-std=CL1.2 ...) are
+ * added inside. */
 typedef struct ocl_program ocl_program;
 clt_status ocl_program_get(ocl_device *device, const char *family, const char *options, ocl_program **out);
 /* Log of the last build of a program ("" if the compiler said nothing). */
 const char *ocl_program_log(const ocl_program *program);
 
-/* Measured limits (cl/measure.c): FMA peak in GFLOP/s and streaming bandwidth in GB/s (triad with the best store kind), best of
- * several runs, on this device now. seconds = rough time budget. */
+/* Measured limits (cl/measure.c): FMA peak in GFLOP/s and streaming bandwidth in GB/s (triad with the best
+ * store kind), best of several runs, on this device now. seconds = rough time budget. */
 typedef struct ocl_limits {
     double fma_peak_gflops, stream_gbs, copy_gbs, read_gbs, h2d_gbs, d2h_gbs, launch_us;
 } ocl_limits;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one record that describes an implementation of anything: a kernel family's group or lane form, a GEMM backend, an
- * op's forward or backward. Lists are ordered; the last entry always accepts; refusals are logged with their reason. */
+ * The one record that describes an implementation of anything: a kernel family's group or lane form, a GEMM
+ * backend, an op's forward or backward. Lists are ordered; the last entry always accepts; refusals are logged
+ * with their reason. */
 #ifndef CL_VARIANT_H
 #define CL_VARIANT_H
 
@@ -18,16 +19,19 @@ typedef struct ocl_tunable {
 typedef struct ocl_variant {
     const char *name; /* suffix of its kernels: "row", "group", "lane", "simple", "clblast" */
     uint32_t needs;   /* OCL_CAP_* bits */
-    /* May be NULL: accepts everything. On refusal writes why into reason. problem's type is fixed by the list. */
+    /* May be NULL: accepts everything. On refusal writes why into reason. problem's type is fixed by the
+     * list. */
     bool (*accepts)(const void *problem, const ocl_device_desc *device, char *reason, size_t size);
     const ocl_tunable *tunables; /* NULL-name terminated, or NULL */
     clt_status (*emit)(ocl_emitter *emitter, const void *problem);
 } ocl_variant;
 
-/* ocl_variant_select: the first variant of the NULL-terminated list that the device's capabilities allow and that accepts the
- * problem; `force` (may be NULL) takes only the variant of that name. Refusals go to the debug log as
- * "what: variant: reason". CLT_EUNSUPPORTED when none accepts (or the forced one refuses), with all reasons. */
-clt_status ocl_variant_select(const ocl_variant *const *list, const void *problem, const ocl_device_desc *device,
-                              const char *what, const char *force, const ocl_variant **out);
+/* ocl_variant_select: the first variant of the NULL-terminated list that the device's capabilities allow and
+ * that accepts the problem; `force` (may be NULL) takes only the variant of that name. Refusals go to the
+ * debug log as "what: variant: reason". CLT_EUNSUPPORTED when none accepts (or the forced one refuses), with
+ * all reasons. */
+clt_status ocl_variant_select(const ocl_variant *const *list, const void *problem,
+                              const ocl_device_desc *device, const char *what, const char *force,
+                              const ocl_variant **out);
 
 #endif

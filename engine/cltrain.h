@@ -81,7 +81,7 @@ CLTRAIN_API int cltrain_evaluate(cltrain *net, double *loss, double *accuracy);
  * times outputs per sample. */
 CLTRAIN_API int cltrain_predict(cltrain *net, int64_t samples, const float *x, float *out, int64_t out_count);
 
-/* Parameters as a safetensors file, by the names of their layers ("linear0.weight"). */
+/* Parameters as a safetensors file, by the names of their layers ("linear1.weight"). */
 CLTRAIN_API int cltrain_save(cltrain *net, const char *path);
 CLTRAIN_API int cltrain_load(cltrain *net, const char *path);
 

@@ -158,12 +158,15 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
     ulong tile = get_global_id(0), per_item = (ulong)wide_tiles * narrow_tiles;
     if (tile >= per_item * batch)
         return;
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
     uint z = (uint)(tile / per_item);
-    ulong in_item = tile % per_item;
+    ulong in_item = tile - z * per_item;
 #if LANE /* neighbours share the wide panel, which then stays in the cache of a core */
-    uint r0 = (uint)(in_item % narrow_tiles) * TILE, w0 = (uint)(in_item / narrow_tiles) * WIDE_TILE;
+    uint w = (uint)(in_item / narrow_tiles);
+    uint r0 = (uint)(in_item - (ulong)w * narrow_tiles) * TILE, w0 = w * WIDE_TILE;
 #else /* neighbours read neighbouring vectors */
-    uint r0 = (uint)(in_item / wide_tiles) * TILE, w0 = (uint)(in_item % wide_tiles) * WIDE_TILE;
+    uint r = (uint)(in_item / wide_tiles);
+    uint r0 = r * TILE, w0 = (uint)(in_item - (ulong)r * wide_tiles) * WIDE_TILE;
 #endif
     __global const STORAGE(DTA) *item_a = a + a_at + (ulong)z * stride_a;
     __global const STORAGE(DTB) *item_b = b + b_at + (ulong)z * stride_b;
@@ -227,10 +230,7 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
 
 #else
 
-/* Pairs of neighbouring lanes of two vectors, added: VW-1 of these in log2(VW) rounds sum the lanes of VW
- * vectors. */
-#define FOLD(x, y) ((FLOATV)((x).even + (x).odd, (y).even + (y).odd))
-#define SUMS (TILE * TILE) /* a multiple of VW */
+#define SUMS (TILE * TILE)
 
 /* gemm_fwd_dot: layout NT; one work-item per tile of TILE x TILE. */
 GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
@@ -239,12 +239,15 @@ GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
     ulong tile = get_global_id(0), per_item = (ulong)row_tiles * column_tiles;
     if (tile >= per_item * batch)
         return;
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
     uint z = (uint)(tile / per_item);
-    ulong in_item = tile % per_item;
+    ulong in_item = tile - z * per_item;
 #if LANE
-    uint i0 = (uint)(in_item % row_tiles) * TILE, j0 = (uint)(in_item / row_tiles) * TILE;
+    uint j = (uint)(in_item / row_tiles);
+    uint i0 = (uint)(in_item - (ulong)j * row_tiles) * TILE, j0 = j * TILE;
 #else
-    uint i0 = (uint)(in_item / column_tiles) * TILE, j0 = (uint)(in_item % column_tiles) * TILE;
+    uint i = (uint)(in_item / column_tiles);
+    uint i0 = i * TILE, j0 = (uint)(in_item - (ulong)i * column_tiles) * TILE;
 #endif
     __global const STORAGE(DTA) *pa = a + a_at + (ulong)z * stride_a;
     __global const STORAGE(DTB) *pb = b + b_at + (ulong)z * stride_b;
@@ -289,20 +292,22 @@ GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
                 acc[r][s] =
                     fma(WIDE_TYPE(vload, VW)(0, tail_a[r]), WIDE_TYPE(vload, VW)(0, tail_b[s]), acc[r][s]);
     }
-    FLOATV *fold = &acc[0][0];
+    /* lanes are added as a balanced tree, by way of an array: interpreters lose track of values in shuffles */
+    float sums[SUMS][VW];
 #pragma unroll
-    for (uint count = SUMS; count > SUMS / VW; count /= 2)
+    for (uint i = 0; i < SUMS; i++)
+        WIDE_TYPE(vstore, VW)(acc[i / TILE][i % TILE], 0, sums[i]);
 #pragma unroll
-        for (uint i = 0; i < count / 2; i++)
-            fold[i] = FOLD(fold[2 * i], fold[2 * i + 1]);
-    float sums[SUMS];
+    for (uint half_size = VW / 2; half_size > 0; half_size >>= 1)
 #pragma unroll
-    for (uint i = 0; i < SUMS / VW; i++)
-        WIDE_TYPE(vstore, VW)(fold[i], i, sums);
+        for (uint i = 0; i < SUMS; i++)
+#pragma unroll
+            for (uint v = 0; v < half_size; v++)
+                sums[i][v] += sums[i][v + half_size];
     uint rows = min(m - i0, (uint)TILE), columns = min(n - j0, (uint)TILE);
     for (uint r = 0; r < rows; r++)
         for (uint s = 0; s < columns; s++)
-            FINISH(i0 + r, j0 + s, sums[r * TILE + s]);
+            FINISH(i0 + r, j0 + s, sums[r * TILE + s][0]);
 }
 
 #endif

@@ -4,6 +4,7 @@
  * a store slab. A work-item owns one chunk of CHUNK elements; gaps between parameters hold zeros and stay zero.
  * State words: engine/train/step_block.h. */
 #include "common.clh"
+#include "lanes.clh"
 
 #ifndef CHUNK
 #define CHUNK 1024
@@ -41,10 +42,7 @@ __kernel void update_norm(__global const float *g, ulong go, __global float *par
         float16 v = vload16(0, p + i);
         sum = fma(v, v, sum);
     }
-    float8 s8 = sum.lo + sum.hi;
-    float4 s4 = s8.lo + s8.hi;
-    float2 s2 = s4.lo + s4.hi;
-    partial[po + chunk] = s2.x + s2.y;
+    partial[po + chunk] = clt_sum16(sum);
 }
 
 inline float compensated_sum(__global const float *x, uint n)

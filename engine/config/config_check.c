@@ -66,11 +66,16 @@ static void check_model(rules *r)
 static void check_files(rules *r)
 {
     bool files = is(r, "data.type", "idx") || is(r, "data.type", "npy") || is(r, "data.type", "raw");
-    bool text = is(r, "data.type", "text"), synthetic = is(r, "data.type", "synthetic");
+    bool tokens = is(r, "data.type", "tokens"), text = is(r, "data.type", "text") || tokens;
+    bool synthetic = is(r, "data.type", "synthetic");
     int paths = get(r, "data.path")->count, eval_paths = get(r, "data.eval_path")->count;
     bool targets = *get(r, "data.targets")->s, eval_targets = *get(r, "data.eval_targets")->s;
     if ((files || text) && usable(r, "data.path") && paths == 0)
         broken(r, "data.path", "required for this data.type: name the file or files to train on");
+    if (tokens && usable(r, "model.context") && get(r, "model.context")->i == 0)
+        broken(r, "model.context", "required (at least 1) when data.type is tokens: the length of a sequence");
+    if (usable(r, "data.tokenizer") && *get(r, "data.tokenizer")->s && usable(r, "data.type") && !text)
+        broken(r, "data.tokenizer", "only for data.type text and tokens");
     if (synthetic && (paths > 0 || eval_paths > 0))
         broken(r, paths > 0 ? "data.path" : "data.eval_path", "synthetic data comes from no file; remove it");
     if (files && is(r, "model.type", "mlp") && usable(r, "data.targets") && !targets)

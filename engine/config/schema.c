@@ -77,11 +77,20 @@ const clt_config_key clt_config_schema[] = {
      .help = "graph: list of layers, each {\"op\": any op, \"name\": optional, \"inputs\": optional list of "
              "names, "
              "attributes ...}; without inputs a layer takes the one before it"},
+    INT("model.context", 0, WIDE, "0", "tokens",
+        "gpt: length of a sequence; above 0, text and tokens are read as sequences of it, each with the tokens "
+        "that follow"),
 
-    CHOICE("data.type", "idx|npy|raw|text|synthetic", NULL, "format of the data"),
-    STRINGS("data.path", "[]", "training data: a file or a list of files"),
+    CHOICE("data.type", "idx|npy|raw|text|tokens|synthetic", NULL, "format of the data"),
+    STRINGS("data.path", "[]",
+            "training data: a file or a list of files; tokens: also folders and patterns of shards"),
+    STRING("data.tokenizer", "\"\"",
+           "text, tokens: bytes, or a folder or file of a BPE vocabulary (tokenizer.json, vocab.json with "
+           "merges.txt); empty: bytes for text, the tokenizer.json beside the shards for tokens"),
     STRING("data.targets", "\"\"", "file of targets or labels (idx, npy, raw)"),
-    STRINGS("data.eval_path", "[]", "evaluation data; [] for text: a part of data.path, see data.split"),
+    STRINGS("data.eval_path", "[]",
+            "evaluation data; [] for text: a part of data.path, see data.split; [] for tokens: the val shards "
+            "of the folder data.path, if any"),
     STRING("data.eval_targets", "\"\"", "file of evaluation targets (idx, npy, raw)"),
     INT("data.micro_batch", 1, WIDE, "32", "samples", "samples computed at once on one rank"),
     INT("data.global_batch", 0, 1e9, "0", "samples",

@@ -36,6 +36,13 @@ typedef struct clt_source_type {
     /* Appends where sample `index` of `field` lies ("'labels.idx', sample 17 (from byte 25 on)"). NULL: the
      * index alone. */
     void (*locate)(const clt_source *source, int64_t index, int field, clt_str *out);
+    /* clt_source_check_bound of a source that knows its values, or checks them whenever they are read, and so
+     * needs no pass over all samples; *done false: it cannot say. NULL: it never can. Called before any read
+     * whose values must be in bounds. */
+    clt_status (*check_bound)(const clt_source *source, int field, int64_t bound, bool has_ignore,
+                              int64_t ignore, bool *done);
+    /* Reads everything once, with all checks. NULL: by reading every sample. */
+    clt_status (*scan)(const clt_source *source);
 } clt_source_type;
 
 struct clt_source {
@@ -68,6 +75,9 @@ size_t clt_source_field_bytes(const clt_source_field *field);
  * and value. */
 clt_status clt_source_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                   int64_t ignore);
+
+/* Reads everything that the source holds once, with the checks of reading: what `data verify` does. */
+clt_status clt_source_scan(const clt_source *source);
 
 /* Sample index at place `position` of the endless stream: epoch = position / n; inside an epoch a keyed
  * permutation (shuffle) or the identity. */

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "engine/data/source_pair.h"
+#include "engine/data/text_paths.h"
 
 static const clt_source_type *const types[] = {&clt_source_idx, &clt_source_npy, &clt_source_raw,
-                                               &clt_source_text, &clt_source_synthetic};
+                                               &clt_source_text, &clt_source_tokens, &clt_source_synthetic};
 
 const clt_source_type *const *clt_source_types(int *count)
 {
@@ -29,6 +30,9 @@ bool clt_source_has_eval(const clt_config *config)
     const char *type = clt_config_string(config, "data.type");
     if (clt_config_list_count(config, "data.eval_path") > 0 || strcmp(type, "synthetic") == 0)
         return true;
+    /* A folder of shards holds its own evaluation shards, if any. */
+    if (strcmp(type, "tokens") == 0 && clt_config_list_count(config, "data.path") == 1)
+        return clt_folder_has_shards(clt_config_list_string(config, "data.path", 0), "val");
     return strcmp(type, "text") == 0 && clt_config_float(config, "data.split") > 0.0;
 }
 
@@ -39,7 +43,7 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
     const clt_source_type *type = find_type(name);
     if (!type)
         CLT_FAIL(CLT_ECONFIG,
-                 "opening the data: data.type \"%s\" is not known; idx, npy, raw, text and synthetic are",
+                 "opening the data: data.type \"%s\" is not known; idx, npy, raw, text, tokens and synthetic are",
                  name);
     clt_arena *arena = NULL;
     CLT_TRY(clt_arena_create(&arena));
@@ -162,6 +166,12 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
                  "embedding indices; "
                  "store it as integers",
                  f->name, clt_dtype_name(f->dtype));
+    bool done = false;
+    if (source->type->check_bound) {
+        CLT_TRY(source->type->check_bound(source, field, bound, has_ignore, ignore, &done));
+        if (done)
+            return CLT_OK;
+    }
     /* Unsigned values have a known smallest one, so the largest one decides without a second pass over the
      * data. */
     if (f->is_index && f->max_value < bound && (f->dtype == CLT_U8 || f->dtype == CLT_U16))
@@ -179,5 +189,22 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
         }
     }
     free(sample);
+    return status;
+}
+
+clt_status clt_source_scan(const clt_source *source)
+{
+    if (source->type->scan)
+        return source->type->scan(source);
+    clt_status status = CLT_OK;
+    for (int f = 0; f < source->n_fields && status == CLT_OK; f++) {
+        const clt_source_field *field = &source->fields[f];
+        void *sample = NULL;
+        CLT_TRY(clt_alloc(&sample, (size_t)clt_shape_elements(&field->shape), clt_dtype_bytes(field->dtype),
+                          "a sample of the data"));
+        for (int64_t index = 0; index < source->samples && status == CLT_OK; index++)
+            status = source->type->read(source, index, f, sample);
+        free(sample);
+    }
     return status;
 }

@@ -27,6 +27,6 @@ clt_status clt_source_config_scale(clt_source *source, const clt_config *config)
 
 /* Registered types, one per file. */
 extern const clt_source_type clt_source_idx, clt_source_npy, clt_source_raw, clt_source_text,
-    clt_source_synthetic;
+    clt_source_tokens, clt_source_synthetic;
 
 #endif

@@ -26,22 +26,13 @@ typedef struct text_state {
     int64_t window;
 } text_state;
 
-static clt_status refuse_folder(const char *path, const char *key)
+static clt_status add_file(void *context, const char *path)
 {
-    if (clt_is_directory(path))
-        CLT_FAIL(CLT_EDATA,
-                 "opening the text '%s' (%s): it is a folder; name its files, or write their names into a "
-                 "list file, one per "
-                 "line, and give \"@LIST\"",
-                 path, key);
-    return CLT_OK;
-}
-
-static clt_status add_file(clt_source *source, text_state *state, const char *path)
-{
+    clt_source *source = context;
+    text_state *state = source->state;
     char *content = NULL;
     size_t size = 0;
-    CLT_TRY(refuse_folder(path, state->key));
+    CLT_TRY(clt_refuse_folder(path, state->key));
     uint64_t limit = clt_memory_available();
     clt_status status = clt_file_read(path, true, limit ? limit : 1, CLT_EDATA, &content, &size);
     if (status != CLT_OK)
@@ -72,44 +63,6 @@ done:
     return status;
 }
 
-/* A list file has one path per line; a relative path begins at the current folder, as in a config. */
-static clt_status add_list(clt_source *source, text_state *state, const char *path)
-{
-    char *text = NULL;
-    size_t size = 0;
-    CLT_TRY(refuse_folder(path, state->key));
-    clt_status status = clt_file_read(path, false, 1u << 26, CLT_EDATA, &text, &size);
-    if (status != CLT_OK)
-        return clt_fail_prefix(status, "opening the list of text files of %s", state->key);
-    int line = 0, added = 0;
-    if (memchr(text, '\0', size))
-        CLT_FAIL_GOTO(
-            CLT_EDATA, done,
-            "reading the list of text files '%s': it holds a NUL byte, so it is not a list of paths", path);
-    for (char *at = text, *next; at && *at; at = next) {
-        next = strchr(at, '\n');
-        if (next)
-            *next++ = '\0';
-        size_t length = strlen(at);
-        if (length > 0 && at[length - 1] == '\r')
-            at[--length] = '\0';
-        line++;
-        if (length == 0)
-            continue;
-        status = clt_fail_prefix(add_file(source, state, at), "line %d of the list '%s'", line, path);
-        if (status != CLT_OK)
-            goto done;
-        added++;
-    }
-    if (added == 0)
-        status =
-            clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                     "reading the list of text files '%s': it names no file; write one path per line", path);
-done:
-    free(text);
-    return status;
-}
-
 static clt_status load_files(clt_source *source, const clt_config *config, text_state *state)
 {
     int count = clt_config_list_count(config, state->key);
@@ -120,10 +73,7 @@ static clt_status load_files(clt_source *source, const clt_config *config, text_
         const char *path = clt_config_list_string(config, state->key, i);
         if (!path[0] || strcmp(path, "@") == 0)
             CLT_FAIL(CLT_ECONFIG, "opening the text: path %d of %s is empty; name a file", i + 1, state->key);
-        if (path[0] == '@')
-            CLT_TRY(add_list(source, state, path + 1));
-        else
-            CLT_TRY(add_file(source, state, path));
+        CLT_TRY(clt_text_paths(path, state->key, add_file, source));
     }
     return CLT_OK;
 }

@@ -5,8 +5,9 @@
  *   [1] sum over counted targets of loss (not weighted, not normalised)
  *   [2] number of counted targets
  *   [3] number of hits (argmax equals target, or sign for BCE; 0 where the word has no meaning)
- * Forward kernels write per-row values; one deterministic reduction adds them up: micro-batch 0 writes the record, later ones add.
- * The normaliser's inverse comes from the step block (SB_NORM + loss index). The gradient is d[0] times the loss scale. */
+ * Forward kernels write per-row values; one deterministic reduction adds them up: micro-batch 0 writes the
+ * record, later ones add. The normaliser's inverse comes from the step block (SB_NORM + loss index). The
+ * gradient is d[0] times the loss scale. */
 #ifndef ENGINE_OPS_LOSS_H
 #define ENGINE_OPS_LOSS_H
 
@@ -14,7 +15,8 @@
 
 #define CLT_LOSS_RECORD 4
 
-/* Emits the reduction of per-row loss and hit values: rows (R, 3) f32 = {loss, counted 0/1 (or count), hit 0/1}. */
+/* Emits the reduction of per-row loss and hit values: rows (R, 3) f32 = {loss, counted 0/1 (or count), hit
+ * 0/1}. */
 void clt_emit_loss_record(ocl_emitter *e, const clt_call *call, int32_t rows_tensor, int64_t rows);
 
 #endif

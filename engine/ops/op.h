@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an op is. One op = op_<name>.c (attributes, shapes, saved tensors, variants, commands) + op_<name>_ref.c (double
- * reference of both directions and test cases) + a line in ops.def + its kernel family. The same record drives configs, plans,
- * the checker, benchmarks and profiles. An op knows the graph and the emitter; it knows nothing of plans, stores or training. */
+ * What an op is. One op = op_<name>.c (attributes, shapes, saved tensors, variants, commands) +
+ * op_<name>_ref.c (double reference of both directions and test cases) + a line in ops.def + its kernel
+ * family. The same record drives configs, plans, the checker, benchmarks and profiles. An op knows the graph
+ * and the emitter; it knows nothing of plans, stores or training. */
 #ifndef ENGINE_OPS_OP_H
 #define ENGINE_OPS_OP_H
 
@@ -16,7 +17,7 @@ typedef enum clt_attr_type {
     CLT_ATTR_BOOL,
     CLT_ATTR_CHOICE, /* one of `choices` ("a|b|c") */
     CLT_ATTR_STRING,
-    CLT_ATTR_INTS    /* list of up to CLT_MAX_DIMS integers */
+    CLT_ATTR_INTS /* list of up to CLT_MAX_DIMS integers */
 } clt_attr_type;
 
 typedef struct clt_attr_spec {
@@ -37,12 +38,13 @@ typedef struct clt_call {
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
     int32_t step; /* step block (SB_WORDS u32) */
     /* backward */
-    int32_t dout[CLT_MAX_OUT];                /* gradient of each output; -1: no gradient arrives */
-    int32_t din[CLT_MAX_IN];                  /* wanted gradient of each input; -1: not wanted */
-    bool din_accumulate[CLT_MAX_IN];          /* add instead of write */
-    int32_t dparam[CLT_MAX_NODE_PARAMS];      /* wanted gradient of each parameter; -1 */
+    int32_t dout[CLT_MAX_OUT];           /* gradient of each output; -1: no gradient arrives */
+    int32_t din[CLT_MAX_IN];             /* wanted gradient of each input; -1: not wanted */
+    bool din_accumulate[CLT_MAX_IN];     /* add instead of write */
+    int32_t dparam[CLT_MAX_NODE_PARAMS]; /* wanted gradient of each parameter; -1 */
     bool dparam_accumulate[CLT_MAX_NODE_PARAMS];
-    /* losses: forward accumulates into record `loss` (4 floats, engine/ops/loss.h) of `losses`; backward scales by it */
+    /* losses: forward accumulates into record `loss` (4 floats, engine/ops/loss.h) of `losses`; backward
+     * scales by it */
     int32_t losses;
     int32_t loss_scale; /* tensor holding one f32 loss scale at element 0, -1: scale 1 */
 } clt_call;
@@ -91,9 +93,9 @@ typedef struct clt_op_case {
     const char *attrs; /* JSON object text, as in a config */
     int n_inputs;
     clt_case_input inputs[CLT_MAX_IN];
-    double tolerance;  /* 0: the op's default. Error is |got - ref| <= tolerance * eps32 * (magnitude) */
-    bool exact;        /* with small-integer fill (values in -3..3) the result is exact: required error is zero */
-    bool small;        /* runs in --quick and under the interpreter */
+    double tolerance; /* 0: the op's default. Error is |got - ref| <= tolerance * eps32 * (magnitude) */
+    bool exact; /* with small-integer fill (values in -3..3) the result is exact: required error is zero */
+    bool small; /* runs in --quick and under the interpreter */
 } clt_op_case;
 
 typedef struct clt_op_ref {
@@ -101,8 +103,9 @@ typedef struct clt_op_ref {
     void (*backward)(clt_ref_call *call); /* NULL: not differentiable */
     const clt_op_case *cases;
     int n_cases;
-    double tolerance;                     /* default multiple of eps32 * max(1, |ref|, scale of the sum) */
-    /* Magnitude that errors are measured against, per output element, may be NULL: max(1, max|ref|) of the tensor. */
+    double tolerance; /* default multiple of eps32 * max(1, |ref|, scale of the sum) */
+    /* Magnitude that errors are measured against, per output element, may be NULL: max(1, max|ref|) of the
+     * tensor. */
 } clt_op_ref;
 
 enum {
@@ -110,8 +113,8 @@ enum {
     CLT_OP_VIEW = 1 << 1,   /* output 0 shares the bytes of input 0; no forward command */
     CLT_OP_RANDOM = 1 << 2, /* uses the step block's seed */
     CLT_OP_ELEMENTWISE = 1 << 3,
-    CLT_OP_HITS = 1 << 4,   /* a loss whose record counts hits: accuracy has a meaning */
-    CLT_OP_MOVE = 1 << 5    /* moves elements of any type, integers included, unchanged */
+    CLT_OP_HITS = 1 << 4, /* a loss whose record counts hits: accuracy has a meaning */
+    CLT_OP_MOVE = 1 << 5  /* moves elements of any type, integers included, unchanged */
 };
 
 typedef struct clt_op {
@@ -123,8 +126,9 @@ typedef struct clt_op {
     uint32_t flags;
     /* Declares outputs, parameters and saved tensors. */
     clt_status (*infer)(clt_infer *ctx);
-    /* NULL-terminated, ordered, the last accepts everything. problem = const clt_call *. Variants of one op save the same
-     * tensors. A VIEW has no forward list. backward NULL: not differentiable (inputs that need a gradient are refused). */
+    /* NULL-terminated, ordered, the last accepts everything. problem = const clt_call *. Variants of one op
+     * save the same tensors. A VIEW has no forward list. backward NULL: not differentiable (inputs that need
+     * a gradient are refused). */
     const ocl_variant *const *forward;
     const ocl_variant *const *backward;
     /* Inputs that never carry a gradient (indices, targets), bit i = input i. */
@@ -135,7 +139,8 @@ typedef struct clt_op {
 const clt_op *clt_op_find(const char *name); /* NULL if there is none */
 /* All registered ops in the order of ops.def. */
 const clt_op *const *clt_op_list(int *count);
-/* Index of a choice attribute etc. by attribute name (asserts that it exists: a programming error otherwise). */
+/* Index of a choice attribute etc. by attribute name (asserts that it exists: a programming error otherwise).
+ */
 const clt_attr *clt_node_attr(const clt_node *node, const char *name);
 
 /* Helpers for emission (engine/ops/op_emit.c). */
@@ -146,6 +151,7 @@ static inline const clt_tensor *clt_call_tensor(const clt_call *call, int32_t id
 /* DT and friends: ocl_define_text(e, name, clt_dtype_name(dtype)). */
 void clt_define_dtype(ocl_emitter *e, const char *name, clt_dtype dtype);
 /* dst (+)= src, elementwise; used by views and sums. */
-void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements, bool accumulate);
+void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements,
+                        bool accumulate);
 
 #endif

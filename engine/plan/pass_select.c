@@ -92,8 +92,7 @@ static clt_status select_node(clt_plan *plan, ocl_emitter *emitter, const clt_wo
     emitter->node = node->id;
     const ocl_variant *const *list = forward ? node->op->forward : node->op->backward;
     const ocl_variant *variant;
-    CLT_TRY(ocl_variant_select(list, &call, &plan->device, emitter->label, forced(plan, list),
-                               &variant));
+    CLT_TRY(ocl_variant_select(list, &call, &plan->device, emitter->label, forced(plan, list), &variant));
     emitter->variant = variant->name;
     CLT_TRY(variant->emit(emitter, &call));
     return ocl_emit_status(emitter);

@@ -102,7 +102,8 @@ typedef struct clt_plan_options {
     int n_seeds;
     int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
     uint64_t guard_bytes;
-    const char *force_variant; /* take only this variant where an op has one of that name (checker), NULL: the first that accepts */
+    const char *force_variant; /* take only this variant where an op has one of that name (checker), NULL: the
+                                  first that accepts */
 } clt_plan_options;
 
 /* One piece of work after autodiff: a node's forward or backward, or the sum of a second gradient. */

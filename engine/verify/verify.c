@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run of the checker: options, device, filters, names, reports. What is checked and how is in the other files of this room. */
+ * The run of the checker: options, device, filters, names, reports. What is checked and how is in the other
+ * files of this room. */
 #include "engine/verify/verify.h"
 
 #include <fnmatch.h>
@@ -76,15 +77,16 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
     bool list = (o->modes & CLT_VERIFY_LIST) != 0;
     if (!(session->modes & item->mode) || (o->quick && !item->small))
         return false;
-    snprintf(session->name, sizeof session->name, item->variant ? "%s.%s[%s]/%s" : "%s.%s%s/%s", item->subject, item->name,
-             item->variant ? item->variant : "", mode_name(item->mode));
+    snprintf(session->name, sizeof session->name, item->variant ? "%s.%s[%s]/%s" : "%s.%s%s/%s",
+             item->subject, item->name, item->variant ? item->variant : "", mode_name(item->mode));
     if (!clt_verify_match(o->pattern, session->name))
         return false;
     uint64_t index = session->matched++;
     if (o->shards > 1 && index % (uint64_t)o->shards != (uint64_t)o->shard)
         return false;
     if (list) {
-        report(session, &(clt_verify_result){.name = session->name, .state = CLT_VERIFY_PASS, .reason = "", .repeat = ""});
+        report(session, &(clt_verify_result){
+                            .name = session->name, .state = CLT_VERIFY_PASS, .reason = "", .repeat = ""});
         return false;
     }
     *outcome = (clt_verify_outcome){.state = CLT_VERIFY_PASS};
@@ -141,15 +143,16 @@ static uint64_t fresh_seed(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t seed = ((uint64_t)now.tv_sec * 1000003u + (uint64_t)now.tv_nsec + (uint64_t)getpid()) % 1000000000u;
+    uint64_t seed =
+        ((uint64_t)now.tv_sec * 1000003u + (uint64_t)now.tv_nsec + (uint64_t)getpid()) % 1000000000u;
     return seed + 1;
 }
 
 static clt_status check_options(const clt_verify_options *o)
 {
     if (o->shards > 1 && (o->shard < 0 || o->shard >= o->shards))
-        CLT_FAIL(CLT_EUSAGE, "verify: shard %d of %d does not exist; shards count from 0 to %d", o->shard, o->shards,
-                 o->shards - 1);
+        CLT_FAIL(CLT_EUSAGE, "verify: shard %d of %d does not exist; shards count from 0 to %d", o->shard,
+                 o->shards, o->shards - 1);
     return CLT_OK;
 }
 
@@ -162,7 +165,8 @@ static clt_status begin(clt_verify_session *session)
     session->modes = chosen ? chosen : CLT_VERIFY_CORRECT | CLT_VERIFY_GRAD | CLT_VERIFY_BITWISE;
     if (o->modes & CLT_VERIFY_LIST)
         return CLT_OK; /* names need no device */
-    ocl_open_options open = {.spec = o->device_spec, .caps_mask = o->caps_mask, .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
+    ocl_open_options open = {
+        .spec = o->device_spec, .caps_mask = o->caps_mask, .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
     CLT_TRY(ocl_device_open(&open, &session->device));
     session->desc = *ocl_device_describe(session->device);
     return CLT_OK;
@@ -176,12 +180,15 @@ static clt_status end(clt_verify_session *session, clt_status status)
     session->summary->seconds = clt_now() - session->summary->seconds;
     CLT_TRY(status);
     if (session->matched == 0)
-        CLT_FAIL(CLT_EUSAGE, "verify: no check has a name that matches '%s'%s; 'cltrain verify --mode list' prints all names",
-                 o->pattern ? o->pattern : "*", o->quick ? " among the small cases of --quick" : "");
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "verify: no check has a name that matches '%s'%s; 'cltrain verify --mode list' prints all names",
+            o->pattern ? o->pattern : "*", o->quick ? " among the small cases of --quick" : "");
     int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
     if (failed > 0)
         CLT_FAIL(CLT_ECHECK, "verify: %d of %d checks failed on device %s '%s' (seed %llu)", failed,
-                 failed + count[CLT_VERIFY_PASS], session->desc.spec, session->desc.name, (unsigned long long)session->seed);
+                 failed + count[CLT_VERIFY_PASS], session->desc.spec, session->desc.name,
+                 (unsigned long long)session->seed);
     return CLT_OK;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checker: every op and variant and every GEMM backend against double-precision references, on fresh random data with a printed seed,
- * guard zones, NaN-filled outputs and non-zero offsets; exact integer fills; gradients against finite differences; a bitwise second run;
- * capability masks. */
+ * The checker: every op and variant and every GEMM backend against double-precision references, on fresh
+ * random data with a printed seed, guard zones, NaN-filled outputs and non-zero offsets; exact integer fills;
+ * gradients against finite differences; a bitwise second run; capability masks. */
 #ifndef ENGINE_VERIFY_VERIFY_H
 #define ENGINE_VERIFY_VERIFY_H
 
@@ -12,9 +12,9 @@
 typedef enum clt_verify_state {
     CLT_VERIFY_PASS,
     CLT_VERIFY_FAIL,
-    CLT_VERIFY_SKIP,     /* with a reason */
-    CLT_VERIFY_UNIMPL,   /* counts as a failure */
-    CLT_VERIFY_MISTRUST  /* the output says too little (almost all zeros): counts as a failure */
+    CLT_VERIFY_SKIP,    /* with a reason */
+    CLT_VERIFY_UNIMPL,  /* counts as a failure */
+    CLT_VERIFY_MISTRUST /* the output says too little (almost all zeros): counts as a failure */
 } clt_verify_state;
 const char *clt_verify_state_name(clt_verify_state state);
 
@@ -27,9 +27,9 @@ enum {
 };
 
 typedef struct clt_verify_result {
-    const char *name;   /* "softmax.odd[row]/correct" */
+    const char *name; /* "softmax.odd[row]/correct" */
     clt_verify_state state;
-    const char *reason; /* skip or failure text */
+    const char *reason;  /* skip or failure text */
     double error, limit; /* largest error relative to its limit's unit */
     double ms;
     const char *repeat; /* the command that repeats it */
@@ -40,7 +40,7 @@ typedef struct clt_verify_options {
     unsigned modes;      /* CLT_VERIFY_*; 0: correct, grad and bitwise */
     const char *device_spec;
     uint32_t caps_mask;
-    bool quick; /* only cases marked small */
+    bool quick;        /* only cases marked small */
     int shard, shards; /* 0-based of n; shards 0 or 1: everything */
     uint64_t seed;     /* 0: from the clock; printed */
     void (*result)(void *context, const clt_verify_result *result);

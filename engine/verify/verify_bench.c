@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bench of one op case: a graph of one node (or two that share their inputs), its plan with guard zones round every tensor, and
- * host images of the slabs. A run uploads a whole slab and reads it back, so that every byte is accounted for: what a phase may not write
- * must not change, inputs and parameters included. Knows plans; does not know what is right. */
+ * The bench of one op case: a graph of one node (or two that share their inputs), its plan with guard zones
+ * round every tensor, and host images of the slabs. A run uploads a whole slab and reads it back, so that
+ * every byte is accounted for: what a phase may not write must not change, inputs and parameters included.
+ * Knows plans; does not know what is right. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,15 @@
 
 /* --- graph --- */
 
-bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph, const clt_node *node, int index)
+bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph,
+                               const clt_node *node, int index)
 {
     return subject->op->backward != NULL && !(subject->op->no_grad_inputs & (1u << index)) &&
            clt_dtype_is_float(clt_graph_tensor(graph, node->in[index])->dtype);
 }
 
-/* Inputs are batch fields where they have the batch dimension; others (vectors that are added to rows) are tensors of that class. */
+/* Inputs are batch fields where they have the batch dimension; others (vectors that are added to rows) are
+ * tensors of that class. */
 static clt_status add_inputs(clt_graph *graph, const clt_op_case *c, int32_t *ids)
 {
     for (int i = 0; i < c->n_inputs; i++) {
@@ -38,7 +41,8 @@ static clt_status add_inputs(clt_graph *graph, const clt_op_case *c, int32_t *id
 }
 
 /* Output gradients are given, like fields. */
-static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject, const clt_node *node, int32_t *douts)
+static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject, const clt_node *node,
+                            int32_t *douts)
 {
     for (int i = 0; i < node->n_out; i++) {
         clt_tensor *out = clt_graph_tensor(graph, node->out[i]);
@@ -53,15 +57,16 @@ static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
     return CLT_OK;
 }
 
-static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject, const clt_verify_setup *setup,
-                            clt_verify_bench *bench)
+static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject,
+                            const clt_verify_setup *setup, clt_verify_bench *bench)
 {
     static const char *const names[CLT_VERIFY_COPIES] = {"node", "second"};
     const clt_op_case *c = subject->op_case;
     bool gradients = setup->mode == CLT_PLAN_CHECK && subject->op->backward != NULL;
     for (int k = 0; k < setup->copies; k++) {
         size_t first = graph->n_params;
-        CLT_TRY(clt_graph_add_text(graph, subject->op->name, names[k], c->attrs, bench->in, c->n_inputs, &bench->node[k]));
+        CLT_TRY(clt_graph_add_text(graph, subject->op->name, names[k], c->attrs, bench->in, c->n_inputs,
+                                   &bench->node[k]));
         for (size_t p = first; p < graph->n_params; p++)
             graph->params[p].trainable = gradients && setup->want_params;
     }
@@ -73,8 +78,8 @@ static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject,
     return CLT_OK;
 }
 
-clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_setup *setup, clt_verify_bench *bench,
-                            clt_graph **out)
+clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_setup *setup,
+                            clt_verify_bench *bench, clt_graph **out)
 {
     const clt_op_case *c = subject->op_case;
     clt_graph *graph;
@@ -105,7 +110,8 @@ static bool has_variant(const ocl_variant *const *list, const char *name, bool *
     return false;
 }
 
-/* The reason inside "... none accepts (group: the device lacks local)", if it is the forced variant that refused. */
+/* The reason inside "... none accepts (group: the device lacks local)", if it is the forced variant that
+ * refused. */
 static bool refusal(const clt_verify_subject *subject, char *reason, size_t size)
 {
     const char *open = strstr(clt_error_text(), "none accepts (");
@@ -131,8 +137,8 @@ static bool may_refuse(const clt_verify_subject *subject)
     return !((!forward || last_forward) && (!backward || last_backward));
 }
 
-static clt_status plan_once(clt_verify_session *session, const clt_verify_subject *subject, const clt_verify_setup *setup,
-                            bool any_style, clt_verify_bench *bench)
+static clt_status plan_once(clt_verify_session *session, const clt_verify_subject *subject,
+                            const clt_verify_setup *setup, bool any_style, clt_verify_bench *bench)
 {
     clt_graph *graph;
     CLT_TRY(clt_verify_graph(subject, setup, bench, &graph));
@@ -142,7 +148,8 @@ static clt_status plan_once(clt_verify_session *session, const clt_verify_subjec
     clt_plan_options options = {.mode = setup->mode,
                                 .accumulation = setup->copies == 1 ? 2 : 1,
                                 .ranks = 1,
-                                .guard_bytes = clt_align_up(GUARD_BYTES, desc.align_bytes ? desc.align_bytes : 1),
+                                .guard_bytes =
+                                    clt_align_up(GUARD_BYTES, desc.align_bytes ? desc.align_bytes : 1),
                                 .force_variant = subject->variant};
     for (int k = 0; k < setup->copies && setup->mode == CLT_PLAN_CHECK; k++) {
         for (int i = 0; i < bench->node[k]->n_out && options.n_seeds < CLT_MAX_OUT; i++) {
@@ -155,9 +162,11 @@ static clt_status plan_once(clt_verify_session *session, const clt_verify_subjec
     return clt_plan_compute(graph, &desc, &options, &bench->plan);
 }
 
-/* First as the device would plan; where the variant then refuses, once more without regard to its speed here. */
-static clt_status make_plan(clt_verify_session *session, const clt_verify_subject *subject, const clt_verify_setup *setup,
-                            clt_verify_outcome *outcome, clt_verify_bench *bench)
+/* First as the device would plan; where the variant then refuses, once more without regard to its speed here.
+ */
+static clt_status make_plan(clt_verify_session *session, const clt_verify_subject *subject,
+                            const clt_verify_setup *setup, clt_verify_outcome *outcome,
+                            clt_verify_bench *bench)
 {
     char reason[sizeof outcome->reason];
     for (int any_style = 0; any_style < 2; any_style++) {
@@ -186,7 +195,8 @@ static clt_status make_images(clt_verify_bench *b)
 }
 
 clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify_subject *subject,
-                                   const clt_verify_setup *setup, clt_verify_outcome *outcome, clt_verify_bench **out)
+                                   const clt_verify_setup *setup, clt_verify_outcome *outcome,
+                                   clt_verify_bench **out)
 {
     clt_verify_bench *bench;
     clt_status status;
@@ -245,7 +255,8 @@ void clt_verify_bench_put(clt_verify_bench *b, int32_t tensor, const double *val
     const clt_place *place = &b->plan->place[tensor];
     size_t n = clt_verify_elements(b, tensor);
     for (size_t i = 0; i < n; i++)
-        clt_verify_store(clt_verify_tensor(b, tensor)->dtype, b->before[place->slab] + place->offset, i, values[i]);
+        clt_verify_store(clt_verify_tensor(b, tensor)->dtype, b->before[place->slab] + place->offset, i,
+                         values[i]);
 }
 
 void clt_verify_bench_put_bytes(clt_verify_bench *b, int32_t tensor, const void *bytes)
@@ -260,7 +271,8 @@ void clt_verify_bench_get(const clt_verify_bench *b, int32_t tensor, double *out
     const clt_place *place = &b->plan->place[tensor];
     size_t n = clt_verify_elements(b, tensor);
     for (size_t i = 0; i < n; i++)
-        out[i] = clt_verify_load(clt_verify_tensor(b, tensor)->dtype, b->after[place->slab] + place->offset, i);
+        out[i] =
+            clt_verify_load(clt_verify_tensor(b, tensor)->dtype, b->after[place->slab] + place->offset, i);
 }
 
 void clt_verify_bench_keep(clt_verify_bench *b)
@@ -301,7 +313,8 @@ static void mark_writable(clt_verify_bench *b, clt_phase phase)
 }
 
 /* Which tensor the byte belongs to, or which one ends before it. */
-static void blame(const clt_verify_bench *b, clt_phase phase, int32_t slab, size_t where, clt_verify_outcome *outcome)
+static void blame(const clt_verify_bench *b, clt_phase phase, int32_t slab, size_t where,
+                  clt_verify_outcome *outcome)
 {
     const clt_tensor *nearest = NULL;
     const clt_place *place = NULL;
@@ -310,7 +323,9 @@ static void blame(const clt_verify_bench *b, clt_phase phase, int32_t slab, size
         if (p->kind != CLT_PLACE_PLAN || p->slab != slab || clt_verify_tensor(b, (int32_t)i)->view_of >= 0)
             continue;
         uint64_t distance = where < p->offset ? p->offset - where : where - p->offset;
-        uint64_t best = !place ? UINT64_MAX : where < place->offset ? place->offset - where : where - place->offset;
+        uint64_t best = !place                  ? UINT64_MAX
+                        : where < place->offset ? place->offset - where
+                                                : where - place->offset;
         if ((where >= p->offset && where < p->offset + p->bytes) || distance < best) {
             nearest = clt_verify_tensor(b, (int32_t)i);
             place = p;
@@ -322,9 +337,9 @@ static void blame(const clt_verify_bench *b, clt_phase phase, int32_t slab, size
         return;
     bool inside = where >= place->offset && where < place->offset + place->bytes;
     long long at = (long long)where - (long long)place->offset;
-    clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s wrote where it must not: byte %lld %s '%s' (%s, %llu bytes)", clt_phase_name(phase),
-                   at, inside ? "of" : "from the start of its neighbour", nearest->name, clt_tensor_class_name(nearest->cls),
-                   (unsigned long long)place->bytes);
+    clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s wrote where it must not: byte %lld %s '%s' (%s, %llu bytes)",
+                   clt_phase_name(phase), at, inside ? "of" : "from the start of its neighbour",
+                   nearest->name, clt_tensor_class_name(nearest->cls), (unsigned long long)place->bytes);
 }
 
 clt_status clt_verify_bench_run(clt_verify_bench *b, clt_phase phase, clt_verify_outcome *outcome)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Judging results: error limits, percentiles, zeros that prove nothing, bytes that nobody may touch. Works on plain arrays, so that tests
- * can plant faults. Knows nothing of ops or devices. */
+ * Judging results: error limits, percentiles, zeros that prove nothing, bytes that nobody may touch. Works on
+ * plain arrays, so that tests can plant faults. Knows nothing of ops or devices. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,10 @@
 
 #define PERCENTILE_MIN 100 /* elements from which the 99th percentile has a limit of its own */
 #define TRUST_MIN 16
+/* Mean squared error relative to the reference's mean square, for tensors large enough to have a mean: holds
+ * small results (softmax over many columns) to their own size. */
+#define NMSE_MIN 16
+#define NMSE_LIMIT 1e-10
 
 bool clt_verify_bad(const clt_verify_outcome *outcome)
 {
@@ -46,11 +50,13 @@ static double rounding(clt_dtype dtype, double value)
 }
 
 typedef struct judgement {
-    double worst;      /* error in units of the bound */
+    double worst; /* error in units of the bound */
     size_t worst_at, loose;
+    double error, size; /* sums of squares */
 } judgement;
 
-/* Error of one element, less what rounding to storage explains, in units of its bound: 0 right, above 1 wrong. */
+/* Error of one element, less what rounding to storage explains, in units of its bound: 0 right, above 1
+ * wrong. */
 static double judge(double got, double want, double bound, double storage)
 {
     if (isnan(want))
@@ -65,8 +71,13 @@ static double judge(double got, double want, double bound, double storage)
     return bound > 0.0 ? error / bound : (double)INFINITY;
 }
 
-static void add_judgement(judgement *j, size_t i, double ratio)
+static void add_judgement(judgement *j, size_t i, double ratio, double got, double want, double storage)
 {
+    double error = fmax(0.0, fabs(got - want) - storage);
+    if (isfinite(error) && isfinite(want)) {
+        j->error += error * error;
+        j->size += want * want;
+    }
     j->loose += ratio > 0.5;
     if (ratio > j->worst || (i == 0 && ratio == 0.0)) {
         j->worst = ratio;
@@ -74,13 +85,14 @@ static void add_judgement(judgement *j, size_t i, double ratio)
     }
 }
 
-static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, const double *want,
-                     size_t n, double limit)
+static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got,
+                     const double *want, size_t n, double limit)
 {
     size_t at = j->worst_at;
     if (clt_verify_bad(o))
         return;
-    /* The worst of all comparisons so far, relative to its own limit; an exact one has no limit to be relative to. */
+    /* The worst of all comparisons so far, relative to its own limit; an exact one has no limit to be
+     * relative to. */
     if (o->limit <= 0.0 || (limit > 0.0 && j->worst > o->error / o->limit)) {
         o->error = limit > 0.0 ? j->worst * limit : j->worst;
         o->limit = limit;
@@ -88,46 +100,61 @@ static void conclude(clt_verify_outcome *o, const char *what, const judgement *j
     if (!(j->worst <= 1.0)) {
         o->error = limit > 0.0 ? j->worst * limit : fabs(got[at] - want[at]);
         o->limit = limit;
-        clt_verify_set(o, CLT_VERIFY_FAIL, "%s: element %zu of %zu is %.9g, the reference %.9g%s", what, at, n, got[at],
-                       want[at], limit > 0.0 ? "" : "; this case must be exact");
+        clt_verify_set(o, CLT_VERIFY_FAIL, "%s: element %zu of %zu is %.9g, the reference %.9g%s", what, at,
+                       n, got[at], want[at], limit > 0.0 ? "" : "; this case must be exact");
     } else if (n >= PERCENTILE_MIN && j->loose > n / 100) {
-        clt_verify_set(o, CLT_VERIFY_FAIL, "%s: %zu of %zu elements use more than half of the error limit (worst: element %zu, %.9g, "
-                                           "the reference %.9g); 1 in 100 may", what, j->loose, n, at, got[at], want[at]);
+        clt_verify_set(
+            o, CLT_VERIFY_FAIL,
+            "%s: %zu of %zu elements use more than half of the error limit (worst: element %zu, %.9g, "
+            "the reference %.9g); 1 in 100 may",
+            what, j->loose, n, at, got[at], want[at]);
+    } else if (n >= NMSE_MIN && j->size > 1e-12 * (double)n && j->error > NMSE_LIMIT * j->size) {
+        clt_verify_set(
+            o, CLT_VERIFY_FAIL,
+            "%s: the mean squared error is %.3g of the reference's mean square; at most %.3g (worst: "
+            "element %zu, %.9g, the reference %.9g)",
+            what, j->error / j->size, NMSE_LIMIT, at, got[at], want[at]);
     }
 }
 
-void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference,
-                               const double *bound, size_t n, clt_dtype dtype)
+void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got,
+                               const double *reference, const double *bound, size_t n, clt_dtype dtype)
 {
     judgement j = {0};
-    for (size_t i = 0; i < n; i++)
-        add_judgement(&j, i, judge(got[i], reference[i], bound[i], rounding(dtype, reference[i])));
+    for (size_t i = 0; i < n; i++) {
+        double storage = rounding(dtype, reference[i]);
+        add_judgement(&j, i, judge(got[i], reference[i], bound[i], storage), got[i], reference[i], storage);
+    }
     conclude(outcome, what, &j, got, reference, n, 1.0);
 }
 
-void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference, size_t n,
-                        const clt_verify_rule *rule)
+void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got,
+                        const double *reference, size_t n, const clt_verify_rule *rule)
 {
     judgement j = {0};
     double bound = rule->exact ? 0.0 : rule->tolerance * CLT_VERIFY_EPS * fmax(1.0, largest(reference, n));
     for (size_t i = 0; i < n; i++) {
         double storage = rule->exact ? 0.0 : rounding(rule->dtype, reference[i]);
-        add_judgement(&j, i, judge(got[i], reference[i], bound, storage));
+        add_judgement(&j, i, judge(got[i], reference[i], bound, storage), got[i], reference[i], storage);
     }
     conclude(outcome, what, &j, got, reference, n, rule->exact ? 0.0 : rule->tolerance);
 }
 
-void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n, double share)
+void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n,
+                      double share)
 {
     size_t nonzero = 0;
     for (size_t i = 0; i < n; i++)
         nonzero += got[i] != 0.0;
     if (n >= TRUST_MIN && (nonzero == 0 || (double)nonzero < share * (double)n))
-        clt_verify_set(outcome, CLT_VERIFY_MISTRUST, "%s: only %zu of %zu elements are not zero, which proves too little; the case needs "
-                                                     "better data", what, nonzero, n);
+        clt_verify_set(outcome, CLT_VERIFY_MISTRUST,
+                       "%s: only %zu of %zu elements are not zero, which proves too little; the case needs "
+                       "better data",
+                       what, nonzero, n);
 }
 
-bool clt_verify_changed(const uint8_t *before, const uint8_t *after, const uint8_t *writable, size_t n, size_t *where)
+bool clt_verify_changed(const uint8_t *before, const uint8_t *after, const uint8_t *writable, size_t n,
+                        size_t *where)
 {
     for (size_t i = 0; i < n;) {
         size_t end = n - i < 64 ? n : i + 64;

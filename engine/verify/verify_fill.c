@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random data of the checker: every array is a stream of its own, keyed by seed, case and array number, so that a single case repeats
- * alone what it saw in a whole run. Values are what the storage type can hold. Knows nothing of ops. */
+ * Random data of the checker: every array is a stream of its own, keyed by seed, case and array number, so
+ * that a single case repeats alone what it saw in a whole run. Values are what the storage type can hold.
+ * Knows nothing of ops. */
 #include <math.h>
 #include <string.h>
 

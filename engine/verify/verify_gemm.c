@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of GEMM backends, by the contract of cl/gemm.h alone: sizes round tile edges, every layout, batches, shared and interleaved
- * operands, offsets and row strides, scalars, storage types, epilogues. Operands lie in buffers full of plausible numbers; everything of C's
- * buffer that is not C must keep its bits. Knows no op and no backend. */
+ * Checks of GEMM backends, by the contract of cl/gemm.h alone: sizes round tile edges, every layout, batches,
+ * shared and interleaved operands, offsets and row strides, scalars, storage types, epilogues. Operands lie
+ * in buffers full of plausible numbers; everything of C's buffer that is not C must keep its bits. Knows no
+ * op and no backend. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,9 @@ typedef struct gemm_case {
     {.name = word "_nn", .ta = false, .tb = false, __VA_ARGS__},                                             \
         {.name = word "_nt", .ta = false, .tb = true, __VA_ARGS__},                                          \
         {.name = word "_tn", .ta = true, .tb = false, __VA_ARGS__},                                          \
-        {.name = word "_tt", .ta = true, .tb = true, __VA_ARGS__}
+    {                                                                                                        \
+        .name = word "_tt", .ta = true, .tb = true, __VA_ARGS__                                              \
+    }
 
 static const gemm_case gemm_cases[] = {
     {.name = "one", .m = 1, .n = 1, .k = 1, .small = true},
@@ -51,7 +54,13 @@ static const gemm_case gemm_cases[] = {
     {.name = "beta_one", .m = 17, .n = 18, .k = 5, .beta = 1.0f, .small = true, .form = FORM_PADDED},
     {.name = "no_products", .m = 4, .n = 33, .k = 0, .small = true},
     {.name = "f16", .m = 9, .n = 21, .k = 17, .tb = true, .type = {CLT_F16, CLT_F16, CLT_F16}, .small = true},
-    {.name = "bf16", .m = 9, .n = 21, .k = 17, .ta = true, .type = {CLT_BF16, CLT_BF16, CLT_BF16}, .small = true},
+    {.name = "bf16",
+     .m = 9,
+     .n = 21,
+     .k = 17,
+     .ta = true,
+     .type = {CLT_BF16, CLT_BF16, CLT_BF16},
+     .small = true},
     {.name = "bias_relu", .m = 13, .n = 37, .k = 8, .bias = true, .activation = OCL_ACT_RELU, .small = true},
     LAYOUTS("tails", .m = 129, .n = 71, .k = 130, .form = FORM_PADDED),
     LAYOUTS("blocks", .m = 128, .n = 64, .k = 64),
@@ -62,15 +71,43 @@ static const gemm_case gemm_cases[] = {
     {.name = "tall", .m = 1025, .n = 3, .k = 17},
     {.name = "wide", .m = 3, .n = 1025, .k = 17, .ta = true},
     {.name = "no_products_beta", .m = 5, .n = 40, .k = 0, .beta = 2.0f, .bias = true},
-    {.name = "f32_bf16_f16", .m = 33, .n = 45, .k = 50, .type = {CLT_F32, CLT_BF16, CLT_F16}, .form = FORM_PADDED},
-    {.name = "f16_f32", .m = 33, .n = 45, .k = 50, .tb = true, .type = {CLT_F16, CLT_F32, CLT_F32}, .form = FORM_PADDED},
+    {.name = "f32_bf16_f16",
+     .m = 33,
+     .n = 45,
+     .k = 50,
+     .type = {CLT_F32, CLT_BF16, CLT_F16},
+     .form = FORM_PADDED},
+    {.name = "f16_f32",
+     .m = 33,
+     .n = 45,
+     .k = 50,
+     .tb = true,
+     .type = {CLT_F16, CLT_F32, CLT_F32},
+     .form = FORM_PADDED},
     {.name = "bias", .m = 37, .n = 41, .k = 29, .bias = true, .form = FORM_PADDED},
     {.name = "gelu_erf", .m = 37, .n = 41, .k = 29, .tb = true, .bias = true, .activation = OCL_ACT_GELU_ERF},
     {.name = "gelu_tanh", .m = 37, .n = 41, .k = 29, .activation = OCL_ACT_GELU_TANH, .form = FORM_PADDED},
-    {.name = "residual", .m = 37, .n = 41, .k = 29, .tb = true, .bias = true, .residual = RESIDUAL_OWN, .form = FORM_PADDED},
+    {.name = "residual",
+     .m = 37,
+     .n = 41,
+     .k = 29,
+     .tb = true,
+     .bias = true,
+     .residual = RESIDUAL_OWN,
+     .form = FORM_PADDED},
     {.name = "residual_in_place", .m = 37, .n = 41, .k = 29, .residual = RESIDUAL_C, .form = FORM_PADDED},
-    {.name = "everything", .m = 37, .n = 41, .k = 29, .tb = true, .batch = 2, .alpha = 0.5f, .beta = -1.0f, .bias = true,
-     .activation = OCL_ACT_RELU, .residual = RESIDUAL_OWN, .form = FORM_PADDED},
+    {.name = "everything",
+     .m = 37,
+     .n = 41,
+     .k = 29,
+     .tb = true,
+     .batch = 2,
+     .alpha = 0.5f,
+     .beta = -1.0f,
+     .bias = true,
+     .activation = OCL_ACT_RELU,
+     .residual = RESIDUAL_OWN,
+     .form = FORM_PADDED},
     LAYOUTS("large", .m = 257, .n = 255, .k = 253, .form = FORM_PADDED),
     {.name = "large_batch", .m = 256, .n = 256, .k = 256, .batch = 2},
 };
@@ -131,10 +168,12 @@ static ocl_gemm make_gemm(const gemm_case *c, const clt_verify_stream *s)
 }
 
 /* Fills one operand's whole buffer; C is NaN where the call must not read it. */
-static clt_status fill_operand(gemm_run *r, int which, clt_dtype type, uint64_t offset, int64_t span, bool nan)
+static clt_status fill_operand(gemm_run *r, int which, clt_dtype type, uint64_t offset, int64_t span,
+                               bool nan)
 {
     gemm_operand *o = &r->operand[which];
-    clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name, (uint32_t)(16 + which + 32 * r->integers));
+    clt_verify_stream stream =
+        clt_verify_stream_make(r->session->seed, r->problem->name, (uint32_t)(16 + which + 32 * r->integers));
     clt_verify_filler filler = {.fill = CLT_FILL_NORMAL, .dtype = type, .integers = r->integers};
     o->type = type;
     o->first = GUARD + offset / clt_dtype_bytes(type);
@@ -148,7 +187,8 @@ static clt_status fill_operand(gemm_run *r, int which, clt_dtype type, uint64_t 
             o->value[i] = NAN;
         clt_verify_store(type, o->image, i, o->value[i]);
     }
-    CLT_TRY(ocl_buffer_create(r->session->device, o->elements * clt_dtype_bytes(type), "checker's operand", &o->buffer));
+    CLT_TRY(ocl_buffer_create(r->session->device, o->elements * clt_dtype_bytes(type), "checker's operand",
+                              &o->buffer));
     return CLT_OK;
 }
 
@@ -163,7 +203,8 @@ static clt_status fill_operands(gemm_run *r)
     g->c.tensor = GEMM_C;
     CLT_TRY(fill_operand(r, GEMM_A, g->type_a, g->a.offset, a, false));
     CLT_TRY(fill_operand(r, GEMM_B, g->type_b, g->b.offset, b, false));
-    CLT_TRY(fill_operand(r, GEMM_C, g->type_c, g->c.offset, c, g->beta == 0.0f && r->problem->residual != RESIDUAL_C));
+    CLT_TRY(fill_operand(r, GEMM_C, g->type_c, g->c.offset, c,
+                         g->beta == 0.0f && r->problem->residual != RESIDUAL_C));
     if (r->problem->bias) {
         g->bias = (ocl_tensor_ref){GEMM_BIAS, 12};
         CLT_TRY(fill_operand(r, GEMM_BIAS, CLT_F32, g->bias.offset, g->n, false));
@@ -187,7 +228,8 @@ static clt_status gemm_resolve(void *context, int32_t tensor, ocl_buffer **buffe
 /* Emits the commands; a refusal makes the outcome SKIP. */
 static clt_status emit(gemm_run *r)
 {
-    ocl_emitter e = {.list = &r->list, .device = &r->session->desc, .label = r->problem->name, .variant = "", .node = -1};
+    ocl_emitter e = {
+        .list = &r->list, .device = &r->session->desc, .label = r->problem->name, .variant = "", .node = -1};
     clt_status status = ocl_gemm_emit(&e, &r->gemm, r->backend);
     ocl_emitter_free(&e);
     const char *open = status == CLT_EUNSUPPORTED ? strstr(clt_error_text(), "none accepts (") : NULL;
@@ -238,12 +280,15 @@ static clt_status check_guards(gemm_run *r)
     CLT_TRY(clt_alloc(&mine, r->operand[GEMM_C].elements, bytes, "checker's map"));
     for (int64_t z = 0; z < g->batch; z++)
         for (int64_t i = 0; i < g->m; i++)
-            memset(mine + bytes * (r->operand[GEMM_C].first + (size_t)(z * g->stride_c + i * g->ldc)), 1, bytes * (size_t)g->n);
+            memset(mine + bytes * (r->operand[GEMM_C].first + (size_t)(z * g->stride_c + i * g->ldc)), 1,
+                   bytes * (size_t)g->n);
     for (int i = 0; i < GEMM_OPERANDS; i++) {
         const gemm_operand *o = &r->operand[i];
         size_t size = clt_dtype_bytes(o->type);
-        if (o->elements && clt_verify_changed(o->image, o->after, i == GEMM_C ? mine : NULL, o->elements * size, &where))
-            clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "wrote where it must not: element %lld from the start of %s",
+        if (o->elements &&
+            clt_verify_changed(o->image, o->after, i == GEMM_C ? mine : NULL, o->elements * size, &where))
+            clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
+                           "wrote where it must not: element %lld from the start of %s",
                            (long long)(where / size) - (long long)o->first, names[i]);
     }
     free(mine);
@@ -264,7 +309,8 @@ static double activate(ocl_activation activation, double x)
     }
 }
 
-/* C(i,j) of item z and how far off rounding may take it: errors of K products random-walk, each bounded by what was added up. */
+/* C(i,j) of item z and how far off rounding may take it: errors of K products random-walk, each bounded by
+ * what was added up. */
 static double expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, size_t at, double *bound)
 {
     const ocl_gemm *g = &r->gemm;
@@ -417,7 +463,8 @@ done:
     return status;
 }
 
-static clt_status check_mode(clt_verify_session *session, const gemm_case *c, const char *backend, unsigned mode)
+static clt_status check_mode(clt_verify_session *session, const gemm_case *c, const char *backend,
+                             unsigned mode)
 {
     clt_verify_item item = {"gemm", c->name, backend, mode, c->small};
     clt_verify_outcome outcome;
@@ -428,7 +475,8 @@ static clt_status check_mode(clt_verify_session *session, const gemm_case *c, co
     if (mode == CLT_VERIFY_CORRECT) {
         status = check_values(&r);
         if (status == CLT_OK && is_exact(c) && !clt_verify_bad(&outcome)) {
-            gemm_run exact = {.session = session, .outcome = &outcome, .problem = c, .backend = backend, .integers = true};
+            gemm_run exact = {
+                .session = session, .outcome = &outcome, .problem = c, .backend = backend, .integers = true};
             status = check_values(&exact);
         }
     } else {

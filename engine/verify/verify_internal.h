@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the checker's files share: the session (device, seed, filters), the outcome of one check, random fills, comparison, and
- * the bench on which one op case runs. Nobody but engine/verify and its tests includes it. */
+ * What the checker's files share: the session (device, seed, filters), the outcome of one check, random
+ * fills, comparison, and the bench on which one op case runs. Nobody but engine/verify and its tests includes
+ * it. */
 #ifndef ENGINE_VERIFY_VERIFY_INTERNAL_H
 #define ENGINE_VERIFY_VERIFY_INTERNAL_H
 
@@ -19,9 +20,9 @@ typedef struct clt_verify_session {
     ocl_device_desc desc; /* after the capability mask */
     uint64_t seed;
     unsigned modes;
-    uint64_t matched;     /* names that the filters let through, before sharding */
-    char name[256];       /* of the check that runs now */
-    double started;       /* seconds */
+    uint64_t matched; /* names that the filters let through, before sharding */
+    char name[256];   /* of the check that runs now */
+    double started;   /* seconds */
 } clt_verify_session;
 
 /* What one check found. The first failure stays; error and limit belong to the worst comparison. */
@@ -38,17 +39,18 @@ typedef struct clt_verify_item {
     bool small;
 } clt_verify_item;
 
-/* True when the check must run now: it passes all filters and nothing is only being listed. Sets session->name. */
+/* True when the check must run now: it passes all filters and nothing is only being listed. Sets
+ * session->name. */
 bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, clt_verify_outcome *outcome);
-/* Reports the check that clt_verify_wants let through. A failure of the check becomes its outcome; only what must end the whole
- * run is returned. */
+/* Reports the check that clt_verify_wants let through. A failure of the check becomes its outcome; only what
+ * must end the whole run is returned. */
 clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *outcome, clt_status status);
 /* Sets the outcome unless it has failed already. */
 void clt_verify_set(clt_verify_outcome *outcome, clt_verify_state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool clt_verify_bad(const clt_verify_outcome *outcome); /* state is not PASS */
-/* Does the pattern (glob, with '[' and '\' as themselves) match the name, or the name without mode, or without mode and variant,
- * or the subject alone? */
+/* Does the pattern (glob, with '[' and '\' as themselves) match the name, or the name without mode, or
+ * without mode and variant, or the subject alone? */
 bool clt_verify_match(const char *pattern, const char *name);
 
 /* Checks of one kind each. */
@@ -89,17 +91,20 @@ typedef struct clt_verify_rule {
     bool exact;       /* the error must be zero */
 } clt_verify_rule;
 
-/* Elements may be off by the rule's bound; one in a hundred of 100 or more may use more than half of it. A NaN or infinity must be one in
- * both. */
-void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference, size_t n,
-                        const clt_verify_rule *rule);
+/* Elements may be off by the rule's bound; one in a hundred of 100 or more may use more than half of it. A
+ * NaN or infinity must be one in both. */
+void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got,
+                        const double *reference, size_t n, const clt_verify_rule *rule);
 /* The same with a bound for each element, in units of which the error is told. */
-void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got, const double *reference,
-                               const double *bound, size_t n, clt_dtype dtype);
-/* MISTRUST when at least 16 elements are there and fewer than `share` of them (and at least one) are not zero. */
-void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n, double share);
+void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got,
+                               const double *reference, const double *bound, size_t n, clt_dtype dtype);
+/* MISTRUST when at least 16 elements are there and fewer than `share` of them (and at least one) are not
+ * zero. */
+void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n,
+                      double share);
 /* Finds the first byte that differs where writable[i] is 0; writable NULL: anywhere. */
-bool clt_verify_changed(const uint8_t *before, const uint8_t *after, const uint8_t *writable, size_t n, size_t *where);
+bool clt_verify_changed(const uint8_t *before, const uint8_t *after, const uint8_t *writable, size_t n,
+                        size_t *where);
 
 /* --- one op case on the device: verify_bench.c --- */
 
@@ -117,9 +122,9 @@ typedef struct clt_verify_subject {
 } clt_verify_subject;
 
 typedef struct clt_verify_setup {
-    clt_plan_mode mode;  /* CHECK, or EVAL */
-    int copies;          /* nodes that all read the same inputs: gradients of the second accumulate */
-    uint32_t want_in;    /* inputs that want a gradient, if they can have one */
+    clt_plan_mode mode; /* CHECK, or EVAL */
+    int copies;         /* nodes that all read the same inputs: gradients of the second accumulate */
+    uint32_t want_in;   /* inputs that want a gradient, if they can have one */
     bool want_params;
 } clt_verify_setup;
 
@@ -135,9 +140,11 @@ typedef struct clt_verify_bench {
     uint8_t *before[CLT_MAX_PLAN_SLABS], *after[CLT_MAX_PLAN_SLABS], *writable[CLT_MAX_PLAN_SLABS];
 } clt_verify_bench;
 
-/* Plans and realises. A variant that refuses makes *outcome SKIP with its reason and leaves *out NULL, with CLT_OK. */
+/* Plans and realises. A variant that refuses makes *outcome SKIP with its reason and leaves *out NULL, with
+ * CLT_OK. */
 clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify_subject *subject,
-                                   const clt_verify_setup *setup, clt_verify_outcome *outcome, clt_verify_bench **out);
+                                   const clt_verify_setup *setup, clt_verify_outcome *outcome,
+                                   clt_verify_bench **out);
 void clt_verify_bench_destroy(clt_verify_bench *bench);
 /* `before` becomes the pattern everywhere. */
 void clt_verify_bench_clear(clt_verify_bench *bench, uint32_t pattern);
@@ -145,8 +152,8 @@ void clt_verify_bench_clear(clt_verify_bench *bench, uint32_t pattern);
 void clt_verify_bench_put(clt_verify_bench *bench, int32_t tensor, const double *values);
 void clt_verify_bench_put_bytes(clt_verify_bench *bench, int32_t tensor, const void *bytes);
 void clt_verify_bench_get(const clt_verify_bench *bench, int32_t tensor, double *out);
-/* Uploads `before`, runs the phase, reads `after`, and fails the outcome when a byte changed that is not of a tensor which the phase
- * may write. */
+/* Uploads `before`, runs the phase, reads `after`, and fails the outcome when a byte changed that is not of a
+ * tensor which the phase may write. */
 clt_status clt_verify_bench_run(clt_verify_bench *bench, clt_phase phase, clt_verify_outcome *outcome);
 /* `before` becomes `after`. */
 void clt_verify_bench_keep(clt_verify_bench *bench);
@@ -154,8 +161,8 @@ size_t clt_verify_elements(const clt_verify_bench *bench, int32_t tensor);
 const clt_tensor *clt_verify_tensor(const clt_verify_bench *bench, int32_t tensor);
 
 /* Shape, type and class of a case's graph, without a device. */
-clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_setup *setup, clt_verify_bench *bench,
-                            clt_graph **out);
+clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_setup *setup,
+                            clt_verify_bench *bench, clt_graph **out);
 
 /* --- data and reference of one op case: verify_ref.c --- */
 
@@ -168,17 +175,22 @@ typedef struct clt_verify_data {
     clt_step_block step;
 } clt_verify_data;
 
-/* Values for every input, parameter and output gradient of the graph's nodes; key: "softmax.odd". `part` of the samples of a batch
- * is padding when it is set, and the micro-batch is not the first. */
-clt_status clt_verify_data_make(clt_verify_data *data, const clt_graph *graph, const clt_verify_subject *subject,
-                                const clt_verify_bench *bench, uint64_t seed, bool integers, bool part);
-/* A reference call of copy `copy` with everything allocated in data->arena; outputs are NaN, gradients zero. */
-clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph, const clt_verify_subject *subject,
-                               const clt_node *node, int copy, bool training, clt_ref_call *call);
+/* Values for every input, parameter and output gradient of the graph's nodes; key: "softmax.odd". `part` of
+ * the samples of a batch is padding when it is set, and the micro-batch is not the first. */
+clt_status clt_verify_data_make(clt_verify_data *data, const clt_graph *graph,
+                                const clt_verify_subject *subject, const clt_verify_bench *bench,
+                                uint64_t seed, bool integers, bool part);
+/* A reference call of copy `copy` with everything allocated in data->arena; outputs are NaN, gradients zero.
+ */
+clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
+                               const clt_verify_subject *subject, const clt_node *node, int copy,
+                               bool training, clt_ref_call *call);
 /* Can input `index` have a gradient? */
-bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph, const clt_node *node, int index);
+bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph,
+                               const clt_node *node, int index);
 
 /* verify_grad.c: the reference's gradients against finite differences of the reference. */
-clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject *subject, clt_verify_outcome *outcome);
+clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject *subject,
+                           clt_verify_outcome *outcome);
 
 #endif

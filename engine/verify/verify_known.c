@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Known answers on the device: Philox4x32-10 (the published vectors of Random123, and random counters against the host) and the
- * 16-bit storage conversions, all 65536 patterns and the floats round every rounding boundary. Knows no op. */
+ * Known answers on the device: Philox4x32-10 (the published vectors of Random123, and random counters against
+ * the host) and the 16-bit storage conversions, all 65536 patterns and the floats round every rounding
+ * boundary. Knows no op. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +34,8 @@ static clt_status execute(ocl_device *device, const ocl_command_list *list, know
 }
 
 /* y = kernel(x), n items; sizes in bytes. */
-static clt_status run_kernel(clt_verify_session *session, const char *kernel, clt_dtype dt, const void *x, size_t x_bytes, void *y,
-                             size_t y_bytes, uint32_t n)
+static clt_status run_kernel(clt_verify_session *session, const char *kernel, clt_dtype dt, const void *x,
+                             size_t x_bytes, void *y, size_t y_bytes, uint32_t n)
 {
     known_memory memory = {{NULL}};
     ocl_command_list list = {0};
@@ -91,7 +92,8 @@ static clt_status check_philox(clt_verify_session *session, clt_verify_outcome *
         clt_philox4x32(in[i], in[i] + 4, want);
         const uint32_t *answer = i < PHILOX_KNOWN ? known_out[i] : want;
         if (memcmp(out[i], answer, sizeof want) != 0)
-            clt_verify_set(outcome, CLT_VERIFY_FAIL, "block %d is %08x %08x %08x %08x and must be %08x %08x %08x %08x", i, out[i][0],
+            clt_verify_set(outcome, CLT_VERIFY_FAIL,
+                           "block %d is %08x %08x %08x %08x and must be %08x %08x %08x %08x", i, out[i][0],
                            out[i][1], out[i][2], out[i][3], answer[0], answer[1], answer[2], answer[3]);
     }
     return CLT_OK;
@@ -126,22 +128,26 @@ static bool same_float(float a, float b)
     return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
 }
 
-static clt_status check_widen(clt_verify_session *session, clt_dtype dt, uint16_t *half, float *wide, clt_verify_outcome *outcome)
+static clt_status check_widen(clt_verify_session *session, clt_dtype dt, uint16_t *half, float *wide,
+                              clt_verify_outcome *outcome)
 {
     for (uint32_t h = 0; h < HALVES; h++)
         half[h] = (uint16_t)h;
-    CLT_TRY(run_kernel(session, "known_widen", dt, half, HALVES * sizeof *half, wide, HALVES * sizeof *wide, HALVES));
+    CLT_TRY(run_kernel(session, "known_widen", dt, half, HALVES * sizeof *half, wide, HALVES * sizeof *wide,
+                       HALVES));
     for (uint32_t h = 0; h < HALVES; h++)
         if (!same_float(wide[h], widen(dt, h)))
-            clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s pattern %04x is read as %.9g and must be %.9g", clt_dtype_name(dt), h,
-                           (double)wide[h], (double)widen(dt, h));
+            clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s pattern %04x is read as %.9g and must be %.9g",
+                           clt_dtype_name(dt), h, (double)wide[h], (double)widen(dt, h));
     return CLT_OK;
 }
 
-static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint16_t *half, float *wide, clt_verify_outcome *outcome)
+static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint16_t *half, float *wide,
+                               clt_verify_outcome *outcome)
 {
     for (uint32_t h = 0; h < HALVES; h++) {
-        float here = widen(dt, h), middle = 0.5f * here + 0.5f * widen(dt, (h & 0x8000u) | ((h + 1) & 0x7fffu));
+        float here = widen(dt, h),
+              middle = 0.5f * here + 0.5f * widen(dt, (h & 0x8000u) | ((h + 1) & 0x7fffu));
         wide[AROUND * h] = here;
         wide[AROUND * h + 1] = neighbour(middle, -1);
         wide[AROUND * h + 2] = middle;
@@ -153,8 +159,8 @@ static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint16
         uint16_t want = narrow(dt, wide[i]);
         if (half[i] == want || (isnan(wide[i]) && isnan(widen(dt, half[i]))))
             continue;
-        clt_verify_set(outcome, CLT_VERIFY_FAIL, "%.9g is stored as %s %04x and must be %04x", (double)wide[i], clt_dtype_name(dt),
-                       half[i], want);
+        clt_verify_set(outcome, CLT_VERIFY_FAIL, "%.9g is stored as %s %04x and must be %04x",
+                       (double)wide[i], clt_dtype_name(dt), half[i], want);
     }
     return CLT_OK;
 }

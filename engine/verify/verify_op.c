@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of ops on the device: right results (written and accumulated gradients, each gradient alone, integers that must be exact),
- * the same bits again whatever memory held, and speed. Knows benches and references; knows no op by name. */
+ * Checks of ops on the device: right results (written and accumulated gradients, each gradient alone,
+ * integers that must be exact), the same bits again whatever memory held, and speed. Knows benches and
+ * references; knows no op by name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,8 @@ static void put_losses(op_run *r)
 }
 
 /* Compares tensor `id` with a reference; extra: roundings of f32 besides the op's own. */
-static clt_status check_tensor(op_run *r, int32_t id, const double *reference, double factor, double extra, double share)
+static clt_status check_tensor(op_run *r, int32_t id, const double *reference, double factor, double extra,
+                               double share)
 {
     const clt_tensor *t = clt_verify_tensor(r->bench, id);
     size_t n = clt_verify_elements(r->bench, id);
@@ -201,21 +203,23 @@ static clt_status check_run(op_run *r, const clt_verify_setup *setup)
     return check_add(r);
 }
 
-static clt_status run_data(clt_verify_session *session, const clt_verify_subject *subject, const clt_verify_setup *setup,
-                           clt_verify_bench *bench, bool integers, const char *what, clt_verify_outcome *outcome)
+static clt_status run_data(clt_verify_session *session, const clt_verify_subject *subject,
+                           const clt_verify_setup *setup, clt_verify_bench *bench, bool integers,
+                           const char *what, clt_verify_outcome *outcome)
 {
     op_run r = {.subject = subject, .bench = bench, .outcome = outcome, .what = what};
     CLT_TRY(clt_arena_create(&r.data.arena));
-    clt_status status = clt_verify_data_make(&r.data, bench->plan->graph, subject, bench, session->seed, integers,
-                                             setup->copies > 1);
+    clt_status status = clt_verify_data_make(&r.data, bench->plan->graph, subject, bench, session->seed,
+                                             integers, setup->copies > 1);
     if (status == CLT_OK)
         status = check_run(&r, setup);
     clt_arena_destroy(r.data.arena);
     return status;
 }
 
-static clt_status check_setup(clt_verify_session *session, const clt_verify_subject *subject, const clt_verify_setup *setup,
-                              bool integers_too, const char *what, clt_verify_outcome *outcome)
+static clt_status check_setup(clt_verify_session *session, const clt_verify_subject *subject,
+                              const clt_verify_setup *setup, bool integers_too, const char *what,
+                              clt_verify_outcome *outcome)
 {
     clt_verify_bench *bench;
     if (clt_verify_bad(outcome))
@@ -246,9 +250,10 @@ static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int 
     return CLT_OK;
 }
 
-/* Each gradient without the others: the first layer of a net wants none for its input, a frozen layer none for its weights. */
-static clt_status check_alone(clt_verify_session *session, const clt_verify_subject *subject, uint32_t inputs, int params,
-                              clt_verify_outcome *outcome)
+/* Each gradient without the others: the first layer of a net wants none for its input, a frozen layer none
+ * for its weights. */
+static clt_status check_alone(clt_verify_session *session, const clt_verify_subject *subject, uint32_t inputs,
+                              int params, clt_verify_outcome *outcome)
 {
     clt_verify_setup setup = {CLT_PLAN_CHECK, 1, 0, true};
     if (params > 0 && inputs != 0)
@@ -267,9 +272,11 @@ static clt_status check_alone(clt_verify_session *session, const clt_verify_subj
     return CLT_OK;
 }
 
-static clt_status check_correct(clt_verify_session *session, const clt_verify_subject *subject, clt_verify_outcome *outcome)
+static clt_status check_correct(clt_verify_session *session, const clt_verify_subject *subject,
+                                clt_verify_outcome *outcome)
 {
-    clt_verify_setup single = {CLT_PLAN_CHECK, 1, UINT32_MAX, true}, twin = {CLT_PLAN_CHECK, 2, UINT32_MAX, true};
+    clt_verify_setup single = {CLT_PLAN_CHECK, 1, UINT32_MAX, true},
+                     twin = {CLT_PLAN_CHECK, 2, UINT32_MAX, true};
     clt_verify_setup eval = {CLT_PLAN_EVAL, 1, 0, false};
     bool exact = subject->op_case->exact;
     uint32_t inputs;
@@ -318,16 +325,19 @@ static clt_status compare_bits(op_run *r)
         const clt_tensor *t = clt_verify_tensor(b, (int32_t)i);
         const clt_place *p = &b->plan->place[i];
         size_t where;
-        if (is_result(b, t) &&
-            clt_verify_changed(first[p->slab] + p->offset, b->after[p->slab] + p->offset, NULL, p->bytes, &where))
+        if (is_result(b, t) && clt_verify_changed(first[p->slab] + p->offset, b->after[p->slab] + p->offset,
+                                                  NULL, p->bytes, &where))
             clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
-                           "'%s': the second run differs in byte %zu (element %zu); the result depends on the order of execution or on "
-                           "what memory held", t->name, where, where / clt_dtype_bytes(t->dtype));
+                           "'%s': the second run differs in byte %zu (element %zu); the result depends on "
+                           "the order of execution or on "
+                           "what memory held",
+                           t->name, where, where / clt_dtype_bytes(t->dtype));
     }
     return CLT_OK;
 }
 
-static clt_status check_bitwise(clt_verify_session *session, const clt_verify_subject *subject, clt_verify_outcome *outcome)
+static clt_status check_bitwise(clt_verify_session *session, const clt_verify_subject *subject,
+                                clt_verify_outcome *outcome)
 {
     clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
     op_run r = {.subject = subject, .outcome = outcome, .what = ""};
@@ -336,7 +346,8 @@ static clt_status check_bitwise(clt_verify_session *session, const clt_verify_su
         return CLT_OK;
     clt_status status = clt_arena_create(&r.data.arena);
     if (status == CLT_OK)
-        status = clt_verify_data_make(&r.data, r.bench->plan->graph, subject, r.bench, session->seed, false, false);
+        status = clt_verify_data_make(&r.data, r.bench->plan->graph, subject, r.bench, session->seed, false,
+                                      false);
     if (status == CLT_OK)
         status = compare_bits(&r);
     clt_arena_destroy(r.data.arena);
@@ -375,13 +386,15 @@ static clt_status time_phases(clt_verify_bench *b, clt_verify_outcome *outcome)
         if (b->realized->first[p] == b->realized->last[p])
             continue;
         double per = ms[p] > 0.0 ? 1e-6 / ms[p] : 0.0;
-        used += (size_t)snprintf(outcome->reason + used, sizeof outcome->reason - used, "%s%s %.4f ms %.2f GB/s %.2f GFLOP/s",
-                                 used ? ", " : "", clt_phase_name((clt_phase)p), ms[p], bytes[p] * per, flops[p] * per);
+        used += (size_t)snprintf(outcome->reason + used, sizeof outcome->reason - used,
+                                 "%s%s %.4f ms %.2f GB/s %.2f GFLOP/s", used ? ", " : "",
+                                 clt_phase_name((clt_phase)p), ms[p], bytes[p] * per, flops[p] * per);
     }
     return CLT_OK;
 }
 
-static clt_status check_perf(clt_verify_session *session, const clt_verify_subject *subject, clt_verify_outcome *outcome)
+static clt_status check_perf(clt_verify_session *session, const clt_verify_subject *subject,
+                             clt_verify_outcome *outcome)
 {
     clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
     op_run r = {.subject = subject, .outcome = outcome, .what = ""};
@@ -390,7 +403,8 @@ static clt_status check_perf(clt_verify_session *session, const clt_verify_subje
         return CLT_OK;
     clt_status status = clt_arena_create(&r.data.arena);
     if (status == CLT_OK)
-        status = clt_verify_data_make(&r.data, r.bench->plan->graph, subject, r.bench, session->seed, false, false);
+        status = clt_verify_data_make(&r.data, r.bench->plan->graph, subject, r.bench, session->seed, false,
+                                      false);
     if (status == CLT_OK)
         status = run_both(&r, CLT_VERIFY_NAN_PATTERN); /* real data, and a warm-up */
     if (status == CLT_OK && !clt_verify_bad(outcome))
@@ -404,7 +418,8 @@ static clt_status check_perf(clt_verify_session *session, const clt_verify_subje
 
 static clt_status check_one(clt_verify_session *session, const clt_verify_subject *subject, unsigned mode)
 {
-    clt_verify_item item = {subject->op->name, subject->op_case->name, subject->variant, mode, subject->op_case->small};
+    clt_verify_item item = {subject->op->name, subject->op_case->name, subject->variant, mode,
+                            subject->op_case->small};
     clt_verify_outcome outcome;
     clt_status status = CLT_OK;
     if (!clt_verify_wants(session, &item, &outcome))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The data of one op case and the calls of its double-precision reference. Knows graphs and fills; needs no device. */
+ * The data of one op case and the calls of its double-precision reference. Knows graphs and fills; needs no
+ * device. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +17,8 @@ static clt_status new_values(clt_arena *arena, const clt_shape *shape, double **
     return *out ? CLT_OK : CLT_ENOMEM;
 }
 
-static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int32_t tensor, const clt_case_input *input,
-                              clt_verify_stream stream, double **out)
+static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int32_t tensor,
+                              const clt_case_input *input, clt_verify_stream stream, double **out)
 {
     const clt_tensor *t = clt_graph_tensor(graph, tensor);
     clt_verify_filler filler = {.dtype = t->dtype, .integers = data->integers};
@@ -31,7 +32,8 @@ static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int
     return CLT_OK;
 }
 
-/* Seeds, places and normalisers are arbitrary but for what must be exact; nothing is zero that could hide its use. */
+/* Seeds, places and normalisers are arbitrary but for what must be exact; nothing is zero that could hide its
+ * use. */
 static void make_step(clt_verify_data *data, int64_t micro_batch, clt_verify_stream stream, bool part)
 {
     uint64_t base = (clt_verify_word(&stream, 0) & 0xfffff) + 1;
@@ -50,8 +52,9 @@ static void make_step(clt_verify_data *data, int64_t micro_batch, clt_verify_str
     }
 }
 
-clt_status clt_verify_data_make(clt_verify_data *data, const clt_graph *graph, const clt_verify_subject *subject,
-                                const clt_verify_bench *bench, uint64_t seed, bool integers, bool part)
+clt_status clt_verify_data_make(clt_verify_data *data, const clt_graph *graph,
+                                const clt_verify_subject *subject, const clt_verify_bench *bench,
+                                uint64_t seed, bool integers, bool part)
 {
     const clt_op_case *c = subject->op_case;
     char key[128];
@@ -82,7 +85,8 @@ static clt_ref_tensor ref_tensor(const clt_graph *graph, int32_t id, double *val
     return (clt_ref_tensor){t->shape, t->dtype, values};
 }
 
-static clt_status ref_new(clt_verify_data *data, const clt_graph *graph, int32_t id, double value, clt_ref_tensor *out)
+static clt_status ref_new(clt_verify_data *data, const clt_graph *graph, int32_t id, double value,
+                          clt_ref_tensor *out)
 {
     *out = ref_tensor(graph, id, NULL);
     CLT_TRY(new_values(data->arena, &out->shape, &out->data));
@@ -91,7 +95,8 @@ static clt_status ref_new(clt_verify_data *data, const clt_graph *graph, int32_t
     return CLT_OK;
 }
 
-static void ref_step(const clt_verify_data *data, const clt_graph *graph, const clt_node *node, clt_ref_call *call)
+static void ref_step(const clt_verify_data *data, const clt_graph *graph, const clt_node *node,
+                     clt_ref_call *call)
 {
     const clt_step_block *s = &data->step;
     call->seed = (uint64_t)s->seed_hi << 32 | s->seed_lo;
@@ -104,8 +109,9 @@ static void ref_step(const clt_verify_data *data, const clt_graph *graph, const 
     call->loss_scale = 1.0;
 }
 
-clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph, const clt_verify_subject *subject,
-                               const clt_node *node, int copy, bool training, clt_ref_call *call)
+clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
+                               const clt_verify_subject *subject, const clt_node *node, int copy,
+                               bool training, clt_ref_call *call)
 {
     memset(call, 0, sizeof *call);
     call->node = node;

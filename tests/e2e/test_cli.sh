@@ -135,7 +135,7 @@ start_run() { # FOLDER: in the background, until its first step is told
     "$CLTRAIN" train net.json --out "$1" train.steps=16000000 checkpoint.keep=1 >"$1.log" 2>&1 </dev/null &
     run=$!
     for _ in $(seq 600); do
-        grep -q '^step 1/' "$1.log" && return
+        grep -qs '^step 1/' "$1.log" && return
         sleep 0.05
     done
     fail "the run in $1 did not start"
@@ -155,7 +155,7 @@ done
 "$CLTRAIN" bench memory --seconds 60 >memory.log 2>&1 </dev/null &
 run=$!
 for _ in $(seq 200); do
-    grep -q '^device' memory.log && break
+    grep -qs '^device' memory.log && break
     sleep 0.05
 done
 kill -INT $run

@@ -546,8 +546,7 @@ static void mutate_document(const char *text, mutation_stats *stats)
     must_refuse(splice(text, 0, 0, "\xef\xbb\xbf"), "byte order mark", "", stats);
     must_refuse(splice(text, 0, 0, "["), "open bracket", "", stats);
     must_refuse(splice(text, 1, 1, "/* no */"), "comment", "", stats);
-    const char *quote = strchr(text, '"');
-    size_t inside = (size_t)(quote - text) + 1;
+    size_t inside = strcspn(text, "\"") + 1;
     must_refuse(splice(text, inside, inside, "\xff"), "bad UTF-8", "", stats);
     must_refuse(splice(text, inside, inside, "\xc0\x80"), "overlong UTF-8", "", stats);
     must_refuse(splice(text, inside, inside, "\xed\xa0\x80"), "surrogate", "", stats);

@@ -3,7 +3,7 @@
  * What the checker's random data does not reach: losses and embeddings fed with NaN, indices out of range,
  * padding, ignored targets, extreme logits and several micro-batches, in both execution styles. ctest-labels:
  * quick */
-#include "cl_test.h"
+#include "tests/unit/cl_test.h"
 
 #include <math.h>
 

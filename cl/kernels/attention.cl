@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention, the form for any device: one work-item per query (y, dq) or per key (dk, dv), sixteen elements of
+ * a head at a time, softmax on line. Forward keeps the log of each row's sum of exponentials (lse); backward
+ * makes the probabilities again from it, and needs delta = sum(dy * y) of each row. Gradients are summed in
+ * order by one item each: no atomics. A query that sees no key gives zeros. Defines: attention.clh. */
+#include "common.clh"
+#include "lanes.clh"
+#include "attention.clh"
+
+#define PARTS ((HEAD_SIZE + LANES - 1) / LANES) /* vectors of a head */
+#define TAIL (HEAD_SIZE % LANES)
+
+/* Vector `part` of a row, zeros behind its end. */
+#define DEFINE_LOAD_PART(dt)                                                                                 \
+    static inline float16 CLT_CAT(load_part_, dt)(__global const STORAGE(dt) * row, uint part)               \
+    {                                                                                                        \
+        float lane[LANES];                                                                                   \
+        if (TAIL == 0 || part + 1 < PARTS)                                                                   \
+            return LOAD16(dt, row, part *LANES);                                                             \
+        for (uint i = 0; i < LANES; i++)                                                                     \
+            lane[i] = i < TAIL ? LOAD(dt, row, part * LANES + i) : 0.0f;                                     \
+        return vload16(0, lane);                                                                             \
+    }
+DEFINE_LOAD_PART(f32)
+DEFINE_LOAD_PART(f16)
+DEFINE_LOAD_PART(bf16)
+#define LOAD_PART(dt, row, part) CLT_CAT(load_part_, dt)(row, part)
+
+/* Elements of a vector that exist are stored, or added. */
+#define STORE_PART(dt, row, part, value, accumulate)                                                         \
+    do {                                                                                                     \
+        if (TAIL == 0 || (part) + 1 < PARTS) {                                                               \
+            STORE16_GRAD(dt, row, (part)*LANES, value, accumulate);                                          \
+        } else {                                                                                             \
+            float lane_[LANES];                                                                              \
+            vstore16(value, 0, lane_);                                                                       \
+            for (uint i_ = 0; i_ < TAIL; i_++)                                                               \
+                STORE_GRAD(dt, row, (part)*LANES + i_, lane_[i_], accumulate);                               \
+        }                                                                                                    \
+    } while (0)
+
+static inline float dot_parts(const float16 *a, const float16 *b)
+{
+    float16 sum = a[0] * b[0];
+    for (uint p = 1; p < PARTS; p++)
+        sum = fma(a[p], b[p], sum);
+    return clt_sum16(sum);
+}
+
+/* q (batch,tq,HEADS), k, v (batch,tk,KV_HEADS) -> y (batch,tq,HEADS), lse (batch,HEADS,tq). */
+__kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
+                                ATTENTION_INPUTS, ATTENTION_SIZES)
+{
+    ulong item = get_global_id(0);
+    if (item >= (ulong)batch * HEADS * tq)
+        return;
+    uint i = (uint)(item % tq), h = (uint)(item / tq % HEADS), n = (uint)(item / tq / HEADS);
+    uint visible = attention_visible(i, tq, KEYS_OF(n));
+    ulong number = attention_number(sb + sb0, n, h, i, tq, tk);
+    q += q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE;
+    k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
+    v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
+    float16 query[PARTS], row[PARTS], sum[PARTS];
+    float top = -INFINITY, total = 0.0f;
+    for (uint p = 0; p < PARTS; p++) {
+        query[p] = LOAD_PART(DT, q, p) * scale;
+        sum[p] = 0.0f;
+    }
+    for (uint j = 0; j < visible; j++) {
+        for (uint p = 0; p < PARTS; p++)
+            row[p] = LOAD_PART(DT, k + (ulong)j * ldk, p);
+        float score = dot_parts(query, row);
+        if (score > top) {
+            float shrink = exp(top - score);
+            total *= shrink;
+            for (uint p = 0; p < PARTS; p++)
+                sum[p] *= shrink;
+            top = score;
+        }
+        float weight = exp(score - top);
+        total += weight;
+        weight *= attention_keep(sb + sb0, op, number + j, p_drop, keep_scale);
+        for (uint p = 0; p < PARTS; p++)
+            sum[p] = fma((float16)(weight), LOAD_PART(DT, v + (ulong)j * ldv, p), sum[p]);
+    }
+    lse[lse0 + item] = visible ? top + log(total) : 0.0f;
+    float norm = visible ? 1.0f / total : 0.0f;
+    y += y0 + (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE;
+    for (uint p = 0; p < PARTS; p++)
+        STORE_PART(DT, y, p, sum[p] * norm, 0);
+}
+
+/* delta (batch,HEADS,tq) = sum over a head of dy * y. */
+__kernel void attention_bwd_delta(__global float *delta, ulong delta0, __global const STORAGE(DYT) * dy,
+                                  ulong dy0, __global const STORAGE(DT) * y, ulong y0, uint batch, uint tq)
+{
+    ulong item = get_global_id(0);
+    if (item >= (ulong)batch * HEADS * tq)
+        return;
+    uint i = (uint)(item % tq), h = (uint)(item / tq % HEADS), n = (uint)(item / tq / HEADS);
+    ulong at = (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE;
+    float16 sum = 0.0f;
+    for (uint p = 0; p < PARTS; p++)
+        sum = fma(LOAD_PART(DYT, dy + dy0 + at, p), LOAD_PART(DT, y + y0 + at, p), sum);
+    delta[delta0 + item] = clt_sum16(sum);
+}
+
+/* dq (+)= scale * sum over keys of P (dP - delta) k; one item per query. */
+__kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,
+                                  __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,
+                                  ulong lse0, __global const float *delta, ulong delta0, ATTENTION_INPUTS,
+                                  ATTENTION_SIZES)
+{
+    ulong item = get_global_id(0);
+    if (item >= (ulong)batch * HEADS * tq)
+        return;
+    uint i = (uint)(item % tq), h = (uint)(item / tq % HEADS), n = (uint)(item / tq / HEADS);
+    uint visible = attention_visible(i, tq, KEYS_OF(n));
+    ulong number = attention_number(sb + sb0, n, h, i, tq, tk);
+    q += q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE;
+    k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
+    v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
+    dy += dy0 + (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE;
+    float16 query[PARTS], given[PARTS], row[PARTS], sum[PARTS];
+    float norm = lse[lse0 + item], mean = delta[delta0 + item];
+    for (uint p = 0; p < PARTS; p++) {
+        query[p] = LOAD_PART(DT, q, p) * scale;
+        given[p] = LOAD_PART(DYT, dy, p);
+        sum[p] = 0.0f;
+    }
+    for (uint j = 0; j < visible; j++) {
+        for (uint p = 0; p < PARTS; p++)
+            row[p] = LOAD_PART(DT, v + (ulong)j * ldv, p);
+        float slope = dot_parts(given, row) * attention_keep(sb + sb0, op, number + j, p_drop, keep_scale);
+        for (uint p = 0; p < PARTS; p++)
+            row[p] = LOAD_PART(DT, k + (ulong)j * ldk, p);
+        float ds = exp(dot_parts(query, row) - norm) * (slope - mean);
+        for (uint p = 0; p < PARTS; p++)
+            sum[p] = fma((float16)(ds), row[p], sum[p]);
+    }
+    dq += dq0 + ((ulong)n * tq + i) * lddq + h * HEAD_SIZE;
+    for (uint p = 0; p < PARTS; p++)
+        STORE_PART(GT, dq, p, sum[p] * scale, accumulate);
+}
+
+/* dk (+)= scale * sum over queries of P (dP - delta) q, dv (+)= sum of P dy; one item per key. */
+__kernel void attention_bwd_kv_row(__global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
+                                   __global STORAGE(GT) * dv, ulong dv0, uint lddv, int accumulate_v,
+                                   __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,
+                                   ulong lse0, __global const float *delta, ulong delta0, ATTENTION_INPUTS,
+                                   ATTENTION_SIZES)
+{
+    ulong item = get_global_id(0);
+    if (item >= (ulong)batch * KV_HEADS * tk)
+        return;
+    uint j = (uint)(item % tk), g = (uint)(item / tk % KV_HEADS), n = (uint)(item / tk / KV_HEADS);
+    uint first = attention_first_query(j, tq, KEYS_OF(n));
+    float16 key[PARTS], value[PARTS], query[PARTS], given[PARTS], sum_k[PARTS], sum_v[PARTS];
+    for (uint p = 0; p < PARTS; p++) {
+        key[p] = LOAD_PART(DT, k + k0 + ((ulong)n * tk + j) * ldk + g * HEAD_SIZE, p) * scale;
+        value[p] = LOAD_PART(DT, v + v0 + ((ulong)n * tk + j) * ldv + g * HEAD_SIZE, p);
+        sum_k[p] = sum_v[p] = 0.0f;
+    }
+    for (uint h = g * SHARING; h < (g + 1) * SHARING; h++) {
+        for (uint i = first; i < tq; i++) {
+            ulong row = ((ulong)n * HEADS + h) * tq + i;
+            for (uint p = 0; p < PARTS; p++) {
+                query[p] = LOAD_PART(DT, q + q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE, p);
+                given[p] =
+                    LOAD_PART(DYT, dy + dy0 + (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE, p);
+            }
+            float keep = attention_keep(sb + sb0, op, attention_number(sb + sb0, n, h, i, tq, tk) + j,
+                                        p_drop, keep_scale);
+            float weight = exp(dot_parts(query, key) - lse[lse0 + row]);
+            float ds = weight * (dot_parts(given, value) * keep - delta[delta0 + row]);
+            weight *= keep;
+            for (uint p = 0; p < PARTS; p++) {
+                sum_v[p] = fma((float16)(weight), given[p], sum_v[p]);
+                sum_k[p] = fma((float16)(ds), query[p], sum_k[p]);
+            }
+        }
+    }
+    dk += dk0 + ((ulong)n * tk + j) * lddk + g * HEAD_SIZE;
+    dv += dv0 + ((ulong)n * tk + j) * lddv + g * HEAD_SIZE;
+    for (uint p = 0; p < PARTS; p++) {
+        STORE_PART(GT, dk, p, sum_k[p] * scale, accumulate_k);
+        STORE_PART(GT, dv, p, sum_v[p], accumulate_v);
+    }
+}

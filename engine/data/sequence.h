@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Windows over a stream of tokens, for models of sequences: x is `context` tokens and y the same tokens one
+ * place on. It knows where windows begin and nothing of where tokens come from.
+ *
+ * Training takes every place of the stream as a beginning, so that shuffling gives random windows and each
+ * beginning comes once per epoch; without shuffling the windows follow one another without overlap, and a
+ * tail that fills no window is left out. Evaluation takes the whole stream, in order, each target exactly
+ * once: the last window ends at the end of the stream, and those of its targets that the window before it
+ * has counted already are -1, so that a loss with ignore_index -1 leaves them out. */
+#ifndef ENGINE_DATA_SEQUENCE_H
+#define ENGINE_DATA_SEQUENCE_H
+
+#include "engine/data/data.h"
+
+#define CLT_COUNTED_TARGET (-1)
+
+typedef struct clt_sequence {
+    int64_t tokens;  /* in the stream */
+    int64_t context; /* tokens of a window */
+    int64_t stride;  /* between two beginnings */
+    int64_t samples;
+} clt_sequence;
+
+/* samples is 0 when the stream is shorter than a window and the token that follows it. */
+clt_sequence clt_sequence_make(int64_t tokens, int64_t context, clt_split split, bool shuffle);
+/* Place of window `index` in the stream. */
+int64_t clt_sequence_begin(const clt_sequence *s, int64_t index);
+/* How many of its targets, at its front, were counted by the window before. */
+int64_t clt_sequence_counted(const clt_sequence *s, int64_t index);
+
+/* Fields x (context tokens of x_dtype) and y (context targets, i32) with tokens 0 .. max_value; -1: unknown.
+ */
+void clt_sequence_fields(clt_source *source, const clt_sequence *s, clt_dtype x_dtype, int64_t max_value);
+/* Fails when targets that were counted already would meet a model that does not ignore them. */
+clt_status clt_sequence_check_ignore(const clt_sequence *s, int field, bool has_ignore, int64_t ignore);
+
+#endif

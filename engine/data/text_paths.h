@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Paths as configs and the command line give them: a file, "@FILE" for the paths that a file lists, a folder
+ * or a pattern of shards. It knows nothing of what the files hold. */
+#ifndef ENGINE_DATA_TEXT_PATHS_H
+#define ENGINE_DATA_TEXT_PATHS_H
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+
+typedef clt_status (*clt_path_visitor)(void *context, const char *path);
+
+/* clt_text_paths: calls visit for the path, or for "@LIST" for each path that the file LIST names, one per
+ * line (a relative path begins at the current folder, as in a config). `key` is where the entry came from,
+ * for messages. A folder is CLT_EDATA, an empty entry CLT_ECONFIG. */
+clt_status clt_text_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
+
+/* Fails for a folder where a file is expected. */
+clt_status clt_refuse_folder(const char *path, const char *key);
+
+typedef struct clt_path_list {
+    char **path;
+    size_t count, capacity;
+} clt_path_list;
+void clt_path_list_free(clt_path_list *list);
+/* clt_shard_paths: appends the files that an entry means, in byte order of their names: a file itself; of a
+ * folder the files NAME.bin whose name holds `word` ("train"); of a pattern ("data/train_*.bin") the files
+ * that match. CLT_EDATA when there is none. */
+clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_path_list *list);
+/* True when the folder holds such a file. */
+bool clt_folder_has_shards(const char *folder, const char *word);
+
+/* "FOLDER/name" for a folder, "PLACE/name" for PLACE/file; *out must be freed. */
+clt_status clt_path_beside(const char *path, const char *name, char **out);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tables of a tokenizer: how they are filled and checked, decoding, and what can be asked of any
+ * tokenizer. It knows neither files nor how words are merged. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/hash.h"
+#include "engine/data/text_paths.h"
+#include "engine/data/tokenizer_internal.h"
+
+/* The power of two that keeps a table of `count` entries at most half full. */
+static int table_bits(uint64_t count)
+{
+    int bits = 3;
+    while ((UINT64_C(1) << bits) < 2 * count)
+        bits++;
+    return bits;
+}
+
+static clt_status make_tables(clt_tokenizer *t)
+{
+    size_t names = (size_t)1 << table_bits(t->vocab);
+    int bits = table_bits(t->max_merges);
+    t->tokens = clt_arena_alloc(t->arena, t->vocab * sizeof *t->tokens);
+    t->by_bytes = clt_arena_alloc(t->arena, names * sizeof *t->by_bytes);
+    t->merges = clt_arena_alloc(t->arena, t->max_merges * sizeof *t->merges);
+    t->pairs = clt_arena_alloc(t->arena, ((size_t)1 << bits) * sizeof *t->pairs);
+    if (!t->tokens || !t->by_bytes || !t->merges || !t->pairs)
+        return CLT_ENOMEM;
+    t->by_bytes_mask = (uint32_t)(names - 1);
+    t->pairs_shift = 64 - bits;
+    memset(t->by_bytes, 0xff, names * sizeof *t->by_bytes);
+    for (size_t i = 0; i < (size_t)1 << bits; i++)
+        t->pairs[i].key = UINT64_MAX;
+    return clt_splitter_create(&t->splitter);
+}
+
+clt_status clt_tokenizer_begin(uint32_t vocab, uint32_t max_merges, clt_tokenizer **out)
+{
+    clt_tokenizer *t;
+    *out = NULL;
+    if (vocab > CLT_TOKENIZER_MAX_VOCAB || max_merges > 4 * CLT_TOKENIZER_MAX_VOCAB)
+        CLT_FAIL(CLT_EDATA, "%u tokens and %u merges are more than the %u and %u that are possible", vocab,
+                 max_merges, CLT_TOKENIZER_MAX_VOCAB, 4 * CLT_TOKENIZER_MAX_VOCAB);
+    CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a tokenizer"));
+    t->vocab = vocab;
+    t->max_merges = max_merges;
+    t->end_of_text = -1;
+    t->description = "";
+    clt_status status = clt_arena_create(&t->arena);
+    if (status == CLT_OK)
+        status = make_tables(t);
+    if (status != CLT_OK) {
+        clt_tokenizer_close(t);
+        return status;
+    }
+    *out = t;
+    return CLT_OK;
+}
+
+void clt_tokenizer_close(clt_tokenizer *t)
+{
+    if (!t)
+        return;
+    clt_splitter_destroy(t->splitter);
+    clt_arena_destroy(t->arena);
+    free(t);
+}
+
+/* The slot of a token, or the empty slot where it would go. */
+static uint32_t name_slot(const clt_tokenizer *t, const char *bytes, size_t size)
+{
+    uint32_t at = (uint32_t)clt_hash64(bytes, size) & t->by_bytes_mask;
+    for (; t->by_bytes[at] != CLT_NO_TOKEN; at = (at + 1) & t->by_bytes_mask) {
+        const clt_token *token = &t->tokens[t->by_bytes[at]];
+        if (token->size == size && memcmp(token->bytes, bytes, size) == 0)
+            break;
+    }
+    return at;
+}
+
+uint32_t clt_tokenizer_find(const clt_tokenizer *t, const char *bytes, size_t size)
+{
+    return t->by_bytes[name_slot(t, bytes, size)];
+}
+
+clt_status clt_tokenizer_put(clt_tokenizer *t, int64_t id, const char *bytes, size_t size, bool literal)
+{
+    if (id < 0 || id >= (int64_t)t->vocab)
+        CLT_FAIL(CLT_EDATA,
+                 "the id %lld is out of range: there are %u tokens, so ids are 0 to %lld without a gap",
+                 (long long)id, t->vocab, (long long)t->vocab - 1);
+    if (size == 0 || size > CLT_TOKEN_MAX_BYTES)
+        CLT_FAIL(CLT_EDATA, "a token has 1 to %u bytes, and this one %zu", CLT_TOKEN_MAX_BYTES, size);
+    clt_token *token = &t->tokens[id];
+    if (token->bytes)
+        CLT_FAIL(CLT_EDATA, "the id %lld is already that of another token", (long long)id);
+    uint32_t slot = name_slot(t, bytes, size);
+    if (!literal && t->by_bytes[slot] != CLT_NO_TOKEN)
+        CLT_FAIL(CLT_EDATA, "it is there twice, with the ids %u and %lld", t->by_bytes[slot], (long long)id);
+    char *copy = clt_arena_alloc(t->arena, size);
+    if (!copy)
+        return CLT_ENOMEM;
+    memcpy(copy, bytes, size);
+    *token = (clt_token){copy, (uint32_t)size, literal};
+    if (!literal)
+        t->by_bytes[slot] = (uint32_t)id;
+    if (size == strlen(CLT_END_OF_TEXT) && memcmp(bytes, CLT_END_OF_TEXT, size) == 0)
+        t->end_of_text = id;
+    return CLT_OK;
+}
+
+clt_status clt_tokenizer_ready(clt_tokenizer *t)
+{
+    for (uint32_t id = 0; id < t->vocab; id++)
+        if (!t->tokens[id].bytes)
+            CLT_FAIL(CLT_EDATA, "no token has the id %u; ids run from 0 to %u without a gap", id,
+                     t->vocab - 1);
+    for (int byte = 0; byte < 256; byte++) {
+        char text = (char)byte;
+        t->byte_token[byte] = clt_tokenizer_find(t, &text, 1);
+        if (t->byte_token[byte] == CLT_NO_TOKEN)
+            CLT_FAIL(
+                CLT_EDATA,
+                "no token stands for the single byte 0x%02x, so some texts could not be encoded; this is "
+                "no byte-level vocabulary",
+                (unsigned)byte);
+    }
+    return CLT_OK;
+}
+
+clt_status clt_tokenizer_merge(clt_tokenizer *t, uint32_t left, uint32_t right)
+{
+    const clt_token *a = &t->tokens[left], *b = &t->tokens[right];
+    size_t size = (size_t)a->size + b->size;
+    char *joined;
+    if (t->n_merges >= t->max_merges)
+        CLT_FAIL(CLT_EINTERNAL, "filling a tokenizer: more than %u merges", t->max_merges);
+    if (clt_tokenizer_pair(t, left, right))
+        CLT_FAIL(CLT_EDATA, "it is there twice");
+    CLT_TRY(clt_alloc(&joined, size, 1, "a token"));
+    memcpy(joined, a->bytes, a->size);
+    memcpy(joined + a->size, b->bytes, b->size);
+    uint32_t id = clt_tokenizer_find(t, joined, size);
+    free(joined);
+    if (id == CLT_NO_TOKEN)
+        CLT_FAIL(CLT_EDATA, "the vocabulary has no token for what it makes");
+    uint64_t key = (uint64_t)left << 32 | right, mask = UINT64_MAX >> t->pairs_shift;
+    uint64_t at = (key * UINT64_C(0x9e3779b97f4a7c15)) >> t->pairs_shift;
+    while (t->pairs[at].key != UINT64_MAX)
+        at = (at + 1) & mask;
+    t->pairs[at] = (clt_pair_slot){key, t->n_merges, id};
+    t->merges[t->n_merges++] = (clt_merge){left, right, id};
+    return CLT_OK;
+}
+
+/* --- any tokenizer --- */
+
+bool clt_tokenizer_is_bytes(const clt_tokenizer *t)
+{
+    return t->bytes;
+}
+
+uint32_t clt_tokenizer_vocab(const clt_tokenizer *t)
+{
+    return t->vocab;
+}
+
+const char *clt_tokenizer_description(const clt_tokenizer *t)
+{
+    return t->description;
+}
+
+int64_t clt_tokenizer_end_of_text(const clt_tokenizer *t)
+{
+    return t->end_of_text;
+}
+
+uint64_t clt_tokenizer_hash(const clt_tokenizer *t)
+{
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    for (uint32_t id = 0; id < t->vocab; id++) {
+        uint32_t head[2] = {t->tokens[id].size, t->tokens[id].literal};
+        clt_hash64_add(&state, head, sizeof head);
+        clt_hash64_add(&state, t->tokens[id].bytes, t->tokens[id].size);
+    }
+    clt_hash64_add(&state, t->merges, t->n_merges * sizeof *t->merges);
+    clt_hash64_add(&state, &t->ignore_merges, sizeof t->ignore_merges);
+    return clt_hash64_end(&state);
+}
+
+clt_status clt_tokenizer_decode(const clt_tokenizer *t, const uint32_t *ids, size_t count, clt_str *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] >= t->vocab)
+            CLT_FAIL(CLT_EDATA,
+                     "decoding: id %u at place %zu is not in the vocabulary, which has ids 0 to %u; the ids "
+                     "were made by another tokenizer",
+                     ids[i], i, t->vocab - 1);
+        clt_str_append_n(out, t->tokens[ids[i]].bytes, t->tokens[ids[i]].size);
+    }
+    return clt_str_check(out);
+}
+
+clt_status clt_tokenizer_open_config(const clt_config *config, clt_tokenizer **out)
+{
+    const char *named = clt_config_string(config, "data.tokenizer");
+    const char *type = clt_config_string(config, "data.type");
+    *out = NULL;
+    if (*named)
+        return clt_fail_prefix(clt_tokenizer_open(named, out), "opening data.tokenizer");
+    if (strcmp(type, "text") == 0)
+        return clt_tokenizer_open("bytes", out);
+    if (strcmp(type, "tokens") != 0 || clt_config_list_count(config, "data.path") == 0)
+        return CLT_OK;
+    char *beside = NULL;
+    CLT_TRY(clt_path_beside(clt_config_list_string(config, "data.path", 0), "tokenizer.json", &beside));
+    clt_status status = CLT_OK;
+    if (clt_file_exists(beside))
+        status = clt_fail_prefix(clt_tokenizer_open(beside, out), "opening the tokenizer of data.path");
+    free(beside);
+    return status;
+}

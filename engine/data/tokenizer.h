@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tokenizers: text to ids and back. Two kinds: `bytes` (id = byte) and byte-level BPE as GPT-2 has it, read
+ * from published files or trained on the user's own text. Every sequence of bytes can be encoded, valid UTF-8
+ * or not, and decoding gives exactly these bytes back. Names of special tokens in a text are plain text: no
+ * text can produce a special id. A tokenizer is read-only once opened and may be used by any number of
+ * threads; each thread encodes through an encoder of its own. It knows nothing of samples or models. */
+#ifndef ENGINE_DATA_TOKENIZER_H
+#define ENGINE_DATA_TOKENIZER_H
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+#include "engine/config/config.h"
+
+#define CLT_TOKENIZER_MAX_VOCAB (1u << 20)
+
+typedef struct clt_tokenizer clt_tokenizer;
+typedef struct clt_encoder clt_encoder;
+
+/* A growing list of ids; zero-initialise to start, free(ids.id) in the end. */
+typedef struct clt_ids {
+    uint32_t *id;
+    size_t count, capacity;
+} clt_ids;
+
+/* clt_tokenizer_open: "" or "bytes"; a folder that holds tokenizer.json, or a vocabulary (vocab.json,
+ * encoder.json) and merges (merges.txt, vocab.bpe); or one of these files, its partner lying beside it.
+ * CLT_EDATA names the file, the entry, why, what to do: unknown or duplicate tokens, ids with gaps, merges of
+ * unknown tokens, features of tokenizer.json that would change ids and are not supported. */
+clt_status clt_tokenizer_open(const char *path, clt_tokenizer **out);
+/* The tokenizer of a config: data.tokenizer; when that is empty, bytes for text, and for tokens the
+ * tokenizer.json that lies beside the first shard. *out is NULL when there is none. */
+clt_status clt_tokenizer_open_config(const clt_config *config, clt_tokenizer **out);
+void clt_tokenizer_close(clt_tokenizer *tokenizer); /* NULL is fine */
+
+bool clt_tokenizer_is_bytes(const clt_tokenizer *tokenizer);
+uint32_t clt_tokenizer_vocab(const clt_tokenizer *tokenizer); /* ids are 0 .. vocab-1 */
+/* One line: "BPE, 50257 tokens, from '...'". */
+const char *clt_tokenizer_description(const clt_tokenizer *tokenizer);
+/* The id of "<|endoftext|>", which separates documents; -1 when there is none. */
+int64_t clt_tokenizer_end_of_text(const clt_tokenizer *tokenizer);
+/* Equal for tokenizers that encode and decode alike. */
+uint64_t clt_tokenizer_hash(const clt_tokenizer *tokenizer);
+
+/* Scratch memory and a cache of words (4 MiB), for one thread at a time. */
+clt_status clt_encoder_create(const clt_tokenizer *tokenizer, clt_encoder **out);
+void clt_encoder_destroy(clt_encoder *encoder);
+/* Appends the ids of the bytes of `text`; NUL bytes are bytes like others. */
+clt_status clt_encode(clt_encoder *encoder, const char *text, size_t size, clt_ids *out);
+/* The same for a single short text, without an encoder to keep. */
+clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *out);
+/* Appends the bytes of ids; CLT_EDATA for an id that is not in the vocabulary. A token may end in the middle
+ * of a character. */
+clt_status clt_tokenizer_decode(const clt_tokenizer *tokenizer, const uint32_t *ids, size_t count,
+                                clt_str *out);
+
+/* Writes a tokenizer.json that this file's loader and other programs read; durable (clt_file_write). */
+clt_status clt_tokenizer_save(const clt_tokenizer *tokenizer, const char *path);
+
+/* Encodes a text of any size on `threads` threads, piece after piece; the sink gets the ids in order. The
+ * result is that of one clt_encode over the whole text. `bytes`: bytes of the text encoded so far. */
+typedef clt_status (*clt_ids_sink)(void *context, const uint32_t *ids, size_t count, size_t bytes);
+clt_status clt_tokenize(const clt_tokenizer *tokenizer, const char *text, size_t size, int threads,
+                        clt_ids_sink sink, void *context);
+/* A length <= size, the nearest one at or below `want` if there is one, else above: cutting the text there
+ * changes no word. */
+size_t clt_tokenize_cut(const char *text, size_t size, size_t want);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference of attention, row by row with every probability written out, and its test cases.
+ * Knows formulas only. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/base/rng.h"
+#include "engine/ops/case.h"
+
+typedef struct ref_sizes {
+    int64_t batch, tq, tk, heads, kv_heads, dim;
+    bool packed, causal;
+    int length;
+    double scale, p;
+} ref_sizes;
+
+static ref_sizes ref_measure(const clt_ref_call *call)
+{
+    const clt_shape *q = &call->in[0].shape;
+    ref_sizes s = {.batch = q->dim[0],
+                   .tq = q->dim[1],
+                   .tk = call->n_in >= 3 ? call->in[1].shape.dim[1] : q->dim[1],
+                   .heads = clt_node_attr(call->node, "heads")->i,
+                   .kv_heads = clt_node_attr(call->node, "kv_heads")->i,
+                   .packed = call->n_in < 3,
+                   .causal = clt_node_attr(call->node, "causal")->b,
+                   .length = call->n_in == 2   ? 1
+                             : call->n_in == 4 ? 3
+                                               : -1,
+                   .scale = clt_node_attr(call->node, "scale")->f,
+                   .p = call->training ? clt_node_attr(call->node, "dropout")->f : 0.0};
+    if (s.kv_heads == 0)
+        s.kv_heads = s.heads;
+    s.dim = q->dim[2] / (s.packed ? s.heads + 2 * s.kv_heads : s.heads);
+    if (s.scale <= 0)
+        s.scale = 1.0 / sqrt((double)s.dim);
+    return s;
+}
+
+/* First element of row `t` of head `h` (of its own kind) in q (0), k (1) or v (2). */
+static int64_t ref_at(const ref_sizes *s, int which, int64_t n, int64_t t, int64_t h)
+{
+    int64_t rows = which ? s->tk : s->tq, width = (which ? s->kv_heads : s->heads) * s->dim, start = 0;
+    if (s->packed) {
+        start = which > 0 ? (s->heads + (which - 1) * s->kv_heads) * s->dim : 0;
+        width = (s->heads + 2 * s->kv_heads) * s->dim;
+    }
+    return (n * rows + t) * width + start + h * s->dim;
+}
+
+static double *ref_row(const clt_ref_tensor *tensors, const ref_sizes *s, int which, int64_t n, int64_t t,
+                       int64_t h)
+{
+    double *data = tensors[s->packed ? 0 : which].data;
+    return data ? data + ref_at(s, which, n, t, h) : NULL;
+}
+
+static double dot(const double *a, const double *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* One row of attention: query i of head h of sample n. */
+typedef struct ref_line {
+    int64_t n, h, g, i, keys;
+    double lse;
+    double *p, *keep; /* tk of each */
+} ref_line;
+
+static double ref_keep(const clt_ref_call *call, const ref_sizes *s, const ref_line *line, int64_t j)
+{
+    if (s->p <= 0)
+        return 1;
+    uint64_t row =
+        ((call->sample_base + (uint64_t)line->n) * (uint64_t)s->heads + (uint64_t)line->h) * (uint64_t)s->tq +
+        (uint64_t)line->i;
+    uint32_t word = clt_rng_u32(call->seed, CLT_RNG_DROPOUT, call->op_id, call->step,
+                                row * (uint64_t)s->tk + (uint64_t)j);
+    return clt_rng_uniform(word) >= (float)s->p ? 1 / (1 - s->p) : 0;
+}
+
+static void ref_probabilities(const clt_ref_call *call, const ref_sizes *s, ref_line *line)
+{
+    const double *q = ref_row(call->in, s, 0, line->n, line->i, line->h);
+    int64_t length = s->length < 0 ? s->tk : (int64_t)call->in[s->length].data[line->n];
+    double top = -INFINITY, sum = 0;
+    line->keys = s->causal ? line->i + length - s->tq + 1 : length;
+    if (line->keys < 0)
+        line->keys = 0;
+    for (int64_t j = 0; j < line->keys; j++) {
+        line->p[j] = s->scale * dot(q, ref_row(call->in, s, 1, line->n, j, line->g), s->dim);
+        top = fmax(top, line->p[j]);
+    }
+    for (int64_t j = 0; j < line->keys; j++)
+        sum += exp(line->p[j] - top);
+    line->lse = line->keys ? top + log(sum) : 0;
+    for (int64_t j = 0; j < line->keys; j++) {
+        line->p[j] = exp(line->p[j] - line->lse);
+        line->keep[j] = ref_keep(call, s, line, j);
+    }
+}
+
+static void line_forward(clt_ref_call *call, const ref_sizes *s, const ref_line *line)
+{
+    int64_t row = (line->n * s->tq + line->i) * s->heads + line->h;
+    double *y = call->out[0].data + row * s->dim;
+    for (int64_t d = 0; d < s->dim; d++)
+        y[d] = 0;
+    for (int64_t j = 0; j < line->keys; j++)
+        for (int64_t d = 0; d < s->dim; d++)
+            y[d] += line->p[j] * line->keep[j] * ref_row(call->in, s, 2, line->n, j, line->g)[d];
+    if (call->n_saved > 0 && call->saved[0].data)
+        call->saved[0].data[(line->n * s->heads + line->h) * s->tq + line->i] = line->lse;
+}
+
+static void line_backward(clt_ref_call *call, const ref_sizes *s, const ref_line *line)
+{
+    int64_t row = (line->n * s->tq + line->i) * s->heads + line->h;
+    const double *dy = call->dout[0].data + row * s->dim;
+    const double *q = ref_row(call->in, s, 0, line->n, line->i, line->h);
+    double *dq = ref_row(call->din, s, 0, line->n, line->i, line->h), mean = 0;
+    for (int64_t j = 0; j < line->keys; j++)
+        mean += line->p[j] * line->keep[j] * dot(dy, ref_row(call->in, s, 2, line->n, j, line->g), s->dim);
+    for (int64_t j = 0; j < line->keys; j++) {
+        const double *k = ref_row(call->in, s, 1, line->n, j, line->g),
+                     *v = ref_row(call->in, s, 2, line->n, j, line->g);
+        double *dk = ref_row(call->din, s, 1, line->n, j, line->g),
+               *dv = ref_row(call->din, s, 2, line->n, j, line->g);
+        double ds = line->p[j] * (dot(dy, v, s->dim) * line->keep[j] - mean) * s->scale;
+        for (int64_t d = 0; d < s->dim; d++) {
+            if (dq)
+                dq[d] += ds * k[d];
+            if (dk)
+                dk[d] += ds * q[d];
+            if (dv)
+                dv[d] += line->p[j] * line->keep[j] * dy[d];
+        }
+    }
+}
+
+/* An out-of-memory reference leaves NaN outputs, which no comparison passes. */
+static void ref_lines(clt_ref_call *call, void (*each)(clt_ref_call *, const ref_sizes *, const ref_line *))
+{
+    ref_sizes s = ref_measure(call);
+    ref_line line = {.p = malloc(2 * (size_t)s.tk * sizeof *line.p)};
+    if (!line.p)
+        return;
+    line.keep = line.p + s.tk;
+    for (line.n = 0; line.n < s.batch; line.n++)
+        for (line.h = 0; line.h < s.heads; line.h++)
+            for (line.i = 0; line.i < s.tq; line.i++) {
+                line.g = line.h / (s.heads / s.kv_heads);
+                ref_probabilities(call, &s, &line);
+                each(call, &s, &line);
+            }
+    free(line.p);
+}
+
+static void attention_forward(clt_ref_call *call)
+{
+    ref_lines(call, line_forward);
+}
+
+static void attention_backward(clt_ref_call *call)
+{
+    ref_lines(call, line_backward);
+}
+
+#define PACKED(case_name, attributes, is_small, ...)                                                         \
+    {                                                                                                        \
+        .name = case_name, .attrs = attributes, .n_inputs = 1, .inputs = {CLT_CASE_F32(__VA_ARGS__)},        \
+        .small = is_small                                                                                    \
+    }
+#define SEPARATE(case_name, attributes, is_small, n, tq, tk, wide, narrow)                                   \
+    {                                                                                                        \
+        .name = case_name, .attrs = attributes, .n_inputs = 3,                                               \
+        .inputs = {CLT_CASE_F32(n, tq, wide), CLT_CASE_F32(n, tk, narrow), CLT_CASE_F32(n, tk, narrow)},     \
+        .small = is_small                                                                                    \
+    }
+
+/* Head sizes below, at and above sixteen lanes, with tails; lengths round the blocks of 16, 32 and 64. */
+static const clt_op_case attention_cases[] = {
+    PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
+    PACKED("single_row", "{\"heads\":2}", true, 3, 1, 30),
+    PACKED("odd", "{\"heads\":3}", true, 2, 7, 45),
+    PACKED("eight", "{\"heads\":2}", true, 2, 17, 48),
+    PACKED("not_causal", "{\"heads\":2,\"causal\":false}", true, 2, 19, 48),
+    PACKED("scale", "{\"heads\":2,\"scale\":0.5}", true, 1, 9, 54),
+    PACKED("shared", "{\"heads\":6,\"kv_heads\":2}", true, 2, 11, 50),
+    PACKED("one_kv", "{\"heads\":4,\"kv_heads\":1}", false, 2, 33, 54),
+    SEPARATE("separate", "{\"heads\":2}", true, 2, 13, 13, 20, 20),
+    SEPARATE("cross", "{\"heads\":2,\"causal\":false}", true, 2, 5, 21, 16, 16),
+    SEPARATE("longer_keys", "{\"heads\":2,\"kv_heads\":1}", true, 2, 6, 23, 24, 12),
+    SEPARATE("one_query", "{\"heads\":4}", true, 3, 1, 37, 40, 40),
+    SEPARATE("more_queries", "{\"heads\":1,\"causal\":false}", false, 2, 70, 3, 9, 9),
+    {.name = "lengths",
+     .attrs = "{\"heads\":2,\"causal\":false}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(5, 18, 42), CLT_CASE_INDEX(CLT_I32, 19, 5)},
+     .small = true},
+    {.name = "causal_lengths",
+     .attrs = "{\"heads\":2,\"kv_heads\":1}",
+     .n_inputs = 4,
+     .inputs = {CLT_CASE_F32(7, 5, 22), CLT_CASE_F32(7, 67, 11), CLT_CASE_F32(7, 67, 11),
+                CLT_CASE_INDEX(CLT_I32, 68, 7)},
+     .small = true},
+    PACKED("dropout", "{\"heads\":2,\"dropout\":0.3}", true, 3, 21, 48),
+    PACKED("dropout_long", "{\"heads\":1,\"dropout\":0.1}", false, 2, 129, 51),
+    SEPARATE("dropout_shared", "{\"heads\":4,\"kv_heads\":2,\"dropout\":0.5,\"causal\":false}", false, 2, 9,
+             70, 32, 16),
+    PACKED("lanes", "{\"heads\":2}", false, 2, 64, 96),
+    PACKED("characters", "{\"heads\":4}", false, 3, 64, 384),
+    PACKED("blocks", "{\"heads\":3}", false, 2, 65, 288),
+    PACKED("gpt", "{\"heads\":2}", false, 1, 193, 384),
+    PACKED("large_head", "{\"heads\":1}", false, 1, 40, 417),
+    PACKED("larger_head", "{\"heads\":1}", false, 1, 33, 903),
+    SEPARATE("long_cross", "{\"heads\":2,\"causal\":false}", false, 1, 150, 260, 66, 66),
+};
+
+extern const clt_op_ref clt_op_attention_ref;
+const clt_op_ref clt_op_attention_ref = {attention_forward, attention_backward, attention_cases,
+                                         CLT_CASE_COUNT(attention_cases), 32};

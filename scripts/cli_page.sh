@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Writes docs/cli.md to the standard output: every command with the help that the program prints. Usage: scripts/cli_page.sh
+# build/cltrain >docs/cli.md. tests/e2e/test_docs.sh checks that the page is not old.
+set -eu
+program=${1:?usage: scripts/cli_page.sh PROGRAM >docs/cli.md}
+
+section() { # words of the command
+    printf '\n## %s\n\n' "$*"
+    "$program" "$@" --help | sed -e 's/[[:space:]]*$//' -e 's/^\(.\)/    \1/'
+}
+
+cat <<'TEXT'
+# Commands
+
+Written by `scripts/cli_page.sh` from the program's own help; change the commands in `cli/`, not this page. Values may
+follow an option after a space or `=`; `--` ends the options.
+TEXT
+"$program" help | sed -n '/^usage/,/later release/s/^  \([a-z]*\)  .*/\1/p' | while read -r command; do
+    [ "$command" = help ] || section "$command"
+    if [ "$command" = bench ]; then
+        for part in gemm memory ops step; do section bench $part; done
+    fi
+done
+later=$("$program" help | sed -n '/later release/,/^first steps/s/^  \([a-z]*\)  .*/`\1`/p' | tr '\n' ' ')
+printf '\nIn a later release: %s\n' "${later% }"

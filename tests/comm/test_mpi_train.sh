@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+#
+# Training on several ranks of this host follows one rank with the same global batch: losses, evaluations and parameters. What
+# does not fit is refused before step 0, and a signal ends all ranks at the same step.
+. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+
+command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"
+[ -f "${CLTRAIN_MODULE_DIR:?}/cltrain_comm_mpi.so" ] || skip_all "the MPI module was not built (CLTRAIN_MPI=OFF)"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
+mpi=(mpirun --oversubscribe --bind-to none)
+
+# floats FILE: the numbers of a safetensors file, one a line.
+floats() {
+    local header
+    header=$(od -A n -t u8 -N 8 "$1" | tr -d ' ')
+    od -A n -v -t f4 -w4 -j $((8 + header)) "$1"
+}
+# expect_near WHAT LIMIT A B: two columns of numbers of equal length, relative to the larger of 1e-3 and the number.
+expect_near() {
+    local worst
+    worst=$(paste "$3" "$4" | awk -v limit="$2" '
+        NF != 2 { print "of different length"; bad = 1; exit }
+        { d = $1 - $2; if (d < 0) d = -d; a = $1 < 0 ? -$1 : $1; if (a < 1e-3) a = 1e-3; if (d / a > worst) worst = d / a }
+        END { if (!bad && (NR == 0 || worst > limit)) print NR " numbers, worst " worst }')
+    if [ -z "$worst" ]; then pass; else fail "$1: $worst (limit $2)"; fi
+}
+# expect_close WHAT LIMIT A B: the same with absolute differences.
+expect_close() {
+    local worst
+    worst=$(paste "$3" "$4" | awk -v limit="$2" '
+        NF != 2 { print "of different length"; bad = 1; exit }
+        { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d }
+        END { if (!bad && (NR == 0 || worst > limit)) print NR " numbers, worst " worst }')
+    if [ -z "$worst" ]; then pass; else fail "$1: $worst (limit $2)"; fi
+}
+# follows ONE MANY STEPS: the run MANY is as good as the run ONE.
+follows() {
+    local key
+    for key in loss grad_norm eval_loss; do
+        values $key "$1/metrics.jsonl" >one && values $key "$2/metrics.jsonl" >many
+        expect_near "$2: $key" 1e-6 one many
+    done
+    for key in step update lr eval_accuracy eval_samples; do
+        expect_same <(values $key "$1/metrics.jsonl") <(values $key "$2/metrics.jsonl")
+    done
+    floats "$1/checkpoints/step_$3/model.safetensors" >one && floats "$2/checkpoints/step_$3/model.safetensors" >many
+    expect_close "$2: parameters" 1e-6 one many
+}
+
+# Dropout and targets that do not count, unevenly spread: the mean is over the counted targets of all ranks.
+cat >graph.json <<'JSON'
+{"model": {"type": "graph", "layers": [
+   {"op": "linear", "name": "stem", "out": 32}, {"op": "layernorm"}, {"op": "relu"}, {"op": "dropout", "p": 0.2},
+   {"op": "linear", "out": 5}, {"op": "cross_entropy", "ignore_index": 2}]},
+ "data": {"type": "synthetic", "samples": 500, "shape": [12], "classes": 5, "noise": 1.0, "micro_batch": 4, "global_batch": 32},
+ "optimizer": {"type": "sgd", "momentum": 0.9, "learning_rate": 0.05, "clip": 0.7}, "train": {"steps": 30, "eval_every": 10}}
+JSON
+expect_code 0 "$CLTRAIN" train graph.json --out one1
+units=$(sed -n 's/^device .*, \([0-9]*\) compute units.*/\1/p' "$out")
+expect_code 0 "${mpi[@]}" -np 2 "$CLTRAIN" train graph.json --out two
+expect_text '^batch +micro 4 x accumulation 4 x ranks 2 = 32 samples' '^ranks +2 over ' '^done: 30 steps'
+if [ "$(grep -c '^step 30/30' "$out")" -eq 1 ]; then pass; else fail 'rank 0 alone should print'; fi
+if grep -q 'PoCL\|Portable Computing' "$out"; then
+    got=$(sed -n 's/^device .*, \([0-9]*\) compute units.*/\1/p' "$out")
+    half=$((units / 2 > 0 ? units / 2 : 1))
+    if [ "$got" = "$half" ]; then pass; else fail "each of 2 ranks should have $half of $units CPU cores, not $got"; fi
+else
+    note_skip 'the division of a CPU device is only known for PoCL'
+fi
+follows one1 two 30
+expect_code 0 "${mpi[@]}" -np 4 "$CLTRAIN" train graph.json --out four
+expect_text '^batch +micro 4 x accumulation 2 x ranks 4 = 32 samples'
+follows one1 four 30
+
+# Text, the embedding's gradient; samples per epoch and evaluation samples that no batch divides; the default folder.
+awk 'BEGIN { for (i = 0; i < 101; i++) printf "%d bottles of %s on the wall;", i % 17, i % 3 ? "beer" : "milk" }' >text.txt
+cat >text.json <<'JSON'
+{"model": {"type": "mlp", "embedding": 8, "hidden": [32], "dropout": 0.1, "outputs": 256},
+ "data": {"type": "text", "path": ["text.txt"], "window": 5, "split": 0.15, "micro_batch": 16, "global_batch": 32},
+ "optimizer": {"type": "sgd", "learning_rate": 0.3}, "train": {"steps": 25}}
+JSON
+expect_code 0 "$CLTRAIN" train text.json --out text1
+expect_code 0 "${mpi[@]}" -np 2 "$CLTRAIN" train text.json
+expect_text 'run folder: runs/text$'
+follows text1 runs/text 25
+
+# Evaluation alone, on two ranks.
+expect_code 0 "$CLTRAIN" eval graph.json --checkpoint one1 --json one.eval
+expect_code 0 "${mpi[@]}" -np 2 "$CLTRAIN" eval graph.json --checkpoint one1 --json two.eval
+for key in loss accuracy samples targets; do
+    values "$key" one.eval | head -n 1 >one && values "$key" two.eval | head -n 1 >many
+    expect_near "eval: $key" 1e-6 one many
+done
+
+# --- what does not fit: before step 0, said once, nothing written ---
+expect_code 2 "${mpi[@]}" -np 3 "$CLTRAIN" train graph.json --out never
+expect_text 'data.global_batch 32 is not a multiple of data.micro_batch 4 times 3 ranks'
+expect_absent never
+expect_code 2 "${mpi[@]}" -np 1 "$CLTRAIN" train graph.json --out never : \
+    -np 1 "$CLTRAIN" train graph.json optimizer.learning_rate=0.06 --out never
+expect_text 'ranks do not fit.*configuration' 'rank 1'
+expect_absent never
+expect_code 2 "${mpi[@]}" -np 2 "$CLTRAIN" train graph.json train.stps=3 --out never
+expect_text "\[rank 0 .*\] cltrain: configuration error.*did you mean 'train.steps'"
+expect_absent never
+expect_code 4 "${mpi[@]}" -np 1 "$CLTRAIN" train graph.json --out never : \
+    -np 1 env OCL_ICD_VENDORS=/nonexistent "$CLTRAIN" train graph.json --out never
+expect_text '\[rank 1 .*\] cltrain: no device or driver'
+expect_absent never
+
+# --- SIGUSR2 to mpirun reaches every rank; all of them finish the same step ---
+for every in 0 3; do # without and with evaluations in between
+    run=stop$every
+    "${mpi[@]}" -np 2 "$CLTRAIN" train graph.json train.steps=1000000 train.eval_every=$every train.eval_batches=2 --out $run >stop.out 2>&1 &
+    launcher=$!
+    for _ in $(seq 300); do [ -s $run/metrics.jsonl ] && break || sleep 0.1; done
+    kill -USR2 $launcher
+    for _ in $(seq 600); do kill -0 $launcher 2>/dev/null && sleep 0.1 || break; done
+    kill -9 $launcher 2>/dev/null && fail 'SIGUSR2 did not end the ranks'
+    wait $launcher
+    code=$?
+    cp stop.out "$out"
+    if [ $code -eq 75 ]; then pass; else fail "SIGUSR2: code $code instead of 75"; fi
+    last=$(tail -n 1 $run/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/')
+    expect_text "stopped after step $last of 1000000; saved in $run/checkpoints/step_$last"
+    expect_file "$run/checkpoints/step_$last/model.safetensors"
+    expect_absent $run/lock
+done
+# Up to there it did what one rank does.
+steps=$(grep -c '"loss"' stop0/metrics.jsonl)
+steps=$((steps < 30 ? steps : 30))
+expect_near 'stop0: loss' 1e-6 <(values loss one1/metrics.jsonl | head -n $steps) <(values loss stop0/metrics.jsonl | head -n $steps)
+finish

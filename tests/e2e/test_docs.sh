@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# What is written agrees with what is built: docs/cli.md, docs/config.md, the README's commands and exit codes, links, paths named in
+# docs/layout.md, and every recipe in configs/.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+root=$CLTRAIN_SOURCE_DIR
+
+# --- recipes ---
+for config in "$root"/configs/*.json; do
+    expect_code 0 "$CLTRAIN" config --print "$config"
+    # What is printed is a config itself, and the same one.
+    grep -v '^cltrain' "$out" >printed.json
+    expect_code 0 "$CLTRAIN" config --print printed.json
+done
+expect_code 0 "$CLTRAIN" plan "$root/configs/mlp-regression.json" # the one that needs no file
+
+# --- docs/config.md is what the program writes ---
+expect_code 0 "$CLTRAIN" config --markdown
+if cmp -s "$out" "$root/docs/config.md"; then pass; else fail 'docs/config.md is old: cltrain config --markdown >docs/config.md'; fi
+
+# --- docs/cli.md is what the program's help says, with every command and option ---
+expect_code 0 "$root/scripts/cli_page.sh" "$CLTRAIN"
+if cmp -s "$out" "$root/docs/cli.md"; then pass; else fail 'docs/cli.md is old: scripts/cli_page.sh PROGRAM >docs/cli.md'; fi
+commands=$("$CLTRAIN" help | sed -n '/^usage/,/later release/s/^  \([a-z]*\)  .*/\1/p' | grep -v help)
+if [ "$(wc -w <<<"$commands")" -ge 11 ]; then pass; else fail "too few commands in the help: $commands"; fi
+options=0
+for command in $commands; do
+    if grep -q "^## $command\$" "$root/docs/cli.md"; then pass; else fail "docs/cli.md has no section on $command"; fi
+    if grep -q -E "cltrain $command|^\\| .$command" "$root/README.md"; then pass; else fail "README.md does not name the command $command"; fi
+    for option in $("$CLTRAIN" "$command" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
+        options=$((options + 1))
+        if sed -n "/^## $command\$/,/^## /p" "$root/docs/cli.md" | grep -q -e "^      $option "; then pass; else fail "docs/cli.md: $command lacks $option"; fi
+    done
+done
+if [ $options -ge 30 ]; then pass; else fail "only $options options were found in the help"; fi
+for code in 0 1 2 3 4 5 6 7 8 9 10 70 75; do
+    if sed -n '/^Exit codes/,/^$/p' "$root/README.md" | grep -q -E "(^|[^0-9])$code [a-z]|^$code\$| $code\$"; then pass; else fail "README.md does not name the exit code $code"; fi
+done
+
+# --- links and paths lead somewhere ---
+pages=("$root/README.md" "$root"/docs/*.md)
+for page in "${pages[@]}"; do
+    while read -r target; do
+        case $target in
+        http*://* | '#'* | mailto:*) continue ;;
+        esac
+        target=${target%%#*}
+        if [ -e "$(dirname "$page")/$target" ]; then pass; else fail "${page#"$root/"} links to $target, which does not exist"; fi
+    done < <(grep -o '](\([^)]*\))' "$page" | sed 's/^](//; s/)$//')
+done
+if [ -f "$root/docs/layout.md" ]; then
+    while read -r path; do
+        if compgen -G "$root/$path" >/dev/null; then pass; else fail "docs/layout.md names $path, which does not exist"; fi
+    done < <(grep -o -E '`(cl|comm|engine|cli|tests|configs|scripts|docs)/[A-Za-z0-9_./*-]*`' "$root/docs/layout.md" | tr -d '`' | grep -v '<' | sort -u)
+fi
+finish

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A training step builds, allocates and waits for nothing, by the OpenCL calls that interpose.c counts: in
+ * windows of steps, and by comparing a run with one twice as long. What a step does call is exactly what its
+ * plan says. CLBlast's own calls are counted apart. ctest-labels: quick */
+#include "tests/unit/train_test.h"
+
+#include "tests/fault/interpose.h"
+
+#define WARM_UP 3
+
+static const char *const models[] = {
+    "{\"type\":\"mlp\",\"hidden\":[40,24],\"activation\":\"gelu\",\"dropout\":0.1}",
+    "{\"type\":\"graph\",\"layers\":[{\"op\":\"linear\",\"name\":\"stem\",\"inputs\":[\"x\"],\"out\":24},"
+    "{\"op\":\"layernorm\",\"name\":\"norm\"},{\"op\":\"linear\",\"name\":\"fc1\",\"out\":48},{\"op\":"
+    "\"silu\",\"name\":\"act\"},"
+    "{\"op\":\"linear\",\"name\":\"fc2\",\"out\":24},{\"op\":\"add\",\"name\":\"sum\",\"inputs\":[\"stem\","
+    "\"fc2\"]},"
+    "{\"op\":\"reshape\",\"name\":\"grid\",\"shape\":[4,6]},{\"op\":\"softmax\",\"name\":\"soft\"},"
+    "{\"op\":\"reduce\",\"name\":\"mean\",\"axes\":[1]},{\"op\":\"concat\",\"name\":\"all\",\"inputs\":["
+    "\"mean\",\"sum\"]},"
+    "{\"op\":\"linear\",\"name\":\"head\",\"out\":5},"
+    "{\"op\":\"cross_entropy\",\"name\":\"loss\",\"inputs\":[\"head\",\"y\"]}]}"};
+
+static clt_config *config_of(const char *model, int accumulation, int steps)
+{
+    char text[4096];
+    snprintf(text, sizeof text,
+             "{\"model\":%s,\"data\":{\"type\":\"synthetic\",\"shape\":[20],\"classes\":5,\"samples\":64,"
+             "\"micro_batch\":8,"
+             "\"global_batch\":%d,\"workers\":2},\"optimizer\":{\"type\":\"adamw\",\"clip\":1},"
+             "\"train\":{\"steps\":%d},\"checkpoint\":{\"final\":false}}",
+             model, 8 * accumulation, steps);
+    return train_config(text);
+}
+
+/* Commands of one kind in a step. */
+static uint64_t planned(const clt_plan *plan, ocl_command_kind kind)
+{
+    uint64_t n = 0, micro = (uint64_t)plan->options.accumulation;
+    const uint64_t times[CLT_PHASE_COUNT] = {micro, 1, micro - 1, 1, 1};
+    for (int p = 0; p < CLT_PHASE_COUNT; p++)
+        for (size_t c = 0; c < plan->phase[p].count; c++)
+            n += plan->phase[p].commands[c].kind == kind ? times[p] : 0;
+    return n;
+}
+
+static void run_steps(clt_run *run, int64_t first, int64_t count)
+{
+    clt_step_result result;
+    bool have;
+    for (int64_t step = first; step < first + count; step++) {
+        clt_reporter_room(run->reporter);
+        must(clt_reporter_take(run->reporter, false, &result, &have), "report");
+        must(clt_step(run, step), "step");
+    }
+}
+
+static void open_run(const clt_run_options *options, clt_run **run)
+{
+    must(clt_run_create(options, CLT_JOB_TRAIN, run), "run");
+    const clt_job *job = (*run)->job;
+    clt_feed_options feed = {.realized = (*run)->train,
+                             .source = job->train_source,
+                             .global_batch = job->global_batch,
+                             .accumulation = job->accumulation,
+                             .ranks = 1,
+                             .shuffle = true,
+                             .last_step = job->steps,
+                             .workers = 2,
+                             .prefetch = 4};
+    must(clt_reporter_create((*run)->train, 4, &(*run)->reporter), "reporter");
+    must(clt_feed_create(&feed, &(*run)->feed), "feed");
+}
+
+static void nothing_forbidden(const call_counts *c, const char *what)
+{
+    for (int kind = 0; kind < CALL_FORBIDDEN_COUNT; kind++)
+        if (c->own[kind] != 0)
+            fail_msg("%s: %llu %s", what, (unsigned long long)c->own[kind], call_name((call_kind)kind));
+}
+
+static void expect_count(const call_counts *c, call_kind kind, uint64_t wanted)
+{
+    if (c->own[kind] != wanted)
+        fail_msg("%llu %s, the plan says %llu", (unsigned long long)c->own[kind], call_name(kind),
+                 (unsigned long long)wanted);
+}
+
+/* A window of n steps after the first few. */
+static void check_window(clt_run *run, int64_t first, uint64_t n)
+{
+    const clt_plan *plan = run->job->train;
+    uint64_t micro = (uint64_t)plan->options.accumulation;
+    call_counts start = calls_now();
+    run_steps(run, first, (int64_t)n);
+    call_counts c = calls_since(&start);
+    nothing_forbidden(&c, "inside steps");
+    expect_count(&c, CALL_KERNEL, n * planned(plan, OCL_CMD_KERNEL));
+    expect_count(&c, CALL_LIBRARY, n * planned(plan, OCL_CMD_GEMM));
+    expect_count(&c, CALL_COPY,
+                 n * (planned(plan, OCL_CMD_COPY) + micro)); /* ring slot to the plan's inputs */
+    expect_count(&c, CALL_FILL, n * planned(plan, OCL_CMD_FILL));
+    expect_count(&c, CALL_WRITE, n * micro);
+    expect_count(&c, CALL_READ, n * 2); /* state block and loss records, not waited for */
+}
+
+static void check_model(const char *model, int accumulation, bool library)
+{
+    clt_config *config = config_of(model, accumulation, 64);
+    clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
+    clt_run *run;
+    open_run(&options, &run);
+    assert_true(planned(run->job->train, OCL_CMD_KERNEL) > 10);
+    assert_int_equal(planned(run->job->train, OCL_CMD_GEMM) > 0, library);
+    run_steps(run, 0, WARM_UP);
+    check_window(run, WARM_UP, 10);
+    check_window(run, WARM_UP + 10, 20);
+    clt_run_destroy(run);
+    clt_config_destroy(config);
+}
+
+static void test_windows(void **state)
+{
+    (void)state;
+    setenv("CLTRAIN_GEMM", "simple", 1);
+    check_model(models[0], 3, false);
+    check_model(models[1], 1, false);
+}
+
+#ifdef CLT_HAVE_CLBLAST
+static void test_windows_with_library(void **state)
+{
+    (void)state;
+    setenv("CLTRAIN_GEMM", "clblast", 1);
+    call_counts start = calls_now();
+    check_model(models[0], 2, true);
+    call_counts c = calls_since(&start);
+    /* its inner calls were seen, so they would have been counted as ours had they come from us */
+    assert_true(c.library[CALL_KERNEL] > 0 && c.library[CALL_SET_ARG] > 0);
+}
+#endif
+
+/* The public trainer: twice the steps, the same number of forbidden calls. */
+static void test_longer_run(void **state)
+{
+    (void)state;
+    call_counts c[2];
+    setenv("CLTRAIN_GEMM", "simple", 1);
+    for (int i = 0; i < 2; i++) {
+        record rec = {.n = 0};
+        clt_run_result result;
+        clt_config *config = config_of(models[1], 2, i ? 40 : 20);
+        set(config, "schedule.horizon", "40");
+        call_counts start = calls_now();
+        must(train_run(config, NULL, NULL, &rec, &result), "train");
+        c[i] = calls_since(&start);
+        assert_int_equal(rec.n, i ? 40 : 20);
+        clt_config_destroy(config);
+    }
+    for (int kind = 0; kind < CALL_FORBIDDEN_COUNT; kind++)
+        if (c[0].own[kind] != c[1].own[kind])
+            fail_msg("20 steps: %llu %s, 40 steps: %llu", (unsigned long long)c[0].own[kind],
+                     call_name((call_kind)kind), (unsigned long long)c[1].own[kind]);
+    assert_true(c[0].own[CALL_BUILD] > 0 && c[0].own[CALL_SET_ARG] > 0 && c[0].own[CALL_CREATE_MEMORY] > 0);
+    assert_true(c[1].own[CALL_KERNEL] > c[0].own[CALL_KERNEL] + 20 * 10);
+}
+
+/* The counting itself: what must not happen in a step is seen when it does happen. */
+static void test_counters_see(void **state)
+{
+    (void)state;
+    float value;
+    ocl_buffer *buffer;
+    clt_config *config = config_of(models[0], 1, 64);
+    clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
+    clt_run *run;
+    open_run(&options, &run);
+    call_counts start = calls_now();
+    must(ocl_buffer_create(run->device, 4096, "test", &buffer), "buffer");
+    must(ocl_read(buffer, 0, &value, sizeof value), "read");
+    must(ocl_finish(run->device, OCL_QUEUE_COMPUTE), "finish");
+    ocl_buffer_destroy(buffer);
+    call_counts c = calls_since(&start);
+    assert_int_equal(c.own[CALL_CREATE_MEMORY], 1);
+    assert_int_equal(c.own[CALL_RELEASE], 1);
+    assert_true(c.own[CALL_BLOCKING] + c.own[CALL_WAIT] >= 2);
+    clt_run_destroy(run);
+    clt_config_destroy(config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_windows),
+#ifdef CLT_HAVE_CLBLAST
+                                       cmocka_unit_test(test_windows_with_library),
+#endif
+                                       cmocka_unit_test(test_longer_run),
+                                       cmocka_unit_test(test_counters_see)};
+    int missing = train_need_device();
+    return missing ? missing : cmocka_run_group_tests(tests, train_setup, train_teardown);
+}

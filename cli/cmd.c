@@ -21,6 +21,7 @@ const cmd_entry cmd_table[] = {
     {"estimate", "show memory by class and the largest micro-batch that fits", cmd_estimate, 0},
     {"bench", "measure matrix products, ops, memory or a training step", cmd_bench, 0},
     {"verify", "check that this device computes every op right", cmd_verify, 0},
+    {"data", "turn text into token shards, or check data files", cmd_data, CMD_STOPS},
     {"config", "print the schema, or a config with all its values", cmd_config, 0},
     {"version", "print versions", cmd_version, 0},
     {"help", "print this list, or the options of a command", cmd_help, 0},
@@ -28,7 +29,6 @@ const cmd_entry cmd_table[] = {
     {"tune", "measure kernel variants for a device", cmd_later, CMD_LATER},
     {"compare", "compare two runs", cmd_later, CMD_LATER},
     {"launch", "start several ranks on this host", cmd_later, CMD_LATER},
-    {"data", "prepare and verify data", cmd_later, CMD_LATER},
     {"ckpt", "list, verify and compare checkpoints", cmd_later, CMD_LATER},
     {NULL, NULL, NULL, 0},
 };

@@ -19,11 +19,8 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m)
     clt_jw_kdouble(&w, "seconds", m->seconds);
     clt_jw_key(&w, "losses");
     clt_jw_object(&w);
-    for (int i = 0; i < m->n_losses; i++) {
-        char number[32];
-        snprintf(number, sizeof number, "loss%d", i);
-        clt_jw_kdouble(&w, m->loss_name[i] ? m->loss_name[i] : number, m->loss_value[i]);
-    }
+    for (int i = 0; i < m->n_losses; i++)
+        clt_jw_kdouble(&w, m->loss_name[i], m->loss_value[i]);
     clt_jw_end_object(&w);
     clt_jw_end_object(&w);
     clt_str_append(&text, "\n");

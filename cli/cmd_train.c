@@ -45,16 +45,6 @@ static clt_status choose_folder(const cmd_context *context, const char *config, 
     return context->comm ? comm_broadcast(context->comm, folder, (int64_t)size, 0) : CLT_OK;
 }
 
-static clt_status check_resume(const char *resume)
-{
-    if (resume && strcmp(resume, "none") != 0)
-        CLT_FAIL(CLT_EUNSUPPORTED,
-                 "--resume %s comes in a later release; to start from trained weights use --init "
-                 "RUN/checkpoints/step_N/model.safetensors",
-                 resume);
-    return CLT_OK;
-}
-
 static void print_result(const clt_run_result *r, const char *folder, bool dry_run)
 {
     char time[32];
@@ -90,6 +80,7 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
     clt_run_options options = {.config = config,
                                .out_dir = folder,
                                .init = a->init,
+                               .resume = a->resume,
                                .device_spec = a->device,
                                .caps_mask = caps,
                                .max_steps = a->max_steps,
@@ -117,7 +108,8 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
                                     .value = "auto|DIR|none",
                                     .kind = ARGS_TEXT,
                                     .target = &a.resume,
-                                    .help = "none; auto and DIR come in a later release"},
+                                    .help = "auto: go on from the run folder's newest checkpoint, if it has "
+                                            "one; DIR: from that run or checkpoint folder (none)"},
                                    {.name = "--init",
                                     .value = "FILE",
                                     .kind = ARGS_TEXT,
@@ -164,10 +156,11 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    CLT_TRY(check_resume(a.resume));
     CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
     clt_status status = CLT_OK;
-    if (!a.out && !a.dry_run)
+    if (!a.out && a.resume && strcmp(a.resume, "auto") == 0)
+        status = default_base(r.operands[0], folder, sizeof folder); /* the same folder every time */
+    else if (!a.out && !a.dry_run)
         status = choose_folder(context, r.operands[0], folder, sizeof folder);
     if (status == CLT_OK)
         status = train(context, &a, config, a.dry_run ? NULL : a.out ? a.out : folder);

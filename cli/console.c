@@ -214,7 +214,7 @@ static void on_eval(void *context, const clt_eval_metrics *m)
     if (isfinite(m->accuracy))
         printf(" | accuracy %.2f%%", 100 * m->accuracy);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
-        printf(" | %s %.4f", m->loss_name[i] ? m->loss_name[i] : "loss", m->loss_value[i]);
+        printf(" | %s %.4f", m->loss_name[i], m->loss_value[i]);
     printf(" | %lld samples | %.1f s\n", (long long)m->samples, m->seconds);
     fflush(stdout);
     pthread_mutex_unlock(&c->lock);

@@ -42,4 +42,6 @@ void cmd_signals_install(bool graceful)
     /* A reader that goes away ("| head") must not end a training run. */
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
+    /* A file-size limit shows itself as a failed write (code 8), not as a killed process. */
+    sigaction(SIGXFSZ, &action, NULL);
 }

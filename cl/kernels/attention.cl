@@ -55,7 +55,9 @@ __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global flo
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * HEADS * tq)
         return;
-    uint i = (uint)(item % tq), h = (uint)(item / tq % HEADS), n = (uint)(item / tq / HEADS);
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
+    ulong head = item / tq;
+    uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
     uint visible = attention_visible(i, tq, KEYS_OF(n));
     ulong number = attention_number(sb + sb0, n, h, i, tq, tk);
     q += q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE;
@@ -98,7 +100,9 @@ __kernel void attention_bwd_delta(__global float *delta, ulong delta0, __global 
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * HEADS * tq)
         return;
-    uint i = (uint)(item % tq), h = (uint)(item / tq % HEADS), n = (uint)(item / tq / HEADS);
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
+    ulong head = item / tq;
+    uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
     ulong at = (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE;
     float16 sum = 0.0f;
     for (uint p = 0; p < PARTS; p++)
@@ -115,7 +119,9 @@ __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint ldd
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * HEADS * tq)
         return;
-    uint i = (uint)(item % tq), h = (uint)(item / tq % HEADS), n = (uint)(item / tq / HEADS);
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
+    ulong head = item / tq;
+    uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
     uint visible = attention_visible(i, tq, KEYS_OF(n));
     ulong number = attention_number(sb + sb0, n, h, i, tq, tk);
     q += q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE;
@@ -154,7 +160,8 @@ __kernel void attention_bwd_kv_row(__global STORAGE(GT) * dk, ulong dk0, uint ld
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * KV_HEADS * tk)
         return;
-    uint j = (uint)(item % tk), g = (uint)(item / tk % KV_HEADS), n = (uint)(item / tk / KV_HEADS);
+    ulong head = item / tk;
+    uint j = (uint)(item - head * tk), n = (uint)(head / KV_HEADS), g = (uint)(head - (ulong)n * KV_HEADS);
     uint first = attention_first_query(j, tq, KEYS_OF(n));
     float16 key[PARTS], value[PARTS], query[PARTS], given[PARTS], sum_k[PARTS], sum_v[PARTS];
     for (uint p = 0; p < PARTS; p++) {

@@ -145,71 +145,92 @@ static inline float soften(float *score, uint cols, uint seen, float *top, float
     return shrink;
 }
 
+/* Panels of one item of the forward kernel. */
+typedef struct forward_panels {
+    float query[BQ * WIDTH], key[BK * WIDTH], turned[HEAD_SIZE * BK], value[BK * WIDTH], sum[BQ * WIDTH];
+    float score[ROWS * BK], top[BQ], total[BQ];
+} forward_panels;
+
+/* What ROWS queries from row r0 of the item (query i0) on see of the panel of keys from j0 on; `number` is that
+ * of the probability of query i0 and key j0. */
+static inline void forward_rows(forward_panels *b, uint r0, uint last, uint i0, uint j0, uint tq, uint tk,
+                                uint keys, __global const uint *sb, uint op, ulong number, float p_drop,
+                                float keep_scale)
+{
+    uint end = attention_visible(i0 + last - 1, tq, keys);
+    if (end <= j0)
+        return;
+    uint reach = min(end - j0, (uint)BK), cols = up_to_lanes(reach);
+    clear(b->score, ROWS * BK);
+    rows_product(b->score, BK, b->query + r0 * WIDTH, WIDTH, 1, b->turned, BK, cols, HEAD_SIZE);
+    for (uint r = r0; r < r0 + ROWS; r++) {
+        uint seen = r < last ? attention_visible(i0 + r, tq, keys) : 0;
+        float *row = b->score + (r - r0) * BK, *sum = b->sum + r * WIDTH;
+        if (seen <= j0) {
+            clear(row, cols);
+            continue;
+        }
+        float shrink = soften(row, cols, min(seen - j0, (uint)BK), b->top + r, b->total + r);
+#if DROPOUT
+        float keep[BK];
+        keep_factors(keep, sb, op, number + (ulong)r * tk, cols, p_drop, keep_scale);
+        for (uint c = 0; c < cols; c += LANES)
+            vstore16(vload16(0, row + c) * vload16(0, keep + c), 0, row + c);
+#endif
+        for (uint d = 0; d < WIDTH && shrink != 1.0f; d += LANES)
+            vstore16(vload16(0, sum + d) * shrink, 0, sum + d);
+    }
+    rows_product(b->sum + r0 * WIDTH, WIDTH, b->score, BK, 1, b->value, WIDTH, WIDTH, reach);
+}
+
+/* y and lse of the item's rows. */
+static inline void forward_finish(forward_panels *b, __global STORAGE(DT) * y, __global float *lse, uint rows,
+                                  uint i0, uint tq, uint keys)
+{
+    for (uint r = 0; r < rows; r++) {
+        bool any = attention_visible(i0 + r, tq, keys) > 0;
+        float norm = any ? 1.0f / b->total[r] : 0.0f;
+        ulong at = (ulong)r * (HEADS * HEAD_SIZE);
+        uint d = 0;
+        lse[r] = any ? b->top[r] + log(b->total[r]) : 0.0f;
+        for (; d + LANES <= HEAD_SIZE; d += LANES)
+            STORE16(DT, y, at + d, vload16(0, b->sum + r * WIDTH + d) * norm);
+        for (; d < HEAD_SIZE; d++)
+            STORE(DT, y, at + d, b->sum[r * WIDTH + d] * norm);
+    }
+}
+
 /* One item per BQ queries of a head; items of a head are neighbours. */
 ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
                              ATTENTION_INPUTS, ATTENTION_SIZES)
 {
     uint blocks = (tq + BQ - 1) / BQ;
     ulong item = get_group_id(0), head = item / blocks;
-    uint i0 = (uint)(item % blocks) * BQ, h = (uint)(head % HEADS), n = (uint)(head / HEADS);
+    /* remainders by multiplication: see attention.cl */
+    uint i0 = (uint)(item - head * blocks) * BQ, n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
     uint rows = min(tq - i0, (uint)BQ), keys = KEYS_OF(n);
     uint visible = attention_visible(i0 + rows - 1, tq, keys);
+    ulong number = attention_number(sb + sb0, n, h, i0, tq, tk);
+    forward_panels b;
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    q += q0 + ((ulong)n * tq + i0) * ldq + h * HEAD_SIZE;
-    float query[BQ * WIDTH], key[BK * WIDTH], turned[HEAD_SIZE * BK], value[BK * WIDTH], sum[BQ * WIDTH];
-    float score[ROWS * BK], top[BQ], total[BQ];
-    PACK(DT, query, q, ldq, rows, BQ, scale);
-    clear(sum, BQ * WIDTH);
+    PACK(DT, b.query, q + q0 + ((ulong)n * tq + i0) * ldq + h * HEAD_SIZE, ldq, rows, BQ, scale);
+    clear(b.sum, BQ * WIDTH);
     for (uint r = 0; r < BQ; r++) {
-        top[r] = -INFINITY;
-        total[r] = 0.0f;
+        b.top[r] = -INFINITY;
+        b.total[r] = 0.0f;
     }
     for (uint j0 = 0; j0 < visible; j0 += BK) {
         uint have = min(visible - j0, (uint)BK);
-        PACK(DT, key, k + (ulong)j0 * ldk, ldk, have, BK, 1.0f);
-        PACK(DT, value, v + (ulong)j0 * ldv, ldv, have, BK, 1.0f);
-        turn(turned, key);
-        for (uint r0 = 0; r0 < rows; r0 += ROWS) {
-            uint last = min(r0 + ROWS, rows), end = attention_visible(i0 + last - 1, tq, keys);
-            if (end <= j0)
-                continue;
-            uint reach = min(end - j0, (uint)BK), cols = up_to_lanes(reach);
-            clear(score, ROWS * BK);
-            rows_product(score, BK, query + r0 * WIDTH, WIDTH, 1, turned, BK, cols, HEAD_SIZE);
-            for (uint r = r0; r < r0 + ROWS; r++) {
-                uint seen = r < last ? attention_visible(i0 + r, tq, keys) : 0;
-                float *row = score + (r - r0) * BK;
-                if (seen <= j0) {
-                    clear(row, cols);
-                    continue;
-                }
-                float shrink = soften(row, cols, min(seen - j0, (uint)BK), top + r, total + r);
-#if DROPOUT
-                float keep[BK];
-                keep_factors(keep, sb + sb0, op, attention_number(sb + sb0, n, h, i0 + r, tq, tk) + j0, cols,
-                             p_drop, keep_scale);
-                for (uint c = 0; c < cols; c += LANES)
-                    vstore16(vload16(0, row + c) * vload16(0, keep + c), 0, row + c);
-#endif
-                for (uint d = 0; d < WIDTH && shrink != 1.0f; d += LANES)
-                    vstore16(vload16(0, sum + r * WIDTH + d) * shrink, 0, sum + r * WIDTH + d);
-            }
-            rows_product(sum + r0 * WIDTH, WIDTH, score, BK, 1, value, WIDTH, WIDTH, reach);
-        }
+        PACK(DT, b.key, k + (ulong)j0 * ldk, ldk, have, BK, 1.0f);
+        PACK(DT, b.value, v + (ulong)j0 * ldv, ldv, have, BK, 1.0f);
+        turn(b.turned, b.key);
+        for (uint r0 = 0; r0 < rows; r0 += ROWS)
+            forward_rows(&b, r0, min(r0 + ROWS, rows), i0, j0, tq, tk, keys, sb + sb0, op, number + j0,
+                         p_drop, keep_scale);
     }
-    y += y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE;
-    lse += lse0 + head * tq + i0;
-    for (uint r = 0; r < rows; r++) {
-        bool any = attention_visible(i0 + r, tq, keys) > 0;
-        float norm = any ? 1.0f / total[r] : 0.0f;
-        lse[r] = any ? top[r] + log(total[r]) : 0.0f;
-        uint d = 0;
-        for (; d + LANES <= HEAD_SIZE; d += LANES)
-            STORE16(DT, y, (ulong)r * (HEADS * HEAD_SIZE) + d, vload16(0, sum + r * WIDTH + d) * norm);
-        for (; d < HEAD_SIZE; d++)
-            STORE(DT, y, (ulong)r * (HEADS * HEAD_SIZE) + d, sum[r * WIDTH + d] * norm);
-    }
+    forward_finish(&b, y + y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE, lse + lse0 + head * tq + i0,
+                   rows, i0, tq, keys);
 }
 
 /* x rows (+)= panel rows * factor */
@@ -251,6 +272,33 @@ static inline void row_slopes(float *p, float *ds, uint cols, uint seen, float l
     }
 }
 
+/* P, dS and dq of the QB queries from i0 on against the panel of keys from j0 on, of which they see less than
+ * `cols`; lse and delta begin at query i0, `number` is that of the probability of query i0 and key j0. */
+static inline void block_slopes(backward_panels *b, uint rows, uint cols, uint i0, uint j0, uint tq, uint tk,
+                                uint keys, __global const float *lse, __global const float *delta,
+                                __global const uint *sb, uint op, ulong number, float p_drop,
+                                float keep_scale)
+{
+    clear(b->p, QB * BK);
+    clear(b->ds, QB * BK);
+    clear(b->dq, QB * WIDTH);
+    for (uint r0 = 0; r0 < QB; r0 += ROWS) {
+        rows_product(b->p + r0 * BK, BK, b->query + r0 * WIDTH, WIDTH, 1, b->key_turned, BK, cols, HEAD_SIZE);
+        rows_product(b->ds + r0 * BK, BK, b->given + r0 * WIDTH, WIDTH, 1, b->value_turned, BK, cols,
+                     HEAD_SIZE);
+        for (uint r = r0; r < r0 + ROWS; r++) {
+            uint seen = r < rows ? attention_visible(i0 + r, tq, keys) : 0;
+            float keep[BK];
+#if DROPOUT
+            keep_factors(keep, sb, op, number + (ulong)r * tk, cols, p_drop, keep_scale);
+#endif
+            row_slopes(b->p + r * BK, b->ds + r * BK, cols, attention_beyond(seen, j0),
+                       r < rows ? lse[r] : 0.0f, r < rows ? delta[r] : 0.0f, keep);
+        }
+        rows_product(b->dq + r0 * WIDTH, WIDTH, b->ds + r0 * BK, BK, 1, b->key, WIDTH, WIDTH, cols);
+    }
+}
+
 /* One item per key head: all its keys, and the queries of the heads that share it. */
 ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accumulate_q, __global float *dk,
                              ulong dk0, uint lddk, int accumulate_k, __global float *dv, ulong dv0, uint lddv,
@@ -259,13 +307,14 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
                              ATTENTION_INPUTS, ATTENTION_SIZES)
 {
     ulong item = get_group_id(0);
-    uint g = (uint)(item % KV_HEADS), n = (uint)(item / KV_HEADS), keys = KEYS_OF(n);
+    uint n = (uint)(item / KV_HEADS), g = (uint)(item - (ulong)n * KV_HEADS), keys = KEYS_OF(n);
     backward_panels b;
     for (uint j0 = 0; j0 < tk; j0 += BK) {
-        uint have = min(tk - j0, (uint)BK), held = j0 < keys ? min(keys - j0, (uint)BK) : 0;
-        PACK(DT, b.dv, v + v0 + ((ulong)n * tk + j0) * ldv + g * HEAD_SIZE, ldv, held, BK, 1.0f);
-        turn(b.value_turned, b.dv);
-        PACK(DT, b.key, k + k0 + ((ulong)n * tk + j0) * ldk + g * HEAD_SIZE, ldk, held, BK, 1.0f);
+        uint have = min(tk - j0, (uint)BK), held = min(attention_beyond(keys, j0), (uint)BK);
+        ulong key_row = (ulong)n * tk + j0;
+        PACK(DT, b.key, v + v0 + key_row * ldv + g * HEAD_SIZE, ldv, held, BK, 1.0f);
+        turn(b.value_turned, b.key);
+        PACK(DT, b.key, k + k0 + key_row * ldk + g * HEAD_SIZE, ldk, held, BK, 1.0f);
         turn(b.key_turned, b.key);
         clear(b.dk, BK * WIDTH);
         clear(b.dv, BK * WIDTH);
@@ -274,42 +323,23 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
         for (uint h = g * SHARING; h < (g + 1) * SHARING; h++) {
             for (uint i0 = first; i0 < tq; i0 += QB) {
                 uint rows = min(tq - i0, (uint)QB), end = attention_visible(i0 + rows - 1, tq, keys);
-                ulong row = ((ulong)n * HEADS + h) * tq + i0;
-                uint cols = end > j0 ? up_to_lanes(min(end - j0, (uint)BK)) : 0;
-                PACK(DT, b.query, q + q0 + ((ulong)n * tq + i0) * ldq + h * HEAD_SIZE, ldq, rows, QB, scale);
-                PACK(DYT, b.given, dy + dy0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE,
-                     HEADS * HEAD_SIZE, rows, QB, 1.0f);
-                clear(b.p, QB * BK);
-                clear(b.ds, QB * BK);
-                clear(b.dq, QB * WIDTH);
-                for (uint r0 = 0; r0 < QB; r0 += ROWS) {
-                    rows_product(b.p + r0 * BK, BK, b.query + r0 * WIDTH, WIDTH, 1, b.key_turned, BK, cols,
-                                 HEAD_SIZE);
-                    rows_product(b.ds + r0 * BK, BK, b.given + r0 * WIDTH, WIDTH, 1, b.value_turned, BK,
-                                 cols, HEAD_SIZE);
-                    for (uint r = r0; r < r0 + ROWS; r++) {
-                        uint seen = r < rows ? attention_visible(i0 + r, tq, keys) : 0;
-                        float keep[BK];
-#if DROPOUT
-                        keep_factors(keep, sb + sb0, op,
-                                     attention_number(sb + sb0, n, h, i0 + r, tq, tk) + j0, cols, p_drop,
-                                     keep_scale);
-#endif
-                        row_slopes(b.p + r * BK, b.ds + r * BK, cols, seen > j0 ? seen - j0 : 0,
-                                   r < rows ? lse[lse0 + row + r] : 0.0f,
-                                   r < rows ? delta[delta0 + row + r] : 0.0f, keep);
-                    }
-                    rows_product(b.dq + r0 * WIDTH, WIDTH, b.ds + r0 * BK, BK, 1, b.key, WIDTH, WIDTH, cols);
-                }
+                uint cols = up_to_lanes(min(attention_beyond(end, j0), (uint)BK));
+                ulong row = (ulong)n * tq + i0, line = ((ulong)n * HEADS + h) * tq + i0;
+                PACK(DT, b.query, q + q0 + row * ldq + h * HEAD_SIZE, ldq, rows, QB, scale);
+                PACK(DYT, b.given, dy + dy0 + (row * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, QB,
+                     1.0f);
+                block_slopes(&b, rows, cols, i0, j0, tq, tk, keys, lse + lse0 + line, delta + delta0 + line,
+                             sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop,
+                             keep_scale);
                 for (uint c = 0; c < cols; c += ROWS) {
                     rows_product(b.dv + c * WIDTH, WIDTH, b.p + c, 1, BK, b.given, WIDTH, WIDTH, QB);
                     rows_product(b.dk + c * WIDTH, WIDTH, b.ds + c, 1, BK, b.query, WIDTH, WIDTH, QB);
                 }
-                put_rows(dq + dq0 + ((ulong)n * tq + i0) * lddq + h * HEAD_SIZE, lddq, b.dq, rows, scale,
+                put_rows(dq + dq0 + row * lddq + h * HEAD_SIZE, lddq, b.dq, rows, scale,
                          accumulate_q || j0 > 0);
             }
         }
-        put_rows(dk + dk0 + ((ulong)n * tk + j0) * lddk + g * HEAD_SIZE, lddk, b.dk, have, 1.0f, accumulate_k);
-        put_rows(dv + dv0 + ((ulong)n * tk + j0) * lddv + g * HEAD_SIZE, lddv, b.dv, have, 1.0f, accumulate_v);
+        put_rows(dk + dk0 + key_row * lddk + g * HEAD_SIZE, lddk, b.dk, have, 1.0f, accumulate_k);
+        put_rows(dv + dv0 + key_row * lddv + g * HEAD_SIZE, lddv, b.dv, have, 1.0f, accumulate_v);
     }
 }

@@ -3,7 +3,8 @@
  * Cross entropy with the softmax inside: forward keeps {max, log of the sum of exp(x - max)} of each row,
  * backward rebuilds the probabilities from them. Rows of samples beyond the step block's valid count, and
  * rows whose target is ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, which a
- * run cannot overlook, and reads nothing out of bounds.
+ * run cannot overlook, and reads nothing out of bounds. Of the `stride` logits of a row the first `cols` are
+ * classes; the others are padding, are not read and get a zero gradient.
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
  * -DHAS_SCALE=0|1: a loss scale follows  -DWIDE=1: 64-bit element indices  -DWG=work-group size */
@@ -100,7 +101,7 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
                                       __global const STORAGE(DT) * x, ulong x0,
                                       __global const STORAGE(TT) * target, ulong target0,
                                       __global const uint *sb, ulong sb0, ulong rows, uint cols,
-                                      uint rows_per_sample, int ignore, float smoothing)
+                                      uint stride, uint rows_per_sample, int ignore, float smoothing)
 {
     __local float scratch[WG];
     ulong r = get_group_id(0);
@@ -108,7 +109,7 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
     out += out0 + 3 * r;
     stats += stats0 + 2 * r;
     target += target0;
-    x += x0 + r * cols;
+    x += x0 + r * stride;
     /* the same answer for every item of the group, so that all of them reach the barriers or none */
     if (!cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
         if (lane == 0)
@@ -141,7 +142,7 @@ __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global fl
                                     __global const STORAGE(DT) * x, ulong x0,
                                     __global const STORAGE(TT) * target, ulong target0,
                                     __global const uint *sb, ulong sb0, ulong rows, uint cols,
-                                    uint rows_per_sample, int ignore, float smoothing)
+                                    uint stride, uint rows_per_sample, int ignore, float smoothing)
 {
     ulong r = get_global_id(0);
     if (r >= rows)
@@ -153,7 +154,7 @@ __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global fl
         cross_entropy_skip(out, stats);
         return;
     }
-    x += x0 + r * cols;
+    x += x0 + r * stride;
     float16 top16 = -INFINITY, exp16 = 0.0f, centred16 = 0.0f;
     uint c = 0;
     for (; c + LANES <= cols; c += LANES)
@@ -201,17 +202,17 @@ __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int a
                                      __global const STORAGE(DT) * x, ulong x0,
                                      __global const STORAGE(TT) * target, ulong target0,
                                      __global const float *stats, ulong stats0, __global const uint *sb,
-                                     ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint rows_per_sample,
+                                     ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride, uint rows_per_sample,
                                      int ignore, float smoothing, float weight, uint loss_index)
 {
     INDEX i = (INDEX)get_global_id(0);
-    if (i >= (INDEX)rows * cols)
+    if (i >= (INDEX)rows * stride)
         return;
-    INDEX r = i / cols;
-    uint c = (uint)(i - r * cols);
+    INDEX r = i / stride;
+    uint c = (uint)(i - r * stride);
     target += target0;
     float g = 0.0f;
-    if (cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
+    if (c < cols && cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
         float scale = cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE);
         int t = (int)target[r];
         stats += stats0 + 2 * (ulong)r;
@@ -228,19 +229,19 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
                                     __global const STORAGE(DT) * x, ulong x0,
                                     __global const STORAGE(TT) * target, ulong target0,
                                     __global const float *stats, ulong stats0, __global const uint *sb,
-                                    ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint rows_per_sample,
+                                    ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride, uint rows_per_sample,
                                     int ignore, float smoothing, float weight, uint loss_index)
 {
     ulong r = get_global_id(0);
     if (r >= rows)
         return;
     target += target0;
-    x += x0 + r * cols;
-    dx += dx0 + r * cols;
+    x += x0 + r * stride;
+    dx += dx0 + r * stride;
     stats += stats0 + 2 * r;
     uint c = 0;
     if (!cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
-        for (; c < cols; c++)
+        for (; c < stride; c++)
             STORE_GRAD(GT, dx, c, 0.0f, accumulate);
         return;
     }
@@ -260,6 +261,8 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
         float g = scale * (exp(LOAD(DT, x, c) - top - log_sum) - base);
         STORE_GRAD(GT, dx, c, g, accumulate);
     }
+    for (; c < stride; c++)
+        STORE_GRAD(GT, dx, c, 0.0f, accumulate);
     if (in_range) {
         float q = SMOOTH ? base + (1.0f - smoothing) : 1.0f;
         STORE(GT, dx, t, before + scale * (exp(xt - top - log_sum) - q));

@@ -196,20 +196,25 @@ static clt_status delete_checkpoint(const char *folder, const char *name)
     return status;
 }
 
-/* Keeps the checkpoint just written and the keep - 1 newest others. Failures are logged: the save itself has
- * succeeded. */
-static void retain(const char *folder, const char *written, int64_t step, int keep)
+static bool kept_anyway(const clt_retention *r, int64_t step)
+{
+    return (r->major > 0 && step % r->major == 0) || step == r->best;
+}
+
+/* Keeps the checkpoint just written, the keep - 1 newest others, and those kept anyway. Failures are logged:
+ * the save itself has succeeded. */
+static void retain(const char *folder, const char *written, int64_t step, const clt_retention *r)
 {
     clt_step_list list = {0};
     clt_status status = clt_steps_list(folder, CLT_STEP_COMPLETE, &list);
-    if (status == CLT_OK && list.count > (size_t)keep)
+    if (status == CLT_OK && list.count > (size_t)r->keep)
         status = clt_fail_prefix(clt_checkpoint_verify(written),
                                  "older checkpoints are kept, because the new one does not verify");
     int kept = 1;
     for (size_t i = list.count; status == CLT_OK && i-- > 0;) {
-        if (list.at[i].step == step)
+        if (list.at[i].step == step || kept_anyway(r, list.at[i].step))
             continue;
-        if (kept < keep)
+        if (kept < r->keep)
             kept++;
         else
             status = delete_checkpoint(folder, list.at[i].name);
@@ -220,7 +225,7 @@ static void retain(const char *folder, const char *written, int64_t step, int ke
 }
 
 static clt_status save_as(const char *folder, const char *temporary, const char *name,
-                          const clt_checkpoint_content *content, int keep)
+                          const clt_checkpoint_content *content, const clt_retention *retention)
 {
     clt_status status = write_folder(temporary, content);
     if (status == CLT_OK)
@@ -228,12 +233,19 @@ static clt_status save_as(const char *folder, const char *temporary, const char 
     if (status != CLT_OK)
         return discard(temporary, status);
     CLT_TRY(clt_fsync_path(folder));
-    if (keep > 0)
-        retain(folder, name, content->step, keep);
+    if (retention->keep > 0)
+        retain(folder, name, content->step, retention);
     return CLT_OK;
 }
 
 clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content *content, int keep)
+{
+    clt_retention retention = {.keep = keep, .major = 0, .best = -1};
+    return clt_checkpoint_save_retaining(folder, content, &retention);
+}
+
+clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoint_content *content,
+                                         const clt_retention *retention)
 {
     if (content->step < 0)
         CLT_FAIL(CLT_EINTERNAL, "saving a checkpoint into %s: step %" PRId64 " is negative", folder,
@@ -249,7 +261,7 @@ clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content 
     CLT_TRY_GOTO(clt_mkdir_p(folder), done);
     CLT_TRY_GOTO(clean_up(folder), done);
     CLT_TRY_GOTO(check_free_space(folder, content), done);
-    CLT_TRY_GOTO(save_as(folder, temporary.text, name.text, content, keep), done);
+    CLT_TRY_GOTO(save_as(folder, temporary.text, name.text, content, retention), done);
 done:
     clt_str_free(&name);
     clt_str_free(&temporary);

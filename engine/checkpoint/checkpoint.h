@@ -64,6 +64,15 @@ typedef struct clt_checkpoint_content {
  * limit kills it instead. */
 clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content *content, int keep);
 
+/* What stays when a new checkpoint is in place: the `keep` newest (0: all), every step that is a multiple of
+ * `major` (0: none besides), and the step `best` (-1: none). */
+typedef struct clt_retention {
+    int keep;
+    int64_t major, best;
+} clt_retention;
+clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoint_content *content,
+                                         const clt_retention *retention);
+
 typedef struct clt_checkpoint {
     char *path;
     int64_t step;

@@ -75,4 +75,8 @@ clt_status clt_config_print(const clt_config *config, bool with_origin, clt_str 
 clt_status clt_config_print_schema(clt_str *out);
 clt_status clt_config_print_markdown(clt_str *out);
 
+/* Keys whose values differ between a resolved config on disk and `config` and that change what is computed,
+ * one per line: "train.seed: was 1, is 2"; "" when there is none. */
+clt_status clt_config_diff(const char *resolved_path, const clt_config *config, clt_str *out);
+
 #endif

@@ -37,6 +37,35 @@ static void broken(rules *r, const char *key, const char *what)
                       placed ? value->line : 0, value->column, "%s: %s", key, what);
 }
 
+/* Keys that only a gpt has, beside model.context. */
+static void check_gpt(rules *r)
+{
+    static const char *const keys[] = {"model.heads", "model.channels", "model.vocab"};
+    bool gpt = is(r, "model.type", "gpt"), known = usable(r, "model.type");
+    const clt_config_value *layers = get(r, "model.layers");
+    if (gpt && usable(r, "model.layers") && layers->i < 1)
+        broken(r, "model.layers", "required when model.type is gpt: the number of blocks");
+    for (int i = 0; i < 3; i++) {
+        if (gpt && i < 2 && usable(r, keys[i]) && get(r, keys[i])->i < 1)
+            broken(r, keys[i], "required (at least 1) when model.type is gpt");
+        else if (known && !gpt && usable(r, keys[i]) && get(r, keys[i])->i > 0)
+            broken(r, keys[i], "only for model.type gpt");
+    }
+    int64_t heads = get(r, "model.heads")->i, channels = get(r, "model.channels")->i;
+    if (gpt && usable(r, "model.heads") && usable(r, "model.channels") && heads > 0 && channels % heads != 0)
+        broken(r, "model.channels", "must be a multiple of model.heads");
+    if (gpt && (is(r, "model.activation", "tanh") || is(r, "model.activation", "sigmoid")))
+        broken(r, "model.activation", "a gpt takes relu, gelu, gelu_tanh or silu");
+    if (gpt && usable(r, "model.loss") && !is(r, "model.loss", "cross_entropy"))
+        broken(r, "model.loss", "a gpt minimises cross_entropy");
+    if (gpt && usable(r, "model.label_smoothing") && get(r, "model.label_smoothing")->f > 0)
+        broken(r, "model.label_smoothing", "only for model.type mlp");
+    bool sequences = is(r, "data.type", "text") || is(r, "data.type", "tokens");
+    if (gpt && sequences && usable(r, "model.context") && get(r, "model.context")->i < 1)
+        broken(r, "model.context",
+               "required (at least 1) for a gpt on text or tokens: the length of a sequence");
+}
+
 static void check_model(rules *r)
 {
     static const char *const mlp_ints[] = {"model.embedding", "model.outputs"};
@@ -49,12 +78,14 @@ static void check_model(rules *r)
         broken(r, "model.layers",
                "required when model.type is graph: give a list of layers, each with an \"op\"");
     if (mlp && usable(r, "model.layers") && (layers->count > 0 || layers->i > 0))
-        broken(r, "model.layers", "only for model.type graph; an mlp is described by model.hidden");
-    for (int i = 0; graph && i < 2; i++)
+        broken(r, "model.layers", "only for model.type graph or gpt; an mlp is described by model.hidden");
+    for (int i = 0; !mlp && usable(r, "model.type") && i < 2; i++)
         if (usable(r, mlp_ints[i]) && get(r, mlp_ints[i])->i != 0)
-            broken(r, mlp_ints[i], "only for model.type mlp; a graph says it in its layers");
+            broken(r, mlp_ints[i],
+                   graph ? "only for model.type mlp; a graph says it in its layers"
+                         : "only for model.type mlp");
     if (graph && usable(r, "model.dropout") && get(r, "model.dropout")->f > 0)
-        broken(r, "model.dropout", "only for model.type mlp; a graph has layers with the op dropout");
+        broken(r, "model.dropout", "only for model.type mlp or gpt; a graph has layers with the op dropout");
     bool entropy = is(r, "model.loss", "cross_entropy");
     bool known = usable(r, "model.loss");
     if (known && !entropy && usable(r, "model.label_smoothing") && get(r, "model.label_smoothing")->f > 0)
@@ -73,7 +104,8 @@ static void check_files(rules *r)
     if ((files || text) && usable(r, "data.path") && paths == 0)
         broken(r, "data.path", "required for this data.type: name the file or files to train on");
     if (tokens && usable(r, "model.context") && get(r, "model.context")->i == 0)
-        broken(r, "model.context", "required (at least 1) when data.type is tokens: the length of a sequence");
+        broken(r, "model.context",
+               "required (at least 1) when data.type is tokens: the length of a sequence");
     if (usable(r, "data.tokenizer") && *get(r, "data.tokenizer")->s && usable(r, "data.type") && !text)
         broken(r, "data.tokenizer", "only for data.type text and tokens");
     if (synthetic && (paths > 0 || eval_paths > 0))
@@ -156,6 +188,7 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     rules r = {config, list};
     check_required(&r);
     check_model(&r);
+    check_gpt(&r);
     check_data(&r);
     check_optimizer(&r);
     check_schedule(&r);

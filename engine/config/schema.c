@@ -51,14 +51,18 @@
 #define WIDE 16777216  /* widths, dimensions */
 
 const clt_config_key clt_config_schema[] = {
-    CHOICE("model.type", "mlp|graph", NULL,
-           "mlp: a stack of linear layers described by model.hidden; graph: the layers of model.layers"),
+    CHOICE("model.type", "mlp|graph|gpt", NULL,
+           "mlp: a stack of linear layers described by model.hidden; graph: the layers of model.layers; gpt: "
+           "GPT-2's decoder, described by model.layers, heads and channels"),
     INTS("model.hidden", 1, WIDE, "[128]", "mlp: width of each hidden layer; [] is a single linear layer"),
-    CHOICE("model.activation", "relu|gelu|gelu_tanh|tanh|sigmoid|silu", "\"relu\"",
-           "mlp: activation after each hidden layer"),
+    CHOICE("model.activation", "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto", "\"auto\"",
+           "mlp: activation after each hidden layer; gpt: inside each block (relu, gelu, gelu_tanh, silu); "
+           "auto: "
+           "relu for mlp, gelu_tanh for gpt"),
     FLOAT_OPEN("model.dropout", 0, false, 1, true, "0", "",
-               "mlp: share of activations dropped after each hidden layer"),
-    BOOL("model.bias", "true", "mlp: linear layers have a bias"),
+               "mlp: share of activations dropped after each hidden layer; gpt: after the embedding, on "
+               "attention weights and on each branch of a block"),
+    BOOL("model.bias", "true", "mlp: linear layers have a bias; gpt: linear layers and normalisations have"),
     INT("model.embedding", 0, WIDE, "0", "",
         "mlp: width of the embedding that integer inputs go through; 0: none"),
     INT("model.outputs", 0, WIDE, "0", "", "mlp: width of the last layer; 0: from the data"),
@@ -74,11 +78,19 @@ const clt_config_key clt_config_schema[] = {
      .min = 1,
      .max = 100000,
      .unit = "",
-     .help = "graph: list of layers, each {\"op\": any op, \"name\": optional, \"inputs\": optional list of "
+     .help = "gpt: number of blocks; graph: list of layers, each {\"op\": any op, \"name\": optional, "
+             "\"inputs\": optional list of "
              "names, "
              "attributes ...}; without inputs a layer takes the one before it"},
+    INT("model.heads", 0, 65536, "0", "", "gpt: attention heads of each block"),
+    INT("model.channels", 0, WIDE, "0", "", "gpt: width of the residual stream, a multiple of model.heads"),
+    INT("model.vocab", 0, WIDE, "0", "", "gpt: number of different tokens; 0: from the data"),
+    INT("model.vocab_pad", 1, 65536, "64", "",
+        "gpt: rows of the token table are rounded up to a multiple; the padding takes part in nothing"),
+    BOOL("model.tied", "true", "gpt: the head uses the token table"),
     INT("model.context", 0, WIDE, "0", "tokens",
-        "gpt: length of a sequence; above 0, text and tokens are read as sequences of it, each with the tokens "
+        "gpt: length of a sequence; above 0, text and tokens are read as sequences of it, each with the "
+        "tokens "
         "that follow"),
 
     CHOICE("data.type", "idx|npy|raw|text|tokens|synthetic", NULL, "format of the data"),
@@ -88,9 +100,10 @@ const clt_config_key clt_config_schema[] = {
            "text, tokens: bytes, or a folder or file of a BPE vocabulary (tokenizer.json, vocab.json with "
            "merges.txt); empty: bytes for text, the tokenizer.json beside the shards for tokens"),
     STRING("data.targets", "\"\"", "file of targets or labels (idx, npy, raw)"),
-    STRINGS("data.eval_path", "[]",
-            "evaluation data; [] for text: a part of data.path, see data.split; [] for tokens: the val shards "
-            "of the folder data.path, if any"),
+    STRINGS(
+        "data.eval_path", "[]",
+        "evaluation data; [] for text: a part of data.path, see data.split; [] for tokens: the val shards "
+        "of the folder data.path, if any"),
     STRING("data.eval_targets", "\"\"", "file of evaluation targets (idx, npy, raw)"),
     INT("data.micro_batch", 1, WIDE, "32", "samples", "samples computed at once on one rank"),
     INT("data.global_batch", 0, 1e9, "0", "samples",
@@ -134,7 +147,7 @@ const clt_config_key clt_config_schema[] = {
     FLOAT("optimizer.clip", 0, 1e30, "0", "", "largest global norm of the gradients; 0: no clipping"),
 
     CHOICE("schedule.type", "constant|linear|cosine|step|wsd", "\"constant\"",
-           "course of the learning rate after warm-up; wsd: constant, then linear decay at the end"),
+           "course of the learning rate after warm-up; wsd: constant, then down by 1 - sqrt at the end"),
     INT("schedule.warmup", 0, STEPS, "0", "steps", "linear rise from 0 to optimizer.learning_rate"),
     FLOAT("schedule.min_learning_rate", 0, 1e6, "0", "",
           "learning rate at the end of linear, cosine and wsd"),
@@ -183,6 +196,10 @@ const clt_config_key clt_config_schema[] = {
     INT("checkpoint.every", 0, STEPS, "0", "steps", "interval between checkpoints; 0: only at the end"),
     INT("checkpoint.keep", 0, 1e6, "3", "checkpoints", "newest so many are kept; 0: all"),
     BOOL("checkpoint.final", "true", "a checkpoint at the end of the training"),
+    INT("checkpoint.major", 0, STEPS, "0", "steps",
+        "every step that is a multiple of it is kept for ever; 0: none"),
+    BOOL("checkpoint.best", "false",
+         "a checkpoint at each evaluation that is the best so far; the best one is kept"),
 
     CHOICE("log.level", "error|warn|info|debug|trace", "\"info\"", "how much log.txt and the terminal get"),
 

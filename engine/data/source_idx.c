@@ -104,6 +104,11 @@ static clt_status idx_open(clt_source *source, const clt_config *config, clt_spl
     return clt_pair_open(source, config, split, read_header);
 }
 
+clt_status clt_idx_check_file(const char *path, clt_str *out)
+{
+    return clt_pair_check_file(path, read_header, out);
+}
+
 const clt_source_type clt_source_idx = {
     .name = "idx",
     .help = "idx files as MNIST has them, plain or .gz: inputs in data.path, labels in data.targets",

@@ -293,6 +293,11 @@ static clt_status npy_open(clt_source *source, const clt_config *config, clt_spl
     return clt_pair_open(source, config, split, read_header);
 }
 
+clt_status clt_npy_check_file(const char *path, clt_str *out)
+{
+    return clt_pair_check_file(path, read_header, out);
+}
+
 const clt_source_type clt_source_npy = {
     .name = "npy",
     .help = "NumPy arrays (.npy), the first dimension counts samples: inputs in data.path, targets in "

@@ -4,6 +4,7 @@
 #include "engine/data/source_pair.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 typedef struct pair_state {
     clt_array_file file[2]; /* x, y */
@@ -192,4 +193,38 @@ void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str
     const clt_array_file *file = &state->file[field];
     clt_str_printf(out, "'%s', sample %lld (from byte %llu on)", file->path, (long long)index,
                    (unsigned long long)clt_array_file_offset(file, index, 0));
+}
+
+static clt_status check_file(clt_array_file *file, clt_header_reader reader, clt_str *out)
+{
+    char shape[CLT_SHAPE_TEXT];
+    void *sample = NULL;
+    CLT_TRY(reader(file, NULL, true));
+    clt_str_printf(out, "%lld samples of %s %s", (long long)file->samples,
+                   clt_shape_text(&file->shape, shape, sizeof shape), clt_element_name(file->element));
+    if (file->dtype != CLT_F32) {
+        int64_t min, max;
+        CLT_TRY(clt_array_file_range(file, &min, &max));
+        clt_str_printf(out, ", %lld to %lld", (long long)min, (long long)max);
+        return clt_str_check(out);
+    }
+    CLT_TRY(clt_alloc(&sample, (size_t)file->sample_elements, clt_dtype_bytes(file->dtype), "a sample"));
+    clt_status status = CLT_OK;
+    for (int64_t i = 0; i < file->samples && status == CLT_OK; i++)
+        status = clt_array_file_read(file, i, sample);
+    free(sample);
+    return status == CLT_OK ? clt_str_check(out) : status;
+}
+
+clt_status clt_pair_check_file(const char *path, clt_header_reader reader, clt_str *out)
+{
+    clt_array_file file = {0};
+    clt_arena *arena;
+    CLT_TRY(clt_arena_create(&arena));
+    clt_status status = clt_array_file_open(&file, arena, path, "data verify");
+    if (status == CLT_OK)
+        status = check_file(&file, reader, out);
+    clt_array_file_close(&file);
+    clt_arena_destroy(arena);
+    return status;
 }

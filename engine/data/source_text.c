@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text as bytes: the files are put one after the other, and sample i is the window of bytes that begins at
- * byte i (field x) with the byte that follows it (field y). The last part of the bytes is kept for evaluation
- * unless there are files for that. It knows nothing of characters or tokens. */
+ * Text as a stream of tokens: the files are put one after the other, the last part is kept for evaluation
+ * unless there are files for that, and the part of this split is tokenised in memory (bytes are tokens as they
+ * are). With model.context the samples are sequences (sequence.h); without it sample i is the window of
+ * data.window tokens that begins at token i (field x) with the token that follows it (field y). It knows
+ * nothing of how tokens come about. */
 #include "engine/data/source_pair.h"
 
 #include <stdlib.h>
@@ -10,6 +12,9 @@
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/data/sequence.h"
+#include "engine/data/text_paths.h"
+#include "engine/data/tokenizer.h"
 
 typedef struct text_file {
     const char *path;
@@ -20,10 +25,17 @@ typedef struct text_state {
     const char *key; /* config key that names the files */
     text_file *files;
     size_t n_files, files_capacity;
-    char *bytes; /* all files, joined */
+    char *bytes; /* all files, joined; freed once they are tokenised */
     size_t size, capacity;
-    uint64_t begin, length; /* the part of this split */
-    int64_t window;
+    uint64_t begin, length;  /* the bytes of this split */
+    clt_tokenizer *tokenizer;
+    void *ids;               /* (tokens) u16 or i32; NULL: the bytes are the tokens */
+    size_t ids_capacity;
+    clt_dtype dtype;         /* of a token: U8, U16, I32 */
+    int64_t tokens;          /* in this split */
+    int64_t window;          /* tokens of x, when the samples are no sequences */
+    bool sequences;
+    clt_sequence sequence;
 } text_state;
 
 static clt_status add_file(void *context, const char *path)
@@ -92,6 +104,12 @@ static const char *file_names(clt_source *source, const text_state *state)
     return kept;
 }
 
+static bool continues_character(const text_state *state, uint64_t at)
+{
+    return at < state->size && ((uint8_t)state->bytes[at] & 0xc0) == 0x80;
+}
+
+/* The bytes of this split. */
 static clt_status choose_part(const clt_config *config, clt_split split, text_state *state, const char *names)
 {
     if (state->size == 0)
@@ -104,36 +122,133 @@ static clt_status choose_part(const clt_config *config, clt_split split, text_st
     uint64_t train = (uint64_t)((double)state->size * (1.0 - part));
     if (train > state->size)
         train = state->size;
+    /* Tokens are made of whole characters, so that no character is cut in two; bytes can be cut anywhere. */
+    for (int i = 0; i < 3 && !clt_tokenizer_is_bytes(state->tokenizer) && continues_character(state, train); i++)
+        train--;
     bool rest = split == CLT_SPLIT_EVAL && !own_eval;
     state->begin = rest ? train : 0;
     state->length = rest ? state->size - train : train;
-    if (state->length > (uint64_t)state->window)
+    return CLT_OK;
+}
+
+static clt_status add_ids(void *context, const uint32_t *ids, size_t count, size_t bytes)
+{
+    text_state *state = context;
+    size_t width = clt_dtype_bytes(state->dtype);
+    (void)bytes;
+    CLT_TRY(clt_grow(&state->ids, &state->ids_capacity, (size_t)state->tokens + count, width,
+                     "the tokens of the text"));
+    for (size_t i = 0; i < count; i++) {
+        if (state->dtype == CLT_U16)
+            ((uint16_t *)state->ids)[(size_t)state->tokens + i] = (uint16_t)ids[i];
+        else
+            ((int32_t *)state->ids)[(size_t)state->tokens + i] = (int32_t)ids[i];
+    }
+    state->tokens += (int64_t)count;
+    return CLT_OK;
+}
+
+static clt_status tokenise(text_state *state)
+{
+    state->dtype = CLT_U8;
+    state->tokens = (int64_t)state->length;
+    if (clt_tokenizer_is_bytes(state->tokenizer))
         return CLT_OK;
+    state->dtype = clt_tokenizer_vocab(state->tokenizer) <= 65536 ? CLT_U16 : CLT_I32;
+    state->tokens = 0;
+    clt_status status =
+        clt_tokenize(state->tokenizer, state->bytes + state->begin, (size_t)state->length, clt_cpu_count(),
+                     add_ids, state);
+    CLT_TRY(clt_fail_prefix(status, "tokenising the text of %s", state->key));
+    CLT_TRY(clt_grow(&state->ids, &state->ids_capacity, 1, clt_dtype_bytes(state->dtype),
+                     "the tokens of the text"));
+    free(state->bytes);
+    state->bytes = NULL;
+    return CLT_OK;
+}
+
+static int64_t token_at(const text_state *state, int64_t at)
+{
+    if (state->dtype == CLT_U16)
+        return ((const uint16_t *)state->ids)[at];
+    if (state->dtype == CLT_I32)
+        return ((const int32_t *)state->ids)[at];
+    return (uint8_t)state->bytes[state->begin + (uint64_t)at];
+}
+
+/* The tokens from `at` on, as they lie in memory. */
+static const void *tokens_from(const text_state *state, int64_t at)
+{
+    if (state->ids)
+        return (const char *)state->ids + (size_t)at * clt_dtype_bytes(state->dtype);
+    return state->bytes + state->begin + (uint64_t)at;
+}
+
+static clt_status too_short(const clt_config *config, clt_split split, const text_state *state,
+                            const char *names)
+{
+    bool own_eval = clt_config_list_count(config, "data.eval_path") > 0;
+    int64_t span = state->sequences ? state->sequence.context : state->window;
+    const char *unit = state->ids ? "tokens" : "bytes";
     CLT_FAIL(CLT_EDATA,
-             "opening the text: %llu bytes in %s are too short: the %s part (data.split %g) has %llu bytes, "
-             "a window of %lld bytes "
-             "(data.window) and the byte that follows need %lld; give more text or a smaller window",
+             "opening the text: %llu bytes in %s are too short: the %s part (data.split %g) has %lld %s, "
+             "a window of %lld (%s) and the one that follows need %lld; give more text or a smaller window",
              (unsigned long long)state->size, names, split == CLT_SPLIT_EVAL ? "evaluation" : "training",
-             part, (unsigned long long)state->length, (long long)state->window, (long long)state->window + 1);
+             own_eval ? 0.0 : clt_config_float(config, "data.split"), (long long)state->tokens, unit,
+             (long long)span, state->sequences ? "model.context" : "data.window", (long long)span + 1);
+}
+
+static int64_t largest_token(const text_state *state)
+{
+    int64_t most = 0;
+    if (state->sequences || state->ids) /* the same for every part of a text, and for every text */
+        return (int64_t)clt_tokenizer_vocab(state->tokenizer) - 1;
+    for (size_t i = 0; i < state->size; i++)
+        if ((uint8_t)state->bytes[i] > most)
+            most = (uint8_t)state->bytes[i];
+    return most;
 }
 
 static clt_status set_fields(clt_source *source, const text_state *state, const char *names)
 {
-    uint8_t most = 0;
-    for (size_t i = 0; i < state->size; i++)
-        if ((uint8_t)state->bytes[i] > most)
-            most = (uint8_t)state->bytes[i];
-    source->samples = (int64_t)state->length - state->window;
+    const char *unit = state->ids ? "tokens" : "bytes";
+    int64_t most = largest_token(state);
     source->bytes = (int64_t)state->length;
+    if (state->sequences) {
+        clt_sequence_fields(source, &state->sequence, state->dtype, most);
+        source->description = clt_arena_printf(
+            source->arena, "text: %lld sequences of %lld %s in %lld %s (%llu of %llu bytes) of %s; tokenizer %s",
+            (long long)source->samples, (long long)state->sequence.context, unit, (long long)state->tokens, unit,
+            (unsigned long long)state->length, (unsigned long long)state->size, names,
+            clt_tokenizer_description(state->tokenizer));
+        return source->description ? CLT_OK : CLT_ENOMEM;
+    }
+    source->samples = state->tokens - state->window;
     source->n_fields = 2;
-    source->fields[0] = (clt_source_field){"x", CLT_U8, clt_shape1(state->window), true, most};
-    source->fields[1] = (clt_source_field){"y", CLT_U8, {.ndim = 0}, true, most};
+    source->fields[0] = (clt_source_field){"x", state->dtype, clt_shape1(state->window), true, most};
+    source->fields[1] = (clt_source_field){"y", state->dtype, {.ndim = 0}, true, most};
     source->description = clt_arena_printf(
         source->arena,
-        "text: %lld windows of %lld bytes, each with the byte that follows, in %llu of %llu bytes of %s",
-        (long long)source->samples, (long long)state->window, (unsigned long long)state->length,
+        "text: %lld windows of %lld %s, each with the one that follows, in %llu of %llu bytes of %s",
+        (long long)source->samples, (long long)state->window, unit, (unsigned long long)state->length,
         (unsigned long long)state->size, names);
     return source->description ? CLT_OK : CLT_ENOMEM;
+}
+
+static clt_status make_samples(clt_source *source, const clt_config *config, clt_split split)
+{
+    text_state *state = source->state;
+    const char *names = file_names(source, state);
+    if (!names)
+        return CLT_ENOMEM;
+    CLT_TRY(choose_part(config, split, state, names));
+    CLT_TRY(tokenise(state));
+    if (state->sequences)
+        state->sequence = clt_sequence_make(state->tokens, clt_config_int(config, "model.context"), split,
+                                            clt_config_bool(config, "data.shuffle"));
+    if (state->sequences ? state->sequence.samples == 0 : state->tokens <= state->window)
+        return too_short(config, split, state, names);
+    return set_fields(source, state, names);
 }
 
 static clt_status text_open(clt_source *source, const clt_config *config, clt_split split)
@@ -148,16 +263,14 @@ static clt_status text_open(clt_source *source, const clt_config *config, clt_sp
                  "opening the evaluation text: data.eval_path is empty and data.split is 0; set one of them");
     state->key = split == CLT_SPLIT_EVAL && own_eval ? "data.eval_path" : "data.path";
     state->window = clt_config_int(config, "data.window");
+    state->sequences = clt_config_int(config, "model.context") > 0;
     if (state->window < 1)
-        CLT_FAIL(CLT_ECONFIG, "opening the text: data.window is %lld; a window has at least 1 byte",
+        CLT_FAIL(CLT_ECONFIG, "opening the text: data.window is %lld; a window has at least 1 token",
                  (long long)state->window);
     CLT_TRY(clt_source_config_scale(source, config));
+    CLT_TRY(clt_tokenizer_open_config(config, &state->tokenizer));
     CLT_TRY(load_files(source, config, state));
-    const char *names = file_names(source, state);
-    if (!names)
-        return CLT_ENOMEM;
-    CLT_TRY(choose_part(config, split, state, names));
-    return set_fields(source, state, names);
+    return make_samples(source, config, split);
 }
 
 static void text_close(clt_source *source)
@@ -165,6 +278,8 @@ static void text_close(clt_source *source)
     text_state *state = source->state;
     if (!state)
         return;
+    clt_tokenizer_close(state->tokenizer);
+    free(state->ids);
     free(state->bytes);
     free(state->files);
 }
@@ -172,21 +287,55 @@ static void text_close(clt_source *source)
 static clt_status text_read(const clt_source *source, int64_t index, int field, void *dst)
 {
     const text_state *state = source->state;
+    size_t width = clt_dtype_bytes(state->dtype);
     if (index < 0 || index >= source->samples)
         CLT_FAIL(CLT_EINTERNAL, "reading window %lld of a text with %lld windows", (long long)index,
                  (long long)source->samples);
-    const char *window = state->bytes + state->begin + (uint64_t)index;
-    if (field == 0)
-        memcpy(dst, window, (size_t)state->window);
+    if (state->sequences && field == 1) {
+        int64_t begin = clt_sequence_begin(&state->sequence, index) + 1;
+        int64_t counted = clt_sequence_counted(&state->sequence, index);
+        for (int64_t i = 0; i < state->sequence.context; i++)
+            ((int32_t *)dst)[i] = i < counted ? CLT_COUNTED_TARGET : (int32_t)token_at(state, begin + i);
+        return CLT_OK;
+    }
+    if (state->sequences)
+        memcpy(dst, tokens_from(state, clt_sequence_begin(&state->sequence, index)),
+               (size_t)state->sequence.context * width);
+    else if (field == 0)
+        memcpy(dst, tokens_from(state, index), (size_t)state->window * width);
     else
-        memcpy(dst, window + state->window, 1);
+        memcpy(dst, tokens_from(state, index + state->window), width);
     return CLT_OK;
+}
+
+static int64_t text_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore)
+{
+    const text_state *state = source->state;
+    int64_t begin = index + (field == 0 ? 0 : state->window), count = field == 0 ? state->window : 1;
+    int64_t counted = 0, valid = 0;
+    if (state->sequences) {
+        begin = clt_sequence_begin(&state->sequence, index) + field;
+        count = state->sequence.context;
+        counted = field == 0 ? 0 : clt_sequence_counted(&state->sequence, index);
+    }
+    if (ignore < 0)
+        return ignore == CLT_COUNTED_TARGET ? count - counted : count;
+    for (int64_t i = 0; i < count; i++)
+        valid += i < counted || token_at(state, begin + i) != ignore;
+    return valid;
 }
 
 static void text_locate(const clt_source *source, int64_t index, int field, clt_str *out)
 {
     const text_state *state = source->state;
-    uint64_t at = state->begin + (uint64_t)index + (field == 0 ? 0 : (uint64_t)state->window);
+    int64_t begin = state->sequences ? clt_sequence_begin(&state->sequence, index) + field
+                                     : index + (field == 0 ? 0 : state->window);
+    if (state->ids) {
+        clt_str_printf(out, "window %lld (from token %lld of the text on)", (long long)index,
+                       (long long)begin);
+        return;
+    }
+    uint64_t at = state->begin + (uint64_t)begin;
     for (size_t i = 0; i < state->n_files; i++) {
         const text_file *file = &state->files[i];
         if (at >= file->begin && at - file->begin < file->size) {
@@ -197,12 +346,44 @@ static void text_locate(const clt_source *source, int64_t index, int field, clt_
     }
 }
 
+/* Sequences overlap, so reading them all would read the text many times over: the text is looked at once. */
+static clt_status text_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
+                                   int64_t ignore, bool *done)
+{
+    const text_state *state = source->state;
+    *done = state->sequences;
+    if (!state->sequences)
+        return CLT_OK;
+    CLT_TRY(clt_sequence_check_ignore(&state->sequence, field, has_ignore, ignore));
+    if (source->fields[field].max_value < bound)
+        return CLT_OK;
+    for (int64_t i = 0; i < state->tokens; i++) {
+        int64_t token = token_at(state, i);
+        if (token >= bound && !(has_ignore && token == ignore))
+            CLT_FAIL(CLT_EDATA,
+                     "checking the text of %s: its token %lld is %lld, out of range: the model takes 0 to %lld; "
+                     "give the model a vocabulary of %lld (model.vocab), or use another data.tokenizer",
+                     state->key, (long long)i, (long long)token, (long long)bound - 1,
+                     (long long)source->fields[field].max_value + 1);
+    }
+    return CLT_OK;
+}
+
+static clt_status text_scan(const clt_source *source)
+{
+    (void)source; /* all of it was read when it was opened */
+    return CLT_OK;
+}
+
 const clt_source_type clt_source_text = {
     .name = "text",
-    .help = "bytes of text files (a path, a list, or \"@LIST\" for a file of paths): a window and the byte "
-            "that follows",
+    .help = "text files (a path, a list, or \"@LIST\" for a file of paths) as bytes or BPE tokens: sequences of "
+            "model.context, or windows of data.window and the token that follows",
     .open = text_open,
     .close = text_close,
     .read = text_read,
+    .count_valid = text_count_valid,
     .locate = text_locate,
+    .check_bound = text_check_bound,
+    .scan = text_scan,
 };

@@ -77,6 +77,8 @@ typedef struct clt_param {
     float lr_scale;
     const char *file_name; /* name in checkpoint files */
     bool file_transposed;  /* file holds the last two dimensions swapped (Conv1D layout) */
+    int64_t file_rows;     /* rows of the first dimension that files hold, 0: all; the others are padding: zero
+                              at the start, gradient zero */
     int shard_dim;         /* dimension a tensor-parallel run would split, -1 none */
     int32_t tensor;        /* tensor id of the value */
 } clt_param;

@@ -10,6 +10,7 @@
 /* The graph under construction. */
 typedef struct clt_model_builder {
     const clt_json_doc *doc; /* may be NULL */
+    const clt_json *model;   /* the config's model section */
     const clt_model_inputs *inputs;
     clt_graph *graph;
     struct {
@@ -26,6 +27,18 @@ clt_status clt_model_at(const clt_json_doc *doc, const clt_json *value, clt_stat
 /* *tensor becomes its f32 form when input `index` of `op` needs numbers and the tensor holds integers. */
 clt_status clt_model_number(clt_model_builder *b, const struct clt_op *op, int index, bool mixed,
                             int32_t *tensor);
+
+/* Typed reads of keys of the model section; an absent or null key keeps the default in *out. CLT_ECONFIG says
+ * "model.<key>: must be ..." with the position. */
+clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const char *why);
+clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64_t least, int64_t *out);
+/* In [0, 1). */
+clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out);
+clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool *out);
+/* One of choices ("a|b|c"). */
+clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,
+                               const char **out);
+
 /* Index in inputs->field, -1. */
 int clt_model_find_field(const clt_model_inputs *inputs, const char *name);
 

@@ -12,7 +12,6 @@
 
 typedef struct mlp {
     clt_model_builder b;
-    const clt_json *model;
     const clt_model_field *x, *y;
     const char *activation, *loss;
     double dropout;
@@ -23,74 +22,32 @@ typedef struct mlp {
 
 static clt_status mlp_fail(const mlp *m, const char *key, const char *why)
 {
-    const clt_json *value = clt_json_get(m->model, key);
-    return clt_model_at(m->b.doc, value ? value : m->model,
-                        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.%s: %s", key, why));
-}
-
-/* Typed reads; an absent or null key keeps the default. */
-static clt_status mlp_int(const mlp *m, const char *key, int64_t least, int64_t *out)
-{
-    const clt_json *value = clt_json_get(m->model, key);
-    char why[96];
-    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
-        return CLT_OK;
-    if (clt_json_int(value, out) && *out >= least && *out <= INT32_MAX)
-        return CLT_OK;
-    snprintf(why, sizeof why, "must be an integer of at least %lld", (long long)least);
-    return mlp_fail(m, key, why);
-}
-
-static clt_status mlp_number(const mlp *m, const char *key, double *out)
-{
-    const clt_json *value = clt_json_get(m->model, key);
-    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
-        return CLT_OK;
-    if (clt_json_typeof(value) != CLT_JSON_NUMBER)
-        return mlp_fail(m, key, "must be a number");
-    *out = clt_json_number(value);
-    return *out >= 0 && *out < 1 ? CLT_OK : mlp_fail(m, key, "must be at least 0 and below 1");
-}
-
-static clt_status mlp_word(const mlp *m, const char *key, const char *choices, const char **out)
-{
-    const clt_json *value = clt_json_get(m->model, key);
-    char why[160], framed[64], list[128];
-    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
-        return CLT_OK;
-    snprintf(why, sizeof why, "must be one of %s", choices);
-    if (clt_json_typeof(value) != CLT_JSON_STRING)
-        return mlp_fail(m, key, why);
-    snprintf(framed, sizeof framed, "|%.60s|", clt_json_string(value));
-    snprintf(list, sizeof list, "|%s|", choices);
-    *out = clt_json_string(value);
-    return strchr(*out, '|') == NULL && strstr(list, framed) ? CLT_OK : mlp_fail(m, key, why);
+    return clt_model_key_fail(&m->b, key, why);
 }
 
 static clt_status mlp_add(mlp *m, const char *op, const char *name, const char *attrs)
 {
     clt_node *node;
     CLT_TRY(
-        clt_model_at(m->b.doc, m->model, clt_graph_add_text(m->b.graph, op, name, attrs, &m->at, 1, &node)));
+        clt_model_at(m->b.doc, m->b.model, clt_graph_add_text(m->b.graph, op, name, attrs, &m->at, 1, &node)));
     m->at = node->out[0];
     return CLT_OK;
 }
 
 static clt_status mlp_read(mlp *m)
 {
-    const clt_json *bias = clt_json_get(m->model, "bias");
     m->activation = "relu";
     m->loss = "cross_entropy";
     m->bias = true;
-    CLT_TRY(mlp_word(m, "activation", "relu|gelu|gelu_tanh|tanh|sigmoid|silu", &m->activation));
-    CLT_TRY(mlp_word(m, "loss", "cross_entropy|mse|l1|bce_with_logits", &m->loss));
-    CLT_TRY(mlp_number(m, "dropout", &m->dropout));
-    CLT_TRY(mlp_int(m, "embedding", 0, &m->embedding));
-    CLT_TRY(mlp_int(m, "outputs", 0, &m->outputs));
-    if (bias && clt_json_typeof(bias) != CLT_JSON_BOOL)
-        return mlp_fail(m, "bias", "must be true or false");
-    if (bias)
-        m->bias = clt_json_bool(bias);
+    CLT_TRY(clt_model_read_word(&m->b, "activation", "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto",
+                                &m->activation));
+    if (strcmp(m->activation, "auto") == 0)
+        m->activation = "relu";
+    CLT_TRY(clt_model_read_word(&m->b, "loss", "cross_entropy|mse|l1|bce_with_logits", &m->loss));
+    CLT_TRY(clt_model_read_share(&m->b, "dropout", &m->dropout));
+    CLT_TRY(clt_model_read_int(&m->b, "embedding", 0, &m->embedding));
+    CLT_TRY(clt_model_read_int(&m->b, "outputs", 0, &m->outputs));
+    CLT_TRY(clt_model_read_bool(&m->b, "bias", &m->bias));
     int x = clt_model_find_field(m->b.inputs, "x"), y = clt_model_find_field(m->b.inputs, "y");
     if (x < 0 || y < 0)
         return mlp_fail(m, "type",
@@ -148,7 +105,7 @@ static clt_status mlp_linear(mlp *m, const char *name, int64_t out)
 
 static clt_status mlp_hidden(mlp *m)
 {
-    const clt_json *hidden = clt_json_get(m->model, "hidden");
+    const clt_json *hidden = clt_json_get(m->b.model, "hidden");
     char name[32], attrs[64];
     int index = 0;
     if (!hidden)
@@ -185,8 +142,8 @@ static clt_status mlp_loss(mlp *m)
     double smoothing = 0;
     int64_t ignore = NO_IGNORE_INDEX;
     clt_node *node;
-    CLT_TRY(mlp_number(m, "label_smoothing", &smoothing));
-    CLT_TRY(mlp_int(m, "ignore_index", -INT32_MAX, &ignore));
+    CLT_TRY(clt_model_read_share(&m->b, "label_smoothing", &smoothing));
+    CLT_TRY(clt_model_read_int(&m->b, "ignore_index", -INT32_MAX, &ignore));
     if (strcmp(m->loss, "cross_entropy") == 0) {
         int n = snprintf(attrs, sizeof attrs, "{\"label_smoothing\":%.9g", smoothing);
         if (ignore != NO_IGNORE_INDEX)
@@ -198,14 +155,14 @@ static clt_status mlp_loss(mlp *m)
         return mlp_fail(m, "ignore_index", "only the loss cross_entropy has an ignored target; remove it");
     }
     int32_t in[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
-    return clt_model_at(m->b.doc, m->model,
+    return clt_model_at(m->b.doc, m->b.model,
                         clt_graph_add_text(m->b.graph, m->loss, "loss", attrs, in, 2, &node));
 }
 
 static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                             clt_graph *graph)
 {
-    mlp m = {.b = {.doc = doc, .inputs = inputs, .graph = graph}, .model = model};
+    mlp m = {.b = {.doc = doc, .model = model, .inputs = inputs, .graph = graph}};
     CLT_TRY(mlp_read(&m));
     CLT_TRY(mlp_outputs(&m));
     CLT_TRY(mlp_input(&m));

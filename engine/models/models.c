@@ -10,7 +10,7 @@
 #include "engine/models/model_internal.h"
 #include "engine/ops/op.h"
 
-static const clt_model_family *const families[] = {&clt_model_mlp, &clt_model_graph, NULL};
+static const clt_model_family *const families[] = {&clt_model_mlp, &clt_model_graph, &clt_model_gpt, NULL};
 
 const clt_model_family *const *clt_model_families(int *count)
 {
@@ -110,7 +110,7 @@ clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const
     if (!type || clt_json_typeof(type) != CLT_JSON_STRING)
         return clt_model_at(
             doc, type ? type : model,
-            clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type must be a string: mlp or graph"));
+            clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type must be a string: mlp, graph or gpt"));
     for (const clt_model_family *const *f = families; *f; f++) {
         names[count++] = (*f)->name;
         if (strcmp((*f)->name, clt_json_string(type)) != 0)
@@ -129,7 +129,7 @@ clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const
     const char *near = clt_nearest_name(clt_json_string(type), names, count);
     return clt_model_at(
         doc, type,
-        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type '%s' is unknown%s%s%s; there are mlp and graph",
+        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type '%s' is unknown%s%s%s; there are mlp, graph and gpt",
                  clt_json_string(type), near ? "; did you mean '" : "", near ? near : "", near ? "'" : ""));
 }
 
@@ -144,6 +144,9 @@ clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info)
     prediction->is_output = true;
     info->target_field = graph->losses[0].target_field;
     info->outputs = clt_shape_last(&prediction->shape);
+    info->classes = info->outputs;
+    if (strcmp(info->loss->op->name, "cross_entropy") == 0 && clt_node_attr(info->loss, "classes")->i > 0)
+        info->classes = clt_node_attr(info->loss, "classes")->i;
     info->rows_per_sample = clt_shape_rows(&prediction->shape) / prediction->shape.dim[0];
     info->is_classifier = strcmp(info->loss->op->name, "cross_entropy") == 0;
     return CLT_OK;

@@ -39,6 +39,7 @@ typedef struct clt_model_info {
     const clt_node *loss;     /* node of the first loss */
     const char *target_field; /* its target */
     int64_t outputs;          /* last dimension of the prediction: classes, or targets */
+    int64_t classes;          /* the first so many of them count, the rest is padding; else = outputs */
     int64_t rows_per_sample;  /* predictions per sample */
     bool is_classifier;       /* cross_entropy: hits are correct classes */
 } clt_model_info;
@@ -51,7 +52,7 @@ typedef struct clt_model_family {
     clt_status (*build)(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                         clt_graph *graph);
 } clt_model_family;
-extern const clt_model_family clt_model_mlp, clt_model_graph;
+extern const clt_model_family clt_model_mlp, clt_model_graph, clt_model_gpt;
 const clt_model_family *const *clt_model_families(int *count);
 
 #endif

@@ -5,7 +5,8 @@
 #include "engine/ops/loss.h"
 
 /* cross_entropy: loss = -sum_c q_c log softmax(x)_c, q = (1 - s) onehot(target) + s / C
- * shapes  x (N,...,C), target (N,...) -> record (4); saves stats (R,2) = {max, log sum exp(x - max)}
+ * shapes  x (N,...,P), target (N,...) -> record (4); saves stats (R,2) = {max, log sum exp(x - max)}
+ *         the first C = classes of P logits count; the others have no probability and a gradient of zero
  * dtypes  x f32|f16|bf16; target u8|u16|i32; arithmetic f32
  * grads   dx = weight/normaliser * loss_scale * (softmax(x) - q): write or accumulate
  * memory  workspace 12*R bytes                                  units   loss in nats
@@ -30,7 +31,18 @@ static const clt_attr_spec cross_entropy_attrs[] = {
      .min = 0,
      .max = 1e6,
      .help = "factor of this loss"},
+    {.name = "classes",
+     .type = CLT_ATTR_INT,
+     .min = 0,
+     .max = INT32_MAX,
+     .help = "logits that are classes, the rest of a row being padding; 0: all"},
 };
+
+static int64_t cross_entropy_classes(const clt_node *node, const clt_shape *x)
+{
+    int64_t classes = clt_node_attr(node, "classes")->i;
+    return classes > 0 ? classes : clt_shape_last(x);
+}
 
 static clt_status cross_entropy_infer(clt_infer *ctx)
 {
@@ -45,16 +57,19 @@ static clt_status cross_entropy_infer(clt_infer *ctx)
         return clt_infer_fail(ctx, "logits %s need one target per row, but '%s' is %s",
                               clt_shape_text(&x->shape, xs, sizeof xs), t->name,
                               clt_shape_text(&t->shape, ts, sizeof ts));
-    int64_t per_sample = rows / x->shape.dim[0];
+    int64_t per_sample = rows / x->shape.dim[0], classes = cross_entropy_classes(ctx->node, &x->shape);
+    if (classes > clt_shape_last(&x->shape))
+        return clt_infer_fail(ctx, "\"classes\": %lld, but a row has %lld logits", (long long)classes,
+                              (long long)clt_shape_last(&x->shape));
     clt_shape stats = clt_shape2(rows, 2);
     CLT_TRY(clt_infer_saved(ctx, "stats", CLT_F32, &stats));
     const clt_attr *ignore = clt_node_attr(ctx->node, "ignore_index");
-    clt_infer_bound(ctx, 1, clt_shape_last(&x->shape), ignore->set, ignore->i);
+    clt_infer_bound(ctx, 1, classes, ignore->set, ignore->i);
     return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, ignore->set, ignore->i, per_sample);
 }
 
 typedef struct cross_entropy_sizes {
-    uint64_t rows, cols;
+    uint64_t rows, cols, stride; /* cols of the stride logits of a row are classes */
     int64_t per_sample;
     clt_dtype dtype, target_dtype;
 } cross_entropy_sizes;
@@ -63,7 +78,8 @@ static cross_entropy_sizes cross_entropy_measure(const clt_call *call)
 {
     const clt_tensor *x = clt_call_tensor(call, call->in[0]);
     cross_entropy_sizes s = {.rows = (uint64_t)clt_shape_rows(&x->shape),
-                             .cols = (uint64_t)clt_shape_last(&x->shape),
+                             .cols = (uint64_t)cross_entropy_classes(call->node, &x->shape),
+                             .stride = (uint64_t)clt_shape_last(&x->shape),
                              .dtype = x->dtype,
                              .target_dtype = clt_call_dtype(call, call->in[1])};
     s.per_sample = (int64_t)s.rows / x->shape.dim[0];
@@ -83,6 +99,7 @@ static void cross_entropy_size_args(ocl_emitter *e, const clt_call *call, const 
 {
     ocl_arg_u64(e, s->rows);
     clt_arg_size32(e, (int64_t)s->cols, "classes");
+    clt_arg_size32(e, (int64_t)s->stride, "logits");
     clt_arg_size32(e, s->per_sample, "targets per sample");
     ocl_arg_i32(e, (int32_t)clt_node_attr(call->node, "ignore_index")->i);
     ocl_arg_f32(e, (float)clt_node_attr(call->node, "label_smoothing")->f);
@@ -125,7 +142,7 @@ static clt_status cross_entropy_backward(ocl_emitter *e, const clt_call *call, b
     if (call->din[0] < 0)
         return CLT_OK;
     cross_entropy_sizes s = cross_entropy_measure(call);
-    uint64_t elements = s.rows * s.cols;
+    uint64_t elements = s.rows * s.stride;
     clt_dtype dx_dtype = clt_call_dtype(call, call->din[0]);
     ocl_kernel_begin(e, "cross_entropy", by_row ? "cross_entropy_bwd_row" : "cross_entropy_bwd_flat");
     cross_entropy_define(e, call, &s);

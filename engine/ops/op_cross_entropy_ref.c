@@ -11,9 +11,15 @@ typedef struct ce_row {
     double top, log_sum, mean_log_p;
 } ce_row;
 
-static int64_t ce_cols(const clt_ref_call *call)
+/* Logits of a row, and how many of them are classes. */
+static int64_t ce_stride(const clt_ref_call *call)
 {
     return clt_shape_last(&call->in[0].shape);
+}
+static int64_t ce_cols(const clt_ref_call *call)
+{
+    int64_t classes = clt_node_attr(call->node, "classes")->i;
+    return classes > 0 ? classes : ce_stride(call);
 }
 
 static ce_row ce_look(const clt_ref_call *call, int64_t r)
@@ -21,7 +27,7 @@ static ce_row ce_look(const clt_ref_call *call, int64_t r)
     int64_t rows = clt_shape_rows(&call->in[0].shape), cols = ce_cols(call),
             per = rows / call->in[0].shape.dim[0];
     const clt_attr *ignore = clt_node_attr(call->node, "ignore_index");
-    const double *x = call->in[0].data + r * cols;
+    const double *x = call->in[0].data + r * ce_stride(call);
     ce_row row = {.target = (int64_t)call->in[1].data[r], .top = x[0]};
     row.counts = r / per < call->valid_samples && !(ignore->set && row.target == ignore->i);
     int64_t best = 0;
@@ -44,7 +50,7 @@ static ce_row ce_look(const clt_ref_call *call, int64_t r)
 
 static void ce_forward(clt_ref_call *call)
 {
-    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = ce_cols(call);
+    int64_t rows = clt_shape_rows(&call->in[0].shape), stride = ce_stride(call);
     double s = clt_node_attr(call->node, "label_smoothing")->f,
            weight = clt_node_attr(call->node, "weight")->f;
     double loss = 0.0, counted = 0.0, hits = 0.0;
@@ -56,7 +62,7 @@ static void ce_forward(clt_ref_call *call)
         }
         if (!row.counts)
             continue;
-        double log_p = call->in[0].data[r * cols + row.target] - row.top - row.log_sum;
+        double log_p = call->in[0].data[r * stride + row.target] - row.top - row.log_sum;
         loss -= (1.0 - s) * log_p + s * row.mean_log_p;
         counted += 1.0;
         hits += row.hit ? 1.0 : 0.0;
@@ -69,7 +75,7 @@ static void ce_forward(clt_ref_call *call)
 
 static void ce_backward(clt_ref_call *call)
 {
-    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = ce_cols(call);
+    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = ce_cols(call), stride = ce_stride(call);
     double s = clt_node_attr(call->node, "label_smoothing")->f;
     double scale = clt_node_attr(call->node, "weight")->f * call->loss_norm * call->loss_scale;
     if (!call->din[0].data)
@@ -77,9 +83,9 @@ static void ce_backward(clt_ref_call *call)
     for (int64_t r = 0; r < rows; r++) {
         ce_row row = ce_look(call, r);
         for (int64_t c = 0; row.counts && c < cols; c++) {
-            double p = exp(call->in[0].data[r * cols + c] - row.top - row.log_sum);
+            double p = exp(call->in[0].data[r * stride + c] - row.top - row.log_sum);
             double q = s / (double)cols + (c == row.target ? 1.0 - s : 0.0);
-            call->din[0].data[r * cols + c] += scale * (p - q);
+            call->din[0].data[r * stride + c] += scale * (p - q);
         }
     }
 }
@@ -108,6 +114,15 @@ static const clt_op_case ce_cases[] = {
      .n_inputs = 2,
      .inputs = {CLT_CASE_F32(11, 5), CLT_CASE_INDEX(CLT_I32, 5, 11)},
      .small = true},
+    {.name = "padded",
+     .attrs = "{\"classes\":5,\"ignore_index\":-1}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(7, 8), CLT_CASE_INDEX(CLT_I32, 5, 7)},
+     .small = true},
+    {.name = "padded_wide",
+     .attrs = "{\"classes\":37,\"label_smoothing\":0.1}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 5, 64), CLT_CASE_INDEX(CLT_U16, 37, 3, 5)}},
     {.name = "smooth",
      .attrs = "{\"label_smoothing\":0.1}",
      .n_inputs = 2,

@@ -31,19 +31,33 @@ static clt_status open_append(const char *path, int *fd)
     return CLT_OK;
 }
 
-/* A folder with an earlier run is never overwritten. */
-static clt_status check_unused(const char *path, const char *config_path)
+/* A folder with an earlier run is never overwritten: it is refused, or continued. */
+static clt_status check_earlier(const char *path, const char *config_path, const clt_config *config,
+                                bool resume, bool *earlier)
 {
-    if (clt_file_exists(config_path))
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "run folder '%s' holds an earlier run (config.resolved.json); give another --out, or remove it",
-            path);
-    return CLT_OK;
+    clt_str diff = {0};
+    *earlier = clt_file_exists(config_path);
+    if (!*earlier)
+        return CLT_OK;
+    if (!resume)
+        CLT_FAIL(CLT_EUSAGE,
+                 "run folder '%s' holds an earlier run (config.resolved.json); continue it with --resume "
+                 "auto, give another "
+                 "--out, or remove it",
+                 path);
+    clt_status status = clt_config_diff(config_path, config, &diff);
+    if (status == CLT_OK && diff.length)
+        status = clt_fail(
+            CLT_ECONFIG, __FILE__, __LINE__,
+            "resuming in '%s': the config has changed; undo that, or start a new run with --init\n%s", path,
+            diff.text);
+    clt_str_free(&diff);
+    return status;
 }
 
-static clt_status fill(clt_rundir *dir, const char *path, const clt_config *config)
+static clt_status fill(clt_rundir *dir, const char *path, const clt_config *config, bool resume)
 {
+    bool earlier = false;
     char *lock_path = NULL, *config_path = NULL;
     clt_str text = {0};
     clt_status status = clt_mkdir_p(path);
@@ -53,11 +67,12 @@ static clt_status fill(clt_rundir *dir, const char *path, const clt_config *conf
     CLT_TRY_GOTO(clt_path_join(path, "checkpoints", &dir->checkpoints), done);
     CLT_TRY_GOTO(clt_path_join(path, "metrics.jsonl", &dir->metrics_path), done);
     CLT_TRY_GOTO(clt_path_join(path, "log.txt", &dir->log_path), done);
-    CLT_TRY_GOTO(clt_path_join(path, "STOP", &dir->stop_path), done);
     CLT_TRY_GOTO(clt_lock_acquire(lock_path, &dir->lock), done);
-    CLT_TRY_GOTO(check_unused(path, config_path), done);
+    CLT_TRY_GOTO(check_earlier(path, config_path, config, resume, &earlier), done);
     CLT_TRY_GOTO(clt_config_print(config, true, &text), done);
-    CLT_TRY_GOTO(clt_file_write(config_path, text.text, text.length), done);
+    if (!earlier)
+        CLT_TRY_GOTO(clt_file_write(config_path, text.text, text.length), done);
+    CLT_TRY_GOTO(clt_path_join(path, "STOP", &dir->stop_path), done);
     CLT_TRY_GOTO(open_append(dir->metrics_path, &dir->metrics), done);
     CLT_TRY_GOTO(open_append(dir->log_path, &dir->log), done);
 done:
@@ -67,7 +82,7 @@ done:
     return status;
 }
 
-clt_status clt_rundir_open(const char *path, const clt_config *config, clt_rundir **out)
+clt_status clt_rundir_open(const char *path, const clt_config *config, bool resume, clt_rundir **out)
 {
     clt_rundir *dir;
     *out = NULL;
@@ -75,7 +90,7 @@ clt_status clt_rundir_open(const char *path, const clt_config *config, clt_rundi
     dir->metrics = dir->log = -1;
     dir->start = clt_now();
     dir->path = strdup(path);
-    clt_status status = dir->path ? fill(dir, path, config) : CLT_ENOMEM;
+    clt_status status = dir->path ? fill(dir, path, config, resume) : CLT_ENOMEM;
     if (status != CLT_OK) {
         clt_rundir_close(dir);
         return status;
@@ -198,4 +213,46 @@ void clt_rundir_log(clt_rundir *dir, const char *format, ...)
         clt_fd_write(dir->log, line.text, line.length, dir->log_path) != CLT_OK)
         clt_error_clear();
     clt_str_free(&line);
+}
+
+/* Keeps the lines whose "step" is at most `step`. */
+static clt_status kept_lines(const char *text, size_t size, int64_t step, clt_str *out)
+{
+    const char *end = text + size;
+    for (const char *line = text; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        clt_json_doc *doc;
+        int64_t at;
+        if (!stop) /* torn by a crash */
+            break;
+        if (clt_json_parse(line, (size_t)(stop - line), "metrics.jsonl", CLT_EDATA, &doc) == CLT_OK) {
+            const clt_json *value = clt_json_get(clt_json_root(doc), "step");
+            if (value && clt_json_int(value, &at) && at <= step)
+                clt_str_append_n(out, line, (size_t)(stop - line) + 1);
+            clt_json_destroy(doc);
+        } else {
+            clt_error_clear();
+        }
+        line = stop + 1;
+    }
+    return clt_str_check(out);
+}
+
+clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step)
+{
+    clt_str kept = {0};
+    char *text;
+    size_t size;
+    CLT_TRY(clt_file_read(dir->metrics_path, false, 0, CLT_ESTORAGE, &text, &size));
+    clt_status status = kept_lines(text, size, step, &kept);
+    free(text);
+    if (status == CLT_OK && kept.length != size) {
+        close(dir->metrics);
+        dir->metrics = -1;
+        status = clt_file_write(dir->metrics_path, kept.text ? kept.text : "", kept.length);
+        if (status == CLT_OK)
+            status = open_append(dir->metrics_path, &dir->metrics);
+    }
+    clt_str_free(&kept);
+    return status;
 }

@@ -11,8 +11,11 @@
 typedef struct clt_rundir clt_rundir;
 
 /* Creates or opens the folder and locks it. CLT_ESTORAGE: cannot be created or written, or another run holds
- * the lock (named). CLT_EUSAGE: it holds a finished or broken-off run already. */
-clt_status clt_rundir_open(const char *path, const clt_config *config, clt_rundir **out);
+ * the lock (named). An earlier run in it: CLT_EUSAGE, or with `resume` it is continued, unless its config
+ * differs in a key that changes what is computed (CLT_ECONFIG, the difference). */
+clt_status clt_rundir_open(const char *path, const clt_config *config, bool resume, clt_rundir **out);
+/* Drops the lines of metrics.jsonl after `step`, and a torn last one. */
+clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step);
 void clt_rundir_close(clt_rundir *dir);
 const char *clt_rundir_path(const clt_rundir *dir);
 const char *clt_rundir_checkpoints(const clt_rundir *dir);

@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "engine/report/profile.h"
 #include "engine/train/run.h"
 
 typedef struct bench {
     clt_run *run;
-    int warmup, steps;
+    int warmup, steps, rounds;
+    bool profile;
     double *ms;                       /* per counted step */
     double host_ms;                   /* main thread's CPU time per step */
     double phase_ms[CLT_PHASE_COUNT]; /* per step */
@@ -53,9 +55,10 @@ static clt_status timed_phase(bench *b, clt_phase phase)
 
 static clt_status timed_phases(bench *b)
 {
-    int rounds = b->steps < 5 ? b->steps : 5;
+    b->rounds = b->steps < 5 ? b->steps : 5;
     clt_fed fed;
-    for (int i = 0; i < rounds; i++) {
+    ocl_exec_profile(b->run->train->exec, b->profile);
+    for (int i = 0; i < b->rounds; i++) {
         for (int32_t micro = 0; micro < b->run->job->accumulation; micro++) {
             double start = clt_now();
             CLT_TRY(clt_feed_next(b->run->feed, &fed));
@@ -65,10 +68,12 @@ static clt_status timed_phases(bench *b)
             CLT_TRY(timed_phase(b, micro == 0 ? CLT_PHASE_BACKWARD : CLT_PHASE_BACKWARD_ADD));
         }
         CLT_TRY(timed_phase(b, CLT_PHASE_UPDATE));
+        if (b->profile)
+            CLT_TRY(ocl_exec_collect(b->run->train->exec));
     }
     for (int p = 0; p < CLT_PHASE_COUNT; p++)
-        b->phase_ms[p] /= rounds;
-    b->feed_ms /= rounds;
+        b->phase_ms[p] /= b->rounds;
+    b->feed_ms /= b->rounds;
     return CLT_OK;
 }
 
@@ -90,7 +95,7 @@ static double step_flops(const clt_plan *plan)
     return (forward + backward) * plan->options.accumulation + update;
 }
 
-static void write_result(const bench *b, double step_ms, clt_str *text, clt_str *json)
+static clt_status write_result(const bench *b, double step_ms, clt_str *text, clt_str *json)
 {
     const clt_run *run = b->run;
     const clt_job *job = run->job;
@@ -130,8 +135,14 @@ static void write_result(const bench *b, double step_ms, clt_str *text, clt_str 
         clt_jw_kdouble(&w, clt_phase_name((clt_phase)p), b->phase_ms[p]);
     }
     clt_jw_end_object(&w);
+    if (b->profile) {
+        CLT_TRY(clt_profile_text(run->train, b->rounds, text));
+        clt_jw_key(&w, "profile");
+        CLT_TRY(clt_profile_json(run->train, b->rounds, &w));
+    }
     clt_jw_end_object(&w);
     clt_str_append(json, "\n");
+    return clt_str_check(json);
 }
 
 static clt_status measure(bench *b, clt_str *text, clt_str *json)
@@ -151,8 +162,7 @@ static clt_status measure(bench *b, clt_str *text, clt_str *json)
     CLT_TRY(clt_feed_create(&feed, &run->feed));
     CLT_TRY(timed_steps(b));
     CLT_TRY(timed_phases(b));
-    write_result(b, median(b->ms, b->steps), text, json);
-    return CLT_OK;
+    return write_result(b, median(b->ms, b->steps), text, json);
 }
 
 clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_str *json)
@@ -160,8 +170,10 @@ clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_s
     clt_run_options run = {.config = options->config,
                            .device_spec = options->device_spec,
                            .caps_mask = options->caps_mask,
+                           .profile = options->profile,
                            .observer = options->observer};
-    bench b = {.warmup = options->warmup > 0 ? options->warmup : 1,
+    bench b = {.profile = options->profile,
+               .warmup = options->warmup > 0 ? options->warmup : 1,
                .steps = options->steps > 0 ? options->steps : 1};
     CLT_TRY(clt_run_create(&run, CLT_JOB_SYNTHETIC, &b.run));
     clt_status status = clt_alloc(&b.ms, (size_t)b.steps, sizeof *b.ms, "bench");
@@ -169,5 +181,5 @@ clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_s
         status = measure(&b, text, json);
     clt_run_destroy(b.run);
     free(b.ms);
-    return status == CLT_OK ? clt_str_check(json) : status;
+    return status;
 }

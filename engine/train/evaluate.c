@@ -3,6 +3,7 @@
  * Evaluation: one pass over the evaluation data with the evaluation plan over the same store. Every rank
  * takes its share; sums are kept in double and added over ranks. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,7 @@ static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eva
     for (int i = 0; i < graph->n_losses; i++) {
         const double *record = sums->record[i];
         double mean = record[2] > 0 ? record[1] / record[2] : NAN;
-        m->loss_name[i] = graph->losses[i].name;
+        snprintf(m->loss_name[i], sizeof m->loss_name[i], "%s", graph->losses[i].name);
         m->loss_value[i] = mean;
         m->loss += (double)graph->losses[i].weight * mean;
         m->targets += (int64_t)record[2];
@@ -119,9 +120,6 @@ clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result
                           "eval: no parameters; give --checkpoint DIR or --init FILE");
     if (status == CLT_OK)
         status = clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result);
-    /* names lie in the plan, which ends here */
-    for (int i = 0; i < result->n_losses; i++)
-        result->loss_name[i] = NULL;
     clt_run_destroy(run);
     return status;
 }

@@ -32,7 +32,7 @@ static void fill_normal(const clt_param *param, uint64_t seed, double deviation,
         out[i] = (float)(deviation * clt_rng_normal(seed, CLT_RNG_INIT, (uint32_t)param->index, 0, i));
 }
 
-clt_status clt_init_values(const clt_param *param, uint64_t seed, float *out)
+static clt_status init_all(const clt_param *param, uint64_t seed, float *out)
 {
     double in, fan_out, scale = param->init.scale;
     fans(param, &in, &fan_out);
@@ -59,6 +59,15 @@ clt_status clt_init_values(const clt_param *param, uint64_t seed, float *out)
         return CLT_OK;
     }
     CLT_FAIL(CLT_EINTERNAL, "parameter '%s': unknown initialiser %d", param->name, (int)param->init.kind);
+}
+
+clt_status clt_init_values(const clt_param *param, uint64_t seed, float *out)
+{
+    int64_t n = clt_shape_elements(&param->shape);
+    CLT_TRY(init_all(param, seed, out));
+    for (int64_t i = param->file_rows ? param->file_rows * (n / param->shape.dim[0]) : n; i < n; i++)
+        out[i] = 0.0f;
+    return CLT_OK;
 }
 
 clt_status clt_store_init(clt_store *store, const clt_graph *graph, uint64_t seed)

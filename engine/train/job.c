@@ -156,6 +156,17 @@ static clt_status plan_eval(clt_job *job, const clt_source *source)
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
 }
 
+/* The training data says how many classes or tokens there are. Text and shards know it from their tokenizer.
+ */
+static bool width_from_data(const clt_config *c)
+{
+    const char *type = clt_config_string(c, "model.type"), *data = clt_config_string(c, "data.type");
+    if (strcmp(type, "mlp") == 0)
+        return clt_config_int(c, "model.outputs") == 0;
+    return strcmp(type, "gpt") == 0 && clt_config_int(c, "model.vocab") == 0 && strcmp(data, "text") != 0 &&
+           strcmp(data, "tokens") != 0;
+}
+
 static clt_status open_sources(clt_job *job, clt_job_kind kind)
 {
     if (kind == CLT_JOB_SYNTHETIC)
@@ -165,8 +176,7 @@ static clt_status open_sources(clt_job *job, clt_job_kind kind)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
     if (kind == CLT_JOB_EVAL && !has_eval) /* no evaluation data: the training data is what there is */
         return clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->eval_source);
-    bool mlp = strcmp(clt_config_string(job->config, "model.type"), "mlp") == 0;
-    if (kind == CLT_JOB_EVAL && mlp && clt_config_int(job->config, "model.outputs") == 0)
+    if (kind == CLT_JOB_EVAL && width_from_data(job->config))
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
     if (has_eval)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_EVAL, &job->eval_source));

@@ -149,3 +149,11 @@ clt_status clt_reporter_take(clt_reporter *r, bool wait, clt_step_result *result
             (long long)result->step, r->realized->plan->device.name);
     return CLT_OK;
 }
+
+int clt_reporter_in_flight(clt_reporter *r)
+{
+    pthread_mutex_lock(&r->lock);
+    int count = r->posted;
+    pthread_mutex_unlock(&r->lock);
+    return count;
+}

@@ -23,6 +23,8 @@ clt_status clt_reporter_create(const clt_realized *realized, int depth, clt_repo
 void clt_reporter_destroy(clt_reporter *reporter);
 /* Enqueues the reads of step `step`. Needs a free entry: call clt_reporter_room first. */
 clt_status clt_reporter_post(clt_reporter *reporter, int64_t step);
+/* Results posted and not yet taken. */
+int clt_reporter_in_flight(clt_reporter *reporter);
 /* Sleeps until an entry is free for posting (condition variable, no OpenCL call). */
 void clt_reporter_room(clt_reporter *reporter);
 /* Takes the oldest finished result, if any. wait: sleeps until the oldest one has finished; *have false when

@@ -42,11 +42,28 @@ clt_status clt_sync_prepare(clt_run *run);
 /* evaluate.c: one pass over the evaluation data (batches > 0: only so many micro-batches per rank). Blocks.
  */
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics);
-/* save.c */
-clt_status clt_run_save(clt_run *run, const char *run_dir, int64_t step, char *path, size_t path_size);
+/* save.c. clt_run_save: one checkpoint, blocking (the trainer uses the saver). */
+clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size);
+/* Shape in files, and the copy that swaps the last two dimensions of a tensor of `shape`. */
+clt_shape clt_param_file_shape(const clt_param *param);
+void clt_transpose_last(const clt_shape *shape, const float *in, float *out);
 /* Parameters alone as one safetensors file. */
 clt_status clt_run_save_parameters(clt_run *run, const char *path);
 clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint);
+/* One tensor of a file into an arena; every parameter from a file. */
+struct clt_named_tensor;
+struct clt_safetensors;
+clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_kind arena,
+                               const struct clt_named_tensor *tensor, const char *path);
+clt_status clt_run_load_file(clt_run *run, const struct clt_safetensors *file, const char *path);
+/* foreign.c: the tensor of a file that is this parameter, also under GPT-2's other names (NULL: none);
+ * whether the model uses everything that the file holds. */
+const struct clt_named_tensor *clt_run_find_tensor(const struct clt_safetensors *file,
+                                                   const clt_param *param);
+clt_status clt_run_check_unused(const clt_graph *graph, const struct clt_safetensors *file, const char *path);
+/* resume.c: parameters, optimizer state, counters; sets first_step. path: as for clt_checkpoint_open. */
+struct clt_saved_state;
+clt_status clt_run_resume(clt_run *run, const char *path, struct clt_saved_state *extra);
 /* diagnose.c: runs the last micro-batch again, command by command, and writes what was the first tensor that
  * is not finite. */
 clt_status clt_run_diagnose(clt_run *run, char *text, size_t size);

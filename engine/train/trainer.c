@@ -7,19 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/fileio.h"
 #include "engine/base/thread.h"
+#include "engine/report/profile.h"
 #include "engine/report/rundir.h"
 #include "engine/report/startup.h"
-#include "engine/train/run.h"
+#include "engine/train/keeper.h"
 
 typedef struct loop {
     clt_run *run;
     const clt_run_options *options;
     clt_rundir *dir; /* rank 0 with a run folder, else NULL */
+    clt_keeper keeper;
     clt_run_result *result;
     int64_t last_step; /* this run ends before it */
     int64_t max_nonfinite;
     double start, last_done, waited, comm;
+    double step_seconds; /* of the newest finished step */
     bool quiet; /* another rank does the talking */
 } loop;
 
@@ -58,6 +62,7 @@ static void fill_metrics(loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->accuracy = targets > 0 ? hits / targets : NAN;
     m->step_ms = (r->done_at - l->last_done) * 1e3;
     l->last_done = r->done_at;
+    l->step_seconds = m->step_ms * 1e-3;
     m->samples_per_s = m->step_ms > 0 ? (double)run->job->global_batch / m->step_ms * 1e3 : NAN;
     m->tokens_per_s = m->samples_per_s * tokens_per_sample(graph);
     double waited = clt_feed_wait_seconds(run->feed);
@@ -119,36 +124,45 @@ static clt_status drain(loop *l, bool all)
     return CLT_OK;
 }
 
+/* Holds the host back so that not more than LEAD_SECONDS of work are queued: a stop then takes effect soon. */
+#define LEAD_SECONDS 0.5
+static clt_status hold_back(loop *l)
+{
+    clt_step_result result;
+    bool have = true;
+    double seconds = l->step_seconds > 0 ? l->step_seconds : LEAD_SECONDS / 2;
+    int allowed = (int)(LEAD_SECONDS / seconds);
+    while (have && clt_reporter_in_flight(l->run->reporter) >= (allowed < 2 ? 2 : allowed)) {
+        CLT_TRY(clt_reporter_take(l->run->reporter, true, &result, &have));
+        if (have)
+            CLT_TRY(digest(l, &result));
+    }
+    return CLT_OK;
+}
+
+static clt_status save(loop *l, int64_t step)
+{
+    CLT_TRY(clt_keeper_save(&l->keeper, step));
+    l->last_done = clt_now();
+    return CLT_OK;
+}
+
 static clt_status evaluate(loop *l, int64_t step)
 {
     clt_eval_metrics m;
+    bool best;
     CLT_TRY(clt_run_evaluate(l->run, step, clt_config_int(l->options->config, "train.eval_batches"), &m));
     if (m.samples == 0)
         return CLT_OK;
-    if (!(m.loss >= l->result->best_eval_loss))
-        l->result->best_eval_loss = m.loss;
+    clt_keeper_note(&l->keeper, &m, &best);
+    l->result->best_eval_loss = l->keeper.state.best_eval_loss;
     l->result->final_eval = m;
     if (l->dir)
         CLT_TRY(clt_rundir_eval(l->dir, &m));
     if (!l->quiet && l->options->observer.eval)
         l->options->observer.eval(l->options->observer.context, &m);
     l->last_done = clt_now(); /* evaluation is not part of the next step's time */
-    return CLT_OK;
-}
-
-static clt_status save(loop *l, int64_t step)
-{
-    double start = clt_now();
-    if (!l->dir)
-        return CLT_OK;
-    CLT_TRY(clt_run_save(l->run, clt_rundir_checkpoints(l->dir), step, l->result->checkpoint,
-                         sizeof l->result->checkpoint));
-    clt_rundir_log(l->dir, "saved %s", l->result->checkpoint);
-    if (l->options->observer.saved)
-        l->options->observer.saved(l->options->observer.context, step, l->result->checkpoint,
-                                   clt_now() - start);
-    l->last_done = clt_now();
-    return CLT_OK;
+    return best && clt_config_bool(l->options->config, "checkpoint.best") ? save(l, step) : CLT_OK;
 }
 
 /* A stop on any rank stops all of them at the same step. */
@@ -179,7 +193,11 @@ static clt_status run_steps(loop *l, bool *stopped)
         int64_t done = step + 1;
         clt_reporter_room(l->run->reporter);
         CLT_TRY(drain(l, false));
+        CLT_TRY(hold_back(l));
+        CLT_TRY(clt_keeper_poll(&l->keeper, false));
         CLT_TRY(clt_step(l->run, step));
+        if (l->options->profile) /* waits for the step: the events of many would not fit */
+            CLT_TRY(ocl_exec_collect(l->run->train->exec));
         CLT_TRY(stop_wanted(l, stopped));
         if (done == l->last_step)
             *stopped = false; /* it has come to its end by itself */
@@ -218,8 +236,6 @@ static clt_status prepare(loop *l)
                              .workers =
                                  workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks) : (int)workers,
                              .prefetch = (int)clt_config_int(c, "data.prefetch")};
-    if (l->options->init)
-        CLT_TRY(clt_run_load_parameters(run, l->options->init, false));
     CLT_TRY(clt_reporter_create(run->train, depth < 2 ? 2 : depth, &run->reporter));
     return clt_feed_create(&feed, &run->feed);
 }
@@ -234,24 +250,113 @@ static void announce(const loop *l)
         l->options->observer.start(l->options->observer.context, rows, count);
 }
 
-static clt_status train(loop *l)
+/* profile.txt in the run folder. */
+static clt_status write_profile(const loop *l)
 {
-    bool stopped;
-    CLT_TRY(prepare(l));
-    if (l->options->out_dir && l->run->ranks.rank == 0)
-        CLT_TRY(clt_rundir_open(l->options->out_dir, l->options->config, &l->dir));
-    announce(l);
-    CLT_TRY(run_steps(l, &stopped));
+    clt_str text = {0}, line = {0};
+    char *path = NULL;
+    if (!l->options->profile || !l->dir || l->result->steps == 0)
+        return CLT_OK;
+    clt_status status = clt_profile_text(l->run->train, l->result->steps, &text);
+    if (status == CLT_OK)
+        status = clt_path_join(clt_rundir_path(l->dir), "profile.txt", &path);
+    if (status == CLT_OK)
+        status = clt_file_write(path, text.text, text.length);
+    if (status == CLT_OK) {
+        clt_str_printf(&line, "profile of every command: %s", path);
+        status = clt_str_check(&line);
+    }
+    if (status == CLT_OK)
+        say(l, line.text);
+    clt_str_free(&text);
+    clt_str_free(&line);
+    free(path);
+    return status;
+}
+
+static bool resumes(const clt_run_options *o)
+{
+    return o->resume && strcmp(o->resume, "none") != 0;
+}
+
+/* Rank 0 looks where to resume from; every rank loads the same checkpoint. */
+static clt_status resume(loop *l)
+{
+    const clt_run_options *o = l->options;
+    char path[1024] = "", text[1200];
+    if (!resumes(o))
+        return CLT_OK;
+    bool automatic = strcmp(o->resume, "auto") == 0;
+    if (!l->quiet && (!automatic || (o->out_dir && clt_checkpoint_exists(o->out_dir))))
+        snprintf(path, sizeof path, "%s", automatic ? o->out_dir : o->resume);
+    if (l->run->ranks.ranks > 1)
+        CLT_TRY(comm_broadcast(o->comm, path, sizeof path, 0));
+    if (!path[0]) /* nothing saved yet: from the start */
+        return l->dir ? clt_rundir_truncate(l->dir, 0) : CLT_OK;
+    CLT_TRY(clt_run_resume(l->run, path, &l->keeper.state));
+    l->result->steps = l->run->first_step;
+    if (l->dir)
+        CLT_TRY(clt_rundir_truncate(l->dir, l->run->first_step));
+    snprintf(text, sizeof text, "resumed from %s at step %lld", path, (long long)l->run->first_step);
+    if (!l->quiet)
+        say(l, text);
+    return CLT_OK;
+}
+
+static void keeper_says(void *context, const char *text)
+{
+    say(context, text);
+}
+
+/* The run folder is opened when nothing but resuming can fail any more. */
+static clt_status open_folder(loop *l)
+{
+    const clt_run_options *o = l->options;
+    if (!o->out_dir || l->quiet)
+        return CLT_OK;
+    bool same = resumes(o) && (strcmp(o->resume, "auto") == 0 || strcmp(o->resume, o->out_dir) == 0);
+    CLT_TRY(clt_rundir_open(o->out_dir, o->config, same, &l->dir));
+    return clt_keeper_open(&l->keeper, l->run, clt_rundir_checkpoints(l->dir));
+}
+
+static clt_status finish(loop *l, bool stopped)
+{
     l->result->seconds = clt_now() - l->start;
     l->result->device_bytes = ocl_device_peak_bytes(l->run->device);
     if (!stopped)
         CLT_TRY(evaluate(l, l->result->steps));
     if (clt_config_bool(l->options->config, "checkpoint.final") || stopped)
         CLT_TRY(save(l, l->result->steps));
+    CLT_TRY(clt_keeper_poll(&l->keeper, true));
     if (stopped)
         CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,
                  (long long)l->last_step, l->dir ? "; saved in " : "", l->dir ? l->result->checkpoint : "");
     return CLT_OK;
+}
+
+static clt_status train(loop *l)
+{
+    bool stopped;
+    l->keeper = (clt_keeper){.run = l->run,
+                             .state = {.best_eval_loss = NAN, .best_step = -1},
+                             .result = l->result,
+                             .say = keeper_says,
+                             .context = l};
+    if (l->options->init)
+        CLT_TRY(clt_run_load_parameters(l->run, l->options->init, false));
+    CLT_TRY(open_folder(l));
+    CLT_TRY(resume(l));
+    CLT_TRY(prepare(l));
+    ocl_exec_profile(l->run->train->exec, l->options->profile);
+    announce(l);
+    if (l->run->first_step >= l->last_step) {
+        if (!l->quiet)
+            say(l, "the run is complete: there is no step left");
+        return CLT_OK;
+    }
+    CLT_TRY(run_steps(l, &stopped));
+    CLT_TRY(write_profile(l));
+    return finish(l, stopped);
 }
 
 /* Plans, checks the data and the memory, and stops there. */
@@ -289,12 +394,11 @@ clt_status clt_train(const clt_run_options *options, clt_run_result *result)
     result->build_seconds = l.run->build_seconds;
     result->parameters = (uint64_t)clt_graph_param_elements(l.run->job->train->graph);
     clt_status status = train(&l);
-    for (int i = 0; i < result->final_eval.n_losses; i++)
-        result->final_eval.loss_name[i] = NULL; /* names lie in the plan */
     if (status != CLT_OK && status != CLT_EINTERRUPTED)
         clt_rundir_log(l.dir, "%s: %s", clt_status_text(status), clt_error_text());
     clt_error error;
     clt_error_take(status, &error);
+    clt_keeper_close(&l.keeper); /* reads the store: before the run */
     clt_run_destroy(l.run);
     clt_rundir_close(l.dir);
     return clt_error_put(&error);

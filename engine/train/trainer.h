@@ -30,7 +30,7 @@ typedef struct clt_eval_metrics {
     int64_t samples, targets;
     double seconds;
     int n_losses;
-    const char *loss_name[CLT_MAX_LOSSES];
+    char loss_name[CLT_MAX_LOSSES][64];
     double loss_value[CLT_MAX_LOSSES];
 } clt_eval_metrics;
 
@@ -56,8 +56,10 @@ struct clt_source;
 
 typedef struct clt_run_options {
     const clt_config *config;
-    const char *out_dir;     /* run folder; NULL: nothing is written */
-    const char *init;        /* safetensors file with initial parameters, or NULL */
+    const char *out_dir; /* run folder; NULL: nothing is written */
+    const char *resume;  /* train: NULL or "none"; "auto": the newest checkpoint of out_dir if there is one; a
+                            folder */
+    const char *init;    /* safetensors file with initial parameters, or NULL */
     const char *checkpoint;  /* eval: checkpoint or run folder, or NULL */
     const char *device_spec; /* NULL: device.spec of the config, else the default device */
     uint32_t caps_mask;      /* OCL_CAPS_ALL */

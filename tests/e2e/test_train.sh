@@ -85,6 +85,17 @@ expect_code 0 "$CLTRAIN" train mlp.json --max-steps 2
 expect_code 0 "$CLTRAIN" train mlp.json --max-steps 2
 expect_file runs/mlp/metrics.jsonl runs/mlp-2/metrics.jsonl
 
+# --- profiles: every command's time; the numbers stay as they are ---
+expect_code 0 "$CLTRAIN" train mlp.json --max-steps 5 --profile --out profiled
+expect_text 'profile of every command: profiled/profile.txt'
+expect_same <(head -n 5 mlp.loss) <(values loss profiled/metrics.jsonl)
+expect_awk 'profile.txt does not account for the whole time' '
+    /^5 steps on / { head = 1 } $1 ~ /%$/ { share += $1; if ($7 == "update.optimizer") optimizer = $3; if ($7 == "fc1.forward") forward = $3 }
+    END { exit !(head && share > 95 && share < 105 && optimizer == 1 && forward == 2) }' profiled/profile.txt # fc1: twice a step
+expect_code 0 "$CLTRAIN" bench step mlp.json --steps 3 --warmup 1 --profile --json bench.json
+expect_text '^step [0-9.]+ ms' '^ *share +ms/step'
+expect_code 0 grep -q '"command": "update.optimizer"' bench.json
+
 # --- weights as a start ---
 expect_code 0 "$CLTRAIN" train mlp.json --init mlp/checkpoints/step_40/model.safetensors --max-steps 3 model.dropout=0 --out warm
 expect_awk 'the start from trained weights is no better' 'NR == FNR { if (FNR == 1) cold = $1; next } FNR == 1 { warm = $1 } END { exit !(warm > 0 && warm < 0.7 * cold) }' \

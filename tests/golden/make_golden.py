@@ -40,7 +40,7 @@ def save_safetensors(name, tensors):
     header, offset, blobs = {}, 0, []
     for key, value in tensors.items():
         value = np.ascontiguousarray(value)
-        kind = {"float32": "F32", "float64": "F64"}[value.dtype.name]
+        kind = {"float16": "F16", "float32": "F32", "float64": "F64"}[value.dtype.name]
         blob = value.tobytes()
         header[key] = {"dtype": kind, "shape": list(value.shape), "data_offsets": [offset, offset + len(blob)]}
         offset += len(blob)

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain data verify: opens and reads to the end what a config names, or files given one by one, prints a line
+ * for each, and goes on after a bad one. What a file must look like is the engine's business. */
+#include "cli/data_verify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/args.h"
+#include "engine/base/fileio.h"
+#include "engine/base/json.h"
+#include "engine/data/prepare.h"
+#include "engine/data/source_pair.h"
+#include "engine/data/text_paths.h"
+#include "engine/data/tokenizer.h"
+#include "engine/train/job.h"
+
+typedef struct verify_run {
+    const cmd_context *context;
+    const char *tokenizer; /* for shards given by name; "" none */
+    int good, bad;
+} verify_run;
+
+static void report(verify_run *v, const char *what, clt_status status, const char *description)
+{
+    if (status == CLT_OK) {
+        v->good++;
+        printf("ok   %s: %s\n", what, description);
+    } else {
+        v->bad++;
+        printf("BAD  %s: %s\n", what, clt_error_text());
+    }
+    fflush(stdout);
+}
+
+static bool stopped(const verify_run *v)
+{
+    return v->context->stop && atomic_load(v->context->stop);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+/* --- a config --- */
+
+/* Indices against what the model of the config takes, then every value. */
+static clt_status check_source(const clt_config *config, const clt_source *shapes, const clt_source *source)
+{
+    clt_graph *graph;
+    int32_t prediction;
+    CLT_TRY(clt_job_graph(config, shapes, clt_config_int(config, "data.micro_batch"), &graph, &prediction));
+    clt_status status = CLT_OK;
+    for (size_t i = 0; i < graph->n_fields; i++) {
+        const clt_field *field = &graph->fields[i];
+        for (int s = 0; s < source->n_fields && field->bound && status == CLT_OK; s++)
+            if (strcmp(source->fields[s].name, field->name) == 0)
+                status = clt_source_check_bound(source, s, field->bound, field->bound_ignores,
+                                                field->bound_ignore);
+    }
+    clt_graph_destroy(graph);
+    return status == CLT_OK ? clt_source_scan(source) : status;
+}
+
+static void verify_config(verify_run *v, const char *path, const clt_config *config)
+{
+    clt_source *train = NULL, *eval = NULL;
+    clt_str what = {0};
+    clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &train);
+    if (status == CLT_OK)
+        status = check_source(config, train, train);
+    clt_str_printf(&what, "%s, training data", path);
+    report(v, what.text, status, train ? train->description : "");
+    if (clt_source_has_eval(config)) {
+        status = clt_source_open(config, CLT_SPLIT_EVAL, &eval);
+        if (status == CLT_OK)
+            status = check_source(config, train ? train : eval, eval);
+        what.length = 0;
+        clt_str_printf(&what, "%s, evaluation data", path);
+        report(v, what.text, status, eval ? eval->description : "");
+    }
+    clt_source_close(train);
+    clt_source_close(eval);
+    clt_str_free(&what);
+}
+
+/* --- files --- */
+
+static clt_status shard_config(const char *path, const char *tokenizer, clt_config **out)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    clt_str_append(&text, "{\"model\":{\"type\":\"graph\",\"context\":1,\"layers\":[{\"op\":\"flatten\"}]},"
+                          "\"train\":{\"steps\":1},\"data\":");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", "tokens");
+    clt_jw_kstring(&w, "path", path);
+    clt_jw_kstring(&w, "tokenizer", tokenizer);
+    clt_jw_end_object(&w);
+    clt_str_append(&text, "}");
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, path, NULL, 0, out);
+    clt_str_free(&text);
+    return status;
+}
+
+static void verify_shard(verify_run *v, const char *path)
+{
+    clt_config *config = NULL;
+    clt_source *source = NULL;
+    char text[64] = "";
+    clt_status status = shard_config(path, v->tokenizer, &config);
+    if (status == CLT_OK)
+        status = clt_source_open(config, CLT_SPLIT_TRAIN, &source);
+    if (status == CLT_OK)
+        status = clt_source_scan(source);
+    if (status == CLT_OK)
+        snprintf(text, sizeof text, "%lld tokens, %s", (long long)source->samples + 1,
+                 source->fields[0].max_value >= 0 ? "all in the vocabulary" : "vocabulary not known");
+    report(v, path, status, text);
+    clt_source_close(source);
+    clt_config_destroy(config);
+}
+
+static void on_prepared(void *context, const char *path, clt_status status, int64_t tokens)
+{
+    char text[64];
+    if (tokens > 0)
+        snprintf(text, sizeof text, "%lld tokens, hash as in the manifest", (long long)tokens);
+    else
+        snprintf(text, sizeof text, "as in the manifest");
+    report(context, path, status, text);
+}
+
+static void verify_folder(verify_run *v, const char *folder)
+{
+    char *manifest = NULL;
+    clt_path_list list = {0};
+    clt_status status = clt_path_join(folder, "manifest.json", &manifest);
+    if (status == CLT_OK && clt_file_exists(manifest)) {
+        status = clt_prepare_check(folder, on_prepared, v);
+    } else if (status == CLT_OK) {
+        status = clt_shard_paths(folder, "", "data verify", &list);
+        for (size_t i = 0; i < list.count && !stopped(v); i++)
+            verify_shard(v, list.path[i]);
+    }
+    if (status != CLT_OK)
+        report(v, folder, status, "");
+    clt_path_list_free(&list);
+    free(manifest);
+}
+
+static void verify_tokenizer(verify_run *v, const char *path)
+{
+    clt_tokenizer *tokenizer = NULL;
+    clt_status status = clt_tokenizer_open(path, &tokenizer);
+    report(v, path, status, tokenizer ? clt_tokenizer_description(tokenizer) : "");
+    clt_tokenizer_close(tokenizer);
+}
+
+static void verify_array(verify_run *v, const char *path)
+{
+    clt_str text = {0};
+    clt_status status =
+        ends_with(path, ".npy") ? clt_npy_check_file(path, &text) : clt_idx_check_file(path, &text);
+    report(v, path, status, text.text ? text.text : "");
+    clt_str_free(&text);
+}
+
+/* A JSON file with a section "data" is a config. */
+static bool is_config(const char *path)
+{
+    clt_json_doc *doc = NULL;
+    bool config = false;
+    if (ends_with(path, ".json") && clt_json_parse_file(path, CLT_EDATA, &doc) == CLT_OK)
+        config = clt_json_get(clt_json_root(doc), "data") != NULL;
+    clt_json_destroy(doc);
+    return config;
+}
+
+static clt_status verify_operand(verify_run *v, const char *path, const args_result *r)
+{
+    if (is_config(path)) {
+        clt_config *config = NULL;
+        CLT_TRY(clt_config_load(path, r->overrides, r->n_overrides, &config));
+        verify_config(v, path, config);
+        clt_config_destroy(config);
+        return CLT_OK;
+    }
+    if (clt_is_directory(path))
+        verify_folder(v, path);
+    else if (ends_with(path, ".json") || ends_with(path, ".bpe") || ends_with(path, "merges.txt"))
+        verify_tokenizer(v, path);
+    else if (ends_with(path, ".bin"))
+        verify_shard(v, path);
+    else
+        verify_array(v, path);
+    return CLT_OK;
+}
+
+clt_status data_verify(cmd_context *context, int argc, char **argv)
+{
+    verify_run v = {.context = context, .tokenizer = ""};
+    const args_option options[] = {{.name = "--tokenizer",
+                                    .value = "PATH",
+                                    .kind = ARGS_TEXT,
+                                    .target = &v.tokenizer,
+                                    .help = "vocabulary of shards given by name; without it the tokenizer.json "
+                                            "beside them, if any"},
+                                   {.name = NULL}};
+    const args_usage usage = {.command = "data verify",
+                              .operands = "CONFIG|FILE|FOLDER... [section.key=value ...]",
+                              .summary = "Reads all data of a config, or single files (idx, npy, .bin shards, "
+                                         "tokenizers) and folders of shards, to the end.",
+                              .options = options,
+                              .min_operands = 1,
+                              .max_operands = ARGS_MAX,
+                              .overrides = true};
+    args_result r;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    for (int i = 0; i < r.n_operands && !stopped(&v); i++)
+        CLT_TRY(verify_operand(&v, r.operands[i], &r));
+    if (stopped(&v))
+        CLT_FAIL(CLT_EINTERRUPTED, "verifying data: stopped by a signal; run it again");
+    if (v.bad > 0)
+        CLT_FAIL(CLT_EDATA, "verifying data: %d of %d are bad; each is named above", v.bad, v.good + v.bad);
+    printf("%d good, none bad\n", v.good);
+    return CLT_OK;
+}

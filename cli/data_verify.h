@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain data verify. */
+#ifndef CLI_DATA_VERIFY_H
+#define CLI_DATA_VERIFY_H
+
+#include "cli/cmd.h"
+
+/* argv[0] is "verify". CLT_EDATA when anything is wrong with the data, after all of it was looked at. */
+clt_status data_verify(cmd_context *context, int argc, char **argv);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text files to a folder of token shards: what `cltrain data prepare` does, and the check of such a folder.
+ * The folder appears when it is complete, never before. It knows nothing of terminals. */
+#ifndef ENGINE_DATA_PREPARE_H
+#define ENGINE_DATA_PREPARE_H
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+
+typedef struct clt_prepare_progress {
+    const char *stage; /* "counting words", "choosing merges", "tokenising" */
+    uint64_t done, total; /* bytes; of the merges: their number */
+    uint64_t tokens;
+    double seconds; /* since the stage began */
+} clt_prepare_progress;
+
+typedef struct clt_prepare_options {
+    const char *const *inputs; /* files, or "@LIST" for the files that LIST names; .gz is unpacked */
+    int n_inputs;
+    const char *out;       /* a folder that is not there yet, or is empty */
+    const char *tokenizer; /* "bytes", a folder or a file */
+    int64_t train_bpe;     /* above 0: train a vocabulary of so many tokens on the training part instead */
+    double split;          /* part of the bytes, at the end, for evaluation; 0 <= split < 1 */
+    int64_t shard_tokens;
+    int threads;
+    /* May be NULL; anything but CLT_OK ends the work with that status. */
+    clt_status (*progress)(void *context, const clt_prepare_progress *progress);
+    void *context;
+} clt_prepare_options;
+
+typedef struct clt_prepare_result {
+    uint64_t bytes, train_tokens, val_tokens;
+    int train_shards, val_shards, files;
+    uint32_t vocab;
+    int width;             /* bytes of a token */
+    double encode_seconds; /* wall clock, tokenising and writing */
+    char tokenizer[128];   /* in words */
+} clt_prepare_result;
+
+/* clt_prepare: train_000.bin ..., val_000.bin ..., tokenizer.json and manifest.json. Files are joined; where
+ * one ends and the next begins inside a part, the end-of-text token is put if the tokenizer has one. */
+clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result);
+
+/* Compares a prepared folder with its manifest: every shard's size, ids and hash. `report` is called for each
+ * file with CLT_OK, or with the failure whose text is clt_error_text(). CLT_EDATA when the manifest itself is
+ * damaged. */
+typedef void (*clt_prepare_report)(void *context, const char *path, clt_status status, int64_t tokens);
+clt_status clt_prepare_check(const char *folder, clt_prepare_report report, void *context);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gpt family: GPT-2's decoder. Learned positions, blocks that normalise before attention and before the
+ * feed-forward part, a head that shares the token embedding, GPT-2's initial values, and the names and file
+ * layout of the published weights. Knows the model section's keys and the batch fields x and y (tokens and the
+ * tokens that follow). Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/models/model_internal.h"
+#include "engine/ops/op.h"
+
+#define IGNORED_TARGET (-1) /* in y: no target */
+#define INIT_STD 0.02
+
+typedef struct gpt {
+    clt_model_builder b;
+    const clt_model_field *x, *y;
+    int64_t layers, heads, channels, context, vocab, pad_to;
+    int64_t rows; /* of the token table: vocab, padded */
+    double dropout;
+    bool bias, tied;
+    const char *activation;
+    int32_t at; /* tensor of the newest layer */
+} gpt;
+
+/* Adds a layer on `inputs`; attributes as JSON text. */
+static clt_status gpt_add(gpt *m, const char *op, const char *name, const char *share, const int32_t *inputs,
+                          int n, const char *attrs, clt_node **node)
+{
+    clt_json_doc *doc = NULL;
+    if (attrs)
+        CLT_TRY(clt_json_parse(attrs, strlen(attrs), name, CLT_EINTERNAL, &doc));
+    clt_status status = clt_graph_add(m->b.graph, op, name, doc ? clt_json_root(doc) : NULL, doc, inputs, n,
+                                      share, node);
+    clt_json_destroy(doc);
+    if (status == CLT_OK && (*node)->n_out > 0)
+        m->at = (*node)->out[0];
+    return clt_model_at(m->b.doc, m->b.model, status);
+}
+
+/* Adds a layer on the newest one. */
+static clt_status gpt_next(gpt *m, const char *op, const char *name, const char *attrs)
+{
+    clt_node *node;
+    return gpt_add(m, op, name, NULL, &m->at, 1, attrs, &node);
+}
+
+/* A matrix that files hold transposed, as (in, out). */
+static clt_status gpt_conv1d(gpt *m, const char *name, int64_t out, double std)
+{
+    char attrs[160];
+    clt_node *node;
+    snprintf(attrs, sizeof attrs, "{\"out\":%lld,\"bias\":%s,\"init\":\"normal\",\"init_std\":%.17g}",
+             (long long)out, m->bias ? "true" : "false", std);
+    CLT_TRY(gpt_add(m, "linear", name, NULL, &m->at, 1, attrs, &node));
+    m->b.graph->params[node->param[0]].file_transposed = true;
+    return CLT_OK;
+}
+
+static clt_status gpt_norm(gpt *m, const char *name)
+{
+    char attrs[64];
+    snprintf(attrs, sizeof attrs, "{\"eps\":1e-5,\"bias\":%s}", m->bias ? "true" : "false");
+    return gpt_next(m, "layernorm", name, attrs);
+}
+
+static clt_status gpt_dropout(gpt *m, const char *name)
+{
+    char attrs[64];
+    snprintf(attrs, sizeof attrs, "{\"p\":%.17g}", m->dropout);
+    return m->dropout > 0 ? gpt_next(m, "dropout", name, attrs) : CLT_OK;
+}
+
+static clt_status gpt_read(gpt *m)
+{
+    m->activation = "auto";
+    m->bias = m->tied = true;
+    m->pad_to = 64;
+    CLT_TRY(clt_model_read_int(&m->b, "layers", 1, &m->layers));
+    CLT_TRY(clt_model_read_int(&m->b, "heads", 1, &m->heads));
+    CLT_TRY(clt_model_read_int(&m->b, "channels", 1, &m->channels));
+    CLT_TRY(clt_model_read_int(&m->b, "context", 0, &m->context));
+    CLT_TRY(clt_model_read_int(&m->b, "vocab", 0, &m->vocab));
+    CLT_TRY(clt_model_read_int(&m->b, "vocab_pad", 1, &m->pad_to));
+    CLT_TRY(clt_model_read_share(&m->b, "dropout", &m->dropout));
+    CLT_TRY(clt_model_read_bool(&m->b, "bias", &m->bias));
+    CLT_TRY(clt_model_read_bool(&m->b, "tied", &m->tied));
+    CLT_TRY(clt_model_read_word(&m->b, "activation", "gelu|gelu_tanh|relu|silu|auto", &m->activation));
+    if (m->layers < 1)
+        return clt_model_key_fail(&m->b, "layers", "required for a gpt: the number of blocks");
+    if (m->heads < 1)
+        return clt_model_key_fail(&m->b, "heads", "required for a gpt: the number of attention heads");
+    if (m->channels < 1 || m->channels % m->heads != 0)
+        return clt_model_key_fail(&m->b, "channels", "must be a multiple of model.heads, and at least 1");
+    return CLT_OK;
+}
+
+/* x: (T) tokens; y: (T) tokens that follow. */
+static clt_status gpt_fields(gpt *m)
+{
+    int x = clt_model_find_field(m->b.inputs, "x"), y = clt_model_find_field(m->b.inputs, "y");
+    if (x < 0 || y < 0)
+        return clt_model_key_fail(&m->b, "type", "a gpt needs the data fields 'x' and 'y', which this data does not offer");
+    m->x = &m->b.inputs->field[x];
+    m->y = &m->b.inputs->field[y];
+    if (clt_dtype_is_float(m->x->dtype) || clt_dtype_is_float(m->y->dtype) || m->x->shape.ndim != 1 ||
+        m->y->shape.ndim != 1 || m->x->shape.dim[0] != m->y->shape.dim[0])
+        return clt_model_key_fail(&m->b, "type",
+                                  "a gpt needs sequences: x and y must both be rows of as many tokens (text and "
+                                  "tokens: set model.context)");
+    int64_t length = m->x->shape.dim[0];
+    if (m->context == 0)
+        m->context = length;
+    if (length > m->context)
+        return clt_model_key_fail(&m->b, "context", "the sequences of the data are longer");
+    if (m->vocab == 0)
+        m->vocab = m->x->dtype == CLT_U8 ? 256 : m->x->max_value + 1;
+    if (m->vocab < 1)
+        return clt_model_key_fail(&m->b, "vocab", "the number of tokens is not known from the data; give it here");
+    m->rows = (m->vocab + m->pad_to - 1) / m->pad_to * m->pad_to;
+    m->at = m->b.graph->fields[x].tensor;
+    return CLT_OK;
+}
+
+/* The table's rows that are no token stay zero and out of files. */
+static void gpt_pad(gpt *m, const clt_node *node)
+{
+    m->b.graph->params[node->param[0]].file_rows = m->rows > m->vocab ? m->vocab : 0;
+}
+
+static clt_status gpt_embed(gpt *m)
+{
+    char attrs[128];
+    clt_node *node;
+    snprintf(attrs, sizeof attrs, "{\"vocab\":%lld,\"dim\":%lld,\"init_std\":%.17g}", (long long)m->rows,
+             (long long)m->channels, INIT_STD);
+    CLT_TRY(gpt_add(m, "embedding", "wte", NULL, &m->at, 1, attrs, &node));
+    gpt_pad(m, node);
+    clt_infer ctx = {m->b.graph, node};
+    clt_infer_bound(&ctx, 0, m->vocab, false, 0);
+    snprintf(attrs, sizeof attrs, "{\"positions\":%lld,\"init_std\":%.17g}", (long long)m->context, INIT_STD);
+    CLT_TRY(gpt_next(m, "positional", "wpe", attrs));
+    return gpt_dropout(m, "drop");
+}
+
+static const char *gpt_name(char *buffer, int64_t layer, const char *rest)
+{
+    snprintf(buffer, 64, "h.%lld.%s", (long long)layer, rest);
+    return buffer;
+}
+
+static clt_status gpt_residual(gpt *m, const char *name, int32_t before)
+{
+    clt_node *node;
+    int32_t inputs[2] = {before, m->at};
+    return gpt_add(m, "add", name, NULL, inputs, 2, NULL, &node);
+}
+
+static clt_status gpt_attention(gpt *m, int64_t layer, double out_std)
+{
+    char name[64], attrs[96];
+    int32_t before = m->at;
+    CLT_TRY(gpt_norm(m, gpt_name(name, layer, "ln_1")));
+    CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "attn.c_attn"), 3 * m->channels, INIT_STD));
+    snprintf(attrs, sizeof attrs, "{\"heads\":%lld,\"dropout\":%.17g}", (long long)m->heads, m->dropout);
+    CLT_TRY(gpt_next(m, "attention", gpt_name(name, layer, "attn"), attrs));
+    CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "attn.c_proj"), m->channels, out_std));
+    CLT_TRY(gpt_dropout(m, gpt_name(name, layer, "attn.drop")));
+    return gpt_residual(m, gpt_name(name, layer, "sum_1"), before);
+}
+
+static clt_status gpt_mlp(gpt *m, int64_t layer, double out_std)
+{
+    char name[64];
+    int32_t before = m->at;
+    bool tanh_form = strcmp(m->activation, "gelu_tanh") == 0 || strcmp(m->activation, "auto") == 0;
+    CLT_TRY(gpt_norm(m, gpt_name(name, layer, "ln_2")));
+    CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "mlp.c_fc"), 4 * m->channels, INIT_STD));
+    CLT_TRY(gpt_next(m, tanh_form ? "gelu" : m->activation, gpt_name(name, layer, "mlp.act"),
+                     tanh_form ? "{\"approximate\":\"tanh\"}" : NULL));
+    CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "mlp.c_proj"), m->channels, out_std));
+    CLT_TRY(gpt_dropout(m, gpt_name(name, layer, "mlp.drop")));
+    return gpt_residual(m, gpt_name(name, layer, "sum_2"), before);
+}
+
+/* Logits of the padded vocabulary; the loss knows how many count. */
+static clt_status gpt_head(gpt *m)
+{
+    char attrs[160];
+    clt_node *node;
+    CLT_TRY(gpt_norm(m, "ln_f"));
+    snprintf(attrs, sizeof attrs, "{\"out\":%lld,\"bias\":false,\"init\":\"normal\",\"init_std\":%.17g}",
+             (long long)m->rows, INIT_STD);
+    CLT_TRY(gpt_add(m, "linear", "lm_head", m->tied ? "wte" : NULL, &m->at, 1, attrs, &node));
+    gpt_pad(m, node);
+    int32_t inputs[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
+    snprintf(attrs, sizeof attrs, "{\"classes\":%lld,\"ignore_index\":%d}", (long long)m->vocab, IGNORED_TARGET);
+    return gpt_add(m, "cross_entropy", "loss", NULL, inputs, 2, attrs, &node);
+}
+
+static clt_status gpt_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
+                            clt_graph *graph)
+{
+    gpt m = {.b = {.doc = doc, .model = model, .inputs = inputs, .graph = graph}};
+    CLT_TRY(gpt_read(&m));
+    CLT_TRY(gpt_fields(&m));
+    CLT_TRY(gpt_embed(&m));
+    /* Two branches of each block are added to the residual stream. */
+    double out_std = INIT_STD / sqrt(2.0 * (double)m.layers);
+    for (int64_t layer = 0; layer < m.layers; layer++) {
+        CLT_TRY(gpt_attention(&m, layer, out_std));
+        CLT_TRY(gpt_mlp(&m, layer, out_std));
+    }
+    return gpt_head(&m);
+}
+
+const clt_model_family clt_model_gpt = {"gpt", "GPT-2's decoder, described by model.layers, heads and channels",
+                                        gpt_build};

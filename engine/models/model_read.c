@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Typed reads of the keys of a config's model section, for the model families. The config's schema has checked
+ * the keys of a file already; a graph built by hand meets only these checks. Knows JSON values, no family. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/models/model_internal.h"
+
+clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const char *why)
+{
+    const clt_json *value = clt_json_get(b->model, key);
+    return clt_model_at(b->doc, value ? value : b->model,
+                        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.%s: %s", key, why));
+}
+
+/* NULL when the default stays. */
+static const clt_json *given(const clt_model_builder *b, const char *key)
+{
+    const clt_json *value = clt_json_get(b->model, key);
+    return value && clt_json_typeof(value) != CLT_JSON_NULL ? value : NULL;
+}
+
+clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64_t least, int64_t *out)
+{
+    const clt_json *value = given(b, key);
+    char why[96];
+    if (!value || (clt_json_int(value, out) && *out >= least && *out <= INT32_MAX))
+        return CLT_OK;
+    snprintf(why, sizeof why, "must be an integer of at least %lld", (long long)least);
+    return clt_model_key_fail(b, key, why);
+}
+
+clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out)
+{
+    const clt_json *value = given(b, key);
+    if (!value)
+        return CLT_OK;
+    if (clt_json_typeof(value) != CLT_JSON_NUMBER)
+        return clt_model_key_fail(b, key, "must be a number");
+    *out = clt_json_number(value);
+    return *out >= 0 && *out < 1 ? CLT_OK : clt_model_key_fail(b, key, "must be at least 0 and below 1");
+}
+
+clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool *out)
+{
+    const clt_json *value = clt_json_get(b->model, key);
+    if (value && clt_json_typeof(value) != CLT_JSON_BOOL)
+        return clt_model_key_fail(b, key, "must be true or false");
+    if (value)
+        *out = clt_json_bool(value);
+    return CLT_OK;
+}
+
+clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,
+                               const char **out)
+{
+    const clt_json *value = given(b, key);
+    char why[160], framed[64], list[128];
+    if (!value)
+        return CLT_OK;
+    snprintf(why, sizeof why, "must be one of %s", choices);
+    if (clt_json_typeof(value) != CLT_JSON_STRING)
+        return clt_model_key_fail(b, key, why);
+    snprintf(framed, sizeof framed, "|%.60s|", clt_json_string(value));
+    snprintf(list, sizeof list, "|%s|", choices);
+    *out = clt_json_string(value);
+    return strchr(*out, '|') == NULL && strstr(list, framed) ? CLT_OK : clt_model_key_fail(b, key, why);
+}

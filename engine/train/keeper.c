@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper. */
+#include "engine/train/keeper.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/config/config.h"
+
+clt_status clt_keeper_open(clt_keeper *k, clt_run *run, const char *folder)
+{
+    k->run = run;
+    return folder ? clt_saver_create(run, folder, &k->saver) : CLT_OK;
+}
+
+void clt_keeper_close(clt_keeper *k)
+{
+    clt_saver_destroy(k->saver);
+    k->saver = NULL;
+}
+
+static clt_status digest(clt_keeper *k, const clt_save_result *r, bool last)
+{
+    const clt_observer *o = &k->run->options->observer;
+    char text[CLT_ERROR_TEXT_SIZE + 128];
+    if (r->error.status == CLT_OK) {
+        k->failures = 0;
+        snprintf(k->result->checkpoint, sizeof k->result->checkpoint, "%s", r->path);
+        if (o->saved)
+            o->saved(o->context, r->step, r->path, r->seconds);
+        return CLT_OK;
+    }
+    k->failures++;
+    if (last || r->error.status == CLT_ENUMERIC || k->failures >= CLT_KEEPER_FAILURES) {
+        clt_error_put(&r->error);
+        return k->failures >= CLT_KEEPER_FAILURES
+                   ? clt_fail_prefix(r->error.status,
+                                     "%d checkpoints in a row could not be written, the run ends",
+                                     k->failures)
+                   : r->error.status;
+    }
+    snprintf(text, sizeof text,
+             "the checkpoint of step %lld could not be written (%d in a row), training goes on: %s",
+             (long long)r->step, k->failures, r->error.text);
+    k->say(k->context, text);
+    return CLT_OK;
+}
+
+static clt_status take(clt_keeper *k, bool wait, bool last)
+{
+    clt_save_result result;
+    bool have;
+    if (!k->saver)
+        return CLT_OK;
+    clt_saver_poll(k->saver, wait, &result, &have);
+    return have ? digest(k, &result, last) : CLT_OK;
+}
+
+clt_status clt_keeper_poll(clt_keeper *k, bool wait)
+{
+    return take(k, wait, wait);
+}
+
+clt_status clt_keeper_save(clt_keeper *k, int64_t step)
+{
+    const clt_config *c = k->run->options->config;
+    clt_retention retention = {.keep = (int)clt_config_int(c, "checkpoint.keep"),
+                               .major = clt_config_int(c, "checkpoint.major"),
+                               .best = clt_config_bool(c, "checkpoint.best") ? k->state.best_step : -1};
+    if (!k->saver)
+        return CLT_OK;
+    CLT_TRY(take(k, true, false)); /* one save is in flight at a time */
+    return clt_saver_begin(k->saver, step, &k->state, &retention);
+}
+
+void clt_keeper_note(clt_keeper *k, const clt_eval_metrics *m, bool *best)
+{
+    *best = isfinite(m->loss) && !(m->loss >= k->state.best_eval_loss);
+    if (*best) {
+        k->state.best_eval_loss = m->loss;
+        k->state.best_step = m->step;
+    }
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper: when checkpoints are made and what happens when one cannot be written. Training goes on after a
+ * failed save, with a message and the older checkpoints in place; three failures in a row end the run. */
+#ifndef ENGINE_TRAIN_KEEPER_H
+#define ENGINE_TRAIN_KEEPER_H
+
+#include "engine/train/saver.h"
+
+#define CLT_KEEPER_FAILURES 3
+
+typedef struct clt_keeper {
+    clt_run *run;
+    clt_saver *saver; /* NULL: this rank writes nothing */
+    clt_saved_state state;
+    int failures; /* in a row */
+    clt_run_result *result;
+    void (*say)(void *context, const char *text);
+    void *context;
+} clt_keeper;
+
+/* folder NULL: nothing is ever written. */
+clt_status clt_keeper_open(clt_keeper *keeper, clt_run *run, const char *folder);
+void clt_keeper_close(clt_keeper *keeper);
+/* Starts a checkpoint of the parameters as they are after `step`. */
+clt_status clt_keeper_save(clt_keeper *keeper, int64_t step);
+/* Looks at saves that have finished; wait: until there is none in flight. CLT_ESTORAGE after three failures
+ * in a row; CLT_ENUMERIC when parameters are not finite; with wait, any failure of the last save. */
+clt_status clt_keeper_poll(clt_keeper *keeper, bool wait);
+/* Takes note of an evaluation; *best: it is the best so far. */
+void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool *best);
+
+#endif

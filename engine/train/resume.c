@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Resuming: parameters, optimizer state and the state block from a checkpoint, exactly. Data order, dropout
+ * and the schedule are pure functions of the step, so there is nothing else to restore. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/train/run.h"
+#include "engine/train/saver.h"
+
+static clt_status load_moment(clt_run *run, const clt_checkpoint *saved, const clt_param *param, int k)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s.moment%d", param->file_name, k + 1);
+    const clt_named_tensor *tensor = saved->optimizer ? clt_safetensors_find(saved->optimizer, name) : NULL;
+    if (!tensor)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "resuming from '%s': the optimizer state has no tensor '%s'; was the optimizer another one?",
+                 saved->path, name);
+    return clt_run_load_tensor(run, param, k ? CLT_ARENA_OPT2 : CLT_ARENA_OPT1, tensor, saved->path);
+}
+
+static clt_status get_int(const clt_checkpoint *saved, const char *key, int64_t *out)
+{
+    const clt_json *value = clt_json_get(clt_json_root(saved->state), key);
+    if (!value || !clt_json_int(value, out) || *out < 0)
+        CLT_FAIL(CLT_ECHECKPOINT, "resuming from '%s': state.json has no valid '%s'", saved->path, key);
+    return CLT_OK;
+}
+
+static double get_double(const clt_checkpoint *saved, const char *key, double missing)
+{
+    const clt_json *value = clt_json_get(clt_json_root(saved->state), key);
+    return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : missing;
+}
+
+static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
+{
+    int64_t step, update, skipped, row, growth;
+    CLT_TRY(get_int(saved, "step", &step));
+    CLT_TRY(get_int(saved, "update", &update));
+    CLT_TRY(get_int(saved, "skipped", &skipped));
+    CLT_TRY(get_int(saved, "skipped_in_a_row", &row));
+    CLT_TRY(get_int(saved, "growth", &growth));
+    clt_state_block state = {.update = (uint32_t)update,
+                             .skipped = (uint32_t)skipped,
+                             .skipped_row = (uint32_t)row,
+                             .growth = (uint32_t)growth,
+                             .loss_scale = (float)get_double(saved, "loss_scale", 1.0)};
+    extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
+    extra->best_step = (int64_t)get_double(saved, "best_step", -1);
+    run->first_step = step;
+    return clt_store_set_state(run->store, &state);
+}
+
+clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra)
+{
+    const clt_graph *graph = run->job->train->graph;
+    clt_checkpoint *saved;
+    CLT_TRY(clt_checkpoint_open(path, &saved));
+    clt_status status = clt_run_load_file(run, saved->model, saved->path);
+    for (size_t i = 0; i < graph->n_params && status == CLT_OK; i++)
+        for (int k = 0; graph->params[i].trainable && k < run->store->layout->opt_states && status == CLT_OK;
+             k++)
+            status = load_moment(run, saved, &graph->params[i], k);
+    if (status == CLT_OK)
+        status = load_state(run, saved, extra);
+    if (status == CLT_OK && run->first_step > run->job->steps)
+        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
+                          "resuming from '%s': it is at step %" PRId64 ", past the end of this run (%" PRId64
+                          " steps)",
+                          saved->path, run->first_step, run->job->steps);
+    clt_checkpoint_close(saved);
+    return status;
+}

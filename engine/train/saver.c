@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The saver. The main thread only enqueues reads into the saver's host memory; everything that touches files
+ * happens on the writer's thread. */
+#include "engine/train/saver.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+
+typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WRITING, SAVER_DONE, SAVER_STOP } saver_phase;
+
+typedef struct saved_tensor {
+    const clt_store_slot *slot;
+    clt_arena_kind arena;
+    bool transposed; /* file layout: last two dimensions swapped */
+    float *data;     /* device order */
+    float *swapped;  /* file order, when transposed */
+} saved_tensor;
+
+struct clt_saver {
+    clt_run *run;
+    char *folder;
+    clt_named_tensor *tensors; /* model first, then optimizer */
+    saved_tensor *sources;
+    int n_model, n_tensors;
+    clt_state_block state;
+    clt_saved_state extra;
+    clt_retention retention;
+    clt_str config;
+    clt_thread *thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    saver_phase phase;
+    bool read_ok;
+    double begun;
+    clt_save_result result;
+};
+
+static clt_status add_tensor(clt_saver *s, const clt_param *param, clt_arena_kind arena, const char *suffix)
+{
+    const clt_store_slot *slot = clt_store_layout_find(s->run->store->layout, param->name);
+    saved_tensor *source = &s->sources[s->n_tensors];
+    clt_named_tensor *tensor = &s->tensors[s->n_tensors];
+    char *name;
+    size_t size = strlen(param->file_name) + strlen(suffix) + 1;
+    CLT_TRY(clt_alloc(&name, size, 1, "checkpoint"));
+    snprintf(name, size, "%s%s", param->file_name, suffix);
+    tensor->name = name;
+    s->n_tensors++;
+    source->slot = slot;
+    source->arena = arena;
+    source->transposed = param->file_transposed && param->shape.ndim >= 2;
+    CLT_TRY(clt_alloc(&source->data, slot->elements, sizeof(float), "checkpoint"));
+    if (source->transposed)
+        CLT_TRY(clt_alloc(&source->swapped, slot->elements, sizeof(float), "checkpoint"));
+    tensor->dtype = CLT_F32;
+    tensor->shape = clt_param_file_shape(param);
+    tensor->data = source->transposed ? source->swapped : source->data;
+    return CLT_OK;
+}
+
+static clt_status list_tensors(clt_saver *s)
+{
+    static const char *const suffixes[] = {".moment1", ".moment2"};
+    const clt_graph *graph = s->run->job->train->graph;
+    size_t most = graph->n_params * 3 + 1;
+    CLT_TRY(clt_alloc(&s->tensors, most, sizeof *s->tensors, "checkpoint"));
+    CLT_TRY(clt_alloc(&s->sources, most, sizeof *s->sources, "checkpoint"));
+    for (size_t i = 0; i < graph->n_params; i++)
+        CLT_TRY(add_tensor(s, &graph->params[i], CLT_ARENA_PARAM, ""));
+    s->n_model = s->n_tensors;
+    for (size_t i = 0; i < graph->n_params; i++)
+        for (int k = 0; graph->params[i].trainable && k < s->run->store->layout->opt_states; k++)
+            CLT_TRY(add_tensor(s, &graph->params[i], k ? CLT_ARENA_OPT2 : CLT_ARENA_OPT1, suffixes[k]));
+    return CLT_OK;
+}
+
+static clt_status state_text(const clt_saver *s, clt_str *out)
+{
+    clt_json_writer w = clt_json_writer_make(out, 2);
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "step", s->result.step);
+    clt_jw_kint(&w, "update", s->state.update);
+    clt_jw_kint(&w, "skipped", s->state.skipped);
+    clt_jw_kint(&w, "skipped_in_a_row", s->state.skipped_row);
+    clt_jw_key(&w, "loss_scale");
+    clt_jw_float(&w, s->state.loss_scale);
+    clt_jw_kint(&w, "growth", s->state.growth);
+    clt_jw_kint(&w, "samples", s->result.step * s->run->job->global_batch);
+    clt_jw_kint(&w, "seed", (int64_t)s->run->job->seed);
+    clt_jw_kint(&w, "ranks", s->run->ranks.ranks);
+    if (!isnan(s->extra.best_eval_loss)) {
+        clt_jw_kdouble(&w, "best_eval_loss", s->extra.best_eval_loss);
+        clt_jw_kint(&w, "best_step", s->extra.best_step);
+    }
+    clt_jw_end_object(&w);
+    return clt_str_check(out);
+}
+
+static clt_status write_snapshot(clt_saver *s)
+{
+    clt_str state = {0};
+    if (!s->read_ok)
+        CLT_FAIL(CLT_EDEVLOST, "saving step %" PRId64 ": reading the parameters from the device failed",
+                 s->result.step);
+    for (int i = 0; i < s->n_tensors; i++)
+        if (s->sources[i].transposed)
+            clt_transpose_last(&s->sources[i].slot->shape, s->sources[i].data, s->sources[i].swapped);
+    clt_status status = state_text(s, &state);
+    clt_checkpoint_content content = {.step = s->result.step,
+                                      .model = s->tensors,
+                                      .n_model = s->n_model,
+                                      .optimizer = s->tensors + s->n_model,
+                                      .n_optimizer = s->n_tensors - s->n_model,
+                                      .state_json = state.text,
+                                      .config_json = s->config.text};
+    if (status == CLT_OK)
+        status = clt_checkpoint_save_retaining(s->folder, &content, &s->retention);
+    clt_str_free(&state);
+    return status;
+}
+
+static void *writer(void *context)
+{
+    clt_saver *s = context;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (s->phase != SAVER_WRITING && s->phase != SAVER_STOP)
+            pthread_cond_wait(&s->changed, &s->lock);
+        if (s->phase == SAVER_STOP)
+            break;
+        pthread_mutex_unlock(&s->lock);
+        clt_status status = write_snapshot(s);
+        clt_error_take(status, &s->result.error);
+        s->result.seconds = clt_now() - s->begun;
+        snprintf(s->result.path, sizeof s->result.path, "%s/step_%" PRId64, s->folder, s->result.step);
+        pthread_mutex_lock(&s->lock);
+        s->phase = SAVER_DONE;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
+{
+    clt_saver *s;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&s, 1, sizeof *s, "saver"));
+    s->run = run;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    s->folder = strdup(folder);
+    clt_status status = s->folder ? list_tensors(s) : CLT_ENOMEM;
+    if (status == CLT_OK)
+        status = clt_config_print(run->options->config, false, &s->config);
+    if (status == CLT_OK)
+        status = clt_thread_start(&s->thread, "saver", writer, s);
+    if (status != CLT_OK) {
+        clt_saver_destroy(s);
+        return status;
+    }
+    *out = s;
+    return CLT_OK;
+}
+
+static void wait_while_busy(clt_saver *s)
+{
+    while (s->phase == SAVER_READING || s->phase == SAVER_WRITING)
+        pthread_cond_wait(&s->changed, &s->lock);
+}
+
+void clt_saver_destroy(clt_saver *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    wait_while_busy(s);
+    s->phase = SAVER_STOP;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    clt_thread_join(s->thread);
+    for (int i = 0; i < s->n_tensors; i++) {
+        free((void *)(uintptr_t)s->tensors[i].name);
+        free(s->sources[i].data);
+        free(s->sources[i].swapped);
+    }
+    free(s->tensors);
+    free(s->sources);
+    free(s->folder);
+    clt_str_free(&s->config);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+/* From a driver thread: the last read ended. */
+static void reads_done(void *context, bool ok)
+{
+    clt_saver *s = context;
+    pthread_mutex_lock(&s->lock);
+    s->read_ok = s->read_ok && ok;
+    s->phase = SAVER_WRITING;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static clt_status enqueue_reads(clt_saver *s)
+{
+    const clt_store *store = s->run->store;
+    ocl_event *done = NULL;
+    for (int i = 0; i < s->n_tensors; i++) {
+        const saved_tensor *t = &s->sources[i];
+        CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, store->slab[t->arena][t->slot->slab],
+                               t->slot->offset * sizeof(float), t->data, t->slot->elements * sizeof(float),
+                               NULL, NULL));
+    }
+    CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, store->slab[CLT_ARENA_STATE][0], 0, &s->state, sizeof s->state,
+                           NULL, &done));
+    clt_status status = ocl_event_callback(done, reads_done, s);
+    ocl_event_release(done);
+    return status;
+}
+
+clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *state,
+                           const clt_retention *retention)
+{
+    pthread_mutex_lock(&s->lock);
+    wait_while_busy(s);
+    s->phase = SAVER_READING;
+    s->read_ok = true;
+    pthread_mutex_unlock(&s->lock);
+    s->begun = clt_now();
+    s->result.step = step;
+    s->extra = *state;
+    s->retention = *retention;
+    clt_status status = enqueue_reads(s);
+    if (status == CLT_OK)
+        return ocl_flush(s->run->device, OCL_QUEUE_COMPUTE);
+    /* reads already enqueued still write into this memory */
+    clt_error error;
+    clt_error_take(status, &error);
+    ocl_finish(s->run->device, OCL_QUEUE_COMPUTE);
+    pthread_mutex_lock(&s->lock);
+    s->phase = SAVER_IDLE;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return clt_error_put(&error);
+}
+
+void clt_saver_poll(clt_saver *s, bool wait, clt_save_result *result, bool *have)
+{
+    pthread_mutex_lock(&s->lock);
+    if (wait)
+        wait_while_busy(s);
+    *have = s->phase == SAVER_DONE;
+    if (*have) {
+        *result = s->result;
+        s->phase = SAVER_IDLE;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size)
+{
+    clt_saver *saver;
+    clt_save_result result = {0};
+    clt_saved_state state = {.best_eval_loss = NAN, .best_step = -1};
+    clt_retention retention = {.keep = (int)clt_config_int(run->options->config, "checkpoint.keep"),
+                               .best = -1};
+    bool have = false;
+    CLT_TRY(clt_saver_create(run, folder, &saver));
+    clt_status status = clt_saver_begin(saver, step, &state, &retention);
+    if (status == CLT_OK)
+        clt_saver_poll(saver, true, &result, &have);
+    clt_saver_destroy(saver);
+    CLT_TRY(status);
+    snprintf(path, path_size, "%s", result.path);
+    return clt_error_put(&result.error);
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# The checker through the command line: every small case passes on the default device, and with each capability mask; skips have reasons,
+# shards add up, reports are written; a broken kernel ends with code 1 and the command that repeats it.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
+
+# expect_passes MIN: the last run passed at least MIN checks and failed none.
+expect_passes() {
+    local n
+    n=$(sed -n -E 's/^([0-9]+) passed, 0 failed, [0-9]+ skipped$/\1/p' "$out")
+    if [ -n "$n" ] && [ "$n" -ge "$1" ]; then pass; else fail "fewer than $1 checks passed, or some failed"; fi
+}
+
+expect_code 0 "$CLTRAIN" verify --quick --json all.json --junit all.xml
+expect_passes 300
+expect_file all.json all.xml
+expect_text 'seed [0-9]+'
+
+for mask in all none -local -wide_vectors local; do
+    expect_code 0 "$CLTRAIN" verify --quick --mode correct --caps="$mask"
+    expect_passes 100
+done
+
+# What a weaker device cannot do is skipped, and why is said.
+expect_code 0 "$CLTRAIN" verify -t 'softmax.odd' --caps none -v
+expect_text '^SKIP +softmax\.odd\[group\]/correct' 'the device lacks local' '^PASS +softmax\.odd\[row\]/correct'
+
+# Names: listing needs no device, patterns take brackets as they are, shards add up.
+"$CLTRAIN" verify --quick --mode list >names
+expect_awk "the list of names is short or has doubles" '{ n++; bad += seen[$0]++ } END { exit n < 300 || bad }' names
+OCL_ICD_VENDORS=/nonexistent "$CLTRAIN" verify --quick --mode list >names.without
+expect_same names names.without
+for i in 0 1 2; do "$CLTRAIN" verify --quick --mode list --shard $i/3; done | sort >sharded
+sort names >sorted
+expect_same sorted sharded
+expect_code 0 "$CLTRAIN" verify -t 'relu.tail[lane]/correct' --seed 9 -v
+expect_text '^PASS +relu\.tail\[lane\]/correct' '^1 passed, 0 failed, 0 skipped'
+expect_code 0 "$CLTRAIN" verify --quick --shard 1/40 --seed 9
+expect_code 2 "$CLTRAIN" verify -t 'rleu.tail'
+expect_text 'rleu\.tail' 'mode list'
+expect_code 2 "$CLTRAIN" verify --caps lcoal
+expect_code 2 "$CLTRAIN" verify --shard 3/3
+
+# A kernel that computes something else.
+mkdir kernels
+sed 's|^#define STORE_f32(p, i, v).*|#define STORE_f32(p, i, v) ((p)[i] = (v) + 1e-3f)|' \
+    "$CLTRAIN_SOURCE_DIR/cl/kernels/common.clh" >kernels/common.clh
+if cmp -s kernels/common.clh "$CLTRAIN_SOURCE_DIR/cl/kernels/common.clh"; then fail "nothing was planted"; fi
+CLTRAIN_KERNEL_DIR=$work/kernels expect_code 1 "$CLTRAIN" verify -t 'relu.tail[lane]/correct' --seed 9 --caps all
+expect_text '^FAIL +relu\.tail\[lane\]/correct' "repeat: cltrain verify -t 'relu.tail\[lane\]/correct' --seed 9 --device "
+finish

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+#
+# The small cases of every op and GEMM backend under the interpreter Oclgrind: no invalid access, no data race, no use of an uninitialised
+# value. And the script notices a kernel that does such a thing.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+command -v oclgrind >/dev/null || skip_all "oclgrind is not installed (package oclgrind)"
+if grep -q -a __asan_init "$CLTRAIN"; then skip_all "a program with AddressSanitizer does not run under oclgrind"; fi
+oclgrind "$CLTRAIN" devices >devices 2>&1
+grep -q Oclgrind devices || { cp devices "$out"; skip_all "oclgrind's device is not visible to the program"; }
+
+# watched LOG COMMAND...: under the interpreter, within the time that it needs.
+watched() {
+    local log=$1
+    shift
+    timeout 800 oclgrind --data-races --uninitialized --log "$log" "$@" >"$out" 2>&1 </dev/null
+}
+
+if watched report "$CLTRAIN" verify --quick --mode correct --seed 5; then
+    pass
+    expect_text '^[0-9]{3,} passed, 0 failed'
+else
+    fail "the small cases do not pass under oclgrind"
+fi
+if [ -s report ]; then
+    head -n 40 report
+    fail "oclgrind reports something"
+else
+    pass
+fi
+
+mkdir kernels
+sed 's|^#define STORE_f32(p, i, v).*|#define STORE_f32(p, i, v) ((p)[i] = (v), (p)[(i) + 1000000000] = 0.0f)|' \
+    "$CLTRAIN_SOURCE_DIR/cl/kernels/common.clh" >kernels/common.clh
+CLTRAIN_KERNEL_DIR=$work/kernels watched planted "$CLTRAIN" verify --mode correct -t 'relu.one[lane]'
+if grep -q 'Invalid write' planted; then pass; else fail "an invalid write was planted and not reported"; fi
+finish

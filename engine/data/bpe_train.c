@@ -175,7 +175,7 @@ static clt_status count_word(void *context, const char *text, size_t size)
 
 clt_status clt_bpe_trainer_add(clt_bpe_trainer *t, const char *text, size_t size)
 {
-    return clt_split(t->split, text, size, count_word, t);
+    return clt_split_words(t->split, text, size, count_word, t);
 }
 
 /* --- pairs --- */

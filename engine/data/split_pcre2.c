@@ -128,7 +128,7 @@ static size_t invalid_prefix(const char *text, size_t size)
     return at;
 }
 
-clt_status clt_split(clt_split_state *state, const char *text, size_t size, clt_word_visitor word,
+clt_status clt_split_words(clt_split_state *state, const char *text, size_t size, clt_word_visitor word,
                      void *context)
 {
     while (size > 0) {

@@ -270,7 +270,7 @@ clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *ou
         return CLT_OK;
     }
     e->out = out;
-    clt_status status = clt_split(e->split, text, size, on_word, e);
+    clt_status status = clt_split_words(e->split, text, size, on_word, e);
     e->out = NULL;
     return status;
 }

@@ -89,7 +89,7 @@ void clt_split_state_destroy(clt_split_state *state);
 /* Calls word() for each word in order; the words together are the text. A run of bytes that are not UTF-8 is
  * a word of its own. */
 typedef clt_status (*clt_word_visitor)(void *context, const char *word, size_t size);
-clt_status clt_split(clt_split_state *state, const char *text, size_t size, clt_word_visitor word,
+clt_status clt_split_words(clt_split_state *state, const char *text, size_t size, clt_word_visitor word,
                      void *context);
 
 #endif

@@ -44,6 +44,7 @@ typedef struct clt_tensor {
     int32_t param;      /* parameter index for PARAM, PARAM_GRAD; -1 */
     int32_t view_of;    /* same bytes as that tensor (reshape); -1 */
     bool requires_grad; /* set by the caller on inputs (checker) and by parameters */
+    bool persistent;    /* keeps its bytes from run to run (generation's keys and values) */
     bool is_output;     /* kept readable after the step */
 } clt_tensor;
 
@@ -77,10 +78,10 @@ typedef struct clt_param {
     float lr_scale;
     const char *file_name; /* name in checkpoint files */
     bool file_transposed;  /* file holds the last two dimensions swapped (Conv1D layout) */
-    int64_t file_rows;     /* rows of the first dimension that files hold, 0: all; the others are padding: zero
-                              at the start, gradient zero */
-    int shard_dim;         /* dimension a tensor-parallel run would split, -1 none */
-    int32_t tensor;        /* tensor id of the value */
+    int64_t file_rows; /* rows of the first dimension that files hold, 0: all; the others are padding: zero
+                          at the start, gradient zero */
+    int shard_dim;     /* dimension a tensor-parallel run would split, -1 none */
+    int32_t tensor;    /* tensor id of the value */
 } clt_param;
 
 /* Attribute values of a node, in the order of the op's attribute list. */
@@ -189,6 +190,8 @@ clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, 
 /* Makes the node a loss; `target_input` must be a batch field (for the normaliser). */
 clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore,
                           int64_t ignore_index, int64_t targets_per_sample);
+/* The newest output keeps its bytes from run to run. */
+void clt_infer_persist(clt_infer *ctx);
 /* Input `input`, if it is a batch field (or a view of one), holds indices below `bound`. */
 void clt_infer_bound(clt_infer *ctx, int input, int64_t bound, bool has_ignore, int64_t ignore);
 /* "layer 'fc1' (linear): <message>": CLT_ESHAPE. */

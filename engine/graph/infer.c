@@ -151,3 +151,8 @@ void clt_infer_bound(clt_infer *ctx, int input, int64_t bound, bool has_ignore, 
         field->bound_ignore = ignore;
     }
 }
+
+void clt_infer_persist(clt_infer *ctx)
+{
+    clt_graph_tensor(ctx->graph, ctx->node->out[ctx->node->n_out - 1])->persistent = true;
+}

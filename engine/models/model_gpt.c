@@ -2,8 +2,9 @@
  *
  * The gpt family: GPT-2's decoder. Learned positions, blocks that normalise before attention and before the
  * feed-forward part, a head that shares the token embedding, GPT-2's initial values, and the names and file
- * layout of the published weights. Knows the model section's keys and the batch fields x and y (tokens and the
- * tokens that follow). Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners. */
+ * layout of the published weights. Knows the model section's keys and the batch fields x and y (tokens and
+ * the tokens that follow). Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,8 @@ typedef struct gpt {
     int64_t rows; /* of the token table: vocab, padded */
     double dropout;
     bool bias, tied;
+    bool decode;              /* one token a run, keys and values kept */
+    int32_t position, length; /* decode: fields */
     const char *activation;
     int32_t at; /* tensor of the newest layer */
 } gpt;
@@ -32,8 +35,8 @@ static clt_status gpt_add(gpt *m, const char *op, const char *name, const char *
     clt_json_doc *doc = NULL;
     if (attrs)
         CLT_TRY(clt_json_parse(attrs, strlen(attrs), name, CLT_EINTERNAL, &doc));
-    clt_status status = clt_graph_add(m->b.graph, op, name, doc ? clt_json_root(doc) : NULL, doc, inputs, n,
-                                      share, node);
+    clt_status status =
+        clt_graph_add(m->b.graph, op, name, doc ? clt_json_root(doc) : NULL, doc, inputs, n, share, node);
     clt_json_destroy(doc);
     if (status == CLT_OK && (*node)->n_out > 0)
         m->at = (*node)->out[0];
@@ -102,14 +105,16 @@ static clt_status gpt_fields(gpt *m)
 {
     int x = clt_model_find_field(m->b.inputs, "x"), y = clt_model_find_field(m->b.inputs, "y");
     if (x < 0 || y < 0)
-        return clt_model_key_fail(&m->b, "type", "a gpt needs the data fields 'x' and 'y', which this data does not offer");
+        return clt_model_key_fail(&m->b, "type",
+                                  "a gpt needs the data fields 'x' and 'y', which this data does not offer");
     m->x = &m->b.inputs->field[x];
     m->y = &m->b.inputs->field[y];
     if (clt_dtype_is_float(m->x->dtype) || clt_dtype_is_float(m->y->dtype) || m->x->shape.ndim != 1 ||
         m->y->shape.ndim != 1 || m->x->shape.dim[0] != m->y->shape.dim[0])
-        return clt_model_key_fail(&m->b, "type",
-                                  "a gpt needs sequences: x and y must both be rows of as many tokens (text and "
-                                  "tokens: set model.context)");
+        return clt_model_key_fail(
+            &m->b, "type",
+            "a gpt needs sequences: x and y must both be rows of as many tokens (text and "
+            "tokens: set model.context)");
     int64_t length = m->x->shape.dim[0];
     if (m->context == 0)
         m->context = length;
@@ -118,7 +123,8 @@ static clt_status gpt_fields(gpt *m)
     if (m->vocab == 0)
         m->vocab = m->x->dtype == CLT_U8 ? 256 : m->x->max_value + 1;
     if (m->vocab < 1)
-        return clt_model_key_fail(&m->b, "vocab", "the number of tokens is not known from the data; give it here");
+        return clt_model_key_fail(&m->b, "vocab",
+                                  "the number of tokens is not known from the data; give it here");
     m->rows = (m->vocab + m->pad_to - 1) / m->pad_to * m->pad_to;
     m->at = m->b.graph->fields[x].tensor;
     return CLT_OK;
@@ -128,6 +134,19 @@ static clt_status gpt_fields(gpt *m)
 static void gpt_pad(gpt *m, const clt_node *node)
 {
     m->b.graph->params[node->param[0]].file_rows = m->rows > m->vocab ? m->vocab : 0;
+}
+
+/* One place: its row of the table of positions. */
+static clt_status gpt_place(gpt *m)
+{
+    char attrs[96];
+    clt_node *node;
+    int32_t inputs[2] = {m->at, -1};
+    snprintf(attrs, sizeof attrs, "{\"vocab\":%lld,\"dim\":%lld}", (long long)m->context,
+             (long long)m->channels);
+    CLT_TRY(gpt_add(m, "embedding", "wpe", NULL, &m->position, 1, attrs, &node));
+    inputs[1] = m->at;
+    return gpt_add(m, "add", "place", NULL, inputs, 2, NULL, &node);
 }
 
 static clt_status gpt_embed(gpt *m)
@@ -140,6 +159,8 @@ static clt_status gpt_embed(gpt *m)
     gpt_pad(m, node);
     clt_infer ctx = {m->b.graph, node};
     clt_infer_bound(&ctx, 0, m->vocab, false, 0);
+    if (m->decode)
+        return gpt_place(m);
     snprintf(attrs, sizeof attrs, "{\"positions\":%lld,\"init_std\":%.17g}", (long long)m->context, INIT_STD);
     CLT_TRY(gpt_next(m, "positional", "wpe", attrs));
     return gpt_dropout(m, "drop");
@@ -158,6 +179,38 @@ static clt_status gpt_residual(gpt *m, const char *name, int32_t before)
     return gpt_add(m, "add", name, NULL, inputs, 2, NULL, &node);
 }
 
+/* Part `index` of the packed queries, keys and values. */
+static clt_status gpt_part(gpt *m, int64_t layer, const char *rest, int64_t index, int32_t packed,
+                           int32_t *out)
+{
+    char name[64], attrs[96];
+    clt_node *node;
+    snprintf(attrs, sizeof attrs, "{\"axis\":2,\"start\":%lld,\"stop\":%lld}",
+             (long long)(index * m->channels), (long long)((index + 1) * m->channels));
+    CLT_TRY(gpt_add(m, "slice", gpt_name(name, layer, rest), NULL, &packed, 1, attrs, &node));
+    *out = m->at;
+    return CLT_OK;
+}
+
+/* decode: the newest key and value join those of the earlier runs, and the query sees them all. */
+static clt_status gpt_attention_cached(gpt *m, int64_t layer, const char *attrs)
+{
+    static const char *const parts[] = {"attn.q", "attn.k", "attn.v"}, *const caches[] = {"", "attn.keys",
+                                                                                          "attn.values"};
+    char name[64], rows[64];
+    clt_node *node;
+    int32_t packed = m->at, inputs[4] = {-1, -1, -1, m->length};
+    snprintf(rows, sizeof rows, "{\"rows\":%lld}", (long long)m->context);
+    for (int i = 0; i < 3; i++) {
+        CLT_TRY(gpt_part(m, layer, parts[i], i, packed, &inputs[i]));
+        int32_t cached[2] = {inputs[i], m->position};
+        if (i > 0)
+            CLT_TRY(gpt_add(m, "kv_cache", gpt_name(name, layer, caches[i]), NULL, cached, 2, rows, &node));
+        inputs[i] = m->at;
+    }
+    return gpt_add(m, "attention", gpt_name(name, layer, "attn"), NULL, inputs, 4, attrs, &node);
+}
+
 static clt_status gpt_attention(gpt *m, int64_t layer, double out_std)
 {
     char name[64], attrs[96];
@@ -165,7 +218,10 @@ static clt_status gpt_attention(gpt *m, int64_t layer, double out_std)
     CLT_TRY(gpt_norm(m, gpt_name(name, layer, "ln_1")));
     CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "attn.c_attn"), 3 * m->channels, INIT_STD));
     snprintf(attrs, sizeof attrs, "{\"heads\":%lld,\"dropout\":%.17g}", (long long)m->heads, m->dropout);
-    CLT_TRY(gpt_next(m, "attention", gpt_name(name, layer, "attn"), attrs));
+    if (m->decode)
+        CLT_TRY(gpt_attention_cached(m, layer, attrs));
+    else
+        CLT_TRY(gpt_next(m, "attention", gpt_name(name, layer, "attn"), attrs));
     CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "attn.c_proj"), m->channels, out_std));
     CLT_TRY(gpt_dropout(m, gpt_name(name, layer, "attn.drop")));
     return gpt_residual(m, gpt_name(name, layer, "sum_1"), before);
@@ -195,9 +251,24 @@ static clt_status gpt_head(gpt *m)
              (long long)m->rows, INIT_STD);
     CLT_TRY(gpt_add(m, "linear", "lm_head", m->tied ? "wte" : NULL, &m->at, 1, attrs, &node));
     gpt_pad(m, node);
+    if (m->decode)
+        return CLT_OK;
     int32_t inputs[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
-    snprintf(attrs, sizeof attrs, "{\"classes\":%lld,\"ignore_index\":%d}", (long long)m->vocab, IGNORED_TARGET);
+    snprintf(attrs, sizeof attrs, "{\"classes\":%lld,\"ignore_index\":%d}", (long long)m->vocab,
+             IGNORED_TARGET);
     return gpt_add(m, "cross_entropy", "loss", NULL, inputs, 2, attrs, &node);
+}
+
+static clt_status gpt_layers(gpt *m)
+{
+    CLT_TRY(gpt_embed(m));
+    /* Two branches of each block are added to the residual stream. */
+    double out_std = INIT_STD / sqrt(2.0 * (double)m->layers);
+    for (int64_t layer = 0; layer < m->layers; layer++) {
+        CLT_TRY(gpt_attention(m, layer, out_std));
+        CLT_TRY(gpt_mlp(m, layer, out_std));
+    }
+    return gpt_head(m);
 }
 
 static clt_status gpt_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
@@ -206,15 +277,30 @@ static clt_status gpt_build(const clt_json *model, const clt_json_doc *doc, cons
     gpt m = {.b = {.doc = doc, .model = model, .inputs = inputs, .graph = graph}};
     CLT_TRY(gpt_read(&m));
     CLT_TRY(gpt_fields(&m));
-    CLT_TRY(gpt_embed(&m));
-    /* Two branches of each block are added to the residual stream. */
-    double out_std = INIT_STD / sqrt(2.0 * (double)m.layers);
-    for (int64_t layer = 0; layer < m.layers; layer++) {
-        CLT_TRY(gpt_attention(&m, layer, out_std));
-        CLT_TRY(gpt_mlp(&m, layer, out_std));
-    }
-    return gpt_head(&m);
+    return gpt_layers(&m);
 }
 
-const clt_model_family clt_model_gpt = {"gpt", "GPT-2's decoder, described by model.layers, heads and channels",
-                                        gpt_build};
+static clt_status gpt_build_decode(const clt_json *model, const clt_json_doc *doc, int64_t vocab,
+                                   clt_graph *graph, int32_t *logits, int64_t *context)
+{
+    static const clt_model_inputs none;
+    gpt m = {.b = {.doc = doc, .model = model, .inputs = &none, .graph = graph}, .decode = true};
+    clt_shape one = clt_shape1(1), scalar = clt_shape_make(0, NULL);
+    CLT_TRY(gpt_read(&m));
+    if (m.context < 1)
+        return clt_model_key_fail(&m.b, "context", "required: the longest sequence");
+    m.vocab = vocab;
+    m.rows = (m.vocab + m.pad_to - 1) / m.pad_to * m.pad_to;
+    m.dropout = 0;
+    CLT_TRY(clt_graph_field(graph, "x", CLT_I32, &one, &m.at));
+    CLT_TRY(clt_graph_field(graph, "position", CLT_I32, &one, &m.position));
+    CLT_TRY(clt_graph_field(graph, "length", CLT_I32, &scalar, &m.length));
+    CLT_TRY(gpt_layers(&m));
+    clt_graph_tensor(graph, m.at)->is_output = true;
+    *logits = m.at;
+    *context = m.context;
+    return CLT_OK;
+}
+
+const clt_model_family clt_model_gpt = {
+    "gpt", "GPT-2's decoder, described by model.layers, heads and channels", gpt_build, gpt_build_decode};

@@ -443,4 +443,4 @@ done:
     return status;
 }
 
-const clt_model_family clt_model_graph = {"graph", "the layers of model.layers", graph_build};
+const clt_model_family clt_model_graph = {"graph", "the layers of model.layers", graph_build, NULL};

@@ -28,8 +28,8 @@ static clt_status mlp_fail(const mlp *m, const char *key, const char *why)
 static clt_status mlp_add(mlp *m, const char *op, const char *name, const char *attrs)
 {
     clt_node *node;
-    CLT_TRY(
-        clt_model_at(m->b.doc, m->b.model, clt_graph_add_text(m->b.graph, op, name, attrs, &m->at, 1, &node)));
+    CLT_TRY(clt_model_at(m->b.doc, m->b.model,
+                         clt_graph_add_text(m->b.graph, op, name, attrs, &m->at, 1, &node)));
     m->at = node->out[0];
     return CLT_OK;
 }
@@ -172,4 +172,4 @@ static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, cons
 }
 
 const clt_model_family clt_model_mlp = {"mlp", "a stack of linear layers described by model.hidden",
-                                        mlp_build};
+                                        mlp_build, NULL};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Typed reads of the keys of a config's model section, for the model families. The config's schema has checked
- * the keys of a file already; a graph built by hand meets only these checks. Knows JSON values, no family. */
+ * Typed reads of the keys of a config's model section, for the model families. The config's schema has
+ * checked the keys of a file already; a graph built by hand meets only these checks. Knows JSON values, no
+ * family. */
 #include <stdio.h>
 #include <string.h>
 

@@ -127,10 +127,11 @@ clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const
         return clt_model_describe(graph, &info);
     }
     const char *near = clt_nearest_name(clt_json_string(type), names, count);
-    return clt_model_at(
-        doc, type,
-        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type '%s' is unknown%s%s%s; there are mlp, graph and gpt",
-                 clt_json_string(type), near ? "; did you mean '" : "", near ? near : "", near ? "'" : ""));
+    return clt_model_at(doc, type,
+                        clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                                 "model.type '%s' is unknown%s%s%s; there are mlp, graph and gpt",
+                                 clt_json_string(type), near ? "; did you mean '" : "", near ? near : "",
+                                 near ? "'" : ""));
 }
 
 clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info)
@@ -150,4 +151,15 @@ clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info)
     info->rows_per_sample = clt_shape_rows(&prediction->shape) / prediction->shape.dim[0];
     info->is_classifier = strcmp(info->loss->op->name, "cross_entropy") == 0;
     return CLT_OK;
+}
+
+clt_status clt_model_build_decode(const clt_json *model, const clt_json_doc *doc, int64_t vocab,
+                                  clt_graph *graph, int32_t *logits, int64_t *context)
+{
+    const clt_json *type = clt_json_get(model, "type");
+    for (const clt_model_family *const *f = families; *f; f++)
+        if (strcmp((*f)->name, clt_json_string(type)) == 0 && (*f)->build_decode)
+            return (*f)->build_decode(model, doc, vocab, graph, logits, context);
+    CLT_FAIL(CLT_EUNSUPPORTED, "generating: a model of type '%s' does not generate token by token; gpt does",
+             clt_json_string(type));
 }

@@ -45,12 +45,22 @@ typedef struct clt_model_info {
 } clt_model_info;
 clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info);
 
+/* clt_model_build_decode: the form that generates one token a run, over the same parameters. Fields: x (N,1),
+ * position (N,1) and length (N), all i32: the newest token, its place, and place + 1. *logits: (N,1,outputs),
+ * kept after the run; *context: most places; vocab: tokens the model knows. CLT_EUNSUPPORTED for families
+ * that have no such form. */
+clt_status clt_model_build_decode(const clt_json *model, const clt_json_doc *doc, int64_t vocab,
+                                  clt_graph *graph, int32_t *logits, int64_t *context);
+
 /* --- families (one per file), for the registry --- */
 typedef struct clt_model_family {
     const char *name; /* model.type */
     const char *help;
     clt_status (*build)(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                         clt_graph *graph);
+    /* NULL: the family does not generate token by token */
+    clt_status (*build_decode)(const clt_json *model, const clt_json_doc *doc, int64_t vocab,
+                               clt_graph *graph, int32_t *logits, int64_t *context);
 } clt_model_family;
 extern const clt_model_family clt_model_mlp, clt_model_graph, clt_model_gpt;
 const clt_model_family *const *clt_model_families(int *count);

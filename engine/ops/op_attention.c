@@ -23,6 +23,8 @@
 
 #define LANE_MAX_HEAD 256 /* the lane form keeps six panels of 64 rows in private memory */
 #define LANE_QUERIES 64   /* of an item of its forward kernel */
+#define GROUP_MAX_HEAD 256
+#define GROUP_ITEMS 64 /* of a work-group of the group form */
 
 static const clt_attr_spec attention_attrs[] = {
     {.name = "heads", .type = CLT_ATTR_INT, .required = true, .min = 1, .max = 65536, .help = "query heads"},
@@ -322,38 +324,57 @@ static clt_status attention_fwd_row(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-static clt_status attention_bwd_row(ocl_emitter *e, const void *problem)
+/* Begins one of the two backward kernels of the row (block 0) and group forms; `first` is its first gradient:
+ * 0 for dq, 1 for dk, to which dv belongs. */
+static void attention_bwd_begin(ocl_emitter *e, const clt_call *call, const attention_sizes *s,
+                                const attention_gradients *g, int first, int64_t block)
 {
-    const clt_call *call = problem;
+    const char *row = first ? "attention_bwd_kv_row" : "attention_bwd_q_row",
+               *group = first ? "attention_bwd_kv_group" : "attention_bwd_q_group";
+    attention_begin(e, call, s, block ? "attention_group" : "attention", block ? group : row);
+    if (block)
+        ocl_define(e, "BLOCK", block);
+    attention_gradient_types(e, call, g, first);
+    for (int i = first; i < (first ? 3 : 1); i++)
+        attention_gradient_arg(e, call, s, g, i);
+    attention_backward_args(e, call, s, g);
+}
+
+static void attention_bwd_end(ocl_emitter *e, uint64_t heads, int64_t rows, int64_t block, double flops)
+{
+    uint64_t items = heads * (uint64_t)rows;
+    if (block)
+        ocl_kernel_end_1d(e, heads * clt_div_up((uint64_t)rows, (uint64_t)block) * GROUP_ITEMS, GROUP_ITEMS,
+                          flops);
+    else
+        ocl_kernel_end_1d(e, items, clt_local_rows(e->device, items), flops);
+}
+
+static clt_status attention_backward(ocl_emitter *e, const clt_call *call, int64_t block)
+{
     attention_sizes s = attention_measure(call->graph, call->node);
     attention_gradients g;
-    bool q = false, kv = false;
     if (!attention_wants(call, &s, &g))
         return CLT_OK;
-    q = g.tensor[0] >= 0;
-    kv = g.tensor[1] >= 0 || g.tensor[2] >= 0;
-    attention_delta(e, call, &s, &g);
     double pairs = attention_pairs(call, &s), dim = (double)s.dim;
+    bool q = g.tensor[0] >= 0, kv = g.tensor[1] >= 0 || g.tensor[2] >= 0;
+    attention_delta(e, call, &s, &g);
     if (q) {
-        attention_begin(e, call, &s, "attention", "attention_bwd_q_row");
-        attention_gradient_types(e, call, &g, 0);
-        attention_gradient_arg(e, call, &s, &g, 0);
-        attention_backward_args(e, call, &s, &g);
-        ocl_kernel_end_1d(e, query_rows(&s), clt_local_rows(e->device, query_rows(&s)),
-                          pairs * (6.0 * dim + 5.0));
+        attention_bwd_begin(e, call, &s, &g, 0, block);
+        attention_bwd_end(e, (uint64_t)(s.batch * s.heads), s.tq, block, pairs * (6.0 * dim + 5.0));
     }
     if (kv) {
-        uint64_t keys = (uint64_t)(s.batch * s.kv_heads * s.tk);
-        for (int i = 1; i < 3; i++)
-            attention_scratch(e, &s, &g, i);
-        attention_begin(e, call, &s, "attention", "attention_bwd_kv_row");
-        attention_gradient_types(e, call, &g, 1);
-        attention_gradient_arg(e, call, &s, &g, 1);
-        attention_gradient_arg(e, call, &s, &g, 2);
-        attention_backward_args(e, call, &s, &g);
-        ocl_kernel_end_1d(e, keys, clt_local_rows(e->device, keys), pairs * (8.0 * dim + 5.0));
+        attention_scratch(e, &s, &g, 1);
+        attention_scratch(e, &s, &g, 2);
+        attention_bwd_begin(e, call, &s, &g, 1, block);
+        attention_bwd_end(e, (uint64_t)(s.batch * s.kv_heads), s.tk, block, pairs * (8.0 * dim + 5.0));
     }
     return CLT_OK;
+}
+
+static clt_status attention_bwd_row(ocl_emitter *e, const void *problem)
+{
+    return attention_backward(e, problem, 0);
 }
 
 /* --- lane: one item per block of queries, or per key head --- */
@@ -406,12 +427,66 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
+/* --- group: a work-group per block of queries or keys --- */
+
+/* Block of a kernel with `blocks` blocks of rows and `squares` blocks of scores in local memory; 0: none fits. */
+static int64_t group_block(const attention_sizes *s, const ocl_device_desc *device, int64_t blocks,
+                           int64_t squares)
+{
+    int64_t pitch = (s->dim + 7) / 8 * 8 + 1;
+    for (int64_t block = s->dim > 64 || blocks > 3 ? 16 : 32; block >= 8; block /= 2) {
+        int64_t floats = blocks * block * pitch + squares * block * (block + 1) + 2 * block;
+        if ((uint64_t)floats * sizeof(float) <= device->local_bytes)
+            return block;
+    }
+    return 0;
+}
+
+static bool group_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const clt_call *call = problem;
+    attention_sizes s = attention_measure(call->graph, call->node);
+    if (!clt_accepts_group(problem, device, reason, size))
+        return false;
+    /* the same answer for both directions */
+    if (s.dim <= GROUP_MAX_HEAD && group_block(&s, device, 4, 2) > 0)
+        return true;
+    snprintf(reason, size, "blocks of heads of %lld elements do not fit into %llu bytes of local memory",
+             (long long)s.dim, (unsigned long long)device->local_bytes);
+    return false;
+}
+
+static clt_status attention_fwd_group(ocl_emitter *e, const void *problem)
+{
+    const clt_call *call = problem;
+    attention_sizes s = attention_measure(call->graph, call->node);
+    int64_t block = group_block(&s, e->device, 3, 1);
+    attention_begin(e, call, &s, "attention_group", "attention_fwd_group");
+    ocl_define(e, "BLOCK", block);
+    attention_outputs(e, call, &s);
+    attention_inputs(e, call, &s);
+    attention_size_args(e, call, &s);
+    uint64_t groups = (uint64_t)(s.batch * s.heads) * clt_div_up((uint64_t)s.tq, (uint64_t)block);
+    ocl_kernel_end_1d(e, groups * GROUP_ITEMS, GROUP_ITEMS,
+                      attention_pairs(call, &s) * (4.0 * (double)s.dim + 5.0));
+    return CLT_OK;
+}
+
+static clt_status attention_bwd_group(ocl_emitter *e, const void *problem)
+{
+    const clt_call *call = problem;
+    attention_sizes s = attention_measure(call->graph, call->node);
+    return attention_backward(e, call, group_block(&s, e->device, 4, 2));
+}
+
+static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_fwd_group};
 static const ocl_variant fwd_lane = {"lane", 0, lane_accepts, NULL, attention_fwd_lane};
 static const ocl_variant fwd_row = {"row", 0, NULL, NULL, attention_fwd_row};
-static const ocl_variant *const fwd_variants[] = {&fwd_lane, &fwd_row, NULL};
+static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_lane, &fwd_row, NULL};
+static const ocl_variant bwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_bwd_group};
 static const ocl_variant bwd_lane = {"lane", 0, lane_accepts, NULL, attention_bwd_lane};
 static const ocl_variant bwd_row = {"row", 0, NULL, NULL, attention_bwd_row};
-static const ocl_variant *const bwd_variants[] = {&bwd_lane, &bwd_row, NULL};
+static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_lane, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_attention_ref;
 extern const clt_op clt_op_attention;

@@ -170,8 +170,8 @@ static clt_status collect(clt_plan *plan, placement *p, const uint32_t *first, c
                      (long long)plan->graph->micro_batch);
         p->items[p->n++] = (item){(int32_t)i,
                                   clt_align_up(bytes + 2 * guard, align),
-                                  check ? 0 : first[i],
-                                  check ? UINT32_MAX : last[i],
+                                  check || t->persistent ? 0 : first[i],
+                                  check || t->persistent ? UINT32_MAX : last[i],
                                   0,
                                   0};
     }

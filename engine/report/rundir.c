@@ -10,15 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/fileio.h"
+#include "engine/base/log.h"
 #include "engine/base/thread.h"
 
 struct clt_rundir {
     char *path, *checkpoints, *metrics_path, *log_path, *stop_path;
     clt_lock *lock;
     int metrics, log;
+    clt_str waiting; /* lines of metrics.jsonl that are not in the file yet */
+    bool stuck;      /* the last attempt to write them failed */
     double start, looked; /* clock: opened, last looked for STOP */
 };
 
@@ -31,11 +35,33 @@ static clt_status open_append(const char *path, int *fd)
     return CLT_OK;
 }
 
+static clt_status check_unchanged(const char *what, const char *config_path, const clt_config *config)
+{
+    clt_str diff = {0};
+    clt_status status = clt_config_diff(config_path, config, &diff);
+    if (status == CLT_OK && diff.length)
+        status = clt_fail(
+            CLT_ECONFIG, __FILE__, __LINE__,
+            "resuming from '%s': the config has changed; undo that, or start a new run with --init\n%s",
+            what, diff.text);
+    clt_str_free(&diff);
+    return status;
+}
+
+clt_status clt_rundir_check_config(const char *checkpoint, const clt_config *config)
+{
+    char *config_path = NULL;
+    CLT_TRY(clt_path_join(checkpoint, "../../config.resolved.json", &config_path));
+    clt_status status =
+        clt_file_exists(config_path) ? check_unchanged(checkpoint, config_path, config) : CLT_OK;
+    free(config_path);
+    return status;
+}
+
 /* A folder with an earlier run is never overwritten: it is refused, or continued. */
 static clt_status check_earlier(const char *path, const char *config_path, const clt_config *config,
                                 bool resume, bool *earlier)
 {
-    clt_str diff = {0};
     *earlier = clt_file_exists(config_path);
     if (!*earlier)
         return CLT_OK;
@@ -45,14 +71,7 @@ static clt_status check_earlier(const char *path, const char *config_path, const
                  "auto, give another "
                  "--out, or remove it",
                  path);
-    clt_status status = clt_config_diff(config_path, config, &diff);
-    if (status == CLT_OK && diff.length)
-        status = clt_fail(
-            CLT_ECONFIG, __FILE__, __LINE__,
-            "resuming in '%s': the config has changed; undo that, or start a new run with --init\n%s", path,
-            diff.text);
-    clt_str_free(&diff);
-    return status;
+    return check_unchanged(path, config_path, config);
 }
 
 static clt_status fill(clt_rundir *dir, const char *path, const clt_config *config, bool resume)
@@ -108,6 +127,7 @@ void clt_rundir_close(clt_rundir *dir)
     if (dir->log >= 0)
         close(dir->log);
     clt_lock_release(dir->lock);
+    clt_str_free(&dir->waiting);
     free(dir->path);
     free(dir->checkpoints);
     free(dir->metrics_path);
@@ -126,14 +146,42 @@ const char *clt_rundir_checkpoints(const clt_rundir *dir)
     return dir->checkpoints;
 }
 
+/* Either all lines that wait or none. */
+clt_status clt_rundir_flush(clt_rundir *dir)
+{
+    struct stat before;
+    bool regular = fstat(dir->metrics, &before) == 0 && S_ISREG(before.st_mode);
+    clt_error error;
+    clt_error_take(clt_fd_write(dir->metrics, dir->waiting.text, dir->waiting.length, dir->metrics_path),
+                   &error);
+    dir->stuck = error.status != CLT_OK;
+    if (!dir->stuck)
+        dir->waiting.length = 0;
+    else if (regular && ftruncate(dir->metrics, before.st_size) != 0)
+        CLT_WARN("'%s' may hold half a line: %s", dir->metrics_path, strerror(errno));
+    return clt_error_put(&error);
+}
+
+#define MAX_WAITING (16u << 20)
+
 static clt_status write_line(clt_rundir *dir, clt_str *line)
 {
+    bool was_stuck = dir->stuck;
     clt_str_append(line, "\n");
     clt_status status = clt_str_check(line);
-    if (status == CLT_OK)
-        status = clt_fd_write(dir->metrics, line->text, line->length, dir->metrics_path);
+    if (status == CLT_OK) {
+        clt_str_append_n(&dir->waiting, line->text, line->length);
+        status = clt_str_check(&dir->waiting);
+    }
     clt_str_free(line);
-    return status;
+    CLT_TRY(status);
+    status = clt_rundir_flush(dir);
+    if (status != CLT_ESTORAGE || dir->waiting.length > MAX_WAITING)
+        return status;
+    if (!was_stuck)
+        CLT_WARN("the run goes on and its metrics wait in memory: %s", clt_error_text());
+    clt_error_clear();
+    return CLT_OK;
 }
 
 clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)

@@ -14,14 +14,19 @@ typedef struct clt_rundir clt_rundir;
  * the lock (named). An earlier run in it: CLT_EUSAGE, or with `resume` it is continued, unless its config
  * differs in a key that changes what is computed (CLT_ECONFIG, the difference). */
 clt_status clt_rundir_open(const char *path, const clt_config *config, bool resume, clt_rundir **out);
+/* The config of the run that a checkpoint folder lies in, compared as above; nothing is known of a folder
+ * that was moved elsewhere. */
+clt_status clt_rundir_check_config(const char *checkpoint, const clt_config *config);
 /* Drops the lines of metrics.jsonl after `step`, and a torn last one. */
 clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step);
 void clt_rundir_close(clt_rundir *dir);
 const char *clt_rundir_path(const clt_rundir *dir);
 const char *clt_rundir_checkpoints(const clt_rundir *dir);
-/* One line of metrics.jsonl. */
+/* One line of metrics.jsonl. While the file cannot be written (a full disk), lines wait in memory, which is
+ * said once; CLT_ESTORAGE when too many wait. flush: CLT_ESTORAGE when lines still wait. */
 clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics);
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *metrics);
+clt_status clt_rundir_flush(clt_rundir *dir);
 /* Somebody put a file STOP into the folder: it is removed, and the run should end in an orderly way. Looks
  * once a second at most. */
 bool clt_rundir_take_stop(clt_rundir *dir);

@@ -3,11 +3,9 @@
  * Sampling from window models: the evaluation plan with its first row filled by hand. */
 #include "engine/train/generate.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/rng.h"
 #include "engine/train/run.h"
 
 typedef struct sampler {
@@ -17,6 +15,7 @@ typedef struct sampler {
     uint8_t *x;    /* (rows, window) */
     float *logits; /* (rows, 256) */
     uint8_t *text; /* window bytes, then what was generated */
+    float scratch[256];
 } sampler;
 
 static clt_status find_shapes(sampler *s)
@@ -47,31 +46,13 @@ static clt_status prepare(sampler *s, const char *prompt, int n)
     return CLT_OK;
 }
 
-static int draw(const float *logits, double temperature, uint64_t seed, int index)
-{
-    int best = 0;
-    double sum = 0, p[256];
-    for (int c = 1; c < 256; c++)
-        if (logits[c] > logits[best])
-            best = c;
-    if (temperature <= 0)
-        return best;
-    for (int c = 0; c < 256; c++)
-        sum += p[c] = exp((double)(logits[c] - logits[best]) / temperature);
-    double u = (double)clt_rng_uniform(clt_rng_u32(seed, CLT_RNG_SAMPLE, 0, 0, (uint64_t)index)) * sum;
-    for (int c = 0; c < 256; c++)
-        if ((u -= p[c]) < 0)
-            return c;
-    return best;
-}
-
-static clt_status next_byte(sampler *s, int index, double temperature, uint64_t seed)
+static clt_status next_byte(sampler *s, int index, const clt_sampling *sampling)
 {
     memcpy(s->x, s->text + index, (size_t)s->window);
     CLT_TRY(clt_realized_write(s->run->eval, s->field, s->x));
     CLT_TRY(clt_realized_run(s->run->eval, CLT_PHASE_FORWARD));
     CLT_TRY(clt_realized_read(s->run->eval, s->run->job->prediction, s->logits));
-    s->text[s->window + index] = (uint8_t)draw(s->logits, temperature, seed, index);
+    s->text[s->window + index] = (uint8_t)clt_sample(s->logits, 256, sampling, (uint64_t)index, s->scratch);
     return CLT_OK;
 }
 
@@ -79,6 +60,7 @@ clt_status clt_sample_window(const clt_run_options *options, const char *checkpo
                              int n, double temperature, uint64_t seed, clt_str *out)
 {
     sampler s = {0};
+    clt_sampling sampling = {.temperature = temperature, .top_p = 1, .seed = seed};
     CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &s.run));
     clt_status status = clt_run_load_parameters(s.run, checkpoint, true);
     if (status == CLT_OK)
@@ -86,7 +68,7 @@ clt_status clt_sample_window(const clt_run_options *options, const char *checkpo
     if (status == CLT_OK)
         status = prepare(&s, prompt, n);
     for (int i = 0; i < n && status == CLT_OK; i++)
-        status = next_byte(&s, i, temperature, seed);
+        status = next_byte(&s, i, &sampling);
     if (status == CLT_OK)
         clt_str_append_n(out, (const char *)s.text + s.window, (size_t)n);
     clt_run_destroy(s.run);

@@ -1,17 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sampling from a trained model that predicts the next byte of a window of bytes. It knows checkpoints and
- * plans; it never prints. */
+ * Generation from trained models: language models token by token with kept keys and values, window models
+ * byte by byte. */
 #ifndef ENGINE_TRAIN_GENERATE_H
 #define ENGINE_TRAIN_GENERATE_H
 
 #include "engine/train/trainer.h"
 
-/* clt_sample_window: appends n sampled bytes (not the prompt) to *out. checkpoint: step_N, checkpoints or run
- * folder. The last data.window bytes of the text so far are the context; a shorter prompt is padded in front
- * with spaces. temperature 0: always the likeliest byte. Equal seeds give equal text on the same device.
- * CLT_ECONFIG when the config's model is no such model. */
+typedef struct clt_sampling {
+    double temperature; /* logits are divided by it; 0: always the most likely token */
+    int top_k;          /* only the k most likely tokens; 0: all */
+    double top_p;       /* only the most likely tokens that together have this probability; 1: all */
+    uint64_t seed;
+} clt_sampling;
+
+/* Draws one of n tokens; `index`: number of the draw, keys the random stream with the seed. A pure function.
+ */
+int clt_sample(const float *logits, int n, const clt_sampling *sampling, uint64_t index, float *scratch);
+
+typedef struct clt_generate_options {
+    const char *checkpoint; /* run, checkpoints or step_N folder */
+    const char *prompt;
+    int max_new; /* tokens */
+    clt_sampling sampling;
+    const char *device_spec;
+    uint32_t caps_mask;
+    clt_observer observer; /* build, message */
+    /* Called with each piece of text as it comes (bytes, not NUL-terminated); may be NULL. */
+    void (*text)(void *context, const char *bytes, size_t count);
+    void *context;
+} clt_generate_options;
+
+typedef struct clt_generate_result {
+    int prompt_tokens, new_tokens;
+    double prompt_seconds, new_seconds;
+} clt_generate_result;
+
+/* clt_generate: continues the prompt with the model of a checkpoint. The config is that of the run folder.
+ * When the model's context is full, its second half is read again and generation goes on. CLT_ECHECKPOINT,
+ * CLT_EDATA (tokenizer), CLT_EUNSUPPORTED. */
+clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result);
+
+/* clt_sample_window: continues `prompt` by n bytes with a window model (text data: the last data.window bytes
+ * -> next byte). `checkpoint`: a checkpoint or run folder. CLT_ECONFIG when the model is no window model over
+ * bytes. */
 clt_status clt_sample_window(const clt_run_options *options, const char *checkpoint, const char *prompt,
                              int n, double temperature, uint64_t seed, clt_str *out);
+
+/* decode.c, for tests: feeds one token at `position` and reads the logits after it (outputs floats). */
+struct clt_run;
+clt_status clt_decode_token(struct clt_run *run, int32_t token, int32_t position, float *logits);
 
 #endif

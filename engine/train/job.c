@@ -167,6 +167,23 @@ static bool width_from_data(const clt_config *c)
            strcmp(data, "tokens") != 0;
 }
 
+/* Generation's plan: no data, no loss; keys and values stay on the device. */
+static clt_status plan_decode(clt_job *job)
+{
+    const clt_json_doc *doc;
+    const clt_json *model = clt_config_model(job->config, &doc);
+    clt_graph *graph;
+    CLT_TRY(clt_graph_create(1, &graph));
+    clt_status status = clt_model_build_decode(model, doc, clt_config_int(job->config, "model.vocab"), graph,
+                                               &job->prediction, &job->context);
+    if (status != CLT_OK) {
+        clt_graph_destroy(graph);
+        return status;
+    }
+    clt_plan_options options = {.mode = CLT_PLAN_EVAL, .accumulation = 1, .ranks = 1, .update = job->update};
+    return clt_plan_compute(graph, &job->desc, &options, &job->eval);
+}
+
 static clt_status open_sources(clt_job *job, clt_job_kind kind)
 {
     if (kind == CLT_JOB_SYNTHETIC)
@@ -250,6 +267,19 @@ static clt_status name_what_fits(const clt_job *job, wanted_plans wanted)
              error.text);
 }
 
+static clt_status decide(clt_job *job, clt_job_kind kind)
+{
+    CLT_TRY(read_batch(job));
+    if (!job->borrowed)
+        CLT_TRY(open_sources(job, kind));
+    CLT_TRY(read_steps(job, job->train_source ? job->train_source : job->eval_source));
+    job->schedule = read_schedule(job->config, job->steps);
+    job->update = read_update(job->config, job->steps);
+    if (kind != CLT_JOB_EVAL)
+        CLT_TRY(plan_train(job));
+    return job->eval_source ? plan_eval(job, job->eval_source) : CLT_OK;
+}
+
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out)
 {
@@ -269,18 +299,8 @@ clt_status clt_job_create_over(const clt_config *config, clt_source *source, con
     job->seed = (uint64_t)clt_config_int(config, "train.seed");
     job->borrowed = source != NULL;
     job->train_source = job->eval_source = source;
-    clt_status status = read_batch(job);
-    if (status == CLT_OK && !source)
-        status = open_sources(job, kind);
-    if (status == CLT_OK)
-        status = read_steps(job, job->train_source ? job->train_source : job->eval_source);
-    job->schedule = read_schedule(config, job->steps);
-    job->update = read_update(config, job->steps);
-    if (status == CLT_OK && kind != CLT_JOB_EVAL)
-        status = plan_train(job);
-    if (status == CLT_OK && job->eval_source)
-        status = plan_eval(job, job->eval_source);
-    if (status == CLT_EDEVMEM)
+    clt_status status = kind == CLT_JOB_DECODE ? plan_decode(job) : decide(job, kind);
+    if (status == CLT_EDEVMEM && kind != CLT_JOB_DECODE)
         status = name_what_fits(job, (wanted_plans){kind != CLT_JOB_EVAL, job->eval_source != NULL});
     if (status != CLT_OK) {
         clt_job_destroy(job);

@@ -21,6 +21,7 @@ typedef struct clt_job {
     clt_schedule schedule;
     clt_update_spec update;
     clt_plan *train, *eval; /* eval exists when there is evaluation data, or when only evaluation is wanted */
+    int64_t context;        /* DECODE: most places */
     int32_t prediction;     /* tensor of the eval plan's graph: input 0 of the first loss */
     int32_t hits_losses;    /* losses whose hits count */
 } clt_job;
@@ -28,6 +29,7 @@ typedef struct clt_job {
 typedef enum clt_job_kind {
     CLT_JOB_TRAIN,
     CLT_JOB_EVAL,     /* evaluation only: parameters are in an evaluation-only store */
+    CLT_JOB_DECODE,   /* generation: one token a run, no data */
     CLT_JOB_SYNTHETIC /* like TRAIN, but the data is replaced by random bytes of the same shapes (bench step)
                        */
 } clt_job_kind;

@@ -12,6 +12,7 @@
 clt_status clt_keeper_open(clt_keeper *k, clt_run *run, const char *folder)
 {
     k->run = run;
+    k->newest = -1;
     return folder ? clt_saver_create(run, folder, &k->saver) : CLT_OK;
 }
 
@@ -21,7 +22,13 @@ void clt_keeper_close(clt_keeper *k)
     k->saver = NULL;
 }
 
-static clt_status digest(clt_keeper *k, const clt_save_result *r, bool last)
+/* Only trouble with storage may pass by itself. */
+static bool may_pass(clt_status status)
+{
+    return status == CLT_ESTORAGE || status == CLT_ENOMEM;
+}
+
+static clt_status digest(clt_keeper *k, const clt_save_result *r)
 {
     const clt_observer *o = &k->run->options->observer;
     char text[CLT_ERROR_TEXT_SIZE + 128];
@@ -33,34 +40,29 @@ static clt_status digest(clt_keeper *k, const clt_save_result *r, bool last)
         return CLT_OK;
     }
     k->failures++;
-    if (last || r->error.status == CLT_ENUMERIC || k->failures >= CLT_KEEPER_FAILURES) {
+    k->newest = -1;
+    if (!may_pass(r->error.status))
+        return clt_error_put(&r->error);
+    if (k->failures >= CLT_KEEPER_FAILURES) {
         clt_error_put(&r->error);
-        return k->failures >= CLT_KEEPER_FAILURES
-                   ? clt_fail_prefix(r->error.status,
-                                     "%d checkpoints in a row could not be written, the run ends",
-                                     k->failures)
-                   : r->error.status;
+        return clt_fail_prefix(r->error.status,
+                               "%d checkpoints in a row could not be written, the run ends", k->failures);
     }
     snprintf(text, sizeof text,
-             "the checkpoint of step %lld could not be written (%d in a row), training goes on: %s",
+             "the checkpoint of step %lld could not be written (%d in a row), the run goes on: %s",
              (long long)r->step, k->failures, r->error.text);
     k->say(k->context, text);
     return CLT_OK;
 }
 
-static clt_status take(clt_keeper *k, bool wait, bool last)
+clt_status clt_keeper_poll(clt_keeper *k, bool wait)
 {
     clt_save_result result;
     bool have;
     if (!k->saver)
         return CLT_OK;
     clt_saver_poll(k->saver, wait, &result, &have);
-    return have ? digest(k, &result, last) : CLT_OK;
-}
-
-clt_status clt_keeper_poll(clt_keeper *k, bool wait)
-{
-    return take(k, wait, wait);
+    return have ? digest(k, &result) : CLT_OK;
 }
 
 clt_status clt_keeper_save(clt_keeper *k, int64_t step)
@@ -69,10 +71,21 @@ clt_status clt_keeper_save(clt_keeper *k, int64_t step)
     clt_retention retention = {.keep = (int)clt_config_int(c, "checkpoint.keep"),
                                .major = clt_config_int(c, "checkpoint.major"),
                                .best = clt_config_bool(c, "checkpoint.best") ? k->state.best_step : -1};
-    if (!k->saver)
+    if (!k->saver || k->newest == step)
         return CLT_OK;
-    CLT_TRY(take(k, true, false)); /* one save is in flight at a time */
+    CLT_TRY(clt_keeper_poll(k, true)); /* one save is in flight at a time */
+    k->newest = step;
     return clt_saver_begin(k->saver, step, &k->state, &retention);
+}
+
+clt_status clt_keeper_finish(clt_keeper *k, int64_t step)
+{
+    CLT_TRY(clt_keeper_poll(k, true));
+    while (k->saver && k->newest != step) {
+        CLT_TRY(clt_keeper_save(k, step));
+        CLT_TRY(clt_keeper_poll(k, true));
+    }
+    return CLT_OK;
 }
 
 void clt_keeper_note(clt_keeper *k, const clt_eval_metrics *m, bool *best)

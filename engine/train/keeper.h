@@ -13,7 +13,8 @@ typedef struct clt_keeper {
     clt_run *run;
     clt_saver *saver; /* NULL: this rank writes nothing */
     clt_saved_state state;
-    int failures; /* in a row */
+    int64_t newest; /* step of the newest save that was begun and has not failed; -1 */
+    int failures;   /* in a row */
     clt_run_result *result;
     void (*say)(void *context, const char *text);
     void *context;
@@ -22,11 +23,13 @@ typedef struct clt_keeper {
 /* folder NULL: nothing is ever written. */
 clt_status clt_keeper_open(clt_keeper *keeper, clt_run *run, const char *folder);
 void clt_keeper_close(clt_keeper *keeper);
-/* Starts a checkpoint of the parameters as they are after `step`. */
+/* Starts a checkpoint of the parameters as they are after `step`, unless there is one already. */
 clt_status clt_keeper_save(clt_keeper *keeper, int64_t step);
 /* Looks at saves that have finished; wait: until there is none in flight. CLT_ESTORAGE after three failures
- * in a row; CLT_ENUMERIC when parameters are not finite; with wait, any failure of the last save. */
+ * in a row; CLT_ENUMERIC when parameters are not finite. */
 clt_status clt_keeper_poll(clt_keeper *keeper, bool wait);
+/* The last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
+clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step);
 /* Takes note of an evaluation; *best: it is the best so far. */
 void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool *best);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/report/rundir.h"
 #include "engine/train/run.h"
 #include "engine/train/saver.h"
 
@@ -38,10 +39,25 @@ static double get_double(const clt_checkpoint *saved, const char *key, double mi
     return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : missing;
 }
 
+/* Where the config leaves the global batch to the rank count, another rank count would silently change it. */
+static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, int64_t step)
+{
+    int64_t samples, batch = run->job->global_batch;
+    CLT_TRY(get_int(saved, "samples", &samples));
+    if (samples != step * batch)
+        CLT_FAIL(CLT_ECONFIG,
+                 "resuming from '%s': its %" PRId64 " steps took %" PRId64
+                 " samples, this run takes %" PRId64 " a step; with another rank count, give "
+                 "data.global_batch from the start",
+                 saved->path, step, samples, batch);
+    return CLT_OK;
+}
+
 static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
 {
     int64_t step, update, skipped, row, growth;
     CLT_TRY(get_int(saved, "step", &step));
+    CLT_TRY(check_batch(run, saved, step));
     CLT_TRY(get_int(saved, "update", &update));
     CLT_TRY(get_int(saved, "skipped", &skipped));
     CLT_TRY(get_int(saved, "skipped_in_a_row", &row));
@@ -62,7 +78,10 @@ clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra
     const clt_graph *graph = run->job->train->graph;
     clt_checkpoint *saved;
     CLT_TRY(clt_checkpoint_open(path, &saved));
-    clt_status status = clt_run_load_file(run, saved->model, saved->path);
+    snprintf(run->resumed_from, sizeof run->resumed_from, "%s", saved->path);
+    clt_status status = clt_rundir_check_config(saved->path, run->options->config);
+    if (status == CLT_OK)
+        status = clt_run_load_file(run, saved->model, saved->path);
     for (size_t i = 0; i < graph->n_params && status == CLT_OK; i++)
         for (int k = 0; graph->params[i].trainable && k < run->store->layout->opt_states && status == CLT_OK;
              k++)

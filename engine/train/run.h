@@ -27,6 +27,7 @@ typedef struct clt_run {
     double comm_seconds;                          /* spent in SYNC so far */
     double build_seconds;                         /* realise and prime */
     int64_t first_step;
+    char resumed_from[1024]; /* checkpoint folder, "" */
     comm_info ranks;
 } clt_run;
 
@@ -61,7 +62,9 @@ clt_status clt_run_load_file(clt_run *run, const struct clt_safetensors *file, c
 const struct clt_named_tensor *clt_run_find_tensor(const struct clt_safetensors *file,
                                                    const clt_param *param);
 clt_status clt_run_check_unused(const clt_graph *graph, const struct clt_safetensors *file, const char *path);
-/* resume.c: parameters, optimizer state, counters; sets first_step. path: as for clt_checkpoint_open. */
+/* resume.c: parameters, optimizer state, counters; sets first_step and resumed_from. path: as for
+ * clt_checkpoint_open. CLT_ECONFIG: another config than that of the run it belongs to, or another global
+ * batch. */
 struct clt_saved_state;
 clt_status clt_run_resume(clt_run *run, const char *path, struct clt_saved_state *extra);
 /* diagnose.c: runs the last micro-batch again, command by command, and writes what was the first tensor that

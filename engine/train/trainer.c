@@ -24,7 +24,7 @@ typedef struct loop {
     int64_t max_nonfinite;
     double start, last_done, waited, comm;
     double step_seconds; /* of the newest finished step */
-    bool quiet; /* another rank does the talking */
+    bool quiet;          /* another rank does the talking */
 } loop;
 
 static void say(const loop *l, const char *text)
@@ -124,7 +124,8 @@ static clt_status drain(loop *l, bool all)
     return CLT_OK;
 }
 
-/* Holds the host back so that not more than LEAD_SECONDS of work are queued: a stop then takes effect soon. */
+/* Holds the host back so that not more than LEAD_SECONDS of work are queued: a stop then takes effect soon.
+ */
 #define LEAD_SECONDS 0.5
 static clt_status hold_back(loop *l)
 {
@@ -147,10 +148,12 @@ static clt_status save(loop *l, int64_t step)
     return CLT_OK;
 }
 
-static clt_status evaluate(loop *l, int64_t step)
+/* *save_it: it is the best so far, and the config wants the best ones saved. */
+static clt_status evaluate(loop *l, int64_t step, bool *save_it)
 {
     clt_eval_metrics m;
     bool best;
+    *save_it = false;
     CLT_TRY(clt_run_evaluate(l->run, step, clt_config_int(l->options->config, "train.eval_batches"), &m));
     if (m.samples == 0)
         return CLT_OK;
@@ -162,7 +165,8 @@ static clt_status evaluate(loop *l, int64_t step)
     if (!l->quiet && l->options->observer.eval)
         l->options->observer.eval(l->options->observer.context, &m);
     l->last_done = clt_now(); /* evaluation is not part of the next step's time */
-    return best && clt_config_bool(l->options->config, "checkpoint.best") ? save(l, step) : CLT_OK;
+    *save_it = best && clt_config_bool(l->options->config, "checkpoint.best");
+    return CLT_OK;
 }
 
 /* A stop on any rank stops all of them at the same step. */
@@ -202,12 +206,12 @@ static clt_status run_steps(loop *l, bool *stopped)
         if (done == l->last_step)
             *stopped = false; /* it has come to its end by itself */
         bool eval = due(eval_every, done) && done < l->last_step,
-             keep = due(save_every, done) && done < l->last_step;
+             keep = due(save_every, done) && done < l->last_step, best = false;
         if (eval || keep)
             CLT_TRY(drain(l, true));
         if (eval)
-            CLT_TRY(evaluate(l, done));
-        if (keep)
+            CLT_TRY(evaluate(l, done, &best));
+        if (keep || best)
             CLT_TRY(save(l, done));
     }
     return drain(l, true);
@@ -279,11 +283,18 @@ static bool resumes(const clt_run_options *o)
     return o->resume && strcmp(o->resume, "none") != 0;
 }
 
+/* The run goes on in its own folder; from any other one it only reads. */
+static bool continues(const clt_run_options *o)
+{
+    return resumes(o) &&
+           (strcmp(o->resume, "auto") == 0 || (o->out_dir && clt_same_folder(o->resume, o->out_dir)));
+}
+
 /* Rank 0 looks where to resume from; every rank loads the same checkpoint. */
 static clt_status resume(loop *l)
 {
     const clt_run_options *o = l->options;
-    char path[1024] = "", text[1200];
+    char path[1024] = "";
     if (!resumes(o))
         return CLT_OK;
     bool automatic = strcmp(o->resume, "auto") == 0;
@@ -292,13 +303,22 @@ static clt_status resume(loop *l)
     if (l->run->ranks.ranks > 1)
         CLT_TRY(comm_broadcast(o->comm, path, sizeof path, 0));
     if (!path[0]) /* nothing saved yet: from the start */
-        return l->dir ? clt_rundir_truncate(l->dir, 0) : CLT_OK;
+        return CLT_OK;
     CLT_TRY(clt_run_resume(l->run, path, &l->keeper.state));
     l->result->steps = l->run->first_step;
-    if (l->dir)
+    snprintf(l->result->checkpoint, sizeof l->result->checkpoint, "%s", l->run->resumed_from);
+    return CLT_OK;
+}
+
+/* The metrics go back to where the parameters are. */
+static clt_status tell_resumed(loop *l)
+{
+    char text[1200];
+    if (l->dir && resumes(l->options))
         CLT_TRY(clt_rundir_truncate(l->dir, l->run->first_step));
-    snprintf(text, sizeof text, "resumed from %s at step %lld", path, (long long)l->run->first_step);
-    if (!l->quiet)
+    snprintf(text, sizeof text, "resumed from %s at step %lld", l->run->resumed_from,
+             (long long)l->run->first_step);
+    if (!l->quiet && l->run->resumed_from[0])
         say(l, text);
     return CLT_OK;
 }
@@ -308,14 +328,13 @@ static void keeper_says(void *context, const char *text)
     say(context, text);
 }
 
-/* The run folder is opened when nothing but resuming can fail any more. */
+/* The run folder is opened when nothing but resuming in it can fail any more. */
 static clt_status open_folder(loop *l)
 {
     const clt_run_options *o = l->options;
     if (!o->out_dir || l->quiet)
         return CLT_OK;
-    bool same = resumes(o) && (strcmp(o->resume, "auto") == 0 || strcmp(o->resume, o->out_dir) == 0);
-    CLT_TRY(clt_rundir_open(o->out_dir, o->config, same, &l->dir));
+    CLT_TRY(clt_rundir_open(o->out_dir, o->config, continues(o), &l->dir));
     return clt_keeper_open(&l->keeper, l->run, clt_rundir_checkpoints(l->dir));
 }
 
@@ -323,11 +342,13 @@ static clt_status finish(loop *l, bool stopped)
 {
     l->result->seconds = clt_now() - l->start;
     l->result->device_bytes = ocl_device_peak_bytes(l->run->device);
+    bool wanted = clt_config_bool(l->options->config, "checkpoint.final"), best = false;
     if (!stopped)
-        CLT_TRY(evaluate(l, l->result->steps));
-    if (clt_config_bool(l->options->config, "checkpoint.final") || stopped)
-        CLT_TRY(save(l, l->result->steps));
-    CLT_TRY(clt_keeper_poll(&l->keeper, true));
+        CLT_TRY(evaluate(l, l->result->steps, &best));
+    CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps)
+                                      : clt_keeper_poll(&l->keeper, true));
+    if (l->dir)
+        CLT_TRY(clt_rundir_flush(l->dir));
     if (stopped)
         CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,
                  (long long)l->last_step, l->dir ? "; saved in " : "", l->dir ? l->result->checkpoint : "");
@@ -344,8 +365,13 @@ static clt_status train(loop *l)
                              .context = l};
     if (l->options->init)
         CLT_TRY(clt_run_load_parameters(l->run, l->options->init, false));
+    bool same = continues(l->options);
+    if (!same)
+        CLT_TRY(resume(l));
     CLT_TRY(open_folder(l));
-    CLT_TRY(resume(l));
+    if (same)
+        CLT_TRY(resume(l));
+    CLT_TRY(tell_resumed(l));
     CLT_TRY(prepare(l));
     ocl_exec_profile(l->run->train->exec, l->options->profile);
     announce(l);
@@ -384,7 +410,7 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
 clt_status clt_train(const clt_run_options *options, clt_run_result *result)
 {
     memset(result, 0, sizeof *result);
-    result->best_eval_loss = NAN;
+    result->last_loss = result->best_eval_loss = NAN;
     if (options->dry_run)
         return dry_run(options, result);
     loop l = {.options = options, .result = result};

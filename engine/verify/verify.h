@@ -31,13 +31,14 @@ typedef struct clt_verify_result {
     clt_verify_state state;
     const char *reason;  /* skip or failure text */
     double error, limit; /* largest error relative to its limit's unit */
-    double ms;
-    const char *repeat; /* the command that repeats it */
+    double ms;           /* perf: device time of one run; else how long the check took */
+    const char *repeat;  /* the command that repeats it */
 } clt_verify_result;
 
 typedef struct clt_verify_options {
-    const char *pattern; /* glob over names, NULL: all */
-    unsigned modes;      /* CLT_VERIFY_*; 0: correct, grad and bitwise */
+    /* Glob over names, which may end before "/mode" or "[variant]"; '[' means itself; NULL: all. */
+    const char *pattern;
+    unsigned modes; /* CLT_VERIFY_*; 0: correct, grad and bitwise */
     const char *device_spec;
     uint32_t caps_mask;
     bool quick;        /* only cases marked small */

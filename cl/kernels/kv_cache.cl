@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows that stay on the device between runs: one row is written per sample; position 0 also clears the others. */
+#include "common.clh"
+
+#ifndef DT
+#define DT f32
+#endif
+
+/* y (samples, rows, width); x (samples, width); position (samples); one work-item per element of y. */
+__kernel void kv_cache_fwd(__global STORAGE(DT) * y, ulong y0, __global const STORAGE(DT) * x, ulong x0,
+                           __global const int *position, ulong p0, uint rows, uint width, ulong elements)
+{
+    ulong i = get_global_id(0);
+    if (i >= elements)
+        return;
+    ulong row = i / width;
+    uint c = (uint)(i - row * width);
+    ulong n = row / rows;
+    uint at = (uint)position[p0 + n], r = (uint)(row - n * rows);
+    if (r == at)
+        y[y0 + i] = x[x0 + n * width + c];
+    else if (at == 0)
+        STORE(DT, y, y0 + i, 0.0f);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain generate: continues a text with a trained language model. The text goes to the standard output as
+ * it comes, everything else to the standard error. */
+#include <string.h>
+
+#include "cli/args.h"
+#include "cli/console.h"
+#include "engine/train/generate.h"
+
+static void print_text(void *context, const char *bytes, size_t count)
+{
+    (void)context;
+    fwrite(bytes, 1, count, stdout);
+    fflush(stdout);
+}
+
+static clt_status generate(const clt_generate_options *options)
+{
+    clt_generate_result result;
+    fputs(options->prompt, stdout);
+    clt_status status = clt_generate(options, &result);
+    if (status != CLT_OK)
+        return status;
+    printf("\n");
+    fflush(stdout);
+    fprintf(stderr, "%d tokens in %.2f s (%.1f tokens/s)", result.new_tokens, result.new_seconds,
+            result.new_seconds > 0 ? result.new_tokens / result.new_seconds : 0.0);
+    if (result.prompt_tokens > 0)
+        fprintf(stderr, ", prompt of %d tokens in %.2f s", result.prompt_tokens, result.prompt_seconds);
+    fprintf(stderr, "\n");
+    return CLT_OK;
+}
+
+clt_status cmd_generate(cmd_context *context, int argc, char **argv)
+{
+    const char *checkpoint = NULL, *prompt = "\n", *device = NULL, *caps_text = NULL;
+    int64_t max_new = 200, top_k = 0, seed = 1337;
+    double temperature = 0.8, top_p = 1;
+    const args_option options[] = {
+        {"--checkpoint", "DIR", "run or checkpoint folder", ARGS_TEXT, &checkpoint, 0, 0},
+        {"--prompt", "TEXT", "the text to continue", ARGS_TEXT, &prompt, 0, 0},
+        {"--max-new", "N", "tokens to generate (200)", ARGS_INT, &max_new, 1, 1e7},
+        {"--temperature", "X", "0: always the most likely token (0.8)", ARGS_FLOAT, &temperature, 0, 100},
+        {"--top-k", "K", "only the K most likely tokens; 0: all (0)", ARGS_INT, &top_k, 0, 1e7},
+        {"--top-p", "P", "only the most likely tokens of this total probability (1)", ARGS_FLOAT, &top_p,
+         1e-6, 1},
+        {"--seed", "N", "seed of the draws (1337)", ARGS_INT, &seed, 0, 9e15},
+        {"--device", "SPEC", "0:0, cpu, gpu or a part of the device's name", ARGS_TEXT, &device, 0, 0},
+        {"--caps", "MASK", "capabilities the device may use", ARGS_TEXT, &caps_text, 0, 0},
+        {.name = NULL}};
+    const args_usage usage = {.command = "generate",
+                              .operands = "",
+                              .summary = "Continues a text with the model of a checkpoint.",
+                              .options = options};
+    args_result r;
+    uint32_t caps;
+    (void)context;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    if (!checkpoint)
+        CLT_FAIL(CLT_EUSAGE, "generate: give --checkpoint DIR, the run folder of a trained language model");
+    CLT_TRY(cmd_caps(caps_text, &caps));
+    clt_generate_options o = {.checkpoint = checkpoint,
+                              .prompt = prompt,
+                              .max_new = (int)max_new,
+                              .sampling = {temperature, (int)top_k, top_p, (uint64_t)seed},
+                              .device_spec = device,
+                              .caps_mask = caps,
+                              .text = print_text};
+    return generate(&o);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The op kv_cache: rows of keys or values that stay on the device between runs of a plan. Generation writes
+ * one row a run and attention reads all rows so far. Knows rows and positions, no model. */
+#include "engine/ops/emit_util.h"
+
+/* kv_cache: y[n, position[n]] = x[n, 0]; other rows stay as they are; position 0 clears them first
+ * shapes  x (N,1,C), position (N) i32 -> y (N,rows,C), which outlives the run
+ * dtypes  x,y f32|f16|bf16
+ * grads   none                                       memory  y itself
+ * errors  CLT_ESHAPE for other shapes; a position at or beyond rows writes nothing
+ * source  -                                          tested  verify -t 'kv_cache*', exact; test_generate */
+
+static const clt_attr_spec kv_cache_attrs[] = {
+    {.name = "rows",
+     .type = CLT_ATTR_INT,
+     .required = true,
+     .min = 1,
+     .max = INT32_MAX,
+     .help = "rows kept per sample"},
+};
+
+static clt_status kv_cache_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    const clt_tensor *x = clt_infer_in(ctx, 0), *position = clt_infer_in(ctx, 1);
+    char text[CLT_SHAPE_TEXT];
+    if (x->shape.ndim != 3 || x->shape.dim[1] != 1)
+        return clt_infer_fail(ctx, "the input %s must be (N, 1, features)",
+                              clt_shape_text(&x->shape, text, sizeof text));
+    if (position->dtype != CLT_I32 || clt_shape_elements(&position->shape) != x->shape.dim[0])
+        return clt_infer_fail(ctx, "the positions '%s' must be one i32 number per sample", position->name);
+    int64_t rows = clt_node_attr(ctx->node, "rows")->i;
+    clt_infer_bound(ctx, 1, rows, false, 0);
+    clt_shape shape = clt_shape3(x->shape.dim[0], rows, x->shape.dim[2]);
+    CLT_TRY(clt_infer_out(ctx, x->dtype, &shape));
+    clt_infer_persist(ctx);
+    return CLT_OK;
+}
+
+static clt_status kv_cache_forward(ocl_emitter *e, const void *problem)
+{
+    const clt_call *call = problem;
+    const clt_tensor *x = clt_call_tensor(call, call->in[0]), *y = clt_call_tensor(call, call->out[0]);
+    uint64_t elements = (uint64_t)clt_shape_elements(&y->shape);
+    ocl_kernel_begin(e, "kv_cache", "kv_cache_fwd");
+    clt_define_dtype(e, "DT", x->dtype);
+    ocl_arg_inout(e, call->out[0], x->dtype, elements);
+    ocl_arg_in(e, call->in[0], x->dtype, (uint64_t)clt_shape_elements(&x->shape));
+    ocl_arg_in(e, call->in[1], CLT_I32, (uint64_t)x->shape.dim[0]);
+    ocl_arg_u32(e, (uint32_t)y->shape.dim[1]);
+    ocl_arg_u32(e, (uint32_t)y->shape.dim[2]);
+    ocl_arg_u64(e, elements);
+    ocl_kernel_end_1d(e, elements, 0, 0);
+    return CLT_OK;
+}
+
+static const ocl_variant forward_flat = {"flat", 0, NULL, NULL, kv_cache_forward};
+static const ocl_variant *const forward_variants[] = {&forward_flat, NULL};
+extern const clt_op_ref clt_op_kv_cache_ref;
+
+const clt_op clt_op_kv_cache = {
+    .name = "kv_cache",
+    .summary = "y[n, position[n]] = x[n]; y is kept from run to run",
+    .attrs = kv_cache_attrs,
+    .n_attrs = 1,
+    .min_in = 2,
+    .max_in = 2,
+    .no_grad_inputs = 1 << 1,
+    .infer = kv_cache_infer,
+    .forward = forward_variants,
+    .ref = &clt_op_kv_cache_ref,
+};

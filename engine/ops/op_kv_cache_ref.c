@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference and test cases of kv_cache. A single run defines every row only at position 0, so the cases write
+ * there; later positions are tested by generation (tests/unit/test_generate.c). */
+#include <string.h>
+
+#include "engine/ops/op.h"
+
+static void forward(clt_ref_call *call)
+{
+    const clt_shape *y = &call->out[0].shape;
+    int64_t rows = y->dim[1], width = y->dim[2];
+    for (int64_t n = 0; n < y->dim[0]; n++) {
+        int64_t at = (int64_t)call->in[1].data[n];
+        double *cache = call->out[0].data + n * rows * width;
+        if (at == 0)
+            memset(cache, 0, (size_t)(rows * width) * sizeof *cache);
+        if (at < rows)
+            memcpy(cache + at * width, call->in[0].data + n * width, (size_t)width * sizeof *cache);
+    }
+}
+
+static const clt_op_case cases[] = {
+    {.name = "first",
+     .attrs = "{\"rows\":5}",
+     .n_inputs = 2,
+     .inputs = {{.dtype = CLT_F32, .fill = CLT_FILL_NORMAL, .ndim = 3, .dim = {3, 1, 7}},
+                {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1, .ndim = 1, .dim = {3}}},
+     .exact = true,
+     .small = true},
+    {.name = "one",
+     .attrs = "{\"rows\":1}",
+     .n_inputs = 2,
+     .inputs = {{.dtype = CLT_F32, .fill = CLT_FILL_NORMAL, .ndim = 3, .dim = {1, 1, 33}},
+                {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1, .ndim = 1, .dim = {1}}},
+     .exact = true,
+     .small = true},
+};
+
+const clt_op_ref clt_op_kv_cache_ref = {
+    .forward = forward, .cases = cases, .n_cases = sizeof cases / sizeof cases[0], .tolerance = 1};

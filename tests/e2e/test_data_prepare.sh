@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# cltrain data: text files to token shards, their check, and what is refused. With the shared data the published vocabulary on a
+# known text gives known shards.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+shared=$CLTRAIN_SOURCE_DIR/../shared/data
+
+for i in $(seq 400); do
+    echo "Line $i: the quick brown fox, and it's lazy; they'll come back at $((i * 37 % 100)) o'clock."
+done >one.txt
+sed 's/quick/slow/; s/brown/grey/' one.txt >two.txt
+gzip -c two.txt >two.txt.gz
+
+# A file of tokens behind its header, as numbers.
+tokens_of() { tail -c +1025 "$1" | od -An -v -tu2 -w2; }
+
+# --- bytes ---
+expect_code 0 "$CLTRAIN" data prepare one.txt --out bytes
+expect_text 'training' 'tokenizer: bytes' '/s$' '"type": "tokens", "path": "bytes"'
+reject_text $'\r'
+expect_file bytes/train_000.bin bytes/val_000.bin bytes/tokenizer.json bytes/manifest.json
+{ tokens_of bytes/train_000.bin; tokens_of bytes/val_000.bin; } | awk '{ printf "%c", $1 + 0 }' >back.txt
+expect_same back.txt one.txt
+expect_code 0 "$CLTRAIN" data verify bytes
+expect_text '^ok +bytes/train_000.bin' '^ok +bytes/tokenizer.json' '3 good, none bad'
+
+# --- a vocabulary of one's own, several shards ---
+expect_code 0 "$CLTRAIN" data prepare one.txt two.txt.gz --out bpe --train-bpe 400 --split 0.2 --shard-tokens 3000
+expect_text 'counting words' 'choosing merges|tokenising' 'BPE, 400 tokens' 'from 2 files'
+expect_file bpe/train_000.bin bpe/train_001.bin bpe/val_000.bin
+expect_code 0 "$CLTRAIN" data verify bpe
+expect_text 'none bad'
+printf '%s\n' one.txt two.txt >list
+expect_code 0 "$CLTRAIN" data prepare @list --out again --train-bpe 400 --split 0.2 --shard-tokens 3000 --threads 1
+expect_same bpe/tokenizer.json again/tokenizer.json
+expect_same bpe/train_000.bin again/train_000.bin
+expect_same bpe/val_000.bin again/val_000.bin
+expect_code 0 "$CLTRAIN" data prepare one.txt --out with --tokenizer bpe --split 0
+expect_absent with/val_000.bin
+expect_same bpe/tokenizer.json with/tokenizer.json
+
+# --- verify finds damage, goes on, and says where ---
+cp -r bpe damaged
+printf '\xff\xff' | dd of=damaged/train_000.bin bs=1 seek=2000 conv=notrunc 2>/dev/null
+truncate -s -2 damaged/train_001.bin
+expect_code 3 "$CLTRAIN" data verify damaged
+expect_text '^BAD  damaged/train_000.bin: .*token 488 \(byte 2000\) is 65535.*0 to 399' '^BAD  damaged/train_001.bin: .*cut off' \
+    '^ok +damaged/val_000.bin' '2 of [0-9]+ are bad'
+expect_code 3 "$CLTRAIN" data verify damaged/train_000.bin damaged/val_000.bin
+expect_text 'BAD .*train_000' 'ok .*val_000.*all in the vocabulary'
+cp bpe/train_001.bin changed.bin && cp -r bpe changed
+printf '\x07\x00' | dd of=changed/train_001.bin bs=1 seek=1100 conv=notrunc 2>/dev/null
+expect_code 3 "$CLTRAIN" data verify changed
+expect_text 'train_001.bin.*hash'
+
+# --- verify of files and configs ---
+{ npy_header '<f4' '(2, 2)'; f32 1 2 3 4; } >good.npy
+{ npy_header '<f4' '(2, 2)'; f32 1 2 3; printf '\x00\x00\xc0\x7f'; } >nan.npy
+{ be32 2049; be32 3; printf '\x01\x02\x03'; } >labels.idx
+{ be32 2049; be32 4; printf '\x01\x02\x03'; } >cut.idx
+expect_code 3 "$CLTRAIN" data verify good.npy nan.npy labels.idx cut.idx none.idx bpe/tokenizer.json
+expect_text '^ok +good.npy: 2 samples' '^BAD  nan.npy: .*nan' '^ok +labels.idx: 3 samples.*1 to 3' '^BAD  cut.idx' '^BAD  none.idx' \
+    '^ok +bpe/tokenizer.json: BPE, 400 tokens' '3 of 6 are bad'
+cat >config.json <<'JSON'
+{
+  "model": {"type": "mlp", "hidden": [], "outputs": 3},
+  "data": {"type": "idx", "path": "x.idx", "targets": "labels.idx", "micro_batch": 1},
+  "train": {"steps": 1}
+}
+JSON
+{ be32 2051; be32 3; be32 1; be32 2; printf 'abcdef'; } >x.idx
+expect_code 3 "$CLTRAIN" data verify config.json
+expect_text 'BAD  config.json, training data: .*labels.idx.*is 3.*0 to 2'
+expect_code 0 "$CLTRAIN" data verify config.json model.outputs=4
+expect_text 'ok +config.json, training data: idx: 3 samples'
+expect_code 2 "$CLTRAIN" data verify config.json data.pth=1
+
+# --- refused ---
+expect_code 2 "$CLTRAIN" data prepare one.txt
+expect_text '--out'
+expect_code 2 "$CLTRAIN" data prepare --out x
+expect_text 'missing argument'
+expect_code 2 "$CLTRAIN" data prepare one.txt --out bytes
+expect_text "'bytes' is there already"
+expect_code 2 "$CLTRAIN" data prepare one.txt --out x --train-bpe 300 --tokenizer bpe
+expect_text 'not both'
+expect_code 2 "$CLTRAIN" data prepare one.txt --out x --train-bpe 256
+expect_text 'from 257'
+expect_code 3 "$CLTRAIN" data prepare none.txt --out x
+expect_text 'none.txt' 'No such file'
+expect_code 3 "$CLTRAIN" data prepare . --out x
+expect_text 'folder'
+: >empty.txt
+expect_code 3 "$CLTRAIN" data prepare empty.txt --out x
+expect_text 'not a single byte'
+expect_code 3 "$CLTRAIN" data prepare one.txt --out x --tokenizer one.txt
+expect_absent x x.partial-*
+expect_code 2 "$CLTRAIN" data
+expect_text 'prepare and verify'
+expect_code 2 "$CLTRAIN" data prepar
+expect_code 0 "$CLTRAIN" data --help
+expect_text 'prepare' 'verify'
+expect_code 0 "$CLTRAIN" data prepare --help
+expect_text '--train-bpe N'
+if [ -e /dev/full ] && [ "$(id -u)" -eq 0 ] && mkdir small && mount -t tmpfs -o size=64k none small 2>/dev/null; then
+    expect_code 8 "$CLTRAIN" data prepare one.txt two.txt one.txt two.txt --out small/x
+    expect_text 'No space left'
+    expect_absent small/x
+    umount small
+else
+    note_skip "a full disk: no small file system can be mounted here"
+fi
+
+# --- an interrupt leaves nothing ---
+for i in $(seq 60); do cat one.txt two.txt; done >long.txt
+for i in $(seq 12); do cat long.txt; done >longer.txt
+"$CLTRAIN" data prepare longer.txt --out stopped --train-bpe 2000 --threads 1 >"$out" 2>&1 &
+pid=$!
+sleep 0.15
+kill -TERM "$pid" 2>/dev/null
+wait "$pid"
+case $? in
+75) pass; expect_text 'stopped by a signal'; expect_absent stopped stopped.partial-* ;;
+0) note_skip "the run was over before the signal" ;;
+*) fail "an interrupted run ends with 75" ;;
+esac
+
+# --- published vocabulary, known text ---
+if [ -e "$shared/gpt2/vocab.bpe" ] && [ -e "$shared/tinyshakespeare/input.txt" ]; then
+    expect_code 0 "$CLTRAIN" data prepare "$shared/tinyshakespeare/input.txt" --out gpt2 --tokenizer "$shared/gpt2" --split 0
+    expect_text '338025 tokens for training'
+    sum=$(tail -c +1025 gpt2/train_000.bin | sha256sum)
+    [ "${sum%% *}" = 25c01b32b32f41897a6359dd222ec114992dc30c357bcafbfe6c56672f76cd31 ] && pass || fail "the ids are $sum"
+    expect_code 0 "$CLTRAIN" data prepare "$shared/tinyshakespeare/input.txt" --out parts --tokenizer "$shared/gpt2"
+    expect_text '301966 tokens for training.*36059 for evaluation'
+    expect_code 0 "$CLTRAIN" data verify parts
+else
+    note_skip "GPT-2's vocabulary and tinyshakespeare: ../shared/data is not there"
+fi
+finish

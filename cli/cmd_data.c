@@ -31,9 +31,10 @@ static void progress_text(const clt_prepare_progress *p, char *text, size_t size
         return;
     }
     double per_second = p->seconds > 0 ? (double)p->done / p->seconds : 0;
-    int used = snprintf(text, size, "%s %s of %s  %.0f %%  %s/s", p->stage,
-                        console_bytes(p->done, done, sizeof done), console_bytes(p->total, total, sizeof total),
-                        percent, console_bytes((uint64_t)per_second, rate, sizeof rate));
+    int used =
+        snprintf(text, size, "%s %s of %s  %.0f %%  %s/s", p->stage,
+                 console_bytes(p->done, done, sizeof done), console_bytes(p->total, total, sizeof total),
+                 percent, console_bytes((uint64_t)per_second, rate, sizeof rate));
     if (p->tokens > 0 && used > 0 && (size_t)used < size)
         snprintf(text + used, size - (size_t)used, "  %s tokens",
                  console_count((double)p->tokens, tokens, sizeof tokens));
@@ -45,8 +46,8 @@ static clt_status on_progress(void *context, const clt_prepare_progress *p)
     char text[256];
     double now = clt_now();
     if (v->context->stop && atomic_load(v->context->stop))
-        CLT_FAIL(CLT_EINTERRUPTED, "preparing data: stopped by a signal while %s; nothing was kept, run it again",
-                 p->stage);
+        CLT_FAIL(CLT_EINTERRUPTED,
+                 "preparing data: stopped by a signal while %s; nothing was kept, run it again", p->stage);
     bool changed = !v->stage || strcmp(v->stage, p->stage) != 0;
     if (changed && v->open)
         printf("\n");
@@ -69,46 +70,61 @@ static void print_result(const clt_prepare_options *o, const clt_prepare_result 
 {
     char bytes[32], rate[32];
     double per_second = r->encode_seconds > 0 ? (double)r->bytes / r->encode_seconds : 0;
-    printf("%s of text from %d file%s: %llu tokens for training in %d shard%s, %llu for evaluation in %d, u%d\n",
-           console_bytes(r->bytes, bytes, sizeof bytes), r->files, r->files == 1 ? "" : "s",
-           (unsigned long long)r->train_tokens, r->train_shards, r->train_shards == 1 ? "" : "s",
-           (unsigned long long)r->val_tokens, r->val_shards, 8 * r->width);
+    printf(
+        "%s of text from %d file%s: %llu tokens for training in %d shard%s, %llu for evaluation in %d, u%d\n",
+        console_bytes(r->bytes, bytes, sizeof bytes), r->files, r->files == 1 ? "" : "s",
+        (unsigned long long)r->train_tokens, r->train_shards, r->train_shards == 1 ? "" : "s",
+        (unsigned long long)r->val_tokens, r->val_shards, 8 * r->width);
     printf("tokenizer: %s; %.2f bytes per token; tokenised and written at %s/s\n", r->tokenizer,
            (double)r->bytes / (double)(r->train_tokens + r->val_tokens),
            console_bytes((uint64_t)per_second, rate, sizeof rate));
-    printf("train on it with \"data\": {\"type\": \"tokens\", \"path\": \"%s\"} and model.context above 0\n", o->out);
+    printf("train on it with \"data\": {\"type\": \"tokens\", \"path\": \"%s\"} and model.context above 0\n",
+           o->out);
+}
+
+static clt_status run_prepare(const cmd_context *context, clt_prepare_options *o)
+{
+    prepare_view view = {.context = context, .tty = isatty(STDOUT_FILENO) != 0};
+    clt_prepare_result result;
+    o->progress = on_progress;
+    o->context = &view;
+    clt_status status = clt_prepare(o, &result);
+    if (view.open)
+        printf("\n");
+    if (status == CLT_OK)
+        print_result(o, &result);
+    return status;
 }
 
 static clt_status data_prepare(cmd_context *context, int argc, char **argv)
 {
-    const char *out = NULL, *tokenizer = "";
-    int64_t train_bpe = 0, shard_tokens = 100000000, threads = clt_cpu_count();
-    double split = 0.1;
+    clt_prepare_options o = {.tokenizer = "", .split = 0.1, .shard_tokens = 100000000};
+    int64_t threads = clt_cpu_count();
     const args_option options[] = {
-        {.name = "--out", .value = "DIR", .kind = ARGS_TEXT, .target = &out, .help = "the folder to make"},
+        {.name = "--out", .value = "DIR", .kind = ARGS_TEXT, .target = &o.out, .help = "the folder to make"},
         {.name = "--tokenizer",
          .value = "PATH",
          .kind = ARGS_TEXT,
-         .target = &tokenizer,
+         .target = &o.tokenizer,
          .help = "bytes (the default), or a folder or file of a BPE vocabulary"},
         {.name = "--train-bpe",
          .value = "N",
          .kind = ARGS_INT,
-         .target = &train_bpe,
+         .target = &o.train_bpe,
          .min = 257,
          .max = 1048576,
          .help = "train a BPE vocabulary of N tokens on the training part"},
         {.name = "--split",
          .value = "X",
          .kind = ARGS_FLOAT,
-         .target = &split,
+         .target = &o.split,
          .min = 0,
          .max = 0.999,
          .help = "part of the text, at its end, for evaluation (0.1)"},
         {.name = "--shard-tokens",
          .value = "N",
          .kind = ARGS_INT,
-         .target = &shard_tokens,
+         .target = &o.shard_tokens,
          .min = 1,
          .max = 2147483647,
          .help = "tokens in a file (100000000)"},
@@ -122,35 +138,22 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
         {.name = NULL}};
     const args_usage usage = {.command = "data prepare",
                               .operands = "TEXT...",
-                              .summary = "Turns text files (plain or .gz; @LIST: the files that LIST names) into "
-                                         "token shards for data.type tokens.",
+                              .summary =
+                                  "Turns text files (plain or .gz; @LIST: the files that LIST names) into "
+                                  "token shards for data.type tokens.",
                               .options = options,
                               .min_operands = 1,
                               .max_operands = ARGS_MAX};
     args_result r;
-    clt_prepare_result result;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    if (!out)
+    if (!o.out)
         CLT_FAIL(CLT_EUSAGE, "cltrain data prepare: name the folder to make with --out DIR");
-    prepare_view view = {.context = context, .tty = isatty(STDOUT_FILENO) != 0};
-    const clt_prepare_options o = {.inputs = r.operands,
-                                   .n_inputs = r.n_operands,
-                                   .out = out,
-                                   .tokenizer = tokenizer,
-                                   .train_bpe = train_bpe,
-                                   .split = split,
-                                   .shard_tokens = shard_tokens,
-                                   .threads = (int)threads,
-                                   .progress = on_progress,
-                                   .context = &view};
-    clt_status status = clt_prepare(&o, &result);
-    if (view.open)
-        printf("\n");
-    if (status == CLT_OK)
-        print_result(&o, &result);
-    return status;
+    o.inputs = r.operands;
+    o.n_inputs = r.n_operands;
+    o.threads = (int)threads;
+    return run_prepare(context, &o);
 }
 
 clt_status cmd_data(cmd_context *context, int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data verify: opens and reads to the end what a config names, or files given one by one, prints a line
- * for each, and goes on after a bad one. What a file must look like is the engine's business. */
+ * cltrain data verify: opens and reads to the end what a config names, or files given one by one, prints a
+ * line for each, and goes on after a bad one. What a file must look like is the engine's business. */
 #include "cli/data_verify.h"
 
 #include <stdio.h>
@@ -210,13 +210,15 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
                                     .value = "PATH",
                                     .kind = ARGS_TEXT,
                                     .target = &v.tokenizer,
-                                    .help = "vocabulary of shards given by name; without it the tokenizer.json "
-                                            "beside them, if any"},
+                                    .help =
+                                        "vocabulary of shards given by name; without it the tokenizer.json "
+                                        "beside them, if any"},
                                    {.name = NULL}};
     const args_usage usage = {.command = "data verify",
                               .operands = "CONFIG|FILE|FOLDER... [section.key=value ...]",
-                              .summary = "Reads all data of a config, or single files (idx, npy, .bin shards, "
-                                         "tokenizers) and folders of shards, to the end.",
+                              .summary =
+                                  "Reads all data of a config, or single files (idx, npy, .bin shards, "
+                                  "tokenizers) and folders of shards, to the end.",
                               .options = options,
                               .min_operands = 1,
                               .max_operands = ARGS_MAX,

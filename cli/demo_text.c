@@ -142,7 +142,7 @@ clt_status demo_text_find(size_t limit, demo_text *out)
         CLT_FAIL(CLT_EDATA,
                  "looking for text: only %zu bytes found in /usr/share/common-licenses, /usr/include, "
                  "/usr/share/doc and the like; train on "
-                 "your own text instead: cltrain train configs/mlp-text.json data.path=FILE",
+                 "your own text instead: cltrain train configs/gpt-shakespeare-cpu.json data.path=FILE",
                  out->train_bytes + out->eval_bytes);
     return CLT_OK;
 }

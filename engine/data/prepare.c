@@ -113,15 +113,15 @@ static clt_status open_inputs(preparation *p)
     for (int i = 0; i < o->n_inputs; i++)
         CLT_TRY(clt_text_paths(o->inputs[i], "TEXT", add_input, p));
     if (p->total == 0)
-        CLT_FAIL(CLT_EDATA, "preparing data: there is not a single byte in the %zu text files; give files with "
-                            "text",
+        CLT_FAIL(CLT_EDATA,
+                 "preparing data: there is not a single byte in the %zu text files; give files with "
+                 "text",
                  p->n_files);
     p->train = (uint64_t)((double)p->total * (1.0 - o->split));
     if (p->train > p->total)
         p->train = p->total;
-    for (int i = 0; i < 3 && p->train < p->total && p->train > 0 &&
-                    ((uint8_t)byte_at(p, p->train) & 0xc0) == 0x80;
-         i++)
+    for (int i = 0;
+         i < 3 && p->train < p->total && p->train > 0 && ((uint8_t)byte_at(p, p->train) & 0xc0) == 0x80; i++)
         p->train--; /* between two characters */
     p->result->bytes = p->total;
     p->result->files = (int)p->n_files;
@@ -200,9 +200,8 @@ static clt_status write_part(preparation *p, clt_token_writer *writer, uint64_t 
             continue;
         if (end >= 0 && clt_token_writer_tokens(writer) > 0)
             CLT_TRY(clt_token_writer_put(writer, &separator, 1));
-        CLT_TRY(clt_fail_prefix(
-            clt_tokenize(p->tokenizer, text, size, p->options->threads, on_ids, p), "tokenising '%s'",
-            p->files[i].path));
+        CLT_TRY(clt_fail_prefix(clt_tokenize(p->tokenizer, text, size, p->options->threads, on_ids, p),
+                                "tokenising '%s'", p->files[i].path));
         p->done += size;
     }
     return clt_token_writer_finish(writer);
@@ -307,10 +306,11 @@ static clt_status make_folder(preparation *p)
     while (length > 1 && out[length - 1] == '/')
         length--;
     if (clt_file_exists(out) && !is_empty_folder(out))
-        CLT_FAIL(CLT_EUSAGE,
-                 "preparing data: '%s' is there already and is not an empty folder; name another one with --out, "
-                 "or remove it",
-                 out);
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "preparing data: '%s' is there already and is not an empty folder; name another one with --out, "
+            "or remove it",
+            out);
     clt_str_append_n(&p->partial, out, length);
     clt_str_printf(&p->partial, ".partial-%ld", (long)getpid());
     CLT_TRY(clt_str_check(&p->partial));

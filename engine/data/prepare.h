@@ -9,7 +9,7 @@
 #include "engine/base/status.h"
 
 typedef struct clt_prepare_progress {
-    const char *stage; /* "counting words", "choosing merges", "tokenising" */
+    const char *stage;    /* "counting words", "choosing merges", "tokenising" */
     uint64_t done, total; /* bytes; of the merges: their number */
     uint64_t tokens;
     double seconds; /* since the stage began */

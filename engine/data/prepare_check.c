@@ -40,10 +40,11 @@ static clt_status check_content(const char *path, const listed_shard *listed, co
                  (long long)header.tokens, (long long)listed->tokens);
     for (int64_t at = 0; at < header.tokens; at++)
         if (clt_shard_token(&header, mapping->data, at) >= vocab)
-            CLT_FAIL(CLT_EDATA,
-                     "reading '%s': token %lld (byte %llu) is %u, out of range: the tokenizer has ids 0 to %u",
-                     path, (long long)at, (unsigned long long)clt_shard_offset(&header, at),
-                     clt_shard_token(&header, mapping->data, at), vocab - 1);
+            CLT_FAIL(
+                CLT_EDATA,
+                "reading '%s': token %lld (byte %llu) is %u, out of range: the tokenizer has ids 0 to %u",
+                path, (long long)at, (unsigned long long)clt_shard_offset(&header, at),
+                clt_shard_token(&header, mapping->data, at), vocab - 1);
     const uint8_t *tokens = mapping->data + header.header;
     (void)clt_hash64_text(clt_hash64(tokens, mapping->size - (size_t)header.header), hash);
     if (strcmp(hash, listed->hash) != 0)
@@ -83,7 +84,8 @@ static clt_status check_part(const char *folder, const clt_json *part, uint32_t 
 static clt_status check_tokenizer(const char *folder, const clt_json *root, clt_prepare_report report,
                                   void *context, uint32_t *vocab)
 {
-    const clt_json *entry = clt_json_get(root, "tokenizer"), *hash = entry ? clt_json_get(entry, "hash") : NULL;
+    const clt_json *entry = clt_json_get(root, "tokenizer"),
+                   *hash = entry ? clt_json_get(entry, "hash") : NULL;
     clt_tokenizer *tokenizer = NULL;
     char *path, text[CLT_HASH64_TEXT];
     CLT_TRY(clt_path_join(folder, "tokenizer.json", &path));

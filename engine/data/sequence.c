@@ -43,9 +43,10 @@ clt_status clt_sequence_check_ignore(const clt_sequence *s, int field, bool has_
     int64_t counted = s->samples > 0 ? clt_sequence_counted(s, s->samples - 1) : 0;
     if (field == 0 || counted == 0 || (has_ignore && ignore == CLT_COUNTED_TARGET))
         return CLT_OK;
-    CLT_FAIL(CLT_ECONFIG,
-             "checking field \"y\" of the data: the last of the %lld windows of evaluation has %lld targets that "
-             "the window before it has counted, marked %d; let the model's loss ignore them "
-             "(model.ignore_index %d)",
-             (long long)s->samples, (long long)counted, CLT_COUNTED_TARGET, CLT_COUNTED_TARGET);
+    CLT_FAIL(
+        CLT_ECONFIG,
+        "checking field \"y\" of the data: the last of the %lld windows of evaluation has %lld targets that "
+        "the window before it has counted, marked %d; let the model's loss ignore them "
+        "(model.ignore_index %d)",
+        (long long)s->samples, (long long)counted, CLT_COUNTED_TARGET, CLT_COUNTED_TARGET);
 }

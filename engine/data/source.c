@@ -8,7 +8,7 @@
 #include "engine/data/source_pair.h"
 #include "engine/data/text_paths.h"
 
-static const clt_source_type *const types[] = {&clt_source_idx, &clt_source_npy, &clt_source_raw,
+static const clt_source_type *const types[] = {&clt_source_idx,  &clt_source_npy,    &clt_source_raw,
                                                &clt_source_text, &clt_source_tokens, &clt_source_synthetic};
 
 const clt_source_type *const *clt_source_types(int *count)
@@ -42,9 +42,10 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
     const char *name = clt_config_string(config, "data.type");
     const clt_source_type *type = find_type(name);
     if (!type)
-        CLT_FAIL(CLT_ECONFIG,
-                 "opening the data: data.type \"%s\" is not known; idx, npy, raw, text, tokens and synthetic are",
-                 name);
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "opening the data: data.type \"%s\" is not known; idx, npy, raw, text, tokens and synthetic are",
+            name);
     clt_arena *arena = NULL;
     CLT_TRY(clt_arena_create(&arena));
     clt_source *source = clt_arena_alloc(arena, sizeof *source);

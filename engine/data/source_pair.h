@@ -19,8 +19,8 @@ clt_status clt_pair_read(const clt_source *source, int64_t index, int field, voi
 int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore);
 void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str *out);
 
-/* One file by itself, inputs or targets: reads its header and all of its numbers, appends a line about it. What
- * `data verify FILE` does. */
+/* One file by itself, inputs or targets: reads its header and all of its numbers, appends a line about it.
+ * What `data verify FILE` does. */
 clt_status clt_pair_check_file(const char *path, clt_header_reader reader, clt_str *out);
 clt_status clt_idx_check_file(const char *path, clt_str *out);
 clt_status clt_npy_check_file(const char *path, clt_str *out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Text as a stream of tokens: the files are put one after the other, the last part is kept for evaluation
- * unless there are files for that, and the part of this split is tokenised in memory (bytes are tokens as they
- * are). With model.context the samples are sequences (sequence.h); without it sample i is the window of
+ * unless there are files for that, and the part of this split is tokenised in memory (bytes are tokens as
+ * they are). With model.context the samples are sequences (sequence.h); without it sample i is the window of
  * data.window tokens that begins at token i (field x) with the token that follows it (field y). It knows
  * nothing of how tokens come about. */
 #include "engine/data/source_pair.h"
@@ -27,13 +27,13 @@ typedef struct text_state {
     size_t n_files, files_capacity;
     char *bytes; /* all files, joined; freed once they are tokenised */
     size_t size, capacity;
-    uint64_t begin, length;  /* the bytes of this split */
+    uint64_t begin, length; /* the bytes of this split */
     clt_tokenizer *tokenizer;
-    void *ids;               /* (tokens) u16 or i32; NULL: the bytes are the tokens */
+    void *ids; /* (tokens) u16 or i32; NULL: the bytes are the tokens */
     size_t ids_capacity;
-    clt_dtype dtype;         /* of a token: U8, U16, I32 */
-    int64_t tokens;          /* in this split */
-    int64_t window;          /* tokens of x, when the samples are no sequences */
+    clt_dtype dtype; /* of a token: U8, U16, I32 */
+    int64_t tokens;  /* in this split */
+    int64_t window;  /* tokens of x, when the samples are no sequences */
     bool sequences;
     clt_sequence sequence;
 } text_state;
@@ -123,7 +123,8 @@ static clt_status choose_part(const clt_config *config, clt_split split, text_st
     if (train > state->size)
         train = state->size;
     /* Tokens are made of whole characters, so that no character is cut in two; bytes can be cut anywhere. */
-    for (int i = 0; i < 3 && !clt_tokenizer_is_bytes(state->tokenizer) && continues_character(state, train); i++)
+    for (int i = 0; i < 3 && !clt_tokenizer_is_bytes(state->tokenizer) && continues_character(state, train);
+         i++)
         train--;
     bool rest = split == CLT_SPLIT_EVAL && !own_eval;
     state->begin = rest ? train : 0;
@@ -156,9 +157,8 @@ static clt_status tokenise(text_state *state)
         return CLT_OK;
     state->dtype = clt_tokenizer_vocab(state->tokenizer) <= 65536 ? CLT_U16 : CLT_I32;
     state->tokens = 0;
-    clt_status status =
-        clt_tokenize(state->tokenizer, state->bytes + state->begin, (size_t)state->length, clt_cpu_count(),
-                     add_ids, state);
+    clt_status status = clt_tokenize(state->tokenizer, state->bytes + state->begin, (size_t)state->length,
+                                     clt_cpu_count(), add_ids, state);
     CLT_TRY(clt_fail_prefix(status, "tokenising the text of %s", state->key));
     CLT_TRY(clt_grow(&state->ids, &state->ids_capacity, 1, clt_dtype_bytes(state->dtype),
                      "the tokens of the text"));
@@ -217,9 +217,10 @@ static clt_status set_fields(clt_source *source, const text_state *state, const 
     if (state->sequences) {
         clt_sequence_fields(source, &state->sequence, state->dtype, most);
         source->description = clt_arena_printf(
-            source->arena, "text: %lld sequences of %lld %s in %lld %s (%llu of %llu bytes) of %s; tokenizer %s",
-            (long long)source->samples, (long long)state->sequence.context, unit, (long long)state->tokens, unit,
-            (unsigned long long)state->length, (unsigned long long)state->size, names,
+            source->arena,
+            "text: %lld sequences of %lld %s in %lld %s (%llu of %llu bytes) of %s; tokenizer %s",
+            (long long)source->samples, (long long)state->sequence.context, unit, (long long)state->tokens,
+            unit, (unsigned long long)state->length, (unsigned long long)state->size, names,
             clt_tokenizer_description(state->tokenizer));
         return source->description ? CLT_OK : CLT_ENOMEM;
     }
@@ -360,11 +361,12 @@ static clt_status text_check_bound(const clt_source *source, int field, int64_t 
     for (int64_t i = 0; i < state->tokens; i++) {
         int64_t token = token_at(state, i);
         if (token >= bound && !(has_ignore && token == ignore))
-            CLT_FAIL(CLT_EDATA,
-                     "checking the text of %s: its token %lld is %lld, out of range: the model takes 0 to %lld; "
-                     "give the model a vocabulary of %lld (model.vocab), or use another data.tokenizer",
-                     state->key, (long long)i, (long long)token, (long long)bound - 1,
-                     (long long)source->fields[field].max_value + 1);
+            CLT_FAIL(
+                CLT_EDATA,
+                "checking the text of %s: its token %lld is %lld, out of range: the model takes 0 to %lld; "
+                "give the model a vocabulary of %lld (model.vocab), or use another data.tokenizer",
+                state->key, (long long)i, (long long)token, (long long)bound - 1,
+                (long long)source->fields[field].max_value + 1);
     }
     return CLT_OK;
 }
@@ -377,8 +379,9 @@ static clt_status text_scan(const clt_source *source)
 
 const clt_source_type clt_source_text = {
     .name = "text",
-    .help = "text files (a path, a list, or \"@LIST\" for a file of paths) as bytes or BPE tokens: sequences of "
-            "model.context, or windows of data.window and the token that follows",
+    .help =
+        "text files (a path, a list, or \"@LIST\" for a file of paths) as bytes or BPE tokens: sequences of "
+        "model.context, or windows of data.window and the token that follows",
     .open = text_open,
     .close = text_close,
     .read = text_read,

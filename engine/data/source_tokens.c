@@ -73,8 +73,9 @@ static clt_status open_shards(clt_source *source, const clt_config *config, clt_
     tokens_state *state = source->state;
     bool eval = split == CLT_SPLIT_EVAL, own_eval = clt_config_list_count(config, "data.eval_path") > 0;
     if (eval && !clt_source_has_eval(config))
-        CLT_FAIL(CLT_ECONFIG, "opening the evaluation shards: data.eval_path is empty and data.path is no folder "
-                              "with val shards; set data.eval_path");
+        CLT_FAIL(CLT_ECONFIG,
+                 "opening the evaluation shards: data.eval_path is empty and data.path is no folder "
+                 "with val shards; set data.eval_path");
     state->key = eval && own_eval ? "data.eval_path" : "data.path";
     state->word = eval ? "val" : "train";
     int count = clt_config_list_count(config, state->key);
@@ -93,10 +94,10 @@ static clt_status describe(clt_source *source, const tokens_state *state)
     char more[48] = "";
     if (state->n_shards > 1)
         (void)snprintf(more, sizeof more, " and %zu more", state->n_shards - 1);
-    source->description = clt_arena_printf(
-        source->arena, "tokens: %lld sequences of %lld in %lld tokens (%s) of '%s'%s",
-        (long long)source->samples, (long long)state->sequence.context, (long long)state->tokens,
-        state->wide ? "u32" : "u16", state->shards[0].path, more);
+    source->description =
+        clt_arena_printf(source->arena, "tokens: %lld sequences of %lld in %lld tokens (%s) of '%s'%s",
+                         (long long)source->samples, (long long)state->sequence.context,
+                         (long long)state->tokens, state->wide ? "u32" : "u16", state->shards[0].path, more);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -120,10 +121,11 @@ static clt_status tokens_open(clt_source *source, const clt_config *config, clt_
     state->sequence =
         clt_sequence_make(state->tokens, context, split, clt_config_bool(config, "data.shuffle"));
     if (state->sequence.samples == 0)
-        CLT_FAIL(CLT_EDATA,
-                 "opening the shards: %lld tokens in '%s' and its followers are too few: a sequence of %lld "
-                 "(model.context) and the token that follows need %lld; give more tokens or a shorter context",
-                 (long long)state->tokens, state->shards[0].path, (long long)context, (long long)context + 1);
+        CLT_FAIL(
+            CLT_EDATA,
+            "opening the shards: %lld tokens in '%s' and its followers are too few: a sequence of %lld "
+            "(model.context) and the token that follows need %lld; give more tokens or a shorter context",
+            (long long)state->tokens, state->shards[0].path, (long long)context, (long long)context + 1);
     clt_sequence_fields(source, &state->sequence, state->wide ? CLT_I32 : CLT_U16, state->vocab - 1);
     source->bytes = state->bytes;
     return describe(source, state);
@@ -155,11 +157,12 @@ static const token_shard *shard_of(const tokens_state *state, int64_t at)
 
 static clt_status beyond(const tokens_state *state, const token_shard *shard, int64_t at, int64_t token)
 {
-    CLT_FAIL(CLT_EDATA,
-             "reading '%s': token %lld (byte %llu) is %lld, out of range: the %s has ids 0 to %lld; the shard was "
-             "made with another tokenizer or is damaged",
-             shard->path, (long long)at, (unsigned long long)clt_shard_offset(&shard->header, at),
-             (long long)token, state->bound == state->vocab ? "tokenizer" : "model", (long long)state->bound - 1);
+    CLT_FAIL(
+        CLT_EDATA,
+        "reading '%s': token %lld (byte %llu) is %lld, out of range: the %s has ids 0 to %lld; the shard was "
+        "made with another tokenizer or is damaged",
+        shard->path, (long long)at, (unsigned long long)clt_shard_offset(&shard->header, at),
+        (long long)token, state->bound == state->vocab ? "tokenizer" : "model", (long long)state->bound - 1);
 }
 
 /* Tokens [at, at+count) of the stream, as u16 or i32. */
@@ -188,7 +191,8 @@ static clt_status tokens_read(const clt_source *source, int64_t index, int field
     const tokens_state *state = source->state;
     const clt_sequence *s = &state->sequence;
     if (index < 0 || index >= source->samples)
-        CLT_FAIL(CLT_EINTERNAL, "reading sequence %lld of %lld", (long long)index, (long long)source->samples);
+        CLT_FAIL(CLT_EINTERNAL, "reading sequence %lld of %lld", (long long)index,
+                 (long long)source->samples);
     int64_t begin = clt_sequence_begin(s, index);
     if (field == 0)
         return copy_tokens(state, begin, s->context, !state->wide, dst);
@@ -250,7 +254,8 @@ static clt_status tokens_scan(const clt_source *source)
 
 const clt_source_type clt_source_tokens = {
     .name = "tokens",
-    .help = "shards of tokens: llm.c's .bin files, or u16 without a header (a file, a list, a folder, a pattern)",
+    .help =
+        "shards of tokens: llm.c's .bin files, or u16 without a header (a file, a list, a folder, a pattern)",
     .open = tokens_open,
     .close = tokens_close,
     .read = tokens_read,

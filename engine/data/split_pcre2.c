@@ -129,7 +129,7 @@ static size_t invalid_prefix(const char *text, size_t size)
 }
 
 clt_status clt_split_words(clt_split_state *state, const char *text, size_t size, clt_word_visitor word,
-                     void *context)
+                           void *context)
 {
     while (size > 0) {
         size_t valid = valid_prefix(text, size), end = 0;

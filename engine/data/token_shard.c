@@ -23,9 +23,10 @@ static uint32_t word(const uint8_t *bytes, int i)
 static clt_status refuse_others(const char *path, const uint8_t *bytes, uint64_t size)
 {
     if (size >= 22 && memcmp(bytes, "version https://git-lfs", 22) == 0)
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': it is a git-lfs pointer, not the data itself; fetch the data with 'git lfs pull'",
-                 path);
+        CLT_FAIL(
+            CLT_EDATA,
+            "reading '%s': it is a git-lfs pointer, not the data itself; fetch the data with 'git lfs pull'",
+            path);
     if (size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b)
         CLT_FAIL(CLT_EDATA, "reading '%s': it is a gzip file; shards are mapped, so unpack it first", path);
     uint32_t magic = size >= 4 ? word(bytes, 0) : 0, swapped = __builtin_bswap32(magic);
@@ -35,9 +36,10 @@ static clt_status refuse_others(const char *path, const uint8_t *bytes, uint64_t
         CLT_FAIL(CLT_EDATA, "reading '%s': it is an llm.c %s file, not a file of tokens", path,
                  magic == MAGIC_MODEL ? "model" : "state");
     if (swapped == MAGIC_U16 || swapped == MAGIC_U32)
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': its header is in big-endian byte order; shards are little-endian, write it again",
-                 path);
+        CLT_FAIL(
+            CLT_EDATA,
+            "reading '%s': its header is in big-endian byte order; shards are little-endian, write it again",
+            path);
     return CLT_OK;
 }
 
@@ -45,24 +47,26 @@ static clt_status parse_header(const char *path, const uint8_t *bytes, uint64_t 
 {
     bool wide = word(bytes, 0) == MAGIC_U32;
     if (size < CLT_SHARD_HEADER)
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': the file is cut off inside its header: it has %llu of %d bytes; copy it again",
-                 path, (unsigned long long)size, CLT_SHARD_HEADER);
+        CLT_FAIL(
+            CLT_EDATA,
+            "reading '%s': the file is cut off inside its header: it has %llu of %d bytes; copy it again",
+            path, (unsigned long long)size, CLT_SHARD_HEADER);
     uint32_t version = word(bytes, 1), count = word(bytes, 2);
     if (version != (wide ? VERSION_U32 : VERSION_U16))
         CLT_FAIL(CLT_EDATA, "reading '%s': version %u of its format is not known (%s tokens have version %d)",
                  path, version, wide ? "u32" : "u16", wide ? VERSION_U32 : VERSION_U16);
     if (count > CLT_SHARD_MAX_TOKENS)
-        CLT_FAIL(CLT_EDATA, "reading '%s': its header declares %u tokens, more than 2^31-1; it is damaged", path,
-                 count);
+        CLT_FAIL(CLT_EDATA, "reading '%s': its header declares %u tokens, more than 2^31-1; it is damaged",
+                 path, count);
     *out = (clt_shard_header){CLT_SHARD_HEADER, wide ? 4 : 2, count};
     uint64_t need = clt_shard_offset(out, count);
     if (size != need)
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': its header declares %u tokens and so %llu bytes, but the file has %llu: it is %s; "
-                 "copy or make it again",
-                 path, count, (unsigned long long)need, (unsigned long long)size,
-                 size < need ? "cut off" : "longer than its header says");
+        CLT_FAIL(
+            CLT_EDATA,
+            "reading '%s': its header declares %u tokens and so %llu bytes, but the file has %llu: it is %s; "
+            "copy or make it again",
+            path, count, (unsigned long long)need, (unsigned long long)size,
+            size < need ? "cut off" : "longer than its header says");
     return CLT_OK;
 }
 
@@ -76,7 +80,8 @@ clt_status clt_shard_parse(const char *path, const uint8_t *bytes, uint64_t size
         return parse_header(path, bytes, size, out);
     if (size % 2 != 0)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': it has no header, so it would be u16 tokens, but %llu bytes are an odd number; the "
+                 "reading '%s': it has no header, so it would be u16 tokens, but %llu bytes are an odd "
+                 "number; the "
                  "file is cut off or is no file of tokens",
                  path, (unsigned long long)size);
     *out = (clt_shard_header){0, 2, (int64_t)(size / 2)};

@@ -88,7 +88,8 @@ static clt_status open_shard(clt_token_writer *w)
     w->path.length = 0;
     clt_str_printf(&w->path, "%s/%s_%03zu.bin", w->folder, w->name, w->n_shards);
     CLT_TRY(clt_str_check(&w->path));
-    CLT_TRY(clt_grow(&w->shards, &w->shards_capacity, w->n_shards + 1, sizeof *w->shards, "the list of shards"));
+    CLT_TRY(
+        clt_grow(&w->shards, &w->shards_capacity, w->n_shards + 1, sizeof *w->shards, "the list of shards"));
     w->fd = open(w->path.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w->fd < 0)
         return failed(w, "creating");

@@ -90,6 +90,6 @@ void clt_split_state_destroy(clt_split_state *state);
  * a word of its own. */
 typedef clt_status (*clt_word_visitor)(void *context, const char *word, size_t size);
 clt_status clt_split_words(clt_split_state *state, const char *text, size_t size, clt_word_visitor word,
-                     void *context);
+                           void *context);
 
 #endif

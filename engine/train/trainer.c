@@ -347,7 +347,7 @@ static clt_status finish(loop *l, bool stopped)
         CLT_TRY(evaluate(l, l->result->steps, &best));
     CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps)
                                       : clt_keeper_poll(&l->keeper, true));
-    if (l->dir)
+    if (l->dir && !stopped)
         CLT_TRY(clt_rundir_flush(l->dir));
     if (stopped)
         CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,

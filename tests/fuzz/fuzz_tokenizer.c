@@ -5,7 +5,8 @@
  *   clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_tokenizer.c
  * engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -lpcre2-8 -lm -lpthread
  * -o fuzz_tokenizer
- * Vocabularies of 256 letters are far for blind mutation: with a seed corpus of small real ones it gets there.
+ * Vocabularies of 256 letters are far for blind mutation: with a seed corpus of small real ones it gets
+ * there.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -11,11 +11,12 @@ static clt_config *tokens_config(int fd)
 {
     char text[512];
     clt_config *config = NULL;
-    (void)snprintf(text, sizeof text,
-                   "{\"model\":{\"type\":\"graph\",\"context\":5,\"layers\":[{\"op\":\"flatten\"}]},\"train\":{"
-                   "\"steps\":1},\"data\":{\"type\":\"tokens\",\"path\":\"/proc/self/fd/%d\",\"eval_path\":"
-                   "\"/proc/self/fd/%d\"}}",
-                   fd, fd);
+    (void)snprintf(
+        text, sizeof text,
+        "{\"model\":{\"type\":\"graph\",\"context\":5,\"layers\":[{\"op\":\"flatten\"}]},\"train\":{"
+        "\"steps\":1},\"data\":{\"type\":\"tokens\",\"path\":\"/proc/self/fd/%d\",\"eval_path\":"
+        "\"/proc/self/fd/%d\"}}",
+        fd, fd);
     if (clt_config_parse(text, "fuzz", NULL, 0, &config) != CLT_OK)
         abort();
     return config;
@@ -43,8 +44,8 @@ static void read_part(const clt_config *config, clt_split split)
         }
     }
     if (status == CLT_OK && split == CLT_SPLIT_EVAL && clt_source_scan(source) == CLT_OK &&
-        source->samples < 4096 && targets != source->samples * 5 - (5 - source->type->count_valid(
-                                                 source, source->samples - 1, 1, -1)))
+        source->samples < 4096 &&
+        targets != source->samples * 5 - (5 - source->type->count_valid(source, source->samples - 1, 1, -1)))
         abort();
     clt_source_close(source);
 }
@@ -59,7 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         config = tokens_config(fd);
     }
-    if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0 || clt_fd_write(fd, data, size, "fuzz") != CLT_OK)
+    if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0 ||
+        clt_fd_write(fd, data, size, "fuzz") != CLT_OK)
         abort();
     read_part(config, CLT_SPLIT_TRAIN);
     read_part(config, CLT_SPLIT_EVAL);

@@ -55,10 +55,11 @@ static clt_status open_model(const char *model, const char *members, clt_split s
         }
     }
     data[used] = '\0';
-    (void)snprintf(text, sizeof text,
-                   "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"flatten\"}]%s},\"train\":{\"steps\":1},"
-                   "\"data\":{%s}}",
-                   model, data);
+    (void)snprintf(
+        text, sizeof text,
+        "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"flatten\"}]%s},\"train\":{\"steps\":1},"
+        "\"data\":{%s}}",
+        model, data);
     CLT_TRY(clt_config_parse(text, "test", NULL, 0, &config));
     clt_status status = clt_source_open(config, split, out);
     clt_config_destroy(config);
@@ -98,7 +99,8 @@ static void test_text_sequences(void **state)
 {
     (void)state;
     put_file("a", "abcdefghijklmnopqrst", 20);
-    clt_source *s = must(",\"context\":4", "\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.5", CLT_SPLIT_TRAIN);
+    clt_source *s =
+        must(",\"context\":4", "\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.5", CLT_SPLIT_TRAIN);
     char x[4];
     assert_int_equal(s->samples, 6); /* beginnings 0..5 of the ten bytes a..j */
     assert_int_equal(s->fields[0].dtype, CLT_U8);
@@ -281,7 +283,8 @@ static void test_shards(void **state)
     assert_int_equal(s->samples, 4);
     clt_source_close(s);
     bad("\"type\":\"tokens\",\"path\":\"%D/train_000.bin\"", CLT_SPLIT_EVAL, CLT_ECONFIG, "data.eval_path");
-    bad("\"type\":\"tokens\",\"path\":\"%D/none_*.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA, "none_|no file matches");
+    bad("\"type\":\"tokens\",\"path\":\"%D/none_*.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA,
+        "none_|no file matches");
     bad("\"type\":\"tokens\",\"path\":\"%D/none.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA, "none.bin|No such file");
     bad("\"type\":\"tokens\",\"path\":\"\"", CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.path|empty");
     assert_int_equal(mkdir(in_dir("bare"), 0700), 0);
@@ -289,7 +292,8 @@ static void test_shards(void **state)
     bad("\"type\":\"tokens\",\"path\":\"%D/train_001.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA,
         "0 tokens|too few|model.context|need 5");
     clt_source *none = NULL;
-    assert_int_equal(open_model("", "\"type\":\"tokens\",\"path\":\"%D\"", CLT_SPLIT_TRAIN, &none), CLT_ECONFIG);
+    assert_int_equal(open_model("", "\"type\":\"tokens\",\"path\":\"%D\"", CLT_SPLIT_TRAIN, &none),
+                     CLT_ECONFIG);
     expect_words("model.context|required");
 }
 
@@ -302,7 +306,7 @@ static void test_bounds(void **state)
     put_u16("small.bin", small, 10, true);
     put_u32("wide.bin", wide, 10);
     clt_source *s = must(",\"context\":4", "\"type\":\"tokens\",\"path\":\"%D/small.bin\"", CLT_SPLIT_TRAIN);
-    must_read(s, 0, 0, x); /* no bound yet */
+    must_read(s, 0, 0, x);                                                 /* no bound yet */
     assert_int_equal(clt_source_check_bound(s, 0, 400, true, -1), CLT_OK); /* nothing is read now ... */
     must_read(s, 4, 0, x);
     assert_int_equal(s->type->read(s, 0, 0, x), CLT_EDATA); /* ... but before the window is used */
@@ -366,7 +370,9 @@ static void test_bad_shards(void **state)
     static const struct {
         uint32_t magic;
         const char *words;
-    } others[] = {{20240522, "evaluation questions"}, {20240326, "llm.c model"}, {20240527, "llm.c state"},
+    } others[] = {{20240522, "evaluation questions"},
+                  {20240326, "llm.c model"},
+                  {20240527, "llm.c state"},
                   {0x88d83401, "big-endian"}};
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < 4; k++)
@@ -381,8 +387,9 @@ static void test_bad_shards(void **state)
                                 CLT_SPLIT_TRAIN, &s),
                      CLT_ECONFIG);
     expect_words("data.targets|makes its own targets");
-    assert_int_equal(open_model("", "\"type\":\"idx\",\"path\":\"x\",\"tokenizer\":\"y\"", CLT_SPLIT_TRAIN, &s),
-                     CLT_ECONFIG);
+    assert_int_equal(
+        open_model("", "\"type\":\"idx\",\"path\":\"x\",\"tokenizer\":\"y\"", CLT_SPLIT_TRAIN, &s),
+        CLT_ECONFIG);
     expect_words("data.tokenizer|only for");
 }
 
@@ -392,8 +399,9 @@ static void test_like(void **state)
     (void)state;
     clt_config *config = NULL;
     clt_source *s = NULL;
-    static const char text[] = "{\"model\":{\"type\":\"graph\",\"context\":6,\"layers\":[{\"op\":\"flatten\"}]},"
-                               "\"train\":{\"steps\":1},\"data\":{\"type\":\"%s\",\"path\":\"/none\"}}";
+    static const char text[] =
+        "{\"model\":{\"type\":\"graph\",\"context\":6,\"layers\":[{\"op\":\"flatten\"}]},"
+        "\"train\":{\"steps\":1},\"data\":{\"type\":\"%s\",\"path\":\"/none\"}}";
     static const char *const types[] = {"text", "tokens"};
     for (int i = 0; i < 2; i++) {
         char json[512];
@@ -446,40 +454,14 @@ static void count_reports(void *context, const char *path, clt_status status, in
     counts[status == CLT_OK ? 0 : 1]++;
 }
 
-static void test_prepare(void **state)
+/* The training shards decode to the text, the end of text, and the text's beginning. */
+static void expect_prepared_text(const char *out, const clt_prepare_result *r, const char *text, size_t size)
 {
-    (void)state;
-    size_t size;
-    char *text = long_text(30, &size);
-    watch w = {0};
-    clt_prepare_result r;
-    char out[256];
-    const char *inputs[3] = {strdup(put_file("one.txt", text, size)), strdup(put_gzip("two.gz", text, size / 2)),
-                             strdup(put_file("empty.txt", "", 0))};
-    (void)snprintf(out, sizeof out, "%s/new/prepared/", test_dir);
-    clt_prepare_options o = {.inputs = inputs,
-                             .n_inputs = 3,
-                             .out = out,
-                             .tokenizer = "",
-                             .train_bpe = 320,
-                             .split = 0.2,
-                             .shard_tokens = 700,
-                             .threads = 2,
-                             .progress = on_progress,
-                             .context = &w};
-    if (clt_prepare(&o, &r) != CLT_OK)
-        fail_msg("%s", clt_error_text());
-    assert_int_equal(r.bytes, size + size / 2);
-    assert_int_equal(w.last, r.bytes);
-    assert_int_equal(r.vocab, 320);
-    assert_int_equal(r.train_shards, (r.train_tokens + 699) / 700);
-    assert_int_equal(r.val_shards, (r.val_tokens + 699) / 700);
-    /* the shards decode to the text; where the second file begins stands the end of text */
     clt_tokenizer *t = open_tokenizer(out);
     char members[512];
     (void)snprintf(members, sizeof members, "\"type\":\"tokens\",\"path\":\"%s\",\"shuffle\":false", out);
     clt_source *s = must(",\"context\":1", members, CLT_SPLIT_TRAIN);
-    assert_int_equal(s->samples, r.train_tokens - 1);
+    assert_int_equal(s->samples, r->train_tokens - 1);
     clt_str back = {0};
     for (int64_t i = 0; i < s->samples; i++) {
         int32_t token;
@@ -499,6 +481,38 @@ static void test_prepare(void **state)
     clt_str_free(&back);
     clt_source_close(s);
     clt_tokenizer_close(t);
+}
+
+static void test_prepare(void **state)
+{
+    (void)state;
+    size_t size;
+    char *text = long_text(30, &size);
+    watch w = {0};
+    clt_prepare_result r;
+    char out[256];
+    const char *inputs[3] = {strdup(put_file("one.txt", text, size)),
+                             strdup(put_gzip("two.gz", text, size / 2)),
+                             strdup(put_file("empty.txt", "", 0))};
+    (void)snprintf(out, sizeof out, "%s/new/prepared/", test_dir);
+    clt_prepare_options o = {.inputs = inputs,
+                             .n_inputs = 3,
+                             .out = out,
+                             .tokenizer = "",
+                             .train_bpe = 320,
+                             .split = 0.2,
+                             .shard_tokens = 700,
+                             .threads = 2,
+                             .progress = on_progress,
+                             .context = &w};
+    if (clt_prepare(&o, &r) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    assert_int_equal(r.bytes, size + size / 2);
+    assert_int_equal(w.last, r.bytes);
+    assert_int_equal(r.vocab, 320);
+    assert_int_equal(r.train_shards, (r.train_tokens + 699) / 700);
+    assert_int_equal(r.val_shards, (r.val_tokens + 699) / 700);
+    expect_prepared_text(out, &r, text, size);
     int counts[2] = {0};
     assert_int_equal(clt_prepare_check(out, count_reports, counts), CLT_OK);
     assert_true(counts[0] == 1 + r.train_shards + r.val_shards && counts[1] == 0);
@@ -545,8 +559,8 @@ static void test_prepare_check(void **state)
     assert_int_equal(truncate(in_dir("stopped/train_002.bin"), 1030), 0);
     assert_int_equal(clt_prepare_check(path, count_reports, counts), CLT_OK);
     assert_int_equal(counts[1], 2);
-    put_file("stopped/manifest.json", "{\"format\":\"cltrain-tokens-1\",\"train\":{\"files\":[{\"name\":\"../x\"}]}}",
-             66);
+    put_file("stopped/manifest.json",
+             "{\"format\":\"cltrain-tokens-1\",\"train\":{\"files\":[{\"name\":\"../x\"}]}}", 66);
     assert_int_equal(clt_prepare_check(path, count_reports, counts), CLT_EDATA);
     put_file("stopped/manifest.json", "{}", 2);
     assert_int_equal(clt_prepare_check(path, count_reports, counts), CLT_EDATA);
@@ -560,10 +574,10 @@ static void test_prepare_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_geometry), cmocka_unit_test(test_text_sequences),
-        cmocka_unit_test(test_text_tokens), cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_bounds), cmocka_unit_test(test_bad_shards),
-        cmocka_unit_test(test_like), cmocka_unit_test(test_prepare),
+        cmocka_unit_test(test_geometry),     cmocka_unit_test(test_text_sequences),
+        cmocka_unit_test(test_text_tokens),  cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_bounds),       cmocka_unit_test(test_bad_shards),
+        cmocka_unit_test(test_like),         cmocka_unit_test(test_prepare),
         cmocka_unit_test(test_prepare_check)};
     return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

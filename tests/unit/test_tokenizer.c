@@ -112,8 +112,8 @@ static void test_shakespeare(void **state)
     static const uint32_t first[] = {5962, 22307, 25, 198, 8421}, last[] = {14210, 1242, 23137, 13, 198};
     char *text = NULL;
     size_t size = 0;
-    assert_int_equal(
-        clt_file_read(shared("tinyshakespeare/input.txt"), false, 0, CLT_EDATA, &text, &size), CLT_OK);
+    assert_int_equal(clt_file_read(shared("tinyshakespeare/input.txt"), false, 0, CLT_EDATA, &text, &size),
+                     CLT_OK);
     assert_int_equal(size, 1115394);
     clt_tokenizer *t = open_tokenizer(shared("gpt2/vocab.bpe")); /* its partner lies beside it */
     clt_ids ids = encode_all(t, text, size);
@@ -260,9 +260,20 @@ static void test_merges(void **state)
 static void test_any_bytes(void **state)
 {
     (void)state;
-    static const char *const odd[] = {
-        "\xff", "a\xff", "\xc3", "a\xe6\x97", "\xed\xa0\x80 x", "\xf4\x90\x80\x80", "\xc0\xaf", " \xff \xfe\n",
-        "\xe3\x80\x80\xe3\x80\x80x", "\xc2\xa0\xc2\x85 \xe2\x80\xa8y", "don't'", "''s 'S", "\r\n\r\n", " "};
+    static const char *const odd[] = {"\xff",
+                                      "a\xff",
+                                      "\xc3",
+                                      "a\xe6\x97",
+                                      "\xed\xa0\x80 x",
+                                      "\xf4\x90\x80\x80",
+                                      "\xc0\xaf",
+                                      " \xff \xfe\n",
+                                      "\xe3\x80\x80\xe3\x80\x80x",
+                                      "\xc2\xa0\xc2\x85 \xe2\x80\xa8y",
+                                      "don't'",
+                                      "''s 'S",
+                                      "\r\n\r\n",
+                                      " "};
     clt_tokenizer *t = small_tokenizer();
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
         round_trip(t, odd[i], strlen(odd[i]));
@@ -333,9 +344,10 @@ static clt_status refuse(void *context, const uint32_t *ids, size_t count, size_
 static void test_cut(void **state)
 {
     (void)state;
-    static const char *const parts[] = {"the",  " ",    "  ",   "\n",          "'s",          "1",    "\xc2\xa0",
-                                        "dog",  "\t",   "!?",   "\xe3\x80\x80", "\xe6\x97\xa5", "\xff", "\xc2\x85",
-                                        " she", "\r\n", "\xc3", "\xe2\x80\xa8", "\xc3\xa9",     "'"};
+    static const char *const parts[] = {
+        "the",  " ",    "  ",   "\n",           "'s",           "1",    "\xc2\xa0",
+        "dog",  "\t",   "!?",   "\xe3\x80\x80", "\xe6\x97\xa5", "\xff", "\xc2\x85",
+        " she", "\r\n", "\xc3", "\xe2\x80\xa8", "\xc3\xa9",     "'"};
     clt_tokenizer *t = small_tokenizer();
     for (uint64_t k = 0; k < 150; k++) {
         char text[200];

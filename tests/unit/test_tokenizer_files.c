@@ -42,7 +42,8 @@ static void put_merges(const char *name, const char *text)
 }
 
 /* A tokenizer.json with these parts; `rest` stands in front of the model, `more` inside it. */
-static void put_json(const char *name, const char *extra, const char *merges, const char *rest, const char *more)
+static void put_json(const char *name, const char *extra, const char *merges, const char *rest,
+                     const char *more)
 {
     clt_str text = {0};
     clt_str_printf(&text, "{\"version\":\"1.0\",%s\"model\":{\"type\":\"BPE\",%s\"vocab\":{", rest, more);
@@ -73,7 +74,8 @@ static void test_pair_of_files(void **state)
     static const char *const names[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
     for (int i = 0; i < 2; i++) {
         put_vocab(names[i][0], EXTRA);
-        put_merges(names[i][1], i ? MERGES : "h e\r\nhe l\r\n" SP " h\r\nl o"); /* without version and last newline */
+        put_merges(names[i][1],
+                   i ? MERGES : "h e\r\nhe l\r\n" SP " h\r\nl o"); /* without version and last newline */
         const char *const ways[] = {test_dir, in_dir(names[i][0]), in_dir(names[i][1])};
         for (int k = 0; k < 3; k++) {
             clt_tokenizer *t = open_tokenizer(ways[k]);
@@ -224,7 +226,8 @@ static void test_bad_merges(void **state)
     bad_merges("#version: 0.2\nt 0\n", "299 tokens|made by no merge|cut off");
 }
 
-static void bad_json(const char *extra, const char *merges, const char *rest, const char *more, const char *words)
+static void bad_json(const char *extra, const char *merges, const char *rest, const char *more,
+                     const char *words)
 {
     put_json("tokenizer.json", extra, merges, rest, more);
     expect_bad(in_dir("tokenizer.json"), words);
@@ -248,7 +251,8 @@ static void test_bad_tokenizer_json(void **state)
     bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"use_regex\":false},", "", "use_regex");
     bad_json(EXTRA, "[]", LEVEL "\"normalizer\":{\"type\":\"NFC\"},", "", "normalizer");
     bad_json(EXTRA, "[]", LEVEL "\"decoder\":{\"type\":\"WordPiece\"},", "", "decoder");
-    bad_json(EXTRA, "[]", LEVEL "\"post_processor\":{\"type\":\"TemplateProcessing\"},", "", "post_processor");
+    bad_json(EXTRA, "[]", LEVEL "\"post_processor\":{\"type\":\"TemplateProcessing\"},", "",
+             "post_processor");
     bad_json(EXTRA, "[]", LEVEL, "\"dropout\":0.1,", "dropout");
     bad_json(EXTRA, "[]", LEVEL, "\"byte_fallback\":true,", "byte_fallback");
     bad_json(EXTRA, "[]", LEVEL, "\"end_of_word_suffix\":\"</w>\",", "end_of_word_suffix");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of tokenizers share: small texts, a small vocabulary trained on them, pseudo-random bytes. */
+ * What the tests of tokenizers share: small texts, a small vocabulary trained on them, pseudo-random bytes.
+ */
 #ifndef TESTS_UNIT_TOKENIZER_TEST_H
 #define TESTS_UNIT_TOKENIZER_TEST_H
 
@@ -10,10 +11,11 @@
 #include "engine/data/bpe_train.h"
 #include "engine/data/tokenizer.h"
 
-static const char sample_text[] =
-    "The quick brown fox jumps over the lazy dog, and the dog doesn't care.\n\nShe sells sea shells; he'll see "
-    "1234 of them.\tThere they're, there're others: \xc3\xa9t\xc3\xa9, \xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e \xf0\x9f"
-    "\x98\x80!\n    return the_other(thing);\n";
+static const char sample_text[] = "The quick brown fox jumps over the lazy dog, and the dog doesn't "
+                                  "care.\n\nShe sells sea shells; he'll see "
+                                  "1234 of them.\tThere they're, there're others: \xc3\xa9t\xc3\xa9, "
+                                  "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e \xf0\x9f"
+                                  "\x98\x80!\n    return the_other(thing);\n";
 
 /* sample_text, over and over, as a string that must be freed. */
 static inline char *long_text(size_t times, size_t *size)

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# cltrain generate end to end: a tiny GPT on text made here, continued from the run folder and from a checkpoint of it, with its own
+# tokenizer and with bytes; the same seed gives the same text; what cannot be continued is refused with its reason.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# --- needs no device ---
+expect_code 2 "$CLTRAIN" generate
+expect_text 'give --checkpoint DIR'
+expect_code 2 "$CLTRAIN" generate --checkpoint x --temperature hot
+expect_code 2 "$CLTRAIN" generate --checkpoint x --top-p 1.5
+expect_code 2 "$CLTRAIN" generate --checkpoint x --max-new 0
+expect_code 7 "$CLTRAIN" generate --checkpoint nothing-here
+expect_text 'nothing-here'
+mkdir empty
+expect_code 7 "$CLTRAIN" generate --checkpoint empty
+
+"$CLTRAIN" devices >/dev/null 2>&1
+if [ $? -eq 4 ]; then
+    note_skip 'no OpenCL device: training and generating'
+    finish
+fi
+
+# --- a text with a pattern, and a model that can learn it ---
+awk 'BEGIN { for (i = 0; i < 1200; i++) printf "%s the %d cat sat on %d mats.\n", (i % 3 ? "and" : "Then"), i % 7, i % 5 }' >cats.txt
+cat >gpt.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 32, "context": 16},
+ "data": {"type": "text", "path": "cats.txt", "micro_batch": 8},
+ "optimizer": {"type": "adamw", "learning_rate": 0.01},
+ "train": {"steps": 60}, "checkpoint": {"every": 30, "keep": 3}}
+JSON
+expect_code 0 "$CLTRAIN" train gpt.json --out run
+expect_file run/checkpoints/step_60/model.safetensors run/checkpoints/step_30/model.safetensors
+
+# make TEXT OPTIONS...: the text alone, in the file.
+make() {
+    local file=$1
+    shift
+    if timeout 120 "$CLTRAIN" generate "$@" >"$file" 2>"$out" </dev/null; then pass; else fail "generate $* failed"; fi
+    expect_text '^[0-9]+ tokens in [0-9.]+ s'
+}
+make run.txt --checkpoint run --prompt 'and the ' --max-new 60 --seed 3
+make step.txt --checkpoint run/checkpoints/step_60 --prompt 'and the ' --max-new 60 --seed 3
+make folder.txt --checkpoint run/checkpoints --prompt 'and the ' --max-new 60 --seed 3
+expect_same run.txt step.txt
+expect_same run.txt folder.txt
+make seed.txt --checkpoint run --prompt 'and the ' --max-new 60 --seed 4
+make early.txt --checkpoint run/checkpoints/step_30 --prompt 'and the ' --max-new 60 --seed 3
+for other in seed.txt early.txt; do
+    if cmp -s run.txt $other; then fail "$other is the same text"; else pass; fi
+done
+# The prompt, 60 bytes (more than the context of 16), a line break.
+if [ "$(wc -c <run.txt)" -eq 69 ] && [ "$(head -c 8 run.txt)" = 'and the ' ]; then pass; else fail 'run.txt is not prompt, 60 bytes and a line break'; fi
+# The most likely text does not depend on the seed, and is made of the words that were learned.
+make greedy.txt --checkpoint run --prompt 'and the ' --max-new 40 --temperature 0 --seed 1
+make greedy2.txt --checkpoint run --prompt 'and the ' --max-new 40 --temperature 0 --seed 2
+expect_same greedy.txt greedy2.txt
+make first.txt --checkpoint run --prompt 'and the ' --max-new 40 --top-k 1 --seed 9
+expect_same greedy.txt first.txt
+if grep -q -E 'cat|sat|mats' greedy.txt; then pass; else fail "nothing was learned: $(cat greedy.txt)"; fi
+
+# --- a tokenizer trained on the text; its data may be gone ---
+expect_code 0 "$CLTRAIN" data prepare cats.txt --train-bpe 300 --out tokens
+expect_code 0 "$CLTRAIN" train gpt.json data.type=tokens data.path=tokens --max-steps 10 --out bpe
+make bpe.txt --checkpoint bpe --prompt 'and the ' --max-new 20
+if [ "$(wc -c <bpe.txt)" -gt 30 ] && [ "$(head -c 8 bpe.txt)" = 'and the ' ]; then pass; else fail "bpe.txt: $(cat bpe.txt)"; fi
+
+# --- what cannot be continued ---
+cp -r run/checkpoints/step_60 step_60
+expect_code 7 "$CLTRAIN" generate --checkpoint step_60
+expect_text 'no config.resolved.json'
+cp -r run damaged
+rm -r damaged/checkpoints/step_30
+printf 'x' | dd of=damaged/checkpoints/step_60/model.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
+expect_code 7 "$CLTRAIN" generate --checkpoint damaged
+expect_text 'model.safetensors'
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [4], "outputs": 1, "loss": "mse"}, "train": {"steps": 1},
+ "data": {"type": "synthetic", "samples": 8, "shape": [3], "target_shape": [1], "classes": 0, "micro_batch": 4}}
+JSON
+expect_code 0 "$CLTRAIN" train net.json --out net
+expect_code 2 "$CLTRAIN" generate --checkpoint net
+expect_text 'no byte model'
+finish

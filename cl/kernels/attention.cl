@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, the form for any device: one work-item per query (y, dq) or per key (dk, dv), sixteen elements of
- * a head at a time, softmax on line. Forward keeps the log of each row's sum of exponentials (lse); backward
- * makes the probabilities again from it, and needs delta = sum(dy * y) of each row. Gradients are summed in
- * order by one item each: no atomics. A query that sees no key gives zeros. Defines: attention.clh. */
+ * Attention, the form for any device: one work-item per query (y, dq) or per key (dk, dv), sixteen elements
+ * of a head at a time, softmax on line. Forward keeps the log of each row's sum of exponentials (lse);
+ * backward makes the probabilities again from it, and needs delta = sum(dy * y) of each row. Gradients are
+ * summed in order by one item each: no atomics. A query that sees no key gives zeros. Defines: attention.clh.
+ */
 #include "common.clh"
 #include "lanes.clh"
 #include "attention.clh"
@@ -17,7 +18,7 @@
     {                                                                                                        \
         float lane[LANES];                                                                                   \
         if (TAIL == 0 || part + 1 < PARTS)                                                                   \
-            return LOAD16(dt, row, part *LANES);                                                             \
+            return LOAD16(dt, row, part * LANES);                                                            \
         for (uint i = 0; i < LANES; i++)                                                                     \
             lane[i] = i < TAIL ? LOAD(dt, row, part * LANES + i) : 0.0f;                                     \
         return vload16(0, lane);                                                                             \
@@ -55,7 +56,8 @@ __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global flo
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * HEADS * tq)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may
+     * not know */
     ulong head = item / tq;
     uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
     uint visible = attention_visible(i, tq, KEYS_OF(n));
@@ -100,7 +102,8 @@ __kernel void attention_bwd_delta(__global float *delta, ulong delta0, __global 
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * HEADS * tq)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may
+     * not know */
     ulong head = item / tq;
     uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
     ulong at = (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE;
@@ -119,7 +122,8 @@ __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint ldd
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * HEADS * tq)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may
+     * not know */
     ulong head = item / tq;
     uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
     uint visible = attention_visible(i, tq, KEYS_OF(n));
@@ -174,11 +178,10 @@ __kernel void attention_bwd_kv_row(__global STORAGE(GT) * dk, ulong dk0, uint ld
             ulong row = ((ulong)n * HEADS + h) * tq + i;
             for (uint p = 0; p < PARTS; p++) {
                 query[p] = LOAD_PART(DT, q + q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE, p);
-                given[p] =
-                    LOAD_PART(DYT, dy + dy0 + (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE, p);
+                given[p] = LOAD_PART(DYT, dy + dy0 + (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE, p);
             }
-            float keep = attention_keep(sb + sb0, op, attention_number(sb + sb0, n, h, i, tq, tk) + j,
-                                        p_drop, keep_scale);
+            float keep = attention_keep(sb + sb0, op, attention_number(sb + sb0, n, h, i, tq, tk) + j, p_drop,
+                                        keep_scale);
             float weight = exp(dot_parts(query, key) - lse[lse0 + row]);
             float ds = weight * (dot_parts(given, value) * keep - delta[delta0 + row]);
             weight *= keep;

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, the form for GPUs: a work-group of 64 items, eight by eight, works on a block of BLOCK queries (y,
- * dq) or keys (dk, dv) and takes the other side block by block through local memory; each item keeps a small
- * tile of the scores and of the result in registers. Sums run in a fixed order without atomics, every exchange
- * through local memory has its barrier, and no lock-step is assumed. Same results as attention.cl up to
- * rounding. Defines: attention.clh, and -DBLOCK=8, 16 or 32. */
+ * Attention, the form for GPUs: a work-group of 64 items, eight by eight, works on a block of BLOCK queries
+ * (y, dq) or keys (dk, dv) and takes the other side block by block through local memory; each item keeps a
+ * small tile of the scores and of the result in registers. Sums run in a fixed order without atomics, every
+ * exchange through local memory has its barrier, and no lock-step is assumed. Same results as attention.cl up
+ * to rounding. Defines: attention.clh, and -DBLOCK=8, 16 or 32. */
 #include "common.clh"
 #include "attention.clh"
 
 #ifndef BLOCK
 #define BLOCK 16
 #endif
-#define SIDE 8                                   /* items along each edge of the group */
+#define SIDE 8 /* items along each edge of the group */
 #define ITEMS (SIDE * SIDE)
-#define TILE (BLOCK / SIDE)                      /* rows and columns of scores of an item */
-#define PARTS ((HEAD_SIZE + SIDE - 1) / SIDE)    /* columns of a result of an item */
-#define PITCH (PARTS * SIDE + 1)                 /* of a block's rows in local memory; odd against bank conflicts */
-#define SCORES (BLOCK + 1)                       /* pitch of a block of scores */
+#define TILE (BLOCK / SIDE)                   /* rows and columns of scores of an item */
+#define PARTS ((HEAD_SIZE + SIDE - 1) / SIDE) /* columns of a result of an item */
+#define PITCH (PARTS * SIDE + 1) /* of a block's rows in local memory; odd against bank conflicts */
+#define SCORES (BLOCK + 1)       /* pitch of a block of scores */
 #define GROUP __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 
-/* Rows of a head times `factor` into local memory; rows from `have` on and columns behind the head are zero. */
+/* Rows of a head times `factor` into local memory; rows from `have` on and columns behind the head are zero.
+ */
 #define DEFINE_FETCH(dt)                                                                                     \
     static inline void CLT_CAT(fetch_, dt)(__local float *block, __global const STORAGE(dt) * x, ulong ld,   \
                                            uint have, float factor)                                          \
@@ -64,7 +65,8 @@ static inline void mix(float sum[TILE][PARTS], __local const float *weights, boo
     for (uint t = 0; t < BLOCK; t++) {
         float left[TILE];
         for (uint r = 0; r < TILE; r++)
-            left[r] = turned ? weights[t * SCORES + down * TILE + r] : weights[(down * TILE + r) * SCORES + t];
+            left[r] =
+                turned ? weights[t * SCORES + down * TILE + r] : weights[(down * TILE + r) * SCORES + t];
         for (uint p = 0; p < PARTS; p++) {
             float right = block[t * PITCH + across + p * SIDE];
             for (uint r = 0; r < TILE; r++)
@@ -79,13 +81,14 @@ static inline void mix(float sum[TILE][PARTS], __local const float *weights, boo
         for (uint p_ = 0; p_ < PARTS; p_++) {                                                                \
             uint row_ = down * TILE + r_, d_ = across + p_ * SIDE;                                           \
             if (row_ < (have) && d_ < HEAD_SIZE)                                                             \
-                STORE_GRAD(dt, x, (ulong)row_ * (ld) + d_, (sum)[r_][p_] * (factor), accumulate);            \
+                STORE_GRAD(dt, x, (ulong)row_ *(ld) + d_, (sum)[r_][p_] * (factor), accumulate);             \
         }                                                                                                    \
     }
 
-/* Softmax on line of one row of scores of the keys from j0 on; returns the factor by which earlier sums shrink. */
-static inline float soften(__local float *row, uint seen, float *top, float *total,
-                           __global const uint *sb, uint op, ulong number, float p_drop, float keep_scale)
+/* Softmax on line of one row of scores of the keys from j0 on; returns the factor by which earlier sums
+ * shrink. */
+static inline float soften(__local float *row, uint seen, float *top, float *total, __global const uint *sb,
+                           uint op, ulong number, float p_drop, float keep_scale)
 {
     float before = *top, now = before, sum = 0.0f;
     for (uint c = 0; c < seen; c++)

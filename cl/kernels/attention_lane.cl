@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention, the form for CPU devices: one work-item per work-group, panels of BK keys copied into private
- * memory (keys and values also transposed, so that sixteen lanes are sixteen keys), and products of panels with
- * sixteen accumulators in registers. Forward: an item has BQ queries of one head and takes the keys panel by
- * panel, softmax on line. Backward: an item has all keys of one key head; the scores are made once for dq, dk
- * and dv, dq growing in memory from panel to panel. Everything is added in a fixed order by one item: no atomics.
- * Same results as attention.cl up to rounding. Defines: attention.clh; gradients are f32. */
+ * memory (keys and values also transposed, so that sixteen lanes are sixteen keys), and products of panels
+ * with sixteen accumulators in registers. Forward: an item has BQ queries of one head and takes the keys
+ * panel by panel, softmax on line. Backward: an item has all keys of one key head; the scores are made once
+ * for dq, dk and dv, dq growing in memory from panel to panel. Everything is added in a fixed order by one
+ * item: no atomics. Same results as attention.cl up to rounding. Defines: attention.clh; gradients are f32.
+ */
 #include "common.clh"
 #include "lanes.clh"
 #include "attention.clh"
@@ -13,13 +14,14 @@
 #ifndef BQ /* queries of an item, forward */
 #define BQ 64
 #endif
-#define BK 64  /* keys of a panel */
-#define QB 16  /* queries of a block, backward */
-#define ROWS 8 /* rows of a product in registers */
+#define BK 64                                           /* keys of a panel */
+#define QB 16                                           /* queries of a block, backward */
+#define ROWS 8                                          /* rows of a product in registers */
 #define WIDTH ((HEAD_SIZE + LANES - 1) / LANES * LANES) /* of a row-major panel, zeros behind the head */
 #define ITEM __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 
-/* c[ROWS][n] += sum over k of a(row, k) * b[k][n], n a multiple of LANES; a(row, k) = a[row * a_row + k * a_k]. */
+/* c[ROWS][n] += sum over k of a(row, k) * b[k][n], n a multiple of LANES; a(row, k) = a[row * a_row + k *
+ * a_k]. */
 static inline void rows_product(float *c, uint ldc, const float *a, uint a_row, uint a_k, const float *b,
                                 uint ldb, uint n, uint count)
 {
@@ -151,8 +153,8 @@ typedef struct forward_panels {
     float score[ROWS * BK], top[BQ], total[BQ];
 } forward_panels;
 
-/* What ROWS queries from row r0 of the item (query i0) on see of the panel of keys from j0 on; `number` is that
- * of the probability of query i0 and key j0. */
+/* What ROWS queries from row r0 of the item (query i0) on see of the panel of keys from j0 on; `number` is
+ * that of the probability of query i0 and key j0. */
 static inline void forward_rows(forward_panels *b, uint r0, uint last, uint i0, uint j0, uint tq, uint tk,
                                 uint keys, __global const uint *sb, uint op, ulong number, float p_drop,
                                 float keep_scale)
@@ -207,7 +209,8 @@ ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float 
     uint blocks = (tq + BQ - 1) / BQ;
     ulong item = get_group_id(0), head = item / blocks;
     /* remainders by multiplication: see attention.cl */
-    uint i0 = (uint)(item - head * blocks) * BQ, n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
+    uint i0 = (uint)(item - head * blocks) * BQ, n = (uint)(head / HEADS),
+         h = (uint)(head - (ulong)n * HEADS);
     uint rows = min(tq - i0, (uint)BQ), keys = KEYS_OF(n);
     uint visible = attention_visible(i0 + rows - 1, tq, keys);
     ulong number = attention_number(sb + sb0, n, h, i0, tq, tk);
@@ -240,7 +243,7 @@ static inline void put_rows(__global float *x, ulong ld, const float *panel, uin
     for (uint r = 0; r < rows; r++) {
         uint d = 0;
         for (; d + LANES <= HEAD_SIZE; d += LANES)
-            STORE16_GRAD(f32, x, r *ld + d, vload16(0, panel + r * WIDTH + d) * factor, accumulate);
+            STORE16_GRAD(f32, x, r * ld + d, vload16(0, panel + r * WIDTH + d) * factor, accumulate);
         for (; d < HEAD_SIZE; d++)
             STORE_GRAD(f32, x, r * ld + d, panel[r * WIDTH + d] * factor, accumulate);
     }

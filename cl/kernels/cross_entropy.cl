@@ -100,8 +100,8 @@ static inline bool cross_entropy_tie(__global const STORAGE(DT) * x, int end, fl
 __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
                                       __global const STORAGE(DT) * x, ulong x0,
                                       __global const STORAGE(TT) * target, ulong target0,
-                                      __global const uint *sb, ulong sb0, ulong rows, uint cols,
-                                      uint stride, uint rows_per_sample, int ignore, float smoothing)
+                                      __global const uint *sb, ulong sb0, ulong rows, uint cols, uint stride,
+                                      uint rows_per_sample, int ignore, float smoothing)
 {
     __local float scratch[WG];
     ulong r = get_group_id(0);
@@ -141,8 +141,8 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
 __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global float *stats, ulong stats0,
                                     __global const STORAGE(DT) * x, ulong x0,
                                     __global const STORAGE(TT) * target, ulong target0,
-                                    __global const uint *sb, ulong sb0, ulong rows, uint cols,
-                                    uint stride, uint rows_per_sample, int ignore, float smoothing)
+                                    __global const uint *sb, ulong sb0, ulong rows, uint cols, uint stride,
+                                    uint rows_per_sample, int ignore, float smoothing)
 {
     ulong r = get_global_id(0);
     if (r >= rows)
@@ -202,8 +202,9 @@ __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int a
                                      __global const STORAGE(DT) * x, ulong x0,
                                      __global const STORAGE(TT) * target, ulong target0,
                                      __global const float *stats, ulong stats0, __global const uint *sb,
-                                     ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride, uint rows_per_sample,
-                                     int ignore, float smoothing, float weight, uint loss_index)
+                                     ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
+                                     uint rows_per_sample, int ignore, float smoothing, float weight,
+                                     uint loss_index)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)rows * stride)
@@ -229,8 +230,9 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
                                     __global const STORAGE(DT) * x, ulong x0,
                                     __global const STORAGE(TT) * target, ulong target0,
                                     __global const float *stats, ulong stats0, __global const uint *sb,
-                                    ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride, uint rows_per_sample,
-                                    int ignore, float smoothing, float weight, uint loss_index)
+                                    ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
+                                    uint rows_per_sample, int ignore, float smoothing, float weight,
+                                    uint loss_index)
 {
     ulong r = get_global_id(0);
     if (r >= rows)

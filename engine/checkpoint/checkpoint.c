@@ -69,6 +69,13 @@ done:
     return clt_fail_prefix(status, "removing what an interrupted save left in %s", folder);
 }
 
+void clt_checkpoint_tidy(const char *folder)
+{
+    if (clean_up(folder) != CLT_OK)
+        CLT_WARN("%s", clt_error_text());
+    clt_error_clear();
+}
+
 /* --- writing --- */
 
 typedef struct target {

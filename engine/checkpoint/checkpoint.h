@@ -73,6 +73,10 @@ typedef struct clt_retention {
 clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoint_content *content,
                                          const clt_retention *retention);
 
+/* Removes what a killed save left behind, as the next save would, and gives a checkpoint that was being
+ * replaced its name back. Only for the process that may save into the folder; a failure is logged. */
+void clt_checkpoint_tidy(const char *folder);
+
 typedef struct clt_checkpoint {
     char *path;
     int64_t step;
@@ -84,7 +88,8 @@ typedef struct clt_checkpoint {
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
 void clt_checkpoint_close(clt_checkpoint *checkpoint);
 
-/* True if the folder (checkpoints or run folder) holds at least one step_N, good or bad. */
+/* True if the folder (checkpoints or run folder) holds at least one step_N, good or bad, or cannot be listed:
+ * opening it then tells why. */
 bool clt_checkpoint_exists(const char *path);
 
 #endif

@@ -116,7 +116,7 @@ bool clt_checkpoint_exists(const char *path)
 {
     char *folder = NULL;
     clt_step_list list = {0};
-    bool found = find_steps(path, &folder, &list) == CLT_OK && list.count > 0;
+    bool found = find_steps(path, &folder, &list) != CLT_OK || list.count > 0;
     clt_steps_free(&list);
     free(folder);
     return found;

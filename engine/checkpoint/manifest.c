@@ -194,11 +194,18 @@ clt_status clt_steps_list(const char *folder, clt_step_kind kind, clt_step_list 
     if (!dir) {
         if (errno == ENOENT)
             return CLT_OK;
-        return clt_fail_errno(CLT_ECHECKPOINT, errno, "listing the folder '%s'", folder);
+        return clt_fail_errno(CLT_ESTORAGE, errno, "listing the folder '%s'", folder);
     }
     clt_status status = CLT_OK;
-    for (const struct dirent *item = readdir(dir); item && status == CLT_OK; item = readdir(dir)) {
+    while (status == CLT_OK) {
         int64_t step = 0;
+        errno = 0;
+        const struct dirent *item = readdir(dir);
+        if (!item) {
+            if (errno != 0) /* a list that lacks the newest one would be worse than none */
+                status = clt_fail_errno(CLT_ESTORAGE, errno, "listing the folder '%s'", folder);
+            break;
+        }
         if (!parse_name(item->d_name, kind, &step))
             continue;
         status = clt_grow(&out->at, &out->capacity, out->count + 1, sizeof *out->at, "a list of checkpoints");

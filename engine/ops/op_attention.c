@@ -429,7 +429,8 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
 
 /* --- group: a work-group per block of queries or keys --- */
 
-/* Block of a kernel with `blocks` blocks of rows and `squares` blocks of scores in local memory; 0: none fits. */
+/* Block of a kernel with `blocks` blocks of rows and `squares` blocks of scores in local memory; 0: none
+ * fits. */
 static int64_t group_block(const attention_sizes *s, const ocl_device_desc *device, int64_t blocks,
                            int64_t squares)
 {

@@ -220,9 +220,9 @@ static const clt_op_case attention_cases[] = {
     SEPARATE("long_cross", "{\"heads\":2,\"causal\":false}", false, 1, 150, 260, 66, 66),
 };
 
-/* A score, up to 6 here, is off by a few times eps (a sum of D products of mixed sign, D <= 301), and so is its
- * exponential relatively, which adds 3 units in the last place; a result is a mean of values, or a sum of such
- * terms of mixed sign, and stays near that measure. 16 is three times what was seen on any case. */
+/* A score, up to 6 here, is off by a few times eps (a sum of D products of mixed sign, D <= 301), and so is
+ * its exponential relatively, which adds 3 units in the last place; a result is a mean of values, or a sum of
+ * such terms of mixed sign, and stays near that measure. 16 is three times what was seen on any case. */
 extern const clt_op_ref clt_op_attention_ref;
 const clt_op_ref clt_op_attention_ref = {attention_forward, attention_backward, attention_cases,
                                          CLT_CASE_COUNT(attention_cases), 16};

@@ -291,6 +291,9 @@ clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step)
     clt_str kept = {0};
     char *text;
     size_t size;
+    struct stat info;
+    if (fstat(dir->metrics, &info) == 0 && !S_ISREG(info.st_mode)) /* a device or a pipe */
+        return CLT_OK;
     CLT_TRY(clt_file_read(dir->metrics_path, false, 0, CLT_ESTORAGE, &text, &size));
     clt_status status = kept_lines(text, size, step, &kept);
     free(text);

@@ -298,6 +298,8 @@ static clt_status resume(loop *l)
     if (!resumes(o))
         return CLT_OK;
     bool automatic = strcmp(o->resume, "auto") == 0;
+    if (l->dir)
+        clt_checkpoint_tidy(clt_rundir_checkpoints(l->dir));
     if (!l->quiet && (!automatic || (o->out_dir && clt_checkpoint_exists(o->out_dir))))
         snprintf(path, sizeof path, "%s", automatic ? o->out_dir : o->resume);
     if (l->run->ranks.ranks > 1)

@@ -23,7 +23,7 @@ done
 for part in gemm ops memory step; do
     expect_code 0 "$CLTRAIN" bench $part --help
 done
-for later in generate tune compare launch ckpt 'bench loader' 'bench allreduce' 'verify --run x' 'verify --baseline x'; do
+for later in tune compare launch ckpt 'bench loader' 'bench allreduce' 'verify --run x' 'verify --baseline x'; do
     # shellcheck disable=SC2086
     expect_code 2 "$CLTRAIN" $later
     expect_text 'later release'
@@ -43,8 +43,10 @@ expect_code 2 "$CLTRAIN" train a.json --dry-run=yes
 expect_text 'takes no value'
 expect_code 2 "$CLTRAIN" train a.json --out x --out y
 expect_text 'given twice'
-expect_code 2 "$CLTRAIN" train a.json --resume auto
-expect_text 'later release'
+expect_code 2 "$CLTRAIN" train a.json --resume
+expect_text 'option --resume needs a value: auto'
+expect_code 2 "$CLTRAIN" generate
+expect_text 'give --checkpoint DIR'
 expect_code 2 "$CLTRAIN" eval a.json
 expect_text '--checkpoint DIR or --init FILE'
 expect_code 2 "$CLTRAIN" verify --mode wrong

@@ -2,14 +2,15 @@
  *
  * Golden parity of model.type gpt: logits, gradients of step 1, ten losses, ten gradient norms and the
  * parameters after ten steps of SGD and AdamW, against values that PyTorch computed (make_golden_gpt.py; the
- * files in data/), with the global batch of 15 as one micro-batch and as three, one of whose target counts is 0
- * in some step. Parameters are compared as files hold them, so names and layout are GPT-2's published ones. A
- * file written the published way (prefix, masks, f16, the head's copy) must give the same loss. Needs a device,
- * but no PyTorch.
+ * files in data/), with the global batch of 15 as one micro-batch and as three, one of whose target counts is
+ * 0 in some step. Parameters are compared as files hold them, so names and layout are GPT-2's published ones.
+ * A file written the published way (prefix, masks, f16, the head's copy) must give the same loss. Needs a
+ * device, but no PyTorch.
  *
- * Tolerances as in test_golden.c. One exception: with biases, those of the keys shift all scores of a row alike,
- * so their true gradient is zero and Adam, which divides by its size, makes steps of up to the learning rate out
- * of rounding errors; they may be off by that much in each step. They change nothing else. ctest-labels: quick */
+ * Tolerances as in test_golden.c. One exception: with biases, those of the keys shift all scores of a row
+ * alike, so their true gradient is zero and Adam, which divides by its size, makes steps of up to the
+ * learning rate out of rounding errors; they may be off by that much in each step. They change nothing else.
+ * ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,7 +123,8 @@ static clt_config *make_config(const gpt_case *c)
     char text[4096];
     clt_config *config;
     snprintf(text, sizeof text,
-             "{\"model\": %s, \"data\": {\"type\": \"npy\", \"path\": \"" DATA "%s_x.npy\", \"targets\": \"" DATA
+             "{\"model\": %s, \"data\": {\"type\": \"npy\", \"path\": \"" DATA
+             "%s_x.npy\", \"targets\": \"" DATA
              "%s_y.npy\", \"micro_batch\": %d, \"global_batch\": %d, \"shuffle\": false, \"workers\": 1},"
              " \"optimizer\": %s, \"train\": {\"steps\": %d}}",
              c->net->model, c->net->name, c->net->name, c->micro_batch, BATCH,
@@ -211,7 +213,8 @@ static void compare_step(clt_run *run, int step, const double loss[STEPS], const
     must(clt_reporter_take(run->reporter, true, &result, &have), "report");
     assert_true(have);
     assert_int_equal(result.step, step);
-    float got[2] = {result.loss[0][0], result.state.grad_norm}, want[2] = {(float)loss[step], (float)norm[step]};
+    float got[2] = {result.loss[0][0], result.state.grad_norm},
+          want[2] = {(float)loss[step], (float)norm[step]};
     compare("loss", got, want, 1, 1e-5, 1e-5);
     compare("gradient norm", got + 1, want + 1, 1, 1e-5, 1e-7);
 }
@@ -222,7 +225,8 @@ static void run_case(const gpt_case *c)
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
     double loss[STEPS], norm[STEPS], lr = c->adamw ? 0.01 : 0.05;
-    clt_safetensors *file = open_file(c->net, c->adamw ? "adamw" : "sgd"), *first = open_file(c->net, "first");
+    clt_safetensors *file = open_file(c->net, c->adamw ? "adamw" : "sgd"),
+                    *first = open_file(c->net, "first");
     read_doubles(file, "loss", loss);
     read_doubles(file, "grad_norm", norm);
     create_run(c, &options, CLT_JOB_TRAIN, &run);

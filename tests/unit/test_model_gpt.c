@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gpt family: sizes, names, file layout, initial values and decay groups of the published model, the padded
- * vocabulary, what config rules and the family refuse, and attention's own shape rules. Needs no device.
- * ctest-labels: quick */
+ * The gpt family: sizes, names, file layout, initial values and decay groups of the published model, the
+ * padded vocabulary, what config rules and the family refuse, and attention's own shape rules. Needs no
+ * device. ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,7 +118,8 @@ static void initial_values(void **state)
 {
     (void)state;
     int64_t zeros;
-    clt_graph *g = good("{\"type\":\"gpt\",\"layers\":8,\"heads\":2,\"channels\":64,\"vocab\":100}", CLT_I32, 32, -1);
+    clt_graph *g =
+        good("{\"type\":\"gpt\",\"layers\":8,\"heads\":2,\"channels\":64,\"vocab\":100}", CLT_I32, 32, -1);
     assert_true(fabs(deviation(g, "wpe.weight", &zeros) / 0.02 - 1) < 0.1);
     assert_true(fabs(deviation(g, "h.0.attn.c_attn.weight", &zeros) / 0.02 - 1) < 0.05);
     assert_true(fabs(deviation(g, "h.7.mlp.c_fc.weight", &zeros) / 0.02 - 1) < 0.05);
@@ -134,9 +135,10 @@ static void initial_values(void **state)
 static void variations(void **state)
 {
     (void)state;
-    clt_graph *g = good("{\"type\":\"gpt\",\"layers\":1,\"heads\":3,\"channels\":12,\"bias\":false,\"tied\":false,"
-                        "\"activation\":\"gelu\",\"vocab_pad\":1}",
-                        CLT_U8, 5, 90);
+    clt_graph *g =
+        good("{\"type\":\"gpt\",\"layers\":1,\"heads\":3,\"channels\":12,\"bias\":false,\"tied\":false,"
+             "\"activation\":\"gelu\",\"vocab_pad\":1}",
+             CLT_U8, 5, 90);
     assert_int_equal(g->n_params, 2 + 6 + 2);
     expect_shape(&param(g, "wte.weight")->shape, "(256,12)"); /* bytes */
     expect_shape(&param(g, "lm_head.weight")->shape, "(256,12)");
@@ -174,7 +176,8 @@ static void bad_models(void **state)
     refused("{\"type\":\"gpt\",\"heads\":1,\"channels\":4}", CLT_U8, "model.layers: required");
     refused("{\"type\":\"gpt\",\"layers\":0,\"heads\":1,\"channels\":4}", CLT_U8, "net.json:1:");
     refused("{\"type\":\"gpt\",\"layers\":1,\"heads\":3,\"channels\":4}", CLT_U8, "multiple of model.heads");
-    refused("{\"type\":\"gpt\",\"layers\":1,\"heads\":1,\"channels\":4}", CLT_U16, "model.vocab: the number of tokens");
+    refused("{\"type\":\"gpt\",\"layers\":1,\"heads\":1,\"channels\":4}", CLT_U16,
+            "model.vocab: the number of tokens");
     refused("{\"type\":\"gpt\",\"layers\":1,\"heads\":1,\"channels\":4,\"context\":7}", CLT_U8,
             "model.context: the sequences of the data are longer");
     refused("{\"type\":\"gpt\",\"layers\":1,\"heads\":1,\"channels\":4}", CLT_F32, "a gpt needs sequences");
@@ -201,10 +204,11 @@ static void config_rules(void **state)
     bad_config("{\"type\":\"gpt\",\"layers\":2,\"channels\":8,\"context\":4}", text, "model.heads: required");
     bad_config("{\"type\":\"gpt\",\"layers\":2,\"heads\":3,\"channels\":8,\"context\":4}", text,
                "model.channels: must be a multiple");
-    bad_config("{\"type\":\"gpt\",\"layers\":2,\"heads\":2,\"channels\":8,\"context\":4,\"loss\":\"mse\"}", text,
-               "model.loss: a gpt minimises");
-    bad_config("{\"type\":\"gpt\",\"layers\":2,\"heads\":2,\"channels\":8,\"context\":4,\"activation\":\"tanh\"}",
-               text, "model.activation: a gpt takes");
+    bad_config("{\"type\":\"gpt\",\"layers\":2,\"heads\":2,\"channels\":8,\"context\":4,\"loss\":\"mse\"}",
+               text, "model.loss: a gpt minimises");
+    bad_config(
+        "{\"type\":\"gpt\",\"layers\":2,\"heads\":2,\"channels\":8,\"context\":4,\"activation\":\"tanh\"}",
+        text, "model.activation: a gpt takes");
     bad_config("{\"type\":\"mlp\",\"heads\":2}", text, "model.heads: only for model.type gpt");
     bad_config("{\"type\":\"mlp\",\"layers\":2}", text, "model.layers: only for model.type graph or gpt");
 }
@@ -223,12 +227,24 @@ static void attention_shapes(void **state)
         {1, {{3, {2, 5, 18}}}, "{\"heads\":3}", ""},
         {1, {{3, {2, 5, 20}}}, "{\"heads\":4,\"kv_heads\":2,\"causal\":false}", "a multiple of the 8 heads"},
         {1, {{3, {2, 5, 16}}}, "{\"heads\":4,\"kv_heads\":2}", ""},
-        {1, {{3, {2, 5, 16}}}, "{\"heads\":4,\"kv_heads\":3}", "heads (4) must be a multiple of kv_heads (3)"},
+        {1,
+         {{3, {2, 5, 16}}},
+         "{\"heads\":4,\"kv_heads\":3}",
+         "heads (4) must be a multiple of kv_heads (3)"},
         {1, {{2, {2, 18}}}, "{\"heads\":3}", "must be (N, T, width)"},
         {3, {{3, {2, 5, 6}}, {3, {2, 9, 6}}, {3, {2, 9, 6}}}, "{\"heads\":3}", ""},
-        {3, {{3, {2, 5, 6}}, {3, {2, 9, 6}}, {3, {2, 8, 6}}}, "{\"heads\":3}", "keys and values must both be"},
-        {3, {{3, {2, 5, 6}}, {3, {2, 9, 3}}, {3, {2, 9, 3}}}, "{\"heads\":3}", "keys and values must both be"},
-        {3, {{3, {2, 9, 6}}, {3, {2, 5, 6}}, {3, {2, 5, 6}}}, "{\"heads\":3}", "the first queries would see no key"},
+        {3,
+         {{3, {2, 5, 6}}, {3, {2, 9, 6}}, {3, {2, 8, 6}}},
+         "{\"heads\":3}",
+         "keys and values must both be"},
+        {3,
+         {{3, {2, 5, 6}}, {3, {2, 9, 3}}, {3, {2, 9, 3}}},
+         "{\"heads\":3}",
+         "keys and values must both be"},
+        {3,
+         {{3, {2, 9, 6}}, {3, {2, 5, 6}}, {3, {2, 5, 6}}},
+         "{\"heads\":3}",
+         "the first queries would see no key"},
         {3, {{3, {2, 9, 6}}, {3, {2, 5, 6}}, {3, {2, 5, 6}}}, "{\"heads\":3,\"causal\":false}", ""},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {

@@ -29,10 +29,10 @@ cat >gpt.json <<'JSON'
 {"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 32, "context": 16},
  "data": {"type": "text", "path": "cats.txt", "micro_batch": 8},
  "optimizer": {"type": "adamw", "learning_rate": 0.01},
- "train": {"steps": 60}, "checkpoint": {"every": 30, "keep": 3}}
+ "train": {"steps": 300}, "checkpoint": {"every": 150, "keep": 3}}
 JSON
 expect_code 0 "$CLTRAIN" train gpt.json --out run
-expect_file run/checkpoints/step_60/model.safetensors run/checkpoints/step_30/model.safetensors
+expect_file run/checkpoints/step_300/model.safetensors run/checkpoints/step_150/model.safetensors
 
 # make TEXT OPTIONS...: the text alone, in the file.
 make() {
@@ -42,12 +42,12 @@ make() {
     expect_text '^[0-9]+ tokens in [0-9.]+ s'
 }
 make run.txt --checkpoint run --prompt 'and the ' --max-new 60 --seed 3
-make step.txt --checkpoint run/checkpoints/step_60 --prompt 'and the ' --max-new 60 --seed 3
+make step.txt --checkpoint run/checkpoints/step_300 --prompt 'and the ' --max-new 60 --seed 3
 make folder.txt --checkpoint run/checkpoints --prompt 'and the ' --max-new 60 --seed 3
 expect_same run.txt step.txt
 expect_same run.txt folder.txt
 make seed.txt --checkpoint run --prompt 'and the ' --max-new 60 --seed 4
-make early.txt --checkpoint run/checkpoints/step_30 --prompt 'and the ' --max-new 60 --seed 3
+make early.txt --checkpoint run/checkpoints/step_150 --prompt 'and the ' --max-new 60 --seed 3
 for other in seed.txt early.txt; do
     if cmp -s run.txt $other; then fail "$other is the same text"; else pass; fi
 done
@@ -68,12 +68,12 @@ make bpe.txt --checkpoint bpe --prompt 'and the ' --max-new 20
 if [ "$(wc -c <bpe.txt)" -gt 30 ] && [ "$(head -c 8 bpe.txt)" = 'and the ' ]; then pass; else fail "bpe.txt: $(cat bpe.txt)"; fi
 
 # --- what cannot be continued ---
-cp -r run/checkpoints/step_60 step_60
-expect_code 7 "$CLTRAIN" generate --checkpoint step_60
+cp -r run/checkpoints/step_300 step_300
+expect_code 7 "$CLTRAIN" generate --checkpoint step_300
 expect_text 'no config.resolved.json'
 cp -r run damaged
-rm -r damaged/checkpoints/step_30
-printf 'x' | dd of=damaged/checkpoints/step_60/model.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
+rm -r damaged/checkpoints/step_150
+printf 'x' | dd of=damaged/checkpoints/step_300/model.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
 expect_code 7 "$CLTRAIN" generate --checkpoint damaged
 expect_text 'model.safetensors'
 cat >net.json <<'JSON'

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+#
+# Checkpoints hold whole tensors, so a run goes on with another number of ranks: from 2 to 1 and from 1 to 2, close to the run
+# without a break; with the same number it is equal. Another global batch is refused, by one voice.
+. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+
+command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"
+[ -f "${CLTRAIN_MODULE_DIR:?}/cltrain_comm_mpi.so" ] || skip_all "the MPI module was not built (CLTRAIN_MPI=OFF)"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
+mpi=(mpirun --oversubscribe --bind-to none -np)
+
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [24], "activation": "tanh", "dropout": 0.1},
+ "data": {"type": "synthetic", "samples": 100, "shape": [6], "classes": 3, "noise": 1.0, "micro_batch": 4, "global_batch": 16},
+ "optimizer": {"learning_rate": 0.01, "clip": 1}, "train": {"steps": 30, "eval_every": 10}, "checkpoint": {"every": 5}}
+JSON
+# floats FILE: the numbers of a safetensors file, one a line.
+floats() {
+    local header
+    header=$(od -A n -t u8 -N 8 "$1" | tr -d ' ')
+    od -A n -v -t f4 -w4 -j $((8 + header)) "$1"
+}
+# expect_close A B: parameters and losses differ by at most 1e-6.
+expect_close() {
+    local worst
+    worst=$(paste <(floats "$1/checkpoints/step_30/model.safetensors" && values loss "$1/metrics.jsonl") \
+        <(floats "$2/checkpoints/step_30/model.safetensors" && values loss "$2/metrics.jsonl") | awk '
+        NF != 2 { print "of different length"; bad = 1; exit }
+        { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d }
+        END { if (!bad && (NR < 200 || worst > 1e-6)) print NR " numbers, worst " worst }')
+    if [ -z "$worst" ]; then pass; else fail "$1 and $2: $worst"; fi
+}
+
+expect_code 0 "$CLTRAIN" train net.json --out one
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out two
+expect_close one two
+
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out down --max-steps 15
+cp -r down same
+expect_code 0 "$CLTRAIN" train net.json --out down --resume auto
+expect_text '^resumed from down/checkpoints/step_15 at step 15$' '^batch .*accumulation 4 x ranks 1 = 16 samples'
+expect_close one down
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out same --resume auto
+if [ "$(grep -c 'resumed from same/checkpoints/step_15 at step 15$' "$out")" -eq 1 ]; then pass; else fail 'rank 0 alone should say it'; fi
+expect_same two/checkpoints/step_30/model.safetensors same/checkpoints/step_30/model.safetensors
+expect_same two/checkpoints/step_30/optimizer.safetensors same/checkpoints/step_30/optimizer.safetensors
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out same --resume auto
+expect_text 'the run is complete'
+
+expect_code 0 "$CLTRAIN" train net.json --out up --max-steps 15
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out up --resume auto
+expect_text 'resumed from up/checkpoints/step_15 at step 15$'
+expect_close one up
+
+# --- refused: said once, nothing changed ---
+cp -r one before
+expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out one --resume auto optimizer.learning_rate=0.02
+expect_text '^optimizer.learning_rate: was 0.01, is 0.02$'
+expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out never --resume one optimizer.learning_rate=0.02
+if [ "$(grep -c '^optimizer.learning_rate: was 0.01, is 0.02$' "$out")" -eq 1 ]; then pass; else fail 'the difference should be said once'; fi
+expect_absent never
+if diff -r one before >/dev/null; then pass; else fail 'a refused resume changed the folder'; fi
+# Without data.global_batch it follows from the ranks; a resume must not change it in silence.
+sed 's/, "global_batch": 16//' net.json >implied.json
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train implied.json --out implied --max-steps 10
+expect_code 2 "$CLTRAIN" train implied.json --out implied --resume auto
+expect_text 'its 10 steps took 80 samples, this run takes 4 a step' 'data.global_batch'
+finish

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# One run, interrupted by SIGTERM, SIGINT, SIGUSR2 and a file STOP one after the other and resumed each time: every part ends with
+# code 75 and a checkpoint of its last step, and the end is the same as without interruptions, bit by bit.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+steps=3000
+cat >net.json <<JSON
+{"model": {"type": "mlp", "hidden": [64, 64], "dropout": 0.1},
+ "data": {"type": "synthetic", "samples": 1000, "shape": [16], "classes": 4, "noise": 1.0, "micro_batch": 16, "global_batch": 32},
+ "optimizer": {"learning_rate": 0.001, "clip": 1}, "schedule": {"type": "cosine"},
+ "train": {"steps": $steps, "eval_every": 700, "eval_batches": 4, "log_every": 1000}, "checkpoint": {"every": 900, "best": true}}
+JSON
+numbers() { # RUN: metrics.jsonl without what a clock or the machine has a say in
+    sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|device_bytes|eval_seconds)":[^,}]*//g' \
+        "$1/metrics.jsonl"
+}
+lines() { wc -l <"$1" 2>/dev/null || echo 0; }
+
+# Which way: a signal, or the file.
+interrupt() {
+    if [ "$1" = STOP ]; then touch run/STOP; else kill "-$1" "$process"; fi
+}
+
+expect_code 0 "$CLTRAIN" train net.json --out straight
+last=0
+for way in TERM INT USR2 STOP; do
+    before=$(lines run/metrics.jsonl)
+    # SIGINT is ignored by background jobs of a script, so env resets it.
+    env --default-signal=INT "$CLTRAIN" train net.json --out run --resume auto >run.out 2>&1 &
+    process=$!
+    for _ in $(seq 600); do [ "$(lines run/metrics.jsonl)" -gt $((before + 20)) ] && break || sleep 0.02; done
+    interrupt $way
+    wait $process
+    code=$?
+    cp run.out "$out"
+    if [ $code -eq 75 ]; then pass; else fail "$way: code $code instead of 75"; fi
+    [ $last -eq 0 ] || expect_text "^resumed from run/checkpoints/step_$last at step $last\$"
+    now=$(tail -n 1 run/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/')
+    if [ "$now" -gt "$last" ] && [ "$now" -lt $steps ]; then pass; else fail "$way: it went from step $last to step $now"; fi
+    expect_text "stopped after step $now of $steps; saved in run/checkpoints/step_$now\$"
+    expect_file "run/checkpoints/step_$now/manifest.json"
+    expect_absent run/lock run/STOP
+    last=$now
+done
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
+expect_text "^resumed from run/checkpoints/step_$last at step $last\$" "^done: $steps steps"
+for file in model.safetensors optimizer.safetensors state.json; do
+    expect_same straight/checkpoints/step_$steps/$file run/checkpoints/step_$steps/$file
+done
+expect_same <(numbers straight) <(numbers run)
+# The best checkpoint is the same one, though it was found in another process.
+best=$(sed -n 's/.*"best_step": *\([0-9]*\).*/\1/p' straight/checkpoints/step_$steps/state.json)
+expect_same "straight/checkpoints/step_$best/model.safetensors" "run/checkpoints/step_$best/model.safetensors"
+finish

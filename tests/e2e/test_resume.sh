@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# Resuming is exact: from every step of a run with accumulation, dropout, evaluations and epochs that end inside a step, into the
+# same or another folder, with what a crash leaves behind. What would not be exact is refused.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export CLTRAIN_GEMM=simple # starts fastest
+
+# 52 samples, 8 a step: epochs end in the middle of steps 7, 13, 20 and 26.
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [16], "activation": "gelu", "dropout": 0.2},
+ "data": {"type": "synthetic", "samples": 52, "shape": [6], "classes": 3, "noise": 1.0, "micro_batch": 4, "global_batch": 8},
+ "optimizer": {"learning_rate": 0.02, "clip": 1}, "schedule": {"type": "cosine", "warmup": 4},
+ "train": {"steps": 30, "eval_every": 7}, "checkpoint": {"every": 1, "keep": 0}}
+JSON
+
+# numbers RUN: metrics.jsonl without what a clock or the machine has a say in.
+numbers() {
+    sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|device_bytes|eval_seconds)":[^,}]*//g' \
+        "$1/metrics.jsonl"
+}
+# as_straight RUN [STRAIGHT]: the run arrived where the run without a break did, by the same way.
+as_straight() {
+    local straight=${2:-straight} file
+    for file in model.safetensors optimizer.safetensors; do
+        expect_same "$straight/checkpoints/step_30/$file" "$1/checkpoints/step_30/$file"
+    done
+    expect_same <(numbers "$straight") <(numbers "$1")
+}
+# crashed RUN STEP: a copy of the straight run that ended after STEP was saved, with later metrics and half a line.
+crashed() {
+    rm -rf "$1" && mkdir -p "$1/checkpoints"
+    cp straight/config.resolved.json "$1/"
+    { cat straight/metrics.jsonl && printf '{"step":31,"update":31,"lo'; } >"$1/metrics.jsonl"
+    cp -r "straight/checkpoints/step_$2" "$1/checkpoints/"
+}
+steps_of() { find "$1/checkpoints" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -t _ -k 2 -n | tr '\n' ' '; }
+
+expect_code 0 "$CLTRAIN" train net.json --out straight --resume auto # nothing there: from the start
+reject_text 'resumed'
+expect_file straight/checkpoints/step_1/manifest.json straight/checkpoints/step_30/manifest.json
+
+# --- from every step ---
+for ((step = 1; step < 30; step++)); do
+    crashed run $step
+    expect_code 0 "$CLTRAIN" train net.json --out run --resume auto checkpoint.every=0
+    expect_text "^resumed from run/checkpoints/step_$step at step $step\$" '^done: 30 steps'
+    as_straight run
+done
+
+# --- complete ---
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
+expect_text 'the run is complete' '^checkpoint: run/checkpoints/step_30$'
+reject_text 'last loss'
+as_straight run
+
+# --- ended early, twice: --max-steps does not move the schedule; the extra evaluations at the ends stay ---
+expect_code 0 "$CLTRAIN" train net.json --out early --max-steps 10
+expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 10
+expect_text 'the run is complete'
+expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 21
+expect_code 0 "$CLTRAIN" train net.json --out early --resume auto
+expect_text '^resumed from early/checkpoints/step_21 at step 21$'
+grep -v '"step":10,"eval_loss"' early/metrics.jsonl >kept && mv kept early/metrics.jsonl
+as_straight early
+
+# --- into a new folder, from a step, a checkpoints folder or a run; the old one stays as it is ---
+crashed old 13
+cp -r straight/checkpoints/step_11 old/checkpoints/
+cp -r old old.before
+n=0
+for from in straight/checkpoints/step_13 old/checkpoints old old/; do
+    n=$((n + 1))
+    expect_code 0 "$CLTRAIN" train net.json --out fresh$n --resume $from checkpoint.keep=1
+    expect_text 'at step 13$'
+    expect_same straight/checkpoints/step_30/model.safetensors fresh$n/checkpoints/step_30/model.safetensors
+    expect_same straight/checkpoints/step_30/optimizer.safetensors fresh$n/checkpoints/step_30/optimizer.safetensors
+    expect_same <(numbers straight | awk -F '[:,]' '$2 > 13') <(numbers fresh$n)
+done
+if diff -r old old.before >/dev/null; then pass; else fail 'resuming from a folder changed it'; fi
+expect_code 0 "$CLTRAIN" train net.json --out old --resume old/ # the folder itself, by name
+as_straight old
+expect_code 7 "$CLTRAIN" train net.json --out never --resume nowhere
+expect_text 'nowhere: there is no such folder'
+mkdir empty
+expect_code 7 "$CLTRAIN" train net.json --out never --resume empty
+expect_text 'empty holds none'
+expect_absent never
+
+# --- an earlier run is never overwritten without being asked ---
+crashed run 9
+for option in '' '--resume none' '--resume straight' '--resume run/checkpoints/step_9'; do
+    # shellcheck disable=SC2086 # two words or none
+    expect_code 2 "$CLTRAIN" train net.json --out run $option
+    expect_text "run folder 'run' holds an earlier run" '--resume auto'
+done
+expect_same run/metrics.jsonl <(cat straight/metrics.jsonl && printf '{"step":31,"update":31,"lo')
+
+# --- the default folder is always the same one ---
+for _ in 1 2; do expect_code 0 "$CLTRAIN" train net.json --resume auto --max-steps 2; done
+expect_text '^resumed from runs/net/checkpoints/step_2'
+expect_absent runs/net-2
+
+# --- a changed config: refused with the difference, unless it changes only where, how fast and how often ---
+for from in auto run/checkpoints/step_9; do
+    run=run
+    [ $from = auto ] || run=never
+    expect_code 2 "$CLTRAIN" train net.json --out $run --resume $from optimizer.learning_rate=0.03 model.dropout=0.1 data.workers=1
+    expect_text 'the config has changed' '^optimizer.learning_rate: was 0.02, is 0.03$' '^model.dropout: was 0.2, is 0.1$'
+    reject_text 'data.workers'
+done
+expect_absent never
+expect_code 2 "$CLTRAIN" train net.json --out run --resume auto train.steps=40
+expect_text '^train.steps: was 30, is 40$'
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto data.workers=3 data.prefetch=9 checkpoint.keep=2 checkpoint.major=10 \
+    checkpoint.best=true train.log_every=7 train.max_nonfinite=7
+as_straight run
+
+# --- a damaged newest checkpoint: the one before, said aloud; it is replaced on the way ---
+crashed run 20
+cp -r straight/checkpoints/step_18 straight/checkpoints/step_19 run/checkpoints/
+printf 'x' | dd of=run/checkpoints/step_20/model.safetensors bs=1 seek=500 conv=notrunc 2>/dev/null
+rm run/checkpoints/step_19/manifest.json
+cp -r run twice
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
+expect_text '^warning: checkpoint step_20 is passed over: .*model.safetensors: its content does not match' \
+    '^warning: checkpoint step_19 is passed over: .*manifest.json' '^resumed from run/checkpoints/step_18 at step 18$'
+as_straight run
+expect_same straight/checkpoints/step_20/model.safetensors run/checkpoints/step_20/model.safetensors
+rm twice/checkpoints/step_18/state.json
+cp -r twice twice.before
+expect_code 7 "$CLTRAIN" train net.json --out twice --resume auto
+expect_text 'none of the 3 checkpoints' 'step_18' 'step_19' 'step_20'
+if diff -r twice/checkpoints twice.before/checkpoints >/dev/null; then pass; else fail 'checkpoints that do not load were touched'; fi
+
+# --- killed before the first save, with half a save: from the start; killed while a step was being replaced: it comes back ---
+crashed run 5
+mv run/checkpoints/step_5 run/checkpoints/step_5.tmp-4711
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
+reject_text 'resumed'
+as_straight run
+expect_absent run/checkpoints/step_5.tmp-4711
+crashed run 6
+mv run/checkpoints/step_6 run/checkpoints/step_6.old-4711
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
+expect_text 'it is back in place' '^resumed from run/checkpoints/step_6 at step 6$'
+as_straight run
+
+# --- what is kept: the newest, each major one, the best; a resumed run keeps the same ---
+keep=(checkpoint.every=4 checkpoint.keep=2 checkpoint.major=10 checkpoint.best=true train.eval_every=3 optimizer.learning_rate=0.3
+    schedule.warmup=0 schedule.type=constant model.dropout=0.5)
+expect_code 0 "$CLTRAIN" train net.json --out kept "${keep[@]}"
+# Saved are the multiples of 4, each best so far, and the end; the last two of them and the best stay. 20 is the only major one saved.
+want=$(grep '"eval_loss"' kept/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*"eval_loss":\([^,]*\),.*/\1 \2/' | awk '
+    BEGIN { best = 1e30 } { if ($2 < best) { best = $2; at = $1; saved[$1] = 1 } }
+    END { for (s = 4; s <= 30; s += 4) saved[s] = 1
+        saved[30] = 1
+        for (s = 30; s >= 1; s--) if (saved[s]) { if (s % 10 == 0 || s == at || n < 2) keep[s] = 1; if (!(s % 10 == 0 && s != 30) && s != at) n++ }
+        for (s = 1; s <= 30; s++) if (keep[s]) printf "step_%d ", s
+        print at >"best.step" }')
+if [ "$(steps_of kept)" = "$want" ]; then pass; else fail "kept: $(steps_of kept), not $want"; fi
+best=$(cat best.step)
+if [ "$best" -lt 24 ]; then pass; else fail "the best step, $best, is among the newest anyway: choose another setting"; fi
+expect_text "^saved step $best to "
+expect_code 0 "$CLTRAIN" train net.json --out all "${keep[@]}" checkpoint.keep=0
+mkdir -p half/checkpoints
+cp all/config.resolved.json all/metrics.jsonl half/
+for step in $(steps_of all | tr ' ' '\n' | sed 's/step_//'); do [ "$step" -gt 16 ] || cp -r "all/checkpoints/step_$step" half/checkpoints/; done
+expect_code 0 "$CLTRAIN" train net.json --out half --resume auto "${keep[@]}"
+expect_text '^resumed from half/checkpoints/step_16 at step 16$'
+if [ "$(steps_of half)" = "$want" ]; then pass; else fail "kept after a resume: $(steps_of half), not $want"; fi
+as_straight half kept
+
+# --- other optimizers: one moment, none ---
+n=0
+for optimizer in 'optimizer.type=sgd optimizer.momentum=0.9 optimizer.nesterov=true' 'optimizer.type=sgd'; do
+    n=$((n + 1))
+    # shellcheck disable=SC2086 # words
+    expect_code 0 "$CLTRAIN" train net.json --out sgd$n $optimizer
+    mkdir -p part$n/checkpoints
+    cp sgd$n/config.resolved.json part$n/
+    cp -r sgd$n/checkpoints/step_16 part$n/checkpoints/
+    cp sgd$n/metrics.jsonl part$n/
+    # shellcheck disable=SC2086 # words
+    expect_code 0 "$CLTRAIN" train net.json --out part$n --resume auto $optimizer
+    expect_same sgd$n/checkpoints/step_30/model.safetensors part$n/checkpoints/step_30/model.safetensors
+    expect_same <(numbers sgd$n) <(numbers part$n)
+done
+finish

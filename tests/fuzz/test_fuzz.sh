@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: long
+#
+# Builds every fuzz_*.c of this folder with clang's libFuzzer, AddressSanitizer and UBSan, and runs each from a few good files for
+# FUZZ_SECONDS (60); FUZZ_TARGETS names some of them ("json npy"). A crash, a leak, a hang or a wrong status fails; the
+# input that caused it is kept in FUZZ_KEEP (the folder the test runs in).
+keep=${FUZZ_KEEP:-$PWD}
+. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+root=$CLTRAIN_SOURCE_DIR
+seconds=${FUZZ_SECONDS:-60}
+clang=${FUZZ_CLANG:-clang}
+
+# --- is there a compiler with its runtime? ---
+command -v "$clang" >/dev/null || skip_all 'fuzzing needs clang'
+cat >probe.c <<'C'
+#include <stddef.h>
+#include <stdint.h>
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return size > 1000000 && data[0]; }
+C
+if ! "$clang" -fsanitize=fuzzer,address,undefined probe.c -o probe >"$out" 2>&1 || ! ./probe -runs=1 >"$out" 2>&1; then
+    skip_all "fuzzing needs clang's runtime (libclang-rt): $(head -n 1 "$out")"
+fi
+
+# --- the rooms that read files from outside, once for all targets ---
+flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuzz"' "-I$root" -g -O1 -fno-omit-frame-pointer
+    -fno-sanitize-recover=undefined)
+mkdir objects
+printf '%s\n' "$root"/engine/{base,config,data,checkpoint}/*.c >sources
+if (cd objects && xargs -P 2 -n 4 "$clang" "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c <../sources) >"$out" 2>&1; then
+    pass
+else
+    fail 'the sources do not build for fuzzing'
+    finish
+fi
+ar rcs rooms.a objects/*.o
+
+# --- good files to start from; a target without any starts from nothing ---
+targets=${FUZZ_TARGETS:-$(cd "$root/tests/fuzz" && printf '%s\n' fuzz_*.c | sed 's/^fuzz_//; s/\.c$//')}
+for target in $targets; do mkdir -p "seeds/$target"; done
+seed() { # TARGET NAME: from the standard input, when the target is to run
+    if [ -d "seeds/$1" ]; then cat >"seeds/$1/$2"; else cat >/dev/null; fi
+}
+for config in "$root"/configs/*.json; do seed json "$(basename "$config")" <"$config"; done
+find "$root/tests/golden/data" -name '*.safetensors' -size -40k | sort | head -n 6 | while read -r file; do
+    seed safetensors "$(basename "$file")" <"$file"
+done
+{ npy_header '<f4' '(4, 2)' && f32 1 2 3 4 5 6 7 8; } | seed npy floats
+{ npy_header '|u1' '(3, 5)' && bytes 15 1 256; } | seed npy bytes
+{ npy_header '<i4' '(6,)' && bytes 24 2 4; } | seed npy ints
+{ be32 0x00000803 && be32 3 && be32 2 && be32 2 && bytes 12 3 256; } | seed idx images
+{ be32 0x00000801 && be32 5 && bytes 5 4 10; } | seed idx labels
+{ be32 0x00000801 && be32 5 && bytes 5 4 10; } | gzip -n | seed idx packed
+for i in $(seq 60); do echo "the cat number $i sat on the mat, and the $((i * 7 % 11)) hats didn't."; done >cats.txt
+"$CLTRAIN" data prepare cats.txt --train-bpe 290 --out prepared >"$out" 2>&1 || fail 'the seeds for tokens could not be made'
+for file in prepared/*.bin; do seed tokens "$(basename "$file")" <"$file"; done
+{ printf 0 && cat prepared/tokenizer.json; } | seed tokenizer json
+{ printf 2 && cat cats.txt; } | seed tokenizer text
+{ printf '1{"a":0,"b":1,"ab":2}\0#version: 0.2\na b\n'; } | seed tokenizer merges
+body='{\n  "format": "cltrain-checkpoint",\n  "format_version": 1,\n  "step": 7,\n  "config_xxh64": "0123456789abcdef",\n  "files": [
+    {"name": "model.safetensors", "bytes": 88, "xxh64": "0123456789abcdef"}, {"name": "state.json", "bytes": 2, "xxh64": "0123456789abcdef"}\n  ]'
+# shellcheck disable=SC2059
+printf "0$body,\n  \"manifest_xxh64\": \"0123456789abcdef\"\n}\n" | seed manifest whole
+# shellcheck disable=SC2059
+printf "1$body" | seed manifest body
+printf '2{"step": 7, "update": 7, "skipped": 0, "loss_scale": 1}' | seed manifest state
+
+# --- run ---
+for target in $targets; do
+    if ! "$clang" "${flags[@]}" -fsanitize=fuzzer,address,undefined "$root/tests/fuzz/fuzz_$target.c" rooms.a -lcjson -lz -lpcre2-8 -lm \
+        -lpthread -o "fuzz_$target" >"$out" 2>&1; then
+        fail "fuzz_$target does not build"
+        continue
+    fi
+    mkdir "corpus_$target"
+    if timeout $((seconds + 120)) "./fuzz_$target" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix="$keep/fuzz_$target-" "corpus_$target" "seeds/$target" >"$target.log" 2>&1 </dev/null; then
+        pass
+        runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$target.log")
+        echo "fuzz_$target: $runs inputs, $(find "corpus_$target" -type f | wc -l) of them new ways through the code"
+        # A target that stops at its first input tests nothing.
+        if [ "${runs:-0}" -ge 100 ]; then pass; else fail "fuzz_$target ran only ${runs:-no} inputs"; fi
+    else
+        grep -v '^#\|^INFO' "$target.log" >"$out"
+        fail "fuzz_$target found something; the input is in $keep/fuzz_$target-*"
+    fi
+done
+finish

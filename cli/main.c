@@ -44,20 +44,20 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
 }
 
 /* A mistake in the command line or the config is found by every rank. Rank 0 says it and ends the others,
- * which wait for that a moment, so that it is said once. */
-static void give_rank_0_time(const cmd_context *context, clt_status status)
+ * which wait for that a moment, so that it is said once. True: they were told to end, so rank 0 has said it.
+ */
+static bool rank_0_says_it(const cmd_context *context, clt_status status)
 {
     struct timespec moment = {2, 0};
     bool same_everywhere = clt_status_exit_code(status) == clt_status_exit_code(CLT_EUSAGE);
-    if (context->ranks && context->ranks->rank > 0 && same_everywhere)
-        nanosleep(&moment, NULL);
+    return context->ranks && context->ranks->rank > 0 && same_everywhere && nanosleep(&moment, NULL) != 0;
 }
 
 static int finish(cmd_context *context, clt_status status)
 {
     if (status != CLT_OK && status != CLT_EINTERRUPTED) {
-        give_rank_0_time(context, status);
-        cmd_print_error(context, status);
+        if (!rank_0_says_it(context, status))
+            cmd_print_error(context, status);
         if (context->comm)
             comm_abort(context->comm, status);
     } else if (status == CLT_EINTERRUPTED && cmd_prints(context)) {

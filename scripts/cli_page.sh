@@ -22,6 +22,9 @@ TEXT
     if [ "$command" = bench ]; then
         for part in gemm memory ops step; do section bench $part; done
     fi
+    if [ "$command" = data ]; then
+        for part in prepare verify; do section data $part; done
+    fi
 done
 later=$("$program" help | sed -n '/later release/,/^first steps/s/^  \([a-z]*\)  .*/`\1`/p' | tr '\n' ' ')
 printf '\nIn a later release: %s\n' "${later% }"

@@ -36,7 +36,7 @@ clt_status clt_mkdir_p(const char *path);
 bool clt_file_exists(const char *path);
 bool clt_is_directory(const char *path);
 bool clt_same_folder(const char *a, const char *b); /* both are there and are the same folder */
-clt_status clt_remove_tree(const char *path); /* no symlink following */
+clt_status clt_remove_tree(const char *path);       /* no symlink following */
 /* Joins with one '/'; an absolute b wins. Result must be freed. */
 clt_status clt_path_join(const char *a, const char *b, char **out);
 /* Exclusive lock file (flock) holding the pid and host; CLT_ESTORAGE with the holder named if it is taken. */

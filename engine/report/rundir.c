@@ -21,8 +21,8 @@ struct clt_rundir {
     char *path, *checkpoints, *metrics_path, *log_path, *stop_path;
     clt_lock *lock;
     int metrics, log;
-    clt_str waiting; /* lines of metrics.jsonl that are not in the file yet */
-    bool stuck;      /* the last attempt to write them failed */
+    clt_str waiting;      /* lines of metrics.jsonl that are not in the file yet */
+    bool stuck;           /* the last attempt to write them failed */
     double start, looked; /* clock: opened, last looked for STOP */
 };
 
@@ -42,8 +42,8 @@ static clt_status check_unchanged(const char *what, const char *config_path, con
     if (status == CLT_OK && diff.length)
         status = clt_fail(
             CLT_ECONFIG, __FILE__, __LINE__,
-            "resuming from '%s': the config has changed; undo that, or start a new run with --init\n%s",
-            what, diff.text);
+            "resuming from '%s': the config has changed; undo that, or start a new run with --init\n%s", what,
+            diff.text);
     clt_str_free(&diff);
     return status;
 }

@@ -46,8 +46,8 @@ static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, i
     CLT_TRY(get_int(saved, "samples", &samples));
     if (samples != step * batch)
         CLT_FAIL(CLT_ECONFIG,
-                 "resuming from '%s': its %" PRId64 " steps took %" PRId64
-                 " samples, this run takes %" PRId64 " a step; with another rank count, give "
+                 "resuming from '%s': its %" PRId64 " steps took %" PRId64 " samples, this run takes %" PRId64
+                 " a step; with another rank count, give "
                  "data.global_batch from the start",
                  saved->path, step, samples, batch);
     return CLT_OK;

@@ -38,9 +38,10 @@ refused 2 'option --dry-run takes no value' -- base.json --dry-run=1
 refused 2 'option --device is given twice' -- base.json --device cpu --device cpu
 refused 2 "unexpected argument 'other.json'" 'section.key=value' -- base.json other.json
 refused 2 'missing argument: usage: cltrain train CONFIG' --
-refused 2 '--resume auto comes in a later release' '--init' -- base.json --resume auto
+refused 7 'opening checkpoint absent: there is no such folder' -- base.json --resume absent
+refused 2 'option --resume is given twice' -- base.json --resume auto --resume none
 expect_code 2 "$CLTRAIN" generate
-expect_text 'generate arrives in a later release'
+expect_text 'generate: give --checkpoint DIR'
 expect_code 2 "$CLTRAIN" eval base.json
 expect_text 'give either --checkpoint DIR or --init FILE'
 refused 2 "no capability 'locl'" "did you mean 'local'" -- base.json --caps locl

@@ -11,7 +11,7 @@ cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 compiler=$(cached CMAKE_C_COMPILER)
 flags=(-std=c11 -Wall -Wextra -Wpedantic -Werror -O1)
 [ "$(cached CLTRAIN_SANITIZE)" = ON ] && flags+=(-fsanitize=address,undefined)
-needs=(OpenCL libcjson zlib)
+needs=(OpenCL libcjson zlib libpcre2-8)
 [ "$(cached CLTRAIN_CLBLAST)" = ON ] && needs+=(clblast)
 example=$CLTRAIN_SOURCE_DIR/docs/example.c
 

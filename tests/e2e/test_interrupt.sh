@@ -8,8 +8,8 @@
 
 steps=3000
 cat >net.json <<JSON
-{"model": {"type": "mlp", "hidden": [64, 64], "dropout": 0.1},
- "data": {"type": "synthetic", "samples": 1000, "shape": [16], "classes": 4, "noise": 1.0, "micro_batch": 16, "global_batch": 32},
+{"model": {"type": "mlp", "hidden": [96, 96], "dropout": 0.1},
+ "data": {"type": "synthetic", "samples": 1000, "shape": [16], "classes": 4, "noise": 1.0, "micro_batch": 32, "global_batch": 128},
  "optimizer": {"learning_rate": 0.001, "clip": 1}, "schedule": {"type": "cosine"},
  "train": {"steps": $steps, "eval_every": 700, "eval_batches": 4, "log_every": 1000}, "checkpoint": {"every": 900, "best": true}}
 JSON
@@ -17,7 +17,7 @@ numbers() { # RUN: metrics.jsonl without what a clock or the machine has a say i
     sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|device_bytes|eval_seconds)":[^,}]*//g' \
         "$1/metrics.jsonl"
 }
-lines() { wc -l <"$1" 2>/dev/null || echo 0; }
+lines() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }
 
 # Which way: a signal, or the file.
 interrupt() {
@@ -26,7 +26,7 @@ interrupt() {
 
 expect_code 0 "$CLTRAIN" train net.json --out straight
 last=0
-for way in TERM INT USR2 STOP; do
+for way in STOP TERM INT USR2; do # the file is looked for once a second, so it comes first
     before=$(lines run/metrics.jsonl)
     # SIGINT is ignored by background jobs of a script, so env resets it.
     env --default-signal=INT "$CLTRAIN" train net.json --out run --resume auto >run.out 2>&1 &

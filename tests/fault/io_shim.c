@@ -6,14 +6,12 @@
  * resume) are not counted. It must not use anything of the engine.
  *
  *   CLT_SHIM_FOLDER    absolute path of the checkpoints folder
- *   CLT_SHIM_PLAN      "0,7,3+": nothing in the first save, its call 7 in the second, calls 3 and later in the
- *                      third, nothing afterwards
- *   CLT_SHIM_ACTION    kill, or what the call fails with: EIO, ENOSPC, EDQUOT, EROFS; short: a write puts down
- *                      half of its bytes and says so, and the next call fails with ENOSPC; half: as short, but
- *                      nothing fails (other calls than write: nothing happens)
- *   CLT_SHIM_SNAPSHOT  folder: what a save that was hit leaves behind is copied to SNAPSHOT/<number of the
- *                      save> when the next one begins or the program ends
- *   CLT_SHIM_LOG       file: one line per counted call: save, call, name, path, "hit" */
+ *   CLT_SHIM_PLAN      "0,7,3+": nothing in the first save, its call 7 in the second, calls 3 and later in
+ * the third, nothing afterwards CLT_SHIM_ACTION    kill, or what the call fails with: EIO, ENOSPC, EDQUOT,
+ * EROFS; short: a write puts down half of its bytes and says so, and the next call fails with ENOSPC; half:
+ * as short, but nothing fails (other calls than write: nothing happens) CLT_SHIM_SNAPSHOT  folder: what a
+ * save that was hit leaves behind is copied to SNAPSHOT/<number of the save> when the next one begins or the
+ * program ends CLT_SHIM_LOG       file: one line per counted call: save, call, name, path, "hit" */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

@@ -269,14 +269,16 @@ static bool check_hit(const char *output, const char *folder, int64_t step, cons
     char saved[64], failed[96];
     const char *left = in_root("%s/%d", folder, (int)step);
     (void)snprintf(saved, sizeof saved, "saved step %d to ", (int)step);
-    (void)snprintf(failed, sizeof failed,
-                   "the checkpoint of step %d could not be written (1 in a row), the run goes on: ", (int)step);
+    (void)snprintf(
+        failed, sizeof failed,
+        "the checkpoint of step %d could not be written (1 in a row), the run goes on: ", (int)step);
     const char *message = strstr(output, failed);
     if (occurrences(output, saved) + occurrences(output, failed) != 1)
         fail_msg("step %d: neither saved nor failed, or both:\n%s", (int)step, output);
     int64_t newest = newest_step(left);
     assert_true(newest == step || (message && newest == step - 1));
     if (message) {
+        assert_int_equal(entries(left, ".tmp-"), 0); /* nothing half-written stays */
         const char *end = strchr(message, '\n');
         const char *why = strstr(message, reason);
         if (!why || !end || why > end || !strstr(message, root))

@@ -84,11 +84,16 @@ static void try_text(const char *text, size_t size)
     clt_bpe_trainer_destroy(trainer);
 }
 
+static void remove_folder(void)
+{
+    (void)rmdir(folder);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!folder[0]) {
         (void)snprintf(folder, sizeof folder, "/tmp/fuzz_tokenizer_XXXXXX");
-        if (!mkdtemp(folder))
+        if (!mkdtemp(folder) || atexit(remove_folder) != 0)
             abort();
     }
     if (size < 2)

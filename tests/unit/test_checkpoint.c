@@ -395,27 +395,102 @@ static void expect_damage(const char *what, size_t where)
     assert_null(c);
 }
 
-static void every_bit_flip_is_found(void **state)
+static uint32_t draw(uint32_t round, uint32_t index)
+{
+    return clt_rng_u32(3, CLT_RNG_VERIFY, 0, round, index);
+}
+
+/* Damages step_2's file in one way or another; *size is its size afterwards. Returns what was done. */
+static const char *damage(char *data, size_t *size, uint32_t round, size_t *where)
+{
+    *where = draw(round, 0) % *size;
+    switch (draw(round, 1) % 8) {
+    case 0: /* cut off anywhere */
+        *size = *where;
+        return "truncation";
+    case 1: { /* a sector that was never written */
+        size_t end = *where + 512 < *size ? *where + 512 : *size;
+        bool changes = false;
+        for (size_t i = *where; i < end; i++) {
+            changes |= data[i] != 0;
+            data[i] = 0;
+        }
+        if (changes)
+            return "zeros";
+        data[*where] = 1;
+        return "a one";
+    }
+    default:
+        data[*where] = (char)(data[*where] ^ (1 << (draw(round, 2) % 8)));
+        return "bit flip";
+    }
+}
+
+/* The damaged newest checkpoint is refused by name, and passed over for the one before. */
+static void expect_fallback(const char *file, const char *what, size_t where, uint32_t round)
+{
+    clt_checkpoint *c = NULL;
+    char path[160];
+    (void)snprintf(path, sizeof path, "%s/step_2", folder);
+    if (clt_checkpoint_open(path, &c) != CLT_ECHECKPOINT || c)
+        fail_msg("round %u: not found: %s of %s at %zu", round, what, file, where);
+    assert_text_has("step_2");
+    log_text[0] = '\0';
+    int64_t step = 0;
+    assert_true(saved_fill(folder, &step) == 1.0F);
+    assert_int_equal(step, 1);
+    assert_non_null(strstr(log_text, "step_2 is passed over"));
+}
+
+static uint32_t damage_rounds = 200; /* or the program's argument */
+
+static void random_damage_is_found_and_passed_over(void **state)
 {
     (void)state;
     must_save(1, 1.0F, 0);
-    for (uint32_t round = 0; round < 300; round++) {
+    must_save(2, 2.0F, 0);
+    for (uint32_t round = 0; round < damage_rounds; round++) {
         const char *file = files[round % 4];
         char name[64];
-        size_t size = 0;
-        (void)snprintf(name, sizeof name, "step_1/%s", file);
+        size_t size = 0, where;
+        (void)snprintf(name, sizeof name, "step_2/%s", file);
         char *data = slurp(name, &size);
-        const size_t at = clt_rng_u32(3, CLT_RNG_VERIFY, 0, round, 0) % size;
-        const char bit = (char)(1 << (clt_rng_u32(3, CLT_RNG_VERIFY, 0, round, 1) % 8));
-        data[at] ^= bit;
+        char *damaged = malloc(size);
+        assert_non_null(damaged);
+        memcpy(damaged, data, size);
+        size_t left = size;
+        const char *what = damage(damaged, &left, round, &where);
+        spill(name, damaged, left);
+        expect_fallback(file, what, where, round);
         spill(name, data, size);
-        expect_damage(file, at);
-        assert_text_has("step_1");
-        data[at] ^= bit;
-        spill(name, data, size);
+        free(damaged);
         free(data);
     }
-    assert_true(saved_fill(folder, NULL) == 1.0F); /* undamaged again: it was the flips that were refused */
+    assert_true(saved_fill(folder, NULL) == 2.0F); /* whole again: it was the damage that was refused */
+}
+
+/* Files of the same name and size from another checkpoint, and two files of one that changed places. */
+static void swapped_files_are_found(void **state)
+{
+    (void)state;
+    must_save(1, 1.0F, 0);
+    must_save(2, 2.0F, 0);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 5; k++) {
+            char to[64], from[64];
+            size_t size, other_size;
+            if (k == i || (k == 4 && i == 2)) /* state.json is the same in both */
+                continue;
+            (void)snprintf(to, sizeof to, "step_2/%s", files[i]);
+            (void)snprintf(from, sizeof from, "step_%d/%s", k < 4 ? 2 : 1, files[k < 4 ? k : i]);
+            char *data = slurp(to, &size), *other = slurp(from, &other_size);
+            spill(to, other, other_size);
+            expect_fallback(to, from, 0, 0);
+            spill(to, data, size);
+            free(data);
+            free(other);
+        }
+    assert_true(saved_fill(folder, NULL) == 2.0F);
 }
 
 static void every_truncation_is_found(void **state)
@@ -483,6 +558,25 @@ static void nothing_to_open_is_said(void **state)
     assert_text_has("holds none");
     assert_false(clt_checkpoint_exists(root));
     assert_false(clt_checkpoint_exists("/nonexistent"));
+}
+
+/* Taken for an empty one, it would make a resumed run start anew. */
+static void a_folder_that_cannot_be_listed_is_not_empty(void **state)
+{
+    (void)state;
+    must_save(1, 1.0F, 0);
+    clt_checkpoint *c = NULL;
+    struct rlimit limit, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    bool exists = clt_checkpoint_exists(folder);
+    clt_status status = clt_checkpoint_open(folder, &c);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(exists);
+    assert_int_equal(status, CLT_ESTORAGE);
+    assert_text_has("listing the folder");
 }
 
 /* A manifest that is whole but lies about its files: the hash only proves that it is as it was written. */
@@ -624,9 +718,10 @@ static int kill_at_each_call(int64_t next, bool no_exchange)
         int result = 0;
         assert_int_equal(waitpid(child, &result, 0), child);
         assert_true(WIFEXITED(result) && (WEXITSTATUS(result) == 0 || WEXITSTATUS(result) == 99));
-        /* In the two-rename form there is one moment without step_1; the next save gives it its name back. */
-        if (!no_exchange)
-            (void)saved_fill(folder, NULL);
+        /* In the two-rename form there is one moment without step_1; tidying gives it its name back. */
+        if (no_exchange)
+            clt_checkpoint_tidy(folder);
+        (void)saved_fill(folder, NULL);
         must_save(9, 9.0F, 2);
         assert_true(strncmp(listing(), "step_1 step_9", 13) == 0 || strcmp(listing(), "step_2 step_9") == 0);
         if (WEXITSTATUS(result) == 0)
@@ -646,8 +741,13 @@ static void a_kill_at_any_call_leaves_complete_checkpoints(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) { /* a number of rounds: only the random damage, at length */
+        const struct CMUnitTest damage_only[] = {TEST(random_damage_is_found_and_passed_over)};
+        damage_rounds = (uint32_t)strtoul(argv[1], NULL, 10);
+        return cmocka_run_group_tests_name("damage", damage_only, NULL, NULL);
+    }
     const struct CMUnitTest tests[] = {
         TEST(round_trip),
         TEST(without_optimizer),
@@ -656,10 +756,12 @@ int main(void)
         TEST(a_nan_is_refused_by_name),
         TEST(keep_deletes_the_oldest),
         TEST(stale_folders_are_removed),
-        TEST(every_bit_flip_is_found),
+        TEST(random_damage_is_found_and_passed_over),
+        TEST(swapped_files_are_found),
         TEST(every_truncation_is_found),
         TEST(a_damaged_one_is_passed_over_with_its_reason),
         TEST(nothing_to_open_is_said),
+        TEST(a_folder_that_cannot_be_listed_is_not_empty),
         TEST(a_manifest_cannot_point_outside),
         TEST(too_little_space_is_found_before_writing),
         TEST(an_unwritable_folder_is_said),

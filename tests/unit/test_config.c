@@ -150,7 +150,7 @@ static void test_all_at_once(void **state)
         "  \"log\": []\n"
         "}\n";
     refused(text, NULL,
-            "t.json:2:21: model.type: 'mpl' is not a valid value; valid: mlp|graph; did you mean 'mlp'?",
+            "t.json:2:21: model.type: 'mpl' is not a valid value; valid: mlp|graph|gpt; did you mean 'mlp'?",
             "t.json:2:37: model.hiden: unknown key; did you mean 'model.hidden'?",
             "t.json:2:53: model.dropout: 1 is out of range", "below 1",
             "data.micro_batch: expected an integer, got a string (\"16\"); remove the quotes",

@@ -250,12 +250,23 @@ static void expect_equal(const clt_str *a, const clt_str *b, bool equal)
     assert_int_equal(found, equal);
 }
 
+static int different_bytes(const clt_str *text)
+{
+    bool seen[256] = {false};
+    int count = 0;
+    for (size_t i = 0; i < text->length; i++) {
+        count += !seen[(uint8_t)text->text[i]];
+        seen[(uint8_t)text->text[i]] = true;
+    }
+    return count;
+}
+
 /* Five times the context; from a prompt that is longer than it as from the end of that prompt. */
 static void text_goes_on_beyond_the_context(void **state)
 {
     clt_run_result result;
     clt_generate_result made;
-    clt_str whole = {0}, tail = {0}, other = {0}, empty = {0};
+    clt_str whole = {0}, tail = {0}, other = {0}, hot = {0}, empty = {0};
     (void)state;
     train_letters("letters", &result);
     must(continue_text(result.checkpoint, "gabcabcdbcde", 1, 5, &whole, &made), "a long prompt");
@@ -266,12 +277,15 @@ static void text_goes_on_beyond_the_context(void **state)
     expect_equal(&whole, &tail, true);
     must(continue_text(in_dir("letters"), "abcdbcde", 1, 6, &other, &made), "another seed");
     expect_equal(&other, &tail, false);
+    must(continue_text(result.checkpoint, "abcdbcde", 100, 5, &hot, &made), "a high temperature");
+    assert_in_range(different_bytes(&hot), 20, 5 * CONTEXT); /* of 256: every draw is one of its own */
     must(continue_text(result.checkpoint, "", 0, 5, &empty, &made), "no prompt");
     assert_int_equal(made.prompt_tokens, 1);
     assert_int_equal(empty.length, 5 * CONTEXT);
     clt_str_free(&whole);
     clt_str_free(&tail);
     clt_str_free(&other);
+    clt_str_free(&hot);
     clt_str_free(&empty);
 }
 

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctest-labels: quick
+ *
+ * The run folder's metrics.jsonl: cut back to a step whatever a crash left in it, and lines that wait in
+ * memory while the file cannot be written, so that none is lost or torn. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/json.h"
+#include "engine/base/log.h"
+#include "engine/report/rundir.h"
+
+static char root[64], run[80], metrics[128];
+static clt_config *config;
+static int warnings;
+
+static void count_warning(void *context, clt_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    warnings++;
+}
+
+static void must(clt_status status)
+{
+    if (status != CLT_OK)
+        fail_msg("%s", clt_error_text());
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    (void)snprintf(root, sizeof root, "/tmp/cltrain-test-rundir-XXXXXX");
+    if (!mkdtemp(root))
+        return -1;
+    (void)snprintf(run, sizeof run, "%s/run", root);
+    (void)snprintf(metrics, sizeof metrics, "%s/metrics.jsonl", run);
+    warnings = 0;
+    clt_log_set_sink(count_warning, NULL, CLT_LOG_WARN);
+    signal(SIGXFSZ, SIG_IGN);
+    return clt_config_parse("{\"model\": {\"type\": \"mlp\"}, \"data\": {\"type\": \"synthetic\", \"shape\": "
+                            "[4], \"classes\": 2}, \"train\": {\"steps\": 100}}",
+                            "test", NULL, 0, &config) == CLT_OK
+               ? 0
+               : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    clt_config_destroy(config);
+    clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
+    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
+}
+
+static void put(const char *text)
+{
+    must(clt_mkdir_p(run));
+    must(clt_file_write(metrics, text, strlen(text)));
+}
+
+static void assert_metrics(const char *text)
+{
+    char *data;
+    size_t size;
+    must(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
+    assert_string_equal(data, text);
+    free(data);
+}
+
+/* Lines of metrics.jsonl, each of which must be whole. */
+static int whole_lines(void)
+{
+    char *data;
+    size_t size;
+    int count = 0;
+    must(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
+    for (char *line = data; *line; count++) {
+        char *end = strchr(line, '\n');
+        clt_json_doc *doc;
+        assert_non_null(end);
+        must(clt_json_parse(line, (size_t)(end - line), "line", CLT_EDATA, &doc));
+        int64_t step = 0;
+        assert_true(clt_json_int(clt_json_get(clt_json_root(doc), "step"), &step) && step == count + 1);
+        clt_json_destroy(doc);
+        line = end + 1;
+    }
+    free(data);
+    return count;
+}
+
+static void cut_back(int64_t step)
+{
+    clt_rundir *dir;
+    must(clt_rundir_open(run, config, true, &dir));
+    must(clt_rundir_truncate(dir, step));
+    must(clt_rundir_step(dir, &(clt_step_metrics){.step = step + 1})); /* goes to the end of the new file */
+    clt_rundir_close(dir);
+}
+
+static void metrics_are_cut_back(void **state)
+{
+    (void)state;
+    static const char lines[] =
+        "{\"step\":1,\"loss\":3}\n{\"step\":2,\"loss\":2}\n{\"step\":2,\"eval_loss\":2}\n"
+        "{\"step\":3,\"loss\":1}\n";
+    static const char *const tails[] = {
+        "", "{\"step\":4,\"lo", "{\"step\":4}", "garbage\n", "{}\n", "[1]\n", "{\"step\":\"4\"}\n", "\n"};
+    for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+        char text[512], *data;
+        size_t size;
+        (void)snprintf(text, sizeof text, "%s%s", lines, tails[i]);
+        put(text);
+        cut_back(2);
+        must(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
+        const size_t kept = (size_t)(strstr(lines, "{\"step\":3") - lines);
+        assert_memory_equal(data, lines, kept);
+        assert_memory_equal(data + kept, "{\"step\":3,\"update\":0,", 21);
+        free(data);
+    }
+    put(lines);
+    clt_rundir *dir;
+    must(clt_rundir_open(run, config, true, &dir));
+    must(clt_rundir_truncate(dir, 3));
+    assert_metrics(lines);
+    must(clt_rundir_truncate(dir, 0));
+    assert_metrics("");
+    clt_rundir_close(dir);
+}
+
+/* A limit on the file's size stands for a full disk: a part of a line fits, then nothing does. */
+static void lines_wait_while_the_disk_is_full(void **state)
+{
+    (void)state;
+    clt_rundir *dir;
+    struct rlimit old, small;
+    must(clt_rundir_open(run, config, false, &dir));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    for (int64_t step = 1; step <= 5; step++)
+        must(clt_rundir_step(dir, &(clt_step_metrics){.step = step}));
+    assert_int_equal(whole_lines(), 5);
+    small = old;
+    small.rlim_cur = 5 * 300 + 100;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    for (int64_t step = 6; step <= 20; step++)
+        must(clt_rundir_step(dir, &(clt_step_metrics){.step = step}));
+    assert_int_equal(clt_rundir_flush(dir), CLT_ESTORAGE);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(warnings, 1);
+    assert_in_range(whole_lines(), 5, 19);
+    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 21}));
+    assert_int_equal(whole_lines(), 21);
+    must(clt_rundir_flush(dir));
+    clt_rundir_close(dir);
+    assert_int_equal(whole_lines(), 21);
+}
+
+static void too_many_waiting_lines_are_an_error(void **state)
+{
+    (void)state;
+    clt_rundir *dir;
+    must(clt_mkdir_p(run));
+    assert_int_equal(symlink("/dev/full", metrics), 0);
+    must(clt_rundir_open(run, config, false, &dir));
+    clt_status status = CLT_OK;
+    int64_t step = 0;
+    for (; status == CLT_OK && step < 1000000; step++)
+        status = clt_rundir_step(dir, &(clt_step_metrics){.step = step + 1});
+    assert_int_equal(status, CLT_ESTORAGE);
+    assert_non_null(strstr(clt_error_text(), "No space left on device"));
+    assert_in_range(step, 1000, 999999);
+    assert_int_equal(warnings, 1);
+    clt_rundir_close(dir);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(metrics_are_cut_back),
+        TEST(lines_wait_while_the_disk_is_full),
+        TEST(too_many_waiting_lines_are_an_error),
+    };
+    return cmocka_run_group_tests_name("rundir", tests, NULL, NULL);
+}

@@ -370,6 +370,8 @@ static clt_status train(loop *l)
     bool same = continues(l->options);
     if (!same)
         CLT_TRY(resume(l));
+    if (l->run->ranks.ranks > 1) /* no folder while another rank may still fail to start */
+        CLT_TRY(comm_barrier(l->options->comm));
     CLT_TRY(open_folder(l));
     if (same)
         CLT_TRY(resume(l));

@@ -18,8 +18,12 @@
 
 #include <clblast_c.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "cl/gemm_epilogue.h"
 #include "cl/internal.h"
+#include "engine/base/log.h"
 
 /* A call costs the host 10 to 50 us and the device a launch of its own; below this many multiply-adds an
  * item, a loop of calls is mostly overhead. */
@@ -60,9 +64,8 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
     const char *why = NULL;
     if (g->type_a != CLT_F32 || g->type_b != CLT_F32 || g->type_c != CLT_F32)
         why = "f32 only";
-    else if (g->bias.tensor != OCL_NO_TENSOR_ID || g->residual.tensor != OCL_NO_TENSOR_ID ||
-             g->activation != OCL_ACT_NONE)
-        why = "no epilogue";
+    else if (ocl_gemm_epilogue_refusal(g) != NULL)
+        why = ocl_gemm_epilogue_refusal(g);
     else if (g->m <= 0 || g->n <= 0 || g->k <= 0)
         why = "an empty size";
     else if (device->max_work_group < 64)
@@ -82,12 +85,121 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
 
 static clt_status emit(ocl_emitter *e, const void *problem)
 {
-    ocl_emit_library_gemm(e, problem);
+    const ocl_gemm *g = problem;
+    ocl_gemm plain = *g;
+    plain.bias = plain.residual = plain.pre = plain.dact = OCL_NO_TENSOR;
+    plain.activation = OCL_ACT_NONE;
+    ocl_emit_library_gemm(e, &plain);
+    if (ocl_gemm_has_epilogue(g))
+        ocl_gemm_emit_epilogue(e, g);
     return ocl_emit_status(e);
 }
 
 const ocl_variant ocl_gemm_clblast = {
     .name = "clblast", .needs = OCL_CAP_LOCAL, .accepts = accepts, .emit = emit};
+
+/* Parameters */
+
+/* What each device of the process has been told, because the library cannot be asked. */
+#define MAX_DEVICES 32
+static struct {
+    cl_device_id id;
+    int set[3]; /* by ocl_clblast_kernel; 0: the library's own */
+} configured[MAX_DEVICES];
+static int n_configured;
+static pthread_mutex_t configure_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool parse_sets(const char *text, int set[3])
+{
+    static const char *const names[3] = {"xgemm", "direct", "switch"};
+    memset(set, 0, 3 * sizeof set[0]);
+    for (const char *at = text; at != NULL && *at != '\0';) {
+        bool known = false;
+        at += strspn(at, " ");
+        for (int i = 0; i < 3 && !known && *at != '\0'; i++) {
+            size_t length = strlen(names[i]);
+            char *end;
+            if (strncmp(at, names[i], length) != 0 || at[length] != '=')
+                continue;
+            set[i] = (int)strtol(at + length + 1, &end, 10);
+            known = end != at + length + 1;
+            at = end;
+        }
+        if (!known && *at != '\0')
+            return false;
+    }
+    for (int i = 0; i < 3; i++) {
+        ocl_clblast_set unused;
+        if (set[i] != 0 && !ocl_clblast_get_set((ocl_clblast_kernel)i, set[i], &unused))
+            return false;
+    }
+    return true;
+}
+
+static clt_status override_sets(cl_device_id id, const int set[3])
+{
+    for (int i = 0; i < 3; i++) {
+        ocl_clblast_set s;
+        if (set[i] == 0 || !ocl_clblast_get_set((ocl_clblast_kernel)i, set[i], &s))
+            continue;
+        const char *names[OCL_CLBLAST_MAX_PARAMETERS];
+        memcpy(names, s.names, (size_t)s.count * sizeof names[0]);
+        CLBlastStatusCode code =
+            CLBlastOverrideParameters(id, s.kernel, CLBlastPrecisionSingle, (size_t)s.count, names, s.values);
+        if (code != CLBlastSuccess)
+            CLT_FAIL(CLT_EUNSUPPORTED,
+                     "giving CLBlast parameters for its kernel %s: status %d; it may be another version than "
+                     "the one the tuning records are of ('cltrain tune --clear' forgets them)",
+                     s.kernel, (int)code);
+    }
+    return CLT_OK;
+}
+
+/* The library has no call that takes an override back: its caches are dropped, and what is still wanted is
+ * told again. Programs are compiled again on their next use. */
+static clt_status start_over(void)
+{
+    (void)CLBlastClearCache();
+    for (int i = 0; i < n_configured; i++)
+        CLT_TRY(override_sets(configured[i].id, configured[i].set));
+    return CLT_OK;
+}
+
+static clt_status configure(cl_device_id id, const int set[3])
+{
+    int at = 0;
+    bool takes_back = false, same = true;
+    while (at < n_configured && configured[at].id != id)
+        at++;
+    if (at == n_configured) {
+        if (set[0] == 0 && set[1] == 0 && set[2] == 0)
+            return CLT_OK;
+        if (at == MAX_DEVICES)
+            CLT_FAIL(CLT_EUNSUPPORTED, "giving CLBlast parameters: more than %d devices are in use",
+                     MAX_DEVICES);
+        memset(&configured[n_configured++], 0, sizeof configured[0]);
+        configured[at].id = id;
+    }
+    for (int i = 0; i < 3; i++) {
+        same = same && configured[at].set[i] == set[i];
+        takes_back = takes_back || (configured[at].set[i] != 0 && set[i] == 0);
+    }
+    if (same)
+        return CLT_OK;
+    memcpy(configured[at].set, set, sizeof configured[at].set);
+    return takes_back ? start_over() : override_sets(id, set);
+}
+
+clt_status ocl_clblast_configure(ocl_device *device, const char *text)
+{
+    int set[3];
+    if (!parse_sets(text, set))
+        CLT_FAIL(CLT_EUNSUPPORTED, "giving CLBlast parameters: there are no sets '%s'", text);
+    pthread_mutex_lock(&configure_lock);
+    clt_status status = configure(device->id, set);
+    pthread_mutex_unlock(&configure_lock);
+    return status;
+}
 
 /* Running */
 
@@ -171,5 +283,8 @@ clt_status ocl_clblast_run(ocl_device *device, const ocl_gemm *gemm, ocl_buffer 
 
 void ocl_clblast_clear(void)
 {
+    pthread_mutex_lock(&configure_lock);
     (void)CLBlastClearCache(); /* nothing can be done about a failure, and nothing depends on it */
+    n_configured = 0;
+    pthread_mutex_unlock(&configure_lock);
 }

@@ -68,7 +68,8 @@ typedef struct ocl_command {
     int32_t node;        /* owner's op id, -1 none */
     const char *family;  /* KERNEL: source file without ".cl": "elementwise" */
     const char *kernel;  /* KERNEL: function name */
-    const char *options; /* KERNEL: "-DA=1 -DB=2" in emission order; part of the program key */
+    const char *options; /* KERNEL: "-DA=1 -DB=2" in emission order; part of the program key. GEMM: the
+                            library's parameter sets (ocl_clblast_configure), or NULL */
     int n_args;
     ocl_arg args[OCL_MAX_ARGS];
     uint32_t work_dim;
@@ -99,6 +100,10 @@ typedef struct ocl_emitter {
     /* Scratch memory that lives from its first to its last use: returns a tensor id. */
     int32_t (*workspace)(void *owner, clt_dtype dtype, uint64_t elements, const char *name);
     void *owner;
+    /* Tuning (cl/tuning.h); each may be NULL. */
+    const struct ocl_choice *record; /* in force for what is emitted now */
+    struct ocl_choice *asked;        /* receives what ocl_tuned is asked for and answers */
+    struct ocl_tuning_log *log;      /* receives every problem of a tunable family */
     /* building a kernel command */
     ocl_command *open;
     clt_str options;
@@ -140,6 +145,9 @@ void ocl_host_begin(ocl_emitter *e, int32_t code);
 void ocl_host_end(ocl_emitter *e);
 void ocl_emit_marker(ocl_emitter *e);
 int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name);
+/* Value of a tunable (cl/variant.h) in the record in force, else fallback: the variant's own idea. A variant
+ * that cannot use the values it gets fails with CLT_EUNSUPPORTED before it emits anything. */
+int ocl_tuned(const ocl_emitter *e, const char *name, int fallback);
 /* Records a failure raised while emitting. */
 void ocl_emit_fail(ocl_emitter *e, clt_status status);
 /* First failure, with its message restored, or CLT_OK. */

@@ -29,6 +29,7 @@ void ocl_desc_generic(ocl_device_desc *out)
     out->caps = OCL_CAP_LOCAL | OCL_CAP_WG256;
     out->compute_units = 32;
     out->max_clock_mhz = 1500;
+    out->vector_floats = 1;
     out->max_work_group = 256;
     out->max_work_item[0] = out->max_work_item[1] = out->max_work_item[2] = 256;
     out->local_bytes = 32 << 10;
@@ -132,6 +133,8 @@ const char *ocl_quirk_name(uint32_t bit)
         return "max_alloc_soft";
     case OCL_QUIRK_FLUSH_IS_FINISH:
         return "flush_is_finish";
+    case OCL_QUIRK_NO_SHUFFLES:
+        return "no_shuffles";
     default:
         return "?";
     }

@@ -4,6 +4,7 @@
  * It exists so that everybody else holds an ocl_device and never a platform. It must not know what runs on
  * the device. */
 #include "cl/internal.h"
+#include "cl/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,7 @@ static void describe_limits(cl_device_id id, ocl_device_desc *desc)
     desc->compute_units = device_u32(id, CL_DEVICE_MAX_COMPUTE_UNITS);
     desc->max_clock_mhz = device_u32(id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
     desc->compute_capability = nvidia_compute_capability(id);
+    desc->vector_floats = device_u32(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
     desc->max_work_group = device_size(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
     size_t items[16] = {0};
     size_t got = 0;
@@ -132,6 +134,7 @@ static void describe_limits(cl_device_id id, ocl_device_desc *desc)
             desc->max_work_item[i] = items[i];
     desc->local_bytes = device_u64(id, CL_DEVICE_LOCAL_MEM_SIZE);
     desc->constant_bytes = device_u64(id, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
+    desc->cache_bytes = device_u64(id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
     desc->global_bytes = desc->usable_bytes = device_u64(id, CL_DEVICE_GLOBAL_MEM_SIZE);
     desc->max_alloc_bytes = device_u64(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     uint32_t align = device_u32(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
@@ -291,6 +294,10 @@ static clt_status create_queues(ocl_device *device)
     for (int i = 0; i < 2; i++) {
         device->queue[i] = clCreateCommandQueue(device->context, device->id,
                                                 device->profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+        if (code == CL_INVALID_QUEUE_PROPERTIES && device->profiling && i == 0) {
+            device->profiling = false; /* what needs times says so itself */
+            device->queue[i] = clCreateCommandQueue(device->context, device->id, 0, &code);
+        }
         OCL_CHECK(code, "creating the %s queue on device %s '%s'",
                   i == OCL_QUEUE_COMPUTE ? "compute" : "copy", desc->spec, desc->name);
     }
@@ -373,6 +380,7 @@ void ocl_device_close(ocl_device *device)
     for (int i = 0; i < 2; i++)
         if (device->queue[i] != NULL)
             clFinish(device->queue[i]);
+    ocl_record_stop(device);
     bool last = unregister_device(device);
 #ifdef CLT_HAVE_CLBLAST
     if (last)

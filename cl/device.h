@@ -23,6 +23,7 @@
     X(OCL_CAP_SUBGROUPS, "subgroups", "sub-group reductions")                                                \
     X(OCL_CAP_WIDE_VECTORS, "wide_vectors",                                                                  \
       "float16 arithmetic runs at least as fast as scalar (lane style)")                                     \
+    X(OCL_CAP_NONTEMPORAL, "nontemporal", "stores that pass by the caches (__builtin_nontemporal_store)")    \
     X(OCL_CAP_PTX, "ptx", "inline PTX")                                                                      \
     X(OCL_CAP_MMA_F16, "mma_f16", "mma.sync m16n8k16 f16 with f32 accumulators, result checked")             \
     X(OCL_CAP_MMA_BF16, "mma_bf16", "mma.sync m16n8k16 bf16 with f32 accumulators, result checked")
@@ -42,17 +43,20 @@ enum {
 
 /* Quirk effects: what the engine does differently for drivers in the quirk table. */
 enum {
-    OCL_QUIRK_POLL_EVENTS = 1 << 0,    /* callbacks on ended events are lost: ask first */
-    OCL_QUIRK_FILL_BY_KERNEL = 1 << 1, /* clEnqueueFillBuffer cannot be trusted */
-    OCL_QUIRK_NO_SUB_BUFFERS = 1 << 2, /* informational: nobody uses them */
-    OCL_QUIRK_MAX_ALLOC_SOFT = 1 << 3, /* CL_DEVICE_MAX_MEM_ALLOC_SIZE is not enforced */
-    OCL_QUIRK_FLUSH_IS_FINISH = 1 << 4 /* clFlush starts nothing: finish instead */
+    OCL_QUIRK_POLL_EVENTS = 1 << 0,     /* callbacks on ended events are lost: ask first */
+    OCL_QUIRK_FILL_BY_KERNEL = 1 << 1,  /* clEnqueueFillBuffer cannot be trusted */
+    OCL_QUIRK_NO_SUB_BUFFERS = 1 << 2,  /* informational: nobody uses them */
+    OCL_QUIRK_MAX_ALLOC_SOFT = 1 << 3,  /* CL_DEVICE_MAX_MEM_ALLOC_SIZE is not enforced */
+    OCL_QUIRK_FLUSH_IS_FINISH = 1 << 4, /* clFlush starts nothing: finish instead */
+    OCL_QUIRK_NO_SHUFFLES = 1 << 5      /* vector shuffles in kernels cannot be relied on */
 };
 /* Not a driver's fault: set by the checker in the description it plans with, so that variants made for GPUs
  * do not refuse a CPU device for its lack of speed. A macro because an enumerator must fit an int. */
 #define OCL_QUIRK_ANY_STYLE (1u << 31)
 
 #define OCL_NAME_SIZE 128
+
+struct ocl_tuning;
 
 typedef struct ocl_device_desc {
     char spec[16];            /* "0:0", platform:device */
@@ -66,16 +70,20 @@ typedef struct ocl_device_desc {
     uint32_t quirks; /* OCL_QUIRK_* */
     uint32_t compute_units;
     uint32_t max_clock_mhz;
+    uint32_t
+        vector_floats; /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT: f32 lanes of its registers, 1 where unknown */
     uint32_t compute_capability; /* NVIDIA: major*10+minor, 0 elsewhere */
     uint64_t max_work_group;     /* work-items */
     uint64_t max_work_item[3];
     uint64_t local_bytes, constant_bytes;
+    uint64_t cache_bytes;     /* of the largest cache, 0: unknown */
     uint64_t global_bytes;    /* as reported */
     uint64_t usable_bytes;    /* min(reported, what the host and control group allow on CPU devices, share per
                                  rank) */
     uint64_t max_alloc_bytes; /* largest single buffer */
     uint32_t align_bytes;     /* alignment every tensor offset keeps (>= 64, from MEM_BASE_ADDR_ALIGN) */
     double profiling_resolution_ns;
+    const struct ocl_tuning *tuning; /* records for planning (cl/tuning.h), borrowed; NULL: none */
 } ocl_device_desc;
 
 /* A description to plan against when no device is at hand: a mid-size GPU without extensions. */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes OUT, a C file that holds every kernel source of FILES as a byte array with its base name.
-set(body "/* generated from cl/kernels: do not edit */\n#include \"cl/kernel_source.h\"\n")
+# Writes OUT, a C file that holds every file of FILES as a byte array with its base name, in the table TABLE.
+set(body "/* generated: do not edit */\n#include \"cl/kernel_source.h\"\n")
 set(table "")
 set(index 0)
 foreach(file IN LISTS FILES)
@@ -11,5 +11,5 @@ foreach(file IN LISTS FILES)
   string(APPEND table "    {\"${name}\", (const char *)kernel_${index}, sizeof kernel_${index} - 1},\n")
   math(EXPR index "${index}+1")
 endforeach()
-string(APPEND body "const ocl_embedded_source ocl_embedded_sources[] = {\n${table}    {0, 0, 0}};\n")
+string(APPEND body "extern const ocl_embedded_source ${TABLE}[];\nconst ocl_embedded_source ${TABLE}[] = {\n${table}    {0, 0, 0}};\n")
 file(WRITE "${OUT}" "${body}")

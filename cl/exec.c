@@ -5,6 +5,7 @@
  * wait function, except ocl_exec_collect, which is outside a step. It must not know what the commands
  * compute. */
 #include "cl/exec_internal.h"
+#include "cl/record_internal.h"
 
 #include <stdlib.h>
 
@@ -48,9 +49,11 @@ static clt_status run_kernel(ocl_exec *exec, size_t index, run_state *run, cl_ev
     const ocl_command *c = &exec->list->commands[index];
     const exec_entry *entry = &exec->entries[index];
     const size_t *local = c->local[0] ? c->local : NULL;
-    OCL_CHECK(clEnqueueNDRangeKernel(exec->queue, entry->kernel, c->work_dim, NULL, c->global, local,
-                                     waits(run), wait_list(run), done),
-              "enqueueing kernel %s of '%s'", c->kernel, c->label);
+    cl_int code;
+    OCL_METERED(exec->device, code,
+                clEnqueueNDRangeKernel(exec->queue, entry->kernel, c->work_dim, NULL, c->global, local,
+                                       waits(run), wait_list(run), done));
+    OCL_CHECK(code, "enqueueing kernel %s of '%s'", c->kernel, c->label);
     run->tally.kernels_enqueued++;
     return CLT_OK;
 }
@@ -58,9 +61,11 @@ static clt_status run_kernel(ocl_exec *exec, size_t index, run_state *run, cl_ev
 static clt_status run_copy(ocl_exec *exec, size_t index, run_state *run, cl_event *done)
 {
     const exec_entry *entry = &exec->entries[index];
-    OCL_CHECK(clEnqueueCopyBuffer(exec->queue, entry->source, entry->target, entry->source_offset,
-                                  entry->target_offset, entry->bytes, waits(run), wait_list(run), done),
-              "enqueueing a copy of '%s'", exec->list->commands[index].label);
+    cl_int code;
+    OCL_METERED(exec->device, code,
+                clEnqueueCopyBuffer(exec->queue, entry->source, entry->target, entry->source_offset,
+                                    entry->target_offset, entry->bytes, waits(run), wait_list(run), done));
+    OCL_CHECK(code, "enqueueing a copy of '%s'", exec->list->commands[index].label);
     run->tally.copies++;
     return CLT_OK;
 }
@@ -68,15 +73,17 @@ static clt_status run_copy(ocl_exec *exec, size_t index, run_state *run, cl_even
 static clt_status run_fill(ocl_exec *exec, size_t index, run_state *run, cl_event *done)
 {
     const exec_entry *entry = &exec->entries[index];
-    const char *label = exec->list->commands[index].label;
+    cl_int code;
     if (entry->kernel != NULL) /* quirk fill_by_kernel */
-        OCL_CHECK(clEnqueueNDRangeKernel(exec->queue, entry->kernel, 1, NULL, &entry->fill_items, NULL,
-                                         waits(run), wait_list(run), done),
-                  "enqueueing a fill of '%s'", label);
+        OCL_METERED(exec->device, code,
+                    clEnqueueNDRangeKernel(exec->queue, entry->kernel, 1, NULL, &entry->fill_items, NULL,
+                                           waits(run), wait_list(run), done));
     else
-        OCL_CHECK(clEnqueueFillBuffer(exec->queue, entry->target, &entry->pattern, entry->pattern_bytes,
-                                      entry->target_offset, entry->bytes, waits(run), wait_list(run), done),
-                  "enqueueing a fill of '%s'", label);
+        OCL_METERED(exec->device, code,
+                    clEnqueueFillBuffer(exec->queue, entry->target, &entry->pattern, entry->pattern_bytes,
+                                        entry->target_offset, entry->bytes, waits(run), wait_list(run),
+                                        done));
+    OCL_CHECK(code, "enqueueing a fill of '%s'", exec->list->commands[index].label);
     run->tally.fills++;
     return CLT_OK;
 }
@@ -98,11 +105,14 @@ static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_even
 #ifdef CLT_HAVE_CLBLAST
     const exec_entry *entry = &exec->entries[index];
     ocl_event *event = NULL;
+    clt_status status;
     /* A call may run several kernels and returns the last one's event: a marker in front gives the start. */
     if (done != NULL)
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
-    CLT_TRY(ocl_clblast_run(exec->device, entry->gemm, entry->operand[0], entry->operand[1],
-                            entry->operand[2], done ? &event : NULL));
+    OCL_METERED(exec->device, status,
+                ocl_clblast_run(exec->device, entry->gemm, entry->operand[0], entry->operand[1],
+                                entry->operand[2], done ? &event : NULL));
+    CLT_TRY(status);
     if (done != NULL)
         *done = ocl_event_raw(event);
     run->tally.library_calls++;
@@ -124,10 +134,33 @@ static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
                             : clt_fail_prefix(status, "host command %d of '%s': ", c->host_code, c->label);
 }
 
-static clt_status run_one(ocl_exec *exec, size_t index, run_state *run)
+/* Whose events a command's are: the profile's, the recorder's, or both. */
+static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, bool record, cl_event start,
+                            cl_event end)
 {
-    bool profile = exec->profile;
-    cl_event start = NULL, end = NULL, *done = profile ? &end : NULL;
+    if (start == NULL && end == NULL)
+        return CLT_OK;
+    if (record && exec->profile) {
+        if (start != NULL)
+            clRetainEvent(start);
+        if (end != NULL)
+            clRetainEvent(end);
+    }
+    if (record) {
+        ocl_span span = {.kind = OCL_SPAN_COMMAND,
+                         .queue = OCL_QUEUE_COMPUTE,
+                         .flags = edges,
+                         .command = &exec->list->commands[index]};
+        ocl_record_add(exec->device, &span, start, end);
+    }
+    return exec->profile ? keep_event(exec, index, start, end) : CLT_OK;
+}
+
+static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_state *run)
+{
+    ocl_record_level level = ocl_record_level_of(exec->device);
+    bool record = level == OCL_RECORD_ALL || (level == OCL_RECORD_EDGES && edges != 0);
+    cl_event start = NULL, end = NULL, *done = exec->profile || record ? &end : NULL;
     clt_status status = CLT_OK;
     switch (exec->list->commands[index].kind) {
     case OCL_CMD_KERNEL:
@@ -145,7 +178,7 @@ static clt_status run_one(ocl_exec *exec, size_t index, run_state *run)
     case OCL_CMD_HOST:
         return run_host(exec, index, run);
     case OCL_CMD_MARKER:
-        if (!profile) /* on an in-order queue it orders nothing: it only gives a time */
+        if (done == NULL) /* on an in-order queue it orders nothing: it only gives a time */
             return CLT_OK;
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, waits(run), wait_list(run), done),
                   "enqueueing a marker");
@@ -153,11 +186,17 @@ static clt_status run_one(ocl_exec *exec, size_t index, run_state *run)
     }
     if (status == CLT_OK)
         run->before = NULL;
-    if (end != NULL || start != NULL) {
-        clt_status kept = keep_event(exec, index, start, end);
-        status = status == CLT_OK ? kept : status;
-    }
-    return status;
+    clt_status kept = hand_over(exec, index, edges, record, start, end);
+    return status == CLT_OK ? kept : status;
+}
+
+/* Where stretches begin and end: at the range's ends and at host commands. */
+static uint32_t edges_of(const ocl_exec *exec, size_t first, size_t index, size_t last)
+{
+    const ocl_command *commands = exec->list->commands;
+    bool opens = index == first || commands[index - 1].kind == OCL_CMD_HOST;
+    bool closes = index + 1 == last || commands[index + 1].kind == OCL_CMD_HOST;
+    return (opens ? (uint32_t)OCL_SPAN_OPENS : 0) | (closes ? (uint32_t)OCL_SPAN_CLOSES : 0);
 }
 
 static void add_tally(ocl_device *device, const ocl_counters *tally)
@@ -178,7 +217,7 @@ clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_eve
         CLT_FAIL(CLT_EINTERNAL, "running commands %zu to %zu of a list of %zu", first, last,
                  exec->list->count);
     for (size_t i = first; i < last && status == CLT_OK; i++)
-        status = run_one(exec, i, &run);
+        status = run_one(exec, i, edges_of(exec, first, i, last), &run);
     add_tally(exec->device, &run.tally);
     CLT_TRY(status);
     return ocl_flush(exec->device, OCL_QUEUE_COMPUTE); /* PoCL starts nothing before */

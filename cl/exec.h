@@ -67,11 +67,20 @@ clt_status ocl_program_get(ocl_device *device, const char *family, const char *o
 /* Log of the last build of a program ("" if the compiler said nothing). */
 const char *ocl_program_log(const ocl_program *program);
 
-/* Measured limits (cl/measure.c): FMA peak in GFLOP/s and streaming bandwidth in GB/s (triad with the best
- * store kind), best of several runs, on this device now. seconds = rough time budget. */
+/* Measured limits (cl/measure.c): FMA peak in GFLOP/s and streaming bandwidth in GB/s, best of several runs,
+ * on this device now. stream: triad with the best kind of stores; plain_stream: triad with plain stores;
+ * copy, read: best kind. seconds = rough time budget. */
 typedef struct ocl_limits {
-    double fma_peak_gflops, stream_gbs, copy_gbs, read_gbs, h2d_gbs, d2h_gbs, launch_us;
+    double fma_peak_gflops, stream_gbs, plain_stream_gbs, copy_gbs, read_gbs, h2d_gbs, d2h_gbs, launch_us;
 } ocl_limits;
 clt_status ocl_measure_limits(ocl_device *device, double seconds, ocl_limits *out);
+
+/* Streams over three arrays far larger than the caches (cl/stream.c), for ratios: memory that others use too
+ * is fast one second and slow the next, so what is compared with it is run between two of these. Nontemporal
+ * on a device without that capability is a plain stream. Blocks. */
+typedef struct ocl_stream ocl_stream;
+clt_status ocl_stream_create(ocl_device *device, ocl_stream **out);
+clt_status ocl_stream_triad(const ocl_stream *stream, bool nontemporal, double *gbs);
+void ocl_stream_destroy(ocl_stream *stream);
 
 #endif

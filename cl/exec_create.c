@@ -278,6 +278,7 @@ static clt_status realise_gemm(ocl_exec *exec, const ocl_command *c, exec_entry 
              "preparing '%s': it calls a GEMM library and this build has none; choose another backend",
              c->label);
 #endif
+    CLT_TRY(ocl_clblast_configure(exec->device, c->options));
     CLT_TRY(clt_alloc(&entry->gemm, 1, sizeof *entry->gemm, "a GEMM"));
     *entry->gemm = *c->gemm;
     ocl_tensor_ref *refs[3] = {&entry->gemm->a, &entry->gemm->b, &entry->gemm->c};

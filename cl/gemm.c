@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM on the host: the contract's checks, the choice of a backend, and the backend `simple`, which accepts
- * everything (kernels in cl/kernels/gemm.cl). It must not know what the matrices mean, and it calls neither
- * OpenCL nor a library. */
+ * GEMM on the host: the contract's checks, the list of backends (cl/gemm_choice.c chooses), and the backend
+ * `simple`, which accepts everything (kernels in cl/kernels/gemm.cl). It must not know what the matrices
+ * mean, and it calls neither OpenCL nor a library. */
 #include "cl/gemm.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ ocl_gemm ocl_gemm_make(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
     g.stride_b = k * n;
     g.stride_c = m * n;
     g.type_a = g.type_b = g.type_c = CLT_F32;
-    g.a = g.b = g.c = g.bias = g.residual = OCL_NO_TENSOR;
+    g.a = g.b = g.c = g.bias = g.residual = g.pre = g.dact = OCL_NO_TENSOR;
     g.activation = OCL_ACT_NONE;
     return g;
 }
@@ -58,11 +58,21 @@ bool ocl_gemm_spans(const ocl_gemm *g, int64_t *a, int64_t *b, int64_t *c)
            span(g->m, g->n, g->ldc, g->batch, g->stride_c, c);
 }
 
+static bool given(ocl_tensor_ref ref)
+{
+    return ref.tensor != OCL_NO_TENSOR_ID;
+}
+
 const char *ocl_gemm_text(const ocl_gemm *g, char *buffer, size_t size)
 {
-    snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s", g->ta ? 'T' : 'N',
+    static const char *const activations[] = {"", " +relu", " +gelu", " +gelu_tanh"};
+    snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s", g->ta ? 'T' : 'N',
              g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
-             clt_dtype_name(g->type_a), clt_dtype_name(g->type_b), clt_dtype_name(g->type_c));
+             clt_dtype_name(g->type_a), clt_dtype_name(g->type_b), clt_dtype_name(g->type_c),
+             given(g->bias) ? " +bias" : "",
+             (unsigned)g->activation <= OCL_ACT_GELU_TANH ? activations[g->activation] : " +?",
+             given(g->pre) ? " +pre" : "", given(g->dact) ? " +dact" : "",
+             given(g->residual) ? " +residual" : "");
     return buffer;
 }
 
@@ -100,16 +110,34 @@ static clt_status check_items(const char *what, const ocl_gemm *g)
     return CLT_OK;
 }
 
+static bool same(ocl_tensor_ref a, ocl_tensor_ref b)
+{
+    return given(a) && a.tensor == b.tensor && a.offset == b.offset;
+}
+
+/* A given operand starts at an element. */
+static clt_status check_place(const char *what, const char *operand, ocl_tensor_ref ref, clt_dtype type)
+{
+    if (given(ref) && ref.offset % clt_dtype_bytes(type) != 0)
+        CLT_FAIL(CLT_ESHAPE, "checking %s: the %s starts at byte %llu, which is not a multiple of %s", what,
+                 operand, (unsigned long long)ref.offset, clt_dtype_name(type));
+    return CLT_OK;
+}
+
 static clt_status check_epilogue(const char *what, const ocl_gemm *g)
 {
     if ((unsigned)g->activation > OCL_ACT_GELU_TANH)
         CLT_FAIL(CLT_ESHAPE, "checking %s: activation %d does not exist", what, (int)g->activation);
-    if (g->bias.tensor != OCL_NO_TENSOR_ID && g->bias.offset % 4 != 0)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: the bias starts at byte %llu, which is not a multiple of f32",
-                 what, (unsigned long long)g->bias.offset);
-    if (g->residual.tensor != OCL_NO_TENSOR_ID && g->residual.offset % clt_dtype_bytes(g->type_c) != 0)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: the residual starts at byte %llu, which is not a multiple of %s",
-                 what, (unsigned long long)g->residual.offset, clt_dtype_name(g->type_c));
+    CLT_TRY(check_place(what, "bias", g->bias, CLT_F32));
+    CLT_TRY(check_place(what, "residual", g->residual, g->type_c));
+    CLT_TRY(check_place(what, "pre-activation", g->pre, g->type_c));
+    CLT_TRY(check_place(what, "pre-activation of dact", g->dact, g->type_c));
+    if ((given(g->pre) || given(g->dact)) && g->activation == OCL_ACT_NONE)
+        CLT_FAIL(CLT_ESHAPE, "checking %s: %s without an activation", what, given(g->pre) ? "pre" : "dact");
+    if (given(g->dact) && (given(g->bias) || given(g->residual) || given(g->pre)))
+        CLT_FAIL(CLT_ESHAPE, "checking %s: dact excludes bias, residual and pre", what);
+    if (same(g->pre, g->c) || same(g->pre, g->residual) || same(g->pre, g->a) || same(g->pre, g->b))
+        CLT_FAIL(CLT_ESHAPE, "checking %s: pre is the same memory as another operand", what);
     return CLT_OK;
 }
 
@@ -136,6 +164,31 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
     return check_epilogue(what, g);
 }
 
+/* Epilogue */
+
+void ocl_gemm_epilogue_defines(ocl_emitter *e, const ocl_gemm *g)
+{
+    ocl_define_text(e, "DTC", clt_dtype_name(g->type_c));
+    ocl_define(e, "ACTIVATION", (int64_t)g->activation);
+    ocl_define(e, "HAS_BIAS", given(g->bias));
+    ocl_define(e, "HAS_RESIDUAL", given(g->residual));
+    ocl_define(e, "HAS_PRE", given(g->pre));
+    ocl_define(e, "HAS_DACT", given(g->dact));
+}
+
+void ocl_gemm_epilogue_args(ocl_emitter *e, const ocl_gemm *g)
+{
+    uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
+    if (given(g->bias))
+        ocl_arg_tensor(e, OCL_READ, g->bias, CLT_F32, (uint64_t)g->n);
+    if (given(g->residual))
+        ocl_arg_tensor(e, OCL_READ, g->residual, g->type_c, elements);
+    if (given(g->pre))
+        ocl_arg_tensor(e, OCL_WRITE, g->pre, g->type_c, elements);
+    if (given(g->dact))
+        ocl_arg_tensor(e, OCL_READ, g->dact, g->type_c, elements);
+}
+
 /* Backend `simple` */
 
 static void simple_defines(ocl_emitter *e, const ocl_gemm *g, bool lane, int vectors, int tile)
@@ -148,10 +201,7 @@ static void simple_defines(ocl_emitter *e, const ocl_gemm *g, bool lane, int vec
     ocl_define(e, "TB", g->tb);
     ocl_define_text(e, "DTA", clt_dtype_name(g->type_a));
     ocl_define_text(e, "DTB", clt_dtype_name(g->type_b));
-    ocl_define_text(e, "DTC", clt_dtype_name(g->type_c));
-    ocl_define(e, "ACTIVATION", (int64_t)g->activation);
-    ocl_define(e, "HAS_BIAS", g->bias.tensor != OCL_NO_TENSOR_ID);
-    ocl_define(e, "HAS_RESIDUAL", g->residual.tensor != OCL_NO_TENSOR_ID);
+    ocl_gemm_epilogue_defines(e, g);
 }
 
 static void simple_args(ocl_emitter *e, const ocl_gemm *g)
@@ -161,10 +211,7 @@ static void simple_args(ocl_emitter *e, const ocl_gemm *g)
     ocl_arg_tensor(e, g->beta != 0.0f ? OCL_READ_WRITE : OCL_WRITE, g->c, g->type_c, elements_c);
     ocl_arg_tensor(e, OCL_READ, g->a, g->type_a, (uint64_t)(g->m * g->k) * items_a);
     ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, (uint64_t)(g->k * g->n) * items_b);
-    if (g->bias.tensor != OCL_NO_TENSOR_ID)
-        ocl_arg_tensor(e, OCL_READ, g->bias, CLT_F32, (uint64_t)g->n);
-    if (g->residual.tensor != OCL_NO_TENSOR_ID)
-        ocl_arg_tensor(e, OCL_READ, g->residual, g->type_c, elements_c);
+    ocl_gemm_epilogue_args(e, g);
     ocl_arg_u32(e, (uint32_t)g->m);
     ocl_arg_u32(e, (uint32_t)g->n);
     ocl_arg_u32(e, (uint32_t)g->k);
@@ -201,81 +248,8 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
 
 static const ocl_variant gemm_simple = {.name = "simple", .emit = simple_emit};
 
-const ocl_variant *const ocl_gemm_variants[] = {
+const ocl_variant *const ocl_gemm_variants[] = {&ocl_gemm_lane,
 #ifdef CLT_HAVE_CLBLAST
-    &ocl_gemm_clblast,
+                                                &ocl_gemm_clblast,
 #endif
-    &gemm_simple, NULL};
-
-/* Choice */
-
-/* A shared B under stacked rows of A and C is one taller GEMM. */
-static void fold_batch(ocl_gemm *g)
-{
-    bool stacked = g->stride_a == g->m * g->lda && g->stride_c == g->m * g->ldc;
-    if (g->batch > 1 && !g->ta && g->stride_b == 0 && stacked && g->m * g->batch <= INT32_MAX) {
-        g->m *= g->batch;
-        g->batch = 1;
-    }
-    if (g->batch == 1)
-        g->stride_a = g->stride_b = g->stride_c = 0;
-}
-
-static bool is_backend(const char *name)
-{
-    for (size_t i = 0; ocl_gemm_variants[i] != NULL; i++)
-        if (strcmp(ocl_gemm_variants[i]->name, name) == 0)
-            return true;
-    return false;
-}
-
-/* The environment states a preference, and so does the device: a problem that the preferred backend refuses
- * goes through the list as usual. Where lane style pays, `simple` is preferred: on PoCL it runs 3 to 15 times
- * as fast as CLBlast with the parameters that CLBlast has for CPUs (100 to 290 against 15 to 50 GFLOP/s at
- * 512^3 on 2 cores). */
-static clt_status choose(const ocl_gemm *g, const ocl_device_desc *device, const char *what,
-                         const char *force, const ocl_variant **out)
-{
-    const char *preferred = getenv("CLTRAIN_GEMM");
-    if (force != NULL)
-        return ocl_variant_select(ocl_gemm_variants, g, device, what, force, out);
-    if (preferred == NULL || preferred[0] == '\0')
-        preferred = (device->caps & OCL_CAP_WIDE_VECTORS) != 0 ? "simple" : NULL;
-    if (preferred == NULL)
-        return ocl_variant_select(ocl_gemm_variants, g, device, what, NULL, out);
-    clt_status status = ocl_variant_select(ocl_gemm_variants, g, device, what, preferred, out);
-    if (status == CLT_OK)
-        return CLT_OK;
-    if (!is_backend(preferred))
-        return clt_fail_prefix(status, "environment variable CLTRAIN_GEMM=%s: ", preferred);
-    clt_error_clear();
-    return ocl_variant_select(ocl_gemm_variants, g, device, what, NULL, out);
-}
-
-clt_status ocl_gemm_emit(ocl_emitter *e, const ocl_gemm *gemm, const char *force)
-{
-    char what[OCL_GEMM_TEXT];
-    const ocl_variant *variant = NULL;
-    clt_status status = ocl_emit_status(e);
-    if (status != CLT_OK)
-        return status;
-    status = ocl_gemm_check(gemm);
-    if (status == CLT_OK && (gemm->m == 0 || gemm->n == 0))
-        return CLT_OK;
-    ocl_gemm g = *gemm;
-    if (status == CLT_OK) {
-        fold_batch(&g);
-        ocl_gemm_text(&g, what, sizeof what);
-        status = choose(&g, e->device, what, force, &variant);
-    }
-    if (status != CLT_OK) {
-        ocl_emit_fail(e, status);
-        return ocl_emit_status(e);
-    }
-    const char *outer = e->variant;
-    e->variant = variant->name;
-    status = variant->emit(e, &g);
-    e->variant = outer;
-    ocl_emit_fail(e, status);
-    return ocl_emit_status(e);
-}
+                                                &ocl_gemm_tile, &gemm_simple, NULL};

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM: one contract for every backend, row-major. C = epilogue(alpha * op(A) op(B) + beta * C), op(A) is m x
- * k, op(B) k x n, C m x n; batched with strides. Storage type per operand, f32 accumulation. */
+ * k, op(B) k x n, C m x n; batched with strides. Storage type per operand, f32 accumulation.
+ *
+ * Order of the epilogue, which all backends share (cl/kernels/gemm_epilogue.clh):
+ *   forward    value = alpha * sum (+ beta * C) -> + bias -> stored in pre -> activation -> + residual -> C
+ *   backward   value = alpha * sum -> * activation'(dact) -> (+ beta * C) -> C */
 #ifndef CL_GEMM_H
 #define CL_GEMM_H
 
 #include "cl/command.h"
 #include "cl/memory.h"
+#include "cl/tuning.h"
 #include "cl/variant.h"
 #include "engine/base/dtype.h"
 
@@ -29,6 +34,11 @@ typedef struct ocl_gemm {
     ocl_tensor_ref bias;     /* (n) f32 added to every row; OCL_NO_TENSOR: none */
     ocl_tensor_ref residual; /* m x n, ld = ldc, type_c, added after the activation; OCL_NO_TENSOR: none */
     ocl_activation activation;
+    ocl_tensor_ref pre; /* m x n, ld = ldc, type_c: receives what goes into the activation, which must exist;
+                           OCL_NO_TENSOR: not kept. Neither C nor the residual */
+    ocl_tensor_ref
+        dact; /* m x n, ld = ldc, type_c: what went into `activation` in the forward pass; C receives
+                 the gradient before it. Excludes bias, residual and pre; may be C. OCL_NO_TENSOR */
 } ocl_gemm;
 
 /* Ordered list of backends, NULL-terminated; the last one (simple) accepts everything. problem = const
@@ -39,21 +49,64 @@ ocl_gemm ocl_gemm_make(int64_t m, int64_t n, int64_t k, bool ta, bool tb);
 /* CLT_ESHAPE with the reason when sizes, strides or types are inconsistent. */
 clt_status ocl_gemm_check(const ocl_gemm *gemm);
 /* Chooses a variant (see ocl_variant_select) and emits its commands. `force` names a backend, which then must
- * accept, or is NULL; the environment variable CLTRAIN_GEMM names one that is preferred where it accepts. An
- * empty C emits nothing. */
+ * accept, or is NULL; the environment variable CLTRAIN_GEMM names one that is preferred where it accepts;
+ * else the device's tuning records decide, else what is good for its kind. A record of this family in
+ * emitter->record is taken as it is, or refused (the tuner). The problem goes to emitter->log. An empty C
+ * emits nothing. */
 clt_status ocl_gemm_emit(ocl_emitter *emitter, const ocl_gemm *gemm, const char *force);
+/* What is taken without force, environment and records. */
+clt_status ocl_gemm_standard(const ocl_gemm *gemm, const ocl_device_desc *device, const char *what,
+                             const ocl_variant **out);
+const char *ocl_gemm_preferred(void); /* CLTRAIN_GEMM, NULL when it is not set */
+
+/* Tuning records: the family, and a problem's text "NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias"; returns
+ * buffer. */
+#define OCL_GEMM_FAMILY "gemm"
+const char *ocl_gemm_problem(const ocl_gemm *gemm, char *buffer, size_t size);
+/* Adds the problem as it would be emitted; the log's data is an ocl_gemm. log NULL: does nothing. */
+clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm, const ocl_choice *record);
 double ocl_gemm_flops(const ocl_gemm *gemm); /* 2*m*n*k*batch */
 
 /* Elements that each operand spans from its first to behind its last one; false when that overflows. */
 bool ocl_gemm_spans(const ocl_gemm *gemm, int64_t *a, int64_t *b, int64_t *c);
-/* Writes "gemm NT m=4 n=8 k=16 batch=2 f32*f32->f32"; returns buffer. */
+/* Writes "gemm NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias +gelu_tanh +pre"; returns buffer. */
 const char *ocl_gemm_text(const ocl_gemm *gemm, char *buffer, size_t size);
 #define OCL_GEMM_TEXT 192
+/* Emits nothing but part of an open kernel command: the defines (DTC among them) and the tensor arguments
+ * that cl/kernels/gemm_epilogue.clh expects, in its order. */
+void ocl_gemm_epilogue_defines(ocl_emitter *emitter, const ocl_gemm *gemm);
+void ocl_gemm_epilogue_args(ocl_emitter *emitter, const ocl_gemm *gemm);
 
+extern const ocl_variant ocl_gemm_lane;    /* cl/gemm_lane.c */
+extern const ocl_variant ocl_gemm_tile;    /* cl/gemm_tile.c */
 extern const ocl_variant ocl_gemm_clblast; /* cl/blas_clblast.c, where the build has it */
 /* Runs a CLBlast call on the compute queue (cl/blas_clblast.c; used by the executor). */
 clt_status ocl_clblast_run(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *a, ocl_buffer *b,
                            ocl_buffer *c, ocl_event **done);
+/* CLBlast's own parameters as a family of tuning records: one record of a device says which sets of
+ * parameters (cl/clblast_sets.c) the library uses there. The list has one variant, whose tunables are numbers
+ * of sets, 0 being the library's own; it cannot be emitted. */
+#define OCL_CLBLAST_FAMILY "clblast"
+#define OCL_CLBLAST_PROBLEM "f32"
+extern const ocl_variant *const ocl_clblast_parameters[];
+/* Makes the library use the sets that `text` names ("direct=2 switch=0 xgemm=4"; NULL or "": its own) on this
+ * device. They are global to the process, so executors of one device should agree. CLT_EUNSUPPORTED for a
+ * text that is none. */
+clt_status ocl_clblast_configure(ocl_device *device, const char *text);
+/* One parameter set: names and values of a kernel of the library. False when there is none of that number. */
+typedef enum ocl_clblast_kernel {
+    OCL_CLBLAST_XGEMM,
+    OCL_CLBLAST_DIRECT,
+    OCL_CLBLAST_SWITCH
+} ocl_clblast_kernel;
+#define OCL_CLBLAST_MAX_PARAMETERS 16
+typedef struct ocl_clblast_set {
+    const char *kernel; /* the library's name for it */
+    int count;
+    const char *const *names;
+    size_t values[OCL_CLBLAST_MAX_PARAMETERS];
+} ocl_clblast_set;
+bool ocl_clblast_get_set(ocl_clblast_kernel kernel, int number, ocl_clblast_set *out);
 /* Frees CLBlast's caches; called when the last device closes. */
 void ocl_clblast_clear(void);
 /* For tests: largest element index that CLBlast is trusted with (normally 2^31-1). */

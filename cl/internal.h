@@ -10,12 +10,23 @@
 #include "cl/exec.h"
 #include "cl/memory.h"
 
+/* The meter of cl/record.h: CPU seconds and calls so far. */
+typedef struct ocl_meter_state {
+    bool on;
+    double seconds;
+    uint64_t calls;
+} ocl_meter_state;
+
+struct ocl_recorder;
+
 struct ocl_device {
     cl_platform_id platform;
     cl_device_id id;
     cl_context context;
     cl_command_queue queue[2]; /* by ocl_queue */
     bool profiling;
+    struct ocl_recorder *recorder; /* cl/record.c; NULL: nothing is recorded */
+    ocl_meter_state meter;
     ocl_device_desc desc;
     struct ocl_program **programs; /* cache by (family, options) */
     size_t n_programs, programs_capacity;

@@ -3,7 +3,7 @@
  * Buffers with accounting, pinned host memory, events, and the transfers between them. It exists so that
  * memory is checked before a driver is asked, and so that every message names the buffer. It must not know
  * what a buffer holds. */
-#include "cl/internal.h"
+#include "cl/record_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +44,11 @@ static clt_status check_room(ocl_device *device, uint64_t bytes, const char *wha
     return CLT_OK;
 }
 
+typedef struct ocl_pages {
+    void *data;
+    uint64_t bytes;
+} ocl_pages;
+
 static void link_buffer(ocl_device *device, ocl_buffer *buffer)
 {
     pthread_mutex_lock(&device->lock);
@@ -58,6 +63,48 @@ static void link_buffer(ocl_device *device, ocl_buffer *buffer)
     pthread_mutex_unlock(&device->lock);
 }
 
+/* Device memory of a CPU device is host memory: large buffers get large pages, which the driver's own
+ * allocation does not ask for. */
+#define OWN_PAGES_FROM (UINT64_C(8) << 20)
+
+static void CL_CALLBACK free_pages(cl_mem mem, void *data)
+{
+    ocl_pages *pages = data;
+    (void)mem; /* gone: no command uses the memory any more */
+    clt_pages_destroy(pages->data, pages->bytes);
+    free(pages);
+}
+
+static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, const char *what, cl_int *code)
+{
+    ocl_pages *pages = calloc(1, sizeof *pages);
+    cl_mem mem = NULL;
+    if (pages != NULL && clt_pages_create(bytes, what, &pages->data) == CLT_OK) {
+        pages->bytes = bytes;
+        mem = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, (size_t)bytes,
+                             pages->data, code);
+        if (mem != NULL && clSetMemObjectDestructorCallback(mem, free_pages, pages) == CL_SUCCESS)
+            return mem;
+        if (mem != NULL)
+            clReleaseMemObject(mem);
+        clt_pages_destroy(pages->data, bytes);
+    }
+    clt_error_clear();
+    free(pages);
+    return NULL;
+}
+
+static cl_mem create_mem(ocl_device *device, uint64_t bytes, const char *what, cl_int *code)
+{
+    cl_mem mem = NULL;
+    if (device->desc.is_cpu && bytes >= OWN_PAGES_FROM)
+        mem = create_on_pages(device, bytes, what, code);
+    if (mem != NULL)
+        return mem;
+    /* An empty tensor still needs something to bind. */
+    return clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes < 64 ? 64 : (size_t)bytes, NULL, code);
+}
+
 clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out)
 {
     ocl_buffer *buffer = NULL;
@@ -68,9 +115,7 @@ clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *wha
     buffer->device = device;
     buffer->bytes = bytes;
     snprintf(buffer->what, sizeof buffer->what, "%s", what);
-    /* An empty tensor still needs something to bind. */
-    buffer->mem =
-        clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes < 64 ? 64 : (size_t)bytes, NULL, &code);
+    buffer->mem = create_mem(device, bytes, what, &code);
     if (code != CL_SUCCESS) {
         free(buffer);
         return ocl_fail(code, __FILE__, __LINE__, "allocating '%s' of %.1f MiB on device %s '%s'", what,
@@ -389,6 +434,24 @@ static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event ra
     return CLT_OK;
 }
 
+/* A transfer's event goes to the caller, to the recorder, or to both. */
+static clt_status after_transfer(ocl_device *device, ocl_span_kind kind, ocl_queue queue, uint64_t bytes,
+                                 cl_event raw, ocl_event **done)
+{
+    if (raw != NULL && ocl_record_level_of(device) != OCL_RECORD_OFF) {
+        ocl_span span = {.kind = kind, .queue = queue, .bytes = bytes};
+        if (done != NULL)
+            clRetainEvent(raw);
+        ocl_record_add(device, &span, NULL, raw);
+    }
+    return after_enqueue(device, queue, raw, done);
+}
+
+static bool wants_event(const ocl_device *device, ocl_event **done)
+{
+    return done != NULL || ocl_record_level_of(device) != OCL_RECORD_OFF;
+}
+
 /* Nothing to move, but the order of the events is kept. */
 static clt_status empty_transfer(ocl_device *device, ocl_queue queue, ocl_event *wait, ocl_event **done)
 {
@@ -405,49 +468,55 @@ clt_status ocl_write_async(ocl_queue queue, ocl_buffer *dst, uint64_t offset, co
                            ocl_event *wait, ocl_event **done)
 {
     cl_event raw = NULL, before = ocl_event_raw(wait);
+    cl_int code;
     if (done != NULL)
         *done = NULL;
     CLT_TRY(check_range(dst, offset, bytes, "writing to"));
     if (bytes == 0)
         return empty_transfer(dst->device, queue, wait, done);
-    OCL_CHECK(clEnqueueWriteBuffer(dst->device->queue[queue], dst->mem, CL_FALSE, (size_t)offset,
-                                   (size_t)bytes, src, wait ? 1 : 0, wait ? &before : NULL,
-                                   done ? &raw : NULL),
-              "writing %llu bytes to '%s'", (unsigned long long)bytes, dst->what);
-    return after_enqueue(dst->device, queue, raw, done);
+    OCL_METERED(dst->device, code,
+                clEnqueueWriteBuffer(dst->device->queue[queue], dst->mem, CL_FALSE, (size_t)offset,
+                                     (size_t)bytes, src, wait ? 1 : 0, wait ? &before : NULL,
+                                     wants_event(dst->device, done) ? &raw : NULL));
+    OCL_CHECK(code, "writing %llu bytes to '%s'", (unsigned long long)bytes, dst->what);
+    return after_transfer(dst->device, OCL_SPAN_H2D, queue, bytes, raw, done);
 }
 
 clt_status ocl_read_async(ocl_queue queue, ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes,
                           ocl_event *wait, ocl_event **done)
 {
     cl_event raw = NULL, before = ocl_event_raw(wait);
+    cl_int code;
     if (done != NULL)
         *done = NULL;
     CLT_TRY(check_range(src, offset, bytes, "reading from"));
     if (bytes == 0)
         return empty_transfer(src->device, queue, wait, done);
-    OCL_CHECK(clEnqueueReadBuffer(src->device->queue[queue], src->mem, CL_FALSE, (size_t)offset,
-                                  (size_t)bytes, dst, wait ? 1 : 0, wait ? &before : NULL,
-                                  done ? &raw : NULL),
-              "reading %llu bytes from '%s'", (unsigned long long)bytes, src->what);
-    return after_enqueue(src->device, queue, raw, done);
+    OCL_METERED(src->device, code,
+                clEnqueueReadBuffer(src->device->queue[queue], src->mem, CL_FALSE, (size_t)offset,
+                                    (size_t)bytes, dst, wait ? 1 : 0, wait ? &before : NULL,
+                                    wants_event(src->device, done) ? &raw : NULL));
+    OCL_CHECK(code, "reading %llu bytes from '%s'", (unsigned long long)bytes, src->what);
+    return after_transfer(src->device, OCL_SPAN_D2H, queue, bytes, raw, done);
 }
 
 clt_status ocl_copy_async(ocl_queue queue, ocl_buffer *src, uint64_t src_offset, ocl_buffer *dst,
                           uint64_t dst_offset, uint64_t bytes, ocl_event *wait, ocl_event **done)
 {
     cl_event raw = NULL, before = ocl_event_raw(wait);
+    cl_int code;
     if (done != NULL)
         *done = NULL;
     CLT_TRY(check_range(src, src_offset, bytes, "copying from"));
     CLT_TRY(check_range(dst, dst_offset, bytes, "copying to"));
     if (bytes == 0)
         return empty_transfer(dst->device, queue, wait, done);
-    OCL_CHECK(clEnqueueCopyBuffer(dst->device->queue[queue], src->mem, dst->mem, (size_t)src_offset,
-                                  (size_t)dst_offset, (size_t)bytes, wait ? 1 : 0, wait ? &before : NULL,
-                                  done ? &raw : NULL),
-              "copying %llu bytes from '%s' to '%s'", (unsigned long long)bytes, src->what, dst->what);
-    return after_enqueue(dst->device, queue, raw, done);
+    OCL_METERED(dst->device, code,
+                clEnqueueCopyBuffer(dst->device->queue[queue], src->mem, dst->mem, (size_t)src_offset,
+                                    (size_t)dst_offset, (size_t)bytes, wait ? 1 : 0, wait ? &before : NULL,
+                                    wants_event(dst->device, done) ? &raw : NULL));
+    OCL_CHECK(code, "copying %llu bytes from '%s' to '%s'", (unsigned long long)bytes, src->what, dst->what);
+    return after_transfer(dst->device, OCL_SPAN_COPY, queue, bytes, raw, done);
 }
 
 clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done)
@@ -458,8 +527,9 @@ clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done)
 clt_status ocl_flush(ocl_device *device, ocl_queue queue)
 {
     bool finish = (device->desc.quirks & OCL_QUIRK_FLUSH_IS_FINISH) != 0;
-    OCL_CHECK(finish ? clFinish(device->queue[queue]) : clFlush(device->queue[queue]),
-              "flushing a queue of device %s", device->desc.spec);
+    cl_int code;
+    OCL_METERED(device, code, finish ? clFinish(device->queue[queue]) : clFlush(device->queue[queue]));
+    OCL_CHECK(code, "flushing a queue of device %s", device->desc.spec);
     return CLT_OK;
 }
 

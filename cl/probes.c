@@ -173,6 +173,18 @@ static bool probe_fp16(ocl_device *device)
     return true;
 }
 
+/* The bits are those of floats that are no NaN, so that nothing may change them on the way. */
+static bool probe_nontemporal(ocl_device *device)
+{
+    enum { ITEMS = 64, WORDS = 32 * ITEMS };
+    cl_uint in[WORDS], out[WORDS] = {0};
+    for (cl_uint i = 0; i < WORDS; i++)
+        in[i] = 0x3f800000u + i * 1021u;
+    probe_run run = {
+        "-DPROBE_NONTEMPORAL=1", "probe_nontemporal", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
+    return run_probe(device, &run) == CLT_OK && memcmp(in, out, sizeof in) == 0;
+}
+
 static bool probe_int64_atomics(ocl_device *device)
 {
     enum { ITEMS = 4096 };
@@ -368,6 +380,8 @@ clt_status ocl_probe_caps(ocl_device *device)
         caps |= OCL_CAP_WG256;
     if (probe_wide_vectors(device))
         caps |= OCL_CAP_WIDE_VECTORS;
+    if ((caps & OCL_CAP_WIDE_VECTORS) && probe_nontemporal(device)) /* only lane-style kernels use it */
+        caps |= OCL_CAP_NONTEMPORAL;
     if (announced(extensions, "cl_khr_fp64") && probe_fp64(device))
         caps |= OCL_CAP_FP64;
     if ((nvidia || announced(extensions, "cl_khr_fp16")) && probe_fp16(device))

@@ -35,6 +35,8 @@ static const quirk quirks[] = {
      "clEnqueueFillBuffer leaves memory marked as uninitialised", "https://github.com/jrprice/Oclgrind"},
     {"Oclgrind", NULL, NULL, OCL_QUIRK_POLL_EVENTS,
      "a callback set on an event that has ended is never called", "https://github.com/jrprice/Oclgrind"},
+    {"Oclgrind", NULL, NULL, OCL_QUIRK_NO_SHUFFLES,
+     "the check for uninitialised values crashes on vector shuffles", "https://github.com/jrprice/Oclgrind"},
 };
 
 static bool contains(const char *text, const char *part)

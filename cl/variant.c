@@ -10,18 +10,17 @@
 
 #include "engine/base/log.h"
 
-/* True with the reason when the variant cannot be used. */
-static bool refuses(const ocl_variant *variant, const void *problem, const ocl_device_desc *device,
-                    char *reason, size_t size)
+bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const ocl_device_desc *device,
+                         char *reason, size_t size)
 {
     uint32_t missing = variant->needs & ~device->caps;
     if (missing != 0) {
         char names[200];
         snprintf(reason, size, "the device lacks %s", ocl_caps_text(missing, names, sizeof names));
-        return true;
+        return false;
     }
     snprintf(reason, size, "it does not accept this problem");
-    return variant->accepts != NULL && !variant->accepts(problem, device, reason, size);
+    return variant->accepts == NULL || variant->accepts(problem, device, reason, size);
 }
 
 clt_status ocl_variant_select(const ocl_variant *const *list, const void *problem,
@@ -37,7 +36,7 @@ clt_status ocl_variant_select(const ocl_variant *const *list, const void *proble
         if (force != NULL && strcmp(list[i]->name, force) != 0)
             continue;
         known = true;
-        if (!refuses(list[i], problem, device, reason, sizeof reason)) {
+        if (ocl_variant_accepts(list[i], problem, device, reason, sizeof reason)) {
             *out = list[i];
         } else {
             CLT_DEBUG("%s: %s: %s", what, list[i]->name, reason);

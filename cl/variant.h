@@ -9,7 +9,10 @@
 #include "cl/command.h"
 #include "cl/device.h"
 
-/* One tunable integer of a variant and the values worth trying; the first is the default. */
+/* One tunable integer of a variant and the values worth trying. The variant reads it with ocl_tuned
+ * (cl/command.h) and decides itself when no record gives a value. Not every combination need be possible:
+ * emit refuses those that are not. In a list those that need another program come first: the tuner tries them
+ * last. */
 typedef struct ocl_tunable {
     const char *name;
     int count;
@@ -25,6 +28,10 @@ typedef struct ocl_variant {
     const ocl_tunable *tunables; /* NULL-name terminated, or NULL */
     clt_status (*emit)(ocl_emitter *emitter, const void *problem);
 } ocl_variant;
+
+/* False with the reason when the variant cannot be used for this problem on this device. */
+bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const ocl_device_desc *device,
+                         char *reason, size_t size);
 
 /* ocl_variant_select: the first variant of the NULL-terminated list that the device's capabilities allow and
  * that accepts the problem; `force` (may be NULL) takes only the variant of that name. Refusals go to the

@@ -9,6 +9,7 @@
 
 #include "cl/exec.h"
 #include "cl/gemm.h"
+#include "cl/tuning_store.h"
 #include "cli/bench.h"
 #include "engine/base/json.h"
 #include "engine/base/rng.h"
@@ -30,6 +31,9 @@ typedef struct gemm_bench {
     const char *layout;  /* "nn", "nt", "tn", "tt" or NULL: the three that training uses */
     clt_dtype dtype;
     double seconds;
+    bool untuned;
+    ocl_tuning *tuning;   /* the device's records, NULL with --untuned */
+    ocl_device_desc desc; /* with them */
     clt_json_writer writer;
     int measured;
 } gemm_bench;
@@ -41,6 +45,7 @@ typedef struct product {
     clt_arena *arena;
     ocl_command_list list;
     ocl_emitter emitter;
+    ocl_tuning_log log; /* the record that was in force */
     ocl_exec *exec;
     ocl_buffer *buffer[MAX_BUFFERS];
     int n_buffers;
@@ -151,12 +156,13 @@ static clt_status product_build(product *p, const char *backend)
     g->c = ocl_ref(2);
     p->list.arena = p->arena;
     p->emitter = (ocl_emitter){.list = &p->list,
-                               .device = ocl_device_describe(p->bench->device),
+                               .device = &p->bench->desc,
                                .label = "gemm",
                                .variant = "",
                                .node = -1,
                                .workspace = workspace,
-                               .owner = p};
+                               .owner = p,
+                               .log = &p->log};
     CLT_TRY(ocl_gemm_emit(&p->emitter, g, backend));
     CLT_TRY(ocl_emit_status(&p->emitter));
     ocl_exec_options options = {.resolve = resolve, .resolve_context = p};
@@ -167,6 +173,7 @@ static void product_free(product *p)
 {
     ocl_exec_destroy(p->exec);
     ocl_emitter_free(&p->emitter);
+    ocl_tuning_log_free(&p->log);
     ocl_command_list_free(&p->list);
     for (int i = 0; i < p->n_buffers; i++)
         ocl_buffer_destroy(p->buffer[i]);
@@ -243,14 +250,28 @@ static clt_status product_time(product *p, double *ms)
 
 /* --- rows --- */
 
+/* The values of the tuning record in force: "kc=256 mr=6"; "" when the backend decided by itself. */
+static const char *choice_of(const product *p, char *text, size_t size)
+{
+    for (size_t i = 0; i < p->log.count; i++) {
+        if (!p->log.at[i].tuned || strcmp(p->log.at[i].family, OCL_GEMM_FAMILY) != 0)
+            continue;
+        ocl_choice_text(&p->log.at[i].record, text, size);
+        return text + strcspn(text, " ") + (strchr(text, ' ') != NULL);
+    }
+    return "";
+}
+
 static void write_row(gemm_bench *b, const product *p, const char *backend, double ms)
 {
     const ocl_gemm *g = &p->gemm;
     double gflops = ocl_gemm_flops(g) / (ms * 1e6);
     clt_json_writer *w = &b->writer;
-    printf("%6lld %6lld %6lld  %c%c  %-5s %-10s %12.4f ms %10.1f GFLOP/s\n", (long long)g->m, (long long)g->n,
-           (long long)g->k, g->ta ? 't' : 'n', g->tb ? 't' : 'n', clt_dtype_name(b->dtype), backend, ms,
-           gflops);
+    char text[OCL_CHOICE_TEXT];
+    const char *choice = choice_of(p, text, sizeof text);
+    printf("%6lld %6lld %6lld  %c%c  %-5s %-10s %12.4f ms %10.1f GFLOP/s%s%s\n", (long long)g->m,
+           (long long)g->n, (long long)g->k, g->ta ? 't' : 'n', g->tb ? 't' : 'n', clt_dtype_name(b->dtype),
+           backend, ms, gflops, choice[0] ? "  " : "", choice);
     fflush(stdout);
     clt_jw_object(w);
     clt_jw_kint(w, "m", g->m);
@@ -260,6 +281,7 @@ static void write_row(gemm_bench *b, const product *p, const char *backend, doub
     clt_jw_kbool(w, "tb", g->tb);
     clt_jw_kstring(w, "dtype", clt_dtype_name(b->dtype));
     clt_jw_kstring(w, "backend", backend);
+    clt_jw_kstring(w, "choice", choice);
     clt_jw_kdouble(w, "ms", ms);
     clt_jw_kdouble(w, "gflops", gflops);
     clt_jw_end_object(w);
@@ -363,6 +385,25 @@ static clt_status check_words(const gemm_bench *b, const char *dtype)
     return CLT_OK;
 }
 
+static clt_status run(gemm_bench *b, bench_common *common)
+{
+    clt_str json = {0};
+    CLT_TRY(cmd_caps(common->caps, &common->caps_mask));
+    ocl_open_options open = {.spec = common->device, .caps_mask = common->caps_mask};
+    CLT_TRY(ocl_device_open(&open, &b->device));
+    b->desc = *ocl_device_describe(b->device);
+    clt_status status = b->untuned ? CLT_OK : ocl_tuning_load(&b->desc, &b->tuning);
+    b->desc.tuning = b->tuning;
+    if (status == CLT_OK)
+        status = run_all(b, &json);
+    if (status == CLT_OK)
+        status = bench_finish(common, &json);
+    clt_str_free(&json);
+    ocl_tuning_destroy(b->tuning);
+    ocl_device_close(b->device);
+    return status;
+}
+
 clt_status bench_gemm(int argc, char **argv)
 {
     bench_common common = {0};
@@ -396,13 +437,16 @@ clt_status bench_gemm(int argc, char **argv)
                                     .min = 0.01,
                                     .max = 60,
                                     .help = "about how long to measure each (0.3)"},
+                                   {.name = "--untuned",
+                                    .kind = ARGS_FLAG,
+                                    .target = &b.untuned,
+                                    .help = "without the records of 'cltrain tune'"},
                                    {.name = NULL}};
     const args_usage usage = {.command = "bench gemm",
                               .operands = "",
                               .summary = "Measures matrix products; results are checked first.",
                               .options = options};
     args_result r;
-    clt_str json = {0};
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
@@ -410,13 +454,5 @@ clt_status bench_gemm(int argc, char **argv)
         CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --dtype %s: valid: f32, f16, bf16", dtype);
     CLT_TRY(check_words(&b, dtype));
     CLT_TRY(parse_sizes(sizes, &b));
-    CLT_TRY(cmd_caps(common.caps, &common.caps_mask));
-    ocl_open_options open = {.spec = common.device, .caps_mask = common.caps_mask};
-    CLT_TRY(ocl_device_open(&open, &b.device));
-    clt_status status = run_all(&b, &json);
-    if (status == CLT_OK)
-        status = bench_finish(&common, &json);
-    clt_str_free(&json);
-    ocl_device_close(b.device);
-    return status;
+    return run(&b, &common);
 }

@@ -1,85 +1,151 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench ops: the checker's cases in its perf mode, so that an op is measured where its cases are
- * written and nowhere else. */
+ * cltrain bench ops: ops and optimizers at the sizes of real work, printed as shares of the device's measured
+ * limits. Knows results, not ops. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/bench.h"
 #include "engine/base/json.h"
-#include "engine/verify/verify.h"
+#include "engine/verify/speed.h"
 
 typedef struct ops_run {
     clt_json_writer writer;
-    int measured;
+    bool kernels;          /* one line per command too */
+    double at_least;       /* percent; 0: no check */
+    int streams, too_slow; /* directions that memory limits; those below at_least */
 } ops_run;
 
-static void on_result(void *context, const clt_verify_result *result)
+static void on_limits(void *context, const ocl_device_desc *desc, const ocl_limits *limits)
 {
     ops_run *run = context;
-    if (result->state != CLT_VERIFY_PASS) {
-        printf("%-56s %s%s%s\n", result->name, clt_verify_state_name(result->state),
-               result->reason ? ": " : "", result->reason ? result->reason : "");
+    printf("device %s: %.1f GFLOP/s, stream %.1f GB/s, %.1f with plain stores\n", desc->name,
+           limits->fma_peak_gflops, limits->stream_gbs, limits->plain_stream_gbs);
+    printf("%-28s %-9s %10s %8s %9s %7s\n", "case", "direction", "ms", "GB/s", "GFLOP/s", "stream");
+    clt_jw_kstring(&run->writer, "device", desc->name);
+    clt_jw_kstring(&run->writer, "driver", desc->driver);
+    clt_jw_kdouble(&run->writer, "fma_peak_gflops", limits->fma_peak_gflops);
+    clt_jw_kdouble(&run->writer, "stream_gbs", limits->stream_gbs);
+    clt_jw_kdouble(&run->writer, "plain_stream_gbs", limits->plain_stream_gbs);
+    clt_jw_key(&run->writer, "rows");
+    clt_jw_array(&run->writer);
+}
+
+/* "93 %", with "n" behind it when the comparison is with nontemporal stores, in brackets where caches or
+ * arithmetic decide. */
+static void print_share(const clt_speed_result *r)
+{
+    char text[32] = "-";
+    if (!isnan(r->share))
+        snprintf(text, sizeof text, r->streams ? "%.0f%%%s" : "(%.0f%%%s)", 100.0 * r->share,
+                 r->nontemporal ? "n" : "");
+    printf(" %7s", text);
+}
+
+static void on_result(void *context, const clt_speed_result *r)
+{
+    ops_run *run = context;
+    if (r->refusal) {
+        printf("%-28s left out: %s\n", r->name, r->refusal);
         return;
     }
-    printf("%-56s %10.4f ms\n", result->name, result->ms);
-    run->measured++;
+    if (r->kernel) {
+        if (!run->kernels)
+            return;
+        printf("  %-26s %-9s %10.4f %8.2f %9.2f", r->kernel, "", r->ms, r->gbs, r->gflops);
+        print_share(r);
+        printf("\n");
+        return;
+    }
+    printf("%-28s %-9s %10.4f %8.2f %9.2f", r->name, r->direction, r->ms, r->gbs, r->gflops);
+    print_share(r);
+    bool slow = run->at_least > 0.0 && r->streams && 100.0 * r->share < run->at_least;
+    printf("%s\n", slow ? "  TOO SLOW" : "");
+    run->streams += r->streams;
+    run->too_slow += slow;
     clt_jw_object(&run->writer);
-    clt_jw_kstring(&run->writer, "name", result->name);
-    clt_jw_kdouble(&run->writer, "ms", result->ms);
+    clt_jw_kstring(&run->writer, "name", r->name);
+    clt_jw_kstring(&run->writer, "direction", r->direction);
+    clt_jw_kdouble(&run->writer, "ms", r->ms);
+    clt_jw_kdouble(&run->writer, "gbs", r->gbs);
+    clt_jw_kdouble(&run->writer, "gflops", r->gflops);
+    clt_jw_kdouble(&run->writer, "stream_share", r->share);
+    clt_jw_kbool(&run->writer, "streams", r->streams);
+    clt_jw_kbool(&run->writer, "nontemporal", r->nontemporal);
     clt_jw_end_object(&run->writer);
+}
+
+static clt_status check(const ops_run *run)
+{
+    if (run->at_least <= 0.0)
+        return CLT_OK;
+    printf("%d of %d directions that memory limits are below %g %% of the stream\n", run->too_slow,
+           run->streams, run->at_least);
+    if (run->too_slow > 0)
+        CLT_FAIL(CLT_ECHECK, "bench ops: %d of %d directions are below %g %% of the stream", run->too_slow,
+                 run->streams, run->at_least);
+    return CLT_OK;
 }
 
 clt_status bench_ops(int argc, char **argv)
 {
     bench_common common = {0};
+    ops_run run = {.kernels = false};
     const char *pattern = NULL;
-    const args_option options[] = {BENCH_OPTIONS(common),
-                                   {.name = "-t",
-                                    .value = "PATTERN",
-                                    .kind = ARGS_TEXT,
-                                    .target = &pattern,
-                                    .help = "only cases whose name matches"},
-                                   {.name = NULL}};
+    double seconds = 0.3;
+    const args_option options[] = {
+        BENCH_OPTIONS(common),
+        {.name = "-t",
+         .value = "PATTERN",
+         .kind = ARGS_TEXT,
+         .target = &pattern,
+         .help = "only cases whose name matches: 'gelu*', '*.large'"},
+        {.name = "--seconds",
+         .value = "S",
+         .kind = ARGS_FLOAT,
+         .target = &seconds,
+         .min = 0.001,
+         .max = 600,
+         .help = "about how long to measure each direction (0.3)"},
+        {.name = "--kernels", .kind = ARGS_FLAG, .target = &run.kernels, .help = "every kernel too"},
+        {.name = "--at-least",
+         .value = "PERCENT",
+         .kind = ARGS_FLOAT,
+         .target = &run.at_least,
+         .min = 0,
+         .max = 1000,
+         .help = "exit code 1 if anything that memory limits is below this share of the stream"},
+        {.name = NULL}};
     const args_usage usage = {.command = "bench ops",
                               .operands = "",
-                              .summary = "Times the cases of every op.",
+                              .summary = "Times ops and optimizers at the sizes of real work, each between "
+                                         "two streams through memory.",
                               .options = options};
     args_result r;
-    ocl_device_desc desc;
-    clt_verify_summary summary;
     clt_str json = {0};
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
     CLT_TRY(cmd_caps(common.caps, &common.caps_mask));
-    CLT_TRY(cmd_describe_device(common.device, common.caps_mask, &desc));
-    printf("device %s\n", desc.name);
-    ops_run run = {.writer = clt_json_writer_make(&json, 2)};
+    run.writer = clt_json_writer_make(&json, 2);
     clt_jw_object(&run.writer);
     clt_jw_kstring(&run.writer, "bench", "ops");
-    clt_jw_kstring(&run.writer, "device", desc.name);
-    clt_jw_kstring(&run.writer, "driver", desc.driver);
-    clt_jw_key(&run.writer, "rows");
-    clt_jw_array(&run.writer);
-    clt_verify_options verify = {.pattern = pattern,
-                                 .modes = CLT_VERIFY_PERF,
-                                 .device_spec = common.device,
-                                 .caps_mask = common.caps_mask,
-                                 .seed = 1,
-                                 .result = on_result,
-                                 .context = &run};
-    memset(&summary, 0, sizeof summary);
-    clt_status status = clt_verify_run(&verify, &summary);
+    clt_speed_options speed = {.pattern = pattern,
+                               .device_spec = common.device,
+                               .caps_mask = common.caps_mask,
+                               .seconds = seconds,
+                               .limits = on_limits,
+                               .result = on_result,
+                               .context = &run};
+    clt_status status = clt_speed_run(&speed);
     clt_jw_end_array(&run.writer);
     clt_jw_end_object(&run.writer);
     clt_str_append(&json, "\n");
-    if (status == CLT_OK && run.measured == 0)
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                          "bench ops: no case matches '%s'; 'cltrain verify --mode list' lists them",
-                          pattern ? pattern : "");
     if (status == CLT_OK)
         status = bench_finish(&common, &json);
+    if (status == CLT_OK)
+        status = check(&run);
     clt_str_free(&json);
     return status;
 }

@@ -49,6 +49,7 @@ clt_status cmd_version(cmd_context *context, int argc, char **argv);
 clt_status cmd_demo(cmd_context *context, int argc, char **argv);
 clt_status cmd_data(cmd_context *context, int argc, char **argv);
 clt_status cmd_generate(cmd_context *context, int argc, char **argv);
+clt_status cmd_tune(cmd_context *context, int argc, char **argv);
 clt_status cmd_later(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);
 

@@ -71,11 +71,13 @@ static void memory_record(const ocl_device_desc *d, const ocl_limits *l, clt_str
     clt_jw_kstring(&w, "driver", d->driver);
     clt_jw_kdouble(&w, "fma_peak_gflops", l->fma_peak_gflops);
     clt_jw_kdouble(&w, "stream_gbs", l->stream_gbs);
+    clt_jw_kdouble(&w, "plain_stream_gbs", l->plain_stream_gbs);
     clt_jw_kdouble(&w, "launch_us", l->launch_us);
     clt_jw_key(&w, "rows");
     clt_jw_array(&w);
     memory_row(&w, "fma_peak", l->fma_peak_gflops, "GFLOP/s");
     memory_row(&w, "stream", l->stream_gbs, "GB/s");
+    memory_row(&w, "plain_stream", l->plain_stream_gbs, "GB/s");
     memory_row(&w, "copy", l->copy_gbs, "GB/s");
     memory_row(&w, "read", l->read_gbs, "GB/s");
     memory_row(&w, "host_to_device", l->h2d_gbs, "GB/s");
@@ -128,6 +130,7 @@ clt_status bench_step(int argc, char **argv)
 {
     bench_common common = {0};
     int64_t steps = 20, warmup = 5;
+    const char *trace_path = NULL;
     bool profile = false;
     cmd_context context = {0};
     console c;
@@ -149,7 +152,13 @@ clt_status bench_step(int argc, char **argv)
                                    {.name = "--profile",
                                     .kind = ARGS_FLAG,
                                     .target = &profile,
-                                    .help = "also the time of every command"},
+                                    .help = "also the time of every command on the device, as a share of "
+                                            "what the device allows"},
+                                   {.name = "--trace",
+                                    .value = "FILE",
+                                    .kind = ARGS_TEXT,
+                                    .target = &trace_path,
+                                    .help = "--profile, and a trace of up to 8 of its steps for Perfetto"},
                                    {.name = NULL}};
     const args_usage usage = {.command = "bench step",
                               .operands = "CONFIG [section.key=value ...]",
@@ -161,7 +170,7 @@ clt_status bench_step(int argc, char **argv)
                               .overrides = true};
     args_result r;
     clt_config *config = NULL;
-    clt_str text = {0}, json = {0};
+    clt_str text = {0}, json = {0}, trace = {0};
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
@@ -175,14 +184,17 @@ clt_status bench_step(int argc, char **argv)
                                .caps_mask = common.caps_mask,
                                .warmup = (int)warmup,
                                .steps = (int)steps,
-                               .profile = profile,
+                               .profile = profile || trace_path,
                                .observer = observer};
-    clt_status status = clt_bench_step(&bench, &text, &json);
+    clt_status status = clt_bench_step(&bench, &text, &json, trace_path ? &trace : NULL);
     console_close(&c);
     if (status == CLT_OK && text.text)
         status = cmd_write_text("-", text.text);
+    if (status == CLT_OK && trace.text)
+        status = cmd_write_text(trace_path, trace.text);
     if (status == CLT_OK)
         status = bench_finish(&common, &json);
+    clt_str_free(&trace);
     clt_str_free(&text);
     clt_str_free(&json);
     clt_config_destroy(config);

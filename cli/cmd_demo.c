@@ -118,7 +118,7 @@ static clt_status choose_steps(demo *d)
             .warmup = 5,
             .steps = 20,
             .observer = {.context = &d->console, .build = console_observer(&d->console).build}};
-        clt_status status = clt_bench_step(&bench, &text, &json);
+        clt_status status = clt_bench_step(&bench, &text, &json, NULL);
         if (status == CLT_OK)
             status = clt_json_parse(json.text, json.length, "bench step", CLT_EINTERNAL, &doc);
         const clt_json *ms = status == CLT_OK ? clt_json_get(clt_json_root(doc), "step_ms") : NULL;

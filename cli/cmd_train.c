@@ -11,7 +11,7 @@
 
 typedef struct train_args {
     const char *out, *resume, *init, *device, *caps;
-    int64_t max_steps;
+    int64_t max_steps, trace_from;
     bool dry_run, profile;
 } train_args;
 
@@ -85,7 +85,8 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
                                .caps_mask = caps,
                                .max_steps = a->max_steps,
                                .dry_run = a->dry_run,
-                               .profile = a->profile,
+                               .profile = a->profile || a->trace_from > 0,
+                               .trace_from = a->trace_from,
                                .comm = context->comm,
                                .stop = context->stop,
                                .observer = console_observer(&c)};
@@ -139,7 +140,16 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
                                    {.name = "--profile",
                                     .kind = ARGS_FLAG,
                                     .target = &a.profile,
-                                    .help = "measure every command on the device"},
+                                    .help = "time every command on the device: profile.txt, profile.json "
+                                            "and trace.json (a few steps) in the run folder"},
+                                   {.name = "--trace-from",
+                                    .value = "N",
+                                    .kind = ARGS_INT,
+                                    .target = &a.trace_from,
+                                    .min = 1,
+                                    .max = 1e12,
+                                    .help = "--profile, with the trace beginning at step N (the fourth of "
+                                            "the run)"},
                                    {.name = NULL}};
     const args_usage usage = {.command = "train",
                               .operands = "CONFIG [section.key=value ...]",

@@ -93,6 +93,14 @@ static void clear_line(console *c)
     c->open = false;
 }
 
+void console_clear(console *c)
+{
+    pthread_mutex_lock(&c->lock);
+    clear_line(c);
+    fflush(stdout);
+    pthread_mutex_unlock(&c->lock);
+}
+
 void console_close(console *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -135,6 +143,19 @@ static void on_build(void *context, int done, int total, const char *what)
         c->built_at = now;
     }
     c->build_total = total;
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void on_tune(void *context, int done, int total, const char *what)
+{
+    console *c = context;
+    char line[256];
+    pthread_mutex_lock(&c->lock);
+    snprintf(line, sizeof line, "tuning %d/%d  %s", done < total ? done + 1 : total, total, what);
+    if (c->tty)
+        draw(c, line);
+    else
+        printf("%s\n", line);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -250,6 +271,7 @@ clt_observer console_observer(console *c)
     return (clt_observer){.context = c,
                           .start = on_start,
                           .build = on_build,
+                          .tune = on_tune,
                           .step = on_step,
                           .eval = on_eval,
                           .saved = on_saved,

@@ -24,6 +24,8 @@ typedef struct console {
 } console;
 
 void console_init(console *c, const cmd_context *context, int64_t every);
+/* Takes an unfinished line back, so that whole lines can be printed. */
+void console_clear(console *c);
 /* Ends an unfinished line. */
 void console_close(console *c);
 clt_observer console_observer(console *c);

@@ -1,348 +1,678 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, the form for CPU devices: one work-item per work-group, panels of BK keys copied into private
- * memory (keys and values also transposed, so that sixteen lanes are sixteen keys), and products of panels
- * with sixteen accumulators in registers. Forward: an item has BQ queries of one head and takes the keys
- * panel by panel, softmax on line. Backward: an item has all keys of one key head; the scores are made once
- * for dq, dk and dv, dq growing in memory from panel to panel. Everything is added in a fixed order by one
- * item: no atomics. Same results as attention.cl up to rounding. Defines: attention.clh; gradients are f32.
+ * Attention, the form for CPU devices: one work-item per work-group, tiles of queries and keys in private
+ * memory, and products of tiles with all their accumulators in registers: ROWS rows of VECTORS float16
+ * vectors, to which each step adds an element of each row times one row of vectors. Forward: an item has BQ
+ * queries of one head. They lie along the lanes, so that the softmax on line needs no sum across lanes and
+ * keys and values no transposition, and meet the keys tile by tile. Backward: an item has a share of the
+ * tiles of one key head; scores are made once for dq, dk and dv; dq grows in memory from tile to tile, in a
+ * copy for each share, which attention_bwd_sum_lane adds up. Every sum has one owner and one order: no
+ * atomics. Tiles that no query sees are skipped. Same results as attention.cl up to rounding. Defines:
+ * attention.clh, and those below; gradients are f32.
  */
 #include "common.clh"
 #include "lanes.clh"
 #include "attention.clh"
 
-#ifndef BQ /* queries of an item, forward */
+#ifndef ROWS /* ROWS * VECTORS accumulators, VECTORS operands and a broadcast must fit into the registers */
+#define ROWS 6
+#endif
+#ifndef VECTORS
+#define VECTORS 1
+#endif
+#ifndef BQ /* queries of an item, forward; a multiple of STRIP */
 #define BQ 64
 #endif
-#define BK 64                                           /* keys of a panel */
-#define QB 16                                           /* queries of a block, backward */
-#define ROWS 8                                          /* rows of a product in registers */
-#define WIDTH ((HEAD_SIZE + LANES - 1) / LANES * LANES) /* of a row-major panel, zeros behind the head */
-#define ITEM __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+#ifndef BK /* keys of a tile, forward */
+#define BK 66
+#endif
+#ifndef QB /* queries of a tile, backward */
+#define QB 66
+#endif
+#ifndef KB /* keys of a tile, backward; a multiple of STRIP */
+#define KB 64
+#endif
+#ifndef SHUFFLES /* 0: transpose without vector shuffles, for interpreters that cannot follow them */
+#define SHUFFLES 1
+#endif
 
-/* c[ROWS][n] += sum over k of a(row, k) * b[k][n], n a multiple of LANES; a(row, k) = a[row * a_row + k *
- * a_k]. */
-static inline void rows_product(float *c, uint ldc, const float *a, uint a_row, uint a_k, const float *b,
-                                uint ldb, uint n, uint count)
+#define STRIP (LANES * VECTORS) /* columns of a product */
+/* Pitch of the forward kernel's weights: ROWS queries may go on behind the last strip. */
+#define WEIGHTS (BQ + LANES)
+#define UP_TO(n, unit) (((n) + (unit)-1) / (unit) * (unit))
+#define WIDTH UP_TO(HEAD_SIZE, STRIP) /* of a row of a head in a tile, zeros behind the head */
+#define ITEM __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+/* Accumulators stay in registers only where the product is part of its caller. */
+#define INLINE __attribute__((always_inline)) static inline
+#define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define ZERO (float16)(0.0f)
+
+#define LOAD8_f32(p, i) vload8(0, (p) + (i))
+#define LOAD8_f16(p, i) vload_half8(0, (const __global half *)((p) + (i)))
+#define LOAD8_bf16(p, i) as_float8(convert_uint8(vload8(0, (p) + (i))) << 16)
+#define LOAD8(dt, p, i) CLT_CAT(LOAD8_, dt)(p, i)
+
+/* --- products --- */
+
+#define EACH_VECTOR _Pragma("unroll") for (uint v = 0; v < VECTORS; v++)
+#define EACH_SUM _Pragma("unroll") for (uint r = 0; r < ROWS; r++) EACH_VECTOR
+
+/* sum[r] += a[r * a_row + p * a_step] * b[p * b_step ...], over p < count */
+INLINE void multiply(float16 sum[ROWS][VECTORS], const float *a, uint a_row, uint a_step, const float *b,
+                     uint b_step, uint count)
 {
-    uint at = 0;
-    for (; at + 2 * LANES <= n; at += 2 * LANES) {
-        float16 left[ROWS], right[ROWS];
-#pragma unroll
-        for (uint r = 0; r < ROWS; r++) {
-            left[r] = vload16(0, c + r * ldc + at);
-            right[r] = vload16(0, c + r * ldc + at + LANES);
-        }
-        for (uint p = 0; p < count; p++) {
-            float16 w0 = vload16(0, b + p * ldb + at), w1 = vload16(0, b + p * ldb + at + LANES);
-#pragma unroll
-            for (uint r = 0; r < ROWS; r++) {
-                float16 s = (float16)(a[r * a_row + p * a_k]);
-                left[r] = fma(s, w0, left[r]);
-                right[r] = fma(s, w1, right[r]);
-            }
-        }
-#pragma unroll
-        for (uint r = 0; r < ROWS; r++) {
-            vstore16(left[r], 0, c + r * ldc + at);
-            vstore16(right[r], 0, c + r * ldc + at + LANES);
-        }
-    }
-    if (at < n) {
-        float16 left[ROWS];
-#pragma unroll
-        for (uint r = 0; r < ROWS; r++)
-            left[r] = vload16(0, c + r * ldc + at);
-        for (uint p = 0; p < count; p++) {
-            float16 w0 = vload16(0, b + p * ldb + at);
-#pragma unroll
-            for (uint r = 0; r < ROWS; r++)
-                left[r] = fma((float16)(a[r * a_row + p * a_k]), w0, left[r]);
-        }
-#pragma unroll
-        for (uint r = 0; r < ROWS; r++)
-            vstore16(left[r], 0, c + r * ldc + at);
+    for (uint p = 0; p < count; p++) {
+        float16 w[VECTORS];
+        EACH_VECTOR w[v] = vload16(v, b);
+        EACH_SUM sum[r][v] = fma((float16)(a[r * a_row]), w[v], sum[r][v]);
+        a += a_step;
+        b += b_step;
     }
 }
 
-static inline void clear(float *panel, uint count)
+/* A product written to, or added to, rows of a tile. */
+INLINE void add_product(float *tile, bool fresh, const float *a, uint a_step, const float *b, uint count)
+{
+    float16 sum[ROWS][VECTORS];
+    if (fresh)
+        EACH_SUM sum[r][v] = ZERO;
+    else
+        EACH_SUM sum[r][v] = vload16(v, tile + r * WIDTH);
+    multiply(sum, a, 1, a_step, b, WIDTH, count);
+    EACH_SUM vstore16(sum[r][v], v, tile + r * WIDTH);
+}
+
+/* --- tiles --- */
+
+INLINE void clear(float *tile, uint count)
 {
     for (uint i = 0; i < count; i += LANES)
-        vstore16((float16)(0.0f), 0, panel + i);
+        vstore16(ZERO, 0, tile + i);
 }
 
-/* Rows of a head times `factor` as a panel of WIDTH columns; rows from `have` to `rows` become zero. */
+/* Rows of a head times `factor` as a tile; rows from `have` to `rows` become zero. */
 #define DEFINE_PACK(dt)                                                                                      \
-    static inline void CLT_CAT(pack_, dt)(float *panel, __global const STORAGE(dt) * x, ulong ld, uint have, \
-                                          uint rows, float factor)                                           \
+    INLINE void CLT_CAT(pack_, dt)(float *tile, __global const STORAGE(dt) * x, ulong ld, uint have,         \
+                                   uint rows, float factor)                                                  \
     {                                                                                                        \
         for (uint r = 0; r < have; r++) {                                                                    \
-            uint d = 0;                                                                                      \
-            for (; d + LANES <= HEAD_SIZE; d += LANES)                                                       \
-                vstore16(LOAD16(dt, x, r *ld + d) * factor, 0, panel + r * WIDTH + d);                       \
-            for (; d < HEAD_SIZE; d++)                                                                       \
-                panel[r * WIDTH + d] = LOAD(dt, x, r * ld + d) * factor;                                     \
-            for (; d < WIDTH; d++)                                                                           \
-                panel[r * WIDTH + d] = 0.0f;                                                                 \
+            _Pragma("unroll") for (uint d = 0; d + LANES <= HEAD_SIZE; d += LANES)                           \
+                vstore16(LOAD16(dt, x, r *ld + d) * factor, 0, tile + r * WIDTH + d);                        \
+            for (uint d = HEAD_SIZE / LANES * LANES; d < HEAD_SIZE; d++)                                     \
+                tile[r * WIDTH + d] = LOAD(dt, x, r * ld + d) * factor;                                      \
+            for (uint d = HEAD_SIZE; d < WIDTH; d++)                                                         \
+                tile[r * WIDTH + d] = 0.0f;                                                                  \
         }                                                                                                    \
-        clear(panel + have * WIDTH, (rows - have) * WIDTH);                                                  \
+        clear(tile + have * WIDTH, (rows - have) * WIDTH);                                                   \
     }
 DEFINE_PACK(f32)
 DEFINE_PACK(f16)
 DEFINE_PACK(bf16)
 #define PACK(dt, ...) CLT_CAT(pack_, dt)(__VA_ARGS__)
 
-/* turned[d][key] = panel[key][d] */
-static inline void turn(float *turned, const float *panel)
+/* Pairs of elements, of pairs and of halves: the rounds of an 8 x 8 transposition. */
+#define LOW_ONES(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s4, b.s4, a.s5, b.s5)
+#define HIGH_ONES(a, b) (float8)(a.s2, b.s2, a.s3, b.s3, a.s6, b.s6, a.s7, b.s7)
+#define LOW_PAIRS(a, b) (float8)(a.s0, a.s1, b.s0, b.s1, a.s4, a.s5, b.s4, b.s5)
+#define HIGH_PAIRS(a, b) (float8)(a.s2, a.s3, b.s2, b.s3, a.s6, a.s7, b.s6, b.s7)
+#define LOW_HALVES(a, b) (float8)(a.s0, a.s1, a.s2, a.s3, b.s0, b.s1, b.s2, b.s3)
+#define HIGH_HALVES(a, b) (float8)(a.s4, a.s5, a.s6, a.s7, b.s4, b.s5, b.s6, b.s7)
+
+/* turned[q * ld + r] = x[r][q] */
+INLINE void turn8(float *turned, uint ld, const float8 x[8])
 {
-    for (uint d = 0; d < HEAD_SIZE; d++)
-        for (uint key = 0; key < BK; key++)
-            turned[d * BK + key] = panel[key * WIDTH + d];
+#if SHUFFLES
+    float8 a[8], b[8];
+#pragma unroll
+    for (uint i = 0; i < 8; i += 2) {
+        a[i] = LOW_ONES(x[i], x[i + 1]);
+        a[i + 1] = HIGH_ONES(x[i], x[i + 1]);
+    }
+#pragma unroll
+    for (uint i = 0; i < 8; i += 4) {
+#pragma unroll
+        for (uint j = i; j < i + 2; j++) {
+            b[2 * j - i] = LOW_PAIRS(a[j], a[j + 2]);
+            b[2 * j - i + 1] = HIGH_PAIRS(a[j], a[j + 2]);
+        }
+    }
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        vstore8(LOW_HALVES(b[i], b[i + 4]), 0, turned + i * ld);
+        vstore8(HIGH_HALVES(b[i], b[i + 4]), 0, turned + (i + 4) * ld);
+    }
+#else
+    float rows[64];
+    for (uint r = 0; r < 8; r++)
+        vstore8(x[r], r, rows);
+    for (uint q = 0; q < 8; q++)
+        for (uint r = 0; r < 8; r++)
+            turned[q * ld + r] = rows[r * 8 + q];
+#endif
 }
 
-#define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+/* turned[d * ld + r] = x[r][d] for r < UP_TO(rows, STRIP); rows from `rows` >= 1 on repeat the last one. */
+#define DEFINE_TURN(dt, space, name)                                                                         \
+    INLINE void name(float *turned, uint ld, space const STORAGE(dt) * x, ulong ldx, uint rows)              \
+    {                                                                                                        \
+        for (uint r = 0; r < UP_TO(rows, STRIP); r += 8) {                                                   \
+            ulong row[8];                                                                                    \
+            _Pragma("unroll") for (uint i = 0; i < 8; i++) row[i] = min(r + i, rows - 1) * ldx;              \
+            for (uint d = 0; d + 8 <= HEAD_SIZE; d += 8) {                                                   \
+                float8 part[8];                                                                              \
+                _Pragma("unroll") for (uint i = 0; i < 8; i++) part[i] = LOAD8(dt, x, row[i] + d);           \
+                turn8(turned + d * ld + r, ld, part);                                                        \
+            }                                                                                                \
+            for (uint d = HEAD_SIZE / 8 * 8; d < HEAD_SIZE; d++)                                             \
+                for (uint i = 0; i < 8; i++)                                                                 \
+                    turned[d * ld + r + i] = LOAD(dt, x, row[i] + d);                                        \
+        }                                                                                                    \
+    }
+DEFINE_TURN(f32, __global, turn_f32)
+DEFINE_TURN(f16, __global, turn_f16)
+DEFINE_TURN(bf16, __global, turn_bf16)
+DEFINE_TURN(f32, , turn_tile)
+#define TURN(dt, ...) CLT_CAT(turn_, dt)(__VA_ARGS__)
 
-static inline uint up_to_lanes(uint n)
+/* A tile of queries, from i0 on, and one of keys, from j0 on. */
+typedef struct tile_pair {
+    uint i0, j0, rows; /* rows: queries of the tile that exist */
+    uint tq, keys;
+} tile_pair;
+
+/* Keys of the tile, from its first on and perhaps beyond its last, that query q of the tile sees. */
+INLINE uint seen_by(const tile_pair *at, uint q)
 {
-    return (n + LANES - 1) / LANES * LANES;
+    return attention_beyond(attention_visible(at->i0 + q, at->tq, at->keys), at->j0);
 }
 
-#if DROPOUT
-/* Factors of `count` probabilities from `number` on; four share a block of the generator. */
-static inline void keep_factors(float *keep, __global const uint *sb, uint op, ulong number, uint count,
-                                float p_drop, float keep_scale)
+/* The same for `count` queries, of which the last one that exists sees most. */
+INLINE uint seen_by_some(const tile_pair *at, uint q, uint count)
 {
-    uint lead = (uint)(number % 4);
-    for (uint block = 0; block * 4 < lead + count; block++) {
-        uint word[4];
-        vstore4(clt_rng_block(sb, RNG_DROPOUT, op, number / 4 + block), 0, word);
+    return seen_by(at, min(q + count, at->rows) - 1);
+}
+
+/* The same for queries q, q + 1, ... by lanes, negative when they see none; and the scores of a key where it is
+ * seen, else -INFINITY. Without CAUSAL all lanes are equal and one number does: Oclgrind 21.10 gets conditions
+ * wrong that compilers know to be the same in all lanes. */
+#if CAUSAL
+#define SEEN int16
+INLINE SEEN seen_by_lanes(const tile_pair *at, uint q)
+{
+    return (int)(at->i0 + q + 1 + at->keys) - (int)at->tq - (int)at->j0 + LANE_NUMBERS;
+}
+INLINE float16 shown(float16 score, SEEN seen, uint key)
+{
+    return select((float16)(-INFINITY), score, seen > (int)key);
+}
+#else
+#define SEEN int
+INLINE SEEN seen_by_lanes(const tile_pair *at, uint q)
+{
+    return (int)at->keys - (int)at->j0;
+}
+INLINE float16 shown(float16 score, SEEN seen, uint key)
+{
+    return (int)key < seen ? score : (float16)(-INFINITY);
+}
+#endif
+
+/* --- dropout --- */
+
+/* Where the mask comes from; `number` belongs to query 0 and key 0 of the pair of tiles. */
+typedef struct drop_mask {
+    __global const uint *sb;
+    ulong number;
+    uint op, tk;
+    float p, scale;
+} drop_mask;
+
+/* Factors from sixteen blocks of the generator: word w of each becomes keep[w]. */
+INLINE void keep_blocks(float16 keep[4], const drop_mask *m, ulong16 block)
+{
+    uint16 c[4] = {convert_uint16(block), convert_uint16(block >> 32), (uint16)(m->sb[SB_STEP]),
+                   (uint16)((RNG_DROPOUT << 24) | m->op)};
+    clt_philox16(c, m->sb[SB_SEED_LO], m->sb[SB_SEED_HI]);
+    for (uint w = 0; w < 4; w++) {
+        float16 u = convert_float16(c[w] >> 8) * 0x1p-24f;
+        keep[w] = select(ZERO, (float16)(m->scale), u >= (float16)(m->p));
+    }
+}
+
+/* Multiplies the weights of sixteen queries by lanes, q the first, with those of keys 0 .. cols - 1. */
+INLINE void drop_lanes(const drop_mask *m, uint q, float *p, uint cols)
+{
+    float keep[(BK + 8) * LANES];
+    ulong16 number = m->number + ((ulong)q + convert_ulong16(LANE_NUMBERS)) * m->tk;
+    int16 lead = convert_int16(number & 3ul); /* words of the first block that belong to keys before */
+    for (uint at = 0; at < cols + 3; at += 4) {
+        float16 words[4];
+        keep_blocks(words, m, (number >> 2) + at / 4);
+        for (uint w = 0; w < 4; w++)
+            vstore16(words[w], at + w, keep);
+    }
+    for (uint k = 0; k < cols; k++) {
+        float16 factor = vload16(k, keep);
+        for (int w = 1; w < 4; w++)
+            factor = select(factor, vload16(k + (uint)w, keep), lead == w);
+        vstore16(vload16(0, p + k * WEIGHTS) * factor, 0, p + k * WEIGHTS);
+    }
+}
+
+#define KEEP_ROW UP_TO(KB + 3, 4 * LANES)
+
+/* Factors of query q and the first `cols` keys; returns where they begin. */
+INLINE const float *keep_row(const drop_mask *m, uint q, float *keep, uint cols)
+{
+    ulong number = m->number + (ulong)q * m->tk;
+    uint lead = (uint)(number & 3ul);
+    for (uint at = 0; at < lead + cols; at += 4 * LANES) {
+        float16 words[4];
+        float lane[LANES];
+        keep_blocks(words, m, number / 4 + at / 4 + convert_ulong16(LANE_NUMBERS));
         for (uint w = 0; w < 4; w++) {
-            uint at = block * 4 + w - lead; /* wraps before the first */
-            if (at < count)
-                keep[at] = clt_uniform(word[w]) >= p_drop ? keep_scale : 0.0f;
+            vstore16(words[w], 0, lane);
+            for (uint i = 0; i < LANES; i++)
+                keep[at + 4 * i + w] = lane[i];
+        }
+    }
+    return keep + lead;
+}
+
+/* --- forward --- */
+
+#define KEY_ROWS UP_TO(BK, ROWS)
+#define QUERY_ROWS UP_TO(BQ, ROWS)
+
+typedef struct __attribute__((aligned(64))) forward_tiles {
+    float query[HEAD_SIZE * BQ]; /* turned */
+    float key[KEY_ROWS * WIDTH], value[BK * WIDTH], sum[QUERY_ROWS * WIDTH];
+    float p[(KEY_ROWS + ROWS) * WEIGHTS]; /* [key][query]: scores, then weights */
+    float top[BQ], total[BQ], shrink[WEIGHTS];
+} forward_tiles;
+
+/* Scores of the queries from column c on against `cols` keys; those of keys that a query does not see are
+ * -INFINITY. top: the largest so far. All queries see the first `all` keys. */
+INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *seen, float16 *top)
+{
+    for (uint k = 0; k < cols; k += ROWS) {
+        float16 sum[ROWS][VECTORS];
+        EACH_SUM sum[r][v] = ZERO;
+        multiply(sum, t->key + k * WIDTH, WIDTH, 1, t->query + c, BQ, HEAD_SIZE);
+        if (k + ROWS > all)
+            EACH_SUM sum[r][v] = shown(sum[r][v], seen[v], k + r);
+        EACH_SUM
+        {
+            top[v] = select(top[v], sum[r][v], sum[r][v] > top[v]);
+            vstore16(sum[r][v], v, t->p + (k + r) * WEIGHTS + c);
         }
     }
 }
-#endif
 
-/* Scores of one row become exp(score - top) where a key is seen and 0 elsewhere; returns the factor by which
- * earlier sums shrink. */
-static inline float soften(float *score, uint cols, uint seen, float *top, float *total)
+/* Softmax on line of the queries from column c on over `cols` keys. */
+INLINE void soften(forward_tiles *t, const tile_pair *at, uint c, uint cols, const drop_mask *mask)
 {
-    float16 most = (float16)(-INFINITY), sum = (float16)(0.0f);
-    for (uint c = 0; c < cols; c += LANES) {
-        float16 s = select((float16)(-INFINITY), vload16(0, score + c), LANE_NUMBERS + (int)c < (int)seen);
-        vstore16(s, 0, score + c);
-        most = fmax(most, s);
+    SEEN seen[VECTORS];
+    float16 before[VECTORS], top[VECTORS], base[VECTORS], total[VECTORS];
+    EACH_VECTOR
+    {
+        seen[v] = seen_by_lanes(at, c + v * LANES);
+        before[v] = top[v] = vload16(v, t->top + c);
+        total[v] = ZERO;
     }
-    float before = *top, now = fmax(before, clt_max16(most));
-    for (uint c = 0; c < cols; c += LANES) {
-        float16 e = exp(vload16(0, score + c) - now);
-        vstore16(e, 0, score + c);
-        sum += e;
-    }
-    float shrink = now > before ? exp(before - now) : 1.0f;
-    *top = now;
-    *total = *total * shrink + clt_sum16(sum);
-    return shrink;
-}
-
-/* Panels of one item of the forward kernel. */
-typedef struct forward_panels {
-    float query[BQ * WIDTH], key[BK * WIDTH], turned[HEAD_SIZE * BK], value[BK * WIDTH], sum[BQ * WIDTH];
-    float score[ROWS * BK], top[BQ], total[BQ];
-} forward_panels;
-
-/* What ROWS queries from row r0 of the item (query i0) on see of the panel of keys from j0 on; `number` is
- * that of the probability of query i0 and key j0. */
-static inline void forward_rows(forward_panels *b, uint r0, uint last, uint i0, uint j0, uint tq, uint tk,
-                                uint keys, __global const uint *sb, uint op, ulong number, float p_drop,
-                                float keep_scale)
-{
-    uint end = attention_visible(i0 + last - 1, tq, keys);
-    if (end <= j0)
-        return;
-    uint reach = min(end - j0, (uint)BK), cols = up_to_lanes(reach);
-    clear(b->score, ROWS * BK);
-    rows_product(b->score, BK, b->query + r0 * WIDTH, WIDTH, 1, b->turned, BK, cols, HEAD_SIZE);
-    for (uint r = r0; r < r0 + ROWS; r++) {
-        uint seen = r < last ? attention_visible(i0 + r, tq, keys) : 0;
-        float *row = b->score + (r - r0) * BK, *sum = b->sum + r * WIDTH;
-        if (seen <= j0) {
-            clear(row, cols);
-            continue;
+    scores(t, c, cols, seen_by(at, c), seen, top);
+    /* a query that has seen no key yet */
+    EACH_VECTOR base[v] = select(top[v], ZERO, top[v] == (float16)(-INFINITY));
+    for (uint k = 0; k < cols; k++) {
+        EACH_VECTOR
+        {
+            float16 e = clt_exp16(vload16(v, t->p + k * WEIGHTS + c) - base[v]); /* 0 from -INFINITY */
+            vstore16(e, v, t->p + k * WEIGHTS + c);
+            total[v] += e;
         }
-        float shrink = soften(row, cols, min(seen - j0, (uint)BK), b->top + r, b->total + r);
+    }
+    /* ROWS queries that begin in these columns may go on in the next, and see more keys */
+    for (uint k = cols; k < cols + ROWS - 1; k++)
+        EACH_VECTOR vstore16(ZERO, v, t->p + k * WEIGHTS + c);
+    EACH_VECTOR
+    {
+        float16 shrink = clt_exp16(before[v] - base[v]);
+        vstore16(shrink, v, t->shrink + c);
+        vstore16(fma(vload16(v, t->total + c), shrink, total[v]), v, t->total + c);
+        vstore16(top[v], v, t->top + c);
 #if DROPOUT
-        float keep[BK];
-        keep_factors(keep, sb, op, number + (ulong)r * tk, cols, p_drop, keep_scale);
-        for (uint c = 0; c < cols; c += LANES)
-            vstore16(vload16(0, row + c) * vload16(0, keep + c), 0, row + c);
+        drop_lanes(mask, c + v * LANES, t->p + c + v * LANES, cols);
 #endif
-        for (uint d = 0; d < WIDTH && shrink != 1.0f; d += LANES)
-            vstore16(vload16(0, sum + d) * shrink, 0, sum + d);
     }
-    rows_product(b->sum + r0 * WIDTH, WIDTH, b->score, BK, 1, b->value, WIDTH, WIDTH, reach);
 }
 
-/* y and lse of the item's rows. */
-static inline void forward_finish(forward_panels *b, __global STORAGE(DT) * y, __global float *lse, uint rows,
-                                  uint i0, uint tq, uint keys)
+/* sum = sum * shrink + P V; the first tile of keys finds no sum. */
+INLINE void weigh(forward_tiles *t, const tile_pair *at)
 {
-    for (uint r = 0; r < rows; r++) {
-        bool any = attention_visible(i0 + r, tq, keys) > 0;
-        float norm = any ? 1.0f / b->total[r] : 0.0f;
-        ulong at = (ulong)r * (HEADS * HEAD_SIZE);
-        uint d = 0;
-        lse[r] = any ? b->top[r] + log(b->total[r]) : 0.0f;
-        for (; d + LANES <= HEAD_SIZE; d += LANES)
-            STORE16(DT, y, at + d, vload16(0, b->sum + r * WIDTH + d) * norm);
-        for (; d < HEAD_SIZE; d++)
-            STORE(DT, y, at + d, b->sum[r * WIDTH + d] * norm);
+    for (uint q = 0; q < at->rows; q += ROWS) {
+        uint reach = min(seen_by_some(at, q, ROWS), (uint)BK);
+        if (reach == 0 && at->j0 > 0)
+            continue;
+        for (uint d = 0; d < WIDTH; d += STRIP) {
+            float *to = t->sum + q * WIDTH + d;
+            float16 sum[ROWS][VECTORS];
+            if (at->j0 == 0)
+                EACH_SUM sum[r][v] = ZERO;
+            else
+                EACH_SUM sum[r][v] = vload16(v, to + r * WIDTH) * (float16)(t->shrink[q + r]);
+            multiply(sum, t->p + q, 1, WEIGHTS, t->value + d, WIDTH, reach);
+            EACH_SUM vstore16(sum[r][v], v, to + r * WIDTH);
+        }
     }
 }
 
-/* One item per BQ queries of a head; items of a head are neighbours. */
+/* y and lse of the item's queries; zeros where no key is seen. */
+INLINE void finish(forward_tiles *t, const tile_pair *at, __global STORAGE(DT) * y, __global float *lse)
+{
+    for (uint c = 0; c < at->rows; c += LANES) {
+        float16 total = vload16(0, t->total + c), top = vload16(0, t->top + c);
+        int16 blind = top == (float16)(-INFINITY);
+        vstore16(select(top + clt_log16(total), ZERO, blind), 0, t->top + c);
+        vstore16(select((float16)(1.0f) / total, ZERO, blind), 0, t->total + c);
+    }
+    for (uint r = 0; r < at->rows; r++) {
+        float norm = t->total[r];
+        ulong to = (ulong)r * (HEADS * HEAD_SIZE);
+        lse[r] = t->top[r];
+#pragma unroll
+        for (uint d = 0; d + LANES <= HEAD_SIZE; d += LANES)
+            STORE16(DT, y, to + d, vload16(0, t->sum + r * WIDTH + d) * norm);
+        for (uint d = HEAD_SIZE / LANES * LANES; d < HEAD_SIZE; d++)
+            STORE(DT, y, to + d, t->sum[r * WIDTH + d] * norm);
+    }
+}
+
+/* One item per BQ queries of a head; the last of a head, which see most keys, come first. */
 ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
                              ATTENTION_INPUTS, ATTENTION_SIZES)
 {
     uint blocks = (tq + BQ - 1) / BQ;
     ulong item = get_group_id(0), head = item / blocks;
     /* remainders by multiplication: see attention.cl */
-    uint i0 = (uint)(item - head * blocks) * BQ, n = (uint)(head / HEADS),
+    uint i0 = (blocks - 1 - (uint)(item - head * blocks)) * BQ, n = (uint)(head / HEADS),
          h = (uint)(head - (ulong)n * HEADS);
-    uint rows = min(tq - i0, (uint)BQ), keys = KEYS_OF(n);
-    uint visible = attention_visible(i0 + rows - 1, tq, keys);
-    ulong number = attention_number(sb + sb0, n, h, i0, tq, tk);
-    forward_panels b;
+    tile_pair at = {i0, 0, min(tq - i0, (uint)BQ), tq, KEYS_OF(n)};
+    drop_mask mask = {sb + sb0, attention_number(sb + sb0, n, h, i0, tq, tk), op, tk, p_drop, keep_scale};
+    uint visible = seen_by(&at, at.rows - 1);
+    forward_tiles t;
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    PACK(DT, b.query, q + q0 + ((ulong)n * tq + i0) * ldq + h * HEAD_SIZE, ldq, rows, BQ, scale);
-    clear(b.sum, BQ * WIDTH);
-    for (uint r = 0; r < BQ; r++) {
-        b.top[r] = -INFINITY;
-        b.total[r] = 0.0f;
+    TURN(DT, t.query, BQ, q + q0 + ((ulong)n * tq + i0) * ldq + h * HEAD_SIZE, ldq, at.rows);
+    for (uint c = 0; c < BQ; c += LANES) {
+        vstore16((float16)(-INFINITY), 0, t.top + c);
+        vstore16(ZERO, 0, t.total + c);
     }
-    for (uint j0 = 0; j0 < visible; j0 += BK) {
-        uint have = min(visible - j0, (uint)BK);
-        PACK(DT, b.key, k + (ulong)j0 * ldk, ldk, have, BK, 1.0f);
-        PACK(DT, b.value, v + (ulong)j0 * ldv, ldv, have, BK, 1.0f);
-        turn(b.turned, b.key);
-        for (uint r0 = 0; r0 < rows; r0 += ROWS)
-            forward_rows(&b, r0, min(r0 + ROWS, rows), i0, j0, tq, tk, keys, sb + sb0, op, number + j0,
-                         p_drop, keep_scale);
+    /* queries that do not exist but belong to the last ROWS: nothing may depend on what is there */
+    for (uint k = 0; k < KEY_ROWS + ROWS; k++)
+        vstore16(ZERO, 0, t.p + k * WEIGHTS + UP_TO(at.rows, STRIP));
+    vstore16(ZERO, 0, t.shrink + UP_TO(at.rows, STRIP));
+    if (visible == 0)
+        clear(t.sum, QUERY_ROWS * WIDTH);
+    for (; at.j0 < visible; at.j0 += BK, mask.number += BK) {
+        uint have = min(visible - at.j0, (uint)BK);
+        PACK(DT, t.key, k + (ulong)at.j0 * ldk, ldk, have, UP_TO(have, ROWS), scale);
+        PACK(DT, t.value, v + (ulong)at.j0 * ldv, ldv, have, have, 1.0f);
+        for (uint c = 0; c < at.rows; c += STRIP)
+            soften(&t, &at, c, min(seen_by_some(&at, c, STRIP), (uint)BK), &mask);
+        weigh(&t, &at);
     }
-    forward_finish(&b, y + y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE, lse + lse0 + head * tq + i0,
-                   rows, i0, tq, keys);
+    finish(&t, &at, y + y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE, lse + lse0 + head * tq + i0);
 }
 
-/* x rows (+)= panel rows * factor */
-static inline void put_rows(__global float *x, ulong ld, const float *panel, uint rows, float factor,
-                            int accumulate)
+/* --- backward --- */
+
+#undef KEY_ROWS
+#undef QUERY_ROWS
+#define KEY_ROWS UP_TO(KB, ROWS)
+#define QUERY_ROWS UP_TO(QB, ROWS)
+
+typedef struct __attribute__((aligned(64))) backward_tiles {
+    float key_turned[HEAD_SIZE * KB], value_turned[HEAD_SIZE * KB];
+    float key[KB * WIDTH], dk[KEY_ROWS * WIDTH], dv[KEY_ROWS * WIDTH];
+    float query[QUERY_ROWS * WIDTH], given[QUERY_ROWS * WIDTH]; /* given: dy */
+    float p[QUERY_ROWS * KB + LANES], ds[QUERY_ROWS * KB + LANES]; /* [query][key] */
+    float norm[QUERY_ROWS], mean[QUERY_ROWS]; /* lse; sum of dy * y */
+#if DROPOUT
+    float keep[ROWS * KEEP_ROW];
+#endif
+} backward_tiles;
+
+/* P and dS of ROWS queries from q on and the keys of columns c to c + STRIP - 1; `masked`: some queries do
+ * not see all of them. keep: factors of the probabilities, a row for each query. */
+INLINE void slopes(backward_tiles *t, const tile_pair *at, uint q, uint c, bool masked,
+                   const float *const *keep)
+{
+    float16 sum[ROWS][VECTORS];
+    float *p = t->p + q * KB + c, *ds = t->ds + q * KB + c;
+    EACH_SUM sum[r][v] = ZERO;
+    multiply(sum, t->query + q * WIDTH, WIDTH, 1, t->key_turned + c, KB, HEAD_SIZE);
+    EACH_SUM vstore16(sum[r][v], v, p + r * KB);
+    EACH_SUM sum[r][v] = ZERO;
+    multiply(sum, t->given + q * WIDTH, WIDTH, 1, t->value_turned + c, KB, HEAD_SIZE);
+    EACH_SUM vstore16(sum[r][v], v, ds + r * KB);
+    for (uint r = 0; r < ROWS; r++) {
+        EACH_VECTOR
+        {
+            float16 e = clt_exp16(vload16(v, p + r * KB) - (float16)(t->norm[q + r]));
+            float16 slope = vload16(v, ds + r * KB), mean = (float16)(t->mean[q + r]);
+            if (masked)
+                e = select(ZERO, e, LANE_NUMBERS + (int)(c + v * LANES) < (int)seen_by(at, q + r));
+#if DROPOUT
+            float16 factor = vload16(v, keep[r] + c);
+            vstore16(e * factor, v, p + r * KB);
+            vstore16(e * fma(slope, factor, -mean), v, ds + r * KB);
+#else
+            vstore16(e, v, p + r * KB);
+            vstore16(e * (slope - mean), v, ds + r * KB);
+#endif
+        }
+    }
+}
+
+/* x (+)= sum * factor: the first `rows` rows and `columns` columns. */
+INLINE void put(__global float *x, ulong ld, float16 sum[ROWS][VECTORS], uint rows, uint columns,
+                float factor, bool accumulate)
+{
+    if (rows >= ROWS && columns >= STRIP) {
+        if (accumulate)
+            EACH_SUM sum[r][v] = fma(sum[r][v], (float16)(factor), vload16(v, x + r * ld));
+        else
+            EACH_SUM sum[r][v] *= factor;
+        EACH_SUM vstore16(sum[r][v], v, x + r * ld);
+        return;
+    }
+    float tile[ROWS * STRIP];
+    EACH_SUM vstore16(sum[r][v], v, tile + r * STRIP);
+    for (uint r = 0; r < min(rows, (uint)ROWS); r++)
+        for (uint d = 0; d < min(columns, (uint)STRIP); d++)
+            x[r * ld + d] = fma(tile[r * STRIP + d], factor, accumulate ? x[r * ld + d] : 0.0f);
+}
+
+/* P and dS of the tiles; dq (+)= scale * dS K. */
+INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global float *dq, ulong lddq,
+                            float scale, bool accumulate, const drop_mask *mask)
+{
+    /* ROWS keys of which a query sees the first may go on beyond those that any query sees */
+    uint most = min(seen_by(at, at->rows - 1) + ROWS - 1, (uint)KB);
+    for (uint q = 0; q < at->rows; q += ROWS) {
+        uint reach = min(seen_by_some(at, q, ROWS), (uint)KB), all = seen_by(at, q), c = 0;
+        const float *keep[ROWS];
+#if DROPOUT
+        for (uint r = 0; r < ROWS; r++)
+            keep[r] = keep_row(mask, q + r, t->keep + r * KEEP_ROW, UP_TO(reach, STRIP));
+#endif
+        for (; c < reach; c += STRIP)
+            slopes(t, at, q, c, c + STRIP > all, keep);
+        for (; c < most; c += STRIP) {
+            EACH_SUM vstore16(ZERO, v, t->p + (q + r) * KB + c);
+            EACH_SUM vstore16(ZERO, v, t->ds + (q + r) * KB + c);
+        }
+        for (uint d = 0; d < WIDTH; d += STRIP) {
+            float16 sum[ROWS][VECTORS];
+            EACH_SUM sum[r][v] = ZERO;
+            multiply(sum, t->ds + q * KB, KB, 1, t->key + d, WIDTH, reach);
+            put(dq + q * lddq + d, lddq, sum, at->rows - q, HEAD_SIZE - d, scale, accumulate);
+        }
+    }
+}
+
+/* dv += P^T dy, dk += dS^T q of the tile's `have` keys; `fresh`: nothing was added yet. */
+INLINE void key_gradients(backward_tiles *t, const tile_pair *at, bool fresh, uint have)
+{
+    /* keys that do not exist but belong to the last ROWS read behind the end of a row */
+    vstore16(ZERO, 0, t->p + at->rows * KB);
+    vstore16(ZERO, 0, t->ds + at->rows * KB);
+    for (uint k = 0; k < have; k += ROWS) {
+        uint q = attention_beyond(attention_first_query(at->j0 + k, at->tq, at->keys), at->i0);
+        q = min(q, at->rows);
+        if (q == at->rows && !fresh)
+            break;
+        for (uint d = 0; d < WIDTH; d += STRIP) {
+            uint to = k * WIDTH + d, weight = q * KB + k, row = q * WIDTH + d;
+            add_product(t->dv + to, fresh, t->p + weight, KB, t->given + row, at->rows - q);
+            add_product(t->dk + to, fresh, t->ds + weight, KB, t->query + row, at->rows - q);
+        }
+    }
+}
+
+/* norm and mean of the tile's queries. */
+INLINE void row_values(backward_tiles *t, __global const STORAGE(DT) * y, __global const float *lse,
+                       uint rows)
+{
+    for (uint r = 0; r < QUERY_ROWS; r++) {
+        float part[LANES], sum = 0.0f;
+        uint from = min(r, rows - 1);
+        ulong at = (ulong)from * (HEADS * HEAD_SIZE);
+        const float *given = t->given + from * WIDTH;
+        float16 sums = ZERO;
+#pragma unroll
+        for (uint d = 0; d + LANES <= HEAD_SIZE; d += LANES)
+            sums = fma(LOAD16(DT, y, at + d), vload16(0, given + d), sums);
+        vstore16(sums, 0, part);
+        for (uint d = HEAD_SIZE / LANES * LANES; d < HEAD_SIZE; d++)
+            sum = fma(LOAD(DT, y, at + d), given[d], sum);
+        vstore8(vload8(0, part) + vload8(1, part), 0, part);
+        for (uint i = 0; i < 4; i++)
+            part[i] += part[i + 4];
+        t->mean[r] = ((part[0] + part[2]) + (part[1] + part[3])) + sum;
+        t->norm[r] = lse[from];
+    }
+}
+
+/* x rows (+)= tile rows * factor */
+INLINE void put_rows(__global float *x, ulong ld, const float *tile, uint rows, float factor, bool accumulate)
 {
     for (uint r = 0; r < rows; r++) {
-        uint d = 0;
-        for (; d + LANES <= HEAD_SIZE; d += LANES)
-            STORE16_GRAD(f32, x, r * ld + d, vload16(0, panel + r * WIDTH + d) * factor, accumulate);
-        for (; d < HEAD_SIZE; d++)
-            STORE_GRAD(f32, x, r * ld + d, panel[r * WIDTH + d] * factor, accumulate);
-    }
-}
-
-/* Panels of one item of the backward kernel. */
-typedef struct backward_panels {
-    float key[BK * WIDTH], key_turned[HEAD_SIZE * BK], value_turned[HEAD_SIZE * BK];
-    float dk[BK * WIDTH], dv[BK * WIDTH];
-    float query[QB * WIDTH], given[QB * WIDTH], dq[QB * WIDTH];
-    float p[QB * BK], ds[QB * BK];
-} backward_panels;
-
-/* From scores (in p) and dP (in ds) of one row to keep * P and dS. */
-static inline void row_slopes(float *p, float *ds, uint cols, uint seen, float lse, float delta,
-                              const float *keep)
-{
-    for (uint c = 0; c < cols; c += LANES) {
-        float16 e = exp(vload16(0, p + c) - lse);
-        e = select((float16)(0.0f), e, LANE_NUMBERS + (int)c < (int)seen);
-#if DROPOUT
-        float16 factor = vload16(0, keep + c);
-        vstore16(e * factor, 0, p + c);
-        vstore16(e * fma(vload16(0, ds + c), factor, (float16)(-delta)), 0, ds + c);
-#else
-        vstore16(e, 0, p + c);
-        vstore16(e * (vload16(0, ds + c) - delta), 0, ds + c);
-#endif
-    }
-}
-
-/* P, dS and dq of the QB queries from i0 on against the panel of keys from j0 on, of which they see less than
- * `cols`; lse and delta begin at query i0, `number` is that of the probability of query i0 and key j0. */
-static inline void block_slopes(backward_panels *b, uint rows, uint cols, uint i0, uint j0, uint tq, uint tk,
-                                uint keys, __global const float *lse, __global const float *delta,
-                                __global const uint *sb, uint op, ulong number, float p_drop,
-                                float keep_scale)
-{
-    clear(b->p, QB * BK);
-    clear(b->ds, QB * BK);
-    clear(b->dq, QB * WIDTH);
-    for (uint r0 = 0; r0 < QB; r0 += ROWS) {
-        rows_product(b->p + r0 * BK, BK, b->query + r0 * WIDTH, WIDTH, 1, b->key_turned, BK, cols, HEAD_SIZE);
-        rows_product(b->ds + r0 * BK, BK, b->given + r0 * WIDTH, WIDTH, 1, b->value_turned, BK, cols,
-                     HEAD_SIZE);
-        for (uint r = r0; r < r0 + ROWS; r++) {
-            uint seen = r < rows ? attention_visible(i0 + r, tq, keys) : 0;
-            float keep[BK];
-#if DROPOUT
-            keep_factors(keep, sb, op, number + (ulong)r * tk, cols, p_drop, keep_scale);
-#endif
-            row_slopes(b->p + r * BK, b->ds + r * BK, cols, attention_beyond(seen, j0),
-                       r < rows ? lse[r] : 0.0f, r < rows ? delta[r] : 0.0f, keep);
+        __global float *to = x + r * ld;
+        const float *row = tile + r * WIDTH;
+        if (accumulate) {
+#pragma unroll
+            for (uint d = 0; d + LANES <= HEAD_SIZE; d += LANES)
+                vstore16(fma(vload16(0, row + d), (float16)(factor), vload16(0, to + d)), 0, to + d);
+        } else {
+#pragma unroll
+            for (uint d = 0; d + LANES <= HEAD_SIZE; d += LANES)
+                vstore16(vload16(0, row + d) * factor, 0, to + d);
         }
-        rows_product(b->dq + r0 * WIDTH, WIDTH, b->ds + r0 * BK, BK, 1, b->key, WIDTH, WIDTH, cols);
+        for (uint d = HEAD_SIZE / LANES * LANES; d < HEAD_SIZE; d++)
+            to[d] = fma(row[d], factor, accumulate ? to[d] : 0.0f);
     }
 }
 
-/* One item per key head: all its keys, and the queries of the heads that share it. */
+/* One item per key head and share of its tiles: tiles share, 2 * shares - 1 - share, 2 * shares + share and
+ * so on, which makes the shares equally heavy; and all queries of the heads that have this key head. With
+ * several shares dq is a workspace of as many copies. */
 ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accumulate_q, __global float *dk,
                              ulong dk0, uint lddk, int accumulate_k, __global float *dv, ulong dv0, uint lddv,
                              int accumulate_v, __global const STORAGE(DYT) * dy, ulong dy0,
-                             __global const float *lse, ulong lse0, __global const float *delta, ulong delta0,
-                             ATTENTION_INPUTS, ATTENTION_SIZES)
+                             __global const STORAGE(DT) * y, ulong y0, __global const float *lse, ulong lse0,
+                             uint shares, ATTENTION_INPUTS, ATTENTION_SIZES)
 {
-    ulong item = get_group_id(0);
-    uint n = (uint)(item / KV_HEADS), g = (uint)(item - (ulong)n * KV_HEADS), keys = KEYS_OF(n);
-    backward_panels b;
-    for (uint j0 = 0; j0 < tk; j0 += BK) {
-        uint have = min(tk - j0, (uint)BK), held = min(attention_beyond(keys, j0), (uint)BK);
-        ulong key_row = (ulong)n * tk + j0;
-        PACK(DT, b.key, v + v0 + key_row * ldv + g * HEAD_SIZE, ldv, held, BK, 1.0f);
-        turn(b.value_turned, b.key);
-        PACK(DT, b.key, k + k0 + key_row * ldk + g * HEAD_SIZE, ldk, held, BK, 1.0f);
-        turn(b.key_turned, b.key);
-        clear(b.dk, BK * WIDTH);
-        clear(b.dv, BK * WIDTH);
-        /* the first panel writes dq, so it meets every query, also those that see no key */
-        uint first = j0 == 0 ? 0 : attention_first_query(j0, tq, keys) / QB * QB;
+    uint tiles = (tk + KB - 1) / KB, share, n, g;
+    ulong item = get_group_id(0), head = item / shares;
+    share = (uint)(item - head * shares);
+    n = (uint)(head / KV_HEADS);
+    g = (uint)(head - (ulong)n * KV_HEADS);
+    tile_pair at = {0, 0, 0, tq, KEYS_OF(n)};
+    backward_tiles t;
+    dq += dq0 + (ulong)share * batch * tq * lddq;
+    for (uint round = 0; round * shares < tiles; round++) {
+        uint tile = round * shares + (round & 1 ? shares - 1 - share : share);
+        if (tile >= tiles)
+            break;
+        at.j0 = tile * KB;
+        uint have = min(tk - at.j0, (uint)KB), held = min(attention_beyond(at.keys, at.j0), (uint)KB);
+        ulong key_row = (ulong)n * tk + at.j0;
+        /* values pass through the keys' tile, so that there is one transposition to compile */
+        for (uint pass = 0; pass < 2 && held > 0; pass++) {
+            __global const STORAGE(DT) *x = pass ? k + k0 + key_row * ldk : v + v0 + key_row * ldv;
+            PACK(DT, t.key, x + g * HEAD_SIZE, pass ? ldk : ldv, held, KB, 1.0f);
+            turn_tile(pass ? t.key_turned : t.value_turned, KB, t.key, WIDTH, KB);
+        }
+        bool fresh = true;
+        /* the first tile writes dq, so it meets every query, also those that see no key */
+        uint first = round == 0 ? 0 : attention_first_query(at.j0, tq, at.keys) / QB * QB;
         for (uint h = g * SHARING; h < (g + 1) * SHARING; h++) {
-            for (uint i0 = first; i0 < tq; i0 += QB) {
-                uint rows = min(tq - i0, (uint)QB), end = attention_visible(i0 + rows - 1, tq, keys);
-                uint cols = up_to_lanes(min(attention_beyond(end, j0), (uint)BK));
-                ulong row = (ulong)n * tq + i0, line = ((ulong)n * HEADS + h) * tq + i0;
-                PACK(DT, b.query, q + q0 + row * ldq + h * HEAD_SIZE, ldq, rows, QB, scale);
-                PACK(DYT, b.given, dy + dy0 + (row * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, QB,
-                     1.0f);
-                block_slopes(&b, rows, cols, i0, j0, tq, tk, keys, lse + lse0 + line, delta + delta0 + line,
-                             sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop,
-                             keep_scale);
-                for (uint c = 0; c < cols; c += ROWS) {
-                    rows_product(b.dv + c * WIDTH, WIDTH, b.p + c, 1, BK, b.given, WIDTH, WIDTH, QB);
-                    rows_product(b.dk + c * WIDTH, WIDTH, b.ds + c, 1, BK, b.query, WIDTH, WIDTH, QB);
+            for (at.i0 = first; at.i0 < tq; at.i0 += QB) {
+                at.rows = min(tq - at.i0, (uint)QB);
+                ulong row = (ulong)n * tq + at.i0, line = ((ulong)n * HEADS + h) * tq + at.i0,
+                      from = (row * HEADS + h) * HEAD_SIZE;
+                drop_mask mask = {sb + sb0, attention_number(sb + sb0, n, h, at.i0, tq, tk) + at.j0,
+                                  op,       tk,
+                                  p_drop,   keep_scale};
+                __global float *to = dq + row * lddq + h * HEAD_SIZE;
+                bool add = accumulate_q || round > 0;
+                if (seen_by(&at, at.rows - 1) > 0) {
+                    PACK(DT, t.query, q + q0 + row * ldq + h * HEAD_SIZE, ldq, at.rows, QUERY_ROWS,
+                         scale);
+                    PACK(DYT, t.given, dy + dy0 + from, HEADS * HEAD_SIZE, at.rows, QUERY_ROWS, 1.0f);
+                    row_values(&t, y + y0 + from, lse + lse0 + line, at.rows);
+                    query_gradients(&t, &at, to, lddq, scale, add, &mask);
+                    key_gradients(&t, &at, fresh, have);
+                    fresh = false;
+                } else if (!add) {
+                    clear(t.query, QUERY_ROWS * WIDTH);
+                    put_rows(to, lddq, t.query, at.rows, 1.0f, false);
                 }
-                put_rows(dq + dq0 + row * lddq + h * HEAD_SIZE, lddq, b.dq, rows, scale,
-                         accumulate_q || j0 > 0);
             }
         }
-        put_rows(dk + dk0 + key_row * lddk + g * HEAD_SIZE, lddk, b.dk, have, 1.0f, accumulate_k);
-        put_rows(dv + dv0 + key_row * lddv + g * HEAD_SIZE, lddv, b.dv, have, 1.0f, accumulate_v);
+        for (uint i = 0; i < KEY_ROWS * WIDTH && fresh; i += LANES) {
+            vstore16(ZERO, 0, t.dk + i);
+            vstore16(ZERO, 0, t.dv + i);
+        }
+        put_rows(dk + dk0 + key_row * lddk + g * HEAD_SIZE, lddk, t.dk, have, 1.0f, accumulate_k);
+        put_rows(dv + dv0 + key_row * lddv + g * HEAD_SIZE, lddv, t.dv, have, 1.0f, accumulate_v);
+    }
+}
+
+#define SUM_ROWS 4 /* of an item of the next kernel */
+
+/* dq (+)= the sum of the copies, in their order. */
+ITEM void attention_bwd_sum_lane(__global float *dq, ulong dq0, uint lddq, int accumulate,
+                                 __global const float *copies, ulong copies0, ulong rows, uint shares)
+{
+    const uint width = HEADS * HEAD_SIZE;
+    ulong row = get_group_id(0) * SUM_ROWS, end = min(row + SUM_ROWS, rows);
+    for (; row < end; row++) {
+        __global const float *part = copies + copies0 + row * width;
+        __global float *x = dq + dq0 + row * lddq;
+        uint d = 0;
+        for (; d + LANES <= width; d += LANES) {
+            float16 sum = vload16(0, part + d);
+            for (uint s = 1; s < shares; s++)
+                sum += vload16(0, part + s * rows * width + d);
+            STORE16_GRAD(f32, x, d, sum, accumulate);
+        }
+        for (; d < width; d++) {
+            float sum = part[d];
+            for (uint s = 1; s < shares; s++)
+                sum += part[s * rows * width + d];
+            STORE_GRAD(f32, x, d, sum, accumulate);
+        }
     }
 }

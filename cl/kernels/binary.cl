@@ -4,7 +4,7 @@
  * which repeat along the others. Knows flat arrays only.
  *
  * -DMUL=0|1  -DNIN=1..4 (2 with MUL)  -DBCAST=0|1: the last input repeats  -DDT=type read  -DBT=type of the
- * last input -DGT=type written  -DLS, -DVEC: see elements.clh */
+ * last input -DGT=type written  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
 
@@ -30,36 +30,36 @@
 #if NIN > 1
 #define FULL_1 , __global const STORAGE(DT) *restrict in0, ulong off0
 #define ADVANCE_1 in0 += off0 + base;
-#define TERM_1(k) LOAD(DT, in0, k) +
+#define TERM_1(load, k) load(DT, in0, k) +
 #else
 #define FULL_1
 #define ADVANCE_1
-#define TERM_1(k)
+#define TERM_1(load, k)
 #endif
 #if NIN > 2
 #define FULL_2 , __global const STORAGE(DT) *restrict in1, ulong off1
 #define ADVANCE_2 in1 += off1 + base;
-#define TERM_2(k) LOAD(DT, in1, k) +
+#define TERM_2(load, k) load(DT, in1, k) +
 #else
 #define FULL_2
 #define ADVANCE_2
-#define TERM_2(k)
+#define TERM_2(load, k)
 #endif
 #if NIN > 3
 #define FULL_3 , __global const STORAGE(DT) *restrict in2, ulong off2
 #define ADVANCE_3 in2 += off2 + base;
-#define TERM_3(k) LOAD(DT, in2, k) +
+#define TERM_3(load, k) load(DT, in2, k) +
 #else
 #define FULL_3
 #define ADVANCE_3
-#define TERM_3(k)
+#define TERM_3(load, k)
 #endif
 
 /* Value of element k from the inputs before the last and element c of the last. */
 #if MUL
-#define VALUE(k, c) (LOAD(DT, in0, k) * LOAD(BT, last, c))
+#define VALUE(load, k, c) (load(DT, in0, k) * load(BT, last, c))
 #else
-#define VALUE(k, c) (TERM_1(k) TERM_2(k) TERM_3(k) LOAD(BT, last, c))
+#define VALUE(load, k, c) (TERM_1(load, k) TERM_2(load, k) TERM_3(load, k) load(BT, last, c))
 #endif
 
 #if BCAST
@@ -71,8 +71,10 @@
 #if !BCAST
 #define LOOP                                                                                                 \
     last += last0 + base;                                                                                    \
-    FOR_ELEMENTS(k, size)                                                                                    \
-    STORE_GRAD(GT, y, k, VALUE(k, k), accumulate);
+    FOR_SIXTEENS(k, size)                                                                                    \
+    STREAM16_GRAD(GT, y, k, VALUE(LOAD16, k, k), accumulate);                                                \
+    FOR_REST(k, size)                                                                                        \
+    STORE_GRAD(GT, y, k, VALUE(LOAD, k, k), accumulate);
 #elif LS == 1
 /* Runs that end where the broadcast input starts again keep both sides contiguous. */
 #define LOOP                                                                                                 \
@@ -80,15 +82,17 @@
     uint c = (uint)(base % period);                                                                          \
     for (uint k = 0; k < size; c = 0) {                                                                      \
         uint end = k + min(size - k, period - c);                                                            \
+        for (; k + LANES <= end; k += LANES, c += LANES)                                                     \
+            STREAM16_GRAD(GT, y, k, VALUE(LOAD16, k, c), accumulate);                                        \
         for (; k < end; k++, c++)                                                                            \
-            STORE_GRAD(GT, y, k, VALUE(k, c), accumulate);                                                   \
+            STORE_GRAD(GT, y, k, VALUE(LOAD, k, c), accumulate);                                             \
     }
 #else
 #define LOOP                                                                                                 \
     last += last0;                                                                                           \
     uint phase = (uint)(base % period);                                                                      \
     FOR_ELEMENTS(k, size)                                                                                    \
-    STORE_GRAD(GT, y, k, VALUE(k, (phase + k) % period), accumulate);
+    STORE_GRAD(GT, y, k, VALUE(LOAD, k, (phase + k) % period), accumulate);
 #endif
 
 /* y (+)= in0 + in1 + in2 + last, or in0 * last; last[i % period] with BCAST. */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cross entropy with the softmax inside: forward keeps {max, log of the sum of exp(x - max)} of each row,
- * backward rebuilds the probabilities from them. Rows of samples beyond the step block's valid count, and
- * rows whose target is ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, which a
- * run cannot overlook, and reads nothing out of bounds. Of the `stride` logits of a row the first `cols` are
- * classes; the others are padding, are not read and get a zero gradient.
+ * Cross entropy with the softmax inside. Forward keeps {max, sum of exp(x - max)} of each row, from which
+ * backward rebuilds the probabilities; the record form does both directions at once and puts the gradient
+ * where the logits were. Rows of samples beyond the step block's valid count, and rows whose target is ignored,
+ * give {0, 0, 0} and a zero gradient. A target out of range gives NaN, which a run cannot overlook, and reads
+ * nothing out of bounds. Of the `stride` logits of a row the first `cols` are classes; the others are padding,
+ * are not read and get a zero gradient. A launch may be about a part of the micro-batch's rows, the first of
+ * which is row0 (arrays start there).
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
- * -DHAS_SCALE=0|1: a loss scale follows  -DWIDE=1: 64-bit element indices  -DWG=work-group size */
+ * -DHAS_SCALE=0|1: a loss scale follows  -DKEEP_EXP=0|1: exponentials are kept where the logits were
+ * -DWIDE=1: 64-bit element indices  -DWG=work-group size */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -30,6 +33,9 @@
 #ifndef HAS_SCALE
 #define HAS_SCALE 0
 #endif
+#ifndef KEEP_EXP /* f32 holds them exactly */
+#define KEEP_EXP 1
+#endif
 #ifndef WIDE
 #define WIDE 0
 #endif
@@ -39,32 +45,33 @@
 #define INDEX uint
 #endif
 
-/* True when row r counts. Padding is decided before the target is read. */
-static inline bool cross_entropy_counts(__global const uint *sb, __global const STORAGE(TT) * target, ulong r,
-                                        uint rows_per_sample, int ignore)
+/* True when row `row` of the micro-batch counts; *target is its target. Padding is decided before the target is
+ * read. */
+static inline bool cross_entropy_counts(__global const uint *sb, __global const STORAGE(TT) * target,
+                                        ulong row, uint rows_per_sample, int ignore)
 {
-    if (r / rows_per_sample >= sb[SB_VALID])
+    if (row / rows_per_sample >= sb[SB_VALID])
         return false;
 #if HAS_IGNORE
-    return (int)target[r] != ignore;
+    return (int)*target != ignore;
 #else
     return true;
 #endif
 }
 
-/* out {loss, 1, hit} and stats {max, log sum} of one row from its reductions. `centred` is the sum of (x -
- * max), used with smoothing only; `beaten` says that a class before the target has the maximum too (ties go
- * to the first). */
-static inline void cross_entropy_finish(__global float *out, __global float *stats,
-                                        __global const STORAGE(DT) * x, uint cols, int target, float top,
+static inline bool cross_entropy_in_range(int target, uint cols)
+{
+    return target >= 0 && (uint)target < cols;
+}
+
+/* out {loss, 1, hit} of one row from its reductions. xt: the target's logit. `centred` is the sum of (x - max),
+ * used with smoothing only; `beaten` says that a class before the target has the maximum too (ties go to the
+ * first). */
+static inline void cross_entropy_finish(__global float *out, uint cols, bool in_range, float xt, float top,
                                         float exp_sum, float centred, bool beaten, float smoothing)
 {
-    float log_sum = log(exp_sum);
-    stats[0] = top;
-    stats[1] = log_sum;
-    float loss = NAN, hit = 0.0f;
-    if (target >= 0 && (uint)target < cols) {
-        float xt = LOAD(DT, x, target);
+    float log_sum = clt_log(exp_sum), loss = NAN, hit = 0.0f;
+    if (in_range) {
         loss = log_sum - (xt - top);
 #if SMOOTH
         loss = (1.0f - smoothing) * loss + smoothing * (log_sum - centred / (float)cols);
@@ -76,10 +83,9 @@ static inline void cross_entropy_finish(__global float *out, __global float *sta
     out[2] = hit;
 }
 
-static inline void cross_entropy_skip(__global float *out, __global float *stats)
+static inline void cross_entropy_skip(__global float *out)
 {
     out[0] = out[1] = out[2] = 0.0f;
-    stats[0] = stats[1] = 0.0f;
 }
 
 /* True when one of x[0..end) equals top; end <= cols. */
@@ -95,36 +101,61 @@ static inline bool cross_entropy_tie(__global const STORAGE(DT) * x, int end, fl
     return false;
 }
 
+/* What is left of a row behind its last full vector: lanes beyond the end change neither maximum nor sum. */
+static inline float16 cross_entropy_tail(__global const STORAGE(DT) * x, uint c, uint cols)
+{
+    float tail[LANES];
+    for (uint i = 0; i < LANES; i++)
+        tail[i] = c + i < cols ? LOAD(DT, x, c + i) : -INFINITY;
+    return vload16(0, tail);
+}
+
+static inline float cross_entropy_top(__global const STORAGE(DT) * x, uint cols)
+{
+    uint c = 0;
+    float16 top0 = -INFINITY, top1 = -INFINITY;
+    for (; c + 2 * LANES <= cols; c += 2 * LANES) {
+        top0 = fmax(top0, LOAD16(DT, x, c));
+        top1 = fmax(top1, LOAD16(DT, x, c + LANES));
+    }
+    for (; c + LANES <= cols; c += LANES)
+        top0 = fmax(top0, LOAD16(DT, x, c));
+    return clt_max16(fmax(fmax(top0, top1), cross_entropy_tail(x, c, cols)));
+}
+
 /* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, hit}, stats (rows,2); one work-group per
  * row. */
 __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
                                       __global const STORAGE(DT) * x, ulong x0,
                                       __global const STORAGE(TT) * target, ulong target0,
                                       __global const uint *sb, ulong sb0, ulong rows, uint cols, uint stride,
-                                      uint rows_per_sample, int ignore, float smoothing)
+                                      uint rows_per_sample, int ignore, float smoothing, ulong row0)
 {
     __local float scratch[WG];
     ulong r = get_group_id(0);
     uint lane = (uint)get_local_id(0);
     out += out0 + 3 * r;
     stats += stats0 + 2 * r;
-    target += target0;
+    target += target0 + r;
     x += x0 + r * stride;
     /* the same answer for every item of the group, so that all of them reach the barriers or none */
-    if (!cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
-        if (lane == 0)
-            cross_entropy_skip(out, stats);
+    if (!cross_entropy_counts(sb + sb0, target, row0 + r, rows_per_sample, ignore)) {
+        if (lane == 0) {
+            cross_entropy_skip(out);
+            stats[0] = stats[1] = 0.0f;
+        }
         return;
     }
-    int t = (int)target[r];
-    float top = -INFINITY;
+    int t = (int)*target;
+    bool in_range = cross_entropy_in_range(t, cols);
+    float top = -INFINITY, xt = in_range ? LOAD(DT, x, t) : 0.0f;
     for (uint c = lane; c < cols; c += WG)
         top = fmax(top, LOAD(DT, x, c));
     top = clt_group_max(scratch, top);
     float exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
     for (uint c = lane; c < cols; c += WG) {
         float d = LOAD(DT, x, c) - top;
-        exp_sum += exp(d);
+        exp_sum += clt_exp(d);
         centred += d;
         ties += d == 0.0f && (int)c < t ? 1.0f : 0.0f;
     }
@@ -133,8 +164,11 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
 #if SMOOTH
     centred = clt_group_sum(scratch, centred);
 #endif
-    if (lane == 0)
-        cross_entropy_finish(out, stats, x, cols, t, top, exp_sum, centred, ties > 0.0f, smoothing);
+    if (lane == 0) {
+        cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, ties > 0.0f, smoothing);
+        stats[0] = top;
+        stats[1] = exp_sum;
+    }
 }
 
 /* One item per row, sixteen classes at a time. */
@@ -142,44 +176,41 @@ __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global fl
                                     __global const STORAGE(DT) * x, ulong x0,
                                     __global const STORAGE(TT) * target, ulong target0,
                                     __global const uint *sb, ulong sb0, ulong rows, uint cols, uint stride,
-                                    uint rows_per_sample, int ignore, float smoothing)
+                                    uint rows_per_sample, int ignore, float smoothing, ulong row0)
 {
     ulong r = get_global_id(0);
     if (r >= rows)
         return;
     out += out0 + 3 * r;
     stats += stats0 + 2 * r;
-    target += target0;
-    if (!cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
-        cross_entropy_skip(out, stats);
+    target += target0 + r;
+    if (!cross_entropy_counts(sb + sb0, target, row0 + r, rows_per_sample, ignore)) {
+        cross_entropy_skip(out);
+        stats[0] = stats[1] = 0.0f;
         return;
     }
     x += x0 + r * stride;
-    float16 top16 = -INFINITY, exp16 = 0.0f, centred16 = 0.0f;
+    int t = (int)*target;
+    bool in_range = cross_entropy_in_range(t, cols);
+    float top = cross_entropy_top(x, cols), xt = in_range ? LOAD(DT, x, t) : 0.0f;
+    float16 exp16 = 0.0f, centred16 = 0.0f;
     uint c = 0;
-    for (; c + LANES <= cols; c += LANES)
-        top16 = fmax(top16, LOAD16(DT, x, c));
-    /* what is left as a full vector: lanes beyond the end change neither the maximum nor the sum */
-    float tail[LANES];
-    for (uint i = 0; i < LANES; i++)
-        tail[i] = c + i < cols ? LOAD(DT, x, c + i) : -INFINITY;
-    float16 last = vload16(0, tail);
-    float top = clt_max16(fmax(top16, last));
-    if (c < cols)
-        exp16 = exp(last - top);
-    for (uint k = 0; k < c; k += LANES) {
-        float16 d = LOAD16(DT, x, k) - top;
-        exp16 += exp(d);
+    for (; c + LANES <= cols; c += LANES) {
+        float16 d = LOAD16(DT, x, c) - top;
+        exp16 += clt_exp16(d);
 #if SMOOTH
         centred16 += d;
 #endif
     }
+    if (c < cols)
+        exp16 += clt_exp16(cross_entropy_tail(x, c, cols) - top);
     float exp_sum = clt_sum16(exp16), centred = clt_sum16(centred16);
     for (; SMOOTH && c < cols; c++)
         centred += LOAD(DT, x, c) - top;
-    int t = (int)target[r];
-    bool beaten = t >= 0 && (uint)t < cols && LOAD(DT, x, t) == top && cross_entropy_tie(x, t, top);
-    cross_entropy_finish(out, stats, x, cols, t, top, exp_sum, centred, beaten, smoothing);
+    bool beaten = in_range && xt == top && cross_entropy_tie(x, t, top);
+    cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, beaten, smoothing);
+    stats[0] = top;
+    stats[1] = exp_sum;
 }
 
 /* d loss / d loss record: weight times the inverse normaliser times the loss scale. */
@@ -197,30 +228,30 @@ static inline float cross_entropy_scale(__global const uint *sb, float weight, u
 #define SCALE_VALUE 1.0f
 #endif
 
-/* dx (rows,cols) (+)= scale * (softmax(x) - target distribution); one item per element. */
+/* dx (rows,cols) (+)= scale * (softmax(x) - target distribution); one item per element; dx may be x. */
 __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
                                      __global const STORAGE(DT) * x, ulong x0,
                                      __global const STORAGE(TT) * target, ulong target0,
                                      __global const float *stats, ulong stats0, __global const uint *sb,
                                      ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
-                                     uint rows_per_sample, int ignore, float smoothing, float weight,
-                                     uint loss_index)
+                                     uint rows_per_sample, int ignore, float smoothing, ulong row0,
+                                     float weight, uint loss_index)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)rows * stride)
         return;
     INDEX r = i / stride;
     uint c = (uint)(i - r * stride);
-    target += target0;
+    target += target0 + r;
     float g = 0.0f;
-    if (c < cols && cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
+    if (c < cols && cross_entropy_counts(sb + sb0, target, row0 + r, rows_per_sample, ignore)) {
         float scale = cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE);
-        int t = (int)target[r];
+        int t = (int)*target;
         stats += stats0 + 2 * (ulong)r;
-        float p = exp(LOAD(DT, x + x0, i) - stats[0] - stats[1]);
+        float p = clt_exp(LOAD(DT, x + x0, i) - stats[0]) * (1.0f / stats[1]);
         float q = SMOOTH ? smoothing / (float)cols : 0.0f;
         q += (uint)t == c ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f;
-        g = t >= 0 && (uint)t < cols ? scale * (p - q) : NAN;
+        g = cross_entropy_in_range(t, cols) ? scale * (p - q) : NAN;
     }
     STORE_GRAD(GT, dx + dx0, i, g, accumulate);
 }
@@ -231,42 +262,161 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
                                     __global const STORAGE(TT) * target, ulong target0,
                                     __global const float *stats, ulong stats0, __global const uint *sb,
                                     ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
-                                    uint rows_per_sample, int ignore, float smoothing, float weight,
-                                    uint loss_index)
+                                    uint rows_per_sample, int ignore, float smoothing, ulong row0,
+                                    float weight, uint loss_index)
 {
     ulong r = get_global_id(0);
     if (r >= rows)
         return;
-    target += target0;
+    target += target0 + r;
     x += x0 + r * stride;
     dx += dx0 + r * stride;
     stats += stats0 + 2 * r;
     uint c = 0;
-    if (!cross_entropy_counts(sb + sb0, target, r, rows_per_sample, ignore)) {
+    if (!cross_entropy_counts(sb + sb0, target, row0 + r, rows_per_sample, ignore)) {
         for (; c < stride; c++)
             STORE_GRAD(GT, dx, c, 0.0f, accumulate);
         return;
     }
-    int t = (int)target[r];
-    bool in_range = t >= 0 && (uint)t < cols;
+    int t = (int)*target;
+    bool in_range = cross_entropy_in_range(t, cols);
     float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
-    float top = stats[0], log_sum = stats[1];
+    float top = stats[0], inverse = 1.0f / stats[1];
     float base = SMOOTH ? smoothing / (float)cols : 0.0f;
     /* the target's element is put right after the loop, from values read before the loop overwrites them */
     float xt = in_range ? LOAD(DT, x, t) : 0.0f;
     float before = in_range && accumulate ? LOAD(GT, dx, t) : 0.0f;
     for (; c + LANES <= cols; c += LANES) {
-        float16 g = scale * (exp(LOAD16(DT, x, c) - top - log_sum) - base);
+        float16 g = scale * (clt_exp16(LOAD16(DT, x, c) - top) * inverse - base);
         STORE16_GRAD(GT, dx, c, g, accumulate);
     }
     for (; c < cols; c++) {
-        float g = scale * (exp(LOAD(DT, x, c) - top - log_sum) - base);
+        float g = scale * (clt_exp(LOAD(DT, x, c) - top) * inverse - base);
         STORE_GRAD(GT, dx, c, g, accumulate);
     }
     for (; c < stride; c++)
         STORE_GRAD(GT, dx, c, 0.0f, accumulate);
     if (in_range) {
         float q = SMOOTH ? base + (1.0f - smoothing) : 1.0f;
-        STORE(GT, dx, t, before + scale * (exp(xt - top - log_sum) - q));
+        STORE(GT, dx, t, before + scale * (clt_exp(xt - top) * inverse - q));
     }
+}
+
+/* The exponential of element c, once its sum is known. */
+#if KEEP_EXP
+#define KEPT(c) LOAD(DT, x, c)
+#define KEPT16(c) LOAD16(DT, x, c)
+#define KEEP(c, e) STORE(DT, x, c, e)
+#define KEEP16(c, e) STORE16(DT, x, c, e)
+#else
+#define KEPT(c) clt_exp(LOAD(DT, x, c) - top)
+#define KEPT16(c) clt_exp16(LOAD16(DT, x, c) - top)
+#define KEEP(c, e)
+#define KEEP16(c, e)
+#endif
+
+/* Both directions at once, in place: x (rows,cols) logits, then their gradient; out (rows,3) as forward. The
+ * arithmetic is that of the two kernels. */
+__kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, __global float *out, ulong out0,
+                                           __global const STORAGE(TT) * target, ulong target0,
+                                           __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows,
+                                           uint cols, uint stride, uint rows_per_sample, int ignore,
+                                           float smoothing, ulong row0, float weight, uint loss_index)
+{
+    ulong r = get_global_id(0);
+    if (r >= rows)
+        return;
+    out += out0 + 3 * r;
+    target += target0 + r;
+    x += x0 + r * stride;
+    uint c = 0;
+    if (!cross_entropy_counts(sb + sb0, target, row0 + r, rows_per_sample, ignore)) {
+        cross_entropy_skip(out);
+        for (; c < stride; c++)
+            STORE(DT, x, c, 0.0f);
+        return;
+    }
+    int t = (int)*target;
+    bool in_range = cross_entropy_in_range(t, cols);
+    float top = cross_entropy_top(x, cols), xt = in_range ? LOAD(DT, x, t) : 0.0f;
+    bool beaten = in_range && xt == top && cross_entropy_tie(x, t, top);
+    float16 exp16 = 0.0f, centred16 = 0.0f;
+    for (; c + LANES <= cols; c += LANES) {
+        float16 d = LOAD16(DT, x, c) - top, e = clt_exp16(d);
+        KEEP16(c, e);
+        exp16 += e;
+#if SMOOTH
+        centred16 += d;
+#endif
+    }
+    if (c < cols)
+        exp16 += clt_exp16(cross_entropy_tail(x, c, cols) - top);
+    float exp_sum = clt_sum16(exp16), centred = clt_sum16(centred16);
+    for (; c < cols; c++) {
+        float d = LOAD(DT, x, c) - top;
+        centred += d;
+        KEEP(c, clt_exp(d));
+    }
+    cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, beaten, smoothing);
+    float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
+    float inverse = 1.0f / exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
+    for (c = 0; c + LANES <= cols; c += LANES)
+        STORE16(DT, x, c, scale * (KEPT16(c) * inverse - base));
+    for (; c < cols; c++)
+        STORE(DT, x, c, scale * (KEPT(c) * inverse - base));
+    for (; c < stride; c++)
+        STORE(DT, x, c, 0.0f);
+    if (in_range)
+        STORE(DT, x, t, scale * (clt_exp(xt - top) * inverse - (SMOOTH ? base + (1.0f - smoothing) : 1.0f)));
+}
+
+/* One work-group per row; every element is read and written by one and the same item. */
+__kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0, __global float *out,
+                                             ulong out0, __global const STORAGE(TT) * target, ulong target0,
+                                             __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows,
+                                             uint cols, uint stride, uint rows_per_sample, int ignore,
+                                             float smoothing, ulong row0, float weight, uint loss_index)
+{
+    __local float scratch[WG];
+    ulong r = get_group_id(0);
+    uint lane = (uint)get_local_id(0);
+    out += out0 + 3 * r;
+    target += target0 + r;
+    x += x0 + r * stride;
+    if (!cross_entropy_counts(sb + sb0, target, row0 + r, rows_per_sample, ignore)) {
+        if (lane == 0)
+            cross_entropy_skip(out);
+        for (uint c = lane; c < stride; c += WG)
+            STORE(DT, x, c, 0.0f);
+        return;
+    }
+    int t = (int)*target;
+    bool in_range = cross_entropy_in_range(t, cols);
+    float top = -INFINITY, xt = in_range ? LOAD(DT, x, t) : 0.0f; /* read before the barriers of the maximum */
+    for (uint c = lane; c < cols; c += WG)
+        top = fmax(top, LOAD(DT, x, c));
+    top = clt_group_max(scratch, top);
+    float exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
+    for (uint c = lane; c < cols; c += WG) {
+        float d = LOAD(DT, x, c) - top, e = clt_exp(d);
+        KEEP(c, e);
+        exp_sum += e;
+        centred += d;
+        ties += d == 0.0f && (int)c < t ? 1.0f : 0.0f;
+    }
+    exp_sum = clt_group_sum(scratch, exp_sum);
+    ties = clt_group_sum(scratch, ties);
+#if SMOOTH
+    centred = clt_group_sum(scratch, centred);
+#endif
+    if (lane == 0)
+        cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, ties > 0.0f, smoothing);
+    float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
+    float inverse = 1.0f / exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
+    for (uint c = lane; c < cols; c += WG) {
+        float q = base + ((int)c == t ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f);
+        STORE(DT, x, c, scale * (KEPT(c) * inverse - q));
+    }
+    for (uint c = cols + lane; c < stride; c += WG)
+        STORE(DT, x, c, 0.0f);
 }

@@ -23,21 +23,6 @@ inline float clt_dropout(uint word, float x, float p, float scale)
 }
 
 #if LS == 1
-/* clt_philox for sixteen counters, which become the result. The high half of a product comes from a 64-bit
- * one, which PoCL turns into better vector code than mul_hi. */
-static inline void philox16(uint16 c[4], uint key0, uint key1)
-{
-    for (int round = 0; round < 10; round++) {
-        ulong16 a = convert_ulong16(c[0]) * 0xD2511F53ul, b = convert_ulong16(c[2]) * 0xCD9E8D57ul;
-        c[0] = convert_uint16(b >> 32) ^ c[1] ^ key0;
-        c[1] = convert_uint16(b);
-        c[2] = convert_uint16(a >> 32) ^ c[3] ^ key1;
-        c[3] = convert_uint16(a);
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
-    }
-}
-
 /* Interleave the lower or upper halves of two vectors by ones, or by pairs. shuffle2 because Oclgrind 21.10
  * cannot check the code that vectors listed by component become. */
 #define LOW_ONES (uint16)(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
@@ -59,7 +44,7 @@ static inline void dropout_sixteen(__global STORAGE(GT) * y, int accumulate, __g
     ulong16 index = block + (ulong16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     uint16 c[4] = {convert_uint16(index), convert_uint16(index >> 32), (uint16)(sb[SB_STEP]),
                    (uint16)((RNG_DROPOUT << 24) | op)};
-    philox16(c, sb[SB_SEED_LO], sb[SB_SEED_HI]);
+    clt_philox16(c, sb[SB_SEED_LO], sb[SB_SEED_HI]);
     uint16 xy = shuffle2(c[0], c[1], LOW_ONES), zw = shuffle2(c[2], c[3], LOW_ONES);
     SIXTEEN(0, shuffle2(xy, zw, LOW_PAIRS));
     SIXTEEN(16, shuffle2(xy, zw, HIGH_PAIRS));

@@ -3,7 +3,8 @@
  * Copies and affine maps between storage types: gradients of views and sums, the ops scale and cast. Knows
  * flat arrays only.
  *
- * -DDT=type read  -DGT=type written  -DLS, -DVEC: see elements.clh */
+ * -DDT=type read  -DGT=type written  -DLS, -DVEC: see elements.clh
+ * -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
 
@@ -22,7 +23,9 @@ ELEMENTWISE void elementwise_bwd_copy(__global STORAGE(GT) *restrict dst, ulong 
     uint size = clt_chunk_size(base, count);
     dst += dst0 + base;
     src += src0 + base;
-    FOR_ELEMENTS(k, size)
+    FOR_SIXTEENS(k, size)
+    STREAM16_GRAD(GT, dst, k, LOAD16(DT, src, k), accumulate);
+    FOR_REST(k, size)
     STORE_GRAD(GT, dst, k, LOAD(DT, src, k), accumulate);
 }
 
@@ -35,7 +38,9 @@ ELEMENTWISE void elementwise_fwd_affine(__global STORAGE(GT) *restrict y, ulong 
     uint size = clt_chunk_size(base, count);
     y += y0 + base;
     x += x0 + base;
-    FOR_ELEMENTS(k, size)
+    FOR_SIXTEENS(k, size)
+    STREAM16(GT, y, k, fma(LOAD16(DT, x, k), (float16)(factor), (float16)(shift)));
+    FOR_REST(k, size)
     STORE(GT, y, k, fma(LOAD(DT, x, k), factor, shift));
 }
 
@@ -48,6 +53,8 @@ ELEMENTWISE void elementwise_bwd_affine(__global STORAGE(GT) *restrict dx, ulong
     uint size = clt_chunk_size(base, count);
     dx += dx0 + base;
     dy += dy0 + base;
-    FOR_ELEMENTS(k, size)
+    FOR_SIXTEENS(k, size)
+    STREAM16_GRAD(GT, dx, k, LOAD16(DT, dy, k) * factor, accumulate);
+    FOR_REST(k, size)
     STORE_GRAD(GT, dx, k, LOAD(DT, dy, k) * factor, accumulate);
 }

@@ -12,6 +12,8 @@
  * Tiles are numbered in one dimension, so that no device's limit on the others matters. Tile bases are
  * 64-bit. */
 #include "common.clh"
+#include "lanes.clh"
+#include "gemm_epilogue.clh"
 
 #ifndef VW /* vector width: 4, 8 or 16 */
 #define VW 4
@@ -37,18 +39,6 @@
 #ifndef DTB
 #define DTB f32
 #endif
-#ifndef DTC
-#define DTC f32
-#endif
-#ifndef ACTIVATION /* 0 none, 1 relu, 2 gelu (erf), 3 gelu (tanh) */
-#define ACTIVATION 0
-#endif
-#ifndef HAS_BIAS
-#define HAS_BIAS 0
-#endif
-#ifndef HAS_RESIDUAL
-#define HAS_RESIDUAL 0
-#endif
 
 #define WIDE_TYPE_(type, width) type##width
 #define WIDE_TYPE(type, width) WIDE_TYPE_(type, width)
@@ -64,60 +54,11 @@
 #define GROUP_SHAPE
 #endif
 
-/* Parameters that every kernel ends with; the macros below use them by name. */
-#if HAS_BIAS
-#define BIAS_PARAMS , __global const float *bias, ulong bias_at
-#else
-#define BIAS_PARAMS
-#endif
-#if HAS_RESIDUAL
-#define RESIDUAL_PARAMS , __global const STORAGE(DTC) * residual, ulong residual_at
-#else
-#define RESIDUAL_PARAMS
-#endif
 #define GEMM_PARAMS                                                                                          \
     __global STORAGE(DTC) * c, ulong c_at, __global const STORAGE(DTA) * a, ulong a_at,                      \
-        __global const STORAGE(DTB) * b, ulong b_at BIAS_PARAMS RESIDUAL_PARAMS, uint m, uint n, uint k,     \
-        ulong lda, ulong ldb, ulong ldc, uint batch, ulong stride_a, ulong stride_b, ulong stride_c,         \
-        float alpha, float beta
-
-static inline float activate(float v)
-{
-#if ACTIVATION == 1
-    return v < 0.0f ? 0.0f : v; /* NaN stays NaN */
-#elif ACTIVATION == 2
-    return clt_gelu_erf(v);
-#elif ACTIVATION == 3
-    return clt_gelu_tanh(v);
-#else
-    return v;
-#endif
-}
-
-#if HAS_BIAS
-#define ADD_BIAS(v, j) v += bias[bias_at + (j)]
-#else
-#define ADD_BIAS(v, j)
-#endif
-#if HAS_RESIDUAL
-/* `item` counts from the start of this batch item in C, whose shape and strides the residual shares */
-#define ADD_RESIDUAL(v, item) v += LOAD(DTC, residual, residual_at + (item))
-#else
-#define ADD_RESIDUAL(v, item)
-#endif
-
-/* Element (i, j) of batch item z: epilogue and store. */
-#define FINISH(i, j, sum)                                                                                    \
-    do {                                                                                                     \
-        ulong item_ = (ulong)z * stride_c + (ulong)(i)*ldc + (j);                                            \
-        float value_ = alpha * (sum);                                                                        \
-        if (beta != 0.0f) /* else C is not read: it may hold anything */                                     \
-            value_ = fma(beta, LOAD(DTC, c, c_at + item_), value_);                                          \
-        ADD_BIAS(value_, j);                                                                                 \
-        value_ = activate(value_);                                                                           \
-        ADD_RESIDUAL(value_, item_);                                                                         \
-        STORE(DTC, c, c_at + item_, value_);                                                                 \
-    } while (0)
+        __global const STORAGE(DTB) * b, ulong b_at EPILOGUE_PARAMS, uint m, uint n, uint k, ulong lda,      \
+        ulong ldb, ulong ldc, uint batch, ulong stride_a, ulong stride_b, ulong stride_c, float alpha,       \
+        float beta
 
 #if !(TB && !TA)
 
@@ -218,6 +159,13 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
             WIDE_TYPE(vstore, VW)(acc[r][v], v, sums[r]);
     uint rows = min(narrow_size - r0, (uint)TILE), width = min(wide_size - w0, (uint)WIDE_TILE);
     for (uint r = 0; r < rows; r++) {
+#if VW == LANES && !(TA && TB)
+        if (width == WIDE_TILE) {
+            for (uint v = 0; v < NV; v++)
+                FINISH16(r0 + r, w0 + v * LANES, vload16(v, sums[r]));
+            continue;
+        }
+#endif
         for (uint v = 0; v < width; v++) {
 #if TA && TB
             FINISH(w0 + v, r0 + r, sums[r][v]);

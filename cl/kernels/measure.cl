@@ -2,8 +2,14 @@
  *
  * What a device can do at best: fused multiply-adds from registers, and streams through memory, in lane style
  * (one work-item per group, float16 vectors) and in group style (many work-items). Nothing is computed that
- * anybody needs. Host side: cl/measure.c, which counts the work. */
+ * anybody needs. Host side: cl/measure.c and cl/stream.c, which count the work.
+ *
+ * -DNONTEMPORAL=1: the compiler has stores that pass by the caches, and streams with them are wanted */
 #include "common.clh"
+
+#ifndef NONTEMPORAL
+#define NONTEMPORAL 0
+#endif
 
 /* Independent chains: enough to cover the latency of fma on every port, few enough to stay in the registers;
  * how many that is differs between devices, so several are tried. x converges to add / (1 - factor): it stays
@@ -18,12 +24,13 @@
     type sum = x[0];                                                                                         \
     _Pragma("unroll") for (int i = 1; i < count; i++) sum += x[i];
 
-#define FMA_LANE(count)                                                                                      \
+#define FMA_LANE(width, count)                                                                               \
     __attribute__((reqd_work_group_size(1, 1, 1)))                                                           \
-    __kernel void measure_fma_lane_##count(__global float *out, uint rounds, float factor, float add)        \
+    __kernel void measure_fma_lane_##width##x##count(__global float *out, uint rounds, float factor,         \
+                                                     float add)                                              \
     {                                                                                                        \
-        FMA_BODY(float16, count)                                                                             \
-        vstore16(sum, get_group_id(0), out);                                                                 \
+        FMA_BODY(float##width, count)                                                                        \
+        vstore##width(sum, get_group_id(0), out);                                                            \
     }
 #define FMA_GROUP(count)                                                                                     \
     __kernel void measure_fma_group_##count(__global float *out, uint rounds, float factor, float add)       \
@@ -32,9 +39,13 @@
         out[get_global_id(0)] = sum;                                                                         \
     }
 
-FMA_LANE(6)
-FMA_LANE(12)
-FMA_LANE(16)
+FMA_LANE(4, 12)
+FMA_LANE(8, 8)
+FMA_LANE(8, 12)
+FMA_LANE(8, 14)
+FMA_LANE(16, 6)
+FMA_LANE(16, 12)
+FMA_LANE(16, 16)
 FMA_GROUP(8)
 FMA_GROUP(16)
 
@@ -46,8 +57,10 @@ FMA_GROUP(16)
 #define GROUP_RANGE ulong i = get_global_id(0), end = count, step = get_global_size(0)
 #define LANE_SHAPE __attribute__((reqd_work_group_size(1, 1, 1)))
 #define GROUP_SHAPE
+#define PUT_PLAIN(p, v) *(p) = (v)
+#define PUT_PAST_CACHES(p, v) __builtin_nontemporal_store((v), (p))
 
-#define STREAMS(style, STYLE, vector)                                                                        \
+#define STREAMS(style, STYLE, vector, PUT)                                                                   \
     STYLE##_SHAPE __kernel void measure_fill_##style(__global vector *a, __global vector *b,                 \
                                                      __global vector *c, ulong count)                        \
     {                                                                                                        \
@@ -64,7 +77,7 @@ FMA_GROUP(16)
     {                                                                                                        \
         STYLE##_RANGE;                                                                                       \
         for (; i < end; i += step)                                                                           \
-            a[i] = fma((vector)(3.0f), c[i], b[i]);                                                          \
+            PUT(a + i, fma((vector)(3.0f), c[i], b[i]));                                                     \
     }                                                                                                        \
     STYLE##_SHAPE __kernel void measure_copy_##style(__global vector *restrict a,                            \
                                                      __global const vector *restrict b,                      \
@@ -72,7 +85,7 @@ FMA_GROUP(16)
     {                                                                                                        \
         STYLE##_RANGE;                                                                                       \
         for (; i < end; i += step)                                                                           \
-            a[i] = b[i];                                                                                     \
+            PUT(a + i, b[i]);                                                                                \
     }                                                                                                        \
     STYLE##_SHAPE __kernel void measure_read_##style(__global vector *restrict a,                            \
                                                      __global const vector *restrict b,                      \
@@ -90,8 +103,11 @@ FMA_GROUP(16)
             a[own] = (sum[0] + sum[1]) + (sum[2] + sum[3]);                                                  \
     }
 
-STREAMS(lane, LANE, float16)
-STREAMS(group, GROUP, float4)
+STREAMS(lane, LANE, float16, PUT_PLAIN)
+STREAMS(group, GROUP, float4, PUT_PLAIN)
+#if NONTEMPORAL
+STREAMS(lane_nt, LANE, float16, PUT_PAST_CACHES)
+#endif
 
 __kernel void measure_nothing(__global float *out)
 {

@@ -131,6 +131,21 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global
 }
 #endif
 
+/* nontemporal: the two vector types that kernels store past the caches, in[0..32n) -> out. */
+#ifdef PROBE_NONTEMPORAL
+__kernel void probe_nontemporal(__global const uint *in, __global uint *out, uint n)
+{
+    uint i = (uint)get_global_id(0);
+    __global float16 *y = (__global float16 *)(out + 32 * i);
+    __global ushort16 *h = (__global ushort16 *)(out + 32 * i + 16);
+    if (i >= n)
+        return;
+    __builtin_nontemporal_store(as_float16(vload16(0, in + 32 * i)), y);
+    __builtin_nontemporal_store(vload16(0, (const __global ushort *)(in + 32 * i + 16)), h);
+    __builtin_nontemporal_store(vload16(1, (const __global ushort *)(in + 32 * i + 16)), h + 1);
+}
+#endif
+
 /* One m16n8k16 product: in = A (16,16), B (16,8), both 16-bit row-major; out = A B + 1 (16,8) f32.
  * Fragment layout: PTX ISA, "Matrix Fragments for mma.m16n8k16". */
 #if defined(PROBE_MMA_F16) || defined(PROBE_MMA_BF16)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Activations: y = FN(x) and dx = dy * DFN(v), where v is x, or y for the functions whose derivative is
- * simplest in y. The scalar functions are those of common.clh; the ones that nobody else needs are here.
+ * simplest in y. The functions are those of functions.clh; the ones that nobody else needs are here.
  * Knows flat arrays only.
  *
  * -DFN=function  -DDFN=derivative  -DDT=type of x, y, v  -DDYT=type of dy  -DGT=type of dx  -DLS, -DVEC: see
- * elements.clh */
+ * elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
 
@@ -25,28 +25,28 @@
 #define DFN clt_drelu
 #endif
 
-/* NaN stays NaN. */
-inline float clt_relu(float x)
-{
-    return x < 0.0f ? 0.0f : x;
-}
-inline float clt_drelu(float x)
-{
-    return x > 0.0f ? 1.0f : 0.0f;
-}
-inline float clt_tanh(float x)
-{
-    return tanh(x);
-}
-/* In terms of y: _y. */
-inline float clt_dtanh_y(float y)
-{
-    return fma(-y, y, 1.0f);
-}
-inline float clt_dsigmoid_y(float y)
-{
-    return y * (1.0f - y);
-}
+/* NaN stays NaN. Derivatives in terms of y: _y. */
+#define UNARY_FUNCTIONS(type, name)                                                                          \
+    static inline type name(clt_relu)(type x)                                                                \
+    {                                                                                                        \
+        return select(x, (type)(0.0f), x < (type)(0.0f));                                                    \
+    }                                                                                                        \
+    static inline type name(clt_drelu)(type x)                                                               \
+    {                                                                                                        \
+        return select((type)(0.0f), (type)(1.0f), x > (type)(0.0f));                                         \
+    }                                                                                                        \
+    static inline type name(clt_dtanh_y)(type y)                                                             \
+    {                                                                                                        \
+        return fma(-y, y, (type)(1.0f));                                                                     \
+    }                                                                                                        \
+    static inline type name(clt_dsigmoid_y)(type y)                                                          \
+    {                                                                                                        \
+        return y * ((type)(1.0f) - y);                                                                       \
+    }
+#define ONE(name) name
+#define SIXTEEN(name) name##16
+UNARY_FUNCTIONS(float, ONE)
+UNARY_FUNCTIONS(float16, SIXTEEN)
 
 ELEMENTWISE void unary_fwd(__global STORAGE(DT) *restrict y, ulong y0, __global const STORAGE(DT) *restrict x,
                            ulong x0, ulong count)
@@ -55,7 +55,9 @@ ELEMENTWISE void unary_fwd(__global STORAGE(DT) *restrict y, ulong y0, __global 
     uint size = clt_chunk_size(base, count);
     y += y0 + base;
     x += x0 + base;
-    FOR_ELEMENTS(k, size)
+    FOR_SIXTEENS(k, size)
+    STREAM16(DT, y, k, CLT_CAT(FN, 16)(LOAD16(DT, x, k)));
+    FOR_REST(k, size)
     STORE(DT, y, k, FN(LOAD(DT, x, k)));
 }
 
@@ -68,6 +70,8 @@ ELEMENTWISE void unary_bwd(__global STORAGE(GT) *restrict dx, ulong dx0, int acc
     dx += dx0 + base;
     dy += dy0 + base;
     v += v0 + base;
-    FOR_ELEMENTS(k, size)
+    FOR_SIXTEENS(k, size)
+    STREAM16_GRAD(GT, dx, k, LOAD16(DYT, dy, k) * CLT_CAT(DFN, 16)(LOAD16(DT, v, k)), accumulate);
+    FOR_REST(k, size)
     STORE_GRAD(GT, dx, k, LOAD(DYT, dy, k) * DFN(LOAD(DT, v, k)), accumulate);
 }

@@ -165,7 +165,8 @@ clt_status clt_api_build(cltrain *net)
         return CLT_OK;
     if (!net->config)
         CLT_TRY(make_config(net));
-    net->options = (clt_run_options){.config = net->config, .caps_mask = OCL_CAPS_ALL, .source = net->source};
+    net->options = (clt_run_options){
+        .config = net->config, .caps_mask = OCL_CAPS_ALL, .source = net->source, .predicts = true};
     return clt_run_create(&net->options, CLT_JOB_TRAIN, &net->run);
 }
 

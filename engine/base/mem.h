@@ -60,4 +60,9 @@ int clt_edit_distance(const char *a, const char *b, int limit);
 /* The nearest of `count` names (the first of equals), or NULL if none is within max(2, strlen/3) edits. */
 const char *clt_nearest_name(const char *name, const char *const *names, size_t count);
 
+/* Memory in whole pages from the system, zeroed, aligned to 2 MiB, for blocks of many megabytes: large pages
+ * where the system has them to give, so that walking through it misses fewer address translations. */
+clt_status clt_pages_create(uint64_t bytes, const char *what, void **out);
+void clt_pages_destroy(void *pages, uint64_t bytes); /* the same bytes; NULL is fine */
+
 #endif

@@ -87,6 +87,9 @@ typedef struct clt_checkpoint {
  * one logged with its reason). Verifies sizes and hashes. */
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
 void clt_checkpoint_close(clt_checkpoint *checkpoint);
+/* The run state of the checkpoint that clt_checkpoint_open would most likely take, without reading its
+ * tensors: for what must be known before there is memory for them. NULL when there is none that is whole. */
+clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state);
 
 /* True if the folder (checkpoints or run folder) holds at least one step_N, good or bad, or cannot be listed:
  * opening it then tells why. */

@@ -181,3 +181,44 @@ clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
     free(folder);
     return status;
 }
+
+/* NULL when this one will not do. */
+static clt_status peek_step(const char *folder, clt_json_doc **state)
+{
+    clt_manifest manifest;
+    *state = NULL;
+    clt_status status = clt_manifest_read(folder, &manifest, NULL);
+    const clt_manifest_file *file = status == CLT_OK ? clt_manifest_find(&manifest, CLT_STATE_FILE) : NULL;
+    if (file)
+        status = verify_file(folder, file);
+    if (file && status == CLT_OK)
+        status = open_state(folder, state);
+    if (status == CLT_ENOMEM)
+        return status;
+    clt_error_clear();
+    return CLT_OK;
+}
+
+clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state)
+{
+    char *folder = NULL;
+    clt_step_list list = {0};
+    *state = NULL;
+    CLT_TRY(peek_step(path, state));
+    if (*state || is_named_step(path))
+        return CLT_OK;
+    clt_status status = find_steps(path, &folder, &list);
+    for (size_t i = list.count; i-- > 0 && status == CLT_OK && !*state;) {
+        char *step = NULL;
+        status = clt_path_join(folder, list.at[i].name, &step);
+        if (status == CLT_OK)
+            status = peek_step(step, state);
+        free(step);
+    }
+    clt_steps_free(&list);
+    free(folder);
+    if (status == CLT_ENOMEM)
+        return status;
+    clt_error_clear();
+    return CLT_OK;
+}

@@ -185,11 +185,14 @@ const clt_config_key clt_config_schema[] = {
         "skipped updates in a row (loss or gradients not finite) after which the run ends with code 6"),
     {.path = "train.recompute",
      .type = CLT_CFG_CHOICE,
-     .choices = "none",
+     .choices = "none|gelu|block",
      .default_text = "\"none\"",
      .unit = "",
-     .help = "activations computed again in the backward pass",
-     .later = "recomputation comes in a later release"},
+     .help =
+         "activations computed again in the backward pass, for less memory: gelu: outputs of activations, "
+         "dropout and norms; block: everything inside a block of the model"},
+    CHOICE("train.fuse", "on|off", "\"on\"",
+           "neighbouring layers become one kernel; off: every layer apart, to compare"),
     INT("train.log_every", 1, 1e9, "10", "steps",
         "interval between step lines when the output is not a terminal"),
 
@@ -207,7 +210,13 @@ const clt_config_key clt_config_schema[] = {
            "platform:device as in 0:0, cpu, gpu, or a part of the device's name; empty: the first GPU, else "
            "the CPU"),
     CHOICE("device.tune", "off|cached|on", "\"cached\"",
-           "tuning of kernels: never, from the cache, or measure what is missing"),
+           "variants and blocks of matrix products: off: the engine's own choice; cached: also what 'cltrain "
+           "tune' has measured on this device; on: and what is missing is measured at the start"),
+    FLOAT("device.tune_seconds", 0.1, 3600, "10", "seconds",
+          "device.tune on: time for measuring at the start"),
+    BOOL("device.timestamps", "true",
+         "the device's queues note when commands ran; false: device_busy, h2d_gbs and d2h_gbs of the metrics "
+         "are null"),
 
     {.path = NULL},
 };

@@ -115,6 +115,7 @@ typedef struct clt_loader_options {
     int n_slots;                   /* >= 2 */
     void **slots;                  /* n_slots pieces of memory of slot_bytes each */
     uint64_t slot_bytes;
+    struct clt_spans *spans; /* borrowed: where the threads note what they did; NULL: nowhere */
 } clt_loader_options;
 
 typedef struct clt_loader clt_loader;

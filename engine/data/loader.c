@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/data/data.h"
 
@@ -218,7 +219,10 @@ static void *work(void *context)
             clt_error_take(status, &taken->slot.error);
         else
             taken->slot.error.status = CLT_OK;
-        taken->slot.load_seconds = clt_now() - begin;
+        double end = clt_now();
+        taken->slot.load_seconds = end - begin;
+        clt_spans_add(loader->options.spans, CLT_TRACK_LOADER + (int)(worker - loader->workers), "load",
+                      taken->slot.step + 1, begin, end);
 
         pthread_mutex_lock(&loader->lock);
         taken->state = SLOT_READY;

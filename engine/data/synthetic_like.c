@@ -11,10 +11,17 @@
 #include "engine/data/tokenizer.h"
 
 #define LIKE_SAMPLES 65536
+/* Different samples are made once, up to this many bytes, and then repeat: a loader thread that drew numbers
+ * all the time would take a core from a CPU device, which real data in memory does not. */
+#define POOL_BYTES (INT64_C(4) << 20)
 
-static clt_status like_read(const clt_source *source, int64_t index, int field, void *dst)
+typedef struct like_pool {
+    int64_t samples;
+    uint8_t *field[CLT_MAX_FIELDS];
+} like_pool;
+
+static void fill_sample(const clt_source_field *f, int field, int64_t index, void *dst)
 {
-    const clt_source_field *f = &source->fields[field];
     int64_t n = clt_shape_elements(&f->shape);
     uint32_t limit = f->is_index && f->max_value >= 0 ? (uint32_t)f->max_value + 1 : 256;
     for (int64_t i = 0; i < n; i++) {
@@ -33,6 +40,35 @@ static clt_status like_read(const clt_source *source, int64_t index, int field, 
             ((float *)dst)[i] = 2.0f * clt_rng_uniform(word) - 1.0f;
         }
     }
+}
+
+static clt_status make_pool(clt_source *source)
+{
+    like_pool *pool = clt_arena_alloc(source->arena, sizeof *pool);
+    int64_t bytes = 0;
+    if (!pool)
+        return CLT_ENOMEM;
+    for (int i = 0; i < source->n_fields; i++)
+        bytes += (int64_t)clt_source_field_bytes(&source->fields[i]);
+    pool->samples = bytes > 0 ? POOL_BYTES / bytes : 1;
+    pool->samples = pool->samples < 1 ? 1 : pool->samples > LIKE_SAMPLES ? LIKE_SAMPLES : pool->samples;
+    for (int i = 0; i < source->n_fields; i++) {
+        size_t one = clt_source_field_bytes(&source->fields[i]);
+        pool->field[i] = clt_arena_alloc(source->arena, one * (size_t)pool->samples);
+        if (!pool->field[i])
+            return CLT_ENOMEM;
+        for (int64_t k = 0; k < pool->samples; k++)
+            fill_sample(&source->fields[i], i, k, pool->field[i] + one * (size_t)k);
+    }
+    source->state = pool;
+    return CLT_OK;
+}
+
+static clt_status like_read(const clt_source *source, int64_t index, int field, void *dst)
+{
+    const like_pool *pool = source->state;
+    size_t one = clt_source_field_bytes(&source->fields[field]);
+    memcpy(dst, pool->field[field] + one * (size_t)(index % pool->samples), one);
     return CLT_OK;
 }
 
@@ -109,6 +145,8 @@ clt_status clt_source_open_like(const clt_config *config, clt_source **out)
     source->type = &like_type;
     source->samples = LIKE_SAMPLES;
     source->description = "random samples";
+    if (status == CLT_OK)
+        status = make_pool(source);
     if (status != CLT_OK) {
         clt_source_close(source);
         return status;

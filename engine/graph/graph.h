@@ -107,6 +107,7 @@ typedef struct clt_node {
     int32_t n_saved, saved[CLT_MAX_SAVED];
     int32_t loss;  /* index in losses, -1 */
     int32_t share; /* node whose parameters this one uses, -1 */
+    int32_t block; /* the repeated part of the model that it belongs to, from 1; 0: unknown */
 } clt_node;
 
 typedef struct clt_loss {
@@ -146,7 +147,8 @@ typedef struct clt_graph {
     size_t n_fields, fields_capacity;
     clt_loss losses[CLT_MAX_LOSSES];
     int32_t n_losses;
-    int32_t step; /* tensor id of the step block */
+    int32_t step;  /* tensor id of the step block */
+    int32_t block; /* of the nodes that are added next: see clt_node */
 } clt_graph;
 
 clt_status clt_graph_create(int64_t micro_batch, clt_graph **out);

@@ -265,9 +265,11 @@ static clt_status gpt_layers(gpt *m)
     /* Two branches of each block are added to the residual stream. */
     double out_std = INIT_STD / sqrt(2.0 * (double)m->layers);
     for (int64_t layer = 0; layer < m->layers; layer++) {
+        m->b.graph->block++;
         CLT_TRY(gpt_attention(m, layer, out_std));
         CLT_TRY(gpt_mlp(m, layer, out_std));
     }
+    m->b.graph->block++;
     return gpt_head(m);
 }
 

@@ -104,13 +104,16 @@ static void read_op(listing *l, graph_layer *layer)
         return;
     }
     layer->op = clt_op_find(op);
-    if (layer->op)
+    if (layer->op && !(layer->op->flags & CLT_OP_FUSED))
         return;
+    layer->op = NULL;
     const clt_op *const *ops = clt_op_list(&count);
-    for (int i = 0; i < count && i < 512; i++)
-        names[i] = ops[i]->name;
+    size_t n = 0;
+    for (int i = 0; i < count && n < 512; i++)
+        if (!(ops[i]->flags & CLT_OP_FUSED))
+            names[n++] = ops[i]->name;
     finding(l, clt_json_get(layer->value, "op"), layer, "there is no op '%s'%s", op,
-            hint(op, names, (size_t)(count < 512 ? count : 512), buffer, sizeof buffer));
+            hint(op, names, n, buffer, sizeof buffer));
 }
 
 /* Layer of a name among the first `count`, -1. */
@@ -321,7 +324,7 @@ static void check_use(listing *l)
         int count;
         const clt_op *const *ops = clt_op_list(&count);
         for (int i = 0; i < count; i++)
-            if (ops[i]->flags & CLT_OP_LOSS)
+            if ((ops[i]->flags & CLT_OP_LOSS) && !(ops[i]->flags & CLT_OP_FUSED))
                 clt_str_printf(&names, "%s%s", names.length ? ", " : "", ops[i]->name);
         finding(l, l->layers[l->count - 1].value, NULL,
                 "there is no loss, so there is nothing to minimise; end the list with one of %s",

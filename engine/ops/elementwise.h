@@ -15,6 +15,10 @@ typedef enum clt_style { CLT_STYLE_FLAT, CLT_STYLE_LANE } clt_style;
 clt_style clt_style_of(const ocl_device_desc *device);
 /* -DLS, the items of a group in this style, and returns it. */
 uint64_t clt_define_group(ocl_emitter *e, clt_style style);
+/* -DNT=1, for a kernel in lane style that writes `elements` of `dtype` with STREAM16 (lanes.clh) at addresses
+ * that are multiples of its vectors: when no cache would hold the result, it is not added to, and the device
+ * has such stores. For kernels that little arithmetic is done in: the others are faster without. */
+void clt_define_stores(ocl_emitter *e, clt_style style, clt_dtype dtype, uint64_t elements, bool accumulate);
 /* Begins a kernel that uses elements.clh: -DLS, -DVEC. */
 void clt_elementwise_begin(ocl_emitter *e, const char *family, const char *kernel, clt_style style);
 /* The last argument, ulong count, and the end. */

@@ -29,6 +29,15 @@ typedef struct clt_attr_spec {
     const char *help;               /* with unit where there is one */
 } clt_attr_spec;
 
+/* Neighbours that a linear layer's GEMM does on the way (engine/plan/fuse_linear.c); ids -1: none. */
+typedef struct clt_epilogue {
+    ocl_activation activation;
+    int32_t pre;      /* forward: receives what goes into the activation */
+    int32_t residual; /* forward: added to the activation's output */
+    int32_t dact;     /* backward: what went into `activation`, before which din[0] then lies */
+} clt_epilogue;
+#define CLT_NO_EPILOGUE ((clt_epilogue){OCL_ACT_NONE, -1, -1, -1})
+
 /* What one emission of a node gets: tensor ids in the plan's table, -1 = absent. */
 typedef struct clt_call {
     const clt_graph *graph; /* tensors' shapes and dtypes: clt_graph_tensor(graph, id) */
@@ -37,6 +46,7 @@ typedef struct clt_call {
     bool training;
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
     int32_t step; /* step block (SB_WORDS u32) */
+    clt_epilogue epilogue;
     /* backward */
     int32_t dout[CLT_MAX_OUT];           /* gradient of each output; -1: no gradient arrives */
     int32_t din[CLT_MAX_IN];             /* wanted gradient of each input; -1: not wanted */
@@ -46,6 +56,7 @@ typedef struct clt_call {
     /* losses: forward accumulates into record `loss` (4 floats, engine/ops/loss.h) of `losses`; backward
      * scales by it */
     int32_t losses;
+    bool record;        /* backward writes the loss record too: there is no forward work */
     int32_t loss_scale; /* tensor holding one f32 loss scale at element 0, -1: scale 1 */
 } clt_call;
 
@@ -113,8 +124,11 @@ enum {
     CLT_OP_VIEW = 1 << 1,   /* output 0 shares the bytes of input 0; no forward command */
     CLT_OP_RANDOM = 1 << 2, /* uses the step block's seed */
     CLT_OP_ELEMENTWISE = 1 << 3,
-    CLT_OP_HITS = 1 << 4, /* a loss whose record counts hits: accuracy has a meaning */
-    CLT_OP_MOVE = 1 << 5  /* moves elements of any type, integers included, unchanged */
+    CLT_OP_HITS = 1 << 4,          /* a loss whose record counts hits: accuracy has a meaning */
+    CLT_OP_MOVE = 1 << 5,          /* moves elements of any type, integers included, unchanged */
+    CLT_OP_EVAL_IDENTITY = 1 << 6, /* y = x when not training */
+    CLT_OP_FUSED = 1 << 7,         /* made by the plan from other ops: not for configs */
+    CLT_OP_CHEAP = 1 << 8          /* one pass over its input: cheaper to do again than to keep */
 };
 
 typedef struct clt_op {
@@ -133,6 +147,8 @@ typedef struct clt_op {
     const ocl_variant *const *backward;
     /* Inputs that never carry a gradient (indices, targets), bit i = input i. */
     uint32_t no_grad_inputs;
+    /* Inputs whose gradient is the output's, unchanged, where both have as many elements. */
+    uint32_t same_grad_inputs;
     const clt_op_ref *ref;
 } clt_op;
 

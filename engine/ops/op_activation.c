@@ -3,6 +3,9 @@
  * The activations relu, tanh, sigmoid, silu (one table, see op_activation.h) and gelu. Knows flat arrays, no
  * model. */
 #include "engine/ops/op_activation.h"
+
+#include <string.h>
+
 #include "engine/ops/elementwise.h"
 #include "engine/ops/emit_util.h"
 
@@ -44,6 +47,16 @@ static clt_status activation_infer(clt_infer *ctx)
     return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
 }
 
+/* Functions of an instruction or two: memory is all the time they take. */
+static bool is_light(const char *fn)
+{
+    static const char *const names[] = {"clt_relu", "clt_drelu", "clt_dtanh_y", "clt_dsigmoid_y"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], fn) == 0)
+            return true;
+    return false;
+}
+
 static clt_status activation_forward(ocl_emitter *e, const clt_call *call, const activation *f,
                                      clt_style style)
 {
@@ -51,6 +64,8 @@ static clt_status activation_forward(ocl_emitter *e, const clt_call *call, const
     clt_elementwise_begin(e, "unary", "unary_fwd", style);
     ocl_define_text(e, "FN", f->fn);
     clt_define_type_of(e, "DT", call, call->in[0]);
+    if (is_light(f->fn))
+        clt_define_stores(e, style, clt_call_dtype(call, call->out[0]), n, false);
     clt_arg_out_of(e, call, call->out[0], n);
     clt_arg_in_of(e, call, call->in[0], n);
     clt_elementwise_end(e, n, f->flops_fwd * (double)n, style);
@@ -69,6 +84,8 @@ static clt_status activation_backward(ocl_emitter *e, const clt_call *call, cons
     clt_define_type_of(e, "DT", call, v);
     clt_define_type_of(e, "DYT", call, call->dout[0]);
     clt_define_type_of(e, "GT", call, call->din[0]);
+    if (is_light(f->dfn))
+        clt_define_stores(e, style, clt_call_dtype(call, call->din[0]), n, call->din_accumulate[0]);
     clt_arg_grad_of(e, call, call->din[0], n, call->din_accumulate[0]);
     clt_arg_in_of(e, call, call->dout[0], n);
     clt_arg_in_of(e, call, v, n);
@@ -92,7 +109,7 @@ static clt_status activation_backward(ocl_emitter *e, const clt_call *call, cons
                                 .summary = text,                                                             \
                                 .min_in = 1,                                                                 \
                                 .max_in = 1,                                                                 \
-                                .flags = CLT_OP_ELEMENTWISE,                                                 \
+                                .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP,                                  \
                                 .infer = activation_infer,                                                   \
                                 .forward = op##_forward_variants,                                            \
                                 .backward = op##_backward_variants,                                          \

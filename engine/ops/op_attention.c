@@ -13,7 +13,8 @@
  * dtypes  q,k,v,y f32|f16|bf16; length i32; lse f32; arithmetic f32
  * grads   dq, dk, dv (or dqkv): write or accumulate; probabilities are computed again from lse
  * units   lse: nats
- * memory  workspace of backward: 4*N*H*Tq bytes; no matrix over Tq x Tk anywhere
+ * memory  workspace of backward: row and group 4*N*H*Tq bytes; lane none, or up to 16 copies of dq where a
+ *         device has more compute units than there are key heads; no matrix over Tq x Tk anywhere
  * errors  CLT_ESHAPE: widths that heads do not divide, causal with Tq > Tk, types
  * masks   keys at or beyond the sample's length are not seen; causal: with L keys (L = length, else Tk) query
  * i sees keys j <= i + L - Tq, so the last query sees all of them; a query that sees none gives zeros source
@@ -21,8 +22,9 @@
  *         backward from lse: Dao 2023, arXiv:2307.08691. keep_ij: as the op dropout, for element (n,h,i,j)
  * tested  verify -t 'attention*' */
 
-#define LANE_MAX_HEAD 256 /* the lane form keeps six panels of 64 rows in private memory */
-#define LANE_QUERIES 64   /* of an item of its forward kernel */
+#define LANE_MAX_HEAD 256 /* the lane form keeps its tiles in private memory */
+#define LANE_MAX_SHARES 16
+#define LANE_SUM_ROWS 4 /* SUM_ROWS of attention_lane.cl */
 #define GROUP_MAX_HEAD 256
 #define GROUP_ITEMS 64 /* of a work-group of the group form */
 
@@ -277,12 +279,12 @@ static void attention_delta(ocl_emitter *e, const clt_call *call, const attentio
     ocl_kernel_end_1d(e, rows, clt_local_rows(e->device, rows), 2.0 * (double)elements);
 }
 
-/* One gradient's buffer, row size and flag. */
+/* One gradient's buffer, row size and flag; `copies` of it lie one behind the other. */
 static void attention_gradient_arg(ocl_emitter *e, const clt_call *call, const attention_sizes *s,
-                                   const attention_gradients *g, int i)
+                                   const attention_gradients *g, int i, int64_t copies)
 {
     clt_dtype dtype = clt_call_dtype(call, g->tensor[i]);
-    int64_t rows = s->batch * (i ? s->tk : s->tq), width = (i ? s->kv_heads : s->heads) * s->dim;
+    int64_t rows = copies * s->batch * (i ? s->tk : s->tq), width = (i ? s->kv_heads : s->heads) * s->dim;
     ocl_arg_tensor(e, g->accumulate[i] ? OCL_READ_WRITE : OCL_WRITE,
                    attention_ref(g->tensor[i], g->start[i], dtype), dtype, (uint64_t)(rows * width));
     clt_arg_size32(e, g->ld[i], "elements of a gradient's row");
@@ -336,7 +338,7 @@ static void attention_bwd_begin(ocl_emitter *e, const clt_call *call, const atte
         ocl_define(e, "BLOCK", block);
     attention_gradient_types(e, call, g, first);
     for (int i = first; i < (first ? 3 : 1); i++)
-        attention_gradient_arg(e, call, s, g, i);
+        attention_gradient_arg(e, call, s, g, i, 1);
     attention_backward_args(e, call, s, g);
 }
 
@@ -377,53 +379,150 @@ static clt_status attention_bwd_row(ocl_emitter *e, const void *problem)
     return attention_backward(e, problem, 0);
 }
 
-/* --- lane: one item per block of queries, or per key head --- */
+/* --- lane: one item per block of queries, or per share of a key head --- */
+
+/* Sizes of the lane kernels' products and tiles (attention_lane.cl), and into how many shares backward splits
+ * the tiles of a key head. */
+typedef struct lane_form {
+    int64_t rows, vectors, bq, bk, qb, kb, shares;
+} lane_form;
+
+static int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* The size of equal tiles of `total`, at most `most`, both multiples of `unit`. */
+static int64_t even_tile(int64_t total, int64_t most, int64_t unit)
+{
+    int64_t tiles = (total + most - 1) / most;
+    return round_up((total + tiles - 1) / tiles, unit);
+}
+
+/* The fewest shares that keep all compute units busy for nearly all of the time: with `heads` equal pieces of
+ * work on `units`, the time is proportional to ceil(heads * shares / units) / shares. */
+static int64_t lane_shares(int64_t heads, int64_t tiles, int64_t units)
+{
+    int64_t best = 1;
+    double least = 0;
+    for (int64_t shares = 1; shares <= tiles && shares <= LANE_MAX_SHARES; shares++) {
+        double time = (double)((heads * shares + units - 1) / units) / (double)shares;
+        if (shares == 1 || time < 0.9 * least) {
+            best = shares;
+            least = time;
+        }
+    }
+    return best;
+}
+
+/* Accumulators of a product, its operands and a broadcast fill the registers: 32 of sixteen lanes hold 16
+ * accumulators and more, 16 of eight lanes (or 32 of four) hold 6. Tiles stay within the nearest caches and
+ * are smaller where large ones would leave compute units without work. */
+static lane_form lane_measure(const attention_sizes *s, const ocl_device_desc *device)
+{
+    bool large = device->vector_floats >= 16;
+    int64_t units = device->compute_units ? (int64_t)device->compute_units : 1;
+    int64_t queries = s->dim <= 64 ? 96 : s->dim <= 128 ? 64 : 32, keys = queries;
+    lane_form f = {.vectors = large && round_up(s->dim, 16) % 32 == 0 ? 2 : 1};
+    f.rows = large ? 16 / f.vectors : 6;
+    while (queries > 32 && s->batch * s->heads * ((s->tq + queries - 1) / queries) < 2 * units)
+        queries -= 32;
+    while (keys > 32 && s->batch * s->kv_heads * ((s->tk + keys - 1) / keys) < 2 * units)
+        keys -= 32;
+    f.bq = even_tile(s->tq, queries, 16 * f.vectors);
+    f.kb = even_tile(s->tk, keys, 16 * f.vectors);
+    f.bk = f.qb = round_up(s->dim <= 128 ? 64 : 32, f.rows);
+    f.shares = lane_shares(s->batch * s->kv_heads, (s->tk + f.kb - 1) / f.kb, units);
+    return f;
+}
 
 static bool lane_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     const clt_call *call = problem;
     attention_sizes s = attention_measure(call->graph, call->node);
     if (!device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE))
-        snprintf(reason, size, "large private panels suit CPU devices only");
+        snprintf(reason, size, "large private tiles suit CPU devices only");
     else if (s.dim > LANE_MAX_HEAD)
-        snprintf(reason, size, "a head of %lld elements; panels hold %d", (long long)s.dim, LANE_MAX_HEAD);
+        snprintf(reason, size, "a head of %lld elements; tiles hold %d", (long long)s.dim, LANE_MAX_HEAD);
     else
         return true;
     return false;
+}
+
+static void lane_begin(ocl_emitter *e, const clt_call *call, const attention_sizes *s, const lane_form *f,
+                       const char *kernel)
+{
+    attention_begin(e, call, s, "attention_lane", kernel);
+    ocl_define(e, "ROWS", f->rows);
+    ocl_define(e, "VECTORS", f->vectors);
+    ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
 }
 
 static clt_status attention_fwd_lane(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;
     attention_sizes s = attention_measure(call->graph, call->node);
-    uint64_t blocks = clt_div_up((uint64_t)s.tq, LANE_QUERIES);
-    attention_begin(e, call, &s, "attention_lane", "attention_fwd_lane");
-    ocl_define(e, "BQ", LANE_QUERIES);
+    lane_form f = lane_measure(&s, e->device);
+    lane_begin(e, call, &s, &f, "attention_fwd_lane");
+    ocl_define(e, "BQ", f.bq);
+    ocl_define(e, "BK", f.bk);
     attention_outputs(e, call, &s);
     attention_inputs(e, call, &s);
     attention_size_args(e, call, &s);
-    ocl_kernel_end_1d(e, (uint64_t)(s.batch * s.heads) * blocks, 1,
+    ocl_kernel_end_1d(e, (uint64_t)(s.batch * s.heads) * clt_div_up((uint64_t)s.tq, (uint64_t)f.bq), 1,
                       attention_pairs(call, &s) * (4.0 * (double)s.dim + 5.0));
     return CLT_OK;
+}
+
+/* dq (+)= the sum of its copies. */
+static void lane_sum(ocl_emitter *e, const clt_call *call, const attention_sizes *s, const lane_form *f,
+                     const attention_gradients *g, int32_t copies)
+{
+    uint64_t rows = (uint64_t)(s->batch * s->tq), elements = query_rows(s) * (uint64_t)s->dim;
+    ocl_kernel_begin(e, "attention_lane", "attention_bwd_sum_lane");
+    ocl_define(e, "HEAD_SIZE", s->dim);
+    ocl_define(e, "HEADS", s->heads);
+    attention_gradient_arg(e, call, s, g, 0, 1);
+    ocl_arg_in(e, copies, CLT_F32, (uint64_t)f->shares * elements);
+    ocl_arg_u64(e, rows);
+    clt_arg_size32(e, f->shares, "shares");
+    ocl_kernel_end_1d(e, clt_div_up(rows, LANE_SUM_ROWS), 1, (double)f->shares * (double)elements);
 }
 
 static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;
     attention_sizes s = attention_measure(call->graph, call->node);
-    attention_gradients g;
+    lane_form f = lane_measure(&s, e->device);
+    attention_gradients g, to;
+    uint64_t elements = query_rows(&s) * (uint64_t)s.dim;
     if (!attention_wants(call, &s, &g))
         return CLT_OK;
-    attention_delta(e, call, &s, &g);
-    for (int i = 0; i < 3; i++)
+    for (int i = f.shares > 1 ? 1 : 0; i < 3; i++)
         attention_scratch(e, &s, &g, i);
-    attention_begin(e, call, &s, "attention_lane", "attention_bwd_lane");
-    attention_gradient_types(e, call, &g, 0);
+    to = g;
+    if (f.shares > 1) {
+        to.tensor[0] = ocl_workspace(e, CLT_F32, (uint64_t)f.shares * elements, "attention.dq");
+        to.start[0] = 0;
+        to.ld[0] = s.heads * s.dim;
+        to.accumulate[0] = false;
+    }
+    lane_begin(e, call, &s, &f, "attention_bwd_lane");
+    ocl_define(e, "QB", f.qb);
+    ocl_define(e, "KB", f.kb);
+    clt_define_dtype(e, "DYT", clt_call_dtype(call, call->dout[0]));
     for (int i = 0; i < 3; i++)
-        attention_gradient_arg(e, call, &s, &g, i);
-    attention_backward_args(e, call, &s, &g);
-    ocl_kernel_end_1d(e, (uint64_t)(s.batch * s.kv_heads), 1,
+        attention_gradient_arg(e, call, &s, &to, i, i ? 1 : f.shares);
+    ocl_arg_in(e, call->dout[0], clt_call_dtype(call, call->dout[0]), elements);
+    ocl_arg_in(e, call->out[0], clt_call_dtype(call, call->out[0]), elements);
+    ocl_arg_in(e, call->saved[0], CLT_F32, query_rows(&s));
+    clt_arg_size32(e, f.shares, "shares");
+    attention_inputs(e, call, &s);
+    attention_size_args(e, call, &s);
+    ocl_kernel_end_1d(e, (uint64_t)(s.batch * s.kv_heads * f.shares), 1,
                       attention_pairs(call, &s) * (10.0 * (double)s.dim + 5.0));
+    if (f.shares > 1 && g.tensor[0] >= 0)
+        lane_sum(e, call, &s, &f, &g, to.tensor[0]);
     return CLT_OK;
 }
 

@@ -182,7 +182,19 @@ static void attention_backward(clt_ref_call *call)
         .small = is_small                                                                                    \
     }
 
-/* Head sizes below, at and above sixteen lanes, with tails; lengths round the blocks of 16, 32 and 64. */
+#define LENGTHS(case_name, attributes, limit, n, tq, tk, wide, narrow)                                       \
+    {                                                                                                        \
+        .name = case_name, .attrs = attributes, .n_inputs = 4, .inputs = {                                   \
+            CLT_CASE_F32(n, tq, wide),                                                                       \
+            CLT_CASE_F32(n, tk, narrow),                                                                     \
+            CLT_CASE_F32(n, tk, narrow),                                                                     \
+            CLT_CASE_INDEX(CLT_I32, limit, n)                                                                \
+        }                                                                                                    \
+    }
+
+/* Head sizes below, at and above sixteen lanes, with tails; lengths round the blocks of 16, 32 and 64, and on
+ * both sides of one, two and three of the lane form's tiles of up to 64, 66 and 96 rows; samples whose keys
+ * end inside a tile, before it, or before any query sees one. */
 static const clt_op_case attention_cases[] = {
     PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
     PACKED("single_row", "{\"heads\":2}", false, 3, 1, 30),
@@ -202,19 +214,26 @@ static const clt_op_case attention_cases[] = {
      .n_inputs = 2,
      .inputs = {CLT_CASE_F32(3, 6, 42), CLT_CASE_INDEX(CLT_I32, 7, 3)},
      .small = true},
-    {.name = "causal_lengths",
-     .attrs = "{\"heads\":2,\"kv_heads\":1}",
-     .n_inputs = 4,
-     .inputs = {CLT_CASE_F32(7, 5, 22), CLT_CASE_F32(7, 67, 11), CLT_CASE_F32(7, 67, 11),
-                CLT_CASE_INDEX(CLT_I32, 68, 7)}},
+    LENGTHS("causal_lengths", "{\"heads\":2,\"kv_heads\":1}", 68, 7, 5, 67, 22, 11),
+    LENGTHS("blind_queries", "{\"heads\":1}", 68, 5, 110, 67, 20, 20),
+    LENGTHS("long_lengths", "{\"heads\":4,\"kv_heads\":2}", 200, 3, 70, 199, 68, 34),
+    LENGTHS("open_lengths", "{\"heads\":1,\"causal\":false}", 151, 4, 37, 150, 24, 24),
     PACKED("dropout", "{\"heads\":2,\"dropout\":0.3}", true, 2, 11, 48),
     PACKED("dropout_long", "{\"heads\":1,\"dropout\":0.1}", false, 2, 129, 51),
     SEPARATE("dropout_shared", "{\"heads\":4,\"kv_heads\":2,\"dropout\":0.5,\"causal\":false}", false, 2, 9,
              70, 32, 16),
+    PACKED("dropout_tiles", "{\"heads\":2,\"kv_heads\":1,\"dropout\":0.2}", false, 1, 140, 64),
     PACKED("lanes", "{\"heads\":2}", false, 2, 64, 96),
     PACKED("characters", "{\"heads\":4}", false, 3, 64, 384),
     PACKED("blocks", "{\"heads\":3}", false, 2, 65, 288),
     PACKED("gpt", "{\"heads\":2}", false, 1, 193, 384),
+    PACKED("tile", "{\"heads\":1}", false, 1, 66, 192),
+    PACKED("tile_and_row", "{\"heads\":5}", false, 2, 97, 240),
+    PACKED("tiles_and_row", "{\"heads\":1}", false, 1, 133, 51),
+    PACKED("three_tiles", "{\"heads\":1}", false, 1, 199, 60),
+    SEPARATE("tiles_shared", "{\"heads\":4,\"kv_heads\":1}", false, 1, 131, 198, 48, 12),
+    SEPARATE("few_of_many", "{\"heads\":2}", false, 2, 7, 205, 64, 64),
+    PACKED("wide_tiles", "{\"heads\":1}", false, 1, 70, 330),
     PACKED("large_head", "{\"heads\":1}", false, 1, 40, 417),
     PACKED("larger_head", "{\"heads\":1}", false, 1, 33, 903),
     SEPARATE("long_cross", "{\"heads\":2,\"causal\":false}", false, 1, 150, 260, 66, 66),

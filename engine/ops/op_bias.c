@@ -227,5 +227,6 @@ const clt_op clt_op_bias = {
     .infer = bias_infer,
     .forward = fwd_variants,
     .backward = bwd_variants,
+    .same_grad_inputs = 1,
     .ref = &clt_op_bias_ref,
 };

@@ -58,6 +58,8 @@ static void binary_emit(ocl_emitter *e, const clt_call *call, const binary_launc
     clt_define_type_of(e, "DT", call, l->in[0]);
     clt_define_type_of(e, "BT", call, l->in[l->n_in - 1]);
     clt_define_type_of(e, "GT", call, l->y);
+    clt_define_stores(e, style, clt_call_dtype(call, l->y), l->elements,
+                      l->accumulate || l->period % 16 != 0); /* vectors begin where the repeated input does */
     clt_arg_grad_of(e, call, l->y, l->elements, l->accumulate);
     for (int i = 0; i + 1 < l->n_in; i++)
         clt_arg_in_of(e, call, l->in[i], l->elements);
@@ -168,6 +170,7 @@ const clt_op clt_op_add = {
     .min_in = 2,
     .max_in = CLT_MAX_IN,
     .flags = CLT_OP_ELEMENTWISE,
+    .same_grad_inputs = UINT32_MAX,
     .infer = binary_infer,
     .forward = add_forward_variants,
     .backward = add_backward_variants,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The loss cross_entropy, softmax included. Knows rows of logits and integer targets, no model. */
+#include "engine/ops/cross_entropy.h"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/loss.h"
 
 /* cross_entropy: loss = -sum_c q_c log softmax(x)_c, q = (1 - s) onehot(target) + s / C
- * shapes  x (N,...,P), target (N,...) -> record (4); saves stats (R,2) = {max, log sum exp(x - max)}
+ * shapes  x (N,...,P), target (N,...) -> record (4); saves stats (R,2) = {max, sum exp(x - max)}
  *         the first C = classes of P logits count; the others have no probability and a gradient of zero
  * dtypes  x f32|f16|bf16; target u8|u16|i32; arithmetic f32
  * grads   dx = weight/normaliser * loss_scale * (softmax(x) - q): write or accumulate
@@ -14,29 +15,7 @@
  * source  torch.nn.functional.cross_entropy, mean over counted targets
  * tested  verify -t 'cross_entropy*', tol 8 */
 
-static const clt_attr_spec cross_entropy_attrs[] = {
-    {.name = "ignore_index",
-     .type = CLT_ATTR_INT,
-     .min = -INT32_MAX,
-     .max = INT32_MAX,
-     .help = "targets of this value do not count (unset: all count)"},
-    {.name = "label_smoothing",
-     .type = CLT_ATTR_FLOAT,
-     .min = 0,
-     .max = 0.999999,
-     .help = "probability spread evenly over the classes"},
-    {.name = "weight",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 1,
-     .min = 0,
-     .max = 1e6,
-     .help = "factor of this loss"},
-    {.name = "classes",
-     .type = CLT_ATTR_INT,
-     .min = 0,
-     .max = INT32_MAX,
-     .help = "logits that are classes, the rest of a row being padding; 0: all"},
-};
+static const clt_attr_spec cross_entropy_attrs[] = {CLT_CROSS_ENTROPY_ATTRS};
 
 static int64_t cross_entropy_classes(const clt_node *node, const clt_shape *x)
 {
@@ -44,88 +23,144 @@ static int64_t cross_entropy_classes(const clt_node *node, const clt_shape *x)
     return classes > 0 ? classes : clt_shape_last(x);
 }
 
-static clt_status cross_entropy_infer(clt_infer *ctx)
+clt_status clt_cross_entropy_infer(clt_infer *ctx, const clt_shape *x)
 {
-    CLT_TRY(clt_infer_need_float(ctx, 0));
-    const clt_tensor *x = clt_infer_in(ctx, 0), *t = clt_infer_in(ctx, 1);
+    const clt_tensor *t = clt_infer_in(ctx, 1);
     char xs[CLT_SHAPE_TEXT], ts[CLT_SHAPE_TEXT];
     if (t->dtype != CLT_U8 && t->dtype != CLT_U16 && t->dtype != CLT_I32)
         return clt_infer_fail(ctx, "target '%s' has type %s; class numbers must be u8, u16 or i32", t->name,
                               clt_dtype_name(t->dtype));
-    int64_t rows = clt_shape_rows(&x->shape);
-    if (x->shape.ndim < 2 || clt_shape_elements(&t->shape) != rows || t->shape.dim[0] != x->shape.dim[0])
+    int64_t rows = clt_shape_rows(x);
+    if (x->ndim < 2 || clt_shape_elements(&t->shape) != rows || t->shape.dim[0] != x->dim[0])
         return clt_infer_fail(ctx, "logits %s need one target per row, but '%s' is %s",
-                              clt_shape_text(&x->shape, xs, sizeof xs), t->name,
+                              clt_shape_text(x, xs, sizeof xs), t->name,
                               clt_shape_text(&t->shape, ts, sizeof ts));
-    int64_t per_sample = rows / x->shape.dim[0], classes = cross_entropy_classes(ctx->node, &x->shape);
-    if (classes > clt_shape_last(&x->shape))
+    int64_t per_sample = rows / x->dim[0], classes = cross_entropy_classes(ctx->node, x);
+    if (classes > clt_shape_last(x))
         return clt_infer_fail(ctx, "\"classes\": %lld, but a row has %lld logits", (long long)classes,
-                              (long long)clt_shape_last(&x->shape));
-    clt_shape stats = clt_shape2(rows, 2);
-    CLT_TRY(clt_infer_saved(ctx, "stats", CLT_F32, &stats));
+                              (long long)clt_shape_last(x));
     const clt_attr *ignore = clt_node_attr(ctx->node, "ignore_index");
     clt_infer_bound(ctx, 1, classes, ignore->set, ignore->i);
     return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, ignore->set, ignore->i, per_sample);
 }
 
-typedef struct cross_entropy_sizes {
-    uint64_t rows, cols, stride; /* cols of the stride logits of a row are classes */
-    int64_t per_sample;
-    clt_dtype dtype, target_dtype;
-} cross_entropy_sizes;
-
-static cross_entropy_sizes cross_entropy_measure(const clt_call *call)
+static clt_status cross_entropy_infer(clt_infer *ctx)
 {
-    const clt_tensor *x = clt_call_tensor(call, call->in[0]);
-    cross_entropy_sizes s = {.rows = (uint64_t)clt_shape_rows(&x->shape),
-                             .cols = (uint64_t)cross_entropy_classes(call->node, &x->shape),
-                             .stride = (uint64_t)clt_shape_last(&x->shape),
-                             .dtype = x->dtype,
-                             .target_dtype = clt_call_dtype(call, call->in[1])};
-    s.per_sample = (int64_t)s.rows / x->shape.dim[0];
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    clt_shape x = clt_infer_in(ctx, 0)->shape;
+    CLT_TRY(clt_cross_entropy_infer(ctx, &x));
+    clt_shape stats = clt_shape2(clt_shape_rows(&x), 2);
+    return clt_infer_saved(ctx, "stats", CLT_F32, &stats);
+}
+
+clt_cross_entropy clt_cross_entropy_make(const clt_call *call, const clt_shape *x, clt_dtype dtype)
+{
+    clt_cross_entropy s = {.call = call,
+                           .logits = call->in[0],
+                           .target = call->in[1],
+                           .out = -1,
+                           .stats = call->saved[0],
+                           .rows = (uint64_t)clt_shape_rows(x),
+                           .cols = (uint64_t)cross_entropy_classes(call->node, x),
+                           .stride = (uint64_t)clt_shape_last(x),
+                           .dtype = dtype,
+                           .target_dtype = clt_call_dtype(call, call->in[1])};
+    s.per_sample = (int64_t)s.rows / x->dim[0];
     return s;
 }
 
-static void cross_entropy_define(ocl_emitter *e, const clt_call *call, const cross_entropy_sizes *s)
+static clt_cross_entropy cross_entropy_all(const clt_call *call)
+{
+    const clt_tensor *x = clt_call_tensor(call, call->in[0]);
+    return clt_cross_entropy_make(call, &x->shape, x->dtype);
+}
+
+static void cross_entropy_define(ocl_emitter *e, const clt_cross_entropy *s)
 {
     clt_define_dtype(e, "DT", s->dtype);
     clt_define_dtype(e, "TT", s->target_dtype);
-    ocl_define(e, "HAS_IGNORE", clt_node_attr(call->node, "ignore_index")->set);
-    ocl_define(e, "SMOOTH", clt_node_attr(call->node, "label_smoothing")->f > 0.0);
+    ocl_define(e, "HAS_IGNORE", clt_node_attr(s->call->node, "ignore_index")->set);
+    ocl_define(e, "SMOOTH", clt_node_attr(s->call->node, "label_smoothing")->f > 0.0);
 }
 
-/* The arguments that end both directions. */
-static void cross_entropy_size_args(ocl_emitter *e, const clt_call *call, const cross_entropy_sizes *s)
+/* Reads or writes the part of a per-row tensor of the micro-batch that belongs to these rows. */
+static void cross_entropy_rows_arg(ocl_emitter *e, const clt_cross_entropy *s, ocl_access access,
+                                   int32_t tensor, clt_dtype dtype, uint64_t per_row)
 {
+    ocl_tensor_ref ref = {tensor, s->first * per_row * clt_dtype_bytes(dtype)};
+    ocl_arg_tensor(e, access, ref, dtype, s->rows * per_row);
+}
+
+/* The arguments that end forward, and go before the backward ones. */
+static void cross_entropy_size_args(ocl_emitter *e, const clt_cross_entropy *s)
+{
+    const clt_node *node = s->call->node;
     ocl_arg_u64(e, s->rows);
     clt_arg_size32(e, (int64_t)s->cols, "classes");
     clt_arg_size32(e, (int64_t)s->stride, "logits");
     clt_arg_size32(e, s->per_sample, "targets per sample");
-    ocl_arg_i32(e, (int32_t)clt_node_attr(call->node, "ignore_index")->i);
-    ocl_arg_f32(e, (float)clt_node_attr(call->node, "label_smoothing")->f);
+    ocl_arg_i32(e, (int32_t)clt_node_attr(node, "ignore_index")->i);
+    ocl_arg_f32(e, (float)clt_node_attr(node, "label_smoothing")->f);
+    ocl_arg_u64(e, s->first);
+}
+
+static void cross_entropy_loss_args(ocl_emitter *e, const clt_call *call)
+{
+    ocl_arg_f32(e, (float)clt_node_attr(call->node, "weight")->f);
+    ocl_arg_u32(e, (uint32_t)call->node->loss);
+}
+
+static void cross_entropy_end(ocl_emitter *e, const clt_cross_entropy *s, uint64_t wg, double flops)
+{
+    if (wg)
+        ocl_kernel_end_1d(e, s->rows * wg, wg, flops);
+    else
+        ocl_kernel_end_1d(e, s->rows, clt_local_rows(e->device, s->rows), flops);
+}
+
+void clt_emit_cross_entropy(ocl_emitter *e, const clt_cross_entropy *s, bool group)
+{
+    uint64_t wg = group ? clt_local_group(e->device, s->cols) : 0;
+    ocl_kernel_begin(e, "cross_entropy", group ? "cross_entropy_fwd_group" : "cross_entropy_fwd_row");
+    cross_entropy_define(e, s);
+    if (group)
+        ocl_define(e, "WG", (int64_t)wg);
+    cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
+    ocl_arg_out(e, s->stats, CLT_F32, 2 * s->rows);
+    ocl_arg_in(e, s->logits, s->dtype, s->rows * s->cols);
+    cross_entropy_rows_arg(e, s, OCL_READ, s->target, s->target_dtype, 1);
+    clt_arg_step(e, s->call);
+    cross_entropy_size_args(e, s);
+    cross_entropy_end(e, s, wg, 4.0 * (double)(s->rows * s->cols));
+}
+
+void clt_emit_cross_entropy_in_place(ocl_emitter *e, const clt_cross_entropy *s, bool group)
+{
+    uint64_t wg = group ? clt_local_group(e->device, s->cols) : 0;
+    ocl_kernel_begin(e, "cross_entropy",
+                     group ? "cross_entropy_bwd_record_group" : "cross_entropy_bwd_record_row");
+    cross_entropy_define(e, s);
+    ocl_define(e, "HAS_SCALE", s->call->loss_scale >= 0);
+    ocl_define(e, "KEEP_EXP", s->dtype == CLT_F32);
+    if (group)
+        ocl_define(e, "WG", (int64_t)wg);
+    ocl_arg_inout(e, s->logits, s->dtype, s->rows * s->stride);
+    cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
+    cross_entropy_rows_arg(e, s, OCL_READ, s->target, s->target_dtype, 1);
+    clt_arg_step(e, s->call);
+    if (s->call->loss_scale >= 0)
+        ocl_arg_in(e, s->call->loss_scale, CLT_F32, 1);
+    cross_entropy_size_args(e, s);
+    cross_entropy_loss_args(e, s->call);
+    cross_entropy_end(e, s, wg, 6.0 * (double)(s->rows * s->cols));
 }
 
 static clt_status cross_entropy_forward(ocl_emitter *e, const clt_call *call, bool group)
 {
-    cross_entropy_sizes s = cross_entropy_measure(call);
-    uint64_t wg = clt_local_group(e->device, s.cols);
-    double flops = 4.0 * (double)(s.rows * s.cols);
-    int32_t rows = ocl_workspace(e, CLT_F32, 3 * s.rows, "cross_entropy.rows");
-    ocl_kernel_begin(e, "cross_entropy", group ? "cross_entropy_fwd_group" : "cross_entropy_fwd_row");
-    cross_entropy_define(e, call, &s);
-    if (group)
-        ocl_define(e, "WG", (int64_t)wg);
-    ocl_arg_out(e, rows, CLT_F32, 3 * s.rows);
-    ocl_arg_out(e, call->saved[0], CLT_F32, 2 * s.rows);
-    ocl_arg_in(e, call->in[0], s.dtype, s.rows * s.cols);
-    ocl_arg_in(e, call->in[1], s.target_dtype, s.rows);
-    clt_arg_step(e, call);
-    cross_entropy_size_args(e, call, &s);
-    if (group)
-        ocl_kernel_end_1d(e, s.rows * wg, wg, flops);
-    else
-        ocl_kernel_end_1d(e, s.rows, clt_local_rows(e->device, s.rows), flops);
-    clt_emit_loss_record(e, call, rows, (int64_t)s.rows);
+    clt_cross_entropy s = cross_entropy_all(call);
+    s.out = ocl_workspace(e, CLT_F32, 3 * s.rows, "cross_entropy.rows");
+    clt_emit_cross_entropy(e, &s, group);
+    clt_emit_loss_record(e, call, s.out, (int64_t)s.rows);
     return CLT_OK;
 }
 static clt_status cross_entropy_fwd_group(ocl_emitter *e, const void *problem)
@@ -141,24 +176,23 @@ static clt_status cross_entropy_backward(ocl_emitter *e, const clt_call *call, b
 {
     if (call->din[0] < 0)
         return CLT_OK;
-    cross_entropy_sizes s = cross_entropy_measure(call);
+    clt_cross_entropy s = cross_entropy_all(call);
     uint64_t elements = s.rows * s.stride;
     clt_dtype dx_dtype = clt_call_dtype(call, call->din[0]);
     ocl_kernel_begin(e, "cross_entropy", by_row ? "cross_entropy_bwd_row" : "cross_entropy_bwd_flat");
-    cross_entropy_define(e, call, &s);
+    cross_entropy_define(e, &s);
     clt_define_dtype(e, "GT", dx_dtype);
     ocl_define(e, "HAS_SCALE", call->loss_scale >= 0);
     clt_define_wide(e, elements);
     ocl_arg_grad(e, call->din[0], dx_dtype, elements, call->din_accumulate[0]);
-    ocl_arg_in(e, call->in[0], s.dtype, elements);
-    ocl_arg_in(e, call->in[1], s.target_dtype, s.rows);
-    ocl_arg_in(e, call->saved[0], CLT_F32, 2 * s.rows);
+    ocl_arg_in(e, s.logits, s.dtype, elements);
+    ocl_arg_in(e, s.target, s.target_dtype, s.rows);
+    ocl_arg_in(e, s.stats, CLT_F32, 2 * s.rows);
     clt_arg_step(e, call);
     if (call->loss_scale >= 0)
         ocl_arg_in(e, call->loss_scale, CLT_F32, 1);
-    cross_entropy_size_args(e, call, &s);
-    ocl_arg_f32(e, (float)clt_node_attr(call->node, "weight")->f);
-    ocl_arg_u32(e, (uint32_t)call->node->loss);
+    cross_entropy_size_args(e, &s);
+    cross_entropy_loss_args(e, call);
     if (by_row)
         ocl_kernel_end_1d(e, s.rows, clt_local_rows(e->device, s.rows), 4.0 * (double)elements);
     else

@@ -8,7 +8,7 @@
 typedef struct ce_row {
     bool counts, hit;
     int64_t target;
-    double top, log_sum, mean_log_p;
+    double top, sum, log_sum, mean_log_p;
 } ce_row;
 
 /* Logits of a row, and how many of them are classes. */
@@ -42,6 +42,7 @@ static ce_row ce_look(const clt_ref_call *call, int64_t r)
         sum += exp(x[c] - row.top);
         centred += x[c] - row.top;
     }
+    row.sum = sum;
     row.log_sum = log(sum);
     row.mean_log_p = centred / (double)cols - row.log_sum;
     row.hit = best == row.target;
@@ -58,7 +59,7 @@ static void ce_forward(clt_ref_call *call)
         ce_row row = ce_look(call, r);
         if (call->n_saved > 0 && call->saved[0].data) {
             call->saved[0].data[2 * r] = row.counts ? row.top : 0.0;
-            call->saved[0].data[2 * r + 1] = row.counts ? row.log_sum : 0.0;
+            call->saved[0].data[2 * r + 1] = row.counts ? row.sum : 0.0;
         }
         if (!row.counts)
             continue;

@@ -67,6 +67,14 @@ uint64_t clt_define_group(ocl_emitter *e, clt_style style)
     return items;
 }
 
+void clt_define_stores(ocl_emitter *e, clt_style style, clt_dtype dtype, uint64_t elements, bool accumulate)
+{
+    const ocl_device_desc *d = e->device;
+    if (style == CLT_STYLE_LANE && !accumulate && (d->caps & OCL_CAP_NONTEMPORAL) && d->cache_bytes > 0 &&
+        (dtype == CLT_F32 || dtype == CLT_BF16) && elements * clt_dtype_bytes(dtype) > d->cache_bytes)
+        ocl_define(e, "NT", 1);
+}
+
 void clt_elementwise_begin(ocl_emitter *e, const char *family, const char *kernel, clt_style style)
 {
     ocl_kernel_begin(e, family, kernel);
@@ -89,6 +97,7 @@ void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtyp
     clt_elementwise_begin(e, "elementwise", "elementwise_bwd_copy", style);
     clt_define_dtype(e, "DT", dtype);
     clt_define_dtype(e, "GT", dtype);
+    clt_define_stores(e, style, dtype, elements, accumulate);
     ocl_arg_grad(e, dst, dtype, elements, accumulate);
     ocl_arg_in(e, src, dtype, elements);
     clt_elementwise_end(e, elements, accumulate ? (double)elements : 0.0, style);

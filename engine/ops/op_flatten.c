@@ -39,5 +39,6 @@ const clt_op clt_op_flatten = {
     .flags = CLT_OP_VIEW | CLT_OP_MOVE,
     .infer = flatten_infer,
     .backward = bwd_variants,
+    .same_grad_inputs = 1,
     .ref = &clt_op_flatten_ref,
 };

@@ -187,6 +187,7 @@ const clt_op clt_op_layernorm = {
     .n_attrs = 3,
     .min_in = 1,
     .max_in = 1,
+    .flags = CLT_OP_CHEAP,
     .infer = layernorm_infer,
     .forward = fwd_variants,
     .backward = bwd_variants,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op linear: a GEMM over all rows of the input, and a bias. Knows matrices, no model. */
+ * The op linear: a GEMM over all rows of the input whose epilogue adds the bias and whatever neighbours the
+ * plan has fused into it. Knows matrices, no model. */
 #include <math.h>
 
 #include "engine/ops/bias.h"
 #include "engine/ops/emit_util.h"
+#include "engine/ops/linear.h"
 
 /* linear: y = x W^T + b
  * shapes  x (N,...,I), W (O,I), b (O) -> y (N,...,O)
@@ -14,33 +16,9 @@
  * source  initialisation as torch.nn.Linear
  * tested  verify -t 'linear*', tol 32, exact on integers */
 
-enum { INIT_KAIMING_UNIFORM, INIT_KAIMING_NORMAL, INIT_XAVIER, INIT_NORMAL, INIT_ZEROS };
+enum { INIT_KAIMING_UNIFORM = CLT_LINEAR_KAIMING_UNIFORM, INIT_KAIMING_NORMAL, INIT_XAVIER, INIT_NORMAL };
 
-static const clt_attr_spec linear_attrs[] = {
-    {.name = "out",
-     .type = CLT_ATTR_INT,
-     .required = true,
-     .min = 1,
-     .max = INT32_MAX,
-     .help = "output features"},
-    {.name = "bias",
-     .type = CLT_ATTR_BOOL,
-     .default_value = 1,
-     .min = 0,
-     .max = 1,
-     .help = "add a bias vector"},
-    {.name = "init",
-     .type = CLT_ATTR_CHOICE,
-     .default_value = INIT_KAIMING_UNIFORM,
-     .choices = "kaiming_uniform|kaiming_normal|xavier|normal|zeros",
-     .help = "weights at the start; kaiming_uniform is torch's default, its bias U(+-1/sqrt(in)), else zero"},
-    {.name = "init_std",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 0.02,
-     .min = 0,
-     .max = 1000,
-     .help = "standard deviation of init normal"},
-};
+static const clt_attr_spec linear_attrs[] = {CLT_LINEAR_ATTRS};
 
 static clt_init linear_weight_init(const clt_node *node)
 {
@@ -66,20 +44,23 @@ static clt_init linear_weight_init(const clt_node *node)
     return init;
 }
 
-static clt_status linear_infer(clt_infer *ctx)
+clt_status clt_linear_shape(clt_infer *ctx, clt_shape *out)
 {
     CLT_TRY(clt_infer_need_float(ctx, 0));
     const clt_tensor *x = clt_infer_in(ctx, 0);
-    clt_shape shape = x->shape;
-    clt_dtype dtype = x->dtype;
     char text[CLT_SHAPE_TEXT];
-    int64_t in = clt_shape_last(&shape), out = clt_node_attr(ctx->node, "out")->i;
-    if (shape.ndim < 2 || in < 1)
+    *out = x->shape;
+    if (out->ndim < 2 || clt_shape_last(out) < 1)
         return clt_infer_fail(ctx, "the input %s needs a feature dimension after the batch",
-                              clt_shape_text(&shape, text, sizeof text));
-    shape.dim[shape.ndim - 1] = out;
+                              clt_shape_text(out, text, sizeof text));
+    out->dim[out->ndim - 1] = clt_node_attr(ctx->node, "out")->i;
+    return CLT_OK;
+}
+
+clt_status clt_linear_params(clt_infer *ctx)
+{
+    int64_t in = clt_shape_last(&clt_infer_in(ctx, 0)->shape), out = clt_node_attr(ctx->node, "out")->i;
     clt_shape w = clt_shape2(out, in), b = clt_shape1(out);
-    CLT_TRY(clt_infer_out(ctx, dtype, &shape));
     CLT_TRY(clt_infer_param(ctx, "weight", &w, linear_weight_init(ctx->node)));
     if (!clt_node_attr(ctx->node, "bias")->b)
         return CLT_OK;
@@ -87,6 +68,14 @@ static clt_status linear_infer(clt_infer *ctx)
     if (clt_node_attr(ctx->node, "init")->choice == INIT_KAIMING_UNIFORM)
         bias = (clt_init){CLT_INIT_UNIFORM, (float)(1.0 / sqrt((double)in)), 0, 0};
     return clt_infer_param(ctx, "bias", &b, bias);
+}
+
+static clt_status linear_infer(clt_infer *ctx)
+{
+    clt_shape shape;
+    CLT_TRY(clt_linear_shape(ctx, &shape));
+    CLT_TRY(clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape));
+    return clt_linear_params(ctx);
 }
 
 static clt_status linear_forward(ocl_emitter *e, const void *problem)
@@ -101,10 +90,12 @@ static clt_status linear_forward(ocl_emitter *e, const void *problem)
     g.a = ocl_ref(call->in[0]);
     g.b = ocl_ref(call->param[0]);
     g.c = ocl_ref(call->out[0]);
-    CLT_TRY(ocl_gemm_emit(e, &g, NULL));
     if (call->node->n_param > 1)
-        clt_emit_bias(e, call, call->out[0], call->out[0], call->param[1], rows, out);
-    return CLT_OK;
+        g.bias = ocl_ref(call->param[1]);
+    g.activation = call->epilogue.activation;
+    g.pre = ocl_ref(call->epilogue.pre);
+    g.residual = ocl_ref(call->epilogue.residual);
+    return ocl_gemm_emit(e, &g, NULL);
 }
 
 static clt_status linear_backward(ocl_emitter *e, const void *problem)
@@ -122,6 +113,8 @@ static clt_status linear_backward(ocl_emitter *e, const void *problem)
         g.b = ocl_ref(call->param[0]);
         g.c = ocl_ref(call->din[0]);
         g.beta = call->din_accumulate[0] ? 1.0f : 0.0f;
+        g.activation = call->epilogue.activation;
+        g.dact = ocl_ref(call->epilogue.dact);
         CLT_TRY(ocl_gemm_emit(e, &g, NULL));
     }
     if (call->dparam[0] >= 0) {

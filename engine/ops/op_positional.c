@@ -92,5 +92,6 @@ const clt_op clt_op_positional = {
     .infer = positional_infer,
     .forward = forward_variants,
     .backward = backward_variants,
+    .same_grad_inputs = 1,
     .ref = &clt_op_positional_ref,
 };

@@ -77,5 +77,6 @@ const clt_op clt_op_reshape = {
     .flags = CLT_OP_VIEW | CLT_OP_MOVE,
     .infer = reshape_infer,
     .backward = bwd_variants,
+    .same_grad_inputs = 1,
     .ref = &clt_op_reshape_ref,
 };

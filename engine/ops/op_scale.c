@@ -78,6 +78,7 @@ static clt_status affine_forward(ocl_emitter *e, const clt_call *call, clt_style
     clt_elementwise_begin(e, "elementwise", "elementwise_fwd_affine", style);
     clt_define_type_of(e, "DT", call, call->in[0]);
     clt_define_type_of(e, "GT", call, call->out[0]);
+    clt_define_stores(e, style, clt_call_dtype(call, call->out[0]), n, false);
     clt_arg_out_of(e, call, call->out[0], n);
     clt_arg_in_of(e, call, call->in[0], n);
     ocl_arg_f32(e, a.factor);
@@ -94,6 +95,7 @@ static clt_status affine_backward(ocl_emitter *e, const clt_call *call, clt_styl
     clt_elementwise_begin(e, "elementwise", "elementwise_bwd_affine", style);
     clt_define_type_of(e, "DT", call, call->dout[0]);
     clt_define_type_of(e, "GT", call, call->din[0]);
+    clt_define_stores(e, style, clt_call_dtype(call, call->din[0]), n, call->din_accumulate[0]);
     clt_arg_grad_of(e, call, call->din[0], n, call->din_accumulate[0]);
     clt_arg_in_of(e, call, call->dout[0], n);
     ocl_arg_f32(e, affine_of(call->node).factor);
@@ -112,7 +114,7 @@ const clt_op clt_op_scale = {
     .n_attrs = 2,
     .min_in = 1,
     .max_in = 1,
-    .flags = CLT_OP_ELEMENTWISE,
+    .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP,
     .infer = scale_infer,
     .forward = affine_forward_variants,
     .backward = affine_backward_variants,
@@ -125,7 +127,7 @@ const clt_op clt_op_cast = {
     .n_attrs = 3,
     .min_in = 1,
     .max_in = 1,
-    .flags = CLT_OP_ELEMENTWISE,
+    .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP,
     .infer = cast_infer,
     .forward = affine_forward_variants,
     .backward = affine_backward_variants,

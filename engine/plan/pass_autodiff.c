@@ -56,6 +56,9 @@ static clt_status push_work(clt_plan *plan, clt_work **out)
         work->din[i] = -1;
     for (int i = 0; i < CLT_MAX_NODE_PARAMS; i++)
         work->dparam[i] = -1;
+    for (int i = 0; i < CLT_MAX_OUT; i++)
+        work->dout[i] = -1;
+    work->epilogue = CLT_NO_EPILOGUE;
     *out = work;
     return CLT_OK;
 }
@@ -129,7 +132,7 @@ static clt_status input_gradients(autodiff *ad, const clt_node *node, size_t ind
             plan->work[index].din[i] = second;
             CLT_TRY(push_work(plan, &add));
             add->kind = CLT_WORK_ADD;
-            add->node = node->id;
+            add->node = node;
             add->add_to = plan->gradient[x];
             add->add_from = second;
             continue;
@@ -178,7 +181,9 @@ static clt_status backward_node(autodiff *ad, const clt_node *node)
     CLT_TRY(push_work(ad->plan, &work));
     size_t index = ad->plan->n_work - 1;
     work->kind = CLT_WORK_BACKWARD;
-    work->node = node->id;
+    work->node = node;
+    for (int i = 0; i < node->n_out; i++)
+        work->dout[i] = ad->plan->gradient[node->out[i]];
     CLT_TRY(param_gradients(ad, node, work));
     return input_gradients(ad, node, index);
 }
@@ -191,7 +196,7 @@ static clt_status build_work(autodiff *ad)
         clt_work *work;
         CLT_TRY(push_work(plan, &work));
         work->kind = CLT_WORK_FORWARD;
-        work->node = (int32_t)k;
+        work->node = graph->nodes[k];
     }
     plan->n_forward = plan->n_work;
     if (plan->options.mode == CLT_PLAN_EVAL)

@@ -1,21 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 4, fuse: the place where neighbouring work becomes one kernel. The cross-entropy op is fused with
- * softmax by itself; this release fuses nothing further, so the pass only removes work that has become empty
- * (forward of views). */
-#include "engine/plan/plan.h"
+ * Pass 4, fuse: neighbouring work becomes one kernel, and work that has become empty goes (views; dropout
+ * when not training). options.no_fuse keeps every op apart, so that tests can compare. The checker's plans
+ * are never fused: they are about single ops. */
+#include "engine/plan/fuse.h"
 
-clt_status clt_pass_fuse(clt_plan *plan)
+/* y = x when not training: the same bytes. */
+static void drop_identities(clt_plan *plan)
+{
+    for (size_t w = 0; w < plan->n_forward; w++) {
+        const clt_node *node = plan->work[w].node;
+        if (clt_fuse_dead(&plan->work[w]) || !(node->op->flags & CLT_OP_EVAL_IDENTITY))
+            continue;
+        clt_graph_tensor(plan->graph, node->out[0])->view_of = node->in[0];
+        clt_fuse_kill(&plan->work[w]);
+    }
+}
+
+static void drop_views(clt_plan *plan)
+{
+    for (size_t w = 0; w < plan->n_forward; w++)
+        if (!clt_fuse_dead(&plan->work[w]) && (plan->work[w].node->op->flags & CLT_OP_VIEW))
+            clt_fuse_kill(&plan->work[w]);
+}
+
+void clt_fuse_sweep(clt_plan *plan)
 {
     size_t kept = 0, forward = 0;
-    for (size_t i = 0; i < plan->n_work; i++) {
-        const clt_work *work = &plan->work[i];
-        if (work->kind == CLT_WORK_FORWARD && (plan->graph->nodes[work->node]->op->flags & CLT_OP_VIEW))
+    for (size_t w = 0; w < plan->n_work; w++) {
+        if (clt_fuse_dead(&plan->work[w]))
             continue;
-        forward += work->kind == CLT_WORK_FORWARD;
-        plan->work[kept++] = *work;
+        forward += w < plan->n_forward;
+        plan->work[kept++] = plan->work[w];
     }
     plan->n_work = kept;
     plan->n_forward = forward;
+}
+
+clt_status clt_pass_fuse(clt_plan *plan)
+{
+    drop_views(plan);
+    if (plan->options.mode != CLT_PLAN_CHECK && !plan->options.no_fuse) {
+        if (plan->options.mode == CLT_PLAN_EVAL)
+            drop_identities(plan);
+        CLT_TRY(clt_fuse_head(plan));
+        CLT_TRY(clt_fuse_linear(plan));
+    }
+    clt_fuse_sweep(plan);
     return CLT_OK;
 }

@@ -16,7 +16,7 @@ static void find_ready(const clt_plan *plan, size_t *ready)
         const clt_work *work = &plan->work[w];
         if (work->kind != CLT_WORK_BACKWARD)
             continue;
-        const clt_node *node = plan->graph->nodes[work->node];
+        const clt_node *node = work->node;
         for (int i = 0; i < node->n_param; i++)
             if (work->dparam[i] >= 0)
                 ready[node->param[i]] = w + 1;

@@ -1,11 +1,148 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 5, recompute: trades memory for time. train.recompute = none, the only value of this release, keeps
- * every activation that backward reads, so the work list passes unchanged. */
-#include "engine/plan/plan.h"
+ * Pass 5, recompute: trades time for memory. What backward would find in memory is computed again shortly
+ * before it is needed, into a tensor of its own, so that the first one's memory is free from the end of its
+ * forward use. The same kernels on the same inputs give the same bits, dropout too: its masks come from the
+ * step, the op and the element. Losses are never repeated. The memory pass does the rest. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/recompute.h"
+
+clt_status clt_again_tensor(clt_again *a, int32_t tensor)
+{
+    const clt_tensor *t = clt_graph_tensor(a->plan->graph, tensor);
+    char name[300];
+    int32_t id;
+    if (a->second[tensor] >= 0)
+        return CLT_OK;
+    snprintf(name, sizeof name, "%s again", t->name);
+    CLT_TRY(clt_graph_new_tensor(a->plan->graph, name, t->dtype, &t->shape, t->cls, &id));
+    clt_graph_tensor(a->plan->graph, id)->producer = t->producer;
+    a->second[tensor] = id;
+    return CLT_OK;
+}
+
+/* *tensor becomes its second life, if its owner has one: then it is a view of that. */
+static clt_status map_tensor(clt_again *a, int32_t *tensor)
+{
+    if (*tensor < 0 || (size_t)*tensor >= a->n)
+        return CLT_OK;
+    int32_t owner = clt_plan_owner(a->plan, *tensor);
+    if (a->second[owner] < 0)
+        return CLT_OK;
+    if (owner != *tensor && a->second[*tensor] < 0) {
+        CLT_TRY(clt_again_tensor(a, *tensor));
+        clt_graph_tensor(a->plan->graph, a->second[*tensor])->view_of = a->second[owner];
+    }
+    *tensor = a->second[*tensor];
+    return CLT_OK;
+}
+
+/* An output of repeated work. */
+static clt_status map_output(clt_again *a, int32_t *tensor)
+{
+    int32_t kept = *tensor;
+    CLT_TRY(map_tensor(a, tensor));
+    if (kept < 0 || *tensor != kept)
+        return CLT_OK;
+    CLT_TRY(clt_again_tensor(a, kept));
+    *tensor = a->second[kept];
+    a->second[kept] = -1; /* the first one stays in use */
+    return CLT_OK;
+}
+
+clt_status clt_again_push(clt_again *a, const clt_work *work, bool repeat)
+{
+    CLT_TRY(clt_grow(&a->list, &a->capacity, a->count + 1, sizeof *a->list, "work list"));
+    clt_work *copy = &a->list[a->count];
+    clt_node *node = clt_arena_alloc(a->plan->graph->arena, sizeof *node);
+    if (!node)
+        return CLT_ENOMEM;
+    *copy = *work;
+    *node = *work->node;
+    copy->node = node;
+    for (int i = 0; i < node->n_in; i++)
+        CLT_TRY(map_tensor(a, &node->in[i]));
+    for (int i = 0; i < node->n_out; i++)
+        CLT_TRY(repeat ? map_output(a, &node->out[i]) : map_tensor(a, &node->out[i]));
+    for (int i = 0; i < node->n_saved; i++)
+        CLT_TRY(repeat ? map_output(a, &node->saved[i]) : map_tensor(a, &node->saved[i]));
+    CLT_TRY(map_tensor(a, &copy->epilogue.residual));
+    CLT_TRY(map_tensor(a, &copy->epilogue.dact));
+    CLT_TRY(repeat ? map_output(a, &copy->epilogue.pre) : map_tensor(a, &copy->epilogue.pre));
+    copy->again = repeat;
+    a->count++;
+    return CLT_OK;
+}
+
+static bool mentions(const clt_work *work, int32_t tensor)
+{
+    for (int i = 0; i < work->node->n_in; i++)
+        if (work->node->in[i] == tensor)
+            return true;
+    for (int i = 0; i < work->node->n_out; i++)
+        if (work->node->out[i] == tensor)
+            return true;
+    return work->epilogue.residual == tensor || work->epilogue.dact == tensor;
+}
+
+/* Forward need not keep what goes into an activation when backward has it from its second life. */
+static void drop_unread(clt_again *a, size_t n_forward)
+{
+    for (size_t w = 0; w < n_forward; w++) {
+        bool used = false;
+        int32_t pre = a->list[w].epilogue.pre;
+        for (size_t v = 0; v < a->count && pre >= 0 && !used; v++)
+            used = v != w && mentions(&a->list[v], pre);
+        if (pre >= 0 && !used && !clt_graph_tensor(a->plan->graph, pre)->is_output)
+            a->list[w].epilogue.pre = -1;
+    }
+}
+
+static clt_status again_open(clt_again *a, clt_plan *plan)
+{
+    CLT_TRY(clt_plan_make_records(plan));
+    a->plan = plan;
+    a->n = plan->graph->n_tensors;
+    CLT_TRY(clt_alloc(&a->touched, plan->n_work, sizeof *a->touched, "recomputation"));
+    CLT_TRY(clt_alloc(&a->second, a->n, sizeof *a->second, "recomputation"));
+    memset(a->second, 0xff, a->n * sizeof *a->second);
+    for (size_t w = 0; w < plan->n_work; w++)
+        CLT_TRY(clt_work_touches(plan, &plan->work[w], &a->touched[w]));
+    return CLT_OK;
+}
+
+static void again_close(clt_again *a, size_t n_work)
+{
+    for (size_t w = 0; a->touched && w < n_work; w++)
+        clt_touched_free(&a->touched[w]);
+    free(a->touched);
+    free(a->second);
+    free(a->list);
+}
 
 clt_status clt_pass_recompute(clt_plan *plan)
 {
-    (void)plan;
-    return CLT_OK;
+    clt_again again = {0};
+    size_t n_work = plan->n_work;
+    clt_recompute tier = plan->options.recompute;
+    if (plan->options.mode != CLT_PLAN_TRAIN || tier == CLT_RECOMPUTE_NONE)
+        return CLT_OK;
+    clt_status status = again_open(&again, plan);
+    for (size_t w = 0; w < plan->n_forward && status == CLT_OK; w++)
+        status = clt_again_push(&again, &plan->work[w], false);
+    if (status == CLT_OK)
+        status = tier == CLT_RECOMPUTE_GELU ? clt_recompute_cheap(&again) : clt_recompute_blocks(&again);
+    if (status == CLT_OK) {
+        drop_unread(&again, plan->n_forward);
+        free(plan->work);
+        plan->work = again.list;
+        plan->n_work = again.count;
+        plan->work_capacity = again.capacity;
+        again.list = NULL;
+    }
+    again_close(&again, n_work);
+    return status;
 }

@@ -19,6 +19,38 @@ static int32_t plan_workspace(void *owner, clt_dtype dtype, uint64_t elements, c
                : OCL_NO_TENSOR_ID;
 }
 
+/* The two forms of the backward pass never run in one step: what a piece of work asks for in both is one
+ * tensor. */
+typedef struct shared_space {
+    clt_plan *plan;
+    struct {
+        size_t work;
+        int32_t tensor;
+    } * at;
+    size_t n, capacity;
+    size_t work, next; /* which work asks, and where to look on for what it was given */
+    bool again;        /* the second form */
+} shared_space;
+
+static int32_t shared_workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
+{
+    shared_space *s = owner;
+    for (; s->again && s->next < s->n && s->at[s->next].work <= s->work; s->next++) {
+        const clt_tensor *t = clt_graph_tensor(s->plan->graph, s->at[s->next].tensor);
+        if (s->at[s->next].work == s->work && t->dtype == dtype &&
+            clt_shape_elements(&t->shape) == (int64_t)(elements ? elements : 1))
+            return s->at[s->next++].tensor;
+    }
+    int32_t id = plan_workspace(s->plan, dtype, elements, name);
+    if (s->again || id < 0)
+        return id;
+    if (clt_grow(&s->at, &s->capacity, s->n + 1, sizeof *s->at, "workspaces of a plan") != CLT_OK)
+        return OCL_NO_TENSOR_ID;
+    s->at[s->n].work = s->work;
+    s->at[s->n++].tensor = id;
+    return id;
+}
+
 void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter)
 {
     memset(emitter, 0, sizeof *emitter);
@@ -28,6 +60,7 @@ void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter)
     emitter->node = -1;
     emitter->workspace = plan_workspace;
     emitter->owner = plan;
+    emitter->log = &plan->tuning;
     emitter->label = emitter->variant = "";
 }
 
@@ -49,15 +82,16 @@ static void call_common(const clt_plan *plan, const clt_node *node, clt_call *ca
     call->step = plan->graph->step;
     call->losses = plan->losses;
     call->loss_scale = -1;
+    call->record = false;
     memset(call->din_accumulate, 0, sizeof call->din_accumulate);
     memset(call->dparam_accumulate, 0, sizeof call->dparam_accumulate);
 }
 
-static void call_backward(const clt_plan *plan, const clt_work *work, bool add, clt_call *call)
+static void call_backward(const clt_work *work, bool add, clt_call *call)
 {
     const clt_node *node = call->node;
     for (int i = 0; i < node->n_out; i++)
-        call->dout[i] = plan->gradient[node->out[i]];
+        call->dout[i] = work->dout[i];
     for (int i = 0; i < node->n_in; i++) {
         call->din[i] = work->din[i];
         call->din_accumulate[i] = work->din_accumulate[i];
@@ -77,16 +111,20 @@ static const char *forced(const clt_plan *plan, const ocl_variant *const *list)
     return NULL;
 }
 
-static clt_status select_node(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add)
+clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add)
 {
-    const clt_node *node = plan->graph->nodes[work->node];
+    const clt_node *node = work->node;
     bool forward = work->kind == CLT_WORK_FORWARD;
     clt_call call;
     call_common(plan, node, &call);
+    call.epilogue = work->epilogue;
+    call.record = work->record;
     if (!forward)
-        call_backward(plan, work, add, &call);
-    emitter->label =
-        clt_arena_printf(plan->graph->arena, "%s.%s", node->name, forward ? "forward" : "backward");
+        call_backward(work, add, &call);
+    emitter->label = clt_arena_printf(plan->graph->arena, "%s.%s", node->name,
+                                      !forward      ? "backward"
+                                      : work->again ? "recompute"
+                                                    : "forward");
     if (!emitter->label)
         return CLT_ENOMEM;
     emitter->node = node->id;
@@ -101,11 +139,10 @@ static clt_status select_node(clt_plan *plan, ocl_emitter *emitter, const clt_wo
 static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_work *work)
 {
     const clt_tensor *to = clt_graph_tensor(plan->graph, work->add_to);
-    emitter->label =
-        clt_arena_printf(plan->graph->arena, "%s.backward", plan->graph->nodes[work->node]->name);
+    emitter->label = clt_arena_printf(plan->graph->arena, "%s.backward", work->node->name);
     if (!emitter->label)
         return CLT_ENOMEM;
-    emitter->node = work->node;
+    emitter->node = work->node->id;
     emitter->variant = "add";
     clt_emit_copy_grad(emitter, work->add_to, work->add_from, to->dtype,
                        (uint64_t)clt_shape_elements(&to->shape), true);
@@ -125,19 +162,28 @@ static clt_status stamp(clt_plan *plan, clt_phase phase, size_t from, size_t wor
     return CLT_OK;
 }
 
-static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, size_t last)
+static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, size_t last,
+                               shared_space *space)
 {
     ocl_emitter emitter;
     size_t capacity = 0;
     clt_emitter_start(plan, phase, &emitter);
+    if (space) {
+        emitter.workspace = shared_workspace;
+        emitter.owner = space;
+        space->next = 0;
+        space->again = phase == CLT_PHASE_BACKWARD_ADD;
+    }
     clt_status status = stamp(plan, phase, 0, 0, &capacity);
     for (size_t w = first; w < last && status == CLT_OK; w++) {
         size_t from = plan->phase[phase].count;
         const clt_work *work = &plan->work[w];
+        if (space)
+            space->work = w;
         if (work->kind == CLT_WORK_ADD)
             status = select_add(plan, &emitter, work);
         else
-            status = select_node(plan, &emitter, work, phase == CLT_PHASE_BACKWARD_ADD);
+            status = clt_select_work(plan, &emitter, work, phase == CLT_PHASE_BACKWARD_ADD);
         if (status == CLT_OK)
             status = stamp(plan, phase, from, w, &capacity);
     }
@@ -163,8 +209,10 @@ static clt_status select_update(clt_plan *plan)
     return CLT_OK;
 }
 
-static clt_status make_losses(clt_plan *plan)
+clt_status clt_plan_make_records(clt_plan *plan)
 {
+    if (plan->losses >= 0)
+        return CLT_OK;
     clt_shape shape = clt_shape2(plan->graph->n_losses > 0 ? plan->graph->n_losses : 1, 4);
     CLT_TRY(clt_graph_new_tensor(plan->graph, "loss records", CLT_F32, &shape, CLT_TC_STATE, &plan->losses));
     clt_graph_tensor(plan->graph, plan->losses)->is_output = true;
@@ -176,11 +224,14 @@ static clt_status make_losses(clt_plan *plan)
 
 clt_status clt_pass_select(clt_plan *plan)
 {
-    CLT_TRY(make_losses(plan));
-    CLT_TRY(select_phase(plan, CLT_PHASE_FORWARD, 0, plan->n_forward));
-    CLT_TRY(select_phase(plan, CLT_PHASE_BACKWARD, plan->n_forward, plan->n_work));
-    if (plan->options.accumulation > 1 && plan->options.mode != CLT_PLAN_EVAL)
-        CLT_TRY(select_phase(plan, CLT_PHASE_BACKWARD_ADD, plan->n_forward, plan->n_work));
+    shared_space space = {.plan = plan};
+    CLT_TRY(clt_plan_make_records(plan));
+    CLT_TRY(select_phase(plan, CLT_PHASE_FORWARD, 0, plan->n_forward, NULL));
+    clt_status status = select_phase(plan, CLT_PHASE_BACKWARD, plan->n_forward, plan->n_work, &space);
+    if (status == CLT_OK && plan->options.accumulation > 1 && plan->options.mode != CLT_PLAN_EVAL)
+        status = select_phase(plan, CLT_PHASE_BACKWARD_ADD, plan->n_forward, plan->n_work, &space);
+    free(space.at);
+    CLT_TRY(status);
     if (plan->options.mode == CLT_PLAN_TRAIN)
         CLT_TRY(select_update(plan));
     return CLT_OK;

@@ -17,7 +17,7 @@ clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, con
 {
     static clt_status (*const passes[])(clt_plan *) = {
         clt_pass_precision, clt_pass_autodiff, clt_pass_layout, clt_pass_fuse,
-        clt_pass_recompute, clt_pass_select,   clt_pass_memory};
+        clt_pass_recompute, clt_pass_share,    clt_pass_select, clt_pass_memory};
     clt_plan *plan;
     *out = NULL;
     clt_status status = clt_alloc(&plan, 1, sizeof *plan, "plan");
@@ -47,6 +47,7 @@ void clt_plan_destroy(clt_plan *plan)
         ocl_command_list_free(&plan->phase[p]);
         free(plan->time[p]);
     }
+    ocl_tuning_log_free(&plan->tuning);
     clt_graph_destroy(plan->graph);
     clt_store_layout_destroy(plan->layout);
     free(plan->work);

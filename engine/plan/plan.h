@@ -2,12 +2,13 @@
  *
  * Plans. clt_plan_compute is pure: graph + device description -> commands, gradients, places in memory; it
  * needs no device, so `plan`, `estimate`, dry runs and tests use it alone. clt_plan_realize (realize.h) puts
- * a plan on a device. Passes in order: precision, autodiff, layout, fuse, recompute, select, memory; binding
- * is realize's. Plans know graphs and cl/; they know nothing of data, schedules or the trainer. */
+ * a plan on a device. Passes in order: precision, autodiff, layout, fuse, recompute, share, select, memory;
+ * binding is realize's. Plans know graphs and cl/; they know nothing of data, schedules or the trainer. */
 #ifndef ENGINE_PLAN_PLAN_H
 #define ENGINE_PLAN_PLAN_H
 
 #include "cl/command.h"
+#include "cl/tuning.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/op.h"
 
@@ -91,6 +92,13 @@ int clt_update_states(const clt_update_spec *spec); /* optimizer arenas it needs
 
 /* --- plan --- */
 
+/* What backward computes again instead of finding it in memory. */
+typedef enum clt_recompute {
+    CLT_RECOMPUTE_NONE,
+    CLT_RECOMPUTE_GELU, /* outputs of activations, dropout and norms whose inputs are kept anyway */
+    CLT_RECOMPUTE_BLOCK /* everything between the boundaries of blocks */
+} clt_recompute;
+
 typedef struct clt_plan_options {
     clt_plan_mode mode;
     int32_t accumulation;   /* micro-batches per step of one rank; > 1 adds BACKWARD_ADD */
@@ -99,6 +107,8 @@ typedef struct clt_plan_options {
     const clt_store_layout
         *layout; /* EVAL: the training plan's layout (borrowed); TRAIN: NULL, the plan makes its own */
     /* CHECK: gradients start here, pairs of (tensor, its given gradient); guard zones round every tensor */
+    bool no_fuse; /* every op apart, for comparison */
+    clt_recompute recompute;
     int n_seeds;
     int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
     uint64_t guard_bytes;
@@ -110,12 +120,16 @@ typedef struct clt_plan_options {
 typedef enum clt_work_kind { CLT_WORK_FORWARD, CLT_WORK_BACKWARD, CLT_WORK_ADD } clt_work_kind;
 typedef struct clt_work {
     clt_work_kind kind;
-    int32_t node;
+    const clt_node *node;      /* of the graph, or made by a pass with the same id and other tensors */
+    int32_t dout[CLT_MAX_OUT]; /* BACKWARD: gradients that arrive, -1 none */
     int32_t din[CLT_MAX_IN];
     bool din_accumulate[CLT_MAX_IN];
     int32_t dparam[CLT_MAX_NODE_PARAMS];
     bool dparam_accumulate[CLT_MAX_NODE_PARAMS]; /* in BACKWARD; in BACKWARD_ADD always true */
     int32_t add_to, add_from;                    /* ADD */
+    clt_epilogue epilogue;                       /* of a linear layer */
+    bool again;                                  /* FORWARD, repeated for the backward pass */
+    bool record;                                 /* a loss's backward writes the record: see clt_call */
 } clt_work;
 
 typedef enum clt_place_kind { CLT_PLACE_NONE, CLT_PLACE_PLAN, CLT_PLACE_STORE } clt_place_kind;
@@ -153,6 +167,7 @@ typedef struct clt_plan {
     uint64_t step_offset;      /* of the step block inside the input region */
     uint64_t activation_bytes; /* slab bytes without the input region */
     uint64_t activation_bound; /* largest sum of live bytes at any command: no plan can need less */
+    ocl_tuning_log tuning;     /* tunable problems of all phases, and the records in force */
 } clt_plan;
 
 /* clt_plan_compute: takes ownership of `graph` (also on failure). CLT_ESHAPE / CLT_ECONFIG / CLT_EUNSUPPORTED
@@ -180,6 +195,7 @@ clt_status clt_pass_autodiff(clt_plan *plan);
 clt_status clt_pass_layout(clt_plan *plan);
 clt_status clt_pass_fuse(clt_plan *plan);
 clt_status clt_pass_recompute(clt_plan *plan);
+clt_status clt_pass_share(clt_plan *plan);
 clt_status clt_pass_select(clt_plan *plan);
 clt_status clt_pass_memory(clt_plan *plan);
 /* Root of a chain of views: the tensor that owns the bytes. */

@@ -11,6 +11,22 @@
 
 void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter);
 
+/* Emits one piece of work. add: as in BACKWARD_ADD. */
+clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add);
+/* Creates plan->losses and plan->state if they do not exist yet. */
+clt_status clt_plan_make_records(clt_plan *plan);
+
+/* Which tensors a piece of work touches, by way of their owners and without its workspace: what its commands
+ * say, found by emitting them to nowhere. */
+typedef struct clt_touched {
+    int32_t *tensor;
+    uint32_t *access; /* ocl_access bits */
+    size_t n, capacity, access_capacity;
+} clt_touched;
+clt_status clt_work_touches(clt_plan *plan, const clt_work *work, clt_touched *out);
+void clt_touched_free(clt_touched *touched);
+bool clt_touched_has(const clt_touched *touched, int32_t owner, uint32_t access);
+
 /* Adds a tensor that stands for part of a store arena (offset and size in bytes) and returns its id. */
 clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dtype, int64_t elements,
                                  clt_arena_kind arena, int32_t slab, uint64_t offset, int32_t *id);

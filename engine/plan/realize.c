@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/span.h"
+#include "engine/base/thread.h"
 #include "engine/train/store.h"
 
 clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans, clt_slab_pool **out)
@@ -120,7 +122,11 @@ clt_status clt_realized_run(clt_realized *r, clt_phase phase)
 {
     if (r->first[phase] == r->last[phase])
         return CLT_OK;
-    return ocl_exec_run_range(r->exec, r->first[phase], r->last[phase], NULL);
+    double begin = r->spans ? clt_now() : 0;
+    clt_status status = ocl_exec_run_range(r->exec, r->first[phase], r->last[phase], NULL);
+    if (r->spans)
+        clt_spans_add(r->spans, CLT_TRACK_HOST, clt_phase_name(phase), 0, begin, clt_now());
+    return status;
 }
 
 clt_status clt_realized_prime(clt_realized *r)

@@ -19,6 +19,7 @@ clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int
 void clt_pool_destroy(clt_slab_pool *pool);
 
 struct clt_store;
+struct clt_spans;
 
 typedef struct clt_realized {
     const clt_plan *plan;
@@ -28,6 +29,7 @@ typedef struct clt_realized {
     ocl_command_list all;    /* every phase, one after the other */
     size_t first[CLT_PHASE_COUNT], last[CLT_PHASE_COUNT];
     ocl_exec *exec;
+    struct clt_spans *spans; /* borrowed: where what the host does for this plan is noted; NULL: nowhere */
 } clt_realized;
 
 typedef struct clt_realize_options {

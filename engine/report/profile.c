@@ -1,99 +1,230 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profile tables: see profile.h. */
+ * Adding up a profile and grouping it: see profile.h. */
 #include "engine/report/profile.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-typedef struct row {
-    const ocl_command_time *time;
-    clt_phase phase;
-} row;
+#define TRANSFERS 3 /* COPY, D2H, H2D, in this order behind the commands */
 
-static int longest_first(const void *a, const void *b)
+/* --- names --- */
+
+static void append(char *text, const char *more)
 {
-    const ocl_command_time *x = ((const row *)a)->time, *y = ((const row *)b)->time;
-    if (x->total_ns != y->total_ns)
-        return x->total_ns < y->total_ns ? 1 : -1;
-    return x > y ? 1 : -1; /* in the order of the plan */
+    size_t used = strlen(text);
+    snprintf(text + used, CLT_PROFILE_SHAPE - used, "%s", more);
 }
 
-/* Commands that ran; the caller frees. */
-static clt_status collect(const clt_realized *realized, row **out, size_t *count, double *total_ns)
+static void append_shape(char *text, const clt_tensor *t)
 {
-    size_t n;
-    const ocl_command_time *times = ocl_exec_times(realized->exec, &n);
-    *count = 0;
-    *total_ns = 0;
-    CLT_TRY(clt_alloc(out, n + 1, sizeof **out, "profile"));
-    for (int p = 0; p < CLT_PHASE_COUNT; p++)
-        for (size_t i = realized->first[p]; i < realized->last[p]; i++) {
-            if (times[i].calls == 0)
-                continue;
-            (*out)[(*count)++] = (row){&times[i], (clt_phase)p};
-            *total_ns += (double)times[i].total_ns;
-        }
-    qsort(*out, *count, sizeof **out, longest_first);
-    return CLT_OK;
+    char number[24];
+    for (int d = 0; d < t->shape.ndim; d++) {
+        snprintf(number, sizeof number, "%s%" PRId64, d ? "x" : "", t->shape.dim[d]);
+        append(text, number);
+    }
+    if (t->shape.ndim == 0)
+        append(text, "1");
+}
+
+/* The first tensor that a command writes, and the first two that it reads: for a matrix product M, N and K.
+ */
+static void describe_shape(const clt_plan *plan, const ocl_command *c, char *text)
+{
+    int reads = 0;
+    text[0] = '\0';
+    for (int a = 0; a < c->n_args && !text[0]; a++)
+        if (c->args[a].kind == OCL_ARG_TENSOR && c->args[a].ref.tensor >= 0 && c->args[a].access != OCL_READ)
+            append_shape(text, clt_graph_tensor(plan->graph, c->args[a].ref.tensor));
+    for (int a = 0; a < c->n_args && reads < 2; a++) {
+        if (c->args[a].kind != OCL_ARG_TENSOR || c->args[a].ref.tensor < 0 || c->args[a].access != OCL_READ)
+            continue;
+        append(text, reads++ ? "," : "<");
+        append_shape(text, clt_graph_tensor(plan->graph, c->args[a].ref.tensor));
+    }
 }
 
 static const char *what(const ocl_command *c)
 {
-    static const char *const kinds[] = {"", "library", "copy", "fill", "host", "marker"};
-    return c->kernel && *c->kernel ? c->kernel : kinds[c->kind];
+    if (c->kernel && *c->kernel)
+        return c->kernel;
+    return c->kind == OCL_CMD_GEMM ? "library" : ocl_command_kind_name(c->kind);
 }
 
-/* Amount per ns is 1e9 per second. */
-static double rate(const ocl_command_time *t, double amount)
+static void describe_commands(clt_profile *p)
 {
-    return t->total_ns ? amount * (double)t->calls / (double)t->total_ns : 0;
-}
-
-clt_status clt_profile_text(const clt_realized *realized, int64_t steps, clt_str *out)
-{
-    row *rows;
-    size_t count;
-    double total;
-    CLT_TRY(collect(realized, &rows, &count, &total));
-    clt_str_printf(out, "%" PRId64 " steps on %s, %.3f ms on the device per step\n", steps,
-                   realized->plan->device.name, total * 1e-6 / (double)steps);
-    clt_str_printf(out, "%6s %10s %6s %8s %9s  %-13s %-28s %-10s %s\n", "share", "ms/step", "calls", "GB/s",
-                   "GFLOP/s", "phase", "command", "variant", "kernel");
-    for (size_t i = 0; i < count; i++) {
-        const ocl_command_time *t = rows[i].time;
-        const ocl_command *c = t->command;
-        clt_str_printf(out, "%5.1f%% %10.4f %6.1f %8.2f %9.2f  %-13s %-28s %-10s %s\n",
-                       total > 0 ? 100 * (double)t->total_ns / total : 0,
-                       (double)t->total_ns * 1e-6 / (double)steps, (double)t->calls / (double)steps,
-                       rate(t, (double)ocl_command_bytes(c)), rate(t, c->flops),
-                       clt_phase_name(rows[i].phase), c->label, c->variant, what(c));
+    size_t n = 0;
+    for (int phase = 0; phase < CLT_PHASE_COUNT; phase++) {
+        p->first[phase] = n;
+        for (size_t i = 0; i < p->plan->phase[phase].count; i++) {
+            const ocl_command *c = &p->plan->phase[phase].commands[i];
+            clt_profile_entry *e = &p->entries[n++];
+            *e = (clt_profile_entry){.phase = clt_phase_name((clt_phase)phase),
+                                     .label = c->label ? c->label : "",
+                                     .kernel = what(c),
+                                     .variant = c->variant ? c->variant : "",
+                                     .on_device = true};
+            describe_shape(p->plan, c, e->shape);
+        }
     }
-    free(rows);
-    return clt_str_check(out);
 }
 
-clt_status clt_profile_json(const clt_realized *realized, int64_t steps, clt_json_writer *w)
+static void describe_transfers(clt_profile *p)
 {
-    row *rows;
-    size_t count;
-    double total;
-    CLT_TRY(collect(realized, &rows, &count, &total));
-    clt_jw_array(w);
-    for (size_t i = 0; i < count; i++) {
-        const ocl_command_time *t = rows[i].time;
-        clt_jw_object(w);
-        clt_jw_kstring(w, "phase", clt_phase_name(rows[i].phase));
-        clt_jw_kstring(w, "command", t->command->label);
-        clt_jw_kstring(w, "variant", t->command->variant);
-        clt_jw_kstring(w, "kernel", what(t->command));
-        clt_jw_kdouble(w, "ms", (double)t->total_ns * 1e-6 / (double)steps);
-        clt_jw_kdouble(w, "calls", (double)t->calls / (double)steps);
-        clt_jw_kdouble(w, "gb_per_s", rate(t, (double)ocl_command_bytes(t->command)));
-        clt_jw_kdouble(w, "gflops", rate(t, t->command->flops));
-        clt_jw_end_object(w);
+    static const char *const labels[TRANSFERS] = {"input copy", "reads by the host", "writes by the host"};
+    static const char *const kernels[TRANSFERS] = {"copy", "read", "write"};
+    for (int i = 0; i < TRANSFERS; i++)
+        p->entries[p->n_commands + (size_t)i] = (clt_profile_entry){.phase = "transfers",
+                                                                    .label = labels[i],
+                                                                    .kernel = kernels[i],
+                                                                    .variant = "",
+                                                                    .on_device = i == 0};
+}
+
+/* --- adding up --- */
+
+clt_status clt_profile_create(const clt_plan *plan, clt_profile **out)
+{
+    clt_profile *p;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&p, 1, sizeof *p, "profile"));
+    p->plan = plan;
+    for (int phase = 0; phase < CLT_PHASE_COUNT; phase++)
+        p->n_commands += plan->phase[phase].count;
+    p->n_entries = p->n_commands + TRANSFERS;
+    clt_status status = clt_alloc(&p->entries, p->n_entries, sizeof *p->entries, "profile");
+    if (status != CLT_OK) {
+        free(p);
+        return status;
     }
-    clt_jw_end_array(w);
-    free(rows);
+    describe_commands(p);
+    describe_transfers(p);
+    *out = p;
+    return CLT_OK;
+}
+
+void clt_profile_destroy(clt_profile *p)
+{
+    if (!p)
+        return;
+    free(p->entries);
+    free(p);
+}
+
+clt_profile_entry *clt_profile_command(clt_profile *p, size_t index)
+{
+    return &p->entries[index];
+}
+
+clt_profile_entry *clt_profile_transfer(clt_profile *p, ocl_span_kind kind)
+{
+    return &p->entries[p->n_commands + (kind == OCL_SPAN_COPY ? 0 : kind == OCL_SPAN_D2H ? 1 : 2)];
+}
+
+void clt_profile_add_span(clt_profile_entry *e, const ocl_span *s, double idle_ns)
+{
+    e->calls++;
+    e->ns += (double)(s->end_ns - s->start_ns);
+    e->idle_ns += idle_ns;
+    if (s->kind == OCL_SPAN_COMMAND) {
+        e->flops += s->command->flops;
+        e->bytes += (double)ocl_command_bytes(s->command);
+    } else { /* a copy on the device reads and writes */
+        e->bytes += (s->kind == OCL_SPAN_COPY ? 2.0 : 1.0) * (double)s->bytes;
+    }
+}
+
+void clt_profile_add_step(clt_profile *p, const clt_step_times *t)
+{
+    p->steps++;
+    p->step_ns += clt_step_times_ns(t);
+    p->busy_ns += t->busy_ns;
+    for (int k = 0; k < CLT_IDLE_COUNT; k++)
+        p->idle_ns[k] += t->idle_ns[k];
+    p->h2d_ns += t->h2d_ns;
+    p->h2d_bytes += t->h2d_bytes;
+    p->d2h_ns += t->d2h_ns;
+    p->d2h_bytes += t->d2h_bytes;
+}
+
+/* --- tables --- */
+
+double clt_roofline_percent(const ocl_limits *limits, double flops, double bytes, double ns, bool *memory)
+{
+    *memory = false;
+    if (!limits || !(ns > 0) || !(limits->fma_peak_gflops > 0) || !(limits->stream_gbs > 0) ||
+        !(flops + bytes > 0))
+        return NAN;
+    /* GFLOP/s are flops per ns, GB/s bytes per ns */
+    double arithmetic = flops / limits->fma_peak_gflops, streaming = bytes / limits->stream_gbs;
+    *memory = streaming >= arithmetic;
+    return 100.0 * fmax(arithmetic, streaming) / ns;
+}
+
+static int by_work(const void *a, const void *b)
+{
+    const clt_profile_entry *x = *(const clt_profile_entry *const *)a,
+                            *y = *(const clt_profile_entry *const *)b;
+    int order = strcmp(x->kernel, y->kernel);
+    if (order == 0)
+        order = strcmp(x->variant, y->variant);
+    if (order == 0)
+        order = strcmp(x->shape, y->shape);
+    if (order != 0)
+        return order;
+    double fx = x->flops / (double)x->calls, fy = y->flops / (double)y->calls;
+    double bx = x->bytes / (double)x->calls, by = y->bytes / (double)y->calls;
+    if (fx < fy || fx > fy)
+        return fx < fy ? -1 : 1;
+    return (bx > by) - (bx < by);
+}
+
+/* The same work, and then in the order of the plan. */
+static int by_work_then_place(const void *a, const void *b)
+{
+    int order = by_work(a, b);
+    const clt_profile_entry *x = *(const clt_profile_entry *const *)a,
+                            *y = *(const clt_profile_entry *const *)b;
+    return order ? order : (x > y) - (x < y);
+}
+
+static int longest_first(const void *a, const void *b)
+{
+    const clt_profile_row *x = a, *y = b;
+    if (x->ns < y->ns || x->ns > y->ns)
+        return x->ns < y->ns ? 1 : -1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+clt_status clt_profile_group(const clt_profile *p, clt_profile_row **rows, size_t *count)
+{
+    const clt_profile_entry **ran;
+    size_t n = 0;
+    *count = 0;
+    *rows = NULL;
+    CLT_TRY(clt_alloc(&ran, p->n_entries, sizeof *ran, "profile"));
+    for (size_t i = 0; i < p->n_entries; i++)
+        if (p->entries[i].calls > 0)
+            ran[n++] = &p->entries[i];
+    clt_status status = clt_alloc(rows, n, sizeof **rows, "profile");
+    if (status == CLT_OK && n > 0)
+        qsort(ran, n, sizeof *ran, by_work_then_place);
+    for (size_t i = 0; status == CLT_OK && i < n; i++) {
+        if (i == 0 || by_work(&ran[i - 1], &ran[i]) != 0)
+            (*rows)[(*count)++] = (clt_profile_row){.first = ran[i]};
+        clt_profile_row *row = &(*rows)[*count - 1];
+        row->commands++;
+        row->calls += ran[i]->calls;
+        row->ns += ran[i]->ns;
+        row->flops += ran[i]->flops;
+        row->bytes += ran[i]->bytes;
+        row->idle_ns += ran[i]->idle_ns;
+    }
+    free(ran);
+    CLT_TRY(status);
+    qsort(*rows, *count, sizeof **rows, longest_first);
     return CLT_OK;
 }

@@ -1,17 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The profile: what each command of a plan took on the device, longest first. Knows the executor's times and
- * the plan's byte and operation counts; measures nothing itself. */
+ * The profile: what a step's commands took on the device, against what the device can do; when the compute
+ * queue idled; what the host did meanwhile. It adds up spans that others recorded and measures nothing
+ * itself, so that tests can feed it numbers. */
 #ifndef ENGINE_REPORT_PROFILE_H
 #define ENGINE_REPORT_PROFILE_H
 
+#include "cl/exec.h"
 #include "engine/base/json.h"
-#include "engine/plan/realize.h"
+#include "engine/report/step_times.h"
 
-/* Times that ocl_exec_collect added up over `steps` steps, as a table. */
-clt_status clt_profile_text(const clt_realized *realized, int64_t steps, clt_str *out);
-/* The same as an array of objects {phase, command, variant, kernel, ms, calls, gb_per_s, gflops}, per step.
- */
-clt_status clt_profile_json(const clt_realized *realized, int64_t steps, clt_json_writer *writer);
+#define CLT_PROFILE_SHAPE 64
+
+/* One command of the plan, or one kind of transfer outside it. */
+typedef struct clt_profile_entry {
+    const char *phase, *label, *kernel, *variant; /* borrowed from the plan */
+    char shape[CLT_PROFILE_SHAPE];                /* "256x2304<256x768,768x2304": written < read */
+    bool on_device; /* limited by the device's arithmetic and memory, not by the link to the host */
+    uint64_t calls;
+    double ns, flops, bytes; /* of all calls */
+    double idle_ns;          /* time without work right before it */
+} clt_profile_entry;
+
+typedef struct clt_profile {
+    const clt_plan *plan;
+    clt_profile_entry *entries; /* the plan's commands in order, then the transfers */
+    size_t n_entries, n_commands;
+    size_t first[CLT_PHASE_COUNT];
+    int64_t steps;
+    double step_ns, busy_ns, idle_ns[CLT_IDLE_COUNT]; /* sums over the steps */
+    double h2d_ns, h2d_bytes, d2h_ns, d2h_bytes;
+    uint64_t lost; /* spans that did not fit */
+    /* CPU time of the main thread per step, in and outside of OpenCL calls */
+    bool host_known;
+    double host_inside_ms, host_outside_ms, host_calls;
+    bool have_limits;
+    ocl_limits limits;
+} clt_profile;
+
+clt_status clt_profile_create(const clt_plan *plan, clt_profile **out);
+void clt_profile_destroy(clt_profile *profile);
+/* Entry of a command's index among all of the plan's, phase after phase, or of a transfer. */
+clt_profile_entry *clt_profile_command(clt_profile *profile, size_t index);
+clt_profile_entry *clt_profile_transfer(clt_profile *profile, ocl_span_kind kind);
+void clt_profile_add_span(clt_profile_entry *entry, const ocl_span *span, double idle_ns);
+void clt_profile_add_step(clt_profile *profile, const clt_step_times *times);
+
+/* The least time in which a device with these limits moves `bytes` and does `flops`, in percent of the time
+ * taken: max(flops/peak, bytes/stream)/time, which is what min(peak, intensity*stream) comes to. *memory: the
+ * bytes decide. NAN without limits, work or time. */
+double clt_roofline_percent(const ocl_limits *limits, double flops, double bytes, double ns, bool *memory);
+
+/* Commands of one kernel, variant, shape and amount of work, together; longest first. free() the rows. */
+typedef struct clt_profile_row {
+    const clt_profile_entry *first; /* of its names */
+    size_t commands;
+    uint64_t calls;
+    double ns, flops, bytes, idle_ns;
+} clt_profile_row;
+clt_status clt_profile_group(const clt_profile *profile, clt_profile_row **rows, size_t *count);
+
+/* Tables for people; one object with "kernels", "commands", "phases", "idle", "host", "memory", "limits". */
+clt_status clt_profile_text(const clt_profile *profile, clt_str *out);
+clt_status clt_profile_json(const clt_profile *profile, clt_json_writer *writer);
 
 #endif

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/train/tuned.h"
+
 typedef struct table {
     clt_table_row *rows;
     int count;
@@ -54,6 +56,7 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
         (double)m.activations / mib, (double)(m.inputs + m.staging) / mib);
     add(&t, "plan", "%zu commands per step, built in %.1f s", clt_plan_commands(job->train),
         run->build_seconds);
+    add(&t, "tuning", "%s", clt_tuned_text(run->tuned, caps, sizeof caps));
     add(&t, "determinism", "D1: bitwise repeatable on this device, driver, binary and rank count; seed %llu",
         (unsigned long long)job->seed);
     if (run->ranks.ranks > 1)

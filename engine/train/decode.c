@@ -164,6 +164,7 @@ static clt_status generate_window(decoder *d, clt_generate_result *result)
     clt_run_options run = {.config = d->config,
                            .device_spec = o->device_spec,
                            .caps_mask = o->caps_mask,
+                           .predicts = true,
                            .observer = o->observer};
     clt_str text = {0};
     double start = clt_now();

@@ -5,12 +5,23 @@
 
 #include "engine/train/job.h"
 #include "engine/train/trainer.h"
+#include "engine/train/tuned.h"
 
-static clt_status describe_job(const clt_config *config, const ocl_device_desc *desc, clt_job **job)
+/* *set: tuning records that the job's plans borrow. */
+static clt_status describe_job(const clt_config *config, const ocl_device_desc *desc, clt_job **job,
+                               ocl_tuning **set)
 {
-    ocl_device_desc generic;
-    ocl_desc_generic(&generic);
-    return clt_job_create(config, desc ? desc : &generic, 1, CLT_JOB_TRAIN, job);
+    ocl_device_desc own;
+    *set = NULL;
+    if (desc)
+        own = *desc;
+    else
+        ocl_desc_generic(&own);
+    CLT_TRY(clt_tuned_describe(config, &own, set));
+    clt_status status = clt_job_create(config, &own, 1, CLT_JOB_TRAIN, job);
+    if (status != CLT_OK)
+        ocl_tuning_destroy(*set);
+    return status;
 }
 
 static void json_device(const ocl_device_desc *d, clt_json_writer *w)
@@ -26,7 +37,8 @@ static void json_device(const ocl_device_desc *d, clt_json_writer *w)
 clt_status clt_describe_plan(const clt_config *config, const ocl_device_desc *desc, bool json, clt_str *out)
 {
     clt_job *job;
-    CLT_TRY(describe_job(config, desc, &job));
+    ocl_tuning *set;
+    CLT_TRY(describe_job(config, desc, &job, &set));
     clt_status status;
     if (json) {
         clt_json_writer w = clt_json_writer_make(out, 2);
@@ -57,12 +69,33 @@ clt_status clt_describe_plan(const clt_config *config, const ocl_device_desc *de
         }
     }
     clt_job_destroy(job);
+    ocl_tuning_destroy(set);
     return status == CLT_OK ? clt_str_check(out) : status;
 }
 
-static void estimate_text(const clt_job *job, const clt_memory_report *r, int64_t largest, clt_str *out)
+/* What an estimate says besides the memory of the plans as configured. */
+typedef struct estimate {
+    const clt_job *job;
+    clt_memory_report memory;
+    int64_t largest;         /* micro-batch */
+    uint64_t activations[3]; /* by clt_recompute */
+} estimate;
+
+static const char *const tiers[] = {"none", "gelu", "block"};
+
+static clt_status make_estimate(const clt_job *job, estimate *e)
+{
+    *e = (estimate){.job = job, .memory = clt_plan_memory(job->train, job->eval)};
+    for (int t = CLT_RECOMPUTE_NONE; t <= CLT_RECOMPUTE_BLOCK; t++)
+        CLT_TRY(clt_job_activations(job, (clt_recompute)t, &e->activations[t]));
+    return clt_job_largest_micro_batch(job, &e->largest);
+}
+
+static void estimate_text(const estimate *e, clt_str *out)
 {
     const double mib = 1048576.0;
+    const clt_job *job = e->job;
+    const clt_memory_report *r = &e->memory;
     const struct {
         const char *name;
         uint64_t bytes;
@@ -75,14 +108,20 @@ static void estimate_text(const clt_job *job, const clt_memory_report *r, int64_
         clt_str_printf(out, "  %-12s %12.2f MiB\n", rows[i].name, (double)rows[i].bytes / mib);
     clt_str_printf(out, "device can give %.1f MiB: this run %s\n", (double)job->desc.usable_bytes / mib,
                    r->total <= job->desc.usable_bytes ? "fits" : "does not fit");
-    if (largest > 0)
-        clt_str_printf(out, "largest data.micro_batch that fits: %" PRId64 "\n", largest);
+    clt_str_append(out, "activations by train.recompute:");
+    for (int t = CLT_RECOMPUTE_NONE; t <= CLT_RECOMPUTE_BLOCK; t++)
+        clt_str_printf(out, "%s %s %.2f MiB", t ? "," : "", tiers[t], (double)e->activations[t] / mib);
+    clt_str_append(out, "\n");
+    if (e->largest > 0)
+        clt_str_printf(out, "largest data.micro_batch that fits: %" PRId64 "\n", e->largest);
     else
         clt_str_append(out, "no data.micro_batch fits\n");
 }
 
-static void estimate_json(const clt_job *job, const clt_memory_report *r, int64_t largest, clt_str *out)
+static void estimate_json(const estimate *e, clt_str *out)
 {
+    const clt_job *job = e->job;
+    const clt_memory_report *r = &e->memory;
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
     json_device(&job->desc, &w);
@@ -100,7 +139,12 @@ static void estimate_json(const clt_job *job, const clt_memory_report *r, int64_
     clt_jw_kint(&w, "total", (int64_t)r->total);
     clt_jw_end_object(&w);
     clt_jw_kbool(&w, "fits", r->total <= job->desc.usable_bytes);
-    clt_jw_kint(&w, "largest_micro_batch", largest);
+    clt_jw_kint(&w, "largest_micro_batch", e->largest);
+    clt_jw_key(&w, "activations_by_recompute");
+    clt_jw_object(&w);
+    for (int t = CLT_RECOMPUTE_NONE; t <= CLT_RECOMPUTE_BLOCK; t++)
+        clt_jw_kint(&w, tiers[t], (int64_t)e->activations[t]);
+    clt_jw_end_object(&w);
     clt_jw_end_object(&w);
     clt_str_append(out, "\n");
 }
@@ -109,14 +153,15 @@ clt_status clt_describe_estimate(const clt_config *config, const ocl_device_desc
                                  clt_str *out)
 {
     clt_job *job;
-    int64_t largest = 0;
-    CLT_TRY(describe_job(config, desc, &job));
-    clt_memory_report r = clt_plan_memory(job->train, job->eval);
-    clt_status status = clt_job_largest_micro_batch(job, &largest);
+    ocl_tuning *set;
+    estimate e;
+    CLT_TRY(describe_job(config, desc, &job, &set));
+    clt_status status = make_estimate(job, &e);
     if (status == CLT_OK && json)
-        estimate_json(job, &r, largest, out);
+        estimate_json(&e, out);
     else if (status == CLT_OK)
-        estimate_text(job, &r, largest, out);
+        estimate_text(&e, out);
     clt_job_destroy(job);
+    ocl_tuning_destroy(set);
     return status == CLT_OK ? clt_str_check(out) : status;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/span.h"
+#include "engine/base/thread.h"
 #include "engine/train/step_block.h"
 
 #define RING CLT_STAGING_SLOTS
@@ -31,6 +33,9 @@ struct clt_feed {
     int next;
     ocl_buffer *input;
     uint64_t input_offset;
+    int workers;
+    double loaded; /* seconds that the loader's threads took for the batches fed so far */
+    int64_t fed;
 };
 
 /* Which source field fills each graph field, and where in the slot. */
@@ -84,6 +89,7 @@ clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
     feed->seed = options->seed;
     feed->bytes = plan->input_bytes;
     feed->step_offset = plan->step_offset;
+    feed->workers = options->workers;
     clt_loader_options o = {.source = options->source,
                             .micro_batch = plan->graph->micro_batch,
                             .global_batch = options->global_batch,
@@ -97,7 +103,8 @@ clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
                             .last_step = options->last_step,
                             .graph = plan->graph,
                             .workers = options->workers,
-                            .slot_bytes = plan->input_bytes};
+                            .slot_bytes = plan->input_bytes,
+                            .spans = options->realized->spans};
     clt_status status = map_fields(plan, options->source, &o);
     if (status == CLT_OK)
         status =
@@ -166,10 +173,16 @@ clt_status clt_feed_next(clt_feed *feed, clt_fed *fed)
     clt_slot *slot;
     ocl_event *up = NULL, *copied = NULL;
     int piece = feed->next;
+    clt_spans *spans = feed->realized->spans;
+    double begin = spans ? clt_now() : 0;
     CLT_TRY(clt_loader_next(feed->loader, &slot));
     *fed = (clt_fed){.end = slot == NULL};
     if (!slot)
         return CLT_OK;
+    double got = spans ? clt_now() : 0;
+    clt_spans_add(spans, CLT_TRACK_HOST, "wait for data", slot->step + 1, begin, got);
+    feed->loaded += slot->load_seconds;
+    feed->fed++;
     *fed = (clt_fed){slot->step, slot->valid_samples, slot->micro, false};
     fill_step_block(feed, slot);
     uint64_t offset = feed->ring_stride * (uint64_t)piece;
@@ -187,7 +200,24 @@ clt_status clt_feed_next(clt_feed *feed, clt_fed *fed)
     ocl_event_release(feed->copied[piece]);
     feed->copied[piece] = copied;
     feed->next = (piece + 1) % RING;
+    if (spans)
+        clt_spans_add(spans, CLT_TRACK_HOST, "upload", fed->step + 1, got, clt_now());
     return CLT_OK;
+}
+
+double clt_feed_load_seconds(const clt_feed *feed)
+{
+    return feed->fed > 0 ? feed->loaded / (double)feed->fed : 0;
+}
+
+int clt_feed_workers(const clt_feed *feed)
+{
+    return feed->workers;
+}
+
+int clt_feed_slots(const clt_feed *feed)
+{
+    return feed->n_slots;
 }
 
 double clt_feed_wait_seconds(const clt_feed *feed)

@@ -31,5 +31,10 @@ typedef struct clt_fed {
 /* Enqueues the next micro-batch's upload and copy. Blocks only while the loader has nothing ready. */
 clt_status clt_feed_next(clt_feed *feed, clt_fed *fed);
 double clt_feed_wait_seconds(const clt_feed *feed);
+/* What one loader thread took for a micro-batch, on average so far; threads; micro-batches they may be ahead.
+ */
+double clt_feed_load_seconds(const clt_feed *feed);
+int clt_feed_workers(const clt_feed *feed);
+int clt_feed_slots(const clt_feed *feed);
 
 #endif

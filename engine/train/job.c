@@ -116,6 +116,25 @@ static clt_status check_bounds(const clt_graph *graph, const clt_source *source)
     return CLT_OK;
 }
 
+static clt_recompute read_recompute(const clt_config *c)
+{
+    const char *tier = clt_config_string(c, "train.recompute");
+    return strcmp(tier, "gelu") == 0    ? CLT_RECOMPUTE_GELU
+           : strcmp(tier, "block") == 0 ? CLT_RECOMPUTE_BLOCK
+                                        : CLT_RECOMPUTE_NONE;
+}
+
+static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
+{
+    bool train = mode == CLT_PLAN_TRAIN;
+    return (clt_plan_options){.mode = mode,
+                              .accumulation = train ? job->accumulation : 1,
+                              .ranks = train ? job->ranks : 1,
+                              .update = job->update,
+                              .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
+                              .no_fuse = strcmp(clt_config_string(job->config, "train.fuse"), "off") == 0};
+}
+
 static clt_status plan_train(clt_job *job)
 {
     clt_graph *graph;
@@ -129,10 +148,7 @@ static clt_status plan_train(clt_job *job)
         clt_graph_destroy(graph);
         return status;
     }
-    clt_plan_options options = {.mode = CLT_PLAN_TRAIN,
-                                .accumulation = job->accumulation,
-                                .ranks = job->ranks,
-                                .update = job->update};
+    clt_plan_options options = plan_options(job, CLT_PLAN_TRAIN);
     return clt_plan_compute(graph, &job->desc, &options, &job->train);
 }
 
@@ -143,6 +159,7 @@ static clt_status plan_eval(clt_job *job, const clt_source *source)
      * the last class */
     const clt_source *shapes = job->train_source ? job->train_source : source;
     CLT_TRY(clt_job_graph(job->config, shapes, job->micro_batch, &graph, &job->prediction));
+    clt_graph_tensor(graph, job->prediction)->is_output = job->predicts;
     clt_status status = job->eval_source ? check_bounds(graph, job->eval_source) : CLT_OK;
     if (status != CLT_OK) {
         clt_graph_destroy(graph);
@@ -151,7 +168,7 @@ static clt_status plan_eval(clt_job *job, const clt_source *source)
     job->hits_losses = 0;
     for (int i = 0; i < graph->n_losses; i++)
         job->hits_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) != 0;
-    clt_plan_options options = {.mode = CLT_PLAN_EVAL, .accumulation = 1, .ranks = 1, .update = job->update};
+    clt_plan_options options = plan_options(job, CLT_PLAN_EVAL);
     options.layout = job->train ? job->train->layout : NULL;
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
 }
@@ -180,7 +197,7 @@ static clt_status plan_decode(clt_job *job)
         clt_graph_destroy(graph);
         return status;
     }
-    clt_plan_options options = {.mode = CLT_PLAN_EVAL, .accumulation = 1, .ranks = 1, .update = job->update};
+    clt_plan_options options = plan_options(job, CLT_PLAN_EVAL);
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
 }
 
@@ -249,6 +266,24 @@ static int64_t largest_micro_batch(const clt_job *job, wanted_plans wanted)
     return best;
 }
 
+bool clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch)
+{
+    clt_job trial = *job;
+    trial.global_batch = global_batch;
+    return micro_batch_fits(&trial, (wanted_plans){job->train != NULL, job->eval != NULL}, micro_batch);
+}
+
+clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes)
+{
+    clt_job trial = *job;
+    trial.recompute = tier;
+    trial.train = NULL;
+    CLT_TRY(plan_train(&trial));
+    *bytes = clt_plan_memory(trial.train, job->eval).activations;
+    clt_plan_destroy(trial.train);
+    return CLT_OK;
+}
+
 clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out)
 {
     *out = largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL});
@@ -283,11 +318,11 @@ static clt_status decide(clt_job *job, clt_job_kind kind)
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out)
 {
-    return clt_job_create_over(config, NULL, desc, ranks, kind, out);
+    return clt_job_create_over(config, NULL, false, desc, ranks, kind, out);
 }
 
-clt_status clt_job_create_over(const clt_config *config, clt_source *source, const ocl_device_desc *desc,
-                               int ranks, clt_job_kind kind, clt_job **out)
+clt_status clt_job_create_over(const clt_config *config, clt_source *source, bool predicts,
+                               const ocl_device_desc *desc, int ranks, clt_job_kind kind, clt_job **out)
 {
     clt_job *job;
     *out = NULL;
@@ -296,7 +331,9 @@ clt_status clt_job_create_over(const clt_config *config, clt_source *source, con
     job->desc = *desc;
     job->ranks = ranks;
     job->prediction = -1;
+    job->predicts = predicts;
     job->seed = (uint64_t)clt_config_int(config, "train.seed");
+    job->recompute = read_recompute(config);
     job->borrowed = source != NULL;
     job->train_source = job->eval_source = source;
     clt_status status = kind == CLT_JOB_DECODE ? plan_decode(job) : decide(job, kind);
@@ -308,6 +345,21 @@ clt_status clt_job_create_over(const clt_config *config, clt_source *source, con
     }
     *out = job;
     return CLT_OK;
+}
+
+clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
+{
+    bool train = job->train != NULL, eval = job->eval != NULL;
+    clt_plan_destroy(job->eval); /* borrows the training plan's layout */
+    clt_plan_destroy(job->train);
+    job->train = job->eval = NULL;
+    job->desc = *desc;
+    job->hits_losses = 0;
+    if (!job->train_source && !job->eval_source)
+        return plan_decode(job);
+    if (train)
+        CLT_TRY(plan_train(job));
+    return eval ? plan_eval(job, job->eval_source) : CLT_OK;
 }
 
 void clt_job_destroy(clt_job *job)

@@ -20,9 +20,11 @@ typedef struct clt_job {
     uint64_t seed;
     clt_schedule schedule;
     clt_update_spec update;
+    clt_recompute recompute;
     clt_plan *train, *eval; /* eval exists when there is evaluation data, or when only evaluation is wanted */
     int64_t context;        /* DECODE: most places */
     int32_t prediction;     /* tensor of the eval plan's graph: input 0 of the first loss */
+    bool predicts;          /* it stays readable after a run */
     int32_t hits_losses;    /* losses whose hits count */
 } clt_job;
 
@@ -36,13 +38,20 @@ typedef enum clt_job_kind {
 
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out);
-/* The same over a source that the caller keeps (training and evaluation). */
-clt_status clt_job_create_over(const clt_config *config, clt_source *source, const ocl_device_desc *desc,
-                               int ranks, clt_job_kind kind, clt_job **out);
+/* The same over a source that the caller keeps (training and evaluation); NULL: the config's. predicts: the
+ * evaluation plan's prediction can be read after a run; without it a large one never exists as a whole. */
+clt_status clt_job_create_over(const clt_config *config, clt_source *source, bool predicts,
+                               const ocl_device_desc *desc, int ranks, clt_job_kind kind, clt_job **out);
 void clt_job_destroy(clt_job *job);
+/* The same job on the same sources, planned again for a description with other tuning records. */
+clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc);
 /* CLT_EDEVMEM before anything is allocated when the plans need more than the device can give; names the
  * largest part and the largest data.micro_batch that fits. */
 clt_status clt_job_check_memory(const clt_job *job);
+/* Whether the same job with these batches, accumulation following from them, fits in desc.usable_bytes. */
+bool clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch);
+/* Activation bytes of the training and evaluation plans with another train.recompute. */
+clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes);
 /* Largest micro-batch (dividing global_batch/ranks) whose plan fits in desc.usable_bytes; 0: none. */
 clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 

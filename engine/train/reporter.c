@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/span.h"
 #include "engine/base/thread.h"
 
 typedef struct entry {
@@ -29,6 +30,12 @@ struct clt_reporter {
     pthread_mutex_t lock;
     pthread_cond_t changed;
 };
+
+int clt_reporter_depth(const clt_plan *plan)
+{
+    size_t commands = clt_plan_commands(plan);
+    return commands >= 250 ? 2 : (int)(500 / (commands ? commands : 1));
+}
 
 clt_status clt_reporter_create(const clt_realized *realized, int depth, clt_reporter **out)
 {
@@ -111,6 +118,7 @@ clt_status clt_reporter_post(clt_reporter *r, int64_t step)
     entry *e = &r->ring[(r->head + r->posted) % r->depth];
     e->step = step;
     e->done = e->ok = false;
+    double begin = r->realized->spans ? clt_now() : 0;
     CLT_TRY(
         ocl_read_async(OCL_QUEUE_COMPUTE, r->state, r->state_offset, e->state, sizeof *e->state, NULL, NULL));
     CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, r->losses, r->losses_offset, e->losses, r->losses_bytes, NULL,
@@ -121,6 +129,8 @@ clt_status clt_reporter_post(clt_reporter *r, int64_t step)
     pthread_mutex_lock(&r->lock);
     r->posted++;
     pthread_mutex_unlock(&r->lock);
+    if (r->realized->spans)
+        clt_spans_add(r->realized->spans, CLT_TRACK_HOST, "report", step + 1, begin, clt_now());
     return CLT_OK;
 }
 

@@ -17,6 +17,9 @@ typedef struct clt_step_result {
     double done_at; /* clt_now() when the device had finished the step */
 } clt_step_result;
 
+/* Steps the host may be ahead of the device: about 500 commands, and at least two. */
+int clt_reporter_depth(const clt_plan *plan);
+
 typedef struct clt_reporter clt_reporter;
 /* depth: steps the host may be ahead of the device. */
 clt_status clt_reporter_create(const clt_realized *realized, int depth, clt_reporter **out);

@@ -12,6 +12,7 @@
 #include "engine/report/rundir.h"
 #include "engine/train/run.h"
 #include "engine/train/saver.h"
+#include "engine/train/tuned.h"
 
 static clt_status load_moment(clt_run *run, const clt_checkpoint *saved, const clt_param *param, int k)
 {
@@ -73,6 +74,16 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
     return clt_store_set_state(run->store, &state);
 }
 
+void clt_resume_path(const clt_run_options *o, char *path, size_t size)
+{
+    bool automatic = o->resume && strcmp(o->resume, "auto") == 0;
+    path[0] = '\0';
+    if (!o->resume || strcmp(o->resume, "none") == 0)
+        return;
+    if (!automatic || (o->out_dir && clt_checkpoint_exists(o->out_dir)))
+        snprintf(path, size, "%s", automatic ? o->out_dir : o->resume);
+}
+
 clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra)
 {
     const clt_graph *graph = run->job->train->graph;
@@ -88,6 +99,8 @@ clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra
             status = load_moment(run, saved, &graph->params[i], k);
     if (status == CLT_OK)
         status = load_state(run, saved, extra);
+    run->repin =
+        run->ranks.rank == 0 && clt_tuned_differs(run->tuned, clt_json_root(saved->state), saved->path);
     if (status == CLT_OK && run->first_step > run->job->steps)
         status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
                           "resuming from '%s': it is at step %" PRId64 ", past the end of this run (%" PRId64

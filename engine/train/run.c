@@ -3,10 +3,12 @@
  * Creating and destroying runs: device, plans, memory, executors, prime pass, initial values. */
 #include "engine/train/run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "engine/train/tuned.h"
 
 static void on_build(void *context, int done, int total, const char *what)
 {
@@ -22,7 +24,7 @@ static clt_status open_device(clt_run *run)
         o->device_spec && *o->device_spec ? o->device_spec : clt_config_string(o->config, "device.spec");
     ocl_open_options open = {.spec = *spec ? spec : NULL,
                              .caps_mask = o->caps_mask,
-                             .profiling = o->profile,
+                             .profiling = o->profile || clt_config_bool(o->config, "device.timestamps"),
                              .local_rank = run->ranks.local_rank};
     return ocl_device_open(&open, &run->device);
 }
@@ -80,13 +82,31 @@ static clt_status check_ranks(clt_run *run)
     return status;
 }
 
+/* A resumed run keeps the choices of its checkpoint, so that it computes the same. */
+static clt_status open_tuning(clt_run *run, clt_job_kind kind)
+{
+    const clt_run_options *o = run->options;
+    char pins[1024] = "";
+    if (o->tuning_from)
+        snprintf(pins, sizeof pins, "%s", o->tuning_from);
+    else if (kind == CLT_JOB_TRAIN)
+        clt_resume_path(o, pins, sizeof pins);
+    return clt_tuned_open(o->config, ocl_device_describe(run->device), o->comm, pins, &o->observer,
+                          &run->tuned);
+}
+
 static clt_status create(clt_run *run, clt_job_kind kind)
 {
     const clt_config *config = run->options->config;
     CLT_TRY(check_ranks(run));
     CLT_TRY(open_device(run));
-    CLT_TRY(clt_job_create_over(config, run->options->source, ocl_device_describe(run->device),
+    CLT_TRY(open_tuning(run, kind));
+    CLT_TRY(clt_job_create_over(config, run->options->source, run->options->predicts, &run->tuned->desc,
                                 run->ranks.ranks, kind, &run->job));
+    if (run->job->train)
+        CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
+                                  &run->options->observer, run->options->stop, run->job));
+    CLT_TRY(clt_tuned_note(run->tuned, run->job));
     CLT_TRY(clt_job_check_memory(run->job));
     double start = clt_now();
     CLT_TRY(realize(run));
@@ -129,5 +149,6 @@ void clt_run_destroy(clt_run *run)
     clt_pool_destroy(run->pool);
     ocl_device_close(run->device);
     clt_job_destroy(run->job);
+    clt_tuned_close(run->tuned); /* the job's plans borrow from it */
     free(run);
 }

@@ -18,6 +18,8 @@ typedef struct clt_run {
     const clt_run_options *options;
     clt_job *job;
     ocl_device *device;
+    struct clt_tuned *tuned; /* tuning records in force, and those the plans use (tuned.h) */
+    bool repin;              /* the checkpoint resumed from has other tuning choices than the plans */
     clt_slab_pool *pool;
     clt_store *store;
     clt_realized *train, *eval;
@@ -66,6 +68,8 @@ clt_status clt_run_check_unused(const clt_graph *graph, const struct clt_safeten
  * clt_checkpoint_open. CLT_ECONFIG: another config than that of the run it belongs to, or another global
  * batch. */
 struct clt_saved_state;
+/* The folder that options->resume means now, "" when there is nothing to resume. */
+void clt_resume_path(const clt_run_options *options, char *path, size_t size);
 clt_status clt_run_resume(clt_run *run, const char *path, struct clt_saved_state *extra);
 /* diagnose.c: runs the last micro-batch again, command by command, and writes what was the first tensor that
  * is not finite. */

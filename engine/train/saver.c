@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/span.h"
 #include "engine/base/thread.h"
+#include "engine/train/tuned.h"
 
 typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WRITING, SAVER_DONE, SAVER_STOP } saver_phase;
 
@@ -99,6 +101,7 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
         clt_jw_kdouble(&w, "best_eval_loss", s->extra.best_eval_loss);
         clt_jw_kint(&w, "best_step", s->extra.best_step);
     }
+    clt_tuned_write(s->run->tuned, &w);
     clt_jw_end_object(&w);
     return clt_str_check(out);
 }
@@ -136,7 +139,10 @@ static void *writer(void *context)
         if (s->phase == SAVER_STOP)
             break;
         pthread_mutex_unlock(&s->lock);
+        double begin = clt_now();
         clt_status status = write_snapshot(s);
+        clt_spans_add(s->run->train->spans, CLT_TRACK_SAVER, "write checkpoint", s->result.step, begin,
+                      clt_now());
         clt_error_take(status, &s->result.error);
         s->result.seconds = clt_now() - s->begun;
         snprintf(s->result.path, sizeof s->result.path, "%s/step_%" PRId64, s->folder, s->result.step);

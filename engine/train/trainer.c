@@ -8,23 +8,27 @@
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/base/span.h"
 #include "engine/base/thread.h"
-#include "engine/report/profile.h"
 #include "engine/report/rundir.h"
 #include "engine/report/startup.h"
 #include "engine/train/keeper.h"
+#include "engine/train/tuned.h"
+#include "engine/train/watch.h"
 
 typedef struct loop {
     clt_run *run;
     const clt_run_options *options;
     clt_rundir *dir; /* rank 0 with a run folder, else NULL */
     clt_keeper keeper;
+    clt_watch *watch;
     clt_run_result *result;
     int64_t last_step; /* this run ends before it */
     int64_t max_nonfinite;
     double start, last_done, waited, comm;
     double step_seconds; /* of the newest finished step */
     bool quiet;          /* another rank does the talking */
+    bool repin;          /* to be created again with the tuning choices of the checkpoint resumed from */
 } loop;
 
 static void say(const loop *l, const char *text)
@@ -70,7 +74,7 @@ static void fill_metrics(loop *l, const clt_step_result *r, clt_step_metrics *m)
     l->waited = waited;
     m->comm_ms = m->comm_exposed_ms = (run->comm_seconds - l->comm) * 1e3;
     l->comm = run->comm_seconds;
-    m->device_busy = NAN;
+    clt_watch_digest(l->watch, r->step, m);
     m->device_bytes = ocl_device_peak_bytes(run->device);
     m->steps_total = l->last_step;
     m->eta_s =
@@ -143,8 +147,11 @@ static clt_status hold_back(loop *l)
 
 static clt_status save(loop *l, int64_t step)
 {
+    double begin = clt_now();
+    clt_watch_break(l->watch, false);
     CLT_TRY(clt_keeper_save(&l->keeper, step));
     l->last_done = clt_now();
+    clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "save", step, begin, l->last_done);
     return CLT_OK;
 }
 
@@ -153,7 +160,9 @@ static clt_status evaluate(loop *l, int64_t step, bool *save_it)
 {
     clt_eval_metrics m;
     bool best;
+    double begin = clt_now();
     *save_it = false;
+    clt_watch_break(l->watch, true);
     CLT_TRY(clt_run_evaluate(l->run, step, clt_config_int(l->options->config, "train.eval_batches"), &m));
     if (m.samples == 0)
         return CLT_OK;
@@ -165,6 +174,7 @@ static clt_status evaluate(loop *l, int64_t step, bool *save_it)
     if (!l->quiet && l->options->observer.eval)
         l->options->observer.eval(l->options->observer.context, &m);
     l->last_done = clt_now(); /* evaluation is not part of the next step's time */
+    clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "evaluate", step, begin, l->last_done);
     *save_it = best && clt_config_bool(l->options->config, "checkpoint.best");
     return CLT_OK;
 }
@@ -199,9 +209,9 @@ static clt_status run_steps(loop *l, bool *stopped)
         CLT_TRY(drain(l, false));
         CLT_TRY(hold_back(l));
         CLT_TRY(clt_keeper_poll(&l->keeper, false));
+        clt_watch_begin(l->watch, step);
         CLT_TRY(clt_step(l->run, step));
-        if (l->options->profile) /* waits for the step: the events of many would not fit */
-            CLT_TRY(ocl_exec_collect(l->run->train->exec));
+        clt_watch_end(l->watch, step);
         CLT_TRY(stop_wanted(l, stopped));
         if (done == l->last_step)
             *stopped = false; /* it has come to its end by itself */
@@ -222,8 +232,7 @@ static clt_status prepare(loop *l)
     clt_run *run = l->run;
     const clt_config *c = l->options->config;
     int64_t workers = clt_config_int(c, "data.workers");
-    size_t commands = clt_plan_commands(run->job->train);
-    int depth = commands >= 250 ? 2 : (int)(500 / (commands ? commands : 1));
+    int depth = clt_reporter_depth(run->job->train);
     l->last_step = run->job->steps;
     if (l->options->max_steps > 0 && l->options->max_steps < l->last_step)
         l->last_step = l->options->max_steps;
@@ -240,7 +249,14 @@ static clt_status prepare(loop *l)
                              .workers =
                                  workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks) : (int)workers,
                              .prefetch = (int)clt_config_int(c, "data.prefetch")};
-    CLT_TRY(clt_reporter_create(run->train, depth < 2 ? 2 : depth, &run->reporter));
+    clt_watch_options watch = {.profile = l->options->profile,
+                               .trace = l->dir != NULL,
+                               .trace_from = l->options->trace_from - 1,
+                               .first_step = run->first_step,
+                               .last_step = l->last_step,
+                               .depth = depth};
+    CLT_TRY(clt_watch_create(run, &watch, &l->watch));
+    CLT_TRY(clt_reporter_create(run->train, depth, &run->reporter));
     return clt_feed_create(&feed, &run->feed);
 }
 
@@ -254,28 +270,56 @@ static void announce(const loop *l)
         l->options->observer.start(l->options->observer.context, rows, count);
 }
 
-/* profile.txt in the run folder. */
-static clt_status write_profile(const loop *l)
+static clt_status write_text(const loop *l, const char *name, const clt_str *text)
 {
-    clt_str text = {0}, line = {0};
     char *path = NULL;
-    if (!l->options->profile || !l->dir || l->result->steps == 0)
-        return CLT_OK;
-    clt_status status = clt_profile_text(l->run->train, l->result->steps, &text);
+    CLT_TRY(clt_str_check(text));
+    clt_status status = clt_path_join(clt_rundir_path(l->dir), name, &path);
     if (status == CLT_OK)
-        status = clt_path_join(clt_rundir_path(l->dir), "profile.txt", &path);
-    if (status == CLT_OK)
-        status = clt_file_write(path, text.text, text.length);
-    if (status == CLT_OK) {
-        clt_str_printf(&line, "profile of every command: %s", path);
-        status = clt_str_check(&line);
-    }
-    if (status == CLT_OK)
-        say(l, line.text);
-    clt_str_free(&text);
-    clt_str_free(&line);
+        status = clt_file_write(path, text->text, text->length);
     free(path);
     return status;
+}
+
+/* profile.txt, profile.json and trace.json in the run folder. */
+static clt_status write_profile(const loop *l)
+{
+    clt_str text = {0}, json = {0}, trace = {0};
+    char line[512], window[96] = "";
+    int64_t first, last;
+    if (!l->options->profile || !l->dir || l->result->steps <= l->run->first_step)
+        return CLT_OK;
+    clt_watch_measure_limits(l->watch);
+    const clt_profile *profile = clt_watch_profile(l->watch);
+    clt_json_writer w = clt_json_writer_make(&json, 2);
+    clt_status status = clt_profile_text(profile, &text);
+    CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(write_text(l, "profile.txt", &text), done);
+    CLT_TRY_GOTO(clt_profile_json(profile, &w), done);
+    CLT_TRY_GOTO(write_text(l, "profile.json", &json), done);
+    if (clt_watch_trace_window(l->watch, &first, &last)) {
+        CLT_TRY_GOTO(clt_watch_trace(l->watch, &trace), done);
+        CLT_TRY_GOTO(write_text(l, "trace.json", &trace), done);
+        snprintf(window, sizeof window, ", trace.json (steps %lld to %lld)", (long long)first + 1,
+                 (long long)last + 1);
+    }
+    snprintf(line, sizeof line, "profile: profile.txt, profile.json%s in %.300s", window,
+             clt_rundir_path(l->dir));
+    say(l, line);
+done:
+    clt_str_free(&text);
+    clt_str_free(&json);
+    clt_str_free(&trace);
+    return status;
+}
+
+/* Rank 0 speaks for all: the others' devices wait for the same things. */
+static void advise(const loop *l)
+{
+    char line[512];
+    clt_watch_advice(l->watch, line, sizeof line);
+    if (line[0] && !l->quiet)
+        say(l, line);
 }
 
 static bool resumes(const clt_run_options *o)
@@ -297,11 +341,10 @@ static clt_status resume(loop *l)
     char path[1024] = "";
     if (!resumes(o))
         return CLT_OK;
-    bool automatic = strcmp(o->resume, "auto") == 0;
     if (l->dir)
         clt_checkpoint_tidy(clt_rundir_checkpoints(l->dir));
-    if (!l->quiet && (!automatic || (o->out_dir && clt_checkpoint_exists(o->out_dir))))
-        snprintf(path, sizeof path, "%s", automatic ? o->out_dir : o->resume);
+    if (!l->quiet)
+        clt_resume_path(o, path, sizeof path);
     if (l->run->ranks.ranks > 1)
         CLT_TRY(comm_broadcast(o->comm, path, sizeof path, 0));
     if (!path[0]) /* nothing saved yet: from the start */
@@ -309,6 +352,10 @@ static clt_status resume(loop *l)
     CLT_TRY(clt_run_resume(l->run, path, &l->keeper.state));
     l->result->steps = l->run->first_step;
     snprintf(l->result->checkpoint, sizeof l->result->checkpoint, "%s", l->run->resumed_from);
+    int64_t repin = l->run->repin;
+    if (l->run->ranks.ranks > 1)
+        CLT_TRY(comm_broadcast(o->comm, &repin, sizeof repin, 0));
+    l->repin = repin != 0 && !o->tuning_from; /* once is enough */
     return CLT_OK;
 }
 
@@ -351,6 +398,8 @@ static clt_status finish(loop *l, bool stopped)
                                       : clt_keeper_poll(&l->keeper, true));
     if (l->dir && !stopped)
         CLT_TRY(clt_rundir_flush(l->dir));
+    CLT_TRY(write_profile(l));
+    advise(l);
     if (stopped)
         CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,
                  (long long)l->last_step, l->dir ? "; saved in " : "", l->dir ? l->result->checkpoint : "");
@@ -375,9 +424,10 @@ static clt_status train(loop *l)
     CLT_TRY(open_folder(l));
     if (same)
         CLT_TRY(resume(l));
+    if (l->repin) /* planned with other tuning choices than those of the checkpoint that was whole */
+        return CLT_OK;
     CLT_TRY(tell_resumed(l));
     CLT_TRY(prepare(l));
-    ocl_exec_profile(l->run->train->exec, l->options->profile);
     announce(l);
     if (l->run->first_step >= l->last_step) {
         if (!l->quiet)
@@ -385,7 +435,6 @@ static clt_status train(loop *l)
         return CLT_OK;
     }
     CLT_TRY(run_steps(l, &stopped));
-    CLT_TRY(write_profile(l));
     return finish(l, stopped);
 }
 
@@ -397,26 +446,31 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
                            : clt_config_string(options->config, "device.spec");
     ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
     ocl_device *device;
-    clt_job *job;
+    ocl_tuning *set = NULL;
+    clt_job *job = NULL;
     CLT_TRY(ocl_device_open(&open, &device));
-    clt_status status =
-        clt_job_create(options->config, ocl_device_describe(device),
-                       options->comm ? comm_describe(options->comm)->ranks : 1, CLT_JOB_TRAIN, &job);
+    ocl_device_desc desc = *ocl_device_describe(device);
     ocl_device_close(device);
-    CLT_TRY(status);
+    clt_status status = clt_tuned_describe(options->config, &desc, &set);
+    CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(clt_job_create(options->config, &desc,
+                                options->comm ? comm_describe(options->comm)->ranks : 1, CLT_JOB_TRAIN, &job),
+                 done);
     result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
     result->device_bytes = clt_plan_memory(job->train, job->eval).total;
     status = clt_job_check_memory(job);
+done:
     clt_job_destroy(job);
+    ocl_tuning_destroy(set);
     return status;
 }
 
-clt_status clt_train(const clt_run_options *options, clt_run_result *result)
+/* *pins receives the checkpoint whose tuning choices must be taken in another go, else "". */
+static clt_status run_once(const clt_run_options *options, clt_run_result *result, char *pins, size_t size)
 {
     memset(result, 0, sizeof *result);
     result->last_loss = result->best_eval_loss = NAN;
-    if (options->dry_run)
-        return dry_run(options, result);
+    pins[0] = '\0';
     loop l = {.options = options, .result = result};
     CLT_TRY(clt_run_create(options, CLT_JOB_TRAIN, &l.run));
     l.quiet = l.run->ranks.rank != 0;
@@ -428,8 +482,28 @@ clt_status clt_train(const clt_run_options *options, clt_run_result *result)
         clt_rundir_log(l.dir, "%s: %s", clt_status_text(status), clt_error_text());
     clt_error error;
     clt_error_take(status, &error);
+    if (status == CLT_OK && l.repin)
+        snprintf(pins, size, "%s", l.run->resumed_from);
     clt_keeper_close(&l.keeper); /* reads the store: before the run */
+    clt_watch_destroy(l.watch);
     clt_run_destroy(l.run);
     clt_rundir_close(l.dir);
     return clt_error_put(&error);
+}
+
+clt_status clt_train(const clt_run_options *options, clt_run_result *result)
+{
+    clt_run_options own = *options;
+    char pins[1024];
+    if (options->dry_run) {
+        memset(result, 0, sizeof *result);
+        result->last_loss = result->best_eval_loss = NAN;
+        return dry_run(options, result);
+    }
+    clt_status status = run_once(&own, result, pins, sizeof pins);
+    if (status != CLT_OK || !pins[0])
+        return status;
+    own.tuning_from = pins;
+    char again[1024];
+    return run_once(&own, result, again, sizeof again);
 }

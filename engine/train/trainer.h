@@ -16,7 +16,9 @@ typedef struct clt_step_metrics {
     int64_t step, update, skipped; /* skipped: total so far */
     double loss, grad_norm, lr, loss_scale;
     double accuracy; /* share of hits in this step's targets, NAN if meaningless */
-    double step_ms, samples_per_s, tokens_per_s, data_ms, comm_ms, comm_exposed_ms, device_busy;
+    double step_ms, samples_per_s, tokens_per_s, data_ms, comm_ms, comm_exposed_ms;
+    double device_busy;      /* share of the step in which the compute queue ran a command */
+    double h2d_gbs, d2h_gbs; /* while a transfer ran, GB/s */
     uint64_t device_bytes;
     bool nonfinite; /* loss or gradients were not finite: the update was skipped */
     double eta_s;
@@ -45,6 +47,7 @@ typedef struct clt_observer {
     void *context;
     void (*start)(void *context, const clt_table_row *rows, int count);
     void (*build)(void *context, int done, int total, const char *what);
+    void (*tune)(void *context, int done, int total, const char *what); /* before a problem is measured */
     void (*step)(void *context, const clt_step_metrics *metrics);
     void (*eval)(void *context, const clt_eval_metrics *metrics);
     void (*saved)(void *context, int64_t step, const char *path, double seconds);
@@ -63,9 +66,13 @@ typedef struct clt_run_options {
     const char *checkpoint;  /* eval: checkpoint or run folder, or NULL */
     const char *device_spec; /* NULL: device.spec of the config, else the default device */
     uint32_t caps_mask;      /* OCL_CAPS_ALL */
-    int64_t max_steps;       /* 0: no limit; ends the run early, never moves the schedule */
-    bool dry_run;            /* plan, estimate and check the data, allocate nothing */
+    const char
+        *tuning_from; /* run or checkpoint folder whose tuning choices are kept; NULL: the one resumed from */
+    int64_t max_steps; /* 0: no limit; ends the run early, never moves the schedule */
+    bool dry_run;      /* plan, estimate and check the data, allocate nothing */
+    bool predicts;     /* the evaluation plan's prediction is read after its runs */
     bool profile;
+    int64_t trace_from;     /* profile: first step of the trace, from 1; 0: the fourth of the run */
     struct comm *comm;      /* NULL: one rank */
     const atomic_int *stop; /* set by a signal handler: finish the step, save, CLT_EINTERRUPTED */
     struct clt_source
@@ -101,6 +108,7 @@ typedef struct clt_bench_options {
     bool profile;
     clt_observer observer;
 } clt_bench_options;
-clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_str *json);
+/* trace (may be NULL, else with profile): receives a trace of the profiled steps. */
+clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_str *json, clt_str *trace);
 
 #endif

@@ -137,19 +137,16 @@ static bool may_refuse(const clt_verify_subject *subject)
     return !((!forward || last_forward) && (!backward || last_backward));
 }
 
-static clt_status plan_once(clt_verify_session *session, const clt_verify_subject *subject,
-                            const clt_verify_setup *setup, bool any_style, clt_verify_bench *bench)
+clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject *subject,
+                           const clt_verify_setup *setup, clt_verify_bench *bench)
 {
     clt_graph *graph;
     CLT_TRY(clt_verify_graph(subject, setup, bench, &graph));
-    ocl_device_desc desc = session->desc;
-    if (any_style)
-        desc.quirks |= OCL_QUIRK_ANY_STYLE;
     clt_plan_options options = {.mode = setup->mode,
                                 .accumulation = setup->copies == 1 ? 2 : 1,
                                 .ranks = 1,
                                 .guard_bytes =
-                                    clt_align_up(GUARD_BYTES, desc.align_bytes ? desc.align_bytes : 1),
+                                    clt_align_up(GUARD_BYTES, desc->align_bytes ? desc->align_bytes : 1),
                                 .force_variant = subject->variant};
     for (int k = 0; k < setup->copies && setup->mode == CLT_PLAN_CHECK; k++) {
         for (int i = 0; i < bench->node[k]->n_out && options.n_seeds < CLT_MAX_OUT; i++) {
@@ -159,7 +156,7 @@ static clt_status plan_once(clt_verify_session *session, const clt_verify_subjec
             options.seed_gradient[options.n_seeds++] = bench->dout[k][i];
         }
     }
-    return clt_plan_compute(graph, &desc, &options, &bench->plan);
+    return clt_plan_compute(graph, desc, &options, &bench->plan);
 }
 
 /* First as the device would plan; where the variant then refuses, once more without regard to its speed here.
@@ -170,7 +167,10 @@ static clt_status make_plan(clt_verify_session *session, const clt_verify_subjec
 {
     char reason[sizeof outcome->reason];
     for (int any_style = 0; any_style < 2; any_style++) {
-        clt_status status = plan_once(session, subject, setup, any_style, bench);
+        ocl_device_desc desc = session->desc;
+        if (any_style)
+            desc.quirks |= OCL_QUIRK_ANY_STYLE;
+        clt_status status = clt_verify_plan(&desc, subject, setup, bench);
         if (status == CLT_OK)
             return CLT_OK;
         if (status != CLT_EUNSUPPORTED || !refusal(subject, reason, sizeof reason) || !may_refuse(subject))

@@ -9,10 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/gemm_tile.h"
+#include "cl/tuning.h"
 #include "engine/base/thread.h"
 #include "engine/verify/verify_internal.h"
 
-enum { GEMM_A, GEMM_B, GEMM_C, GEMM_BIAS, GEMM_RESIDUAL, GEMM_OPERANDS };
+enum {
+    GEMM_A,
+    GEMM_B,
+    GEMM_C,
+    GEMM_BIAS,
+    GEMM_RESIDUAL,
+    GEMM_PRE,
+    GEMM_DACT,
+    GEMM_WORK, /* what the backend asked for */
+    GEMM_OPERANDS
+};
 #define GUARD 64 /* elements on both sides of an operand */
 
 typedef enum gemm_form {
@@ -22,19 +34,21 @@ typedef enum gemm_form {
     FORM_HEADS   /* batch items side by side in the rows: attention */
 } gemm_form;
 
-typedef enum gemm_residual { RESIDUAL_NONE, RESIDUAL_OWN, RESIDUAL_C } gemm_residual;
+/* Where an operand of C's shape lies. */
+typedef enum gemm_extra { EXTRA_NONE, EXTRA_OWN, EXTRA_C } gemm_extra;
 
 typedef struct gemm_case {
     const char *name;
     int64_t m, n, k;
     bool ta, tb, small;
+    bool forms;    /* looked at with every form of the backend that has forms, too */
     int64_t batch; /* 0: 1 */
     gemm_form form;
     float alpha, beta; /* alpha 0: 1 */
     clt_dtype type[3]; /* A, B, C; f32 is 0 */
     ocl_activation activation;
-    bool bias;
-    gemm_residual residual;
+    bool bias, pre;
+    gemm_extra residual, dact;
 } gemm_case;
 
 #define LAYOUTS(word, ...)                                                                                   \
@@ -62,7 +76,7 @@ static const gemm_case gemm_cases[] = {
      .type = {CLT_BF16, CLT_BF16, CLT_BF16},
      .small = true},
     {.name = "bias_relu", .m = 13, .n = 37, .k = 8, .bias = true, .activation = OCL_ACT_RELU, .small = true},
-    LAYOUTS("tails", .m = 129, .n = 71, .k = 130, .form = FORM_PADDED),
+    LAYOUTS("tails", .m = 129, .n = 71, .k = 130, .form = FORM_PADDED, .forms = true),
     LAYOUTS("blocks", .m = 128, .n = 64, .k = 64),
     LAYOUTS("scaled", .m = 33, .n = 65, .k = 31, .alpha = -0.75f, .beta = 0.5f, .form = FORM_PADDED),
     LAYOUTS("heads", .m = 19, .n = 24, .k = 21, .batch = 3, .form = FORM_HEADS),
@@ -93,9 +107,9 @@ static const gemm_case gemm_cases[] = {
      .k = 29,
      .tb = true,
      .bias = true,
-     .residual = RESIDUAL_OWN,
+     .residual = EXTRA_OWN,
      .form = FORM_PADDED},
-    {.name = "residual_in_place", .m = 37, .n = 41, .k = 29, .residual = RESIDUAL_C, .form = FORM_PADDED},
+    {.name = "residual_in_place", .m = 37, .n = 41, .k = 29, .residual = EXTRA_C, .form = FORM_PADDED},
     {.name = "everything",
      .m = 37,
      .n = 41,
@@ -106,8 +120,79 @@ static const gemm_case gemm_cases[] = {
      .beta = -1.0f,
      .bias = true,
      .activation = OCL_ACT_RELU,
-     .residual = RESIDUAL_OWN,
+     .residual = EXTRA_OWN,
      .form = FORM_PADDED},
+    {.name = "pre_relu",
+     .m = 13,
+     .n = 37,
+     .k = 8,
+     .bias = true,
+     .activation = OCL_ACT_RELU,
+     .pre = true,
+     .small = true},
+    {.name = "pre_gelu_tanh",
+     .m = 37,
+     .n = 41,
+     .k = 29,
+     .tb = true,
+     .bias = true,
+     .activation = OCL_ACT_GELU_TANH,
+     .pre = true,
+     .form = FORM_PADDED},
+    {.name = "pre_everything",
+     .m = 19,
+     .n = 53,
+     .k = 29,
+     .batch = 2,
+     .alpha = 0.5f,
+     .beta = -1.0f,
+     .bias = true,
+     .activation = OCL_ACT_GELU_ERF,
+     .pre = true,
+     .residual = EXTRA_OWN,
+     .form = FORM_PADDED},
+    {.name = "pre_bf16",
+     .m = 9,
+     .n = 37,
+     .k = 17,
+     .bias = true,
+     .activation = OCL_ACT_GELU_TANH,
+     .pre = true,
+     .type = {CLT_BF16, CLT_BF16, CLT_BF16}},
+    LAYOUTS("dact_relu", .m = 13, .n = 37, .k = 8, .activation = OCL_ACT_RELU, .dact = EXTRA_OWN,
+            .small = true, .form = FORM_PADDED),
+    {.name = "dact_gelu_erf",
+     .m = 37,
+     .n = 41,
+     .k = 29,
+     .activation = OCL_ACT_GELU_ERF,
+     .dact = EXTRA_OWN,
+     .form = FORM_PADDED},
+    {.name = "dact_gelu_tanh", .m = 37, .n = 64, .k = 29, .activation = OCL_ACT_GELU_TANH, .dact = EXTRA_OWN},
+    {.name = "dact_added",
+     .m = 37,
+     .n = 41,
+     .k = 29,
+     .alpha = 0.5f,
+     .beta = 1.0f,
+     .batch = 2,
+     .activation = OCL_ACT_GELU_TANH,
+     .dact = EXTRA_OWN,
+     .form = FORM_PADDED},
+    {.name = "dact_in_place",
+     .m = 37,
+     .n = 41,
+     .k = 29,
+     .activation = OCL_ACT_GELU_ERF,
+     .dact = EXTRA_C,
+     .form = FORM_PADDED},
+    {.name = "dact_f16",
+     .m = 9,
+     .n = 37,
+     .k = 17,
+     .activation = OCL_ACT_GELU_ERF,
+     .dact = EXTRA_OWN,
+     .type = {CLT_F16, CLT_F16, CLT_F16}},
     LAYOUTS("large", .m = 257, .n = 255, .k = 253, .form = FORM_PADDED),
     {.name = "large_batch", .m = 256, .n = 256, .k = 256, .batch = 2},
 };
@@ -126,6 +211,7 @@ typedef struct gemm_run {
     clt_verify_outcome *outcome;
     const gemm_case *problem;
     const char *backend;
+    const ocl_choice *choice; /* how the backend must do it; NULL: as it likes */
     bool integers;
     ocl_gemm gemm;
     gemm_operand operand[GEMM_OPERANDS];
@@ -204,17 +290,27 @@ static clt_status fill_operands(gemm_run *r)
     CLT_TRY(fill_operand(r, GEMM_A, g->type_a, g->a.offset, a, false));
     CLT_TRY(fill_operand(r, GEMM_B, g->type_b, g->b.offset, b, false));
     CLT_TRY(fill_operand(r, GEMM_C, g->type_c, g->c.offset, c,
-                         g->beta == 0.0f && r->problem->residual != RESIDUAL_C));
+                         g->beta == 0.0f && r->problem->residual != EXTRA_C && r->problem->dact != EXTRA_C));
     if (r->problem->bias) {
         g->bias = (ocl_tensor_ref){GEMM_BIAS, 12};
         CLT_TRY(fill_operand(r, GEMM_BIAS, CLT_F32, g->bias.offset, g->n, false));
     }
-    if (r->problem->residual == RESIDUAL_C)
+    if (r->problem->residual == EXTRA_C)
         g->residual = g->c;
-    if (r->problem->residual != RESIDUAL_OWN)
+    if (r->problem->residual == EXTRA_OWN) {
+        g->residual = (ocl_tensor_ref){GEMM_RESIDUAL, 20};
+        CLT_TRY(fill_operand(r, GEMM_RESIDUAL, g->type_c, g->residual.offset, c, false));
+    }
+    if (r->problem->pre) {
+        g->pre = (ocl_tensor_ref){GEMM_PRE, 28};
+        CLT_TRY(fill_operand(r, GEMM_PRE, g->type_c, g->pre.offset, c, true));
+    }
+    if (r->problem->dact == EXTRA_C)
+        g->dact = g->c;
+    if (r->problem->dact != EXTRA_OWN)
         return CLT_OK;
-    g->residual = (ocl_tensor_ref){GEMM_RESIDUAL, 20};
-    return fill_operand(r, GEMM_RESIDUAL, g->type_c, g->residual.offset, c, false);
+    g->dact = (ocl_tensor_ref){GEMM_DACT, 36};
+    return fill_operand(r, GEMM_DACT, g->type_c, g->dact.offset, c, false);
 }
 
 static clt_status gemm_resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
@@ -225,13 +321,38 @@ static clt_status gemm_resolve(void *context, int32_t tensor, ocl_buffer **buffe
     return CLT_OK;
 }
 
+static int32_t gemm_workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
+{
+    gemm_run *r = owner;
+    clt_status status = CLT_OK;
+    if (r->operand[GEMM_WORK].elements)
+        status =
+            clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "checking a GEMM: '%s' is a second workspace", name);
+    else
+        status = fill_operand(r, GEMM_WORK, dtype, 0, (int64_t)elements, true);
+    return status == CLT_OK ? GEMM_WORK : OCL_NO_TENSOR_ID;
+}
+
 /* Emits the commands; a refusal makes the outcome SKIP. */
 static clt_status emit(gemm_run *r)
 {
-    ocl_emitter e = {
-        .list = &r->list, .device = &r->session->desc, .label = r->problem->name, .variant = "", .node = -1};
+    ocl_device_desc desc = r->session->desc;
+    ocl_emitter e = {.list = &r->list,
+                     .device = &desc,
+                     .label = r->problem->name,
+                     .variant = "",
+                     .node = -1,
+                     .workspace = gemm_workspace,
+                     .owner = r,
+                     .record = r->choice};
+    desc.quirks |= OCL_QUIRK_ANY_STYLE;
     clt_status status = ocl_gemm_emit(&e, &r->gemm, r->backend);
     ocl_emitter_free(&e);
+    if (status == CLT_EUNSUPPORTED && r->choice) {
+        clt_verify_set(r->outcome, CLT_VERIFY_SKIP, "%s", clt_error_text());
+        clt_error_clear();
+        return CLT_OK;
+    }
     const char *open = status == CLT_EUNSUPPORTED ? strstr(clt_error_text(), "none accepts (") : NULL;
     if (!open)
         return status;
@@ -271,27 +392,41 @@ static clt_status execute(gemm_run *r)
 
 /* --- judging --- */
 
-static clt_status check_guards(gemm_run *r)
+/* Which bytes of an operand's buffer the call owns: those of C's elements, or all of its workspace. */
+static clt_status make_map(const gemm_run *r, const gemm_operand *o, uint8_t **map)
 {
-    static const char *const names[GEMM_OPERANDS] = {"A", "B", "C", "the bias", "the residual"};
     const ocl_gemm *g = &r->gemm;
-    uint8_t *mine;
-    size_t bytes = clt_dtype_bytes(g->type_c), where;
-    CLT_TRY(clt_alloc(&mine, r->operand[GEMM_C].elements, bytes, "checker's map"));
+    size_t bytes = clt_dtype_bytes(o->type);
+    CLT_TRY(clt_alloc(map, o->elements, bytes, "checker's map"));
+    if (o == &r->operand[GEMM_WORK]) {
+        memset(*map + GUARD * bytes, 1, bytes * (o->elements - 2 * GUARD));
+        return CLT_OK;
+    }
     for (int64_t z = 0; z < g->batch; z++)
         for (int64_t i = 0; i < g->m; i++)
-            memset(mine + bytes * (r->operand[GEMM_C].first + (size_t)(z * g->stride_c + i * g->ldc)), 1,
+            memset(*map + bytes * (o->first + (size_t)(z * g->stride_c + i * g->ldc)), 1,
                    bytes * (size_t)g->n);
+    return CLT_OK;
+}
+
+static clt_status check_guards(gemm_run *r)
+{
+    static const char *const names[GEMM_OPERANDS] = {
+        "A", "B", "C", "the bias", "the residual", "pre", "dact", "its workspace"};
     for (int i = 0; i < GEMM_OPERANDS; i++) {
         const gemm_operand *o = &r->operand[i];
-        size_t size = clt_dtype_bytes(o->type);
-        if (o->elements &&
-            clt_verify_changed(o->image, o->after, i == GEMM_C ? mine : NULL, o->elements * size, &where))
+        size_t size = clt_dtype_bytes(o->type), where;
+        uint8_t *mine = NULL;
+        if (!o->elements)
+            continue;
+        if (i == GEMM_C || i == GEMM_PRE || i == GEMM_WORK)
+            CLT_TRY(make_map(r, o, &mine));
+        if (clt_verify_changed(o->image, o->after, mine, o->elements * size, &where))
             clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
                            "wrote where it must not: element %lld from the start of %s",
                            (long long)(where / size) - (long long)o->first, names[i]);
+        free(mine);
     }
-    free(mine);
     return CLT_OK;
 }
 
@@ -309,16 +444,44 @@ static double activate(ocl_activation activation, double x)
     }
 }
 
-/* C(i,j) of item z and how far off rounding may take it: errors of K products random-walk, each bounded by
- * what was added up. */
-static double expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, size_t at, double *bound)
+static double activation_slope(ocl_activation activation, double x)
+{
+    double c = sqrt(2.0 / 3.14159265358979323846), t;
+    switch (activation) {
+    case OCL_ACT_RELU:
+        return x > 0.0 ? 1.0 : 0.0;
+    case OCL_ACT_GELU_ERF:
+        return 0.5 * erfc(-x * sqrt(0.5)) + 0.5 * c * x * exp(-0.5 * x * x);
+    case OCL_ACT_GELU_TANH:
+        t = tanh(c * (x + 0.044715 * x * x * x));
+        return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * c * (1.0 + 3.0 * 0.044715 * x * x);
+    default:
+        return 1.0;
+    }
+}
+
+typedef struct gemm_expected {
+    double c, pre;             /* values */
+    double bound_c, bound_pre; /* how far off rounding may take them */
+} gemm_expected;
+
+/* Element `at` of C's buffer in an operand of C's shape. */
+static double like_c(const gemm_run *r, gemm_extra place, int which, size_t at)
+{
+    const gemm_operand *o = &r->operand[place == EXTRA_C ? GEMM_C : which];
+    return o->value[o->first + at - r->operand[GEMM_C].first];
+}
+
+/* Errors of K products random-walk, each bounded by what was added up. */
+static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, size_t at)
 {
     const ocl_gemm *g = &r->gemm;
     const gemm_operand *o = r->operand;
     const double *a = o[GEMM_A].value + o[GEMM_A].first + z * g->stride_a + (g->ta ? i : i * g->lda);
     const double *b = o[GEMM_B].value + o[GEMM_B].first + z * g->stride_b + (g->tb ? j * g->ldb : j);
     int64_t a_step = g->ta ? g->lda : 1, b_step = g->tb ? 1 : g->ldb;
-    double v = 0.0, size = 0.0;
+    double v = 0.0, size = 0.0, units = 2.0 * sqrt((double)g->k) + 4.0;
+    gemm_expected e;
     for (int64_t p = 0; p < g->k; p++) {
         double product = a[p * a_step] * b[p * b_step];
         v += product;
@@ -328,40 +491,65 @@ static double expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, size_t 
     size *= fabs((double)g->alpha);
     double old = g->beta != 0.0f ? (double)g->beta * o[GEMM_C].value[at] : 0.0;
     double bias = r->problem->bias ? o[GEMM_BIAS].value[o[GEMM_BIAS].first + (size_t)j] : 0.0;
-    v = activate(g->activation, v + old + bias);
-    size += fabs(old) + fabs(bias) + fabs(v);
-    if (r->problem->residual == RESIDUAL_OWN)
-        v += o[GEMM_RESIDUAL].value[o[GEMM_RESIDUAL].first + at - o[GEMM_C].first];
-    else if (r->problem->residual == RESIDUAL_C)
-        v += o[GEMM_C].value[at];
-    double units = 2.0 * sqrt((double)g->k) + 4.0 + (g->activation > OCL_ACT_RELU ? 16.0 : 0.0);
-    *bound = units * CLT_VERIFY_EPS * (size + fabs(v));
-    return v;
+    if (r->problem->dact != EXTRA_NONE) {
+        /* the slope is at most 1.13, its own error counts in units of 1 */
+        double slope = activation_slope(g->activation, like_c(r, r->problem->dact, GEMM_DACT, at));
+        size = 1.13 * size + (g->activation > OCL_ACT_RELU ? 16.0 / units * fabs(v) : 0.0);
+        v *= slope;
+    }
+    size += fabs(old) + fabs(bias);
+    e.pre = v += old + bias;
+    e.bound_pre = units * CLT_VERIFY_EPS * (size + fabs(v));
+    if (r->problem->dact == EXTRA_NONE)
+        v = activate(g->activation, v);
+    size += fabs(v);
+    if (r->problem->residual != EXTRA_NONE)
+        v += like_c(r, r->problem->residual, GEMM_RESIDUAL, at);
+    units += g->activation > OCL_ACT_RELU ? 16.0 : 0.0;
+    e.bound_c = units * CLT_VERIFY_EPS * (size + fabs(v));
+    e.c = v;
+    return e;
+}
+
+/* values: n results, n expected, n bounds. */
+static void compare(gemm_run *r, const char *what, const double *values, size_t n)
+{
+    clt_verify_rule exact = {.exact = true};
+    if (r->integers)
+        clt_verify_compare(r->outcome, what, values, values + n, n, &exact);
+    else
+        clt_verify_compare_bounds(r->outcome, what, values, values + n, values + 2 * n, n, r->gemm.type_c);
 }
 
 static clt_status judge(gemm_run *r)
 {
     const ocl_gemm *g = &r->gemm;
-    double *values;
+    const gemm_operand *o = r->operand;
+    double *c, *pre;
     size_t n = (size_t)(g->m * g->n * g->batch), e = 0;
-    CLT_TRY(clt_alloc(&values, 3 * n, sizeof *values, "checker's results"));
+    CLT_TRY(clt_alloc(&c, 6 * n, sizeof *c, "checker's results"));
+    pre = c + 3 * n;
     for (int64_t z = 0; z < g->batch; z++) {
         for (int64_t i = 0; i < g->m; i++) {
             for (int64_t j = 0; j < g->n; j++, e++) {
-                size_t at = r->operand[GEMM_C].first + (size_t)(z * g->stride_c + i * g->ldc + j);
-                values[n + e] = expect(r, z, i, j, at, &values[2 * n + e]);
-                values[e] = clt_verify_load(g->type_c, r->operand[GEMM_C].after, at);
+                size_t in_c = (size_t)(z * g->stride_c + i * g->ldc + j);
+                gemm_expected x = expect(r, z, i, j, o[GEMM_C].first + in_c);
+                c[e] = clt_verify_load(g->type_c, o[GEMM_C].after, o[GEMM_C].first + in_c);
+                c[n + e] = x.c;
+                c[2 * n + e] = x.bound_c;
+                if (r->problem->pre)
+                    pre[e] = clt_verify_load(g->type_c, o[GEMM_PRE].after, o[GEMM_PRE].first + in_c);
+                pre[n + e] = x.pre;
+                pre[2 * n + e] = x.bound_pre;
             }
         }
     }
-    clt_verify_rule exact = {.exact = true};
-    if (r->integers)
-        clt_verify_compare(r->outcome, "C (integers)", values, values + n, n, &exact);
-    else
-        clt_verify_compare_bounds(r->outcome, "C", values, values + n, values + 2 * n, n, g->type_c);
+    compare(r, r->integers ? "C (integers)" : "C", c, n);
+    if (r->problem->pre)
+        compare(r, r->integers ? "pre (integers)" : "pre", pre, n);
     if (!r->integers && g->k > 0)
-        clt_verify_trust(r->outcome, "C", values, n, 0.02);
-    free(values);
+        clt_verify_trust(r->outcome, "C", c, n, 0.02);
+    free(c);
     return CLT_OK;
 }
 
@@ -463,34 +651,66 @@ done:
     return status;
 }
 
-static clt_status check_mode(clt_verify_session *session, const gemm_case *c, const char *backend,
-                             unsigned mode)
+static clt_status check_mode(clt_verify_session *session, const gemm_case *c, const char *label,
+                             const char *backend, const ocl_choice *choice, unsigned mode)
 {
-    clt_verify_item item = {"gemm", c->name, backend, mode, c->small};
+    clt_verify_item item = {"gemm", c->name, label, mode, c->small && !choice};
     clt_verify_outcome outcome;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;
-    gemm_run r = {.session = session, .outcome = &outcome, .problem = c, .backend = backend};
+    gemm_run r = {
+        .session = session, .outcome = &outcome, .problem = c, .backend = backend, .choice = choice};
     clt_status status;
     if (mode == CLT_VERIFY_CORRECT) {
+        gemm_run exact = r;
+        exact.integers = true;
         status = check_values(&r);
-        if (status == CLT_OK && is_exact(c) && !clt_verify_bad(&outcome)) {
-            gemm_run exact = {
-                .session = session, .outcome = &outcome, .problem = c, .backend = backend, .integers = true};
+        if (status == CLT_OK && is_exact(c) && !clt_verify_bad(&outcome))
             status = check_values(&exact);
-        }
     } else {
         status = mode == CLT_VERIFY_BITWISE ? check_bits(&r) : check_speed(&r);
     }
     return clt_verify_finish(session, &outcome, status);
 }
 
-clt_status clt_verify_gemm(clt_verify_session *session)
+static clt_status check_modes(clt_verify_session *session, const gemm_case *c, const char *label,
+                              const char *backend, const ocl_choice *choice)
 {
     static const unsigned modes[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF};
-    for (size_t c = 0; c < sizeof gemm_cases / sizeof gemm_cases[0]; c++)
+    for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++)
+        CLT_TRY(check_mode(session, c, label, backend, choice, modes[m]));
+    return CLT_OK;
+}
+
+/* Forms of the backend `tile` that it would not choose for a problem of this size; every other one with k in
+ * two parts. */
+static clt_status check_forms(clt_verify_session *session, const gemm_case *c)
+{
+    for (int i = 0; ocl_tile_forms[i].bm; i++) {
+        const ocl_tile_form *f = &ocl_tile_forms[i];
+        ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "tile"};
+        char label[64];
+        int splits = 1 + (i + c->ta) % 2;
+        snprintf(label, sizeof label, "tile_%dx%dx%d_%dx%d_k%d", f->bm, f->bn, f->bk, f->tm, f->tn, splits);
+        CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
+        CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
+        CLT_TRY(ocl_choice_set(&choice, "bk", f->bk));
+        CLT_TRY(ocl_choice_set(&choice, "tm", f->tm));
+        CLT_TRY(ocl_choice_set(&choice, "tn", f->tn));
+        CLT_TRY(ocl_choice_set(&choice, "split", splits));
+        CLT_TRY(check_modes(session, c, label, "tile", &choice));
+    }
+    return CLT_OK;
+}
+
+clt_status clt_verify_gemm(clt_verify_session *session)
+{
+    for (size_t i = 0; i < sizeof gemm_cases / sizeof gemm_cases[0]; i++) {
+        const gemm_case *c = &gemm_cases[i];
         for (size_t v = 0; ocl_gemm_variants[v]; v++)
-            for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++)
-                CLT_TRY(check_mode(session, &gemm_cases[c], ocl_gemm_variants[v]->name, modes[m]));
+            CLT_TRY(check_modes(session, c, ocl_gemm_variants[v]->name, ocl_gemm_variants[v]->name, NULL));
+        if (c->forms)
+            CLT_TRY(check_forms(session, c));
+    }
     return CLT_OK;
 }

@@ -140,6 +140,9 @@ typedef struct clt_verify_bench {
     uint8_t *before[CLT_MAX_PLAN_SLABS], *after[CLT_MAX_PLAN_SLABS], *writable[CLT_MAX_PLAN_SLABS];
 } clt_verify_bench;
 
+/* Fills in nodes, inputs and plan of a bench for a device of that description. */
+clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject *subject,
+                           const clt_verify_setup *setup, clt_verify_bench *bench);
 /* Plans and realises. A variant that refuses makes *outcome SKIP with its reason and leaves *out NULL, with
  * CLT_OK. */
 clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify_subject *subject,

@@ -14,7 +14,7 @@ cat >net.json <<JSON
  "train": {"steps": $steps, "eval_every": 700, "eval_batches": 4, "log_every": 1000}, "checkpoint": {"every": 900, "best": true}}
 JSON
 numbers() { # RUN: metrics.jsonl without what a clock or the machine has a say in
-    sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|device_bytes|eval_seconds)":[^,}]*//g' \
+    sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|h2d_gbs|d2h_gbs|device_bytes|eval_seconds)":[^,}]*//g' \
         "$1/metrics.jsonl"
 }
 lines() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }

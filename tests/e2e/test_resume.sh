@@ -17,7 +17,7 @@ JSON
 
 # numbers RUN: metrics.jsonl without what a clock or the machine has a say in.
 numbers() {
-    sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|device_bytes|eval_seconds)":[^,}]*//g' \
+    sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|h2d_gbs|d2h_gbs|device_bytes|eval_seconds)":[^,}]*//g' \
         "$1/metrics.jsonl"
 }
 # as_straight RUN [STRAIGHT]: the run arrived where the run without a break did, by the same way.

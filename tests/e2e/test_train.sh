@@ -7,7 +7,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 metric_keys='step update loss grad_norm lr loss_scale skipped step_ms samples_per_s tokens_per_s data_ms comm_ms comm_exposed_ms
-device_busy device_bytes'
+device_busy h2d_gbs d2h_gbs device_bytes'
 
 # check_run RUN STEPS: the run folder is whole, metrics.jsonl has every step with every key, and the loss fell.
 check_run() {
@@ -87,14 +87,26 @@ expect_file runs/mlp/metrics.jsonl runs/mlp-2/metrics.jsonl
 
 # --- profiles: every command's time; the numbers stay as they are ---
 expect_code 0 "$CLTRAIN" train mlp.json --max-steps 5 --profile --out profiled
-expect_text 'profile of every command: profiled/profile.txt'
+expect_text 'profile: profile.txt, profile.json, trace.json \(steps 1 to 5\) in profiled'
 expect_same <(head -n 5 mlp.loss) <(values loss profiled/metrics.jsonl)
+# The first step is left out. Two tables, of phases and of kernels, each the whole.
 expect_awk 'profile.txt does not account for the whole time' '
-    /^5 steps on / { head = 1 } $1 ~ /%$/ { share += $1; if ($7 == "update.optimizer") optimizer = $3; if ($7 == "fc1.forward") forward = $3 }
-    END { exit !(head && share > 95 && share < 105 && optimizer == 1 && forward == 2) }' profiled/profile.txt # fc1: twice a step
-expect_code 0 "$CLTRAIN" bench step mlp.json --steps 3 --warmup 1 --profile --json bench.json
-expect_text '^step [0-9.]+ ms' '^ *share +ms/step'
+    /^profile of 4 steps on / { head = 1 } / share / { table++ } $1 ~ /%$/ && table { share[table] += $1 }
+    END { exit !(head && table == 2 && share[1] > 99 && share[1] < 101 && share[2] > 95 && share[2] < 105) }' profiled/profile.txt
+expect_awk 'profile.json does not have every command as often as it runs' '
+    /"command":/ { name = $2 } /"calls":/ { calls[name] = $2 + 0 }
+    END { exit !(calls["\"update.optimizer\","] == 1 && calls["\"fc1.forward\","] == 2) }' profiled/profile.json # fc1: twice a step
+for track in steps 'host \(enqueue\)' 'compute queue' 'copy queue' saver 'loader 0'; do
+    expect_code 0 grep -q -E "\"name\":\"$track\"" profiled/trace.json
+done
+expect_code 0 "$CLTRAIN" train mlp.json --max-steps 12 --trace-from 9 --out traced
+expect_text 'trace.json \(steps 9 to 12\)'
+expect_code 0 "$CLTRAIN" bench step mlp.json --steps 3 --warmup 1 --json bench.json --trace bench-trace.json
+expect_text '^step [0-9.]+ ms.*device busy [0-9.]+ %' 'outside OpenCL calls' '^ *share +ms/step' 'saved activations'
 expect_code 0 grep -q '"command": "update.optimizer"' bench.json
+expect_code 0 grep -q '"ph":"X"' bench-trace.json
+expect_awk 'bench step knows nothing of the device' '/"device_busy":|"host_outside_opencl_ms":|"host_inside_opencl_ms":/ { n += $2 + 0 > 0 }
+    END { exit !(n >= 3) }' bench.json
 
 # --- weights as a start ---
 expect_code 0 "$CLTRAIN" train mlp.json --init mlp/checkpoints/step_40/model.safetensors --max-steps 3 model.dropout=0 --out warm

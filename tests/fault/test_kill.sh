@@ -22,7 +22,7 @@ cat >net.json <<JSON
  "checkpoint": {"every": $every, "keep": 2, "major": 500, "best": true}}
 JSON
 numbers() { # RUN: metrics.jsonl without what a clock or the machine has a say in
-    sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|device_bytes|eval_seconds)":[^,}]*//g' \
+    sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|h2d_gbs|d2h_gbs|device_bytes|eval_seconds)":[^,}]*//g' \
         "$1/metrics.jsonl"
 }
 lines() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }

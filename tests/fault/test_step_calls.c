@@ -5,6 +5,7 @@
  * plan says. CLBlast's own calls are counted apart. ctest-labels: quick */
 #include "tests/unit/train_test.h"
 
+#include "engine/train/watch.h"
 #include "tests/fault/interpose.h"
 
 #define WARM_UP 3
@@ -45,18 +46,31 @@ static uint64_t planned(const clt_plan *plan, ocl_command_kind kind)
     return n;
 }
 
+/* How closely the steps are followed: not at all, as in every run, as with --profile. */
+typedef enum watching { UNWATCHED, WATCHED, PROFILED } watching;
+static clt_watch *watch;
+
 static void run_steps(clt_run *run, int64_t first, int64_t count)
 {
     clt_step_result result;
+    clt_step_metrics metrics = {.step = 0};
     bool have;
     for (int64_t step = first; step < first + count; step++) {
         clt_reporter_room(run->reporter);
         must(clt_reporter_take(run->reporter, false, &result, &have), "report");
+        if (have && watch) {
+            clt_watch_digest(watch, result.step, &metrics);
+            assert_true(metrics.device_busy > 0 && metrics.device_busy <= 1);
+        }
+        if (watch)
+            clt_watch_begin(watch, step);
         must(clt_step(run, step), "step");
+        if (watch)
+            clt_watch_end(watch, step);
     }
 }
 
-static void open_run(const clt_run_options *options, clt_run **run)
+static void open_run(const clt_run_options *options, watching how, clt_run **run)
 {
     must(clt_run_create(options, CLT_JOB_TRAIN, run), "run");
     const clt_job *job = (*run)->job;
@@ -69,6 +83,10 @@ static void open_run(const clt_run_options *options, clt_run **run)
                              .last_step = job->steps,
                              .workers = 2,
                              .prefetch = 4};
+    clt_watch_options watch_options = {
+        .profile = how == PROFILED, .trace = true, .trace_from = -1, .last_step = job->steps, .depth = 4};
+    if (how != UNWATCHED)
+        must(clt_watch_create(*run, &watch_options, &watch), "watch");
     must(clt_reporter_create((*run)->train, 4, &(*run)->reporter), "reporter");
     must(clt_feed_create(&feed, &(*run)->feed), "feed");
 }
@@ -105,18 +123,25 @@ static void check_window(clt_run *run, int64_t first, uint64_t n)
     expect_count(&c, CALL_READ, n * 2); /* state block and loss records, not waited for */
 }
 
-static void check_model(const char *model, int accumulation, bool library)
+static void close_run(clt_run *run)
+{
+    clt_watch_destroy(watch);
+    watch = NULL;
+    clt_run_destroy(run);
+}
+
+static void check_model(const char *model, int accumulation, bool library, watching how)
 {
     clt_config *config = config_of(model, accumulation, 64);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
-    open_run(&options, &run);
+    open_run(&options, how, &run);
     assert_true(planned(run->job->train, OCL_CMD_KERNEL) > 10);
     assert_int_equal(planned(run->job->train, OCL_CMD_GEMM) > 0, library);
     run_steps(run, 0, WARM_UP);
     check_window(run, WARM_UP, 10);
     check_window(run, WARM_UP + 10, 20);
-    clt_run_destroy(run);
+    close_run(run);
     clt_config_destroy(config);
 }
 
@@ -124,8 +149,10 @@ static void test_windows(void **state)
 {
     (void)state;
     setenv("CLTRAIN_GEMM", "simple", 1);
-    check_model(models[0], 3, false);
-    check_model(models[1], 1, false);
+    check_model(models[0], 3, false, UNWATCHED);
+    check_model(models[1], 1, false, UNWATCHED);
+    check_model(models[0], 3, false, WATCHED);
+    check_model(models[1], 1, false, PROFILED);
 }
 
 #ifdef CLT_HAVE_CLBLAST
@@ -134,7 +161,7 @@ static void test_windows_with_library(void **state)
     (void)state;
     setenv("CLTRAIN_GEMM", "clblast", 1);
     call_counts start = calls_now();
-    check_model(models[0], 2, true);
+    check_model(models[0], 2, true, WATCHED);
     call_counts c = calls_since(&start);
     /* its inner calls were seen, so they would have been counted as ours had they come from us */
     assert_true(c.library[CALL_KERNEL] > 0 && c.library[CALL_SET_ARG] > 0);
@@ -175,7 +202,7 @@ static void test_counters_see(void **state)
     clt_config *config = config_of(models[0], 1, 64);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
-    open_run(&options, &run);
+    open_run(&options, UNWATCHED, &run);
     call_counts start = calls_now();
     must(ocl_buffer_create(run->device, 4096, "test", &buffer), "buffer");
     must(ocl_read(buffer, 0, &value, sizeof value), "read");
@@ -185,7 +212,7 @@ static void test_counters_see(void **state)
     assert_int_equal(c.own[CALL_CREATE_MEMORY], 1);
     assert_int_equal(c.own[CALL_RELEASE], 1);
     assert_true(c.own[CALL_BLOCKING] + c.own[CALL_WAIT] >= 2);
-    clt_run_destroy(run);
+    close_run(run);
     clt_config_destroy(config);
 }
 

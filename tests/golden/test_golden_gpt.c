@@ -282,7 +282,7 @@ static void test_logits(void **state)
     for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
         gpt_case c = {&nets[n], false, MICRO, "init"};
         clt_config *config = make_config(&c);
-        clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
+        clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .predicts = true};
         clt_run *run;
         clt_fed fed;
         clt_safetensors *first = open_file(c.net, "first");

@@ -136,9 +136,9 @@ static void test_refusals(void **state)
     bench->desc.max_work_group = 256;
     ocl_gemm good = ocl_gemm_make(256, 256, 256, false, false), g;
     g = good, g.type_b = CLT_BF16, refuse(bench, g, "f32 only");
-    g = good, g.bias = ocl_ref(3), refuse(bench, g, "epilogue");
-    g = good, g.residual = ocl_ref(3), refuse(bench, g, "epilogue");
-    g = good, g.activation = OCL_ACT_RELU, refuse(bench, g, "epilogue");
+    g = good, g.residual = ocl_ref(2), refuse(bench, g, "lies in C");
+    g = good, g.activation = OCL_ACT_RELU, g.dact = ocl_ref(2), refuse(bench, g, "lies in C");
+    g = good, g.activation = OCL_ACT_RELU, g.dact = ocl_ref(3), g.beta = 1.0f, refuse(bench, g, "derivative");
     refuse(bench, ocl_gemm_make(4, 4, 0, false, false), "empty");
     g = good, g.a.offset = UINT64_C(1) << 33, refuse(bench, g, "2^31");
     g = good, g.c.offset = (UINT64_C(1) << 33) - 4 * 65536, refuse(bench, g, "2^31");

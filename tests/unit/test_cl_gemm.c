@@ -289,6 +289,46 @@ static void test_check(void **state)
     g = good, g.activation = (ocl_activation)7, refuse(g, "activation");
 }
 
+static void test_check_activation_operands(void **state)
+{
+    (void)state;
+    ocl_gemm good = ocl_gemm_make(4, 5, 6, false, true), g;
+    good.a = ocl_ref(1);
+    good.b = ocl_ref(2);
+    good.c = ocl_ref(3);
+    good.activation = OCL_ACT_GELU_TANH;
+    g = good, g.pre = ocl_ref(4), g.bias = ocl_ref(5), g.residual = good.c;
+    assert_ok(ocl_gemm_check(&g));
+    g = good, g.dact = ocl_ref(4);
+    assert_ok(ocl_gemm_check(&g));
+    g = good, g.dact = g.c;
+    assert_ok(ocl_gemm_check(&g));
+    good.pre = ocl_ref(4);
+    g = good, g.activation = OCL_ACT_NONE, refuse(g, "pre without an activation");
+    g = good, g.pre.offset = 6, refuse(g, "pre-activation starts at byte 6");
+    g = good, g.pre = g.c, refuse(g, "pre is the same memory");
+    g = good, g.residual = g.pre, refuse(g, "pre is the same memory");
+    g = good, g.dact = ocl_ref(6), refuse(g, "dact excludes");
+    good.pre = OCL_NO_TENSOR;
+    good.dact = ocl_ref(4);
+    g = good, g.activation = OCL_ACT_NONE, refuse(g, "dact without an activation");
+    g = good, g.dact.offset = 2, refuse(g, "dact starts at byte 2");
+    g = good, g.bias = ocl_ref(6), refuse(g, "dact excludes");
+    g = good, g.residual = ocl_ref(6), refuse(g, "dact excludes");
+}
+
+static void test_text(void **state)
+{
+    char text[OCL_GEMM_TEXT];
+    (void)state;
+    ocl_gemm g = ocl_gemm_make(4, 5, 6, false, true);
+    assert_string_equal(ocl_gemm_text(&g, text, sizeof text), "gemm NT m=4 n=5 k=6 batch=1 f32*f32->f32");
+    g.bias = g.pre = g.residual = ocl_ref(1);
+    g.activation = OCL_ACT_GELU_TANH;
+    assert_string_equal(ocl_gemm_text(&g, text, sizeof text),
+                        "gemm NT m=4 n=5 k=6 batch=1 f32*f32->f32 +bias +gelu_tanh +pre +residual");
+}
+
 /* Emits one f32 GEMM and returns the backend that was chosen. */
 static const char *chosen(gemm_bench *bench, const ocl_gemm *problem, const char *force, clt_status *status)
 {
@@ -352,6 +392,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_non_finite, begin, end),
         cmocka_unit_test_setup_teardown(test_folds_shared_b, begin, end),
         cmocka_unit_test(test_check),
+        cmocka_unit_test(test_check_activation_operands),
+        cmocka_unit_test(test_text),
         cmocka_unit_test_setup_teardown(test_choice, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

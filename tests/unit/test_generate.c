@@ -33,7 +33,7 @@ static void put_sequences(int32_t x[4 * LENGTH])
 /* Logits of ROWS sequences by the evaluation plan; (ROWS, LENGTH, outputs), outputs at least VOCAB. */
 static float *logits_at_once(const clt_config *config, const char *checkpoint, const int32_t *x, int *outputs)
 {
-    clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
+    clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .predicts = true};
     clt_run *run;
     must(clt_run_create(&options, CLT_JOB_EVAL, &run), "evaluation");
     must(clt_run_load_parameters(run, checkpoint, true), "parameters");

@@ -358,9 +358,10 @@ static void test_memory_bound(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_NETS; i++)
-        for (int accumulation = 1; accumulation <= 3; accumulation += 2) {
+        for (int form = 0; form < 4; form++) {
             ocl_device_desc desc = small_alignment();
-            clt_plan_options options = train_options(accumulation);
+            clt_plan_options options = train_options(form & 1 ? 3 : 1);
+            options.no_fuse = (form & 2) != 0;
             clt_plan *plan = plan_of(makers[i](), &desc, &options);
             uint64_t bound = check_plan(plan, desc.max_alloc_bytes);
             assert_true(bound > 200000);
@@ -491,18 +492,25 @@ static net net_frozen(int frozen_layers)
 static void test_pruning_frozen(void **state)
 {
     (void)state;
-    static const char *const labels[] = {"fc1.backward",  "act1.backward", "fc2.backward",
-                                         "act2.backward", "fc3.backward",  "loss.backward"};
+    static const char *const apart[] = {"fc1.backward",  "act1.backward", "fc2.backward",
+                                        "act2.backward", "fc3.backward",  "loss.backward"},
+                             *const fused[] = {"fc1.backward", "fc2.backward", "fc3+loss.backward"};
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(2);
-    for (int frozen = 0; frozen < 3; frozen++) {
+    for (int form = 0; form < 6; form++) {
+        int frozen = form / 2;
+        options.no_fuse = form % 2 != 0;
         clt_plan *plan = plan_of(net_frozen(frozen).graph, &desc, &options);
         check_plan(plan, desc.max_alloc_bytes);
-        for (int l = 0; l < 6; l++) {
-            bool wanted = l >= 2 * frozen;
-            assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD, labels[l]) > 0, wanted);
-            assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD_ADD, labels[l]) > 0, wanted);
+        for (int l = 0; l < (options.no_fuse ? 6 : 3); l++) {
+            const char *label = options.no_fuse ? apart[l] : fused[l];
+            bool wanted = l >= (options.no_fuse ? 2 * frozen : frozen);
+            assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD, label) > 0, wanted);
+            assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD_ADD, label) > 0, wanted);
         }
+        for (int l = 0; l < 6 && !options.no_fuse; l++) /* in other work's GEMMs */
+            if (l % 2 || l == 4)
+                assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD, apart[l]), 0);
         assert_false(anybody_writes(plan, "d x")); /* no parameter lies before it */
         assert_int_equal(anybody_writes(plan, "d fc1.weight"), frozen == 0);
         assert_true(anybody_writes(plan, "d fc3.weight"));
@@ -672,7 +680,7 @@ static void test_too_large(void **state)
     desc.max_alloc_bytes = 64 << 10;
     net n = net_make(64, 10); /* an activation: 64 * 300 * 4 bytes */
     put_linear(&n, "wide", 300);
-    put(&n, "relu", "bend", NULL);
+    put(&n, "tanh", "bend", NULL);
     put_linear(&n, "head", 4);
     put_loss(&n);
     refuse(n.graph, &desc, &options, CLT_EDEVMEM, "'wide");

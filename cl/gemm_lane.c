@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GEMM backend `lane` on the host: which problems it takes, how C is cut into blocks, the kernel command
+ * (kernel in cl/kernels/gemm_lane.cl). It packs inside its one kernel, so it needs neither workspace nor
+ * weights that were packed ahead: a packed element of B serves all rows of a block, which makes packing a few
+ * percent of the work. It must not know what the matrices mean. */
+#include "cl/gemm_lane.h"
+
+#include <stdio.h>
+
+#define LANE_WIDTH 16 /* floats of a vector: LANES of cl/kernels/lanes.clh */
+/* What one block keeps busy beside its slivers (A, sums): part of a core's second-level cache. */
+#define CACHE_BYTES (UINT64_C(640) << 10)
+/* Matrices larger than this are taken to lie in memory, smaller ones in a cache that the cores share. */
+#define FAR_BYTES 16e6
+#define SLIVERS 4 /* of B that the kernel packs at a time */
+#define MAX_TILES_ACROSS 64
+
+/* Costs in units of one fused multiply-add of 16 lanes, per element or as named; measured on a core with
+ * 256-bit vectors, good to a factor of two, which is enough to rank blocks. */
+#define COST_PACK_B 0.12
+#define COST_PACK_B_TRANSPOSED 0.35
+#define COST_PACK_A 0.4
+#define COST_READ_A 0.05
+#define COST_FAR 0.7   /* more where the operand is larger than the caches: it comes from memory each time */
+#define COST_TILE 40.0 /* per tile and block of k: entry, sums in and out */
+#define COST_GROUP 3000.0 /* per work-group */
+#define COST_UNEVEN 0.3   /* of a work-group, per problem */
+
+/* 0: decided here. */
+static const ocl_tunable lane_tunables[] = {{"mr", 5, {0, 6, 8, 12, 14}},
+                                            {"nv", 4, {0, 1, 2, 3}},
+                                            {"kc", 5, {0, 192, 256, 384, 512}},
+                                            {"mt", 6, {0, 8, 16, 32, 48, 64}},
+                                            {"nt", 6, {0, 4, 8, 12, 16, 24}},
+                                            {"pack_a", 2, {0, 1}},
+                                            {0}};
+
+static int64_t up(int64_t size, int64_t tile)
+{
+    return (size + tile - 1) / tile;
+}
+
+static int packed_rows(const ocl_lane_blocks *b)
+{
+    return (b->mr + 7) / 8 * 8;
+}
+
+static uint64_t panel_b_bytes(const ocl_lane_blocks *b)
+{
+    return SLIVERS * (uint64_t)b->kc * (uint64_t)b->nv * LANE_WIDTH * 4;
+}
+
+static uint64_t panel_a_bytes(const ocl_lane_blocks *b)
+{
+    return b->pack_a ? (uint64_t)b->mt * (uint64_t)b->kc * (uint64_t)packed_rows(b) * 4 : 0;
+}
+
+static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    uint64_t tile = (uint64_t)b->mr * (uint64_t)b->nv * LANE_WIDTH * 4;
+    return g->k > b->kc ? tile * (uint64_t)b->mt * (uint64_t)b->nt : tile;
+}
+
+uint64_t ocl_lane_local_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    return panel_b_bytes(b) + panel_a_bytes(b) + sums_bytes(g, b);
+}
+
+static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *b)
+{
+    uint64_t rows_of_a = (uint64_t)b->mt * (uint64_t)b->mr * (uint64_t)b->kc * 4;
+    return ocl_lane_local_bytes(g, b) <= device->local_bytes &&
+           (b->pack_a ? panel_a_bytes(b) : rows_of_a) + sums_bytes(g, b) <= CACHE_BYTES;
+}
+
+static double far_cost(int64_t rows, int64_t columns, clt_dtype type)
+{
+    return (double)rows * (double)columns * (double)clt_dtype_bytes(type) > FAR_BYTES ? COST_FAR : 0.0;
+}
+
+/* Time of the problem on `units` cores: the longest share, as every block costs the same. */
+static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *b)
+{
+    double k = (double)g->k, tiles = (double)b->mt * b->nt, k_blocks = (double)up(g->k, b->kc);
+    double units = device->compute_units ? device->compute_units : 1;
+    double pack_b = (g->tb ? COST_PACK_B_TRANSPOSED : COST_PACK_B) + far_cost(g->k, g->n, g->type_b);
+    double pack_a = (b->pack_a ? COST_PACK_A : COST_READ_A) + far_cost(g->m, g->k, g->type_a);
+    double one = tiles * b->mr * b->nv * k + (double)b->nt * b->nv * LANE_WIDTH * k * pack_b +
+                 (double)b->mt * b->mr * k * pack_a + tiles * k_blocks * COST_TILE + COST_GROUP;
+    /* A core that is late or taken away for a while holds up the end by a part of a block: small blocks win
+     * ties. */
+    double share = (double)up((int64_t)b->groups, (int64_t)units) + COST_UNEVEN;
+    return share * one;
+}
+
+static void count_groups(const ocl_gemm *g, ocl_lane_blocks *b)
+{
+    int64_t down = up(up(g->m, b->mr), b->mt), across = up(up(g->n, b->nv * LANE_WIDTH), b->nt);
+    b->groups = (uint64_t)(down * across * g->batch);
+}
+
+/* Accumulators, one vector of the sliver per column and one broadcast fill the registers: 16 of them where a
+ * vector has 4 or 8 floats, 32 where it has 16. */
+static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
+                        ocl_lane_blocks *b)
+{
+    bool large = device->vector_floats >= 16;
+    b->mr = wanted->mr ? wanted->mr : large ? 14 : 6;
+    b->nv = wanted->nv ? wanted->nv : large && g->n > LANE_WIDTH ? 2 : 1;
+    int longest = wanted->kc ? wanted->kc : b->nv > 1 ? 256 : 384;
+    int64_t parts = up(g->k, longest);
+    b->kc = parts > 1 ? (int)(up(up(g->k, parts), 8) * 8) : (int)(g->k > 0 ? g->k : 1);
+    /* More rows than an address register each: packed, they need one. */
+    b->pack_a = wanted->pack_a || g->ta || g->type_a != CLT_F32 || g->m < b->mr || b->mr > 8;
+}
+
+bool ocl_lane_choose(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
+                     ocl_lane_blocks *out)
+{
+    static const ocl_lane_blocks nothing;
+    ocl_lane_blocks b = {0};
+    double best = 0.0;
+    bool found = false;
+    wanted = wanted ? wanted : &nothing;
+    choose_tile(g, device, wanted, &b);
+    int64_t down = up(g->m, b.mr), across = up(g->n, b.nv * LANE_WIDTH);
+    int64_t last_mt = 0;
+    for (int64_t i = 1; i <= down; i++) {
+        int64_t mt = wanted->mt ? (wanted->mt < down ? wanted->mt : down) : up(down, i), last_nt = 0;
+        if (mt == last_mt)
+            continue;
+        b.mt = (int)(last_mt = mt);
+        for (int64_t j = up(across, MAX_TILES_ACROSS); j <= across; j++) {
+            int64_t nt = wanted->nt ? (wanted->nt < across ? wanted->nt : across) : up(across, j);
+            if (nt == last_nt)
+                continue;
+            b.nt = (int)(last_nt = nt);
+            count_groups(g, &b);
+            double time = fits(g, device, &b) ? cost(g, device, &b) : 0.0;
+            if (time > 0.0 && (!found || time < best)) {
+                found = true;
+                best = time;
+                *out = b;
+            }
+        }
+    }
+    return found;
+}
+
+static bool lane_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const ocl_gemm *g = problem;
+    ocl_lane_blocks blocks;
+    if (g->m < 3 || g->n < 4) {
+        snprintf(reason, size, "%lld x %lld is too small for tiles", (long long)g->m, (long long)g->n);
+        return false;
+    }
+    if (!ocl_lane_choose(g, device, NULL, &blocks)) {
+        snprintf(reason, size, "no block fits %llu bytes of local memory",
+                 (unsigned long long)device->local_bytes);
+        return false;
+    }
+    return true;
+}
+
+static void lane_args(ocl_emitter *e, const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    uint64_t items_a = g->stride_a ? (uint64_t)g->batch : 1, items_b = g->stride_b ? (uint64_t)g->batch : 1;
+    uint64_t elements_c = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
+    ocl_arg_tensor(e, g->beta != 0.0f ? OCL_READ_WRITE : OCL_WRITE, g->c, g->type_c, elements_c);
+    ocl_arg_tensor(e, OCL_READ, g->a, g->type_a, (uint64_t)(g->m * g->k) * items_a);
+    ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, (uint64_t)(g->k * g->n) * items_b);
+    ocl_gemm_epilogue_args(e, g);
+    ocl_arg_u32(e, (uint32_t)g->m);
+    ocl_arg_u32(e, (uint32_t)g->n);
+    ocl_arg_u32(e, (uint32_t)g->k);
+    ocl_arg_u64(e, (uint64_t)g->lda);
+    ocl_arg_u64(e, (uint64_t)g->ldb);
+    ocl_arg_u64(e, (uint64_t)g->ldc);
+    ocl_arg_u64(e, (uint64_t)g->stride_a);
+    ocl_arg_u64(e, (uint64_t)g->stride_b);
+    ocl_arg_u64(e, (uint64_t)g->stride_c);
+    ocl_arg_f32(e, g->alpha);
+    ocl_arg_f32(e, g->beta);
+    ocl_arg_u32(e, (uint32_t)b->mt);
+    ocl_arg_u32(e, (uint32_t)b->nt);
+    ocl_arg_u32(e, (uint32_t)b->kc);
+    ocl_arg_local(e, panel_b_bytes(b));
+    if (b->pack_a)
+        ocl_arg_local(e, panel_a_bytes(b));
+    ocl_arg_local(e, sums_bytes(g, b));
+}
+
+static clt_status lane_emit(ocl_emitter *e, const void *problem)
+{
+    const ocl_gemm *g = problem;
+    ocl_lane_blocks wanted = {.mr = ocl_tuned(e, "mr", 0),
+                              .nv = ocl_tuned(e, "nv", 0),
+                              .kc = ocl_tuned(e, "kc", 0),
+                              .mt = ocl_tuned(e, "mt", 0),
+                              .nt = ocl_tuned(e, "nt", 0),
+                              .pack_a = ocl_tuned(e, "pack_a", 0) != 0};
+    ocl_lane_blocks b;
+    if (!ocl_lane_choose(g, e->device, &wanted, &b) && !ocl_lane_choose(g, e->device, NULL, &b))
+        CLT_FAIL(CLT_EUNSUPPORTED, "emitting a lane GEMM: no block fits %llu bytes of local memory",
+                 (unsigned long long)e->device->local_bytes);
+    ocl_kernel_begin(e, "gemm_lane", "gemm_fwd_lane");
+    ocl_define(e, "MR", b.mr);
+    ocl_define(e, "NV", b.nv);
+    ocl_define(e, "SLIVERS", SLIVERS);
+    ocl_define(e, "TA", g->ta);
+    ocl_define(e, "TB", g->tb);
+    ocl_define(e, "PACK_A", b.pack_a);
+    ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
+    ocl_define(e, "PREFETCH", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
+    ocl_define_text(e, "DTA", clt_dtype_name(g->type_a));
+    ocl_define_text(e, "DTB", clt_dtype_name(g->type_b));
+    ocl_gemm_epilogue_defines(e, g);
+    lane_args(e, g, &b);
+    ocl_kernel_end_1d(e, b.groups, 1, ocl_gemm_flops(g));
+    return ocl_emit_status(e);
+}
+
+const ocl_variant ocl_gemm_lane = {.name = "lane",
+                                   .needs = OCL_CAP_WIDE_VECTORS,
+                                   .accepts = lane_accepts,
+                                   .tunables = lane_tunables,
+                                   .emit = lane_emit};

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files of tuning records: where they are, reading with distrust, replacing by rename. It must not know what
+ * a record is about. */
+#include "cl/tuning_store.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/fileio_error.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+
+/* Places */
+
+static bool is_set(const char *value)
+{
+    return value != NULL && value[0] != '\0';
+}
+
+clt_status ocl_tuning_folder(char **out)
+{
+    const char *own = getenv("CLTRAIN_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    clt_str path = {0};
+    *out = NULL;
+    if (is_set(own))
+        clt_str_printf(&path, "%s/tuning", own);
+    else if (cache != NULL && cache[0] == '/') /* the XDG rules: a relative one does not count */
+        clt_str_printf(&path, "%s/cltrain/tuning", cache);
+    else if (home != NULL && home[0] == '/')
+        clt_str_printf(&path, "%s/.cache/cltrain/tuning", home);
+    else
+        CLT_FAIL(CLT_ESTORAGE, "looking for the folder of tuning records: none of CLTRAIN_CACHE_DIR, "
+                               "XDG_CACHE_HOME and HOME names a folder; set one of them");
+    clt_status status = clt_str_check(&path);
+    if (status != CLT_OK) {
+        clt_str_free(&path);
+        return status;
+    }
+    *out = path.text;
+    return CLT_OK;
+}
+
+/* "nvidia-h100-80gb-hbm3-0123456789abcdef.json": readable, and one for each key. */
+static void file_name(const ocl_device_desc *d, char *out, size_t size)
+{
+    char base[48], units[16], text[CLT_HASH64_TEXT];
+    size_t n = 0;
+    clt_hash64_state state;
+    for (const char *at = d->name; *at != '\0' && n + 1 < sizeof base; at++) {
+        if (isalnum((unsigned char)*at))
+            base[n++] = (char)tolower((unsigned char)*at);
+        else if (n > 0 && base[n - 1] != '-')
+            base[n++] = '-';
+    }
+    while (n > 0 && base[n - 1] == '-')
+        n--;
+    base[n] = '\0';
+    snprintf(units, sizeof units, "%u", d->compute_units);
+    clt_hash64_begin(&state);
+    clt_hash64_add(&state, d->platform, strlen(d->platform) + 1);
+    clt_hash64_add(&state, d->name, strlen(d->name) + 1);
+    clt_hash64_add(&state, d->driver, strlen(d->driver) + 1);
+    clt_hash64_add(&state, units, strlen(units) + 1);
+    snprintf(out, size, "%s-%s.json", n > 0 ? base : "device", clt_hash64_text(clt_hash64_end(&state), text));
+}
+
+clt_status ocl_tuning_path(const ocl_device_desc *device, char **out)
+{
+    char *folder, name[96];
+    *out = NULL;
+    CLT_TRY(ocl_tuning_folder(&folder));
+    file_name(device, name, sizeof name);
+    clt_status status = clt_path_join(folder, name, out);
+    free(folder);
+    return status;
+}
+
+/* Nobody else may write into the folder: a record decides what runs. */
+static clt_status check_private(const char *folder)
+{
+    struct stat info;
+    if (stat(folder, &info) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "looking at '%s'", folder);
+    if (!S_ISDIR(info.st_mode))
+        CLT_FAIL(CLT_ESTORAGE, "'%s' is no folder; remove it", folder);
+    if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        CLT_FAIL(CLT_ESTORAGE,
+                 "others may write into '%s'; make it yours alone (chmod 700), or name another folder with "
+                 "CLTRAIN_CACHE_DIR",
+                 folder);
+    return CLT_OK;
+}
+
+static clt_status make_private(const char *folder)
+{
+    char *parent = strdup(folder);
+    if (parent == NULL)
+        CLT_FAIL(CLT_ENOMEM, "creating '%s': out of host memory", folder);
+    char *slash = strrchr(parent, '/');
+    clt_status status = CLT_OK;
+    if (slash != NULL && slash != parent) {
+        *slash = '\0';
+        status = clt_mkdir_p(parent);
+    }
+    free(parent);
+    CLT_TRY(status);
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s'", folder);
+    return check_private(folder);
+}
+
+/* Reading */
+
+static clt_status read_file(const char *path, ocl_tuning **out, int *outdated)
+{
+    char *text;
+    size_t length;
+    *out = NULL;
+    CLT_TRY(clt_file_read(path, false, OCL_TUNING_MAX_BYTES, CLT_EDATA, &text, &length));
+    clt_status status = ocl_tuning_parse(text, length, path, out, outdated);
+    free(text);
+    return status;
+}
+
+/* The device's own file, believed only if it is of this device; NULL when there is nothing to believe. */
+static clt_status read_own(const ocl_device_desc *device, const char *folder, const char *path,
+                           ocl_tuning **out)
+{
+    char why[OCL_NAME_SIZE * 3];
+    int outdated = 0;
+    *out = NULL;
+    if (!clt_file_exists(path))
+        return CLT_OK;
+    CLT_TRY(check_private(folder));
+    CLT_TRY(read_file(path, out, &outdated));
+    if (!ocl_tuning_fits(*out, device, why, sizeof why) || (*out)->exact) {
+        bool pinned = (*out)->exact;
+        ocl_tuning_destroy(*out);
+        *out = NULL;
+        CLT_FAIL(CLT_EDATA, "%s: it is of %s", path, pinned ? "a checkpoint" : why);
+    }
+    if (outdated > 0)
+        CLT_WARN("%d tuning records in %s are of other kernels than this cltrain has and are ignored; "
+                 "'cltrain tune' measures again",
+                 outdated, path);
+    return CLT_OK;
+}
+
+/* Like read_own, but whatever is wrong is told (unless quiet) and forgotten. */
+static clt_status try_own(const ocl_device_desc *device, bool quiet, ocl_tuning **out)
+{
+    char *folder = NULL, *path = NULL;
+    *out = NULL;
+    clt_status status = ocl_tuning_folder(&folder);
+    if (status == CLT_OK)
+        status = ocl_tuning_path(device, &path);
+    if (status == CLT_ESTORAGE) { /* nowhere to look is nothing to tell */
+        CLT_DEBUG("%s", clt_error_text());
+        clt_error_clear();
+        status = CLT_OK;
+    } else if (status == CLT_OK) {
+        status = read_own(device, folder, path, out);
+    }
+    free(folder);
+    free(path);
+    if (status == CLT_OK || status == CLT_ENOMEM)
+        return status;
+    if (!quiet)
+        CLT_WARN("tuning records are ignored: %s", clt_error_text());
+    clt_error_clear();
+    return CLT_OK;
+}
+
+clt_status ocl_tuning_add_shipped(ocl_tuning *tuning, const ocl_device_desc *device,
+                                  const ocl_embedded_source *table)
+{
+    for (const ocl_embedded_source *s = table; s->name != NULL; s++) {
+        char why[OCL_NAME_SIZE * 3];
+        clt_json_doc *doc = NULL;
+        ocl_tuning *shipped = NULL;
+        clt_status status = clt_json_parse(s->text, s->length, s->name, CLT_EDATA, &doc);
+        if (status == CLT_OK)
+            status = ocl_tuning_read(clt_json_root(doc), s->name, &shipped, NULL);
+        clt_json_destroy(doc);
+        if (status == CLT_OK && ocl_tuning_fits(shipped, device, why, sizeof why))
+            status = ocl_tuning_merge(tuning, shipped, false);
+        ocl_tuning_destroy(shipped);
+        if (status == CLT_ENOMEM)
+            return status;
+        if (status != CLT_OK) {
+            CLT_WARN("tuning records that ship with cltrain are ignored: %s", clt_error_text());
+            clt_error_clear();
+        }
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_tuning_load(const ocl_device_desc *device, ocl_tuning **out)
+{
+    ocl_tuning *own = NULL;
+    *out = NULL;
+    CLT_TRY(try_own(device, false, &own));
+    clt_status status = own == NULL ? ocl_tuning_create(device, &own) : CLT_OK;
+    if (status == CLT_OK)
+        status = ocl_tuning_add_shipped(own, device, ocl_embedded_params);
+    if (status != CLT_OK) {
+        ocl_tuning_destroy(own);
+        return status;
+    }
+    *out = own;
+    return CLT_OK;
+}
+
+/* Changing */
+
+clt_status ocl_tuning_save(const ocl_device_desc *device, const ocl_tuning *records)
+{
+    char *folder = NULL, *path = NULL;
+    ocl_tuning *all = NULL;
+    clt_str text = {0};
+    clt_status status = CLT_OK;
+    CLT_TRY_GOTO(ocl_tuning_folder(&folder), done);
+    CLT_TRY_GOTO(ocl_tuning_path(device, &path), done);
+    CLT_TRY_GOTO(make_private(folder), done);
+    CLT_TRY_GOTO(try_own(device, true, &all), done);
+    if (all == NULL)
+        CLT_TRY_GOTO(ocl_tuning_create(device, &all), done);
+    CLT_TRY_GOTO(ocl_tuning_merge(all, records, true), done);
+    CLT_TRY_GOTO(ocl_tuning_print(all, &text), done);
+    CLT_TRY_GOTO(clt_file_write(path, text.text, text.length), done);
+done:
+    clt_str_free(&text);
+    ocl_tuning_destroy(all);
+    free(folder);
+    free(path);
+    return clt_fail_prefix(status, "saving tuning records");
+}
+
+clt_status ocl_tuning_clear(const ocl_device_desc *device, bool *removed)
+{
+    char *path = NULL;
+    *removed = false;
+    CLT_TRY(ocl_tuning_path(device, &path));
+    clt_status status = CLT_OK;
+    if (unlink(path) == 0)
+        *removed = true;
+    else if (errno != ENOENT && errno != ENOTDIR)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "removing '%s'", path);
+    free(path);
+    return status;
+}
+
+/* Listing */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Paths of the folder's .json files in order; a folder that does not exist holds none. */
+static clt_status list_paths(const char *folder, char ***paths, size_t *count)
+{
+    size_t capacity = 0;
+    clt_status status = CLT_OK;
+    DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return errno == ENOENT || errno == ENOTDIR
+                   ? CLT_OK
+                   : clt_fail_errno(CLT_ESTORAGE, errno, "listing the folder '%s'", folder);
+    const struct dirent *item;
+    while (status == CLT_OK && (item = readdir(dir)) != NULL) {
+        size_t length = strlen(item->d_name);
+        if (length < 6 || strcmp(item->d_name + length - 5, ".json") != 0)
+            continue;
+        status = clt_grow(paths, &capacity, *count + 1, sizeof **paths, "a list of files");
+        if (status == CLT_OK)
+            status = clt_path_join(folder, item->d_name, &(*paths)[*count]);
+        if (status == CLT_OK)
+            (*count)++;
+    }
+    closedir(dir);
+    if (*count > 1)
+        qsort(*paths, *count, sizeof **paths, by_text);
+    return status;
+}
+
+clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context)
+{
+    char *folder = NULL, **paths = NULL;
+    size_t count = 0;
+    CLT_TRY(ocl_tuning_folder(&folder));
+    clt_status status = list_paths(folder, &paths, &count);
+    for (size_t i = 0; i < count && status == CLT_OK; i++) {
+        ocl_tuning *tuning;
+        int outdated = 0;
+        clt_status read = read_file(paths[i], &tuning, &outdated);
+        fn(context, paths[i], tuning, outdated, read == CLT_OK ? NULL : clt_error_text());
+        clt_error_clear();
+        ocl_tuning_destroy(tuning);
+        status = read == CLT_ENOMEM ? read : CLT_OK;
+    }
+    for (size_t i = 0; i < count; i++)
+        free(paths[i]);
+    free(paths);
+    free(folder);
+    return status;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain tune: measures which variants of the matrix products are fastest on a device, shows what it found,
+ * and lists or forgets what is known. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/tuning_store.h"
+#include "cli/args.h"
+#include "cli/console.h"
+#include "engine/base/json.h"
+#include "engine/train/tuned.h"
+
+typedef struct tune_args {
+    const char *device, *caps, *json;
+    double seconds;
+    bool list, clear;
+} tune_args;
+
+typedef struct tune_view {
+    console *console;
+    clt_json_writer writer;
+    int problems, measured;
+    double log_gain; /* sum of the logarithms of the speed-ups */
+} tune_view;
+
+/* --- tables --- */
+
+static void header(void)
+{
+    printf("%-58s %-14s %12s   %-38s %12s %9s\n", "problem", "default", "ms", "fastest", "ms", "speed-up");
+}
+
+static double gain(const ocl_choice *c)
+{
+    return c->ns > 0 && c->default_ns > 0 ? c->default_ns / c->ns : 1.0;
+}
+
+/* "lane kc=512", or "=" when the default is as good. */
+static const char *fastest(const ocl_choice *c, const char *standard, char *text, size_t size)
+{
+    if (c->n_values == 0 && strcmp(c->variant, standard) == 0)
+        snprintf(text, size, "=");
+    else
+        ocl_choice_text(c, text, size);
+    return text;
+}
+
+static void print_row(const ocl_choice *c, const char *standard)
+{
+    char text[OCL_CHOICE_TEXT], name[OCL_TUNE_PROBLEM + OCL_TUNE_NAME];
+    snprintf(name, sizeof name, "%s%s%s", strcmp(c->family, OCL_GEMM_FAMILY) == 0 ? "" : c->family,
+             strcmp(c->family, OCL_GEMM_FAMILY) == 0 ? "" : " ", c->problem);
+    printf("%-58s %-14s %12.4f   %-38s %12.4f %8.2fx%s\n", name, standard, c->default_ns * 1e-6,
+           fastest(c, standard, text, sizeof text), c->ns * 1e-6, gain(c),
+           c->complete ? "" : "  (not all tried)");
+}
+
+static void write_row(clt_json_writer *w, const ocl_tune_row *row)
+{
+    const ocl_tune_result *r = row->result;
+    clt_jw_object(w);
+    clt_jw_kstring(w, "family", row->family);
+    clt_jw_kstring(w, "problem", row->problem);
+    clt_jw_kint(w, "calls", row->calls);
+    clt_jw_kdouble(w, "flops", row->flops);
+    clt_jw_kstring(w, "default", r->standard);
+    clt_jw_kdouble(w, "default_ns", r->choice.default_ns);
+    clt_jw_kstring(w, "variant", r->choice.variant);
+    clt_jw_key(w, "values");
+    clt_jw_object(w);
+    for (int i = 0; i < r->choice.n_values; i++)
+        clt_jw_kint(w, r->choice.values[i].name, r->choice.values[i].value);
+    clt_jw_end_object(w);
+    clt_jw_kdouble(w, "ns", r->choice.ns);
+    clt_jw_kdouble(w, "speed_up", gain(&r->choice));
+    clt_jw_kint(w, "tried", r->tried);
+    clt_jw_kint(w, "abandoned", r->abandoned);
+    clt_jw_kint(w, "impossible", r->failed);
+    clt_jw_kint(w, "wrong", r->wrong);
+    clt_jw_kbool(w, "complete", r->complete);
+    clt_jw_end_object(w);
+}
+
+/* --- what the tuner says --- */
+
+static void on_device(void *context, const ocl_device_desc *d, int problems)
+{
+    tune_view *v = context;
+    v->problems = problems;
+    printf("device %s (%s), driver %s, %u compute units: %d problems\n", d->name, d->spec, d->driver,
+           d->compute_units, problems);
+    header();
+    clt_jw_kstring(&v->writer, "bench", "tune");
+    clt_jw_kstring(&v->writer, "device", d->name);
+    clt_jw_kstring(&v->writer, "driver", d->driver);
+    clt_jw_kint(&v->writer, "compute_units", d->compute_units);
+    clt_jw_key(&v->writer, "rows");
+    clt_jw_array(&v->writer);
+}
+
+static void on_row(void *context, const ocl_tune_row *row)
+{
+    tune_view *v = context;
+    console_clear(v->console);
+    if (!row->result->found) {
+        printf("%-58s could not be measured\n", row->problem);
+        return;
+    }
+    print_row(&row->result->choice, row->result->standard);
+    fflush(stdout);
+    write_row(&v->writer, row);
+    if (strcmp(row->family, OCL_GEMM_FAMILY) == 0) {
+        v->measured++;
+        v->log_gain += log(gain(&row->result->choice));
+    }
+}
+
+/* Progress is for terminals: elsewhere the rows tell enough. */
+static void on_progress(void *context, int done, int total, const char *what)
+{
+    tune_view *v = context;
+    if (v->console->tty)
+        console_observer(v->console).tune(v->console, done, total, what);
+}
+
+static void on_message(void *context, const char *line)
+{
+    tune_view *v = context;
+    console_observer(v->console).message(v->console, line);
+}
+
+/* --- measuring --- */
+
+static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuning *records)
+{
+    char *folder = NULL;
+    if (v->measured > 0)
+        printf("%d products measured, %.2fx the default's speed in geometric mean\n", v->measured,
+               exp(v->log_gain / v->measured));
+    CLT_TRY(ocl_tuning_folder(&folder));
+    if (records->count > 0)
+        printf("%zu records kept in %s\n", records->count, folder);
+    free(folder);
+    if (v->measured < v->problems)
+        printf("%d problems are left as they are: more time measures more (--seconds %.0f was given)\n",
+               v->problems - v->measured, a->seconds);
+    return CLT_OK;
+}
+
+static clt_status measure(cmd_context *context, const tune_args *a, const clt_config *config)
+{
+    console c;
+    clt_str json = {0};
+    ocl_tuning *records = NULL;
+    tune_view v = {.console = &c, .writer = clt_json_writer_make(&json, 2)};
+    clt_tune_options options = {.config = config,
+                                .device_spec = a->device,
+                                .seconds = a->seconds,
+                                .stop = context->stop,
+                                .observer = {.context = &v, .tune = on_progress, .message = on_message},
+                                .device = on_device,
+                                .row = on_row,
+                                .context = &v};
+    CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
+    console_init(&c, context, 1);
+    clt_jw_object(&v.writer);
+    clt_status status = clt_tune(&options, &records);
+    console_close(&c);
+    if (status == CLT_OK) {
+        clt_jw_end_array(&v.writer);
+        clt_jw_end_object(&v.writer);
+        clt_str_append(&json, "\n");
+        status = clt_str_check(&json);
+    }
+    if (status == CLT_OK)
+        status = summary(&v, a, records);
+    if (status == CLT_OK && a->json)
+        status = cmd_write_text(a->json, json.text);
+    if (status == CLT_OK && context->stop && atomic_load(context->stop) != 0)
+        status = clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "stopped; what was measured is kept");
+    clt_str_free(&json);
+    ocl_tuning_destroy(records);
+    return status;
+}
+
+/* --- what is known --- */
+
+static void list_file(void *context, const char *path, const ocl_tuning *t, int outdated, const char *defect)
+{
+    int *files = context;
+    (*files)++;
+    printf("%s\n", path);
+    if (defect) {
+        printf("  ignored: %s\n", defect);
+        return;
+    }
+    printf("  device %s, driver %s, %u compute units: %zu records", t->key.device, t->key.driver,
+           t->key.compute_units, t->count);
+    if (outdated)
+        printf(", and %d of other kernels, which are ignored", outdated);
+    printf("\n");
+    for (size_t i = 0; i < t->count; i++) {
+        char text[OCL_CHOICE_TEXT];
+        const ocl_choice *r = &t->records[i];
+        printf("  %-8s %-58s %-38s %12.4f ms %7.2fx%s\n", r->family, r->problem,
+               ocl_choice_text(r, text, sizeof text), r->ns * 1e-6, gain(r),
+               r->complete ? "" : "  (not all tried)");
+    }
+}
+
+static clt_status list(void)
+{
+    int files = 0;
+    char *folder = NULL;
+    CLT_TRY(ocl_tuning_folder(&folder));
+    clt_status status = ocl_tuning_list(list_file, &files);
+    if (status == CLT_OK && files == 0)
+        printf("%s holds no tuning records\n", folder);
+    free(folder);
+    return status;
+}
+
+static clt_status forget(const tune_args *a)
+{
+    ocl_device_desc desc;
+    uint32_t caps;
+    bool removed;
+    CLT_TRY(cmd_caps(a->caps, &caps));
+    CLT_TRY(cmd_describe_device(a->device, caps, &desc));
+    CLT_TRY(ocl_tuning_clear(&desc, &removed));
+    printf(removed ? "the tuning records of device %s are forgotten\n"
+                   : "there are no tuning records of device %s\n",
+           desc.name);
+    return CLT_OK;
+}
+
+clt_status cmd_tune(cmd_context *context, int argc, char **argv)
+{
+    tune_args a = {.seconds = 60};
+    const args_option options[] = {
+        {.name = "--device",
+         .value = "SPEC",
+         .kind = ARGS_TEXT,
+         .target = &a.device,
+         .help = "0:0, cpu, gpu or a part of the device's name"},
+        {.name = "--caps",
+         .value = "MASK",
+         .kind = ARGS_TEXT,
+         .target = &a.caps,
+         .help = "capabilities the device may use"},
+        {.name = "--seconds",
+         .value = "S",
+         .kind = ARGS_FLOAT,
+         .target = &a.seconds,
+         .min = 0.1,
+         .max = 86400,
+         .help = "about how long to measure (60)"},
+        {.name = "--json",
+         .value = "FILE",
+         .kind = ARGS_TEXT,
+         .target = &a.json,
+         .help = "write the table as JSON"},
+        {.name = "--list", .kind = ARGS_FLAG, .target = &a.list, .help = "show all records that are kept"},
+        {.name = "--clear",
+         .kind = ARGS_FLAG,
+         .target = &a.clear,
+         .help = "forget the records of the device"},
+        {.name = NULL}};
+    const args_usage usage = {
+        .command = "tune",
+        .operands = "[CONFIG [section.key=value ...]]",
+        .summary = "Measures which variants of the matrix products of a config (without one: of squares and "
+                   "of GPT-2 124M) are fastest on this device, checks their results, and keeps what it found "
+                   "for later runs (device.tune).",
+        .options = options,
+        .max_operands = 1,
+        .overrides = true};
+    args_result r;
+    clt_config *config = NULL;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    if ((a.list || a.clear) && (r.n_operands > 0 || a.json || (a.list && a.clear)))
+        CLT_FAIL(CLT_EUSAGE, "cltrain tune: --list and --clear stand alone or with --device");
+    if (r.n_overrides > 0 && r.n_operands == 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain tune: '%s' changes a config, and none is given", r.overrides[0]);
+    if (a.list)
+        return list();
+    if (a.clear)
+        return forget(&a);
+    if (r.n_operands > 0)
+        CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
+    clt_status status = measure(context, &a, config);
+    clt_config_destroy(config);
+    return status;
+}

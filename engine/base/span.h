@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Host spans: what each thread did from when to when, in memory that was set aside beforehand. Closed until
+ * somebody opens it, so that what reports to it costs nothing otherwise. It exists for traces and knows
+ * nothing of their format. */
+#ifndef ENGINE_BASE_SPAN_H
+#define ENGINE_BASE_SPAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+/* Tracks: one for each thread. Loader thread i is CLT_TRACK_LOADER + i. */
+enum { CLT_TRACK_HOST, CLT_TRACK_SAVER, CLT_TRACK_LOADER };
+
+typedef struct clt_span {
+    const char *name; /* lives as long as the spans */
+    int64_t id;       /* step or batch */
+    int track;
+    double begin, end; /* clt_now() */
+} clt_span;
+
+typedef struct clt_spans clt_spans;
+clt_status clt_spans_create(size_t capacity, clt_spans **out);
+void clt_spans_destroy(clt_spans *spans);
+void clt_spans_open(clt_spans *spans, bool open);
+/* From any thread; NULL, closed or full: it is dropped, and counted when full. */
+void clt_spans_add(clt_spans *spans, int track, const char *name, int64_t id, double begin, double end);
+/* What is there, once closed; *lost: how many did not fit. */
+const clt_span *clt_spans_list(clt_spans *spans, size_t *count, uint64_t *lost);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference of linear_cross_entropy, composed of those of linear and cross_entropy, and its
+ * test cases. */
+#include <stdlib.h>
+
+#include "engine/ops/case.h"
+
+extern const clt_op_ref clt_op_linear_ref, clt_op_cross_entropy_ref;
+
+/* linear: x -> logits. cross_entropy: logits -> loss. Both over memory of their own; false without memory,
+ * which leaves results as they are and so fails the check. */
+typedef struct head_ref {
+    clt_ref_call linear, loss;
+    double *logits, *gradient;
+} head_ref;
+
+static bool head_ref_open(head_ref *h, const clt_ref_call *call)
+{
+    clt_ref_tensor logits = call->in[0];
+    logits.shape.dim[logits.shape.ndim - 1] = call->param[0].shape.dim[0];
+    size_t n = (size_t)clt_shape_elements(&logits.shape);
+    h->logits = calloc(n, sizeof *h->logits);
+    h->gradient = calloc(n, sizeof *h->gradient);
+    h->linear = h->loss = *call;
+    h->loss.n_saved = 0;
+    logits.data = h->logits;
+    h->linear.out[0] = h->loss.in[0] = logits;
+    logits.data = h->gradient;
+    h->linear.dout[0] = h->loss.din[0] = logits;
+    return h->logits && h->gradient;
+}
+
+static void head_ref_close(head_ref *h)
+{
+    free(h->logits);
+    free(h->gradient);
+}
+
+static void head_forward(clt_ref_call *call)
+{
+    head_ref h;
+    if (head_ref_open(&h, call)) {
+        clt_op_linear_ref.forward(&h.linear);
+        clt_op_cross_entropy_ref.forward(&h.loss);
+        for (int i = 0; i < 4; i++)
+            call->loss_record[i] = h.loss.loss_record[i];
+    }
+    head_ref_close(&h);
+}
+
+static void head_backward(clt_ref_call *call)
+{
+    head_ref h;
+    if (head_ref_open(&h, call)) {
+        clt_op_linear_ref.forward(&h.linear);
+        clt_op_cross_entropy_ref.backward(&h.loss);
+        clt_op_linear_ref.backward(&h.linear);
+    }
+    head_ref_close(&h);
+}
+
+/* Chunks that divide the rows, that do not, and one for all; odd classes; targets that do not count. */
+static const clt_op_case head_cases[] = {
+    {.name = "one",
+     .attrs = "{\"out\":1}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(1, 1), CLT_CASE_INDEX(CLT_U8, 1, 1)},
+     .small = true},
+    {.name = "whole",
+     .attrs = "{\"out\":7}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(5, 9), CLT_CASE_INDEX(CLT_U8, 7, 5)},
+     .small = true},
+    {.name = "chunks",
+     .attrs = "{\"out\":7,\"chunk\":2,\"bias\":false}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(6, 5), CLT_CASE_INDEX(CLT_I32, 7, 6)},
+     .small = true},
+    {.name = "last_chunk",
+     .attrs = "{\"out\":19,\"chunk\":4,\"ignore_index\":2}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 5, 6), CLT_CASE_INDEX(CLT_U16, 19, 3, 5)},
+     .small = true},
+    {.name = "rows_apart",
+     .attrs = "{\"out\":5,\"chunk\":1}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 4), CLT_CASE_INDEX(CLT_U8, 5, 3)},
+     .small = true},
+    {.name = "padded",
+     .attrs = "{\"out\":40,\"classes\":37,\"label_smoothing\":0.1,\"chunk\":5,\"weight\":0.5}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(4, 3, 24), CLT_CASE_INDEX(CLT_U16, 37, 4, 3)}},
+    {.name = "vocabulary",
+     .attrs = "{\"out\":5003,\"bias\":false,\"chunk\":64}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(5, 29, 48), CLT_CASE_INDEX(CLT_U16, 5003, 5, 29)}},
+    {.name = "many_rows",
+     .attrs = "{\"out\":3,\"chunk\":700}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(2003, 8), CLT_CASE_INDEX(CLT_U8, 3, 2003)}},
+};
+
+extern const clt_op_ref clt_op_linear_cross_entropy_ref;
+const clt_op_ref clt_op_linear_cross_entropy_ref = {head_forward, head_backward, head_cases,
+                                                    CLT_CASE_COUNT(head_cases), 32};

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Questions that the parts of the fuse pass put to the work list. */
+#include "engine/plan/fuse.h"
+
+#include <string.h>
+
+bool clt_fuse_same(const clt_plan *plan, int32_t a, int32_t b)
+{
+    return a >= 0 && b >= 0 && clt_plan_owner(plan, a) == clt_plan_owner(plan, b);
+}
+
+bool clt_fuse_dead(const clt_work *work)
+{
+    return work->node == NULL;
+}
+
+void clt_fuse_kill(clt_work *work)
+{
+    work->node = NULL;
+}
+
+bool clt_fuse_is(const clt_node *node, const char *op)
+{
+    return strcmp(node->op->name, op) == 0;
+}
+
+size_t clt_fuse_producer(const clt_plan *plan, int32_t tensor)
+{
+    for (size_t w = 0; w < plan->n_forward; w++)
+        for (int i = 0; !clt_fuse_dead(&plan->work[w]) && i < plan->work[w].node->n_out; i++)
+            if (clt_fuse_same(plan, plan->work[w].node->out[i], tensor))
+                return w;
+    return CLT_NO_WORK;
+}
+
+int clt_fuse_readers(const clt_plan *plan, int32_t tensor, size_t *only)
+{
+    int readers = 0;
+    for (size_t w = 0; w < plan->n_forward; w++) {
+        const clt_work *work = &plan->work[w];
+        bool reads = !clt_fuse_dead(work) && clt_fuse_same(plan, work->epilogue.residual, tensor);
+        for (int i = 0; !clt_fuse_dead(work) && i < work->node->n_in; i++)
+            reads |= clt_fuse_same(plan, work->node->in[i], tensor);
+        if (!reads)
+            continue;
+        readers++;
+        *only = w;
+    }
+    return readers;
+}
+
+size_t clt_fuse_backward_of(const clt_plan *plan, const clt_node *node)
+{
+    for (size_t w = plan->n_forward; w < plan->n_work; w++)
+        if (plan->work[w].kind == CLT_WORK_BACKWARD && !clt_fuse_dead(&plan->work[w]) &&
+            plan->work[w].node->id == node->id)
+            return w;
+    return CLT_NO_WORK;
+}
+
+bool clt_fuse_kept(const clt_plan *plan, int32_t tensor)
+{
+    for (size_t i = 0; i < plan->graph->n_tensors; i++) {
+        const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
+        if ((t->is_output || t->persistent) && clt_fuse_same(plan, t->id, tensor))
+            return true;
+    }
+    return false;
+}
+
+clt_status clt_fuse_clone(clt_plan *plan, const clt_node *node, clt_node **out)
+{
+    *out = clt_arena_alloc(plan->graph->arena, sizeof **out);
+    if (!*out)
+        return CLT_ENOMEM;
+    **out = *node;
+    return CLT_OK;
+}

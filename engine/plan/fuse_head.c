@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fusing a linear layer with the cross_entropy that alone reads its outputs. In training all of it, the loss
+ * record too, happens in the backward phase: logits, then their gradient in their place, some rows at a time.
+ * In evaluation it pays only where there are several chunks. Knows the two ops by name. */
+#include <string.h>
+
+#include "engine/ops/linear_cross_entropy.h"
+#include "engine/plan/fuse.h"
+
+typedef struct head {
+    size_t linear, loss;           /* forward works */
+    size_t linear_back, loss_back; /* backward works, CLT_NO_WORK in evaluation */
+} head;
+
+static bool chunked(const clt_plan *plan, int32_t logits)
+{
+    const clt_tensor *t = clt_graph_tensor(plan->graph, logits);
+    int64_t rows = clt_shape_rows(&t->shape), row = clt_shape_last(&t->shape);
+    return clt_head_chunk(rows, row * (int64_t)clt_dtype_bytes(t->dtype)) < rows;
+}
+
+/* The gradient of the logits comes from the loss alone and goes to the linear layer alone. */
+static bool gradients_match(const clt_plan *plan, const head *h)
+{
+    if (h->linear_back == CLT_NO_WORK || h->loss_back == CLT_NO_WORK || h->loss_back > h->linear_back)
+        return false;
+    const clt_work *loss = &plan->work[h->loss_back], *linear = &plan->work[h->linear_back];
+    return loss->din[0] >= 0 && !loss->din_accumulate[0] && loss->din[0] == linear->dout[0];
+}
+
+/* The linear layer at `at` and its loss, if the two can be one. */
+static bool find_head(const clt_plan *plan, size_t at, head *h)
+{
+    const clt_node *linear = plan->work[at].node;
+    int32_t logits = linear->out[0];
+    h->linear = at;
+    if (!clt_fuse_is(linear, "linear") || clt_fuse_readers(plan, logits, &h->loss) != 1 ||
+        clt_fuse_kept(plan, logits))
+        return false;
+    const clt_node *loss = plan->work[h->loss].node;
+    if (!clt_fuse_is(loss, "cross_entropy") || loss->in[0] != logits)
+        return false;
+    h->linear_back = clt_fuse_backward_of(plan, linear);
+    h->loss_back = clt_fuse_backward_of(plan, loss);
+    return plan->options.mode == CLT_PLAN_EVAL ? chunked(plan, logits) : gradients_match(plan, h);
+}
+
+/* Attribute values of the fused op come from the two nodes by name. */
+static void copy_attrs(clt_node *node, const clt_node *linear, const clt_node *loss)
+{
+    for (int i = 0; i < node->op->n_attrs; i++) {
+        const char *name = node->op->attrs[i].name;
+        const clt_node *from[2] = {linear, loss};
+        memset(&node->attr[i], 0, sizeof node->attr[i]);
+        for (int k = 0; k < 2; k++)
+            for (int a = 0; a < from[k]->op->n_attrs; a++)
+                if (strcmp(from[k]->op->attrs[a].name, name) == 0)
+                    node->attr[i] = from[k]->attr[a];
+    }
+}
+
+static clt_status make_node(clt_plan *plan, const head *h, clt_node **out)
+{
+    const clt_node *linear = plan->work[h->linear].node, *loss = plan->work[h->loss].node;
+    clt_node *node;
+    CLT_TRY(clt_fuse_clone(plan, loss, &node));
+    node->op = clt_op_find("linear_cross_entropy");
+    node->name = clt_arena_printf(plan->graph->arena, "%s+%s", linear->name, loss->name);
+    if (!node->name)
+        return CLT_ENOMEM;
+    copy_attrs(node, linear, loss);
+    node->in[0] = linear->in[0];
+    node->n_saved = 0;
+    node->n_param = linear->n_param;
+    memcpy(node->param, linear->param, sizeof node->param);
+    *out = node;
+    return CLT_OK;
+}
+
+static clt_status fuse(clt_plan *plan, const head *h)
+{
+    clt_node *node;
+    CLT_TRY(make_node(plan, h, &node));
+    if (plan->options.mode == CLT_PLAN_EVAL) {
+        plan->work[h->loss].node = node;
+    } else {
+        clt_work *back = &plan->work[h->linear_back];
+        back->node = node;
+        back->dout[0] = -1;
+        back->record = true;
+        clt_fuse_kill(&plan->work[h->loss_back]);
+        clt_fuse_kill(&plan->work[h->loss]);
+    }
+    clt_fuse_kill(&plan->work[h->linear]);
+    return CLT_OK;
+}
+
+clt_status clt_fuse_head(clt_plan *plan)
+{
+    for (size_t w = 0; w < plan->n_forward; w++) {
+        head h;
+        if (!clt_fuse_dead(&plan->work[w]) && find_head(plan, w, &h))
+            CLT_TRY(fuse(plan, &h));
+    }
+    return CLT_OK;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass 6, share: gradients that are mere copies of another gradient share its memory instead. A residual sum
+ * hands the same gradient to both of its branches; the one that runs along the stream goes on growing in
+ * place, by the accumulate mode of whoever contributes next, and nothing is copied or added apart. Sharing is
+ * allowed where a replay of the work list shows that every reader still finds the value that a copy would
+ * have had. Knows work and gradients, no model. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/fuse.h"
+
+typedef struct share {
+    clt_plan *plan;
+    size_t n;        /* tensors */
+    int32_t *value;  /* by tensor: root of the views that autodiff made; those always hold the same value */
+    int32_t *memory; /* by value: whose memory it lies in */
+    /* while replaying */
+    uint32_t *writes; /* by memory: how often it was written */
+    uint32_t *holds;  /* by value: after which write its memory held it, 0 never */
+    int32_t *copied;  /* by work * CLT_MAX_IN + input: the gradient that now shares the output's memory, -1 */
+} share;
+
+static int32_t value_of(const share *s, int32_t tensor)
+{
+    return tensor < 0 ? -1 : s->value[tensor];
+}
+
+static int32_t memory_of(const share *s, int32_t value)
+{
+    while (s->memory[value] != value)
+        value = s->memory[value];
+    return value;
+}
+
+static bool together(const share *s, int32_t a, int32_t b)
+{
+    return a >= 0 && b >= 0 && memory_of(s, a) == memory_of(s, b);
+}
+
+static bool is_there(const share *s, int32_t value)
+{
+    return s->holds[value] != 0 && s->holds[value] == s->writes[memory_of(s, value)];
+}
+
+/* Inputs of a work's node whose gradients are written by the work itself. */
+static int32_t written(const clt_work *work, int input)
+{
+    return work->kind == CLT_WORK_ADD ? (input == 0 ? work->add_to : -1) : work->din[input];
+}
+
+static int32_t read_by(const clt_work *work, int output)
+{
+    return work->kind == CLT_WORK_ADD ? (output == 0 ? work->add_from : -1) : work->dout[output];
+}
+
+/* One piece of work: false when it would read a value that is gone, or write into memory that it reads. */
+static bool replay_work(share *s, size_t at)
+{
+    const clt_work *work = &s->plan->work[at];
+    const int32_t *copied = s->copied + at * CLT_MAX_IN;
+    for (int o = 0; o < CLT_MAX_OUT; o++) {
+        int32_t in = value_of(s, read_by(work, o));
+        if (in >= 0 && !is_there(s, in))
+            return false;
+        for (int i = 0; i < CLT_MAX_IN && in >= 0; i++)
+            if (together(s, in, value_of(s, written(work, i))))
+                return false;
+    }
+    for (int i = 0; i < CLT_MAX_IN; i++) {
+        int32_t out = value_of(s, written(work, i));
+        bool adds = work->kind == CLT_WORK_ADD || work->din_accumulate[i];
+        if (out >= 0 && adds && !is_there(s, out))
+            return false;
+        if (out >= 0)
+            s->holds[out] = ++s->writes[memory_of(s, out)];
+    }
+    for (int i = 0; i < CLT_MAX_IN; i++)
+        if (copied[i] >= 0) /* the output's value, which is there: it was read */
+            s->holds[value_of(s, copied[i])] = s->writes[memory_of(s, value_of(s, copied[i]))];
+    return true;
+}
+
+static bool replay(share *s)
+{
+    memset(s->holds, 0, s->n * sizeof *s->holds);
+    memset(s->writes, 0, s->n * sizeof *s->writes);
+    for (size_t w = s->plan->n_forward; w < s->plan->n_work; w++)
+        if (s->plan->work[w].kind != CLT_WORK_FORWARD && !replay_work(s, w))
+            return false;
+    return true;
+}
+
+/* Tries to let input `i`'s gradient lie where the output's does. */
+static void try_input(share *s, size_t at, int i)
+{
+    clt_work *work = &s->plan->work[at];
+    int32_t gradient = work->din[i], source = work->dout[0];
+    const clt_graph *graph = s->plan->graph;
+    if (gradient < 0 || source < 0 || work->din_accumulate[i] ||
+        !(work->node->op->same_grad_inputs & (1u << i)) || clt_graph_tensor(graph, gradient)->view_of >= 0 ||
+        clt_shape_elements(&clt_graph_tensor(graph, gradient)->shape) !=
+            clt_shape_elements(&clt_graph_tensor(graph, source)->shape))
+        return;
+    int32_t value = value_of(s, gradient), into = memory_of(s, value_of(s, source));
+    if (value != gradient || into == value || s->memory[value] != value)
+        return;
+    s->memory[value] = into;
+    s->copied[at * CLT_MAX_IN + (size_t)i] = gradient;
+    work->din[i] = -1;
+    if (replay(s)) {
+        clt_graph_tensor(s->plan->graph, gradient)->view_of = into;
+        return;
+    }
+    s->memory[value] = value;
+    s->copied[at * CLT_MAX_IN + (size_t)i] = -1;
+    work->din[i] = gradient;
+}
+
+static bool does_nothing(const clt_work *work)
+{
+    for (int i = 0; i < CLT_MAX_IN; i++)
+        if (work->din[i] >= 0)
+            return false;
+    for (int i = 0; i < CLT_MAX_NODE_PARAMS; i++)
+        if (work->dparam[i] >= 0)
+            return false;
+    return true;
+}
+
+static clt_status share_open(share *s, clt_plan *plan)
+{
+    s->plan = plan;
+    s->n = plan->graph->n_tensors;
+    CLT_TRY(clt_alloc(&s->value, s->n, sizeof *s->value, "shared gradients"));
+    CLT_TRY(clt_alloc(&s->memory, s->n, sizeof *s->memory, "shared gradients"));
+    CLT_TRY(clt_alloc(&s->writes, s->n, sizeof *s->writes, "shared gradients"));
+    CLT_TRY(clt_alloc(&s->holds, s->n, sizeof *s->holds, "shared gradients"));
+    CLT_TRY(clt_alloc(&s->copied, plan->n_work * CLT_MAX_IN, sizeof *s->copied, "shared gradients"));
+    for (size_t i = 0; i < s->n; i++)
+        s->value[i] = s->memory[i] = clt_plan_owner(plan, (int32_t)i);
+    memset(s->copied, 0xff, plan->n_work * CLT_MAX_IN * sizeof *s->copied);
+    return CLT_OK;
+}
+
+clt_status clt_pass_share(clt_plan *plan)
+{
+    share s = {0};
+    if (plan->options.mode != CLT_PLAN_TRAIN || plan->options.no_fuse)
+        return CLT_OK;
+    clt_status status = share_open(&s, plan);
+    for (size_t w = plan->n_forward; w < plan->n_work && status == CLT_OK; w++) {
+        clt_work *work = &plan->work[w];
+        if (work->kind != CLT_WORK_BACKWARD || !work->node->op->same_grad_inputs)
+            continue;
+        for (int i = 0; i < work->node->n_in; i++)
+            try_input(&s, w, i);
+    }
+    for (size_t w = plan->n_forward; w < plan->n_work && status == CLT_OK; w++)
+        if (plan->work[w].kind == CLT_WORK_BACKWARD && does_nothing(&plan->work[w]))
+            clt_fuse_kill(&plan->work[w]);
+    if (status == CLT_OK)
+        clt_fuse_sweep(plan);
+    free(s.value);
+    free(s.memory);
+    free(s.writes);
+    free(s.holds);
+    free(s.copied);
+    return status;
+}

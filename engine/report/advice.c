@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules of the advice. The largest of three reasons for idling decides: no data, waiting for other ranks,
+ * a host that cannot keep up with short commands. */
+#include "engine/report/advice.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Threads that wait for a disk leave their core to others, so a few per core are worth while. */
+#define THREADS_PER_CPU 4
+#define MOST_PREFETCH 64 /* the schema's limit */
+
+static double idle_of(const clt_advice_facts *f)
+{
+    return f->idle_input_ms + f->idle_comm_ms + f->idle_host_ms;
+}
+
+/* "the device idled 62 % of the time (41.3 of 66.4 ms a step)" */
+static int opening(const clt_advice_facts *f, char *text, size_t size)
+{
+    return snprintf(text, size, "advice: the device idled %.0f %% of the time (%.3g of %.3g ms a step)",
+                    100 * idle_of(f) / f->step_ms, idle_of(f), f->step_ms);
+}
+
+/* Loader threads that keep up with the device when it never waits. */
+static int threads_needed(const clt_advice_facts *f)
+{
+    double device_ms = (f->step_ms - idle_of(f)) / (f->accumulation > 0 ? f->accumulation : 1);
+    double needed = device_ms > 0 ? ceil(f->load_ms / device_ms) : 1024;
+    return needed < 1 ? 1 : needed > 1024 ? 1024 : (int)needed;
+}
+
+static clt_advice_kind about_data(const clt_advice_facts *f, char *text, size_t size)
+{
+    int needed = threads_needed(f), most = THREADS_PER_CPU * (f->cpus > 0 ? f->cpus : 1);
+    int target = needed < most ? needed : most;
+    /* each thread fills a slot, and one more is under way to the device */
+    int slots = target + 1 < MOST_PREFETCH ? target + 1 : MOST_PREFETCH;
+    int n = opening(f, text, size);
+    char *rest = text + n;
+    size_t left = size - (size_t)n;
+    if (target > f->workers && slots > f->prefetch) {
+        snprintf(rest, left,
+                 " waiting for data: loading a micro-batch takes a thread %.3g ms; try data.workers=%d "
+                 "data.prefetch=%d (now %d and %d)",
+                 f->load_ms, target, slots, f->workers, f->prefetch);
+        return CLT_ADVICE_WORKERS;
+    }
+    if (target > f->workers) {
+        snprintf(rest, left,
+                 " waiting for data: loading a micro-batch takes a thread %.3g ms; try data.workers=%d (now "
+                 "%d)",
+                 f->load_ms, target, f->workers);
+        return CLT_ADVICE_WORKERS;
+    }
+    if (f->prefetch < MOST_PREFETCH && (needed <= f->workers || f->prefetch < f->workers)) {
+        int wanted = 2 * f->prefetch > slots ? 2 * f->prefetch : slots;
+        snprintf(rest, left,
+                 " waiting for data although %d threads load fast enough on average; try data.prefetch=%d "
+                 "(now %d) to bridge slow moments",
+                 f->workers, wanted < MOST_PREFETCH ? wanted : MOST_PREFETCH, f->prefetch);
+        return CLT_ADVICE_PREFETCH;
+    }
+    snprintf(
+        rest, left,
+        " waiting for data: loading a micro-batch takes a thread %.3g ms and %d threads run on %d cores; "
+        "no more data.workers will help: store the data in a form that is faster to read",
+        f->load_ms, f->workers, f->cpus);
+    return CLT_ADVICE_DATA;
+}
+
+static clt_advice_kind about_comm(const clt_advice_facts *f, char *text, size_t size)
+{
+    int n = opening(f, text, size);
+    snprintf(
+        text + n, size - (size_t)n,
+        " waiting for the other ranks' gradients; try data.global_batch=%lld (now %lld): %d micro-batches "
+        "instead of %d between two sums; it changes the batch that a step learns from",
+        (long long)(2 * f->global_batch), (long long)f->global_batch, 2 * f->accumulation, f->accumulation);
+    return CLT_ADVICE_ACCUMULATE;
+}
+
+static clt_advice_kind about_host(const clt_advice_facts *f, char *text, size_t size)
+{
+    double run_us = f->commands ? (f->step_ms - idle_of(f)) * 1e3 / (double)f->commands : 0;
+    long long micro = (long long)f->micro_batch, global = (long long)f->global_batch;
+    int n = opening(f, text, size);
+    n += snprintf(text + n, size - (size_t)n, " between %zu commands of %.3g us on average", f->commands,
+                  run_us);
+    char *rest = text + n;
+    size_t left = size - (size_t)n;
+    if (!f->double_misfits && f->accumulation > 1 && f->accumulation % 2 == 0) {
+        snprintf(rest, left,
+                 "; try data.micro_batch=%lld (now %lld): half as many, larger commands for the same "
+                 "data.global_batch",
+                 2 * micro, micro);
+        return CLT_ADVICE_MICRO_BATCH;
+    }
+    if (!f->double_misfits) {
+        snprintf(rest, left,
+                 "; try data.micro_batch=%lld data.global_batch=%lld (now %lld and %lld): more work per "
+                 "command; it changes the batch that a step learns from",
+                 2 * micro, 2 * global, micro, global);
+        return CLT_ADVICE_MICRO_BATCH;
+    }
+    snprintf(rest, left,
+             ", and twice data.micro_batch does not fit; try data.global_batch=%lld (now %lld): one update "
+             "for twice as many micro-batches; it changes the batch that a step learns from",
+             2 * global, global);
+    return CLT_ADVICE_ACCUMULATE;
+}
+
+clt_advice_kind clt_advice(const clt_advice_facts *f, char *text, size_t size)
+{
+    double idle = idle_of(f);
+    text[0] = '\0';
+    if (f->steps < CLT_ADVICE_STEPS || !(f->step_ms > 0) || !(idle >= CLT_ADVICE_IDLE * f->step_ms) ||
+        idle * (double)f->steps < CLT_ADVICE_TOTAL_MS)
+        return CLT_ADVICE_NONE;
+    /* The host waits for data ahead of the device too, which costs nothing: what counts is idling as well. */
+    double data = fmin(f->data_ms, f->idle_input_ms), comm = f->ranks > 1 ? f->idle_comm_ms : 0;
+    double host = idle - data - comm;
+    if (data >= comm && data >= host)
+        return about_data(f, text, size);
+    if (comm >= host)
+        return about_comm(f, text, size);
+    return about_host(f, text, size);
+}

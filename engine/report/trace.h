@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Traces for Perfetto (ui.perfetto.dev) and chrome://tracing: what the queues and the threads did over a few
+ * steps, as the "trace event" JSON that both read. Bounded in size; knows spans, not devices. */
+#ifndef ENGINE_REPORT_TRACE_H
+#define ENGINE_REPORT_TRACE_H
+
+#include "cl/record.h"
+#include "engine/base/json.h"
+#include "engine/base/span.h"
+
+/* Tracks, from top to bottom. Loader thread i is CLT_TRACE_LOADER + i. */
+typedef enum clt_trace_track {
+    CLT_TRACE_STEPS,
+    CLT_TRACE_HOST,
+    CLT_TRACE_COMPUTE,
+    CLT_TRACE_COPY,
+    CLT_TRACE_SAVER,
+    CLT_TRACE_LOADER
+} clt_trace_track;
+
+typedef struct clt_trace clt_trace;
+
+/* At most so many slices of queues; memory is set aside at once. */
+clt_status clt_trace_create(size_t capacity, clt_trace **out);
+void clt_trace_destroy(clt_trace *trace);
+/* A command of a queue. name, category: borrowed. */
+void clt_trace_span(clt_trace *trace, const ocl_span *span, const char *name, const char *category);
+/* A step, from 1, on the device's clock. */
+void clt_trace_step(clt_trace *trace, int64_t step, uint64_t begin_ns, uint64_t end_ns);
+/* The file: device times are laid over host times by the spans' moments of enqueueing. loaders: threads that
+ * get a track though they did nothing. */
+clt_status clt_trace_json(const clt_trace *trace, clt_spans *host, int loaders, const char *device,
+                          clt_str *out);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run of the speed measurement: cases on the device, filled and run phase by phase, each time between two
+ * streams. Knows plans and what their commands say about themselves (bytes, operations, kind of stores). */
+#include "engine/verify/speed.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+#include "engine/verify/speed_internal.h"
+#include "engine/verify/verify_internal.h"
+
+#define LEAST_ROUNDS 5
+#define MAX_ROUNDS 99
+
+/* --- one phase --- */
+
+/* Rounds of one command, or of the whole phase. */
+typedef struct speed_track {
+    double ns[MAX_ROUNDS], share[MAX_ROUNDS];
+} speed_track;
+
+typedef struct speed_rounds {
+    clt_realized *realized;
+    size_t first, count; /* commands of the phase */
+    bool large;          /* no cache holds what they move */
+    speed_track *tracks; /* count + 1: the last one is the whole */
+    uint64_t *before;    /* count: total_ns before this round */
+    int rounds;
+    double stream[2][MAX_ROUNDS + 1]; /* GB/s: plain, nontemporal, round the rounds */
+} speed_rounds;
+
+static bool is_nontemporal(const ocl_command *c)
+{
+    return c->kind == OCL_CMD_KERNEL && c->options && strstr(c->options, "-DNT=1");
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double middle(const double *values, int n)
+{
+    double sorted[MAX_ROUNDS];
+    memcpy(sorted, values, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    return sorted[n / 2];
+}
+
+static clt_status run_streams(const clt_speed_session *s, speed_rounds *r, int at)
+{
+    CLT_TRY(ocl_stream_triad(s->stream, false, &r->stream[0][at]));
+    return ocl_stream_triad(s->stream, true, &r->stream[1][at]);
+}
+
+/* One run of the phase between two streams. What fits into the caches is run once before, because the streams
+ * have thrown it out. */
+static clt_status run_round(const clt_speed_session *s, clt_phase phase, speed_rounds *r)
+{
+    ocl_exec *exec = r->realized->exec;
+    size_t n;
+    int i = r->rounds;
+    speed_track *whole = &r->tracks[r->count];
+    double streamed = 0.0;
+    const ocl_command_time *times = ocl_exec_times(exec, &n);
+    if (!r->large) {
+        CLT_TRY(clt_realized_run(r->realized, phase));
+        CLT_TRY(ocl_exec_collect(exec));
+    }
+    for (size_t c = 0; c < r->count; c++)
+        r->before[c] = times[r->first + c].total_ns;
+    CLT_TRY(clt_realized_run(r->realized, phase));
+    CLT_TRY(ocl_exec_collect(exec));
+    CLT_TRY(run_streams(s, r, i + 1));
+    whole->ns[i] = 0.0;
+    for (size_t c = 0; c < r->count; c++) {
+        const ocl_command_time *t = &times[r->first + c];
+        const double *gbs = r->stream[is_nontemporal(t->command)];
+        double ns = (double)(t->total_ns - r->before[c]);
+        double ideal = (double)ocl_command_bytes(t->command) / (0.5 * (gbs[i] + gbs[i + 1]));
+        r->tracks[c].ns[i] = ns;
+        r->tracks[c].share[i] = ideal / fmax(ns, 1.0);
+        whole->ns[i] += ns;
+        streamed += ideal;
+    }
+    whole->share[i] = streamed / fmax(whole->ns[i], 1.0);
+    r->rounds++;
+    return CLT_OK;
+}
+
+static bool is_large(const clt_speed_session *s, double bytes)
+{
+    return bytes > 4.0 * (s->desc.cache_bytes ? (double)s->desc.cache_bytes : 64e6);
+}
+
+/* Far larger than the caches, and not more arithmetic than fits beside the streams. */
+static bool streams(const clt_speed_session *s, double bytes, double flops)
+{
+    return is_large(s, bytes) && flops / s->limits.fma_peak_gflops < bytes / s->limits.stream_gbs;
+}
+
+static void report(const clt_speed_session *s, const speed_rounds *r, clt_phase phase, const char *name)
+{
+    double bytes = 0.0, flops = 0.0;
+    bool all_nontemporal = r->count > 0;
+    for (size_t c = 0; c < r->count; c++) {
+        const ocl_command *command = &r->realized->all.commands[r->first + c];
+        bytes += (double)ocl_command_bytes(command);
+        flops += command->flops;
+        all_nontemporal = all_nontemporal && is_nontemporal(command);
+    }
+    for (size_t c = 0; c <= r->count; c++) {
+        const ocl_command *command =
+            c > 0 ? &r->realized->all.commands[r->first + c - 1] : NULL; /* the whole comes first */
+        const speed_track *t = &r->tracks[c > 0 ? c - 1 : r->count];
+        double ns = middle(t->ns, r->rounds), b = command ? (double)ocl_command_bytes(command) : bytes,
+               f = command ? command->flops : flops;
+        clt_speed_result result = {.name = name,
+                                   .direction = clt_phase_name(phase),
+                                   .ms = ns * 1e-6,
+                                   .gbs = b / fmax(ns, 1.0),
+                                   .gflops = f / fmax(ns, 1.0),
+                                   .share = b > 0.0 ? middle(t->share, r->rounds) : NAN,
+                                   .streams = streams(s, b, f),
+                                   .nontemporal = command ? is_nontemporal(command) : all_nontemporal};
+        if (command)
+            result.kernel = command->kernel ? command->kernel : ocl_command_kind_name(command->kind);
+        s->options->result(s->options->context, &result);
+    }
+}
+
+clt_status clt_speed_phase(const clt_speed_session *s, clt_realized *realized, clt_phase phase,
+                           const char *name)
+{
+    speed_rounds *r;
+    clt_status status;
+    if (realized->first[phase] == realized->last[phase])
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&r, 1, sizeof *r, "a speed measurement"));
+    r->realized = realized;
+    r->first = realized->first[phase];
+    r->count = realized->last[phase] - r->first;
+    double bytes = 0.0;
+    for (size_t c = 0; c < r->count; c++)
+        bytes += (double)ocl_command_bytes(&realized->all.commands[r->first + c]);
+    r->large = is_large(s, bytes);
+    CLT_TRY_GOTO(clt_alloc(&r->tracks, r->count + 1, sizeof *r->tracks, "a speed measurement"), done);
+    CLT_TRY_GOTO(clt_alloc(&r->before, r->count, sizeof *r->before, "a speed measurement"), done);
+    ocl_exec_profile(realized->exec, true);
+    CLT_TRY_GOTO(run_streams(s, r, 0), done);
+    for (double until = clt_now() + s->options->seconds;
+         r->rounds < LEAST_ROUNDS || (r->rounds < MAX_ROUNDS && clt_now() < until);)
+        CLT_TRY_GOTO(run_round(s, phase, r), done);
+    report(s, r, phase, name);
+done:
+    free(r->tracks);
+    free(r->before);
+    free(r);
+    return status;
+}
+
+/* --- data --- */
+
+clt_status clt_speed_write(ocl_buffer *buffer, uint64_t offset, uint64_t elements, const clt_speed_fill *fill)
+{
+    static const char what[] = "data of a speed measurement";
+    size_t width = clt_dtype_bytes(fill->dtype), n = elements < CLT_SPEED_BLOCK ? elements : CLT_SPEED_BLOCK;
+    clt_verify_stream stream = clt_verify_stream_make(1, "speed", (uint32_t)offset);
+    clt_verify_filler filler = {.fill = fill->fill, .max = fill->max, .dtype = fill->dtype};
+    double *values = NULL;
+    uint8_t *block = NULL;
+    clt_status status;
+    CLT_TRY_GOTO(clt_alloc(&values, n, sizeof *values, what), done);
+    CLT_TRY_GOTO(clt_alloc(&block, n, width, what), done);
+    clt_verify_fill(values, n, &filler, &stream);
+    for (size_t i = 0; i < n; i++)
+        clt_verify_store(fill->dtype, block, i, fill->scale > 0.0 ? fill->scale * values[i] : values[i]);
+    for (uint64_t at = 0; at < elements; at += n) {
+        uint64_t part = elements - at < n ? elements - at : n;
+        CLT_TRY_GOTO(ocl_write(buffer, offset + at * width, block, part * width), done);
+    }
+done:
+    free(values);
+    free(block);
+    return status;
+}
+
+static clt_status write_tensor(const clt_realized *r, int32_t tensor, const clt_case_input *input)
+{
+    const clt_tensor *t = clt_graph_tensor(r->plan->graph, tensor);
+    clt_speed_fill fill = {.dtype = t->dtype};
+    ocl_buffer *buffer;
+    uint64_t offset;
+    if (input) {
+        fill.fill = input->fill;
+        fill.max = input->fill_max;
+    }
+    CLT_TRY(clt_realized_resolve(r, tensor, &buffer, &offset));
+    return clt_speed_write(buffer, offset, (uint64_t)clt_shape_elements(&t->shape), &fill);
+}
+
+static clt_status write_all(const clt_realized *r, const clt_verify_bench *b, const clt_op_case *c)
+{
+    const clt_graph *graph = r->plan->graph;
+    const clt_node *node = b->node[0];
+    clt_step_block step = {.seed_lo = 1, .seed_hi = 2, .step = 3, .valid = (uint32_t)graph->micro_batch};
+    for (int i = 0; i < 16; i++)
+        step.norm[i] = 1.0f;
+    for (int i = 0; i < c->n_inputs; i++)
+        CLT_TRY(write_tensor(r, b->in[i], &c->inputs[i]));
+    for (int i = 0; i < node->n_param; i++)
+        CLT_TRY(write_tensor(r, graph->params[node->param[i]].tensor, NULL));
+    for (int i = 0; i < node->n_out; i++)
+        if (b->dout[0][i] >= 0)
+            CLT_TRY(write_tensor(r, b->dout[0][i], NULL));
+    return clt_realized_write(r, graph->step, &step);
+}
+
+/* --- one case of an op --- */
+
+static clt_status measure_case(clt_speed_session *s, const clt_verify_subject *subject, const char *name)
+{
+    clt_verify_bench bench = {.device = s->device};
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
+    clt_status status;
+    CLT_TRY_GOTO(clt_verify_plan(&s->desc, subject, &setup, &bench), done);
+    const clt_plan *plans[1] = {bench.plan};
+    CLT_TRY_GOTO(clt_pool_create(s->device, plans, 1, &bench.pool), done);
+    clt_realize_options realize = {.pool = bench.pool};
+    CLT_TRY_GOTO(clt_plan_realize(bench.plan, s->device, &realize, &bench.realized), done);
+    CLT_TRY_GOTO(clt_realized_prime(bench.realized), done);
+    CLT_TRY_GOTO(write_all(bench.realized, &bench, subject->op_case), done);
+    CLT_TRY_GOTO(clt_realized_prime(bench.realized), done);
+    CLT_TRY_GOTO(clt_speed_phase(s, bench.realized, CLT_PHASE_FORWARD, name), done);
+    status = clt_speed_phase(s, bench.realized, CLT_PHASE_BACKWARD, name);
+done:
+    clt_realized_destroy(bench.realized);
+    clt_pool_destroy(bench.pool);
+    clt_plan_destroy(bench.plan);
+    return status;
+}
+
+/* A machine with less memory leaves out what does not fit. */
+static clt_status run_cases(clt_speed_session *s)
+{
+    int count;
+    const clt_speed_case *cases = clt_speed_cases(&count);
+    for (int i = 0; i < count; i++) {
+        char name[128];
+        clt_verify_subject subject = {clt_op_find(cases[i].op), &cases[i].size, NULL};
+        snprintf(name, sizeof name, "%s.%s", cases[i].op, cases[i].size.name);
+        if (!clt_speed_wants(s, name))
+            continue;
+        clt_status status = subject.op ? measure_case(s, &subject, name)
+                                       : clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "there is no such op");
+        if (status == CLT_EDEVMEM) {
+            clt_speed_refuse(s, name, clt_error_text());
+            clt_error_clear();
+        } else if (status != CLT_OK) {
+            return clt_fail_prefix(status, "timing %s: ", name);
+        }
+    }
+    return CLT_OK;
+}
+
+/* --- the run --- */
+
+bool clt_speed_wants(clt_speed_session *s, const char *name)
+{
+    bool wanted = clt_verify_match(s->options->pattern, name);
+    s->matched += wanted;
+    return wanted;
+}
+
+void clt_speed_refuse(const clt_speed_session *s, const char *name, const char *why)
+{
+    s->options->result(s->options->context, &(clt_speed_result){.name = name, .refusal = why});
+}
+
+static clt_status run(clt_speed_session *s)
+{
+    ocl_open_options open = {
+        .spec = s->options->device_spec, .caps_mask = s->options->caps_mask, .profiling = true};
+    CLT_TRY(ocl_device_open(&open, &s->device));
+    s->desc = *ocl_device_describe(s->device);
+    CLT_TRY(ocl_measure_limits(s->device, 1.0, &s->limits));
+    CLT_TRY(ocl_stream_create(s->device, &s->stream));
+    s->options->limits(s->options->context, &s->desc, &s->limits);
+    CLT_TRY(run_cases(s));
+    return clt_speed_updates(s);
+}
+
+clt_status clt_speed_run(const clt_speed_options *options)
+{
+    clt_speed_session session = {.options = options};
+    clt_status status = run(&session);
+    ocl_stream_destroy(session.stream);
+    ocl_device_close(session.device);
+    if (status == CLT_OK && session.matched == 0)
+        CLT_FAIL(CLT_EUSAGE, "bench ops: no case matches '%s'; a name is 'gelu.large', 'update.adamw_large'",
+                 options->pattern ? options->pattern : "");
+    return status;
+}

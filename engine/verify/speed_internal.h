@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the speed measurement share: the session, the table of cases, and the timing of one phase
+ * of a realised plan. */
+#ifndef ENGINE_VERIFY_SPEED_INTERNAL_H
+#define ENGINE_VERIFY_SPEED_INTERNAL_H
+
+#include "engine/ops/op.h"
+#include "engine/plan/realize.h"
+#include "engine/verify/speed.h"
+
+typedef struct clt_speed_session {
+    const clt_speed_options *options;
+    ocl_device *device;
+    ocl_device_desc desc;
+    ocl_limits limits;
+    ocl_stream *stream;
+    int matched;
+} clt_speed_session;
+
+/* True when the case is wanted. */
+bool clt_speed_wants(clt_speed_session *session, const char *name);
+void clt_speed_refuse(const clt_speed_session *session, const char *name, const char *why);
+/* Times a phase and reports it and its commands. The phase must not have run for the first time. */
+clt_status clt_speed_phase(const clt_speed_session *session, clt_realized *realized, clt_phase phase,
+                           const char *name);
+
+/* Random data without a reference: blocks of CLT_SPEED_BLOCK elements again and again. */
+#define CLT_SPEED_BLOCK 65536
+typedef struct clt_speed_fill {
+    clt_dtype dtype;
+    clt_fill fill;
+    int64_t max;  /* CLT_FILL_INDEX */
+    double scale; /* of real numbers */
+} clt_speed_fill;
+clt_status clt_speed_write(ocl_buffer *buffer, uint64_t offset, uint64_t elements,
+                           const clt_speed_fill *fill);
+
+/* Cases of ops, by the op's name (speed_cases.c). */
+typedef struct clt_speed_case {
+    const char *op;
+    clt_op_case size;
+} clt_speed_case;
+const clt_speed_case *clt_speed_cases(int *count);
+
+/* speed_update.c: the UPDATE phase of every optimizer. */
+clt_status clt_speed_updates(clt_speed_session *session);
+
+#endif

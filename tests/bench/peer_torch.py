@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One training step of GPT-2 or of an MLP in PyTorch on the CPU, timed the way `cltrain bench step` times ours.
+
+It exists so that the benchmarks can put a peer beside us; the product and its tests need no Python. It runs one setting per
+process (eager or compiled, which AdamW, what happens to gradients) and prints one JSON object: the settings, the milliseconds
+of every step, the peak resident set. The caller tries the settings and keeps the best. It must run with old and new releases
+of PyTorch, so everything that is not in 1.13 is asked for before it is used. It knows nothing of cltrain.
+"""
+import argparse
+import json
+import math
+import os
+import resource
+import sys
+import time
+
+if len(sys.argv) > 1 and sys.argv[1] != "--probe":
+    # Before the import: thread pools read these once.
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "2")
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+except ImportError as error:
+    print(f"no PyTorch: {error}")
+    sys.exit(3)
+
+
+class Attention(nn.Module):
+    def __init__(self, channels, heads, context, form):
+        super().__init__()
+        self.heads, self.form = heads, form
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.proj = nn.Linear(channels, channels)
+        if form == "matrix":
+            mask = torch.zeros(1, context, context)
+            mask.masked_fill_(torch.ones(context, context).triu(1).bool(), float("-inf"))
+            self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (u.view(b, t, self.heads, c // self.heads).transpose(1, 2) for u in self.qkv(x).split(c, dim=2))
+        if self.form == "sdpa":
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:  # scale and mask inside the product, the fewest passes that releases without SDPA allow
+            d = c // self.heads
+            q, k, v = (u.reshape(b * self.heads, t, d) for u in (q, k, v))
+            p = torch.baddbmm(self.mask[:, :t, :t], q, k.transpose(1, 2), alpha=1 / math.sqrt(d))
+            y = torch.bmm(F.softmax(p, dim=-1), v).view(b, self.heads, t, d)
+        return self.proj(y.transpose(1, 2).reshape(b, t, c))
+
+
+class Block(nn.Module):
+    def __init__(self, channels, heads, context, form):
+        super().__init__()
+        self.ln1, self.ln2 = nn.LayerNorm(channels), nn.LayerNorm(channels)
+        self.attention = Attention(channels, heads, context, form)
+        self.fc = nn.Linear(channels, 4 * channels)
+        self.fcproj = nn.Linear(4 * channels, channels)
+
+    def forward(self, x):
+        x = x + self.attention(self.ln1(x))
+        return x + self.fcproj(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
+
+
+class GPT2(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.wte = nn.Embedding(a.vocab, a.channels)
+        self.wpe = nn.Embedding(a.context, a.channels)
+        self.blocks = nn.ModuleList(Block(a.channels, a.heads, a.context, a.attention) for _ in range(a.layers))
+        self.ln = nn.LayerNorm(a.channels)
+        for name, p in self.named_parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+
+    def forward(self, tokens, targets):
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.ln(x), self.wte.weight)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
+class MLP(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(i, o) for i, o in zip(sizes, sizes[1:]))
+
+    def forward(self, x, targets):
+        for layer in self.layers[:-1]:
+            x = F.relu(layer(x))
+        return F.cross_entropy(self.layers[-1](x), targets)
+
+
+def make_model(a):
+    torch.manual_seed(1)
+    if a.model == "mlp":
+        return MLP(a.sizes), [(torch.randn(a.batch, a.sizes[0]), torch.randint(a.sizes[-1], (a.batch,))) for _ in range(4)]
+    draw = lambda: torch.randint(min(a.vocab, 50257), (a.batch, a.context))
+    return GPT2(a), [(draw(), draw()) for _ in range(4)]
+
+
+def make_optimizer(a, model):
+    decayed = [p for p in model.parameters() if p.dim() > 1]
+    plain = [p for p in model.parameters() if p.dim() <= 1]
+    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
+    form = {"fused": {"fused": True}, "foreach": {"foreach": True}, "loop": {"foreach": False}}[a.optimizer]
+    return torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), **form)
+
+
+def clip(parameters, limit, foreach):
+    if hasattr(nn.utils, "get_total_norm"):
+        nn.utils.clip_grad_norm_(parameters, limit, foreach=foreach)
+    elif foreach and hasattr(torch, "_foreach_norm"):  # 1.13: its own function goes tensor by tensor
+        grads = [p.grad for p in parameters]
+        norm = torch.norm(torch.stack(torch._foreach_norm(grads)))
+        torch._foreach_mul_(grads, min(1.0, limit / (float(norm) + 1e-6)))
+    else:
+        nn.utils.clip_grad_norm_(parameters, limit)
+
+
+def make_step(a, model, batches):
+    optimizer = make_optimizer(a, model)
+    parameters = list(model.parameters())
+    loss_of = torch.compile(model, mode=a.compile_mode) if a.mode == "compile" else model
+
+    def update():
+        if a.clip > 0 and a.clip_form == "fused":
+            # The factor goes into the fused AdamW, which divides by grad_scale: one pass over the gradients fewer.
+            norm = nn.utils.get_total_norm([p.grad for p in parameters], foreach=True)
+            optimizer.grad_scale = torch.clamp(norm / a.clip, min=1.0)
+            optimizer.found_inf = torch.zeros(())
+        elif a.clip > 0:
+            clip(parameters, a.clip, a.clip_form == "foreach")
+        optimizer.step()
+
+    if a.compile_update:
+        update = torch.compile(update)
+
+    def step(i):
+        loss = loss_of(*batches[i % len(batches)])
+        loss.backward()
+        update()
+        optimizer.zero_grad(set_to_none=a.grads == "none")
+        return loss.item()
+
+    return step
+
+
+def profile_table(step):
+    """Operators by their own time: (name, calls, ms), for one step."""
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CPU]) as p:
+        step(0)
+    rows = [(e.key, e.count, e.self_cpu_time_total / 1e3) for e in p.key_averages()]
+    return sorted(rows, key=lambda row: -row[2])[:40]
+
+
+def arguments():
+    a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    a.add_argument("--probe", action="store_true", help="print the release and what it can do, then end")
+    a.add_argument("--model", choices=("gpt2", "mlp"), default="gpt2")
+    a.add_argument("--batch", type=int, default=4)
+    a.add_argument("--context", type=int, default=64)
+    a.add_argument("--layers", type=int, default=12)
+    a.add_argument("--heads", type=int, default=12)
+    a.add_argument("--channels", type=int, default=768)
+    a.add_argument("--vocab", type=int, default=50304)
+    a.add_argument("--sizes", type=lambda s: [int(x) for x in s.split("-")], default=[784, 512, 512, 10])
+    a.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    a.add_argument("--compile-mode", default="default")
+    a.add_argument("--compile-update", action="store_true", help="also compile clipping and AdamW")
+    a.add_argument("--attention", choices=("sdpa", "matrix"), default="sdpa")
+    a.add_argument("--optimizer", choices=("fused", "foreach", "loop"), default="fused")
+    a.add_argument("--grads", choices=("none", "kept"), default="none", help="zero_grad(set_to_none) or zeroed in place")
+    a.add_argument("--clip", type=float, default=1.0)
+    a.add_argument("--clip-form", choices=("foreach", "loop", "fused"), default="foreach")
+    a.add_argument("--threads", type=int, default=2)
+    a.add_argument("--steps", type=int, default=5)
+    a.add_argument("--warmup", type=int, default=2)
+    a.add_argument("--seconds", type=float, default=0, help="end the measured steps early after this time")
+    a.add_argument("--flush-denormal", action="store_true")
+    a.add_argument("--profile", action="store_true")
+    return a.parse_args()
+
+
+def probe():
+    blas = "mkl" if torch.backends.mkl.is_available() else "blas"
+    features = ["sdpa"] * hasattr(F, "scaled_dot_product_attention") + ["compile"] * hasattr(torch, "compile")
+    features += ["fused"] * (int(torch.__version__.split(".")[0]) >= 2) + ["foreach_norm"] * hasattr(torch, "_foreach_norm")
+    print(torch.__version__, blas, " ".join(features))
+
+
+def main():
+    a = arguments()
+    if a.probe:
+        return probe()
+    torch.set_num_threads(a.threads)
+    if a.flush_denormal:
+        torch.set_flush_denormal(True)
+    model, batches = make_model(a)
+    step = make_step(a, model, batches)
+    start = time.perf_counter()
+    for i in range(a.warmup):
+        loss = step(i)
+    warm = time.perf_counter() - start
+    ms = []
+    start = time.perf_counter()
+    for i in range(a.steps):
+        before = time.perf_counter()
+        loss = step(i)
+        ms.append((time.perf_counter() - before) * 1e3)
+        if a.seconds and time.perf_counter() - start > a.seconds:
+            break
+    out = {k: v for k, v in vars(a).items() if k not in ("probe", "profile")}
+    out.update(torch=torch.__version__, loss=loss, warmup_s=round(warm, 2), ms=[round(v, 3) for v in ms],
+               step_ms=round(sorted(ms)[len(ms) // 2], 3),
+               peak_rss_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1))
+    if a.profile:
+        out["operators"] = profile_table(step)
+    print(json.dumps(out))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

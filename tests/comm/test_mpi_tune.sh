@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+#
+# Tuning records under MPI: rank 0's decide for every rank whose device is the same, also those that it measured at the start, and
+# are pinned for the next start.
+. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+unset CLTRAIN_GEMM
+command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"
+[ -f "${CLTRAIN_MODULE_DIR:?}/cltrain_comm_mpi.so" ] || skip_all "the MPI module was not built (CLTRAIN_MPI=OFF)"
+put=$CLTRAIN_BUILD_DIR/tests/put_record
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
+# One compute unit for each process, so that a record fits whatever the number of ranks.
+export POCL_MAX_PTHREAD_COUNT=1 POCL_CPU_MAX_CU_COUNT=1
+# two A B: two ranks with caches of their own
+two() {
+    local a=$1 b=$2
+    shift 2
+    expect_code 0 mpirun --oversubscribe --bind-to none -np 1 env CLTRAIN_CACHE_DIR="$work/$a" "$CLTRAIN" train net.json "$@" : \
+        -np 1 env CLTRAIN_CACHE_DIR="$work/$b" "$CLTRAIN" train net.json "$@"
+}
+model() { echo "$1/checkpoints/step_6/model.safetensors"; }
+
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [48], "activation": "tanh"},
+ "data": {"type": "synthetic", "samples": 64, "shape": [80], "classes": 3, "micro_batch": 16},
+ "optimizer": {"learning_rate": 0.02}, "train": {"steps": 6}, "checkpoint": {"every": 3, "keep": 0}}
+JSON
+CLTRAIN_CACHE_DIR=$work/full expect_code 0 "$put" 'NT m=16 n=48 k=80 batch=1 f32*f32->f32' simple
+
+two empty empty --out none
+expect_text '^tuning +0 of'
+two full full --out both
+expect_text '^tuning +1 of'
+two full empty --out first # rank 0's record is everybody's
+expect_text '^tuning +1 of'
+expect_same "$(model both)" "$(model first)"
+two empty full --out second # and rank 1's is nobody's
+expect_text '^tuning +0 of'
+expect_same "$(model none)" "$(model second)"
+if cmp -s "$(model both)" "$(model none)"; then note_skip 'simple and the default give the same bits here'; fi
+
+# --- pinned ---
+mkdir -p half/checkpoints
+cp first/config.resolved.json first/metrics.jsonl half/
+cp -r first/checkpoints/step_3 half/checkpoints/
+two empty empty --out half --resume auto
+expect_text 'kept from the checkpoint'
+expect_same "$(model both)" "$(model half)"
+
+# --- measured by rank 0, for both ---
+export CLTRAIN_GEMM=simple
+two measured nothing --out on device.tune=on device.tune_seconds=60
+expect_text '^tuning 1/' 'products tuned \(on\), choices .*measured'
+expect_file measured/tuning/*.json
+expect_absent nothing
+two measured nothing --out on-again device.tune=on
+reject_text '^tuning 1/'
+expect_same "$(model on)" "$(model on-again)"
+finish

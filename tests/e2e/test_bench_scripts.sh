@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# The benchmark scripts run: every subject on tiny sizes without peers, with records, a JSON file and tables at the end; wrong options
+# and a program that fails are noticed. Their figures are not looked at.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
+command -v "${CC:-cc}" >/dev/null || skip_all "there is no C compiler"
+bench=$CLTRAIN_SOURCE_DIR/tests/bench
+export CLTRAIN
+
+expect_code 0 bash "$bench/run.sh" --self-test --out results
+expect_file results/records.tsv results/results.json results/results.md
+for subject in gemm ops mlp gpt2 shakespeare host; do
+    [ -f "$bench/bench_$subject.sh" ] || fail "there is no bench_$subject.sh"
+    expect_awk "$subject measured nothing" -F'\t' -v s="$subject" '$1 == s && $5 > 0 { n++ } END { exit n == 0 }' results/records.tsv
+    grep -q "^| $subject | .*[0-9]" results/results.md || fail "$subject is not in the tables"
+done
+expect_awk "a line of the JSON file is no record" 'NR > 1 && !/^\]$/ && !/^  \{"subject": "[a-z0-9]+", "case": ".*", "side": ".*", "quantity": ".*", "value": (null|[-+.0-9e]+), "unit": ".*", "setting": ".*"\},?$/ { bad = 1 }
+    END { exit bad }' results/results.json
+
+expect_code 2 bash "$bench/bench_mlp.sh" --self-tset
+expect_code 2 bash "$bench/run.sh" --only-subject nothing --out none
+printf '#!/bin/sh\nexit 7\n' >broken
+chmod +x broken
+CLTRAIN=$work/broken expect_code 1 bash "$bench/bench_mlp.sh" --self-test
+# Peers that are named and are not there are left out, with the reason.
+BENCH_PYTHON=/nonexistent BENCH_LLMC=/nonexistent CLTRAIN=$work/broken expect_code 1 bash "$bench/bench_gpt2.sh" --quick
+expect_text 'SKIP PyTorch \(BENCH_PYTHON\): /nonexistent has no PyTorch' 'SKIP llm.c: '
+finish

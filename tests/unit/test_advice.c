@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The advice line's rules, one case each. ctest-labels: quick */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "engine/report/advice.h"
+
+/* A run that is well off: 100 ms a step, 2 ms of them idle. */
+static const clt_advice_facts fine = {.steps = 200,
+                                      .step_ms = 100,
+                                      .idle_host_ms = 2,
+                                      .load_ms = 30,
+                                      .workers = 1,
+                                      .prefetch = 4,
+                                      .cpus = 8,
+                                      .micro_batch = 16,
+                                      .global_batch = 16,
+                                      .accumulation = 1,
+                                      .ranks = 1,
+                                      .commands = 50};
+
+static void expect(const clt_advice_facts *f, clt_advice_kind kind, const char *const *parts)
+{
+    char text[512] = "?";
+    clt_advice_kind got = clt_advice(f, text, sizeof text);
+    if (got != kind)
+        fail_msg("kind %d instead of %d: %s", (int)got, (int)kind, text);
+    if ((kind == CLT_ADVICE_NONE) != (text[0] == '\0'))
+        fail_msg("kind %d says '%s'", (int)kind, text);
+    if (strchr(text, '\n'))
+        fail_msg("more than one line: %s", text);
+    for (; parts && *parts; parts++)
+        if (!strstr(text, *parts))
+            fail_msg("'%s' is not in: %s", *parts, text);
+}
+#define EXPECT(f, kind, ...) expect(f, kind, (const char *const[]){__VA_ARGS__, NULL})
+
+static void test_none(void **state)
+{
+    (void)state;
+    clt_advice_facts f = fine;
+    expect(&f, CLT_ADVICE_NONE, NULL);
+    f.idle_host_ms = 9.9;
+    expect(&f, CLT_ADVICE_NONE, NULL);
+    /* waiting for data ahead of a busy device costs nothing */
+    f.data_ms = 90;
+    expect(&f, CLT_ADVICE_NONE, NULL);
+    f = fine;
+    f.idle_host_ms = 60;
+    f.steps = CLT_ADVICE_STEPS - 1;
+    expect(&f, CLT_ADVICE_NONE, NULL);
+    f.steps = 8000;
+    f.step_ms = 0.1; /* 0.06 ms a step: half a second in all, but 8000 steps of it do not make it */
+    f.idle_host_ms = 0.06;
+    expect(&f, CLT_ADVICE_NONE, NULL);
+    f.steps = 9000;
+    EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "60 %");
+    f.step_ms = 0;
+    expect(&f, CLT_ADVICE_NONE, NULL);
+}
+
+static void test_workers(void **state)
+{
+    (void)state;
+    clt_advice_facts f = fine;
+    f.idle_host_ms = 0;
+    f.idle_input_ms = 75;
+    f.data_ms = 80;
+    f.load_ms = 70; /* the device needs 25 ms: three threads */
+    EXPECT(&f, CLT_ADVICE_WORKERS, "75 %", "75 of 100 ms", "70 ms", "data.workers=3", "now 1");
+    f.prefetch = 2; /* three threads fill three slots */
+    EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=3", "data.prefetch=4", "now 1 and 2");
+    f = fine;
+    f.idle_input_ms = 60;
+    f.data_ms = 60;
+    f.accumulation = 4; /* 40 ms less what idles elsewhere for four micro-batches */
+    f.load_ms = 19;
+    EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=2");
+    f.idle_input_ms = f.data_ms = 98; /* nothing is known of a device that did nothing */
+    f.load_ms = 98;
+    f.cpus = 2;
+    EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=8"); /* four a core, no more */
+}
+
+static void test_data_is_the_limit(void **state)
+{
+    (void)state;
+    clt_advice_facts f = fine;
+    f.idle_input_ms = 80;
+    f.data_ms = 80;
+    f.load_ms = 5000;
+    f.cpus = 2;
+    f.workers = 8;
+    f.prefetch = 16;
+    EXPECT(&f, CLT_ADVICE_DATA, "8 threads run on 2 cores", "no more data.workers");
+}
+
+static void test_prefetch(void **state)
+{
+    (void)state;
+    clt_advice_facts f = fine;
+    f.idle_input_ms = 30;
+    f.data_ms = 30;
+    f.workers = 4;
+    f.load_ms = 60; /* one thread is enough: it comes unevenly */
+    EXPECT(&f, CLT_ADVICE_PREFETCH, "data.prefetch=8", "now 4", "4 threads");
+    f.prefetch = 40;
+    EXPECT(&f, CLT_ADVICE_PREFETCH, "data.prefetch=64");
+    f.prefetch = 64;
+    f.load_ms = 60;
+    expect(&f, CLT_ADVICE_DATA, NULL);
+}
+
+static void test_communication(void **state)
+{
+    (void)state;
+    clt_advice_facts f = fine;
+    f.ranks = 4;
+    f.idle_comm_ms = 40;
+    f.idle_host_ms = 5;
+    f.global_batch = 128;
+    f.accumulation = 2;
+    EXPECT(&f, CLT_ADVICE_ACCUMULATE, "data.global_batch=256", "now 128", "4 micro-batches", "gradients");
+    f.ranks = 1; /* then it cannot have been the other ranks */
+    EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "data.micro_batch=32");
+}
+
+static void test_host(void **state)
+{
+    (void)state;
+    clt_advice_facts f = fine;
+    f.idle_host_ms = 50;
+    f.idle_input_ms = 10; /* before the input too, though the data was there */
+    EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "60 %", "50 commands of 800 us", "data.micro_batch=32",
+           "data.global_batch=32", "changes the batch");
+    f.accumulation = 2;
+    f.global_batch = 32;
+    EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "data.micro_batch=32 (now 16)", "the same data.global_batch");
+    f.double_misfits = true;
+    EXPECT(&f, CLT_ADVICE_ACCUMULATE, "does not fit", "data.global_batch=64 (now 32)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_none),     cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_prefetch), cmocka_unit_test(test_data_is_the_limit),
+        cmocka_unit_test(test_host),     cmocka_unit_test(test_communication)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

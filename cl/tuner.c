@@ -369,7 +369,7 @@ static clt_status decide(search *s)
     bool wins = false, usable = s->standard.ns > 0;
     ocl_tune_result *r = s->result;
     r->found = s->best.ns > 0;
-    r->complete = !s->out_of_time;
+    r->complete = !s->out_of_time && s->t->only == NULL; /* one variant is not all of them */
     if (!r->found)
         return CLT_OK;
     if (usable && !ocl_choice_equal(&s->best, &s->standard))

@@ -52,7 +52,7 @@ typedef struct ocl_tune_result {
     char standard[OCL_TUNE_NAME];        /* variant of the default */
     int tried, abandoned, failed, wrong; /* candidates: measured, dropped for slowness, impossible, wrong */
     uint32_t behind, near; /* by place in the list: variants beyond hope, and the others measured */
-    bool complete;         /* false: the time ran out first */
+    bool complete;         /* false: the time ran out first, or one variant only was wanted */
     bool found;            /* there is a choice; false: not even the default could be measured */
 } ocl_tune_result;
 

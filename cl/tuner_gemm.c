@@ -167,7 +167,8 @@ static clt_status remember(tuning_run *r, const ocl_choice *choice)
 static bool is_known(const ocl_tuning *known, const ocl_tuning_use *use)
 {
     const ocl_choice *record = ocl_tuning_exact(known, use->family, use->problem);
-    return record != NULL && record->complete;
+    /* While the environment names one backend, more than what that one can do is not to be had. */
+    return record != NULL && (record->complete || ocl_gemm_preferred() != NULL);
 }
 
 static bool can_measure(const ocl_tuning_use *use)
@@ -190,8 +191,8 @@ static clt_status report(tuning_run *r, const ocl_tuning_use *use, const ocl_tun
                         .calls = use->calls,
                         .flops = use->flops,
                         .result = result};
-    /* A default without a rival proves nothing: the next time goes on. */
-    if (result->found && (result->complete || result->tried > 1))
+    /* A default without a rival proves nothing: the next time goes on, unless no rival was wanted. */
+    if (result->found && (result->complete || result->tried > 1 || ocl_gemm_preferred() != NULL))
         CLT_TRY(remember(r, &result->choice));
     if (r->options->row != NULL)
         r->options->row(r->options->context, &row);

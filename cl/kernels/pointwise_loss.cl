@@ -6,9 +6,9 @@
  *
  * -DKIND=0 squared error, 1 absolute error, 2 binary cross entropy  -DDT=type of predictions  -DGT=type of
  * their gradient -DTT=type of targets  -DHAS_SCALE=0|1: a loss scale follows  -DBLOCK=elements per row
- * -DWG=work-group size */
+ * -DWG=work-group size  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
-#include "lanes.clh"
+#include "elements.clh"
 #include "groups.clh"
 
 #ifndef KIND
@@ -30,37 +30,46 @@
 #define BLOCK 1024
 #endif
 
-/* Loss of one element, or of sixteen (the same text for both widths). The terms with x keep a NaN in x alive:
- * fmax alone would swallow it. */
+/* Loss, hit (1 or 0) and slope of one element, or of sixteen. The terms with x keep a NaN in x alive: fmax
+ * alone would swallow it. */
 #if KIND == 0
-#define LOSS_OF(x, y) (((x) - (y)) * ((x) - (y)))
+#define LOSS_OF(type, name, x, y) ((x - y) * (x - y))
+#define HIT_OF(type, name, x, y) ((type)(0.0f))
+#define SLOPE_OF(type, name, x, y) ((type)(2.0f) * (x - y))
 #elif KIND == 1
-#define LOSS_OF(x, y) (fabs((x) - (y)))
+#define LOSS_OF(type, name, x, y) fabs(x - y)
+#define HIT_OF(type, name, x, y) ((type)(0.0f))
+#define SLOPE_OF(type, name, x, y) name(pointwise_sign)(x - y)
 #else
-#define LOSS_OF(x, y) (fmax((x), 0.0f) - (x) * (y) + log1p(exp(-fabs(x))))
+#define LOSS_OF(type, name, x, y)                                                                            \
+    (fmax(x, (type)(0.0f)) - x * y + name(clt_log1p)(name(clt_exp)(-fabs(x))))
+#define HIT_OF(type, name, x, y)                                                                             \
+    select((type)(0.0f), (type)(1.0f), (x > (type)(0.0f)) == (y > (type)(0.5f)))
+#define SLOPE_OF(type, name, x, y) (name(clt_sigmoid)(x)-y)
 #endif
-
-static inline float pointwise_loss_hit(float x, float y)
-{
-#if KIND == 2
-    return (x > 0.0f) == (y > 0.5f) ? 1.0f : 0.0f;
-#else
-    return 0.0f;
-#endif
-}
-
-static inline float pointwise_loss_slope(float x, float y)
-{
-    float d = x - y;
-#if KIND == 0
-    return 2.0f * d;
-#elif KIND == 1
-    return isnan(d) ? d : sign(d);
-#else
-    d = clt_sigmoid(x) - y;
-    return d;
-#endif
-}
+#define POINTWISE_FUNCTIONS(type, name)                                                                      \
+    static inline type name(pointwise_sign)(type d)                                                          \
+    {                                                                                                        \
+        type s = select((type)(0.0f), (type)(1.0f), d > (type)(0.0f));                                       \
+        s = select(s, (type)(-1.0f), d < (type)(0.0f));                                                      \
+        return select(s, d, d != d);                                                                         \
+    }                                                                                                        \
+    static inline type name(pointwise_loss)(type x, type y)                                                  \
+    {                                                                                                        \
+        return LOSS_OF(type, name, x, y);                                                                    \
+    }                                                                                                        \
+    static inline type name(pointwise_hit)(type x, type y)                                                   \
+    {                                                                                                        \
+        return HIT_OF(type, name, x, y);                                                                     \
+    }                                                                                                        \
+    static inline type name(pointwise_slope)(type x, type y)                                                 \
+    {                                                                                                        \
+        return SLOPE_OF(type, name, x, y);                                                                   \
+    }
+#define ONE(name) name
+#define SIXTEEN(name) name##16
+POINTWISE_FUNCTIONS(float, ONE)
+POINTWISE_FUNCTIONS(float16, SIXTEEN)
 
 /* x, y (total) -> out (blocks,3) {loss, counted, hits}; one work-group per block. */
 __kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global const STORAGE(DT) * x,
@@ -77,8 +86,8 @@ __kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global
     float loss = 0.0f, hits = 0.0f;
     for (ulong i = first + lane; i < end; i += WG) {
         float p = LOAD(DT, x, i), t = LOAD(TT, y, i);
-        loss += LOSS_OF(p, t);
-        hits += pointwise_loss_hit(p, t);
+        loss += pointwise_loss(p, t);
+        hits += pointwise_hit(p, t);
     }
     loss = clt_group_sum(scratch, loss);
     hits = clt_group_sum(scratch, hits);
@@ -102,22 +111,19 @@ __kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global c
     ulong end = min(first + BLOCK, counted);
     x += x0;
     y += y0;
-    float16 sum = 0.0f;
-    float hits = 0.0f;
+    float16 sum = 0.0f, right = 0.0f;
     ulong i = first;
     for (; i + LANES <= end; i += LANES) {
         float16 p = LOAD16(DT, x, i), t = LOAD16(TT, y, i);
-        sum += LOSS_OF(p, t);
+        sum += pointwise_loss16(p, t);
+        right += pointwise_hit16(p, t);
     }
-    float loss = clt_sum16(sum);
+    float loss = clt_sum16(sum), hits = clt_sum16(right);
     for (; i < end; i++) {
         float p = LOAD(DT, x, i), t = LOAD(TT, y, i);
-        loss += LOSS_OF(p, t);
+        loss += pointwise_loss(p, t);
+        hits += pointwise_hit(p, t);
     }
-#if KIND == 2
-    for (i = first; i < end; i++)
-        hits += pointwise_loss_hit(LOAD(DT, x, i), LOAD(TT, y, i));
-#endif
     out += out0 + 3 * block;
     out[0] = loss;
     out[1] = end > first ? (float)(end - first) : 0.0f;
@@ -132,21 +138,26 @@ __kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global c
 #define SCALE_VALUE 1.0f
 #endif
 
-/* dx (total) (+)= scale * d loss / d x; one item per element. */
-__kernel void pointwise_loss_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
-                                      __global const STORAGE(DT) * x, ulong x0,
-                                      __global const STORAGE(TT) * y, ulong y0, __global const uint *sb,
-                                      ulong sb0 SCALE_ARGS, ulong total, ulong per_sample, float weight,
-                                      uint loss_index)
+/* dx (total) (+)= scale * d loss / d x, 0 where an element does not count. */
+ELEMENTWISE void pointwise_loss_bwd(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
+                                    __global const STORAGE(DT) *restrict x, ulong x0,
+                                    __global const STORAGE(TT) *restrict y, ulong y0,
+                                    __global const uint *restrict sb, ulong sb0 SCALE_ARGS, ulong per_sample,
+                                    float weight, uint loss_index, ulong count)
 {
-    ulong i = get_global_id(0);
-    if (i >= total)
-        return;
+    ulong base = clt_chunk_base();
+    uint size = clt_chunk_size(base, count);
     sb += sb0;
-    float g = 0.0f;
-    if (i < per_sample * sb[SB_VALID]) {
-        float scale = (weight * as_float(sb[SB_NORM + loss_index])) * SCALE_VALUE;
-        g = scale * pointwise_loss_slope(LOAD(DT, x + x0, i), LOAD(TT, y + y0, i));
-    }
-    STORE_GRAD(GT, dx + dx0, i, g, accumulate);
+    dx += dx0 + base;
+    x += x0 + base;
+    y += y0 + base;
+    ulong counted = per_sample * sb[SB_VALID];
+    uint end = counted > base ? (uint)min(counted - base, (ulong)size) : 0u;
+    float scale = (weight * as_float(sb[SB_NORM + loss_index])) * SCALE_VALUE;
+    FOR_SIXTEENS(k, end)
+    STREAM16_GRAD(GT, dx, k, scale * pointwise_slope16(LOAD16(DT, x, k), LOAD16(TT, y, k)), accumulate);
+    FOR_REST(k, end)
+    STORE_GRAD(GT, dx, k, scale * pointwise_slope(LOAD(DT, x, k), LOAD(TT, y, k)), accumulate);
+    FOR_REST(k, size)
+    STORE_GRAD(GT, dx, k, 0.0f, accumulate);
 }

@@ -149,6 +149,8 @@ typedef struct clt_op {
     uint32_t no_grad_inputs;
     /* Inputs whose gradient is the output's, unchanged, where both have as many elements. */
     uint32_t same_grad_inputs;
+    /* Inputs whose gradient may be written over them. */
+    uint32_t in_place_inputs;
     const clt_op_ref *ref;
 } clt_op;
 

@@ -21,17 +21,16 @@ static clt_status bce_with_logits_fwd_row(ocl_emitter *e, const void *problem)
 {
     return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_BCE, false);
 }
-static clt_status bce_with_logits_bwd_flat(ocl_emitter *e, const void *problem)
+static clt_status bce_with_logits_bwd(ocl_emitter *e, const clt_call *call, clt_style style)
 {
-    return clt_pointwise_loss_backward(e, problem, CLT_POINTWISE_BCE);
+    return clt_pointwise_loss_backward(e, call, CLT_POINTWISE_BCE, style);
 }
+CLT_ELEMENTWISE_VARIANTS(bce_with_logits_bwd)
 
 static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL,
                                       bce_with_logits_fwd_group};
 static const ocl_variant fwd_row = {"row", 0, NULL, NULL, bce_with_logits_fwd_row};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_flat = {"flat", 0, NULL, NULL, bce_with_logits_bwd_flat};
-static const ocl_variant *const bwd_variants[] = {&bwd_flat, NULL};
 
 extern const clt_op_ref clt_op_bce_with_logits_ref;
 extern const clt_op clt_op_bce_with_logits;
@@ -45,7 +44,7 @@ const clt_op clt_op_bce_with_logits = {
     .flags = CLT_OP_LOSS | CLT_OP_HITS,
     .infer = clt_pointwise_loss_infer,
     .forward = fwd_variants,
-    .backward = bwd_variants,
+    .backward = bce_with_logits_bwd_variants,
     .no_grad_inputs = 2,
     .ref = &clt_op_bce_with_logits_ref,
 };

@@ -230,5 +230,6 @@ const clt_op clt_op_cross_entropy = {
     .forward = fwd_variants,
     .backward = bwd_variants,
     .no_grad_inputs = 2,
+    .in_place_inputs = 1,
     .ref = &clt_op_cross_entropy_ref,
 };

@@ -20,16 +20,15 @@ static clt_status l1_fwd_row(ocl_emitter *e, const void *problem)
 {
     return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_L1, false);
 }
-static clt_status l1_bwd_flat(ocl_emitter *e, const void *problem)
+static clt_status l1_bwd(ocl_emitter *e, const clt_call *call, clt_style style)
 {
-    return clt_pointwise_loss_backward(e, problem, CLT_POINTWISE_L1);
+    return clt_pointwise_loss_backward(e, call, CLT_POINTWISE_L1, style);
 }
+CLT_ELEMENTWISE_VARIANTS(l1_bwd)
 
 static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, l1_fwd_group};
 static const ocl_variant fwd_row = {"row", 0, NULL, NULL, l1_fwd_row};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_flat = {"flat", 0, NULL, NULL, l1_bwd_flat};
-static const ocl_variant *const bwd_variants[] = {&bwd_flat, NULL};
 
 extern const clt_op_ref clt_op_l1_ref;
 extern const clt_op clt_op_l1;
@@ -43,7 +42,7 @@ const clt_op clt_op_l1 = {
     .flags = CLT_OP_LOSS,
     .infer = clt_pointwise_loss_infer,
     .forward = fwd_variants,
-    .backward = bwd_variants,
+    .backward = l1_bwd_variants,
     .no_grad_inputs = 2,
     .ref = &clt_op_l1_ref,
 };

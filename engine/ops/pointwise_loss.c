@@ -77,23 +77,26 @@ clt_status clt_pointwise_loss_forward(ocl_emitter *e, const clt_call *call, clt_
     return CLT_OK;
 }
 
-clt_status clt_pointwise_loss_backward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind)
+clt_status clt_pointwise_loss_backward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind,
+                                       clt_style style)
 {
     if (call->din[0] < 0)
         return CLT_OK;
     uint64_t elements = (uint64_t)clt_call_elements(call, call->in[0]);
     clt_dtype dx_dtype = clt_call_dtype(call, call->din[0]);
-    ocl_kernel_begin(e, "pointwise_loss", "pointwise_loss_bwd_flat");
+    clt_elementwise_begin(e, "pointwise_loss", "pointwise_loss_bwd", style);
     pointwise_loss_define(e, call, kind);
     clt_define_dtype(e, "GT", dx_dtype);
     ocl_define(e, "HAS_SCALE", call->loss_scale >= 0);
+    if (kind != CLT_POINTWISE_BCE)
+        clt_define_stores(e, style, dx_dtype, elements, call->din_accumulate[0]);
     ocl_arg_grad(e, call->din[0], dx_dtype, elements, call->din_accumulate[0]);
     pointwise_loss_inputs(e, call, elements);
     if (call->loss_scale >= 0)
         ocl_arg_in(e, call->loss_scale, CLT_F32, 1);
-    pointwise_loss_sizes(e, call, elements);
+    ocl_arg_u64(e, elements / (uint64_t)clt_call_tensor(call, call->in[0])->shape.dim[0]);
     ocl_arg_f32(e, (float)clt_node_attr(call->node, "weight")->f);
     ocl_arg_u32(e, (uint32_t)call->node->loss);
-    ocl_kernel_end_1d(e, elements, clt_local_flat(e->device), 3.0 * (double)elements);
+    clt_elementwise_end(e, elements, 3.0 * (double)elements, style);
     return CLT_OK;
 }

@@ -4,6 +4,7 @@
 #ifndef ENGINE_OPS_POINTWISE_LOSS_H
 #define ENGINE_OPS_POINTWISE_LOSS_H
 
+#include "engine/ops/elementwise.h"
 #include "engine/ops/loss.h"
 
 /* Values of KIND in kernels/pointwise_loss.cl. */
@@ -14,7 +15,8 @@ extern const clt_attr_spec clt_pointwise_loss_attrs[1]; /* weight */
 clt_status clt_pointwise_loss_infer(clt_infer *ctx);
 clt_status clt_pointwise_loss_forward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind,
                                       bool group);
-clt_status clt_pointwise_loss_backward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind);
+clt_status clt_pointwise_loss_backward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind,
+                                       clt_style style);
 
 /* The double reference of both directions (pointwise_loss_ref.c). */
 void clt_pointwise_loss_ref_forward(clt_ref_call *call, clt_pointwise_kind kind);

@@ -26,7 +26,8 @@ static bool gradients_match(const clt_plan *plan, const head *h)
     if (h->linear_back == CLT_NO_WORK || h->loss_back == CLT_NO_WORK || h->loss_back > h->linear_back)
         return false;
     const clt_work *loss = &plan->work[h->loss_back], *linear = &plan->work[h->linear_back];
-    return loss->din[0] >= 0 && !loss->din_accumulate[0] && loss->din[0] == linear->dout[0];
+    return loss->din[0] >= 0 && !loss->din_accumulate[0] &&
+           clt_fuse_same(plan, loss->din[0], linear->dout[0]);
 }
 
 /* The linear layer at `at` and its loss, if the two can be one. */
@@ -39,7 +40,9 @@ static bool find_head(const clt_plan *plan, size_t at, head *h)
         clt_fuse_kept(plan, logits))
         return false;
     const clt_node *loss = plan->work[h->loss].node;
-    if (!clt_fuse_is(loss, "cross_entropy") || loss->in[0] != logits)
+    if (!clt_fuse_is(loss, "cross_entropy") || !clt_fuse_same(plan, loss->in[0], logits) ||
+        clt_shape_last(&clt_graph_tensor(plan->graph, loss->in[0])->shape) !=
+            clt_shape_last(&clt_graph_tensor(plan->graph, logits)->shape))
         return false;
     h->linear_back = clt_fuse_backward_of(plan, linear);
     h->loss_back = clt_fuse_backward_of(plan, loss);

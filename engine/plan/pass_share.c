@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 6, share: gradients that are mere copies of another gradient share its memory instead. A residual sum
+ * Pass 6, share: gradients that may be written over the values that they belong to lie there (logits), and
+ * gradients that are mere copies of another gradient share its memory instead. A residual sum
  * hands the same gradient to both of its branches; the one that runs along the stream goes on growing in
  * place, by the accumulate mode of whoever contributes next, and nothing is copied or added apart. Sharing is
  * allowed where a replay of the work list shows that every reader still finds the value that a copy would
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "engine/plan/fuse.h"
+#include "engine/plan/plan_internal.h"
 
 typedef struct share {
     clt_plan *plan;
@@ -117,6 +119,42 @@ static void try_input(share *s, size_t at, int i)
     work->din[i] = gradient;
 }
 
+/* True when no work behind `at` touches a tensor; all of it is asked, forward work that is repeated too. */
+static clt_status last_use(clt_plan *plan, int32_t owner, size_t at, bool *last)
+{
+    *last = true;
+    for (size_t w = at + 1; w < plan->n_work && *last; w++) {
+        clt_touched touched;
+        CLT_TRY(clt_work_touches(plan, &plan->work[w], &touched));
+        *last = !clt_touched_has(&touched, owner, OCL_READ_WRITE);
+        clt_touched_free(&touched);
+    }
+    return CLT_OK;
+}
+
+/* Lets the gradient of input `i` take the input's place. */
+static clt_status try_in_place(share *s, size_t at, int i)
+{
+    const clt_work *work = &s->plan->work[at];
+    int32_t gradient = work->din[i];
+    if (gradient < 0 || work->din_accumulate[i] || !(work->node->op->in_place_inputs & (1u << i)) ||
+        value_of(s, gradient) != gradient)
+        return CLT_OK;
+    int32_t owner = clt_plan_owner(s->plan, work->node->in[i]);
+    const clt_tensor *x = clt_graph_tensor(s->plan->graph, owner);
+    clt_tensor *dx = clt_graph_tensor(s->plan->graph, gradient);
+    bool last;
+    if (x->cls != CLT_TC_ACTIVATION || x->dtype != dx->dtype || clt_fuse_kept(s->plan, owner) ||
+        clt_shape_elements(&x->shape) != clt_shape_elements(&dx->shape))
+        return CLT_OK;
+    CLT_TRY(last_use(s->plan, owner, at, &last));
+    if (last) {
+        dx->view_of = owner;
+        s->memory[gradient] = owner;
+    }
+    return CLT_OK;
+}
+
 static bool does_nothing(const clt_work *work)
 {
     for (int i = 0; i < CLT_MAX_IN; i++)
@@ -148,13 +186,17 @@ clt_status clt_pass_share(clt_plan *plan)
     share s = {0};
     if (plan->options.mode != CLT_PLAN_TRAIN || plan->options.no_fuse)
         return CLT_OK;
-    clt_status status = share_open(&s, plan);
+    clt_status status = clt_plan_make_records(plan);
+    if (status == CLT_OK)
+        status = share_open(&s, plan);
     for (size_t w = plan->n_forward; w < plan->n_work && status == CLT_OK; w++) {
         clt_work *work = &plan->work[w];
-        if (work->kind != CLT_WORK_BACKWARD || !work->node->op->same_grad_inputs)
+        if (work->kind != CLT_WORK_BACKWARD)
             continue;
-        for (int i = 0; i < work->node->n_in; i++)
+        for (int i = 0; i < work->node->n_in && status == CLT_OK; i++) {
+            status = try_in_place(&s, w, i);
             try_input(&s, w, i);
+        }
     }
     for (size_t w = plan->n_forward; w < plan->n_work && status == CLT_OK; w++)
         if (plan->work[w].kind == CLT_WORK_BACKWARD && does_nothing(&plan->work[w]))

@@ -13,6 +13,7 @@ if $self_test; then
     tiny=(model.hidden=[8,8] model.outputs=3 data.shape=[12] data.classes=3 data.micro_batch=4)
 fi
 arguments=(--model mlp --sizes 784-512-512-10 --batch 128 --clip 0)
+trial=(--warmup 50 --steps 300)
 torch_new_has= torch_old_has=
 torch_find
 sides=()

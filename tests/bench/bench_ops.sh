@@ -67,7 +67,7 @@ done < <(awk -F'\t' '$3 == "gb_per_s" && !seen[$1]++ { print $1 }' "$samples")
 
 if [ "$records" != /dev/null ] && ! $quick; then
     pattern=()
-    $self_test && pattern=(-t 'relu.tail*')
+    $self_test && pattern=(-t 'relu.large')
     ours bench ops ${pattern[@]+"${pattern[@]}"} --json "$work/ops.json"
     awk '/"name":/ { name = $2; gsub(/[",]/, "", name) } /"ms":/ { print name "\t" $2 }' "$work/ops.json" |
         while IFS=$'\t' read -r name ms; do record "case $name" cltrain ms "$ms" ms; done

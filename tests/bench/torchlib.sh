@@ -6,6 +6,7 @@
 # releases. It must not know what is measured on our side.
 
 torch_new= torch_old=
+trial=(--warmup 2 --steps 3) # of one setting; steps of milliseconds need more
 # torch_find: sets torch_new and torch_old to interpreters that work, or says why not.
 torch_find() {
     local py text
@@ -95,7 +96,7 @@ torch_best() {
             torch_run "$python" "$environment" "$@" $arguments --warmup 1 --steps 1 </dev/null ;;
         esac
         # shellcheck disable=SC2086
-        if ! torch_run "$python" "$environment" "$@" $arguments --warmup 2 --steps 3 </dev/null; then
+        if ! torch_run "$python" "$environment" "$@" $arguments "${trial[@]}" </dev/null; then
             echo "  $name: PyTorch, $label: failed: $(tail -n 1 "$work/err")"
             record "$name" "PyTorch $which" failed - - "$label"
             continue

@@ -354,10 +354,14 @@ static void test_choice(void **state)
     gemm_bench *bench = *state;
     clt_status status;
     ocl_gemm g = ocl_gemm_make(64, 64, 64, false, false);
-    bool library = strcmp(ocl_gemm_variants[0]->name, "clblast") == 0;
+    bool library = false;
+    for (int i = 0; ocl_gemm_variants[i] != NULL; i++)
+        library = library || strcmp(ocl_gemm_variants[i]->name, "clblast") == 0;
     unsetenv("CLTRAIN_GEMM");
     set_style(bench, true);
-    assert_string_equal(chosen(bench, &g, NULL, &status), "simple");
+    assert_string_equal(chosen(bench, &g, NULL, &status), "lane");
+    ocl_gemm row = ocl_gemm_make(1, 64, 64, false, false);
+    assert_string_equal(chosen(bench, &row, NULL, &status), "simple");
     set_style(bench, false);
     bench->desc.caps |= OCL_CAP_LOCAL;
     assert_string_equal(chosen(bench, &g, NULL, &status), library ? "clblast" : "simple");

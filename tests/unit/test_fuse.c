@@ -78,6 +78,37 @@ static void test_relu_keeps_one_tensor(void **state)
     clt_plan_destroy(plan);
 }
 
+static const clt_tensor *named(const clt_plan *plan, const char *name)
+{
+    for (size_t i = 0; i < plan->graph->n_tensors; i++)
+        if (strcmp(clt_graph_tensor(plan->graph, (int32_t)i)->name, name) == 0)
+            return clt_graph_tensor(plan->graph, (int32_t)i);
+    fail_msg("no tensor '%s'", name);
+    return NULL;
+}
+
+/* Logits that no linear layer makes: their gradient takes their place, unless backward reads them again. */
+#define LOGITS(op)                                                                                                     \
+    GRAPH(                                                                                                             \
+        STEM                                                                                                           \
+        "," LAYER("linear", "a", ",\"out\":7") "," LAYER("linear", "b", ",\"out\":7,\"inputs\":[\"stem\"]") "," LAYER( \
+            "multiply", "c",                                                                                           \
+            ",\"inputs\":[\"a\",\"b\"]") "," LAYER(op, "d", "") "," LAYER("cross_entropy", "loss",                     \
+                                                                          ",\"inputs\":[\"d\",\"y\"]"))
+#define SCALED LOGITS("silu")
+#define BENT LOGITS("tanh")
+
+static void test_gradient_in_place(void **state)
+{
+    (void)state;
+    static const char *const models[] = {SCALED, BENT};
+    for (int m = 0; m < 2; m++) {
+        clt_plan *plan = plan_of(models[m], "", true);
+        assert_int_equal(named(plan, "d d")->view_of, m == 0 ? named(plan, "d")->id : -1);
+        clt_plan_destroy(plan);
+    }
+}
+
 /* --- on the device --- */
 
 /* 1024 rows of 20000 classes: 78 MiB of logits, two chunks. */
@@ -140,6 +171,13 @@ static void test_graphs(void **state)
                                                                                                    ",\"c"
                                                                                                    "\"]") "," HEAD),
         TWICE));
+    fused_is_unfused(OVER_NUMBERS(SCALED, ""));
+    fused_is_unfused(OVER_NUMBERS(BENT, TWICE));
+    /* the head's logits seen as another shape */
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM "," LAYER("linear", "head", ",\"out\":7") "," LAYER("flatten", "line", "") "," LAYER(
+            "cross_entropy", "loss", ",\"inputs\":[\"line\",\"y\"]")),
+        ""));
     /* a sum of three, and the same tensor twice */
     fused_is_unfused(OVER_NUMBERS(
         GRAPH(STEM "," LAYER("tanh", "a", "") "," LAYER("linear", "b", ",\"out\":16") "," LAYER(
@@ -206,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_residual_plan),
                                        cmocka_unit_test(test_copy_that_must_stay),
                                        cmocka_unit_test(test_relu_keeps_one_tensor),
+                                       cmocka_unit_test(test_gradient_in_place),
                                        cmocka_unit_test(test_mlp),
                                        cmocka_unit_test(test_gpt),
                                        cmocka_unit_test(test_graphs),

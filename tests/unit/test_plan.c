@@ -294,7 +294,8 @@ static void check_order(const step *s, bool add)
 {
     const clt_plan *plan = s->plan;
     bool *written = calloc(plan->graph->n_tensors, sizeof *written);
-    assert_non_null(written);
+    bool *as_gradient = calloc(plan->graph->n_tensors, sizeof *as_gradient); /* may lie over what it is of */
+    assert_true(written && as_gradient);
     for (size_t c = 0; c < s->n; c++) {
         const ocl_command *command = s->commands[c];
         for (int pass = 0; pass < 2; pass++) /* a command reads before it writes */
@@ -313,13 +314,16 @@ static void check_order(const step *s, bool add)
                              t->name);
                 if (pass == 0 && own_grad && add && arg->access == OCL_WRITE)
                     fail_msg("'%s' overwrites '%s' in a later micro-batch", command->label, t->name);
-                if (pass == 0 && (t->cls == CLT_TC_GRADIENT || (own_grad && !add)) && written[owner] &&
+                if (pass == 0 && (t->cls == CLT_TC_GRADIENT || (own_grad && !add)) && as_gradient[owner] &&
                     arg->access == OCL_WRITE)
                     fail_msg("'%s' overwrites the gradient '%s'", command->label, t->name);
-                if (pass == 1 && (arg->access & OCL_WRITE))
+                if (pass == 1 && (arg->access & OCL_WRITE)) {
                     written[owner] = true;
+                    as_gradient[owner] |= t->cls == CLT_TC_GRADIENT || own_grad;
+                }
             }
     }
+    free(as_gradient);
     free(written);
 }
 

@@ -365,6 +365,7 @@ static void test_one_variant_only(void **state)
     for (int i = 0; i < m.prepared && i < 64; i++)
         assert_true(strncmp(m.first[i], "tiled", 5) != 0);
     assert_string_equal(m.first[0], "plain"); /* what it has to beat */
+    assert_false(r.complete);
 }
 
 /* No candidate is measured twice: the defaults of a variant are one of its combinations. */

@@ -212,7 +212,7 @@ static const clt_op_case attention_cases[] = {
     {.name = "lengths",
      .attrs = "{\"heads\":2,\"causal\":false}",
      .n_inputs = 2,
-     .inputs = {CLT_CASE_F32(3, 6, 42), CLT_CASE_INDEX(CLT_I32, 7, 3)},
+     .inputs = {CLT_CASE_F32(9, 6, 42), CLT_CASE_INDEX(CLT_I32, 7, 9)}, /* all nine 0: never */
      .small = true},
     LENGTHS("causal_lengths", "{\"heads\":2,\"kv_heads\":1}", 68, 7, 5, 67, 22, 11),
     LENGTHS("blind_queries", "{\"heads\":1}", 68, 5, 110, 67, 20, 20),

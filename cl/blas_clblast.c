@@ -83,6 +83,27 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
     return why == NULL;
 }
 
+/* The call that was emitted last is to use the parameter sets of the device's record, if there is one. They
+ * are part of what a plan used: another set may round differently. */
+static void take_sets(ocl_emitter *e)
+{
+    char reason[200], text[OCL_CHOICE_TEXT];
+    const ocl_choice *record = ocl_tuning_exact(e->device->tuning, OCL_CLBLAST_FAMILY, OCL_CLBLAST_PROBLEM);
+    if (e->status != CLT_OK || record == NULL || record->n_values == 0)
+        return;
+    if (ocl_choice_variant(record, ocl_clblast_parameters, NULL, e->device, reason, sizeof reason) == NULL) {
+        CLT_DEBUG("the tuning record of CLBlast's parameters is ignored: %s", reason);
+        return;
+    }
+    ocl_choice_text(record, text, sizeof text);
+    const char *sets = clt_arena_strdup(e->list->arena, text + strcspn(text, " ") + 1);
+    if (sets == NULL)
+        ocl_emit_fail(e, CLT_ENOMEM);
+    e->list->commands[e->list->count - 1].options = sets;
+    ocl_emit_fail(e,
+                  ocl_tuning_log_add(e->log, OCL_CLBLAST_FAMILY, OCL_CLBLAST_PROBLEM, NULL, 0, 0.0, record));
+}
+
 static clt_status emit(ocl_emitter *e, const void *problem)
 {
     const ocl_gemm *g = problem;
@@ -90,6 +111,7 @@ static clt_status emit(ocl_emitter *e, const void *problem)
     plain.bias = plain.residual = plain.pre = plain.dact = OCL_NO_TENSOR;
     plain.activation = OCL_ACT_NONE;
     ocl_emit_library_gemm(e, &plain);
+    take_sets(e);
     if (ocl_gemm_has_epilogue(g))
         ocl_gemm_emit_epilogue(e, g);
     return ocl_emit_status(e);
@@ -187,7 +209,15 @@ static clt_status configure(cl_device_id id, const int set[3])
     if (same)
         return CLT_OK;
     memcpy(configured[at].set, set, sizeof configured[at].set);
-    return takes_back ? start_over() : override_sets(id, set);
+    clt_status status = takes_back ? start_over() : override_sets(id, set);
+    if (status == CLT_OK)
+        return CLT_OK;
+    clt_error error;
+    clt_error_take(status, &error);
+    memset(configured[at].set, 0, sizeof configured[at].set); /* some of them may have been taken */
+    if (start_over() != CLT_OK)
+        clt_error_clear();
+    return clt_error_put(&error);
 }
 
 clt_status ocl_clblast_configure(ocl_device *device, const char *text)

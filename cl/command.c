@@ -225,6 +225,11 @@ void ocl_arg_local(ocl_emitter *e, uint64_t bytes)
         arg->value.u64 = bytes;
 }
 
+void ocl_arg_tickets(ocl_emitter *e)
+{
+    (void)add_arg(e, OCL_ARG_TICKETS);
+}
+
 static void kernel_end(ocl_emitter *e, uint32_t dims, const uint64_t *global, const uint64_t *local,
                        double flops)
 {

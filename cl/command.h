@@ -31,7 +31,9 @@ typedef enum ocl_arg_kind {
     OCL_ARG_U32,
     OCL_ARG_U64,
     OCL_ARG_F32,
-    OCL_ARG_LOCAL /* u64 bytes of local memory */
+    OCL_ARG_LOCAL,  /* u64 bytes of local memory */
+    OCL_ARG_TICKETS /* __global uint *: two counters, zero before each run of the kernel, which leaves them so
+                     */
 } ocl_arg_kind;
 
 typedef struct ocl_arg {
@@ -132,6 +134,7 @@ void ocl_arg_u32(ocl_emitter *e, uint32_t value);
 void ocl_arg_u64(ocl_emitter *e, uint64_t value);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);
+void ocl_arg_tickets(ocl_emitter *e); /* cl/kernels/tickets.clh */
 /* global is rounded up to a multiple of local; local 0 lets the driver choose. Kernels guard their tails. */
 void ocl_kernel_end_1d(ocl_emitter *e, uint64_t global, uint64_t local, double flops);
 void ocl_kernel_end_2d(ocl_emitter *e, uint64_t gx, uint64_t gy, uint64_t lx, uint64_t ly, double flops);

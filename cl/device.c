@@ -362,6 +362,7 @@ clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
     CLT_TRY_GOTO(create_queues(device), fail);
     CLT_TRY_GOTO(register_device(device), fail);
     CLT_TRY_GOTO(ocl_probe_caps(device), fail);
+    device->desc.masked_caps = device->desc.caps & ~options->caps_mask;
     device->desc.caps &= options->caps_mask;
     memset(&device->counters, 0, sizeof device->counters); /* probes do not count */
     free(found);
@@ -395,6 +396,8 @@ void ocl_device_close(ocl_device *device)
         clReleaseKernel(device->fill_kernel);
     if (device->fill_byte_kernel != NULL)
         clReleaseKernel(device->fill_byte_kernel);
+    if (device->tickets != NULL)
+        clReleaseMemObject(device->tickets);
     for (size_t i = 0; i < device->n_programs; i++)
         ocl_program_destroy(device->programs[i]);
     free(device->programs);

@@ -66,8 +66,9 @@ typedef struct ocl_device_desc {
     char version[OCL_NAME_SIZE]; /* CL_DEVICE_VERSION */
     char platform[OCL_NAME_SIZE];
     bool is_cpu, is_gpu;
-    uint32_t caps;   /* OCL_CAP_* after masking */
-    uint32_t quirks; /* OCL_QUIRK_* */
+    uint32_t caps;        /* OCL_CAP_* after masking */
+    uint32_t masked_caps; /* those that the caller took away (ocl_open_options) */
+    uint32_t quirks;      /* OCL_QUIRK_* */
     uint32_t compute_units;
     uint32_t max_clock_mhz;
     uint32_t

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cl/gemm.h"
+#include "engine/base/log.h"
 
 /* Programs */
 
@@ -117,6 +118,23 @@ static clt_status bind_tensor(const ocl_exec *exec, cl_kernel kernel, const ocl_
     return set_arg(kernel, next, sizeof elements, &elements, c);
 }
 
+/* One pair of counters serves a whole device: the compute queue runs one command after the other, and every
+ * kernel leaves them as it found them. */
+static clt_status bind_tickets(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c, cl_uint *next)
+{
+    ocl_device *device = exec->device;
+    cl_uint zeros[16] = {0}; /* a cache line of their own */
+    cl_int code = CL_SUCCESS;
+    pthread_mutex_lock(&device->lock);
+    if (device->tickets == NULL)
+        device->tickets = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                         sizeof zeros, zeros, &code);
+    cl_mem tickets = device->tickets;
+    pthread_mutex_unlock(&device->lock);
+    OCL_CHECK(code, "allocating the counters of '%s'", c->label);
+    return set_arg(kernel, next, sizeof tickets, &tickets, c);
+}
+
 static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
 {
     cl_uint next = 0, want = 0;
@@ -154,6 +172,9 @@ static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_co
             break;
         case OCL_ARG_LOCAL:
             CLT_TRY(set_arg(kernel, &next, (size_t)u64, NULL, c));
+            break;
+        case OCL_ARG_TICKETS:
+            CLT_TRY(bind_tickets(exec, kernel, c, &next));
             break;
         }
     }
@@ -270,6 +291,22 @@ static clt_status realise_copy(ocl_exec *exec, const ocl_command *c, exec_entry 
     return CLT_OK;
 }
 
+/* Parameters that this version of the library does not take are left out, with one line for the list: they
+ * are a matter of speed. */
+static clt_status configure_library(const ocl_exec *exec, const ocl_command *c)
+{
+    const ocl_command *first = exec->list->commands;
+    clt_status status = ocl_clblast_configure(exec->device, c->options);
+    if (status != CLT_EUNSUPPORTED || c->options == NULL)
+        return status;
+    while (first->kind != OCL_CMD_GEMM)
+        first++;
+    if (first == c)
+        CLT_WARN("a tuning record is ignored: %s", clt_error_text());
+    clt_error_clear();
+    return ocl_clblast_configure(exec->device, NULL);
+}
+
 static clt_status realise_gemm(ocl_exec *exec, const ocl_command *c, exec_entry *entry)
 {
     static const int args[3] = {1, 2, 0}; /* a, b, c among the command's arguments */
@@ -278,7 +315,7 @@ static clt_status realise_gemm(ocl_exec *exec, const ocl_command *c, exec_entry 
              "preparing '%s': it calls a GEMM library and this build has none; choose another backend",
              c->label);
 #endif
-    CLT_TRY(ocl_clblast_configure(exec->device, c->options));
+    CLT_TRY(configure_library(exec, c));
     CLT_TRY(clt_alloc(&entry->gemm, 1, sizeof *entry->gemm, "a GEMM"));
     *entry->gemm = *c->gemm;
     ocl_tensor_ref *refs[3] = {&entry->gemm->a, &entry->gemm->b, &entry->gemm->c};

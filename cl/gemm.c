@@ -63,16 +63,19 @@ static bool given(ocl_tensor_ref ref)
     return ref.tensor != OCL_NO_TENSOR_ID;
 }
 
-const char *ocl_gemm_text(const ocl_gemm *g, char *buffer, size_t size)
+const char *ocl_gemm_activation_text(const ocl_gemm *g)
 {
     static const char *const activations[] = {"", " +relu", " +gelu", " +gelu_tanh"};
+    return (unsigned)g->activation <= OCL_ACT_GELU_TANH ? activations[g->activation] : " +?";
+}
+
+const char *ocl_gemm_text(const ocl_gemm *g, char *buffer, size_t size)
+{
     snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s", g->ta ? 'T' : 'N',
              g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
              clt_dtype_name(g->type_a), clt_dtype_name(g->type_b), clt_dtype_name(g->type_c),
-             given(g->bias) ? " +bias" : "",
-             (unsigned)g->activation <= OCL_ACT_GELU_TANH ? activations[g->activation] : " +?",
-             given(g->pre) ? " +pre" : "", given(g->dact) ? " +dact" : "",
-             given(g->residual) ? " +residual" : "");
+             given(g->bias) ? " +bias" : "", ocl_gemm_activation_text(g), given(g->pre) ? " +pre" : "",
+             given(g->dact) ? " +dact" : "", given(g->residual) ? " +residual" : "");
     return buffer;
 }
 
@@ -189,6 +192,62 @@ void ocl_gemm_epilogue_args(ocl_emitter *e, const ocl_gemm *g)
         ocl_arg_tensor(e, OCL_READ, g->dact, g->type_c, elements);
 }
 
+/* Operands */
+
+void ocl_gemm_operand_defines(ocl_emitter *e, const ocl_gemm *g)
+{
+    ocl_define(e, "TA", g->ta);
+    ocl_define(e, "TB", g->tb);
+    ocl_define_text(e, "DTA", clt_dtype_name(g->type_a));
+    ocl_define_text(e, "DTB", clt_dtype_name(g->type_b));
+}
+
+void ocl_gemm_result_arg(ocl_emitter *e, const ocl_gemm *g)
+{
+    ocl_arg_tensor(e, g->beta != 0.0f ? OCL_READ_WRITE : OCL_WRITE, g->c, g->type_c,
+                   (uint64_t)(g->m * g->n) * (uint64_t)g->batch);
+}
+
+/* GEMM_A_B */
+static void factor_args(ocl_emitter *e, const ocl_gemm *g)
+{
+    uint64_t items_a = g->stride_a ? (uint64_t)g->batch : 1, items_b = g->stride_b ? (uint64_t)g->batch : 1;
+    ocl_arg_tensor(e, OCL_READ, g->a, g->type_a, (uint64_t)(g->m * g->k) * items_a);
+    ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, (uint64_t)(g->k * g->n) * items_b);
+}
+
+/* GEMM_SIZES */
+static void size_args(ocl_emitter *e, const ocl_gemm *g)
+{
+    ocl_arg_u32(e, (uint32_t)g->m);
+    ocl_arg_u32(e, (uint32_t)g->n);
+    ocl_arg_u32(e, (uint32_t)g->k);
+    ocl_arg_u64(e, (uint64_t)g->lda);
+    ocl_arg_u64(e, (uint64_t)g->ldb);
+    ocl_arg_u64(e, (uint64_t)g->stride_a);
+    ocl_arg_u64(e, (uint64_t)g->stride_b);
+    ocl_arg_u32(e, (uint32_t)g->batch);
+}
+
+void ocl_gemm_operand_args(ocl_emitter *e, const ocl_gemm *g)
+{
+    ocl_gemm_result_arg(e, g);
+    factor_args(e, g);
+    ocl_gemm_epilogue_args(e, g);
+    size_args(e, g);
+    ocl_arg_u64(e, (uint64_t)g->ldc);
+    ocl_arg_u64(e, (uint64_t)g->stride_c);
+    ocl_arg_f32(e, g->alpha);
+    ocl_arg_f32(e, g->beta);
+}
+
+void ocl_gemm_part_args(ocl_emitter *e, const ocl_gemm *g, int32_t part, uint64_t floats)
+{
+    ocl_arg_out(e, part, CLT_F32, floats);
+    factor_args(e, g);
+    size_args(e, g);
+}
+
 /* Backend `simple` */
 
 static void simple_defines(ocl_emitter *e, const ocl_gemm *g, bool lane, int vectors, int tile)
@@ -197,33 +256,8 @@ static void simple_defines(ocl_emitter *e, const ocl_gemm *g, bool lane, int vec
     ocl_define(e, "NV", vectors);
     ocl_define(e, "TILE", tile);
     ocl_define(e, "LANE", lane);
-    ocl_define(e, "TA", g->ta);
-    ocl_define(e, "TB", g->tb);
-    ocl_define_text(e, "DTA", clt_dtype_name(g->type_a));
-    ocl_define_text(e, "DTB", clt_dtype_name(g->type_b));
+    ocl_gemm_operand_defines(e, g);
     ocl_gemm_epilogue_defines(e, g);
-}
-
-static void simple_args(ocl_emitter *e, const ocl_gemm *g)
-{
-    uint64_t items_a = g->stride_a ? (uint64_t)g->batch : 1, items_b = g->stride_b ? (uint64_t)g->batch : 1;
-    uint64_t elements_c = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
-    ocl_arg_tensor(e, g->beta != 0.0f ? OCL_READ_WRITE : OCL_WRITE, g->c, g->type_c, elements_c);
-    ocl_arg_tensor(e, OCL_READ, g->a, g->type_a, (uint64_t)(g->m * g->k) * items_a);
-    ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, (uint64_t)(g->k * g->n) * items_b);
-    ocl_gemm_epilogue_args(e, g);
-    ocl_arg_u32(e, (uint32_t)g->m);
-    ocl_arg_u32(e, (uint32_t)g->n);
-    ocl_arg_u32(e, (uint32_t)g->k);
-    ocl_arg_u64(e, (uint64_t)g->lda);
-    ocl_arg_u64(e, (uint64_t)g->ldb);
-    ocl_arg_u64(e, (uint64_t)g->ldc);
-    ocl_arg_u32(e, (uint32_t)g->batch);
-    ocl_arg_u64(e, (uint64_t)g->stride_a);
-    ocl_arg_u64(e, (uint64_t)g->stride_b);
-    ocl_arg_u64(e, (uint64_t)g->stride_c);
-    ocl_arg_f32(e, g->alpha);
-    ocl_arg_f32(e, g->beta);
 }
 
 static clt_status simple_emit(ocl_emitter *e, const void *problem)
@@ -241,7 +275,7 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
     uint64_t group = lane ? 1 : e->device->max_work_group < 64 ? 1 : 64;
     ocl_kernel_begin(e, "gemm", dot ? "gemm_fwd_dot" : "gemm_fwd_simple");
     simple_defines(e, g, lane, vectors, tile);
-    simple_args(e, g);
+    ocl_gemm_operand_args(e, g);
     ocl_kernel_end_1d(e, tiles * (uint64_t)g->batch, group, ocl_gemm_flops(g));
     return ocl_emit_status(e);
 }

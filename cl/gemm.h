@@ -72,10 +72,18 @@ bool ocl_gemm_spans(const ocl_gemm *gemm, int64_t *a, int64_t *b, int64_t *c);
 /* Writes "gemm NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias +gelu_tanh +pre"; returns buffer. */
 const char *ocl_gemm_text(const ocl_gemm *gemm, char *buffer, size_t size);
 #define OCL_GEMM_TEXT 192
+const char *ocl_gemm_activation_text(const ocl_gemm *gemm); /* " +relu", "" without one */
 /* Emits nothing but part of an open kernel command: the defines (DTC among them) and the tensor arguments
  * that cl/kernels/gemm_epilogue.clh expects, in its order. */
 void ocl_gemm_epilogue_defines(ocl_emitter *emitter, const ocl_gemm *gemm);
 void ocl_gemm_epilogue_args(ocl_emitter *emitter, const ocl_gemm *gemm);
+/* The same for what the kernels of all backends begin with (cl/kernels/gemm_operands.clh): the defines of A
+ * and B; the arguments GEMM_PARAMS, those of the epilogue among them; GEMM_PART_PARAMS, for kernels that
+ * leave sums in `floats` elements of `part`; C alone. */
+void ocl_gemm_operand_defines(ocl_emitter *emitter, const ocl_gemm *gemm);
+void ocl_gemm_operand_args(ocl_emitter *emitter, const ocl_gemm *gemm);
+void ocl_gemm_part_args(ocl_emitter *emitter, const ocl_gemm *gemm, int32_t part, uint64_t floats);
+void ocl_gemm_result_arg(ocl_emitter *emitter, const ocl_gemm *gemm);
 
 extern const ocl_variant ocl_gemm_lane;    /* cl/gemm_lane.c */
 extern const ocl_variant ocl_gemm_tile;    /* cl/gemm_tile.c */

@@ -29,17 +29,16 @@ static void fold_batch(ocl_gemm *g)
  * added and how the operands lie. */
 const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
 {
-    static const char *const activations[] = {"", " +relu", " +gelu", " +gelu_tanh"};
     bool dense = g->lda == (g->ta ? g->m : g->k) && g->ldb == (g->tb ? g->k : g->n) && g->ldc == g->n;
-    snprintf(
-        buffer, size, "%c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s%s", g->ta ? 'T' : 'N',
-        g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
-        clt_dtype_name(g->type_a), clt_dtype_name(g->type_b), clt_dtype_name(g->type_c),
-        g->beta != 0.0f ? " +add" : "", g->bias.tensor != OCL_NO_TENSOR_ID ? " +bias" : "",
-        (unsigned)g->activation <= OCL_ACT_GELU_TANH ? activations[g->activation] : "",
-        g->pre.tensor != OCL_NO_TENSOR_ID ? " +pre" : "", g->dact.tensor != OCL_NO_TENSOR_ID ? " +dact" : "",
-        g->residual.tensor != OCL_NO_TENSOR_ID ? " +residual" : "", dense ? "" : " +strided",
-        g->batch > 1 && g->stride_b == 0 ? " +shared" : "");
+    snprintf(buffer, size, "%c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s%s",
+             g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k,
+             (long long)g->batch, clt_dtype_name(g->type_a), clt_dtype_name(g->type_b),
+             clt_dtype_name(g->type_c), g->beta != 0.0f ? " +add" : "",
+             g->bias.tensor != OCL_NO_TENSOR_ID ? " +bias" : "", ocl_gemm_activation_text(g),
+             g->pre.tensor != OCL_NO_TENSOR_ID ? " +pre" : "",
+             g->dact.tensor != OCL_NO_TENSOR_ID ? " +dact" : "",
+             g->residual.tensor != OCL_NO_TENSOR_ID ? " +residual" : "", dense ? "" : " +strided",
+             g->batch > 1 && g->stride_b == 0 ? " +shared" : "");
     return buffer;
 }
 

@@ -41,9 +41,10 @@ static int64_t up(int64_t size, int64_t tile)
     return (size + tile - 1) / tile;
 }
 
-static int packed_rows(const ocl_lane_blocks *b)
+/* MRP of the kernel. */
+static int packed_rows(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
-    return (b->mr + 7) / 8 * 8;
+    return g->ta ? b->mr : (b->mr + 7) / 8 * 8;
 }
 
 static uint64_t panel_b_bytes(const ocl_lane_blocks *b)
@@ -51,9 +52,9 @@ static uint64_t panel_b_bytes(const ocl_lane_blocks *b)
     return SLIVERS * (uint64_t)b->kc * (uint64_t)b->nv * LANE_WIDTH * 4;
 }
 
-static uint64_t panel_a_bytes(const ocl_lane_blocks *b)
+static uint64_t panel_a_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
-    return b->pack_a ? (uint64_t)b->mt * (uint64_t)b->kc * (uint64_t)packed_rows(b) * 4 : 0;
+    return b->pack_a ? (uint64_t)b->mt * (uint64_t)b->kc * (uint64_t)packed_rows(g, b) * 4 : 0;
 }
 
 static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
@@ -64,14 +65,14 @@ static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 
 uint64_t ocl_lane_local_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
-    return panel_b_bytes(b) + panel_a_bytes(b) + sums_bytes(g, b);
+    return panel_b_bytes(b) + panel_a_bytes(g, b) + sums_bytes(g, b);
 }
 
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *b)
 {
     uint64_t rows_of_a = (uint64_t)b->mt * (uint64_t)b->mr * (uint64_t)b->kc * 4;
     return ocl_lane_local_bytes(g, b) <= device->local_bytes &&
-           (b->pack_a ? panel_a_bytes(b) : rows_of_a) + sums_bytes(g, b) <= CACHE_BYTES;
+           (b->pack_a ? panel_a_bytes(g, b) : rows_of_a) + sums_bytes(g, b) <= CACHE_BYTES;
 }
 
 static double far_cost(int64_t rows, int64_t columns, clt_dtype type)
@@ -90,14 +91,14 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_l
                  (double)b->mt * b->mr * k * pack_a + tiles * k_blocks * COST_TILE + COST_GROUP;
     /* A core that is late or taken away for a while holds up the end by a part of a block: small blocks win
      * ties. */
-    double share = (double)up((int64_t)b->groups, (int64_t)units) + COST_UNEVEN;
+    double share = (double)up((int64_t)b->blocks, (int64_t)units) + COST_UNEVEN;
     return share * one;
 }
 
-static void count_groups(const ocl_gemm *g, ocl_lane_blocks *b)
+static void count_blocks(const ocl_gemm *g, ocl_lane_blocks *b)
 {
     int64_t down = up(up(g->m, b->mr), b->mt), across = up(up(g->n, b->nv * LANE_WIDTH), b->nt);
-    b->groups = (uint64_t)(down * across * g->batch);
+    b->blocks = (uint64_t)(down * across * g->batch);
 }
 
 /* Accumulators, one vector of the sliver per column and one broadcast fill the registers: 16 of them where a
@@ -136,7 +137,7 @@ bool ocl_lane_choose(const ocl_gemm *g, const ocl_device_desc *device, const ocl
             if (nt == last_nt)
                 continue;
             b.nt = (int)(last_nt = nt);
-            count_groups(g, &b);
+            count_blocks(g, &b);
             double time = fits(g, device, &b) ? cost(g, device, &b) : 0.0;
             if (time > 0.0 && (!found || time < best)) {
                 found = true;
@@ -148,15 +149,18 @@ bool ocl_lane_choose(const ocl_gemm *g, const ocl_device_desc *device, const ocl
     return found;
 }
 
+/* The smallest block fits where any does. */
 static bool lane_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     const ocl_gemm *g = problem;
-    ocl_lane_blocks blocks;
+    static const ocl_lane_blocks nothing;
+    ocl_lane_blocks smallest = {.mt = 1, .nt = 1};
     if (g->m < 3 || g->n < 4) {
         snprintf(reason, size, "%lld x %lld is too small for tiles", (long long)g->m, (long long)g->n);
         return false;
     }
-    if (!ocl_lane_choose(g, device, NULL, &blocks)) {
+    choose_tile(g, device, &nothing, &smallest);
+    if (!fits(g, device, &smallest)) {
         snprintf(reason, size, "no block fits %llu bytes of local memory",
                  (unsigned long long)device->local_bytes);
         return false;
@@ -164,32 +168,27 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
     return true;
 }
 
+/* A group per core takes blocks until none is left; several at a time where there are very many. */
+#define MAX_TICKETS (UINT64_C(1) << 20)
+
 static void lane_args(ocl_emitter *e, const ocl_gemm *g, const ocl_lane_blocks *b)
 {
-    uint64_t items_a = g->stride_a ? (uint64_t)g->batch : 1, items_b = g->stride_b ? (uint64_t)g->batch : 1;
-    uint64_t elements_c = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
-    ocl_arg_tensor(e, g->beta != 0.0f ? OCL_READ_WRITE : OCL_WRITE, g->c, g->type_c, elements_c);
-    ocl_arg_tensor(e, OCL_READ, g->a, g->type_a, (uint64_t)(g->m * g->k) * items_a);
-    ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, (uint64_t)(g->k * g->n) * items_b);
-    ocl_gemm_epilogue_args(e, g);
-    ocl_arg_u32(e, (uint32_t)g->m);
-    ocl_arg_u32(e, (uint32_t)g->n);
-    ocl_arg_u32(e, (uint32_t)g->k);
-    ocl_arg_u64(e, (uint64_t)g->lda);
-    ocl_arg_u64(e, (uint64_t)g->ldb);
-    ocl_arg_u64(e, (uint64_t)g->ldc);
-    ocl_arg_u64(e, (uint64_t)g->stride_a);
-    ocl_arg_u64(e, (uint64_t)g->stride_b);
-    ocl_arg_u64(e, (uint64_t)g->stride_c);
-    ocl_arg_f32(e, g->alpha);
-    ocl_arg_f32(e, g->beta);
+    ocl_gemm_operand_args(e, g);
     ocl_arg_u32(e, (uint32_t)b->mt);
     ocl_arg_u32(e, (uint32_t)b->nt);
     ocl_arg_u32(e, (uint32_t)b->kc);
+    ocl_arg_tickets(e);
+    ocl_arg_u32(e, (uint32_t)clt_div_up(b->blocks, MAX_TICKETS));
     ocl_arg_local(e, panel_b_bytes(b));
     if (b->pack_a)
-        ocl_arg_local(e, panel_a_bytes(b));
+        ocl_arg_local(e, panel_a_bytes(g, b));
     ocl_arg_local(e, sums_bytes(g, b));
+}
+
+static uint64_t groups_of(const ocl_device_desc *device, const ocl_lane_blocks *b)
+{
+    uint64_t units = device->compute_units ? device->compute_units : 1;
+    return b->blocks < units ? b->blocks : units;
 }
 
 static clt_status lane_emit(ocl_emitter *e, const void *problem)
@@ -209,16 +208,13 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     ocl_define(e, "MR", b.mr);
     ocl_define(e, "NV", b.nv);
     ocl_define(e, "SLIVERS", SLIVERS);
-    ocl_define(e, "TA", g->ta);
-    ocl_define(e, "TB", g->tb);
     ocl_define(e, "PACK_A", b.pack_a);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
     ocl_define(e, "PREFETCH", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
-    ocl_define_text(e, "DTA", clt_dtype_name(g->type_a));
-    ocl_define_text(e, "DTB", clt_dtype_name(g->type_b));
+    ocl_gemm_operand_defines(e, g);
     ocl_gemm_epilogue_defines(e, g);
     lane_args(e, g, &b);
-    ocl_kernel_end_1d(e, b.groups, 1, ocl_gemm_flops(g));
+    ocl_kernel_end_1d(e, groups_of(e->device, &b), 1, ocl_gemm_flops(g));
     return ocl_emit_status(e);
 }
 

@@ -12,7 +12,7 @@ typedef struct ocl_lane_blocks {
     int kc;          /* steps of k that are packed at once */
     int mt, nt;      /* a block of C: tiles down and across */
     bool pack_a;     /* A is packed too, else read where it lies */
-    uint64_t groups; /* work-groups of the whole problem */
+    uint64_t blocks; /* of the whole problem */
 } ocl_lane_blocks;
 
 /* Tile from the device's vector registers, blocks from a model of the time that packing, uneven shares and

@@ -242,52 +242,24 @@ static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_tile_fo
     ocl_define(e, "TN", f->tn);
     ocl_define(e, "VA", f->va);
     ocl_define(e, "VB", f->vb);
-    ocl_define(e, "TA", g->ta);
-    ocl_define(e, "TB", g->tb);
     ocl_define(e, "WIDE_OFFSETS", wide_offsets(g, f));
-    ocl_define_text(e, "DTA", clt_dtype_name(g->type_a));
-    ocl_define_text(e, "DTB", clt_dtype_name(g->type_b));
+    ocl_gemm_operand_defines(e, g);
     ocl_define(e, "PARTIAL", f->splits > 1);
-}
-
-static void result_arg(ocl_emitter *e, const ocl_gemm *g)
-{
-    ocl_arg_tensor(e, g->beta != 0.0f ? OCL_READ_WRITE : OCL_WRITE, g->c, g->type_c,
-                   (uint64_t)(g->m * g->n) * (uint64_t)g->batch);
 }
 
 /* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
 static void emit_product(ocl_emitter *e, const ocl_gemm *g, const ocl_tile_form *f, int32_t part)
 {
-    uint64_t items_a = g->stride_a ? (uint64_t)g->batch : 1, items_b = g->stride_b ? (uint64_t)g->batch : 1;
     uint64_t items = (uint64_t)ocl_tile_items(f);
     ocl_kernel_begin(e, "gemm_tile", "gemm_fwd_tile");
     product_defines(e, g, f);
     if (f->splits > 1) {
-        ocl_arg_out(e, part, CLT_F32, ocl_tile_workspace(g, f));
-    } else {
-        ocl_gemm_epilogue_defines(e, g);
-        result_arg(e, g);
-    }
-    ocl_arg_tensor(e, OCL_READ, g->a, g->type_a, (uint64_t)(g->m * g->k) * items_a);
-    ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, (uint64_t)(g->k * g->n) * items_b);
-    if (f->splits == 1)
-        ocl_gemm_epilogue_args(e, g);
-    ocl_arg_u32(e, (uint32_t)g->m);
-    ocl_arg_u32(e, (uint32_t)g->n);
-    ocl_arg_u32(e, (uint32_t)g->k);
-    ocl_arg_u64(e, (uint64_t)g->lda);
-    ocl_arg_u64(e, (uint64_t)g->ldb);
-    ocl_arg_u64(e, (uint64_t)g->stride_a);
-    ocl_arg_u64(e, (uint64_t)g->stride_b);
-    if (f->splits > 1) {
+        ocl_gemm_part_args(e, g, part, ocl_tile_workspace(g, f));
         ocl_arg_u32(e, (uint32_t)f->splits);
         ocl_arg_u32(e, (uint32_t)part_steps(g, f));
     } else {
-        ocl_arg_u64(e, (uint64_t)g->ldc);
-        ocl_arg_u64(e, (uint64_t)g->stride_c);
-        ocl_arg_f32(e, g->alpha);
-        ocl_arg_f32(e, g->beta);
+        ocl_gemm_epilogue_defines(e, g);
+        ocl_gemm_operand_args(e, g);
     }
     ocl_kernel_end_1d(e, ocl_tile_groups(g, f) * items, items, ocl_gemm_flops(g));
 }
@@ -297,7 +269,7 @@ static void emit_sum(ocl_emitter *e, const ocl_gemm *g, const ocl_tile_form *f, 
     uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
     ocl_kernel_begin(e, "gemm_tile", "gemm_sum_tile");
     ocl_gemm_epilogue_defines(e, g);
-    result_arg(e, g);
+    ocl_gemm_result_arg(e, g);
     ocl_arg_in(e, part, CLT_F32, ocl_tile_workspace(g, f));
     ocl_gemm_epilogue_args(e, g);
     ocl_arg_u32(e, (uint32_t)g->m);

@@ -36,6 +36,7 @@ struct ocl_device {
     struct ocl_buffer *buffers; /* open buffers, newest first; under lock */
     cl_kernel fill_kernel;      /* fill_u32, created on first need (OCL_QUIRK_FILL_BY_KERNEL); under lock */
     cl_kernel fill_byte_kernel; /* fill_u8, for ranges that are not whole words */
+    cl_mem tickets;             /* OCL_ARG_TICKETS of every command, created on first need; under lock */
 };
 
 struct ocl_buffer {

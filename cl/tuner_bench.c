@@ -395,6 +395,7 @@ static clt_status build(ocl_gemm_ready *r, const char *force)
             r->sets = strdup(c->options != NULL ? c->options : "");
             if (r->sets == NULL)
                 return CLT_ENOMEM;
+            CLT_TRY(ocl_clblast_configure(r->bench->device, r->sets)); /* refused: no candidate */
         }
     }
     ocl_exec_options options = {.resolve = resolve, .resolve_context = r};

@@ -410,12 +410,26 @@ static clt_status run_all(tuning_run *r)
     return status;
 }
 
+/* A name that is none would leave nothing to compare the default with. */
+static clt_status check_preferred(void)
+{
+    const char *name = ocl_gemm_preferred();
+    for (size_t i = 0; name != NULL && ocl_gemm_variants[i] != NULL; i++)
+        if (strcmp(ocl_gemm_variants[i]->name, name) == 0)
+            return CLT_OK;
+    if (name != NULL)
+        CLT_FAIL(CLT_EUNSUPPORTED, "tuning: environment variable CLTRAIN_GEMM=%s: there is no such backend",
+                 name);
+    return CLT_OK;
+}
+
 clt_status ocl_tune_run(ocl_device *device, const ocl_device_desc *desc, const ocl_tune_options *options,
                         ocl_tuning **out)
 {
     tuning_run r = {.device = device, .desc = *desc, .options = options};
     clt_status status = CLT_OK;
     *out = NULL;
+    CLT_TRY(check_preferred());
     r.deadline = clt_now() + options->seconds;
     CLT_TRY_GOTO(ocl_tuning_create(desc, &r.fresh), done);
     CLT_TRY_GOTO(ocl_tuning_create(desc, &r.in_use), done);

@@ -7,10 +7,13 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/fileio.h"
@@ -221,15 +224,34 @@ clt_status ocl_tuning_load(const ocl_device_desc *device, ocl_tuning **out)
 
 /* Changing */
 
+#define LOCK_TRIES 200 /* of 10 ms: a save takes less than one */
+
+/* Processes that save at the same moment take turns, so that none replaces what another one added since it
+ * read. A file system without locks, or a holder that was stopped, holds nobody up for good. Returns what to
+ * close, below 0: nothing. */
+static int lock_folder(const char *folder)
+{
+    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; fd >= 0 && i < LOCK_TRIES && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            break;
+        (void)nanosleep(&pause, NULL);
+    }
+    return fd;
+}
+
 clt_status ocl_tuning_save(const ocl_device_desc *device, const ocl_tuning *records)
 {
     char *folder = NULL, *path = NULL;
     ocl_tuning *all = NULL;
     clt_str text = {0};
     clt_status status = CLT_OK;
+    int lock = -1;
     CLT_TRY_GOTO(ocl_tuning_folder(&folder), done);
     CLT_TRY_GOTO(ocl_tuning_path(device, &path), done);
     CLT_TRY_GOTO(make_private(folder), done);
+    lock = lock_folder(folder);
     CLT_TRY_GOTO(try_own(device, true, &all), done);
     if (all == NULL)
         CLT_TRY_GOTO(ocl_tuning_create(device, &all), done);
@@ -237,6 +259,8 @@ clt_status ocl_tuning_save(const ocl_device_desc *device, const ocl_tuning *reco
     CLT_TRY_GOTO(ocl_tuning_print(all, &text), done);
     CLT_TRY_GOTO(clt_file_write(path, text.text, text.length), done);
 done:
+    if (lock >= 0)
+        close(lock);
     clt_str_free(&text);
     ocl_tuning_destroy(all);
     free(folder);
@@ -297,7 +321,9 @@ clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context)
     char *folder = NULL, **paths = NULL;
     size_t count = 0;
     CLT_TRY(ocl_tuning_folder(&folder));
-    clt_status status = list_paths(folder, &paths, &count);
+    clt_status status = clt_is_directory(folder) ? check_private(folder) : CLT_OK; /* as for reading them */
+    if (status == CLT_OK)
+        status = list_paths(folder, &paths, &count);
     for (size_t i = 0; i < count && status == CLT_OK; i++) {
         ocl_tuning *tuning;
         int outdated = 0;

@@ -20,12 +20,14 @@ clt_status ocl_tuning_path(const ocl_device_desc *device, char **out);
  * nothing. Fails only for lack of memory. */
 clt_status ocl_tuning_load(const ocl_device_desc *device, ocl_tuning **out);
 /* ocl_tuning_save: adds records to the device's file, which replaces those of the same problems. The folder
- * is made with mode 0700; the file appears by a rename. CLT_ESTORAGE. */
+ * is made with mode 0700; the file appears by a rename; processes that save at once take turns.
+ * CLT_ESTORAGE. */
 clt_status ocl_tuning_save(const ocl_device_desc *device, const ocl_tuning *records);
 /* Removes the device's file; *removed tells whether there was one. */
 clt_status ocl_tuning_clear(const ocl_device_desc *device, bool *removed);
 
-/* Calls fn for each file of the folder: its set, or why it cannot be read (tuning NULL). */
+/* Calls fn for each file of the folder: its set, or why it cannot be read (tuning NULL). CLT_ESTORAGE:
+ * nothing in the folder is believed. */
 typedef void (*ocl_tuning_file_fn)(void *context, const char *path, const ocl_tuning *tuning, int outdated,
                                    const char *defect);
 clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context);

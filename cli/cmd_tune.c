@@ -22,6 +22,7 @@ typedef struct tune_view {
     console *console;
     clt_json_writer writer;
     int problems, measured;
+    bool masked;     /* some of the device's capabilities were taken away: nothing is kept */
     double log_gain; /* sum of the logarithms of the speed-ups */
 } tune_view;
 
@@ -89,6 +90,7 @@ static void on_device(void *context, const ocl_device_desc *d, int problems)
 {
     tune_view *v = context;
     v->problems = problems;
+    v->masked = d->masked_caps != 0;
     printf("device %s (%s), driver %s, %u compute units: %d problems\n", d->name, d->spec, d->driver,
            d->compute_units, problems);
     header();
@@ -133,19 +135,29 @@ static void on_message(void *context, const char *line)
 
 /* --- measuring --- */
 
+/* Products without a record: not measured, or nothing but the default was. */
+static int left_over(const tune_view *v, const ocl_tuning *records)
+{
+    int left = v->problems;
+    for (size_t i = 0; i < records->count; i++)
+        left -= strcmp(records->records[i].family, OCL_GEMM_FAMILY) == 0;
+    return left;
+}
+
 static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuning *records)
 {
     char *folder = NULL;
+    int left = left_over(v, records);
     if (v->measured > 0)
         printf("%d products measured, %.2fx the default's speed in geometric mean\n", v->measured,
                exp(v->log_gain / v->measured));
     CLT_TRY(ocl_tuning_folder(&folder));
-    if (records->count > 0)
+    if (records->count > 0 && !v->masked)
         printf("%zu records kept in %s\n", records->count, folder);
     free(folder);
-    if (v->measured < v->problems)
-        printf("%d problems are left as they are: more time measures more (--seconds %.0f was given)\n",
-               v->problems - v->measured, a->seconds);
+    if (left > 0)
+        printf("problems left as they are: %d; more time measures more (--seconds %g was given)\n", left,
+               a->seconds);
     return CLT_OK;
 }
 

@@ -32,9 +32,6 @@
 #ifndef KB /* keys of a tile, backward; a multiple of STRIP */
 #define KB 64
 #endif
-#ifndef SHUFFLES /* 0: transpose without vector shuffles, for interpreters that cannot follow them */
-#define SHUFFLES 1
-#endif
 
 #define STRIP (LANES * VECTORS) /* columns of a product */
 /* Pitch of the forward kernel's weights: ROWS queries may go on behind the last strip. */
@@ -46,11 +43,6 @@
 #define INLINE __attribute__((always_inline)) static inline
 #define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define ZERO (float16)(0.0f)
-
-#define LOAD8_f32(p, i) vload8(0, (p) + (i))
-#define LOAD8_f16(p, i) vload_half8(0, (const __global half *)((p) + (i)))
-#define LOAD8_bf16(p, i) as_float8(convert_uint8(vload8(0, (p) + (i))) << 16)
-#define LOAD8(dt, p, i) CLT_CAT(LOAD8_, dt)(p, i)
 
 /* --- products --- */
 
@@ -110,47 +102,6 @@ DEFINE_PACK(f16)
 DEFINE_PACK(bf16)
 #define PACK(dt, ...) CLT_CAT(pack_, dt)(__VA_ARGS__)
 
-/* Pairs of elements, of pairs and of halves: the rounds of an 8 x 8 transposition. */
-#define LOW_ONES(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s4, b.s4, a.s5, b.s5)
-#define HIGH_ONES(a, b) (float8)(a.s2, b.s2, a.s3, b.s3, a.s6, b.s6, a.s7, b.s7)
-#define LOW_PAIRS(a, b) (float8)(a.s0, a.s1, b.s0, b.s1, a.s4, a.s5, b.s4, b.s5)
-#define HIGH_PAIRS(a, b) (float8)(a.s2, a.s3, b.s2, b.s3, a.s6, a.s7, b.s6, b.s7)
-#define LOW_HALVES(a, b) (float8)(a.s0, a.s1, a.s2, a.s3, b.s0, b.s1, b.s2, b.s3)
-#define HIGH_HALVES(a, b) (float8)(a.s4, a.s5, a.s6, a.s7, b.s4, b.s5, b.s6, b.s7)
-
-/* turned[q * ld + r] = x[r][q] */
-INLINE void turn8(float *turned, uint ld, const float8 x[8])
-{
-#if SHUFFLES
-    float8 a[8], b[8];
-#pragma unroll
-    for (uint i = 0; i < 8; i += 2) {
-        a[i] = LOW_ONES(x[i], x[i + 1]);
-        a[i + 1] = HIGH_ONES(x[i], x[i + 1]);
-    }
-#pragma unroll
-    for (uint i = 0; i < 8; i += 4) {
-#pragma unroll
-        for (uint j = i; j < i + 2; j++) {
-            b[2 * j - i] = LOW_PAIRS(a[j], a[j + 2]);
-            b[2 * j - i + 1] = HIGH_PAIRS(a[j], a[j + 2]);
-        }
-    }
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
-        vstore8(LOW_HALVES(b[i], b[i + 4]), 0, turned + i * ld);
-        vstore8(HIGH_HALVES(b[i], b[i + 4]), 0, turned + (i + 4) * ld);
-    }
-#else
-    float rows[64];
-    for (uint r = 0; r < 8; r++)
-        vstore8(x[r], r, rows);
-    for (uint q = 0; q < 8; q++)
-        for (uint r = 0; r < 8; r++)
-            turned[q * ld + r] = rows[r * 8 + q];
-#endif
-}
-
 /* turned[d * ld + r] = x[r][d] for r < UP_TO(rows, STRIP); rows from `rows` >= 1 on repeat the last one. */
 #define DEFINE_TURN(dt, space, name)                                                                         \
     INLINE void name(float *turned, uint ld, space const STORAGE(dt) * x, ulong ldx, uint rows)              \
@@ -160,8 +111,8 @@ INLINE void turn8(float *turned, uint ld, const float8 x[8])
             _Pragma("unroll") for (uint i = 0; i < 8; i++) row[i] = min(r + i, rows - 1) * ldx;              \
             for (uint d = 0; d + 8 <= HEAD_SIZE; d += 8) {                                                   \
                 float8 part[8];                                                                              \
-                _Pragma("unroll") for (uint i = 0; i < 8; i++) part[i] = LOAD8(dt, x, row[i] + d);           \
-                turn8(turned + d * ld + r, ld, part);                                                        \
+                _Pragma("unroll") for (uint i = 0; i < 8; i++) part[i] = LANES_LOAD8(dt, x, row[i] + d);     \
+                TURN8(float, turned + d * ld + r, ld, part);                                                 \
             }                                                                                                \
             for (uint d = HEAD_SIZE / 8 * 8; d < HEAD_SIZE; d++)                                             \
                 for (uint i = 0; i < 8; i++)                                                                 \

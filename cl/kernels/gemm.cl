@@ -14,6 +14,7 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "gemm_epilogue.clh"
+#include "gemm_operands.clh"
 
 #ifndef VW /* vector width: 4, 8 or 16 */
 #define VW 4
@@ -24,20 +25,8 @@
 #ifndef TILE /* narrow side of a tile of the wide form; both sides of a tile of the dot form */
 #define TILE 4
 #endif
-#ifndef TA
-#define TA 0
-#endif
-#ifndef TB
-#define TB 0
-#endif
 #ifndef LANE /* one work-item per work-group */
 #define LANE 0
-#endif
-#ifndef DTA
-#define DTA f32
-#endif
-#ifndef DTB
-#define DTB f32
 #endif
 
 #define WIDE_TYPE_(type, width) type##width
@@ -53,12 +42,6 @@
 #else
 #define GROUP_SHAPE
 #endif
-
-#define GEMM_PARAMS                                                                                          \
-    __global STORAGE(DTC) * c, ulong c_at, __global const STORAGE(DTA) * a, ulong a_at,                      \
-        __global const STORAGE(DTB) * b, ulong b_at EPILOGUE_PARAMS, uint m, uint n, uint k, ulong lda,      \
-        ulong ldb, ulong ldc, uint batch, ulong stride_a, ulong stride_b, ulong stride_c, float alpha,       \
-        float beta
 
 #if !(TB && !TA)
 

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `lane`, for CPU devices: one work-item per work-group owns a block of C and works as a blocked
- * matrix product does on one core. It walks k in blocks of kc; per block it packs, sliver by sliver, NR columns of
- * op(B) into local memory (SLIVERS of them at a time, converted to f32, transposed where the layout asks for it), and multiplies the sliver,
- * now in the first cache level, with all its rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. f32
- * rows of A that lie along k are read where they are; others are packed once per block of k.
+ * GEMM backend `lane`, for CPU devices: one work-item per work-group makes blocks of C and works as a
+ * blocked matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of
+ * op(B) at a time into local memory (a sliver: converted to f32, transposed where the layout asks for it;
+ * SLIVERS of them together), and multiplies the sliver, now in the first cache level, with all its rows
+ * of A, MR at a time, in MR x NV accumulators of sixteen lanes. f32 rows of A that lie along k are read
+ * where they are; others are packed once per block of k. What the packing will read next, and the lines
+ * of C that a tile will go to, are asked for ahead.
  *
- * Every sum runs over k in order with fma, whatever the blocks are: no choice of MR, NV, kc, mt or nt changes a bit,
- * and backend `simple` gives the same bits in the layouts NN, TN and TT. Host side: cl/gemm_lane.c.
+ * Every sum runs over k in order with fma, whatever the blocks are: no choice of MR, NV, kc, mt or nt
+ * changes a bit, and backend `simple` gives the same bits in the layouts NN, TN and TT. Host side:
+ * cl/gemm_lane.c.
  *
- * Local memory: panel_b SLIVERS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when k > kc, else one.
- * Offsets inside blocks are 32-bit, bases 64-bit. */
+ * Local memory: panel_b SLIVERS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
+ * k > kc, else one. Offsets inside blocks are 32-bit, bases 64-bit. */
 #include "common.clh"
 #include "lanes.clh"
+#include "tickets.clh"
 
 #include "gemm_epilogue.clh"
+#include "gemm_operands.clh"
 
 #ifndef MR /* rows of a tile */
 #define MR 6
@@ -22,81 +27,60 @@
 #ifndef NV /* float16 vectors along a tile's columns */
 #define NV 1
 #endif
-#ifndef TA
-#define TA 0
-#endif
-#ifndef TB
-#define TB 0
-#endif
 #ifndef PACK_A /* needed when TA, when A is not f32, and when m < MR */
 #define PACK_A (TA)
 #endif
-#ifndef SHUFFLES /* 0: transpose without vector shuffles, for interpreters that cannot follow them */
-#define SHUFFLES 1
-#endif
 #ifndef PREFETCH /* 1: lines of B are asked for before they are packed, where the compiler can say so */
 #define PREFETCH 0
-#endif
-#ifndef DTA
-#define DTA f32
-#endif
-#ifndef DTB
-#define DTB f32
 #endif
 
 #ifndef SLIVERS /* of B that are packed together, a power of two */
 #define SLIVERS 4
 #endif
 
-#define NR (LANES * NV) /* columns of a tile */
-#define MRP ((MR + 7) / 8 * 8) /* floats between the columns of a packed tile of A */
-
-#define LOAD8_f32(p) vload8(0, p)
-#define LOAD8_f16(p) vload_half8(0, (const __global half *)(p))
-#define LOAD8_bf16(p) as_float8(convert_uint8(vload8(0, p)) << 16)
-#define LOAD8(dt, p) CLT_CAT(LOAD8_, dt)(p)
-
-/* Pairs of two, of pairs and of halves: the three rounds of an 8 x 8 transposition. */
-#define LOW1(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s4, b.s4, a.s5, b.s5)
-#define HIGH1(a, b) (float8)(a.s2, b.s2, a.s3, b.s3, a.s6, b.s6, a.s7, b.s7)
-#define LOW2(a, b) (float8)(a.s0, a.s1, b.s0, b.s1, a.s4, a.s5, b.s4, b.s5)
-#define HIGH2(a, b) (float8)(a.s2, a.s3, b.s2, b.s3, a.s6, a.s7, b.s6, b.s7)
-#define LOW4(a, b) (float8)(a.s0, a.s1, a.s2, a.s3, b.s0, b.s1, b.s2, b.s3)
-#define HIGH4(a, b) (float8)(a.s4, a.s5, a.s6, a.s7, b.s4, b.s5, b.s6, b.s7)
-
-/* TRANSPOSE8(dt, source, row, out, step): out[q*step + r] = source[row(r) + q] for r, q in 0..7; `row` is a macro. */
-#if SHUFFLES
-#define TRANSPOSE8(dt, source, row, out, step)                                                               \
-    do {                                                                                                     \
-        float8 r0_ = LOAD8(dt, source + row(0)), r1_ = LOAD8(dt, source + row(1));                           \
-        float8 r2_ = LOAD8(dt, source + row(2)), r3_ = LOAD8(dt, source + row(3));                           \
-        float8 r4_ = LOAD8(dt, source + row(4)), r5_ = LOAD8(dt, source + row(5));                           \
-        float8 r6_ = LOAD8(dt, source + row(6)), r7_ = LOAD8(dt, source + row(7));                           \
-        float8 a0_ = LOW1(r0_, r1_), a1_ = HIGH1(r0_, r1_), a2_ = LOW1(r2_, r3_), a3_ = HIGH1(r2_, r3_);     \
-        float8 a4_ = LOW1(r4_, r5_), a5_ = HIGH1(r4_, r5_), a6_ = LOW1(r6_, r7_), a7_ = HIGH1(r6_, r7_);     \
-        float8 b0_ = LOW2(a0_, a2_), b1_ = HIGH2(a0_, a2_), b2_ = LOW2(a1_, a3_), b3_ = HIGH2(a1_, a3_);     \
-        float8 b4_ = LOW2(a4_, a6_), b5_ = HIGH2(a4_, a6_), b6_ = LOW2(a5_, a7_), b7_ = HIGH2(a5_, a7_);     \
-        vstore8(LOW4(b0_, b4_), 0, out);                                                                     \
-        vstore8(LOW4(b1_, b5_), 0, out + (step));                                                            \
-        vstore8(LOW4(b2_, b6_), 0, out + 2 * (step));                                                        \
-        vstore8(LOW4(b3_, b7_), 0, out + 3 * (step));                                                        \
-        vstore8(HIGH4(b0_, b4_), 0, out + 4 * (step));                                                       \
-        vstore8(HIGH4(b1_, b5_), 0, out + 5 * (step));                                                       \
-        vstore8(HIGH4(b2_, b6_), 0, out + 6 * (step));                                                       \
-        vstore8(HIGH4(b3_, b7_), 0, out + 7 * (step));                                                       \
-    } while (0)
-#else
-#define TRANSPOSE8(dt, source, row, out, step)                                                               \
-    do {                                                                                                     \
-        const ulong rows_[8] = {row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)};             \
-        for (uint r_ = 0; r_ < 8; r_++)                                                                      \
-            for (uint q_ = 0; q_ < 8; q_++)                                                                  \
-                (out)[q_ * (step) + r_] = LOAD(dt, source, rows_[r_] + q_);                                  \
-    } while (0)
+#ifndef DIRECT /* 1: whole tiles are finished from registers: MR * NV times as much code */
+#define DIRECT (ACTIVATION == 0)
 #endif
 
-/* `count` slivers of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(sliver*kn + k)*NR + j]. Columns behind n
- * repeat the last one; their sums are not stored. */
+#define NR (LANES * NV) /* columns of a tile */
+#if TA /* floats between the columns of a packed tile of A; TRANSPOSE8 writes eight at a time */
+#define MRP MR
+#else
+#define MRP ((MR + 7) / 8 * 8)
+#endif
+
+#define EACH_VECTOR _Pragma("unroll") for (uint v = 0; v < NV; v++)
+#define EACH_SUM _Pragma("unroll") for (uint r = 0; r < MR; r++) EACH_VECTOR
+
+/* MR elements, of which MR is an even number up to 14, into floats. */
+#define LOAD4_f32(p) vload4(0, p)
+#define LOAD4_f16(p) vload_half4(0, (const __global half *)(p))
+#define LOAD4_bf16(p) as_float4(convert_uint4(vload4(0, p)) << 16)
+#define LOAD4(dt, p) CLT_CAT(LOAD4_, dt)(p)
+#define LOAD2_f32(p) vload2(0, p)
+#define LOAD2_f16(p) vload_half2(0, (const __global half *)(p))
+#define LOAD2_bf16(p) as_float2(convert_uint2(vload2(0, p)) << 16)
+#define LOAD2(dt, p) CLT_CAT(LOAD2_, dt)(p)
+#define COPY_ROWS(dt, from, out)                                                                             \
+    do {                                                                                                     \
+        if (MR & 8)                                                                                          \
+            vstore8(LANES_LOAD8(dt, from, 0), 0, out);                                                       \
+        if (MR & 4)                                                                                          \
+            vstore4(LOAD4(dt, (from) + (MR & 8)), 0, (out) + (MR & 8));                                      \
+        if (MR & 2)                                                                                          \
+            vstore2(LOAD2(dt, (from) + (MR & 12)), 0, (out) + (MR & 12));                                    \
+    } while (0)
+
+/* out[q*step + r] = source[row(r) + q] for r, q in 0..7; `row` is a macro. */
+#define TRANSPOSE8(dt, source, row, out, step)                                                               \
+    do {                                                                                                     \
+        float8 rows_[8];                                                                                     \
+        _Pragma("unroll") for (uint r_ = 0; r_ < 8; r_++) rows_[r_] = LANES_LOAD8(dt, source, row(r_));     \
+        TURN8(float, out, step, rows_);                                                                      \
+    } while (0)
+
+/* `count` slivers of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(sliver*kn + k)*NR + j]. Columns
+ * behind n repeat the last one; their sums are not stored. */
 static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong k0, uint kn, uint j0,
                           uint count, __local float *panel)
 {
@@ -141,8 +125,8 @@ static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ul
 #endif
 }
 
-/* Lines of memory that the next packing will read, brought into the cache a few at a time while the present slivers are
- * multiplied: packing is short, so its reads from memory would otherwise stand in a row. */
+/* Lines of memory that the next packing will read, brought into the cache a few at a time while the present
+ * slivers are multiplied: packing is short, so its reads from memory would otherwise stand in a row. */
 typedef struct clt_ahead {
     __global const STORAGE(DTB) * row;
     ulong step;                        /* elements between rows */
@@ -154,9 +138,38 @@ typedef struct clt_ahead {
 #define LINE_ELEMENTS (64 / sizeof(STORAGE(DTB)))
 #if PREFETCH && defined(__clang__)
 #define FETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#define FETCH_RESULT(p) __builtin_prefetch((const void *)(size_t)(p), 1, 3)
 #else
 #define FETCH_LINE(p)
+#define FETCH_RESULT(p)
 #endif
+
+/* Where a tile's results will go, and what its epilogue reads there: on its way while the tile is multiplied.
+ * Rows that do not exist do no harm. Uses what FINISH uses. */
+#if HAS_PRE
+#define FETCH_PRE(at) FETCH_RESULT(pre + pre_at + (at))
+#else
+#define FETCH_PRE(at)
+#endif
+#if HAS_DACT
+#define FETCH_DACT(at) FETCH_RESULT(dact + dact_at + (at))
+#else
+#define FETCH_DACT(at)
+#endif
+#if HAS_RESIDUAL
+#define FETCH_RESIDUAL(at) FETCH_RESULT(residual + residual_at + (at))
+#else
+#define FETCH_RESIDUAL(at)
+#endif
+#define FETCH_RESULTS(i, j)                                                                                  \
+    EACH_SUM                                                                                                 \
+    {                                                                                                        \
+        ulong at_ = (ulong)z * stride_c + (ulong)((i) + r) * ldc + (j) + v * LANES;                          \
+        FETCH_RESULT(c + c_at + at_);                                                                        \
+        FETCH_PRE(at_);                                                                                      \
+        FETCH_DACT(at_);                                                                                     \
+        FETCH_RESIDUAL(at_);                                                                                 \
+    }
 
 static inline void fetch_ahead(clt_ahead *ahead)
 {
@@ -192,32 +205,26 @@ static inline clt_ahead plan_ahead(__global const STORAGE(DTB) * b, ulong ldb, u
 }
 
 #if PACK_A
-/* Rows i0.. of op(A), `tiles` tiles of MR, columns k0..k0+kn-1, into panel[(tile*kn + k)*MRP + i]. Rows behind m repeat
- * the last one. */
+/* Rows i0.. of op(A), `tiles` tiles of MR, columns k0..k0+kn-1, into panel[(tile*kn + k)*MRP + i]. Rows
+ * behind m repeat the last one. */
 static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ulong k0, uint kn, uint i0,
                           uint tiles, __local float *panel)
 {
 #if TA
     /* eight tiles at a time: whole cache lines of A's rows, few enough streams to write */
     for (uint first = 0; first < tiles; first += 8) {
-        uint count = min(tiles - first, 8u);
-        bool inside = i0 + (first + count - 1) * MR + MRP <= m;
-        __global const STORAGE(DTA) *column = a + k0 * lda;
+        uint i = i0 + first * MR, count = min(tiles - first, 8u), whole = min(count, (m - i) / MR);
+        __global const STORAGE(DTA) *column = a + k0 * lda + i;
         for (uint k = 0; k < kn; k++) {
+            __global const STORAGE(DTA) *from = column;
             __local float *out = panel + (first * kn + k) * MRP;
-            uint i = i0 + first * MR;
-            for (uint tile = 0; tile < count; tile++) {
-                if (inside) {
-#pragma unroll
-                    for (uint v = 0; v < MRP; v += 8)
-                        vstore8(LOAD8(DTA, column + i + v), 0, out + v);
-                } else {
-                    for (uint v = 0; v < MRP; v++)
-                        out[v] = LOAD(DTA, column, min(i + v, m - 1));
-                }
-                i += MR;
+            for (uint tile = 0; tile < whole; tile++) {
+                COPY_ROWS(DTA, from, out);
+                from += MR;
                 out += kn * MRP;
             }
+            for (uint r = 0; whole < count && r < MR; r++)
+                out[r] = LOAD(DTA, column, min(whole * MR + r, m - 1 - i));
             column += lda;
         }
     }
@@ -248,44 +255,32 @@ static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ul
 #define A_COLUMN 1
 #endif
 
-/* sums[r*NR + j] (+)= a tile of A times the packed sliver; `fresh`: the sums start at zero. */
-static inline void multiply(A_SPACE *a, ulong a_row, __local const float *panel, uint kn, bool fresh,
-                            __local float *sums)
+/* Sums stay in registers only where what works on them is part of its caller. */
+#define INLINE __attribute__((always_inline)) static inline
+
+/* acc += a tile of A times the packed sliver */
+INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, __local const float *panel, uint kn)
 {
-    float16 acc[MR][NV];
-#pragma unroll
-    for (uint r = 0; r < MR; r++)
-#pragma unroll
-        for (uint v = 0; v < NV; v++)
-            acc[r][v] = fresh ? (float16)(0.0f) : vload16(0, sums + r * NR + v * LANES);
     for (uint k = 0; k < kn; k++) {
         float16 w[NV];
-#pragma unroll
-        for (uint v = 0; v < NV; v++)
-            w[v] = vload16(v, panel);
+        EACH_VECTOR w[v] = vload16(v, panel);
 #pragma unroll
         for (uint r = 0; r < MR; r++) {
             float16 s = (float16)(a[r * a_row]);
-#pragma unroll
-            for (uint v = 0; v < NV; v++)
-                acc[r][v] = fma(s, w[v], acc[r][v]);
+            EACH_VECTOR acc[r][v] = fma(s, w[v], acc[r][v]);
         }
         a += A_COLUMN;
         panel += NR;
     }
-#pragma unroll
-    for (uint r = 0; r < MR; r++)
-#pragma unroll
-        for (uint v = 0; v < NV; v++)
-            vstore16(acc[r][v], 0, sums + r * NR + v * LANES);
 }
 
-/* gemm_fwd_lane: groups count blocks of mt x nt tiles, the rows' blocks fastest, then columns, then batch items. */
+/* gemm_fwd_lane: C in blocks of mt x nt tiles, the rows' blocks fastest, then columns, then batch items.
+ * A group takes `share` of them at a time until none is left, so that cores which are late or slowed down
+ * hold up the end by no more than a block; which group does a block changes no bit. tickets:
+ * clt_next_ticket. */
 __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
-gemm_fwd_lane(__global STORAGE(DTC) * c, ulong c_at, __global const STORAGE(DTA) * a, ulong a_at,
-              __global const STORAGE(DTB) * b, ulong b_at EPILOGUE_PARAMS, uint m, uint n, uint k, ulong lda,
-              ulong ldb, ulong ldc, ulong stride_a, ulong stride_b, ulong stride_c, float alpha, float beta,
-              uint mt, uint nt, uint kc, __local float *panel_b,
+gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tickets, uint share,
+              __local float *panel_b,
 #if PACK_A
               __local float *panel_a,
 #endif
@@ -293,61 +288,87 @@ gemm_fwd_lane(__global STORAGE(DTC) * c, ulong c_at, __global const STORAGE(DTA)
 {
     uint row_tiles = (m + MR - 1) / MR, column_tiles = (n + NR - 1) / NR;
     uint row_blocks = (row_tiles + mt - 1) / mt, column_blocks = (column_tiles + nt - 1) / nt;
-    ulong per_item = (ulong)row_blocks * column_blocks, group = get_group_id(0);
-    uint z = (uint)(group / per_item);
-    ulong in_item = group - z * per_item;
-    uint column_block = (uint)(in_item / row_blocks);
-    uint row_block = (uint)(in_item - (ulong)column_block * row_blocks);
-    uint i0 = row_block * mt * MR, j0 = column_block * nt * NR;
-    uint rows = min(mt, row_tiles - row_block * mt), columns = min(nt, column_tiles - column_block * nt);
-    a += a_at + z * stride_a;
-    b += b_at + z * stride_b;
-    ulong k0 = 0;
-    clt_ahead ahead;
-    do {
-        uint kn = (uint)min((ulong)kc, k - k0);
-        bool last = k0 + kn == k;
+    ulong per_item = (ulong)row_blocks * column_blocks, blocks = per_item * batch, block = 0, until = 0;
+    a += a_at;
+    b += b_at;
+    for (;;) {
+        if (block == until) {
+            block = clt_next_ticket(tickets) * (ulong)share;
+            until = min(block + share, blocks);
+            if (block >= blocks)
+                break;
+        }
+        uint z = (uint)(block / per_item);
+        ulong in_item = block - z * per_item;
+        uint column_block = (uint)(in_item / row_blocks);
+        uint row_block = (uint)(in_item - (ulong)column_block * row_blocks);
+        uint i0 = row_block * mt * MR, j0 = column_block * nt * NR;
+        uint rows = min(mt, row_tiles - row_block * mt), columns = min(nt, column_tiles - column_block * nt);
+        __global const STORAGE(DTA) *item_a = a + z * stride_a;
+        __global const STORAGE(DTB) *item_b = b + z * stride_b;
+        ulong k0 = 0;
+        clt_ahead ahead;
+        do {
+            uint kn = (uint)min((ulong)kc, k - k0);
+            bool last = k0 + kn == k;
 #if PACK_A
-        pack_a(a, lda, m, k0, kn, i0, rows, panel_a);
+            pack_a(item_a, lda, m, k0, kn, i0, rows, panel_a);
 #endif
-        for (uint jt = 0; jt < columns; jt++) {
-            uint j = j0 + jt * NR, width = min(n - j, (uint)NR), sliver = jt & (SLIVERS - 1);
-            __local const float *panel = panel_b + sliver * kn * NR;
-            if (sliver == 0) {
-                uint count = min(columns - jt, (uint)SLIVERS), next = jt + count;
-                pack_b(b, ldb, n, k0, kn, j, count, panel_b);
-                if (next < columns)
-                    ahead = plan_ahead(b, ldb, n, k0, kn, j0 + next * NR, min(columns - next, (uint)SLIVERS),
-                                       rows * count);
-                else /* the next block of k, or nothing */
-                    ahead = plan_ahead(b, ldb, n, k0 + kn, (uint)min((ulong)kc, k - k0 - kn), j0,
-                                       min(columns, (uint)SLIVERS), rows * count);
-            }
-            for (uint it = 0; it < rows; it++) {
-                fetch_ahead(&ahead);
-                __local float *sums = block_sums + (k > kc ? (jt * rows + it) * (MR * NR) : 0);
-                uint i = i0 + it * MR, skip = 0, height = min(m - i, (uint)MR);
+            for (uint jt = 0; jt < columns; jt++) {
+                uint j = j0 + jt * NR, width = min(n - j, (uint)NR), sliver = jt & (SLIVERS - 1);
+                __local const float *panel = panel_b + sliver * kn * NR;
+                if (sliver == 0) {
+                    uint count = min(columns - jt, (uint)SLIVERS), next = jt + count;
+                    pack_b(item_b, ldb, n, k0, kn, j, count, panel_b);
+                    if (next < columns)
+                        ahead = plan_ahead(item_b, ldb, n, k0, kn, j0 + next * NR,
+                                           min(columns - next, (uint)SLIVERS), rows * count);
+                    else /* the next block of k, or nothing */
+                        ahead = plan_ahead(item_b, ldb, n, k0 + kn, (uint)min((ulong)kc, k - k0 - kn), j0,
+                                           min(columns, (uint)SLIVERS), rows * count);
+                }
+                for (uint it = 0; it < rows; it++) {
+                    fetch_ahead(&ahead);
+                    __local float *sums = block_sums + (k > kc ? (jt * rows + it) * (MR * NR) : 0);
+                    uint i = i0 + it * MR, skip = 0, height = min(m - i, (uint)MR);
+                    float16 acc[MR][NV];
+                    if (last)
+                        FETCH_RESULTS(i, j);
+                    if (k0 == 0)
+                        EACH_SUM acc[r][v] = (float16)(0.0f);
+                    else
+                        EACH_SUM acc[r][v] = vload16(0, sums + r * NR + v * LANES);
 #if PACK_A
-                multiply(panel_a + it * kn * MRP, 1, panel, kn, k0 == 0, sums);
+                    multiply(acc, panel_a + it * kn * MRP, 1, panel, kn);
 #else
-                /* the last rows of C: a full tile that ends there, of which only the new rows are stored */
-                skip = MR - height;
-                i -= skip;
-                height = MR;
-                multiply(a + i * lda + k0, lda, panel, kn, k0 == 0, sums);
+                    /* the last rows of C: a full tile that ends there; only its new rows are stored */
+                    skip = MR - height;
+                    i -= skip;
+                    height = MR;
+                    multiply(acc, item_a + i * lda + k0, lda, panel, kn);
 #endif
-                if (!last)
-                    continue;
-                for (uint r = skip; r < height; r++) {
-                    __local const float *row = sums + r * NR;
-                    uint q = 0;
-                    for (; q + LANES <= width; q += LANES)
-                        FINISH16(i + r, j + q, vload16(0, row + q));
-                    for (; q < width; q++)
-                        FINISH(i + r, j + q, row[q]);
+#if DIRECT
+                    if (last && skip == 0 && height == MR && width == NR) {
+                        EACH_SUM FINISH16(i + r, j + v * LANES, acc[r][v]);
+                        continue;
+                    }
+#endif
+                    EACH_SUM vstore16(acc[r][v], 0, sums + r * NR + v * LANES);
+                    if (!last)
+                        continue;
+                    if (width == NR) {
+                        for (uint r = skip; r < height; r++)
+                            EACH_VECTOR FINISH16(i + r, j + v * LANES, vload16(v, sums + r * NR));
+                        continue;
+                    }
+                    for (uint r = skip; r < height; r++)
+                        for (uint q = 0; q < width; q++)
+                            FINISH(i + r, j + q, sums[r * NR + q]);
                 }
             }
-        }
-        k0 += kn;
-    } while (k0 < k);
+            k0 += kn;
+        } while (k0 < k);
+        block++;
+    }
+    clt_end_tickets(tickets);
 }

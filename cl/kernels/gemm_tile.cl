@@ -32,6 +32,7 @@
 #include "lanes.clh"
 
 #include "gemm_epilogue.clh"
+#include "gemm_operands.clh"
 
 #ifndef BM /* tile of C; all sizes are powers of two */
 #define BM 64
@@ -48,23 +49,11 @@
 #ifndef TN
 #define TN 4
 #endif
-#ifndef TA
-#define TA 0
-#endif
-#ifndef TB
-#define TB 0
-#endif
 #ifndef VA /* elements of A, of B, that an item loads at once: 1, 2, 4, for 16 bits also 8 */
 #define VA 4
 #endif
 #ifndef VB
 #define VB 4
-#endif
-#ifndef DTA
-#define DTA f32
-#endif
-#ifndef DTB
-#define DTB f32
 #endif
 #ifndef WIDE_OFFSETS /* 1: an offset inside a tile needs more than 32 bits */
 #define WIDE_OFFSETS 0
@@ -166,23 +155,17 @@ static inline void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a
 #endif
 
 #if PARTIAL
-#define RESULT_PARAMS __global float *part, ulong part_at
-#define EXTRA_PARAMS
-#define FINAL_PARAMS uint splits, uint k_part
+#define TILE_PARAMS GEMM_PART_PARAMS, uint splits, uint k_part
 #define PUT_SUM(i, j, sum) part[part_at + ((ulong)item * m + (i)) * n + (j)] = (sum)
 #else
-#define RESULT_PARAMS __global STORAGE(DTC) * c, ulong c_at
-#define EXTRA_PARAMS EPILOGUE_PARAMS
-#define FINAL_PARAMS ulong ldc, ulong stride_c, float alpha, float beta
+#define TILE_PARAMS GEMM_PARAMS
 #define PUT_SUM(i, j, sum) FINISH(i, j, sum)
 #endif
 
 /* gemm_fwd_tile: one group per tile of C and part of k, numbered in one dimension. PARTIAL: the sums of tile
  * (i, j) of part s of batch item z go to part[((z * splits + s) * m + i) * n + j]. */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_fwd_tile(RESULT_PARAMS, __global const STORAGE(DTA) * a, ulong a_at, __global const STORAGE(DTB) * b,
-              ulong b_at EXTRA_PARAMS, uint m, uint n, uint k, ulong lda, ulong ldb, ulong stride_a, ulong stride_b,
-              FINAL_PARAMS)
+gemm_fwd_tile(TILE_PARAMS)
 {
     __local float tiles[LOCAL_FLOATS] __attribute__((aligned(16)));
     uint lid = (uint)get_local_id(0);

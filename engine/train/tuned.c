@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/gemm.h"
 #include "cl/tuning_store.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
@@ -244,6 +245,12 @@ static clt_status collect(const clt_job *job, ocl_tuning_log *log)
     return CLT_OK;
 }
 
+/* A library's own parameters are a choice, but no product. */
+static bool is_product(const char *family)
+{
+    return strcmp(family, OCL_GEMM_FAMILY) == 0;
+}
+
 clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
 {
     ocl_tuning_log log = {0};
@@ -251,10 +258,12 @@ clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
     clt_status status = collect(job, &log);
     if (status == CLT_OK)
         status = ocl_tuning_create(&t->desc, &used);
-    for (size_t i = 0; i < log.count && status == CLT_OK; i++)
+    t->problems = 0;
+    for (size_t i = 0; i < log.count && status == CLT_OK; i++) {
+        t->problems += is_product(log.at[i].family);
         if (log.at[i].tuned)
             status = ocl_tuning_set(used, &log.at[i].record);
-    t->problems = (int)log.count;
+    }
     ocl_tuning_log_free(&log);
     if (status != CLT_OK) {
         ocl_tuning_destroy(used);
@@ -275,8 +284,10 @@ const char *clt_tuned_text(const clt_tuned *t, char *buffer, size_t size)
     }
     if (t->seconds > 0)
         snprintf(seconds, sizeof seconds, ", measured for %.1f s", t->seconds);
-    snprintf(buffer, size, "%zu of %d products tuned (%s), choices %s%s", t->used ? t->used->count : 0,
-             t->problems,
+    int tuned = 0;
+    for (size_t i = 0; t->used && i < t->used->count; i++)
+        tuned += is_product(t->used->records[i].family);
+    snprintf(buffer, size, "%d of %d products tuned (%s), choices %s%s", tuned, t->problems,
              t->pinned                ? "kept from the checkpoint"
              : t->mode == CLT_TUNE_ON ? "on"
                                       : "cached",
@@ -301,7 +312,7 @@ typedef struct measuring {
     const ocl_device_desc *desc;
     const clt_observer *observer;
     const clt_tune_options *options; /* NULL: at the start of a run */
-    bool unsaved;                    /* the disk refuses: told once */
+    bool unsaved;                    /* nothing can be kept: told once */
 } measuring;
 
 static void on_progress(void *context, int done, int total, const char *what)
@@ -323,10 +334,26 @@ static void on_row(void *context, const ocl_tune_row *row)
         m->options->row(m->options->context, row);
 }
 
+/* What is fastest without some of the device's capabilities says nothing about runs that have them all. */
+static void tell_masked(measuring *m)
+{
+    char caps[200], line[400];
+    if (!m->unsaved) {
+        snprintf(line, sizeof line, "tuning: measured without %s, so the records are not kept",
+                 ocl_caps_text(m->desc->masked_caps, caps, sizeof caps));
+        say(m->observer, line);
+    }
+    m->unsaved = true;
+}
+
 /* Records that cannot be kept still serve this run. */
 static clt_status on_keep(void *context, const ocl_tuning *records)
 {
     measuring *m = context;
+    if (m->desc->masked_caps) {
+        tell_masked(m);
+        return CLT_OK;
+    }
     clt_status status = ocl_tuning_save(m->desc, records);
     if (status != CLT_ESTORAGE || m->options) /* `cltrain tune` is for nothing else */
         return status;
@@ -374,10 +401,12 @@ clt_status clt_tuned_measure(clt_tuned *t, ocl_device *device, const clt_config 
                              const clt_observer *observer, const atomic_int *stop, clt_job *job)
 {
     ocl_tuning_log log = {0};
-    if (t->mode != CLT_TUNE_ON || t->pinned)
+    if (t->mode != CLT_TUNE_ON || (t->pinned && is_alone(ranks)))
         return CLT_OK;
     clt_status status = collect(job, &log);
-    int64_t missing = status == CLT_OK && rank_of(ranks) == 0 && ocl_tune_missing(&log, t->set);
+    /* rank 0 alone knows whether there is something to do: a rank with another device has no pinned choices
+     */
+    int64_t missing = status == CLT_OK && rank_of(ranks) == 0 && !t->pinned && ocl_tune_missing(&log, t->set);
     if (status == CLT_OK && missing)
         status = measure_missing(t, device, config, observer, stop, &log);
     ocl_tuning_log_free(&log);

@@ -50,6 +50,15 @@ two empty empty --out half --resume auto
 expect_text 'kept from the checkpoint'
 expect_same "$(model both)" "$(model half)"
 
+# --- rank 0 has pinned choices, another rank, with another device, has none: both go on ---
+mkdir -p mixed/checkpoints
+cp first/config.resolved.json first/metrics.jsonl mixed/
+cp -r first/checkpoints/step_3 mixed/checkpoints/
+on=(train net.json --out mixed --resume auto device.tune=on device.tune_seconds=1)
+expect_code 0 mpirun --oversubscribe --bind-to none -np 1 env CLTRAIN_CACHE_DIR="$work/empty" "$CLTRAIN" "${on[@]}" : \
+    -np 1 env POCL_MAX_PTHREAD_COUNT=2 POCL_CPU_MAX_CU_COUNT=2 CLTRAIN_CACHE_DIR="$work/empty" "$CLTRAIN" "${on[@]}"
+expect_text 'kept from the checkpoint' '^done: 6 steps'
+
 # --- measured by rank 0, for both ---
 export CLTRAIN_GEMM=simple
 two measured nothing --out on device.tune=on device.tune_seconds=60

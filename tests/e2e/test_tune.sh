@@ -57,6 +57,14 @@ expect_text 'are forgotten$'
 expect_code 0 "$CLTRAIN" tune --clear
 expect_text 'there are no tuning records'
 expect_absent measured/tuning/*.json
+# What was measured without all that the device can do says nothing about other runs.
+use masked
+expect_code 0 "$CLTRAIN" tune net.json --seconds 1 --caps none
+expect_text '^device .*: [0-9]+ problems$' 'measured without .*, so the records are not kept'
+reject_text 'records kept'
+expect_absent masked
+expect_code 2 env CLTRAIN_GEMM=simpel "$CLTRAIN" tune --seconds 1
+expect_text 'CLTRAIN_GEMM=simpel'
 
 # --- a record decides: simple and the default round the sums of this product differently ---
 problem='NT m=16 n=48 k=80 batch=1 f32*f32->f32'

@@ -5,6 +5,8 @@
 #include "tests/unit/cl_test.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cl/gemm.h"
 #include "cl/tuning_store.h"
@@ -444,6 +446,46 @@ static void test_files(void **state)
     free(where);
 }
 
+/* One of several processes that measure at the same time: it saves record after record. */
+static void save_some(const ocl_device_desc *d, int process, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char problem[OCL_TUNE_PROBLEM];
+        ocl_tuning *t;
+        snprintf(problem, sizeof problem, "NN m=%d n=%d k=8 batch=1 f32*f32->f32", process + 1, i + 1);
+        ocl_choice c = choice(problem, "simple");
+        if (ocl_tuning_create(d, &t) != CLT_OK || ocl_tuning_set(t, &c) != CLT_OK ||
+            ocl_tuning_save(d, t) != CLT_OK)
+            _exit(1);
+        ocl_tuning_destroy(t);
+    }
+    _exit(0);
+}
+
+/* Ranks and runs of one machine share the file: nobody's records get lost. */
+static void test_processes(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 6, RECORDS = 8 };
+    ocl_device_desc d = device();
+    ocl_tuning *back;
+    pid_t child[PROCESSES];
+    for (int p = 0; p < PROCESSES; p++) {
+        child[p] = fork();
+        assert_true(child[p] >= 0);
+        if (child[p] == 0)
+            save_some(&d, p, RECORDS);
+    }
+    for (int p = 0; p < PROCESSES; p++) {
+        int how = -1;
+        assert_int_equal(waitpid(child[p], &how, 0), child[p]);
+        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    }
+    assert_ok(ocl_tuning_load(&d, &back));
+    assert_int_equal(back->count, PROCESSES * RECORDS);
+    ocl_tuning_destroy(back);
+}
+
 static void count_file(void *context, const char *path, const ocl_tuning *tuning, int outdated,
                        const char *defect)
 {
@@ -531,6 +573,10 @@ static void test_open_folder(void **state)
     assert_int_equal(back->count, 0);
     assert_contains(lines, "others may write");
     ocl_tuning_destroy(back);
+    int counts[2] = {0, 0};
+    assert_int_equal(ocl_tuning_list(count_file, counts), CLT_ESTORAGE); /* nor shown as if it were */
+    assert_int_equal(counts[0], 0);
+    clt_error_clear();
     assert_int_equal(ocl_tuning_save(&d, t), CLT_ESTORAGE);
     assert_int_equal(chmod(where, 0755), 0);
     assert_ok(ocl_tuning_load(&d, &back));
@@ -692,67 +738,6 @@ static void test_gemm_choice(void **state)
     free((void *)(uintptr_t)standard);
 }
 
-/* --- CLBlast's parameter sets --- */
-
-static size_t of(const ocl_clblast_set *s, const char *name)
-{
-    for (int i = 0; i < s->count; i++)
-        if (strcmp(s->names[i], name) == 0)
-            return s->values[i];
-    fail_msg("%s has no %s", s->kernel, name);
-    return 0;
-}
-
-/* The library's rules for its kernels: it does not check what it is given. */
-static void test_clblast_sets(void **state)
-{
-    (void)state;
-    ocl_clblast_set s;
-    int counts[3] = {0};
-    for (int n = 1; ocl_clblast_get_set(OCL_CLBLAST_XGEMM, n, &s); n++, counts[0]++) {
-        size_t threads = of(&s, "MDIMC") * of(&s, "NDIMC");
-        assert_string_equal(s.kernel, "Xgemm");
-        assert_int_equal(of(&s, "KWG") % of(&s, "KWI"), 0);
-        assert_int_equal(of(&s, "MWG") % (of(&s, "MDIMC") * of(&s, "VWM")), 0);
-        assert_int_equal(of(&s, "NWG") % (of(&s, "NDIMC") * of(&s, "VWN")), 0);
-        assert_int_equal(of(&s, "MWG") % (of(&s, "MDIMA") * of(&s, "VWM")), 0);
-        assert_int_equal(of(&s, "NWG") % (of(&s, "NDIMB") * of(&s, "VWN")), 0);
-        assert_true(threads <= 256);
-        if (of(&s, "GEMMK") == 0) {
-            assert_int_equal(of(&s, "KREG"), 1);
-            assert_int_equal(of(&s, "KWG") % (threads / of(&s, "MDIMA")), 0);
-            assert_int_equal(of(&s, "KWG") % (threads / of(&s, "NDIMB")), 0);
-        } else {
-            assert_int_equal(of(&s, "KWG") * of(&s, "KWI"), 1);
-            assert_int_equal(of(&s, "MDIMA"), of(&s, "MDIMC"));
-            assert_int_equal(of(&s, "NDIMB"), of(&s, "NDIMC"));
-            assert_int_equal(of(&s, "SA") + of(&s, "SB"), 0);
-            assert_int_equal(of(&s, "KREG") % of(&s, "VWN"), 0);
-        }
-    }
-    for (int n = 1; ocl_clblast_get_set(OCL_CLBLAST_DIRECT, n, &s); n++, counts[1]++) {
-        size_t threads = of(&s, "MDIMCD") * of(&s, "NDIMCD"), wgd = of(&s, "WGD");
-        assert_string_equal(s.kernel, "XgemmDirect");
-        assert_int_equal(wgd % of(&s, "KWID"), 0);
-        assert_int_equal(wgd % (of(&s, "MDIMCD") * of(&s, "VWMD")), 0);
-        assert_int_equal(wgd % (of(&s, "NDIMCD") * of(&s, "VWND")), 0);
-        assert_int_equal(wgd % (of(&s, "MDIMAD") * of(&s, "VWMD")), 0);
-        assert_int_equal(wgd % (of(&s, "NDIMBD") * of(&s, "VWND")), 0);
-        assert_int_equal(wgd % (threads / of(&s, "MDIMAD")), 0);
-        assert_int_equal(wgd % (threads / of(&s, "NDIMBD")), 0);
-        assert_true(threads <= 256);
-    }
-    for (int n = 1; ocl_clblast_get_set(OCL_CLBLAST_SWITCH, n, &s); n++, counts[2]++)
-        assert_string_equal(s.kernel, "GemmRoutine");
-    assert_false(ocl_clblast_get_set(OCL_CLBLAST_XGEMM, 0, &s));
-    const ocl_tunable *t = ocl_clblast_parameters[0]->tunables;
-    for (int k = 0; k < 3; k++) { /* every set is a value of its tunable, and nothing else is */
-        assert_int_equal(t[k].count, counts[k] + 1);
-        for (int i = 0; i < t[k].count; i++)
-            assert_int_equal(t[k].values[i], i);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -765,12 +750,12 @@ int main(void)
         cmocka_unit_test(test_text_nonsense),
         cmocka_unit_test(test_other_kernels),
         cmocka_unit_test_setup_teardown(test_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(test_folder_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_shipped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gemm_choice, setup, teardown),
-        cmocka_unit_test(test_clblast_sets),
     };
     return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);
 }

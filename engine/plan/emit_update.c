@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SYNC and UPDATE phases. UPDATE: sums of squares per chunk, one deterministic total with the finite
+ * The SYNC and UPDATE phases. UPDATE: sums of squares per chunk, a deterministic total with the finite
  * check and the clip factor, then one optimizer kernel per store slab over all its parameters. A step whose
  * loss or gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
  * happens on the device. */
+#include "engine/ops/emit_util.h"
 #include "engine/plan/plan_internal.h"
 
 int clt_update_states(const clt_update_spec *spec)
@@ -56,22 +57,42 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, int32_t partial, uin
     return CLT_OK;
 }
 
-static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, int32_t partial, uint64_t chunks)
+/* Partial sums added up by each work-item of the second stage, for which there must be several. */
+#define SPAN 256
+
+/* The second stage: *partial and *count become its spans. */
+static void emit_spans(ocl_emitter *e, int32_t *partial, uint64_t *count)
+{
+    uint64_t spans = clt_div_up(*count, SPAN);
+    if (*count <= 2 * SPAN)
+        return;
+    int32_t span = ocl_workspace(e, CLT_F32, spans, "norm spans");
+    ocl_kernel_begin(e, "update", "update_span");
+    ocl_define(e, "SPAN", SPAN);
+    ocl_arg_in(e, *partial, CLT_F32, *count);
+    ocl_arg_out(e, span, CLT_F32, spans);
+    ocl_arg_u32(e, (uint32_t)*count);
+    ocl_kernel_end_1d(e, spans, clt_local_rows(e->device, spans), 4.0 * (double)*count);
+    *partial = span;
+    *count = spans;
+}
+
+static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, int32_t partial, uint64_t count)
 {
     const clt_update_spec *spec = &plan->options.update;
     int32_t table;
     CLT_TRY(clt_plan_store_tensor(plan, "schedule", CLT_F32, (int64_t)plan->store->schedule_entries * 4,
                                   CLT_ARENA_STATE, 0, CLT_STATE_TABLE_OFFSET, &table));
     ocl_kernel_begin(e, "update", "update_finish");
-    ocl_arg_in(e, partial, CLT_F32, chunks);
-    ocl_arg_u32(e, (uint32_t)chunks);
+    ocl_arg_in(e, partial, CLT_F32, count);
+    ocl_arg_u32(e, (uint32_t)count);
     ocl_arg_in(e, plan->losses, CLT_F32, 4 * (uint64_t)plan->graph->n_losses);
     ocl_arg_u32(e, (uint32_t)plan->graph->n_losses);
     ocl_arg_in(e, table, CLT_F32, 4);
     ocl_arg_u32(e, (uint32_t)plan->store->schedule_entries);
     ocl_arg_inout(e, plan->state, CLT_U32, CLT_STATE_WORDS);
     ocl_arg_f32(e, spec->clip);
-    ocl_kernel_end_1d(e, 1, 1, (double)chunks);
+    ocl_kernel_end_1d(e, 1, 1, 4.0 * (double)count);
     return CLT_OK;
 }
 
@@ -128,6 +149,7 @@ clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
     e->label = "update.norm";
     int32_t partial = ocl_workspace(e, CLT_F32, total, "norm partials");
     CLT_TRY(emit_norm(plan, e, partial, &chunks));
+    emit_spans(e, &partial, &chunks);
     e->label = "update.finish";
     CLT_TRY(emit_finish(plan, e, partial, chunks));
     e->label = "update.optimizer";

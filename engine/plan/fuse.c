@@ -34,19 +34,28 @@ size_t clt_fuse_producer(const clt_plan *plan, int32_t tensor)
     return CLT_NO_WORK;
 }
 
+/* A loss that is fused with its linear layer has no forward work any more, yet reads what that layer read. */
+static bool reads(const clt_plan *plan, size_t at, int32_t tensor)
+{
+    const clt_work *work = &plan->work[at];
+    if (clt_fuse_dead(work) || (at >= plan->n_forward && !work->record))
+        return false;
+    if (clt_fuse_same(plan, work->epilogue.residual, tensor))
+        return true;
+    for (int i = 0; i < work->node->n_in; i++)
+        if (clt_fuse_same(plan, work->node->in[i], tensor))
+            return true;
+    return false;
+}
+
 int clt_fuse_readers(const clt_plan *plan, int32_t tensor, size_t *only)
 {
     int readers = 0;
-    for (size_t w = 0; w < plan->n_forward; w++) {
-        const clt_work *work = &plan->work[w];
-        bool reads = !clt_fuse_dead(work) && clt_fuse_same(plan, work->epilogue.residual, tensor);
-        for (int i = 0; !clt_fuse_dead(work) && i < work->node->n_in; i++)
-            reads |= clt_fuse_same(plan, work->node->in[i], tensor);
-        if (!reads)
-            continue;
-        readers++;
-        *only = w;
-    }
+    for (size_t w = 0; w < plan->n_work; w++)
+        if (reads(plan, w, tensor)) {
+            readers++;
+            *only = w;
+        }
     return readers;
 }
 

@@ -13,7 +13,8 @@
 bool clt_fuse_same(const clt_plan *plan, int32_t a, int32_t b);
 /* Position of the forward work that makes a tensor; CLT_NO_WORK for fields and parameters. */
 size_t clt_fuse_producer(const clt_plan *plan, int32_t tensor);
-/* Forward works that read a tensor or a view of it (each counted once); *only: the last one found. */
+/* Works that need a tensor or a view of it after the forward work that makes it: forward ones, and heads that
+ * do their forward part in backward (each counted once); *only: the last one found. */
 int clt_fuse_readers(const clt_plan *plan, int32_t tensor, size_t *only);
 /* Position of a node's backward work, CLT_NO_WORK if it has none. */
 size_t clt_fuse_backward_of(const clt_plan *plan, const clt_node *node);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/plan/fuse.h"
 #include "engine/plan/recompute.h"
 
 clt_status clt_again_tensor(clt_again *a, int32_t tensor)
@@ -77,15 +78,19 @@ clt_status clt_again_push(clt_again *a, const clt_work *work, bool repeat)
     return CLT_OK;
 }
 
-static bool mentions(const clt_work *work, int32_t tensor)
+/* True when a work reads or writes a tensor or a view of it. */
+static bool mentions(const clt_plan *plan, const clt_work *work, int32_t tensor)
 {
+    int32_t owner = clt_plan_owner(plan, tensor);
     for (int i = 0; i < work->node->n_in; i++)
-        if (work->node->in[i] == tensor)
+        if (clt_plan_owner(plan, work->node->in[i]) == owner)
             return true;
     for (int i = 0; i < work->node->n_out; i++)
-        if (work->node->out[i] == tensor)
+        if (clt_plan_owner(plan, work->node->out[i]) == owner)
             return true;
-    return work->epilogue.residual == tensor || work->epilogue.dact == tensor;
+    int32_t residual = work->epilogue.residual, dact = work->epilogue.dact;
+    return (residual >= 0 && clt_plan_owner(plan, residual) == owner) ||
+           (dact >= 0 && clt_plan_owner(plan, dact) == owner);
 }
 
 /* Forward need not keep what goes into an activation when backward has it from its second life. */
@@ -95,8 +100,8 @@ static void drop_unread(clt_again *a, size_t n_forward)
         bool used = false;
         int32_t pre = a->list[w].epilogue.pre;
         for (size_t v = 0; v < a->count && pre >= 0 && !used; v++)
-            used = v != w && mentions(&a->list[v], pre);
-        if (pre >= 0 && !used && !clt_graph_tensor(a->plan->graph, pre)->is_output)
+            used = v != w && mentions(a->plan, &a->list[v], pre);
+        if (pre >= 0 && !used && !clt_fuse_kept(a->plan, pre))
             a->list[w].epilogue.pre = -1;
     }
 }

@@ -59,6 +59,7 @@ clt_status clt_work_touches(clt_plan *plan, const clt_work *work, clt_touched *o
     }
     clt_emitter_start(plan, CLT_PHASE_FORWARD, &emitter);
     emitter.list = &list;
+    emitter.log = NULL; /* these commands will not run: nothing for the tuner */
     clt_status status = clt_select_work(plan, &emitter, work, false);
     if (status == CLT_OK)
         status = note_commands(plan, &list, tensors, out);

@@ -62,9 +62,28 @@ static clt_status check_inputs(clt_run *run, char *text, size_t size, bool *foun
     return CLT_OK;
 }
 
+/* Takes away what the failed step has left: a command may write a part of a tensor only, or add to it, and
+ * the rest would be taken for its work. */
+static clt_status clear_results(clt_run *run)
+{
+    for (int32_t s = 0; s < run->pool->n_slabs; s++) {
+        uint64_t inputs = s == 0 ? run->train->plan->input_bytes : 0, bytes;
+        bytes = run->pool->slab[s] ? ocl_buffer_bytes(run->pool->slab[s]) : 0;
+        if (bytes > inputs)
+            CLT_TRY(ocl_fill_zero(run->pool->slab[s], inputs, bytes - inputs));
+    }
+    for (int32_t s = 0; s < run->store->layout->n_slabs; s++) {
+        ocl_buffer *gradients = run->store->slab[CLT_ARENA_GRAD][s];
+        if (gradients)
+            CLT_TRY(ocl_fill_zero(gradients, 0, ocl_buffer_bytes(gradients)));
+    }
+    return CLT_OK;
+}
+
 clt_status clt_run_diagnose(clt_run *run, char *text, size_t size)
 {
     bool found = false;
+    CLT_TRY(clear_results(run));
     CLT_TRY(ocl_finish(run->device, OCL_QUEUE_COMPUTE));
     CLT_TRY(check_inputs(run, text, size, &found));
     for (int p = CLT_PHASE_FORWARD; p <= CLT_PHASE_BACKWARD; p++)

@@ -187,6 +187,71 @@ static void test_graphs(void **state)
         ""));
 }
 
+/* Derivatives that only look as if they could be part of the GEMM before them. */
+#define WIDE(name, from) LAYER("linear", name, ",\"inputs\":[\"" from "\"],\"out\":16")
+#define BEND(op, name, from) LAYER(op, name, ",\"inputs\":[\"" from "\"]")
+#define PAIR(op, name, a, b) LAYER(op, name, ",\"inputs\":[\"" a "\",\"" b "\"]")
+
+static void test_derivatives(void **state)
+{
+    (void)state;
+    /* two activations in a row: one GEMM has room for one */
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM "," BEND("relu", "a", "stem") "," BEND("gelu", "b", "a") "," WIDE("c", "b") "," HEAD),
+        TWICE));
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM "," BEND("gelu", "a", "stem") "," BEND("relu", "b", "a") "," WIDE("c", "b") "," HEAD),
+        ""));
+    /* the other reader of stem writes its gradient between the GEMM and the activation's turn, which adds */
+    fused_is_unfused(
+        OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," BEND("tanh", "t", "stem") "," WIDE(
+                         "b", "a") "," PAIR("add", "c", "b", "t") "," HEAD),
+                     TWICE));
+    /* two GEMMs make the gradient of what gelu gives, and a product of it with itself adds twice */
+    fused_is_unfused(OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," WIDE("b", "a") "," WIDE(
+                                      "c", "a") "," PAIR("multiply", "d", "b", "c") "," HEAD),
+                                  ""));
+    fused_is_unfused(OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," WIDE("b", "a") "," PAIR(
+                                      "multiply", "c", "a", "a") "," PAIR("add", "d", "b", "c") "," HEAD),
+                                  TWICE));
+}
+
+/* Sums that a GEMM's residual cannot stand for. */
+static void test_sums(void **state)
+{
+    (void)state;
+    static const char *const graphs[] = {
+        /* another reader wants what the layer gives */
+        OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," PAIR("add", "c", "stem", "b") "," PAIR(
+                         "multiply", "d", "c", "b") "," HEAD),
+                     ""),
+        OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," BEND("tanh", "m", "b") "," PAIR(
+                         "add", "c", "stem", "b") "," PAIR("add", "d", "c", "m") "," HEAD),
+                     ""),
+        /* that reader is a head, which reads in the backward phase only */
+        OVER_NUMBERS(
+            GRAPH(
+                STEM
+                "," WIDE("b", "stem") "," LAYER("linear", "aside", ",\"inputs\":[\"b\"],\"out\":7") "," LAYER(
+                    "cross_entropy", "aux",
+                    ",\"inputs\":[\"aside\",\"y\"],\"weight\":0.3") "," PAIR("add", "c", "stem",
+                                                                             "b") "," HEAD),
+            TWICE),
+        /* three */
+        OVER_NUMBERS(GRAPH(STEM "," BEND("tanh", "a", "stem") "," WIDE("b", "a") "," LAYER(
+                         "add", "c", ",\"inputs\":[\"b\",\"a\",\"stem\"]") "," HEAD),
+                     ""),
+        /* the layer's result twice */
+        OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," PAIR("add", "c", "b", "b") "," HEAD), TWICE),
+        /* what is added comes later than the layer */
+        OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," BEND("tanh", "t", "stem") "," PAIR("add", "c", "b",
+                                                                                             "t") "," HEAD),
+                     ""),
+    };
+    for (size_t i = 0; i < sizeof graphs / sizeof graphs[0]; i++)
+        fused_is_unfused(graphs[i]);
+}
+
 static void close_to(const char *what, const float *a, const float *b, uint64_t n)
 {
     double largest = 0, worst = 0;
@@ -248,6 +313,8 @@ int main(void)
                                        cmocka_unit_test(test_mlp),
                                        cmocka_unit_test(test_gpt),
                                        cmocka_unit_test(test_graphs),
+                                       cmocka_unit_test(test_derivatives),
+                                       cmocka_unit_test(test_sums),
                                        cmocka_unit_test(test_chunked_head),
                                        cmocka_unit_test(test_chunked_evaluation)};
     int missing = train_need_device();

@@ -136,10 +136,71 @@ static void test_memory(void **state)
         }
 }
 
+/* Commands of the backward phase that repeat a layer. */
+static size_t repeats(const clt_job *job, const char *layer)
+{
+    char label[64];
+    size_t n = 0;
+    const ocl_command_list *list = &job->train->phase[CLT_PHASE_BACKWARD];
+    snprintf(label, sizeof label, "%s.recompute", layer);
+    for (size_t i = 0; i < list->count; i++)
+        n += strcmp(list->commands[i].label, label) == 0;
+    return n;
+}
+
+/* Does the backward phase read a tensor in its first life? */
+static bool reads_first(const clt_job *job, const char *name)
+{
+    const ocl_command_list *list = &job->train->phase[CLT_PHASE_BACKWARD];
+    for (size_t i = 0; i < list->count; i++)
+        for (int a = 0; a < list->commands[i].n_args; a++) {
+            const ocl_arg *arg = &list->commands[i].args[a];
+            if (arg->kind == OCL_ARG_TENSOR && arg->ref.tensor >= 0 && (arg->access & OCL_READ) &&
+                strcmp(clt_graph_tensor(job->train->graph, arg->ref.tensor)->name, name) == 0)
+                return true;
+        }
+    return false;
+}
+
+/* block: what a layer's own backward reads is made again, not what ends the layer, and not the end of the
+ * model, whose backward comes at once. gelu: cheap ops only. */
+static void test_what_is_repeated(void **state)
+{
+    static const char *const inside[] = {"ln_1", "attn.c_attn", "attn", "attn.c_proj", "ln_2", "mlp.c_fc"};
+    (void)state;
+    for (int block = 0; block < 2; block++) {
+        clt_config *config = train_config(LARGER_GPT(""));
+        ocl_device_desc desc;
+        clt_job *job;
+        ocl_desc_generic(&desc);
+        override(config, block ? "train.recompute=block" : "train.recompute=gelu");
+        must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), "job");
+        for (int layer = 0; layer < 8; layer++) {
+            char name[32];
+            for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
+                bool cheap = strncmp(inside[i], "ln_", 3) == 0;
+                snprintf(name, sizeof name, "h.%d.%s", layer, inside[i]);
+                if (block)
+                    assert_true(repeats(job, name) > 0 && !reads_first(job, name));
+                else if (!cheap)
+                    assert_int_equal(repeats(job, name), 0);
+            }
+            snprintf(name, sizeof name, "h.%d.mlp.c_proj", layer);
+            assert_int_equal(repeats(job, name), 0);
+        }
+        if (block)
+            assert_int_equal(repeats(job, "ln_f"), 0);
+        assert_int_equal(repeats(job, "wte"), 0);
+        clt_job_destroy(job);
+        clt_config_destroy(config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt), cmocka_unit_test(test_mlp),
-                                       cmocka_unit_test(test_graphs), cmocka_unit_test(test_memory)};
+                                       cmocka_unit_test(test_graphs), cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_what_is_repeated)};
     int missing = train_need_device();
     return missing ? missing : cmocka_run_group_tests(tests, fuse_setup, train_teardown);
 }

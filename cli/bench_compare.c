@@ -56,9 +56,11 @@ static void compare_row(comparison *c, const clt_json *row, const clt_json *old_
     clt_str name = {0};
     const clt_json *match = NULL;
     identity(row, &name);
-    for (const clt_json *old = clt_json_first(old_rows); old && !match && !name.failed;
+    for (const clt_json *old = old_rows ? clt_json_first(old_rows) : NULL; old && !match && !name.failed;
          old = clt_json_next(old)) {
         clt_str other = {0};
+        if (clt_json_typeof(old) != CLT_JSON_OBJECT) /* whatever it is, it is no row of ours */
+            continue;
         identity(old, &other);
         if (!other.failed && other.text && name.text && strcmp(other.text, name.text) == 0)
             match = old;

@@ -60,7 +60,7 @@ static void on_result(void *context, const clt_speed_result *r)
     }
     printf("%-28s %-9s %10.4f %8.2f %9.2f", r->name, r->direction, r->ms, r->gbs, r->gflops);
     print_share(r);
-    bool slow = run->at_least > 0.0 && r->streams && 100.0 * r->share < run->at_least;
+    bool slow = run->at_least > 0.0 && clt_speed_too_slow(r, run->at_least);
     printf("%s\n", slow ? "  TOO SLOW" : "");
     run->streams += r->streams;
     run->too_slow += slow;

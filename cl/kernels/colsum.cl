@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Deterministic sums of products down the columns of a matrix, for parameter gradients and for inputs that
- * were broadcast: first one partial sum per block of rows, then the blocks in order. A single block is
- * written straight to the result. Plain column sums are in bias.cl. Knows rows and columns only.
+ * Deterministic sums down the columns of a matrix, for parameter gradients and for inputs that were
+ * broadcast. Every column is summed by itself: the rows of a block in order, then the blocks in order (a
+ * second launch, of the same kernel), so that a result depends neither on the width of a tile nor on the
+ * device. A single block is written straight to the result. Knows rows and columns only.
  *
- * -DNORM=0: p = sum dy * x  -DNORM=1: p = sum dy * (x - mean) * rstd, q = sum dy  -DHAVE_P, -DHAVE_Q: which
- * are wanted -DDT=type of x  -DDYT=type of dy  -DGT=type written (f32 for partial sums)  -DLS=items of a
- * group  -DTC=columns of an item */
+ * An item of the lane form owns many columns, whose running sums stay in the first-level cache while it reads
+ * ROWS rows side by side: one where rows follow each other in memory, a single long stream, several where its
+ * columns are a part of each row. Items of the flat form own one column each.
+ *
+ * -DHAVE_P=0: q = sum dy  1: p = sum dy * x  2: p = sum dy * (x - mean) * rstd  3: p = sum x
+ * -DHAVE_Q=0|1  -DDT=type of x  -DDYT=type of dy  -DGT=type written (f32 for partial sums)
+ * -DLS=items of a group, 1 in the lane form  -DROWS=rows side by side in the lane form */
 #include "common.clh"
+#include "lanes.clh"
 
-#ifndef NORM
-#define NORM 1
-#endif
 #ifndef HAVE_P
-#define HAVE_P 1
+#define HAVE_P 2
 #endif
 #ifndef HAVE_Q
 #define HAVE_Q 1
@@ -30,32 +33,12 @@
 #ifndef LS
 #define LS 1
 #endif
-#ifndef TC
-#define TC 64
+
+#ifndef ROWS
+#define ROWS 1
 #endif
 
-/* Runs `statement` for the item's columns j*LS; the full tile has a constant trip count, so that its sums
- * stay in registers. */
-#define FOR_TILE(width, statement)                                                                           \
-    if ((width) == TC) {                                                                                     \
-        for (uint j = 0; j < TC; j++) {                                                                      \
-            statement;                                                                                       \
-        }                                                                                                    \
-    } else {                                                                                                 \
-        for (uint j = 0; j < (width); j++) {                                                                 \
-            statement;                                                                                       \
-        }                                                                                                    \
-    }
-
-/* Columns of this item: first one, and how many (0 beyond the end). */
-static inline uint tile_begin(void)
-{
-    return (uint)get_group_id(0) * (LS * TC) + (uint)get_local_id(0);
-}
-static inline uint tile_width(uint begin, uint cols)
-{
-    return begin >= cols ? 0u : min((cols - begin + LS - 1) / LS, (uint)TC);
-}
+#define MAX_TILE 1024 /* columns of an item: the limit of the argument `tile` */
 
 #if HAVE_P
 #define P_ARG __global STORAGE(GT) * p, ulong p0, int p_accumulate,
@@ -69,68 +52,101 @@ static inline uint tile_width(uint begin, uint cols)
 #else
 #define Q_ARG
 #endif
-#if HAVE_P && NORM
+#if HAVE_P == 2
 #define STATS_ARG                                                                                            \
     , __global const float *restrict mean, ulong mean0, __global const float *restrict rstd, ulong rstd0
+#define STATS_OF(row) float centre = mean[mean0 + (row)], scale = rstd[rstd0 + (row)];
+#define TERM_P(load, i) (load(DYT, dy, i) * ((load(DT, x, i) - centre) * scale))
+#elif HAVE_P == 1
+#define TERM_P(load, i) (load(DYT, dy, i) * load(DT, x, i))
 #else
+#define TERM_P(load, i) load(DT, x, i)
+#endif
+#if HAVE_P != 2
 #define STATS_ARG
+#define STATS_OF(row)
+#endif
+#define TERM_Q(load, i) load(DYT, dy, i)
+
+/* IF_P(s), IF_Q(s): the statement, where the sum is wanted. */
+#if HAVE_P
+#define IF_P(...) __VA_ARGS__
+#else
+#define IF_P(...)
+#endif
+#if HAVE_Q
+#define IF_Q(...) __VA_ARGS__
+#else
+#define IF_Q(...)
 #endif
 
-/* dy (rows,cols), x (rows,cols), mean (rows), rstd (rows) -> p (blocks,cols), q (blocks,cols). */
-__kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void colsum_bwd_w_part(
-    P_ARG Q_ARG __global const STORAGE(DYT) *restrict dy, ulong dy0 X_ARG STATS_ARG, ulong rows, uint cols,
-    ulong block_rows)
-{
-    uint begin = tile_begin(), width = tile_width(begin, cols);
-    ulong block = get_group_id(1), row = block * block_rows, end = min(rows, row + block_rows);
-    dy += dy0 + row * cols + begin;
-#if HAVE_P
-    float sum_p[TC];
-    FOR_TILE(TC, sum_p[j] = 0.0f)
-    x += x0 + row * cols + begin;
-#endif
-#if HAVE_Q
-    float sum_q[TC];
-    FOR_TILE(TC, sum_q[j] = 0.0f)
-#endif
-    for (; row < end; row++, dy += cols) {
-#if HAVE_P && NORM
-        float centre = mean[mean0 + row], scale = rstd[rstd0 + row];
-        FOR_TILE(width, sum_p[j] += LOAD(DYT, dy, j * LS) * ((LOAD(DT, x, j * LS) - centre) * scale))
-#elif HAVE_P
-        FOR_TILE(width, sum_p[j] += LOAD(DYT, dy, j * LS) * LOAD(DT, x, j * LS))
-#endif
-#if HAVE_P
-        x += cols;
-#endif
-#if HAVE_Q
-        FOR_TILE(width, sum_q[j] += LOAD(DYT, dy, j * LS))
-#endif
+#if LS == 1
+/* sums[c] += the terms of `count` rows (a constant where it matters) from `row` on, sixteen columns at a
+ * time. */
+#define ADD_ROWS(count)                                                                                      \
+    for (uint c = 0; c + LANES <= width; c += LANES) {                                                       \
+        IF_P(float16 sp = vload16(0, sum_p + c);)                                                            \
+        IF_Q(float16 sq = vload16(0, sum_q + c);)                                                            \
+        for (uint r = 0; r < (count); r++) {                                                                 \
+            STATS_OF(row + r)                                                                                \
+            IF_P(sp += TERM_P(LOAD16, r * cols + c);)                                                        \
+            IF_Q(sq += TERM_Q(LOAD16, r * cols + c);)                                                        \
+        }                                                                                                    \
+        IF_P(vstore16(sp, 0, sum_p + c);)                                                                    \
+        IF_Q(vstore16(sq, 0, sum_q + c);)                                                                    \
+    }                                                                                                        \
+    for (uint r = 0; r < (count); r++) {                                                                     \
+        STATS_OF(row + r)                                                                                    \
+        for (uint c = width / LANES * LANES; c < width; c++) {                                               \
+            IF_P(sum_p[c] += TERM_P(LOAD, r * cols + c);)                                                    \
+            IF_Q(sum_q[c] += TERM_Q(LOAD, r * cols + c);)                                                    \
+        }                                                                                                    \
     }
-#if HAVE_P
-    p += p0 + block * cols + begin;
-    for (uint j = 0; j < width; j++)
-        STORE_GRAD(GT, p, j * LS, sum_p[j], p_accumulate);
 #endif
-#if HAVE_Q
-    q += q0 + block * cols + begin;
-    for (uint j = 0; j < width; j++)
-        STORE_GRAD(GT, q, j * LS, sum_q[j], q_accumulate);
-#endif
-}
 
-/* part (blocks,cols) -> out (cols), blocks in order. */
+/* dy, x (rows,cols), mean, rstd (rows) -> p, q (blocks,cols); groups (tiles, blocks). */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void colsum_bwd_w(
-    __global STORAGE(GT) *restrict out, ulong out0, int accumulate, __global const float *restrict part,
-    ulong part0, uint blocks, uint cols)
+    P_ARG Q_ARG __global const STORAGE(DYT) *restrict dy, ulong dy0 X_ARG STATS_ARG, ulong rows, ulong cols,
+    ulong block_rows, uint tile)
 {
-    uint begin = tile_begin(), width = tile_width(begin, cols);
-    float sum[TC];
-    FOR_TILE(TC, sum[j] = 0.0f)
-    part += part0 + begin;
-    for (uint b = 0; b < blocks; b++, part += cols)
-        FOR_TILE(width, sum[j] += part[j * LS])
-    out += out0 + begin;
-    for (uint j = 0; j < width; j++)
-        STORE_GRAD(GT, out, j * LS, sum[j], accumulate);
+    ulong begin = (ulong)get_group_id(0) * tile, block = get_group_id(1);
+    ulong row = block * block_rows, end = min(rows, row + block_rows);
+    dy += dy0 + row * cols + begin;
+    IF_P(x += x0 + row * cols + begin;)
+    IF_P(p += p0 + block * cols + begin;)
+    IF_Q(q += q0 + block * cols + begin;)
+#if LS == 1
+    uint width = (uint)min((ulong)tile, cols - begin);
+    IF_P(float sum_p[MAX_TILE];)
+    IF_Q(float sum_q[MAX_TILE];)
+    for (uint c = 0; c < width; c++) {
+        IF_P(sum_p[c] = 0.0f;)
+        IF_Q(sum_q[c] = 0.0f;)
+    }
+    for (; row + ROWS <= end; row += ROWS) {
+        ADD_ROWS(ROWS)
+        dy += ROWS * cols;
+        IF_P(x += ROWS * cols;)
+    }
+    uint left = (uint)(end - row);
+    ADD_ROWS(left)
+    for (uint c = 0; c < width; c++) {
+        IF_P(STORE_GRAD(GT, p, c, sum_p[c], p_accumulate);)
+        IF_Q(STORE_GRAD(GT, q, c, sum_q[c], q_accumulate);)
+    }
+#else
+    uint c = (uint)get_local_id(0);
+    if (c >= cols - begin)
+        return;
+    IF_P(float sum_p = 0.0f;)
+    IF_Q(float sum_q = 0.0f;)
+    for (; row < end; row++, dy += cols) {
+        STATS_OF(row)
+        IF_P(sum_p += TERM_P(LOAD, c);)
+        IF_Q(sum_q += TERM_Q(LOAD, c);)
+        IF_P(x += cols;)
+    }
+    IF_P(STORE_GRAD(GT, p, c, sum_p, p_accumulate);)
+    IF_Q(STORE_GRAD(GT, q, c, sum_q, q_accumulate);)
+#endif
 }

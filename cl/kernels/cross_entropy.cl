@@ -2,11 +2,11 @@
  *
  * Cross entropy with the softmax inside. Forward keeps {max, sum of exp(x - max)} of each row, from which
  * backward rebuilds the probabilities; the record form does both directions at once and puts the gradient
- * where the logits were. Rows of samples beyond the step block's valid count, and rows whose target is ignored,
- * give {0, 0, 0} and a zero gradient. A target out of range gives NaN, which a run cannot overlook, and reads
- * nothing out of bounds. Of the `stride` logits of a row the first `cols` are classes; the others are padding,
- * are not read and get a zero gradient. A launch may be about a part of the micro-batch's rows, the first of
- * which is row0 (arrays start there).
+ * where the logits were. Rows of samples beyond the step block's valid count, and rows whose target is
+ * ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, which a run cannot overlook,
+ * and reads nothing out of bounds. Of the `stride` logits of a row the first `cols` are classes; the others
+ * are padding, are not read and get a zero gradient. A launch may be about a part of the micro-batch's rows,
+ * the first of which is row0 (arrays start there).
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
  * -DHAS_SCALE=0|1: a loss scale follows  -DKEEP_EXP=0|1: exponentials are kept where the logits were
@@ -21,6 +21,7 @@
 #ifndef GT
 #define GT f32
 #endif
+#include "softmax.clh"
 #ifndef TT
 #define TT i32
 #endif
@@ -45,8 +46,8 @@
 #define INDEX uint
 #endif
 
-/* True when row `row` of the micro-batch counts; *target is its target. Padding is decided before the target is
- * read. */
+/* True when row `row` of the micro-batch counts; *target is its target. Padding is decided before the target
+ * is read. */
 static inline bool cross_entropy_counts(__global const uint *sb, __global const STORAGE(TT) * target,
                                         ulong row, uint rows_per_sample, int ignore)
 {
@@ -64,9 +65,9 @@ static inline bool cross_entropy_in_range(int target, uint cols)
     return target >= 0 && (uint)target < cols;
 }
 
-/* out {loss, 1, hit} of one row from its reductions. xt: the target's logit. `centred` is the sum of (x - max),
- * used with smoothing only; `beaten` says that a class before the target has the maximum too (ties go to the
- * first). */
+/* out {loss, 1, hit} of one row from its reductions. xt: the target's logit. `centred` is the sum of (x -
+ * max), used with smoothing only; `beaten` says that a class before the target has the maximum too (ties go
+ * to the first). */
 static inline void cross_entropy_finish(__global float *out, uint cols, bool in_range, float xt, float top,
                                         float exp_sum, float centred, bool beaten, float smoothing)
 {
@@ -101,26 +102,17 @@ static inline bool cross_entropy_tie(__global const STORAGE(DT) * x, int end, fl
     return false;
 }
 
-/* What is left of a row behind its last full vector: lanes beyond the end change neither maximum nor sum. */
-static inline float16 cross_entropy_tail(__global const STORAGE(DT) * x, uint c, uint cols)
+/* Sum of x - top over a row, for smoothing. */
+static inline float cross_entropy_centred(__global const STORAGE(DT) * x, uint cols, float top)
 {
-    float tail[LANES];
-    for (uint i = 0; i < LANES; i++)
-        tail[i] = c + i < cols ? LOAD(DT, x, c + i) : -INFINITY;
-    return vload16(0, tail);
-}
-
-static inline float cross_entropy_top(__global const STORAGE(DT) * x, uint cols)
-{
+    float16 sum = 0.0f;
     uint c = 0;
-    float16 top0 = -INFINITY, top1 = -INFINITY;
-    for (; c + 2 * LANES <= cols; c += 2 * LANES) {
-        top0 = fmax(top0, LOAD16(DT, x, c));
-        top1 = fmax(top1, LOAD16(DT, x, c + LANES));
-    }
     for (; c + LANES <= cols; c += LANES)
-        top0 = fmax(top0, LOAD16(DT, x, c));
-    return clt_max16(fmax(fmax(top0, top1), cross_entropy_tail(x, c, cols)));
+        sum += LOAD16(DT, x, c) - top;
+    float centred = clt_sum16(sum);
+    for (; c < cols; c++)
+        centred += LOAD(DT, x, c) - top;
+    return centred;
 }
 
 /* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, hit}, stats (rows,2); one work-group per
@@ -155,7 +147,7 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
     float exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
     for (uint c = lane; c < cols; c += WG) {
         float d = LOAD(DT, x, c) - top;
-        exp_sum += clt_exp(d);
+        exp_sum += clt_exp_down(d);
         centred += d;
         ties += d == 0.0f && (int)c < t ? 1.0f : 0.0f;
     }
@@ -192,21 +184,8 @@ __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global fl
     x += x0 + r * stride;
     int t = (int)*target;
     bool in_range = cross_entropy_in_range(t, cols);
-    float top = cross_entropy_top(x, cols), xt = in_range ? LOAD(DT, x, t) : 0.0f;
-    float16 exp16 = 0.0f, centred16 = 0.0f;
-    uint c = 0;
-    for (; c + LANES <= cols; c += LANES) {
-        float16 d = LOAD16(DT, x, c) - top;
-        exp16 += clt_exp16(d);
-#if SMOOTH
-        centred16 += d;
-#endif
-    }
-    if (c < cols)
-        exp16 += clt_exp16(cross_entropy_tail(x, c, cols) - top);
-    float exp_sum = clt_sum16(exp16), centred = clt_sum16(centred16);
-    for (; SMOOTH && c < cols; c++)
-        centred += LOAD(DT, x, c) - top;
+    float exp_sum, top = clt_row_of(x, cols, &exp_sum), xt = in_range ? LOAD(DT, x, t) : 0.0f;
+    float centred = SMOOTH ? cross_entropy_centred(x, cols, top) : 0.0f;
     bool beaten = in_range && xt == top && cross_entropy_tie(x, t, top);
     cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, beaten, smoothing);
     stats[0] = top;
@@ -248,7 +227,7 @@ __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int a
         float scale = cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE);
         int t = (int)*target;
         stats += stats0 + 2 * (ulong)r;
-        float p = clt_exp(LOAD(DT, x + x0, i) - stats[0]) * (1.0f / stats[1]);
+        float p = clt_exp_down(LOAD(DT, x + x0, i) - stats[0]) * (1.0f / stats[1]);
         float q = SMOOTH ? smoothing / (float)cols : 0.0f;
         q += (uint)t == c ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f;
         g = cross_entropy_in_range(t, cols) ? scale * (p - q) : NAN;
@@ -287,38 +266,34 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
     float xt = in_range ? LOAD(DT, x, t) : 0.0f;
     float before = in_range && accumulate ? LOAD(GT, dx, t) : 0.0f;
     for (; c + LANES <= cols; c += LANES) {
-        float16 g = scale * (clt_exp16(LOAD16(DT, x, c) - top) * inverse - base);
+        float16 g = scale * (clt_exp_down16(LOAD16(DT, x, c) - top) * inverse - base);
         STORE16_GRAD(GT, dx, c, g, accumulate);
     }
     for (; c < cols; c++) {
-        float g = scale * (clt_exp(LOAD(DT, x, c) - top) * inverse - base);
+        float g = scale * (clt_exp_down(LOAD(DT, x, c) - top) * inverse - base);
         STORE_GRAD(GT, dx, c, g, accumulate);
     }
     for (; c < stride; c++)
         STORE_GRAD(GT, dx, c, 0.0f, accumulate);
     if (in_range) {
         float q = SMOOTH ? base + (1.0f - smoothing) : 1.0f;
-        STORE(GT, dx, t, before + scale * (clt_exp(xt - top) * inverse - q));
+        STORE(GT, dx, t, before + scale * (clt_exp_down(xt - top) * inverse - q));
     }
 }
 
 /* The exponential of element c, once its sum is known. */
 #if KEEP_EXP
 #define KEPT(c) LOAD(DT, x, c)
-#define KEPT16(c) LOAD16(DT, x, c)
 #define KEEP(c, e) STORE(DT, x, c, e)
-#define KEEP16(c, e) STORE16(DT, x, c, e)
 #else
-#define KEPT(c) clt_exp(LOAD(DT, x, c) - top)
-#define KEPT16(c) clt_exp16(LOAD16(DT, x, c) - top)
+#define KEPT(c) clt_exp_down(LOAD(DT, x, c) - top)
 #define KEEP(c, e)
-#define KEEP16(c, e)
 #endif
 
 /* Both directions at once, in place: x (rows,cols) logits, then their gradient; out (rows,3) as forward. The
  * arithmetic is that of the two kernels. */
-__kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, __global float *out, ulong out0,
-                                           __global const STORAGE(TT) * target, ulong target0,
+__kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, __global float *out,
+                                           ulong out0, __global const STORAGE(TT) * target, ulong target0,
                                            __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows,
                                            uint cols, uint stride, uint rows_per_sample, int ignore,
                                            float smoothing, ulong row0, float weight, uint loss_index)
@@ -338,36 +313,21 @@ __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, _
     }
     int t = (int)*target;
     bool in_range = cross_entropy_in_range(t, cols);
-    float top = cross_entropy_top(x, cols), xt = in_range ? LOAD(DT, x, t) : 0.0f;
+    float exp_sum, top = clt_row_of(x, cols, &exp_sum), xt = in_range ? LOAD(DT, x, t) : 0.0f;
+    float inverse = 1.0f / exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
+    float centred = SMOOTH ? cross_entropy_centred(x, cols, top) : 0.0f;
     bool beaten = in_range && xt == top && cross_entropy_tie(x, t, top);
-    float16 exp16 = 0.0f, centred16 = 0.0f;
-    for (; c + LANES <= cols; c += LANES) {
-        float16 d = LOAD16(DT, x, c) - top, e = clt_exp16(d);
-        KEEP16(c, e);
-        exp16 += e;
-#if SMOOTH
-        centred16 += d;
-#endif
-    }
-    if (c < cols)
-        exp16 += clt_exp16(cross_entropy_tail(x, c, cols) - top);
-    float exp_sum = clt_sum16(exp16), centred = clt_sum16(centred16);
-    for (; c < cols; c++) {
-        float d = LOAD(DT, x, c) - top;
-        centred += d;
-        KEEP(c, clt_exp(d));
-    }
     cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, beaten, smoothing);
     float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
-    float inverse = 1.0f / exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
-    for (c = 0; c + LANES <= cols; c += LANES)
-        STORE16(DT, x, c, scale * (KEPT16(c) * inverse - base));
+    for (; c + LANES <= cols; c += LANES)
+        STORE16(DT, x, c, scale * (clt_exp_down16(LOAD16(DT, x, c) - top) * inverse - base));
     for (; c < cols; c++)
-        STORE(DT, x, c, scale * (KEPT(c) * inverse - base));
+        STORE(DT, x, c, scale * (clt_exp_down(LOAD(DT, x, c) - top) * inverse - base));
     for (; c < stride; c++)
         STORE(DT, x, c, 0.0f);
     if (in_range)
-        STORE(DT, x, t, scale * (clt_exp(xt - top) * inverse - (SMOOTH ? base + (1.0f - smoothing) : 1.0f)));
+        STORE(DT, x, t,
+              scale * (clt_exp_down(xt - top) * inverse - (SMOOTH ? base + (1.0f - smoothing) : 1.0f)));
 }
 
 /* One work-group per row; every element is read and written by one and the same item. */
@@ -392,13 +352,14 @@ __kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0,
     }
     int t = (int)*target;
     bool in_range = cross_entropy_in_range(t, cols);
-    float top = -INFINITY, xt = in_range ? LOAD(DT, x, t) : 0.0f; /* read before the barriers of the maximum */
+    float top = -INFINITY,
+          xt = in_range ? LOAD(DT, x, t) : 0.0f; /* read before the barriers of the maximum */
     for (uint c = lane; c < cols; c += WG)
         top = fmax(top, LOAD(DT, x, c));
     top = clt_group_max(scratch, top);
     float exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
     for (uint c = lane; c < cols; c += WG) {
-        float d = LOAD(DT, x, c) - top, e = clt_exp(d);
+        float d = LOAD(DT, x, c) - top, e = clt_exp_down(d);
         KEEP(c, e);
         exp_sum += e;
         centred += d;

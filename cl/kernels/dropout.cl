@@ -5,10 +5,11 @@
  * changes it. One Philox block serves four consecutive elements; the first block of a micro-batch may begin
  * before its first element. Knows flat arrays only.
  *
- * -DDT=type read  -DGT=type written  -DLS, -DVEC: see elements.clh, counted in blocks */
+ * -DDT=type read  -DGT=type written  -DLS, -DVEC: see elements.clh, counted in blocks  -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
 #include "lanes.clh"
+#include "philox.clh"
 
 #ifndef DT
 #define DT f32
@@ -17,75 +18,86 @@
 #define GT f32
 #endif
 
-inline float clt_dropout(uint word, float x, float p, float scale)
+#if LS == 1 && PHILOX_LANES
+#define LANE_FORM 1
+#else
+#define LANE_FORM 0
+#endif
+
+#define DROPPED(word, p) (clt_uniform(word) < (p))
+
+/* The four elements of one block, as far as they exist; `at` is the first one's place and wraps when it
+ * belongs to the sample before. */
+static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
+                                 uint4 words, ulong at, ulong elements, float p, float scale)
 {
-    return clt_uniform(word) >= p ? x * scale : 0.0f;
+    if (at < elements)
+        STORE_GRAD(GT, y, at, DROPPED(words.x, p) ? 0.0f : LOAD(DT, x, at) * scale, accumulate);
+    if (at + 1 < elements)
+        STORE_GRAD(GT, y, at + 1, DROPPED(words.y, p) ? 0.0f : LOAD(DT, x, at + 1) * scale, accumulate);
+    if (at + 2 < elements)
+        STORE_GRAD(GT, y, at + 2, DROPPED(words.z, p) ? 0.0f : LOAD(DT, x, at + 2) * scale, accumulate);
+    if (at + 3 < elements)
+        STORE_GRAD(GT, y, at + 3, DROPPED(words.w, p) ? 0.0f : LOAD(DT, x, at + 3) * scale, accumulate);
 }
 
-#if LS == 1
-/* Interleave the lower or upper halves of two vectors by ones, or by pairs. shuffle2 because Oclgrind 21.10
- * cannot check the code that vectors listed by component become. */
-#define LOW_ONES (uint16)(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH_ONES (uint16)(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#define LOW_PAIRS (uint16)(0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23)
-#define HIGH_PAIRS (uint16)(8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)
-/* Sixteen elements with their words. */
+#if LANE_FORM
+/* Sixteen elements. `words` have their sign bits flipped: signed comparisons are what vector units have. */
 #define SIXTEEN(at, words)                                                                                   \
     do {                                                                                                     \
-        float16 u_ = convert_float16((words) >> 8) * 0x1p-24f, x_ = LOAD16(DT, x, at) * scale;               \
-        float16 v_ = select((float16)(0.0f), x_, u_ >= p);                                                   \
-        STORE16_GRAD(GT, y, at, v_, accumulate);                                                             \
+        float16 x_ = LOAD16(DT, x, at) * scale;                                                              \
+        int16 dropped_ = (int16)(threshold) > as_int16(words);                                               \
+        STREAM16_GRAD(GT, y, at, as_float16(as_int16(x_) & ~dropped_), accumulate);                          \
     } while (0)
 
-/* The sixteen blocks from `block` on, all whole; x and y point to the first one's first element. */
-static inline void dropout_sixteen(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
-                                   __global const uint *sb, uint op, ulong block, float p, float scale)
+/* Whole blocks in eights, the first of which has the number `index`, whose upper half stays the same.
+ * Returns how many of the `blocks` it did. */
+static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
+                                  const philox_start *s, uint index, uint blocks, float p, float scale)
 {
-    ulong16 index = block + (ulong16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    uint16 c[4] = {convert_uint16(index), convert_uint16(index >> 32), (uint16)(sb[SB_STEP]),
-                   (uint16)((RNG_DROPOUT << 24) | op)};
-    clt_philox16(c, sb[SB_SEED_LO], sb[SB_SEED_HI]);
-    uint16 xy = shuffle2(c[0], c[1], LOW_ONES), zw = shuffle2(c[2], c[3], LOW_ONES);
-    SIXTEEN(0, shuffle2(xy, zw, LOW_PAIRS));
-    SIXTEEN(16, shuffle2(xy, zw, HIGH_PAIRS));
-    xy = shuffle2(c[0], c[1], HIGH_ONES);
-    zw = shuffle2(c[2], c[3], HIGH_ONES);
-    SIXTEEN(32, shuffle2(xy, zw, LOW_PAIRS));
-    SIXTEEN(48, shuffle2(xy, zw, HIGH_PAIRS));
+    const uint sign = 0x80000000u;
+    int threshold = as_int(((uint)ceil(p * 0x1p24f) << 8) ^ sign); /* word < this: DROPPED */
+    ulong8 lanes = index + PHILOX_ORDER;
+    uint k = 0;
+    for (; k + 8 <= blocks; k += 8, lanes += 8) {
+        uint16 first, second;
+        clt_philox_eight(s, lanes, sign, &first, &second);
+        SIXTEEN(4 * k, first);
+        SIXTEEN(4 * k + 16, second);
+    }
+    return k;
 }
 #endif
 
-/* No restrict here: Oclgrind 21.10 does not know what becomes of it when a function is inlined into a loop.
- * Forward and backward differ in what may be accumulated only: y (+)= mask(x). `count` is the number of
- * blocks of the launch, at least those that hold an element; `elements` of them exist. */
+/* Forward and backward differ in what may be accumulated only: y (+)= mask(x). `count` is the number of
+ * blocks of the launch, at least those that hold an element; `elements` of them exist. Blocks at the edges go
+ * one by one; so does everything of a group where lanes would carry into the upper half of the index.
+ * No restrict: Oclgrind 21.10 does not know what becomes of it when a function is inlined into a loop. */
 static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                 __global const uint *sb, ulong per_sample, uint op, float p, float scale,
                                 ulong elements, ulong count)
 {
     ulong index = (((ulong)sb[SB_SAMPLE_HI] << 32) | sb[SB_SAMPLE_LO]) * per_sample;
-    ulong first = index / 4;
-    uint lead = (uint)(index % 4); /* elements of the first block that belong to the sample before */
-    ulong base = clt_chunk_base();
-    uint size = clt_chunk_size(base, count);
+    ulong base = clt_chunk_base(), block = index / 4 + base;
+    ulong at = base * 4 - index % 4; /* of the first block's first element; wraps */
+    uint size = clt_chunk_size(base, count), first = 0, end = 0; /* [first, end): done in eights */
+#if LANE_FORM
+    if (at >= elements)
+        first = 1;
+    if (at + 4 * first < elements && (uint)block <= 0xffffffffu - VEC) {
+        philox_start s = clt_philox_start(sb, RNG_DROPOUT, op, (uint)(block >> 32));
+        ulong from = at + 4 * first, whole = min((elements - from) / 4, (ulong)(size - first));
+        end = first + dropout_eights(y + from, accumulate, x + from, &s, (uint)block + first, (uint)whole, p,
+                                     scale);
+    }
+#endif
     FOR_ELEMENTS(k, size)
     {
-        ulong at = (base + k) * 4 - lead; /* of the block's first word; wraps for those elements */
-#if LS == 1
-        if (at < elements && elements - at >= 64 && size - k >= 16) {
-            dropout_sixteen(y + at, accumulate, x + at, sb, op, first + base + k, p, scale);
-            k += 15;
-            continue;
-        }
-#endif
-        uint4 words = clt_rng_block(sb, RNG_DROPOUT, op, first + base + k);
-        if (at < elements)
-            STORE_GRAD(GT, y, at, clt_dropout(words.x, LOAD(DT, x, at), p, scale), accumulate);
-        if (at + 1 < elements)
-            STORE_GRAD(GT, y, at + 1, clt_dropout(words.y, LOAD(DT, x, at + 1), p, scale), accumulate);
-        if (at + 2 < elements)
-            STORE_GRAD(GT, y, at + 2, clt_dropout(words.z, LOAD(DT, x, at + 2), p, scale), accumulate);
-        if (at + 3 < elements)
-            STORE_GRAD(GT, y, at + 3, clt_dropout(words.w, LOAD(DT, x, at + 3), p, scale), accumulate);
+        if (k >= first && k < end)
+            k = end;
+        if (k < size)
+            dropout_block(y, accumulate, x, clt_rng_block(sb, RNG_DROPOUT, op, block + k), at + 4 * (ulong)k,
+                          elements, p, scale);
     }
 }
 

@@ -6,7 +6,7 @@
  * bounds, and gives NaN, which a run cannot overlook.
  *
  * -DDT=type of y  -DWT=type of w  -DGT=type of dw  -DIT=type of the indices  -DWIDE=1: 64-bit element indices
- */
+ * -DNT, -DAHEAD: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -68,6 +68,10 @@ __kernel void embedding_fwd_row(__global STORAGE(DT) * y, ulong y0, __global con
     ulong p = get_global_id(0);
     if (p >= positions)
         return;
+#if AHEAD
+    __global const STORAGE(WT) *next =
+        w + w0 + (ulong)embedding_index(index + index0, min(p + ROWS_AHEAD, positions - 1), vocab) * dim;
+#endif
     w += w0 + (ulong)embedding_index(index + index0, p, vocab) * dim;
     y += y0 + p * dim;
     uint d = 0;
@@ -76,8 +80,10 @@ __kernel void embedding_fwd_row(__global STORAGE(DT) * y, ulong y0, __global con
             STORE(DT, y, d, NAN);
         return;
     }
-    for (; d + LANES <= dim; d += LANES)
-        STORE16(DT, y, d, LOAD16(WT, w, d));
+    for (; d + LANES <= dim; d += LANES) {
+        ASK_FOR(next + d);
+        STREAM16(DT, y, d, LOAD16(WT, w, d));
+    }
     for (; d < dim; d++)
         STORE(DT, y, d, LOAD(WT, w, d));
 }
@@ -223,16 +229,23 @@ __kernel void embedding_bwd_w_row(__global STORAGE(GT) * dw, ulong dw0, int accu
     dy += dy0;
     order += order0;
     uint d = 0;
+#if AHEAD
+    uint last = start[start0 + vocab] - 1; /* no row is summed when there is none */
+#endif
     for (; d + LANES <= dim; d += LANES) {
         float16 s0 = 0.0f, s1 = 0.0f;
         uint j = first;
         for (; j + 2 <= end; j += 2) {
+            ASK_FOR(dy + (ulong)order[min(j + ROWS_AHEAD, last)] * dim + d);
+            ASK_FOR(dy + (ulong)order[min(j + 1 + ROWS_AHEAD, last)] * dim + d);
             s0 += LOAD16(DT, dy, (ulong)order[j] * dim + d);
             s1 += LOAD16(DT, dy, (ulong)order[j + 1] * dim + d);
         }
-        if (j < end)
+        if (j < end) {
+            ASK_FOR(dy + (ulong)order[min(j + ROWS_AHEAD, last)] * dim + d);
             s0 += LOAD16(DT, dy, (ulong)order[j] * dim + d);
-        STORE16_GRAD(GT, dw, d, s0 + s1, accumulate);
+        }
+        STREAM16_GRAD(GT, dw, d, s0 + s1, accumulate);
     }
     for (; d < dim; d++) {
         float s = 0.0f;

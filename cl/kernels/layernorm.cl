@@ -3,10 +3,12 @@
  * Layer normalisation over rows: y = (x - mean) * rstd * w + b, and the gradient of x. The variance is the
  * mean square of the centred values (a second pass over the row), so that large means cost no accuracy.
  * Gradients of w and b are column sums: see colsum.cl. Forms: group (one work-group per row), row (one item
- * per row, sixteen lanes). Knows rows and columns only.
+ * per row, sixteen lanes), block (backward: one item per block of rows, column sums included). Knows rows and
+ * columns only.
  *
  * -DAFFINE=0|1: w is there  -DBIAS=0|1: b is there  -DSTATS=0|1: keep mean and rstd  -DDT=type of x and y
- * -DWT=type of w and b -DDYT=type of dy  -DGT=type of dx  -DWG=work-group size of the group form */
+ * -DWT=type of w and b -DDYT=type of dy  -DGT=type of dx  -DWG=work-group size of the group form
+ * -DPARTS=column sums of the block form: 1 of dy * n, 2 of dy, 3 both  -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -31,6 +33,9 @@
 #endif
 #ifndef GT
 #define GT f32
+#endif
+#ifndef PARTS
+#define PARTS 3
 #endif
 
 #if AFFINE
@@ -122,9 +127,42 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     }
 }
 
+/* From here on, sixteen floats are one load: vload16 is made of smaller ones, which compilers take apart
+ * again where a value is used several times. */
+typedef float16 layernorm_floats __attribute__((aligned(4)));
+#undef LOAD16_f32
+#undef STORE16_f32
+#define LOAD16_f32(p, i) (*(const __global layernorm_floats *)((p) + (i)))
+#define STORE16_f32(p, i, v) (*(__global layernorm_floats *)((p) + (i)) = (v))
+
 #define SCALED_DY(load, c) SCALED(load, load(DYT, dy, c), c)
 #define CENTRED(load, c) ((load(DT, x, c) - mean) * rstd)
 #define DX(load, c) ((SCALED_DY(load, c) - s1 - CENTRED(load, c) * s2) * rstd)
+
+/* The sums over a row that dx needs, in sixteen lanes and a rest; ALSO(load, c) is done in the same pass. */
+#define ROW_SUMS(also)                                                                                       \
+    uint c = 0;                                                                                              \
+    float tail1 = 0.0f, tail2 = 0.0f;                                                                        \
+    float16 sum1 = (float16)(0.0f), sum2 = (float16)(0.0f);                                                  \
+    for (; c + LANES <= cols; c += LANES) {                                                                  \
+        float16 g = SCALED_DY(LOAD16, c);                                                                    \
+        sum1 += g;                                                                                           \
+        sum2 = fma(g, CENTRED(LOAD16, c), sum2);                                                             \
+        also(LOAD16, STORE16, c);                                                                            \
+    }                                                                                                        \
+    for (; c < cols; c++) {                                                                                  \
+        float g = SCALED_DY(LOAD, c);                                                                        \
+        tail1 += g;                                                                                          \
+        tail2 = fma(g, CENTRED(LOAD, c), tail2);                                                             \
+        also(LOAD, STORE, c);                                                                                \
+    }                                                                                                        \
+    float s1 = (clt_sum16(sum1) + tail1) / (float)cols, s2 = (clt_sum16(sum2) + tail2) / (float)cols
+#define NOTHING(load, store, c)
+#define ROW_DX                                                                                               \
+    for (c = 0; c + LANES <= cols; c += LANES)                                                               \
+        STREAM16_GRAD(GT, dx, c, DX(LOAD16, c), accumulate);                                                 \
+    for (; c < cols; c++)                                                                                    \
+    STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate)
 
 /* With g = dy * w and n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g n)). */
 __kernel void layernorm_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
@@ -141,24 +179,64 @@ __kernel void layernorm_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, in
     dy += dy0 + row * cols;
     x += x0 + row * cols;
     float mean = mean_in[mean0 + row], rstd = rstd_in[rstd0 + row];
-    uint c = 0;
-    float tail1 = 0.0f, tail2 = 0.0f;
-    float16 sum1 = (float16)(0.0f), sum2 = (float16)(0.0f);
-    for (; c + LANES <= cols; c += LANES) {
-        float16 g = SCALED_DY(LOAD16, c);
-        sum1 += g;
-        sum2 = fma(g, CENTRED(LOAD16, c), sum2);
+    ROW_SUMS(NOTHING);
+    ROW_DX;
+}
+
+/* The same for an item with a block of rows, which also sums what the gradients of w and b need down the
+ * columns of its block, in the order and with the blocks of colsum.cl, whose second stage adds the blocks up:
+ * part_p, part_q (blocks,cols) = sums of dy * n and of dy. */
+#if PARTS & 1
+#define PART_P_ARG , __global float *restrict part_p, ulong p0
+#define ADD_P(load, store, c)                                                                                \
+    store(f32, part_p, c, load(f32, part_p, c) + load(DYT, dy, c) * CENTRED(load, c))
+#else
+#define PART_P_ARG
+#define ADD_P(load, store, c)
+#endif
+#if PARTS & 2
+#define PART_Q_ARG , __global float *restrict part_q, ulong q0
+#define ADD_Q(load, store, c) store(f32, part_q, c, load(f32, part_q, c) + load(DYT, dy, c))
+#else
+#define PART_Q_ARG
+#define ADD_Q(load, store, c)
+#endif
+#define ADD_PARTS(load, store, c)                                                                            \
+    ADD_P(load, store, c);                                                                                   \
+    ADD_Q(load, store, c)
+
+__kernel void layernorm_bwd_block(__global STORAGE(GT) *restrict dx, ulong dx0,
+                                  int accumulate PART_P_ARG PART_Q_ARG,
+                                  __global const STORAGE(DYT) *restrict dy, ulong dy0,
+                                  __global const STORAGE(DT) *restrict x, ulong x0,
+                                  __global const float *restrict mean_in, ulong mean0,
+                                  __global const float *restrict rstd_in, ulong rstd0 W_ARG, ulong rows,
+                                  uint cols, ulong block_rows)
+{
+    ulong block = get_global_id(0), row = block * block_rows, end = min(rows, row + block_rows);
+    if (row >= rows)
+        return;
+    dx += dx0 + row * cols;
+    dy += dy0 + row * cols;
+    x += x0 + row * cols;
+#if PARTS & 1
+    part_p += p0 + block * cols;
+    for (uint c = 0; c < cols; c++)
+        part_p[c] = 0.0f;
+#endif
+#if PARTS & 2
+    part_q += q0 + block * cols;
+    for (uint c = 0; c < cols; c++)
+        part_q[c] = 0.0f;
+#endif
+    for (; row < end; row++) {
+        float mean = mean_in[mean0 + row], rstd = rstd_in[rstd0 + row];
+        ROW_SUMS(ADD_PARTS);
+        ROW_DX;
+        dx += cols;
+        dy += cols;
+        x += cols;
     }
-    for (; c < cols; c++) {
-        float g = SCALED_DY(LOAD, c);
-        tail1 += g;
-        tail2 = fma(g, CENTRED(LOAD, c), tail2);
-    }
-    float s1 = (clt_sum16(sum1) + tail1) / (float)cols, s2 = (clt_sum16(sum2) + tail2) / (float)cols;
-    for (c = 0; c + LANES <= cols; c += LANES)
-        STORE16_GRAD(GT, dx, c, DX(LOAD16, c), accumulate);
-    for (; c < cols; c++)
-        STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate);
 }
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_group(

@@ -42,7 +42,7 @@
 #define SLOPE_OF(type, name, x, y) name(pointwise_sign)(x - y)
 #else
 #define LOSS_OF(type, name, x, y)                                                                            \
-    (fmax(x, (type)(0.0f)) - x * y + name(clt_log1p)(name(clt_exp)(-fabs(x))))
+    (fmax(x, (type)(0.0f)) - x * y + name(clt_log1p)(name(clt_exp_down)(-fabs(x))))
 #define HIT_OF(type, name, x, y)                                                                             \
     select((type)(0.0f), (type)(1.0f), (x > (type)(0.0f)) == (y > (type)(0.5f)))
 #define SLOPE_OF(type, name, x, y) (name(clt_sigmoid)(x)-y)

@@ -4,6 +4,13 @@
  * parameters. A probe that needs more than OpenCL C 1.2 is compiled only when its PROBE_ macro asks for it, and for its own
  * compiler only: elsewhere it writes zeros, which proves nothing. This file must not include anything. */
 
+/* warnings.clh says why. */
+#ifdef __has_warning
+#if __has_warning("-Wpsabi")
+#pragma clang diagnostic ignored "-Wpsabi"
+#endif
+#endif
+
 /* basic: out[0] = 1 when the compiler is NVIDIA's, out[i] = 3*in[i]+1. */
 __kernel void probe_basic(__global const uint *in, __global uint *out, uint n)
 {

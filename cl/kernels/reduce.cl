@@ -2,13 +2,14 @@
  *
  * Sum, mean and maximum over any set of dimensions, and their gradients. The tensor is seen as up to three
  * kept and three reduced dimensions with strides, innermost last. Forms: group (one work-group per output,
- * innermost dimension reduced), column (a tile of neighbouring outputs per item, innermost dimension kept),
+ * innermost dimension reduced), column (innermost dimension kept: a tile of neighbouring outputs per item,
+ * which stay in the first-level cache while whole rows stream past them, or one output per item of a group),
  * row (one item per output, accepts everything). A maximum remembers where the first one was; NaN is greater
  * than everything. Launches have one dimension per kept dimension.
  *
  * -DMAX=0|1  -DINDEX=0|1: keep the place of the maximum  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of
- * dx -DWG=work-group size of the group form  -DLS=items per group, -DTC=columns per item of the column form
- */
+ * dx -DWG=work-group size of the group form  -DLS=items per group of the column form, with one item -DROWS=
+ * rows read side by side (several where a tile is a part of each row)  -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -31,9 +32,10 @@
 #ifndef LS
 #define LS 1
 #endif
-#ifndef TC
-#define TC 64
+#ifndef ROWS
+#define ROWS 1
 #endif
+#define MAX_TILE 1024 /* columns of an item: the limit of the argument `tile` */
 
 /* Sizes and strides in elements; kept sizes k0, k1, k2, reduced sizes r0, r1, r2, the innermost last. */
 #define SHAPE_ARGS                                                                                           \
@@ -88,13 +90,29 @@ static inline bool reduce_same(float v, float top)
 }
 #define SHAPE k0, k1, k2, ks0, ks1, ks2, r0, r1, r2, rs0, rs1, rs2
 
-/* Place of the first maximum among the reduced elements, in order. */
+/* Place of the first maximum among the reduced elements, in order: blocks of FIND are looked at as vectors
+ * first. */
+#define FIND 64
+static inline bool reduce_among(__global const STORAGE(DT) *p, float top)
+{
+    int16 hit = (int16)(0);
+    int16 nan = (int16)(top != top ? -1 : 0);
+    for (uint i = 0; i < FIND; i += LANES) {
+        float16 v = LOAD16(DT, p, i);
+        hit |= (v == (float16)(top)) | ((v != v) & nan);
+    }
+    return any(hit);
+}
 static inline uint reduce_find(__global const STORAGE(DT) *x, float top, SHAPE_ARGS)
 {
     FOR_OUTER(i0, i1)
     {
         __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1;
-        for (uint i = 0; i < r2; i++)
+        uint i = 0;
+        if (rs2 == 1)
+            while (i + FIND <= r2 && !reduce_among(p + i, top))
+                i += FIND;
+        for (; i < r2; i++)
             if (reduce_same(LOAD(DT, p, i * rs2), top))
                 return (i0 * r1 + i1) * r2 + i;
     }
@@ -176,62 +194,95 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_fwd_group(
 #endif
 }
 
-/* Columns of this item in the innermost kept dimension: first one, and how many. */
-static inline uint column_begin(void)
-{
-    return (uint)get_group_id(0) * (LS * TC) + (uint)get_local_id(0);
-}
-static inline uint column_width(uint begin, uint cols)
-{
-    return begin >= cols ? 0u : min((cols - begin + LS - 1) / LS, (uint)TC);
-}
+#if INDEX
+#define IF_INDEX(...) __VA_ARGS__
+#else
+#define IF_INDEX(...)
+#endif
+
+#if LS == 1
+/* `count` rows from p on, sixteen columns at a time; `place` is that of the first. */
+#define TAKE_ROWS(count)                                                                                     \
+    for (uint c = 0; c + LANES <= width; c += LANES) {                                                       \
+        float16 s = vload16(0, sum + c);                                                                     \
+        IF_INDEX(uint16 f = vload16(0, first + c);)                                                          \
+        for (uint r = 0; r < (count); r++) {                                                                 \
+            float16 v = LOAD16(DT, p, r * rs2 + c);                                                          \
+            IF_INDEX(f = select(f, (uint16)(place + r), v > s || (v != v && s == s));)                       \
+            s = reduce_take16(s, v);                                                                         \
+        }                                                                                                    \
+        vstore16(s, 0, sum + c);                                                                             \
+        IF_INDEX(vstore16(f, 0, first + c);)                                                                 \
+    }                                                                                                        \
+    for (uint r = 0; r < (count); r++)                                                                       \
+        for (uint c = width / LANES * LANES; c < width; c++) {                                               \
+            float v = LOAD(DT, p, r * rs2 + c);                                                              \
+            IF_INDEX(first[c] = v > sum[c] || (v != v && sum[c] == sum[c]) ? place + r : first[c];)          \
+            sum[c] = reduce_take(sum[c], v);                                                                 \
+        }
+#endif
 
 /* Groups (tiles of k2, k1, k0). */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
     __global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT, __global const STORAGE(DT) *restrict x, ulong x0,
-    SHAPE_ARGS, float factor)
+    SHAPE_ARGS, float factor, uint tile)
 {
-    uint begin = column_begin(), width = column_width(begin, k2);
-    ulong o1 = get_group_id(1), o0 = get_group_id(2), o = (o0 * k1 + o1) * k2 + begin;
-    float sum[TC];
-#if INDEX
-    uint first[TC];
-#endif
-    for (uint j = 0; j < TC; j++) {
-        sum[j] = START;
-#if INDEX
-        first[j] = 0;
-#endif
-    }
+    uint begin = (uint)get_group_id(0) * tile, width = min(tile, k2 - begin);
+    ulong o1 = get_group_id(1), o0 = get_group_id(2);
     x += x0 + o0 * ks0 + o1 * ks1 + begin;
+    y += y0 + (o0 * k1 + o1) * k2 + begin;
+    IF_INDEX(where += where0 + (o0 * k1 + o1) * k2 + begin;)
+#if LS == 1
+    float sum[MAX_TILE];
+    IF_INDEX(uint first[MAX_TILE];)
+    for (uint c = 0; c < width; c++) {
+        sum[c] = START;
+        IF_INDEX(first[c] = 0;)
+    }
+    FOR_OUTER(i0, i1)
+    {
+        __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1;
+        IF_INDEX(uint place = (i0 * r1 + i1) * r2;)
+        uint i = 0;
+        for (; i + ROWS <= r2; i += ROWS) {
+            TAKE_ROWS(ROWS)
+            p += ROWS * rs2;
+            IF_INDEX(place += ROWS;)
+        }
+        uint left = r2 - i;
+        TAKE_ROWS(left)
+    }
+    for (uint c = 0; c < width; c++) {
+        STORE(DT, y, c, sum[c] * factor);
+        IF_INDEX(where[c] = first[c];)
+    }
+#else
+    uint c = (uint)get_local_id(0);
+    if (c >= width)
+        return;
+    float sum = START;
+    IF_INDEX(uint first = 0;)
     FOR_OUTER(i0, i1)
     for (uint i = 0; i < r2; i++) {
-        __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1 + i * rs2;
-        for (uint j = 0; j < width; j++) {
-            float v = LOAD(DT, p, j * LS);
-#if INDEX
-            bool better = v > sum[j] || (v != v && sum[j] == sum[j]);
-            first[j] = better ? (i0 * r1 + i1) * r2 + i : first[j];
-            sum[j] = better ? v : sum[j];
-#else
-            sum[j] = reduce_take(sum[j], v);
-#endif
-        }
+        float v = LOAD(DT, x, i0 * rs0 + i1 * rs1 + i * rs2 + c);
+        IF_INDEX(first = v > sum || (v != v && sum == sum) ? (i0 * r1 + i1) * r2 + i : first;)
+        sum = reduce_take(sum, v);
     }
-    for (uint j = 0; j < width; j++) {
-        STORE(DT, y, y0 + o + j * LS, sum[j] * factor);
-#if INDEX
-        where[where0 + o + j * LS] = first[j];
+    STORE(DT, y, c, sum * factor);
+    IF_INDEX(where[c] = first;)
 #endif
-    }
 }
 
 /* Gradient of one element from that of its output. */
 #if MAX
 #define SHARE(grad, found, place) ((place) == (found) ? (grad) : 0.0f)
+#define SHARE16(grad, found, place) select((float16)(0.0f), (grad), (place) == (found))
 #else
 #define SHARE(grad, found, place) (grad)
+#define SHARE16(grad, found, place) (grad)
 #endif
+
+#define COUNT16 (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
 /* dy (kept) -> dx (kept and reduced): factor * dy, or dy at the first maximum and 0 elsewhere. */
 __kernel void reduce_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
@@ -253,12 +304,13 @@ __kernel void reduce_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int a
 #if MAX
         uint place = (i0 * r1 + i1) * r2;
 #endif
+        uint i = 0;
         if (rs2 == 1)
-            for (uint i = 0; i < r2; i++)
-                STORE_GRAD(GT, p, i, SHARE(grad, found, place + i), accumulate);
-        else
-            for (uint i = 0; i < r2; i++)
-                STORE_GRAD(GT, p, i * rs2, SHARE(grad, found, place + i), accumulate);
+            for (; i + LANES <= r2; i += LANES)
+                STREAM16_GRAD(GT, p, i, SHARE16((float16)(grad), (uint16)(found), place + i + COUNT16),
+                              accumulate);
+        for (; i < r2; i++)
+            STORE_GRAD(GT, p, i * rs2, SHARE(grad, found, place + i), accumulate);
     }
 }
 
@@ -285,20 +337,43 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_bwd_group(
 
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_bwd_column(
     __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate, __global const STORAGE(DYT) *restrict dy,
-    ulong dy0 INDEX_IN, SHAPE_ARGS, float factor)
+    ulong dy0 INDEX_IN, SHAPE_ARGS, float factor, uint tile)
 {
-    uint begin = column_begin(), width = column_width(begin, k2);
-    ulong o1 = get_group_id(1), o0 = get_group_id(2), o = (o0 * k1 + o1) * k2 + begin;
+    uint begin = (uint)get_group_id(0) * tile, width = min(tile, k2 - begin);
+    ulong o1 = get_group_id(1), o0 = get_group_id(2);
     dx += dx0 + o0 * ks0 + o1 * ks1 + begin;
-    dy += dy0 + o;
+    dy += dy0 + (o0 * k1 + o1) * k2 + begin;
+#if MAX
+    where += where0 + (o0 * k1 + o1) * k2 + begin;
+#endif
+#if LS == 1
+    float grad[MAX_TILE];
+    for (uint c = 0; c < width; c++)
+        grad[c] = LOAD(DYT, dy, c) * factor;
     FOR_OUTER(i0, i1)
     for (uint i = 0; i < r2; i++) {
         __global STORAGE(GT) *p = dx + i0 * rs0 + i1 * rs1 + i * rs2;
 #if MAX
         uint place = (i0 * r1 + i1) * r2 + i;
 #endif
-        for (uint j = 0; j < width; j++)
-            STORE_GRAD(GT, p, j * LS,
-                       SHARE(LOAD(DYT, dy, j * LS) * factor, where[where0 + o + j * LS], place), accumulate);
+        uint c = 0;
+        for (; c + LANES <= width; c += LANES)
+            STREAM16_GRAD(GT, p, c, SHARE16(vload16(0, grad + c), vload16(0, where + c), (uint16)(place)),
+                          accumulate);
+        for (; c < width; c++)
+            STORE_GRAD(GT, p, c, SHARE(grad[c], where[c], place), accumulate);
     }
+#else
+    uint c = (uint)get_local_id(0);
+    if (c >= width)
+        return;
+    float grad = LOAD(DYT, dy, c) * factor;
+#if MAX
+    uint found = where[c];
+#endif
+    FOR_OUTER(i0, i1)
+    for (uint i = 0; i < r2; i++)
+        STORE_GRAD(GT, dx, i0 * rs0 + i1 * rs1 + i * rs2 + c, SHARE(grad, found, (i0 * r1 + i1) * r2 + i),
+                   accumulate);
+#endif
 }

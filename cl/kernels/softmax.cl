@@ -5,7 +5,7 @@
  * rows and columns only.
  *
  * -DLOG=0|1  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx  -DWG=work-group size of the group form
- */
+ * -DKEEP_EXP=0|1: exponentials of long rows are kept in y, which f32 holds exactly */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -22,54 +22,189 @@
 #ifndef GT
 #define GT f32
 #endif
+#ifndef KEEP_EXP /* f32 holds them exactly */
+#define KEEP_EXP 1
+#endif
 
-/* Last step of forward, `norm` being 1/sum or log(sum), and the terms of backward; T is float or float16. */
+#include "softmax.clh"
+/* Last step of forward, `norm` being 1/sum or log(sum), and the terms of backward; name: ONE or SIXTEEN. */
+#define ONE(name) name
+#define SIXTEEN(name) name##16
 #if LOG
-#define FINISH(centred, norm) ((centred) - (norm))
+#define NORM(name, sum) name(clt_log)(sum)
+#define FINISH(name, centred, norm) ((centred) - (norm))
 #define DOT_TERM(dy, y) (dy)
-#define GRADIENT(dy, y, dot) ((dy)-exp(y) * (dot))
+#define GRADIENT(name, dy, y, dot) ((dy)-name(clt_exp_down)(y) * (dot))
 #else
-#define FINISH(centred, norm) (exp(centred) * (norm))
+#define NORM(name, sum) (1.0f / (sum))
+#define FINISH(name, centred, norm) (name(clt_exp_down)(centred) * (norm))
 #define DOT_TERM(dy, y) ((dy) * (y))
-#define GRADIENT(dy, y, dot) ((y) * ((dy) - (dot)))
+#define GRADIENT(name, dy, y, dot) ((y) * ((dy) - (dot)))
 #endif
-static inline float softmax_norm(float sum)
+
+static inline void softmax_store_tail(__global STORAGE(DT) *restrict y, uint c, uint cols, float16 v)
 {
-#if LOG
-    return log(sum);
+    float tail[LANES];
+    vstore16(v, 0, tail);
+    for (uint i = 0; c + i < cols; i++)
+        STORE(DT, y, c + i, tail[i]);
+}
+
+/* Rows of up to ROW_NEAR elements go through three stages, some rows at a time ("chunk"): maximum;
+ * exponentials and their sum; result. One loop does the last stage of a chunk, the second of the next one and
+ * the first of the one after that, so that memory is never idle. */
+#define CHUNK_ELEMENTS 1024
+
+#if LOG /* the result needs x itself again */
+#define KEEP(at, e)
+#define RESULT(x, at, top, norm) (((x) - (top)) - (norm))
 #else
-    return 1.0f / sum;
+#define KEEP(at, e) vstore16(e, 0, kept + (at))
+#define RESULT(x, at, top, norm) (vload16(0, kept + (at)) * (norm))
 #endif
+
+#if LOG
+#define KEEP_FAR(c, e)
+#define RESULT_FAR(c, top, norm) (LOAD16(DT, x, c) - (top) - (norm))
+#elif KEEP_EXP
+#define KEEP_FAR(c, e) STORE16(DT, y, c, e)
+#define RESULT_FAR(c, top, norm) (LOAD16(DT, y, c) * (norm))
+#else
+#define KEEP_FAR(c, e)
+#define RESULT_FAR(c, top, norm) (clt_exp_down16(LOAD16(DT, x, c) - (top)) * (norm))
+#endif
+
+/* Of the rows of one chunk. */
+typedef struct softmax_chunk {
+    float top[LANES], norm[LANES];
+} softmax_chunk;
+
+/* Stage three of one row, whose exponentials are at `kept`. */
+static inline void softmax_result(__global STORAGE(DT) *restrict y, __global const STORAGE(DT) *restrict x,
+                                  const float *kept, uint cols, float top, float norm)
+{
+    uint c = 0;
+    for (; c + LANES <= cols; c += LANES)
+        STORE16(DT, y, c, RESULT(LOAD16(DT, x, c), c, top, norm));
+    if (c < cols)
+        softmax_store_tail(y, c, cols, RESULT(clt_row_tail(x, c, cols), c, top, norm));
+}
+
+/* Stage two of the `rows` rows at x, stage one of as many as there are of the `ahead` rows behind them, stage
+ * three of the chunk before unless this is the first one. */
+static inline void softmax_round(softmax_chunk *before, float *next, __global STORAGE(DT) *restrict y,
+                                 __global const STORAGE(DT) *restrict x, float *kept, uint chunk, uint rows,
+                                 uint ahead, uint cols, uint stride, bool first)
+{
+    float sums[LANES * LANES], tops[LANES * LANES];
+    for (uint r = 0; r < rows; r++) {
+        __global const STORAGE(DT) *x_ahead = r < ahead ? x + chunk * cols : x;
+        float top = next[r], old_top = before->top[r], old_norm = before->norm[r];
+        float16 sum = 0.0f, most = -INFINITY;
+        uint c = 0;
+        for (; c + LANES <= cols; c += LANES) {
+            most = clt_row_larger(most, LOAD16(DT, x_ahead, c));
+            if (!first)
+                STORE16(DT, y - chunk * cols, c,
+                        RESULT(LOAD16(DT, x - chunk * cols, c), c, old_top, old_norm));
+            float16 e = clt_exp_down16(LOAD16(DT, x, c) - top);
+            KEEP(c, e);
+            sum += e;
+        }
+        if (c < cols) {
+            most = clt_row_larger(most, clt_row_tail(x_ahead, c, cols));
+            if (!first)
+                softmax_store_tail(y - chunk * cols, c, cols,
+                                   RESULT(clt_row_tail(x - chunk * cols, c, cols), c, old_top, old_norm));
+            float16 e = clt_exp_down16(clt_row_tail(x, c, cols) - top);
+            KEEP(c, e);
+            sum += e;
+        }
+        vstore16(sum, r, sums);
+        vstore16(most, r, tops);
+        before->top[r] = top;
+        x += cols;
+        y += cols;
+        kept += stride;
+    }
+    for (uint r = 0; r < rows; r++) {
+        before->norm[r] = clt_sum16(vload16(r, sums));
+        next[r] = clt_row_most(vload16(r, tops));
+    }
+    vstore16(NORM(SIXTEEN, vload16(0, before->norm)), 0, before->norm);
+}
+
+static inline void softmax_near(__global STORAGE(DT) *restrict y, __global const STORAGE(DT) *restrict x,
+                                uint rows, uint cols)
+{
+    float kept[LOG ? 1 : ROW_NEAR], next[LANES];
+    softmax_chunk before;
+    uint chunk = min((uint)LANES, max(CHUNK_ELEMENTS / cols, 1u)),
+         stride = (cols + LANES - 1) / LANES * LANES;
+    uint now = min(chunk, rows);
+    vstore16((float16)(1.0f), 0, before.norm); /* of rows that are not there */
+    for (uint r = 0; r < now; r++)
+        next[r] = clt_row_top(x + r * cols, cols);
+    for (uint done = 0; done < rows; done += chunk) {
+        now = min(chunk, rows - done);
+        for (uint r = now; done > 0 && r < chunk; r++)
+            softmax_result(y - (chunk - r) * cols, x - (chunk - r) * cols, kept + r * stride, cols,
+                           before.top[r], before.norm[r]);
+        softmax_round(&before, next, y, x, kept, chunk, now, min(chunk, rows - done - now), cols, stride,
+                      done == 0);
+        x += chunk * cols;
+        y += chunk * cols;
+    }
+    for (uint r = 0; r < now; r++)
+        softmax_result(y - (chunk - r) * cols, x - (chunk - r) * cols, kept + r * stride, cols, before.top[r],
+                       before.norm[r]);
+}
+
+/* Longer rows: the maximum of the next row is found while this one's exponentials are summed. */
+static inline void softmax_far(__global STORAGE(DT) *restrict y, __global const STORAGE(DT) *restrict x,
+                               uint rows, uint cols)
+{
+    float next = clt_row_top(x, cols);
+    for (uint r = 0; r < rows; r++, x += cols, y += cols) {
+        __global const STORAGE(DT) *ahead = r + 1 < rows ? x + cols : x;
+        float top = next;
+        float16 sum = 0.0f, most = -INFINITY, rest = 0.0f;
+        uint c = 0;
+        for (; c + LANES <= cols; c += LANES) {
+            most = clt_row_larger(most, LOAD16(DT, ahead, c));
+            float16 e = clt_exp_down16(LOAD16(DT, x, c) - top);
+            KEEP_FAR(c, e);
+            sum += e;
+        }
+        if (c < cols) {
+            most = clt_row_larger(most, clt_row_tail(ahead, c, cols));
+            rest = clt_exp_down16(clt_row_tail(x, c, cols) - top);
+            sum += rest;
+        }
+        next = clt_row_most(most);
+        float norm = NORM(ONE, clt_sum16(sum));
+        for (c = 0; c + LANES <= cols; c += LANES)
+            STORE16(DT, y, c, RESULT_FAR(c, top, norm));
+        if (c < cols)
+            softmax_store_tail(y, c, cols, LOG ? clt_row_tail(x, c, cols) - top - norm : rest * norm);
+    }
 }
 
 /* x (rows,cols) -> y (rows,cols). */
 __kernel void softmax_fwd_row(__global STORAGE(DT) *restrict y, ulong y0,
-                              __global const STORAGE(DT) *restrict x, ulong x0, ulong rows, uint cols)
+                              __global const STORAGE(DT) *restrict x, ulong x0, ulong rows, uint cols,
+                              uint per_item)
 {
-    ulong row = get_global_id(0);
+    ulong row = get_global_id(0) * per_item;
     if (row >= rows)
         return;
     y += y0 + row * cols;
     x += x0 + row * cols;
-    uint c = 0;
-    float top = -INFINITY;
-    float16 top16 = (float16)(-INFINITY);
-    for (; c + LANES <= cols; c += LANES)
-        top16 = fmax(top16, LOAD16(DT, x, c));
-    for (; c < cols; c++)
-        top = fmax(top, LOAD(DT, x, c));
-    top = fmax(top, clt_max16(top16));
-    float sum = 0.0f;
-    float16 sum16 = (float16)(0.0f);
-    for (c = 0; c + LANES <= cols; c += LANES)
-        sum16 += exp(LOAD16(DT, x, c) - top);
-    for (; c < cols; c++)
-        sum += exp(LOAD(DT, x, c) - top);
-    float norm = softmax_norm(sum + clt_sum16(sum16));
-    for (c = 0; c + LANES <= cols; c += LANES)
-        STORE16(DT, y, c, FINISH(LOAD16(DT, x, c) - top, norm));
-    for (; c < cols; c++)
-        STORE(DT, y, c, FINISH(LOAD(DT, x, c) - top, norm));
+    rows = min(rows - row, (ulong)per_item);
+    if (cols <= ROW_NEAR)
+        softmax_near(y, x, (uint)rows, cols);
+    else
+        softmax_far(y, x, (uint)rows, cols);
 }
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void softmax_fwd_group(
@@ -86,10 +221,10 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void softmax_fwd_group(
         top = fmax(top, LOAD(DT, x, c));
     top = clt_group_max(scratch, top);
     for (uint c = lane; c < cols; c += WG)
-        sum += exp(LOAD(DT, x, c) - top);
-    float norm = softmax_norm(clt_group_sum(scratch, sum));
+        sum += clt_exp_down(LOAD(DT, x, c) - top);
+    float norm = NORM(ONE, clt_group_sum(scratch, sum));
     for (uint c = lane; c < cols; c += WG)
-        STORE(DT, y, c, FINISH(LOAD(DT, x, c) - top, norm));
+        STORE(DT, y, c, FINISH(ONE, LOAD(DT, x, c) - top, norm));
 }
 
 /* dy, y (rows,cols) -> dx (rows,cols). */
@@ -112,9 +247,9 @@ __kernel void softmax_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int 
         dot += DOT_TERM(LOAD(DYT, dy, c), LOAD(DT, y, c));
     dot += clt_sum16(dot16);
     for (c = 0; c + LANES <= cols; c += LANES)
-        STORE16_GRAD(GT, dx, c, GRADIENT(LOAD16(DYT, dy, c), LOAD16(DT, y, c), dot), accumulate);
+        STORE16_GRAD(GT, dx, c, GRADIENT(SIXTEEN, LOAD16(DYT, dy, c), LOAD16(DT, y, c), dot), accumulate);
     for (; c < cols; c++)
-        STORE_GRAD(GT, dx, c, GRADIENT(LOAD(DYT, dy, c), LOAD(DT, y, c), dot), accumulate);
+        STORE_GRAD(GT, dx, c, GRADIENT(ONE, LOAD(DYT, dy, c), LOAD(DT, y, c), dot), accumulate);
 }
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void softmax_bwd_group(
@@ -132,5 +267,5 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void softmax_bwd_group(
         dot += DOT_TERM(LOAD(DYT, dy, c), LOAD(DT, y, c));
     dot = clt_group_sum(scratch, dot);
     for (uint c = lane; c < cols; c += WG)
-        STORE_GRAD(GT, dx, c, GRADIENT(LOAD(DYT, dy, c), LOAD(DT, y, c), dot), accumulate);
+        STORE_GRAD(GT, dx, c, GRADIENT(ONE, LOAD(DYT, dy, c), LOAD(DT, y, c), dot), accumulate);
 }

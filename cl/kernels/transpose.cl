@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Permutation of dimensions as a strided gather. The host merges dimensions that stay together, so that what
- * arrives here has at most six, left-padded with ones. Knows element sizes and strides only.
+ * Permutation of dimensions. The host merges dimensions that stay together, so that what arrives here has at
+ * most six, left-padded with ones. Forms: flat (one item per element), tile (a group moves a tile through
+ * local memory), lane and cells (one item moves a tile whose lines it reads and writes whole). Knows element
+ * sizes and strides only.
  *
- * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices */
+ * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices
+ * -DPREFETCH=1: see below  -DSHUFFLES, -DNT: see lanes.clh */
 #include "common.clh"
+#include "lanes.clh"
 
 #ifndef DT
 #define DT f32
@@ -23,6 +27,7 @@
 
 #if GRAD
 #define ACCUMULATE_ARG , int accumulate
+#define ACCUMULATE_PASS , accumulate
 #define PUT(p, i, q, j)                                                                                      \
     if (accumulate)                                                                                          \
         STORE(DT, p, i, LOAD(DT, p, i) + LOAD(DT, q, j));                                                    \
@@ -30,6 +35,7 @@
         (p)[i] = (q)[j]
 #else
 #define ACCUMULATE_ARG
+#define ACCUMULATE_PASS
 #define PUT(p, i, q, j) (p)[i] = (q)[j]
 #endif
 #define DIM_ARGS uint d0, uint d1, uint d2, uint d3, uint d4, uint d5
@@ -62,35 +68,146 @@ __kernel void transpose_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_A
     PUT(y, i, x, j);
 }
 
-/* One item per row of the last dimension. */
-__kernel void transpose_fwd_row(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
-                                __global const STORAGE(DT) * x, ulong x0, ulong total, DIM_ARGS, STRIDE_ARGS)
+/* --- lane forms ---
+ *
+ * Two dimensions of the permutation are walked in tiles: P, the one that y holds innermost, and Q, the one
+ * that x does; cells of `cell` elements, 1 in the form lane, are contiguous in both. The other dimensions are
+ * outer ones, at most four. A group is one tile; neighbouring groups follow x's rows, so that reads are long
+ * streams of whole lines and stores write whole lines too. */
+#define LANE_ARGS                                                                                            \
+    uint p_size, uint q_size, uint tile_p, uint tile_q, uint cell, ulong p_stride_x, ulong q_stride_y,       \
+        uint o1, uint o2, uint o3, ulong xs0, ulong xs1, ulong xs2, ulong xs3, ulong ys0, ulong ys1,         \
+        ulong ys2, ulong ys3
+
+/* This group's tile: moves x and y to its first element; sizes in width_p, width_q. */
+#define LANE_TILE                                                                                            \
+    uint tiles_p = (p_size + tile_p - 1) / tile_p, tiles_q = (q_size + tile_q - 1) / tile_q;                 \
+    ulong rest = get_group_id(0), next = rest / tiles_q;                                                     \
+    uint q0 = (uint)(rest - next * tiles_q) * tile_q;                                                        \
+    rest = next;                                                                                             \
+    next = rest / tiles_p;                                                                                   \
+    uint first_p = (uint)(rest - next * tiles_p) * tile_p;                                                   \
+    uint width_q = min(tile_q, q_size - q0), width_p = min(tile_p, p_size - first_p);                        \
+    x += x0 + first_p * p_stride_x + (ulong)q0 * cell;                                                       \
+    y += y0 + q0 * q_stride_y + (ulong)first_p * cell;                                                       \
+    rest = next;                                                                                             \
+    next = rest / o3;                                                                                        \
+    x += (rest - next * o3) * xs3;                                                                           \
+    y += (rest - next * o3) * ys3;                                                                           \
+    rest = next;                                                                                             \
+    next = rest / o2;                                                                                        \
+    x += (rest - next * o2) * xs2;                                                                           \
+    y += (rest - next * o2) * ys2;                                                                           \
+    rest = next;                                                                                             \
+    next = rest / o1;                                                                                        \
+    x += (rest - next * o1) * xs1 + next * xs0;                                                              \
+    y += (rest - next * o1) * ys1 + next * ys0
+
+/* Gradients pass through f32, because they may be added to; everything else moves unchanged. */
+#if GRAD
+#define CELL float
+#define GET8(p, i) LANES_LOAD8(DT, p, i)
+#define GET(p, i) LOAD(DT, p, i)
+#define SET16(p, i, v) STREAM16_GRAD(DT, p, i, v, accumulate)
+#define SET(p, i, v) STORE_GRAD(DT, p, i, v, accumulate)
+#else
+#define CELL STORAGE(DT)
+#define GET8(p, i) vload8(0, (p) + (i))
+#define GET(p, i) (p)[i]
+#if NT
+#define SET16(p, i, v) __builtin_nontemporal_store((v), (__global CLT_CAT(CELL, 16) *)((p) + (i)))
+#else
+#define SET16(p, i, v) vstore16((v), 0, (p) + (i))
+#endif
+#define SET(p, i, v) (p)[i] = (v)
+#endif
+#define CELL8 CLT_CAT(CELL, 8)
+
+/* turned[q * ld + p] = x[p * stride + q] for p and q in 0..7 */
+static inline void turn8(CELL *turned, uint ld, __global const STORAGE(DT) *x, ulong stride)
 {
-    ulong r = get_global_id(0);
-    if (r * d5 >= total)
-        return;
-    ulong rest = r, next;
-    next = rest / d4;
-    ulong j = (rest - next * d4) * s4;
-    rest = next;
-    next = rest / d3;
-    j += (rest - next * d3) * s3;
-    rest = next;
-    next = rest / d2;
-    j += (rest - next * d2) * s2;
-    rest = next;
-    next = rest / d1;
-    j += (rest - next * d1) * s1 + next * s0;
-    y += y0 + r * d5;
-    x += x0 + j;
-    if (s5 == 1) {
-        for (uint k = 0; k < d5; k++) {
-            PUT(y, k, x, k);
-        }
+    CELL8 rows[8];
+#pragma unroll
+    for (uint p = 0; p < 8; p++)
+        rows[p] = GET8(x, p * stride);
+    TURN8(CELL, turned, ld, rows);
+}
+
+#ifndef PREFETCH /* 1: the next tile's lines are asked for, where the compiler can say so */
+#define PREFETCH 0
+#endif
+#if PREFETCH && defined(__clang__)
+#define FETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#else
+#define FETCH_LINE(p)
+#endif
+#define LINE (64 / sizeof(STORAGE(DT))) /* elements of x */
+
+/* Tiles of up to AREA elements, turned in the first-level cache. Rows of x lie far apart: the hardware does
+ * not see the next tile coming. */
+#define AREA 4096
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_lane(
+    __global STORAGE(DT) *restrict y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *restrict x,
+    ulong x0, LANE_ARGS)
+{
+    CELL turned[AREA];
+    LANE_TILE;
+    uint p = 0;
+    for (; p + 8 <= width_p; p += 8) {
+        uint q = 0;
+        for (uint i = p; i < p + 8; i++)
+            for (uint ahead = tile_q; ahead < 2 * tile_q; ahead += LINE)
+                FETCH_LINE(x + i * p_stride_x + ahead);
+        for (; q + 8 <= width_q; q += 8)
+            turn8(turned + q * tile_p + p, tile_p, x + p * p_stride_x + q, p_stride_x);
+        for (; q < width_q; q++)
+            for (uint i = p; i < p + 8; i++)
+                turned[q * tile_p + i] = GET(x, i * p_stride_x + q);
+    }
+    for (; p < width_p; p++)
+        for (uint q = 0; q < width_q; q++)
+            turned[q * tile_p + p] = GET(x, p * p_stride_x + q);
+    for (uint q = 0; q < width_q; q++, y += q_stride_y) {
+        uint i = 0;
+        for (; i + LANES <= width_p; i += LANES)
+            SET16(y, i, vload16(0, turned + q * tile_p + i));
+        for (; i < width_p; i++)
+            SET(y, i, turned[q * tile_p + i]);
+    }
+}
+
+#if GRAD
+#define GET16(p, i) LOAD16(DT, p, i)
+#else
+#define GET16(p, i) vload16(0, (p) + (i))
+#endif
+static inline void move_cell(__global STORAGE(DT) *restrict y ACCUMULATE_ARG,
+                             __global const STORAGE(DT) *restrict x, uint cell)
+{
+    uint i = 0;
+    for (; i + LANES <= cell; i += LANES)
+        SET16(y, i, GET16(x, i));
+    for (; i < cell; i++)
+        SET(y, i, GET(x, i));
+}
+
+/* The same for cells of more than one element. The longer dimension is the outer loop: both sides are then a
+ * few streams side by side. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_cells(
+    __global STORAGE(DT) *restrict y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *restrict x,
+    ulong x0, LANE_ARGS)
+{
+    LANE_TILE;
+    if (width_p < width_q) {
+        for (uint q = 0; q < width_q; q++)
+            for (uint p = 0; p < width_p; p++)
+                move_cell(y + q * q_stride_y + (ulong)p * cell ACCUMULATE_PASS,
+                          x + p * p_stride_x + (ulong)q * cell, cell);
     } else {
-        for (uint k = 0; k < d5; k++) {
-            PUT(y, k, x, k * s5);
-        }
+        for (uint p = 0; p < width_p; p++)
+            for (uint q = 0; q < width_q; q++)
+                move_cell(y + q * q_stride_y + (ulong)p * cell ACCUMULATE_PASS,
+                          x + p * p_stride_x + (ulong)q * cell, cell);
     }
 }
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The update: gradient norm in two deterministic stages, finite check and clip factor, and one optimizer kernel over all parameters of
- * a store slab. A work-item owns one chunk of CHUNK elements; gaps between parameters hold zeros and stay zero.
+ * The update: gradient norm in deterministic stages (chunks, spans of chunks, total), finite check and clip
+ * factor, and one optimizer kernel over all parameters of a store slab. A work-item owns one chunk of CHUNK elements; gaps between parameters hold zeros and stay zero.
  * State words: engine/train/step_block.h. */
 #include "common.clh"
 #include "lanes.clh"
 
 #ifndef CHUNK
 #define CHUNK 1024
+#endif
+#ifndef SPAN
+#define SPAN 256
 #endif
 #ifndef MOMENTUM
 #define MOMENTUM 1
@@ -57,8 +60,27 @@ inline float compensated_sum(__global const float *x, uint n)
     return sum;
 }
 
+/* span[i] = sum of SPAN partial sums in sixteen compensated lanes: what is left for the one work-item of
+ * update_finish is short. */
+__kernel void update_span(__global const float *partial, ulong po, __global float *span, ulong so, uint chunks)
+{
+    uint i = (uint)get_global_id(0), first = i * SPAN;
+    if (first >= chunks)
+        return;
+    uint n = min(chunks - first, (uint)SPAN), c = 0;
+    partial += po + first;
+    float16 sum = (float16)(0.0f), rest = (float16)(0.0f);
+    for (; c + LANES <= n; c += LANES) {
+        float16 y = vload16(0, partial + c) - rest;
+        float16 t = sum + y;
+        rest = (t - sum) - y;
+        sum = t;
+    }
+    span[so + i] = clt_sum16(sum) + compensated_sum(partial + c, n - c);
+}
+
 /* One work-item: total norm, finite check, clip factor, counters, this update's line of the schedule. */
-__kernel void update_finish(__global const float *partial, ulong po, uint chunks, __global const float *losses, ulong lo,
+__kernel void update_finish(__global const float *partial, ulong po, uint count, __global const float *losses, ulong lo,
                             uint n_losses, __global const float *schedule, ulong so, uint entries, __global uint *state,
                             ulong to, float max_norm)
 {
@@ -67,7 +89,7 @@ __kernel void update_finish(__global const float *partial, ulong po, uint chunks
     __global uint *st = state + to;
     float scale = as_float(st[ST_LOSS_SCALE]);
     float inverse = 1.0f / scale;
-    float norm = sqrt(compensated_sum(partial + po, chunks)) * inverse;
+    float norm = sqrt(compensated_sum(partial + po, count)) * inverse;
     float loss = 0.0f;
     for (uint i = 0; i < n_losses; i++)
         loss += losses[lo + 4 * i];

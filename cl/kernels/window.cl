@@ -3,8 +3,10 @@
  * Copies of a window of one dimension, seen as (outer, run) with a row stride on each side: slices,
  * concatenations and their gradients. Knows element sizes only.
  *
- * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices */
+ * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices
+ * -DNT: see lanes.clh; windows then begin and end at whole vectors  -DAHEAD: see lanes.clh */
 #include "common.clh"
+#include "lanes.clh"
 
 #ifndef DT
 #define DT f32
@@ -36,6 +38,33 @@
 /* Elements that one item of the row forms moves. */
 #define CHUNK 4096
 
+#define VECTOR CLT_CAT(STORAGE(DT), 16)
+#if NT
+#define PUT16(p, v) __builtin_nontemporal_store((v), (__global VECTOR *)(p))
+#else
+#define PUT16(p, v) vstore16((v), 0, (p))
+#endif
+
+/* y[0..n) = x[0..n), or 0. What is copied `ahead` elements on is asked for. */
+static inline void window_copy(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, ulong n, ulong ahead)
+{
+    ulong k = 0;
+    for (; k + LANES <= n; k += LANES) {
+        ASK_FOR(x + k + ahead);
+        PUT16(y + k, vload16(0, x + k));
+    }
+    for (; k < n; k++)
+        y[k] = x[k];
+}
+static inline void window_clear(__global STORAGE(DT) * y, ulong n)
+{
+    ulong k = 0;
+    for (; k + LANES <= n; k += LANES)
+        PUT16(y + k, (VECTOR)(0));
+    for (; k < n; k++)
+        y[k] = 0;
+}
+
 /* y[o * y_stride + k] = x[o * x_stride + k] for k < run, o < outer; the windows begin y1 and x1 elements into
  * their rows. One item per element. */
 __kernel void window_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
@@ -63,9 +92,17 @@ __kernel void window_fwd_row(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
     y += y0 + y1 + o * y_stride;
     x += x0 + x1 + o * x_stride;
     ulong end = min(first + CHUNK, run);
-    for (ulong k = first; k < end; k++) {
-        PUT(y, k, x, k);
+#if GRAD && !NT
+    if (accumulate) {
+        ulong k = first;
+        for (; k + LANES <= end; k += LANES)
+            STORE16(DT, y, k, LOAD16(DT, y, k) + LOAD16(DT, x, k));
+        for (; k < end; k++)
+            STORE(DT, y, k, LOAD(DT, y, k) + LOAD(DT, x, k));
+        return;
     }
+#endif
+    window_copy(y + first, x + first, end - first, o + ROWS_AHEAD < outer ? ROWS_AHEAD * x_stride : 0);
 }
 
 /* The window's gradient where everything outside it is zero: y[o * y_stride + k] = x[o * run + k - y1]
@@ -94,11 +131,9 @@ __kernel void window_bwd_row(__global STORAGE(DT) * y, ulong y0, __global const 
         return;
     y += y0 + o * y_stride;
     x += x0 + o * run;
-    ulong end = min(k + CHUNK, y_stride);
-    for (; k < min(y1, end); k++)
-        y[k] = 0;
-    for (; k < min(y1 + run, end); k++)
-        y[k] = x[k - y1];
-    for (; k < end; k++)
-        y[k] = 0;
+    /* zeros up to `start`, the window up to `stop`, zeros up to `end` */
+    ulong end = min(k + CHUNK, y_stride), start = clamp(y1, k, end), stop = clamp(y1 + run, start, end);
+    window_clear(y + k, start - k);
+    window_copy(y + start, x + start - y1, stop - start, 0);
+    window_clear(y + stop, end - stop);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Emission of kernels built on elements.clh and of column sums: launch geometry of the two styles, the
+ * Emission of kernels built on elements.clh: launch geometry of the two styles, sums and products, the
  * variant pairs of elementwise ops. Knows emitters and element counts, no op in particular. */
 #ifndef ENGINE_OPS_ELEMENTWISE_H
 #define ENGINE_OPS_ELEMENTWISE_H
@@ -47,15 +47,15 @@ bool clt_accepts_flat_style(const void *problem, const ocl_device_desc *device, 
     static const ocl_variant fn##_variant_lane = {"lane", 0, NULL, NULL, fn##_lane};                         \
     static const ocl_variant *const fn##_variants[] = {&fn##_variant_flat, &fn##_variant_lane, NULL};
 
-/* Column sums of products (colsum.cl). x NULL-like ids: -1. Either result may be unwanted (-1).
- *   stats absent (mean == -1): p = sum over rows of dy * x
- *   stats present:             p = sum of dy * (x - mean) * rstd, q = sum of dy */
-typedef struct clt_column_sums {
-    int32_t dy, x, mean, rstd;
-    int32_t p, q;
-    bool p_accumulate, q_accumulate;
-    int64_t rows, cols;
-} clt_column_sums;
-void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, clt_style style);
+/* One launch of binary.cl: y (+)= in[0] + in[1] + ..., or in[0] * in[1]; the last input has `period`
+ * elements, which repeat along the others. y may be an input that does not repeat. */
+typedef struct clt_binary_launch {
+    const char *kernel; /* "binary_fwd" or "binary_bwd" */
+    bool multiply, accumulate;
+    int32_t y, in[4];
+    int n_in;
+    uint64_t elements, period;
+} clt_binary_launch;
+void clt_emit_binary(ocl_emitter *e, const clt_call *call, const clt_binary_launch *launch, clt_style style);
 
 #endif

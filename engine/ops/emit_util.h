@@ -77,6 +77,14 @@ static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)
     ocl_define(e, "WIDE", elements >= (1ull << 31));
 }
 
+/* -DAHEAD=1 (lanes.clh), where the compiler has the builtin: it belongs to the one with stores past the
+ * caches. Interpreters with that quirk have no prefetch either. */
+static inline void clt_define_ahead(ocl_emitter *e)
+{
+    if ((e->device->caps & OCL_CAP_NONTEMPORAL) && !(e->device->quirks & OCL_QUIRK_NO_SHUFFLES))
+        ocl_define(e, "AHEAD", 1);
+}
+
 /* A 32-bit size argument; a size that does not fit is an error of the emission. */
 static inline void clt_arg_size32(ocl_emitter *e, int64_t value, const char *what)
 {

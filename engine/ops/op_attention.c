@@ -449,6 +449,24 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
     return false;
 }
 
+static bool lane_accepts_backward(const void *problem, const ocl_device_desc *device, char *reason,
+                                  size_t size)
+{
+    const clt_call *call = problem;
+    attention_sizes s = attention_measure(call->graph, call->node);
+    if (!lane_accepts(problem, device, reason, size))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        int32_t gradient = call->din[s.input[i]];
+        if (gradient >= 0 && clt_call_dtype(call, gradient) != CLT_F32) {
+            snprintf(reason, size, "gradients of type %s; it adds to f32 only",
+                     clt_dtype_name(clt_call_dtype(call, gradient)));
+            return false;
+        }
+    }
+    return true;
+}
+
 static void lane_begin(ocl_emitter *e, const clt_call *call, const attention_sizes *s, const lane_form *f,
                        const char *kernel)
 {
@@ -584,7 +602,7 @@ static const ocl_variant fwd_lane = {"lane", 0, lane_accepts, NULL, attention_fw
 static const ocl_variant fwd_row = {"row", 0, NULL, NULL, attention_fwd_row};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_lane, &fwd_row, NULL};
 static const ocl_variant bwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_bwd_group};
-static const ocl_variant bwd_lane = {"lane", 0, lane_accepts, NULL, attention_bwd_lane};
+static const ocl_variant bwd_lane = {"lane", 0, lane_accepts_backward, NULL, attention_bwd_lane};
 static const ocl_variant bwd_row = {"row", 0, NULL, NULL, attention_bwd_row};
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_lane, &bwd_row, NULL};
 

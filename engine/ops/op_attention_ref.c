@@ -123,7 +123,9 @@ static void line_backward(clt_ref_call *call, const ref_sizes *s, const ref_line
     const double *dy = call->dout[0].data + row * s->dim;
     const double *q = ref_row(call->in, s, 0, line->n, line->i, line->h);
     double *dq = ref_row(call->din, s, 0, line->n, line->i, line->h), mean = 0;
-    for (int64_t j = 0; j < line->keys; j++)
+    if (call->out[0].dtype != CLT_F32) /* the output as stored: its rounding is not backward's error */
+        mean = dot(dy, call->out[0].data + row * s->dim, s->dim);
+    for (int64_t j = 0; j < line->keys && call->out[0].dtype == CLT_F32; j++)
         mean += line->p[j] * line->keep[j] * dot(dy, ref_row(call->in, s, 2, line->n, j, line->g), s->dim);
     for (int64_t j = 0; j < line->keys; j++) {
         const double *k = ref_row(call->in, s, 1, line->n, j, line->g),
@@ -182,6 +184,20 @@ static void attention_backward(clt_ref_call *call)
         .small = is_small                                                                                    \
     }
 
+#define PACKED_16(case_name, dtype, attributes, is_small, ...)                                               \
+    {                                                                                                        \
+        .name = case_name, .attrs = attributes, .n_inputs = 1,                                               \
+        .inputs = {CLT_CASE_FLOAT(dtype, __VA_ARGS__)}, .small = is_small                                    \
+    }
+#define SEPARATE_16(case_name, dtype, attributes, n, tq, tk, wide, narrow)                                   \
+    {                                                                                                        \
+        .name = case_name, .attrs = attributes, .n_inputs = 3, .inputs = {                                   \
+            CLT_CASE_FLOAT(dtype, n, tq, wide),                                                              \
+            CLT_CASE_FLOAT(dtype, n, tk, narrow),                                                            \
+            CLT_CASE_FLOAT(dtype, n, tk, narrow)                                                             \
+        }                                                                                                    \
+    }
+
 #define LENGTHS(case_name, attributes, limit, n, tq, tk, wide, narrow)                                       \
     {                                                                                                        \
         .name = case_name, .attrs = attributes, .n_inputs = 4, .inputs = {                                   \
@@ -194,7 +210,7 @@ static void attention_backward(clt_ref_call *call)
 
 /* Head sizes below, at and above sixteen lanes, with tails; lengths round the blocks of 16, 32 and 64, and on
  * both sides of one, two and three of the lane form's tiles of up to 64, 66 and 96 rows; samples whose keys
- * end inside a tile, before it, or before any query sees one. */
+ * end inside a tile, before it, or before any query sees one; 16-bit storage with each of these edges. */
 static const clt_op_case attention_cases[] = {
     PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
     PACKED("single_row", "{\"heads\":2}", false, 3, 1, 30),
@@ -207,6 +223,10 @@ static const clt_op_case attention_cases[] = {
     SEPARATE("separate", "{\"heads\":2,\"kv_heads\":1}", true, 1, 3, 7, 10, 5),
     SEPARATE("cross", "{\"heads\":2,\"causal\":false}", false, 2, 5, 21, 16, 16),
     SEPARATE("longer_keys", "{\"heads\":2,\"kv_heads\":1}", false, 2, 6, 23, 24, 12),
+    SEPARATE("last_of_block", "{\"heads\":2}", false, 1, 20, 37, 16,
+             16), /* key 32 is seen from query 15 on */
+    SEPARATE("beyond_tile", "{\"heads\":1}", false, 1, 100, 114, 24,
+             24), /* queries 0..65 see 16 of keys 64..95 */
     SEPARATE("one_query", "{\"heads\":4}", false, 3, 1, 37, 40, 40),
     SEPARATE("more_queries", "{\"heads\":1,\"causal\":false}", false, 2, 70, 3, 9, 9),
     {.name = "lengths",
@@ -237,6 +257,14 @@ static const clt_op_case attention_cases[] = {
     PACKED("large_head", "{\"heads\":1}", false, 1, 40, 417),
     PACKED("larger_head", "{\"heads\":1}", false, 1, 33, 903),
     SEPARATE("long_cross", "{\"heads\":2,\"causal\":false}", false, 1, 150, 260, 66, 66),
+    PACKED_16("f16", CLT_F16, "{\"heads\":3}", true, 2, 7, 45),
+    PACKED_16("f16_tiles", CLT_F16, "{\"heads\":2}", false, 1, 133, 96),
+    PACKED_16("f16_dropout", CLT_F16, "{\"heads\":2,\"kv_heads\":1,\"dropout\":0.3}", false, 2, 37, 68),
+    SEPARATE_16("f16_cross", CLT_F16, "{\"heads\":2,\"causal\":false}", 2, 19, 71, 34, 34),
+    PACKED_16("bf16", CLT_BF16, "{\"heads\":6,\"kv_heads\":2}", true, 2, 11, 50),
+    PACKED_16("bf16_tiles", CLT_BF16, "{\"heads\":1}", false, 2, 131, 192),
+    PACKED_16("bf16_open", CLT_BF16, "{\"heads\":2,\"causal\":false}", false, 2, 19, 48),
+    SEPARATE_16("bf16_longer_keys", CLT_BF16, "{\"heads\":4,\"kv_heads\":2}", 1, 35, 99, 68, 34),
 };
 
 /* A score, up to 6 here, is off by a few times eps (a sum of D products of mixed sign, D <= 301), and so is

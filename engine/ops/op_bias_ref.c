@@ -33,6 +33,7 @@ static const clt_op_case bias_cases[] = {
     {.name = "three_dims", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 50, 33)}, .exact = true},
     {.name = "tall", .n_inputs = 1, .inputs = {CLT_CASE_F32(1031, 10)}, .exact = true},
     {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 4099)}, .exact = true},
+    {.name = "many_columns", .n_inputs = 1, .inputs = {CLT_CASE_F32(20, 16405)}, .exact = true},
     {.name = "slabs", .n_inputs = 1, .inputs = {CLT_CASE_F32(70001, 3)}, .exact = true},
 };
 

@@ -2,8 +2,7 @@
  *
  * The ops add and multiply. Inputs after the first may lack leading dimensions: they repeat along the first.
  * Knows flat arrays, no model. */
-#include "engine/ops/bias.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/column_sums.h"
 #include "engine/ops/emit_util.h"
 
 /* add: y = x0 + x1 + ...; multiply: y = x0 * x1
@@ -40,35 +39,6 @@ static clt_status binary_infer(clt_infer *ctx)
     return clt_infer_out(ctx, dtype, &shape);
 }
 
-/* One launch: y (+)= in[0] + ... or in[0] * in[1]; the last input has `period` elements. */
-typedef struct binary_launch {
-    const char *kernel;
-    bool multiply, accumulate;
-    int32_t y, in[4];
-    int n_in;
-    uint64_t elements, period;
-} binary_launch;
-
-static void binary_emit(ocl_emitter *e, const clt_call *call, const binary_launch *l, clt_style style)
-{
-    clt_elementwise_begin(e, "binary", l->kernel, style);
-    ocl_define(e, "MUL", l->multiply);
-    ocl_define(e, "NIN", l->n_in);
-    ocl_define(e, "BCAST", l->period != l->elements);
-    clt_define_type_of(e, "DT", call, l->in[0]);
-    clt_define_type_of(e, "BT", call, l->in[l->n_in - 1]);
-    clt_define_type_of(e, "GT", call, l->y);
-    clt_define_stores(e, style, clt_call_dtype(call, l->y), l->elements,
-                      l->accumulate || l->period % 16 != 0); /* vectors begin where the repeated input does */
-    clt_arg_grad_of(e, call, l->y, l->elements, l->accumulate);
-    for (int i = 0; i + 1 < l->n_in; i++)
-        clt_arg_in_of(e, call, l->in[i], l->elements);
-    clt_arg_in_of(e, call, l->in[l->n_in - 1], l->period);
-    if (l->period != l->elements)
-        clt_arg_size32(e, (int64_t)l->period, "elements of a repeated input");
-    clt_elementwise_end(e, l->elements, (l->n_in - 1 + l->accumulate) * (double)l->elements, style);
-}
-
 static clt_status add_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
     uint64_t elements = (uint64_t)clt_call_elements(call, call->out[0]);
@@ -81,7 +51,7 @@ static clt_status add_forward(ocl_emitter *e, const clt_call *call, clt_style st
             repeated[n_repeated++] = call->in[i];
     }
     while (at_full < n_full || at_repeated < n_repeated) {
-        binary_launch l = {
+        clt_binary_launch l = {
             .kernel = "binary_fwd", .y = call->out[0], .elements = elements, .period = elements};
         l.accumulate = at_full > 0;
         while (l.n_in < 4 && at_full < n_full)
@@ -90,14 +60,13 @@ static clt_status add_forward(ocl_emitter *e, const clt_call *call, clt_style st
             l.period = (uint64_t)clt_call_elements(call, repeated[at_repeated]);
             l.in[l.n_in++] = repeated[at_repeated++];
         }
-        binary_emit(e, call, &l, style);
+        clt_emit_binary(e, call, &l, style);
     }
     return CLT_OK;
 }
 
 static clt_status add_backward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
-    (void)style;
     int64_t elements = clt_call_elements(call, call->dout[0]);
     for (int i = 0; i < call->node->n_in; i++) {
         if (call->din[i] < 0)
@@ -107,22 +76,22 @@ static clt_status add_backward(ocl_emitter *e, const clt_call *call, clt_style s
             clt_emit_copy_grad(e, call->din[i], call->dout[0], clt_call_dtype(call, call->din[i]),
                                (uint64_t)elements, call->din_accumulate[i]);
         else
-            clt_emit_bias_grad(e, call, call->din[i], call->din_accumulate[i], call->dout[0], elements / cols,
-                               cols);
+            clt_emit_column_sum(e, call, call->din[i], call->din_accumulate[i], call->dout[0],
+                                elements / cols, cols, style);
     }
     return CLT_OK;
 }
 
 static clt_status multiply_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
-    binary_launch l = {.kernel = "binary_fwd",
-                       .multiply = true,
-                       .y = call->out[0],
-                       .in = {call->in[0], call->in[1]},
-                       .n_in = 2,
-                       .elements = (uint64_t)clt_call_elements(call, call->in[0]),
-                       .period = (uint64_t)clt_call_elements(call, call->in[1])};
-    binary_emit(e, call, &l, style);
+    clt_binary_launch l = {.kernel = "binary_fwd",
+                           .multiply = true,
+                           .y = call->out[0],
+                           .in = {call->in[0], call->in[1]},
+                           .n_in = 2,
+                           .elements = (uint64_t)clt_call_elements(call, call->in[0]),
+                           .period = (uint64_t)clt_call_elements(call, call->in[1])};
+    clt_emit_binary(e, call, &l, style);
     return CLT_OK;
 }
 
@@ -133,15 +102,15 @@ static clt_status multiply_backward(ocl_emitter *e, const clt_call *call, clt_st
         if (call->din[i] < 0)
             continue;
         if (i == 0 || period == elements) {
-            binary_launch l = {.kernel = "binary_bwd",
-                               .multiply = true,
-                               .accumulate = call->din_accumulate[i],
-                               .y = call->din[i],
-                               .in = {call->dout[0], call->in[1 - i]},
-                               .n_in = 2,
-                               .elements = (uint64_t)elements,
-                               .period = (uint64_t)period};
-            binary_emit(e, call, &l, style);
+            clt_binary_launch l = {.kernel = "binary_bwd",
+                                   .multiply = true,
+                                   .accumulate = call->din_accumulate[i],
+                                   .y = call->din[i],
+                                   .in = {call->dout[0], call->in[1 - i]},
+                                   .n_in = 2,
+                                   .elements = (uint64_t)elements,
+                                   .period = (uint64_t)period};
+            clt_emit_binary(e, call, &l, style);
         } else {
             clt_column_sums s = {.dy = call->dout[0],
                                  .x = call->in[0],

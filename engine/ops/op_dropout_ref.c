@@ -43,6 +43,18 @@ static const clt_op_case dropout_cases[] = {
      .small = true},
     {.name = "none", .attrs = "{\"p\":0}", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5)}, .exact = true},
     {.name = "most", .attrs = "{\"p\":0.9}", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 1000)}},
+    {.name = "blocks",
+     .attrs = "{\"p\":0.5}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(5, 4100)},
+     .exact = true},
+    {.name = "groups",
+     .attrs = "{\"p\":0.5}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(3, 11003)},
+     .exact = true},
+    {.name = "bf16", .attrs = "{\"p\":0.2}", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 131)}},
+    {.name = "f16", .attrs = "{\"p\":0.2}", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 3, 132)}},
     {.name = "large", .attrs = "{\"p\":0.1}", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 33, 257)}},
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The op embedding: rows of a table by index. Knows positions and table rows, no model. */
+#include "engine/ops/elementwise.h"
 #include "engine/ops/emit_util.h"
 
 /* embedding: y[p] = w[index[p]]
@@ -68,6 +69,15 @@ static embedding_sizes embedding_measure(const clt_call *call)
     return s;
 }
 
+/* -DNT and -DAHEAD for the forms by row, which write `elements` of `dtype`, whole rows of `dim`. */
+static void embedding_define_row(ocl_emitter *e, clt_dtype dtype, int64_t elements, int64_t dim,
+                                 bool accumulate)
+{
+    clt_define_ahead(e);
+    if (dim % 16 == 0)
+        clt_define_stores(e, CLT_STYLE_LANE, dtype, (uint64_t)elements, accumulate);
+}
+
 static clt_status embedding_forward(ocl_emitter *e, const clt_call *call, bool by_row)
 {
     embedding_sizes s = embedding_measure(call);
@@ -78,6 +88,8 @@ static clt_status embedding_forward(ocl_emitter *e, const clt_call *call, bool b
     clt_define_dtype(e, "WT", w_dtype);
     clt_define_dtype(e, "IT", s.index_dtype);
     clt_define_wide(e, elements);
+    if (by_row)
+        embedding_define_row(e, dtype, (int64_t)elements, s.dim, false);
     ocl_arg_out(e, call->out[0], dtype, elements);
     ocl_arg_in(e, call->in[0], s.index_dtype, (uint64_t)s.positions);
     /* at most one row per position is read, whatever the table's size */
@@ -111,6 +123,11 @@ static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_
     clt_define_dtype(e, "DT", dtype);
     clt_define_dtype(e, "GT", w_dtype);
     clt_define_wide(e, elements);
+    if (by_row)
+        embedding_define_row(e, w_dtype, (int64_t)elements, s->dim, call->dparam_accumulate[0]);
+    /* added to: at most one row per position is touched, whatever the table's size */
+    if (call->dparam_accumulate[0] && s->positions < s->vocab)
+        elements = read;
     ocl_arg_grad(e, call->dparam[0], w_dtype, elements, call->dparam_accumulate[0]);
     ocl_arg_in(e, call->dout[0], dtype, read);
     ocl_arg_in(e, start, CLT_U32, (uint64_t)s->vocab + 1);
@@ -120,7 +137,7 @@ static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_
     if (by_row)
         ocl_kernel_end_1d(e, (uint64_t)s->vocab, clt_local_rows(e->device, (uint64_t)s->vocab), (double)read);
     else
-        ocl_kernel_end_1d(e, elements, clt_local_flat(e->device), (double)read);
+        ocl_kernel_end_1d(e, (uint64_t)(s->vocab * s->dim), clt_local_flat(e->device), (double)read);
 }
 
 static void embedding_index_args(ocl_emitter *e, const clt_call *call, const embedding_sizes *s)

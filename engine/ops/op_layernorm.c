@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The op layernorm over the last dimension. Knows rows and columns, no model. */
-#include "engine/ops/elementwise.h"
+#include "engine/ops/column_sums.h"
 #include "engine/ops/emit_util.h"
 
 /* layernorm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), var the mean of (x - mean)^2
  * shapes  x (N,...,C), w (C), b (C) -> y (N,...,C); saves mean (R), rstd (R), R = N*...
  * dtypes  x,y f32|f16|bf16; w,b any of them; mean,rstd f32
  * grads   dx, dw, db: write or accumulate                units   eps: square of x's unit
- * memory  workspace of dw and db: 4*C*min(R/64,256) bytes each
+ * memory  workspace of dw and db: 4*C*blocks bytes each, blocks <= 256 (column_sums.h)
  * errors  CLT_ESHAPE for an integer x or one without a dimension after the batch
  * source  Ba, Kiros & Hinton 2016, arXiv:1607.06450
  * tested  verify -t 'layernorm*', tol 32, more for rows of a few elements */
@@ -119,10 +119,21 @@ static clt_status layernorm_fwd_row(ocl_emitter *e, const void *call)
     return layernorm_forward(e, call, false);
 }
 
-static void layernorm_dx(ocl_emitter *e, const clt_call *call, bool group)
+/* dx, by rows, by groups, or (block) together with the first stage of the column sums: part[0] of dw, part[1]
+ * of db, each with a row per block, or -1. */
+typedef struct layernorm_blocks {
+    clt_column_blocks of;
+    int32_t part[2];
+} layernorm_blocks;
+
+static void layernorm_dx(ocl_emitter *e, const clt_call *call, bool group, const layernorm_blocks *blocks)
 {
     layernorm_sizes s = layernorm_measure(e, call);
-    ocl_kernel_begin(e, "layernorm", group ? "layernorm_bwd_group" : "layernorm_bwd_row");
+    uint64_t elements = s.rows * s.cols;
+    ocl_kernel_begin(e, "layernorm",
+                     blocks  ? "layernorm_bwd_block"
+                     : group ? "layernorm_bwd_group"
+                             : "layernorm_bwd_row");
     ocl_define(e, "AFFINE", s.affine);
     clt_define_type_of(e, "DT", call, call->in[0]);
     clt_define_type_of(e, "DYT", call, call->dout[0]);
@@ -131,24 +142,46 @@ static void layernorm_dx(ocl_emitter *e, const clt_call *call, bool group)
         clt_define_type_of(e, "WT", call, call->param[0]);
     if (group)
         ocl_define(e, "WG", (int64_t)s.wg);
-    clt_arg_grad_of(e, call, call->din[0], s.rows * s.cols, call->din_accumulate[0]);
-    clt_arg_in_of(e, call, call->dout[0], s.rows * s.cols);
-    clt_arg_in_of(e, call, call->in[0], s.rows * s.cols);
+    else
+        clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->din[0]), elements,
+                          call->din_accumulate[0] || s.cols % 16 != 0);
+    if (blocks)
+        ocl_define(e, "PARTS", (blocks->part[0] >= 0) + 2 * (blocks->part[1] >= 0));
+    clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
+    for (int i = 0; blocks && i < 2; i++)
+        if (blocks->part[i] >= 0)
+            ocl_arg_out(e, blocks->part[i], CLT_F32, blocks->of.count * s.cols);
+    clt_arg_in_of(e, call, call->dout[0], elements);
+    clt_arg_in_of(e, call, call->in[0], elements);
     ocl_arg_in(e, call->saved[0], CLT_F32, s.rows);
     ocl_arg_in(e, call->saved[1], CLT_F32, s.rows);
     if (s.affine)
         clt_arg_in_of(e, call, call->param[0], s.cols);
     ocl_arg_u64(e, s.rows);
     clt_arg_size32(e, (int64_t)s.cols, "columns");
+    if (blocks) {
+        ocl_arg_u64(e, blocks->of.rows);
+        ocl_kernel_end_1d(e, blocks->of.count, 1, 16.0 * (double)elements);
+        return;
+    }
     layernorm_end(e, &s, group, 11.0 + 2 * s.affine + call->din_accumulate[0]);
+}
+
+/* Blocks of rows that keep a device busy: below that, dx goes row by row and the sums on their own. */
+#define BLOCKS_PER_UNIT 2
+
+static bool layernorm_fits_blocks(const ocl_emitter *e, const clt_call *call, const clt_column_sums *s)
+{
+    uint64_t units = e->device->compute_units ? e->device->compute_units : 1;
+    return call->din[0] >= 0 && (s->p >= 0 || s->q >= 0) &&
+           clt_column_blocks_of(s->rows, s->cols).count >= units * BLOCKS_PER_UNIT;
 }
 
 static clt_status layernorm_backward(ocl_emitter *e, const clt_call *call, bool group)
 {
     const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
     int n_param = call->node->n_param;
-    if (call->din[0] >= 0)
-        layernorm_dx(e, call, group);
+    clt_style style = group ? CLT_STYLE_FLAT : CLT_STYLE_LANE;
     clt_column_sums s = {.dy = call->dout[0],
                          .x = call->in[0],
                          .mean = call->saved[0],
@@ -159,7 +192,18 @@ static clt_status layernorm_backward(ocl_emitter *e, const clt_call *call, bool 
                          .q_accumulate = call->dparam_accumulate[1],
                          .rows = clt_shape_rows(shape),
                          .cols = clt_shape_last(shape)};
-    clt_emit_column_sums(e, call, &s, group ? CLT_STYLE_FLAT : CLT_STYLE_LANE);
+    if (!group && layernorm_fits_blocks(e, call, &s)) {
+        layernorm_blocks b = {clt_column_blocks_of(s.rows, s.cols), {-1, -1}};
+        uint64_t sums = b.of.count * (uint64_t)s.cols;
+        b.part[0] = s.p >= 0 ? ocl_workspace(e, CLT_F32, sums, "layernorm.dw") : -1;
+        b.part[1] = s.q >= 0 ? ocl_workspace(e, CLT_F32, sums, "layernorm.db") : -1;
+        layernorm_dx(e, call, false, &b);
+        clt_emit_column_blocks(e, call, &s, b.part[0], b.part[1], b.of.count, style);
+        return CLT_OK;
+    }
+    if (call->din[0] >= 0)
+        layernorm_dx(e, call, group, NULL);
+    clt_emit_column_sums(e, call, &s, style);
     return CLT_OK;
 }
 static clt_status layernorm_bwd_group(ocl_emitter *e, const void *call)

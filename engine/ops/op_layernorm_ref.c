@@ -86,6 +86,10 @@ static const clt_op_case layernorm_cases[] = {
      .inputs = {CLT_CASE_F32(3, 11, 33)},
      .small = true},
     {.name = "blocks", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 57, 67)}},
+    {.name = "blocks_nobias",
+     .attrs = "{\"bias\":false}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(3, 40, 49)}},
     {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 3, 257)}},
     {.name = "wider", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 5, 1030)}},
 };

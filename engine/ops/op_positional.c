@@ -3,6 +3,7 @@
  * The op positional: adds a learned row to each place of a sequence. A bias over all features of a sample, so
  * the commands are those of bias. Knows sequences and features, no model. */
 #include "engine/ops/bias.h"
+#include "engine/ops/column_sums.h"
 #include "engine/ops/emit_util.h"
 
 /* positional: y[n,t] = x[n,t] + w[t]
@@ -45,17 +46,16 @@ static clt_status positional_infer(clt_infer *ctx)
     return clt_infer_param(ctx, "weight", &w, init);
 }
 
-static clt_status positional_forward(ocl_emitter *e, const void *problem)
+static clt_status positional_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
-    const clt_call *call = problem;
     const clt_shape *x = &clt_call_tensor(call, call->in[0])->shape;
-    clt_emit_bias(e, call, call->out[0], call->in[0], call->param[0], x->dim[0], x->dim[1] * x->dim[2]);
+    clt_emit_bias(e, call, call->out[0], call->in[0], call->param[0], x->dim[0], x->dim[1] * x->dim[2],
+                  style);
     return CLT_OK;
 }
 
-static clt_status positional_backward(ocl_emitter *e, const void *problem)
+static clt_status positional_backward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
-    const clt_call *call = problem;
     const clt_tensor *dy = clt_call_tensor(call, call->dout[0]);
     int64_t used = dy->shape.dim[1] * dy->shape.dim[2];
     if (call->din[0] >= 0)
@@ -63,8 +63,8 @@ static clt_status positional_backward(ocl_emitter *e, const void *problem)
                            (uint64_t)clt_shape_elements(&dy->shape), call->din_accumulate[0]);
     if (call->dparam[0] < 0)
         return CLT_OK;
-    clt_emit_bias_grad(e, call, call->dparam[0], call->dparam_accumulate[0], call->dout[0], dy->shape.dim[0],
-                       used);
+    clt_emit_column_sum(e, call, call->dparam[0], call->dparam_accumulate[0], call->dout[0], dy->shape.dim[0],
+                        used, style);
     int64_t unused = clt_call_elements(call, call->dparam[0]) - used;
     if (unused > 0 && !call->dparam_accumulate[0]) {
         size_t bytes = clt_dtype_bytes(clt_call_dtype(call, call->dparam[0]));
@@ -74,11 +74,8 @@ static clt_status positional_backward(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-/* bias chooses its own variant for the device. */
-static const ocl_variant forward_bias = {"bias", 0, NULL, NULL, positional_forward};
-static const ocl_variant *const forward_variants[] = {&forward_bias, NULL};
-static const ocl_variant backward_bias = {"bias", 0, NULL, NULL, positional_backward};
-static const ocl_variant *const backward_variants[] = {&backward_bias, NULL};
+CLT_ELEMENTWISE_VARIANTS(positional_forward)
+CLT_ELEMENTWISE_VARIANTS(positional_backward)
 
 extern const clt_op_ref clt_op_positional_ref;
 extern const clt_op clt_op_positional;
@@ -90,8 +87,8 @@ const clt_op clt_op_positional = {
     .min_in = 1,
     .max_in = 1,
     .infer = positional_infer,
-    .forward = forward_variants,
-    .backward = backward_variants,
+    .forward = positional_forward_variants,
+    .backward = positional_backward_variants,
     .same_grad_inputs = 1,
     .ref = &clt_op_positional_ref,
 };

@@ -147,30 +147,56 @@ static void reduce_shape_args(ocl_emitter *e, const reduce_view *v)
 
 /* How the work is divided. */
 typedef enum reduce_form { FORM_GROUP, FORM_COLUMN_FLAT, FORM_COLUMN_LANE, FORM_ROW } reduce_form;
-#define LANE_COLUMNS 64
+/* Columns of an item of the lane form, at most MAX_TILE of kernels/reduce.cl, groups wanted for each unit,
+ * and rows read side by side where a tile is a part of each row. */
+#define MAX_TILE 1024
+#define MIN_TILE 64
+#define GROUPS_PER_UNIT 8
+#define ROWS_OF_TILES 8
 
-/* Defines that depend on the form; returns the items of a work-group. */
-static uint64_t reduce_define(ocl_emitter *e, const reduce_view *v, reduce_form form)
+static uint64_t reduce_tile(const ocl_device_desc *device, const reduce_view *v)
 {
-    ocl_define(e, "MAX", v->kind == REDUCE_MAX);
-    if (form == FORM_ROW)
-        return clt_local_rows(e->device, v->kept[2]);
-    if (form == FORM_GROUP) {
-        uint64_t wg = clt_local_group(e->device, v->count);
-        ocl_define(e, "WG", (int64_t)wg);
-        return wg;
-    }
-    ocl_define(e, "TC", form == FORM_COLUMN_LANE ? LANE_COLUMNS : 1);
-    return clt_define_group(e, form == FORM_COLUMN_LANE ? CLT_STYLE_LANE : CLT_STYLE_FLAT);
+    uint64_t units = device->compute_units ? device->compute_units : 1, tile = MAX_TILE;
+    while (tile > MIN_TILE &&
+           clt_div_up(v->kept[2], tile) * v->kept[1] * v->kept[0] < units * GROUPS_PER_UNIT)
+        tile /= 2;
+    return tile;
 }
 
-static void reduce_end(ocl_emitter *e, const reduce_view *v, reduce_form form, uint64_t local, double flops)
+/* Defines that depend on the form. */
+typedef struct reduce_launch {
+    reduce_form form;
+    uint64_t local, tile; /* items of a work-group; columns of one */
+} reduce_launch;
+
+static reduce_launch reduce_define(ocl_emitter *e, const reduce_view *v, reduce_form form)
 {
-    uint64_t global[3] = {v->kept[2], v->kept[1], v->kept[0]}, group[3] = {local, 1, 1};
-    if (form == FORM_GROUP)
-        global[0] *= local;
-    else if (form != FORM_ROW)
-        global[0] = clt_div_up(v->kept[2], form == FORM_COLUMN_LANE ? LANE_COLUMNS : local) * local;
+    reduce_launch l = {.form = form, .local = 1};
+    ocl_define(e, "MAX", v->kind == REDUCE_MAX);
+    if (form == FORM_ROW) {
+        l.local = clt_local_rows(e->device, v->kept[2]);
+    } else if (form == FORM_GROUP) {
+        l.local = clt_local_group(e->device, v->count);
+        ocl_define(e, "WG", (int64_t)l.local);
+    } else if (form == FORM_COLUMN_LANE) {
+        l.local = clt_define_group(e, CLT_STYLE_LANE);
+        l.tile = reduce_tile(e->device, v);
+        ocl_define(e, "ROWS", l.tile >= v->kept[2] ? 1 : ROWS_OF_TILES);
+    } else {
+        l.tile = l.local = clt_define_group(e, CLT_STYLE_FLAT);
+    }
+    return l;
+}
+
+static void reduce_end(ocl_emitter *e, const reduce_view *v, const reduce_launch *l, double flops)
+{
+    uint64_t global[3] = {v->kept[2], v->kept[1], v->kept[0]}, group[3] = {l->local, 1, 1};
+    if (l->form == FORM_GROUP)
+        global[0] *= l->local;
+    if (l->tile) {
+        ocl_arg_u32(e, (uint32_t)l->tile);
+        global[0] = clt_div_up(v->kept[2], l->tile) * l->local;
+    }
     ocl_kernel_end_3d(e, global, group, flops);
 }
 
@@ -184,7 +210,7 @@ static clt_status reduce_forward(ocl_emitter *e, const clt_call *call, reduce_fo
     reduce_view v = reduce_look(call);
     bool index = v.kind == REDUCE_MAX && call->saved[0] >= 0; /* plans without backward may have none */
     ocl_kernel_begin(e, "reduce", forward_kernels[form]);
-    uint64_t local = reduce_define(e, &v, form);
+    reduce_launch l = reduce_define(e, &v, form);
     ocl_define(e, "INDEX", index);
     clt_define_type_of(e, "DT", call, call->in[0]);
     clt_arg_out_of(e, call, call->out[0], v.outputs);
@@ -192,7 +218,7 @@ static clt_status reduce_forward(ocl_emitter *e, const clt_call *call, reduce_fo
         ocl_arg_out(e, call->saved[0], CLT_U32, v.outputs);
     clt_arg_in_of(e, call, call->in[0], v.outputs * v.count);
     reduce_shape_args(e, &v);
-    reduce_end(e, &v, form, local, (double)v.outputs * (double)v.count);
+    reduce_end(e, &v, &l, (double)v.outputs * (double)v.count);
     return CLT_OK;
 }
 
@@ -202,16 +228,21 @@ static clt_status reduce_backward(ocl_emitter *e, const clt_call *call, reduce_f
         return CLT_OK;
     reduce_view v = reduce_look(call);
     ocl_kernel_begin(e, "reduce", backward_kernels[form]);
-    uint64_t local = reduce_define(e, &v, form);
+    reduce_launch l = reduce_define(e, &v, form);
     clt_define_type_of(e, "DYT", call, call->dout[0]);
     clt_define_type_of(e, "GT", call, call->din[0]);
+    bool lane = form == FORM_COLUMN_LANE || (form == FORM_ROW && v.reduced_stride[2] == 1);
+    uint64_t inner = form == FORM_ROW ? v.reduced[2] : v.kept[2]; /* vectors begin where these do */
+    if (lane)
+        clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->din[0]), v.outputs * v.count,
+                          call->din_accumulate[0] || inner % 16 != 0);
     clt_arg_grad_of(e, call, call->din[0], v.outputs * v.count, call->din_accumulate[0]);
     clt_arg_in_of(e, call, call->dout[0], v.outputs);
     if (v.kind == REDUCE_MAX)
         ocl_arg_in(e, call->saved[0], CLT_U32, v.outputs);
     reduce_shape_args(e, &v);
     double adds = call->din_accumulate[0] ? (double)v.outputs * (double)v.count : 0.0;
-    reduce_end(e, &v, form, local, adds + (double)v.outputs);
+    reduce_end(e, &v, &l, adds + (double)v.outputs);
     return CLT_OK;
 }
 

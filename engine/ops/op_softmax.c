@@ -24,6 +24,16 @@ static clt_status softmax_infer(clt_infer *ctx)
 
 extern const clt_op clt_op_softmax, clt_op_log_softmax;
 
+/* Rows of one item of softmax_fwd_row, which overlaps the passes over neighbouring rows: enough elements for
+ * the first and the last row not to count, few enough for every compute unit to get several items. */
+#define ITEM_ELEMENTS 16384
+static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, uint64_t cols)
+{
+    uint64_t units = device->compute_units ? device->compute_units : 1;
+    uint64_t most = rows / (8 * units), wanted = clt_div_up(ITEM_ELEMENTS, cols);
+    return most < 1 ? 1 : wanted < most ? wanted : most;
+}
+
 static void softmax_end(ocl_emitter *e, uint64_t rows, uint64_t cols, bool group, uint64_t wg, double flops)
 {
     ocl_arg_u64(e, rows);
@@ -42,12 +52,22 @@ static clt_status softmax_forward(ocl_emitter *e, const clt_call *call, bool gro
     ocl_kernel_begin(e, "softmax", group ? "softmax_fwd_group" : "softmax_fwd_row");
     ocl_define(e, "LOG", call->node->op == &clt_op_log_softmax);
     clt_define_type_of(e, "DT", call, call->in[0]);
+    ocl_define(e, "KEEP_EXP", clt_call_dtype(call, call->out[0]) == CLT_F32);
     if (group)
         ocl_define(e, "WG", (int64_t)wg);
     clt_arg_out_of(e, call, call->out[0], rows * cols);
     clt_arg_in_of(e, call, call->in[0], rows * cols);
     /* max, difference, exp, sum; difference, exp, product again */
-    softmax_end(e, rows, cols, group, wg, 7.0 * (double)(rows * cols));
+    double flops = 7.0 * (double)(rows * cols);
+    if (group) {
+        softmax_end(e, rows, cols, group, wg, flops);
+        return CLT_OK;
+    }
+    uint64_t per_item = softmax_item_rows(e->device, rows, cols), items = clt_div_up(rows, per_item);
+    ocl_arg_u64(e, rows);
+    clt_arg_size32(e, (int64_t)cols, "columns");
+    ocl_arg_u32(e, (uint32_t)per_item);
+    ocl_kernel_end_1d(e, items, 1, flops);
     return CLT_OK;
 }
 static clt_status softmax_fwd_group(ocl_emitter *e, const void *call)

@@ -68,6 +68,10 @@ static const clt_op_case softmax_cases[] = {
     {.name = "digits", .n_inputs = 1, .inputs = {CLT_CASE_F32(64, 10)}},
     {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 3, 257)}},
     {.name = "wider", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 2, 3, 1030)}},
+    /* several rows and several chunks of rows an item, the last ones not full; rows too long for that */
+    {.name = "chunks", .n_inputs = 1, .inputs = {CLT_CASE_F32(1203, 17)}},
+    {.name = "near", .n_inputs = 1, .inputs = {CLT_CASE_F32(203, 500)}},
+    {.name = "far", .n_inputs = 1, .inputs = {CLT_CASE_F32(50, 2101)}},
 };
 
 /* exp is within 3 ulp and its argument, up to 8, brings half its own; two more roundings and a division

@@ -2,6 +2,7 @@
  *
  * The op transpose: a permutation of dimensions that leaves the batch in place. Moves elements of any type;
  * knows no model. */
+#include "engine/ops/elementwise.h"
 #include "engine/ops/emit_util.h"
 
 /* transpose: dimension d of y is dimension perm[d] of x
@@ -101,8 +102,8 @@ static bool transpose_is_swap(const transpose_plan *p)
     return n == 2 || p->stride[0] == p->dim[1] * p->dim[2];
 }
 
-typedef enum transpose_form { FORM_TILE, FORM_FLAT, FORM_ROW } transpose_form;
-enum { TILE = 16, TILE_ITEMS = 64 }; /* of kernels/transpose.cl: 16 x 4 items */
+typedef enum transpose_form { FORM_TILE, FORM_FLAT, FORM_LANE } transpose_form;
+enum { TILE = 16, TILE_ITEMS = 64, AREA = 4096 }; /* of kernels/transpose.cl; a tile group has 16 x 4 items */
 
 static void transpose_begin(ocl_emitter *e, const char *kernel, int32_t y, int32_t x, clt_dtype dtype,
                             uint64_t elements, bool grad, bool accumulate)
@@ -130,6 +131,102 @@ static void transpose_tile(ocl_emitter *e, const transpose_plan *p, int32_t y, i
     ocl_kernel_end_1d(e, tiles * TILE_ITEMS, TILE_ITEMS, 0.0);
 }
 
+/* How the lane forms walk a permutation: see kernels/transpose.cl. */
+typedef struct transpose_walk {
+    uint64_t cell, p, q, tile_p, tile_q;
+    uint64_t p_stride_x, q_stride_y;
+    uint64_t outer[4], outer_x[4], outer_y[4]; /* padded with ones in front */
+} transpose_walk;
+
+#define GROUPS_PER_UNIT 8
+
+static uint64_t walk_tiles(const transpose_walk *w)
+{
+    return w->outer[0] * w->outer[1] * w->outer[2] * w->outer[3] * clt_div_up(w->p, w->tile_p) *
+           clt_div_up(w->q, w->tile_q);
+}
+
+/* Tiles in which runs of y are long, because every run costs a page translation, and those of x at least two
+ * lines; cells are runs already. Smaller where there are too few for the device. */
+#define LONG_RUN 128
+#define CELL_EDGE 64
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void walk_tile(transpose_walk *w, const ocl_device_desc *device)
+{
+    uint64_t wanted = (device->compute_units ? device->compute_units : 1) * GROUPS_PER_UNIT;
+    w->tile_p = least(w->p, w->cell == 1 ? LONG_RUN : CELL_EDGE);
+    w->tile_q = least(w->q, w->cell == 1 ? AREA / w->tile_p : CELL_EDGE);
+    while (walk_tiles(w) < wanted && (w->tile_p > TILE || w->tile_q > TILE)) {
+        if (w->tile_p >= w->tile_q)
+            w->tile_p = clt_div_up(w->tile_p, 2 * TILE) * TILE;
+        else
+            w->tile_q = clt_div_up(w->tile_q, 2 * TILE) * TILE;
+    }
+}
+
+static transpose_walk transpose_walk_of(const transpose_plan *plan, const ocl_device_desc *device)
+{
+    transpose_walk w = {.cell = 1, .outer = {1, 1, 1, 1}};
+    uint64_t stride_y[CLT_MAX_DIMS], step = 1;
+    int last = plan->ndim - 1, at = 4;
+    for (int i = last; i >= 0; i--) {
+        stride_y[i] = step;
+        step *= (uint64_t)plan->dim[i];
+    }
+    if (plan->stride[last] == 1) /* the last dimension stays: a cell */
+        w.cell = (uint64_t)plan->dim[last--];
+    w.p = (uint64_t)plan->dim[last];
+    w.p_stride_x = (uint64_t)plan->stride[last];
+    for (int i = last - 1; i >= 0; i--) {
+        if ((uint64_t)plan->stride[i] == w.cell) {
+            w.q = (uint64_t)plan->dim[i];
+            w.q_stride_y = stride_y[i];
+        } else {
+            w.outer[--at] = (uint64_t)plan->dim[i];
+            w.outer_x[at] = (uint64_t)plan->stride[i];
+            w.outer_y[at] = stride_y[i];
+        }
+    }
+    walk_tile(&w, device);
+    return w;
+}
+
+static void transpose_lane(ocl_emitter *e, const transpose_plan *plan, int32_t y, int32_t x, clt_dtype dtype,
+                           uint64_t elements, bool grad, bool accumulate)
+{
+    transpose_walk w = transpose_walk_of(plan, e->device);
+    bool lines = (w.cell == 1 ? w.p : w.cell) % 16 == 0; /* runs of y begin at whole vectors */
+    transpose_begin(e, w.cell == 1 ? "transpose_fwd_lane" : "transpose_fwd_cells", y, x, dtype, elements,
+                    grad, accumulate);
+    ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
+    ocl_define(e, "PREFETCH", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
+    if (grad || clt_dtype_bytes(dtype) > 1) /* bits that move unchanged are stored as any type of the size */
+        clt_define_stores(e, CLT_STYLE_LANE,
+                          grad                          ? dtype
+                          : clt_dtype_bytes(dtype) == 2 ? CLT_BF16
+                                                        : CLT_F32,
+                          elements, accumulate || !lines);
+    clt_arg_size32(e, (int64_t)w.p, "elements of a dimension");
+    clt_arg_size32(e, (int64_t)w.q, "elements of a dimension");
+    ocl_arg_u32(e, (uint32_t)w.tile_p);
+    ocl_arg_u32(e, (uint32_t)w.tile_q);
+    clt_arg_size32(e, (int64_t)w.cell, "elements of a dimension");
+    ocl_arg_u64(e, w.p_stride_x);
+    ocl_arg_u64(e, w.q_stride_y);
+    for (int i = 1; i < 4; i++)
+        clt_arg_size32(e, (int64_t)w.outer[i], "elements of a dimension");
+    for (int i = 0; i < 4; i++)
+        ocl_arg_u64(e, w.outer_x[i]);
+    for (int i = 0; i < 4; i++)
+        ocl_arg_u64(e, w.outer_y[i]);
+    ocl_kernel_end_1d(e, walk_tiles(&w), 1, 0.0);
+}
+
 static clt_status transpose_emit(ocl_emitter *e, const clt_call *call, const transpose_plan *p, int32_t y,
                                  int32_t x, transpose_form form, bool grad, bool accumulate)
 {
@@ -147,19 +244,18 @@ static clt_status transpose_emit(ocl_emitter *e, const clt_call *call, const tra
         transpose_tile(e, p, y, x, dtype, elements, grad, accumulate);
         return CLT_OK;
     }
-    transpose_begin(e, form == FORM_ROW ? "transpose_fwd_row" : "transpose_fwd_flat", y, x, dtype, elements,
-                    grad, accumulate);
+    if (form == FORM_LANE) {
+        transpose_lane(e, p, y, x, dtype, elements, grad, accumulate);
+        return CLT_OK;
+    }
+    transpose_begin(e, "transpose_fwd_flat", y, x, dtype, elements, grad, accumulate);
     ocl_arg_u64(e, elements);
     int pad = CLT_MAX_DIMS - p->ndim;
     for (int i = 0; i < CLT_MAX_DIMS; i++)
         clt_arg_size32(e, i < pad ? 1 : p->dim[i - pad], "elements of a dimension");
     for (int i = 0; i < CLT_MAX_DIMS; i++)
         ocl_arg_u64(e, i < pad ? 0 : (uint64_t)p->stride[i - pad]);
-    uint64_t rows = elements / (uint64_t)p->dim[p->ndim - 1];
-    if (form == FORM_ROW)
-        ocl_kernel_end_1d(e, rows, clt_local_rows(e->device, rows), 0.0);
-    else
-        ocl_kernel_end_1d(e, elements, clt_local_flat(e->device), 0.0);
+    ocl_kernel_end_1d(e, elements, clt_local_flat(e->device), 0.0);
     return CLT_OK;
 }
 
@@ -205,9 +301,9 @@ static clt_status transpose_fwd_flat(ocl_emitter *e, const void *problem)
 {
     return transpose_forward(e, problem, FORM_FLAT);
 }
-static clt_status transpose_fwd_row(ocl_emitter *e, const void *problem)
+static clt_status transpose_fwd_lane(ocl_emitter *e, const void *problem)
 {
-    return transpose_forward(e, problem, FORM_ROW);
+    return transpose_forward(e, problem, FORM_LANE);
 }
 static clt_status transpose_bwd_tile(ocl_emitter *e, const void *problem)
 {
@@ -217,19 +313,19 @@ static clt_status transpose_bwd_flat(ocl_emitter *e, const void *problem)
 {
     return transpose_backward(e, problem, FORM_FLAT);
 }
-static clt_status transpose_bwd_row(ocl_emitter *e, const void *problem)
+static clt_status transpose_bwd_lane(ocl_emitter *e, const void *problem)
 {
-    return transpose_backward(e, problem, FORM_ROW);
+    return transpose_backward(e, problem, FORM_LANE);
 }
 
 static const ocl_variant fwd_tile = {"tile", OCL_CAP_LOCAL, accepts_fwd_tile, NULL, transpose_fwd_tile};
 static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, transpose_fwd_flat};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, transpose_fwd_row};
-static const ocl_variant *const fwd_variants[] = {&fwd_tile, &fwd_flat, &fwd_row, NULL};
+static const ocl_variant fwd_lane = {"lane", 0, NULL, NULL, transpose_fwd_lane};
+static const ocl_variant *const fwd_variants[] = {&fwd_tile, &fwd_flat, &fwd_lane, NULL};
 static const ocl_variant bwd_tile = {"tile", OCL_CAP_LOCAL, accepts_bwd_tile, NULL, transpose_bwd_tile};
 static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, transpose_bwd_flat};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, transpose_bwd_row};
-static const ocl_variant *const bwd_variants[] = {&bwd_tile, &bwd_flat, &bwd_row, NULL};
+static const ocl_variant bwd_lane = {"lane", 0, NULL, NULL, transpose_bwd_lane};
+static const ocl_variant *const bwd_variants[] = {&bwd_tile, &bwd_flat, &bwd_lane, NULL};
 
 extern const clt_op_ref clt_op_transpose_ref;
 extern const clt_op clt_op_transpose;

@@ -82,26 +82,35 @@ static clt_status run_round(const clt_speed_session *s, clt_phase phase, speed_r
         const ocl_command_time *t = &times[r->first + c];
         const double *gbs = r->stream[is_nontemporal(t->command)];
         double ns = (double)(t->total_ns - r->before[c]);
-        double ideal = (double)ocl_command_bytes(t->command) / (0.5 * (gbs[i] + gbs[i + 1]));
+        double share = clt_speed_share((double)ocl_command_bytes(t->command), ns, gbs[i], gbs[i + 1]);
         r->tracks[c].ns[i] = ns;
-        r->tracks[c].share[i] = ideal / fmax(ns, 1.0);
+        r->tracks[c].share[i] = share;
         whole->ns[i] += ns;
-        streamed += ideal;
+        streamed += share * fmax(ns, 1.0);
     }
     whole->share[i] = streamed / fmax(whole->ns[i], 1.0);
     r->rounds++;
     return CLT_OK;
 }
 
-static bool is_large(const clt_speed_session *s, double bytes)
+static bool is_large(const ocl_device_desc *desc, double bytes)
 {
-    return bytes > 4.0 * (s->desc.cache_bytes ? (double)s->desc.cache_bytes : 64e6);
+    return bytes > 4.0 * (desc->cache_bytes ? (double)desc->cache_bytes : 64e6);
 }
 
-/* Far larger than the caches, and not more arithmetic than fits beside the streams. */
-static bool streams(const clt_speed_session *s, double bytes, double flops)
+double clt_speed_share(double bytes, double ns, double gbs_before, double gbs_after)
 {
-    return is_large(s, bytes) && flops / s->limits.fma_peak_gflops < bytes / s->limits.stream_gbs;
+    return bytes / (0.5 * (gbs_before + gbs_after)) / fmax(ns, 1.0);
+}
+
+bool clt_speed_streams(const ocl_device_desc *desc, const ocl_limits *limits, double bytes, double flops)
+{
+    return is_large(desc, bytes) && flops / limits->fma_peak_gflops < bytes / limits->stream_gbs;
+}
+
+bool clt_speed_too_slow(const clt_speed_result *result, double percent)
+{
+    return !result->refusal && result->streams && !(100.0 * result->share >= percent);
 }
 
 static void report(const clt_speed_session *s, const speed_rounds *r, clt_phase phase, const char *name)
@@ -126,7 +135,7 @@ static void report(const clt_speed_session *s, const speed_rounds *r, clt_phase 
                                    .gbs = b / fmax(ns, 1.0),
                                    .gflops = f / fmax(ns, 1.0),
                                    .share = b > 0.0 ? middle(t->share, r->rounds) : NAN,
-                                   .streams = streams(s, b, f),
+                                   .streams = clt_speed_streams(&s->desc, &s->limits, b, f),
                                    .nontemporal = command ? is_nontemporal(command) : all_nontemporal};
         if (command)
             result.kernel = command->kernel ? command->kernel : ocl_command_kind_name(command->kind);
@@ -148,7 +157,7 @@ clt_status clt_speed_phase(const clt_speed_session *s, clt_realized *realized, c
     double bytes = 0.0;
     for (size_t c = 0; c < r->count; c++)
         bytes += (double)ocl_command_bytes(&realized->all.commands[r->first + c]);
-    r->large = is_large(s, bytes);
+    r->large = is_large(&s->desc, bytes);
     CLT_TRY_GOTO(clt_alloc(&r->tracks, r->count + 1, sizeof *r->tracks, "a speed measurement"), done);
     CLT_TRY_GOTO(clt_alloc(&r->before, r->count, sizeof *r->before, "a speed measurement"), done);
     ocl_exec_profile(realized->exec, true);

@@ -31,6 +31,10 @@ typedef struct clt_speed_options {
     void *context;
 } clt_speed_options;
 
+/* Does memory limit what was timed, and is it below that share of the stream? A share that is no number is.
+ */
+bool clt_speed_too_slow(const clt_speed_result *result, double percent);
+
 /* CLT_EUSAGE when no name matches. */
 clt_status clt_speed_run(const clt_speed_options *options);
 

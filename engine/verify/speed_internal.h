@@ -25,6 +25,13 @@ void clt_speed_refuse(const clt_speed_session *session, const char *name, const 
 clt_status clt_speed_phase(const clt_speed_session *session, clt_realized *realized, clt_phase phase,
                            const char *name);
 
+/* What the time of one round is worth: bytes that must move in `ns`, as a share of the mean of what a stream
+ * reached before and after it. */
+double clt_speed_share(double bytes, double ns, double gbs_before, double gbs_after);
+/* Is it memory that limits this: arrays far larger than the caches, and not more arithmetic than fits beside
+ * the streams? */
+bool clt_speed_streams(const ocl_device_desc *desc, const ocl_limits *limits, double bytes, double flops);
+
 /* Random data without a reference: blocks of CLT_SPEED_BLOCK elements again and again. */
 #define CLT_SPEED_BLOCK 65536
 typedef struct clt_speed_fill {

@@ -192,6 +192,9 @@ clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
 bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph,
                                const clt_node *node, int index);
 
+/* verify_op.c: does a command of the plan store past the caches? */
+bool clt_verify_past_caches(const clt_plan *plan);
+
 /* verify_grad.c: the reference's gradients against finite differences of the reference. */
 clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject *subject,
                            clt_verify_outcome *outcome);

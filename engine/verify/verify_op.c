@@ -309,31 +309,80 @@ static bool is_result(const clt_verify_bench *b, const clt_tensor *t)
            t->cls == CLT_TC_PARAM_GRAD || (t->id == b->plan->losses && b->plan->graph->n_losses > 0);
 }
 
-static clt_status compare_bits(op_run *r)
+/* Results of a run on one bench, kept to be compared with those of the next run, maybe on another bench. */
+static clt_status keep_bits(const op_run *r, uint8_t *kept[CLT_MAX_PLAN_SLABS])
 {
-    clt_verify_bench *b = r->bench;
-    uint8_t *first[CLT_MAX_PLAN_SLABS];
-    CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN));
+    const clt_verify_bench *b = r->bench;
     for (int32_t s = 0; s < b->plan->n_slabs; s++) {
-        first[s] = clt_arena_alloc(r->data.arena, b->plan->slab_bytes[s]);
-        if (!first[s])
+        kept[s] = clt_arena_alloc(r->data.arena, b->plan->slab_bytes[s]);
+        if (!kept[s])
             return CLT_ENOMEM;
-        memcpy(first[s], b->after[s], b->plan->slab_bytes[s]);
-    }
-    CLT_TRY(run_both(r, CLT_VERIFY_FINITE_PATTERN));
-    for (size_t i = 0; i < b->plan->graph->n_tensors; i++) {
-        const clt_tensor *t = clt_verify_tensor(b, (int32_t)i);
-        const clt_place *p = &b->plan->place[i];
-        size_t where;
-        if (is_result(b, t) && clt_verify_changed(first[p->slab] + p->offset, b->after[p->slab] + p->offset,
-                                                  NULL, p->bytes, &where))
-            clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
-                           "'%s': the second run differs in byte %zu (element %zu); the result depends on "
-                           "the order of execution or on "
-                           "what memory held",
-                           t->name, where, where / clt_dtype_bytes(t->dtype));
+        memcpy(kept[s], b->after[s], b->plan->slab_bytes[s]);
     }
     return CLT_OK;
+}
+
+/* `first` is a plan of the same graph, and `kept` are its slabs after its run. */
+static void compare_bits(op_run *r, const clt_plan *first, uint8_t *const kept[CLT_MAX_PLAN_SLABS],
+                         const char *what)
+{
+    const clt_verify_bench *b = r->bench;
+    size_t n = b->plan->graph->n_tensors, n_first = first->graph->n_tensors;
+    for (size_t i = 0; i < n && i < n_first; i++) {
+        const clt_tensor *t = clt_verify_tensor(b, (int32_t)i);
+        const clt_place *p = &b->plan->place[i], *q = &first->place[i];
+        size_t where;
+        if (is_result(b, t) && clt_verify_changed(kept[q->slab] + q->offset, b->after[p->slab] + p->offset,
+                                                  NULL, p->bytes, &where))
+            clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "'%s': %s differs in byte %zu (element %zu); %s",
+                           t->name, what, where, where / clt_dtype_bytes(t->dtype),
+                           first == b->plan
+                               ? "the result depends on the order of execution or on what memory held"
+                               : "arrays larger than the caches would get other results");
+    }
+}
+
+bool clt_verify_past_caches(const clt_plan *plan)
+{
+    for (int phase = 0; phase < CLT_PHASE_COUNT; phase++)
+        for (size_t i = 0; i < plan->phase[phase].count; i++) {
+            const char *options = plan->phase[phase].commands[i].options;
+            if (options && strstr(options, "-DNT=1")) /* clt_define_stores */
+                return true;
+        }
+    return false;
+}
+
+/* Large arrays are stored past the caches. The same op as if this device had next to no cache: the results
+ * must be the same. Ops without such stores give the same plan, and nothing is run. */
+static clt_status bits_past_caches(clt_verify_session *session, const clt_verify_setup *setup, op_run *r,
+                                   uint8_t *const kept[CLT_MAX_PLAN_SLABS])
+{
+    clt_verify_session small = *session;
+    clt_verify_bench *ordinary = r->bench;
+    small.desc.cache_bytes = 1;
+    CLT_TRY(clt_verify_bench_create(&small, r->subject, setup, r->outcome, &r->bench));
+    clt_status status = CLT_OK;
+    if (r->bench && clt_verify_past_caches(r->bench->plan)) {
+        status = run_both(r, CLT_VERIFY_NAN_PATTERN);
+        if (status == CLT_OK)
+            compare_bits(r, ordinary->plan, kept, "the run with stores past the caches");
+    }
+    clt_verify_bench_destroy(r->bench);
+    r->bench = ordinary;
+    return status;
+}
+
+static clt_status check_bits(clt_verify_session *session, const clt_verify_setup *setup, op_run *r)
+{
+    uint8_t *kept[CLT_MAX_PLAN_SLABS];
+    CLT_TRY(clt_verify_data_make(&r->data, r->bench->plan->graph, r->subject, r->bench, session->seed, false,
+                                 false));
+    CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN));
+    CLT_TRY(keep_bits(r, kept));
+    CLT_TRY(run_both(r, CLT_VERIFY_FINITE_PATTERN));
+    compare_bits(r, r->bench->plan, kept, "the second run");
+    return clt_verify_bad(r->outcome) ? CLT_OK : bits_past_caches(session, setup, r, kept);
 }
 
 static clt_status check_bitwise(clt_verify_session *session, const clt_verify_subject *subject,
@@ -346,10 +395,7 @@ static clt_status check_bitwise(clt_verify_session *session, const clt_verify_su
         return CLT_OK;
     clt_status status = clt_arena_create(&r.data.arena);
     if (status == CLT_OK)
-        status = clt_verify_data_make(&r.data, r.bench->plan->graph, subject, r.bench, session->seed, false,
-                                      false);
-    if (status == CLT_OK)
-        status = compare_bits(&r);
+        status = check_bits(session, &setup, &r);
     clt_arena_destroy(r.data.arena);
     clt_verify_bench_destroy(r.bench);
     return status;

@@ -131,6 +131,11 @@ expect_awk 'a gemm record needs its keys' '/"fma_peak_gflops"/ { a = 1 } /"strea
 expect_code 2 "$CLTRAIN" bench gemm --sizes 16 --backend simple --seconds 0.01 --compare step.json
 expect_code 2 "$CLTRAIN" bench gemm --sizes 32 --backend simple --seconds 0.01 --compare gemm.json
 expect_text 'nothing in it was measured now'
+for odd in '{"bench": "gemm"}' '{"bench": "gemm", "rows": [3, [1], null, "x"]}' '[]'; do # somebody else's file
+    echo "$odd" >odd.json
+    expect_code 2 "$CLTRAIN" bench gemm --sizes 16 --backend simple --layout nn --seconds 0.01 --compare odd.json
+done
+expect_code 2 "$CLTRAIN" bench gemm --sizes ''
 
 # --- signals: a run that would take hours ---
 start_run() { # FOLDER: in the background, until its first step is told

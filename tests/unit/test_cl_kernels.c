@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every kernel file that is built in compiles alone, with its own defaults and no option. ctest-labels: quick
- */
+ * Every kernel file that is built in compiles alone, with its own defaults, no option and no warning.
+ * ctest-labels: quick */
 #include "tests/unit/cl_test.h"
 
 #include "cl/kernel_source.h"
@@ -21,8 +21,8 @@ static void test_every_family(void **state)
         snprintf(family, sizeof family, "%.*s", (int)(dot - s->name), s->name);
         if (ocl_program_get(device, family, "", &program) != CLT_OK)
             fail_msg("%s does not compile alone: %s", s->name, clt_error_text());
-        if (ocl_program_log(program)[0] != '\0')
-            print_message("%s: %s\n", s->name, ocl_program_log(program));
+        if (strstr(ocl_program_log(program), "warning")) /* PoCL writes their number on users' terminals */
+            fail_msg("%s compiles with warnings: %s", s->name, ocl_program_log(program));
         families++;
     }
     assert_true(families >= 2); /* fill and probe at least */

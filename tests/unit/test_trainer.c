@@ -485,6 +485,35 @@ static void test_determinism(void **state)
     clt_config_destroy(config);
 }
 
+/* A million parameters: the norm goes through all of its stages. With plain SGD the gradient is what a step
+ * took off the parameters. */
+static void test_norm_of_many(void **state)
+{
+    (void)state;
+    enum { IN = 1100, OUT = 900, WEIGHTS = IN * OUT };
+    static float before[WEIGHTS], after[WEIGHTS];
+    record rec = {.n = 0};
+    clt_run_result result;
+    clt_config *config = train_config(
+        "{\"model\":{\"type\":\"mlp\",\"hidden\":[],\"outputs\":900},"
+        "\"data\":{\"type\":\"synthetic\",\"shape\":[1100],\"classes\":900,\"samples\":16,\"micro_batch\":8,"
+        "\"workers\":1},\"optimizer\":{\"type\":\"sgd\",\"learning_rate\":8,\"momentum\":0},"
+        "\"schedule\":{\"type\":\"constant\"},\"checkpoint\":{\"every\":1},\"train\":{\"steps\":3}}");
+    must(train_run(config, "many", NULL, &rec, &result), "train");
+    static const char *const tensors[] = {"out.weight", "out.bias"};
+    static const int sizes[] = {WEIGHTS, OUT};
+    double sum = 0;
+    for (int t = 0; t < 2; t++) {
+        file_values("many/checkpoints/step_1/model.safetensors", tensors[t], before, sizes[t]);
+        file_values("many/checkpoints/step_2/model.safetensors", tensors[t], after, sizes[t]);
+        for (int i = 0; i < sizes[t]; i++)
+            sum += pow(((double)before[i] - (double)after[i]) / 8, 2);
+    }
+    assert_true(sum > 0);
+    assert_close("norm", 2, rec.step[1].grad_norm, sqrt(sum), 1e-5 * sqrt(sum));
+    clt_config_destroy(config);
+}
+
 /* File to store to file: equal bytes. */
 static void test_init_round_trip(void **state)
 {
@@ -534,7 +563,7 @@ int main(void)
         cmocka_unit_test(test_ignored_targets), cmocka_unit_test(test_nothing_counts),
         cmocka_unit_test(test_accumulation),    cmocka_unit_test(test_evaluation),
         cmocka_unit_test(test_determinism),     cmocka_unit_test(test_init_round_trip),
-        cmocka_unit_test(test_init_refusals)};
+        cmocka_unit_test(test_init_refusals),   cmocka_unit_test(test_norm_of_many)};
     int missing = train_need_device();
     return missing ? missing : cmocka_run_group_tests(tests, train_setup, train_teardown);
 }

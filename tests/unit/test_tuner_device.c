@@ -11,6 +11,7 @@
 #include "cl/kernel_source.h"
 #include "cl/tuner.h"
 #include "cl/tuner_bench.h"
+#include "engine/base/log.h"
 
 static ocl_device *device;
 static ocl_device_desc desc;
@@ -359,6 +360,58 @@ static void test_clblast_parameters(void **state)
     ocl_gemm_bench_destroy(bench);
 }
 
+static int n_lines;
+static void count_line(void *context, clt_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    assert_contains(line, "a tuning record is ignored");
+    n_lines++;
+}
+
+static clt_status find_operand(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+{
+    (void)tensor;
+    *buffer = context;
+    *offset = 0;
+    return CLT_OK;
+}
+
+/* Sets that the library does not take, as after it was replaced by another version: one line, and its own. */
+static void test_clblast_refusal(void **state)
+{
+    (void)state;
+    ocl_gemm g = product(8, 8, 8, false, false);
+    ocl_command_list list = {0};
+    ocl_buffer *buffer;
+    ocl_exec *exec;
+    assert_ok(ocl_buffer_create(device, 4096, "operands", &buffer));
+    assert_ok(clt_arena_create(&list.arena));
+    ocl_emitter e = {.list = &list, .device = &desc, .label = "t", .variant = "", .node = -1};
+    for (size_t i = 0; i < 2; i++) {
+        ocl_emit_library_gemm(&e, &g);
+        list.commands[i].options = "xgemm=99";
+    }
+    assert_ok(ocl_emit_status(&e));
+    ocl_exec_options options = {.resolve = find_operand, .resolve_context = buffer};
+    n_lines = 0;
+    clt_log_set_sink(count_line, NULL, CLT_LOG_WARN);
+    clt_status status = ocl_exec_create(device, &list, &options, &exec);
+    clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
+    if (status == CLT_EUNSUPPORTED) { /* a build without the library */
+        assert_contains(clt_error_text(), "this build has none");
+    } else {
+        assert_ok(status);
+        assert_int_equal(n_lines, 1);
+        ocl_exec_destroy(exec);
+    }
+    clt_arena *arena = list.arena;
+    ocl_emitter_free(&e);
+    ocl_command_list_free(&list);
+    clt_arena_destroy(arena);
+    ocl_buffer_destroy(buffer);
+}
+
 int main(void)
 {
     test_need_device();
@@ -369,6 +422,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_run, begin, end),
         cmocka_unit_test_setup_teardown(test_builtin_list, begin, end),
         cmocka_unit_test_setup_teardown(test_clblast_parameters, begin, end),
+        cmocka_unit_test_setup_teardown(test_clblast_refusal, begin, end),
     };
     return cmocka_run_group_tests_name("tuner on a device", tests, NULL, NULL);
 }

@@ -344,12 +344,12 @@ static void test_skip_has_reason(void **state)
 
 static char folder[64];
 
-/* common.clh with one macro replaced; every kernel of the next run is built from it. */
-static void plant(const char *macro, const char *with)
+/* A kernel header with one macro replaced; every kernel of the next run is built from it. */
+static void plant_in(const char *header, const char *macro, const char *with)
 {
     char *text, path[300];
     size_t size;
-    snprintf(path, sizeof path, "%s/cl/kernels/common.clh", CLT_TEST_SOURCE_DIR);
+    snprintf(path, sizeof path, "%s/cl/kernels/%s", CLT_TEST_SOURCE_DIR, header);
     assert_ok(clt_file_read(path, false, 0, CLT_EDATA, &text, &size));
     char *line = strstr(text, macro);
     assert_non_null(line);
@@ -359,9 +359,14 @@ static void plant(const char *macro, const char *with)
     clt_str_append(&out, strchr(line, '\n'));
     assert_ok(clt_str_check(&out));
     test_kernel_folder(folder);
-    test_write_source(folder, "common.clh", out.text);
+    test_write_source(folder, header, out.text);
     clt_str_free(&out);
     free(text);
+}
+
+static void plant(const char *macro, const char *with)
+{
+    plant_in("common.clh", macro, with);
 }
 
 static void unplant(void)
@@ -405,6 +410,27 @@ static void test_kernel_stale(void **state)
            "relu.tail[lane]/bitwise", "the second run differs");
 }
 
+/* Stores past the caches, which only arrays larger than those get, are checked on small ones too. */
+static void test_kernel_past_caches(void **state)
+{
+    (void)state;
+    clt_verify_summary summary;
+    clt_verify_options options = options_of("relu.chunk[lane]", CLT_VERIFY_BITWISE);
+    ocl_device *device = test_open(false);
+    bool has = (ocl_device_describe(device)->caps & OCL_CAP_NONTEMPORAL) != 0;
+    ocl_device_close(device);
+    if (!has) {
+        printf("SKIP: the device has no stores that pass by the caches\n");
+        skip();
+    }
+    plant_in("lanes.clh", "#define STREAM16_f32(p, i, v)",
+             "#define STREAM16_f32(p, i, v) __builtin_nontemporal_store((v) * 1.0000002f, (__global float16 "
+             "*)((p) + (i)))");
+    assert_int_equal(run(&options, fake("relu"), &summary), CLT_ECHECK);
+    unplant();
+    assert_state("relu.chunk[lane]/bitwise", CLT_VERIFY_FAIL, "past the caches");
+}
+
 static void test_kernel_zero(void **state)
 {
     (void)state;
@@ -420,7 +446,7 @@ static void test_kernel_overwrites(void **state)
     (void)state;
     spoilt(STORE_GRAD, STORE_GRAD " STORE(dt, p, i, v)", "relu", "relu.tail[lane]", "relu.tail[lane]/correct",
            "accumulated 'd x0'");
-    spoilt(STORE_GRAD, STORE_GRAD " STORE(dt, p, i, v)", "bias", "bias.odd[row]", "bias.odd[row]/correct",
+    spoilt(STORE_GRAD, STORE_GRAD " STORE(dt, p, i, v)", "bias", "bias.odd[lane]", "bias.odd[lane]/correct",
            "added");
 }
 
@@ -557,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_kernel_off),
         cmocka_unit_test(test_kernel_outside),
         cmocka_unit_test(test_kernel_stale),
+        cmocka_unit_test(test_kernel_past_caches),
         cmocka_unit_test(test_kernel_zero),
         cmocka_unit_test(test_kernel_overwrites),
         cmocka_unit_test(test_kernel_reads_target),

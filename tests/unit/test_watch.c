@@ -252,6 +252,9 @@ static void test_profile_and_trace(void **state)
     run(config, "later", true, 15, NULL, &profiled);
     assert_non_null(strstr(profiled.messages, "trace.json (steps 15 to 20)"));
     check_trace("later/trace.json", 15, 20);
+    run(config, "beyond", true, STEPS + 1, NULL, &profiled);
+    assert_non_null(strstr(profiled.messages, "no trace: the run ended before step"));
+    assert_false(clt_file_exists(in_dir("beyond/trace.json")));
     clt_config_destroy(config);
 }
 

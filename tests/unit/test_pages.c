@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory in whole pages: aligned, zeroed, asked for as large pages, given back to the last byte; sizes that
+ * no system has fail with a message. Linux tells all of it in /proc/self/smaps. ctest-labels: quick */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "engine/base/mem.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define LARGE (2 * MIB)
+
+typedef struct mapping {
+    bool found, wanted_large; /* the kernel was asked for large pages */
+    uint64_t start, end, large_kib;
+} mapping;
+
+/* The mapping that holds an address. */
+static mapping mapping_of(const void *address)
+{
+    mapping m = {0};
+    char line[512];
+    bool here = false;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        unsigned long long start, end, kib;
+        if (sscanf(line, "%llx-%llx ", &start, &end) == 2) {
+            here = (uintptr_t)address >= start && (uintptr_t)address < end;
+            if (here)
+                m = (mapping){.found = true, .start = start, .end = end};
+        } else if (here && sscanf(line, "AnonHugePages: %llu kB", &kib) == 1) {
+            m.large_kib = kib;
+        } else if (here && strncmp(line, "VmFlags:", 8) == 0) {
+            m.wanted_large = strstr(line, " hg") != NULL;
+        }
+    }
+    (void)fclose(file);
+    return m;
+}
+
+/* The choice in brackets: "always [madvise] never"; "" without large pages in the kernel. */
+static void large_pages_setting(char out[16])
+{
+    char line[128] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+    out[0] = '\0';
+    if (!file)
+        return;
+    if (fgets(line, sizeof line, file) && strchr(line, '['))
+        (void)sscanf(strchr(line, '['), "[%15[a-z]]", out);
+    (void)fclose(file);
+}
+
+static bool mapped(const void *page)
+{
+    unsigned char there;
+    return mincore((void *)(uintptr_t)page, 1, &there) == 0;
+}
+
+static void test_memory(void **state)
+{
+    static const uint64_t sizes[] = {1, LARGE - 1, LARGE, LARGE + 1, 8 * MIB, 8 * MIB + 12345};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        void *pages;
+        uint64_t rounded = (sizes[i] + LARGE - 1) / LARGE * LARGE;
+        assert_int_equal(clt_pages_create(sizes[i], "a test", &pages), CLT_OK);
+        assert_int_equal((uintptr_t)pages % LARGE, 0);
+        for (uint64_t at = 0; at < rounded; at += 512)
+            assert_int_equal(((const char *)pages)[at], 0);
+        memset(pages, 0x5a, sizes[i]);
+        mapping m = mapping_of(pages);
+        assert_true(m.found && m.end >= (uintptr_t)pages + rounded);
+        clt_pages_destroy(pages, sizes[i]);
+        for (uint64_t at = 0; at < rounded; at += 4096)
+            assert_false(mapped((const char *)pages + at));
+    }
+    clt_pages_destroy(NULL, 8 * MIB);
+}
+
+/* Nothing stays behind, neither what was cut off for the alignment nor the pages. */
+static void test_all_is_given_back(void **state)
+{
+    enum { COUNT = 64 };
+    void *pages[COUNT];
+    unsigned long long before, after;
+    (void)state;
+    for (int round = 0; round < 2; round++) { /* the first one fills the C library's own caches */
+        FILE *file = fopen("/proc/self/statm", "r");
+        assert_non_null(file);
+        assert_int_equal(fscanf(file, "%llu", &before), 1);
+        (void)fclose(file);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(clt_pages_create((uint64_t)i * 100003 + 1, "a test", &pages[i]), CLT_OK);
+        for (int i = 0; i < COUNT; i++)
+            clt_pages_destroy(pages[(i * 37) % COUNT], (uint64_t)((i * 37) % COUNT) * 100003 + 1);
+        file = fopen("/proc/self/statm", "r");
+        assert_non_null(file);
+        assert_int_equal(fscanf(file, "%llu", &after), 1);
+        (void)fclose(file);
+    }
+    assert_int_equal(before, after);
+}
+
+static void test_large_pages(void **state)
+{
+    char setting[16];
+    void *pages;
+    (void)state;
+    large_pages_setting(setting);
+    if (!setting[0]) {
+        printf("SKIP: this kernel has no transparent large pages\n");
+        skip();
+    }
+    assert_int_equal(clt_pages_create(16 * MIB, "a test", &pages), CLT_OK);
+    memset(pages, 1, 16 * MIB);
+    mapping m = mapping_of(pages);
+    assert_true(m.wanted_large);
+    /* the wish is all that is promised: a system without free large pages gives small ones */
+    if (strcmp(setting, "never") != 0 && m.large_kib == 0)
+        printf("SKIP: the system had no large page to give\n");
+    clt_pages_destroy(pages, 16 * MIB);
+}
+
+static void refused(uint64_t bytes)
+{
+    void *pages = &pages;
+    assert_int_equal(clt_pages_create(bytes, "the 'slab'", &pages), CLT_ENOMEM);
+    assert_null(pages);
+    assert_non_null(strstr(clt_error_text(), "the 'slab'"));
+    clt_error_clear();
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    refused(0);
+    refused(UINT64_MAX);
+    refused(UINT64_MAX - 2 * LARGE);
+    refused(UINT64_C(1) << 62); /* more than any address space */
+#ifndef __SANITIZE_ADDRESS__    /* its shadow memory is beyond any limit */
+    struct rlimit own, low;
+    assert_int_equal(getrlimit(RLIMIT_AS, &own), 0);
+    low = own;
+    low.rlim_cur = 4 * MIB;
+    assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+    refused(64 * MIB);
+    assert_int_equal(setrlimit(RLIMIT_AS, &own), 0);
+    void *pages;
+    assert_int_equal(clt_pages_create(64 * MIB, "a test", &pages), CLT_OK);
+    clt_pages_destroy(pages, 64 * MIB);
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_all_is_given_back),
+        cmocka_unit_test(test_large_pages),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -302,6 +302,9 @@ static clt_status write_profile(const loop *l)
         CLT_TRY_GOTO(write_text(l, "trace.json", &trace), done);
         snprintf(window, sizeof window, ", trace.json (steps %lld to %lld)", (long long)first + 1,
                  (long long)last + 1);
+    } else {
+        snprintf(window, sizeof window, " (no trace: the run ended before step %lld)",
+                 (long long)l->options->trace_from);
     }
     snprintf(line, sizeof line, "profile: profile.txt, profile.json%s in %.300s", window,
              clt_rundir_path(l->dir));

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# scripts/bundle.sh: the folder that it makes runs wherever it lies, with its own libraries; in a root folder that holds nothing
+# else but the C library it starts, names what is missing, and its mpirun starts ranks.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+build=${CLTRAIN_BUILD_DIR:?set it to the build folder}
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+[ "$(cached CLTRAIN_SANITIZE)" = ON ] && skip_all 'bundles are made from builds without sanitizers'
+command -v readelf >/dev/null || skip_all 'readelf is not installed (package binutils)'
+vendors=${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}
+
+mkdir mine
+expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/mine" "$build"
+expect_text 'was not made by this script'
+expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build"
+expect_text 'for glibc 2\.[0-9]+ or newer'
+expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build" # its own folder it replaces
+mv made bundle
+expect_file bundle/BUNDLE bundle/LICENSE bundle/configs/mlp-regression.json
+if [ "$(du -sk bundle | cut -f1)" -le 65536 ]; then pass; else fail 'the bundle has more than 64 MiB'; fi
+# shellcheck disable=SC2016 # the linker replaces these
+expect_code 0 sh -c "readelf -d bundle/cltrain | grep -F '(RPATH)' | grep -F '[\$ORIGIN/lib:/\$LIB:/usr/\$LIB:\$ORIGIN/lib/last]'"
+find bundle -type f -exec readelf -d {} + >dynamic 2>/dev/null
+if grep -E 'R(UN)?PATH' dynamic | grep -q -F -e "$build" -e "$work"; then fail 'a library is looked for in a build folder'; else pass; fi
+
+# Nothing of this environment is left but a device's driver. PATH: PoCL calls a linker.
+bare=(env -i PATH="$PATH" HOME="$work" OCL_ICD_VENDORS="$vendors" POCL_CACHE_DIR="${POCL_CACHE_DIR:-$work/pocl}"
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+expect_code 0 "${bare[@]}" LD_DEBUG=files LD_DEBUG_OUTPUT="$work/one" bundle/cltrain version
+for library in $(cd bundle/lib && echo lib*.so*); do
+    case $library in libOpenCL* | libclblast* | libcjson* | libpcre2*) ;; *) continue ;; esac
+    if grep -q "calling init: $work/bundle/lib/$library\$" one.*; then pass; else fail "the program did not load its own $library"; fi
+done
+if grep 'calling init: ' one.* | grep -q -E '/lib(OpenCL|clblast|cjson|pcre2-8)\.so' &&
+    ! grep 'calling init: ' one.* | grep -E '/lib(OpenCL|clblast|cjson|pcre2-8)\.so' | grep -q -v -F "$work/bundle/"; then
+    pass
+else
+    fail 'the program loaded libraries of the system that the bundle has'
+fi
+expect_code 0 "${bare[@]}" bundle/cltrain devices
+expect_code 0 "${bare[@]}" bundle/cltrain train bundle/configs/mlp-regression.json --max-steps 3 --out run
+expect_file run/metrics.jsonl
+expect_code 4 "${bare[@]}" OCL_ICD_VENDORS=/nonexistent bundle/cltrain devices
+
+with_mpi=
+if [ -x bundle/mpirun ]; then
+    with_mpi=yes
+    expect_code 0 "${bare[@]}" LD_DEBUG=files LD_DEBUG_OUTPUT="$work/two" bundle/mpirun --oversubscribe --bind-to none -np 2 \
+        "$work/bundle/cltrain" train bundle/configs/mlp-regression.json --max-steps 3 --out run2
+    expect_text '^ranks +2 over '
+    grep -h 'calling init: ' two.* | grep -E '/(libmpi|libopen-|libpmix|mca_|pmix_mca_)' >mpi_files
+    expect_file mpi_files
+    if grep -v -F "$work/bundle/" mpi_files >others; then
+        fail "a rank loaded the system's MPI: $(head -n 3 others)"
+    else
+        pass
+    fi
+elif [ "$(cached CLTRAIN_MPI)" = ON ]; then
+    note_skip 'this Open MPI cannot be taken along, the bundle has no mpirun'
+fi
+
+# A root folder with the C library, a shell, the bundle, and what every machine has.
+mkdir -p root/bin root/tmp root/proc root/dev root/etc
+for file in $(ldd bundle/cltrain | grep -o '/[^ ]*/\(libc\|libm\|ld-linux[^ /]*\)\.so\.[0-9]*') \
+    $(ldconfig -p 2>/dev/null | grep -E 'lib(dl|pthread|rt|util|resolv)\.so\.[0-9]+ .*x86-64' | grep -o '/[^ ]*$'); do
+    mkdir -p "root/$(dirname "$file")" && cp -L "$file" "root/$file"
+done
+cp -L "$(command -v dash || echo /bin/sh)" root/bin/sh
+cp -a bundle root/
+namespace=(unshare --mount --pid --fork)
+[ "$(id -u)" -eq 0 ] || namespace+=(--map-root-user)
+cat >in_root <<'TEXT'
+mount -t proc proc root/proc && mount --bind /dev root/dev || exit 99
+PATH=$PATH:/usr/sbin:/sbin
+exec env -i OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$(command -v chroot)" root "$@"
+TEXT
+in_root=("${namespace[@]}" sh ./in_root)
+if "${in_root[@]}" /bin/sh -c 'exit 0' >"$out" 2>&1; then
+    expect_code 0 "${in_root[@]}" /bundle/cltrain version
+    expect_code 4 "${in_root[@]}" /bundle/cltrain doctor
+    expect_text 'the OpenCL loader is /bundle/lib/libOpenCL\.so\.1'
+    if [ -n "$with_mpi" ]; then
+        expect_code 4 "${in_root[@]}" /bundle/mpirun --oversubscribe --bind-to none -np 2 \
+            /bundle/cltrain train /bundle/configs/mlp-regression.json
+        expect_text '\[rank [01] .*no OpenCL driver'
+    fi
+else
+    note_skip "no other root folder is possible here: $(tail -n 1 "$out")"
+fi
+finish

@@ -177,7 +177,7 @@ static void scaler_update(scaler *s, bool found_inf, double growth, double backo
 }
 
 #define SCALING                                                                                              \
-    "{\"mode\":\"f16\",\"loss_scale\":64,\"growth\":4,\"growth_interval\":3,\"backoff\":0.25}"
+    "{\"mode\":\"f16\",\"loss_scale\":64,\"growth\":2,\"growth_interval\":4,\"backoff\":0.25}"
 
 /* One sample of 48 is infinite in f16; its micro-batch comes back every epoch. */
 static void check_injected(const char *optimizer, int global, const char *out)
@@ -196,7 +196,7 @@ static void check_injected(const char *optimizer, int global, const char *out)
     assert_int_equal(rec.n, STEPS);
     for (int i = 0; i < STEPS; i++) {
         bool bad = i % per_epoch == BAD / global;
-        scaler_update(&s, bad, 4, 0.25, 3);
+        scaler_update(&s, bad, 2, 0.25, 4);
         skipped += bad;
         assert_int_equal(rec.step[i].nonfinite, bad);
         assert_int_equal(rec.step[i].skipped, skipped);

@@ -83,9 +83,12 @@ static bool suits_clblast(const ocl_gemm *g)
 static const char *device_prefers(const ocl_gemm *g, const ocl_device_desc *device)
 {
     char reason[160];
-    const ocl_variant *lane = named("lane");
-    if ((device->caps & OCL_CAP_WIDE_VECTORS) == 0)
+    const ocl_variant *lane = named("lane"), *mma = named("mma");
+    if ((device->caps & OCL_CAP_WIDE_VECTORS) == 0) {
+        if (ocl_variant_accepts(mma, g, device, reason, sizeof reason))
+            return "mma";
         return suits_clblast(g) ? NULL : "tile";
+    }
     return lane != NULL && ocl_variant_accepts(lane, g, device, reason, sizeof reason) ? "lane" : "simple";
 }
 

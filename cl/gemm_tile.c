@@ -264,23 +264,23 @@ static void emit_product(ocl_emitter *e, const ocl_gemm *g, const ocl_tile_form 
     ocl_kernel_end_1d(e, ocl_tile_groups(g, f) * items, items, ocl_gemm_flops(g));
 }
 
-static void emit_sum(ocl_emitter *e, const ocl_gemm *g, const ocl_tile_form *f, int32_t part)
+void ocl_tile_emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t part)
 {
     uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
     ocl_kernel_begin(e, "gemm_tile", "gemm_sum_tile");
     ocl_gemm_epilogue_defines(e, g);
     ocl_gemm_result_arg(e, g);
-    ocl_arg_in(e, part, CLT_F32, ocl_tile_workspace(g, f));
+    ocl_arg_in(e, part, CLT_F32, elements * (uint64_t)splits);
     ocl_gemm_epilogue_args(e, g);
     ocl_arg_u32(e, (uint32_t)g->m);
     ocl_arg_u32(e, (uint32_t)g->n);
     ocl_arg_u64(e, (uint64_t)g->ldc);
     ocl_arg_u64(e, (uint64_t)g->stride_c);
     ocl_arg_u32(e, (uint32_t)g->batch);
-    ocl_arg_u32(e, (uint32_t)f->splits);
+    ocl_arg_u32(e, (uint32_t)splits);
     ocl_arg_f32(e, g->alpha);
     ocl_arg_f32(e, g->beta);
-    ocl_kernel_end_1d(e, elements, 64, (double)elements * (f->splits - 1));
+    ocl_kernel_end_1d(e, elements, 64, (double)elements * (splits - 1));
 }
 
 /* The choice of a record or, where it has none, of the model; ocl_tuned also tells the tuner what was taken.
@@ -317,7 +317,7 @@ static clt_status tile_emit(ocl_emitter *e, const void *problem)
         part = ocl_workspace(e, CLT_F32, ocl_tile_workspace(g, &f), "gemm.parts");
     emit_product(e, g, &f, part);
     if (f.splits > 1)
-        emit_sum(e, g, &f, part);
+        ocl_tile_emit_sum(e, g, f.splits, part);
     return ocl_emit_status(e);
 }
 

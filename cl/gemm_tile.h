@@ -27,5 +27,8 @@ uint64_t ocl_tile_local_bytes(const ocl_gemm *gemm, const ocl_tile_form *form);
 uint64_t ocl_tile_groups(const ocl_gemm *gemm, const ocl_tile_form *form);
 /* Floats of workspace; 0 without splits. */
 uint64_t ocl_tile_workspace(const ocl_gemm *gemm, const ocl_tile_form *form);
+/* The command that adds the sums of parts of k, which lie in `part` one after the other per batch item, and
+ * finishes them into C; for any backend that splits. */
+void ocl_tile_emit_sum(ocl_emitter *emitter, const ocl_gemm *gemm, int splits, int32_t part);
 
 #endif

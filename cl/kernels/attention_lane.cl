@@ -603,27 +603,27 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
 
 #define SUM_ROWS 4 /* of an item of the next kernel */
 
-/* dq (+)= the sum of the copies, in their order. */
-ITEM void attention_bwd_sum_lane(__global float *dq, ulong dq0, uint lddq, int accumulate,
+/* A gradient in GT (+)= the sum of its copies, in their order; HEADS are its heads. */
+ITEM void attention_bwd_sum_lane(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,
                                  __global const float *copies, ulong copies0, ulong rows, uint shares)
 {
     const uint width = HEADS * HEAD_SIZE;
     ulong row = get_group_id(0) * SUM_ROWS, end = min(row + SUM_ROWS, rows);
     for (; row < end; row++) {
         __global const float *part = copies + copies0 + row * width;
-        __global float *x = dq + dq0 + row * lddq;
+        __global STORAGE(GT) *x = dq + dq0 + row * lddq;
         uint d = 0;
         for (; d + LANES <= width; d += LANES) {
             float16 sum = vload16(0, part + d);
             for (uint s = 1; s < shares; s++)
                 sum += vload16(0, part + s * rows * width + d);
-            STORE16_GRAD(f32, x, d, sum, accumulate);
+            STORE16_GRAD(GT, x, d, sum, accumulate);
         }
         for (; d < width; d++) {
             float sum = part[d];
             for (uint s = 1; s < shares; s++)
                 sum += part[s * rows * width + d];
-            STORE_GRAD(f32, x, d, sum, accumulate);
+            STORE_GRAD(GT, x, d, sum, accumulate);
         }
     }
 }

@@ -22,11 +22,29 @@
 #define DECOUPLED 1
 #endif
 
+#ifndef DYNAMIC /* 1: update_finish moves the loss scale */
+#define DYNAMIC 0
+#endif
+#ifndef WORKING /* 1: the new parameters are stored in DTW, too */
+#define WORKING 0
+#endif
+#ifndef DTW
+#define DTW f16
+#endif
+#if WORKING
+#define WORKING_PARAM __global STORAGE(DTW) * w, ulong wo,
+#define PUT_WORKING(at, value) STORE16(DTW, w, wo + (at), value)
+#else
+#define WORKING_PARAM
+#define PUT_WORKING(at, value)
+#endif
+
 #define ST_UPDATE 0
 #define ST_SKIPPED 1
 #define ST_SKIPPED_ROW 2
 #define ST_SKIP 3
 #define ST_LOSS_SCALE 4
+#define ST_GROWTH 5
 #define ST_GRAD_NORM 6
 #define ST_CLIP 7
 #define ST_LR 8
@@ -82,7 +100,12 @@ __kernel void update_span(__global const float *partial, ulong po, __global floa
 /* One work-item: total norm, finite check, clip factor, counters, this update's line of the schedule. */
 __kernel void update_finish(__global const float *partial, ulong po, uint count, __global const float *losses, ulong lo,
                             uint n_losses, __global const float *schedule, ulong so, uint entries, __global uint *state,
-                            ulong to, float max_norm)
+                            ulong to, float max_norm
+#if DYNAMIC
+                            ,
+                            float growth, float backoff, float minimum, uint interval
+#endif
+)
 {
     if (get_global_id(0) != 0)
         return;
@@ -108,11 +131,22 @@ __kernel void update_finish(__global const float *partial, ulong po, uint count,
     st[ST_CORRECTION1] = as_uint(schedule[so + 4 * (ulong)line + 1]);
     st[ST_CORRECTION2] = as_uint(schedule[so + 4 * (ulong)line + 2]);
     st[ST_UPDATE] = update + (good ? 1u : 0u);
+#if DYNAMIC
+    uint row = good ? st[ST_GROWTH] + 1u : 0u;
+    if (!good)
+        scale = fmax(scale * backoff, minimum);
+    if (row == interval) {
+        scale = isfinite(scale * growth) ? scale * growth : scale;
+        row = 0u;
+    }
+    st[ST_GROWTH] = row;
+    st[ST_LOSS_SCALE] = as_uint(scale);
+#endif
 }
 
 /* SGD as in torch.optim.SGD: g += decay*p; buf = momentum*buf + g (the first update: buf = g, as buf starts at 0 with dampening 0);
  * p -= lr * (nesterov ? g + momentum*buf : buf). The unused arguments keep one list for both optimizers. */
-__kernel void update_sgd(__global float *p, ulong po, __global const float *g, ulong go,
+__kernel void update_sgd(__global float *p, ulong po, WORKING_PARAM __global const float *g, ulong go,
 #if MOMENTUM
                          __global float *m, ulong mo,
 #endif
@@ -139,13 +173,15 @@ __kernel void update_sgd(__global float *p, ulong po, __global const float *g, u
         d = buf;
 #endif
 #endif
-        vstore16(fma((float16)(-lr), d, value), 0, p + po + base + i);
+        value = fma((float16)(-lr), d, value);
+        vstore16(value, 0, p + po + base + i);
+        PUT_WORKING(base + i, value);
     }
 }
 
 /* Adam and AdamW (DECOUPLED) as in torch.optim: p *= 1 - lr*decay; m = m + (1-b1)(g-m); v = b2 v + (1-b2) g^2;
  * p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps). Plain Adam adds decay*p to g instead. rest = 1 - beta. */
-__kernel void update_adam(__global float *p, ulong po, __global const float *g, ulong go, __global float *m, ulong mo,
+__kernel void update_adam(__global float *p, ulong po, WORKING_PARAM __global const float *g, ulong go, __global float *m, ulong mo,
                           __global float *v, ulong vo, __global const float *table, ulong to,
                           __global const uint *state, ulong so, uint chunks, float rest1,
                           float beta2, float rest2, float eps)
@@ -176,5 +212,6 @@ __kernel void update_adam(__global float *p, ulong po, __global const float *g, 
         vstore16(v1, 0, v + vo + base + i);
         value -= step * (m1 / (sqrt(v1) / root2 + eps));
         vstore16(value, 0, p + po + base + i);
+        PUT_WORKING(base + i, value);
     }
 }

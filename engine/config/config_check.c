@@ -173,6 +173,29 @@ static void check_schedule(rules *r)
         broken(r, "schedule.decay_steps", "warm-up and final decay together are longer than the schedule");
 }
 
+static void check_precision(rules *r)
+{
+    static const char *const keys[] = {"precision.loss_scale", "precision.growth",
+                                       "precision.growth_interval", "precision.backoff",
+                                       "precision.min_loss_scale"};
+    bool f32 = is(r, "precision.mode", "f32"), off = is(r, "precision.loss_scaling", "off");
+    bool scales = is(r, "precision.loss_scaling", "static") || is(r, "precision.loss_scaling", "dynamic");
+    if (f32 && scales)
+        broken(r, "precision.loss_scaling",
+               "f32 gradients need no loss scaling: set precision.mode f16 or bf16");
+    for (int i = 0; i < 5; i++) {
+        bool given = usable(r, keys[i]) && get(r, keys[i])->from != CLT_FROM_DEFAULT;
+        if (given && f32)
+            broken(r, keys[i], "only with precision.mode f16 or bf16");
+        else if (given && off)
+            broken(r, keys[i], "precision.loss_scaling is off");
+        else if (given && i > 0 && is(r, "precision.loss_scaling", "static"))
+            broken(r, keys[i], "only for dynamic loss scaling");
+    }
+    if (usable(r, keys[0]) && usable(r, keys[4]) && get(r, keys[4])->f > get(r, keys[0])->f)
+        broken(r, keys[4], "must not be above precision.loss_scale");
+}
+
 static void check_required(rules *r)
 {
     for (int i = 0; clt_config_schema[i].path; i++) {
@@ -192,6 +215,7 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     check_data(&r);
     check_optimizer(&r);
     check_schedule(&r);
+    check_precision(&r);
 }
 
 clt_status clt_config_check(const clt_config *config)

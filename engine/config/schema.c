@@ -157,13 +157,20 @@ const clt_config_key clt_config_schema[] = {
     INT("schedule.horizon", 0, STEPS, "0", "steps",
         "length of the whole schedule; 0: as long as the training"),
 
-    {.path = "precision.mode",
-     .type = CLT_CFG_CHOICE,
-     .choices = "f32",
-     .default_text = "\"f32\"",
-     .unit = "",
-     .help = "arithmetic and storage of activations and weights",
-     .later = "f16, bf16 and auto come in a later release"},
+    CHOICE("precision.mode", "f32|f16|bf16|auto", "\"f32\"",
+           "storage of activations and of the products' weights; arithmetic, parameters and their gradients "
+           "stay f32; auto: bf16 or f16 where the device has matrix units for it, else f32"),
+    CHOICE("precision.loss_scaling", "auto|off|static|dynamic", "\"auto\"",
+           "losses times a scale, gradients divided by it, so that small gradients survive 16 bits; auto: "
+           "dynamic with f16, else off"),
+    FLOAT_OPEN("precision.loss_scale", 0, true, 1e30, false, "65536", "",
+               "the static scale, or where the dynamic one starts"),
+    FLOAT_OPEN("precision.growth", 1, true, 1e6, false, "2", "",
+               "dynamic: factor after precision.growth_interval good steps in a row"),
+    INT("precision.growth_interval", 1, 1e9, "2000", "steps", "see precision.growth"),
+    FLOAT_OPEN("precision.backoff", 0, true, 1, true, "0.5", "",
+               "dynamic: factor after a step whose gradients were not finite, which is skipped"),
+    FLOAT("precision.min_loss_scale", 0, 1e30, "0", "", "dynamic: the scale never falls below it"),
 
     BOOL("parallel.deterministic", "true", "bitwise repeatable results"),
     {.path = "parallel.tensor",

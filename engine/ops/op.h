@@ -128,7 +128,9 @@ enum {
     CLT_OP_MOVE = 1 << 5,          /* moves elements of any type, integers included, unchanged */
     CLT_OP_EVAL_IDENTITY = 1 << 6, /* y = x when not training */
     CLT_OP_FUSED = 1 << 7,         /* made by the plan from other ops: not for configs */
-    CLT_OP_CHEAP = 1 << 8          /* one pass over its input: cheaper to do again than to keep */
+    CLT_OP_CHEAP = 1 << 8,         /* one pass over its input: cheaper to do again than to keep */
+    CLT_OP_WIDE = 1 << 9,          /* in half-precision runs: takes and gives f32 */
+    CLT_OP_CONVERTS = 1 << 10      /* takes inputs and gives outputs of any float type, not all alike */
 };
 
 typedef struct clt_op {
@@ -149,6 +151,8 @@ typedef struct clt_op {
     uint32_t no_grad_inputs;
     /* Inputs whose gradient is the output's, unchanged, where both have as many elements. */
     uint32_t same_grad_inputs;
+    /* Parameters that half-precision runs give in 16 bits: those of products, bit i = parameter i. */
+    uint32_t narrow_params;
     /* Inputs whose gradient may be written over them. */
     uint32_t in_place_inputs;
     const clt_op_ref *ref;

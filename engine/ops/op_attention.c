@@ -492,38 +492,50 @@ static clt_status attention_fwd_lane(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-/* dq (+)= the sum of its copies. */
-static void lane_sum(ocl_emitter *e, const clt_call *call, const attention_sizes *s, const lane_form *f,
-                     const attention_gradients *g, int32_t copies)
+/* A gradient (+)= the sum of its copies. */
+static void lane_sum(ocl_emitter *e, const clt_call *call, const attention_sizes *s,
+                     const attention_gradients *g, int i, int32_t copies, int64_t shares)
 {
-    uint64_t rows = (uint64_t)(s->batch * s->tq), elements = query_rows(s) * (uint64_t)s->dim;
+    uint64_t rows = (uint64_t)(s->batch * (i ? s->tk : s->tq));
+    uint64_t elements = rows * (uint64_t)((i ? s->kv_heads : s->heads) * s->dim);
     ocl_kernel_begin(e, "attention_lane", "attention_bwd_sum_lane");
     ocl_define(e, "HEAD_SIZE", s->dim);
-    ocl_define(e, "HEADS", s->heads);
-    attention_gradient_arg(e, call, s, g, 0, 1);
-    ocl_arg_in(e, copies, CLT_F32, (uint64_t)f->shares * elements);
+    ocl_define(e, "HEADS", i ? s->kv_heads : s->heads);
+    clt_define_dtype(e, "GT", clt_call_dtype(call, g->tensor[i]));
+    attention_gradient_arg(e, call, s, g, i, 1);
+    ocl_arg_in(e, copies, CLT_F32, (uint64_t)shares * elements);
     ocl_arg_u64(e, rows);
-    clt_arg_size32(e, f->shares, "shares");
-    ocl_kernel_end_1d(e, clt_div_up(rows, LANE_SUM_ROWS), 1, (double)f->shares * (double)elements);
+    clt_arg_size32(e, shares, "shares");
+    ocl_kernel_end_1d(e, clt_div_up(rows, LANE_SUM_ROWS), 1, (double)shares * (double)elements);
+}
+
+/* The kernel adds to f32 alone: gradients of other types, and those of queries that several items make, get
+ * copies of their own first. */
+static bool lane_apart(const clt_call *call, const lane_form *f, const attention_gradients *g, int i)
+{
+    return (i == 0 && f->shares > 1) || (g->tensor[i] >= 0 && clt_call_dtype(call, g->tensor[i]) != CLT_F32);
 }
 
 static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
 {
+    static const char *const names[3] = {"attention.dq", "attention.dk", "attention.dv"};
     const clt_call *call = problem;
     attention_sizes s = attention_measure(call->graph, call->node);
     lane_form f = lane_measure(&s, e->device);
     attention_gradients g, to;
-    uint64_t elements = query_rows(&s) * (uint64_t)s.dim;
     if (!attention_wants(call, &s, &g))
         return CLT_OK;
-    for (int i = f.shares > 1 ? 1 : 0; i < 3; i++)
-        attention_scratch(e, &s, &g, i);
     to = g;
-    if (f.shares > 1) {
-        to.tensor[0] = ocl_workspace(e, CLT_F32, (uint64_t)f.shares * elements, "attention.dq");
-        to.start[0] = 0;
-        to.ld[0] = s.heads * s.dim;
-        to.accumulate[0] = false;
+    for (int i = 0; i < 3; i++) {
+        int64_t rows = s.batch * (i ? s.tk : s.tq), width = (i ? s.kv_heads : s.heads) * s.dim;
+        if (!lane_apart(call, &f, &g, i)) {
+            attention_scratch(e, &s, &to, i);
+            continue;
+        }
+        to.tensor[i] = ocl_workspace(e, CLT_F32, (uint64_t)((i ? 1 : f.shares) * rows * width), names[i]);
+        to.start[i] = 0;
+        to.ld[i] = width;
+        to.accumulate[i] = false;
     }
     lane_begin(e, call, &s, &f, "attention_bwd_lane");
     ocl_define(e, "QB", f.qb);
@@ -531,16 +543,17 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
     clt_define_dtype(e, "DYT", clt_call_dtype(call, call->dout[0]));
     for (int i = 0; i < 3; i++)
         attention_gradient_arg(e, call, &s, &to, i, i ? 1 : f.shares);
-    ocl_arg_in(e, call->dout[0], clt_call_dtype(call, call->dout[0]), elements);
-    ocl_arg_in(e, call->out[0], clt_call_dtype(call, call->out[0]), elements);
+    ocl_arg_in(e, call->dout[0], clt_call_dtype(call, call->dout[0]), query_rows(&s) * (uint64_t)s.dim);
+    ocl_arg_in(e, call->out[0], clt_call_dtype(call, call->out[0]), query_rows(&s) * (uint64_t)s.dim);
     ocl_arg_in(e, call->saved[0], CLT_F32, query_rows(&s));
     clt_arg_size32(e, f.shares, "shares");
     attention_inputs(e, call, &s);
     attention_size_args(e, call, &s);
     ocl_kernel_end_1d(e, (uint64_t)(s.batch * s.kv_heads * f.shares), 1,
                       attention_pairs(call, &s) * (10.0 * (double)s.dim + 5.0));
-    if (f.shares > 1 && g.tensor[0] >= 0)
-        lane_sum(e, call, &s, &f, &g, to.tensor[0]);
+    for (int i = 0; i < 3; i++)
+        if (g.tensor[i] >= 0 && lane_apart(call, &f, &g, i))
+            lane_sum(e, call, &s, &g, i, to.tensor[i], i ? 1 : f.shares);
     return CLT_OK;
 }
 

@@ -233,5 +233,6 @@ const clt_op clt_op_embedding = {
     .forward = fwd_variants,
     .backward = bwd_variants,
     .no_grad_inputs = 1,
+    .narrow_params = 1,
     .ref = &clt_op_embedding_ref,
 };

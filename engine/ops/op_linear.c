@@ -150,5 +150,6 @@ const clt_op clt_op_linear = {
     .infer = linear_infer,
     .forward = forward_variants,
     .backward = backward_variants,
+    .narrow_params = 1,
     .ref = &clt_op_linear_ref,
 };

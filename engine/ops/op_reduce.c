@@ -297,6 +297,7 @@ const clt_op clt_op_reduce = {
     .n_attrs = 3,
     .min_in = 1,
     .max_in = 1,
+    .flags = CLT_OP_WIDE,
     .infer = reduce_infer,
     .forward = reduce_forward_variants,
     .backward = reduce_backward_variants,

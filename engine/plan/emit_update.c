@@ -84,6 +84,7 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, int32_t partial, u
     CLT_TRY(clt_plan_store_tensor(plan, "schedule", CLT_F32, (int64_t)plan->store->schedule_entries * 4,
                                   CLT_ARENA_STATE, 0, CLT_STATE_TABLE_OFFSET, &table));
     ocl_kernel_begin(e, "update", "update_finish");
+    ocl_define(e, "DYNAMIC", spec->scaling.dynamic);
     ocl_arg_in(e, partial, CLT_F32, count);
     ocl_arg_u32(e, (uint32_t)count);
     ocl_arg_in(e, plan->losses, CLT_F32, 4 * (uint64_t)plan->graph->n_losses);
@@ -92,6 +93,12 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, int32_t partial, u
     ocl_arg_u32(e, (uint32_t)plan->store->schedule_entries);
     ocl_arg_inout(e, plan->state, CLT_U32, CLT_STATE_WORDS);
     ocl_arg_f32(e, spec->clip);
+    if (spec->scaling.dynamic) {
+        ocl_arg_f32(e, spec->scaling.growth);
+        ocl_arg_f32(e, spec->scaling.backoff);
+        ocl_arg_f32(e, spec->scaling.minimum);
+        ocl_arg_u32(e, spec->scaling.interval);
+    }
     ocl_kernel_end_1d(e, 1, 1, 4.0 * (double)count);
     return CLT_OK;
 }
@@ -100,7 +107,8 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, int32_t slab)
 {
     const clt_update_spec *spec = &plan->options.update;
     uint64_t elements = plan->store->trainable_elements[slab], chunks = elements / CLT_STORE_CHUNK;
-    int32_t params, grads, table, opt;
+    int32_t params, grads, table, opt, working;
+    clt_dtype narrow = plan->store->working;
     if (!chunks)
         return CLT_OK;
     CLT_TRY(clt_plan_store_tensor(plan, "parameters", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, slab, 0,
@@ -117,7 +125,15 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, int32_t slab)
     } else {
         ocl_define(e, "DECOUPLED", spec->type == CLT_OPT_ADAMW);
     }
+    ocl_define(e, "WORKING", narrow != CLT_F32);
+    if (narrow != CLT_F32)
+        ocl_define_text(e, "DTW", clt_dtype_name(narrow));
     ocl_arg_inout(e, params, CLT_F32, elements);
+    if (narrow != CLT_F32) {
+        CLT_TRY(clt_plan_store_tensor(plan, "16-bit parameters", narrow, (int64_t)elements, CLT_ARENA_WORK,
+                                      slab, 0, &working));
+        ocl_arg_out(e, working, narrow, elements);
+    }
     ocl_arg_in(e, grads, CLT_F32, elements);
     for (int k = 0; k < clt_update_states(spec); k++) {
         CLT_TRY(clt_plan_store_tensor(plan, k ? "second moment" : "first moment", CLT_F32, (int64_t)elements,

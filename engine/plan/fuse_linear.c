@@ -87,7 +87,8 @@ static void fold_derivative(clt_plan *plan, size_t at)
     clt_work *work = &plan->work[at];
     ocl_activation activation = activation_of(work->node);
     int32_t x = work->node->in[0], y = work->node->out[0];
-    if (activation == OCL_ACT_NONE || work->din[0] < 0 || tensor_of(plan, x)->dtype != CLT_F32)
+    if (activation == OCL_ACT_NONE || work->din[0] < 0 ||
+        tensor_of(plan, x)->dtype != tensor_of(plan, work->din[0])->dtype)
         return;
     size_t source = linear_source(plan, work->dout[0], at);
     if (source == CLT_NO_WORK || touched_between(plan, work->din[0], source, at))

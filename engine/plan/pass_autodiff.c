@@ -69,7 +69,9 @@ static clt_status new_gradient(autodiff *ad, int32_t of, const char *prefix, int
     char name[300];
     snprintf(name, sizeof name, "%s%s", prefix, t->name);
     clt_tensor_class cls = t->cls == CLT_TC_PARAM ? CLT_TC_PARAM_GRAD : CLT_TC_GRADIENT;
-    CLT_TRY(clt_graph_new_tensor(ad->graph, name, CLT_F32, &t->shape, cls, id));
+    /* of parameters: the f32 ones that the optimizer takes; of inputs that the checker looks at: exact too */
+    bool wide = cls == CLT_TC_PARAM_GRAD || ad->plan->options.storage == CLT_F32;
+    CLT_TRY(clt_graph_new_tensor(ad->graph, name, wide ? CLT_F32 : t->dtype, &t->shape, cls, id));
     clt_graph_tensor(ad->graph, *id)->param = t->param;
     return CLT_OK;
 }

@@ -103,6 +103,7 @@ static clt_status make_layout(clt_plan *plan)
     CLT_TRY(clt_arena_create(&layout->arena));
     CLT_TRY(fill_slots(plan, layout));
     layout->opt_states = clt_update_states(&plan->options.update);
+    layout->working = plan->options.storage;
     layout->schedule_entries = (uint64_t)plan->options.update.schedule_entries;
     if (clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0) > plan->device.max_alloc_bytes)
         CLT_FAIL(CLT_EDEVMEM,
@@ -179,6 +180,8 @@ uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kin
     switch (kind) {
     case CLT_ARENA_PARAM:
         return elements * sizeof(float);
+    case CLT_ARENA_WORK:
+        return layout->working == CLT_F32 ? 0 : elements * clt_dtype_bytes(layout->working);
     case CLT_ARENA_GRAD:
         return (trainable + (slab == layout->n_slabs - 1 ? CLT_STORE_CHUNK : 0)) * sizeof(float);
     case CLT_ARENA_OPT1:

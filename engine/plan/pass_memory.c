@@ -37,7 +37,7 @@ clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dty
 {
     clt_shape shape = clt_shape1(elements);
     size_t have = plan->n_place;
-    clt_tensor_class cls = arena == CLT_ARENA_PARAM  ? CLT_TC_PARAM
+    clt_tensor_class cls = arena <= CLT_ARENA_WORK   ? CLT_TC_PARAM
                            : arena == CLT_ARENA_GRAD ? CLT_TC_PARAM_GRAD
                            : arena <= CLT_ARENA_OPT2 ? CLT_TC_OPT
                                                      : CLT_TC_STATE;
@@ -65,9 +65,11 @@ static void place_store(clt_plan *plan)
             continue;
         const clt_store_slot *slot = clt_store_layout_find(store, plan->graph->params[t->param].name);
         place->kind = CLT_PLACE_STORE;
-        place->arena = t->cls == CLT_TC_PARAM ? CLT_ARENA_PARAM : CLT_ARENA_GRAD;
+        place->arena = t->cls != CLT_TC_PARAM ? CLT_ARENA_GRAD
+                       : t->dtype == CLT_F32  ? CLT_ARENA_PARAM
+                                              : CLT_ARENA_WORK;
         place->slab = slot->slab;
-        place->offset = slot->offset * sizeof(float);
+        place->offset = slot->offset * clt_dtype_bytes(t->dtype);
         place->bytes = tensor_bytes(t);
     }
     if (plan->options.mode != CLT_PLAN_TRAIN)

@@ -1,20 +1,165 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 1, precision: decides the storage type of every tensor. With precision.mode = f32, the only mode of
- * this release, every float tensor is stored as f32, which this pass proves instead of assuming. */
+ * Pass 1, precision: decides the storage type of every tensor. In a half-precision run activations and the
+ * weights of products are stored in 16 bits and all arithmetic stays f32; ops that say so (CLT_OP_WIDE) keep
+ * f32, as do statistics, losses and every parameter that no product reads. Where types meet, a cast is
+ * inserted, once per tensor. With f32, the default, every float tensor is f32, which is proved here instead
+ * of assumed. It knows flags of ops, no op. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/plan/plan.h"
 
-clt_status clt_pass_precision(clt_plan *plan)
+typedef struct precision {
+    clt_plan *plan;
+    clt_graph *graph;
+    clt_dtype storage;
+    int32_t *cast;      /* by tensor id: its form of the other type, -1 */
+    clt_node **order;   /* nodes with the casts where they belong */
+    size_t n, capacity; /* of order */
+} precision;
+
+static bool loaded(const clt_tensor *t)
+{
+    return t->cls == CLT_TC_FIELD || t->cls == CLT_TC_STEP;
+}
+
+/* f32 runs, and the checker's single nodes, whose types are its cases'. */
+static clt_status prove_f32(const clt_plan *plan)
 {
     /* The checker, which alone wants guard zones, has cases of every type, for evaluation too. */
     bool checked = plan->options.mode == CLT_PLAN_CHECK || plan->options.guard_bytes > 0;
     for (size_t i = 0; i < plan->graph->n_tensors; i++) {
         const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
-        bool field = t->cls == CLT_TC_FIELD || t->cls == CLT_TC_STEP;
-        if (!checked && !field && clt_dtype_is_float(t->dtype) && t->dtype != CLT_F32)
+        if (!checked && !loaded(t) && clt_dtype_is_float(t->dtype) && t->dtype != CLT_F32)
             CLT_FAIL(CLT_EUNSUPPORTED,
                      "planning: tensor '%s' is stored as %s; precision.mode f32 stores f32 only", t->name,
                      clt_dtype_name(t->dtype));
     }
     return CLT_OK;
+}
+
+/* A product's weight may be narrow when nobody reads it otherwise. */
+static void narrow_weights(const precision *p)
+{
+    for (size_t i = 0; i < p->graph->n_params; i++) {
+        bool all = true, any = false;
+        for (size_t k = 0; k < p->graph->n_nodes; k++) {
+            const clt_node *node = p->graph->nodes[k];
+            for (int j = 0; j < node->n_param; j++)
+                if (node->param[j] == (int32_t)i) {
+                    bool narrow = (node->op->narrow_params >> j) & 1;
+                    all &= narrow;
+                    any |= narrow;
+                }
+        }
+        if (all && any)
+            clt_graph_tensor(p->graph, p->graph->params[i].tensor)->dtype = p->storage;
+    }
+}
+
+static clt_status place_node(precision *p, clt_node *node)
+{
+    CLT_TRY(clt_grow(&p->order, &p->capacity, p->n + 1, sizeof *p->order, "node order"));
+    p->order[p->n++] = node;
+    return CLT_OK;
+}
+
+/* The tensor in type `need`, made before the node that asks. */
+static clt_status in_type(precision *p, const clt_node *node, clt_dtype need, int32_t *tensor)
+{
+    char name[280];
+    clt_node *cast;
+    if (p->cast[*tensor] < 0) {
+        snprintf(name, sizeof name, "%s.%s", clt_graph_tensor(p->graph, *tensor)->name, clt_dtype_name(need));
+        CLT_TRY(clt_graph_add_text(p->graph, "cast", name, NULL, tensor, 1, &cast));
+        p->graph->n_nodes--; /* it goes into p->order */
+        cast->block = node->block;
+        clt_graph_tensor(p->graph, cast->out[0])->dtype = need;
+        p->cast[*tensor] = cast->out[0];
+        CLT_TRY(place_node(p, cast));
+    }
+    *tensor = p->cast[*tensor];
+    return CLT_OK;
+}
+
+/* Sets a node's types; its inputs have theirs. */
+static clt_status set_node(precision *p, clt_node *node)
+{
+    uint32_t flags = node->op->flags;
+    clt_dtype need = flags & CLT_OP_WIDE ? CLT_F32 : p->storage;
+    bool as_it_comes = (flags & (CLT_OP_LOSS | CLT_OP_CONVERTS)) != 0;
+    if (flags & CLT_OP_VIEW) {
+        need = clt_graph_tensor(p->graph, node->in[0])->dtype;
+        as_it_comes = true;
+    }
+    for (int i = 0; i < node->n_in && !as_it_comes; i++) {
+        const clt_tensor *t = clt_graph_tensor(p->graph, node->in[i]);
+        if (clt_dtype_is_float(t->dtype) && t->dtype != need && !((node->op->no_grad_inputs >> i) & 1))
+            CLT_TRY(in_type(p, node, need, &node->in[i]));
+    }
+    for (int i = 0; i < node->n_out; i++) {
+        clt_tensor *t = clt_graph_tensor(p->graph, node->out[i]);
+        if (clt_dtype_is_float(t->dtype))
+            t->dtype = need;
+    }
+    return place_node(p, node);
+}
+
+/* Numbers of nodes are their places. */
+static clt_status renumber(precision *p)
+{
+    clt_graph *graph = p->graph;
+    int32_t *now = NULL;
+    size_t old = graph->n_nodes;
+    CLT_TRY(clt_alloc(&now, p->n + 1, sizeof *now, "node order"));
+    for (size_t k = 0; k < p->n; k++) /* inserted casts have a number behind them all */
+        if ((size_t)p->order[k]->id < old && graph->nodes[p->order[k]->id] == p->order[k])
+            now[p->order[k]->id] = (int32_t)k;
+    clt_status status =
+        clt_grow(&graph->nodes, &graph->nodes_capacity, p->n + 1, sizeof *graph->nodes, "node table");
+    for (size_t i = 0; i < graph->n_tensors && status == CLT_OK; i++) {
+        clt_tensor *t = clt_graph_tensor(graph, (int32_t)i);
+        if (t->producer >= 0)
+            t->producer = now[t->producer];
+    }
+    for (int32_t i = 0; i < graph->n_losses && status == CLT_OK; i++)
+        graph->losses[i].node = now[graph->losses[i].node];
+    for (size_t k = 0; k < p->n && status == CLT_OK; k++) {
+        clt_node *node = p->order[k];
+        if (node->share >= 0)
+            node->share = now[node->share];
+        node->id = (int32_t)k;
+        graph->nodes[k] = node;
+        for (int i = 0; i < node->n_out; i++)
+            clt_graph_tensor(graph, node->out[i])->producer = (int32_t)k;
+    }
+    if (status == CLT_OK)
+        graph->n_nodes = p->n;
+    free(now);
+    return status;
+}
+
+static clt_status store_narrow(precision *p)
+{
+    size_t nodes = p->graph->n_nodes, tensors = p->graph->n_tensors;
+    CLT_TRY(clt_alloc(&p->cast, tensors + 2 * nodes * CLT_MAX_IN, sizeof *p->cast, "casts"));
+    for (size_t i = 0; i < tensors + 2 * nodes * CLT_MAX_IN; i++)
+        p->cast[i] = -1;
+    narrow_weights(p);
+    for (size_t k = 0; k < nodes; k++)
+        CLT_TRY(set_node(p, p->graph->nodes[k]));
+    return p->n == nodes ? CLT_OK : renumber(p);
+}
+
+clt_status clt_pass_precision(clt_plan *plan)
+{
+    precision p = {.plan = plan, .graph = plan->graph, .storage = plan->options.storage};
+    if (p.storage == CLT_F32)
+        return prove_f32(plan);
+    clt_status status = store_narrow(&p);
+    free(p.cast);
+    free(p.order);
+    return status;
 }

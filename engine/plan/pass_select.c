@@ -3,6 +3,7 @@
  * Pass 6, select: chooses a variant for every piece of work and lets it emit its commands into the phases.
  * Each command gets a time (work index, place inside the work); BACKWARD and BACKWARD_ADD are two forms of
  * the same moments. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +82,7 @@ static void call_common(const clt_plan *plan, const clt_node *node, clt_call *ca
         call->saved[i] = node->saved[i];
     call->step = plan->graph->step;
     call->losses = plan->losses;
-    call->loss_scale = -1;
+    call->loss_scale = plan->loss_scale;
     call->record = false;
     memset(call->din_accumulate, 0, sizeof call->din_accumulate);
     memset(call->dparam_accumulate, 0, sizeof call->dparam_accumulate);
@@ -219,7 +220,11 @@ clt_status clt_plan_make_records(clt_plan *plan)
     if (plan->options.mode != CLT_PLAN_TRAIN)
         return CLT_OK;
     shape = clt_shape1(CLT_STATE_WORDS);
-    return clt_graph_new_tensor(plan->graph, "state block", CLT_U32, &shape, CLT_TC_STATE, &plan->state);
+    CLT_TRY(clt_graph_new_tensor(plan->graph, "state block", CLT_U32, &shape, CLT_TC_STATE, &plan->state));
+    if (!plan->options.update.scaling.on)
+        return CLT_OK;
+    return clt_plan_store_tensor(plan, "loss scale", CLT_F32, 1, CLT_ARENA_STATE, 0,
+                                 offsetof(clt_state_block, loss_scale), &plan->loss_scale);
 }
 
 clt_status clt_pass_select(clt_plan *plan)

@@ -28,7 +28,7 @@ clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, con
     plan->graph = graph;
     plan->options = *options;
     plan->device = *device;
-    plan->losses = plan->state = -1;
+    plan->losses = plan->state = plan->loss_scale = -1;
     for (size_t i = 0; i < sizeof passes / sizeof passes[0] && status == CLT_OK; i++)
         status = passes[i](plan);
     if (status != CLT_OK) {
@@ -84,7 +84,8 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         pool += slab[s];
     const clt_plan *any = train ? train : eval;
     if (any && any->store) {
-        r.params = clt_store_arena_bytes(any->store, CLT_ARENA_PARAM);
+        r.params = clt_store_arena_bytes(any->store, CLT_ARENA_PARAM) +
+                   clt_store_arena_bytes(any->store, CLT_ARENA_WORK);
         if (train) {
             r.gradients = clt_store_arena_bytes(any->store, CLT_ARENA_GRAD);
             r.optimizer = clt_store_arena_bytes(any->store, CLT_ARENA_OPT1) +

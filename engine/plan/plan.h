@@ -38,6 +38,7 @@ const char *clt_phase_name(clt_phase phase);
 
 typedef enum clt_arena_kind {
     CLT_ARENA_PARAM,
+    CLT_ARENA_WORK,  /* 16-bit copies of the parameters, for the products of a half-precision run */
     CLT_ARENA_GRAD,  /* its last slab ends with one more chunk: the loss records */
     CLT_ARENA_OPT1,  /* momentum, or Adam's first moment */
     CLT_ARENA_OPT2,  /* Adam's second moment */
@@ -68,6 +69,7 @@ typedef struct clt_store_layout {
     uint64_t
         trainable_elements[CLT_MAX_STORE_SLABS]; /* leading part that has gradients and optimizer state */
     int32_t opt_states;                          /* 0, 1, 2: how many optimizer arenas exist */
+    clt_dtype working;                           /* type of the WORK arena; f32: there is none */
     uint64_t schedule_entries;
 } clt_store_layout;
 
@@ -81,12 +83,21 @@ uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind ki
 /* --- update --- */
 
 typedef enum clt_optimizer_type { CLT_OPT_SGD, CLT_OPT_ADAM, CLT_OPT_ADAMW } clt_optimizer_type;
+/* Losses are multiplied by a scale, gradients divided by it before anything looks at them. A dynamic scale
+ * changes as PyTorch's GradScaler's does: times `backoff` after a step that was skipped, times `growth` after
+ * `interval` good ones in a row. */
+typedef struct clt_loss_scaling {
+    bool on, dynamic;
+    float growth, backoff, minimum;
+    uint32_t interval;
+} clt_loss_scaling;
 typedef struct clt_update_spec {
     clt_optimizer_type type;
     double momentum, beta1, beta2, eps, weight_decay;
     bool nesterov, decay_all;
     float clip; /* global norm, 0 = off */
     int64_t schedule_entries;
+    clt_loss_scaling scaling;
 } clt_update_spec;
 int clt_update_states(const clt_update_spec *spec); /* optimizer arenas it needs */
 
@@ -107,7 +118,8 @@ typedef struct clt_plan_options {
     const clt_store_layout
         *layout; /* EVAL: the training plan's layout (borrowed); TRAIN: NULL, the plan makes its own */
     /* CHECK: gradients start here, pairs of (tensor, its given gradient); guard zones round every tensor */
-    bool no_fuse; /* every op apart, for comparison */
+    clt_dtype storage; /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
+    bool no_fuse;      /* every op apart, for comparison */
     clt_recompute recompute;
     int n_seeds;
     int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
@@ -154,8 +166,9 @@ typedef struct clt_plan {
     size_t n_work, work_capacity, n_forward;
     int32_t *gradient; /* by tensor id of the model's tensors: gradient tensor or -1 */
     size_t n_gradient;
-    int32_t losses; /* loss records, (n_losses, 4) f32 */
-    int32_t state;  /* state block (TRAIN) */
+    int32_t losses;     /* loss records, (n_losses, 4) f32 */
+    int32_t state;      /* state block (TRAIN) */
+    int32_t loss_scale; /* its word of that name (TRAIN with scaling), else -1 */
     ocl_command_list phase[CLT_PHASE_COUNT];
     uint32_t *time[CLT_PHASE_COUNT]; /* of each command */
     clt_place *place;                /* by tensor id */

@@ -9,8 +9,8 @@
 
 static const char *arena_name(clt_arena_kind kind)
 {
-    static const char *const names[CLT_ARENA_COUNT] = {"parameters", "gradients", "moment1",
-                                                       "moment2",    "groups",    "state"};
+    static const char *const names[CLT_ARENA_COUNT] = {"parameters", "working", "gradients", "moment1",
+                                                       "moment2",    "groups",  "state"};
     return names[kind];
 }
 

@@ -124,6 +124,33 @@ static clt_recompute read_recompute(const clt_config *c)
                                         : CLT_RECOMPUTE_NONE;
 }
 
+/* precision.mode auto: what the device's matrix units take; bf16 needs no loss scaling. */
+static clt_dtype read_storage(const clt_config *c, const ocl_device_desc *desc)
+{
+    const char *mode = clt_config_string(c, "precision.mode");
+    if (strcmp(mode, "auto") == 0)
+        return desc->caps & OCL_CAP_MMA_BF16 ? CLT_BF16 : desc->caps & OCL_CAP_MMA_F16 ? CLT_F16 : CLT_F32;
+    return strcmp(mode, "f16") == 0 ? CLT_F16 : strcmp(mode, "bf16") == 0 ? CLT_BF16 : CLT_F32;
+}
+
+static void read_precision(clt_job *job)
+{
+    const clt_config *c = job->config;
+    const char *scaling = clt_config_string(c, "precision.loss_scaling");
+    job->storage = read_storage(c, &job->desc);
+    bool automatic = strcmp(scaling, "auto") == 0, dynamic = strcmp(scaling, "dynamic") == 0;
+    job->update.scaling =
+        (clt_loss_scaling){.on = automatic ? job->storage == CLT_F16 : strcmp(scaling, "off") != 0,
+                           .dynamic = automatic ? job->storage == CLT_F16 : dynamic,
+                           .growth = (float)clt_config_float(c, "precision.growth"),
+                           .backoff = (float)clt_config_float(c, "precision.backoff"),
+                           .minimum = (float)clt_config_float(c, "precision.min_loss_scale"),
+                           .interval = (uint32_t)clt_config_int(c, "precision.growth_interval")};
+    if (job->storage == CLT_F32) /* auto */
+        job->update.scaling.on = job->update.scaling.dynamic = false;
+    job->loss_scale = (float)clt_config_float(c, "precision.loss_scale");
+}
+
 static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
 {
     bool train = mode == CLT_PLAN_TRAIN;
@@ -131,6 +158,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
                               .accumulation = train ? job->accumulation : 1,
                               .ranks = train ? job->ranks : 1,
                               .update = job->update,
+                              .storage = job->storage,
                               .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
                               .no_fuse = strcmp(clt_config_string(job->config, "train.fuse"), "off") == 0};
 }
@@ -310,6 +338,7 @@ static clt_status decide(clt_job *job, clt_job_kind kind)
     CLT_TRY(read_steps(job, job->train_source ? job->train_source : job->eval_source));
     job->schedule = read_schedule(job->config, job->steps);
     job->update = read_update(job->config, job->steps);
+    read_precision(job);
     if (kind != CLT_JOB_EVAL)
         CLT_TRY(plan_train(job));
     return job->eval_source ? plan_eval(job, job->eval_source) : CLT_OK;

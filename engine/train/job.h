@@ -21,6 +21,8 @@ typedef struct clt_job {
     clt_schedule schedule;
     clt_update_spec update;
     clt_recompute recompute;
+    clt_dtype storage;      /* of activations: f32, or what half precision stores */
+    float loss_scale;       /* at the start, with job->update.scaling */
     clt_plan *train, *eval; /* eval exists when there is evaluation data, or when only evaluation is wanted */
     int64_t context;        /* DECODE: most places */
     int32_t prediction;     /* tensor of the eval plan's graph: input 0 of the first loss */

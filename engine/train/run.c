@@ -65,7 +65,7 @@ static clt_status initialise(clt_run *run)
     clt_status status = clt_store_set_schedule(run->store, table);
     free(table);
     CLT_TRY(status);
-    clt_state_block state = {.loss_scale = 1.0f};
+    clt_state_block state = {.loss_scale = job->update.scaling.on ? job->loss_scale : 1.0f};
     return clt_store_set_state(run->store, &state);
 }
 

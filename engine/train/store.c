@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static const char *const arena_names[CLT_ARENA_COUNT] = {
-    "parameters",       "gradients", "first optimizer state", "second optimizer state",
+    "parameters",       "16-bit parameters", "gradients", "first optimizer state", "second optimizer state",
     "parameter groups", "run state"};
 
 clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
@@ -21,7 +21,7 @@ clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, 
     store->training = training;
     clt_status status = CLT_OK;
     for (int kind = 0; kind < CLT_ARENA_COUNT && status == CLT_OK; kind++) {
-        if (!training && kind != CLT_ARENA_PARAM)
+        if (!training && kind != CLT_ARENA_PARAM && kind != CLT_ARENA_WORK)
             continue;
         for (int32_t s = 0; s < layout->n_slabs && status == CLT_OK; s++) {
             uint64_t bytes = clt_store_slab_bytes(layout, (clt_arena_kind)kind, s);
@@ -77,12 +77,30 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
     return ocl_read(buffer, slot->offset * sizeof(float), out, slot->elements * sizeof(float));
 }
 
+/* The copy that products read follows its master. */
+static clt_status write_working(clt_store *store, const clt_store_slot *slot, const float *values)
+{
+    clt_dtype type = store->layout->working;
+    ocl_buffer *buffer = store->slab[CLT_ARENA_WORK][slot->slab];
+    uint16_t *narrow;
+    if (!buffer)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&narrow, slot->elements + 1, sizeof *narrow, "16-bit parameters"));
+    for (uint64_t i = 0; i < slot->elements; i++)
+        narrow[i] = type == CLT_BF16 ? clt_f32_to_bf16(values[i]) : clt_f32_to_f16(values[i]);
+    clt_status status =
+        ocl_write(buffer, slot->offset * sizeof *narrow, narrow, slot->elements * sizeof *narrow);
+    free(narrow);
+    return status;
+}
+
 clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                            const float *values)
 {
     ocl_buffer *buffer;
     CLT_TRY(slot_buffer(store, arena, slot, &buffer));
-    return ocl_write(buffer, slot->offset * sizeof(float), values, slot->elements * sizeof(float));
+    CLT_TRY(ocl_write(buffer, slot->offset * sizeof(float), values, slot->elements * sizeof(float)));
+    return arena == CLT_ARENA_PARAM ? write_working(store, slot, values) : CLT_OK;
 }
 
 clt_status clt_store_set_groups(clt_store *store, float weight_decay)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/gemm_mma.h"
 #include "cl/gemm_tile.h"
 #include "cl/tuning.h"
 #include "engine/base/thread.h"
@@ -703,12 +704,46 @@ static clt_status check_forms(clt_verify_session *session, const gemm_case *c)
     return CLT_OK;
 }
 
+static clt_status check_mma_form(clt_verify_session *session, const gemm_case *c, const ocl_mma_form *f,
+                                 int splits)
+{
+    ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
+    char label[80];
+    snprintf(label, sizeof label, "mma_%s_%dx%dx%d_%dx%d_s%d_k%d", clt_dtype_name(c->type[0]), f->bm, f->bn,
+             f->bk, f->wm, f->wn, f->stages, splits);
+    CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
+    CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
+    CLT_TRY(ocl_choice_set(&choice, "bk", f->bk));
+    CLT_TRY(ocl_choice_set(&choice, "wm", f->wm));
+    CLT_TRY(ocl_choice_set(&choice, "wn", f->wn));
+    CLT_TRY(ocl_choice_set(&choice, "stages", f->stages));
+    CLT_TRY(ocl_choice_set(&choice, "split", splits));
+    return check_modes(session, c, label, "mma", &choice);
+}
+
+/* The backend `mma` takes 16-bit operands alone: every case with both types, forms with one in turn. */
+static clt_status check_mma(clt_verify_session *session, const gemm_case *c)
+{
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        gemm_case narrow = *c;
+        narrow.type[0] = narrow.type[1] = bf16 ? CLT_BF16 : CLT_F16;
+        CLT_TRY(check_modes(session, &narrow, bf16 ? "mma_bf16" : "mma_f16", "mma", NULL));
+        for (int i = 0; c->forms && ocl_mma_forms[i].bm; i++)
+            if (i % 2 == bf16)
+                CLT_TRY(check_mma_form(session, &narrow, &ocl_mma_forms[i], 1 + (i / 2 + c->ta) % 2));
+    }
+    return CLT_OK;
+}
+
 clt_status clt_verify_gemm(clt_verify_session *session)
 {
     for (size_t i = 0; i < sizeof gemm_cases / sizeof gemm_cases[0]; i++) {
         const gemm_case *c = &gemm_cases[i];
         for (size_t v = 0; ocl_gemm_variants[v]; v++)
-            CLT_TRY(check_modes(session, c, ocl_gemm_variants[v]->name, ocl_gemm_variants[v]->name, NULL));
+            if (ocl_gemm_variants[v] != &ocl_gemm_mma)
+                CLT_TRY(
+                    check_modes(session, c, ocl_gemm_variants[v]->name, ocl_gemm_variants[v]->name, NULL));
+        CLT_TRY(check_mma(session, c));
         if (c->forms)
             CLT_TRY(check_forms(session, c));
     }

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Every form of the tile GEMM as NVIDIA's assembler sees it, without a device: clang compiles it to PTX, ptxas for three generations
+# Every form of the tile and mma GEMM as NVIDIA's assembler sees it, without a device: clang compiles it to PTX, ptxas for several generations
 # reports registers. No spills, no stack, few enough registers to launch the work-group, wide loads and stores. The driver has a compiler
 # and an assembler of its own, so the counts are for comparison.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+command -v ptxas >/dev/null || PATH=$PATH:/usr/local/cuda/bin # where its toolkit lies
 command -v ptxas >/dev/null || skip_all "ptxas is not installed (CUDA toolkit)"
 clang=
 for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
@@ -32,7 +33,7 @@ assemble() {
 registers() {
     awk '/Function properties for/ { kernel = $NF }
          /bytes stack frame/ { if ($1 + 0 > 0 || $5 + 0 > 0) { print "spills in", kernel; bad = 1 } }
-         /Used [0-9]+ registers/ && kernel == "gemm_fwd_tile" { match($0, /Used [0-9]+/); n = n " " substr($0, RSTART + 5, RLENGTH - 5) }
+         /Used [0-9]+ registers/ && kernel ~ /^gemm_fwd_(tile|mma)$/ { match($0, /Used [0-9]+/); n = n " " substr($0, RSTART + 5, RLENGTH - 5) }
          END { print substr(n, 2); exit bad }' k.log
 }
 
@@ -71,6 +72,65 @@ check '128x128x16 of 8x8 NT f16 epilogue' 256 "${form[@]}" -DTB=1 -DDTA=f16 -DDT
     -DHAS_RESIDUAL=1 -DACTIVATION=2
 check '128x128x16 of 8x8 TN f32 part of k' 256 "${form[@]}" -DTA=1 -DPARTIAL=1
 check '128x128x16 of 8x8 NN f32 wide offsets' 256 "${form[@]}" -DWIDE_OFFSETS=1
+
+# mma: the instructions exist from a generation on, so each one is compiled for its own.
+# assemble_mma GENERATION "ARCH..." DEFINE...
+assemble_mma() {
+    local generation=$1 archs=$2
+    shift 2
+    "$clang" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -include "$CLTRAIN_SOURCE_DIR/tests/e2e/nvptx_builtins.clh" \
+        -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "sm_$generation" -Xclang -target-feature -Xclang +ptx75 -O3 \
+        -I"$kernels" -D__NV_CL_C_VERSION=1 -DMMA_SM="$generation" "$@" -S "$kernels/gemm_mma.cl" -o k.ptx >"$out" 2>&1 || return 1
+    for arch in $archs; do
+        ptxas -arch="sm_$arch" -v k.ptx -o k.cubin >>k.log 2>&1 || return 1
+    done
+}
+
+# check_mma NAME ITEMS LIMIT GENERATION "ARCH..." DEFINE...: no more than LIMIT registers.
+check_mma() {
+    local name=$1 items=$2 limit=$3 generation=$4 archs=$5 counts n
+    shift 5
+    rm -f k.log
+    if ! assemble_mma "$generation" "$archs" "$@"; then
+        cat k.log 2>/dev/null >>"$out"
+        fail "$name: does not assemble ($*)"
+        return
+    fi
+    if ! counts=$(registers); then
+        fail "$name: $counts"
+        return
+    fi
+    printf '%-44s registers on sm_%s: %s\n' "$name" "${archs// / }" "$counts"
+    if [ "$(wc -w <<<"$counts")" -eq "$(wc -w <<<"$archs")" ]; then pass; else fail "$name: '$counts' registers"; fi
+    for n in $counts; do
+        if [ "$n" -le "$limit" ] && [ $((n * items)) -le 65536 ]; then pass; else fail "$name: $n registers, limit $limit, $items items"; fi
+    done
+    if grep -q -E '\.extern \.func|ld\.local|st\.local' k.ptx; then fail "$name: calls or memory of its own in the PTX"; else pass; fi
+    if [ "$generation" -lt 80 ] || grep -q 'cp\.async\.cg' k.ptx; then pass; else fail "$name: no asynchronous copies"; fi
+    if grep -q 'mma\.sync' k.ptx && grep -q 'ldmatrix' k.ptx; then pass; else fail "$name: no matrix instructions"; fi
+}
+
+ampere="80 86 89 90"
+if ptxas --help | grep -q sm_120; then ampere="$ampere 120"; fi
+mma_forms=$(sed -n '/^const ocl_mma_form ocl_mma_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm_mma.c" |
+    grep -o '{[0-9]*, [0-9]*, [0-9]*, [0-9]*, [0-9]*, [0-9]*' | tr -d '{,')
+if [ "$(wc -l <<<"$mma_forms")" -ge 8 ]; then pass; else fail "the table of mma forms was not read"; fi
+while read -r bm bn bk wm wn stages; do
+    form=(-DBM="$bm" -DBN="$bn" -DBK="$bk" -DWM="$wm" -DWN="$wn" -DSTAGES="$stages")
+    items=$((bm / wm * (bn / wn) * 32))
+    # The forms with eight warps of 64 x 32 fit two work-groups on a unit; the others argue otherwise (cl/kernels/gemm_mma.cl).
+    limit=255
+    if [ "$items" -eq 256 ] && [ $((wm * wn)) -le 2048 ]; then limit=128; fi
+    check_mma "mma ${bm}x${bn}x$bk of ${wm}x$wn s$stages NN bf16" $items $limit 80 "$ampere" "${form[@]}" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16
+    check_mma "mma ${bm}x${bn}x$bk of ${wm}x$wn s$stages NT f16" $items $limit 80 "$ampere" "${form[@]}" -DTB=1 -DDTC=f16
+    check_mma "mma ${bm}x${bn}x$bk of ${wm}x$wn s$stages TN f32" $items $limit 80 "$ampere" "${form[@]}" -DTA=1
+    [ "$stages" -eq 2 ] && check_mma "mma ${bm}x${bn}x$bk of ${wm}x$wn s2 NT f16 m16n8k8" $items 255 75 75 "${form[@]}" -DTB=1
+done <<<"$mma_forms"
+form=(-DBM=128 -DBN=128 -DBK=32 -DWM=64 -DWN=32 -DSTAGES=3)
+check_mma 'mma 128x128x32 NT f16 epilogue' 256 128 80 "$ampere" "${form[@]}" -DTB=1 -DDTC=f16 -DHAS_BIAS=1 -DHAS_PRE=1 -DHAS_RESIDUAL=1 \
+    -DACTIVATION=2
+check_mma 'mma 128x128x32 TN f32 part of k' 256 128 80 "$ampere" "${form[@]}" -DTA=1 -DPARTIAL=1
+check_mma 'mma 128x128x32 TT bf16' 256 128 80 "$ampere" "${form[@]}" -DTA=1 -DTB=1 -DMMA_BF16=1 -DDTA=bf16
 
 # The check notices what it is about: 16 x 16 sums an item do not fit 255 registers.
 rm -f k.log

@@ -490,7 +490,7 @@ static void test_determinism(void **state)
 static void test_norm_of_many(void **state)
 {
     (void)state;
-    enum { IN = 1100, OUT = 900, WEIGHTS = IN * OUT };
+    enum { WIDE_IN = 1100, WIDE_OUT = 900, WEIGHTS = WIDE_IN * WIDE_OUT };
     static float before[WEIGHTS], after[WEIGHTS];
     record rec = {.n = 0};
     clt_run_result result;
@@ -501,7 +501,7 @@ static void test_norm_of_many(void **state)
         "\"schedule\":{\"type\":\"constant\"},\"checkpoint\":{\"every\":1},\"train\":{\"steps\":3}}");
     must(train_run(config, "many", NULL, &rec, &result), "train");
     static const char *const tensors[] = {"out.weight", "out.bias"};
-    static const int sizes[] = {WEIGHTS, OUT};
+    static const int sizes[] = {WEIGHTS, WIDE_OUT};
     double sum = 0;
     for (int t = 0; t < 2; t++) {
         file_values("many/checkpoints/step_1/model.safetensors", tensors[t], before, sizes[t]);

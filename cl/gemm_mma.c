@@ -106,7 +106,8 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_mma
 /* A model of the time, to rank forms until the tuner has measured. Unit: one multiply-add of one compute
  * unit, of which its matrix units do about a thousand a clock. */
 
-#define FMA_PER_CACHE_BYTE 16.0   /* multiply-adds in the time that a byte takes from the second-level cache \
+#define FMA_PER_CACHE_BYTE                                                                                   \
+    16.0                          /* multiply-adds in the time that a byte takes from the second-level cache \
                                    */
 #define FMA_PER_LOCAL_BYTE 8.0    /* from local memory */
 #define FMA_PER_MEMORY_BYTE 120.0 /* from memory */

@@ -2,6 +2,8 @@
  *
  * Rules between keys. They look at values, never at where a value came from, so that a printed config (which
  * names every key) passes the same checks. Knows nothing of data, devices or graphs. */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/dtype.h"
@@ -173,6 +175,17 @@ static void check_schedule(rules *r)
         broken(r, "schedule.decay_steps", "warm-up and final decay together are longer than the schedule");
 }
 
+/* A number that is not the key's own; resolved configs write those down too. */
+static bool differs(const rules *r, const char *key)
+{
+    const clt_config_value *value = get(r, key);
+    for (int i = 0; clt_config_schema[i].path; i++)
+        if (strcmp(clt_config_schema[i].path, key) == 0)
+            return fabs((clt_config_schema[i].type == CLT_CFG_INT ? (double)value->i : value->f) -
+                        strtod(clt_config_schema[i].default_text, NULL)) > 0;
+    return false;
+}
+
 static void check_precision(rules *r)
 {
     static const char *const keys[] = {"precision.loss_scale", "precision.growth",
@@ -184,7 +197,7 @@ static void check_precision(rules *r)
         broken(r, "precision.loss_scaling",
                "f32 gradients need no loss scaling: set precision.mode f16 or bf16");
     for (int i = 0; i < 5; i++) {
-        bool given = usable(r, keys[i]) && get(r, keys[i])->from != CLT_FROM_DEFAULT;
+        bool given = usable(r, keys[i]) && differs(r, keys[i]);
         if (given && f32)
             broken(r, keys[i], "only with precision.mode f16 or bf16");
         else if (given && off)

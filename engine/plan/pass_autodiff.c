@@ -70,7 +70,8 @@ static clt_status new_gradient(autodiff *ad, int32_t of, const char *prefix, int
     snprintf(name, sizeof name, "%s%s", prefix, t->name);
     clt_tensor_class cls = t->cls == CLT_TC_PARAM ? CLT_TC_PARAM_GRAD : CLT_TC_GRADIENT;
     /* of parameters: the f32 ones that the optimizer takes; of inputs that the checker looks at: exact too */
-    bool wide = cls == CLT_TC_PARAM_GRAD || ad->plan->options.storage == CLT_F32;
+    const clt_plan_options *options = &ad->plan->options;
+    bool wide = cls == CLT_TC_PARAM_GRAD || (options->storage == CLT_F32 && !options->narrow_gradients);
     CLT_TRY(clt_graph_new_tensor(ad->graph, name, wide ? CLT_F32 : t->dtype, &t->shape, cls, id));
     clt_graph_tensor(ad->graph, *id)->param = t->param;
     return CLT_OK;

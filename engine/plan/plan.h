@@ -124,6 +124,7 @@ typedef struct clt_plan_options {
     int n_seeds;
     int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
     uint64_t guard_bytes;
+    bool narrow_gradients; /* CHECK: gradients have their tensors' types, as with 16-bit storage; else f32 */
     const char *force_variant; /* take only this variant where an op has one of that name (checker), NULL: the
                                   first that accepts */
 } clt_plan_options;

@@ -41,8 +41,8 @@ static clt_status add_inputs(clt_graph *graph, const clt_op_case *c, int32_t *id
 }
 
 /* Output gradients are given, like fields. */
-static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject, const clt_node *node,
-                            int32_t *douts)
+static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
+                            const clt_verify_setup *setup, const clt_node *node, int32_t *douts)
 {
     for (int i = 0; i < node->n_out; i++) {
         clt_tensor *out = clt_graph_tensor(graph, node->out[i]);
@@ -52,7 +52,8 @@ static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
             continue;
         snprintf(name, sizeof name, "dout%d of %s", i, node->name);
         clt_shape shape = out->shape;
-        CLT_TRY(clt_graph_new_tensor(graph, name, CLT_F32, &shape, CLT_TC_FIELD, &douts[i]));
+        CLT_TRY(clt_graph_new_tensor(graph, name, setup->narrow ? out->dtype : CLT_F32, &shape, CLT_TC_FIELD,
+                                     &douts[i]));
     }
     return CLT_OK;
 }
@@ -74,7 +75,7 @@ static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject,
         if (clt_verify_takes_gradient(subject, graph, bench->node[0], i) && (setup->want_in & (1u << i)))
             clt_graph_tensor(graph, bench->in[i])->requires_grad = true;
     for (int k = 0; k < setup->copies; k++)
-        CLT_TRY(add_douts(graph, subject, bench->node[k], bench->dout[k]));
+        CLT_TRY(add_douts(graph, subject, setup, bench->node[k], bench->dout[k]));
     return CLT_OK;
 }
 
@@ -145,6 +146,7 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
     clt_plan_options options = {.mode = setup->mode,
                                 .accumulation = setup->copies == 1 ? 2 : 1,
                                 .ranks = 1,
+                                .narrow_gradients = setup->narrow,
                                 .guard_bytes =
                                     clt_align_up(GUARD_BYTES, desc->align_bytes ? desc->align_bytes : 1),
                                 .force_variant = subject->variant};

@@ -126,6 +126,7 @@ typedef struct clt_verify_setup {
     int copies;         /* nodes that all read the same inputs: gradients of the second accumulate */
     uint32_t want_in;   /* inputs that want a gradient, if they can have one */
     bool want_params;
+    bool narrow; /* gradients of 16-bit tensors have their type, as in half-precision runs; else f32 */
 } clt_verify_setup;
 
 typedef struct clt_verify_bench {

@@ -238,7 +238,7 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
 static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int *params)
 {
     clt_verify_bench scratch = {0};
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
     clt_graph *graph;
     CLT_TRY(clt_verify_graph(subject, &setup, &scratch, &graph));
     *inputs = 0;
@@ -255,7 +255,7 @@ static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int 
 static clt_status check_alone(clt_verify_session *session, const clt_verify_subject *subject, uint32_t inputs,
                               int params, clt_verify_outcome *outcome)
 {
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, 0, true};
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, 0, true, false};
     if (params > 0 && inputs != 0)
         CLT_TRY(check_setup(session, subject, &setup, false, "(parameters alone)", outcome));
     setup.want_params = false;
@@ -272,18 +272,29 @@ static clt_status check_alone(clt_verify_session *session, const clt_verify_subj
     return CLT_OK;
 }
 
+static bool has_narrow(const clt_op_case *c)
+{
+    for (int i = 0; i < c->n_inputs; i++)
+        if (c->inputs[i].dtype == CLT_F16 || c->inputs[i].dtype == CLT_BF16)
+            return true;
+    return false;
+}
+
 static clt_status check_correct(clt_verify_session *session, const clt_verify_subject *subject,
                                 clt_verify_outcome *outcome)
 {
-    clt_verify_setup single = {CLT_PLAN_CHECK, 1, UINT32_MAX, true},
-                     twin = {CLT_PLAN_CHECK, 2, UINT32_MAX, true};
-    clt_verify_setup eval = {CLT_PLAN_EVAL, 1, 0, false};
+    clt_verify_setup single = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false},
+                     twin = {CLT_PLAN_CHECK, 2, UINT32_MAX, true, false};
+    clt_verify_setup eval = {CLT_PLAN_EVAL, 1, 0, false, false};
+    clt_verify_setup narrow = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, true};
     bool exact = subject->op_case->exact;
     uint32_t inputs;
     int params;
     CLT_TRY(look(subject, &inputs, &params));
     CLT_TRY(check_setup(session, subject, &single, exact, "written", outcome));
     CLT_TRY(check_setup(session, subject, &twin, exact, "accumulated", outcome));
+    if (subject->op->backward && has_narrow(subject->op_case))
+        CLT_TRY(check_setup(session, subject, &narrow, false, "16-bit gradients", outcome));
     if (subject->op_case->small && subject->op->backward)
         CLT_TRY(check_alone(session, subject, inputs, params, outcome));
     if ((subject->op->flags & CLT_OP_RANDOM) && params == 0)
@@ -388,7 +399,7 @@ static clt_status check_bits(clt_verify_session *session, const clt_verify_setup
 static clt_status check_bitwise(clt_verify_session *session, const clt_verify_subject *subject,
                                 clt_verify_outcome *outcome)
 {
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
     op_run r = {.subject = subject, .outcome = outcome, .what = ""};
     CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &r.bench));
     if (!r.bench)
@@ -442,7 +453,7 @@ static clt_status time_phases(clt_verify_bench *b, clt_verify_outcome *outcome)
 static clt_status check_perf(clt_verify_session *session, const clt_verify_subject *subject,
                              clt_verify_outcome *outcome)
 {
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
     op_run r = {.subject = subject, .outcome = outcome, .what = ""};
     CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &r.bench));
     if (!r.bench)

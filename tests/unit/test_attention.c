@@ -128,7 +128,7 @@ static void verify_with(ocl_device *device, uint64_t local_bytes, const char *na
 static uint64_t blocks_of(const ocl_device_desc *desc, const char *name)
 {
     const clt_op *op = clt_op_find("attention");
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true};
+    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
     clt_verify_bench bench = {0};
     uint64_t blocks = 0;
     clt_verify_subject subject = {.op = op, .variant = "group"};

@@ -231,7 +231,8 @@ static void test_rules(void **state)
     refused(good, "data.eval_path=e", "data.eval_targets: required together", NULL);
     refused(good, "data.eval_targets=e", "data.eval_path: required together", NULL);
     refused(good, "schedule.type=step", "schedule.step_every: required", NULL);
-    refused(good, "precision.mode=bf16", "precision.mode", "later release", NULL);
+    refused(good, "precision.mode=bf8", "precision.mode", "bf16", NULL);
+    refused(good, "precision.loss_scaling=dynamic", "precision.loss_scaling", "no loss scaling", NULL);
     refused(good, "parallel.tensor=2", "parallel.tensor", "later release", NULL);
     refused(good, "model.label_smoothing=1", "below 1", NULL);
     const char *const mse[] = {"model.loss=mse", "model.label_smoothing=0.1"};

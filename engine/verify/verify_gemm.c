@@ -727,6 +727,8 @@ static clt_status check_mma(clt_verify_session *session, const gemm_case *c)
     for (int bf16 = 0; bf16 < 2; bf16++) {
         gemm_case narrow = *c;
         narrow.type[0] = narrow.type[1] = bf16 ? CLT_BF16 : CLT_F16;
+        narrow.small =
+            c->small && c->form == FORM_PADDED && c->ta == bf16; /* compilation is most of the time */
         CLT_TRY(check_modes(session, &narrow, bf16 ? "mma_bf16" : "mma_f16", "mma", NULL));
         for (int i = 0; c->forms && ocl_mma_forms[i].bm; i++)
             if (i % 2 == bf16)

@@ -35,7 +35,7 @@ finish() {
 expect_code() {
     local want=$1 got
     shift
-    timeout 120 "$@" >"$out" 2>&1 </dev/null
+    timeout "${limit:-120}" "$@" >"$out" 2>&1 </dev/null
     got=$?
     if grep -q -E 'AddressSanitizer|LeakSanitizer|runtime error:' "$out"; then
         fail "a sanitizer complains about: $*"

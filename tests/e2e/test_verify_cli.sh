@@ -7,6 +7,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
+limit=400 # seconds of one command: every kernel of every small case may have to be compiled
 
 # expect_passes MIN: the last run passed at least MIN checks and failed none.
 expect_passes() {

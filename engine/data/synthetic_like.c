@@ -105,7 +105,7 @@ static clt_status text_fields(const clt_config *config, clt_source *source)
     return CLT_OK;
 }
 
-static bool is_text(const clt_config *config)
+bool clt_source_like_needs_no_files(const clt_config *config)
 {
     const char *type = clt_config_string(config, "data.type");
     return strcmp(type, "text") == 0 || strcmp(type, "tokens") == 0;
@@ -124,7 +124,7 @@ clt_status clt_source_open_like(const clt_config *config, clt_source **out)
         return CLT_ENOMEM;
     }
     source->arena = arena;
-    if (is_text(config)) {
+    if (clt_source_like_needs_no_files(config)) {
         status = text_fields(config, source);
     } else {
         status = clt_source_open(config, CLT_SPLIT_TRAIN, &model);

@@ -7,6 +7,8 @@
 
 #include "engine/data/data.h"
 
+/* Whether the config alone says enough: text of a known vocabulary. */
+bool clt_source_like_needs_no_files(const clt_config *config);
 clt_status clt_source_open_like(const clt_config *config, clt_source **out);
 
 #endif

@@ -7,6 +7,12 @@
 #include "engine/train/trainer.h"
 #include "engine/train/tuned.h"
 
+static void text_data_missing(const clt_job *job, clt_str *out)
+{
+    if (job->data_missing[0])
+        clt_str_printf(out, "the data was not read, its shapes follow from the config: %s\n", job->data_missing);
+}
+
 /* *set: tuning records that the job's plans borrow. */
 static clt_status describe_job(const clt_config *config, const ocl_device_desc *desc, clt_job **job,
                                ocl_tuning **set)
@@ -18,14 +24,17 @@ static clt_status describe_job(const clt_config *config, const ocl_device_desc *
     else
         ocl_desc_generic(&own);
     CLT_TRY(clt_tuned_describe(config, &own, set));
-    clt_status status = clt_job_create(config, &own, 1, CLT_JOB_TRAIN, job);
+    clt_status status = clt_job_create(config, &own, 1, CLT_JOB_DESCRIBE, job);
     if (status != CLT_OK)
         ocl_tuning_destroy(*set);
     return status;
 }
 
-static void json_device(const ocl_device_desc *d, clt_json_writer *w)
+static void json_device(const clt_job *job, clt_json_writer *w)
 {
+    const ocl_device_desc *d = &job->desc;
+    if (job->data_missing[0])
+        clt_jw_kstring(w, "data_missing", job->data_missing);
     clt_jw_key(w, "device");
     clt_jw_object(w);
     clt_jw_kstring(w, "name", d->name);
@@ -43,7 +52,7 @@ clt_status clt_describe_plan(const clt_config *config, const ocl_device_desc *de
     if (json) {
         clt_json_writer w = clt_json_writer_make(out, 2);
         clt_jw_object(&w);
-        json_device(&job->desc, &w);
+        json_device(job, &w);
         clt_jw_kint(&w, "micro_batch", job->micro_batch);
         clt_jw_kint(&w, "global_batch", job->global_batch);
         clt_jw_kint(&w, "accumulation", job->accumulation);
@@ -57,6 +66,7 @@ clt_status clt_describe_plan(const clt_config *config, const ocl_device_desc *de
         clt_jw_end_object(&w);
         clt_str_append(out, "\n");
     } else {
+        text_data_missing(job, out);
         clt_str_printf(out,
                        "device: %s\nbatch: micro %" PRId64 " x accumulation %d = %" PRId64
                        " samples, %" PRId64 " steps\n\n",
@@ -102,6 +112,7 @@ static void estimate_text(const estimate *e, clt_str *out)
     } rows[] = {{"parameters", r->params}, {"gradients", r->gradients}, {"optimizer", r->optimizer},
                 {"run state", r->state},   {"inputs", r->inputs},       {"activations", r->activations},
                 {"staging", r->staging},   {"total", r->total}};
+    text_data_missing(job, out);
     clt_str_printf(out, "device memory for micro-batch %" PRId64 " on %s\n", job->micro_batch,
                    job->desc.name);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -124,7 +135,7 @@ static void estimate_json(const estimate *e, clt_str *out)
     const clt_memory_report *r = &e->memory;
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
-    json_device(&job->desc, &w);
+    json_device(job, &w);
     clt_jw_kint(&w, "micro_batch", job->micro_batch);
     clt_jw_kint(&w, "parameters", clt_graph_param_elements(job->train->graph));
     clt_jw_key(&w, "bytes");

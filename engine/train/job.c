@@ -4,6 +4,7 @@
 #include "engine/train/job.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,10 +230,8 @@ static clt_status plan_decode(clt_job *job)
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
 }
 
-static clt_status open_sources(clt_job *job, clt_job_kind kind)
+static clt_status open_files(clt_job *job, clt_job_kind kind)
 {
-    if (kind == CLT_JOB_SYNTHETIC)
-        return clt_source_open_like(job->config, &job->train_source);
     bool has_eval = clt_source_has_eval(job->config);
     if (kind == CLT_JOB_TRAIN)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
@@ -243,6 +242,26 @@ static clt_status open_sources(clt_job *job, clt_job_kind kind)
     if (has_eval)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_EVAL, &job->eval_source));
     return CLT_OK;
+}
+
+static clt_status open_sources(clt_job *job, clt_job_kind kind)
+{
+    if (kind == CLT_JOB_SYNTHETIC)
+        return clt_source_open_like(job->config, &job->train_source);
+    if (kind != CLT_JOB_DESCRIBE)
+        return open_files(job, kind);
+    clt_status status = open_files(job, CLT_JOB_TRAIN);
+    if (status != CLT_EDATA || !clt_source_like_needs_no_files(job->config))
+        return status;
+    /* Memory and commands follow from the config alone: whoever plans a job need not have its text yet. */
+    clt_error error;
+    clt_error_take(status, &error);
+    snprintf(job->data_missing, sizeof job->data_missing, "%.500s", error.text);
+    clt_source_close(job->train_source);
+    clt_source_close(job->eval_source);
+    job->train_source = job->eval_source = NULL;
+    CLT_TRY(clt_source_open_like(job->config, &job->train_source));
+    return clt_source_has_eval(job->config) ? clt_source_open_like(job->config, &job->eval_source) : CLT_OK;
 }
 
 static uint64_t need(const clt_job *job)

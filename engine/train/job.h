@@ -15,6 +15,7 @@ typedef struct clt_job {
     ocl_device_desc desc;
     clt_source *train_source, *eval_source; /* eval_source NULL: no evaluation data */
     bool borrowed;                          /* the sources belong to the caller */
+    char data_missing[512];                 /* DESCRIBE: why the data was replaced, or "" */
     int64_t micro_batch, global_batch, steps;
     int32_t accumulation, ranks;
     uint64_t seed;
@@ -34,6 +35,7 @@ typedef enum clt_job_kind {
     CLT_JOB_TRAIN,
     CLT_JOB_EVAL,     /* evaluation only: parameters are in an evaluation-only store */
     CLT_JOB_DECODE,   /* generation: one token a run, no data */
+    CLT_JOB_DESCRIBE, /* like TRAIN, never run: text that cannot be read is replaced as in SYNTHETIC */
     CLT_JOB_SYNTHETIC /* like TRAIN, but the data is replaced by random bytes of the same shapes (bench step)
                        */
 } clt_job_kind;

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# What half precision saves: `estimate` of GPT-2 124M against the bars and the formula of docs/precision.md, and of a small GPT
+# against the bytes that a real step takes on a device. Text that is not there yet does not stop an estimate, and is named.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+gpt2=$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json
+
+# estimated NAME CONFIG ARGUMENTS...: its JSON in NAME.json
+estimated() {
+    local name=$1
+    shift
+    expect_code 0 "$CLTRAIN" estimate "$@" --json
+    cp "$out" "$name.json"
+}
+# bytes_of NAME KEY: the last number behind a key; "parameters" is first their count and then their bytes
+bytes_of() { sed -n -E "s/^.*\"$2\": ([0-9]+).*/\1/p" "$1.json" | tail -n 1; }
+holds() { # what, awk expression
+    if awk "BEGIN { exit !($2) }"; then pass; else fail "$1: $2 does not hold"; fi
+}
+
+# --- GPT-2 124M, 4 x 1024 tokens; its text was never prepared here ---
+size=(data.micro_batch=4 model.context=1024)
+for mode in f32 f16 bf16; do
+    for tier in none block; do
+        estimated $mode.$tier "$gpt2" "${size[@]}" precision.mode=$mode train.recompute=$tier
+    done
+done
+expect_text '"data_missing": ".*tokens.*No such file'
+full=$(bytes_of f32.none activations)
+count=$(sed -n -E 's/^.*"parameters": ([0-9]+).*/\1/p' f32.none.json | head -n 1)
+for mode in f16 bf16; do
+    holds "$mode activations" "$(bytes_of $mode.none activations) <= 0.55 * $full"
+    holds "$mode total" "$(bytes_of $mode.none total) <= 0.82 * $(bytes_of f32.none total)"
+    holds "$mode with block recompute" "$(bytes_of $mode.block activations) <= 0.40 * $full"
+    # 12 layers with 12 heads: 4 bytes a row and head for attention, 8 a row for each of 25 norms
+    stays=$((4096 * (12 * 12 * 4 + 25 * 8)))
+    formula="(18 * $count + $full / 2 + $stays / 2)"
+    holds "$mode against the formula of the docs" "$(bytes_of $mode.none total) <= 1.02 * $formula"
+    holds "$mode against the formula of the docs" "$(bytes_of $mode.none total) >= 0.98 * $formula"
+done
+expect_code 0 "$CLTRAIN" estimate "$gpt2" "${size[@]}"
+expect_text '^the data was not read, its shapes follow from the config: ' 'largest data.micro_batch that fits'
+expect_code 0 "$CLTRAIN" plan "$gpt2" "${size[@]}"
+expect_text '^the data was not read'
+expect_code 3 "$CLTRAIN" train "$gpt2" --out never "${size[@]}"
+expect_absent never
+
+# --- images need their files: their shapes stand nowhere else ---
+expect_code 3 "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/mlp-mnist.json" data.path='["missing"]'
+
+# --- a real step ---
+if ! "$CLTRAIN" devices 2>/dev/null | grep -q -w cpu; then
+    note_skip 'there is no OpenCL device of type cpu: estimates are not compared with a real step'
+    finish
+fi
+small=(model.layers=2 model.heads=3 model.channels=96 model.vocab=500 model.context=64 data.micro_batch=4)
+for setting in f32:none f16:block bf16:none; do
+    arguments=("$gpt2" "${small[@]}" precision.mode=${setting%:*} train.recompute=${setting#*:} --device cpu)
+    expect_code 0 "$CLTRAIN" bench step "${arguments[@]}" --warmup 0 --steps 1 --json step.json
+    used=$(sed -n -E 's/^.*"device_bytes": ([0-9]+).*/\1/p' step.json)
+    estimated real "${arguments[@]}"
+    holds "$setting" "$(bytes_of real total) <= 1.01 * $used && $(bytes_of real total) >= 0.99 * $used"
+done
+finish

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training step of GPT-2 or of an MLP in PyTorch on the CPU, timed the way `cltrain bench step` times ours.
+"""One training step of GPT-2 or of an MLP, or a matrix product, in PyTorch, timed the way `cltrain bench` times ours.
 
 It exists so that the benchmarks can put a peer beside us; the product and its tests need no Python. It runs one setting per
-process (eager or compiled, which AdamW, what happens to gradients) and prints one JSON object: the settings, the milliseconds
-of every step, the peak resident set. The caller tries the settings and keeps the best. It must run with old and new releases
+process (CPU or GPU, f32 or autocast, eager or compiled, which AdamW, what happens to gradients) and prints one JSON object: the
+settings, the milliseconds of every step, the peak resident set, on a GPU also the most memory its tensors took. The caller tries the settings and keeps the best. It must run with old and new releases
 of PyTorch, so everything that is not in 1.13 is asked for before it is used. It knows nothing of cltrain.
 """
 import argparse
@@ -26,6 +26,9 @@ try:
 except ImportError as error:
     print(f"no PyTorch: {error}")
     sys.exit(3)
+
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Attention(nn.Module):
@@ -79,7 +82,7 @@ class GPT2(nn.Module):
                 nn.init.zeros_(p)
 
     def forward(self, tokens, targets):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.ln(x), self.wte.weight)
@@ -100,9 +103,39 @@ class MLP(nn.Module):
 def make_model(a):
     torch.manual_seed(1)
     if a.model == "mlp":
-        return MLP(a.sizes), [(torch.randn(a.batch, a.sizes[0]), torch.randint(a.sizes[-1], (a.batch,))) for _ in range(4)]
-    draw = lambda: torch.randint(min(a.vocab, 50257), (a.batch, a.context))
-    return GPT2(a), [(draw(), draw()) for _ in range(4)]
+        draw = lambda: (torch.randn(a.batch, a.sizes[0]), torch.randint(a.sizes[-1], (a.batch,)))
+        model = MLP(a.sizes)
+    else:
+        tokens = lambda: torch.randint(min(a.vocab, 50257), (a.batch, a.context))
+        draw = lambda: (tokens(), tokens())
+        model = GPT2(a)
+    return model.to(a.device), [tuple(t.to(a.device) for t in draw()) for _ in range(4)]
+
+
+def synchronize(a):
+    if a.device != "cpu":
+        torch.cuda.synchronize()
+
+
+def make_product(a):
+    """A step that multiplies fresh random matrices of --sizes M-N-K, and nothing else; the layout is ours: nn, nt, tn."""
+    m, n, k = a.sizes
+    torch.manual_seed(1)
+    storage = DTYPES[a.dtype]
+    torch.backends.cuda.matmul.allow_tf32 = a.tf32
+    left = [torch.rand((m, k) if a.layout[0] == "n" else (k, m), device=a.device) * 2 - 1 for _ in range(2)]
+    right = [torch.rand((k, n) if a.layout[1] == "n" else (n, k), device=a.device) * 2 - 1 for _ in range(2)]
+    left = [t.to(storage) if a.layout[0] == "n" else t.to(storage).t() for t in left]
+    right = [t.to(storage) if a.layout[1] == "n" else t.to(storage).t() for t in right]
+    out = torch.empty((m, n), device=a.device, dtype=storage)
+
+    def step(i):
+        for _ in range(a.repeat):
+            torch.matmul(left[i % 2], right[i % 2], out=out)
+        synchronize(a)
+        return 0.0
+
+    return step
 
 
 def make_optimizer(a, model):
@@ -127,7 +160,16 @@ def clip(parameters, limit, foreach):
 def make_step(a, model, batches):
     optimizer = make_optimizer(a, model)
     parameters = list(model.parameters())
-    loss_of = torch.compile(model, mode=a.compile_mode) if a.mode == "compile" else model
+    plain = torch.compile(model, mode=a.compile_mode) if a.mode == "compile" else model
+    torch.backends.cuda.matmul.allow_tf32 = a.tf32
+    # f16 needs the scaler, as ours does; bf16 has the range of f32.
+    scaler = torch.amp.GradScaler(a.device) if a.dtype == "f16" else None
+
+    def loss_of(*batch):
+        if a.dtype == "f32":
+            return plain(*batch)
+        with torch.autocast(a.device, dtype=DTYPES[a.dtype]):
+            return plain(*batch)
 
     def update():
         if a.clip > 0 and a.clip_form == "fused":
@@ -136,15 +178,21 @@ def make_step(a, model, batches):
             optimizer.grad_scale = torch.clamp(norm / a.clip, min=1.0)
             optimizer.found_inf = torch.zeros(())
         elif a.clip > 0:
+            if scaler:
+                scaler.unscale_(optimizer)
             clip(parameters, a.clip, a.clip_form == "foreach")
-        optimizer.step()
+        if scaler:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
 
     if a.compile_update:
         update = torch.compile(update)
 
     def step(i):
         loss = loss_of(*batches[i % len(batches)])
-        loss.backward()
+        (scaler.scale(loss) if scaler else loss).backward()
         update()
         optimizer.zero_grad(set_to_none=a.grads == "none")
         return loss.item()
@@ -164,7 +212,12 @@ def profile_table(step):
 def arguments():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--probe", action="store_true", help="print the release and what it can do, then end")
-    a.add_argument("--model", choices=("gpt2", "mlp"), default="gpt2")
+    a.add_argument("--model", choices=("gpt2", "mlp", "matmul"), default="gpt2")
+    a.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    a.add_argument("--dtype", choices=tuple(DTYPES), default="f32", help="autocast to it; of a product: the storage")
+    a.add_argument("--tf32", action="store_true", help="f32 products may use tf32 units")
+    a.add_argument("--layout", choices=("nn", "nt", "tn"), default="nn", help="of a product")
+    a.add_argument("--repeat", type=int, default=1, help="products a step")
     a.add_argument("--batch", type=int, default=4)
     a.add_argument("--context", type=int, default=64)
     a.add_argument("--layers", type=int, default=12)
@@ -193,6 +246,7 @@ def probe():
     blas = "mkl" if torch.backends.mkl.is_available() else "blas"
     features = ["sdpa"] * hasattr(F, "scaled_dot_product_attention") + ["compile"] * hasattr(torch, "compile")
     features += ["fused"] * (int(torch.__version__.split(".")[0]) >= 2) + ["foreach_norm"] * hasattr(torch, "_foreach_norm")
+    features += ["cuda"] * torch.cuda.is_available()
     print(torch.__version__, blas, " ".join(features))
 
 
@@ -200,11 +254,12 @@ def main():
     a = arguments()
     if a.probe:
         return probe()
+    if a.dtype == "f16" and a.clip_form == "fused":
+        sys.exit("--clip-form fused has no place for a loss scale: use another with --dtype f16")
     torch.set_num_threads(a.threads)
     if a.flush_denormal:
         torch.set_flush_denormal(True)
-    model, batches = make_model(a)
-    step = make_step(a, model, batches)
+    step = make_product(a) if a.model == "matmul" else make_step(a, *make_model(a))
     start = time.perf_counter()
     for i in range(a.warmup):
         loss = step(i)
@@ -218,6 +273,10 @@ def main():
         if a.seconds and time.perf_counter() - start > a.seconds:
             break
     out = {k: v for k, v in vars(a).items() if k not in ("probe", "profile")}
+    if a.device != "cpu":
+        out.update(gpu=torch.cuda.get_device_name(), device_mib=round(torch.cuda.max_memory_allocated() / 1048576, 1))
+    if a.model == "matmul":
+        out.update(gflops=round(2 * math.prod(a.sizes) * a.repeat / min(ms) / 1e6, 1))
     out.update(torch=torch.__version__, loss=loss, warmup_s=round(warm, 2), ms=[round(v, 3) for v in ms],
                step_ms=round(sorted(ms)[len(ms) // 2], 3),
                peak_rss_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1))

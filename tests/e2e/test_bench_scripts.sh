@@ -13,7 +13,7 @@ export CLTRAIN
 
 expect_code 0 bash "$bench/run.sh" --self-test --out results
 expect_file results/records.tsv results/results.json results/results.md
-for subject in gemm ops mlp gpt2 shakespeare host; do
+for subject in gemm ops mlp gpt2 shakespeare host gpu; do
     [ -f "$bench/bench_$subject.sh" ] || fail "there is no bench_$subject.sh"
     expect_awk "$subject measured nothing" -F'\t' -v s="$subject" '$1 == s && $5 > 0 { n++ } END { exit n == 0 }' results/records.tsv
     grep -q "^| $subject | .*[0-9]" results/results.md || fail "$subject is not in the tables"

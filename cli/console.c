@@ -180,6 +180,8 @@ static void step_values(const clt_step_metrics *m, char *line, size_t size)
                       console_count(m->samples_per_s, rate, sizeof rate));
     if (isfinite(m->comm_ms) && m->comm_ms > 0)
         n += snprintf(line + n, size - (size_t)n, " | comm %.1f ms", m->comm_ms);
+    if (isfinite(m->loss_scale) && m->loss_scale != 1) /* 1 is what it is without loss scaling */
+        n += snprintf(line + n, size - (size_t)n, " | scale %g", m->loss_scale);
     if (m->skipped > 0)
         snprintf(line + n, size - (size_t)n, " | skipped %lld", (long long)m->skipped);
 }

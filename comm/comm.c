@@ -61,10 +61,13 @@ static const comm_host host_table = {.abi_version = COMM_ABI_VERSION, .failed = 
 
 /* --- the communication thread --- */
 
-static clt_status run_collective(const comm_transport *transport, const comm_request *r)
+static clt_status run_collective(const comm_request *r)
 {
+    const comm_transport *transport = r->owner->transport;
     switch (r->kind) {
     case REQUEST_ALL_REDUCE:
+        if (r->type == COMM_F16 || r->type == COMM_BF16)
+            return comm_half_all_reduce(transport, &r->owner->info, r->data, r->count, r->type);
         return transport->all_reduce(r->data, r->count, r->type, r->op);
     case REQUEST_BROADCAST:
         return transport->broadcast(r->data, r->count, r->root);
@@ -92,7 +95,7 @@ static void run_next(comm *c)
             c->info.rank, c->info.host);
     } else {
         pthread_mutex_unlock(&c->mutex);
-        status = run_collective(c->transport, r);
+        status = run_collective(r);
         pthread_mutex_lock(&c->mutex);
         status = clt_fail_prefix(status, "rank %d (%s)", c->info.rank, c->info.host);
     }
@@ -298,6 +301,13 @@ static clt_status run_blocking(comm *c, comm_request *r)
     return wait_and_unlink(r);
 }
 
+static clt_status check_type(comm_type type, comm_op op)
+{
+    if (op != COMM_SUM && (type == COMM_F16 || type == COMM_BF16))
+        CLT_FAIL(CLT_EINTERNAL, "an all-reduce of a 16-bit type was asked for something else than the sum");
+    return CLT_OK;
+}
+
 static clt_status check_count(int64_t count, const void *data, const char *what)
 {
     if (count < 0 || (count > 0 && !data))
@@ -308,6 +318,7 @@ static clt_status check_count(int64_t count, const void *data, const char *what)
 clt_status comm_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
 {
     CLT_TRY(check_count(count, data, "an all-reduce"));
+    CLT_TRY(check_type(type, op));
     comm_request r = {.kind = REQUEST_ALL_REDUCE, .data = data, .count = count, .type = type, .op = op};
     return run_blocking(c, &r);
 }
@@ -333,6 +344,7 @@ clt_status comm_all_reduce_post(comm *c, void *data, int64_t count, comm_type ty
 {
     *out = NULL;
     CLT_TRY(check_count(count, data, "an all-reduce"));
+    CLT_TRY(check_type(type, op));
     comm_request *r = NULL;
     CLT_TRY(clt_alloc(&r, 1, sizeof *r, "a communication request"));
     r->kind = REQUEST_ALL_REDUCE;

@@ -12,7 +12,8 @@
 #include "engine/base/status.h"
 
 typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op;
-typedef enum comm_type { COMM_F32, COMM_F64, COMM_I64, COMM_U8 } comm_type;
+/* F16 and BF16 know sums only: in f32, in the order of the ranks, rounded once (comm_half.c). */
+typedef enum comm_type { COMM_F32, COMM_F64, COMM_I64, COMM_U8, COMM_F16, COMM_BF16 } comm_type;
 
 /* Local ranks are those that share this rank's memory and host name. */
 typedef struct comm_info {
@@ -24,7 +25,7 @@ typedef struct comm_info {
 
 /* What the program gives a transport. A module is linked without the library, so this table is its only way
  * back. */
-#define COMM_ABI_VERSION 1
+#define COMM_ABI_VERSION 2
 typedef struct comm_host {
     int abi_version;
     /* Records the message of a failure for this thread (file must be a string constant) and returns
@@ -40,7 +41,12 @@ typedef struct comm_transport {
     const char *name;
     /* Fills all of info but `transport`; its strings live as long as the transport. */
     clt_status (*init)(const comm_host *host, comm_info *info);
-    clt_status (*all_reduce)(void *data, int64_t count, comm_type type, comm_op op); /* in place */
+    /* In place. Never of a 16-bit type. */
+    clt_status (*all_reduce)(void *data, int64_t count, comm_type type, comm_op op);
+    /* bytes of `send` for each rank in turn; `recv` gets the bytes of each rank in turn. */
+    clt_status (*all_to_all)(const void *send, void *recv, int64_t bytes);
+    /* In place: every rank has filled its own `bytes` of data, which holds so many of each rank. */
+    clt_status (*all_gather)(void *data, int64_t bytes);
     clt_status (*broadcast)(void *data, int64_t bytes, int root);
     clt_status (*barrier)(void);
     void (*abort)(int exit_code); /* ends every rank */

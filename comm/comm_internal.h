@@ -17,6 +17,12 @@ extern const comm_transport comm_transport_self;
 /* comm_create on a transport of the caller's choice. */
 clt_status comm_create_with(const comm_transport *transport, comm **out);
 
+/* comm_half.c: the sum of 16-bit floats over ranks; and what one rank adds up: `parts` holds `count` elements
+ * of each rank in turn. */
+clt_status comm_half_all_reduce(const comm_transport *transport, const comm_info *info, uint16_t *data,
+                                int64_t count, comm_type type);
+void comm_half_sum(const uint16_t *parts, int ranks, int64_t count, comm_type type, uint16_t *out);
+
 /* Tries COMM_MODULE_FILE in each folder in turn. A module stays loaded until the process ends: MPI can
  * neither be initialised twice nor be unloaded safely. */
 clt_status comm_load_module(const char *const *folders, size_t count, const comm_transport **out);

@@ -123,6 +123,9 @@ static MPI_Datatype mpi_type(comm_type type)
         return MPI_INT64_T;
     case COMM_U8:
         return MPI_UINT8_T;
+    case COMM_F16: /* summed by their owner from exchanged bytes */
+    case COMM_BF16:
+        break;
     }
     return MPI_DATATYPE_NULL;
 }
@@ -147,6 +150,29 @@ static clt_status transport_all_reduce(void *data, int64_t count, comm_type type
         at += (size_t)part * type_bytes(type);
     }
     return CLT_OK;
+}
+
+static clt_status too_large(int64_t bytes)
+{
+    char why[96];
+    (void)snprintf(why, sizeof why, "%lld bytes for each rank are more than a call takes", (long long)bytes);
+    return fail_text(__LINE__, "exchanging between all ranks", why);
+}
+
+static clt_status transport_all_to_all(const void *send, void *recv, int64_t bytes)
+{
+    if (bytes > CHUNK)
+        return too_large(bytes);
+    return check(MPI_Alltoall(send, (int)bytes, MPI_BYTE, recv, (int)bytes, MPI_BYTE, mpi.world), __LINE__,
+                 "exchanging between all ranks");
+}
+
+static clt_status transport_all_gather(void *data, int64_t bytes)
+{
+    if (bytes > CHUNK)
+        return too_large(bytes);
+    return check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, (int)bytes, MPI_BYTE, mpi.world),
+                 __LINE__, "gathering from all ranks");
 }
 
 static clt_status transport_broadcast(void *data, int64_t bytes, int root)
@@ -183,6 +209,8 @@ __attribute__((visibility("default"))) const comm_transport comm_transport_entry
     .name = "mpi",
     .init = transport_init,
     .all_reduce = transport_all_reduce,
+    .all_to_all = transport_all_to_all,
+    .all_gather = transport_all_gather,
     .broadcast = transport_broadcast,
     .barrier = transport_barrier,
     .abort = transport_abort,

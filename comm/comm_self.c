@@ -5,6 +5,7 @@
 #include "comm/comm_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static clt_status self_init(const comm_host *host, comm_info *info)
@@ -27,6 +28,19 @@ static clt_status self_all_reduce(void *data, int64_t count, comm_type type, com
     (void)count;
     (void)type;
     (void)op;
+    return CLT_OK;
+}
+
+static clt_status self_all_to_all(const void *send, void *recv, int64_t bytes)
+{
+    memcpy(recv, send, (size_t)bytes);
+    return CLT_OK;
+}
+
+static clt_status self_all_gather(void *data, int64_t bytes)
+{
+    (void)data;
+    (void)bytes;
     return CLT_OK;
 }
 
@@ -57,6 +71,8 @@ const comm_transport comm_transport_self = {
     .name = "self",
     .init = self_init,
     .all_reduce = self_all_reduce,
+    .all_to_all = self_all_to_all,
+    .all_gather = self_all_gather,
     .broadcast = self_broadcast,
     .barrier = self_barrier,
     .abort = self_abort,

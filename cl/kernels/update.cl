@@ -97,13 +97,21 @@ __kernel void update_span(__global const float *partial, ulong po, __global floa
     span[so + i] = clt_sum16(sum) + compensated_sum(partial + c, n - c);
 }
 
+/* x times the factor of double precision that high + low stand for, rounded once. */
+inline float product(float x, float high, float low)
+{
+    float p = x * high;
+    return isfinite(p) ? p + fma(x, low, fma(x, high, -p)) : p;
+}
+
 /* One work-item: total norm, finite check, clip factor, counters, this update's line of the schedule. */
 __kernel void update_finish(__global const float *partial, ulong po, uint count, __global const float *losses, ulong lo,
                             uint n_losses, __global const float *schedule, ulong so, uint entries, __global uint *state,
                             ulong to, float max_norm
 #if DYNAMIC
                             ,
-                            float growth, float backoff, float minimum, uint interval
+                            float growth, float growth_rest, float backoff, float backoff_rest, float minimum,
+                            uint interval
 #endif
 )
 {
@@ -134,9 +142,10 @@ __kernel void update_finish(__global const float *partial, ulong po, uint count,
 #if DYNAMIC
     uint row = good ? st[ST_GROWTH] + 1u : 0u;
     if (!good)
-        scale = fmax(scale * backoff, minimum);
+        scale = fmax(product(scale, backoff, backoff_rest), minimum);
     if (row == interval) {
-        scale = isfinite(scale * growth) ? scale * growth : scale;
+        float grown = product(scale, growth, growth_rest);
+        scale = isfinite(grown) ? grown : scale;
         row = 0u;
     }
     st[ST_GROWTH] = row;

@@ -11,19 +11,7 @@
 static clt_status start(cltrain *net)
 {
     clt_run *run = net->run;
-    const clt_config *c = net->config;
-    int64_t workers = clt_config_int(c, "data.workers");
-    clt_feed_options feed = {.realized = run->train,
-                             .source = run->job->train_source,
-                             .global_batch = run->job->global_batch,
-                             .accumulation = run->job->accumulation,
-                             .ranks = 1,
-                             .seed = run->job->seed,
-                             .shuffle = clt_config_bool(c, "data.shuffle"),
-                             .first_step = net->next_step,
-                             .last_step = run->job->steps,
-                             .workers = workers < 0 ? clt_loader_auto_workers(1) : (int)workers,
-                             .prefetch = (int)clt_config_int(c, "data.prefetch")};
+    clt_feed_options feed = clt_run_feed_options(run, net->next_step, run->job->steps);
     if (net->next_step >= run->job->steps)
         CLT_FAIL(CLT_EUSAGE,
                  "training: all %lld steps of the schedule are done; set train.steps before building",
@@ -48,27 +36,36 @@ static void describe(const cltrain *net, const clt_step_result *r, double last, 
     info->skipped = r->state.skip != 0;
 }
 
+static clt_status not_finite(cltrain *net, int64_t limit, float loss_scale)
+{
+    char where[512];
+    bool found;
+    CLT_TRY(clt_run_diagnose(net->run, net->next_step, loss_scale, where, sizeof where, &found));
+    CLT_FAIL(CLT_ENUMERIC, "training: %lld steps in a row were not finite; first bad tensor: %s",
+             (long long)limit, where);
+}
+
 clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
 {
+    clt_state_block state;
     CLT_TRY(start(net));
+    CLT_TRY(clt_store_get_state(net->run->store, &state));
+    float loss_scale = state.loss_scale; /* of the coming step */
     int64_t limit = clt_config_int(net->config, "train.max_nonfinite");
     double last = clt_now();
     for (; net->next_step < net->run->job->steps; net->next_step++) {
         clt_step_result result;
         cltrain_step_info info;
         bool have;
-        char where[512];
         CLT_TRY(clt_step(net->run, net->next_step));
         CLT_TRY(clt_reporter_take(net->run->reporter, true, &result, &have));
         describe(net, &result, last, &info);
         last = result.done_at;
         if (on_step)
             on_step(context, &info);
-        if ((int64_t)result.state.skipped_row < limit)
-            continue;
-        CLT_TRY(clt_run_diagnose(net->run, where, sizeof where));
-        CLT_FAIL(CLT_ENUMERIC, "training: %lld steps in a row were not finite; first bad tensor: %s",
-                 (long long)limit, where);
+        if ((int64_t)result.state.skipped_row >= limit)
+            return not_finite(net, limit, loss_scale);
+        loss_scale = result.state.loss_scale;
     }
     return CLT_OK;
 }
@@ -84,7 +81,7 @@ static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, i
     memcpy(x_pad, x, (size_t)(samples * in_size) * sizeof *x_pad);
     CLT_TRY(clt_realized_write(run->eval, graph->fields[field].tensor, x_pad));
     CLT_TRY(clt_realized_run(run->eval, CLT_PHASE_FORWARD));
-    return clt_realized_read(run->eval, run->job->prediction, y_pad);
+    return clt_realized_read_f32(run->eval, run->job->prediction, y_pad);
 }
 
 static clt_status predict_all(cltrain *net, int64_t samples, const float *x, int64_t in_size,

@@ -191,7 +191,9 @@ static void check_precision(rules *r)
     static const char *const keys[] = {"precision.loss_scale", "precision.growth",
                                        "precision.growth_interval", "precision.backoff",
                                        "precision.min_loss_scale"};
-    bool f32 = is(r, "precision.mode", "f32"), off = is(r, "precision.loss_scaling", "off");
+    bool f32 = is(r, "precision.mode", "f32");
+    bool off = is(r, "precision.loss_scaling", "off") ||
+               (is(r, "precision.mode", "bf16") && is(r, "precision.loss_scaling", "auto"));
     bool scales = is(r, "precision.loss_scaling", "static") || is(r, "precision.loss_scaling", "dynamic");
     if (f32 && scales)
         broken(r, "precision.loss_scaling",
@@ -201,12 +203,25 @@ static void check_precision(rules *r)
         if (given && f32)
             broken(r, keys[i], "only with precision.mode f16 or bf16");
         else if (given && off)
-            broken(r, keys[i], "precision.loss_scaling is off");
+            broken(r, keys[i], "precision.loss_scaling is off (with bf16 unless it says static or dynamic)");
         else if (given && i > 0 && is(r, "precision.loss_scaling", "static"))
             broken(r, keys[i], "only for dynamic loss scaling");
     }
     if (usable(r, keys[0]) && usable(r, keys[4]) && get(r, keys[4])->f > get(r, keys[0])->f)
         broken(r, keys[4], "must not be above precision.loss_scale");
+}
+
+/* f16 knows no gradient below 6e-8. */
+static void check_parallel(rules *r)
+{
+    bool half = is(r, "precision.mode", "f16"), either = half || is(r, "precision.mode", "bf16");
+    bool scaled = is(r, "precision.loss_scaling", "static") || is(r, "precision.loss_scaling", "dynamic") ||
+                  (half && is(r, "precision.loss_scaling", "auto"));
+    bool known = usable(r, "precision.mode") && usable(r, "precision.loss_scaling");
+    if (is(r, "parallel.gradients", "f16") && known && !(either && scaled))
+        broken(r, "parallel.gradients",
+               "f16 loses small gradients unless the loss is scaled: set precision.mode f16, or bf16 with "
+               "precision.loss_scaling dynamic, or take bf16 here");
 }
 
 static void check_required(rules *r)
@@ -229,6 +244,7 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     check_optimizer(&r);
     check_schedule(&r);
     check_precision(&r);
+    check_parallel(&r);
 }
 
 clt_status clt_config_check(const clt_config *config)

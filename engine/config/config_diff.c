@@ -21,13 +21,22 @@ static bool may_change(const char *path)
     return false;
 }
 
-static void value_text(const clt_json *value, clt_str *out)
+/* A key that the older program did not know had what is now the default. */
+static const char *unset_text(const char *path)
+{
+    for (int i = 0; clt_config_schema[i].path; i++)
+        if (strcmp(clt_config_schema[i].path, path) == 0 && clt_config_schema[i].default_text)
+            return clt_config_schema[i].default_text;
+    return "(unset)";
+}
+
+static void value_text(const char *path, const clt_json *value, clt_str *out)
 {
     clt_json_writer w = clt_json_writer_make(out, 0);
     if (value)
         clt_jw_value(&w, value);
     else
-        clt_str_append(out, "(unset)");
+        clt_str_append(out, unset_text(path));
 }
 
 static void compare_key(const char *section, const char *key, const clt_json *was, const clt_json *is,
@@ -35,8 +44,8 @@ static void compare_key(const char *section, const char *key, const clt_json *wa
 {
     clt_str path = {0}, a = {0}, b = {0};
     clt_str_printf(&path, "%s.%s", section, key);
-    value_text(was, &a);
-    value_text(is, &b);
+    value_text(path.text ? path.text : "", was, &a);
+    value_text(path.text ? path.text : "", is, &b);
     if (path.text && a.text && b.text && strcmp(a.text, b.text) != 0 && !may_change(path.text))
         clt_str_printf(out, "%s%s: was %s, is %s", out->length ? "\n" : "", path.text, a.text, b.text);
     clt_str_free(&path);

@@ -163,16 +163,23 @@ const clt_config_key clt_config_schema[] = {
     CHOICE("precision.loss_scaling", "auto|off|static|dynamic", "\"auto\"",
            "losses times a scale, gradients divided by it, so that small gradients survive 16 bits; auto: "
            "dynamic with f16, else off"),
-    FLOAT_OPEN("precision.loss_scale", 0, true, 1e30, false, "65536", "",
-               "the static scale, or where the dynamic one starts"),
-    FLOAT_OPEN("precision.growth", 1, true, 1e6, false, "2", "",
-               "dynamic: factor after precision.growth_interval good steps in a row"),
+    FLOAT("precision.loss_scale", 1e-30, 1e30, "65536", "",
+          "the static scale, or where the dynamic one starts"),
+    FLOAT("precision.growth", 1.001, 1e6, "2", "",
+          "dynamic: factor after precision.growth_interval good steps in a row"),
     INT("precision.growth_interval", 1, 1e9, "2000", "steps", "see precision.growth"),
-    FLOAT_OPEN("precision.backoff", 0, true, 1, true, "0.5", "",
-               "dynamic: factor after a step whose gradients were not finite, which is skipped"),
+    FLOAT("precision.backoff", 1e-6, 0.999, "0.5", "",
+          "dynamic: factor after a step whose gradients were not finite, which is skipped"),
     FLOAT("precision.min_loss_scale", 0, 1e30, "0", "", "dynamic: the scale never falls below it"),
+    CHOICE("precision.matmul", "ieee|tf32", "\"ieee\"",
+           "products of f32: ieee keeps all bits of their operands, tf32 rounds them to 10 bits of mantissa "
+           "where "
+           "the device has matrix units for that; sums are f32"),
 
     BOOL("parallel.deterministic", "true", "bitwise repeatable results"),
+    CHOICE(
+        "parallel.gradients", "f32|bf16|f16", "\"f32\"",
+        "type of parameter gradients on their way between ranks; sums are f32; f16 only under a loss scale"),
     {.path = "parallel.tensor",
      .type = CLT_CFG_INT,
      .default_text = "1",

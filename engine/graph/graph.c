@@ -188,7 +188,7 @@ static clt_status new_node(clt_graph *graph, const clt_op *op, const char *name,
     clt_node *node = clt_arena_alloc(graph->arena, sizeof *node);
     if (!node)
         return CLT_ENOMEM;
-    node->id = (int32_t)graph->n_nodes;
+    node->id = node->stream = (int32_t)graph->n_nodes;
     node->op = op;
     node->loss = node->share = -1;
     node->block = graph->block;

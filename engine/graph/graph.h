@@ -98,6 +98,7 @@ typedef struct clt_attr {
 
 typedef struct clt_node {
     int32_t id;
+    int32_t stream; /* keys randomness: the id in the model's graph, which no pass changes */
     const struct clt_op *op;
     const char *name; /* unique: "fc1" */
     clt_attr attr[CLT_MAX_ATTRS];

@@ -4,6 +4,7 @@
  * check and the clip factor, then one optimizer kernel per store slab over all its parameters. A step whose
  * loss or gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
  * happens on the device. */
+#include "engine/ops/elementwise.h"
 #include "engine/ops/emit_util.h"
 #include "engine/plan/plan_internal.h"
 
@@ -14,23 +15,65 @@ int clt_update_states(const clt_update_spec *spec)
     return 2;
 }
 
-/* One host command per gradient slab; the loss records are the tail of the last one. */
+/* out = in, between storage types. */
+static void emit_convert(ocl_emitter *e, int32_t out, clt_dtype out_type, int32_t in, clt_dtype in_type,
+                         uint64_t elements)
+{
+    clt_style style = clt_style_of(e->device);
+    clt_elementwise_begin(e, "elementwise", "elementwise_bwd_copy", style);
+    clt_define_dtype(e, "DT", in_type);
+    clt_define_dtype(e, "GT", out_type);
+    clt_define_stores(e, style, out_type, elements, false);
+    ocl_arg_grad(e, out, out_type, elements, false);
+    ocl_arg_in(e, in, in_type, elements);
+    clt_elementwise_end(e, elements, 0, style);
+}
+
+static void emit_sum(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements)
+{
+    ocl_host_begin(e, 0);
+    ocl_arg_tensor(e, OCL_READ_WRITE, ocl_ref(tensor), dtype, elements);
+    ocl_host_end(e);
+}
+
+/* Gradients that travel in 16 bits are rounded on the device, so that no link carries more. */
+static clt_status sync_narrow(clt_plan *plan, ocl_emitter *e, int32_t slab)
+{
+    clt_dtype wire = plan->options.wire;
+    uint64_t elements = plan->store->trainable_elements[slab];
+    int32_t grads;
+    if (!elements)
+        return CLT_OK;
+    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, slab, 0,
+                                  &grads));
+    int32_t narrow = ocl_workspace(e, wire, elements, "16-bit gradients");
+    emit_convert(e, narrow, wire, grads, CLT_F32, elements);
+    emit_sum(e, narrow, wire, elements);
+    emit_convert(e, grads, CLT_F32, narrow, wire, elements);
+    return CLT_OK;
+}
+
+/* A host command sums its tensor over the ranks: a gradient slab, whose last one has the loss records as its
+ * tail, or these records by themselves. */
 clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
 {
+    bool narrow = plan->options.wire != CLT_F32;
     if (plan->options.ranks <= 1)
         return CLT_OK;
     emitter->label = "sync";
     for (int32_t s = 0; s < plan->store->n_slabs; s++) {
-        int64_t elements = (int64_t)(clt_store_slab_bytes(plan->store, CLT_ARENA_GRAD, s) / sizeof(float));
+        uint64_t elements = clt_store_slab_bytes(plan->store, CLT_ARENA_GRAD, s) / sizeof(float);
         int32_t grads;
-        if (elements == 0)
+        if (narrow)
+            CLT_TRY(sync_narrow(plan, emitter, s));
+        if (narrow || elements == 0)
             continue;
-        CLT_TRY(
-            clt_plan_store_tensor(plan, "gradient slab", CLT_F32, elements, CLT_ARENA_GRAD, s, 0, &grads));
-        ocl_host_begin(emitter, s);
-        ocl_arg_tensor(emitter, OCL_READ_WRITE, ocl_ref(grads), CLT_F32, (uint64_t)elements);
-        ocl_host_end(emitter);
+        CLT_TRY(clt_plan_store_tensor(plan, "gradient slab", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, s, 0,
+                                      &grads));
+        emit_sum(emitter, grads, CLT_F32, elements);
     }
+    if (narrow)
+        emit_sum(emitter, plan->losses, CLT_F32, 4 * (uint64_t)plan->graph->n_losses);
     return CLT_OK;
 }
 
@@ -77,6 +120,13 @@ static void emit_spans(ocl_emitter *e, int32_t *partial, uint64_t *count)
     *count = spans;
 }
 
+/* As two floats. */
+static void arg_double(ocl_emitter *e, double value)
+{
+    ocl_arg_f32(e, (float)value);
+    ocl_arg_f32(e, (float)(value - (double)(float)value));
+}
+
 static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, int32_t partial, uint64_t count)
 {
     const clt_update_spec *spec = &plan->options.update;
@@ -94,8 +144,8 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, int32_t partial, u
     ocl_arg_inout(e, plan->state, CLT_U32, CLT_STATE_WORDS);
     ocl_arg_f32(e, spec->clip);
     if (spec->scaling.dynamic) {
-        ocl_arg_f32(e, spec->scaling.growth);
-        ocl_arg_f32(e, spec->scaling.backoff);
+        arg_double(e, spec->scaling.growth);
+        arg_double(e, spec->scaling.backoff);
         ocl_arg_f32(e, spec->scaling.minimum);
         ocl_arg_u32(e, spec->scaling.interval);
     }

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
@@ -129,11 +130,12 @@ clt_status clt_realized_run(clt_realized *r, clt_phase phase)
     return status;
 }
 
+/* Everything but what needs the other ranks. */
 clt_status clt_realized_prime(clt_realized *r)
 {
-    for (int p = 0; p < CLT_PHASE_COUNT; p++)
-        if (p != CLT_PHASE_SYNC)
-            CLT_TRY(clt_realized_run(r, (clt_phase)p));
+    for (size_t c = 0; c < r->all.count; c++)
+        if (r->all.commands[c].kind != OCL_CMD_HOST)
+            CLT_TRY(ocl_exec_run_range(r->exec, c, c + 1, NULL));
     return ocl_finish(r->device, OCL_QUEUE_COMPUTE);
 }
 
@@ -149,6 +151,27 @@ clt_status clt_realized_read(const clt_realized *r, int32_t tensor, void *out)
     uint64_t offset = 0;
     CLT_TRY(clt_realized_resolve(r, tensor, &buffer, &offset));
     return ocl_read(buffer, offset, out, bytes_of(r, tensor));
+}
+
+clt_status clt_realized_read_f32(const clt_realized *r, int32_t tensor, float *out)
+{
+    const clt_tensor *t = clt_graph_tensor(r->plan->graph, tensor);
+    size_t n = (size_t)clt_shape_elements(&t->shape);
+    if (t->dtype == CLT_F32)
+        return clt_realized_read(r, tensor, out);
+    if (t->dtype != CLT_F16 && t->dtype != CLT_BF16)
+        CLT_FAIL(CLT_EINTERNAL, "reading tensor '%s' as f32: it is stored as %s", t->name,
+                 clt_dtype_name(t->dtype));
+    /* into the upper half of out, from where each element goes down to a place that was read before */
+    char *narrow = (char *)out + n * sizeof(uint16_t);
+    CLT_TRY(clt_realized_read(r, tensor, narrow));
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits;
+        memcpy(&bits, narrow + i * sizeof bits, sizeof bits);
+        float value = t->dtype == CLT_BF16 ? clt_bf16_to_f32(bits) : clt_f16_to_f32(bits);
+        memcpy(out + i, &value, sizeof value);
+    }
+    return CLT_OK;
 }
 
 clt_status clt_realized_write(const clt_realized *r, int32_t tensor, const void *data)

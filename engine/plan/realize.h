@@ -53,6 +53,8 @@ clt_status clt_realized_resolve(const clt_realized *realized, int32_t tensor, oc
                                 uint64_t *offset);
 /* Blocking read or write of a whole tensor (tests, checker, checkpoints). */
 clt_status clt_realized_read(const clt_realized *realized, int32_t tensor, void *out);
+/* The same of a float tensor of any storage type, as f32. */
+clt_status clt_realized_read_f32(const clt_realized *realized, int32_t tensor, float *out);
 clt_status clt_realized_write(const clt_realized *realized, int32_t tensor, const void *data);
 
 #endif

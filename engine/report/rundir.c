@@ -206,6 +206,7 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
     clt_jw_kdouble(&w, "data_ms", m->data_ms);
     clt_jw_kdouble(&w, "comm_ms", m->comm_ms);
     clt_jw_kdouble(&w, "comm_exposed_ms", m->comm_exposed_ms);
+    clt_jw_kint(&w, "comm_bytes", (int64_t)m->comm_bytes);
     clt_jw_kdouble(&w, "device_busy", m->device_busy);
     clt_jw_kdouble(&w, "h2d_gbs", m->h2d_gbs);
     clt_jw_kdouble(&w, "d2h_gbs", m->d2h_gbs);

@@ -25,6 +25,23 @@ static void add(table *t, const char *label, const char *format, ...)
     va_end(args);
 }
 
+static void add_precision(table *t, const clt_job *job)
+{
+    const clt_loss_scaling *scaling = &job->update.scaling;
+    char scale[64] = "", wire[48] = "";
+    if (scaling->on)
+        snprintf(scale, sizeof scale, ", %s loss scale %g", scaling->dynamic ? "dynamic" : "static",
+                 (double)job->loss_scale);
+    if (job->ranks > 1 && job->train->options.wire != CLT_F32)
+        snprintf(wire, sizeof wire, ", gradients between ranks %s", clt_dtype_name(job->train->options.wire));
+    bool tf32 = strcmp(clt_config_string(job->config, "precision.matmul"), "tf32") == 0;
+    add(t, "precision", "%s storage, f32 arithmetic%s%s%s", clt_dtype_name(job->storage),
+        !tf32                      ? ""
+        : job->train->options.tf32 ? ", tf32 products"
+                                   : ", ieee products (the device has no tf32)",
+        scale, wire);
+}
+
 int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS])
 {
     const clt_job *job = run->job;
@@ -37,7 +54,7 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
     add(&t, "device", "%s (%s), %u compute units, %s", d->name, d->spec, d->compute_units,
         ocl_caps_text(d->caps, caps, sizeof caps));
     add(&t, "driver", "%s, %s", d->platform, d->driver);
-    add(&t, "precision", "f32 storage and arithmetic");
+    add_precision(&t, job);
     add(&t, "model", "%s, %lld parameters in %zu tensors", clt_config_string(c, "model.type"),
         (long long)clt_graph_param_elements(job->train->graph), job->train->graph->n_params);
     add(&t, "batch", "micro %lld x accumulation %d x ranks %d = %lld samples", (long long)job->micro_batch,

@@ -38,7 +38,7 @@ clt_status clt_decode_token(clt_run *run, int32_t token, int32_t position, float
         CLT_TRY(clt_realized_write(run->eval, graph->fields[field].tensor, &fields[i].value));
     }
     CLT_TRY(clt_realized_run(run->eval, CLT_PHASE_FORWARD));
-    return clt_realized_read(run->eval, run->job->prediction, logits);
+    return clt_realized_read_f32(run->eval, run->job->prediction, logits);
 }
 
 /* The run folder's config: beside the checkpoint folder, or two levels above a step_N. */

@@ -10,7 +10,8 @@
 static void text_data_missing(const clt_job *job, clt_str *out)
 {
     if (job->data_missing[0])
-        clt_str_printf(out, "the data was not read, its shapes follow from the config: %s\n", job->data_missing);
+        clt_str_printf(out, "the data was not read, its shapes follow from the config: %s\n",
+                       job->data_missing);
 }
 
 /* *set: tuning records that the job's plans borrow. */

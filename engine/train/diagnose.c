@@ -1,26 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding the first bad tensor: parameters first, then the last micro-batch (still in the plan's inputs) is
- * run again command by command and everything each command writes is looked at. */
+ * Finding the first bad tensor of a step that was not finite: parameters first, then all micro-batches of the
+ * step are loaded again and run command by command, under the loss scale that the step had, and everything
+ * each command writes is looked at. */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/train/run.h"
+#include "engine/train/step_block.h"
+
+/* Elements whose exponent is all ones are infinite or no number, in every type. */
+static bool is_bad(clt_dtype dtype, const void *values, int64_t i)
+{
+    if (dtype == CLT_F32)
+        return !isfinite(((const float *)values)[i]);
+    uint16_t mask = dtype == CLT_F16 ? 0x7c00 : 0x7f80;
+    return (((const uint16_t *)values)[i] & mask) == mask;
+}
 
 /* First non-finite element of a tensor, or -1. */
 static clt_status first_bad(clt_run *run, int32_t tensor, int64_t *bad)
 {
     const clt_tensor *t = clt_graph_tensor(run->train->plan->graph, tensor);
     int64_t n = clt_shape_elements(&t->shape);
-    float *values;
+    void *values;
     *bad = -1;
-    if (t->dtype != CLT_F32)
+    if (t->dtype != CLT_F32 && t->dtype != CLT_F16 && t->dtype != CLT_BF16)
         return CLT_OK;
-    CLT_TRY(clt_alloc(&values, (size_t)n, sizeof *values, "diagnosis"));
+    CLT_TRY(clt_alloc(&values, (size_t)n, clt_dtype_bytes(t->dtype), "diagnosis"));
     clt_status status = clt_realized_read(run->train, tensor, values);
     for (int64_t i = 0; status == CLT_OK && i < n && *bad < 0; i++)
-        if (!isfinite(values[i]))
+        if (is_bad(t->dtype, values, i))
             *bad = i;
     free(values);
     return status;
@@ -80,20 +93,69 @@ static clt_status clear_results(clt_run *run)
     return CLT_OK;
 }
 
-clt_status clt_run_diagnose(clt_run *run, char *text, size_t size)
+/* One phase, or the part of it whose commands have this label (NULL: all), looked at command by command. */
+static clt_status run_looking(clt_run *run, clt_phase phase, const char *label, char *text, size_t size,
+                              bool *found)
 {
-    bool found = false;
-    CLT_TRY(clear_results(run));
-    CLT_TRY(ocl_finish(run->device, OCL_QUEUE_COMPUTE));
-    CLT_TRY(check_inputs(run, text, size, &found));
-    for (int p = CLT_PHASE_FORWARD; p <= CLT_PHASE_BACKWARD; p++)
-        for (size_t c = run->train->first[p]; c < run->train->last[p] && !found; c++) {
-            CLT_TRY(ocl_exec_run_range(run->train->exec, c, c + 1, NULL));
-            CLT_TRY(check_command(run, &run->train->all.commands[c], text, size, &found));
-        }
-    if (!found)
-        snprintf(text, size,
-                 "none in a repetition of the last micro-batch: the failure came from an earlier one, or "
-                 "another rank");
+    for (size_t c = run->train->first[phase]; c < run->train->last[phase] && !*found; c++) {
+        const ocl_command *command = &run->train->all.commands[c];
+        if (label && strcmp(command->label, label) != 0)
+            continue;
+        CLT_TRY(ocl_exec_run_range(run->train->exec, c, c + 1, NULL));
+        CLT_TRY(check_command(run, command, text, size, found));
+    }
     return CLT_OK;
+}
+
+static clt_status look_at_micro_batch(clt_run *run, int32_t micro, char *text, size_t size, bool *found)
+{
+    char where[400];
+    clt_fed fed;
+    CLT_TRY(clt_feed_next(run->feed, &fed));
+    CLT_TRY(ocl_finish(run->device, OCL_QUEUE_COMPUTE));
+    CLT_TRY(check_inputs(run, where, sizeof where, found));
+    CLT_TRY(run_looking(run, CLT_PHASE_FORWARD, NULL, where, sizeof where, found));
+    CLT_TRY(run_looking(run, micro == 0 ? CLT_PHASE_BACKWARD : CLT_PHASE_BACKWARD_ADD, NULL, where,
+                        sizeof where, found));
+    if (*found && run->job->accumulation > 1)
+        snprintf(text, size, "%s in micro-batch %d of %d", where, micro + 1, run->job->accumulation);
+    else if (*found)
+        snprintf(text, size, "%s", where);
+    return CLT_OK;
+}
+
+/* Loads the step's batch once more. */
+static clt_status rewind_feed(clt_run *run, int64_t step)
+{
+    clt_feed_options options = clt_run_feed_options(run, step, step + 1);
+    clt_feed_destroy(run->feed);
+    run->feed = NULL;
+    return clt_feed_create(&options, &run->feed);
+}
+
+static clt_status set_scale(clt_run *run, float loss_scale)
+{
+    return ocl_write(run->store->slab[CLT_ARENA_STATE][0], offsetof(clt_state_block, loss_scale), &loss_scale,
+                     sizeof loss_scale);
+}
+
+clt_status clt_run_diagnose(clt_run *run, int64_t step, float loss_scale, char *text, size_t size,
+                            bool *found)
+{
+    clt_state_block state;
+    *found = false;
+    CLT_TRY(rewind_feed(run, step));
+    CLT_TRY(clear_results(run));
+    CLT_TRY(clt_store_get_state(run->store, &state));
+    CLT_TRY(set_scale(run, loss_scale));
+    clt_status status = CLT_OK;
+    for (int32_t micro = 0; micro < run->job->accumulation && !*found && status == CLT_OK; micro++)
+        status = look_at_micro_batch(run, micro, text, size, found);
+    if (!*found && status == CLT_OK && run->ranks.ranks == 1)
+        status = run_looking(run, CLT_PHASE_UPDATE, "update.norm", text, size, found);
+    CLT_TRY(status);
+    if (!*found)
+        snprintf(text, size, "none when step %lld was repeated%s", (long long)step + 1,
+                 run->ranks.ranks > 1 ? " on any rank" : "; a later step has moved the parameters");
+    return set_scale(run, state.loss_scale);
 }

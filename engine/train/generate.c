@@ -51,7 +51,7 @@ static clt_status next_byte(sampler *s, int index, const clt_sampling *sampling)
     memcpy(s->x, s->text + index, (size_t)s->window);
     CLT_TRY(clt_realized_write(s->run->eval, s->field, s->x));
     CLT_TRY(clt_realized_run(s->run->eval, CLT_PHASE_FORWARD));
-    CLT_TRY(clt_realized_read(s->run->eval, s->run->job->prediction, s->logits));
+    CLT_TRY(clt_realized_read_f32(s->run->eval, s->run->job->prediction, s->logits));
     s->text[s->window + index] = (uint8_t)clt_sample(s->logits, 256, sampling, (uint64_t)index, s->scratch);
     return CLT_OK;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/data/synthetic_like.h"
 #include "engine/models/models.h"
 
@@ -130,8 +131,15 @@ static clt_dtype read_storage(const clt_config *c, const ocl_device_desc *desc)
 {
     const char *mode = clt_config_string(c, "precision.mode");
     if (strcmp(mode, "auto") == 0)
-        return desc->caps & OCL_CAP_MMA_BF16 ? CLT_BF16 : desc->caps & OCL_CAP_MMA_F16 ? CLT_F16 : CLT_F32;
+        return desc->caps & OCL_CAP_MMA_BF16 ? CLT_BF16 : desc->caps & OCL_CAPS_F16_UNITS ? CLT_F16 : CLT_F32;
     return strcmp(mode, "f16") == 0 ? CLT_F16 : strcmp(mode, "bf16") == 0 ? CLT_BF16 : CLT_F32;
+}
+
+/* precision.matmul tf32, on a device that has it. */
+static bool read_tf32(const clt_job *job)
+{
+    return strcmp(clt_config_string(job->config, "precision.matmul"), "tf32") == 0 &&
+           (job->desc.caps & OCL_CAP_MMA_TF32) != 0;
 }
 
 static void read_precision(clt_job *job)
@@ -143,13 +151,25 @@ static void read_precision(clt_job *job)
     job->update.scaling =
         (clt_loss_scaling){.on = automatic ? job->storage == CLT_F16 : strcmp(scaling, "off") != 0,
                            .dynamic = automatic ? job->storage == CLT_F16 : dynamic,
-                           .growth = (float)clt_config_float(c, "precision.growth"),
-                           .backoff = (float)clt_config_float(c, "precision.backoff"),
+                           .growth = clt_config_float(c, "precision.growth"),
+                           .backoff = clt_config_float(c, "precision.backoff"),
                            .minimum = (float)clt_config_float(c, "precision.min_loss_scale"),
                            .interval = (uint32_t)clt_config_int(c, "precision.growth_interval")};
     if (job->storage == CLT_F32) /* auto */
         job->update.scaling.on = job->update.scaling.dynamic = false;
     job->loss_scale = (float)clt_config_float(c, "precision.loss_scale");
+    if (strcmp(clt_config_string(c, "precision.matmul"), "tf32") == 0 && !read_tf32(job))
+        CLT_WARN(
+            "precision.matmul tf32: device '%s' has no matrix units for tf32 (mma_tf32); products of f32 "
+            "keep all bits, as with ieee",
+            job->desc.name);
+}
+
+/* Type of parameter gradients between ranks. */
+static clt_dtype read_wire(const clt_config *c)
+{
+    const char *type = clt_config_string(c, "parallel.gradients");
+    return strcmp(type, "bf16") == 0 ? CLT_BF16 : strcmp(type, "f16") == 0 ? CLT_F16 : CLT_F32;
 }
 
 static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
@@ -160,6 +180,8 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
                               .ranks = train ? job->ranks : 1,
                               .update = job->update,
                               .storage = job->storage,
+                              .wire = read_wire(job->config),
+                              .tf32 = read_tf32(job),
                               .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
                               .no_fuse = strcmp(clt_config_string(job->config, "train.fuse"), "off") == 0};
 }

@@ -34,6 +34,16 @@ static clt_status get_int(const clt_checkpoint *saved, const char *key, int64_t 
     return CLT_OK;
 }
 
+static clt_status get_count(const clt_checkpoint *saved, const char *key, uint32_t *out)
+{
+    int64_t value;
+    CLT_TRY(get_int(saved, key, &value));
+    if (value > UINT32_MAX)
+        CLT_FAIL(CLT_ECHECKPOINT, "resuming from '%s': state.json has no valid '%s'", saved->path, key);
+    *out = (uint32_t)value;
+    return CLT_OK;
+}
+
 static double get_double(const clt_checkpoint *saved, const char *key, double missing)
 {
     const clt_json *value = clt_json_get(clt_json_root(saved->state), key);
@@ -54,20 +64,36 @@ static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, i
     return CLT_OK;
 }
 
+/* Checkpoints that do not say are of this storage. */
+static bool same_storage(const clt_run *run, const clt_checkpoint *saved)
+{
+    const clt_json *value = clt_json_get(clt_json_root(saved->state), "storage");
+    return !value || clt_json_typeof(value) != CLT_JSON_STRING ||
+           strcmp(clt_json_string(value), clt_dtype_name(run->job->storage)) == 0;
+}
+
+/* The scale is of the storage that this device trains in: precision.mode auto may mean another one here. */
+static float scale_of(const clt_run *run, const clt_checkpoint *saved)
+{
+    const clt_loss_scaling *scaling = &run->job->update.scaling;
+    double scale = get_double(saved, "loss_scale", 1.0);
+    if (!scaling->on)
+        return 1.0f;
+    if (!scaling->dynamic || !same_storage(run, saved) || !(scale > 0) || !isfinite((float)scale))
+        return run->job->loss_scale;
+    return (float)scale;
+}
+
 static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
 {
-    int64_t step, update, skipped, row, growth;
+    int64_t step;
+    clt_state_block state = {.loss_scale = scale_of(run, saved)};
     CLT_TRY(get_int(saved, "step", &step));
     CLT_TRY(check_batch(run, saved, step));
-    CLT_TRY(get_int(saved, "update", &update));
-    CLT_TRY(get_int(saved, "skipped", &skipped));
-    CLT_TRY(get_int(saved, "skipped_in_a_row", &row));
-    CLT_TRY(get_int(saved, "growth", &growth));
-    clt_state_block state = {.update = (uint32_t)update,
-                             .skipped = (uint32_t)skipped,
-                             .skipped_row = (uint32_t)row,
-                             .growth = (uint32_t)growth,
-                             .loss_scale = (float)get_double(saved, "loss_scale", 1.0)};
+    CLT_TRY(get_count(saved, "update", &state.update));
+    CLT_TRY(get_count(saved, "skipped", &state.skipped));
+    CLT_TRY(get_count(saved, "skipped_in_a_row", &state.skipped_row));
+    CLT_TRY(get_count(saved, "growth", &state.growth));
     extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
     extra->best_step = (int64_t)get_double(saved, "best_step", -1);
     run->first_step = step;

@@ -82,6 +82,18 @@ static clt_status check_ranks(clt_run *run)
     return status;
 }
 
+/* precision.mode auto may mean different storage on different devices: their gradients, of which only some
+ * carry a loss scale, must not be added up. */
+static clt_status check_precision(clt_run *run)
+{
+    const char *name = clt_dtype_name(run->job->storage);
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    clt_status status = comm_check_equal(run->options->comm, name, (int64_t)strlen(name),
+                                         "what precision.mode auto takes on their devices");
+    return clt_fail_prefix(status, "set precision.mode to one type");
+}
+
 /* A resumed run keeps the choices of its checkpoint, so that it computes the same. */
 static clt_status open_tuning(clt_run *run, clt_job_kind kind)
 {
@@ -106,6 +118,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     if (run->job->train)
         CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
                                   &run->options->observer, run->options->stop, run->job));
+    CLT_TRY(check_precision(run));
     CLT_TRY(clt_tuned_note(run->tuned, run->job));
     CLT_TRY(clt_job_check_memory(run->job));
     double start = clt_now();
@@ -135,6 +148,25 @@ clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt
     return CLT_OK;
 }
 
+clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step)
+{
+    const clt_config *c = run->options->config;
+    int64_t workers = clt_config_int(c, "data.workers");
+    return (clt_feed_options){.realized = run->train,
+                              .source = run->job->train_source,
+                              .global_batch = run->job->global_batch,
+                              .accumulation = run->job->accumulation,
+                              .rank = run->ranks.rank,
+                              .ranks = run->ranks.ranks,
+                              .seed = run->job->seed,
+                              .shuffle = clt_config_bool(c, "data.shuffle"),
+                              .first_step = first_step,
+                              .last_step = last_step,
+                              .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks)
+                                                     : (int)workers,
+                              .prefetch = (int)clt_config_int(c, "data.prefetch")};
+}
+
 void clt_run_destroy(clt_run *run)
 {
     if (!run)
@@ -143,8 +175,7 @@ void clt_run_destroy(clt_run *run)
     clt_reporter_destroy(run->reporter);
     clt_realized_destroy(run->train);
     clt_realized_destroy(run->eval);
-    for (int i = 0; i < CLT_MAX_STORE_SLABS; i++)
-        ocl_pinned_destroy(run->sync_memory[i]);
+    ocl_pinned_destroy(run->sync_memory);
     clt_store_destroy(run->store);
     clt_pool_destroy(run->pool);
     ocl_device_close(run->device);

@@ -25,9 +25,10 @@ typedef struct clt_run {
     clt_realized *train, *eval;
     clt_feed *feed;
     clt_reporter *reporter;
-    ocl_pinned *sync_memory[CLT_MAX_STORE_SLABS]; /* ranks > 1 */
-    double comm_seconds;                          /* spent in SYNC so far */
-    double build_seconds;                         /* realise and prime */
+    ocl_pinned *sync_memory; /* ranks > 1: what is summed, on its way */
+    double comm_seconds;     /* spent in SYNC so far */
+    uint64_t comm_bytes;     /* given to its sums in each step */
+    double build_seconds;    /* realise and prime */
     int64_t first_step;
     char resumed_from[1024]; /* checkpoint folder, "" */
     comm_info ranks;
@@ -36,6 +37,8 @@ typedef struct clt_run {
 /* Opens the device, plans, checks memory, realises, primes, initialises parameters, schedule and state. */
 clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out);
 void clt_run_destroy(clt_run *run);
+/* What feeds the training plan the batches first_step..last_step - 1. */
+clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step);
 /* Enqueues one training step: batch number `step`. */
 clt_status clt_step(clt_run *run, int64_t step);
 
@@ -71,8 +74,9 @@ struct clt_saved_state;
 /* The folder that options->resume means now, "" when there is nothing to resume. */
 void clt_resume_path(const clt_run_options *options, char *path, size_t size);
 clt_status clt_run_resume(clt_run *run, const char *path, struct clt_saved_state *extra);
-/* diagnose.c: runs the last micro-batch again, command by command, and writes what was the first tensor that
- * is not finite. */
-clt_status clt_run_diagnose(clt_run *run, char *text, size_t size);
+/* diagnose.c: loads batch number `step` again and runs it command by command under its loss scale; *found: a
+ * tensor was not finite, and `text` names the first one. The feed is another one afterwards, at its end. */
+clt_status clt_run_diagnose(clt_run *run, int64_t step, float loss_scale, char *text, size_t size,
+                            bool *found);
 
 #endif

@@ -94,6 +94,7 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
     clt_jw_key(&w, "loss_scale");
     clt_jw_float(&w, s->state.loss_scale);
     clt_jw_kint(&w, "growth", s->state.growth);
+    clt_jw_kstring(&w, "storage", clt_dtype_name(s->run->job->storage));
     clt_jw_kint(&w, "samples", s->result.step * s->run->job->global_batch);
     clt_jw_kint(&w, "seed", (int64_t)s->run->job->seed);
     clt_jw_kint(&w, "ranks", s->run->ranks.ranks);

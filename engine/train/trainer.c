@@ -27,8 +27,11 @@ typedef struct loop {
     int64_t max_nonfinite;
     double start, last_done, waited, comm;
     double step_seconds; /* of the newest finished step */
-    bool quiet;          /* another rank does the talking */
-    bool repin;          /* to be created again with the tuning choices of the checkpoint resumed from */
+    float loss_scale;    /* of the step after the newest finished one */
+    bool failed;         /* too many steps in a row were not finite; `bad` is the one that was too many */
+    clt_step_result bad;
+    bool quiet; /* another rank does the talking */
+    bool repin; /* to be created again with the tuning choices of the checkpoint resumed from */
 } loop;
 
 static void say(const loop *l, const char *text)
@@ -74,6 +77,7 @@ static void fill_metrics(loop *l, const clt_step_result *r, clt_step_metrics *m)
     l->waited = waited;
     m->comm_ms = m->comm_exposed_ms = (run->comm_seconds - l->comm) * 1e3;
     l->comm = run->comm_seconds;
+    m->comm_bytes = run->comm_bytes;
     clt_watch_digest(l->watch, r->step, m);
     m->device_bytes = ocl_device_peak_bytes(run->device);
     m->steps_total = l->last_step;
@@ -81,15 +85,27 @@ static void fill_metrics(loop *l, const clt_step_result *r, clt_step_metrics *m)
         (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
 }
 
-static clt_status too_many_nonfinite(loop *l, const clt_step_result *r)
+/* Every rank looks at its part of the step; all of them say what the first one with a bad tensor has found.
+ */
+static clt_status too_many_nonfinite(loop *l)
 {
-    char where[512];
-    CLT_TRY(clt_run_diagnose(l->run, where, sizeof where));
+    char where[512], who[64] = "";
+    const comm_info *ranks = &l->run->ranks;
+    bool found;
+    CLT_TRY(clt_run_diagnose(l->run, l->bad.step, l->loss_scale, where, sizeof where, &found));
+    if (ranks->ranks > 1) {
+        int64_t first = found ? ranks->rank : ranks->ranks;
+        CLT_TRY(comm_all_reduce(l->options->comm, &first, 1, COMM_I64, COMM_MIN));
+        if (first < ranks->ranks) {
+            CLT_TRY(comm_broadcast(l->options->comm, where, sizeof where, (int)first));
+            snprintf(who, sizeof who, " (rank %lld)", (long long)first);
+        }
+    }
     CLT_FAIL(CLT_ENUMERIC,
              "step %lld: loss or gradients were not finite for %u steps in a row, every update was skipped; "
-             "first bad tensor: %s; "
+             "first bad tensor%s: %s; "
              "lower optimizer.learning_rate, set optimizer.clip, or check the data",
-             (long long)r->step + 1, r->state.skipped_row, where);
+             (long long)l->bad.step + 1, l->bad.state.skipped_row, who, where);
 }
 
 /* Deals with one finished step. */
@@ -97,6 +113,8 @@ static clt_status digest(loop *l, const clt_step_result *r)
 {
     clt_step_metrics m;
     char text[160];
+    if (l->failed)
+        return CLT_OK;
     fill_metrics(l, r, &m);
     l->result->steps = m.step;
     l->result->updates = m.update;
@@ -112,7 +130,12 @@ static clt_status digest(loop *l, const clt_step_result *r)
                  (long long)m.step, r->state.skipped_row);
         say(l, text);
     }
-    return (int64_t)r->state.skipped_row >= l->max_nonfinite ? too_many_nonfinite(l, r) : CLT_OK;
+    l->failed = (int64_t)r->state.skipped_row >= l->max_nonfinite;
+    if (l->failed)
+        l->bad = *r;
+    else
+        l->loss_scale = r->state.loss_scale;
+    return CLT_OK;
 }
 
 /* Takes the results that are there; all: waits for every one. */
@@ -179,15 +202,18 @@ static clt_status evaluate(loop *l, int64_t step, bool *save_it)
     return CLT_OK;
 }
 
-/* A stop on any rank stops all of them at the same step. */
-static clt_status stop_wanted(loop *l, bool *stop)
+/* A stop or a failure that is known on any rank ends all of them at the same step. */
+static clt_status stop_wanted(loop *l, bool *stop, bool *fail)
 {
     int64_t flag = l->options->stop && atomic_load(l->options->stop) != 0;
     if (!flag && l->dir)
         flag = clt_rundir_take_stop(l->dir);
+    if (l->failed)
+        flag = 2;
     if (l->run->ranks.ranks > 1)
         CLT_TRY(comm_all_reduce(l->options->comm, &flag, 1, COMM_I64, COMM_MAX));
     *stop = flag != 0;
+    *fail = flag == 2;
     return CLT_OK;
 }
 
@@ -201,54 +227,46 @@ static clt_status run_steps(loop *l, bool *stopped)
     const clt_config *c = l->options->config;
     int64_t eval_every = clt_config_int(c, "train.eval_every"),
             save_every = clt_config_int(c, "checkpoint.every");
+    bool failed = false;
     *stopped = false;
     l->start = l->last_done = clt_now();
-    for (int64_t step = l->run->first_step; step < l->last_step && !*stopped; step++) {
+    for (int64_t step = l->run->first_step; step < l->last_step && !*stopped && !failed; step++) {
         int64_t done = step + 1;
         clt_reporter_room(l->run->reporter);
         CLT_TRY(drain(l, false));
         CLT_TRY(hold_back(l));
+        if (l->failed && l->run->ranks.ranks == 1)
+            break;
         CLT_TRY(clt_keeper_poll(&l->keeper, false));
         clt_watch_begin(l->watch, step);
         CLT_TRY(clt_step(l->run, step));
         clt_watch_end(l->watch, step);
-        CLT_TRY(stop_wanted(l, stopped));
+        CLT_TRY(stop_wanted(l, stopped, &failed));
         if (done == l->last_step)
             *stopped = false; /* it has come to its end by itself */
         bool eval = due(eval_every, done) && done < l->last_step,
              keep = due(save_every, done) && done < l->last_step, best = false;
-        if (eval || keep)
+        if (eval || keep || failed)
             CLT_TRY(drain(l, true));
-        if (eval)
+        failed = failed || l->failed;
+        if (eval && !failed)
             CLT_TRY(evaluate(l, done, &best));
-        if (keep || best)
+        if ((keep || best) && !failed)
             CLT_TRY(save(l, done));
     }
-    return drain(l, true);
+    CLT_TRY(drain(l, true));
+    return l->failed ? too_many_nonfinite(l) : CLT_OK;
 }
 
 static clt_status prepare(loop *l)
 {
     clt_run *run = l->run;
-    const clt_config *c = l->options->config;
-    int64_t workers = clt_config_int(c, "data.workers");
     int depth = clt_reporter_depth(run->job->train);
     l->last_step = run->job->steps;
     if (l->options->max_steps > 0 && l->options->max_steps < l->last_step)
         l->last_step = l->options->max_steps;
-    clt_feed_options feed = {.realized = run->train,
-                             .source = run->job->train_source,
-                             .global_batch = run->job->global_batch,
-                             .accumulation = run->job->accumulation,
-                             .rank = run->ranks.rank,
-                             .ranks = run->ranks.ranks,
-                             .seed = run->job->seed,
-                             .shuffle = clt_config_bool(c, "data.shuffle"),
-                             .first_step = run->first_step,
-                             .last_step = l->last_step,
-                             .workers =
-                                 workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks) : (int)workers,
-                             .prefetch = (int)clt_config_int(c, "data.prefetch")};
+    clt_feed_options feed = clt_run_feed_options(run, run->first_step, l->last_step);
+    clt_state_block state;
     clt_watch_options watch = {.profile = l->options->profile,
                                .trace = l->dir != NULL,
                                .trace_from = l->options->trace_from - 1,
@@ -257,6 +275,8 @@ static clt_status prepare(loop *l)
                                .depth = depth};
     CLT_TRY(clt_watch_create(run, &watch, &l->watch));
     CLT_TRY(clt_reporter_create(run->train, depth, &run->reporter));
+    CLT_TRY(clt_store_get_state(run->store, &state));
+    l->loss_scale = state.loss_scale;
     return clt_feed_create(&feed, &run->feed);
 }
 

@@ -20,7 +20,8 @@ typedef struct clt_step_metrics {
     double device_busy;      /* share of the step in which the compute queue ran a command */
     double h2d_gbs, d2h_gbs; /* while a transfer ran, GB/s */
     uint64_t device_bytes;
-    bool nonfinite; /* loss or gradients were not finite: the update was skipped */
+    uint64_t comm_bytes; /* of gradients and losses that this rank gave to the sums over ranks */
+    bool nonfinite;      /* loss or gradients were not finite: the update was skipped */
     double eta_s;
     int64_t steps_total;
 } clt_step_metrics;

@@ -25,7 +25,7 @@ run() { timeout 120 mpirun --oversubscribe --bind-to none "$@" >"$log" 2>&1; }
 
 for ranks in 2 3 4; do
     run -np $ranks "$program" || die "collectives on $ranks ranks ended with code $?"
-    [ "$(grep -c 'PASSED  \] 5 test' "$log")" -eq $ranks ] || die "not every one of $ranks ranks ran its 5 tests"
+    [ "$(grep -c 'PASSED  \] 6 test' "$log")" -eq $ranks ] || die "not every one of $ranks ranks ran its 6 tests"
     echo "ok: collectives on $ranks ranks"
 done
 

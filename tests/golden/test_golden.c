@@ -9,22 +9,10 @@
  * stays within a tenth of each): loss |d| <= 1e-5 max(1, |loss|); norm |d| <= 1e-5 norm; logits and gradients
  * max|d| <= 1e-5 max|ref| + 1e-7 per tensor; parameters max|d| <= 1e-5 max|ref| + 1e-3 lr per tensor, as Adam
  * divides by the root of a second moment that may be near zero. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/golden/golden_test.h"
 
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run.h"
 
-#define DATA CLT_TEST_SOURCE_DIR "/tests/golden/data/"
 #define STEPS 10
 #define BATCH 15
 #define MICRO 5
@@ -105,63 +93,12 @@ typedef struct golden_case {
     bool library; /* the plan must hold calls of the library's GEMM */
 } golden_case;
 
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
-
-static clt_safetensors *open_file(const char *net, const char *rest)
-{
-    char path[512];
-    clt_safetensors *file;
-    snprintf(path, sizeof path, DATA "%s_%s.safetensors", net, rest);
-    must(clt_safetensors_open(path, &file), "golden file");
-    return file;
-}
-
-static const clt_named_tensor *tensor_of(const clt_safetensors *file, const char *prefix, const char *name)
-{
-    char full[256];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    const clt_named_tensor *tensor = clt_safetensors_find(file, full);
-    if (!tensor)
-        fail_msg("the golden file has no tensor '%s'", full);
-    return tensor;
-}
-
-/* A list of ten f64. */
-static void read_doubles(const clt_safetensors *file, const char *name, double out[STEPS])
-{
-    const clt_named_tensor *tensor = tensor_of(file, "", name);
-    assert_int_equal(tensor->dtype, CLT_F64);
-    assert_int_equal(clt_shape_elements(&tensor->shape), STEPS);
-    memcpy(out, tensor->data, STEPS * sizeof(double));
-}
-
-/* max|got - ref| <= relative * max|ref| + absolute */
 static void compare_tensor(const char *what, const float *got, const clt_named_tensor *ref, int64_t elements,
                            double relative, double absolute)
 {
     assert_int_equal(clt_shape_elements(&ref->shape), elements);
-    float *want = malloc((size_t)elements * sizeof *want);
-    double worst = 0, largest = 0;
-    int64_t where = 0;
-    assert_non_null(want);
-    must(clt_named_tensor_to_f32(ref, want), "golden tensor");
-    for (int64_t i = 0; i < elements; i++) {
-        double difference = fabs((double)got[i] - (double)want[i]);
-        largest = fmax(largest, fabs((double)want[i]));
-        if (!(difference <= worst)) { /* a NaN counts as the worst */
-            worst = difference;
-            where = i;
-        }
-    }
-    if (getenv("CLT_GOLDEN_SHOW"))
-        fprintf(stderr, "  %-40s off by %.2e, allowed %.2e\n", what, worst, relative * largest + absolute);
-    if (!(worst <= relative * largest + absolute))
-        fail_msg("%s, element %lld: got %.9g, PyTorch has %.9g; allowed difference %.3g", what,
-                 (long long)where, (double)got[where], (double)want[where], relative * largest + absolute);
+    float *want = values_of(ref);
+    compare(what, got, want, elements, relative, absolute);
     free(want);
 }
 
@@ -270,8 +207,8 @@ static void run_case(const golden_case *c)
                 c->micro_batch);
     snprintf(name, sizeof name, "%s%s", c->optimizer->name, c->clip ? "_clip" : "");
     clt_safetensors *file = open_file(c->net->name, name), *first = open_file(c->net->name, "first");
-    read_doubles(file, "loss", loss);
-    read_doubles(file, "grad_norm", norm);
+    read_doubles(file, "loss", loss, STEPS);
+    read_doubles(file, "grad_norm", norm, STEPS);
     create_run(c, &options, CLT_JOB_TRAIN, &run);
     assert_int_equal(run->job->accumulation, BATCH / c->micro_batch);
     assert_true(!c->library || has_library_calls(run->job->train));
@@ -374,7 +311,7 @@ static void test_files_are_distinct(void **state)
                 char name[64];
                 snprintf(name, sizeof name, "%s%s", optimizers[o].name, clip ? "_clip" : "");
                 clt_safetensors *file = open_file(nets[n].name, name);
-                read_doubles(file, "loss", seen[count]);
+                read_doubles(file, "loss", seen[count], STEPS);
                 clt_safetensors_close(file);
                 for (int other = 0; other < count; other++) {
                     double apart = 0;

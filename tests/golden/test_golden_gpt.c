@@ -11,22 +11,10 @@
  * alike, so their true gradient is zero and Adam, which divides by its size, makes steps of up to the
  * learning rate out of rounding errors; they may be off by that much in each step. They change nothing else.
  * ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/golden/golden_test.h"
 
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run.h"
 
-#define DATA CLT_TEST_SOURCE_DIR "/tests/golden/data/"
 #define STEPS 10
 #define BATCH 15
 #define MICRO 5
@@ -55,68 +43,6 @@ typedef struct gpt_case {
     int micro_batch;
     const char *init; /* rest of the file's name */
 } gpt_case;
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
-
-static clt_safetensors *open_file(const gpt_net *net, const char *rest)
-{
-    char path[512];
-    clt_safetensors *file;
-    snprintf(path, sizeof path, DATA "%s_%s.safetensors", net->name, rest);
-    must(clt_safetensors_open(path, &file), "golden file");
-    return file;
-}
-
-static const clt_named_tensor *tensor_of(const clt_safetensors *file, const char *prefix, const char *name)
-{
-    char full[256];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    const clt_named_tensor *tensor = clt_safetensors_find(file, full);
-    if (!tensor)
-        fail_msg("the golden file has no tensor '%s'", full);
-    return tensor;
-}
-
-static void read_doubles(const clt_safetensors *file, const char *name, double out[STEPS])
-{
-    const clt_named_tensor *tensor = tensor_of(file, "", name);
-    assert_int_equal(tensor->dtype, CLT_F64);
-    assert_int_equal(clt_shape_elements(&tensor->shape), STEPS);
-    memcpy(out, tensor->data, STEPS * sizeof(double));
-}
-
-static float *values_of(const clt_named_tensor *tensor)
-{
-    float *values = malloc((size_t)clt_shape_elements(&tensor->shape) * sizeof *values);
-    assert_non_null(values);
-    must(clt_named_tensor_to_f32(tensor, values), tensor->name);
-    return values;
-}
-
-/* max|got - want| <= relative * max|want| + absolute */
-static void compare(const char *what, const float *got, const float *want, int64_t n, double relative,
-                    double absolute)
-{
-    double worst = 0, largest = 0;
-    int64_t where = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double difference = fabs((double)got[i] - (double)want[i]);
-        largest = fmax(largest, fabs((double)want[i]));
-        if (!(difference <= worst)) { /* a NaN counts as the worst */
-            worst = difference;
-            where = i;
-        }
-    }
-    if (getenv("CLT_GOLDEN_SHOW"))
-        fprintf(stderr, "  %-40s off by %.2e, allowed %.2e\n", what, worst, relative * largest + absolute);
-    if (!(worst <= relative * largest + absolute))
-        fail_msg("%s, element %lld: got %.9g, PyTorch has %.9g; allowed difference %.3g", what,
-                 (long long)where, (double)got[where], (double)want[where], relative * largest + absolute);
-}
 
 static clt_config *make_config(const gpt_case *c)
 {
@@ -225,10 +151,10 @@ static void run_case(const gpt_case *c)
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
     double loss[STEPS], norm[STEPS], lr = c->adamw ? 0.01 : 0.05;
-    clt_safetensors *file = open_file(c->net, c->adamw ? "adamw" : "sgd"),
-                    *first = open_file(c->net, "first");
-    read_doubles(file, "loss", loss);
-    read_doubles(file, "grad_norm", norm);
+    clt_safetensors *file = open_file(c->net->name, c->adamw ? "adamw" : "sgd"),
+                    *first = open_file(c->net->name, "first");
+    read_doubles(file, "loss", loss, STEPS);
+    read_doubles(file, "grad_norm", norm, STEPS);
     create_run(c, &options, CLT_JOB_TRAIN, &run);
     assert_int_equal(run->job->accumulation, BATCH / c->micro_batch);
     create_feed(run, run->train, run->job->train_source, false);
@@ -285,7 +211,7 @@ static void test_logits(void **state)
         clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .predicts = true};
         clt_run *run;
         clt_fed fed;
-        clt_safetensors *first = open_file(c.net, "first");
+        clt_safetensors *first = open_file(c.net->name, "first");
         create_run(&c, &options, CLT_JOB_EVAL, &run);
         create_feed(run, run->eval, run->job->eval_source, true);
         must(clt_feed_next(run->feed, &fed), "first batch");

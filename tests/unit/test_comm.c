@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "comm/comm_internal.h"
+#include "engine/base/dtype.h"
 #include "engine/base/thread.h"
 
 #define MANY 64
@@ -388,6 +390,33 @@ static void missing_module_lists_every_file_and_reason(void **state)
     remove_folder(other);
 }
 
+/* Every number of both types, twice itself; a sum that two roundings would get wrong; what has no sum. */
+static void halves_are_added_in_f32(void **state)
+{
+    (void)state;
+    enum { ALL = 65536 };
+    static uint16_t parts[2 * ALL], out[ALL];
+    for (int bf = 0; bf < 2; bf++) {
+        for (int i = 0; i < ALL; i++)
+            parts[i] = parts[ALL + i] = (uint16_t)i;
+        comm_half_sum(parts, 2, ALL, bf ? COMM_BF16 : COMM_F16, out);
+        for (int i = 0; i < ALL; i++) {
+            float one = bf ? clt_bf16_to_f32((uint16_t)i) : clt_f16_to_f32((uint16_t)i), two = one + one;
+            uint16_t want = bf ? clt_f32_to_bf16(two) : clt_f32_to_f16(two);
+            if (isnan(one) ? !isnan(bf ? clt_bf16_to_f32(out[i]) : clt_f16_to_f32(out[i])) : out[i] != want)
+                fail_msg("%s %04x twice: got %04x, expected %04x", bf ? "bf16" : "f16", (unsigned)i,
+                         (unsigned)out[i], (unsigned)want);
+        }
+    }
+    /* 1 + 2^-11 + 2^-11: each alone would be rounded away */
+    const uint16_t small[3] = {clt_f32_to_f16(1), clt_f32_to_f16(0x1p-11F), clt_f32_to_f16(0x1p-11F)};
+    comm_half_sum(small, 3, 1, COMM_F16, out);
+    assert_int_equal(out[0], clt_f32_to_f16(1 + 0x1p-10F));
+    comm *c = fake_create(2);
+    assert_int_equal(comm_all_reduce(c, out, 1, COMM_F16, COMM_MAX), CLT_EINTERNAL);
+    comm_destroy(c);
+}
+
 static int run_alone(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +428,7 @@ static int run_alone(void)
         cmocka_unit_test(failed_init_is_reported_and_cleaned_up),
         cmocka_unit_test(destroy_drops_requests_that_never_ran),
         cmocka_unit_test(abort_reaches_the_transport),
+        cmocka_unit_test(halves_are_added_in_f32),
         cmocka_unit_test_setup_teardown(launcher_is_detected, clear_launcher, clear_launcher),
         cmocka_unit_test_setup_teardown(launcher_says_how_many, clear_launcher, clear_launcher),
         cmocka_unit_test(missing_module_lists_every_file_and_reason),
@@ -456,6 +486,38 @@ static void mpi_reduces_every_type(void **state)
     assert_int_equal(comm_all_reduce(world, &least, 1, COMM_I64, COMM_MIN), CLT_OK);
     assert_true(f[0] == 0.0F && d[0] == (double)(n - 1));
     assert_int_equal(least, 100 - (n - 1));
+}
+
+/* Counts below, at and above what the ranks and the pieces divide; all ranks get the same bits. */
+static void mpi_sums_halves(void **state)
+{
+    (void)state;
+    const int64_t counts[] = {0, 1, 2, 1000, (INT64_C(1) << 21), (INT64_C(1) << 22) + 12345};
+    const comm_info *info = comm_describe(world);
+    uint16_t *x = malloc((size_t)counts[5] * sizeof *x);
+    assert_non_null(x);
+    for (int bf = 0; bf < 2; bf++)
+        for (int c = 0; c < 6; c++) {
+            int64_t wrong = 0;
+            for (int64_t k = 0; k < counts[c]; k++) {
+                float value = (float)((k * 31 + info->rank * 17) % 2003) * 0.01F;
+                x[k] = bf ? clt_f32_to_bf16(value) : clt_f32_to_f16(value);
+            }
+            assert_int_equal(comm_all_reduce(world, x, counts[c], bf ? COMM_BF16 : COMM_F16, COMM_SUM),
+                             CLT_OK);
+            for (int64_t k = 0; k < counts[c]; k++) {
+                float sum = 0;
+                for (int r = 0; r < info->ranks; r++) {
+                    float value = (float)((k * 31 + r * 17) % 2003) * 0.01F;
+                    sum +=
+                        bf ? clt_bf16_to_f32(clt_f32_to_bf16(value)) : clt_f16_to_f32(clt_f32_to_f16(value));
+                }
+                wrong += x[k] != (bf ? clt_f32_to_bf16(sum) : clt_f32_to_f16(sum));
+            }
+            assert_int_equal(wrong, 0);
+            assert_int_equal(comm_check_equal(world, x, counts[c] * 2, "the sums"), CLT_OK);
+        }
+    free(x);
 }
 
 /* More elements than one MPI call takes (2^24): the parts must meet without a gap. */
@@ -536,9 +598,9 @@ static int run_under_launcher(void)
         return clt_status_exit_code(status);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mpi_describes_itself),           cmocka_unit_test(mpi_reduces_every_type),
-        cmocka_unit_test(mpi_reduces_large_counts),       cmocka_unit_test(mpi_runs_posted_requests),
-        cmocka_unit_test(mpi_check_equal_names_the_rank),
+        cmocka_unit_test(mpi_describes_itself),     cmocka_unit_test(mpi_reduces_every_type),
+        cmocka_unit_test(mpi_sums_halves),          cmocka_unit_test(mpi_reduces_large_counts),
+        cmocka_unit_test(mpi_runs_posted_requests), cmocka_unit_test(mpi_check_equal_names_the_rank),
     };
     int failed = cmocka_run_group_tests_name("comm-mpi", tests, NULL, NULL);
     if (failed)

@@ -158,6 +158,32 @@ static void test_curves(void **state)
     }
 }
 
+/* What is computed again has the bits it had, also behind a fused product, which keeps its activation's input
+ * in 16 bits. */
+static void test_recompute(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"f16", "bf16"}, *const tiers[] = {"none", "gelu", "block"};
+    for (int m = 0; m < 2; m++)
+        for (int t = 0; t < 3; t++) {
+            record rec = {.n = 0};
+            clt_run_result result;
+            char out[32], model[96], first[96];
+            clt_config *config = gpt_config(modes[m], GPT_ADAMW, 6);
+            set(config, "model.dropout", "0.1");
+            set(config, "data.global_batch", "12");
+            set(config, "train.recompute", tiers[t]);
+            snprintf(out, sizeof out, "%s_%s", modes[m], tiers[t]);
+            must(train_run(config, out, NULL, &rec, &result), out);
+            assert_int_equal(result.updates, 6);
+            snprintf(model, sizeof model, "%s/checkpoints/step_6/model.safetensors", out);
+            snprintf(first, sizeof first, "%s_none/checkpoints/step_6/model.safetensors", modes[m]);
+            if (!files_equal(model, first))
+                fail_msg("train.recompute=%s changes a run in %s", tiers[t], modes[m]);
+            clt_config_destroy(config);
+        }
+}
+
 /* --- loss scaling --- */
 
 typedef struct scaler {
@@ -249,6 +275,48 @@ static void test_overflow(void **state)
     clt_config_destroy(config);
 }
 
+static void expect_words(const char *what, const char *const words[4])
+{
+    for (int i = 0; i < 4 && words[i]; i++)
+        if (!strstr(clt_error_text(), words[i]))
+            fail_msg("%s: '%s' is not in: %s", what, words[i], clt_error_text());
+}
+
+/* The first tensor of the step that was not finite, found by repeating it: in the micro-batch it came from,
+ * under the scale the step had. */
+static void test_first_bad(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *precision;
+        int sample, step;
+        const char *words[4];
+    } runs[] = {
+        {"{\"mode\":\"f32\"}", 14, 2, {"first bad tensor: tensor 'loss", "forward", "micro-batch 1 of 3"}},
+        {"{\"mode\":\"bf16\"}", 14, 2, {"first bad tensor: tensor 'loss", "forward", "micro-batch 1 of 3"}},
+        {"{\"mode\":\"f16\"}", 14, 2, {"first bad tensor: tensor 'x.f16'", "micro-batch 1 of 3"}},
+        {"{\"mode\":\"f16\"}", 33, 3, {"first bad tensor: tensor 'x.f16'", "micro-batch 3 of 3"}},
+        /* the loss is fine, gradients are not; after the backoff they would be */
+        {"{\"mode\":\"f16\",\"loss_scale\":1e9,\"backoff\":1e-6}",
+         -1,
+         1,
+         {"tensor 'd ", "backward", "batch 1 of"}},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        record rec = {.n = 0};
+        clt_run_result result;
+        put_data(runs[i].sample);
+        clt_config *config = mlp_config(runs[i].precision, ADAMW, 12, 30);
+        set(config, "train.max_nonfinite", "1");
+        clt_status status = train_run(config, NULL, NULL, &rec, &result);
+        if (status != CLT_ENUMERIC || clt_status_exit_code(status) != 6)
+            fail_msg("run %zu: %s", i, clt_status_name(status));
+        assert_int_equal(rec.n, runs[i].step);
+        expect_words(runs[i].precision, runs[i].words);
+        clt_config_destroy(config);
+    }
+}
+
 /* bf16 keeps every power of two apart from the rest of a number, so a scale of 1024 must not change a bit. */
 static void test_exact_unscale(void **state)
 {
@@ -323,7 +391,12 @@ static void test_settings(void **state)
                  {"{\"mode\":\"f16\",\"growth_interval\":0}", "precision.growth_interval"},
                  {"{\"mode\":\"bf16\",\"loss_scaling\":\"off\",\"loss_scale\":8}", "loss_scaling is off"},
                  {"{\"mode\":\"f16\",\"loss_scale\":4,\"min_loss_scale\":8}", "precision.min_loss_scale"},
-                 {"{\"loss_scale\":8}", "only with precision.mode"}};
+                 {"{\"loss_scale\":8}", "only with precision.mode"},
+                 {"{\"mode\":\"f16\"},\"parallel\":{\"gradients\":\"f8\"}", "parallel.gradients"},
+                 {"{\"mode\":\"bf16\"},\"parallel\":{\"gradients\":\"f16\"}", "loses small gradients"},
+                 {"{\"mode\":\"auto\"},\"parallel\":{\"gradients\":\"f16\"}", "loses small gradients"},
+                 {"{\"mode\":\"f16\",\"loss_scaling\":\"off\"},\"parallel\":{\"gradients\":\"f16\"}",
+                  "loses small gradients"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char text[512];
         clt_config *config = NULL;
@@ -368,10 +441,11 @@ static void test_auto(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_curves),   cmocka_unit_test(test_injected),
-        cmocka_unit_test(test_overflow), cmocka_unit_test(test_exact_unscale),
-        cmocka_unit_test(test_resume),   cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_types),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_curves),    cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_injected),  cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_first_bad), cmocka_unit_test(test_exact_unscale),
+        cmocka_unit_test(test_resume),    cmocka_unit_test(test_settings),
         cmocka_unit_test(test_auto),
     };
     int skip = train_need_device();

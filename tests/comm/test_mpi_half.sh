@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+#
+# Half precision as users run it: several ranks follow one rank, with the same loss scale; what may not change a bit does not
+# (recomputation, a resume after a stop and after a kill, a second run); gradients in 16 bits between ranks; the rank whose
+# tensor was the first not to be finite is named; evaluation and generation from such a run.
+. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+
+command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"
+[ -f "${CLTRAIN_MODULE_DIR:?}/cltrain_comm_mpi.so" ] || skip_all "the MPI module was not built (CLTRAIN_MPI=OFF)"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
+mpi=(mpirun --oversubscribe --bind-to none -np)
+
+# near WHAT LIMIT RUN_A RUN_B: losses of two runs at every step, and a quarter of the limit on average.
+near() {
+    local apart
+    apart=$(paste <(values loss "$3/metrics.jsonl") <(values loss "$4/metrics.jsonl") | awk -v limit="$2" '
+        NF != 2 { print "of different length"; bad = 1; exit }
+        { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d; mean += d }
+        END { if (!bad && (NR == 0 || worst > limit || mean / NR > limit / 4)) print NR " losses, worst " worst ", mean " mean / NR }')
+    if [ -z "$apart" ]; then pass; else fail "$1: $apart (limit $2)"; fi
+}
+same_scales() {
+    local key
+    for key in update loss_scale skipped lr; do
+        if cmp -s <(values $key "$1/metrics.jsonl") <(values $key "$2/metrics.jsonl"); then pass; else fail "$key of $1 and $2 differ"; fi
+    done
+}
+# equal RUN_A RUN_B STEP: to the bit.
+equal() {
+    expect_same "$1/checkpoints/step_$3/model.safetensors" "$2/checkpoints/step_$3/model.safetensors"
+    expect_same "$1/checkpoints/step_$3/optimizer.safetensors" "$2/checkpoints/step_$3/optimizer.safetensors"
+}
+differ() {
+    if cmp -s "$1/checkpoints/step_$3/model.safetensors" "$2/checkpoints/step_$3/model.safetensors"; then
+        fail "$1 and $2 should not be equal"
+    else
+        pass
+    fi
+}
+
+awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
+# The scale starts so high that gradients overflow, and moves on every third good step.
+cat >gpt.json <<'JSON'
+{"model": {"type": "gpt", "layers": 2, "heads": 2, "channels": 24, "context": 19, "dropout": 0.1},
+ "data": {"type": "text", "path": "text", "micro_batch": 3, "global_batch": 12},
+ "optimizer": {"type": "adamw", "learning_rate": 0.002, "clip": 1},
+ "schedule": {"type": "cosine", "warmup": 5, "min_learning_rate": 0.0002},
+ "precision": {"mode": "f16", "loss_scale": 268435456, "growth_interval": 3}, "train": {"steps": 24}}
+JSON
+train=("$CLTRAIN" train gpt.json)
+
+# --- ranks and accumulation ---
+expect_code 0 "${train[@]}" --out one
+expect_code 0 "${train[@]}" --out again
+expect_text '^precision +f16 storage, f32 arithmetic, dynamic loss scale 2.68'
+equal one again 24
+skipped=$(values skipped one/metrics.jsonl | tail -n 1)
+if [ "$skipped" -ge 1 ] && [ "$skipped" -lt 16 ]; then pass; else fail "$skipped skipped steps: the scale should have moved"; fi
+for ranks in 2 4; do
+    expect_code 0 "${mpi[@]}" $ranks "${train[@]}" --out ranks$ranks
+    same_scales one ranks$ranks
+    near "$ranks ranks" 8e-3 one ranks$ranks
+done
+expect_code 0 "${mpi[@]}" 2 "${train[@]}" --out twice
+equal ranks2 twice 24
+
+# --- what may not change a bit ---
+for tier in gelu block; do
+    expect_code 0 "${mpi[@]}" 2 "${train[@]}" train.recompute=$tier --out $tier
+    equal ranks2 $tier 24
+done
+expect_code 0 "${mpi[@]}" 2 "${train[@]}" --out parts --max-steps 11
+sed -i '/"gradients"/d' parts/config.resolved.json # as a program wrote it that did not know the key
+expect_code 0 "${mpi[@]}" 2 "${train[@]}" --out parts --resume auto
+equal ranks2 parts 24
+same_scales ranks2 parts
+# Killed behind the tenth step, at whatever place.
+"${train[@]}" checkpoint.every=2 train.steps=24 --out killed >"$out" 2>&1 &
+victim=$!
+for _ in $(seq 600); do [ -d killed/checkpoints/step_10 ] && break || sleep 0.05; done
+kill -9 $victim 2>/dev/null
+wait $victim 2>/dev/null
+expect_code 0 "${train[@]}" checkpoint.every=2 --out killed --resume auto
+equal one killed 24
+same_scales one killed
+# Measured variants are kept by the run that goes on.
+expect_code 0 "${train[@]}" device.tune=on device.tune_seconds=1 --out tuned
+near 'tuned' 8e-3 one tuned
+expect_code 0 "${train[@]}" device.tune=on device.tune_seconds=1 --out tuned_parts --max-steps 9
+expect_code 0 "${train[@]}" device.tune=off --out tuned_parts --resume auto
+expect_code 0 "${train[@]}" device.tune=on device.tune_seconds=1 --out tuned_whole
+equal tuned_whole tuned_parts 24
+
+# --- gradients in 16 bits between ranks; a scale at which nothing overflows, not even sums in f16 ---
+calm=("${train[@]}" precision.loss_scale=256)
+expect_code 0 "${calm[@]}" --out calm
+wide=$(values comm_bytes ranks2/metrics.jsonl | tail -n 1)
+for type in f16 bf16; do
+    for ranks in 2 4; do
+        expect_code 0 "${mpi[@]}" $ranks "${calm[@]}" parallel.gradients=$type --out wire_$type$ranks
+        near "$type between $ranks ranks" 4e-2 calm wire_$type$ranks
+        same_scales calm wire_$type$ranks
+    done
+    narrow=$(values comm_bytes wire_${type}2/metrics.jsonl | tail -n 1)
+    if [ "$((narrow * 2))" -lt "$((wide + 200))" ]; then pass; else fail "$narrow bytes in $type, $wide in f32"; fi
+done
+expect_code 0 "${mpi[@]}" 2 "${calm[@]}" --out calm2
+differ calm2 wire_f162 24
+differ calm2 wire_bf162 24
+expect_code 0 "${mpi[@]}" 2 "${calm[@]}" parallel.gradients=bf16 --out wire_again --max-steps 13
+expect_code 0 "${mpi[@]}" 2 "${calm[@]}" parallel.gradients=bf16 --out wire_again --resume auto
+equal wire_bf162 wire_again 24
+single=(precision.mode=f32 precision.loss_scale=65536 precision.growth_interval=2000)
+expect_code 0 "${mpi[@]}" 2 "${train[@]}" "${single[@]}" parallel.gradients=bf16 --out wire_f32
+near 'bf16 between ranks, f32 in them' 4e-2 calm wire_f32
+expect_code 2 "${mpi[@]}" 2 "${train[@]}" "${single[@]}" parallel.gradients=f16 --out never
+expect_text 'parallel.gradients: f16 loses small gradients'
+expect_code 2 "${mpi[@]}" 2 "${train[@]}" parallel.gradients=bf16 --out ranks2 --resume auto
+expect_text 'parallel.gradients: was .?f32.?, is .?bf16'
+
+# --- the first bad tensor, on the rank that has it ---
+# put_npy FILE ROWS COLUMNS: f32, all zero.
+put_npy() {
+    npy_header '<f4' "($2, $3)" >"$1"
+    head -c $(($2 * $3 * 4)) /dev/zero >>"$1"
+}
+put_npy x.npy 16 5 && put_npy y.npy 16 2
+# One element of row 6 is 1e30.
+printf '\xca\xf2\x49\x71' | dd of=x.npy bs=1 seek=$((128 + 6 * 20)) conv=notrunc status=none
+cat >mse.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [6], "outputs": 2, "loss": "mse"},
+ "data": {"type": "npy", "path": "x.npy", "targets": "y.npy", "micro_batch": 2, "global_batch": 8, "shuffle": false},
+ "precision": {"mode": "f16"}, "train": {"steps": 9, "max_nonfinite": 1}}
+JSON
+expect_code 6 "$CLTRAIN" train mse.json --out bad1
+expect_text "step 1: .*for 1 steps in a row.*first bad tensor: tensor 'x.f16' .*in micro-batch 4 of 4"
+expect_code 6 "${mpi[@]}" 2 "$CLTRAIN" train mse.json --out bad2
+expect_text "step 1: .*first bad tensor \(rank 1\): tensor 'x.f16'"
+reject_text 'first bad tensor: none'
+
+# --- evaluation and generation ---
+expect_code 0 "$CLTRAIN" eval gpt.json --checkpoint one --json half.json
+expect_code 0 "$CLTRAIN" eval gpt.json "${single[@]}" --checkpoint one --json wide.json
+apart=$(paste <(values loss half.json | head -n 1) <(values loss wide.json | head -n 1) | awk '{ d = $1 - $2; print (d < 0 ? -d : d) }')
+if awk -v d="$apart" 'BEGIN { exit !(d > 0 && d < 5e-3) }'; then pass; else fail "evaluation in f16 and f32 is $apart apart"; fi
+expect_code 0 "$CLTRAIN" generate --checkpoint one --prompt 'line ' --max-new 12
+finish

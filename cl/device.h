@@ -26,7 +26,13 @@
     X(OCL_CAP_NONTEMPORAL, "nontemporal", "stores that pass by the caches (__builtin_nontemporal_store)")    \
     X(OCL_CAP_PTX, "ptx", "inline PTX")                                                                      \
     X(OCL_CAP_MMA_F16, "mma_f16", "mma.sync m16n8k16 f16 with f32 accumulators, result checked")             \
-    X(OCL_CAP_MMA_BF16, "mma_bf16", "mma.sync m16n8k16 bf16 with f32 accumulators, result checked")
+    X(OCL_CAP_MMA_BF16, "mma_bf16", "mma.sync m16n8k16 bf16 with f32 accumulators, result checked")          \
+    X(OCL_CAP_MMA_TF32, "mma_tf32", "mma.sync m16n8k8 tf32 and its rounding, result checked")                \
+    X(OCL_CAP_MMA_F16_K8, "mma_f16_k8", "mma.sync m16n8k8 f16 (looked for where there is no m16n8k16)")      \
+    X(OCL_CAP_WMMA_F16, "wmma_f16", "wmma m16n16k16 f16 (looked for where there is no mma.sync)")
+
+/* Any matrix units for f16. */
+#define OCL_CAPS_F16_UNITS (OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8 | OCL_CAP_WMMA_F16)
 
 typedef enum ocl_cap_index {
 #define OCL_CAP_INDEX(id, name, text) id##_INDEX,

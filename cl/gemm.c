@@ -71,11 +71,12 @@ const char *ocl_gemm_activation_text(const ocl_gemm *g)
 
 const char *ocl_gemm_text(const ocl_gemm *g, char *buffer, size_t size)
 {
-    snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s", g->ta ? 'T' : 'N',
-             g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
-             clt_dtype_name(g->type_a), clt_dtype_name(g->type_b), clt_dtype_name(g->type_c),
-             given(g->bias) ? " +bias" : "", ocl_gemm_activation_text(g), given(g->pre) ? " +pre" : "",
-             given(g->dact) ? " +dact" : "", given(g->residual) ? " +residual" : "");
+    snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s",
+             g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k,
+             (long long)g->batch, clt_dtype_name(g->type_a), clt_dtype_name(g->type_b),
+             clt_dtype_name(g->type_c), given(g->bias) ? " +bias" : "", ocl_gemm_activation_text(g),
+             given(g->pre) ? " +pre" : "", given(g->dact) ? " +dact" : "",
+             given(g->residual) ? " +residual" : "", g->tf32 ? " +tf32" : "");
     return buffer;
 }
 

@@ -37,8 +37,9 @@ typedef struct ocl_gemm {
     ocl_tensor_ref pre; /* m x n, ld = ldc, type_c: receives what goes into the activation, which must exist;
                            OCL_NO_TENSOR: not kept. Neither C nor the residual */
     ocl_tensor_ref
-        dact; /* m x n, ld = ldc, type_c: what went into `activation` in the forward pass; C receives
-                 the gradient before it. Excludes bias, residual and pre; may be C. OCL_NO_TENSOR */
+        dact;  /* m x n, ld = ldc, type_c: what went into `activation` in the forward pass; C receives
+                  the gradient before it. Excludes bias, residual and pre; may be C. OCL_NO_TENSOR */
+    bool tf32; /* f32 A and B may be rounded to 10 bits of mantissa (precision.matmul) */
 } ocl_gemm;
 
 /* Ordered list of backends, NULL-terminated; the last one (simple) accepts everything. problem = const
@@ -89,9 +90,10 @@ extern const ocl_variant ocl_gemm_lane;    /* cl/gemm_lane.c */
 extern const ocl_variant ocl_gemm_mma;     /* cl/gemm_mma.c */
 extern const ocl_variant ocl_gemm_tile;    /* cl/gemm_tile.c */
 extern const ocl_variant ocl_gemm_clblast; /* cl/blas_clblast.c, where the build has it */
-/* Runs a CLBlast call on the compute queue (cl/blas_clblast.c; used by the executor). */
-clt_status ocl_clblast_run(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *a, ocl_buffer *b,
-                           ocl_buffer *c, ocl_event **done);
+/* Runs a CLBlast call on the compute queue with the parameter sets of ocl_clblast_configure
+ * (cl/blas_clblast.c; used by the executor). operand: a, b, c. */
+clt_status ocl_clblast_run(ocl_device *device, const ocl_gemm *gemm, const char *sets,
+                           ocl_buffer *const operand[3], ocl_event **done);
 /* CLBlast's own parameters as a family of tuning records: one record of a device says which sets of
  * parameters (cl/clblast_sets.c) the library uses there. The list has one variant, whose tunables are numbers
  * of sets, 0 being the library's own; it cannot be emitted. */
@@ -99,9 +101,12 @@ clt_status ocl_clblast_run(ocl_device *device, const ocl_gemm *gemm, ocl_buffer 
 #define OCL_CLBLAST_PROBLEM "f32"
 extern const ocl_variant *const ocl_clblast_parameters[];
 /* Makes the library use the sets that `text` names ("direct=2 switch=0 xgemm=4"; NULL or "": its own) on this
- * device. They are global to the process, so executors of one device should agree. CLT_EUNSUPPORTED for a
- * text that is none. */
+ * device. They are global to the process, so executors of one device should agree; where they do not, each
+ * call gets its own sets back, which makes the library build its kernels again. CLT_EUNSUPPORTED for a text
+ * that is none. */
 clt_status ocl_clblast_configure(ocl_device *device, const char *text);
+/* For tests: the sets in use, by ocl_clblast_kernel. */
+void ocl_clblast_configured(const ocl_device *device, int set[3]);
 /* One parameter set: names and values of a kernel of the library. False when there is none of that number. */
 typedef enum ocl_clblast_kernel {
     OCL_CLBLAST_XGEMM,

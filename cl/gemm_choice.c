@@ -30,7 +30,7 @@ static void fold_batch(ocl_gemm *g)
 const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
 {
     bool dense = g->lda == (g->ta ? g->m : g->k) && g->ldb == (g->tb ? g->k : g->n) && g->ldc == g->n;
-    snprintf(buffer, size, "%c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s%s",
+    snprintf(buffer, size, "%c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s%s%s",
              g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k,
              (long long)g->batch, clt_dtype_name(g->type_a), clt_dtype_name(g->type_b),
              clt_dtype_name(g->type_c), g->beta != 0.0f ? " +add" : "",
@@ -38,7 +38,7 @@ const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
              g->pre.tensor != OCL_NO_TENSOR_ID ? " +pre" : "",
              g->dact.tensor != OCL_NO_TENSOR_ID ? " +dact" : "",
              g->residual.tensor != OCL_NO_TENSOR_ID ? " +residual" : "", dense ? "" : " +strided",
-             g->batch > 1 && g->stride_b == 0 ? " +shared" : "");
+             g->batch > 1 && g->stride_b == 0 ? " +shared" : "", g->tf32 ? " +tf32" : "");
     return buffer;
 }
 
@@ -220,6 +220,7 @@ clt_status ocl_gemm_emit(ocl_emitter *e, const ocl_gemm *gemm, const char *force
     if (status == CLT_OK) {
         ocl_gemm g = *gemm;
         fold_batch(&g);
+        g.tf32 = (g.tf32 || e->tf32) && g.type_a == CLT_F32 && g.type_b == CLT_F32;
         ocl_gemm_text(&g, what, sizeof what);
         bool trial = e->record != NULL && strcmp(e->record->family, OCL_GEMM_FAMILY) == 0;
         status = trial ? emit_trial(e, &g, what, e->record) : emit_chosen(e, &g, what, force);

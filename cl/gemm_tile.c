@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `tile` on the host, for GPUs: which problems it takes, the tile and the number of parts of k,
- * the kernel commands (kernels in cl/kernels/gemm_tile.cl, which also argues for the forms). It must not know
- * what the matrices mean, and it decides by what a device has, never by what it is called. */
+ * GEMM backend `tile` on the host, for GPUs: which problems it takes, what its forms need and cost
+ * (cl/gemm_forms.c chooses), the kernel commands (kernels in cl/kernels/gemm_tile.cl, which also argues for
+ * the forms). It must not know what the matrices mean, and it decides by what a device has, never by what it
+ * is called. */
 #include "cl/gemm_tile.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
-/* Partial sums of split problems stay below this. */
-#define MAX_PART_FLOATS (UINT64_C(1) << 24)
-#define MIN_PART_STEPS 128 /* of k: shorter parts are not worth their sums */
-
 /* Tall ones and wide ones are for products with a short side: there a large tile would be mostly edge. */
-const ocl_tile_form ocl_tile_forms[] = {
-    {128, 128, 8, 8, 8, 0, 0, 0}, {128, 64, 8, 8, 8, 0, 0, 0}, {64, 128, 8, 8, 8, 0, 0, 0},
-    {64, 64, 8, 8, 8, 0, 0, 0},   {64, 64, 16, 4, 4, 0, 0, 0}, {128, 32, 16, 8, 4, 0, 0, 0},
-    {32, 128, 16, 4, 8, 0, 0, 0}, {32, 32, 16, 4, 4, 0, 0, 0}, {32, 32, 32, 2, 2, 0, 0, 0},
-    {256, 16, 8, 4, 4, 0, 0, 0},  {16, 256, 8, 4, 4, 0, 0, 0}, {0}};
-
-static const int split_counts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+#define FORM(m, n, k, rows, columns)                                                                         \
+    {                                                                                                        \
+        .bm = m, .bn = n, .bk = k, .pm = rows, .pn = columns                                                 \
+    }
+const ocl_gemm_form ocl_tile_forms[] = {
+    FORM(128, 128, 8, 8, 8), FORM(128, 64, 8, 8, 8),  FORM(64, 128, 8, 8, 8),  FORM(64, 64, 8, 8, 8),
+    FORM(64, 64, 16, 4, 4),  FORM(128, 32, 16, 8, 4), FORM(32, 128, 16, 4, 8), FORM(32, 32, 16, 4, 4),
+    FORM(32, 32, 32, 2, 2),  FORM(256, 16, 8, 4, 4),  FORM(16, 256, 8, 4, 4),  {0}};
 
 static const ocl_tunable tile_tunables[] = {{"bm", 5, {128, 64, 32, 16, 256}},
                                             {"bn", 5, {128, 64, 32, 16, 256}},
@@ -32,14 +31,9 @@ static const ocl_tunable tile_tunables[] = {{"bm", 5, {128, 64, 32, 16, 256}},
 
 /* Arithmetic of forms */
 
-static int64_t up(int64_t size, int64_t tile)
+int ocl_tile_items(const ocl_gemm_form *f)
 {
-    return (size + tile - 1) / tile;
-}
-
-int ocl_tile_items(const ocl_tile_form *f)
-{
-    return f->bm / f->tm * (f->bn / f->tn);
+    return f->bm / f->pm * (f->bn / f->pn);
 }
 
 /* STAGE_FLOATS of cl/kernels/gemm_stage.clh. */
@@ -50,31 +44,15 @@ static int tile_floats(bool along, int lines, int bk, int width)
     return bk * lines + (along ? bk / width * gap : 0);
 }
 
-uint64_t ocl_tile_local_bytes(const ocl_gemm *g, const ocl_tile_form *f)
+uint64_t ocl_tile_local_bytes(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     int floats = tile_floats(!g->ta, f->bm, f->bk, f->va) + tile_floats(g->tb, f->bn, f->bk, f->vb);
     return 2 * 4 * (uint64_t)floats;
 }
 
-uint64_t ocl_tile_groups(const ocl_gemm *g, const ocl_tile_form *f)
-{
-    return (uint64_t)(up(g->m, f->bm) * up(g->n, f->bn)) * (uint64_t)g->batch * (uint64_t)f->splits;
-}
-
-uint64_t ocl_tile_workspace(const ocl_gemm *g, const ocl_tile_form *f)
-{
-    return f->splits > 1 ? (uint64_t)(g->m * g->n) * (uint64_t)g->batch * (uint64_t)f->splits : 0;
-}
-
-/* Steps of k of one part: whole steps of BK. */
-static int64_t part_steps(const ocl_gemm *g, const ocl_tile_form *f)
-{
-    return up(up(g->k, f->splits), f->bk) * f->bk;
-}
-
 /* The largest power of two up to `limit` that divides where every vector of an operand starts, fills no more
  * than 16 bytes, and leaves something to load for every item. */
-static int vector_width(const ocl_gemm *g, bool of_a, const ocl_tile_form *f, int limit)
+static int vector_width(const ocl_gemm *g, bool of_a, const ocl_gemm_form *f, int limit)
 {
     clt_dtype type = of_a ? g->type_a : g->type_b;
     uint64_t bytes = clt_dtype_bytes(type), start = (of_a ? g->a.offset : g->b.offset) / bytes;
@@ -86,25 +64,21 @@ static int vector_width(const ocl_gemm *g, bool of_a, const ocl_tile_form *f, in
     return width;
 }
 
-static void set_widths(const ocl_gemm *g, const ocl_tile_form *wanted, ocl_tile_form *f)
+static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
+                     ocl_gemm_form *f)
 {
+    (void)device;
     f->va = vector_width(g, true, f, wanted->va ? wanted->va : 8);
     f->vb = vector_width(g, false, f, wanted->vb ? wanted->vb : 8);
 }
 
 /* Limits of the device */
 
-static int max_items(const ocl_device_desc *device)
+static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
-    uint64_t limit = device->caps & OCL_CAP_WG256 ? 256 : 64;
-    return (int)(device->max_work_group < limit ? device->max_work_group : limit);
-}
-
-static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_tile_form *f)
-{
-    uint64_t local = ocl_tile_local_bytes(g, f), slab = (uint64_t)(f->bm / f->tm * f->bn) * 4;
-    return f->bm >= f->tm && f->bn >= f->tn && ocl_tile_items(f) >= 8 &&
-           ocl_tile_items(f) <= max_items(device) && local <= device->local_bytes && slab <= local;
+    uint64_t local = ocl_tile_local_bytes(g, f), slab = (uint64_t)(f->bm / f->pm * f->bn) * 4;
+    return f->bm >= f->pm && f->bn >= f->pn && ocl_tile_items(f) >= 8 &&
+           ocl_tile_items(f) <= ocl_form_max_items(device) && local <= device->local_bytes && slab <= local;
 }
 
 /* A model of the time, to rank forms: good to a factor of two, which is enough until the tuner has measured.
@@ -117,11 +91,11 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_til
 #define REGISTERS 65536.0        /* of a compute unit */
 
 /* How far 32-wide units with that many neighbours at work hide what they wait for. */
-static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl_tile_form *f,
+static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
                      double groups_per_unit)
 {
     double items = ocl_tile_items(f), on_the_way = (double)(f->bm + f->bn) * f->bk / items;
-    double registers = f->tm * f->tn + 2 * (f->tm + f->tn) + 2.0 * on_the_way + 30.0;
+    double registers = f->pm * f->pn + 2 * (f->pm + f->pn) + 2.0 * on_the_way + 30.0;
     double resident = REGISTERS / (registers * items);
     double by_local = (double)device->local_bytes / (double)ocl_tile_local_bytes(g, f);
     resident = by_local < resident ? by_local : resident;
@@ -130,138 +104,88 @@ static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl
     return warps / (warps + 2.0);
 }
 
-static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_tile_form *f)
+static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     double units = device->compute_units ? device->compute_units : 1;
-    double groups = (double)ocl_tile_groups(g, f), rounds = (double)up((int64_t)groups, (int64_t)units);
-    double steps = (double)part_steps(g, f), sums = (double)f->bm * f->bn, reads = (double)(f->tm + f->tn);
+    double groups = (double)ocl_form_groups(g, f),
+           rounds = (double)ocl_form_up((int64_t)groups, (int64_t)units);
+    double steps = (double)ocl_form_part_steps(g, f), sums = (double)f->bm * f->bn,
+           reads = (double)(f->pm + f->pn);
     /* local memory gives a float to four multiply-adds, and neighbours share some of what they read */
-    double local = sums * (reads / (f->tm * f->tn)) * 3.3;
+    double local = sums * (reads / (f->pm * f->pn)) * 3.3;
     double multiply = sums > local ? sums : local;
     double bytes = f->bm * (double)clt_dtype_bytes(g->type_a) + f->bn * (double)clt_dtype_bytes(g->type_b);
     double load = bytes * FMA_PER_CACHE_BYTE;
     double step = (multiply > load ? multiply : load) / hidden(g, device, f, groups / units);
     double total = rounds * (steps * step + sums * 20.0 + COST_TILE);
     if (f->splits > 1) /* written and read */
-        total += COST_COMMAND + 8.0 * (double)ocl_tile_workspace(g, f) * FMA_PER_MEMORY_BYTE / units;
+        total += COST_COMMAND + 8.0 * (double)ocl_form_workspace(g, f) * FMA_PER_MEMORY_BYTE / units;
     return total;
 }
 
 /* Choice */
 
-static bool splits_possible(const ocl_gemm *g, const ocl_tile_form *f, int splits)
-{
-    ocl_tile_form split = *f;
-    split.splits = splits;
-    return splits == 1 ||
-           (ocl_tile_workspace(g, &split) <= MAX_PART_FLOATS && (splits - 1) * part_steps(g, &split) < g->k);
-}
+static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
+                                    {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
+                                    {"bk", offsetof(ocl_gemm_form, bk), OCL_FORM_KEPT},
+                                    {"tm", offsetof(ocl_gemm_form, pm), OCL_FORM_KEPT},
+                                    {"tn", offsetof(ocl_gemm_form, pn), OCL_FORM_KEPT},
+                                    {"va", offsetof(ocl_gemm_form, va), OCL_FORM_FOLLOWS},
+                                    {"vb", offsetof(ocl_gemm_form, vb), OCL_FORM_FOLLOWS},
+                                    {0}};
 
-typedef struct best_form {
-    bool found;
-    double time;
-    ocl_tile_form form;
-} best_form;
-
-/* Tries every number of parts, or the wanted one. */
-static void try_form(const ocl_gemm *g, const ocl_device_desc *device, const ocl_tile_form *wanted,
-                     const ocl_tile_form *form, best_form *best)
-{
-    ocl_tile_form f = *form;
-    set_widths(g, wanted, &f);
-    if (!fits(g, device, &f))
-        return;
-    for (size_t s = 0; s < sizeof split_counts / sizeof split_counts[0]; s++) {
-        int splits = split_counts[s];
-        if (wanted->splits ? splits != wanted->splits : splits > 1 && g->k / splits < MIN_PART_STEPS)
-            continue;
-        if (!splits_possible(g, &f, splits))
-            continue;
-        f.splits = splits;
-        double time = cost(g, device, &f);
-        if (!best->found || time < best->time)
-            *best = (best_form){true, time, f};
-    }
-}
-
-static int wish(int wanted, int standard)
-{
-    return wanted ? wanted : standard;
-}
-
-bool ocl_tile_choose(const ocl_gemm *g, const ocl_device_desc *device, const ocl_tile_form *wanted,
-                     ocl_tile_form *out, char *reason, size_t size)
-{
-    static const ocl_tile_form nothing;
-    best_form best = {0};
-    wanted = wanted ? wanted : &nothing;
-    for (const ocl_tile_form *form = ocl_tile_forms; form->bm != 0; form++) {
-        ocl_tile_form f = {.bm = wish(wanted->bm, form->bm),
-                           .bn = wish(wanted->bn, form->bn),
-                           .bk = wish(wanted->bk, form->bk),
-                           .tm = wish(wanted->tm, form->tm),
-                           .tn = wish(wanted->tn, form->tn)};
-        try_form(g, device, wanted, &f, &best);
-    }
-    if (!best.found)
-        snprintf(reason, size,
-                 "no tile %d x %d x %d with %d x %d sums an item and %d parts (0: any) fits work-groups of "
-                 "%d items and "
-                 "%llu bytes of local memory",
-                 wanted->bm, wanted->bn, wanted->bk, wanted->tm, wanted->tn, wanted->splits,
-                 max_items(device), (unsigned long long)device->local_bytes);
-    *out = best.form;
-    return best.found;
-}
+const ocl_form_family ocl_tile_family = {
+    .forms = ocl_tile_forms, .keys = keys, .min_part = 128, .complete = complete, .fits = fits, .cost = cost};
 
 static bool tile_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
-    ocl_tile_form form;
+    ocl_gemm_form form;
     if (device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE)) {
         snprintf(reason, size, "local memory and many items gain nothing on a CPU");
         return false;
     }
-    return ocl_tile_choose(problem, device, NULL, &form, reason, size);
+    return ocl_form_choose(&ocl_tile_family, problem, device, NULL, &form, reason, size);
 }
 
 /* Commands */
 
 /* Offsets inside a tile, from its first element, pass 32 bits. */
-static bool wide_offsets(const ocl_gemm *g, const ocl_tile_form *f)
+static bool wide_offsets(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     int64_t limit = UINT32_MAX, lines_a = g->ta ? f->bk : f->bm, lines_b = g->tb ? f->bn : f->bk;
     return g->lda > (limit - 1024) / lines_a || g->ldb > (limit - 1024) / lines_b;
 }
 
-static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_tile_form *f)
+static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
 {
     ocl_define(e, "BM", f->bm);
     ocl_define(e, "BN", f->bn);
     ocl_define(e, "BK", f->bk);
-    ocl_define(e, "TM", f->tm);
-    ocl_define(e, "TN", f->tn);
+    ocl_define(e, "TM", f->pm);
+    ocl_define(e, "TN", f->pn);
     ocl_define(e, "VA", f->va);
     ocl_define(e, "VB", f->vb);
     ocl_define(e, "WIDE_OFFSETS", wide_offsets(g, f));
     ocl_gemm_operand_defines(e, g);
     ocl_define(e, "PARTIAL", f->splits > 1);
+    ocl_define(e, "VC", ocl_form_vector(g, f));
 }
 
 /* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
-static void emit_product(ocl_emitter *e, const ocl_gemm *g, const ocl_tile_form *f, int32_t part)
+static void emit_product(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, int32_t part)
 {
     uint64_t items = (uint64_t)ocl_tile_items(f);
     ocl_kernel_begin(e, "gemm_tile", "gemm_fwd_tile");
     product_defines(e, g, f);
     if (f->splits > 1) {
-        ocl_gemm_part_args(e, g, part, ocl_tile_workspace(g, f));
+        ocl_gemm_part_args(e, g, part, ocl_form_workspace(g, f));
         ocl_arg_u32(e, (uint32_t)f->splits);
-        ocl_arg_u32(e, (uint32_t)part_steps(g, f));
+        ocl_arg_u32(e, (uint32_t)ocl_form_part_steps(g, f));
     } else {
         ocl_gemm_epilogue_defines(e, g);
         ocl_gemm_operand_args(e, g);
     }
-    ocl_kernel_end_1d(e, ocl_tile_groups(g, f) * items, items, ocl_gemm_flops(g));
+    ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
 }
 
 void ocl_tile_emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t part)
@@ -283,38 +207,14 @@ void ocl_tile_emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t pa
     ocl_kernel_end_1d(e, elements, 64, (double)elements * (splits - 1));
 }
 
-/* The choice of a record or, where it has none, of the model; ocl_tuned also tells the tuner what was taken.
- */
-static clt_status decide(ocl_emitter *e, const ocl_gemm *g, ocl_tile_form *f)
-{
-    char reason[200], what[OCL_GEMM_TEXT];
-    ocl_tile_form wanted = {.splits = e->workspace == NULL};
-    if (!ocl_tile_choose(g, e->device, &wanted, f, reason, sizeof reason))
-        CLT_FAIL(CLT_EUNSUPPORTED, "emitting %s: %s", ocl_gemm_text(g, what, sizeof what), reason);
-    wanted = (ocl_tile_form){.bm = ocl_tuned(e, "bm", f->bm),
-                             .bn = ocl_tuned(e, "bn", f->bn),
-                             .bk = ocl_tuned(e, "bk", f->bk),
-                             .tm = ocl_tuned(e, "tm", f->tm),
-                             .tn = ocl_tuned(e, "tn", f->tn),
-                             .va = ocl_tuned(e, "va", f->va),
-                             .vb = ocl_tuned(e, "vb", f->vb),
-                             .splits = ocl_tuned(e, "split", f->splits)};
-    if (!ocl_tile_choose(g, e->device, &wanted, f, reason, sizeof reason))
-        CLT_FAIL(CLT_EUNSUPPORTED, "emitting %s: %s", ocl_gemm_text(g, what, sizeof what), reason);
-    if (f->splits > 1 && e->workspace == NULL)
-        CLT_FAIL(CLT_EUNSUPPORTED, "emitting %s: %d parts need a workspace",
-                 ocl_gemm_text(g, what, sizeof what), f->splits);
-    return CLT_OK;
-}
-
 static clt_status tile_emit(ocl_emitter *e, const void *problem)
 {
     const ocl_gemm *g = problem;
-    ocl_tile_form f;
+    ocl_gemm_form f;
     int32_t part = OCL_NO_TENSOR_ID;
-    CLT_TRY(decide(e, g, &f));
+    CLT_TRY(ocl_form_decide(&ocl_tile_family, e, g, &f));
     if (f.splits > 1)
-        part = ocl_workspace(e, CLT_F32, ocl_tile_workspace(g, &f), "gemm.parts");
+        part = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
     emit_product(e, g, &f, part);
     if (f.splits > 1)
         ocl_tile_emit_sum(e, g, f.splits, part);

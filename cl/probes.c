@@ -239,41 +239,89 @@ static bool probe_ptx(ocl_device *device)
     return true;
 }
 
-/* Small integers: every product and sum is exact in f16, bf16 and f32, so the result must be equal, not
- * close. */
-static bool probe_mma(ocl_device *device, bool bf16)
+/* One instruction form of matrix units. */
+typedef struct unit_probe {
+    uint32_t cap;
+    const char *options;
+    uint32_t from; /* compute capability since which the form exists */
+    clt_dtype type;
+    int columns; /* of B */
+} unit_probe;
+
+static const unit_probe k16[] = {
+    {OCL_CAP_MMA_F16, "-DPROBE_MMA_F16=1", 80, CLT_F16, 8},
+    {OCL_CAP_MMA_BF16, "-DPROBE_MMA_BF16=1", 80, CLT_BF16, 8},
+    {OCL_CAP_MMA_TF32, "-DPROBE_MMA_TF32=1", 80, CLT_F32, 8},
+};
+/* In order; only until f16 is found. */
+static const unit_probe older_f16[] = {
+    {OCL_CAP_MMA_F16_K8, "-DPROBE_MMA_F16_K8=1", 75, CLT_F16, 8},
+    {OCL_CAP_WMMA_F16, "-DPROBE_WMMA_F16=1", 70, CLT_F16, 16},
+};
+
+/* An operand's element as the instruction sees it. */
+static float store_element(clt_dtype type, void *in, int i, float value)
 {
-    float a[16 * 16], b[16 * 8], out[16 * 8] = {0};
-    uint16_t in[16 * 16 + 16 * 8];
-    for (int i = 0; i < 256; i++)
-        a[i] = (float)((i * 7 + i / 16 * 3) % 9 - 4);
-    for (int i = 0; i < 128; i++)
-        b[i] = (float)((i * 5 + i / 8 * 2) % 7 - 3);
-    for (int i = 0; i < 256 + 128; i++) {
-        float value = i < 256 ? a[i] : b[i - 256];
-        in[i] = bf16 ? clt_f32_to_bf16(value) : clt_f32_to_f16(value);
+    if (type != CLT_F32) {
+        ((uint16_t *)in)[i] = type == CLT_BF16 ? clt_f32_to_bf16(value) : clt_f32_to_f16(value);
+        return value;
     }
-    probe_run run = {bf16 ? "-DPROBE_MMA_BF16=1" : "-DPROBE_MMA_F16=1",
-                     "probe_mma",
-                     in,
-                     sizeof in,
-                     out,
-                     sizeof out,
-                     128,
-                     32,
-                     32};
+    ((float *)in)[i] = value;
+    /* ties away from zero */
+    return ldexpf(roundf(ldexpf(value, 10)), -10);
+}
+
+/* Small integers: every product and sum is exact in f16, bf16 and f32, so the result must be equal, not
+ * close. For tf32 one element lies half way between two representable ones. */
+static bool probe_unit(ocl_device *device, const unit_probe *p)
+{
+    float a[16 * 16], b[16 * 16], out[16 * 16] = {0};
+    union {
+        uint16_t narrow[2 * 256];
+        float wide[2 * 256];
+    } in;
+    int n = 16 * p->columns;
+    for (int i = 0; i < 256; i++)
+        a[i] = store_element(p->type, &in, i,
+                             p->type == CLT_F32 && i == 0 ? 1.00048828125f
+                                                          : (float)((i * 7 + i / 16 * 3) % 9 - 4));
+    for (int i = 0; i < n; i++)
+        b[i] = store_element(p->type, &in, 256 + i, (float)((i * 5 + i / p->columns * 2) % 7 - 3));
+    probe_run run = {.options = p->options,
+                     .kernel = "probe_mma",
+                     .in = &in,
+                     .in_bytes = (size_t)(256 + n) * clt_dtype_bytes(p->type),
+                     .out = out,
+                     .out_bytes = (size_t)n * sizeof *out,
+                     .n = (cl_uint)n,
+                     .global = 32,
+                     .local = 32};
     if (run_probe(device, &run) != CLT_OK)
         return false;
     for (int row = 0; row < 16; row++) {
-        for (int column = 0; column < 8; column++) {
+        for (int column = 0; column < p->columns; column++) {
             float want = 1.0f;
             for (int k = 0; k < 16; k++)
-                want += a[row * 16 + k] * b[k * 8 + column];
-            if (out[row * 8 + column] != want)
+                want += a[row * 16 + k] * b[k * p->columns + column];
+            if (out[row * p->columns + column] != want)
                 return false;
         }
     }
     return true;
+}
+
+/* The compute capability only says what is worth trying; 0: unknown. */
+static uint32_t probe_units(ocl_device *device)
+{
+    uint32_t caps = 0, capability = device->desc.compute_capability;
+    for (size_t i = 0; i < sizeof k16 / sizeof k16[0]; i++)
+        if ((capability == 0 || capability >= k16[i].from) && probe_unit(device, &k16[i]))
+            caps |= k16[i].cap;
+    for (size_t i = 0; i < sizeof older_f16 / sizeof older_f16[0]; i++)
+        if ((caps & OCL_CAPS_F16_UNITS) == 0 && (capability == 0 || capability >= older_f16[i].from) &&
+            probe_unit(device, &older_f16[i]))
+            caps |= older_f16[i].cap;
+    return caps;
 }
 
 /* Best of three, in seconds; negative on failure. */
@@ -393,10 +441,7 @@ clt_status ocl_probe_caps(ocl_device *device)
         caps |= OCL_CAP_SUBGROUPS;
     if (nvidia && probe_ptx(device)) {
         caps |= OCL_CAP_PTX;
-        if (probe_mma(device, false))
-            caps |= OCL_CAP_MMA_F16;
-        if (probe_mma(device, true))
-            caps |= OCL_CAP_MMA_BF16;
+        caps |= probe_units(device);
     }
     free(extensions);
     clt_error_clear(); /* a probe that could not run left its reason behind; it is an answer, not a failure */

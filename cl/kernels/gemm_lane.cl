@@ -38,6 +38,8 @@
 #define SLIVERS 4
 #endif
 
+#define STEPS 4 /* of k that are written out: with packed A a step is short, and counting it costs */
+
 #ifndef DIRECT /* 1: whole tiles are finished from registers: MR * NV times as much code */
 #define DIRECT (ACTIVATION == 0)
 #endif
@@ -258,17 +260,33 @@ static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ul
 /* Sums stay in registers only where what works on them is part of its caller. */
 #define INLINE __attribute__((always_inline)) static inline
 
+/* One step of k, `at` steps behind where `a` and `panel` point. */
+#define STEP(at)                                                                                             \
+    do {                                                                                                     \
+        float16 w_[NV];                                                                                      \
+        EACH_VECTOR w_[v] = vload16(v, panel + (at) * NR);                                                   \
+        _Pragma("unroll") for (uint r = 0; r < MR; r++)                                                      \
+        {                                                                                                    \
+            float16 s_ = (float16)(a[r * a_row + (at) * A_COLUMN]);                                          \
+            EACH_VECTOR acc[r][v] = fma(s_, w_[v], acc[r][v]);                                               \
+        }                                                                                                    \
+    } while (0)
+
 /* acc += a tile of A times the packed sliver */
 INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, __local const float *panel, uint kn)
 {
-    for (uint k = 0; k < kn; k++) {
-        float16 w[NV];
-        EACH_VECTOR w[v] = vload16(v, panel);
+    uint k = 0;
+#if PACK_A /* else the rows' addresses are worked out anew in every step, and nothing is gained */
+    for (; k + STEPS <= kn; k += STEPS) {
 #pragma unroll
-        for (uint r = 0; r < MR; r++) {
-            float16 s = (float16)(a[r * a_row]);
-            EACH_VECTOR acc[r][v] = fma(s, w[v], acc[r][v]);
-        }
+        for (uint at = 0; at < STEPS; at++)
+            STEP(at);
+        a += STEPS * A_COLUMN;
+        panel += STEPS * NR;
+    }
+#endif
+    for (; k < kn; k++) {
+        STEP(0);
         a += A_COLUMN;
         panel += NR;
     }

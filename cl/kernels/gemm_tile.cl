@@ -33,6 +33,7 @@
 
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
+#include "gemm_packed.clh"
 
 #ifndef BM /* tile of C; all sizes are powers of two */
 #define BM 64
@@ -58,13 +59,6 @@
 #ifndef WIDE_OFFSETS /* 1: an offset inside a tile needs more than 32 bits */
 #define WIDE_OFFSETS 0
 #endif
-#ifndef PARTIAL /* 1: sums of a part of k go to a workspace */
-#define PARTIAL 0
-#endif
-#ifndef BAND /* tiles of C are numbered in bands of this height, so that groups at work together share A and B */
-#define BAND 8
-#endif
-
 #define ACROSS (BN / TN) /* items along a tile's edges */
 #define DOWN (BM / TM)
 #define ITEMS (ACROSS * DOWN)
@@ -75,6 +69,7 @@
 #endif
 
 #include "gemm_stage.clh"
+#include "gemm_tiles.clh"
 
 #define ALONG_A (!(TA))
 #define ALONG_B (TB)
@@ -154,18 +149,9 @@ static inline void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a
 #define SLAB 1
 #endif
 
-#if PARTIAL
-#define TILE_PARAMS GEMM_PART_PARAMS, uint splits, uint k_part
-#define PUT_SUM(i, j, sum) part[part_at + ((ulong)item * m + (i)) * n + (j)] = (sum)
-#else
-#define TILE_PARAMS GEMM_PARAMS
-#define PUT_SUM(i, j, sum) FINISH(i, j, sum)
-#endif
-
-/* gemm_fwd_tile: one group per tile of C and part of k, numbered in one dimension. PARTIAL: the sums of tile
- * (i, j) of part s of batch item z go to part[((z * splits + s) * m + i) * n + j]. */
+/* gemm_fwd_tile: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_fwd_tile(TILE_PARAMS)
+gemm_fwd_tile(TILES_PARAMS)
 {
     __local float tiles[LOCAL_FLOATS] __attribute__((aligned(16)));
     uint lid = (uint)get_local_id(0);
@@ -175,20 +161,10 @@ gemm_fwd_tile(TILE_PARAMS)
 #else
     uint down = lid / ACROSS, across = lid & (ACROSS - 1);
 #endif
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
-    uint tiles_down = (m + BM - 1) / BM, tiles_across = (n + BN - 1) / BN;
-    ulong group = get_group_id(0), per_item = (ulong)tiles_down * tiles_across;
-    uint item = (uint)(group / per_item);
-    ulong in_item = group - item * per_item, per_band = (ulong)tiles_across * BAND;
-    uint band = (uint)(in_item / per_band);
-    uint in_band = (uint)(in_item - band * per_band), height = min(tiles_down - band * BAND, (uint)BAND);
-    uint tile_j = in_band / height, tile_i = band * BAND + in_band - tile_j * height;
-    uint i0 = tile_i * BM, j0 = tile_j * BN;
-#if PARTIAL
-    uint z = item / splits, k0 = (item - z * splits) * k_part, depth = min(k - k0, k_part);
-#else
-    uint z = item, k0 = 0, depth = k;
-#endif
+    gemm_share share;
+    TILES_SHARE(share);
+    uint i0 = share.i0, j0 = share.j0, z = share.z, k0 = share.k0, depth = share.depth, item = share.item;
+    (void)item;
     uint lines_a = min(m - i0, (uint)BM), lines_b = min(n - j0, (uint)BN);
     ulong step_a = TA ? BK * lda : BK, step_b = TB ? BK : BK * ldb;
     a += a_at + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0);
@@ -239,11 +215,11 @@ gemm_fwd_tile(TILE_PARAMS)
                     *(__local FLOATN *)(tiles + ((r - r0) * DOWN + down) * BN + COLUMN(across, q)) = sums[r][q];
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 1
-        for (uint e = lid; e < SLAB * DOWN * BN; e += ITEMS) {
+        for (uint e = lid * VC; e < SLAB * DOWN * BN; e += ITEMS * VC) {
             uint line = e / BN, j = j0 + (e & (BN - 1)), r = r0 + line / DOWN;
             uint i = i0 + ROW(line & (DOWN - 1), r);
-            if (i < m && j < n)
-                PUT_SUM(i, j, tiles[e]);
+            if (i < m)
+                PUT_SUMS(i, j, tiles + e);
         }
     }
 }

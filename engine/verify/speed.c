@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "engine/ops/elementwise.h"
 #include "engine/verify/speed_internal.h"
 #include "engine/verify/verify_internal.h"
 
@@ -32,11 +33,6 @@ typedef struct speed_rounds {
     int rounds;
     double stream[2][MAX_ROUNDS + 1]; /* GB/s: plain, nontemporal, round the rounds */
 } speed_rounds;
-
-static bool is_nontemporal(const ocl_command *c)
-{
-    return c->kind == OCL_CMD_KERNEL && c->options && strstr(c->options, "-DNT=1");
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -80,7 +76,7 @@ static clt_status run_round(const clt_speed_session *s, clt_phase phase, speed_r
     whole->ns[i] = 0.0;
     for (size_t c = 0; c < r->count; c++) {
         const ocl_command_time *t = &times[r->first + c];
-        const double *gbs = r->stream[is_nontemporal(t->command)];
+        const double *gbs = r->stream[clt_stores_past_caches(t->command)];
         double ns = (double)(t->total_ns - r->before[c]);
         double share = clt_speed_share((double)ocl_command_bytes(t->command), ns, gbs[i], gbs[i + 1]);
         r->tracks[c].ns[i] = ns;
@@ -121,7 +117,7 @@ static void report(const clt_speed_session *s, const speed_rounds *r, clt_phase 
         const ocl_command *command = &r->realized->all.commands[r->first + c];
         bytes += (double)ocl_command_bytes(command);
         flops += command->flops;
-        all_nontemporal = all_nontemporal && is_nontemporal(command);
+        all_nontemporal = all_nontemporal && clt_stores_past_caches(command);
     }
     for (size_t c = 0; c <= r->count; c++) {
         const ocl_command *command =
@@ -136,7 +132,8 @@ static void report(const clt_speed_session *s, const speed_rounds *r, clt_phase 
                                    .gflops = f / fmax(ns, 1.0),
                                    .share = b > 0.0 ? middle(t->share, r->rounds) : NAN,
                                    .streams = clt_speed_streams(&s->desc, &s->limits, b, f),
-                                   .nontemporal = command ? is_nontemporal(command) : all_nontemporal};
+                                   .nontemporal =
+                                       command ? clt_stores_past_caches(command) : all_nontemporal};
         if (command)
             result.kernel = command->kernel ? command->kernel : ocl_command_kind_name(command->kind);
         s->options->result(s->options->context, &result);

@@ -86,7 +86,7 @@ static void add_judgement(judgement *j, size_t i, double ratio, double got, doub
 }
 
 static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got,
-                     const double *want, size_t n, double limit)
+                     const double *want, size_t n, double limit, double nmse_limit)
 {
     size_t at = j->worst_at;
     if (clt_verify_bad(o))
@@ -108,36 +108,45 @@ static void conclude(clt_verify_outcome *o, const char *what, const judgement *j
             "%s: %zu of %zu elements use more than half of the error limit (worst: element %zu, %.9g, "
             "the reference %.9g); 1 in 100 may",
             what, j->loose, n, at, got[at], want[at]);
-    } else if (n >= NMSE_MIN && j->size > 1e-12 * (double)n && j->error > NMSE_LIMIT * j->size) {
+    } else if (n >= NMSE_MIN && j->size > 1e-12 * (double)n && j->error > nmse_limit * j->size) {
         clt_verify_set(
             o, CLT_VERIFY_FAIL,
             "%s: the mean squared error is %.3g of the reference's mean square; at most %.3g (worst: "
             "element %zu, %.9g, the reference %.9g)",
-            what, j->error / j->size, NMSE_LIMIT, at, got[at], want[at]);
+            what, j->error / j->size, nmse_limit, at, got[at], want[at]);
     }
 }
 
 void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got,
-                               const double *reference, const double *bound, size_t n, clt_dtype dtype)
+                               const double *reference, const double *bound, size_t n, clt_dtype dtype,
+                               double relative)
 {
     judgement j = {0};
     for (size_t i = 0; i < n; i++) {
         double storage = rounding(dtype, reference[i]);
         add_judgement(&j, i, judge(got[i], reference[i], bound[i], storage), got[i], reference[i], storage);
     }
-    conclude(outcome, what, &j, got, reference, n, 1.0);
+    conclude(outcome, what, &j, got, reference, n, 1.0, NMSE_LIMIT + relative * relative);
 }
 
 void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got,
                         const double *reference, size_t n, const clt_verify_rule *rule)
 {
+    clt_verify_compare_rounded(outcome, what, got, reference, n, rule, 0.0);
+}
+
+void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, const double *got,
+                                const double *reference, size_t n, const clt_verify_rule *rule,
+                                double relative)
+{
     judgement j = {0};
-    double bound = rule->exact ? 0.0 : rule->tolerance * CLT_VERIFY_EPS * fmax(1.0, largest(reference, n));
+    double tolerance = rule->exact ? 0.0 : rule->tolerance + relative / CLT_VERIFY_EPS;
+    double bound = tolerance * CLT_VERIFY_EPS * fmax(1.0, largest(reference, n));
     for (size_t i = 0; i < n; i++) {
         double storage = rule->exact ? 0.0 : rounding(rule->dtype, reference[i]);
         add_judgement(&j, i, judge(got[i], reference[i], bound, storage), got[i], reference[i], storage);
     }
-    conclude(outcome, what, &j, got, reference, n, rule->exact ? 0.0 : rule->tolerance);
+    conclude(outcome, what, &j, got, reference, n, tolerance, NMSE_LIMIT + relative * relative);
 }
 
 void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n,

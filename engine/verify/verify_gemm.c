@@ -13,6 +13,7 @@
 #include "cl/gemm_tile.h"
 #include "cl/tuning.h"
 #include "engine/base/thread.h"
+#include "engine/verify/verify_gemm_cases.h"
 #include "engine/verify/verify_internal.h"
 
 enum {
@@ -28,176 +29,6 @@ enum {
 };
 #define GUARD 64 /* elements on both sides of an operand */
 
-typedef enum gemm_form {
-    FORM_TIGHT,  /* dense operands at the start of their tensors */
-    FORM_PADDED, /* offsets, row strides and batch strides of odd size */
-    FORM_SHARED, /* padded, and all batch items use one B */
-    FORM_HEADS   /* batch items side by side in the rows: attention */
-} gemm_form;
-
-/* Where an operand of C's shape lies. */
-typedef enum gemm_extra { EXTRA_NONE, EXTRA_OWN, EXTRA_C } gemm_extra;
-
-typedef struct gemm_case {
-    const char *name;
-    int64_t m, n, k;
-    bool ta, tb, small;
-    bool forms;    /* looked at with every form of the backend that has forms, too */
-    int64_t batch; /* 0: 1 */
-    gemm_form form;
-    float alpha, beta; /* alpha 0: 1 */
-    clt_dtype type[3]; /* A, B, C; f32 is 0 */
-    ocl_activation activation;
-    bool bias, pre;
-    gemm_extra residual, dact;
-} gemm_case;
-
-#define LAYOUTS(word, ...)                                                                                   \
-    {.name = word "_nn", .ta = false, .tb = false, __VA_ARGS__},                                             \
-        {.name = word "_nt", .ta = false, .tb = true, __VA_ARGS__},                                          \
-        {.name = word "_tn", .ta = true, .tb = false, __VA_ARGS__},                                          \
-    {                                                                                                        \
-        .name = word "_tt", .ta = true, .tb = true, __VA_ARGS__                                              \
-    }
-
-static const gemm_case gemm_cases[] = {
-    {.name = "one", .m = 1, .n = 1, .k = 1, .small = true},
-    LAYOUTS("odd", .m = 5, .n = 7, .k = 9, .small = true, .form = FORM_PADDED),
-    LAYOUTS("batch", .m = 9, .n = 19, .k = 13, .small = true, .batch = 3, .form = FORM_PADDED),
-    {.name = "row", .m = 1, .n = 129, .k = 65, .small = true},
-    {.name = "column", .m = 129, .n = 1, .k = 65, .tb = true, .small = true},
-    {.name = "beta_one", .m = 17, .n = 18, .k = 5, .beta = 1.0f, .small = true, .form = FORM_PADDED},
-    {.name = "no_products", .m = 4, .n = 33, .k = 0, .small = true},
-    {.name = "f16", .m = 9, .n = 21, .k = 17, .tb = true, .type = {CLT_F16, CLT_F16, CLT_F16}, .small = true},
-    {.name = "bf16",
-     .m = 9,
-     .n = 21,
-     .k = 17,
-     .ta = true,
-     .type = {CLT_BF16, CLT_BF16, CLT_BF16},
-     .small = true},
-    {.name = "bias_relu", .m = 13, .n = 37, .k = 8, .bias = true, .activation = OCL_ACT_RELU, .small = true},
-    LAYOUTS("tails", .m = 129, .n = 71, .k = 130, .form = FORM_PADDED, .forms = true),
-    LAYOUTS("blocks", .m = 128, .n = 64, .k = 64),
-    LAYOUTS("scaled", .m = 33, .n = 65, .k = 31, .alpha = -0.75f, .beta = 0.5f, .form = FORM_PADDED),
-    LAYOUTS("heads", .m = 19, .n = 24, .k = 21, .batch = 3, .form = FORM_HEADS),
-    {.name = "shared_b", .m = 5, .n = 33, .k = 12, .tb = true, .batch = 4, .form = FORM_SHARED},
-    {.name = "deep", .m = 7, .n = 9, .k = 1025, .tb = true},
-    {.name = "tall", .m = 1025, .n = 3, .k = 17},
-    {.name = "wide", .m = 3, .n = 1025, .k = 17, .ta = true},
-    {.name = "no_products_beta", .m = 5, .n = 40, .k = 0, .beta = 2.0f, .bias = true},
-    {.name = "f32_bf16_f16",
-     .m = 33,
-     .n = 45,
-     .k = 50,
-     .type = {CLT_F32, CLT_BF16, CLT_F16},
-     .form = FORM_PADDED},
-    {.name = "f16_f32",
-     .m = 33,
-     .n = 45,
-     .k = 50,
-     .tb = true,
-     .type = {CLT_F16, CLT_F32, CLT_F32},
-     .form = FORM_PADDED},
-    {.name = "bias", .m = 37, .n = 41, .k = 29, .bias = true, .form = FORM_PADDED},
-    {.name = "gelu_erf", .m = 37, .n = 41, .k = 29, .tb = true, .bias = true, .activation = OCL_ACT_GELU_ERF},
-    {.name = "gelu_tanh", .m = 37, .n = 41, .k = 29, .activation = OCL_ACT_GELU_TANH, .form = FORM_PADDED},
-    {.name = "residual",
-     .m = 37,
-     .n = 41,
-     .k = 29,
-     .tb = true,
-     .bias = true,
-     .residual = EXTRA_OWN,
-     .form = FORM_PADDED},
-    {.name = "residual_in_place", .m = 37, .n = 41, .k = 29, .residual = EXTRA_C, .form = FORM_PADDED},
-    {.name = "everything",
-     .m = 37,
-     .n = 41,
-     .k = 29,
-     .tb = true,
-     .batch = 2,
-     .alpha = 0.5f,
-     .beta = -1.0f,
-     .bias = true,
-     .activation = OCL_ACT_RELU,
-     .residual = EXTRA_OWN,
-     .form = FORM_PADDED},
-    {.name = "pre_relu",
-     .m = 13,
-     .n = 37,
-     .k = 8,
-     .bias = true,
-     .activation = OCL_ACT_RELU,
-     .pre = true,
-     .small = true},
-    {.name = "pre_gelu_tanh",
-     .m = 37,
-     .n = 41,
-     .k = 29,
-     .tb = true,
-     .bias = true,
-     .activation = OCL_ACT_GELU_TANH,
-     .pre = true,
-     .form = FORM_PADDED},
-    {.name = "pre_everything",
-     .m = 19,
-     .n = 53,
-     .k = 29,
-     .batch = 2,
-     .alpha = 0.5f,
-     .beta = -1.0f,
-     .bias = true,
-     .activation = OCL_ACT_GELU_ERF,
-     .pre = true,
-     .residual = EXTRA_OWN,
-     .form = FORM_PADDED},
-    {.name = "pre_bf16",
-     .m = 9,
-     .n = 37,
-     .k = 17,
-     .bias = true,
-     .activation = OCL_ACT_GELU_TANH,
-     .pre = true,
-     .type = {CLT_BF16, CLT_BF16, CLT_BF16}},
-    LAYOUTS("dact_relu", .m = 13, .n = 37, .k = 8, .activation = OCL_ACT_RELU, .dact = EXTRA_OWN,
-            .small = true, .form = FORM_PADDED),
-    {.name = "dact_gelu_erf",
-     .m = 37,
-     .n = 41,
-     .k = 29,
-     .activation = OCL_ACT_GELU_ERF,
-     .dact = EXTRA_OWN,
-     .form = FORM_PADDED},
-    {.name = "dact_gelu_tanh", .m = 37, .n = 64, .k = 29, .activation = OCL_ACT_GELU_TANH, .dact = EXTRA_OWN},
-    {.name = "dact_added",
-     .m = 37,
-     .n = 41,
-     .k = 29,
-     .alpha = 0.5f,
-     .beta = 1.0f,
-     .batch = 2,
-     .activation = OCL_ACT_GELU_TANH,
-     .dact = EXTRA_OWN,
-     .form = FORM_PADDED},
-    {.name = "dact_in_place",
-     .m = 37,
-     .n = 41,
-     .k = 29,
-     .activation = OCL_ACT_GELU_ERF,
-     .dact = EXTRA_C,
-     .form = FORM_PADDED},
-    {.name = "dact_f16",
-     .m = 9,
-     .n = 37,
-     .k = 17,
-     .activation = OCL_ACT_GELU_ERF,
-     .dact = EXTRA_OWN,
-     .type = {CLT_F16, CLT_F16, CLT_F16}},
-    LAYOUTS("large", .m = 257, .n = 255, .k = 253, .form = FORM_PADDED),
-    {.name = "large_batch", .m = 256, .n = 256, .k = 256, .batch = 2},
-};
-
 typedef struct gemm_operand {
     clt_dtype type;
     size_t elements; /* of the buffer, guards included; 0: unused */
@@ -210,7 +41,7 @@ typedef struct gemm_operand {
 typedef struct gemm_run {
     clt_verify_session *session;
     clt_verify_outcome *outcome;
-    const gemm_case *problem;
+    const clt_gemm_case *problem;
     const char *backend;
     const ocl_choice *choice; /* how the backend must do it; NULL: as it likes */
     bool integers;
@@ -222,7 +53,7 @@ typedef struct gemm_run {
 
 /* --- problem --- */
 
-static ocl_gemm make_gemm(const gemm_case *c, const clt_verify_stream *s)
+static ocl_gemm make_gemm(const clt_gemm_case *c, const clt_verify_stream *s)
 {
     ocl_gemm g = ocl_gemm_make(c->m, c->n, c->k, c->ta, c->tb);
     int64_t rows_a = g.ta ? g.k : g.m, rows_b = g.tb ? g.n : g.k;
@@ -233,6 +64,7 @@ static ocl_gemm make_gemm(const gemm_case *c, const clt_verify_stream *s)
     g.type_b = c->type[1];
     g.type_c = c->type[2];
     g.activation = c->activation;
+    g.tf32 = c->tf32;
     if (c->form == FORM_PADDED || c->form == FORM_SHARED) {
         g.lda += 1 + clt_verify_word(s, 0) % 5;
         g.ldb += 1 + clt_verify_word(s, 1) % 5;
@@ -243,6 +75,14 @@ static ocl_gemm make_gemm(const gemm_case *c, const clt_verify_stream *s)
         g.a.offset = (1 + clt_verify_word(s, 6) % 70) * clt_dtype_bytes(g.type_a);
         g.b.offset = (1 + clt_verify_word(s, 7) % 70) * clt_dtype_bytes(g.type_b);
         g.c.offset = (1 + clt_verify_word(s, 8) % 70) * clt_dtype_bytes(g.type_c);
+    } else if (c->form == FORM_ALIGNED) {
+        g.lda = (g.lda + 15) / 8 * 8;
+        g.ldb = (g.ldb + 15) / 8 * 8;
+        g.ldc = (g.ldc + 15) / 8 * 8;
+        g.stride_a = rows_a * g.lda + 8;
+        g.stride_b = rows_b * g.ldb + 8;
+        g.stride_c = g.m * g.ldc + 8;
+        g.a.offset = g.b.offset = g.c.offset = 16 * (1 + clt_verify_word(s, 6) % 9);
     } else if (c->form == FORM_HEADS) {
         g.stride_a = g.lda;
         g.stride_b = g.ldb;
@@ -279,6 +119,12 @@ static clt_status fill_operand(gemm_run *r, int which, clt_dtype type, uint64_t 
     return CLT_OK;
 }
 
+/* Where an operand of the epilogue starts: anywhere, or at whole 16 bytes. */
+static uint64_t extra_offset(const gemm_run *r, uint64_t bytes)
+{
+    return r->problem->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes;
+}
+
 static clt_status fill_operands(gemm_run *r)
 {
     ocl_gemm *g = &r->gemm;
@@ -293,24 +139,24 @@ static clt_status fill_operands(gemm_run *r)
     CLT_TRY(fill_operand(r, GEMM_C, g->type_c, g->c.offset, c,
                          g->beta == 0.0f && r->problem->residual != EXTRA_C && r->problem->dact != EXTRA_C));
     if (r->problem->bias) {
-        g->bias = (ocl_tensor_ref){GEMM_BIAS, 12};
+        g->bias = (ocl_tensor_ref){GEMM_BIAS, extra_offset(r, 12)};
         CLT_TRY(fill_operand(r, GEMM_BIAS, CLT_F32, g->bias.offset, g->n, false));
     }
     if (r->problem->residual == EXTRA_C)
         g->residual = g->c;
     if (r->problem->residual == EXTRA_OWN) {
-        g->residual = (ocl_tensor_ref){GEMM_RESIDUAL, 20};
+        g->residual = (ocl_tensor_ref){GEMM_RESIDUAL, extra_offset(r, 20)};
         CLT_TRY(fill_operand(r, GEMM_RESIDUAL, g->type_c, g->residual.offset, c, false));
     }
     if (r->problem->pre) {
-        g->pre = (ocl_tensor_ref){GEMM_PRE, 28};
+        g->pre = (ocl_tensor_ref){GEMM_PRE, extra_offset(r, 28)};
         CLT_TRY(fill_operand(r, GEMM_PRE, g->type_c, g->pre.offset, c, true));
     }
     if (r->problem->dact == EXTRA_C)
         g->dact = g->c;
     if (r->problem->dact != EXTRA_OWN)
         return CLT_OK;
-    g->dact = (ocl_tensor_ref){GEMM_DACT, 36};
+    g->dact = (ocl_tensor_ref){GEMM_DACT, extra_offset(r, 36)};
     return fill_operand(r, GEMM_DACT, g->type_c, g->dact.offset, c, false);
 }
 
@@ -467,10 +313,19 @@ typedef struct gemm_expected {
 } gemm_expected;
 
 /* Element `at` of C's buffer in an operand of C's shape. */
-static double like_c(const gemm_run *r, gemm_extra place, int which, size_t at)
+static double like_c(const gemm_run *r, clt_gemm_extra place, int which, size_t at)
 {
     const gemm_operand *o = &r->operand[place == EXTRA_C ? GEMM_C : which];
     return o->value[o->first + at - r->operand[GEMM_C].first];
+}
+
+/* What rounding both operands to 10 bits of mantissa may do to a sum of products p: each takes 2^-11 of its
+ * product at most, so 2^-10 * sum |p| together, and being random no more than some standard deviations, of
+ * which 2^-10 * sqrt(sum p^2) is more than one. Integers up to 2^11 keep all their bits. */
+static double tf32_bound(const gemm_run *r, double size, double squares)
+{
+    double walk = 4.0 * sqrt(squares);
+    return !r->problem->tf32 || r->integers ? 0.0 : 0x1p-10 * (walk < size ? walk : size);
 }
 
 /* Errors of K products random-walk, each bounded by what was added up. */
@@ -481,13 +336,15 @@ static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, 
     const double *a = o[GEMM_A].value + o[GEMM_A].first + z * g->stride_a + (g->ta ? i : i * g->lda);
     const double *b = o[GEMM_B].value + o[GEMM_B].first + z * g->stride_b + (g->tb ? j * g->ldb : j);
     int64_t a_step = g->ta ? g->lda : 1, b_step = g->tb ? 1 : g->ldb;
-    double v = 0.0, size = 0.0, units = 2.0 * sqrt((double)g->k) + 4.0;
+    double v = 0.0, size = 0.0, squares = 0.0, units = 2.0 * sqrt((double)g->k) + 4.0;
     gemm_expected e;
     for (int64_t p = 0; p < g->k; p++) {
         double product = a[p * a_step] * b[p * b_step];
         v += product;
         size += fabs(product);
+        squares += product * product;
     }
+    double narrowed = 1.13 * fabs((double)g->alpha) * tf32_bound(r, size, squares); /* slopes reach 1.13 */
     v *= (double)g->alpha;
     size *= fabs((double)g->alpha);
     double old = g->beta != 0.0f ? (double)g->beta * o[GEMM_C].value[at] : 0.0;
@@ -500,16 +357,30 @@ static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, 
     }
     size += fabs(old) + fabs(bias);
     e.pre = v += old + bias;
-    e.bound_pre = units * CLT_VERIFY_EPS * (size + fabs(v));
+    e.bound_pre = units * CLT_VERIFY_EPS * (size + fabs(v)) + narrowed;
     if (r->problem->dact == EXTRA_NONE)
         v = activate(g->activation, v);
     size += fabs(v);
+    if (g->activation != OCL_ACT_NONE && r->problem->dact == EXTRA_NONE) /* of its input as stored */
+        narrowed += 1.13 * (g->type_c == CLT_F16    ? 0x1p-11 * fabs(e.pre) + 0x1p-25
+                            : g->type_c == CLT_BF16 ? 0x1p-9 * fabs(e.pre)
+                                                    : 0.0);
     if (r->problem->residual != EXTRA_NONE)
         v += like_c(r, r->problem->residual, GEMM_RESIDUAL, at);
     units += g->activation > OCL_ACT_RELU ? 16.0 : 0.0;
-    e.bound_c = units * CLT_VERIFY_EPS * (size + fabs(v));
+    e.bound_c = units * CLT_VERIFY_EPS * (size + fabs(v)) + narrowed;
     e.c = v;
     return e;
+}
+
+/* How far rounding on the way takes a result off, relative to its size: of the operands, of the stored value
+ * that the activation starts from. */
+static double rounded_on_the_way(const gemm_run *r)
+{
+    double operands = r->problem->tf32 ? 0x1p-10 : 0.0, stored = 0.0;
+    if (r->problem->pre)
+        stored = r->gemm.type_c == CLT_F16 ? 0x1p-11 : r->gemm.type_c == CLT_BF16 ? 0x1p-8 : 0.0;
+    return operands + stored;
 }
 
 /* values: n results, n expected, n bounds. */
@@ -519,7 +390,8 @@ static void compare(gemm_run *r, const char *what, const double *values, size_t 
     if (r->integers)
         clt_verify_compare(r->outcome, what, values, values + n, n, &exact);
     else
-        clt_verify_compare_bounds(r->outcome, what, values, values + n, values + 2 * n, n, r->gemm.type_c);
+        clt_verify_compare_bounds(r->outcome, what, values, values + n, values + 2 * n, n, r->gemm.type_c,
+                                  rounded_on_the_way(r));
 }
 
 static clt_status judge(gemm_run *r)
@@ -585,7 +457,7 @@ static clt_status open_run(gemm_run *r)
 }
 
 /* All scalars are short binary fractions and C is wide enough: integers must come out exact. */
-static bool is_exact(const gemm_case *c)
+static bool is_exact(const clt_gemm_case *c)
 {
     return c->activation <= OCL_ACT_RELU && c->type[2] == CLT_F32;
 }
@@ -652,7 +524,7 @@ done:
     return status;
 }
 
-static clt_status check_mode(clt_verify_session *session, const gemm_case *c, const char *label,
+static clt_status check_mode(clt_verify_session *session, const clt_gemm_case *c, const char *label,
                              const char *backend, const ocl_choice *choice, unsigned mode)
 {
     clt_verify_item item = {"gemm", c->name, label, mode, c->small && !choice};
@@ -674,7 +546,7 @@ static clt_status check_mode(clt_verify_session *session, const gemm_case *c, co
     return clt_verify_finish(session, &outcome, status);
 }
 
-static clt_status check_modes(clt_verify_session *session, const gemm_case *c, const char *label,
+static clt_status check_modes(clt_verify_session *session, const clt_gemm_case *c, const char *label,
                               const char *backend, const ocl_choice *choice)
 {
     static const unsigned modes[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF};
@@ -685,62 +557,103 @@ static clt_status check_modes(clt_verify_session *session, const gemm_case *c, c
 
 /* Forms of the backend `tile` that it would not choose for a problem of this size; every other one with k in
  * two parts. */
-static clt_status check_forms(clt_verify_session *session, const gemm_case *c)
+static clt_status check_forms(clt_verify_session *session, const clt_gemm_case *c)
 {
     for (int i = 0; ocl_tile_forms[i].bm; i++) {
-        const ocl_tile_form *f = &ocl_tile_forms[i];
+        const ocl_gemm_form *f = &ocl_tile_forms[i];
         ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "tile"};
         char label[64];
         int splits = 1 + (i + c->ta) % 2;
-        snprintf(label, sizeof label, "tile_%dx%dx%d_%dx%d_k%d", f->bm, f->bn, f->bk, f->tm, f->tn, splits);
+        snprintf(label, sizeof label, "tile_%dx%dx%d_%dx%d_k%d", f->bm, f->bn, f->bk, f->pm, f->pn, splits);
         CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
         CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
         CLT_TRY(ocl_choice_set(&choice, "bk", f->bk));
-        CLT_TRY(ocl_choice_set(&choice, "tm", f->tm));
-        CLT_TRY(ocl_choice_set(&choice, "tn", f->tn));
+        CLT_TRY(ocl_choice_set(&choice, "tm", f->pm));
+        CLT_TRY(ocl_choice_set(&choice, "tn", f->pn));
         CLT_TRY(ocl_choice_set(&choice, "split", splits));
         CLT_TRY(check_modes(session, c, label, "tile", &choice));
     }
     return CLT_OK;
 }
 
-static clt_status check_mma_form(clt_verify_session *session, const gemm_case *c, const ocl_mma_form *f,
+static clt_status check_mma_form(clt_verify_session *session, const clt_gemm_case *c, const ocl_gemm_form *f,
                                  int splits)
 {
     ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
+    const char *type = c->tf32 ? "tf32" : clt_dtype_name(c->type[0]);
     char label[80];
-    snprintf(label, sizeof label, "mma_%s_%dx%dx%d_%dx%d_s%d_k%d", clt_dtype_name(c->type[0]), f->bm, f->bn,
-             f->bk, f->wm, f->wn, f->stages, splits);
+    int bk = c->tf32 ? f->bk / 2 : f->bk;
+    snprintf(label, sizeof label, "mma_%s_sm%d_%dx%dx%d_%dx%d_s%d_k%d", type, f->sm, f->bm, f->bn, bk, f->pm,
+             f->pn, f->stages, splits);
     CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
     CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
-    CLT_TRY(ocl_choice_set(&choice, "bk", f->bk));
-    CLT_TRY(ocl_choice_set(&choice, "wm", f->wm));
-    CLT_TRY(ocl_choice_set(&choice, "wn", f->wn));
+    CLT_TRY(ocl_choice_set(&choice, "bk", bk));
+    CLT_TRY(ocl_choice_set(&choice, "wm", f->pm));
+    CLT_TRY(ocl_choice_set(&choice, "wn", f->pn));
     CLT_TRY(ocl_choice_set(&choice, "stages", f->stages));
+    CLT_TRY(ocl_choice_set(&choice, "sm", f->sm));
     CLT_TRY(ocl_choice_set(&choice, "split", splits));
     return check_modes(session, c, label, "mma", &choice);
 }
 
-/* The backend `mma` takes 16-bit operands alone: every case with both types, forms with one in turn. */
-static clt_status check_mma(clt_verify_session *session, const gemm_case *c)
+/* Every form, with one type in turn. */
+static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
-    for (int bf16 = 0; bf16 < 2; bf16++) {
-        gemm_case narrow = *c;
-        narrow.type[0] = narrow.type[1] = bf16 ? CLT_BF16 : CLT_F16;
-        narrow.small =
-            c->small && c->form == FORM_PADDED && c->ta == bf16; /* compilation is most of the time */
-        CLT_TRY(check_modes(session, &narrow, bf16 ? "mma_bf16" : "mma_f16", "mma", NULL));
-        for (int i = 0; c->forms && ocl_mma_forms[i].bm; i++)
-            if (i % 2 == bf16)
-                CLT_TRY(check_mma_form(session, &narrow, &ocl_mma_forms[i], 1 + (i / 2 + c->ta) % 2));
+    for (int i = 0; ocl_mma_forms[i].bm; i++) {
+        ocl_gemm_form f = ocl_mma_forms[i];
+        int splits = 1 + (i / 2 + c->ta) % 2;
+        f.sm = 80;
+        if (i % 3 == turn)
+            CLT_TRY(check_mma_form(session, c, &f, splits));
+        for (f.sm = 75; c->type[0] == CLT_F16 && f.stages == 2 && f.sm >= 70; f.sm -= 5)
+            CLT_TRY(check_mma_form(session, c, &f, 3 - splits));
+    }
+    return CLT_OK;
+}
+
+/* Instructions of older generations, in the smallest form of theirs: every case. */
+static clt_status check_mma_generation(clt_verify_session *session, const clt_gemm_case *c, int sm)
+{
+    ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
+    char label[32];
+    snprintf(label, sizeof label, "mma_f16_sm%d", sm);
+    CLT_TRY(ocl_choice_set(&choice, "bm", 32));
+    CLT_TRY(ocl_choice_set(&choice, "bn", 32));
+    CLT_TRY(ocl_choice_set(&choice, "bk", 32));
+    CLT_TRY(ocl_choice_set(&choice, "wm", 16));
+    CLT_TRY(ocl_choice_set(&choice, "wn", 16));
+    CLT_TRY(ocl_choice_set(&choice, "stages", 2));
+    CLT_TRY(ocl_choice_set(&choice, "sm", sm));
+    CLT_TRY(ocl_choice_set(&choice, "split", 1));
+    return check_modes(session, c, label, "mma", &choice);
+}
+
+/* The backend `mma` wants both operands of one type: every case with each that matrix units have. */
+static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
+{
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
+    static const char *const labels[] = {"mma_f16", "mma_bf16", "mma_tf32"};
+    for (int t = 0; t < 3; t++) {
+        clt_gemm_case narrow = *c;
+        narrow.type[0] = narrow.type[1] = types[t];
+        narrow.tf32 = types[t] == CLT_F32;
+        /* compilation is most of the time */
+        bool turn = c->form == FORM_PADDED && c->ta == t % 2 && (t < 2 || strncmp(c->name, "odd", 3) == 0);
+        narrow.small = c->small && (c->form == FORM_ALIGNED || turn);
+        CLT_TRY(check_modes(session, &narrow, labels[t], "mma", NULL));
+        if (types[t] == CLT_F16) {
+            CLT_TRY(check_mma_generation(session, &narrow, 75));
+            CLT_TRY(check_mma_generation(session, &narrow, 70));
+        }
+        if (c->forms)
+            CLT_TRY(check_mma_forms(session, &narrow, t));
     }
     return CLT_OK;
 }
 
 clt_status clt_verify_gemm(clt_verify_session *session)
 {
-    for (size_t i = 0; i < sizeof gemm_cases / sizeof gemm_cases[0]; i++) {
-        const gemm_case *c = &gemm_cases[i];
+    for (const clt_gemm_case *c = clt_gemm_cases; c->name; c++) {
         for (size_t v = 0; ocl_gemm_variants[v]; v++)
             if (ocl_gemm_variants[v] != &ocl_gemm_mma)
                 CLT_TRY(

@@ -95,9 +95,16 @@ typedef struct clt_verify_rule {
  * NaN or infinity must be one in both. */
 void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got,
                         const double *reference, size_t n, const clt_verify_rule *rule);
-/* The same with a bound for each element, in units of which the error is told. */
+/* The same where results are made of values that were rounded on the way: each may be off by `relative` times
+ * the same magnitude besides, and their mean square by its square. */
+void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, const double *got,
+                                const double *reference, size_t n, const clt_verify_rule *rule,
+                                double relative);
+/* The same with a bound for each element, in units of which the error is told; `relative` counts for the mean
+ * square alone. */
 void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got,
-                               const double *reference, const double *bound, size_t n, clt_dtype dtype);
+                               const double *reference, const double *bound, size_t n, clt_dtype dtype,
+                               double relative);
 /* MISTRUST when at least 16 elements are there and fewer than `share` of them (and at least one) are not
  * zero. */
 void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n,
@@ -192,9 +199,6 @@ clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
 /* Can input `index` have a gradient? */
 bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph,
                                const clt_node *node, int index);
-
-/* verify_op.c: does a command of the plan store past the caches? */
-bool clt_verify_past_caches(const clt_plan *plan);
 
 /* verify_grad.c: the reference's gradients against finite differences of the reference. */
 clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject *subject,

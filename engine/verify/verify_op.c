@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "engine/ops/elementwise.h"
 #include "engine/verify/verify_internal.h"
 
 /* One run: data and references of all copies, on a bench. */
@@ -64,6 +65,18 @@ static void put_losses(op_run *r)
         memcpy(r->call[k].loss_record, record + 4 * r->call[k].node->loss, sizeof r->call[k].loss_record);
 }
 
+/* What a variant may be off by that rounds values between its products to the case's 16-bit type. What it
+ * saves is made before. */
+static double rounded_by(const op_run *r, const clt_tensor *t)
+{
+    const clt_op *op = r->subject->op;
+    clt_dtype dtype = r->subject->op_case->n_inputs > 0 ? r->subject->op_case->inputs[0].dtype : CLT_F32;
+    if (!op->rounding_variant || !r->subject->variant || t->cls == CLT_TC_SAVED ||
+        strcmp(op->rounding_variant, r->subject->variant) != 0)
+        return 0.0;
+    return dtype == CLT_F16 ? op->roundings * 0x1p-11 : dtype == CLT_BF16 ? op->roundings * 0x1p-8 : 0.0;
+}
+
 /* Compares tensor `id` with a reference; extra: roundings of f32 besides the op's own. */
 static clt_status check_tensor(op_run *r, int32_t id, const double *reference, double factor, double extra,
                                double share)
@@ -77,7 +90,8 @@ static clt_status check_tensor(op_run *r, int32_t id, const double *reference, d
     CLT_TRY(new_doubles(r, n, &got));
     clt_verify_bench_get(r->bench, id, got);
     snprintf(what, sizeof what, "%s '%s'", r->what, t->name);
-    clt_verify_compare(r->outcome, what, got, reference, n, &rule);
+    clt_verify_compare_rounded(r->outcome, what, got, reference, n, &rule,
+                               r->data.integers ? 0.0 : factor * rounded_by(r, t));
     if (!r->data.integers)
         clt_verify_trust(r->outcome, what, got, n, share);
     return CLT_OK;
@@ -353,14 +367,12 @@ static void compare_bits(op_run *r, const clt_plan *first, uint8_t *const kept[C
     }
 }
 
-bool clt_verify_past_caches(const clt_plan *plan)
+static bool any_past_caches(const clt_plan *plan)
 {
     for (int phase = 0; phase < CLT_PHASE_COUNT; phase++)
-        for (size_t i = 0; i < plan->phase[phase].count; i++) {
-            const char *options = plan->phase[phase].commands[i].options;
-            if (options && strstr(options, "-DNT=1")) /* clt_define_stores */
+        for (size_t i = 0; i < plan->phase[phase].count; i++)
+            if (clt_stores_past_caches(&plan->phase[phase].commands[i]))
                 return true;
-        }
     return false;
 }
 
@@ -374,7 +386,7 @@ static clt_status bits_past_caches(clt_verify_session *session, const clt_verify
     small.desc.cache_bytes = 1;
     CLT_TRY(clt_verify_bench_create(&small, r->subject, setup, r->outcome, &r->bench));
     clt_status status = CLT_OK;
-    if (r->bench && clt_verify_past_caches(r->bench->plan)) {
+    if (r->bench && any_past_caches(r->bench->plan)) {
         status = run_both(r, CLT_VERIFY_NAN_PATTERN);
         if (status == CLT_OK)
             compare_bits(r, ordinary->plan, kept, "the run with stores past the caches");
@@ -396,8 +408,11 @@ static clt_status check_bits(clt_verify_session *session, const clt_verify_setup
     return clt_verify_bad(r->outcome) ? CLT_OK : bits_past_caches(session, setup, r, kept);
 }
 
-static clt_status check_bitwise(clt_verify_session *session, const clt_verify_subject *subject,
-                                clt_verify_outcome *outcome)
+/* One check on a bench of its own, with every gradient; nothing when the variant refuses. */
+typedef clt_status (*bench_check)(clt_verify_session *session, const clt_verify_setup *setup, op_run *r);
+
+static clt_status on_bench(clt_verify_session *session, const clt_verify_subject *subject,
+                           clt_verify_outcome *outcome, bench_check check)
 {
     clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
     op_run r = {.subject = subject, .outcome = outcome, .what = ""};
@@ -406,7 +421,7 @@ static clt_status check_bitwise(clt_verify_session *session, const clt_verify_su
         return CLT_OK;
     clt_status status = clt_arena_create(&r.data.arena);
     if (status == CLT_OK)
-        status = check_bits(session, &setup, &r);
+        status = check(session, &setup, &r);
     clt_arena_destroy(r.data.arena);
     clt_verify_bench_destroy(r.bench);
     return status;
@@ -450,25 +465,13 @@ static clt_status time_phases(clt_verify_bench *b, clt_verify_outcome *outcome)
     return CLT_OK;
 }
 
-static clt_status check_perf(clt_verify_session *session, const clt_verify_subject *subject,
-                             clt_verify_outcome *outcome)
+static clt_status check_speed(clt_verify_session *session, const clt_verify_setup *setup, op_run *r)
 {
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
-    op_run r = {.subject = subject, .outcome = outcome, .what = ""};
-    CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &r.bench));
-    if (!r.bench)
-        return CLT_OK;
-    clt_status status = clt_arena_create(&r.data.arena);
-    if (status == CLT_OK)
-        status = clt_verify_data_make(&r.data, r.bench->plan->graph, subject, r.bench, session->seed, false,
-                                      false);
-    if (status == CLT_OK)
-        status = run_both(&r, CLT_VERIFY_NAN_PATTERN); /* real data, and a warm-up */
-    if (status == CLT_OK && !clt_verify_bad(outcome))
-        status = time_phases(r.bench, outcome);
-    clt_arena_destroy(r.data.arena);
-    clt_verify_bench_destroy(r.bench);
-    return status;
+    (void)setup;
+    CLT_TRY(clt_verify_data_make(&r->data, r->bench->plan->graph, r->subject, r->bench, session->seed, false,
+                                 false));
+    CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN)); /* real data, and a warm-up */
+    return clt_verify_bad(r->outcome) ? CLT_OK : time_phases(r->bench, r->outcome);
 }
 
 /* --- all ops --- */
@@ -489,9 +492,9 @@ static clt_status check_one(clt_verify_session *session, const clt_verify_subjec
     else if (mode == CLT_VERIFY_GRAD)
         status = clt_verify_grad(session, subject, &outcome);
     else if (mode == CLT_VERIFY_BITWISE)
-        status = check_bitwise(session, subject, &outcome);
+        status = on_bench(session, subject, &outcome, check_bits);
     else
-        status = check_perf(session, subject, &outcome);
+        status = on_bench(session, subject, &outcome, check_speed);
     return clt_verify_finish(session, &outcome, status);
 }
 

@@ -101,7 +101,7 @@ static void ref_step(const clt_verify_data *data, const clt_graph *graph, const 
     const clt_step_block *s = &data->step;
     call->seed = (uint64_t)s->seed_hi << 32 | s->seed_lo;
     call->step = s->step;
-    call->op_id = (uint32_t)node->id;
+    call->op_id = (uint32_t)node->stream;
     call->sample_base = (uint64_t)s->sample_hi << 32 | s->sample_lo;
     call->valid_samples = s->valid;
     call->micro_batch = graph->micro_batch;

@@ -3,7 +3,7 @@
 # ctest-labels: full
 #
 # Every form of the tile and mma GEMM as NVIDIA's assembler sees it, without a device: clang compiles it to PTX, ptxas for several generations
-# reports registers. No spills, no stack, few enough registers to launch the work-group, wide loads and stores. The driver has a compiler
+# reports registers and local memory. No spills, no stack, few enough registers to launch the work-group, wide loads and stores. The driver has a compiler
 # and an assembler of its own, so the counts are for comparison.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -17,6 +17,14 @@ for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
     fi
 done
 [ -n "$clang" ] || skip_all "there is no clang with an NVPTX target"
+# Newer assemblers no longer know sm_70: any older one that is at hand does it.
+volta=
+for tool in ptxas /usr/local/cuda*/bin/ptxas /opt/cuda*/bin/ptxas; do
+    if command -v "$tool" >/dev/null && "$tool" --help | grep -q 'sm_70'; then
+        volta=$tool
+        break
+    fi
+done
 kernels=$CLTRAIN_SOURCE_DIR/cl/kernels
 
 # assemble DEFINE...: PTX in k.ptx, ptxas's report in k.log.
@@ -27,6 +35,12 @@ assemble() {
     for arch in 75 80 90; do
         ptxas -arch="sm_$arch" -v k.ptx -o k.cubin >>k.log 2>&1 || return 1
     done
+}
+
+# Bytes of local memory, which is the same on all: "49152".
+local_memory() {
+    awk '/Used [0-9]+ registers/ && match($0, /[0-9]+ bytes smem/) { n = substr($0, RSTART, RLENGTH - 11); if (n + 0 > most + 0) most = n }
+         END { print most + 0 }' k.log
 }
 
 # The registers of the kernel on each generation: "139 139 147". Fails when something is on the stack.
@@ -52,14 +66,14 @@ check() {
         return
     fi
     for n in $counts; do most=$((n > most ? n : most)); done
-    printf '%-44s registers on sm_75 80 90: %s\n' "$name" "$counts"
+    printf '%-48s registers on sm_75 80 90: %s, local memory %s\n' "$name" "$counts" "$(local_memory)"
     if [ "$(wc -w <<<"$counts")" -eq 3 ] && [ $((most * items)) -le 65536 ]; then pass; else fail "$name: '$counts' registers, $items items"; fi
     if grep -q -E '\.extern \.func|ld\.local|st\.local' k.ptx; then fail "$name: calls or memory of its own in the PTX"; else pass; fi
     if grep -q 'ld\.shared\.v[24]\.f32' k.ptx && grep -q 'ld\.global\.v4' k.ptx; then pass; else fail "$name: no wide loads"; fi
 }
 
-forms=$(sed -n '/^const ocl_tile_form ocl_tile_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm_tile.c" |
-    grep -o '{[0-9]*, [0-9]*, [0-9]*, [0-9]*, [0-9]*' | tr -d '{,')
+forms=$(sed -n '/^const ocl_gemm_form ocl_tile_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm_tile.c" |
+    grep -o 'FORM([0-9, ]*' | tr -d 'FORM(,')
 if [ "$(wc -l <<<"$forms")" -ge 8 ]; then pass; else fail "the table of forms was not read"; fi
 while read -r bm bn bk tm tn; do
     form=(-DBM="$bm" -DBN="$bn" -DBK="$bk" -DTM="$tm" -DTN="$tn")
@@ -76,13 +90,15 @@ check '128x128x16 of 8x8 NN f32 wide offsets' 256 "${form[@]}" -DWIDE_OFFSETS=1
 # mma: the instructions exist from a generation on, so each one is compiled for its own.
 # assemble_mma GENERATION "ARCH..." DEFINE...
 assemble_mma() {
-    local generation=$1 archs=$2
+    local generation=$1 archs=$2 tool arch
     shift 2
     "$clang" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -include "$CLTRAIN_SOURCE_DIR/tests/e2e/nvptx_builtins.clh" \
         -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "sm_$generation" -Xclang -target-feature -Xclang +ptx75 -O3 \
         -I"$kernels" -D__NV_CL_C_VERSION=1 -DMMA_SM="$generation" "$@" -S "$kernels/gemm_mma.cl" -o k.ptx >"$out" 2>&1 || return 1
     for arch in $archs; do
-        ptxas -arch="sm_$arch" -v k.ptx -o k.cubin >>k.log 2>&1 || return 1
+        tool=ptxas
+        if [ "$arch" -eq 70 ]; then tool=$volta; fi
+        "$tool" -arch="sm_$arch" -v k.ptx -o k.cubin >>k.log 2>&1 || return 1
     done
 }
 
@@ -100,37 +116,59 @@ check_mma() {
         fail "$name: $counts"
         return
     fi
-    printf '%-44s registers on sm_%s: %s\n' "$name" "${archs// / }" "$counts"
+    printf '%-48s registers on sm_%s: %s, local memory %s\n' "$name" "$archs" "$counts" "$(local_memory)"
     if [ "$(wc -w <<<"$counts")" -eq "$(wc -w <<<"$archs")" ]; then pass; else fail "$name: '$counts' registers"; fi
     for n in $counts; do
         if [ "$n" -le "$limit" ] && [ $((n * items)) -le 65536 ]; then pass; else fail "$name: $n registers, limit $limit, $items items"; fi
     done
     if grep -q -E '\.extern \.func|ld\.local|st\.local' k.ptx; then fail "$name: calls or memory of its own in the PTX"; else pass; fi
     if [ "$generation" -lt 80 ] || grep -q 'cp\.async\.cg' k.ptx; then pass; else fail "$name: no asynchronous copies"; fi
-    if grep -q 'mma\.sync' k.ptx && grep -q 'ldmatrix' k.ptx; then pass; else fail "$name: no matrix instructions"; fi
+    if grep -q -E '^\s+(mma\.sync|wmma\.mma)' k.ptx && grep -q -E '^\s+(ldmatrix|wmma\.load|ld\.shared)' k.ptx; then pass; else fail "$name: no matrix instructions"; fi
+    if [[ " $* " != *" -DVC="* ]] || grep -q -E 'st\.global\.v4' k.ptx; then pass; else fail "$name: C is not stored in vectors"; fi
 }
 
 ampere="80 86 89 90"
 if ptxas --help | grep -q sm_120; then ampere="$ampere 120"; fi
-mma_forms=$(sed -n '/^const ocl_mma_form ocl_mma_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm_mma.c" |
-    grep -o '{[0-9]*, [0-9]*, [0-9]*, [0-9]*, [0-9]*, [0-9]*' | tr -d '{,')
+mma_forms=$(sed -n '/^const ocl_gemm_form ocl_mma_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm_mma.c" |
+    grep -o 'FORM([0-9, ]*' | tr -d 'FORM(,')
 if [ "$(wc -l <<<"$mma_forms")" -ge 8 ]; then pass; else fail "the table of mma forms was not read"; fi
-while read -r bm bn bk wm wn stages; do
-    form=(-DBM="$bm" -DBN="$bn" -DBK="$bk" -DWM="$wm" -DWN="$wn" -DSTAGES="$stages")
+# check_form_mma BM BN BK WM WN STAGES: every form with each type and layout in turn, C in vectors.
+check_form_mma() {
+    local bm=$1 bn=$2 bk=$3 wm=$4 wn=$5 stages=$6 items limit=255 name form
+    form=(-DBM="$bm" -DBN="$bn" -DWM="$wm" -DWN="$wn" -DSTAGES="$stages")
     items=$((bm / wm * (bn / wn) * 32))
-    # The forms with eight warps of 64 x 32 fit two work-groups on a unit; the others argue otherwise (cl/kernels/gemm_mma.cl).
-    limit=255
+    name="${bm}x${bn} of ${wm}x$wn s$stages"
+    # The 16-bit forms with eight warps of 64 x 32 fit two work-groups on a unit; the others argue otherwise (cl/kernels/gemm_mma.cl).
     if [ "$items" -eq 256 ] && [ $((wm * wn)) -le 2048 ]; then limit=128; fi
-    check_mma "mma ${bm}x${bn}x$bk of ${wm}x$wn s$stages NN bf16" $items $limit 80 "$ampere" "${form[@]}" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16
-    check_mma "mma ${bm}x${bn}x$bk of ${wm}x$wn s$stages NT f16" $items $limit 80 "$ampere" "${form[@]}" -DTB=1 -DDTC=f16
-    check_mma "mma ${bm}x${bn}x$bk of ${wm}x$wn s$stages TN f32" $items $limit 80 "$ampere" "${form[@]}" -DTA=1
-    [ "$stages" -eq 2 ] && check_mma "mma ${bm}x${bn}x$bk of ${wm}x$wn s2 NT f16 m16n8k8" $items 255 75 75 "${form[@]}" -DTB=1
+    check_mma "mma $name NN bf16" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8
+    check_mma "mma $name NT f16" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTB=1 -DDTC=f16 -DVC=8
+    check_mma "mma $name TN f16 into f32" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTA=1 -DVC=4
+    check_mma "mma $name NT tf32" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4
+    check_mma "mma $name TN tf32" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTA=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4
+    if [ "$stages" -eq 2 ]; then
+        check_mma "mma $name NT f16 m16n8k8" $items 255 75 75 "${form[@]}" -DBK="$bk" -DTB=1 -DVC=4
+        if [ -n "$volta" ] && [ $((bm + bn)) -le 256 ]; then
+            check_mma "mma $name NT f16 wmma" $items 255 70 70 "${form[@]}" -DBK="$bk" -DTB=1 -DVC=4
+            check_mma "mma $name TN f16 wmma" $items 255 70 70 "${form[@]}" -DBK="$bk" -DTA=1 -DDTC=f16 -DVC=8
+        fi
+    fi
+}
+[ -n "$volta" ] || echo "note: no ptxas at hand knows sm_70; the wmma forms were not assembled"
+while read -r bm bn bk wm wn stages; do
+    check_form_mma "$bm" "$bn" "$bk" "$wm" "$wn" "$stages"
 done <<<"$mma_forms"
-form=(-DBM=128 -DBN=128 -DBK=32 -DWM=64 -DWN=32 -DSTAGES=3)
-check_mma 'mma 128x128x32 NT f16 epilogue' 256 128 80 "$ampere" "${form[@]}" -DTB=1 -DDTC=f16 -DHAS_BIAS=1 -DHAS_PRE=1 -DHAS_RESIDUAL=1 \
-    -DACTIVATION=2
-check_mma 'mma 128x128x32 TN f32 part of k' 256 128 80 "$ampere" "${form[@]}" -DTA=1 -DPARTIAL=1
-check_mma 'mma 128x128x32 TT bf16' 256 128 80 "$ampere" "${form[@]}" -DTA=1 -DTB=1 -DMMA_BF16=1 -DDTA=bf16
+form=(-DBM=128 -DBN=128 -DWM=64 -DWN=32 -DSTAGES=3)
+everything=(-DHAS_BIAS=1 -DHAS_PRE=1 -DHAS_RESIDUAL=1 -DACTIVATION=2)
+check_mma 'mma 128x128x32 NT f16 epilogue' 256 128 80 "$ampere" "${form[@]}" -DBK=32 -DTB=1 -DDTC=f16 "${everything[@]}"
+check_mma 'mma 128x128x32 NT f16 epilogue in vectors' 256 128 80 "$ampere" "${form[@]}" -DBK=32 -DTB=1 -DDTC=f16 -DVC=8 "${everything[@]}"
+check_mma 'mma 128x128x32 NN bf16 dact in vectors' 256 128 80 "$ampere" "${form[@]}" -DBK=32 -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8 \
+    -DHAS_DACT=1 -DACTIVATION=3
+check_mma 'mma 128x128x16 NT tf32 epilogue in vectors' 256 255 80 "$ampere" "${form[@]}" -DBK=16 -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4 \
+    "${everything[@]}"
+check_mma 'mma 128x128x32 TN f32 part of k' 256 128 80 "$ampere" "${form[@]}" -DBK=32 -DTA=1 -DPARTIAL=1 -DVC=4
+check_mma 'mma 128x128x32 TT bf16' 256 128 80 "$ampere" "${form[@]}" -DBK=32 -DTA=1 -DTB=1 -DMMA_BF16=1 -DDTA=bf16
+check_mma 'mma 128x128x16 TT tf32' 256 255 80 "$ampere" "${form[@]}" -DBK=16 -DTA=1 -DTB=1 -DDTA=f32 -DMMA_TF32=1
+check_mma 'mma 128x128x16 NN tf32' 256 255 80 "$ampere" "${form[@]}" -DBK=16 -DDTA=f32 -DMMA_TF32=1
 
 # The check notices what it is about: 16 x 16 sums an item do not fit 255 registers.
 rm -f k.log

@@ -123,14 +123,14 @@ static int32_t workspace(void *owner, clt_dtype dtype, uint64_t elements, const 
 }
 
 /* The record that asks for a form. */
-static ocl_choice record_of(const ocl_tile_form *f)
+static ocl_choice record_of(const ocl_gemm_form *f)
 {
     ocl_choice record = {.family = OCL_GEMM_FAMILY, .problem = "test", .variant = "tile"};
     assert_ok(ocl_choice_set(&record, "bm", f->bm));
     assert_ok(ocl_choice_set(&record, "bn", f->bn));
     assert_ok(ocl_choice_set(&record, "bk", f->bk));
-    assert_ok(ocl_choice_set(&record, "tm", f->tm));
-    assert_ok(ocl_choice_set(&record, "tn", f->tn));
+    assert_ok(ocl_choice_set(&record, "tm", f->pm));
+    assert_ok(ocl_choice_set(&record, "tn", f->pn));
     if (f->va)
         assert_ok(ocl_choice_set(&record, "va", f->va));
     if (f->vb)
@@ -142,7 +142,7 @@ static ocl_choice record_of(const ocl_tile_form *f)
 
 /* Runs on fresh memory; the buffers of C and pre afterwards, one behind the other. form NULL: backend
  * `simple`. */
-static clt_status run(bench *b, const ocl_gemm *g, const ocl_tile_form *form, uint8_t **out)
+static clt_status run(bench *b, const ocl_gemm *g, const ocl_gemm_form *form, uint8_t **out)
 {
     ocl_command_list list = {0};
     ocl_choice record = {0};
@@ -179,11 +179,11 @@ static clt_status run(bench *b, const ocl_gemm *g, const ocl_tile_form *form, ui
     return status;
 }
 
-static void form_text(const ocl_gemm *g, const ocl_tile_form *f, char *text, size_t size)
+static void form_text(const ocl_gemm *g, const ocl_gemm_form *f, char *text, size_t size)
 {
     char what[OCL_GEMM_TEXT];
     snprintf(text, size, "%s, tile %dx%dx%d of %dx%d in %d", ocl_gemm_text(g, what, sizeof what), f->bm,
-             f->bn, f->bk, f->tm, f->tn, f->splits);
+             f->bn, f->bk, f->pm, f->pn, f->splits);
 }
 
 /* The same C' = op(B)' op(A)' is not needed: NT sums in `simple` run in another order, so its B is turned. */
@@ -210,7 +210,7 @@ static ocl_gemm in_order(bench *b, const ocl_gemm *g)
     return turned;
 }
 
-static void same_bits(bench *b, ocl_gemm g, const ocl_tile_form *form)
+static void same_bits(bench *b, ocl_gemm g, const ocl_gemm_form *form)
 {
     char text[400];
     uint8_t *want, *got, *again;
@@ -287,7 +287,7 @@ static const clt_dtype types[][3] = {{CLT_F32, CLT_F32, CLT_F32},   {CLT_F16, CL
                                      {CLT_BF16, CLT_BF16, CLT_F32}, {CLT_F32, CLT_BF16, CLT_F16},
                                      {CLT_F16, CLT_F32, CLT_BF16},  {CLT_BF16, CLT_F16, CLT_F32}};
 
-static ocl_gemm case_of(bench *b, const ocl_tile_form *f, int layout, int type, int epilogue)
+static ocl_gemm case_of(bench *b, const ocl_gemm_form *f, int layout, int type, int epilogue)
 {
     int64_t m = f->bm + random_below(b, (uint32_t)f->bm), n = f->bn + random_below(b, (uint32_t)f->bn);
     ocl_gemm g = ocl_gemm_make(m, n, f->bk + random_below(b, 40), layout >> 1, layout & 1);
@@ -307,9 +307,9 @@ static void test_same_bits(void **state)
 {
     bench *b = *state;
     int number = 0;
-    for (const ocl_tile_form *form = ocl_tile_forms; form->bm != 0; form++) {
+    for (const ocl_gemm_form *form = ocl_tile_forms; form->bm != 0; form++) {
         for (int layout = 0; layout < 4; layout++, number++) {
-            ocl_tile_form f = *form;
+            ocl_gemm_form f = *form;
             f.splits = 1;
             if (skipped(number + number / 15, 15))
                 continue;
@@ -325,7 +325,7 @@ static void test_sizes(void **state)
                                        {31, 64, 17}, {64, 31, 15}, {65, 65, 33}, {40, 40, 0},
                                        {2, 300, 48}, {300, 2, 31}, {289, 35, 9}, {4, 4, 100}};
     bench *b = *state;
-    ocl_tile_form f = {.bm = 32, .bn = 32, .bk = 16, .tm = 4, .tn = 4, .splits = 1};
+    ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 1};
     f.va = f.vb = everything ? 8 : 1;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (int layout = 0; layout < 4; layout++) {
@@ -345,7 +345,7 @@ static void test_sizes(void **state)
 static void test_batches(void **state)
 {
     bench *b = *state;
-    ocl_tile_form f = {.bm = 32, .bn = 32, .bk = 16, .tm = 4, .tn = 4, .splits = 1};
+    ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 1};
     f.va = f.vb = everything ? 8 : 1;
     for (int layout = 0; layout < 4; layout++) {
         ocl_gemm g = ocl_gemm_make(19, 24, 21, layout >> 1, layout & 1);
@@ -372,7 +372,7 @@ static void test_batches(void **state)
 static void test_wide_offsets(void **state)
 {
     bench *b = *state;
-    ocl_tile_form f = {.bm = 32, .bn = 32, .bk = 16, .tm = 4, .tn = 4, .splits = 1};
+    ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 1};
     ocl_gemm g = ocl_gemm_make(1, 45, 70, false, false);
     g.lda = INT64_C(1) << 33;
     same_bits(b, g, &f);
@@ -387,8 +387,8 @@ static void test_splits(void **state)
     bench *b = *state;
     int number = 0;
     b->integers = true;
-    for (const ocl_tile_form *form = ocl_tile_forms; form->bm != 0; form++, number++) {
-        ocl_tile_form f = *form;
+    for (const ocl_gemm_form *form = ocl_tile_forms; form->bm != 0; form++, number++) {
+        ocl_gemm_form f = *form;
         f.splits = 2 + number % 3;
         if (skipped(number + 1, 5))
             continue;
@@ -407,7 +407,7 @@ static void test_splits(void **state)
 static void test_splits_rounding(void **state)
 {
     bench *b = *state;
-    ocl_tile_form f = {.bm = 32, .bn = 32, .bk = 16, .tm = 4, .tn = 4, .splits = 4};
+    ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 4};
     ocl_gemm g = ocl_gemm_make(20, 30, 1000, false, true);
     uint8_t *one, *parts, *again;
     make_all(b, &g);
@@ -431,7 +431,7 @@ static void test_splits_rounding(void **state)
 static void test_non_finite(void **state)
 {
     bench *b = *state;
-    ocl_tile_form f = {.bm = 32, .bn = 32, .bk = 16, .tm = 4, .tn = 4, .splits = 1};
+    ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 1};
     for (int layout = 0; layout < 4; layout++) {
         ocl_gemm g = ocl_gemm_make(9, 21, 19, layout >> 1, layout & 1);
         uint8_t *out;
@@ -471,11 +471,11 @@ static ocl_device_desc gpu(uint32_t units, uint64_t local_bytes, uint64_t group)
     return d;
 }
 
-static ocl_tile_form chosen(const ocl_gemm *g, const ocl_device_desc *device)
+static ocl_gemm_form chosen(const ocl_gemm *g, const ocl_device_desc *device)
 {
-    ocl_tile_form f;
+    ocl_gemm_form f;
     char reason[200];
-    if (!ocl_tile_choose(g, device, NULL, &f, reason, sizeof reason))
+    if (!ocl_form_choose(&ocl_tile_family, g, device, NULL, &f, reason, sizeof reason))
         fail_msg("%s", reason);
     assert_true((uint64_t)ocl_tile_items(&f) <= device->max_work_group);
     assert_true(ocl_tile_items(&f) <= (device->caps & OCL_CAP_WG256 ? 256 : 64));
@@ -509,8 +509,8 @@ static void test_choice_by_size(void **state)
     (void)state;
     ocl_device_desc large = gpu(132, 48 << 10, 1024);
     ocl_gemm g = ocl_gemm_make(4096, 4096, 4096, false, false);
-    ocl_tile_form f = chosen(&g, &large);
-    assert_true(f.bm * f.bn >= 128 * 64 && f.tm * f.tn == 64 && f.splits == 1);
+    ocl_gemm_form f = chosen(&g, &large);
+    assert_true(f.bm * f.bn >= 128 * 64 && f.pm * f.pn == 64 && f.splits == 1);
     g = ocl_gemm_make(256, 256, 256, false, false);
     f = chosen(&g, &large);
     assert_true(f.bm * f.bn <= 64 * 64); /* 4 groups of the largest tile would leave 128 units idle */
@@ -565,8 +565,9 @@ static void test_accepts(void **state)
 
 static void test_impossible_records(void **state)
 {
-    static const ocl_tile_form bad[] = {
-        {256, 256, 8, 2, 2, 0, 0, 1}, {16, 16, 8, 8, 8, 0, 0, 1}, {64, 64, 16, 4, 4, 0, 0, 64}};
+    static const ocl_gemm_form bad[] = {{.bm = 256, .bn = 256, .bk = 8, .pm = 2, .pn = 2, .splits = 1},
+                                        {.bm = 16, .bn = 16, .bk = 8, .pm = 8, .pn = 8, .splits = 1},
+                                        {.bm = 64, .bn = 64, .bk = 16, .pm = 4, .pn = 4, .splits = 64}};
     bench *b = *state;
     ocl_gemm g = ocl_gemm_make(64, 64, 64, false, false);
     make_all(b, &g);

@@ -17,6 +17,7 @@
 #define PARTS ((HEAD_SIZE + SIDE - 1) / SIDE) /* columns of a result of an item */
 #define PITCH (PARTS * SIDE + 1) /* of a block's rows in local memory; odd against bank conflicts */
 #define SCORES (BLOCK + 1)       /* pitch of a block of scores */
+#define UNROLL _Pragma("unroll") /* sums are registers only where every index is a constant */
 #define GROUP __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 
 /* Rows of a head times `factor` into local memory; rows from `have` on and columns behind the head are zero.
@@ -42,17 +43,17 @@ DEFINE_FETCH(bf16)
 static inline void dots(float tile[TILE][TILE], __local const float *a, __local const float *b, uint down,
                         uint across)
 {
-    for (uint r = 0; r < TILE; r++)
-        for (uint c = 0; c < TILE; c++)
+    UNROLL for (uint r = 0; r < TILE; r++)
+        UNROLL for (uint c = 0; c < TILE; c++)
             tile[r][c] = 0.0f;
     for (uint d = 0; d < HEAD_SIZE; d++) {
         float left[TILE], right[TILE];
-        for (uint t = 0; t < TILE; t++) {
+        UNROLL for (uint t = 0; t < TILE; t++) {
             left[t] = a[(down * TILE + t) * PITCH + d];
             right[t] = b[(across + t * SIDE) * PITCH + d];
         }
-        for (uint r = 0; r < TILE; r++)
-            for (uint c = 0; c < TILE; c++)
+        UNROLL for (uint r = 0; r < TILE; r++)
+            UNROLL for (uint c = 0; c < TILE; c++)
                 tile[r][c] = fma(left[r], right[c], tile[r][c]);
     }
 }
@@ -64,12 +65,12 @@ static inline void mix(float sum[TILE][PARTS], __local const float *weights, boo
 {
     for (uint t = 0; t < BLOCK; t++) {
         float left[TILE];
-        for (uint r = 0; r < TILE; r++)
+        UNROLL for (uint r = 0; r < TILE; r++)
             left[r] =
                 turned ? weights[t * SCORES + down * TILE + r] : weights[(down * TILE + r) * SCORES + t];
-        for (uint p = 0; p < PARTS; p++) {
+        UNROLL for (uint p = 0; p < PARTS; p++) {
             float right = block[t * PITCH + across + p * SIDE];
-            for (uint r = 0; r < TILE; r++)
+            UNROLL for (uint r = 0; r < TILE; r++)
                 sum[r][p] = fma(left[r], right, sum[r][p]);
         }
     }
@@ -77,8 +78,10 @@ static inline void mix(float sum[TILE][PARTS], __local const float *weights, boo
 
 /* x rows (+)= sum * factor, by the items that hold them; rows from `have` on do not exist. */
 #define PUT(dt, x, ld, sum, factor, have, accumulate)                                                        \
-    for (uint r_ = 0; r_ < TILE; r_++) {                                                                     \
-        for (uint p_ = 0; p_ < PARTS; p_++) {                                                                \
+    UNROLL for (uint r_ = 0; r_ < TILE; r_++)                                                                \
+    {                                                                                                        \
+        UNROLL for (uint p_ = 0; p_ < PARTS; p_++)                                                           \
+        {                                                                                                    \
             uint row_ = down * TILE + r_, d_ = across + p_ * SIDE;                                           \
             if (row_ < (have) && d_ < HEAD_SIZE)                                                             \
                 STORE_GRAD(dt, x, (ulong)row_ *(ld) + d_, (sum)[r_][p_] * (factor), accumulate);             \
@@ -122,8 +125,8 @@ GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global floa
     uint mine = lid < rows ? attention_visible(i0 + lid, tq, keys) : 0;
     ulong number = attention_number(sb + sb0, n, h, i0 + lid, tq, tk);
     float top = -INFINITY, total = 0.0f, tile[TILE][TILE], sum[TILE][PARTS];
-    for (uint r = 0; r < TILE; r++)
-        for (uint p = 0; p < PARTS; p++)
+    UNROLL for (uint r = 0; r < TILE; r++)
+        UNROLL for (uint p = 0; p < PARTS; p++)
             sum[r][p] = 0.0f;
     FETCH(DT, query, q + q0 + ((ulong)n * tq + i0) * ldq + h * HEAD_SIZE, ldq, rows, scale);
     for (uint j0 = 0; j0 < visible; j0 += BLOCK) {
@@ -133,16 +136,16 @@ GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global floa
         FETCH(DT, value, v + v0 + row * ldv + h / SHARING * HEAD_SIZE, ldv, have, 1.0f);
         barrier(CLK_LOCAL_MEM_FENCE);
         dots(tile, query, key, down, across);
-        for (uint r = 0; r < TILE; r++)
-            for (uint c = 0; c < TILE; c++)
+        UNROLL for (uint r = 0; r < TILE; r++)
+            UNROLL for (uint c = 0; c < TILE; c++)
                 score[(down * TILE + r) * SCORES + across + c * SIDE] = tile[r][c];
         barrier(CLK_LOCAL_MEM_FENCE);
         if (lid < BLOCK)
             shrink[lid] = soften(score + lid * SCORES, min(attention_beyond(mine, j0), (uint)BLOCK), &top,
                                  &total, sb + sb0, op, number + j0, p_drop, keep_scale);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint r = 0; r < TILE; r++)
-            for (uint p = 0; p < PARTS; p++)
+        UNROLL for (uint r = 0; r < TILE; r++)
+            UNROLL for (uint p = 0; p < PARTS; p++)
                 sum[r][p] *= shrink[down * TILE + r];
         mix(sum, score, false, value, down, across);
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -152,8 +155,8 @@ GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global floa
     if (lid < rows)
         lse[lse0 + head * tq + i0 + lid] = mine > 0 ? top + log(total) : 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint r = 0; r < TILE; r++)
-        for (uint p = 0; p < PARTS; p++)
+    UNROLL for (uint r = 0; r < TILE; r++)
+        UNROLL for (uint p = 0; p < PARTS; p++)
             sum[r][p] *= norm[down * TILE + r];
     y += y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE;
     PUT(DT, y, HEADS * HEAD_SIZE, sum, 1.0f, rows, 0);
@@ -170,9 +173,9 @@ static inline void slopes(__local float *p, __local float *ds, __local const flo
     float score[TILE][TILE], slope[TILE][TILE];
     dots(score, query, key, down, across);
     dots(slope, given, value, down, across);
-    for (uint r = 0; r < TILE; r++) {
+    UNROLL for (uint r = 0; r < TILE; r++) {
         uint row = down * TILE + r, seen = row < rows ? attention_visible(i0 + row, tq, keys) : 0;
-        for (uint c = 0; c < TILE; c++) {
+        UNROLL for (uint c = 0; c < TILE; c++) {
             uint column = across + c * SIDE;
             float weight = 0.0f, keep = 0.0f, change = 0.0f;
             if (j0 + column < seen) {
@@ -213,8 +216,8 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     uint rows = min(tq - i0, (uint)BLOCK), visible = attention_visible(i0 + rows - 1, tq, keys);
     ulong line = (ulong)n * tq + i0;
     float sum[TILE][PARTS];
-    for (uint r = 0; r < TILE; r++)
-        for (uint c = 0; c < PARTS; c++)
+    UNROLL for (uint r = 0; r < TILE; r++)
+        UNROLL for (uint c = 0; c < PARTS; c++)
             sum[r][c] = 0.0f;
     FETCH(DT, query, q + q0 + line * ldq + h * HEAD_SIZE, ldq, rows, scale);
     FETCH(DYT, given, dy + dy0 + (line * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, 1.0f);
@@ -253,8 +256,8 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
     uint first = attention_first_query(j0, tq, keys) / BLOCK * BLOCK;
     ulong row = (ulong)n * tk + j0;
     float sum_k[TILE][PARTS], sum_v[TILE][PARTS];
-    for (uint r = 0; r < TILE; r++)
-        for (uint c = 0; c < PARTS; c++)
+    UNROLL for (uint r = 0; r < TILE; r++)
+        UNROLL for (uint c = 0; c < PARTS; c++)
             sum_k[r][c] = sum_v[r][c] = 0.0f;
     FETCH(DT, key, k + k0 + row * ldk + g * HEAD_SIZE, ldk, held, 1.0f);
     FETCH(DT, value, v + v0 + row * ldv + g * HEAD_SIZE, ldv, held, 1.0f);

@@ -19,6 +19,8 @@ uint64_t clt_define_group(ocl_emitter *e, clt_style style);
  * that are multiples of its vectors: when no cache would hold the result, it is not added to, and the device
  * has such stores. For kernels that little arithmetic is done in: the others are faster without. */
 void clt_define_stores(ocl_emitter *e, clt_style style, clt_dtype dtype, uint64_t elements, bool accumulate);
+/* Was that defined for the command? */
+bool clt_stores_past_caches(const ocl_command *command);
 /* Begins a kernel that uses elements.clh: -DLS, -DVEC. */
 void clt_elementwise_begin(ocl_emitter *e, const char *family, const char *kernel, clt_style style);
 /* The last argument, ulong count, and the end. */

@@ -29,7 +29,8 @@ typedef struct clt_attr_spec {
     const char *help;               /* with unit where there is one */
 } clt_attr_spec;
 
-/* Neighbours that a linear layer's GEMM does on the way (engine/plan/fuse_linear.c); ids -1: none. */
+/* Neighbours that a linear layer's GEMM does on the way (engine/plan/fuse_linear.c), and dropout the residual
+ * (fuse_dropout.c); ids -1: none. */
 typedef struct clt_epilogue {
     ocl_activation activation;
     int32_t pre;      /* forward: receives what goes into the activation */
@@ -155,6 +156,11 @@ typedef struct clt_op {
     uint32_t narrow_params;
     /* Inputs whose gradient may be written over them. */
     uint32_t in_place_inputs;
+    /* A variant that rounds values on their way from one product to the next to the 16-bit storage type, as
+     * matrix units take them (NULL: none), and how many half units of that type, relative to the largest
+     * result, its results may be off by for it. */
+    const char *rounding_variant;
+    double roundings;
     const clt_op_ref *ref;
 } clt_op;
 
@@ -175,5 +181,8 @@ void clt_define_dtype(ocl_emitter *e, const char *name, clt_dtype dtype);
 /* dst (+)= src, elementwise; used by views and sums. */
 void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements,
                         bool accumulate);
+/* Zeros in elements [first, first + elements) of a gradient that is written, by all compute units: a fill
+ * command is one unit's work on some drivers. */
+void clt_emit_zero(ocl_emitter *e, int32_t dst, uint64_t first, clt_dtype dtype, uint64_t elements);
 
 #endif

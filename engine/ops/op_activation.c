@@ -63,6 +63,8 @@ static clt_status activation_forward(ocl_emitter *e, const clt_call *call, const
     uint64_t n = (uint64_t)clt_call_elements(call, call->in[0]);
     clt_elementwise_begin(e, "unary", "unary_fwd", style);
     ocl_define_text(e, "FN", f->fn);
+    if (f == &gelu_erf)
+        ocl_define(e, "STAGED", 1);
     clt_define_type_of(e, "DT", call, call->in[0]);
     if (is_light(f->fn))
         clt_define_stores(e, style, clt_call_dtype(call, call->out[0]), n, false);

@@ -208,9 +208,21 @@ static void attention_backward(clt_ref_call *call)
         }                                                                                                    \
     }
 
+#define LENGTHS_16(case_name, dtype, attributes, limit, n, tq, tk, wide, narrow)                             \
+    {                                                                                                        \
+        .name = case_name, .attrs = attributes, .n_inputs = 4, .inputs = {                                   \
+            CLT_CASE_FLOAT(dtype, n, tq, wide),                                                              \
+            CLT_CASE_FLOAT(dtype, n, tk, narrow),                                                            \
+            CLT_CASE_FLOAT(dtype, n, tk, narrow),                                                            \
+            CLT_CASE_INDEX(CLT_I32, limit, n)                                                                \
+        }                                                                                                    \
+    }
+
 /* Head sizes below, at and above sixteen lanes, with tails; lengths round the blocks of 16, 32 and 64, and on
  * both sides of one, two and three of the lane form's tiles of up to 64, 66 and 96 rows; samples whose keys
- * end inside a tile, before it, or before any query sees one; 16-bit storage with each of these edges. */
+ * end inside a tile, before it, or before any query sees one; 16-bit storage with each of these edges and
+ * with those of the matrix units: heads of 64, 128 and beyond, of no multiple of 16 or of 8, several blocks.
+ */
 static const clt_op_case attention_cases[] = {
     PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
     PACKED("single_row", "{\"heads\":2}", false, 3, 1, 30),
@@ -257,14 +269,25 @@ static const clt_op_case attention_cases[] = {
     PACKED("large_head", "{\"heads\":1}", false, 1, 40, 417),
     PACKED("larger_head", "{\"heads\":1}", false, 1, 33, 903),
     SEPARATE("long_cross", "{\"heads\":2,\"causal\":false}", false, 1, 150, 260, 66, 66),
-    PACKED_16("f16", CLT_F16, "{\"heads\":3}", true, 2, 7, 45),
+    PACKED_16("f16", CLT_F16, "{\"heads\":1}", true, 1, 7, 15), /* matrix units are emulated: few products */
+    PACKED_16("f16_odd", CLT_F16, "{\"heads\":3}", false, 2, 7, 45),
     PACKED_16("f16_tiles", CLT_F16, "{\"heads\":2}", false, 1, 133, 96),
     PACKED_16("f16_dropout", CLT_F16, "{\"heads\":2,\"kv_heads\":1,\"dropout\":0.3}", false, 2, 37, 68),
     SEPARATE_16("f16_cross", CLT_F16, "{\"heads\":2,\"causal\":false}", 2, 19, 71, 34, 34),
-    PACKED_16("bf16", CLT_BF16, "{\"heads\":6,\"kv_heads\":2}", true, 2, 11, 50),
+    PACKED_16("bf16", CLT_BF16, "{\"heads\":2,\"kv_heads\":1}", true, 1, 5, 20),
+    PACKED_16("bf16_shared", CLT_BF16, "{\"heads\":6,\"kv_heads\":2}", false, 2, 11, 50),
     PACKED_16("bf16_tiles", CLT_BF16, "{\"heads\":1}", false, 2, 131, 192),
     PACKED_16("bf16_open", CLT_BF16, "{\"heads\":2,\"causal\":false}", false, 2, 19, 48),
     SEPARATE_16("bf16_longer_keys", CLT_BF16, "{\"heads\":4,\"kv_heads\":2}", 1, 35, 99, 68, 34),
+    PACKED_16("f16_head_128", CLT_F16, "{\"heads\":1}", false, 1, 70, 384),
+    PACKED_16("bf16_head_128", CLT_BF16, "{\"heads\":1,\"causal\":false}", false, 1, 67, 384),
+    PACKED_16("f16_head_64", CLT_F16, "{\"heads\":2,\"scale\":0.25}", false, 1, 259, 384),
+    PACKED_16("f16_head_72", CLT_F16, "{\"heads\":2,\"kv_heads\":1}", false, 1, 65, 288),
+    PACKED_16("bf16_wide_head", CLT_BF16, "{\"heads\":1}", false, 1, 19, 411),
+    PACKED_16("bf16_dropout", CLT_BF16, "{\"heads\":1,\"dropout\":0.2}", false, 1, 136, 72),
+    LENGTHS_16("f16_blind_queries", CLT_F16, "{\"heads\":1}", 68, 3, 110, 67, 40, 40),
+    LENGTHS_16("bf16_lengths", CLT_BF16, "{\"heads\":2,\"kv_heads\":1}", 150, 3, 70, 149, 48, 24),
+    LENGTHS_16("f16_open_lengths", CLT_F16, "{\"heads\":1,\"causal\":false}", 151, 3, 37, 150, 24, 24),
 };
 
 /* A score, up to 6 here, is off by a few times eps (a sum of D products of mixed sign, D <= 301), and so is

@@ -29,10 +29,11 @@ static clt_status dropout_infer(clt_infer *ctx)
     return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
 }
 
-/* y (+)= mask(x); both directions. */
+/* y (+)= mask(x), or residual + mask(x) where the plan has fused that sum; both directions. */
 static void dropout_emit(ocl_emitter *e, const clt_call *call, bool backward, clt_style style)
 {
     int32_t y = backward ? call->din[0] : call->out[0], x = backward ? call->dout[0] : call->in[0];
+    int32_t residual = backward ? -1 : call->epilogue.residual;
     const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
     uint64_t n = (uint64_t)clt_shape_elements(shape), per_sample = n;
     double p = clt_node_attr(call->node, "p")->f;
@@ -41,19 +42,22 @@ static void dropout_emit(ocl_emitter *e, const clt_call *call, bool backward, cl
     clt_elementwise_begin(e, "dropout", backward ? "dropout_bwd" : "dropout_fwd", style);
     clt_define_type_of(e, "DT", call, x);
     clt_define_type_of(e, "GT", call, y);
+    ocl_define(e, "RESIDUAL", residual >= 0);
     if (backward)
         clt_arg_grad_of(e, call, y, n, call->din_accumulate[0]);
     else
         clt_arg_out_of(e, call, y, n);
     clt_arg_in_of(e, call, x, n);
+    if (residual >= 0)
+        clt_arg_in_of(e, call, residual, n);
     ocl_arg_in(e, call->step, CLT_U32, CLT_STEP_WORDS);
     ocl_arg_u64(e, per_sample);
-    ocl_arg_u32(e, (uint32_t)call->node->id);
+    ocl_arg_u32(e, (uint32_t)call->node->stream);
     ocl_arg_f32(e, (float)p);
     ocl_arg_f32(e, (float)(1.0 / (1.0 - p)));
     ocl_arg_u64(e, n);
     /* Up to three elements of the first block belong to the sample before. Integer work is not counted. */
-    clt_elementwise_end(e, clt_div_up(n + 3, 4), 2.0 * (double)n, style);
+    clt_elementwise_end(e, clt_div_up(n + 3, 4), (residual >= 0 ? 3.0 : 2.0) * (double)n, style);
 }
 
 static bool dropout_is_identity(const clt_call *call)

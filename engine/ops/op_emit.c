@@ -5,6 +5,9 @@
  * particular.
  */
 #include "engine/ops/elementwise.h"
+
+#include <string.h>
+
 #include "engine/ops/emit_util.h"
 
 /* Elements of one item's turn: enough to amortise a group on CPU devices, few enough for GPUs to fill all
@@ -76,6 +79,11 @@ void clt_define_stores(ocl_emitter *e, clt_style style, clt_dtype dtype, uint64_
         ocl_define(e, "NT", 1);
 }
 
+bool clt_stores_past_caches(const ocl_command *command)
+{
+    return command->kind == OCL_CMD_KERNEL && command->options && strstr(command->options, "-DNT=1");
+}
+
 void clt_elementwise_begin(ocl_emitter *e, const char *family, const char *kernel, clt_style style)
 {
     ocl_kernel_begin(e, family, kernel);
@@ -102,6 +110,18 @@ void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtyp
     ocl_arg_grad(e, dst, dtype, elements, accumulate);
     ocl_arg_in(e, src, dtype, elements);
     clt_elementwise_end(e, elements, accumulate ? (double)elements : 0.0, style);
+}
+
+void clt_emit_zero(ocl_emitter *e, int32_t dst, uint64_t first, clt_dtype dtype, uint64_t elements)
+{
+    clt_style style = clt_style_of(e->device);
+    ocl_tensor_ref rest = {dst, first * clt_dtype_bytes(dtype)};
+    clt_elementwise_begin(e, "elementwise", "elementwise_bwd_zero", style);
+    clt_define_dtype(e, "GT", dtype);
+    if (first % 16 == 0)
+        clt_define_stores(e, style, dtype, elements, false);
+    ocl_arg_tensor(e, OCL_WRITE, rest, dtype, elements);
+    clt_elementwise_end(e, elements, 0.0, style);
 }
 
 void clt_emit_binary(ocl_emitter *e, const clt_call *call, const clt_binary_launch *l, clt_style style)

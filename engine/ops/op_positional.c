@@ -66,11 +66,9 @@ static clt_status positional_backward(ocl_emitter *e, const clt_call *call, clt_
     clt_emit_column_sum(e, call, call->dparam[0], call->dparam_accumulate[0], call->dout[0], dy->shape.dim[0],
                         used, style);
     int64_t unused = clt_call_elements(call, call->dparam[0]) - used;
-    if (unused > 0 && !call->dparam_accumulate[0]) {
-        size_t bytes = clt_dtype_bytes(clt_call_dtype(call, call->dparam[0]));
-        ocl_tensor_ref rest = {call->dparam[0], (uint64_t)used * bytes};
-        ocl_emit_fill(e, rest, (uint64_t)unused * bytes, 0);
-    }
+    if (unused > 0 && !call->dparam_accumulate[0])
+        clt_emit_zero(e, call->dparam[0], (uint64_t)used, clt_call_dtype(call, call->dparam[0]),
+                      (uint64_t)unused);
     return CLT_OK;
 }
 

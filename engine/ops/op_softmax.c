@@ -24,24 +24,29 @@ static clt_status softmax_infer(clt_infer *ctx)
 
 extern const clt_op clt_op_softmax, clt_op_log_softmax;
 
-/* Rows of one item of softmax_fwd_row, which overlaps the passes over neighbouring rows: enough elements for
- * the first and the last row not to count, few enough for every compute unit to get several items. */
+/* Rows of one item of the row forms, which overlap the passes over neighbouring rows: enough of them for the
+ * first and the last row not to count, few enough for every compute unit to get several items. */
 #define ITEM_ELEMENTS 16384
+#define ITEM_ROWS 8
 static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, uint64_t cols)
 {
     uint64_t units = device->compute_units ? device->compute_units : 1;
     uint64_t most = rows / (8 * units), wanted = clt_div_up(ITEM_ELEMENTS, cols);
+    wanted = wanted < ITEM_ROWS ? ITEM_ROWS : wanted;
     return most < 1 ? 1 : wanted < most ? wanted : most;
 }
 
 static void softmax_end(ocl_emitter *e, uint64_t rows, uint64_t cols, bool group, uint64_t wg, double flops)
 {
+    uint64_t per_item = softmax_item_rows(e->device, rows, cols);
     ocl_arg_u64(e, rows);
     clt_arg_size32(e, (int64_t)cols, "columns");
-    if (group)
+    if (group) {
         ocl_kernel_end_1d(e, rows * wg, wg, flops);
-    else
-        ocl_kernel_end_1d(e, rows, clt_local_rows(e->device, rows), flops);
+    } else {
+        ocl_arg_u32(e, (uint32_t)per_item);
+        ocl_kernel_end_1d(e, clt_div_up(rows, per_item), 1, flops);
+    }
 }
 
 static clt_status softmax_forward(ocl_emitter *e, const clt_call *call, bool group)
@@ -59,15 +64,7 @@ static clt_status softmax_forward(ocl_emitter *e, const clt_call *call, bool gro
     clt_arg_in_of(e, call, call->in[0], rows * cols);
     /* max, difference, exp, sum; difference, exp, product again */
     double flops = 7.0 * (double)(rows * cols);
-    if (group) {
-        softmax_end(e, rows, cols, group, wg, flops);
-        return CLT_OK;
-    }
-    uint64_t per_item = softmax_item_rows(e->device, rows, cols), items = clt_div_up(rows, per_item);
-    ocl_arg_u64(e, rows);
-    clt_arg_size32(e, (int64_t)cols, "columns");
-    ocl_arg_u32(e, (uint32_t)per_item);
-    ocl_kernel_end_1d(e, items, 1, flops);
+    softmax_end(e, rows, cols, group, wg, flops);
     return CLT_OK;
 }
 static clt_status softmax_fwd_group(ocl_emitter *e, const void *call)
@@ -93,6 +90,9 @@ static clt_status softmax_backward(ocl_emitter *e, const clt_call *call, bool gr
     clt_define_type_of(e, "GT", call, call->din[0]);
     if (group)
         ocl_define(e, "WG", (int64_t)wg);
+    else if (cols % 16 == 0)
+        clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->din[0]), rows * cols,
+                          call->din_accumulate[0]);
     clt_arg_grad_of(e, call, call->din[0], rows * cols, call->din_accumulate[0]);
     clt_arg_in_of(e, call, call->dout[0], rows * cols);
     clt_arg_in_of(e, call, call->out[0], rows * cols);

@@ -21,5 +21,8 @@ clt_status clt_pointwise_loss_backward(ocl_emitter *e, const clt_call *call, clt
 /* The double reference of both directions (pointwise_loss_ref.c). */
 void clt_pointwise_loss_ref_forward(clt_ref_call *call, clt_pointwise_kind kind);
 void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind);
+/* Cases of the losses whose targets are any numbers. */
+#define CLT_POINTWISE_CASES 8
+extern const clt_op_case clt_pointwise_cases[CLT_POINTWISE_CASES];
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the checker's cases do not reach of attention: what its forms refuse, and the group form with the
- * smaller blocks of devices with little local memory. ctest-labels: quick */
+ * What the checker's cases do not reach of attention: what its forms refuse, which one a device gets, and the
+ * group and matrix forms with the blocks of devices with other local memory and compute units.
+ * ctest-labels: quick */
 #include "tests/unit/cl_test.h"
 
 #include "engine/graph/graph.h"
@@ -23,14 +24,14 @@ typedef struct problem {
     int32_t gradient;
 } problem;
 
-static void problem_make(problem *p, int64_t width, clt_dtype gradient)
+static void problem_make(problem *p, clt_dtype dtype, int64_t width, clt_dtype gradient)
 {
     clt_shape features = {2, {5, 3 * width}}, all = {3, {2, 5, 3 * width}};
     int32_t x;
     clt_node *node;
     memset(p, 0, sizeof *p);
     assert_ok(clt_graph_create(2, &p->graph));
-    assert_ok(clt_graph_field(p->graph, "x", CLT_F32, &features, &x));
+    assert_ok(clt_graph_field(p->graph, "x", dtype, &features, &x));
     assert_ok(clt_graph_add_text(p->graph, "attention", "attention", "{\"heads\":1}", &x, 1, &node));
     assert_ok(clt_graph_new_tensor(p->graph, "dx", gradient, &all, CLT_TC_GRADIENT, &p->gradient));
     p->call = (clt_call){.graph = p->graph,
@@ -38,6 +39,7 @@ static void problem_make(problem *p, int64_t width, clt_dtype gradient)
                          .in = {x},
                          .out = {node->out[0]},
                          .saved = {node->saved[0]},
+                         .dout = {-1},
                          .din = {p->gradient}};
 }
 
@@ -55,8 +57,8 @@ static void accepts(const ocl_variant *v, const problem *p, const ocl_device_des
         fail_msg("%s refuses: %s", v->name, reason);
 }
 
-/* The lane form's backward kernels write f32 gradients, and its tiles end somewhere; forward has no gradient,
- * whatever stands in that place of the call. */
+/* The lane form's tiles end somewhere, and suit CPU devices; gradients of every storage type it takes,
+ * through f32 copies. */
 static void test_lane_refuses(void **state)
 {
     const clt_op *op = clt_op_find("attention");
@@ -66,7 +68,7 @@ static void test_lane_refuses(void **state)
     static const clt_dtype types[] = {CLT_F16, CLT_BF16};
     problem p;
     (void)state;
-    problem_make(&p, 256, CLT_F32);
+    problem_make(&p, CLT_F32, 256, CLT_F32);
     accepts(forward, &p, &cpu);
     accepts(backward, &p, &cpu);
     refuses(forward, &p, &gpu, "CPU");
@@ -74,16 +76,86 @@ static void test_lane_refuses(void **state)
     p.call.din[0] = -1;
     accepts(backward, &p, &cpu);
     clt_graph_destroy(p.graph);
-    problem_make(&p, 257, CLT_F32);
+    problem_make(&p, CLT_F32, 257, CLT_F32);
     refuses(forward, &p, &cpu, "257");
     refuses(backward, &p, &cpu, "257");
     clt_graph_destroy(p.graph);
     for (int i = 0; i < 2; i++) {
-        problem_make(&p, 8, types[i]);
-        refuses(backward, &p, &cpu, clt_dtype_name(types[i]));
+        problem_make(&p, CLT_F32, 8, types[i]);
+        accepts(backward, &p, &cpu);
         accepts(forward, &p, &cpu);
         clt_graph_destroy(p.graph);
     }
+}
+
+/* The form for matrix units goes by what probes have shown for the storage type, not by the kind of device,
+ * and a device without them takes the group form. */
+static void test_mma_choice(void **state)
+{
+    static const struct {
+        clt_dtype dtype;
+        int64_t head;
+        uint32_t caps;
+        const char *variant, *why;
+    } cases[] = {
+        {CLT_F16, 64, OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16, "mma", NULL},
+        {CLT_BF16, 128, OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16, "mma", NULL},
+        {CLT_BF16, 1, OCL_CAP_MMA_BF16, "mma", NULL},
+        {CLT_BF16, 64, OCL_CAP_MMA_F16, "group", "no matrix units for bf16"},
+        {CLT_F16, 64, OCL_CAP_MMA_BF16, "group", "no matrix units for f16"},
+        {CLT_F16, 64, 0, "group", "no matrix units for f16"},
+        {CLT_F32, 64, OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16, "group", "not f32"},
+        {CLT_F16, 129, OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16, "group", "129"},
+    };
+    const clt_op *op = clt_op_find("attention");
+    const ocl_variant *chosen;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ocl_device_desc gpu = {.is_gpu = true,
+                               .caps = OCL_CAP_LOCAL | OCL_CAP_WG256 | cases[i].caps,
+                               .compute_units = 100,
+                               .max_work_group = 1024,
+                               .local_bytes = 49152};
+        problem p;
+        problem_make(&p, cases[i].dtype, cases[i].head, cases[i].dtype);
+        assert_ok(ocl_variant_select(op->forward, &p.call, &gpu, "attention", NULL, &chosen));
+        assert_string_equal(chosen->name, cases[i].variant);
+        assert_ok(ocl_variant_select(op->backward, &p.call, &gpu, "attention", NULL, &chosen));
+        assert_string_equal(chosen->name, cases[i].variant);
+        if (cases[i].why) {
+            refuses(form(op->forward, "mma"), &p, &gpu, cases[i].why);
+            refuses(form(op->backward, "mma"), &p, &gpu, cases[i].why);
+        }
+        clt_graph_destroy(p.graph);
+    }
+}
+
+/* What no device has: gradients of another 16-bit type, local memory for no tile, groups of a warp. */
+static void test_mma_refuses(void **state)
+{
+    const clt_op *op = clt_op_find("attention");
+    const ocl_variant *forward = form(op->forward, "mma"), *backward = form(op->backward, "mma");
+    ocl_device_desc gpu = {.is_gpu = true,
+                           .caps = OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16,
+                           .compute_units = 4,
+                           .max_work_group = 1024,
+                           .local_bytes = 49152};
+    problem p;
+    (void)state;
+    problem_make(&p, CLT_F16, 128, CLT_F32);
+    accepts(backward, &p, &gpu);
+    gpu.local_bytes = 16384;
+    refuses(forward, &p, &gpu, "16384 bytes");
+    refuses(backward, &p, &gpu, "16384 bytes");
+    gpu.local_bytes = 49152;
+    gpu.max_work_group = 32;
+    refuses(forward, &p, &gpu, "32 items");
+    clt_graph_destroy(p.graph);
+    gpu.max_work_group = 1024;
+    problem_make(&p, CLT_F16, 64, CLT_BF16);
+    accepts(forward, &p, &gpu);
+    refuses(backward, &p, &gpu, "bf16 beside values of type f16");
+    clt_graph_destroy(p.graph);
 }
 
 /* --- blocks of the group form --- */
@@ -104,7 +176,7 @@ static void count(void *context, const clt_verify_result *result)
     }
 }
 
-static void verify_with(ocl_device *device, uint64_t local_bytes, const char *name)
+static void verify_with(ocl_device *device, const ocl_device_desc *desc, const char *name)
 {
     tally t = {0};
     clt_verify_summary summary = {0};
@@ -112,26 +184,26 @@ static void verify_with(ocl_device *device, uint64_t local_bytes, const char *na
     clt_verify_session session = {.options = &options,
                                   .summary = &summary,
                                   .device = device,
-                                  .desc = *ocl_device_describe(device),
+                                  .desc = *desc,
                                   .seed = 4711,
                                   .modes = CLT_VERIFY_CORRECT | CLT_VERIFY_BITWISE};
     const clt_op *op = clt_op_find("attention");
-    session.desc.local_bytes = local_bytes;
-    session.desc.quirks |= OCL_QUIRK_ANY_STYLE;
     assert_ok(clt_verify_ops(&session, &op, 1));
     if (t.failed)
-        fail_msg("%llu bytes of local memory: %s", (unsigned long long)local_bytes, t.text);
+        fail_msg("%llu bytes of local memory, %u units: %s", (unsigned long long)desc->local_bytes,
+                 desc->compute_units, t.text);
     assert_int_equal(t.passed, 2);
 }
 
-/* Blocks that the plan of a case takes: bit n for a block of n. */
-static uint64_t blocks_of(const ocl_device_desc *desc, const char *name)
+/* Numbers that the plan of a case gives to a define of a variant's kernels: bit n for n. */
+static uint64_t defines_of(const ocl_device_desc *desc, const char *name, const char *variant,
+                           const char *define)
 {
     const clt_op *op = clt_op_find("attention");
     clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
     clt_verify_bench bench = {0};
-    uint64_t blocks = 0;
-    clt_verify_subject subject = {.op = op, .variant = "group"};
+    uint64_t found = 0;
+    clt_verify_subject subject = {.op = op, .variant = variant};
     for (int c = 0; c < op->ref->n_cases; c++)
         if (strcmp(op->ref->cases[c].name, name) == 0)
             subject.op_case = &op->ref->cases[c];
@@ -140,12 +212,12 @@ static uint64_t blocks_of(const ocl_device_desc *desc, const char *name)
     for (int phase = 0; phase < CLT_PHASE_COUNT; phase++)
         for (size_t i = 0; i < bench.plan->phase[phase].count; i++) {
             const char *options = bench.plan->phase[phase].commands[i].options;
-            const char *block = options ? strstr(options, "-DBLOCK=") : NULL;
-            if (block)
-                blocks |= UINT64_C(1) << atoi(block + strlen("-DBLOCK="));
+            const char *value = options ? strstr(options, define) : NULL;
+            if (value)
+                found |= UINT64_C(1) << atoi(value + strlen(define));
         }
     clt_plan_destroy(bench.plan);
-    return blocks;
+    return found;
 }
 
 #define BIT(n) (UINT64_C(1) << (n))
@@ -176,13 +248,46 @@ static void test_group_blocks(void **state)
         ocl_device_desc desc = *ocl_device_describe(device);
         desc.local_bytes = cases[i].local_bytes;
         desc.quirks |= OCL_QUIRK_ANY_STYLE;
-        uint64_t blocks = blocks_of(&desc, cases[i].name);
+        uint64_t blocks = defines_of(&desc, cases[i].name, "group", "-DBLOCK=");
         if (blocks != cases[i].blocks)
             fail_msg("%s with %llu bytes: blocks %llx, expected %llx", cases[i].name,
                      (unsigned long long)cases[i].local_bytes, (unsigned long long)blocks,
                      (unsigned long long)cases[i].blocks);
         snprintf(name, sizeof name, "attention.%s[group]", cases[i].name);
-        verify_with(device, cases[i].local_bytes, name);
+        verify_with(device, &desc, name);
+    }
+    ocl_device_close(device);
+}
+
+/* Few compute units get wide blocks of small heads, many get narrow ones, little local memory and few rows
+ * get small ones. The checker's cases run all of them, which takes its time to compile. */
+static void test_mma_forms(void **state)
+{
+    static const struct {
+        uint64_t local_bytes;
+        uint32_t units;
+        const char *name;
+        uint64_t warps, pieces;
+    } cases[] = {
+        {65536, 1, "f16_tiles", BIT(4), BIT(2)},
+        {65536, 1000, "f16_tiles", BIT(4), BIT(1)},
+        {8192, 1, "f16_tiles", BIT(2), BIT(1)},
+        {65536, 1, "f16_odd", BIT(2), BIT(1)}, /* 7 rows */
+        {65536, 1, "bf16_dropout", BIT(4), BIT(2) | BIT(1)},
+    };
+    ocl_device *device = test_open(false);
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ocl_device_desc desc = *ocl_device_describe(device);
+        desc.local_bytes = cases[i].local_bytes;
+        desc.compute_units = cases[i].units;
+        desc.quirks |= OCL_QUIRK_ANY_STYLE;
+        uint64_t warps = defines_of(&desc, cases[i].name, "mma", "-DWARPS="),
+                 pieces = defines_of(&desc, cases[i].name, "mma", "-DPIECES=");
+        if (warps != cases[i].warps || pieces != cases[i].pieces)
+            fail_msg("%s with %llu bytes and %u units: warps %llx, pieces %llx", cases[i].name,
+                     (unsigned long long)cases[i].local_bytes, cases[i].units, (unsigned long long)warps,
+                     (unsigned long long)pieces);
     }
     ocl_device_close(device);
 }
@@ -191,8 +296,9 @@ int main(void)
 {
     test_need_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lane_refuses),
-        cmocka_unit_test(test_group_blocks),
+        cmocka_unit_test(test_lane_refuses), cmocka_unit_test(test_mma_choice),
+        cmocka_unit_test(test_mma_refuses),  cmocka_unit_test(test_group_blocks),
+        cmocka_unit_test(test_mma_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

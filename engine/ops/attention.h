@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the op attention: what its forms share (attention_emit.c) and the forms that have a file of their
+ * own. For no other op. */
+#ifndef ENGINE_OPS_ATTENTION_H
+#define ENGINE_OPS_ATTENTION_H
+
+#include "engine/ops/emit_util.h"
+
+typedef struct clt_attention {
+    int64_t batch, tq, tk, heads, kv_heads, dim;
+    bool packed;
+    int length; /* input that holds the lengths, -1 */
+    /* of q, k, v: input, first element in a row, elements of a row */
+    int input[3];
+    int64_t start[3], ld[3];
+} clt_attention;
+
+clt_attention clt_attention_measure(const clt_graph *graph, const clt_node *node);
+uint64_t clt_attention_rows(const clt_attention *s); /* queries of all heads */
+/* Pairs of a query and a key it sees, when all lengths are full. */
+double clt_attention_pairs(const clt_call *call, const clt_attention *s);
+bool clt_attention_drops(const clt_call *call);
+
+/* Begins a kernel with the defines of attention.clh, but those of gradients. */
+void clt_attention_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const char *family,
+                         const char *kernel);
+void clt_attention_inputs(ocl_emitter *e, const clt_call *call,
+                          const clt_attention *s);                                      /* ATTENTION_INPUTS */
+void clt_attention_sizes(ocl_emitter *e, const clt_call *call, const clt_attention *s); /* ATTENTION_SIZES */
+void clt_attention_outputs(ocl_emitter *e, const clt_call *call, const clt_attention *s);
+
+/* Gradients of q, k and v: where they go. Unwanted ones go to scratch memory, so that kernels need no form
+ * for each combination. */
+typedef struct clt_attention_grads {
+    int32_t tensor[3];
+    int64_t start[3], ld[3];
+    bool accumulate[3];
+    int32_t delta; /* workspace (N,H,Tq) f32 */
+} clt_attention_grads;
+
+/* False when no gradient is wanted. */
+bool clt_attention_wants(const clt_call *call, const clt_attention *s, clt_attention_grads *g);
+/* Gradient i gets scratch memory of a type if it is unwanted; of dk and dv, one gets it of the other's. */
+void clt_attention_scratch(ocl_emitter *e, const clt_attention *s, clt_attention_grads *g, int i,
+                           clt_dtype dtype);
+void clt_attention_scratch_kv(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                              clt_attention_grads *g);
+/* Emits the kernel that computes delta. */
+void clt_attention_delta(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                         clt_attention_grads *g);
+/* One gradient's buffer, row size and flag; `copies` of it lie one behind the other. */
+void clt_attention_grad_arg(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                            const clt_attention_grads *g, int i, int64_t copies);
+/* DYT and GT of attention.clh for gradient i. */
+void clt_attention_grad_types(ocl_emitter *e, const clt_call *call, const clt_attention_grads *g, int i);
+/* What all backward kernels read and end with. */
+void clt_attention_backward_args(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                                 const clt_attention_grads *g);
+
+extern const ocl_variant clt_attention_fwd_lane, clt_attention_bwd_lane;
+extern const ocl_variant clt_attention_fwd_mma, clt_attention_bwd_mma;
+
+#endif

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+#
+# Every form of attention on matrix units, and the group form that GPUs without them take, as NVIDIA's assembler sees them: no spills, no
+# stack, few enough registers for the work-groups that the kernel's header counts on. The driver has a compiler and an assembler of its own,
+# so the counts are for comparison.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/ptx_lib.sh"
+
+names=(- fwd bwd_q bwd_kv)
+extra=(-include "$CLTRAIN_SOURCE_DIR/tests/e2e/nvptx_attention.clh")
+
+# check NAME PATTERN LIMIT FILE OPTION...: no more than LIMIT registers on any generation.
+check() {
+    local name=$1 pattern=$2 limit=$3 file=$4 counts n
+    shift 4
+    if ! ptx_assemble "$file" 80 "$ampere" "${extra[@]}" "$@"; then
+        fail "$name: does not assemble ($*)"
+        return
+    fi
+    if ! counts=$(ptx_registers "$pattern"); then
+        fail "$name: $counts"
+        return
+    fi
+    printf '%-50s registers on sm_%s: %s\n' "$name" "${ampere// / }" "$counts"
+    if [ "$(wc -w <<<"$counts")" -eq "$(wc -w <<<"$ampere")" ]; then pass; else fail "$name: '$counts' registers"; fi
+    for n in $counts; do
+        if [ "$n" -le "$limit" ]; then pass; else fail "$name: $n registers, limit $limit"; fi
+    done
+}
+
+# check_mma KERNEL HEAD WARPS PIECES COLS LIMIT
+check_mma() {
+    local kernel=$1 head=$2 limit=$6 name
+    local form=(-DKERNEL="$kernel" -DHEAD_SIZE="$head" -DWARPS="$3" -DPIECES="$4" -DCOLS="$5" -DHEADS=12 -DKV_HEADS=12)
+    name="mma ${names[kernel]} head $head, $3 warps of $4 x 16, tiles of $5"
+    check "$name, bf16" "_mma" "$limit" attention_mma.cl "${form[@]}" -DDT=bf16 -DDYT=bf16 -DGT=bf16 -DMMA_BF16=1
+    if grep -q 'mma\.sync' k.ptx && grep -q 'ldmatrix' k.ptx; then pass; else fail "$name: no matrix instructions"; fi
+    if [ $((head % 8)) -ne 0 ] || grep -q 'cp\.async\.cg' k.ptx; then pass; else fail "$name: no asynchronous copies"; fi
+    check "$name, f16 open, f32 gradients" "_mma" 255 attention_mma.cl "${form[@]}" -DCAUSAL=0 -DDT=f16 -DDYT=f32 -DGT=f32
+    if [ "$kernel" -eq 1 ] || [ "$4" -eq 1 ]; then # the host takes no other form
+        check "$name, f16 dropout lengths" "_mma" 255 attention_mma.cl "${form[@]}" -DDT=f16 -DDYT=f16 -DGT=f16 -DDROPOUT=1 -DHAS_LENGTHS=1
+    fi
+}
+
+# The forms that the host chooses from: KERNEL WARPS PIECES COLS.
+forms=$(sed -n '/^static const mma_form forms/,/};/p' "$CLTRAIN_SOURCE_DIR/engine/ops/attention_mma.c" |
+    awk '/MMA_FORWARD\]/ { k = 1 } /MMA_DQ\]/ { k = 2 } /MMA_DKV\]/ { k = 3 }
+         { while (match($0, /\{[0-9]+, [0-9]+, [0-9]+\}/)) { f = substr($0, RSTART + 1, RLENGTH - 2); gsub(/,/, "", f); print k, f; $0 = substr($0, RSTART + RLENGTH) } }')
+if [ "$(wc -l <<<"$forms")" -eq 9 ]; then pass; else fail "the table of forms was not read: $forms"; fi
+while read -r kernel warps pieces cols; do
+    if [ "$pieces" -eq 2 ]; then
+        heads="64 61 16"
+    else
+        heads="128 125 64 48"
+    fi
+    for head in $heads; do
+        limit=255
+        if [ "$pieces" -eq 1 ] && [ "$head" -le 64 ]; then limit=168; fi
+        if [ "$kernel" -eq 1 ] && [ $((head % 8)) -eq 0 ]; then limit=170; fi # three groups of 128 items on a unit
+        check_mma "$kernel" "$head" "$warps" "$pieces" "$cols" "$limit"
+    done
+done <<<"$forms"
+
+# sm_75 has no asynchronous copies and halves of the products.
+if ptx_assemble attention_mma.cl 75 75 "${extra[@]}" -DMMA_SM=75 -DHEAD_SIZE=64 -DDYT=f16 -DGT=f16 && counts=$(ptx_registers _mma); then
+    echo "mma m16n8k8, head 64: registers on sm_75: $counts"
+    pass
+else
+    fail "m16n8k8: ${counts:-does not assemble}"
+fi
+
+for block in 32 16 8; do
+    for head in 64 128; do
+        [ "$block" -eq 32 ] && [ "$head" -gt 64 ] && continue
+        check "group head $head, blocks of $block, f16" "attention_.*_group" 255 attention_group.cl -DBLOCK="$block" -DHEAD_SIZE="$head" \
+            -DHEADS=12 -DKV_HEADS=12 -DDT=f16 -DDYT=f16 -DGT=f16
+    done
+done
+
+# The check notices what it is about: four pieces of 64 elements do not fit the registers.
+if ptx_assemble attention_mma.cl 80 80 "${extra[@]}" -DKERNEL=3 -DHEAD_SIZE=128 -DPIECES=4 -DCOLS=64 && ptx_registers _mma >/dev/null; then
+    fail "sums of 64 x 128 an item were said to fit"
+else
+    pass
+fi
+finish

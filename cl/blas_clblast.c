@@ -122,11 +122,13 @@ const ocl_variant ocl_gemm_clblast = {
 
 /* Parameters */
 
-/* What each device of the process has been told, because the library cannot be asked. */
+/* What each device of the process has been told, because the library cannot be asked. The lock is held from
+ * the telling to the end of the call that it is for: another engine of the process may want other sets. */
 #define MAX_DEVICES 32
 static struct {
     cl_device_id id;
     int set[3]; /* by ocl_clblast_kernel; 0: the library's own */
+    bool warned;
 } configured[MAX_DEVICES];
 static int n_configured;
 static pthread_mutex_t configure_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -231,6 +233,40 @@ clt_status ocl_clblast_configure(ocl_device *device, const char *text)
     return status;
 }
 
+void ocl_clblast_configured(const ocl_device *device, int set[3])
+{
+    memset(set, 0, 3 * sizeof set[0]);
+    pthread_mutex_lock(&configure_lock);
+    for (int i = 0; i < n_configured; i++)
+        if (configured[i].id == device->id)
+            memcpy(set, configured[i].set, sizeof configured[i].set);
+    pthread_mutex_unlock(&configure_lock);
+}
+
+/* The sets that a call was planned with, if another plan has replaced them since: correct, and slow when it
+ * happens again and again, so it is told once. Called with the lock. */
+static clt_status configure_again(ocl_device *device, const char *text)
+{
+    int set[3], at = 0;
+    static const int none[3];
+    if (!parse_sets(text, set))
+        CLT_FAIL(CLT_EINTERNAL, "running with CLBlast parameters: there are no sets '%s'", text);
+    while (at < n_configured && configured[at].id != device->id)
+        at++;
+    const int *now = at < n_configured ? configured[at].set : none;
+    if (memcmp(now, set, sizeof set) == 0)
+        return CLT_OK;
+    if (at < n_configured && !configured[at].warned)
+        CLT_WARN(
+            "device %s '%s': plans with different parameters for CLBlast run in turns; the library keeps "
+            "one set of them and builds its kernels again at every change",
+            device->desc.spec, device->desc.name);
+    CLT_TRY(configure(device->id, set));
+    for (at = 0; at < n_configured; at++)
+        configured[at].warned |= configured[at].id == device->id;
+    return CLT_OK;
+}
+
 /* Running */
 
 static clt_status clblast_fail(int code, const ocl_device *device, const ocl_gemm *g)
@@ -270,13 +306,13 @@ static clt_status resolve_operand(void *context, int32_t tensor, ocl_buffer **bu
 }
 
 /* The tensor's place in its slab is known only now: too far out for CLBlast, so `simple` computes it. */
-static clt_status run_simple(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *operand[3],
+static clt_status run_simple(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *const operand[3],
                              ocl_event **done)
 {
     ocl_gemm g = *gemm;
     ocl_command_list list = {0};
     ocl_emitter emitter = {.list = &list, .device = &device->desc, .label = "gemm behind 2^31 elements"};
-    ocl_exec_options options = {.resolve = resolve_operand, .resolve_context = operand};
+    ocl_exec_options options = {.resolve = resolve_operand, .resolve_context = (void *)operand};
     ocl_exec *exec = NULL;
     clt_status status;
     g.a.tensor = 0;
@@ -296,16 +332,19 @@ cleanup:
     return status;
 }
 
-clt_status ocl_clblast_run(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *a, ocl_buffer *b,
-                           ocl_buffer *c, ocl_event **done)
+clt_status ocl_clblast_run(ocl_device *device, const ocl_gemm *gemm, const char *sets,
+                           ocl_buffer *const operand[3], ocl_event **done)
 {
-    ocl_buffer *operand[3] = {a, b, c};
     cl_event last = NULL;
     if (!indices_fit(gemm))
         return run_simple(device, gemm, operand, done);
-    for (int64_t item = 0; item < gemm->batch; item++)
-        CLT_TRY(
-            run_item(device, gemm, operand, item, done != NULL && item == gemm->batch - 1 ? &last : NULL));
+    pthread_mutex_lock(&configure_lock);
+    clt_status status = configure_again(device, sets);
+    for (int64_t item = 0; status == CLT_OK && item < gemm->batch; item++)
+        status =
+            run_item(device, gemm, operand, item, done != NULL && item == gemm->batch - 1 ? &last : NULL);
+    pthread_mutex_unlock(&configure_lock);
+    CLT_TRY(status);
     if (done != NULL)
         *done = ocl_event_wrap(last);
     return CLT_OK;

@@ -75,4 +75,10 @@ clt_status ocl_clblast_configure(ocl_device *device, const char *text)
         CLT_FAIL(CLT_EUNSUPPORTED, "giving CLBlast parameters: this build has no CLBlast");
     return CLT_OK;
 }
+
+void ocl_clblast_configured(const ocl_device *device, int set[3])
+{
+    (void)device;
+    memset(set, 0, 3 * sizeof set[0]);
+}
 #endif

@@ -102,6 +102,7 @@ typedef struct ocl_emitter {
     /* Scratch memory that lives from its first to its last use: returns a tensor id. */
     int32_t (*workspace)(void *owner, clt_dtype dtype, uint64_t elements, const char *name);
     void *owner;
+    bool tf32; /* every product of f32 may be one of tf32 (cl/gemm.h) */
     /* Tuning (cl/tuning.h); each may be NULL. */
     const struct ocl_choice *record; /* in force for what is emitted now */
     struct ocl_choice *asked;        /* receives what ocl_tuned is asked for and answers */

@@ -110,8 +110,8 @@ static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_even
     if (done != NULL)
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
     OCL_METERED(exec->device, status,
-                ocl_clblast_run(exec->device, entry->gemm, entry->operand[0], entry->operand[1],
-                                entry->operand[2], done ? &event : NULL));
+                ocl_clblast_run(exec->device, entry->gemm, entry->library_sets, entry->operand,
+                                done ? &event : NULL));
     CLT_TRY(status);
     if (done != NULL)
         *done = ocl_event_raw(event);

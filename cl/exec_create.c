@@ -293,10 +293,11 @@ static clt_status realise_copy(ocl_exec *exec, const ocl_command *c, exec_entry 
 
 /* Parameters that this version of the library does not take are left out, with one line for the list: they
  * are a matter of speed. */
-static clt_status configure_library(const ocl_exec *exec, const ocl_command *c)
+static clt_status configure_library(const ocl_exec *exec, const ocl_command *c, exec_entry *entry)
 {
     const ocl_command *first = exec->list->commands;
     clt_status status = ocl_clblast_configure(exec->device, c->options);
+    entry->library_sets = status == CLT_OK ? c->options : NULL;
     if (status != CLT_EUNSUPPORTED || c->options == NULL)
         return status;
     while (first->kind != OCL_CMD_GEMM)
@@ -315,7 +316,7 @@ static clt_status realise_gemm(ocl_exec *exec, const ocl_command *c, exec_entry 
              "preparing '%s': it calls a GEMM library and this build has none; choose another backend",
              c->label);
 #endif
-    CLT_TRY(configure_library(exec, c));
+    CLT_TRY(configure_library(exec, c, entry));
     CLT_TRY(clt_alloc(&entry->gemm, 1, sizeof *entry->gemm, "a GEMM"));
     *entry->gemm = *c->gemm;
     ocl_tensor_ref *refs[3] = {&entry->gemm->a, &entry->gemm->b, &entry->gemm->c};

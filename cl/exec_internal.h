@@ -18,8 +18,9 @@ typedef struct exec_entry {
     cl_uint pattern;
     size_t pattern_bytes; /* 4, or 1 for ranges that are not whole words */
     size_t fill_items;
-    struct ocl_gemm *gemm;  /* GEMM: a copy whose offsets count from the operands' buffers */
-    ocl_buffer *operand[3]; /* a, b, c */
+    struct ocl_gemm *gemm;    /* GEMM: a copy whose offsets count from the operands' buffers */
+    ocl_buffer *operand[3];   /* a, b, c */
+    const char *library_sets; /* the library's parameter sets, the list's; NULL: its own */
 } exec_entry;
 
 typedef struct exec_pending {

@@ -5,18 +5,30 @@
 #include "cl/record_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct record_entry {
     cl_event start, end; /* start: only where the command is more than one device command */
     ocl_span span;
 } record_entry;
 
+/* Commands that found the ring full, by tag. */
+typedef struct record_loss {
+    int64_t tag;
+    uint64_t count;
+} record_loss;
+
+/* Tags that can have losses at once: more than an owner that takes each tag soon ever has under way. Beyond
+ * them the newest place stands for all newer tags. */
+#define LOSSES 64
+
 struct ocl_recorder {
     ocl_record_level level;
     int64_t tag;
     record_entry *ring;
     size_t capacity, oldest, count;
-    uint64_t lost;
+    record_loss lost[LOSSES]; /* by rising tag */
+    int n_lost;
 };
 
 clt_status ocl_record_start(ocl_device *device, size_t capacity)
@@ -71,12 +83,20 @@ ocl_record_level ocl_record_level_of(const ocl_device *device)
     return device->recorder != NULL ? device->recorder->level : OCL_RECORD_OFF;
 }
 
+static void lose(struct ocl_recorder *r)
+{
+    if (r->n_lost == 0 || (r->lost[r->n_lost - 1].tag != r->tag && r->n_lost < LOSSES))
+        r->lost[r->n_lost++] = (record_loss){r->tag, 0};
+    r->lost[r->n_lost - 1].tag = r->tag;
+    r->lost[r->n_lost - 1].count++;
+}
+
 void ocl_record_add(ocl_device *device, const ocl_span *span, cl_event start, cl_event end)
 {
     struct ocl_recorder *r = device->recorder;
     record_entry e = {start, end, *span};
     if (r->count == r->capacity) {
-        r->lost++;
+        lose(r);
         release(&e);
         return;
     }
@@ -110,6 +130,18 @@ static void read_times(const record_entry *e, ocl_span *span)
         span->queued_ns = span->start_ns = span->end_ns = 0;
 }
 
+/* How many of the tags up to `tag` were lost; those of later ones wait for their own turn. */
+static uint64_t take_losses(struct ocl_recorder *r, int64_t tag)
+{
+    uint64_t count = 0;
+    int taken = 0;
+    while (taken < r->n_lost && r->lost[taken].tag <= tag)
+        count += r->lost[taken++].count;
+    r->n_lost -= taken;
+    memmove(r->lost, r->lost + taken, (size_t)r->n_lost * sizeof r->lost[0]);
+    return count;
+}
+
 uint64_t ocl_record_take(ocl_device *device, int64_t tag, ocl_span_fn fn, void *context)
 {
     struct ocl_recorder *r = device->recorder;
@@ -123,9 +155,7 @@ uint64_t ocl_record_take(ocl_device *device, int64_t tag, ocl_span_fn fn, void *
         release(&e);
         fn(context, &e.span);
     }
-    uint64_t lost = r->lost;
-    r->lost = 0;
-    return lost;
+    return take_losses(r, tag);
 }
 
 /* The meter */

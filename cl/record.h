@@ -49,7 +49,7 @@ void ocl_record_stop(ocl_device *device);
 /* What is enqueued from now on is recorded at this level under this tag, which never falls. */
 void ocl_record_set(ocl_device *device, ocl_record_level level, int64_t tag);
 /* Hands over, in the order in which they were enqueued, the commands of all tags up to `tag`, which have
- * ended. Returns how many could not be kept because the ring was full, since the last call. */
+ * ended. Returns how many of these tags could not be kept because the ring was full, since the last call. */
 typedef void (*ocl_span_fn)(void *context, const ocl_span *span);
 uint64_t ocl_record_take(ocl_device *device, int64_t tag, ocl_span_fn fn, void *context);
 

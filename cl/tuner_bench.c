@@ -307,7 +307,7 @@ static clt_status host_reference(ocl_gemm_bench *b)
 /* How far a result of storage type and epilogue may be from the exact one. */
 static double tolerance(const ocl_gemm *g, double value)
 {
-    double unit = g->type_c == CLT_F32 ? 1e-5 : g->type_c == CLT_F16 ? 2e-3 : 1.6e-2;
+    double unit = g->type_c == CLT_F32 ? (g->tf32 ? 2e-3 : 1e-5) : g->type_c == CLT_F16 ? 2e-3 : 1.6e-2;
     return unit * (fabs(value) + fabs((double)g->alpha) * sqrt((double)g->k) + 1.0);
 }
 

@@ -16,6 +16,7 @@
 #include "cl/internal.h"
 #include "cl/kernel_source.h"
 #include "engine/base/hash.h"
+#include "engine/base/json_seal.h"
 
 #define FORMAT_NAME "cltrain-tuning"
 #define FORMAT_VERSION 1
@@ -322,39 +323,15 @@ clt_status ocl_tuning_read(const clt_json *object, const char *source, ocl_tunin
 
 /* Files */
 
-/* The last member of the object: a hash of every byte before it. */
-static void print_tail(uint64_t hash, char *tail, size_t size)
-{
-    char text[CLT_HASH64_TEXT];
-    snprintf(tail, size, ",\n  \"tuning_xxh64\": \"%s\"\n}\n", clt_hash64_text(hash, text));
-}
-#define TAIL_SIZE 64
+#define SEAL "tuning_xxh64"
 
 clt_status ocl_tuning_print(const ocl_tuning *tuning, clt_str *out)
 {
-    char tail[TAIL_SIZE];
     size_t from = out->length;
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
     write_members(tuning, true, &w);
-    CLT_TRY(clt_str_check(out));
-    print_tail(clt_hash64(out->text + from, out->length - from), tail, sizeof tail);
-    clt_str_append(out, tail);
-    return clt_str_check(out);
-}
-
-static clt_status check_own_hash(const char *text, size_t length, const char *source)
-{
-    char tail[TAIL_SIZE];
-    print_tail(0, tail, sizeof tail);
-    const size_t tail_length = strlen(tail);
-    if (length > tail_length) {
-        const size_t body = length - tail_length;
-        print_tail(clt_hash64(text, body), tail, sizeof tail);
-        if (memcmp(text + body, tail, tail_length) == 0)
-            return CLT_OK;
-    }
-    CLT_FAIL(CLT_EDATA, "%s: does not match its own hash; it was cut off, damaged or edited", source);
+    return clt_json_seal(out, from, SEAL);
 }
 
 clt_status ocl_tuning_parse(const char *text, size_t length, const char *source, ocl_tuning **out,
@@ -362,7 +339,8 @@ clt_status ocl_tuning_parse(const char *text, size_t length, const char *source,
 {
     clt_json_doc *doc;
     *out = NULL;
-    CLT_TRY(check_own_hash(text, length, source));
+    if (!clt_json_sealed(text, length, SEAL))
+        CLT_FAIL(CLT_EDATA, "%s: does not match its own hash; it was cut off, damaged or edited", source);
     CLT_TRY(clt_json_parse(text, length, source, CLT_EDATA, &doc));
     clt_status status = ocl_tuning_read(clt_json_root(doc), source, out, outdated);
     clt_json_destroy(doc);

@@ -16,7 +16,7 @@ static void print_help(const args_usage *usage)
 {
     printf("usage: cltrain %s%s%s", usage->command, *usage->operands ? " " : "", usage->operands);
     for (const args_option *o = usage->options; o->name; o++)
-        if (o->kind != ARGS_LATER)
+        if (o->kind != ARGS_KIND_LATER)
             printf(" [%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
     printf("\n\n%s\n", usage->summary);
     if (usage->options->name)
@@ -24,7 +24,8 @@ static void print_help(const args_usage *usage)
     for (const args_option *o = usage->options; o->name; o++) {
         char left[64];
         snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-        printf("  %-24s %s%s\n", left, o->help, o->kind == ARGS_LATER ? " (comes in a later release)" : "");
+        printf("  %-24s %s%s\n", left, o->help,
+               o->kind == ARGS_KIND_LATER ? " (comes in a later release)" : "");
     }
 }
 
@@ -54,7 +55,7 @@ static clt_status number(const args_usage *usage, const args_option *o, const ch
 {
     char low[CLT_NUMBER_TEXT], high[CLT_NUMBER_TEXT], *end = NULL;
     bool good;
-    if (o->kind == ARGS_INT) {
+    if (o->kind == ARGS_KIND_INT) {
         errno = 0;
         long long value = strtoll(text, &end, 10);
         good =
@@ -70,15 +71,15 @@ static clt_status number(const args_usage *usage, const args_option *o, const ch
     if (good)
         return CLT_OK;
     CLT_FAIL(CLT_EUSAGE, "cltrain %s: option %s: '%s' is not %s from %s to %s", usage->command, o->name, text,
-             o->kind == ARGS_INT ? "an integer" : "a number", clt_double_text(o->min, low),
+             o->kind == ARGS_KIND_INT ? "an integer" : "a number", clt_double_text(o->min, low),
              clt_double_text(o->max, high));
 }
 
 static clt_status take_value(const args_usage *usage, const args_option *o, const char *text)
 {
-    if (o->kind == ARGS_LATER)
+    if (o->kind == ARGS_KIND_LATER)
         CLT_FAIL(CLT_EUNSUPPORTED, "cltrain %s: option %s comes in a later release", usage->command, o->name);
-    if (o->kind != ARGS_TEXT)
+    if (o->kind != ARGS_KIND_TEXT)
         return number(usage, o, text);
     *(const char **)o->target = text;
     return CLT_OK;
@@ -96,7 +97,7 @@ static clt_status option(const args_usage *usage, int argc, char **argv, int *at
     if (seen[o - usage->options])
         CLT_FAIL(CLT_EUSAGE, "cltrain %s: option %s is given twice", usage->command, o->name);
     seen[o - usage->options] = true;
-    if (o->kind == ARGS_FLAG) {
+    if (o->kind == ARGS_KIND_FLAG) {
         if (equals)
             CLT_FAIL(CLT_EUSAGE, "cltrain %s: option %s takes no value", usage->command, o->name);
         *(bool *)o->target = true;

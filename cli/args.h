@@ -12,11 +12,11 @@
 #include "engine/base/status.h"
 
 typedef enum args_kind {
-    ARGS_FLAG,  /* bool * */
-    ARGS_TEXT,  /* const char ** */
-    ARGS_INT,   /* int64_t *, within min..max */
-    ARGS_FLOAT, /* double *, within min..max */
-    ARGS_LATER  /* known, but not there yet: takes a value and is refused */
+    ARGS_KIND_FLAG,  /* bool * */
+    ARGS_KIND_TEXT,  /* const char ** */
+    ARGS_KIND_INT,   /* int64_t *, within min..max */
+    ARGS_KIND_FLOAT, /* double *, within min..max */
+    ARGS_KIND_LATER  /* known, but not there yet: takes a value and is refused */
 } args_kind;
 
 typedef struct args_option {
@@ -27,6 +27,40 @@ typedef struct args_option {
     void *target;
     double min, max;
 } args_option;
+
+/* Rows of a command's table. `target_` is the variable, not its address. */
+#define ARGS_FLAG(name_, target_, help_)                                                                     \
+    {                                                                                                        \
+        .name = name_, .kind = ARGS_KIND_FLAG, .target = &(target_), .help = help_                           \
+    }
+#define ARGS_TEXT(name_, value_, target_, help_)                                                             \
+    {                                                                                                        \
+        .name = name_, .value = value_, .kind = ARGS_KIND_TEXT, .target = &(target_), .help = help_          \
+    }
+#define ARGS_NUMBER(kind_, name_, value_, target_, min_, max_, help_)                                        \
+    {                                                                                                        \
+        .name = name_, .value = value_, .kind = kind_, .target = &(target_), .min = min_, .max = max_,       \
+        .help = help_                                                                                        \
+    }
+#define ARGS_INT(name_, value_, target_, min_, max_, help_)                                                  \
+    ARGS_NUMBER(ARGS_KIND_INT, name_, value_, target_, min_, max_, help_)
+#define ARGS_FLOAT(name_, value_, target_, min_, max_, help_)                                                \
+    ARGS_NUMBER(ARGS_KIND_FLOAT, name_, value_, target_, min_, max_, help_)
+#define ARGS_LATER(name_, value_, help_)                                                                     \
+    {                                                                                                        \
+        .name = name_, .value = value_, .kind = ARGS_KIND_LATER, .help = help_                               \
+    }
+#define ARGS_END                                                                                             \
+    {                                                                                                        \
+        .name = NULL                                                                                         \
+    }
+
+/* What most commands take. */
+#define ARGS_DEVICE(target_)                                                                                 \
+    ARGS_TEXT("--device", "SPEC", target_, "0:0, cpu, gpu or a part of the device's name")
+#define ARGS_CAPS(target_)                                                                                   \
+    ARGS_TEXT("--caps", "MASK", target_, "capabilities the device may use: all, none, a,b or -a,-b")
+#define ARGS_JSON(target_) ARGS_FLAG("--json", target_, "as JSON")
 
 typedef struct args_usage {
     const char *command;  /* "train" */

@@ -16,31 +16,18 @@ typedef struct bench_common {
 
 /* The options of every part; put them first in its table. */
 #define BENCH_OPTIONS(common)                                                                                \
-    {.name = "--device",                                                                                     \
-     .value = "SPEC",                                                                                        \
-     .kind = ARGS_TEXT,                                                                                      \
-     .target = &(common).device,                                                                             \
-     .help = "which device"},                                                                                \
-        {.name = "--caps",                                                                                   \
-         .value = "MASK",                                                                                    \
-         .kind = ARGS_TEXT,                                                                                  \
-         .target = &(common).caps,                                                                           \
-         .help = "capabilities it may use"},                                                                 \
-        {.name = "--json",                                                                                   \
-         .value = "FILE",                                                                                    \
-         .kind = ARGS_TEXT,                                                                                  \
-         .target = &(common).json,                                                                           \
-         .help = "write the record as JSON"},                                                                \
-    {                                                                                                        \
-        .name = "--compare", .value = "FILE", .kind = ARGS_TEXT, .target = &(common).compare,                \
-        .help = "ratios against an earlier record; exit code 1 if anything is more than 10 % slower"         \
-    }
+    ARGS_DEVICE((common).device), ARGS_CAPS((common).caps),                                                  \
+        ARGS_TEXT("--json", "FILE", (common).json, "write the record as JSON; - for the standard output"),   \
+        ARGS_TEXT("--compare", "FILE", (common).compare,                                                     \
+                  "ratios against an earlier record; exit code 1 if anything is more than 10 % slower")
 
 clt_status bench_gemm(int argc, char **argv);
 clt_status bench_memory(int argc, char **argv);
 clt_status bench_ops(int argc, char **argv);
 clt_status bench_step(int argc, char **argv);
 
+/* What can be wrong with the common options is found before anything is measured. */
+clt_status bench_begin(bench_common *common);
 /* Writes the record and compares it, as the common options ask. */
 clt_status bench_finish(const bench_common *common, const clt_str *json);
 

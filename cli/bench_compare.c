@@ -110,6 +110,16 @@ static clt_status compare(const char *path, const clt_json *now, const clt_json 
     return CLT_OK;
 }
 
+clt_status bench_begin(bench_common *common)
+{
+    clt_json_doc *old = NULL;
+    CLT_TRY(cmd_caps(common->caps, &common->caps_mask));
+    if (common->compare)
+        CLT_TRY(clt_json_parse_file(common->compare, CLT_EUSAGE, &old));
+    clt_json_destroy(old);
+    return cmd_can_write(common->json);
+}
+
 clt_status bench_finish(const bench_common *common, const clt_str *json)
 {
     clt_json_doc *now = NULL, *old = NULL;

@@ -406,7 +406,7 @@ static clt_status check_words(const gemm_bench *b, const char *dtype)
 static clt_status run(gemm_bench *b, bench_common *common)
 {
     clt_str json = {0};
-    CLT_TRY(cmd_caps(common->caps, &common->caps_mask));
+    CLT_TRY(bench_begin(common));
     ocl_open_options open = {.spec = common->device, .caps_mask = common->caps_mask};
     CLT_TRY(ocl_device_open(&open, &b->device));
     b->desc = *ocl_device_describe(b->device);
@@ -427,39 +427,15 @@ clt_status bench_gemm(int argc, char **argv)
     bench_common common = {0};
     gemm_bench b = {.seconds = 0.3};
     const char *sizes = NULL, *dtype = "f32";
-    const args_option options[] = {BENCH_OPTIONS(common),
-                                   {.name = "--sizes",
-                                    .value = "LIST",
-                                    .kind = ARGS_TEXT,
-                                    .target = &sizes,
-                                    .help = "512,128x256x784: squares or m x n x k"},
-                                   {.name = "--backend",
-                                    .value = "NAME",
-                                    .kind = ARGS_TEXT,
-                                    .target = &b.backend,
-                                    .help = "one backend, or all (default: the engine's choice)"},
-                                   {.name = "--dtype",
-                                    .value = "TYPE",
-                                    .kind = ARGS_TEXT,
-                                    .target = &dtype,
-                                    .help = "storage of a and b: f32, f16, bf16"},
-                                   {.name = "--layout",
-                                    .value = "XY",
-                                    .kind = ARGS_TEXT,
-                                    .target = &b.layout,
-                                    .help = "nn, nt, tn or tt (default: the three of training)"},
-                                   {.name = "--seconds",
-                                    .value = "S",
-                                    .kind = ARGS_FLOAT,
-                                    .target = &b.seconds,
-                                    .min = 0.01,
-                                    .max = 60,
-                                    .help = "about how long to measure each (0.3)"},
-                                   {.name = "--untuned",
-                                    .kind = ARGS_FLAG,
-                                    .target = &b.untuned,
-                                    .help = "without the records of 'cltrain tune'"},
-                                   {.name = NULL}};
+    const args_option options[] = {
+        BENCH_OPTIONS(common),
+        ARGS_TEXT("--sizes", "LIST", sizes, "512,128x256x784: squares or m x n x k"),
+        ARGS_TEXT("--backend", "NAME", b.backend, "one backend, or all (default: the engine's choice)"),
+        ARGS_TEXT("--dtype", "TYPE", dtype, "storage of a and b: f32, f16, bf16"),
+        ARGS_TEXT("--layout", "XY", b.layout, "nn, nt, tn or tt (default: the three of training)"),
+        ARGS_FLOAT("--seconds", "S", b.seconds, 0.01, 60, "about how long to measure each (0.3)"),
+        ARGS_FLAG("--untuned", b.untuned, "without the records of 'cltrain tune'"),
+        ARGS_END};
     const args_usage usage = {.command = "bench gemm",
                               .operands = "",
                               .summary = "Measures matrix products; results are checked first.",

@@ -96,27 +96,12 @@ clt_status bench_ops(int argc, char **argv)
     double seconds = 0.3;
     const args_option options[] = {
         BENCH_OPTIONS(common),
-        {.name = "-t",
-         .value = "PATTERN",
-         .kind = ARGS_TEXT,
-         .target = &pattern,
-         .help = "only cases whose name matches: 'gelu*', '*.large'"},
-        {.name = "--seconds",
-         .value = "S",
-         .kind = ARGS_FLOAT,
-         .target = &seconds,
-         .min = 0.001,
-         .max = 600,
-         .help = "about how long to measure each direction (0.3)"},
-        {.name = "--kernels", .kind = ARGS_FLAG, .target = &run.kernels, .help = "every kernel too"},
-        {.name = "--at-least",
-         .value = "PERCENT",
-         .kind = ARGS_FLOAT,
-         .target = &run.at_least,
-         .min = 0,
-         .max = 1000,
-         .help = "exit code 1 if anything that memory limits is below this share of the stream"},
-        {.name = NULL}};
+        ARGS_TEXT("-t", "PATTERN", pattern, "only cases whose name matches: 'gelu*', '*.large'"),
+        ARGS_FLOAT("--seconds", "S", seconds, 0.001, 600, "about how long to measure each direction (0.3)"),
+        ARGS_FLAG("--kernels", run.kernels, "every kernel too"),
+        ARGS_FLOAT("--at-least", "PERCENT", run.at_least, 0, 1000,
+                   "exit code 1 if anything that memory limits is below this share of the stream"),
+        ARGS_END};
     const args_usage usage = {.command = "bench ops",
                               .operands = "",
                               .summary = "Times ops and optimizers at the sizes of real work, each between "
@@ -127,7 +112,7 @@ clt_status bench_ops(int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    CLT_TRY(cmd_caps(common.caps, &common.caps_mask));
+    CLT_TRY(bench_begin(&common));
     run.writer = clt_json_writer_make(&json, 2);
     clt_jw_object(&run.writer);
     clt_jw_kstring(&run.writer, "bench", "ops");

@@ -112,3 +112,8 @@ clt_status cmd_write_text(const char *path, const char *text)
         CLT_FAIL(CLT_ESTORAGE, "writing to the standard output: %s", strerror(errno));
     return CLT_OK;
 }
+
+clt_status cmd_can_write(const char *path)
+{
+    return !path || strcmp(path, "-") == 0 ? CLT_OK : clt_file_can_write(path);
+}

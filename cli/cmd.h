@@ -72,5 +72,7 @@ clt_status cmd_caps(const char *text, uint32_t *mask);
 clt_status cmd_free_folder(const char *base, char **out);
 /* Writes text to a file, or to the standard output for "-". */
 clt_status cmd_write_text(const char *path, const char *text);
+/* Could that be done? Asked before anything long is begun; path NULL: nothing is to be written. */
+clt_status cmd_can_write(const char *path);
 
 #endif

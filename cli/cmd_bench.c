@@ -92,15 +92,9 @@ clt_status bench_memory(int argc, char **argv)
 {
     bench_common common = {0};
     double seconds = 3;
-    const args_option options[] = {BENCH_OPTIONS(common),
-                                   {.name = "--seconds",
-                                    .value = "S",
-                                    .kind = ARGS_FLOAT,
-                                    .target = &seconds,
-                                    .min = 0.1,
-                                    .max = 600,
-                                    .help = "about how long to measure"},
-                                   {.name = NULL}};
+    const args_option options[] = {
+        BENCH_OPTIONS(common), ARGS_FLOAT("--seconds", "S", seconds, 0.1, 600, "about how long to measure"),
+        ARGS_END};
     const args_usage usage = {.command = "bench memory",
                               .operands = "",
                               .summary = "Measures the limits of a device.",
@@ -112,7 +106,7 @@ clt_status bench_memory(int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    CLT_TRY(cmd_caps(common.caps, &common.caps_mask));
+    CLT_TRY(bench_begin(&common));
     ocl_open_options open = {.spec = common.device, .caps_mask = common.caps_mask, .profiling = true};
     CLT_TRY(ocl_device_open(&open, &device));
     printf("device %s\n", ocl_device_describe(device)->name);
@@ -135,31 +129,14 @@ clt_status bench_step(int argc, char **argv)
     cmd_context context = {0};
     console c;
     const args_option options[] = {BENCH_OPTIONS(common),
-                                   {.name = "--steps",
-                                    .value = "N",
-                                    .kind = ARGS_INT,
-                                    .target = &steps,
-                                    .min = 1,
-                                    .max = 1e6,
-                                    .help = "measured steps (20)"},
-                                   {.name = "--warmup",
-                                    .value = "N",
-                                    .kind = ARGS_INT,
-                                    .target = &warmup,
-                                    .min = 0,
-                                    .max = 1e6,
-                                    .help = "steps before them (5)"},
-                                   {.name = "--profile",
-                                    .kind = ARGS_FLAG,
-                                    .target = &profile,
-                                    .help = "also the time of every command on the device, as a share of "
-                                            "what the device allows"},
-                                   {.name = "--trace",
-                                    .value = "FILE",
-                                    .kind = ARGS_TEXT,
-                                    .target = &trace_path,
-                                    .help = "--profile, and a trace of up to 8 of its steps for Perfetto"},
-                                   {.name = NULL}};
+                                   ARGS_INT("--steps", "N", steps, 1, 1e6, "measured steps (20)"),
+                                   ARGS_INT("--warmup", "N", warmup, 0, 1e6, "steps before them (5)"),
+                                   ARGS_FLAG("--profile", profile,
+                                             "also the time of every command on the device, as a share of "
+                                             "what the device allows"),
+                                   ARGS_TEXT("--trace", "FILE", trace_path,
+                                             "--profile, and a trace of up to 8 of its steps for Perfetto"),
+                                   ARGS_END};
     const args_usage usage = {.command = "bench step",
                               .operands = "CONFIG [section.key=value ...]",
                               .summary =
@@ -174,7 +151,8 @@ clt_status bench_step(int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    CLT_TRY(cmd_caps(common.caps, &common.caps_mask));
+    CLT_TRY(bench_begin(&common));
+    CLT_TRY(cmd_can_write(trace_path));
     CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
     console_init(&c, &context, 1);
     clt_observer observer = {

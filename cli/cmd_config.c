@@ -16,19 +16,10 @@ static clt_status print_config(const args_result *r, clt_str *out)
 clt_status cmd_config(cmd_context *context, int argc, char **argv)
 {
     bool schema = false, markdown = false, print = false;
-    const args_option options[] = {{.name = "--schema",
-                                    .kind = ARGS_FLAG,
-                                    .target = &schema,
-                                    .help = "every key with type, range, default and help, as JSON"},
-                                   {.name = "--markdown",
-                                    .kind = ARGS_FLAG,
-                                    .target = &markdown,
-                                    .help = "the same as a page (docs/config.md)"},
-                                   {.name = "--print",
-                                    .kind = ARGS_FLAG,
-                                    .target = &print,
-                                    .help = "the CONFIG with every value and its origin, as JSON"},
-                                   {.name = NULL}};
+    const args_option options[] = {
+        ARGS_FLAG("--schema", schema, "every key with type, range, default and help, as JSON"),
+        ARGS_FLAG("--markdown", markdown, "the same as a page (docs/config.md)"),
+        ARGS_FLAG("--print", print, "the CONFIG with every value and its origin, as JSON"), ARGS_END};
     const args_usage usage = {.command = "config",
                               .operands = "[CONFIG [section.key=value ...]]",
                               .summary = "Prints the schema or a config.",

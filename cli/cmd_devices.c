@@ -76,8 +76,7 @@ static void print_device(const ocl_device_desc *d, const char *error)
 clt_status cmd_devices(cmd_context *context, int argc, char **argv)
 {
     bool json = false;
-    const args_option options[] = {{.name = "--json", .kind = ARGS_FLAG, .target = &json, .help = "as JSON"},
-                                   {.name = NULL}};
+    const args_option options[] = {ARGS_JSON(json), ARGS_END};
     const args_usage usage = {
         .command = "devices",
         .operands = "",

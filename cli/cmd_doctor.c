@@ -17,7 +17,7 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
 
 clt_status cmd_doctor(cmd_context *context, int argc, char **argv)
 {
-    const args_option options[] = {{.name = NULL}};
+    const args_option options[] = {ARGS_END};
     const args_usage usage = {
         .command = "doctor",
         .operands = "",

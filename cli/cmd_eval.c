@@ -50,32 +50,13 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
 clt_status cmd_eval(cmd_context *context, int argc, char **argv)
 {
     const char *checkpoint = NULL, *init = NULL, *device = NULL, *json = NULL, *caps_text = NULL;
-    const args_option options[] = {{.name = "--checkpoint",
-                                    .value = "DIR",
-                                    .kind = ARGS_TEXT,
-                                    .target = &checkpoint,
-                                    .help = "checkpoint or run folder"},
-                                   {.name = "--init",
-                                    .value = "FILE",
-                                    .kind = ARGS_TEXT,
-                                    .target = &init,
-                                    .help = "parameters from a safetensors file"},
-                                   {.name = "--device",
-                                    .value = "SPEC",
-                                    .kind = ARGS_TEXT,
-                                    .target = &device,
-                                    .help = "0:0, cpu, gpu or a part of the device's name"},
-                                   {.name = "--caps",
-                                    .value = "MASK",
-                                    .kind = ARGS_TEXT,
-                                    .target = &caps_text,
-                                    .help = "capabilities the device may use"},
-                                   {.name = "--json",
-                                    .value = "FILE",
-                                    .kind = ARGS_TEXT,
-                                    .target = &json,
-                                    .help = "write the result as JSON; - for the standard output"},
-                                   {.name = NULL}};
+    const args_option options[] = {
+        ARGS_TEXT("--checkpoint", "DIR", checkpoint, "checkpoint or run folder"),
+        ARGS_TEXT("--init", "FILE", init, "parameters from a safetensors file"),
+        ARGS_DEVICE(device),
+        ARGS_CAPS(caps_text),
+        ARGS_TEXT("--json", "FILE", json, "write the result as JSON; - for the standard output"),
+        ARGS_END};
     const args_usage usage = {.command = "eval",
                               .operands = "CONFIG [section.key=value ...]",
                               .summary =
@@ -95,6 +76,8 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
     if (!checkpoint == !init)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: give either --checkpoint DIR or --init FILE");
     CLT_TRY(cmd_caps(caps_text, &caps));
+    if (cmd_prints(context)) /* the rank that writes it */
+        CLT_TRY(cmd_can_write(json));
     CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
     console_init(&c, context, 1);
     clt_run_options run = {.config = config,

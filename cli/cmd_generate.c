@@ -38,17 +38,17 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
     int64_t max_new = 200, top_k = 0, seed = 1337;
     double temperature = 0.8, top_p = 1;
     const args_option options[] = {
-        {"--checkpoint", "DIR", "run or checkpoint folder", ARGS_TEXT, &checkpoint, 0, 0},
-        {"--prompt", "TEXT", "the text to continue", ARGS_TEXT, &prompt, 0, 0},
-        {"--max-new", "N", "tokens to generate (200)", ARGS_INT, &max_new, 1, 1e7},
-        {"--temperature", "X", "0: always the most likely token (0.8)", ARGS_FLOAT, &temperature, 0, 100},
-        {"--top-k", "K", "only the K most likely tokens; 0: all (0)", ARGS_INT, &top_k, 0, 1e7},
-        {"--top-p", "P", "only the most likely tokens of this total probability (1)", ARGS_FLOAT, &top_p,
-         1e-6, 1},
-        {"--seed", "N", "seed of the draws (1337)", ARGS_INT, &seed, 0, 9e15},
-        {"--device", "SPEC", "0:0, cpu, gpu or a part of the device's name", ARGS_TEXT, &device, 0, 0},
-        {"--caps", "MASK", "capabilities the device may use", ARGS_TEXT, &caps_text, 0, 0},
-        {.name = NULL}};
+        ARGS_TEXT("--checkpoint", "DIR", checkpoint, "run or checkpoint folder"),
+        ARGS_TEXT("--prompt", "TEXT", prompt, "the text to continue"),
+        ARGS_INT("--max-new", "N", max_new, 1, 1e7, "tokens to generate (200)"),
+        ARGS_FLOAT("--temperature", "X", temperature, 0, 100, "0: always the most likely token (0.8)"),
+        ARGS_INT("--top-k", "K", top_k, 0, 1e7, "only the K most likely tokens; 0: all (0)"),
+        ARGS_FLOAT("--top-p", "P", top_p, 1e-6, 1,
+                   "only the most likely tokens of this total probability (1)"),
+        ARGS_INT("--seed", "N", seed, 0, 9e15, "seed of the draws (1337)"),
+        ARGS_DEVICE(device),
+        ARGS_CAPS(caps_text),
+        ARGS_END};
     const args_usage usage = {.command = "generate",
                               .operands = "",
                               .summary = "Continues a text with the model of a checkpoint.",

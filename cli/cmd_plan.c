@@ -15,18 +15,10 @@ static clt_status describe(int argc, char **argv, const char *command, const cha
     const char *device = NULL, *caps_text = NULL;
     bool json = false;
     const args_option options[] = {
-        {.name = "--json", .kind = ARGS_FLAG, .target = &json, .help = "as JSON"},
-        {.name = "--device",
-         .value = "SPEC",
-         .kind = ARGS_TEXT,
-         .target = &device,
-         .help = "plan for this device (default: a device like most, none is opened)"},
-        {.name = "--caps",
-         .value = "MASK",
-         .kind = ARGS_TEXT,
-         .target = &caps_text,
-         .help = "capabilities the device may use"},
-        {.name = NULL}};
+        ARGS_JSON(json),
+        ARGS_TEXT("--device", "SPEC", device,
+                  "plan for this device (default: a device like most, none is opened)"),
+        ARGS_CAPS(caps_text), ARGS_END};
     const args_usage usage = {.command = command,
                               .operands = "CONFIG [section.key=value ...]",
                               .summary = summary,

@@ -176,6 +176,7 @@ static clt_status measure(cmd_context *context, const tune_args *a, const clt_co
                                 .row = on_row,
                                 .context = &v};
     CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
+    CLT_TRY(cmd_can_write(a->json));
     console_init(&c, context, 1);
     clt_jw_object(&v.writer);
     clt_status status = clt_tune(&options, &records);
@@ -252,34 +253,13 @@ clt_status cmd_tune(cmd_context *context, int argc, char **argv)
 {
     tune_args a = {.seconds = 60};
     const args_option options[] = {
-        {.name = "--device",
-         .value = "SPEC",
-         .kind = ARGS_TEXT,
-         .target = &a.device,
-         .help = "0:0, cpu, gpu or a part of the device's name"},
-        {.name = "--caps",
-         .value = "MASK",
-         .kind = ARGS_TEXT,
-         .target = &a.caps,
-         .help = "capabilities the device may use"},
-        {.name = "--seconds",
-         .value = "S",
-         .kind = ARGS_FLOAT,
-         .target = &a.seconds,
-         .min = 0.1,
-         .max = 86400,
-         .help = "about how long to measure (60)"},
-        {.name = "--json",
-         .value = "FILE",
-         .kind = ARGS_TEXT,
-         .target = &a.json,
-         .help = "write the table as JSON"},
-        {.name = "--list", .kind = ARGS_FLAG, .target = &a.list, .help = "show all records that are kept"},
-        {.name = "--clear",
-         .kind = ARGS_FLAG,
-         .target = &a.clear,
-         .help = "forget the records of the device"},
-        {.name = NULL}};
+        ARGS_DEVICE(a.device),
+        ARGS_CAPS(a.caps),
+        ARGS_FLOAT("--seconds", "S", a.seconds, 0.1, 86400, "about how long to measure (60)"),
+        ARGS_TEXT("--json", "FILE", a.json, "write the table as JSON"),
+        ARGS_FLAG("--list", a.list, "show all records that are kept"),
+        ARGS_FLAG("--clear", a.clear, "forget the records of the device"),
+        ARGS_END};
     const args_usage usage = {
         .command = "tune",
         .operands = "[CONFIG [section.key=value ...]]",

@@ -135,6 +135,8 @@ static clt_status verify(const verify_args *a)
     CLT_TRY(parse_modes(a->mode, &options.modes));
     CLT_TRY(parse_shard(a->shard, &options.shard, &options.shards));
     CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
+    CLT_TRY(cmd_can_write(a->json));
+    CLT_TRY(cmd_can_write(a->junit));
     if (options.seed == 0) /* chosen here, so that it is told before anything can go wrong */
         options.seed = (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
     run.list = (options.modes & CLT_VERIFY_LIST) != 0;
@@ -157,56 +159,19 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
 {
     verify_args a = {0};
     const args_option options[] = {
-        {.name = "-t",
-         .value = "PATTERN",
-         .kind = ARGS_TEXT,
-         .target = &a.pattern,
-         .help = "only cases whose name matches, such as 'softmax*'"},
-        {.name = "--mode",
-         .value = "MODES",
-         .kind = ARGS_TEXT,
-         .target = &a.mode,
-         .help = "correct, grad, bitwise, perf, list; several with commas"},
-        {.name = "--device",
-         .value = "SPEC|all",
-         .kind = ARGS_TEXT,
-         .target = &a.device,
-         .help = "which device, or every one"},
-        {.name = "--caps",
-         .value = "MASK",
-         .kind = ARGS_TEXT,
-         .target = &a.caps,
-         .help = "play a weaker device: all, none, a,b or -a,-b"},
-        {.name = "--quick", .kind = ARGS_FLAG, .target = &a.quick, .help = "small cases only"},
-        {.name = "--shard",
-         .value = "I/N",
-         .kind = ARGS_TEXT,
-         .target = &a.shard,
-         .help = "the I-th of N parts, from 0"},
-        {.name = "--seed",
-         .value = "N",
-         .kind = ARGS_INT,
-         .target = &a.seed,
-         .min = 1,
-         .max = 9e18,
-         .help = "seed of the data (default: from the clock, printed)"},
-        {.name = "--json",
-         .value = "FILE",
-         .kind = ARGS_TEXT,
-         .target = &a.json,
-         .help = "write all results as JSON"},
-        {.name = "--junit",
-         .value = "FILE",
-         .kind = ARGS_TEXT,
-         .target = &a.junit,
-         .help = "write all results as JUnit XML"},
-        {.name = "-v",
-         .kind = ARGS_FLAG,
-         .target = &a.verbose,
-         .help = "print every case, not only failures"},
-        {.name = "--run", .value = "RUN_DIR", .kind = ARGS_LATER, .help = "check a run's trajectory"},
-        {.name = "--baseline", .value = "FILE", .kind = ARGS_LATER, .help = "compare with an earlier report"},
-        {.name = NULL}};
+        ARGS_TEXT("-t", "PATTERN", a.pattern, "only cases whose name matches, such as 'softmax*'"),
+        ARGS_TEXT("--mode", "MODES", a.mode, "correct, grad, bitwise, perf, list; several with commas"),
+        ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
+        ARGS_TEXT("--caps", "MASK", a.caps, "play a weaker device: all, none, a,b or -a,-b"),
+        ARGS_FLAG("--quick", a.quick, "small cases only"),
+        ARGS_TEXT("--shard", "I/N", a.shard, "the I-th of N parts, from 0"),
+        ARGS_INT("--seed", "N", a.seed, 1, 9e18, "seed of the data (default: from the clock, printed)"),
+        ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON"),
+        ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),
+        ARGS_FLAG("-v", a.verbose, "print every case, not only failures"),
+        ARGS_LATER("--run", "RUN_DIR", "check a run's trajectory"),
+        ARGS_LATER("--baseline", "FILE", "compare with an earlier report"),
+        ARGS_END};
     const args_usage usage = {
         .command = "verify",
         .operands = "",

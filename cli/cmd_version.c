@@ -61,8 +61,7 @@ clt_status cmd_version(cmd_context *context, int argc, char **argv)
 {
     bool json = false;
     char loader[512];
-    const args_option options[] = {{.name = "--json", .kind = ARGS_FLAG, .target = &json, .help = "as JSON"},
-                                   {.name = NULL}};
+    const args_option options[] = {ARGS_JSON(json), ARGS_END};
     const args_usage usage = {
         .command = "version", .operands = "", .summary = "Prints versions.", .options = options};
     args_result r;

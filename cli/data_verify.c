@@ -206,14 +206,11 @@ static clt_status verify_operand(verify_run *v, const char *path, const args_res
 clt_status data_verify(cmd_context *context, int argc, char **argv)
 {
     verify_run v = {.context = context, .tokenizer = ""};
-    const args_option options[] = {{.name = "--tokenizer",
-                                    .value = "PATH",
-                                    .kind = ARGS_TEXT,
-                                    .target = &v.tokenizer,
-                                    .help =
-                                        "vocabulary of shards given by name; without it the tokenizer.json "
-                                        "beside them, if any"},
-                                   {.name = NULL}};
+    const args_option options[] = {
+        ARGS_TEXT("--tokenizer", "PATH", v.tokenizer,
+                  "vocabulary of shards given by name; without it the tokenizer.json "
+                  "beside them, if any"),
+        ARGS_END};
     const args_usage usage = {.command = "data verify",
                               .operands = "CONFIG|FILE|FOLDER... [section.key=value ...]",
                               .summary =

@@ -115,6 +115,59 @@ static inline float cross_entropy_centred(__global const STORAGE(DT) * x, uint c
     return centred;
 }
 
+/* What both directions need of a row that counts. */
+typedef struct cross_entropy_row {
+    float xt, top, exp_sum;
+    bool in_range;
+} cross_entropy_row;
+
+/* By one item: the row's reductions, and its record. */
+static inline cross_entropy_row cross_entropy_row_of(__global float *out, __global const STORAGE(DT) * x,
+                                                     uint cols, int t, float smoothing)
+{
+    cross_entropy_row row = {.in_range = cross_entropy_in_range(t, cols)};
+    row.top = clt_row_of(x, cols, &row.exp_sum);
+    row.xt = row.in_range ? LOAD(DT, x, t) : 0.0f;
+    float centred = SMOOTH ? cross_entropy_centred(x, cols, row.top) : 0.0f;
+    bool beaten = row.in_range && row.xt == row.top && cross_entropy_tie(x, t, row.top);
+    cross_entropy_finish(out, cols, row.in_range, row.xt, row.top, row.exp_sum, centred, beaten, smoothing);
+    return row;
+}
+
+/* The same by all items of a group. The exponentials go to `kept` unless it is 0; it may be x, of which the
+ * target's logit is read by every item. */
+static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, __global float *out,
+                                                       __global const STORAGE(DT) * x,
+                                                       __global STORAGE(DT) * kept, uint cols, int t,
+                                                       float smoothing)
+{
+    uint lane = (uint)get_local_id(0);
+    cross_entropy_row row = {.in_range = cross_entropy_in_range(t, cols)};
+    row.xt = row.in_range ? LOAD(DT, x, t) : 0.0f;
+    barrier(CLK_GLOBAL_MEM_FENCE); /* the item that owns x[t] writes there */
+    float top = -INFINITY, exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
+    for (uint c = lane; c < cols; c += WG)
+        top = fmax(top, LOAD(DT, x, c));
+    row.top = clt_group_max(scratch, top);
+    for (uint c = lane; c < cols; c += WG) {
+        float d = LOAD(DT, x, c) - row.top, e = clt_exp_down(d);
+        if (kept)
+            STORE(DT, kept, c, e);
+        exp_sum += e;
+        centred += d;
+        ties += d == 0.0f && (int)c < t ? 1.0f : 0.0f;
+    }
+    row.exp_sum = clt_group_sum(scratch, exp_sum);
+    ties = clt_group_sum(scratch, ties);
+#if SMOOTH
+    centred = clt_group_sum(scratch, centred);
+#endif
+    if (lane == 0)
+        cross_entropy_finish(out, cols, row.in_range, row.xt, row.top, row.exp_sum, centred, ties > 0.0f,
+                             smoothing);
+    return row;
+}
+
 /* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, hit}, stats (rows,2); one work-group per
  * row. */
 __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
@@ -138,28 +191,10 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
         }
         return;
     }
-    int t = (int)*target;
-    bool in_range = cross_entropy_in_range(t, cols);
-    float top = -INFINITY, xt = in_range ? LOAD(DT, x, t) : 0.0f;
-    for (uint c = lane; c < cols; c += WG)
-        top = fmax(top, LOAD(DT, x, c));
-    top = clt_group_max(scratch, top);
-    float exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
-    for (uint c = lane; c < cols; c += WG) {
-        float d = LOAD(DT, x, c) - top;
-        exp_sum += clt_exp_down(d);
-        centred += d;
-        ties += d == 0.0f && (int)c < t ? 1.0f : 0.0f;
-    }
-    exp_sum = clt_group_sum(scratch, exp_sum);
-    ties = clt_group_sum(scratch, ties);
-#if SMOOTH
-    centred = clt_group_sum(scratch, centred);
-#endif
+    cross_entropy_row row = cross_entropy_group_of(scratch, out, x, 0, cols, (int)*target, smoothing);
     if (lane == 0) {
-        cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, ties > 0.0f, smoothing);
-        stats[0] = top;
-        stats[1] = exp_sum;
+        stats[0] = row.top;
+        stats[1] = row.exp_sum;
     }
 }
 
@@ -182,14 +217,9 @@ __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global fl
         return;
     }
     x += x0 + r * stride;
-    int t = (int)*target;
-    bool in_range = cross_entropy_in_range(t, cols);
-    float exp_sum, top = clt_row_of(x, cols, &exp_sum), xt = in_range ? LOAD(DT, x, t) : 0.0f;
-    float centred = SMOOTH ? cross_entropy_centred(x, cols, top) : 0.0f;
-    bool beaten = in_range && xt == top && cross_entropy_tie(x, t, top);
-    cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, beaten, smoothing);
-    stats[0] = top;
-    stats[1] = exp_sum;
+    cross_entropy_row row = cross_entropy_row_of(out, x, cols, (int)*target, smoothing);
+    stats[0] = row.top;
+    stats[1] = row.exp_sum;
 }
 
 /* d loss / d loss record: weight times the inverse normaliser times the loss scale. */
@@ -281,15 +311,6 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
     }
 }
 
-/* The exponential of element c, once its sum is known. */
-#if KEEP_EXP
-#define KEPT(c) LOAD(DT, x, c)
-#define KEEP(c, e) STORE(DT, x, c, e)
-#else
-#define KEPT(c) clt_exp_down(LOAD(DT, x, c) - top)
-#define KEEP(c, e)
-#endif
-
 /* Both directions at once, in place: x (rows,cols) logits, then their gradient; out (rows,3) as forward. The
  * arithmetic is that of the two kernels. */
 __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, __global float *out,
@@ -312,22 +333,19 @@ __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, _
         return;
     }
     int t = (int)*target;
-    bool in_range = cross_entropy_in_range(t, cols);
-    float exp_sum, top = clt_row_of(x, cols, &exp_sum), xt = in_range ? LOAD(DT, x, t) : 0.0f;
-    float inverse = 1.0f / exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
-    float centred = SMOOTH ? cross_entropy_centred(x, cols, top) : 0.0f;
-    bool beaten = in_range && xt == top && cross_entropy_tie(x, t, top);
-    cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, beaten, smoothing);
-    float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
+    cross_entropy_row row = cross_entropy_row_of(out, x, cols, t, smoothing);
+    float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
+    float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     for (; c + LANES <= cols; c += LANES)
-        STORE16(DT, x, c, scale * (clt_exp_down16(LOAD16(DT, x, c) - top) * inverse - base));
+        STORE16(DT, x, c, scale * (clt_exp_down16(LOAD16(DT, x, c) - row.top) * inverse - base));
     for (; c < cols; c++)
-        STORE(DT, x, c, scale * (clt_exp_down(LOAD(DT, x, c) - top) * inverse - base));
+        STORE(DT, x, c, scale * (clt_exp_down(LOAD(DT, x, c) - row.top) * inverse - base));
     for (; c < stride; c++)
         STORE(DT, x, c, 0.0f);
-    if (in_range)
-        STORE(DT, x, t,
-              scale * (clt_exp_down(xt - top) * inverse - (SMOOTH ? base + (1.0f - smoothing) : 1.0f)));
+    if (row.in_range) {
+        float q = SMOOTH ? base + (1.0f - smoothing) : 1.0f;
+        STORE(DT, x, t, scale * (clt_exp_down(row.xt - row.top) * inverse - q));
+    }
 }
 
 /* One work-group per row; every element is read and written by one and the same item. */
@@ -351,32 +369,13 @@ __kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0,
         return;
     }
     int t = (int)*target;
-    bool in_range = cross_entropy_in_range(t, cols);
-    float top = -INFINITY,
-          xt = in_range ? LOAD(DT, x, t) : 0.0f; /* read before the barriers of the maximum */
-    for (uint c = lane; c < cols; c += WG)
-        top = fmax(top, LOAD(DT, x, c));
-    top = clt_group_max(scratch, top);
-    float exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
+    cross_entropy_row row = cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, cols, t, smoothing);
+    float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
+    float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
     for (uint c = lane; c < cols; c += WG) {
-        float d = LOAD(DT, x, c) - top, e = clt_exp_down(d);
-        KEEP(c, e);
-        exp_sum += e;
-        centred += d;
-        ties += d == 0.0f && (int)c < t ? 1.0f : 0.0f;
-    }
-    exp_sum = clt_group_sum(scratch, exp_sum);
-    ties = clt_group_sum(scratch, ties);
-#if SMOOTH
-    centred = clt_group_sum(scratch, centred);
-#endif
-    if (lane == 0)
-        cross_entropy_finish(out, cols, in_range, xt, top, exp_sum, centred, ties > 0.0f, smoothing);
-    float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
-    float inverse = 1.0f / exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
-    for (uint c = lane; c < cols; c += WG) {
-        float q = base + ((int)c == t ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f);
-        STORE(DT, x, c, scale * (KEPT(c) * inverse - q));
+        float e = LOAD(DT, x, c), q = base + ((int)c == t ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f);
+        e = KEEP_EXP ? e : clt_exp_down(e - row.top);
+        STORE(DT, x, c, scale * (e * inverse - q));
     }
     for (uint c = cols + lane; c < stride; c += WG)
         STORE(DT, x, c, 0.0f);

@@ -5,7 +5,8 @@
  * changes it. One Philox block serves four consecutive elements; the first block of a micro-batch may begin
  * before its first element. Knows flat arrays only.
  *
- * -DDT=type read  -DGT=type written  -DLS, -DVEC: see elements.clh, counted in blocks  -DNT: see lanes.clh */
+ * -DDT=type read  -DGT=type written  -DRESIDUAL=1: forward adds a tensor of the type written  -DLS, -DVEC:
+ * see elements.clh, counted in blocks  -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
 #include "lanes.clh"
@@ -16,6 +17,20 @@
 #endif
 #ifndef GT
 #define GT f32
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 0
+#endif
+
+/* The masked value v of the element(s) at a place, with the residual r there. */
+#if RESIDUAL
+#define PLUS(load, at, v) (load(GT, r, at) + (v))
+#define RESIDUAL_ARG __global const STORAGE(GT) *restrict r, ulong r0,
+#define RESIDUAL_VALUE (r + r0)
+#else
+#define PLUS(load, at, v) (v)
+#define RESIDUAL_ARG
+#define RESIDUAL_VALUE 0
 #endif
 
 #if LS == 1 && PHILOX_LANES
@@ -29,16 +44,17 @@
 /* The four elements of one block, as far as they exist; `at` is the first one's place and wraps when it
  * belongs to the sample before. */
 static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
-                                 uint4 words, ulong at, ulong elements, float p, float scale)
+                                 __global const STORAGE(GT) * r, uint4 words, ulong at, ulong elements,
+                                 float p, float scale)
 {
-    if (at < elements)
-        STORE_GRAD(GT, y, at, DROPPED(words.x, p) ? 0.0f : LOAD(DT, x, at) * scale, accumulate);
-    if (at + 1 < elements)
-        STORE_GRAD(GT, y, at + 1, DROPPED(words.y, p) ? 0.0f : LOAD(DT, x, at + 1) * scale, accumulate);
-    if (at + 2 < elements)
-        STORE_GRAD(GT, y, at + 2, DROPPED(words.z, p) ? 0.0f : LOAD(DT, x, at + 2) * scale, accumulate);
-    if (at + 3 < elements)
-        STORE_GRAD(GT, y, at + 3, DROPPED(words.w, p) ? 0.0f : LOAD(DT, x, at + 3) * scale, accumulate);
+#define ONE(i, word)                                                                                         \
+    if ((i) < elements)                                                                                      \
+    STORE_GRAD(GT, y, i, PLUS(LOAD, i, DROPPED(word, p) ? 0.0f : LOAD(DT, x, i) * scale), accumulate)
+    ONE(at, words.x);
+    ONE(at + 1, words.y);
+    ONE(at + 2, words.z);
+    ONE(at + 3, words.w);
+#undef ONE
 }
 
 #if LANE_FORM
@@ -47,13 +63,14 @@ static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __glo
     do {                                                                                                     \
         float16 x_ = LOAD16(DT, x, at) * scale;                                                              \
         int16 dropped_ = (int16)(threshold) > as_int16(words);                                               \
-        STREAM16_GRAD(GT, y, at, as_float16(as_int16(x_) & ~dropped_), accumulate);                          \
+        STREAM16_GRAD(GT, y, at, PLUS(LOAD16, at, as_float16(as_int16(x_) & ~dropped_)), accumulate);        \
     } while (0)
 
 /* Whole blocks in eights, the first of which has the number `index`, whose upper half stays the same.
  * Returns how many of the `blocks` it did. */
 static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
-                                  const philox_start *s, uint index, uint blocks, float p, float scale)
+                                  __global const STORAGE(GT) * r, const philox_start *s, uint index,
+                                  uint blocks, float p, float scale)
 {
     const uint sign = 0x80000000u;
     int threshold = as_int(((uint)ceil(p * 0x1p24f) << 8) ^ sign); /* word < this: DROPPED */
@@ -69,13 +86,13 @@ static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __gl
 }
 #endif
 
-/* Forward and backward differ in what may be accumulated only: y (+)= mask(x). `count` is the number of
+/* Forward and backward: y (+)= mask(x), or r + mask(x). `count` is the number of
  * blocks of the launch, at least those that hold an element; `elements` of them exist. Blocks at the edges go
  * one by one; so does everything of a group where lanes would carry into the upper half of the index.
  * No restrict: Oclgrind 21.10 does not know what becomes of it when a function is inlined into a loop. */
 static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
-                                __global const uint *sb, ulong per_sample, uint op, float p, float scale,
-                                ulong elements, ulong count)
+                                __global const STORAGE(GT) * r, __global const uint *sb, ulong per_sample,
+                                uint op, float p, float scale, ulong elements, ulong count)
 {
     ulong index = (((ulong)sb[SB_SAMPLE_HI] << 32) | sb[SB_SAMPLE_LO]) * per_sample;
     ulong base = clt_chunk_base(), block = index / 4 + base;
@@ -87,8 +104,8 @@ static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __glob
     if (at + 4 * first < elements && (uint)block <= 0xffffffffu - VEC) {
         philox_start s = clt_philox_start(sb, RNG_DROPOUT, op, (uint)(block >> 32));
         ulong from = at + 4 * first, whole = min((elements - from) / 4, (ulong)(size - first));
-        end = first + dropout_eights(y + from, accumulate, x + from, &s, (uint)block + first, (uint)whole, p,
-                                     scale);
+        end = first + dropout_eights(y + from, accumulate, x + from, RESIDUAL ? r + from : r, &s,
+                                     (uint)block + first, (uint)whole, p, scale);
     }
 #endif
     FOR_ELEMENTS(k, size)
@@ -96,17 +113,17 @@ static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __glob
         if (k >= first && k < end)
             k = end;
         if (k < size)
-            dropout_block(y, accumulate, x, clt_rng_block(sb, RNG_DROPOUT, op, block + k), at + 4 * (ulong)k,
-                          elements, p, scale);
+            dropout_block(y, accumulate, x, r, clt_rng_block(sb, RNG_DROPOUT, op, block + k),
+                          at + 4 * (ulong)k, elements, p, scale);
     }
 }
 
 ELEMENTWISE void dropout_fwd(__global STORAGE(GT) *restrict y, ulong y0,
                              __global const STORAGE(DT) *restrict x, ulong x0,
-                             __global const uint *restrict sb, ulong sb0, ulong per_sample, uint op, float p,
-                             float scale, ulong elements, ulong count)
+                             RESIDUAL_ARG __global const uint *restrict sb, ulong sb0, ulong per_sample,
+                             uint op, float p, float scale, ulong elements, ulong count)
 {
-    dropout_body(y + y0, 0, x + x0, sb + sb0, per_sample, op, p, scale, elements, count);
+    dropout_body(y + y0, 0, x + x0, RESIDUAL_VALUE, sb + sb0, per_sample, op, p, scale, elements, count);
 }
 
 ELEMENTWISE void dropout_bwd(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
@@ -114,5 +131,5 @@ ELEMENTWISE void dropout_bwd(__global STORAGE(GT) *restrict dx, ulong dx0, int a
                              __global const uint *restrict sb, ulong sb0, ulong per_sample, uint op, float p,
                              float scale, ulong elements, ulong count)
 {
-    dropout_body(dx + dx0, accumulate, dy + dy0, sb + sb0, per_sample, op, p, scale, elements, count);
+    dropout_body(dx + dx0, accumulate, dy + dy0, 0, sb + sb0, per_sample, op, p, scale, elements, count);
 }

@@ -58,3 +58,15 @@ ELEMENTWISE void elementwise_bwd_affine(__global STORAGE(GT) *restrict dx, ulong
     FOR_REST(k, size)
     STORE_GRAD(GT, dx, k, LOAD(DT, dy, k) * factor, accumulate);
 }
+
+/* dst = 0. */
+ELEMENTWISE void elementwise_bwd_zero(__global STORAGE(GT) *restrict dst, ulong dst0, ulong count)
+{
+    ulong base = clt_chunk_base();
+    uint size = clt_chunk_size(base, count);
+    dst += dst0 + base;
+    FOR_SIXTEENS(k, size)
+    STREAM16(GT, dst, k, (float16)(0.0f));
+    FOR_REST(k, size)
+    STORE(GT, dst, k, 0.0f);
+}

@@ -43,9 +43,8 @@
 #else
 #define LOSS_OF(type, name, x, y)                                                                            \
     (fmax(x, (type)(0.0f)) - x * y + name(clt_log1p)(name(clt_exp_down)(-fabs(x))))
-#define HIT_OF(type, name, x, y)                                                                             \
-    select((type)(0.0f), (type)(1.0f), (x > (type)(0.0f)) == (y > (type)(0.5f)))
-#define SLOPE_OF(type, name, x, y) (name(clt_sigmoid)(x)-y)
+#define HIT_OF(type, name, x, y) select((type)(0.0f), (type)(1.0f), (x > (type)(0.0f)) == (y > (type)(0.5f)))
+#define SLOPE_OF(type, name, x, y) (name(clt_sigmoid)(x) - y)
 #endif
 #define POINTWISE_FUNCTIONS(type, name)                                                                      \
     static inline type name(pointwise_sign)(type d)                                                          \
@@ -99,6 +98,42 @@ __kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global
     }
 }
 
+/* What one item sums up of a block, in sixteen lanes. Binary cross entropy takes one logarithm for a lane: of
+ * the product of 1 + exp(-|x|), of which it keeps what it exceeds 1 by, so that small losses lose nothing. */
+typedef struct pointwise_sums {
+    float16 loss, product;
+    uint16 misses;
+} pointwise_sums;
+#define STAGE 128 /* elements whose exponentials are taken before they are used (functions.clh) */
+#if KIND == 2
+#if BLOCK > 127 * LANES
+#error "a product of factors up to 2 must not overflow"
+#endif
+/* max(x, 0) - x y is x (1/2 - y) + |x| / 2; hits are a matter of two signs, whether x > 0 and y > 1/2. */
+static inline void pointwise_take(pointwise_sums *s, __global const STORAGE(DT) * x,
+                                  __global const STORAGE(TT) * y, uint n)
+{
+    float rests[STAGE];
+    for (uint i = 0; i < n; i += LANES)
+        vstore16(clt_exp_minus16(fabs(LOAD16(DT, x, i))), 0, rests + i);
+    for (uint i = 0; i < n; i += LANES) {
+        float16 p = LOAD16(DT, x, i), h = 0.5f - LOAD16(TT, y, i), rest = vload16(0, rests + i);
+        s->loss += fma(p, h, 0.5f * fabs(p));
+        s->product = fma(s->product, rest, s->product + rest);
+        s->misses += (as_uint16(0.0f - p) ^ as_uint16(h)) >> 31;
+    }
+}
+#define HITS(count, misses) ((float)(count)-clt_sum16(convert_float16(misses)))
+#else
+static inline void pointwise_take(pointwise_sums *s, __global const STORAGE(DT) * x,
+                                  __global const STORAGE(TT) * y, uint n)
+{
+    for (uint i = 0; i < n; i += LANES)
+        s->loss += pointwise_loss16(LOAD16(DT, x, i), LOAD16(TT, y, i));
+}
+#define HITS(count, misses) 0.0f
+#endif
+
 /* One item per block, sixteen elements at a time. */
 __kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global const STORAGE(DT) * x,
                                      ulong x0, __global const STORAGE(TT) * y, ulong y0,
@@ -108,25 +143,24 @@ __kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global c
     if (first >= total)
         return;
     ulong counted = min(total, per_sample * sb[sb0 + SB_VALID]);
-    ulong end = min(first + BLOCK, counted);
-    x += x0;
-    y += y0;
-    float16 sum = 0.0f, right = 0.0f;
-    ulong i = first;
-    for (; i + LANES <= end; i += LANES) {
-        float16 p = LOAD16(DT, x, i), t = LOAD16(TT, y, i);
-        sum += pointwise_loss16(p, t);
-        right += pointwise_hit16(p, t);
+    uint count = counted > first ? (uint)min(counted - first, (ulong)BLOCK) : 0u, i = 0;
+    x += x0 + first;
+    y += y0 + first;
+    pointwise_sums s = {.loss = 0.0f, .product = 0.0f, .misses = 0};
+    for (uint n; i + LANES <= count; i += n) {
+        n = min((count - i) / LANES * LANES, (uint)STAGE);
+        pointwise_take(&s, x + i, y + i, n);
     }
-    float loss = clt_sum16(sum), hits = clt_sum16(right);
-    for (; i < end; i++) {
+    float loss = clt_sum16(KIND == 2 ? s.loss + clt_log1p_any16(s.product) : s.loss);
+    float hits = HITS(i, s.misses);
+    for (; i < count; i++) {
         float p = LOAD(DT, x, i), t = LOAD(TT, y, i);
         loss += pointwise_loss(p, t);
         hits += pointwise_hit(p, t);
     }
     out += out0 + 3 * block;
     out[0] = loss;
-    out[1] = end > first ? (float)(end - first) : 0.0f;
+    out[1] = (float)count;
     out[2] = hits;
 }
 

@@ -187,3 +187,100 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
     }
 }
 #endif
+
+/* The same product of 16-bit f16 by two m16n8k8. */
+#ifdef PROBE_MMA_F16_K8
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in, __global float *out, uint n)
+{
+    uint lane = (uint)get_local_id(0), g = lane >> 2, t = lane & 3u;
+    float c0 = 0.0f, c1 = 0.0f, c2 = 0.0f, c3 = 0.0f;
+#ifdef __NV_CL_C_VERSION
+    __global const ushort *a = in, *b = in + 256;
+    c0 = c1 = c2 = c3 = 1.0f;
+    for (uint k = 0; k < 16; k += 8) {
+        uint a0 = a[g * 16 + k + 2 * t] | ((uint)a[g * 16 + k + 2 * t + 1] << 16);
+        uint a1 = a[(g + 8) * 16 + k + 2 * t] | ((uint)a[(g + 8) * 16 + k + 2 * t + 1] << 16);
+        uint b0 = b[(k + 2 * t) * 8 + g] | ((uint)b[(k + 2 * t + 1) * 8 + g] << 16);
+        __asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                       : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+                       : "r"(a0), "r"(a1), "r"(b0));
+    }
+#endif
+    if (n >= 128) {
+        out[g * 8 + 2 * t] = c0;
+        out[g * 8 + 2 * t + 1] = c1;
+        out[(g + 8) * 8 + 2 * t] = c2;
+        out[(g + 8) * 8 + 2 * t + 1] = c3;
+    }
+}
+#endif
+
+/* The same product of f32, rounded to tf32 by the device, by two m16n8k8. */
+#ifdef PROBE_MMA_TF32
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const float *in, __global float *out, uint n)
+{
+    uint lane = (uint)get_local_id(0), g = lane >> 2, t = lane & 3u;
+    float c0 = 0.0f, c1 = 0.0f, c2 = 0.0f, c3 = 0.0f;
+#ifdef __NV_CL_C_VERSION
+    __global const float *a = in, *b = in + 256;
+    c0 = c1 = c2 = c3 = 1.0f;
+    for (uint k = 0; k < 16; k += 8) {
+        uint f[6];
+        float e[6] = {a[g * 16 + k + t],     a[(g + 8) * 16 + k + t], a[g * 16 + k + t + 4], a[(g + 8) * 16 + k + t + 4],
+                      b[(k + t) * 8 + g], b[(k + t + 4) * 8 + g]};
+        for (int i = 0; i < 6; i++)
+            __asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(f[i]) : "f"(e[i]));
+        __asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                       : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+                       : "r"(f[0]), "r"(f[1]), "r"(f[2]), "r"(f[3]), "r"(f[4]), "r"(f[5]));
+    }
+#endif
+    if (n >= 128) {
+        out[g * 8 + 2 * t] = c0;
+        out[g * 8 + 2 * t + 1] = c1;
+        out[(g + 8) * 8 + 2 * t] = c2;
+        out[(g + 8) * 8 + 2 * t + 1] = c3;
+    }
+}
+#endif
+
+/* One wmma m16n16k16 product by way of local memory: in = A (16,16), B (16,16), both f16 row-major; out = A B + 1 (16,16) f32. */
+#ifdef PROBE_WMMA_F16
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in, __global float *out, uint n)
+{
+    __local ushort tiles[512] __attribute__((aligned(128)));
+    __local float sums[256] __attribute__((aligned(128)));
+    uint lane = (uint)get_local_id(0);
+    for (uint i = lane; i < 512; i += 32)
+        tiles[i] = in[i];
+    for (uint i = lane; i < 256; i += 32)
+        sums[i] = 0.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#ifdef __NV_CL_C_VERSION
+    uint at_a = (uint)(size_t)tiles, at_b = at_a + 512, at_c = (uint)(size_t)sums;
+    uint a[8], b[8];
+    float c[8] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
+    __asm volatile("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%0,%1,%2,%3,%4,%5,%6,%7}, [%8], 16;"
+                   : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]), "=r"(a[4]), "=r"(a[5]), "=r"(a[6]), "=r"(a[7])
+                   : "r"(at_a)
+                   : "memory");
+    __asm volatile("wmma.load.b.sync.aligned.row.m16n16k16.shared.f16 {%0,%1,%2,%3,%4,%5,%6,%7}, [%8], 16;"
+                   : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]), "=r"(b[4]), "=r"(b[5]), "=r"(b[6]), "=r"(b[7])
+                   : "r"(at_b)
+                   : "memory");
+    __asm volatile("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32 {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11,%12,%13,%14,%15}, "
+                   "{%16,%17,%18,%19,%20,%21,%22,%23}, {%0,%1,%2,%3,%4,%5,%6,%7};"
+                   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "r"(b[0]), "r"(b[1]),
+                     "r"(b[2]), "r"(b[3]), "r"(b[4]), "r"(b[5]), "r"(b[6]), "r"(b[7]));
+    __asm volatile("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%0], {%1,%2,%3,%4,%5,%6,%7,%8}, 16;"
+                   :
+                   : "r"(at_c), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]), "f"(c[4]), "f"(c[5]), "f"(c[6]), "f"(c[7])
+                   : "memory");
+#endif
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (n >= 256)
+        for (uint i = lane; i < 256; i += 32)
+            out[i] = sums[i];
+}
+#endif

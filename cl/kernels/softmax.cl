@@ -5,7 +5,8 @@
  * rows and columns only.
  *
  * -DLOG=0|1  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx  -DWG=work-group size of the group form
- * -DKEEP_EXP=0|1: exponentials of long rows are kept in y, which f32 holds exactly */
+ * -DKEEP_EXP=0|1: exponentials of long rows are kept in y, which f32 holds exactly  -DNT: see lanes.clh, of
+ * the gradient; rows are then whole vectors */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -227,29 +228,55 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void softmax_fwd_group(
         STORE(DT, y, c, FINISH(ONE, LOAD(DT, x, c) - top, norm));
 }
 
-/* dy, y (rows,cols) -> dx (rows,cols). */
+/* Adds the terms of the whole vectors in [c, end) to a row's dot product. */
+static inline float16 softmax_dot(__global const STORAGE(DYT) * dy, __global const STORAGE(DT) * y, uint c,
+                                  uint end, float16 dot)
+{
+    for (; c + LANES <= end; c += LANES)
+        dot += DOT_TERM(LOAD16(DYT, dy, c), LOAD16(DT, y, c));
+    return dot;
+}
+
+/* The dot product from that of the row's whole vectors. */
+static inline float softmax_dot_end(__global const STORAGE(DYT) * dy, __global const STORAGE(DT) * y,
+                                    uint cols, float16 dot16)
+{
+    float dot = 0.0f;
+    for (uint c = cols / LANES * LANES; c < cols; c++)
+        dot += DOT_TERM(LOAD(DYT, dy, c), LOAD(DT, y, c));
+    return dot + clt_sum16(dot16);
+}
+
+/* dy, y (rows,cols) -> dx (rows,cols). An item has per_item rows: the dot product of the next row is taken
+ * while this one's result is written, so that memory is never idle. */
 __kernel void softmax_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
                               __global const STORAGE(DYT) *restrict dy, ulong dy0,
-                              __global const STORAGE(DT) *restrict y, ulong y0, ulong rows, uint cols)
+                              __global const STORAGE(DT) *restrict y, ulong y0, ulong rows, uint cols,
+                              uint per_item)
 {
-    ulong row = get_global_id(0);
+    ulong row = get_global_id(0) * per_item;
     if (row >= rows)
         return;
     dx += dx0 + row * cols;
     dy += dy0 + row * cols;
     y += y0 + row * cols;
-    uint c = 0;
-    float dot = 0.0f;
-    float16 dot16 = (float16)(0.0f);
-    for (; c + LANES <= cols; c += LANES)
-        dot16 += DOT_TERM(LOAD16(DYT, dy, c), LOAD16(DT, y, c));
-    for (; c < cols; c++)
-        dot += DOT_TERM(LOAD(DYT, dy, c), LOAD(DT, y, c));
-    dot += clt_sum16(dot16);
-    for (c = 0; c + LANES <= cols; c += LANES)
-        STORE16_GRAD(GT, dx, c, GRADIENT(SIXTEEN, LOAD16(DYT, dy, c), LOAD16(DT, y, c), dot), accumulate);
-    for (; c < cols; c++)
-        STORE_GRAD(GT, dx, c, GRADIENT(ONE, LOAD(DYT, dy, c), LOAD(DT, y, c), dot), accumulate);
+    float dot = softmax_dot_end(dy, y, cols, softmax_dot(dy, y, 0, cols, (float16)(0.0f)));
+    for (ulong left = min(rows - row, (ulong)per_item); left > 0; left--, dx += cols, dy += cols, y += cols) {
+        float16 next = (float16)(0.0f);
+        uint c = 0;
+        for (uint first = 0; first < cols; first += ROW_BLOCK) {
+            uint end = min(first + ROW_BLOCK, cols);
+            if (left > 1)
+                next = softmax_dot(dy + cols, y + cols, first, end, next);
+            for (; c + LANES <= end; c += LANES)
+                STREAM16_GRAD(GT, dx, c, GRADIENT(SIXTEEN, LOAD16(DYT, dy, c), LOAD16(DT, y, c), dot),
+                              accumulate);
+        }
+        for (; c < cols; c++)
+            STORE_GRAD(GT, dx, c, GRADIENT(ONE, LOAD(DYT, dy, c), LOAD(DT, y, c), dot), accumulate);
+        if (left > 1)
+            dot = softmax_dot_end(dy + cols, y + cols, cols, next);
+    }
 }
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void softmax_bwd_group(

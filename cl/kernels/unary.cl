@@ -4,8 +4,8 @@
  * simplest in y. The functions are those of functions.clh; the ones that nobody else needs are here.
  * Knows flat arrays only.
  *
- * -DFN=function  -DDFN=derivative  -DDT=type of x, y, v  -DDYT=type of dy  -DGT=type of dx  -DLS, -DVEC: see
- * elements.clh  -DNT: see lanes.clh */
+ * -DFN=function  -DDFN=derivative  -DSTAGED=1: the function has two parts (functions.clh)  -DDT=type of
+ * x, y, v  -DDYT=type of dy  -DGT=type of dx  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
 
@@ -23,6 +23,9 @@
 #endif
 #ifndef DFN
 #define DFN clt_drelu
+#endif
+#ifndef STAGED
+#define STAGED 0
 #endif
 
 /* NaN stays NaN. Derivatives in terms of y: _y. */
@@ -48,6 +51,26 @@
 UNARY_FUNCTIONS(float, ONE)
 UNARY_FUNCTIONS(float16, SIXTEEN)
 
+/* Whole stages of the elements: as many through the function's first part as a near cache holds, then through
+ * its last. Returns how many elements these are. */
+#if STAGED && LS == 1
+#define STAGE 256
+static inline uint unary_stages(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint size)
+{
+    float part[STAGE];
+    uint done = 0;
+    for (; done + STAGE <= size; done += STAGE) {
+        for (uint p = 0; p < STAGE; p += LANES)
+            vstore16(CLT_CAT(FN, _first16)(LOAD16(DT, x, done + p)), 0, part + p);
+        for (uint p = 0; p < STAGE; p += LANES)
+            STREAM16(DT, y, done + p, CLT_CAT(FN, _last16)(LOAD16(DT, x, done + p), vload16(0, part + p)));
+    }
+    return done;
+}
+#else
+#define unary_stages(y, x, size) 0
+#endif
+
 ELEMENTWISE void unary_fwd(__global STORAGE(DT) *restrict y, ulong y0, __global const STORAGE(DT) *restrict x,
                            ulong x0, ulong count)
 {
@@ -55,6 +78,10 @@ ELEMENTWISE void unary_fwd(__global STORAGE(DT) *restrict y, ulong y0, __global 
     uint size = clt_chunk_size(base, count);
     y += y0 + base;
     x += x0 + base;
+    uint done = unary_stages(y, x, size);
+    y += done;
+    x += done;
+    size -= done;
     FOR_SIXTEENS(k, size)
     STREAM16(DT, y, k, CLT_CAT(FN, 16)(LOAD16(DT, x, k)));
     FOR_REST(k, size)

@@ -318,12 +318,37 @@ static clt_status write_new(const char *path, const void *data, size_t size)
     return status;
 }
 
+/* A device or a pipe has no content that a rename could replace: it is written where it is. */
+static bool is_special(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+static clt_status write_special(const char *path, const void *data, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "opening '%s' for writing", path);
+    clt_status status = clt_fd_write(fd, data, size, path);
+    if (close(fd) != 0 && status == CLT_OK && errno != EINTR)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "closing '%s'", path);
+    return status;
+}
+
+static clt_status temporary_of(const char *path, clt_str *out)
+{
+    clt_str_printf(out, "%s.tmp-%ld", path, (long)getpid());
+    return clt_str_check(out);
+}
+
 clt_status clt_file_write(const char *path, const void *data, size_t size)
 {
     clt_status status = CLT_OK;
     clt_str temporary = {0};
-    clt_str_printf(&temporary, "%s.tmp-%ld", path, (long)getpid());
-    CLT_TRY_GOTO(clt_str_check(&temporary), done);
+    if (is_special(path))
+        return write_special(path, data, size);
+    CLT_TRY_GOTO(temporary_of(path, &temporary), done);
     status = write_new(temporary.text, data, size);
     if (status == CLT_OK && rename(temporary.text, path) != 0)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, path);
@@ -331,6 +356,22 @@ clt_status clt_file_write(const char *path, const void *data, size_t size)
         (void)unlink(temporary.text);
     else
         status = clt_fsync_parent(path);
+done:
+    clt_str_free(&temporary);
+    return status;
+}
+
+clt_status clt_file_can_write(const char *path)
+{
+    clt_status status = CLT_OK;
+    clt_str temporary = {0};
+    if (clt_is_directory(path))
+        CLT_FAIL(CLT_ESTORAGE, "writing '%s': it is a folder, the name of a file is expected", path);
+    if (is_special(path))
+        return access(path, W_OK) == 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "writing '%s'", path);
+    CLT_TRY_GOTO(temporary_of(path, &temporary), done);
+    status = write_new(temporary.text, NULL, 0);
+    (void)unlink(temporary.text);
 done:
     clt_str_free(&temporary);
     return status;

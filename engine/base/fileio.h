@@ -25,9 +25,11 @@ typedef struct clt_mapping {
 clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
 void clt_map_close(clt_mapping *mapping);
 
-/* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder. CLT_ESTORAGE on failure, no
- * partial file left behind. */
+/* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is written
+ * where it is. CLT_ESTORAGE on failure, no partial file left behind. */
 clt_status clt_file_write(const char *path, const void *data, size_t size);
+/* Could that be done? For results that take long: makes the temporary file and removes it again. */
+clt_status clt_file_can_write(const char *path);
 /* Writes all bytes to a descriptor, handling short writes and EINTR. */
 clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path);
 clt_status clt_fsync_path(const char *path);   /* file or folder */

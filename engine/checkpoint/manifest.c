@@ -12,24 +12,19 @@
 #include <string.h>
 
 #include "engine/base/fileio_error.h"
+#include "engine/base/json_seal.h"
 
 #define FORMAT_NAME "cltrain-checkpoint"
 #define FORMAT_VERSION 1
 #define MANIFEST_MAX_BYTES 1000000
+#define SEAL "manifest_xxh64"
 
 /* --- manifest --- */
-
-/* The last member of the object: a hash of every byte before it. */
-static void print_tail(uint64_t hash, char *tail, size_t size)
-{
-    char text[CLT_HASH64_TEXT];
-    (void)snprintf(tail, size, ",\n  \"manifest_xxh64\": \"%s\"\n}\n", clt_hash64_text(hash, text));
-}
-#define TAIL_SIZE 64
 
 clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out)
 {
     char hash[CLT_HASH64_TEXT];
+    size_t from = out->length;
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
@@ -47,25 +42,7 @@ clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out)
         clt_jw_end_object(&w);
     }
     clt_jw_end_array(&w);
-    CLT_TRY(clt_str_check(out));
-    char tail[TAIL_SIZE];
-    print_tail(clt_hash64(out->text, out->length), tail, sizeof tail);
-    clt_str_append(out, tail);
-    return clt_str_check(out);
-}
-
-static clt_status check_own_hash(const char *path, const char *text, size_t length)
-{
-    char tail[TAIL_SIZE];
-    print_tail(0, tail, sizeof tail);
-    const size_t tail_length = strlen(tail);
-    if (length > tail_length) {
-        const size_t body = length - tail_length;
-        print_tail(clt_hash64(text, body), tail, sizeof tail);
-        if (memcmp(text + body, tail, tail_length) == 0)
-            return CLT_OK;
-    }
-    CLT_FAIL(CLT_ECHECKPOINT, "%s: does not match its own hash; it was damaged or edited", path);
+    return clt_json_seal(out, from, SEAL);
 }
 
 static bool read_hash(const clt_json *object, const char *key, uint64_t *out)
@@ -141,7 +118,9 @@ clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_jso
         CLT_FAIL_GOTO(CLT_ECHECKPOINT, done,
                       "%s: has no " CLT_MANIFEST_FILE ", so it is not a complete checkpoint", folder);
     CLT_TRY_GOTO(clt_file_read(path, false, MANIFEST_MAX_BYTES, CLT_ECHECKPOINT, &text, &length), done);
-    CLT_TRY_GOTO(check_own_hash(path, text, length), done);
+    if (!clt_json_sealed(text, length, SEAL))
+        CLT_FAIL_GOTO(CLT_ECHECKPOINT, done, "%s: does not match its own hash; it was damaged or edited",
+                      path);
     CLT_TRY_GOTO(clt_json_parse(text, length, path, CLT_ECHECKPOINT, &parsed), done);
     CLT_TRY_GOTO(read_members(path, clt_json_root(parsed), manifest), done);
     if (doc) {

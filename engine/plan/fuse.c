@@ -86,3 +86,37 @@ clt_status clt_fuse_clone(clt_plan *plan, const clt_node *node, clt_node **out)
     **out = *node;
     return CLT_OK;
 }
+
+void clt_fuse_residual(clt_plan *plan, size_t at, int32_t *result)
+{
+    size_t reader;
+    int32_t y = *result;
+    if (clt_fuse_readers(plan, y, &reader) != 1 || clt_fuse_kept(plan, y))
+        return;
+    const clt_node *add = plan->work[reader].node;
+    if (!clt_fuse_is(add, "add") || add->n_in != 2)
+        return;
+    int side = add->in[1] == y ? 1 : 0;
+    int32_t residual = add->in[1 - side];
+    if (add->in[side] != y || clt_fuse_same(plan, residual, y) ||
+        !clt_shape_equal(&clt_graph_tensor(plan->graph, residual)->shape,
+                         &clt_graph_tensor(plan->graph, y)->shape) ||
+        clt_graph_tensor(plan->graph, residual)->dtype != clt_graph_tensor(plan->graph, y)->dtype)
+        return;
+    size_t made = clt_fuse_producer(plan, residual);
+    if (made != CLT_NO_WORK && made >= at)
+        return; /* it comes into being after this layer */
+    /* a derivative taken from the output needs the output */
+    for (size_t w = plan->n_forward; w < plan->n_work; w++)
+        if (!clt_fuse_dead(&plan->work[w]) && plan->work[w].epilogue.dact == y)
+            return;
+    size_t back = plan->work[at].epilogue.activation == OCL_ACT_RELU ? plan->n_forward : plan->n_work;
+    for (; back < plan->n_work; back++)
+        if (!clt_fuse_dead(&plan->work[back]) &&
+            clt_fuse_activation_of(plan->work[back].node) == OCL_ACT_RELU &&
+            plan->work[back].node->out[0] == y)
+            return;
+    plan->work[at].epilogue.residual = residual;
+    *result = add->out[0];
+    clt_fuse_kill(&plan->work[reader]);
+}

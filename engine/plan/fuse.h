@@ -28,6 +28,14 @@ bool clt_fuse_dead(const clt_work *work);
 /* Takes the dead work out of the list. */
 void clt_fuse_sweep(clt_plan *plan);
 
+/* The sum that is the only reader of *result, which the work at `at` makes, becomes its epilogue's residual:
+ * both of one shape and type, the other one made before. *result is then the sum. */
+void clt_fuse_residual(clt_plan *plan, size_t at, int32_t *result);
+/* The activation that a GEMM's epilogue can stand for; OCL_ACT_NONE for every other node. */
+ocl_activation clt_fuse_activation_of(const clt_node *node);
+
+/* fuse_dropout.c: dropout and the residual sum behind it. */
+clt_status clt_fuse_dropout(clt_plan *plan);
 /* fuse_linear.c: bias, activation and residual in a linear layer's GEMM, derivatives in the one that makes
  * their gradient. */
 clt_status clt_fuse_linear(clt_plan *plan);

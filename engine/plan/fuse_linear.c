@@ -8,7 +8,7 @@
 
 #define GELU_TANH 1 /* choice of gelu's attribute approximate */
 
-static ocl_activation activation_of(const clt_node *node)
+ocl_activation clt_fuse_activation_of(const clt_node *node)
 {
     if (clt_fuse_is(node, "relu"))
         return OCL_ACT_RELU;
@@ -85,7 +85,7 @@ static bool touched_between(const clt_plan *plan, int32_t gradient, size_t after
 static void fold_derivative(clt_plan *plan, size_t at)
 {
     clt_work *work = &plan->work[at];
-    ocl_activation activation = activation_of(work->node);
+    ocl_activation activation = clt_fuse_activation_of(work->node);
     int32_t x = work->node->in[0], y = work->node->out[0];
     if (activation == OCL_ACT_NONE || work->din[0] < 0 ||
         tensor_of(plan, x)->dtype != tensor_of(plan, work->din[0])->dtype)
@@ -109,7 +109,7 @@ static size_t find_activation(const clt_plan *plan, int32_t out)
 {
     for (size_t w = 0; w < plan->n_forward; w++)
         if (!clt_fuse_dead(&plan->work[w]) && plan->work[w].node->in[0] == out &&
-            activation_of(plan->work[w].node) != OCL_ACT_NONE && plan->work[w].node->n_in == 1)
+            clt_fuse_activation_of(plan->work[w].node) != OCL_ACT_NONE && plan->work[w].node->n_in == 1)
             return w;
     return CLT_NO_WORK;
 }
@@ -132,7 +132,7 @@ static clt_status fuse_activation(clt_plan *plan, clt_work *linear, int32_t *res
     if (at == CLT_NO_WORK)
         return CLT_OK;
     const clt_node *node = plan->work[at].node;
-    linear->epilogue.activation = activation_of(node);
+    linear->epilogue.activation = clt_fuse_activation_of(node);
     *result = node->out[0];
     clt_fuse_kill(&plan->work[at]);
     bool others = clt_fuse_readers(plan, x, &only) > 0 || clt_fuse_kept(plan, x);
@@ -149,45 +149,12 @@ static clt_status fuse_activation(clt_plan *plan, clt_work *linear, int32_t *res
     return CLT_OK;
 }
 
-/* x + y, both of the same shape, where y is read by nobody else. */
-static void fuse_residual(clt_plan *plan, size_t at, int32_t *result)
-{
-    size_t reader;
-    int32_t y = *result;
-    if (clt_fuse_readers(plan, y, &reader) != 1 || clt_fuse_kept(plan, y))
-        return;
-    const clt_node *add = plan->work[reader].node;
-    if (!clt_fuse_is(add, "add") || add->n_in != 2)
-        return;
-    int side = add->in[1] == y ? 1 : 0;
-    int32_t residual = add->in[1 - side];
-    if (add->in[side] != y || clt_fuse_same(plan, residual, y) ||
-        !clt_shape_equal(&tensor_of(plan, residual)->shape, &tensor_of(plan, y)->shape) ||
-        tensor_of(plan, residual)->dtype != tensor_of(plan, y)->dtype)
-        return;
-    size_t made = clt_fuse_producer(plan, residual);
-    if (made != CLT_NO_WORK && made >= at)
-        return; /* it comes into being after this layer */
-    /* a derivative taken from the output needs the output */
-    for (size_t w = plan->n_forward; w < plan->n_work; w++)
-        if (!clt_fuse_dead(&plan->work[w]) && plan->work[w].epilogue.dact == y)
-            return;
-    size_t back = plan->work[at].epilogue.activation == OCL_ACT_RELU ? plan->n_forward : plan->n_work;
-    for (; back < plan->n_work; back++)
-        if (!clt_fuse_dead(&plan->work[back]) && activation_of(plan->work[back].node) == OCL_ACT_RELU &&
-            plan->work[back].node->out[0] == y)
-            return;
-    plan->work[at].epilogue.residual = residual;
-    *result = add->out[0];
-    clt_fuse_kill(&plan->work[reader]);
-}
-
 static clt_status fuse_forward(clt_plan *plan, size_t at)
 {
     int32_t out = plan->work[at].node->out[0], result = out;
     clt_node *node;
     CLT_TRY(fuse_activation(plan, &plan->work[at], &result));
-    fuse_residual(plan, at, &result);
+    clt_fuse_residual(plan, at, &result);
     if (result == out)
         return CLT_OK;
     CLT_TRY(clt_fuse_clone(plan, plan->work[at].node, &node));

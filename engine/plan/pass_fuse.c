@@ -45,6 +45,8 @@ clt_status clt_pass_fuse(clt_plan *plan)
             drop_identities(plan);
         CLT_TRY(clt_fuse_head(plan));
         CLT_TRY(clt_fuse_linear(plan));
+        if (plan->options.mode == CLT_PLAN_TRAIN)
+            CLT_TRY(clt_fuse_dropout(plan));
     }
     clt_fuse_sweep(plan);
     return CLT_OK;

@@ -41,22 +41,21 @@ static clt_status prove_f32(const clt_plan *plan)
 }
 
 /* A product's weight may be narrow when nobody reads it otherwise. */
-static void narrow_weights(const precision *p)
+static clt_status narrow_weights(const precision *p)
 {
-    for (size_t i = 0; i < p->graph->n_params; i++) {
-        bool all = true, any = false;
-        for (size_t k = 0; k < p->graph->n_nodes; k++) {
-            const clt_node *node = p->graph->nodes[k];
-            for (int j = 0; j < node->n_param; j++)
-                if (node->param[j] == (int32_t)i) {
-                    bool narrow = (node->op->narrow_params >> j) & 1;
-                    all &= narrow;
-                    any |= narrow;
-                }
-        }
-        if (all && any)
-            clt_graph_tensor(p->graph, p->graph->params[i].tensor)->dtype = p->storage;
+    enum { NARROW = 1, WIDE = 2 };
+    uint8_t *readers; /* by parameter: the kinds that it has */
+    CLT_TRY(clt_alloc(&readers, p->graph->n_params + 1, sizeof *readers, "parameter readers"));
+    for (size_t k = 0; k < p->graph->n_nodes; k++) {
+        const clt_node *node = p->graph->nodes[k];
+        for (int j = 0; j < node->n_param; j++)
+            readers[node->param[j]] |= (node->op->narrow_params >> j) & 1 ? NARROW : WIDE;
     }
+    for (size_t i = 0; i < p->graph->n_params; i++)
+        if (readers[i] == NARROW)
+            clt_graph_tensor(p->graph, p->graph->params[i].tensor)->dtype = p->storage;
+    free(readers);
+    return CLT_OK;
 }
 
 static clt_status place_node(precision *p, clt_node *node)
@@ -147,7 +146,7 @@ static clt_status store_narrow(precision *p)
     CLT_TRY(clt_alloc(&p->cast, tensors + 2 * nodes * CLT_MAX_IN, sizeof *p->cast, "casts"));
     for (size_t i = 0; i < tensors + 2 * nodes * CLT_MAX_IN; i++)
         p->cast[i] = -1;
-    narrow_weights(p);
+    CLT_TRY(narrow_weights(p));
     for (size_t k = 0; k < nodes; k++)
         CLT_TRY(set_node(p, p->graph->nodes[k]));
     return p->n == nodes ? CLT_OK : renumber(p);

@@ -62,6 +62,7 @@ void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter)
     emitter->workspace = plan_workspace;
     emitter->owner = plan;
     emitter->log = &plan->tuning;
+    emitter->tf32 = plan->options.tf32;
     emitter->label = emitter->variant = "";
 }
 

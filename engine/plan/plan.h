@@ -88,7 +88,8 @@ typedef enum clt_optimizer_type { CLT_OPT_SGD, CLT_OPT_ADAM, CLT_OPT_ADAMW } clt
  * `interval` good ones in a row. */
 typedef struct clt_loss_scaling {
     bool on, dynamic;
-    float growth, backoff, minimum;
+    double growth, backoff;
+    float minimum;
     uint32_t interval;
 } clt_loss_scaling;
 typedef struct clt_update_spec {
@@ -119,6 +120,8 @@ typedef struct clt_plan_options {
         *layout; /* EVAL: the training plan's layout (borrowed); TRAIN: NULL, the plan makes its own */
     /* CHECK: gradients start here, pairs of (tensor, its given gradient); guard zones round every tensor */
     clt_dtype storage; /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
+    clt_dtype wire;    /* ranks > 1: of parameter gradients on their way between ranks */
+    bool tf32;         /* products of f32 may round their operands to 10 bits of mantissa */
     bool no_fuse;      /* every op apart, for comparison */
     clt_recompute recompute;
     int n_seeds;
@@ -140,7 +143,7 @@ typedef struct clt_work {
     int32_t dparam[CLT_MAX_NODE_PARAMS];
     bool dparam_accumulate[CLT_MAX_NODE_PARAMS]; /* in BACKWARD; in BACKWARD_ADD always true */
     int32_t add_to, add_from;                    /* ADD */
-    clt_epilogue epilogue;                       /* of a linear layer */
+    clt_epilogue epilogue;                       /* of a linear layer; residual: of dropout, too */
     bool again;                                  /* FORWARD, repeated for the backward pass */
     bool record;                                 /* a loss's backward writes the record: see clt_call */
 } clt_work;

@@ -115,6 +115,24 @@ expect_file eval.json
 expect_code 0 "$CLTRAIN" eval net.json --init runs/net/checkpoints/step_16/model.safetensors --json -
 expect_text '"samples": 64'
 
+# --- a result that could not be kept is refused before anything is measured ---
+mkdir folder
+for long in 'tune net.json --json' 'tune --json' 'bench gemm --json' 'bench ops --json' 'bench memory --json' 'bench step net.json --json' \
+    'bench step net.json --trace' 'verify --json' 'verify --junit' 'eval net.json --checkpoint runs/net --json'; do
+    for place in no/such/file folder; do
+        # shellcheck disable=SC2086
+        expect_code 8 "$CLTRAIN" $long $place
+        expect_text "'$place"
+        reject_text '^device ' '^eval' 'passed'
+    done
+done
+expect_absent folder/* no
+for part in gemm memory ops 'step net.json'; do
+    # shellcheck disable=SC2086
+    expect_code 2 "$CLTRAIN" bench $part --compare no/such/record
+    reject_text '^device '
+done
+
 # --- benchmark records ---
 expect_code 0 "$CLTRAIN" bench step net.json --steps 3 --warmup 1 --json step.json
 expect_file step.json

@@ -48,6 +48,9 @@ if "$clang" --print-targets 2>/dev/null | grep -q nvptx64; then
     check_ptx PROBE_PTX 'shfl\.sync\.bfly\.b32'
     check_ptx PROBE_MMA_F16 'mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32'
     check_ptx PROBE_MMA_BF16 'mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32'
+    check_ptx PROBE_MMA_TF32 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.tf32\.tf32\.f32'
+    check_ptx PROBE_MMA_F16_K8 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32'
+    check_ptx PROBE_WMMA_F16 'wmma\.mma\.sync\.aligned\.row\.row\.m16n16k16\.f32\.f32'
 else
     echo "note: this clang has no NVPTX target, PTX branches were not compiled"
 fi

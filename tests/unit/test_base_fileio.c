@@ -275,6 +275,41 @@ static void test_write(void **state)
     check_read("relative", false, "r", 1);
 }
 
+/* Asked before something long is begun: the answer is that of the write itself, and nothing is left. */
+static void test_can_write(void **state)
+{
+    (void)state;
+    assert_int_equal(clt_file_can_write(in_folder("new")), CLT_OK);
+    assert_int_equal(entries(folder), 0);
+    assert_int_equal(clt_file_write(in_folder("old"), "old", 3), CLT_OK);
+    assert_int_equal(clt_file_can_write(in_folder("old")), CLT_OK);
+    check_read("old", false, "old", 3);
+    assert_int_equal(entries(folder), 1);
+    assert_int_equal(clt_file_can_write(in_folder("no/such")), CLT_ESTORAGE);
+    assert_non_null(strstr(clt_error_text(), "No such file"));
+    assert_int_equal(clt_file_can_write(folder), CLT_ESTORAGE);
+    assert_non_null(strstr(clt_error_text(), "it is a folder"));
+}
+
+/* What is no regular file keeps being what it is. */
+static void test_write_special(void **state)
+{
+    (void)state;
+    struct stat info;
+    char link[4096];
+    (void)snprintf(link, sizeof link, "%s", in_folder("sink"));
+    assert_int_equal(symlink("/dev/null", link), 0);
+    assert_int_equal(clt_file_can_write(link), CLT_OK);
+    assert_int_equal(clt_file_write(link, "gone", 4), CLT_OK);
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(stat(link, &info), 0);
+    assert_true(S_ISCHR(info.st_mode));
+    assert_int_equal(clt_file_can_write("/dev/full"), CLT_OK);
+    assert_int_equal(clt_file_write("/dev/full", "x", 1), CLT_ESTORAGE);
+    assert_int_equal(entries(folder), 1);
+}
+
 /* A disk that is full half-way (a file size limit, in a child): the old content stays, the rest is cleaned
  * up. */
 static void test_write_fails_midway(void **state)
@@ -494,6 +529,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_gzip_damaged, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_map, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_write, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_can_write, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_write_special, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_write_fails_midway, make_folder, drop_folder),
         cmocka_unit_test(test_short_writes),
         cmocka_unit_test_setup_teardown(test_folders, make_folder, drop_folder),

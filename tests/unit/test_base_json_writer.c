@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/base/json_seal.h"
 #include "engine/base/rng.h"
 
 static void write_sample(clt_json_writer *w)
@@ -260,6 +261,41 @@ static void test_copy(void **state)
     clt_json_destroy(doc);
 }
 
+/* A sealed record: every changed, added or missing byte is noticed; the text is a JSON object as before. */
+static void test_seal(void **state)
+{
+    (void)state;
+    clt_str out = {0};
+    clt_json_doc *doc;
+    clt_str_append(&out, "before ");
+    size_t from = out.length;
+    clt_json_writer w = clt_json_writer_make(&out, 2);
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "n", 7);
+    assert_int_equal(clt_json_seal(&out, from, "own_xxh64"), CLT_OK);
+    char *text = out.text + from;
+    size_t length = out.length - from;
+    assert_true(clt_json_sealed(text, length, "own_xxh64"));
+    assert_false(clt_json_sealed(text, length, "other_xxh64"));
+    assert_int_equal(clt_json_parse(text, length, "sealed", CLT_EDATA, &doc), CLT_OK);
+    assert_int_equal(clt_json_count(clt_json_root(doc)), 2);
+    clt_json_destroy(doc);
+    for (size_t i = 0; i < length; i++) {
+        text[i] ^= 1;
+        assert_false(clt_json_sealed(text, length, "own_xxh64"));
+        text[i] ^= 1;
+        assert_false(clt_json_sealed(text, i, "own_xxh64"));
+        assert_false(clt_json_sealed(text + i + 1, length - i - 1, "own_xxh64"));
+    }
+    assert_true(clt_json_sealed(text, length, "own_xxh64"));
+    char name[200];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_int_equal(clt_json_seal(&out, from, name), CLT_EINTERNAL);
+    assert_false(clt_json_sealed(text, length, name));
+    clt_str_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_float_round_trip),
         cmocka_unit_test(test_shortest),
         cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_seal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

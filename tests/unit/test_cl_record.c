@@ -218,6 +218,41 @@ static void test_full_ring(void **state)
     assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
 }
 
+/* A step that is taken after the next one was enqueued is told of its own losses alone. */
+static void test_losses_by_tag(void **state)
+{
+    fixture *f = *state;
+    assert_ok(ocl_record_start(f->device, 4));
+    ocl_record_set(f->device, OCL_RECORD_ALL, 1);
+    assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
+    ocl_record_set(f->device, OCL_RECORD_ALL, 2);
+    assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL)); /* one place is left for three */
+    ocl_record_set(f->device, OCL_RECORD_ALL, 3);
+    assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL)); /* none */
+    assert_int_equal(take(f, 1), 0);
+    assert_int_equal(f->n, 3);
+    assert_int_equal(take(f, 2), 2);
+    assert_int_equal(f->n, 1);
+    assert_int_equal(take(f, 2), 0);
+    ocl_record_set(f->device, OCL_RECORD_ALL, 4);
+    assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL)); /* all three fit again */
+    assert_int_equal(take(f, 3), 3);
+    assert_int_equal(f->n, 0);
+    assert_int_equal(take(f, 4), 0);
+    assert_int_equal(f->n, 3);
+    /* more tags with losses than are told apart: none is forgotten, and none is charged to an older tag */
+    ocl_record_set(f->device, OCL_RECORD_ALL, 5);
+    assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
+    assert_ok(ocl_exec_run_range(f->exec, 0, 1, NULL));
+    for (int tag = 6; tag < 206; tag++) {
+        ocl_record_set(f->device, OCL_RECORD_ALL, tag);
+        assert_ok(ocl_exec_run_range(f->exec, 0, 1, NULL));
+    }
+    uint64_t lost = take(f, 100);
+    assert_true(lost <= 95);
+    assert_int_equal(lost + take(f, 205), 200);
+}
+
 static void test_meter(void **state)
 {
     fixture *f = *state;
@@ -251,6 +286,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_levels, begin, end),
         cmocka_unit_test_setup_teardown(test_tags, begin, end),
         cmocka_unit_test_setup_teardown(test_full_ring, begin, end),
+        cmocka_unit_test_setup_teardown(test_losses_by_tag, begin, end),
         cmocka_unit_test_setup_teardown(test_meter, begin, end),
         cmocka_unit_test_setup_teardown(test_without_timestamps, begin_plain, end),
     };

@@ -18,6 +18,10 @@ static char folder[64];
 static ocl_device *device;
 static float input[COUNT], one[COUNT], sixteen[COUNT];
 
+static double ref_exp_minus(double x)
+{
+    return exp(-x);
+}
 static double ref_sigmoid(double x)
 {
     return 1.0 / (1.0 + exp(-x));
@@ -66,9 +70,12 @@ static const function functions[] = {
     {"clt_exp", exp, 1.0, 0x1p-125, -INFINITY, INFINITY},
     {"clt_exp_down", exp, 1.0, 0.0, -8.0, 0.0},
     {"clt_exp_down", exp, 6.0, 0x1p-125, -INFINITY, 0.0},
+    {"clt_exp_minus", ref_exp_minus, 3.0, 0x1p-125, 0.0, 8.0},
+    {"clt_exp_minus", ref_exp_minus, 20.0, 0x1p-125, 0.0, INFINITY},
     {"clt_tanh", tanh, 2.5, TINY, -INFINITY, INFINITY},
     {"clt_log", ref_log, 1.5, 0.0, -INFINITY, INFINITY},
     {"clt_log1p", log1p, 2.0, TINY, 0.0, 1.0},
+    {"clt_log1p_any", log1p, 2.0, TINY, 0.0, INFINITY},
     {"clt_sigmoid", ref_sigmoid, 2.5, TINY, -INFINITY, INFINITY},
     {"clt_silu", ref_silu, 2.5, 0x1p-119, -INFINITY, INFINITY},
     {"clt_dsilu", ref_dsilu, 2.0, 1.2e-6, -FLT_MAX, FLT_MAX},

@@ -117,6 +117,16 @@ static void test_gradient_in_place(void **state)
     "\"vocab_pad\":64" more "},\"data\":{\"type\":\"text\",\"path\":\"%D/text.txt\",\"micro_batch\":32,"     \
     "\"split\":0.5},\"optimizer\":{\"type\":\"adamw\"},\"train\":{\"steps\":2,\"eval_batches\":1}}"
 
+/* The derivative of what feeds it belongs to the rows at hand. */
+#define WIDE_CLASSES                                                                                         \
+    "{\"model\":" GRAPH(                                                                                     \
+        STEM "," LAYER("gelu", "act", "") "," LAYER("linear", "head", ",\"out\":20032") "," LAYER(           \
+            "cross_entropy", "loss",                                                                         \
+            ",\"inputs\":[\"head\",\"y\"]")) ",\"data\":{\"type\":\"synthetic\",\"shape\":[24],\"classes\":" \
+                                             "20032,\"samples\":2048,"                                       \
+                                             "\"micro_batch\":1024},\"optimizer\":{\"type\":\"adamw\"},"     \
+                                             "\"train\":{\"steps\":2}}"
+
 static void fused_is_unfused(const char *text)
 {
     trained plain = train(text, "train.fuse=off", 3), fused = train(text, "", 3);
@@ -268,8 +278,8 @@ static void close_to(const char *what, const float *a, const float *b, uint64_t 
 static void test_chunked_head(void **state)
 {
     (void)state;
-    static const char *const models[] = {WIDE_HEAD(""), WIDE_HEAD(",\"tied\":false")};
-    for (int m = 0; m < 2; m++) {
+    static const char *const models[] = {WIDE_HEAD(""), WIDE_HEAD(",\"tied\":false"), WIDE_CLASSES};
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         trained plain = train(models[m], "train.fuse=off", 1), fused = train(models[m], "", 1);
         assert_true(memcmp(plain.loss[0], fused.loss[0], sizeof plain.loss[0]) == 0);
         assert_int_equal(plain.elements, fused.elements);

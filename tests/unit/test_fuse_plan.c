@@ -163,10 +163,46 @@ static void test_evaluation(void **state)
     }
 }
 
+static net net_dropped(const char *p, bool read_twice)
+{
+    net n = net_make(8, 12);
+    put_linear(&n, "fc1", 20);
+    int32_t x = n.at;
+    put_linear(&n, "fc2", 20);
+    int32_t drop = put(&n, "dropout", "drop", p);
+    put2(&n, "add", "sum", NULL, x, drop);
+    if (read_twice)
+        put2(&n, "multiply", "again", NULL, n.at, drop);
+    put_linear(&n, "head", 5);
+    put_loss(&n);
+    return n;
+}
+
+/* Dropout writes the residual sum behind it, unless somebody else reads what it drops, or it drops nothing.
+ */
+static void test_dropout(void **state)
+{
+    static const char *const p[] = {"{\"p\": 0.5}", "{\"p\": 0.5}", "{\"p\": 0}"};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        ocl_device_desc desc = small_alignment();
+        clt_plan_options options = train_options(1);
+        options.recompute = i < 3 ? CLT_RECOMPUTE_NONE : CLT_RECOMPUTE_BLOCK;
+        clt_plan *plan = plan_of(net_dropped(p[i % 3], i % 3 == 1).graph, &desc, &options);
+        check_plan(plan, desc.max_alloc_bytes);
+        bool apart = i % 3 > 0;
+        assert_int_equal(writes(plan, CLT_PHASE_FORWARD, tensor_named(plan->graph, "drop")->id) > 0, apart);
+        assert_int_equal(count_commands(plan, CLT_PHASE_FORWARD, "sum.forward") > 0, apart);
+        assert_true(writes(plan, CLT_PHASE_FORWARD, tensor_named(plan->graph, "sum")->id) > 0);
+        clt_plan_destroy(plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_outputs_stay), cmocka_unit_test(test_others_go),
-                                       cmocka_unit_test(test_other_rows), cmocka_unit_test(test_evaluation)};
+                                       cmocka_unit_test(test_other_rows), cmocka_unit_test(test_evaluation),
+                                       cmocka_unit_test(test_dropout)};
     hide_drivers();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -360,6 +360,85 @@ static void test_clblast_parameters(void **state)
     ocl_gemm_bench_destroy(bench);
 }
 
+static clt_status find_operand(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+{
+    (void)tensor;
+    *buffer = context;
+    *offset = 0;
+    return CLT_OK;
+}
+
+static void count_told(void *context, clt_log_level level, const char *line)
+{
+    (void)level;
+    *(int *)context += strstr(line, "different parameters for CLBlast") != NULL;
+}
+
+static void expect_sets(int xgemm, int direct, int change)
+{
+    int set[3];
+    ocl_clblast_configured(device, set);
+    assert_int_equal(set[OCL_CLBLAST_XGEMM], xgemm);
+    assert_int_equal(set[OCL_CLBLAST_DIRECT], direct);
+    assert_int_equal(set[OCL_CLBLAST_SWITCH], change);
+}
+
+/* Two plans of one process with different sets, and one with none: each runs with its own, however they take
+ * turns, computes the same bits every time, and the turns are told once. */
+static void test_clblast_two_plans(void **state)
+{
+    (void)state;
+    static const char *const sets[3] = {"direct=2 switch=1 xgemm=1", "direct=3 switch=6 xgemm=2", NULL};
+    static const int expected[3][3] = {{1, 2, 1}, {2, 3, 6}, {0, 0, 0}};
+    enum { SIZE = 48, ELEMENTS = SIZE * SIZE };
+    ocl_gemm g = product(SIZE, SIZE, SIZE, false, false);
+    ocl_buffer *buffer;
+    ocl_exec *exec[3];
+    ocl_command_list list[3] = {{0}};
+    float in[ELEMENTS], first[3][ELEMENTS], again[ELEMENTS];
+    int told = 0;
+    assert_ok(ocl_buffer_create(device, 3 * sizeof in, "operands", &buffer));
+    for (int i = 0; i < ELEMENTS; i++)
+        in[i] = (float)(i % 37) / 37.0f - 0.4f;
+    for (int i = 0; i < 3; i++)
+        assert_ok(ocl_write(buffer, (uint64_t)i * sizeof in, in, sizeof in));
+    g.a.offset = 0, g.b.offset = sizeof in, g.c.offset = 2 * sizeof in;
+    bool library = true;
+    for (int p = 0; p < 3 && library; p++) {
+        assert_ok(clt_arena_create(&list[p].arena));
+        ocl_emitter e = {.list = &list[p], .device = &desc, .label = "t", .variant = "", .node = -1};
+        ocl_emit_library_gemm(&e, &g);
+        list[p].commands[0].options = sets[p];
+        assert_ok(ocl_emit_status(&e));
+        ocl_emitter_free(&e);
+        ocl_exec_options options = {.resolve = find_operand, .resolve_context = buffer};
+        clt_status status = ocl_exec_create(device, &list[p], &options, &exec[p]);
+        library = status != CLT_EUNSUPPORTED; /* a build without the library */
+        if (library)
+            assert_ok(status);
+    }
+    clt_log_set_sink(count_told, &told, CLT_LOG_WARN);
+    for (int turn = 0; turn < 6 && library; turn++) {
+        int p = turn % 3;
+        assert_ok(ocl_exec_run(exec[p], NULL));
+        expect_sets(expected[p][0], expected[p][1], expected[p][2]);
+        assert_ok(ocl_read(buffer, 2 * sizeof in, turn < 3 ? first[p] : again, sizeof in));
+        if (turn >= 3)
+            assert_memory_equal(first[p], again, sizeof in);
+    }
+    clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
+    if (library)
+        assert_int_equal(told, 1);
+    for (int p = 0; p < 3; p++) {
+        if (library)
+            ocl_exec_destroy(exec[p]);
+        clt_arena *arena = list[p].arena;
+        ocl_command_list_free(&list[p]);
+        clt_arena_destroy(arena);
+    }
+    ocl_buffer_destroy(buffer);
+}
+
 static int n_lines;
 static void count_line(void *context, clt_log_level level, const char *line)
 {
@@ -367,14 +446,6 @@ static void count_line(void *context, clt_log_level level, const char *line)
     (void)level;
     assert_contains(line, "a tuning record is ignored");
     n_lines++;
-}
-
-static clt_status find_operand(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
-{
-    (void)tensor;
-    *buffer = context;
-    *offset = 0;
-    return CLT_OK;
 }
 
 /* Sets that the library does not take, as after it was replaced by another version: one line, and its own. */
@@ -422,6 +493,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_run, begin, end),
         cmocka_unit_test_setup_teardown(test_builtin_list, begin, end),
         cmocka_unit_test_setup_teardown(test_clblast_parameters, begin, end),
+        cmocka_unit_test_setup_teardown(test_clblast_two_plans, begin, end),
         cmocka_unit_test_setup_teardown(test_clblast_refusal, begin, end),
     };
     return cmocka_run_group_tests_name("tuner on a device", tests, NULL, NULL);

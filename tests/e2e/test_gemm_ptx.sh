@@ -17,10 +17,11 @@ for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
     fi
 done
 [ -n "$clang" ] || skip_all "there is no clang with an NVPTX target"
-# Newer assemblers no longer know sm_70: any older one that is at hand does it.
+# Newer assemblers no longer know sm_70, though their help names it: any older one that is at hand does it, or PTXAS_VOLTA's.
+printf '.version 6.0\n.target sm_70\n.address_size 64\n' >volta.ptx
 volta=
-for tool in ptxas /usr/local/cuda*/bin/ptxas /opt/cuda*/bin/ptxas; do
-    if command -v "$tool" >/dev/null && "$tool" --help | grep -q 'sm_70'; then
+for tool in "${PTXAS_VOLTA:-ptxas}" ptxas /usr/local/cuda*/bin/ptxas /opt/cuda*/bin/ptxas; do
+    if command -v "$tool" >/dev/null && "$tool" -arch=sm_70 volta.ptx -o volta.cubin 2>/dev/null; then
         volta=$tool
         break
     fi

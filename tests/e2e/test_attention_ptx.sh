@@ -74,8 +74,10 @@ fi
 for block in 32 16 8; do
     for head in 64 128; do
         [ "$block" -eq 32 ] && [ "$head" -gt 64 ] && continue
-        check "group head $head, blocks of $block, f16" "attention_.*_group" 255 attention_group.cl -DBLOCK="$block" -DHEAD_SIZE="$head" \
-            -DHEADS=12 -DKV_HEADS=12 -DDT=f16 -DDYT=f16 -DGT=f16
+        for kernel in "${names[@]:1}"; do
+            check "group $kernel head $head, blocks of $block, f16" "attention_${kernel}_group" 255 attention_group.cl -DBLOCK="$block" \
+                -DHEAD_SIZE="$head" -DHEADS=12 -DKV_HEADS=12 -DDT=f16 -DDYT=f16 -DGT=f16
+        done
     done
 done
 

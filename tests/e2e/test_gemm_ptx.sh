@@ -7,16 +7,7 @@
 # and an assembler of its own, so the counts are for comparison.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-command -v ptxas >/dev/null || PATH=$PATH:/usr/local/cuda/bin # where its toolkit lies
-command -v ptxas >/dev/null || skip_all "ptxas is not installed (CUDA toolkit)"
-clang=
-for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
-    if command -v "$name" >/dev/null && "$name" --print-targets 2>/dev/null | grep -q nvptx64; then
-        clang=$name
-        break
-    fi
-done
-[ -n "$clang" ] || skip_all "there is no clang with an NVPTX target"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_lib.sh"
 # Newer assemblers no longer know sm_70, though their help names it: any older one that is at hand does it, or PTXAS_VOLTA's.
 printf '.version 6.0\n.target sm_70\n.address_size 64\n' >volta.ptx
 volta=
@@ -26,7 +17,6 @@ for tool in "${PTXAS_VOLTA:-ptxas}" ptxas /usr/local/cuda*/bin/ptxas /opt/cuda*/
         break
     fi
 done
-kernels=$CLTRAIN_SOURCE_DIR/cl/kernels
 
 # assemble DEFINE...: PTX in k.ptx, ptxas's report in k.log.
 assemble() {
@@ -44,14 +34,6 @@ local_memory() {
          END { print most + 0 }' k.log
 }
 
-# The registers of the kernel on each generation: "139 139 147". Fails when something is on the stack.
-registers() {
-    awk '/Function properties for/ { kernel = $NF }
-         /bytes stack frame/ { if ($1 + 0 > 0 || $5 + 0 > 0) { print "spills in", kernel; bad = 1 } }
-         /Used [0-9]+ registers/ && kernel ~ /^gemm_fwd_(tile|mma)$/ { match($0, /Used [0-9]+/); n = n " " substr($0, RSTART + 5, RLENGTH - 5) }
-         END { print substr(n, 2); exit bad }' k.log
-}
-
 # check NAME ITEMS DEFINE...
 check() {
     local name=$1 items=$2 counts most=0 n
@@ -62,7 +44,7 @@ check() {
         fail "$name: does not assemble ($*)"
         return
     fi
-    if ! counts=$(registers); then
+    if ! counts=$(ptx_registers '^gemm_fwd_(tile|mma)$'); then
         fail "$name: $counts"
         return
     fi
@@ -113,7 +95,7 @@ check_mma() {
         fail "$name: does not assemble ($*)"
         return
     fi
-    if ! counts=$(registers); then
+    if ! counts=$(ptx_registers '^gemm_fwd_(tile|mma)$'); then
         fail "$name: $counts"
         return
     fi
@@ -128,8 +110,6 @@ check_mma() {
     if [[ " $* " != *" -DVC="* ]] || grep -q -E 'st\.global\.v4' k.ptx; then pass; else fail "$name: C is not stored in vectors"; fi
 }
 
-ampere="80 86 89 90"
-if ptxas --help | grep -q sm_120; then ampere="$ampere 120"; fi
 mma_forms=$(sed -n '/^const ocl_gemm_form ocl_mma_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm_mma.c" |
     grep -o 'FORM([0-9, ]*' | tr -d 'FORM(,')
 if [ "$(wc -l <<<"$mma_forms")" -ge 8 ]; then pass; else fail "the table of mma forms was not read"; fi
@@ -173,5 +153,5 @@ check_mma 'mma 128x128x16 NN tf32' 256 255 80 "$ampere" "${form[@]}" -DBK=16 -DD
 
 # The check notices what it is about: 16 x 16 sums an item do not fit 255 registers.
 rm -f k.log
-if assemble -DBM=128 -DBN=128 -DBK=8 -DTM=16 -DTN=16 && registers >/dev/null; then fail "256 sums an item were said to fit"; else pass; fi
+if assemble -DBM=128 -DBN=128 -DBK=8 -DTM=16 -DTN=16 && ptx_registers '^gemm_fwd_tile$' >/dev/null; then fail "256 sums an item were said to fit"; else pass; fi
 finish

@@ -363,7 +363,7 @@ static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, 
     size += fabs(v);
     if (g->activation != OCL_ACT_NONE && r->problem->dact == EXTRA_NONE) /* of its input as stored */
         narrowed += 1.13 * (g->type_c == CLT_F16    ? 0x1p-11 * fabs(e.pre) + 0x1p-25
-                            : g->type_c == CLT_BF16 ? 0x1p-9 * fabs(e.pre)
+                            : g->type_c == CLT_BF16 ? 0x1p-8 * fabs(e.pre)
                                                     : 0.0);
     if (r->problem->residual != EXTRA_NONE)
         v += like_c(r, r->problem->residual, GEMM_RESIDUAL, at);

@@ -20,8 +20,8 @@
  * HEAD 64, one up to 128; what is larger goes to attention_group.cl. engine/ops/attention_mma.c chooses.
  *
  * Occupancy: 128 items a group, registers by ptxas for sm_80 to sm_120 (tests/e2e/test_attention_ptx.sh), all
- * without spills. Forward 163 to 170, heads of 64 or 128: three groups, twelve warps on an SM. dq 193 to 220
- * (128) and up to 255 (64), dk and dv up to 255: two groups, eight warps. Above 128 registers because two
+ * without spills. Forward 163 to 174 with heads of 64 (232 with dropout and lengths on sm_90): three groups,
+ * twelve warps on an SM; dq, dk and dv up to 255: two groups, eight warps. Above 128 registers because two
  * thirds of them are operands and sums that would otherwise be read from local memory, whose bandwidth is the
  * limit here: each warp has 4 PIECES independent products under way, which hide the latency of one another,
  * and the other group of the SM fills the time of the exponentials. */

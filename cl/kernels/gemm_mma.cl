@@ -21,7 +21,7 @@
  *
  * Occupancy. 64 x 32 sums of a warp are 64 registers an item, fragments 24, addresses and copies under way
  * the rest of about 125 (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items on an SM with 64 Ki
- * registers. 64 x 64 (the 256 x 128 and 128 x 256 forms) takes 128 for the sums alone, 215 to 245 with all
+ * registers. 64 x 64 (the 256 x 128 and 128 x 256 forms) takes 128 for the sums alone, 212 to 254 with all
  * else: one work-group of 256 items, 8 warps, on an SM. It has as many sums there as two of the smaller form,
  * and a step of 16 is 64 independent multiplications of a warp, enough to hide what it waits for, behind a
  * quarter fewer bytes of fragments and of global memory for each. tf32 takes up to 165 registers with 64 x 32

@@ -328,6 +328,12 @@ static double tf32_bound(const gemm_run *r, double size, double squares)
     return !r->problem->tf32 || r->integers ? 0.0 : 0x1p-10 * (walk < size ? walk : size);
 }
 
+/* An activation is of its input as C's type stores it, whether that input is kept or not. */
+static bool activates_stored(const gemm_run *r)
+{
+    return r->gemm.activation != OCL_ACT_NONE && r->problem->dact == EXTRA_NONE;
+}
+
 /* Errors of K products random-walk, each bounded by what was added up. */
 static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, size_t at)
 {
@@ -361,7 +367,7 @@ static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, 
     if (r->problem->dact == EXTRA_NONE)
         v = activate(g->activation, v);
     size += fabs(v);
-    if (g->activation != OCL_ACT_NONE && r->problem->dact == EXTRA_NONE) /* of its input as stored */
+    if (activates_stored(r))
         narrowed += 1.13 * (g->type_c == CLT_F16    ? 0x1p-11 * fabs(e.pre) + 0x1p-25
                             : g->type_c == CLT_BF16 ? 0x1p-8 * fabs(e.pre)
                                                     : 0.0);
@@ -378,7 +384,7 @@ static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, 
 static double rounded_on_the_way(const gemm_run *r)
 {
     double operands = r->problem->tf32 ? 0x1p-10 : 0.0, stored = 0.0;
-    if (r->problem->pre)
+    if (activates_stored(r))
         stored = r->gemm.type_c == CLT_F16 ? 0x1p-11 : r->gemm.type_c == CLT_BF16 ? 0x1p-8 : 0.0;
     return operands + stored;
 }

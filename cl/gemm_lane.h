@@ -13,6 +13,8 @@ typedef struct ocl_lane_blocks {
     int mt, nt;      /* a block of C: tiles down and across */
     bool pack_a;     /* A is packed too, else read where it lies */
     uint64_t blocks; /* of the whole problem */
+    uint64_t cut;    /* the last ones, which are handed out in `parts` pieces of rows each */
+    int parts;
 } ocl_lane_blocks;
 
 /* Tile from the device's vector registers, blocks from a model of the time that packing, uneven shares and

@@ -77,7 +77,7 @@
 #define TRANSPOSE8(dt, source, row, out, step)                                                               \
     do {                                                                                                     \
         float8 rows_[8];                                                                                     \
-        _Pragma("unroll") for (uint r_ = 0; r_ < 8; r_++) rows_[r_] = LANES_LOAD8(dt, source, row(r_));     \
+        _Pragma("unroll") for (uint r_ = 0; r_ < 8; r_++) rows_[r_] = LANES_LOAD8(dt, source, row(r_));      \
         TURN8(float, out, step, rows_);                                                                      \
     } while (0)
 
@@ -128,16 +128,17 @@ static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ul
 }
 
 /* Lines of memory that the next packing will read, brought into the cache a few at a time while the present
- * slivers are multiplied: packing is short, so its reads from memory would otherwise stand in a row. */
+ * slivers are multiplied: packing is short, so its reads from memory would otherwise stand in a row. Packing
+ * costs little by itself: waiting for what it reads was most of what a product loses to the FMA limit. */
 typedef struct clt_ahead {
-    __global const STORAGE(DTB) * row;
-    ulong step;                        /* elements between rows */
-    uint rows, lines;                  /* rows left; lines of a row */
-    uint line;                         /* next one in the row */
-    uint share;                        /* lines per call */
+    __global const uchar *row;
+    ulong step;       /* bytes between rows */
+    uint rows, lines; /* rows left; lines of a row */
+    uint line;        /* next one in the row */
+    uint share;       /* lines per call */
 } clt_ahead;
 
-#define LINE_ELEMENTS (64 / sizeof(STORAGE(DTB)))
+#define LINE_BYTES 64
 #if PREFETCH && defined(__clang__)
 #define FETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #define FETCH_RESULT(p) __builtin_prefetch((const void *)(size_t)(p), 1, 3)
@@ -176,7 +177,7 @@ typedef struct clt_ahead {
 static inline void fetch_ahead(clt_ahead *ahead)
 {
     for (uint i = 0; i < ahead->share && ahead->rows > 0; i++) {
-        FETCH_LINE(ahead->row + ahead->line * LINE_ELEMENTS);
+        FETCH_LINE(ahead->row + ahead->line * LINE_BYTES);
         if (++ahead->line == ahead->lines) {
             ahead->line = 0;
             ahead->row += ahead->step;
@@ -185,25 +186,39 @@ static inline void fetch_ahead(clt_ahead *ahead)
     }
 }
 
-/* The source of `count` slivers from column j0 on, spread over `calls` calls. */
-static inline clt_ahead plan_ahead(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong k0, uint kn,
-                                   uint j0, uint count, uint calls)
+/* `rows` pieces of `bytes` bytes, `step` apart, spread over `calls` calls. */
+static inline clt_ahead plan_ahead(__global const void *from, ulong step, uint rows, uint bytes, uint calls)
 {
     clt_ahead ahead;
-    uint columns = min(count * NR, n - j0);
-#if TB
-    ahead.row = b + j0 * ldb + k0;
-    ahead.rows = columns;
-    ahead.lines = (kn + LINE_ELEMENTS - 1) / LINE_ELEMENTS;
-#else
-    ahead.row = b + k0 * ldb + j0;
-    ahead.rows = kn;
-    ahead.lines = (columns + LINE_ELEMENTS - 1) / LINE_ELEMENTS;
-#endif
-    ahead.step = ldb;
+    ahead.row = from;
+    ahead.step = step;
+    ahead.rows = rows;
+    ahead.lines = (bytes + LINE_BYTES - 1) / LINE_BYTES;
     ahead.line = 0;
-    ahead.share = (ahead.rows * ahead.lines + calls - 1) / calls;
+    ahead.share = (rows * ahead.lines + calls - 1) / calls;
     return ahead;
+}
+
+#define BYTES_B sizeof(STORAGE(DTB))
+#define BYTES_A sizeof(STORAGE(DTA))
+/* Rows k0.. of `count` columns of op(B) from j0 on; columns k0.. of `count` rows of op(A) from i0 on. */
+static inline clt_ahead plan_b(__global const STORAGE(DTB) * b, ulong ldb, ulong k0, uint kn, uint j0,
+                               uint count, uint calls)
+{
+#if TB
+    return plan_ahead(b + j0 * ldb + k0, ldb * BYTES_B, count, kn * BYTES_B, calls);
+#else
+    return plan_ahead(b + k0 * ldb + j0, ldb * BYTES_B, kn, count * BYTES_B, calls);
+#endif
+}
+static inline clt_ahead plan_a(__global const STORAGE(DTA) * a, ulong lda, ulong k0, uint kn, uint i0,
+                               uint count, uint calls)
+{
+#if TA
+    return plan_ahead(a + k0 * lda + i0, lda * BYTES_A, kn, count * BYTES_A, calls);
+#else
+    return plan_ahead(a + i0 * lda + k0, lda * BYTES_A, count, kn * BYTES_A, calls);
+#endif
 }
 
 #if PACK_A
@@ -264,10 +279,10 @@ static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ul
 #define STEP(at)                                                                                             \
     do {                                                                                                     \
         float16 w_[NV];                                                                                      \
-        EACH_VECTOR w_[v] = vload16(v, panel + (at) * NR);                                                   \
+        EACH_VECTOR w_[v] = vload16(v, panel + (at)*NR);                                                     \
         _Pragma("unroll") for (uint r = 0; r < MR; r++)                                                      \
         {                                                                                                    \
-            float16 s_ = (float16)(a[r * a_row + (at) * A_COLUMN]);                                          \
+            float16 s_ = (float16)(a[r * a_row + (at)*A_COLUMN]);                                            \
             EACH_VECTOR acc[r][v] = fma(s_, w_[v], acc[r][v]);                                               \
         }                                                                                                    \
     } while (0)
@@ -292,43 +307,96 @@ INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, __local const
     }
 }
 
-/* gemm_fwd_lane: C in blocks of mt x nt tiles, the rows' blocks fastest, then columns, then batch items.
- * A group takes `share` of them at a time until none is left, so that cores which are late or slowed down
- * hold up the end by no more than a block; which group does a block changes no bit. tickets:
- * clt_next_ticket. */
+/* Blocks of mt x nt tiles, the rows' blocks fastest, then columns, then batch items. Behind the `whole` first
+ * ones each is cut into `parts` pieces of rows, a ticket each. */
+typedef struct clt_grid {
+    uint mt, nt, parts, row_tiles, column_tiles, row_blocks;
+    ulong per_item, whole, tickets; /* blocks of a batch item; blocks that are not cut; tickets in all */
+} clt_grid;
+
+typedef struct clt_place {
+    uint z, first_row, rows, first_column, columns; /* batch item; tiles */
+} clt_place;
+
+/* What a ticket stands for. There may be no rows left for a block's last piece. */
+
+static inline clt_place place_of(const clt_grid *grid, ulong ticket)
+{
+    ulong block = ticket;
+    uint part = 0, mt = grid->mt;
+    if (ticket >= grid->whole) {
+        ulong piece = ticket - grid->whole, behind = piece / grid->parts;
+        part = (uint)(piece - behind * grid->parts);
+        block = grid->whole + behind;
+        mt = (mt + grid->parts - 1) / grid->parts;
+    }
+    clt_place place;
+    place.z = (uint)(block / grid->per_item);
+    ulong in_item = block - place.z * grid->per_item;
+    uint column_block = (uint)(in_item / grid->row_blocks);
+    uint row_block = (uint)(in_item - (ulong)column_block * grid->row_blocks);
+    uint until = min((row_block + 1) * grid->mt, grid->row_tiles);
+    place.first_row = min(row_block * grid->mt + part * mt, until);
+    place.rows = min(mt, until - place.first_row);
+    place.first_column = column_block * grid->nt;
+    place.columns = min(grid->nt, grid->column_tiles - place.first_column);
+    return place;
+}
+
+/* gemm_fwd_lane: C in blocks of mt x nt tiles, of which the last `cut` go in `parts` pieces. A group takes
+ * `share` of them at a time until none is left, so that cores which are late or slowed down hold up the end
+ * by no more than a piece; which group does a block changes no bit. While whole blocks are left it takes the
+ * next ones before it has done the last of these, to ask for their operands ahead. share > 1: nothing is cut.
+ * tickets: clt_next_ticket. */
 __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
-gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tickets, uint share,
-              __local float *panel_b,
+gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tickets, uint share, uint cut,
+              uint parts, __local float *panel_b,
 #if PACK_A
               __local float *panel_a,
 #endif
               __local float *block_sums)
 {
-    uint row_tiles = (m + MR - 1) / MR, column_tiles = (n + NR - 1) / NR;
-    uint row_blocks = (row_tiles + mt - 1) / mt, column_blocks = (column_tiles + nt - 1) / nt;
-    ulong per_item = (ulong)row_blocks * column_blocks, blocks = per_item * batch, block = 0, until = 0;
+    clt_grid grid;
+    grid.mt = mt;
+    grid.nt = nt;
+    grid.parts = parts;
+    grid.row_tiles = (m + MR - 1) / MR;
+    grid.column_tiles = (n + NR - 1) / NR;
+    grid.row_blocks = (grid.row_tiles + mt - 1) / mt;
+    grid.per_item = (ulong)grid.row_blocks * ((grid.column_tiles + nt - 1) / nt);
+    grid.whole = grid.per_item * batch - cut;
+    grid.tickets = grid.whole + (ulong)cut * parts;
     a += a_at;
     b += b_at;
-    for (;;) {
-        if (block == until) {
-            block = clt_next_ticket(tickets) * (ulong)share;
-            until = min(block + share, blocks);
-            if (block >= blocks)
-                break;
-        }
-        uint z = (uint)(block / per_item);
-        ulong in_item = block - z * per_item;
-        uint column_block = (uint)(in_item / row_blocks);
-        uint row_block = (uint)(in_item - (ulong)column_block * row_blocks);
-        uint i0 = row_block * mt * MR, j0 = column_block * nt * NR;
-        uint rows = min(mt, row_tiles - row_block * mt), columns = min(nt, column_tiles - column_block * nt);
+    ulong ticket = clt_next_ticket(tickets) * (ulong)share, until = ticket + share;
+    while (ticket < grid.tickets) {
+        clt_place place = place_of(&grid, ticket);
+        ulong next = ticket + 1;
+        bool known = next < until;
+        uint z = place.z, rows = place.rows, columns = rows > 0 ? place.columns : 0;
+        uint i0 = place.first_row * MR, j0 = place.first_column * NR;
         __global const STORAGE(DTA) *item_a = a + z * stride_a;
         __global const STORAGE(DTB) *item_b = b + z * stride_b;
         ulong k0 = 0;
-        clt_ahead ahead;
+        clt_ahead ahead, ahead_a;
+        ahead_a.rows = 0;
         do {
             uint kn = (uint)min((ulong)kc, k - k0);
             bool last = k0 + kn == k;
+            if (last && !known && ticket + get_num_groups(0) < grid.whole) {
+                next = clt_next_ticket(tickets) * (ulong)share;
+                until = next + share;
+                known = true;
+            }
+            /* after this block of k: the next one, else the first of the next block of C, else nothing */
+            clt_place after = place;
+            ulong after_k0 = k0 + kn;
+            uint after_kn = (uint)min((ulong)kc, k - after_k0);
+            if (last && known && next < grid.tickets) {
+                after = place_of(&grid, next);
+                after_k0 = 0;
+                after_kn = min(kc, k);
+            }
 #if PACK_A
             pack_a(item_a, lda, m, k0, kn, i0, rows, panel_a);
 #endif
@@ -336,17 +404,26 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
                 uint j = j0 + jt * NR, width = min(n - j, (uint)NR), sliver = jt & (SLIVERS - 1);
                 __local const float *panel = panel_b + sliver * kn * NR;
                 if (sliver == 0) {
-                    uint count = min(columns - jt, (uint)SLIVERS), next = jt + count;
+                    uint left = columns - jt, count = min(left, (uint)SLIVERS), step = jt + count;
                     pack_b(item_b, ldb, n, k0, kn, j, count, panel_b);
-                    if (next < columns)
-                        ahead = plan_ahead(item_b, ldb, n, k0, kn, j0 + next * NR,
-                                           min(columns - next, (uint)SLIVERS), rows * count);
-                    else /* the next block of k, or nothing */
-                        ahead = plan_ahead(item_b, ldb, n, k0 + kn, (uint)min((ulong)kc, k - k0 - kn), j0,
-                                           min(columns, (uint)SLIVERS), rows * count);
+                    if (step < columns) {
+                        uint from = j0 + step * NR, wide = min(left - count, (uint)SLIVERS) * NR;
+                        ahead = plan_b(item_b, ldb, k0, kn, from, min(wide, n - from), rows * count);
+                    } else {
+                        uint from = after.first_column * NR, wide = min(after.columns, (uint)SLIVERS) * NR;
+                        ahead = plan_b(b + after.z * stride_b, ldb, after_k0, after_kn, from,
+                                       min(wide, n - from), rows * count);
+                    }
+                    if (PACK_A && left <= 2 * SLIVERS && (jt == 0 || left > SLIVERS)) {
+                        uint from = after.first_row * MR;
+                        ahead_a = plan_a(a + after.z * stride_a, lda, after_k0, after_kn, from,
+                                         min(after.rows * MR, m - from), rows * left);
+                    }
                 }
                 for (uint it = 0; it < rows; it++) {
                     fetch_ahead(&ahead);
+                    if (PACK_A)
+                        fetch_ahead(&ahead_a);
                     __local float *sums = block_sums + (k > kc ? (jt * rows + it) * (MR * NR) : 0);
                     uint i = i0 + it * MR, skip = 0, height = min(m - i, (uint)MR);
                     float16 acc[MR][NV];
@@ -386,7 +463,11 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
             }
             k0 += kn;
         } while (k0 < k);
-        block++;
+        if (!known) {
+            next = clt_next_ticket(tickets) * (ulong)share;
+            until = next + share;
+        }
+        ticket = next;
     }
     clt_end_tickets(tickets);
 }

@@ -30,6 +30,7 @@ static void check_blocks(const ocl_gemm *g, const ocl_device_desc *desc, const o
     int64_t down = (g->m + b->mr - 1) / b->mr, across = (g->n + b->nv * 16 - 1) / (b->nv * 16);
     int64_t blocks = ((down + b->mt - 1) / b->mt) * ((across + b->nt - 1) / b->nt) * g->batch;
     assert_int_equal(b->blocks, blocks);
+    assert_true(b->parts >= 1 && b->parts <= b->mt && b->cut <= b->blocks && (b->cut > 0) == (b->parts > 1));
     assert_true(b->kc >= 1 && (b->kc <= 520 || b->kc >= g->k));
     assert_true(ocl_lane_local_bytes(g, b) <= desc->local_bytes);
     assert_true(b->pack_a || (!g->ta && g->type_a == CLT_F32 && g->m >= b->mr));
@@ -54,7 +55,22 @@ static void test_blocks(void **state)
     }
 }
 
-/* Large problems keep every core busy; the last share is not much shorter than the others. */
+/* When the last of `units` cores is done, in rows of tiles, if whoever is free takes the next piece. */
+static int64_t finish(const ocl_lane_blocks *b, uint32_t units)
+{
+    int64_t busy[64] = {0}, last = 0;
+    uint64_t whole = b->blocks - b->cut, tickets = whole + b->cut * (uint64_t)b->parts;
+    for (uint64_t ticket = 0; ticket < tickets; ticket++) {
+        uint32_t first = 0;
+        for (uint32_t unit = 1; unit < units; unit++)
+            first = busy[unit] < busy[first] ? unit : first;
+        busy[first] += ticket < whole ? b->mt : (b->mt + b->parts - 1) / b->parts;
+        last = busy[first] > last ? busy[first] : last;
+    }
+    return last;
+}
+
+/* Large problems keep every core busy until nearly the end. */
 static void test_shares(void **state)
 {
     (void)state;
@@ -63,10 +79,24 @@ static void test_shares(void **state)
         ocl_gemm g = ocl_gemm_make(2048, 2048, 2048, false, true);
         ocl_lane_blocks b;
         assert_true(ocl_lane_choose(&g, &desc, NULL, &b));
-        double share = (double)((b.blocks + units - 1) / units) * units / (double)b.blocks;
-        assert_true(b.blocks >= units);
-        assert_true(share < 1.15);
+        double even = (double)b.blocks * b.mt / units;
+        assert_true(b.blocks * (uint64_t)b.parts >= units);
+        assert_true((double)finish(&b, units) < 1.15 * even);
     }
+}
+
+/* What remains behind the last whole round is cut, so that it does not keep one core alone. */
+static void test_pieces(void **state)
+{
+    (void)state;
+    ocl_device_desc desc = cpu(8, 2);
+    ocl_gemm g = ocl_gemm_make(1200, 768, 3072, true, false);
+    ocl_lane_blocks wanted = {.mt = 40, .nt = 16}, b;
+    assert_true(ocl_lane_choose(&g, &desc, &wanted, &b));
+    assert_int_equal(b.blocks, 15);
+    assert_int_equal(b.cut, 2);
+    assert_int_equal(b.parts, 2);
+    assert_int_equal(finish(&b, 2), 15 * 40 / 2);
 }
 
 static void test_small_local_memory(void **state)
@@ -155,6 +185,7 @@ static const ocl_lane_blocks cuts[] = {
     {.mr = 8, .nv = 3, .kc = 192, .mt = 8, .nt = 4},
     {.mr = 14, .nv = 2, .kc = 256},
     {.mr = 12, .nv = 2, .kc = 512, .mt = 64, .nt = 24},
+    {.mr = 6, .nv = 1, .mt = 16, .nt = 10}, /* the last block's second piece has no rows */
 };
 
 static void test_cuts_change_no_bit(void **state)
@@ -211,6 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_small_local_memory),
         cmocka_unit_test(test_wanted),
         cmocka_unit_test_setup_teardown(test_cuts_change_no_bit, begin, end),

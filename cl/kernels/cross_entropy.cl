@@ -295,9 +295,11 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
     /* the target's element is put right after the loop, from values read before the loop overwrites them */
     float xt = in_range ? LOAD(DT, x, t) : 0.0f;
     float before = in_range && accumulate ? LOAD(GT, dx, t) : 0.0f;
-    for (; c + LANES <= cols; c += LANES) {
-        float16 g = scale * (clt_exp_down16(LOAD16(DT, x, c) - top) * inverse - base);
-        STORE16_GRAD(GT, dx, c, g, accumulate);
+    for (; c + 2 * LANES <= cols; c += 2 * LANES) {
+        float16 e[2] = {LOAD16(DT, x, c) - top, LOAD16(DT, x, c + LANES) - top};
+        clt_exp_down_two16(e);
+        STORE16_GRAD(GT, dx, c, scale * (e[0] * inverse - base), accumulate);
+        STORE16_GRAD(GT, dx, c + LANES, scale * (e[1] * inverse - base), accumulate);
     }
     for (; c < cols; c++) {
         float g = scale * (clt_exp_down(LOAD(DT, x, c) - top) * inverse - base);
@@ -336,8 +338,12 @@ __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, _
     cross_entropy_row row = cross_entropy_row_of(out, x, cols, t, smoothing);
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
     float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
-    for (; c + LANES <= cols; c += LANES)
-        STORE16(DT, x, c, scale * (clt_exp_down16(LOAD16(DT, x, c) - row.top) * inverse - base));
+    for (; c + 2 * LANES <= cols; c += 2 * LANES) {
+        float16 e[2] = {LOAD16(DT, x, c) - row.top, LOAD16(DT, x, c + LANES) - row.top};
+        clt_exp_down_two16(e);
+        STORE16(DT, x, c, scale * (e[0] * inverse - base));
+        STORE16(DT, x, c + LANES, scale * (e[1] * inverse - base));
+    }
     for (; c < cols; c++)
         STORE(DT, x, c, scale * (clt_exp_down(LOAD(DT, x, c) - row.top) * inverse - base));
     for (; c < stride; c++)

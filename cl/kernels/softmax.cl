@@ -5,8 +5,8 @@
  * rows and columns only.
  *
  * -DLOG=0|1  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx  -DWG=work-group size of the group form
- * -DKEEP_EXP=0|1: exponentials of long rows are kept in y, which f32 holds exactly  -DNT: see lanes.clh, of
- * the gradient; rows are then whole vectors */
+ * -DKEEP_EXP=0|1: exponentials of long rows are kept in y, which f32 holds exactly, unless with LOG
+ * -DNT: see lanes.clh; rows are then whole vectors, but for the logarithm of rows longer than ROW_NEAR */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -28,22 +28,36 @@
 #endif
 
 #include "softmax.clh"
+/* No restrict but in kernels: Oclgrind 21.10 does not know what becomes of it when a function is inlined into
+ * a loop. */
+
 /* Last step of forward, `norm` being 1/sum or log(sum), and the terms of backward; name: ONE or SIXTEEN. */
 #define ONE(name) name
 #define SIXTEEN(name) name##16
 #if LOG
 #define NORM(name, sum) name(clt_log)(sum)
 #define FINISH(name, centred, norm) ((centred) - (norm))
+#define FINISH_TWO(centred, norm)                                                                            \
+    do {                                                                                                     \
+        (centred)[0] -= (norm);                                                                              \
+        (centred)[1] -= (norm);                                                                              \
+    } while (0)
 #define DOT_TERM(dy, y) (dy)
 #define GRADIENT(name, dy, y, dot) ((dy)-name(clt_exp_down)(y) * (dot))
 #else
 #define NORM(name, sum) (1.0f / (sum))
 #define FINISH(name, centred, norm) (name(clt_exp_down)(centred) * (norm))
+#define FINISH_TWO(centred, norm)                                                                            \
+    do {                                                                                                     \
+        clt_exp_down_two16(centred);                                                                         \
+        (centred)[0] *= (norm);                                                                              \
+        (centred)[1] *= (norm);                                                                              \
+    } while (0)
 #define DOT_TERM(dy, y) ((dy) * (y))
 #define GRADIENT(name, dy, y, dot) ((y) * ((dy) - (dot)))
 #endif
 
-static inline void softmax_store_tail(__global STORAGE(DT) *restrict y, uint c, uint cols, float16 v)
+static inline void softmax_store_tail(__global STORAGE(DT) * y, uint c, uint cols, float16 v)
 {
     float tail[LANES];
     vstore16(v, 0, tail);
@@ -53,117 +67,113 @@ static inline void softmax_store_tail(__global STORAGE(DT) *restrict y, uint c, 
 
 /* Rows of up to ROW_NEAR elements go through three stages, some rows at a time ("chunk"): maximum;
  * exponentials and their sum; result. One loop does the last stage of a chunk, the second of the next one and
- * the first of the one after that, so that memory is never idle. */
-#define CHUNK_ELEMENTS 1024
+ * the first of the one after that, so that memory is never idle. A chunk is no power of two, so that these
+ * three places are not the same one in a page: a load that seems to be of what is still being stored has to
+ * wait. */
+#define CHUNK_ELEMENTS 768
 
-#if LOG /* the result needs x itself again */
-#define KEEP(at, e)
-#define RESULT(x, at, top, norm) (((x) - (top)) - (norm))
-#else
-#define KEEP(at, e) vstore16(e, 0, kept + (at))
-#define RESULT(x, at, top, norm) (vload16(0, kept + (at)) * (norm))
-#endif
-
+/* What is kept of an element from the second stage to the third, d = x - maximum or e = exp(d), and the
+ * result. */
 #if LOG
-#define KEEP_FAR(c, e)
-#define RESULT_FAR(c, top, norm) (LOAD16(DT, x, c) - (top) - (norm))
-#elif KEEP_EXP
-#define KEEP_FAR(c, e) STORE16(DT, y, c, e)
-#define RESULT_FAR(c, top, norm) (LOAD16(DT, y, c) * (norm))
+#define KEEP_LOG(at, d) vstore16(d, 0, kept + (at))
+#define KEEP(at, e)
+#define RESULT(kept, norm) ((kept) - (norm))
 #else
-#define KEEP_FAR(c, e)
-#define RESULT_FAR(c, top, norm) (clt_exp_down16(LOAD16(DT, x, c) - (top)) * (norm))
+#define KEEP_LOG(at, d)
+#define KEEP(at, e) vstore16(e, 0, kept + (at))
+#define RESULT(kept, norm) ((kept) * (norm))
 #endif
 
-/* Of the rows of one chunk. */
-typedef struct softmax_chunk {
-    float top[LANES], norm[LANES];
-} softmax_chunk;
-
-/* Stage three of one row, whose exponentials are at `kept`. */
-static inline void softmax_result(__global STORAGE(DT) *restrict y, __global const STORAGE(DT) *restrict x,
-                                  const float *kept, uint cols, float top, float norm)
+/* Stage three of one row. */
+static inline void softmax_result(__global STORAGE(DT) * y, const float *kept, uint cols, float norm)
 {
     uint c = 0;
     for (; c + LANES <= cols; c += LANES)
-        STORE16(DT, y, c, RESULT(LOAD16(DT, x, c), c, top, norm));
+        STREAM16(DT, y, c, RESULT(vload16(0, kept + c), norm));
     if (c < cols)
-        softmax_store_tail(y, c, cols, RESULT(clt_row_tail(x, c, cols), c, top, norm));
+        softmax_store_tail(y, c, cols, RESULT(vload16(0, kept + c), norm));
 }
 
-/* Stage two of the `rows` rows at x, stage one of as many as there are of the `ahead` rows behind them, stage
- * three of the chunk before unless this is the first one. */
-static inline void softmax_round(softmax_chunk *before, float *next, __global STORAGE(DT) *restrict y,
-                                 __global const STORAGE(DT) *restrict x, float *kept, uint chunk, uint rows,
+/* Stage two of the `rows` rows at x, whose maxima are in `tops`, stage one of as many as there are of the
+ * `ahead` rows behind them, stage three of the chunk before, with its `norms`, unless this is the first one.
+ * Leaves the tops of the next and the norms of this chunk. */
+static inline void softmax_round(float *norms, float *tops, __global STORAGE(DT) * y,
+                                 __global const STORAGE(DT) * x, float *kept, uint chunk, uint rows,
                                  uint ahead, uint cols, uint stride, bool first)
 {
-    float sums[LANES * LANES], tops[LANES * LANES];
-    for (uint r = 0; r < rows; r++) {
+    float sums[LANES * LANES], mosts[LANES * LANES];
+    y -= chunk * cols;
+    for (uint r = 0; r < rows; r++, x += cols, y += cols, kept += stride) {
         __global const STORAGE(DT) *x_ahead = r < ahead ? x + chunk * cols : x;
-        float top = next[r], old_top = before->top[r], old_norm = before->norm[r];
+        float top = tops[r], norm = norms[r];
         float16 sum = 0.0f, most = -INFINITY;
         uint c = 0;
-        for (; c + LANES <= cols; c += LANES) {
+        for (; c + 2 * LANES <= cols; c += 2 * LANES) {
             most = clt_row_larger(most, LOAD16(DT, x_ahead, c));
-            if (!first)
-                STORE16(DT, y - chunk * cols, c,
-                        RESULT(LOAD16(DT, x - chunk * cols, c), c, old_top, old_norm));
-            float16 e = clt_exp_down16(LOAD16(DT, x, c) - top);
-            KEEP(c, e);
-            sum += e;
+            most = clt_row_larger(most, LOAD16(DT, x_ahead, c + LANES));
+            if (!first) {
+                STREAM16(DT, y, c, RESULT(vload16(0, kept + c), norm));
+                STREAM16(DT, y, c + LANES, RESULT(vload16(0, kept + c + LANES), norm));
+            }
+            float16 e[2] = {LOAD16(DT, x, c) - top, LOAD16(DT, x, c + LANES) - top};
+            KEEP_LOG(c, e[0]);
+            KEEP_LOG(c + LANES, e[1]);
+            clt_exp_down_two16(e);
+            KEEP(c, e[0]);
+            KEEP(c + LANES, e[1]);
+            sum += e[0];
+            sum += e[1];
         }
-        if (c < cols) {
-            most = clt_row_larger(most, clt_row_tail(x_ahead, c, cols));
-            if (!first)
-                softmax_store_tail(y - chunk * cols, c, cols,
-                                   RESULT(clt_row_tail(x - chunk * cols, c, cols), c, old_top, old_norm));
-            float16 e = clt_exp_down16(clt_row_tail(x, c, cols) - top);
+        for (; c < cols; c += LANES) {
+            bool whole = c + LANES <= cols;
+            most = clt_row_larger(most, whole ? LOAD16(DT, x_ahead, c) : clt_row_tail(x_ahead, c, cols));
+            if (!first && whole)
+                STREAM16(DT, y, c, RESULT(vload16(0, kept + c), norm));
+            else if (!first)
+                softmax_store_tail(y, c, cols, RESULT(vload16(0, kept + c), norm));
+            float16 e = (whole ? LOAD16(DT, x, c) : clt_row_tail(x, c, cols)) - top;
+            KEEP_LOG(c, e);
+            e = clt_exp_down16(e);
             KEEP(c, e);
             sum += e;
         }
         vstore16(sum, r, sums);
-        vstore16(most, r, tops);
-        before->top[r] = top;
-        x += cols;
-        y += cols;
-        kept += stride;
+        vstore16(most, r, mosts);
     }
     for (uint r = 0; r < rows; r++) {
-        before->norm[r] = clt_sum16(vload16(r, sums));
-        next[r] = clt_row_most(vload16(r, tops));
+        norms[r] = clt_sum16(vload16(r, sums));
+        tops[r] = clt_row_most(vload16(r, mosts));
     }
-    vstore16(NORM(SIXTEEN, vload16(0, before->norm)), 0, before->norm);
+    vstore16(NORM(SIXTEEN, vload16(0, norms)), 0, norms);
 }
 
-static inline void softmax_near(__global STORAGE(DT) *restrict y, __global const STORAGE(DT) *restrict x,
-                                uint rows, uint cols)
+static inline void softmax_near(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint rows,
+                                uint cols)
 {
-    float kept[LOG ? 1 : ROW_NEAR], next[LANES];
-    softmax_chunk before;
+    float kept[ROW_NEAR], tops[LANES], norms[LANES];
     uint chunk = min((uint)LANES, max(CHUNK_ELEMENTS / cols, 1u)),
          stride = (cols + LANES - 1) / LANES * LANES;
     uint now = min(chunk, rows);
-    vstore16((float16)(1.0f), 0, before.norm); /* of rows that are not there */
+    vstore16((float16)(1.0f), 0, norms); /* of rows that are not there */
     for (uint r = 0; r < now; r++)
-        next[r] = clt_row_top(x + r * cols, cols);
+        tops[r] = clt_row_top(x + r * cols, cols);
     for (uint done = 0; done < rows; done += chunk) {
         now = min(chunk, rows - done);
         for (uint r = now; done > 0 && r < chunk; r++)
-            softmax_result(y - (chunk - r) * cols, x - (chunk - r) * cols, kept + r * stride, cols,
-                           before.top[r], before.norm[r]);
-        softmax_round(&before, next, y, x, kept, chunk, now, min(chunk, rows - done - now), cols, stride,
+            softmax_result(y - (chunk - r) * cols, kept + r * stride, cols, norms[r]);
+        softmax_round(norms, tops, y, x, kept, chunk, now, min(chunk, rows - done - now), cols, stride,
                       done == 0);
         x += chunk * cols;
         y += chunk * cols;
     }
     for (uint r = 0; r < now; r++)
-        softmax_result(y - (chunk - r) * cols, x - (chunk - r) * cols, kept + r * stride, cols, before.top[r],
-                       before.norm[r]);
+        softmax_result(y - (chunk - r) * cols, kept + r * stride, cols, norms[r]);
 }
 
-/* Longer rows: the maximum of the next row is found while this one's exponentials are summed. */
-static inline void softmax_far(__global STORAGE(DT) *restrict y, __global const STORAGE(DT) *restrict x,
-                               uint rows, uint cols)
+#if KEEP_EXP && !LOG
+/* Longer rows: the maximum of the next row is found while this one's exponentials are summed. They are kept
+ * in y. */
+static inline void softmax_far(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint rows, uint cols)
 {
     float next = clt_row_top(x, cols);
     for (uint r = 0; r < rows; r++, x += cols, y += cols) {
@@ -174,7 +184,7 @@ static inline void softmax_far(__global STORAGE(DT) *restrict y, __global const 
         for (; c + LANES <= cols; c += LANES) {
             most = clt_row_larger(most, LOAD16(DT, ahead, c));
             float16 e = clt_exp_down16(LOAD16(DT, x, c) - top);
-            KEEP_FAR(c, e);
+            STORE16(DT, y, c, e);
             sum += e;
         }
         if (c < cols) {
@@ -185,11 +195,64 @@ static inline void softmax_far(__global STORAGE(DT) *restrict y, __global const 
         next = clt_row_most(most);
         float norm = NORM(ONE, clt_sum16(sum));
         for (c = 0; c + LANES <= cols; c += LANES)
-            STORE16(DT, y, c, RESULT_FAR(c, top, norm));
+            STORE16(DT, y, c, LOAD16(DT, y, c) * norm);
         if (c < cols)
-            softmax_store_tail(y, c, cols, LOG ? clt_row_tail(x, c, cols) - top - norm : rest * norm);
+            softmax_store_tail(y, c, cols, rest * norm);
     }
 }
+#else
+/* Elements before the first one at which a vector can pass by the caches. */
+static inline uint softmax_head(__global STORAGE(DT) * y)
+{
+#if NT
+    return (uint)(-(size_t)y / sizeof(STORAGE(DT))) % LANES;
+#else
+    return 0;
+#endif
+}
+
+/* The columns [c, end) of a result as far as whole vectors go. Returns the next one. */
+static inline uint softmax_far_result(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint c,
+                                      uint end, float top, float norm)
+{
+    for (; c + 2 * LANES <= end; c += 2 * LANES) {
+        float16 d[2] = {LOAD16(DT, x, c) - top, LOAD16(DT, x, c + LANES) - top};
+        FINISH_TWO(d, norm);
+        STREAM16(DT, y, c, d[0]);
+        STREAM16(DT, y, c + LANES, d[1]);
+    }
+    if (c + LANES <= end) {
+        STREAM16(DT, y, c, FINISH(SIXTEEN, LOAD16(DT, x, c) - top, norm));
+        c += LANES;
+    }
+    return c;
+}
+
+/* Longer rows whose exponentials are not kept: they are taken for their sum, block by block while the row
+ * before is written, which lies in a near cache, and for the result once more if it needs them. */
+static inline void softmax_far(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint rows, uint cols)
+{
+    uint whole = cols / LANES * LANES;
+    float sum, top = clt_row_of(x, cols, &sum);
+    for (uint r = 0; r < rows; r++, x += cols, y += cols) {
+        bool more = r + 1 < rows;
+        __global const STORAGE(DT) *next = more ? x + cols : x;
+        float norm = NORM(ONE, sum);
+        clt_row_sums s = clt_row_begin(next, cols);
+        uint head = softmax_head(y), c = 0;
+        for (; c < head; c++)
+            STORE(DT, y, c, FINISH(ONE, LOAD(DT, x, c) - top, norm));
+        for (uint b = 0; b < whole; b += ROW_BLOCK) {
+            if (more)
+                clt_row_block(&s, next, b, whole);
+            c = softmax_far_result(y, x, c, min(head + b + ROW_BLOCK, cols), top, norm);
+        }
+        for (; c < cols; c++)
+            STORE(DT, y, c, FINISH(ONE, LOAD(DT, x, c) - top, norm));
+        top = clt_row_end(&s, next, cols, &sum);
+    }
+}
+#endif
 
 /* x (rows,cols) -> y (rows,cols). */
 __kernel void softmax_fwd_row(__global STORAGE(DT) *restrict y, ulong y0,

@@ -103,7 +103,16 @@ __kernel void transpose_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_A
     x += (rest - next * o1) * xs1 + next * xs0;                                                              \
     y += (rest - next * o1) * ys1 + next * ys0
 
-/* Gradients pass through f32, because they may be added to; everything else moves unchanged. */
+/* Gradients pass through f32, because they may be added to; everything else moves unchanged. SHORT: cells of
+ * two bytes. */
+#define SHORT_f32 0
+#define SHORT_i32 0
+#define SHORT_u32 0
+#define SHORT_u8 0
+#define SHORT_f16 1
+#define SHORT_bf16 1
+#define SHORT_u16 1
+#define SHORT (!GRAD && CLT_CAT(SHORT_, DT))
 #if GRAD
 #define CELL float
 #define GET8(p, i) LANES_LOAD8(DT, p, i)
@@ -112,25 +121,74 @@ __kernel void transpose_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_A
 #define SET(p, i, v) STORE_GRAD(DT, p, i, v, accumulate)
 #else
 #define CELL STORAGE(DT)
-#define GET8(p, i) vload8(0, (p) + (i))
 #define GET(p, i) (p)[i]
-#if NT
+#if SHORT
+#define GET8(p, i) LOAD8_SHORT(__global, (p) + (i))
+#else
+#define GET8(p, i) vload8(0, (p) + (i))
+#endif
+/* As floats: compilers take vectors of smaller elements apart. */
+#if NT && SHORT
+#define SET16(p, i, v) __builtin_nontemporal_store(as_float8(v), (__global float8 *)((p) + (i)))
+#elif NT
 #define SET16(p, i, v) __builtin_nontemporal_store((v), (__global CLT_CAT(CELL, 16) *)((p) + (i)))
+#elif SHORT
+#define SET16(p, i, v) STORE16_SHORT(__global, (p) + (i), v)
 #else
 #define SET16(p, i, v) vstore16((v), 0, (p) + (i))
 #endif
 #define SET(p, i, v) (p)[i] = (v)
 #endif
 #define CELL8 CLT_CAT(CELL, 8)
+#if SHORT
+#define TURNED16(p) LOAD16_SHORT(__private, p)
+#else
+#define TURNED16(p) vload16(0, p)
+#endif
+
+#if SHORT && SHUFFLES
+/* TURN8 for cells of two bytes: pairs of vectors are woven as a whole, where those of four bytes are in
+ * halves. */
+#define WOVEN_LOW1(a, b) a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3
+#define WOVEN_HIGH1(a, b) a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7
+#define WOVEN_LOW2(a, b) a.s0, a.s1, b.s0, b.s1, a.s2, a.s3, b.s2, b.s3
+#define WOVEN_HIGH2(a, b) a.s4, a.s5, b.s4, b.s5, a.s6, a.s7, b.s6, b.s7
+static inline void turn8_short(CELL *turned, uint ld, const CELL8 *rows)
+{
+    CELL8 a[8], b[8];
+#pragma unroll
+    for (uint i = 0; i < 8; i += 2) {
+        a[i] = (CELL8)(WOVEN_LOW1(rows[i], rows[i + 1]));
+        a[i + 1] = (CELL8)(WOVEN_HIGH1(rows[i], rows[i + 1]));
+    }
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        uint first = i / 2 * 4, odd = i & 1; /* rows 0 to 3 or 4 to 7; b[first + n]: columns 2n and 2n + 1 */
+        b[first + 2 * odd] = (CELL8)(WOVEN_LOW2(a[first + odd], a[first + odd + 2]));
+        b[first + 2 * odd + 1] = (CELL8)(WOVEN_HIGH2(a[first + odd], a[first + odd + 2]));
+    }
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        STORE8_SHORT(__private, turned + 2 * i * ld, (CELL8)(TURN8_LOW4(b[i], b[i + 4])));
+        STORE8_SHORT(__private, turned + (2 * i + 1) * ld, (CELL8)(TURN8_HIGH4(b[i], b[i + 4])));
+    }
+}
+#else
+#define turn8_short(turned, ld, rows) TURN8(CELL, turned, ld, rows)
+#endif
 
 /* turned[q * ld + p] = x[p * stride + q] for p and q in 0..7 */
-static inline void turn8(CELL *turned, uint ld, __global const STORAGE(DT) *x, ulong stride)
+static inline void turn8(CELL *turned, uint ld, __global const STORAGE(DT) * x, ulong stride)
 {
     CELL8 rows[8];
 #pragma unroll
     for (uint p = 0; p < 8; p++)
         rows[p] = GET8(x, p * stride);
+#if SHORT
+    turn8_short(turned, ld, rows);
+#else
     TURN8(CELL, turned, ld, rows);
+#endif
 }
 
 #ifndef PREFETCH /* 1: the next tile's lines are asked for, where the compiler can say so */
@@ -170,7 +228,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_lane(
     for (uint q = 0; q < width_q; q++, y += q_stride_y) {
         uint i = 0;
         for (; i + LANES <= width_p; i += LANES)
-            SET16(y, i, vload16(0, turned + q * tile_p + i));
+            SET16(y, i, TURNED16(turned + q * tile_p + i));
         for (; i < width_p; i++)
             SET(y, i, turned[q * tile_p + i]);
     }
@@ -178,6 +236,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_lane(
 
 #if GRAD
 #define GET16(p, i) LOAD16(DT, p, i)
+#elif SHORT
+#define GET16(p, i) LOAD16_SHORT(__global, (p) + (i))
 #else
 #define GET16(p, i) vload16(0, (p) + (i))
 #endif

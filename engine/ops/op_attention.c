@@ -251,6 +251,8 @@ const clt_op clt_op_attention = {
     .backward = bwd_variants,
     .no_grad_inputs = 1u << 3,
     .rounding_variant = "mma",
-    .roundings = 2, /* P and dS, and dy where it is wider; each is relative to the terms of a sum */
+    /* P and dS, and dy where it is wider; each is relative to the terms of a sum, which a short row leaves
+     * larger than any result: up to 1.9 was seen in 50 runs of the smallest case */
+    .roundings = 4,
     .ref = &clt_op_attention_ref,
 };

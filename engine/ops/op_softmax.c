@@ -27,6 +27,7 @@ extern const clt_op clt_op_softmax, clt_op_log_softmax;
 /* Rows of one item of the row forms, which overlap the passes over neighbouring rows: enough of them for the
  * first and the last row not to count, few enough for every compute unit to get several items. */
 #define ITEM_ELEMENTS 16384
+#define ROW_NEAR 2048 /* of kernels/softmax.clh */
 #define ITEM_ROWS 8
 static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, uint64_t cols)
 {
@@ -55,11 +56,14 @@ static clt_status softmax_forward(ocl_emitter *e, const clt_call *call, bool gro
     uint64_t rows = (uint64_t)clt_shape_rows(shape), cols = (uint64_t)clt_shape_last(shape);
     uint64_t wg = clt_local_group(e->device, cols);
     ocl_kernel_begin(e, "softmax", group ? "softmax_fwd_group" : "softmax_fwd_row");
-    ocl_define(e, "LOG", call->node->op == &clt_op_log_softmax);
+    bool log = call->node->op == &clt_op_log_softmax;
+    ocl_define(e, "LOG", log);
     clt_define_type_of(e, "DT", call, call->in[0]);
     ocl_define(e, "KEEP_EXP", clt_call_dtype(call, call->out[0]) == CLT_F32);
     if (group)
         ocl_define(e, "WG", (int64_t)wg);
+    else if (cols <= ROW_NEAR ? cols % 16 == 0 : log) /* other long rows are written twice */
+        clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->out[0]), rows * cols, false);
     clt_arg_out_of(e, call, call->out[0], rows * cols);
     clt_arg_in_of(e, call, call->in[0], rows * cols);
     /* max, difference, exp, sum; difference, exp, product again */

@@ -71,6 +71,9 @@ static const clt_op_case softmax_cases[] = {
     /* several rows and several chunks of rows an item, the last ones not full; rows too long for that */
     {.name = "chunks", .n_inputs = 1, .inputs = {CLT_CASE_F32(1203, 17)}},
     {.name = "near", .n_inputs = 1, .inputs = {CLT_CASE_F32(203, 500)}},
+    /* whole vectors, which may pass by the caches: an even and an odd number of them */
+    {.name = "vectors", .n_inputs = 1, .inputs = {CLT_CASE_F32(301, 64)}},
+    {.name = "vectors_odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(77, 80)}},
     {.name = "far", .n_inputs = 1, .inputs = {CLT_CASE_F32(50, 2101)}},
 };
 

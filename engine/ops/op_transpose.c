@@ -147,8 +147,11 @@ static uint64_t walk_tiles(const transpose_walk *w)
 }
 
 /* Tiles in which runs of y are long, because every run costs a page translation, and those of x at least two
- * lines; cells are runs already. Smaller where there are too few for the device. */
-#define LONG_RUN 128
+ * lines; cells are runs already. Smaller where there are too few for the device. Half the area that the
+ * kernel can hold: rows of x a power of two apart share the sets of a cache, where this tile's lines and the
+ * next one's, asked for ahead, must find room together. */
+#define LONG_RUN 64
+#define WALK_AREA (AREA / 2)
 #define CELL_EDGE 64
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -160,7 +163,7 @@ static void walk_tile(transpose_walk *w, const ocl_device_desc *device)
 {
     uint64_t wanted = (device->compute_units ? device->compute_units : 1) * GROUPS_PER_UNIT;
     w->tile_p = least(w->p, w->cell == 1 ? LONG_RUN : CELL_EDGE);
-    w->tile_q = least(w->q, w->cell == 1 ? AREA / w->tile_p : CELL_EDGE);
+    w->tile_q = least(w->q, w->cell == 1 ? WALK_AREA / w->tile_p : CELL_EDGE);
     while (walk_tiles(w) < wanted && (w->tile_p > TILE || w->tile_q > TILE)) {
         if (w->tile_p >= w->tile_q)
             w->tile_p = clt_div_up(w->tile_p, 2 * TILE) * TILE;

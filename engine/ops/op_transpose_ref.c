@@ -73,6 +73,17 @@ static const clt_op_case transpose_cases[] = {
      .n_inputs = 1,
      .inputs = {CLT_CASE_F32(4, 150, 75)},
      .exact = true},
+    {.name = "swap_bf16", /* two bytes are turned and stored in ways of their own; whole vectors only, and a
+                             rest */
+     .attrs = "{\"perm\":[0,2,1]}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 144, 56)},
+     .exact = true},
+    {.name = "swap_bf16_odd",
+     .attrs = "{\"perm\":[0,2,1]}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 83, 45)},
+     .exact = true},
     {.name = "heads",
      .attrs = "{\"perm\":[0,2,1,3]}",
      .n_inputs = 1,

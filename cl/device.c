@@ -337,6 +337,32 @@ static bool unregister_device(ocl_device *device)
     return last;
 }
 
+/* Lane style goes with it: where it pays it would take all products. */
+static clt_status play_units(ocl_device_desc *desc)
+{
+    const char *text = getenv("CLTRAIN_EMULATE");
+    uint32_t wanted;
+    char names[200];
+    if (text == NULL || text[0] == '\0')
+        return CLT_OK;
+    clt_status status = ocl_caps_parse(text, &wanted);
+    CLT_TRY(clt_fail_prefix(status, "environment variable CLTRAIN_EMULATE"));
+    if ((wanted & ~(uint32_t)OCL_CAPS_UNITS) != 0)
+        CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_EMULATE=%s: only matrix units can be played: %s",
+                 text, ocl_caps_text(OCL_CAPS_UNITS, names, sizeof names));
+    if (desc->caps & OCL_CAP_PTX)
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "environment variable CLTRAIN_EMULATE=%s: device '%s' runs inline PTX, so that kernels would "
+            "use its own matrix units",
+            text, desc->name);
+    desc->played_caps = wanted;
+    desc->caps = (desc->caps & ~(uint32_t)OCL_CAP_WIDE_VECTORS) | wanted;
+    CLT_WARN("device '%s' plays matrix units that it has not (CLTRAIN_EMULATE): %s; it is slow", desc->name,
+             ocl_caps_text(wanted, names, sizeof names));
+    return CLT_OK;
+}
+
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
 {
     ocl_found *found = NULL;
@@ -362,6 +388,7 @@ clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
     CLT_TRY_GOTO(create_queues(device), fail);
     CLT_TRY_GOTO(register_device(device), fail);
     CLT_TRY_GOTO(ocl_probe_caps(device), fail);
+    CLT_TRY_GOTO(play_units(&device->desc), fail);
     device->desc.masked_caps = device->desc.caps & ~options->caps_mask;
     device->desc.caps &= options->caps_mask;
     memset(&device->counters, 0, sizeof device->counters); /* probes do not count */

@@ -34,6 +34,11 @@
 /* Any matrix units for f16. */
 #define OCL_CAPS_F16_UNITS (OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8 | OCL_CAP_WMMA_F16)
 
+/* What CLTRAIN_EMULATE may name: matrix units that a device then plays, as their kernels do in local memory
+ * wherever they are not compiled by NVIDIA. So any device can be asked for all that a GPU with them does:
+ * choices, storage and results are its, the speed is not. */
+#define OCL_CAPS_UNITS (OCL_CAPS_F16_UNITS | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32)
+
 typedef enum ocl_cap_index {
 #define OCL_CAP_INDEX(id, name, text) id##_INDEX,
     OCL_CAP_MAP(OCL_CAP_INDEX)
@@ -74,6 +79,7 @@ typedef struct ocl_device_desc {
     bool is_cpu, is_gpu;
     uint32_t caps;        /* OCL_CAP_* after masking */
     uint32_t masked_caps; /* those that the caller took away (ocl_open_options) */
+    uint32_t played_caps; /* those that it has not, but plays: see OCL_CAPS_UNITS */
     uint32_t quirks;      /* OCL_QUIRK_* */
     uint32_t compute_units;
     uint32_t max_clock_mhz;

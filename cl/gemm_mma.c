@@ -115,7 +115,7 @@ static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl
 
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
-    bool emulated = ocl_mma_generation(g->type_a, device) == 0;
+    bool emulated = ocl_mma_generation(g->type_a, device) == 0 || device->played_caps != 0;
     bool regular = f->bm >= f->pm && f->bn >= f->pn && f->stages >= 2 && f->bk >= 2 * chunk(g);
     return regular && has_generation(g, device, f->sm) &&
            (f->sm >= 80 || f->stages == 2) && /* what goes through registers fills one slot ahead */

@@ -22,7 +22,7 @@ typedef struct tune_view {
     console *console;
     clt_json_writer writer;
     int problems, measured;
-    bool masked;     /* some of the device's capabilities were taken away: nothing is kept */
+    bool masked;     /* the capabilities in force are not the device's own: nothing is kept */
     double log_gain; /* sum of the logarithms of the speed-ups */
 } tune_view;
 
@@ -90,7 +90,7 @@ static void on_device(void *context, const ocl_device_desc *d, int problems)
 {
     tune_view *v = context;
     v->problems = problems;
-    v->masked = d->masked_caps != 0;
+    v->masked = d->masked_caps != 0 || d->played_caps != 0;
     printf("device %s (%s), driver %s, %u compute units: %d problems\n", d->name, d->spec, d->driver,
            d->compute_units, problems);
     header();
@@ -256,7 +256,7 @@ clt_status cmd_tune(cmd_context *context, int argc, char **argv)
         ARGS_DEVICE(a.device),
         ARGS_CAPS(a.caps),
         ARGS_FLOAT("--seconds", "S", a.seconds, 0.1, 86400, "about how long to measure (60)"),
-        ARGS_TEXT("--json", "FILE", a.json, "write the table as JSON"),
+        ARGS_TEXT("--json", "FILE", a.json, "write the table as JSON; - for the standard output"),
         ARGS_FLAG("--list", a.list, "show all records that are kept"),
         ARGS_FLAG("--clear", a.clear, "forget the records of the device"),
         ARGS_END};
@@ -283,7 +283,7 @@ clt_status cmd_tune(cmd_context *context, int argc, char **argv)
     if (a.clear)
         return forget(&a);
     if (r.n_operands > 0)
-        CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
+        CLT_TRY(cmd_load_config(&r, &config));
     clt_status status = measure(context, &a, config);
     clt_config_destroy(config);
     return status;

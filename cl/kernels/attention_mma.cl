@@ -312,6 +312,18 @@ static inline float4 hide(float4 score, int column, int seen_up, int seen_low)
                     column < seen_low ? score.z : -INFINITY, column + 1 < seen_low ? score.w : -INFINITY);
 }
 
+/* What a group over a block of queries works on: `rows` queries from i0 on, of head h in sample n; the keys up to `visible`
+ * are seen by some of them, those below `clear` by all. The item's first query is `mine`, its columns begin at `pair`. */
+#define BLOCK_OF_QUERIES                                                                                     \
+    uint blocks = (tq + ROWS - 1) / ROWS, lane = MMA_LANE, pair = 2 * (lane & 3);                            \
+    ulong item = get_group_id(0), head = item / blocks;                                                      \
+    uint i0 = (blocks - 1 - (uint)(item - head * blocks)) * ROWS;                                            \
+    uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);                   \
+    uint rows = min(tq - i0, (uint)ROWS), visible = attention_visible(i0 + rows - 1, tq, keys);              \
+    int clear = seen_by(i0, tq, keys);                                                                       \
+    uint mine = i0 + (uint)get_local_id(0) / 32 * (16 * PIECES) + (lane >> 2);                               \
+    float unit = scale * LOG2E
+
 #if KERNEL == 0 || KERNEL == 1
 
 /* --- forward --- */
@@ -383,14 +395,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     MEMORY(0);
     SCRATCH;
     __local ushort *slots = (__local ushort *)memory;
-    uint blocks = (tq + ROWS - 1) / ROWS, lane = MMA_LANE, pair = 2 * (lane & 3);
-    ulong item = get_group_id(0), head = item / blocks;
-    uint i0 = (blocks - 1 - (uint)(item - head * blocks)) * ROWS;
-    uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);
-    uint rows = min(tq - i0, (uint)ROWS), visible = attention_visible(i0 + rows - 1, tq, keys);
-    int clear = seen_by(i0, tq, keys); /* keys below it are seen by all */
-    uint mine = i0 + (uint)get_local_id(0) / 32 * (16 * PIECES) + (lane >> 2); /* first query of the item */
-    float unit = scale * LOG2E;
+    BLOCK_OF_QUERIES;
     uint4 query[PIECES][STEPS];
     float4 sum[PIECES][CHUNKS];
     float2 top[PIECES], total[PIECES];
@@ -523,14 +528,7 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
     MEMORY(0);
     SCRATCH;
     __local ushort *slots = (__local ushort *)memory;
-    uint blocks = (tq + ROWS - 1) / ROWS, lane = MMA_LANE, pair = 2 * (lane & 3);
-    ulong item = get_group_id(0), head = item / blocks;
-    uint i0 = (blocks - 1 - (uint)(item - head * blocks)) * ROWS;
-    uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);
-    uint rows = min(tq - i0, (uint)ROWS), visible = attention_visible(i0 + rows - 1, tq, keys);
-    int clear = seen_by(i0, tq, keys);
-    uint mine = i0 + (uint)get_local_id(0) / 32 * (16 * PIECES) + (lane >> 2);
-    float unit = scale * LOG2E;
+    BLOCK_OF_QUERIES;
     uint4 query[PIECES][STEPS], given[PIECES][STEPS];
     float4 sum[PIECES][CHUNKS], norm[PIECES], mean[PIECES];
     NOTHING(sum)

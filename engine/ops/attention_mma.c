@@ -34,9 +34,14 @@ static uint64_t form_items(const mma_form *f)
     return 32 * (uint64_t)f->warps;
 }
 
+static bool has_units(clt_dtype dtype, const ocl_device_desc *device)
+{
+    return (device->caps & (dtype == CLT_BF16 ? OCL_CAP_MMA_BF16 : OCL_CAP_MMA_F16)) != 0;
+}
+
 static bool emulated(clt_dtype dtype, const ocl_device_desc *device)
 {
-    return (device->caps & (dtype == CLT_BF16 ? OCL_CAP_MMA_BF16 : OCL_CAP_MMA_F16)) == 0;
+    return !has_units(dtype, device) || device->played_caps != 0;
 }
 
 /* Of a work-group: two slots of two tiles; over keys also the values held, and lse and delta. */
@@ -94,7 +99,7 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
     clt_dtype dtype = clt_call_dtype(call, call->in[0]);
     if (dtype != CLT_F16 && dtype != CLT_BF16)
         snprintf(reason, size, "matrix units multiply f16 or bf16, not %s", clt_dtype_name(dtype));
-    else if (emulated(dtype, device) && !(device->quirks & OCL_QUIRK_ANY_STYLE))
+    else if (!has_units(dtype, device) && !(device->quirks & OCL_QUIRK_ANY_STYLE))
         snprintf(reason, size, "the device has no matrix units for %s", clt_dtype_name(dtype));
     else if (s.dim > MMA_MAX_HEAD)
         snprintf(reason, size, "a head of %lld elements; registers hold %d", (long long)s.dim, MMA_MAX_HEAD);

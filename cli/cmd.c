@@ -4,10 +4,14 @@
 #include "cli/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cli/args.h"
 #include "engine/base/fileio.h"
+#include "engine/base/log.h"
 #include "engine/base/mem.h"
 
 const cmd_entry cmd_table[] = {
@@ -24,6 +28,7 @@ const cmd_entry cmd_table[] = {
     {"verify", "check that this device computes every op right", cmd_verify, 0},
     {"data", "turn text into token shards, or check data files", cmd_data, CMD_STOPS},
     {"generate", "continue a text with a trained language model", cmd_generate, 0},
+    {"export", "write the weights of a checkpoint as one file, in f32 or 16 bits", cmd_export, 0},
     {"config", "print the schema, or a config with all its values", cmd_config, 0},
     {"version", "print versions", cmd_version, 0},
     {"help", "print this list, or the options of a command", cmd_help, 0},
@@ -104,10 +109,34 @@ clt_status cmd_free_folder(const char *base, char **out)
              "choosing a run folder: %s and its numbered followers are all taken; name one with --out", base);
 }
 
+clt_status cmd_load_config(const args_result *r, clt_config **out)
+{
+    clt_log_level level;
+    CLT_TRY(clt_config_load(r->operands[0], r->overrides, r->n_overrides, out));
+    if (!getenv("CLTRAIN_LOG") && clt_log_level_from_name(clt_config_string(*out, "log.level"), &level))
+        clt_log_set_level(level);
+    return CLT_OK;
+}
+
+static int data_output = -1; /* the standard output, while stdout is stderr */
+
+static clt_status reserve_output(void)
+{
+    if (data_output >= 0)
+        return CLT_OK;
+    fflush(stdout);
+    data_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (data_output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        CLT_FAIL(CLT_ESTORAGE, "writing to the standard output: %s", strerror(errno));
+    return CLT_OK;
+}
+
 clt_status cmd_write_text(const char *path, const char *text)
 {
     if (strcmp(path, "-") != 0)
         return clt_file_write(path, text, strlen(text));
+    if (data_output >= 0)
+        return clt_fd_write(data_output, text, strlen(text), "the standard output");
     if (fputs(text, stdout) == EOF || fflush(stdout) == EOF)
         CLT_FAIL(CLT_ESTORAGE, "writing to the standard output: %s", strerror(errno));
     return CLT_OK;
@@ -115,5 +144,7 @@ clt_status cmd_write_text(const char *path, const char *text)
 
 clt_status cmd_can_write(const char *path)
 {
-    return !path || strcmp(path, "-") == 0 ? CLT_OK : clt_file_can_write(path);
+    if (!path)
+        return CLT_OK;
+    return strcmp(path, "-") == 0 ? reserve_output() : clt_file_can_write(path);
 }

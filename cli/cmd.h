@@ -12,6 +12,8 @@
 #include "comm/comm.h"
 #include "engine/config/config.h"
 
+struct args_result;
+
 typedef struct cmd_context {
     comm *comm;             /* NULL: one rank */
     const comm_info *ranks; /* NULL: one rank */
@@ -49,6 +51,7 @@ clt_status cmd_version(cmd_context *context, int argc, char **argv);
 clt_status cmd_demo(cmd_context *context, int argc, char **argv);
 clt_status cmd_data(cmd_context *context, int argc, char **argv);
 clt_status cmd_generate(cmd_context *context, int argc, char **argv);
+clt_status cmd_export(cmd_context *context, int argc, char **argv);
 clt_status cmd_tune(cmd_context *context, int argc, char **argv);
 clt_status cmd_later(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);
@@ -70,9 +73,12 @@ clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_
 clt_status cmd_caps(const char *text, uint32_t *mask);
 /* A folder that does not exist yet: base, base-2, base-3 ...; must be freed. */
 clt_status cmd_free_folder(const char *base, char **out);
+/* The config of a command line; its log.level holds from here on, unless CLTRAIN_LOG says otherwise. */
+clt_status cmd_load_config(const struct args_result *r, clt_config **out);
 /* Writes text to a file, or to the standard output for "-". */
 clt_status cmd_write_text(const char *path, const char *text);
-/* Could that be done? Asked before anything long is begun; path NULL: nothing is to be written. */
+/* Could that be done? Asked before anything long is begun; path NULL: nothing is to be written. With "-" the
+ * standard output is for that text alone from here on: whatever else is printed goes to stderr. */
 clt_status cmd_can_write(const char *path);
 
 #endif

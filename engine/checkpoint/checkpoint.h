@@ -91,6 +91,19 @@ void clt_checkpoint_close(clt_checkpoint *checkpoint);
  * tensors: for what must be known before there is memory for them. NULL when there is none that is whole. */
 clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state);
 
+/* export.c: writes the parameters of a checkpoint (path: as for clt_checkpoint_open) to the safetensors file
+ * `out` as f32, f16 or bf16, rounded to nearest even, with the names and layouts of the checkpoint.
+ * CLT_ENUMERIC: a value beyond the type's range, by name; nothing is written. CLT_EUSAGE: `out` lies in the
+ * folder of a checkpoint. */
+typedef struct clt_export_result {
+    char from[1024]; /* the checkpoint that was taken */
+    int tensors;
+    int64_t values, vanished; /* vanished: too small for the type, now 0 */
+    uint64_t bytes;           /* of the tensors */
+} clt_export_result;
+clt_status clt_checkpoint_export(const char *path, clt_dtype dtype, const char *out,
+                                 clt_export_result *result);
+
 /* True if the folder (checkpoints or run folder) holds at least one step_N, good or bad, or cannot be listed:
  * opening it then tells why. */
 bool clt_checkpoint_exists(const char *path);

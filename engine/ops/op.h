@@ -178,6 +178,9 @@ static inline const clt_tensor *clt_call_tensor(const clt_call *call, int32_t id
 }
 /* DT and friends: ocl_define_text(e, name, clt_dtype_name(dtype)). */
 void clt_define_dtype(ocl_emitter *e, const char *name, clt_dtype dtype);
+/* dst = src, elementwise, between storage types. */
+void clt_emit_convert(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
+                      uint64_t elements);
 /* dst (+)= src, elementwise; used by views and sums. */
 void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements,
                         bool accumulate);

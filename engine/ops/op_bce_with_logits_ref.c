@@ -15,25 +15,8 @@ static void bce_with_logits_backward(clt_ref_call *call)
 
 /* exp and log1p of the device are good to 3 units in the last place; sums run in blocks. */
 #define CLT_BIN(...) CLT_CASE_BINARY(CLT_F32, __VA_ARGS__)
-static const clt_op_case bce_with_logits_cases[] = {
-    {.name = "one", .n_inputs = 2, .inputs = {CLT_CASE_F32(1, 1), CLT_BIN(1, 1)}, .small = true},
-    {.name = "scalar_per_sample", .n_inputs = 2, .inputs = {CLT_CASE_F32(7, 1), CLT_BIN(7)}, .small = true},
-    {.name = "odd", .n_inputs = 2, .inputs = {CLT_CASE_F32(5, 7), CLT_BIN(5, 7)}, .small = true},
-    {.name = "byte_targets",
-     .n_inputs = 2,
-     .inputs = {CLT_CASE_F32(3, 11), CLT_CASE_BINARY(CLT_U8, 3, 11)},
-     .small = true},
-    {.name = "weight",
-     .attrs = "{\"weight\":2.5}",
-     .n_inputs = 2,
-     .inputs = {CLT_CASE_F32(4, 3, 5), CLT_BIN(4, 3, 5)},
-     .small = true},
-    {.name = "one_block", .n_inputs = 2, .inputs = {CLT_CASE_F32(2, 512), CLT_BIN(2, 512)}},
-    {.name = "block_tail", .n_inputs = 2, .inputs = {CLT_CASE_F32(3, 1371), CLT_BIN(3, 1371)}},
-    {.name = "two_stage", .n_inputs = 2, .inputs = {CLT_CASE_F32(70, 1001), CLT_BIN(70, 1001)}},
-};
+static const clt_op_case bce_with_logits_cases[CLT_POINTWISE_CASES] = {CLT_POINTWISE_CASE_LIST(CLT_BIN)};
 
 extern const clt_op_ref clt_op_bce_with_logits_ref;
 const clt_op_ref clt_op_bce_with_logits_ref = {bce_with_logits_forward, bce_with_logits_backward,
-                                               bce_with_logits_cases, CLT_CASE_COUNT(bce_with_logits_cases),
-                                               8};
+                                               bce_with_logits_cases, CLT_POINTWISE_CASES, 8};

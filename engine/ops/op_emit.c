@@ -99,17 +99,29 @@ void clt_elementwise_end(ocl_emitter *e, uint64_t count, double flops, clt_style
     ocl_kernel_end_1d(e, clt_div_up(count, chunk) * items, items, flops);
 }
 
-void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements,
-                        bool accumulate)
+static void emit_copy(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
+                      uint64_t elements, bool accumulate)
 {
     clt_style style = clt_style_of(e->device);
     clt_elementwise_begin(e, "elementwise", "elementwise_bwd_copy", style);
-    clt_define_dtype(e, "DT", dtype);
-    clt_define_dtype(e, "GT", dtype);
-    clt_define_stores(e, style, dtype, elements, accumulate);
-    ocl_arg_grad(e, dst, dtype, elements, accumulate);
-    ocl_arg_in(e, src, dtype, elements);
+    clt_define_dtype(e, "DT", src_type);
+    clt_define_dtype(e, "GT", dst_type);
+    clt_define_stores(e, style, dst_type, elements, accumulate);
+    ocl_arg_grad(e, dst, dst_type, elements, accumulate);
+    ocl_arg_in(e, src, src_type, elements);
     clt_elementwise_end(e, elements, accumulate ? (double)elements : 0.0, style);
+}
+
+void clt_emit_convert(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
+                      uint64_t elements)
+{
+    emit_copy(e, dst, dst_type, src, src_type, elements, false);
+}
+
+void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements,
+                        bool accumulate)
+{
+    emit_copy(e, dst, dtype, src, dtype, elements, accumulate);
 }
 
 void clt_emit_zero(ocl_emitter *e, int32_t dst, uint64_t first, clt_dtype dtype, uint64_t elements)

@@ -61,23 +61,4 @@ void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind
         call->din[0].data[i] += scale * pointwise_slope(kind, call->in[0].data[i], call->in[1].data[i]);
 }
 
-const clt_op_case clt_pointwise_cases[CLT_POINTWISE_CASES] = {
-    {.name = "one", .n_inputs = 2, .inputs = {CLT_CASE_F32(1, 1), CLT_CASE_F32(1, 1)}, .small = true},
-    {.name = "scalar_per_sample",
-     .n_inputs = 2,
-     .inputs = {CLT_CASE_F32(7, 1), CLT_CASE_F32(7)},
-     .small = true},
-    {.name = "odd", .n_inputs = 2, .inputs = {CLT_CASE_F32(5, 7), CLT_CASE_F32(5, 7)}, .small = true},
-    {.name = "byte_targets",
-     .n_inputs = 2,
-     .inputs = {CLT_CASE_F32(3, 11), CLT_CASE_BINARY(CLT_U8, 3, 11)},
-     .small = true},
-    {.name = "weight",
-     .attrs = "{\"weight\":2.5}",
-     .n_inputs = 2,
-     .inputs = {CLT_CASE_F32(4, 3, 5), CLT_CASE_F32(4, 3, 5)},
-     .small = true},
-    {.name = "one_block", .n_inputs = 2, .inputs = {CLT_CASE_F32(2, 512), CLT_CASE_F32(2, 512)}},
-    {.name = "block_tail", .n_inputs = 2, .inputs = {CLT_CASE_F32(3, 1371), CLT_CASE_F32(3, 1371)}},
-    {.name = "two_stage", .n_inputs = 2, .inputs = {CLT_CASE_F32(70, 1001), CLT_CASE_F32(70, 1001)}},
-};
+const clt_op_case clt_pointwise_cases[CLT_POINTWISE_CASES] = {CLT_POINTWISE_CASE_LIST(CLT_CASE_F32)};

@@ -4,7 +4,6 @@
  * check and the clip factor, then one optimizer kernel per store slab over all its parameters. A step whose
  * loss or gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
  * happens on the device. */
-#include "engine/ops/elementwise.h"
 #include "engine/ops/emit_util.h"
 #include "engine/plan/plan_internal.h"
 
@@ -13,20 +12,6 @@ int clt_update_states(const clt_update_spec *spec)
     if (spec->type == CLT_OPT_SGD)
         return spec->momentum > 0 ? 1 : 0;
     return 2;
-}
-
-/* out = in, between storage types. */
-static void emit_convert(ocl_emitter *e, int32_t out, clt_dtype out_type, int32_t in, clt_dtype in_type,
-                         uint64_t elements)
-{
-    clt_style style = clt_style_of(e->device);
-    clt_elementwise_begin(e, "elementwise", "elementwise_bwd_copy", style);
-    clt_define_dtype(e, "DT", in_type);
-    clt_define_dtype(e, "GT", out_type);
-    clt_define_stores(e, style, out_type, elements, false);
-    ocl_arg_grad(e, out, out_type, elements, false);
-    ocl_arg_in(e, in, in_type, elements);
-    clt_elementwise_end(e, elements, 0, style);
 }
 
 static void emit_sum(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements)
@@ -47,9 +32,9 @@ static clt_status sync_narrow(clt_plan *plan, ocl_emitter *e, int32_t slab)
     CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, slab, 0,
                                   &grads));
     int32_t narrow = ocl_workspace(e, wire, elements, "16-bit gradients");
-    emit_convert(e, narrow, wire, grads, CLT_F32, elements);
+    clt_emit_convert(e, narrow, wire, grads, CLT_F32, elements);
     emit_sum(e, narrow, wire, elements);
-    emit_convert(e, grads, CLT_F32, narrow, wire, elements);
+    clt_emit_convert(e, grads, CLT_F32, narrow, wire, elements);
     return CLT_OK;
 }
 

@@ -87,6 +87,17 @@ clt_status clt_fuse_clone(clt_plan *plan, const clt_node *node, clt_node **out)
     return CLT_OK;
 }
 
+clt_status clt_fuse_yield(clt_plan *plan, size_t at, int32_t result)
+{
+    clt_node *node;
+    if (plan->work[at].node->out[0] == result)
+        return CLT_OK;
+    CLT_TRY(clt_fuse_clone(plan, plan->work[at].node, &node));
+    node->out[0] = result;
+    plan->work[at].node = node;
+    return CLT_OK;
+}
+
 void clt_fuse_residual(clt_plan *plan, size_t at, int32_t *result)
 {
     size_t reader;

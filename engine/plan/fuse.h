@@ -23,6 +23,8 @@ bool clt_fuse_kept(const clt_plan *plan, int32_t tensor);
 bool clt_fuse_is(const clt_node *node, const char *op);
 /* A node with the same identity and attributes, whose tensors the caller may change. */
 clt_status clt_fuse_clone(clt_plan *plan, const clt_node *node, clt_node **out);
+/* The work makes `result` instead of its node's output, by a node of its own. */
+clt_status clt_fuse_yield(clt_plan *plan, size_t at, int32_t result);
 void clt_fuse_kill(clt_work *work);
 bool clt_fuse_dead(const clt_work *work);
 /* Takes the dead work out of the list. */

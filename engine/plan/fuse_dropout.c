@@ -8,15 +8,9 @@
 
 static clt_status fuse_one(clt_plan *plan, size_t at)
 {
-    int32_t out = plan->work[at].node->out[0], result = out;
-    clt_node *node;
+    int32_t result = plan->work[at].node->out[0];
     clt_fuse_residual(plan, at, &result);
-    if (result == out)
-        return CLT_OK;
-    CLT_TRY(clt_fuse_clone(plan, plan->work[at].node, &node));
-    node->out[0] = result;
-    plan->work[at].node = node;
-    return CLT_OK;
+    return clt_fuse_yield(plan, at, result);
 }
 
 clt_status clt_fuse_dropout(clt_plan *plan)

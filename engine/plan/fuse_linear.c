@@ -151,16 +151,10 @@ static clt_status fuse_activation(clt_plan *plan, clt_work *linear, int32_t *res
 
 static clt_status fuse_forward(clt_plan *plan, size_t at)
 {
-    int32_t out = plan->work[at].node->out[0], result = out;
-    clt_node *node;
+    int32_t result = plan->work[at].node->out[0];
     CLT_TRY(fuse_activation(plan, &plan->work[at], &result));
     clt_fuse_residual(plan, at, &result);
-    if (result == out)
-        return CLT_OK;
-    CLT_TRY(clt_fuse_clone(plan, plan->work[at].node, &node));
-    node->out[0] = result;
-    plan->work[at].node = node;
-    return CLT_OK;
+    return clt_fuse_yield(plan, at, result);
 }
 
 clt_status clt_fuse_linear(clt_plan *plan)

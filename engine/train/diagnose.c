@@ -3,6 +3,7 @@
  * Finding the first bad tensor of a step that was not finite: parameters first, then all micro-batches of the
  * step are loaded again and run command by command, under the loss scale that the step had, and everything
  * each command writes is looked at. */
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -93,14 +94,11 @@ static clt_status clear_results(clt_run *run)
     return CLT_OK;
 }
 
-/* One phase, or the part of it whose commands have this label (NULL: all), looked at command by command. */
-static clt_status run_looking(clt_run *run, clt_phase phase, const char *label, char *text, size_t size,
-                              bool *found)
+/* One phase, looked at command by command. */
+static clt_status run_looking(clt_run *run, clt_phase phase, char *text, size_t size, bool *found)
 {
     for (size_t c = run->train->first[phase]; c < run->train->last[phase] && !*found; c++) {
         const ocl_command *command = &run->train->all.commands[c];
-        if (label && strcmp(command->label, label) != 0)
-            continue;
         CLT_TRY(ocl_exec_run_range(run->train->exec, c, c + 1, NULL));
         CLT_TRY(check_command(run, command, text, size, found));
     }
@@ -114,14 +112,44 @@ static clt_status look_at_micro_batch(clt_run *run, int32_t micro, char *text, s
     CLT_TRY(clt_feed_next(run->feed, &fed));
     CLT_TRY(ocl_finish(run->device, OCL_QUEUE_COMPUTE));
     CLT_TRY(check_inputs(run, where, sizeof where, found));
-    CLT_TRY(run_looking(run, CLT_PHASE_FORWARD, NULL, where, sizeof where, found));
-    CLT_TRY(run_looking(run, micro == 0 ? CLT_PHASE_BACKWARD : CLT_PHASE_BACKWARD_ADD, NULL, where,
-                        sizeof where, found));
+    CLT_TRY(run_looking(run, CLT_PHASE_FORWARD, where, sizeof where, found));
+    CLT_TRY(run_looking(run, micro == 0 ? CLT_PHASE_BACKWARD : CLT_PHASE_BACKWARD_ADD, where, sizeof where,
+                        found));
     if (*found && run->job->accumulation > 1)
         snprintf(text, size, "%s in micro-batch %d of %d", where, micro + 1, run->job->accumulation);
     else if (*found)
         snprintf(text, size, "%s", where);
     return CLT_OK;
+}
+
+/* The norm stage reads all gradients. Its sums of squares may be too large for f32, one by one or together,
+ * though no gradient is. */
+static clt_status check_norm(clt_run *run, char *text, size_t size, bool *found)
+{
+    const ocl_command *all = run->train->all.commands;
+    size_t first = run->train->first[CLT_PHASE_UPDATE], last = first;
+    while (last < run->train->last[CLT_PHASE_UPDATE] && strcmp(all[last].label, "update.norm") == 0)
+        last++;
+    int32_t partial = OCL_NO_TENSOR_ID; /* what the first of them writes: the sums of all chunks */
+    for (int a = 0; first < last && a < all[first].n_args; a++)
+        if (all[first].args[a].kind == OCL_ARG_TENSOR && (all[first].args[a].access & OCL_WRITE))
+            partial = all[first].args[a].ref.tensor;
+    if (partial < 0)
+        return CLT_OK;
+    const clt_tensor *t = clt_graph_tensor(run->train->plan->graph, partial);
+    int64_t n = clt_shape_elements(&t->shape);
+    float *sums;
+    double total = 0;
+    CLT_TRY(clt_alloc(&sums, (size_t)n, sizeof *sums, "diagnosis"));
+    clt_status status = ocl_exec_run_range(run->train->exec, first, last, NULL);
+    if (status == CLT_OK)
+        status = clt_realized_read(run->train, partial, sums);
+    for (int64_t i = 0; i < n; i++)
+        total += (double)sums[i];
+    free(sums);
+    *found = !(total <= (double)FLT_MAX);
+    snprintf(text, size, "none, but the sum of the squares of all gradients is more than f32 holds");
+    return status;
 }
 
 /* Loads the step's batch once more. */
@@ -152,9 +180,11 @@ clt_status clt_run_diagnose(clt_run *run, int64_t step, float loss_scale, char *
     for (int32_t micro = 0; micro < run->job->accumulation && !*found && status == CLT_OK; micro++)
         status = look_at_micro_batch(run, micro, text, size, found);
     if (!*found && status == CLT_OK && run->ranks.ranks == 1)
-        status = run_looking(run, CLT_PHASE_UPDATE, "update.norm", text, size, found);
+        status = check_norm(run, text, size, found);
     CLT_TRY(status);
-    if (!*found)
+    if (!*found && run->ranks.ranks > 1 && run->train->plan->options.wire == CLT_F16)
+        snprintf(text, size, "none on any rank; f16 (parallel.gradients) cannot hold a sum over the ranks");
+    else if (!*found)
         snprintf(text, size, "none when step %lld was repeated%s", (long long)step + 1,
                  run->ranks.ranks > 1 ? " on any rank" : "; a later step has moved the parameters");
     return set_scale(run, state.loss_scale);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/report/rundir.h"
 #include "engine/train/run.h"
@@ -65,35 +66,42 @@ static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, i
 }
 
 /* Checkpoints that do not say are of this storage. */
-static bool same_storage(const clt_run *run, const clt_checkpoint *saved)
+static const char *storage_of(const clt_run *run, const clt_checkpoint *saved)
 {
     const clt_json *value = clt_json_get(clt_json_root(saved->state), "storage");
-    return !value || clt_json_typeof(value) != CLT_JSON_STRING ||
-           strcmp(clt_json_string(value), clt_dtype_name(run->job->storage)) == 0;
+    return value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value)
+                                                              : clt_dtype_name(run->job->storage);
 }
 
-/* The scale is of the storage that this device trains in: precision.mode auto may mean another one here. */
-static float scale_of(const clt_run *run, const clt_checkpoint *saved)
+/* Scale and its counter are of the storage that this device trains in: precision.mode auto may mean another
+ * one here, with which both begin anew. */
+static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_state_block *state)
 {
     const clt_loss_scaling *scaling = &run->job->update.scaling;
+    const char *now = clt_dtype_name(run->job->storage), *then = storage_of(run, saved);
+    bool same = strcmp(now, then) == 0;
     double scale = get_double(saved, "loss_scale", 1.0);
-    if (!scaling->on)
-        return 1.0f;
-    if (!scaling->dynamic || !same_storage(run, saved) || !(scale > 0) || !isfinite((float)scale))
-        return run->job->loss_scale;
-    return (float)scale;
+    if (!same && run->ranks.rank == 0)
+        CLT_WARN("resuming from '%s': it was trained with %s storage, and precision.mode auto takes %s on "
+                 "device '%s'; the run goes on from the same parameters, but not as it would have there",
+                 saved->path, then, now, run->job->desc.name);
+    bool kept = scaling->on && scaling->dynamic && same && scale > 0 && isfinite((float)scale);
+    state->loss_scale = !scaling->on ? 1.0f : kept ? (float)scale : run->job->loss_scale;
+    if (!kept)
+        state->growth = 0;
 }
 
 static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
 {
     int64_t step;
-    clt_state_block state = {.loss_scale = scale_of(run, saved)};
+    clt_state_block state = {0};
     CLT_TRY(get_int(saved, "step", &step));
     CLT_TRY(check_batch(run, saved, step));
     CLT_TRY(get_count(saved, "update", &state.update));
     CLT_TRY(get_count(saved, "skipped", &state.skipped));
     CLT_TRY(get_count(saved, "skipped_in_a_row", &state.skipped_row));
     CLT_TRY(get_count(saved, "growth", &state.growth));
+    restore_scale(run, saved, &state);
     extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
     extra->best_step = (int64_t)get_double(saved, "best_step", -1);
     run->first_step = step;

@@ -334,13 +334,16 @@ static void on_row(void *context, const ocl_tune_row *row)
         m->options->row(m->options->context, row);
 }
 
-/* What is fastest without some of the device's capabilities says nothing about runs that have them all. */
+/* What is fastest without some of the device's capabilities, or with units that it only plays, says nothing
+ * about runs on the device as it is. */
 static void tell_masked(measuring *m)
 {
     char caps[200], line[400];
     if (!m->unsaved) {
-        snprintf(line, sizeof line, "tuning: measured without %s, so the records are not kept",
-                 ocl_caps_text(m->desc->masked_caps, caps, sizeof caps));
+        bool played = m->desc->played_caps != 0;
+        ocl_caps_text(played ? m->desc->played_caps : m->desc->masked_caps, caps, sizeof caps);
+        snprintf(line, sizeof line, "tuning: measured %s %s%s, so the records are not kept",
+                 played ? "with" : "without", caps, played ? " emulated" : "");
         say(m->observer, line);
     }
     m->unsaved = true;
@@ -350,7 +353,7 @@ static void tell_masked(measuring *m)
 static clt_status on_keep(void *context, const ocl_tuning *records)
 {
     measuring *m = context;
-    if (m->desc->masked_caps) {
+    if (m->desc->masked_caps || m->desc->played_caps) {
         tell_masked(m);
         return CLT_OK;
     }

@@ -36,6 +36,7 @@ const clt_gemm_case clt_gemm_cases[] = {
     LAYOUTS("heads", .m = 19, .n = 24, .k = 21, .batch = 3, .form = FORM_HEADS),
     {.name = "shared_b", .m = 5, .n = 33, .k = 12, .tb = true, .batch = 4, .form = FORM_SHARED},
     {.name = "deep", .m = 7, .n = 9, .k = 1025, .tb = true},
+    {.name = "deep_tiles", .m = 61, .n = 83, .k = 801},
     {.name = "tall", .m = 1025, .n = 3, .k = 17},
     {.name = "wide", .m = 3, .n = 1025, .k = 17, .ta = true},
     {.name = "no_products_beta", .m = 5, .n = 40, .k = 0, .beta = 2.0f, .bias = true},

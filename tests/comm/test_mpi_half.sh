@@ -4,15 +4,9 @@
 #
 # Half precision as users run it: several ranks follow one rank, with the same loss scale; what may not change a bit does not
 # (recomputation, a resume after a stop and after a kill, a second run); gradients in 16 bits between ranks; the rank whose
-# tensor was the first not to be finite is named; evaluation and generation from such a run.
-. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
-
-command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"
-[ -f "${CLTRAIN_MODULE_DIR:?}/cltrain_comm_mpi.so" ] || skip_all "the MPI module was not built (CLTRAIN_MPI=OFF)"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
-mpi=(mpirun --oversubscribe --bind-to none -np)
+# tensor was the first not to be finite is named; ranks whose devices would store different types; evaluation and generation
+# from such a run.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 # near WHAT LIMIT RUN_A RUN_B: losses of two runs at every step, and a quarter of the limit on average.
 near() {
@@ -141,6 +135,34 @@ expect_text "step 1: .*for 1 steps in a row.*first bad tensor: tensor 'x.f16' .*
 expect_code 6 "${mpi[@]}" 2 "$CLTRAIN" train mse.json --out bad2
 expect_text "step 1: .*first bad tensor \(rank 1\): tensor 'x.f16'"
 reject_text 'first bad tensor: none'
+
+# --- each rank's gradients fit into f16, their sum does not: skipped, on all ranks ---
+put_npy zeros.npy 24 5
+{ npy_header '<f4' '(24, 2)' && f32 $(yes 1 | head -n 48); } >ones.npy
+sed 's/"x.npy"/"zeros.npy"/; s/"y.npy"/"ones.npy"/; s/"micro_batch": 2, "global_batch": 8/"micro_batch": 4, "global_batch": 12/' mse.json >sum.json
+sum=("$CLTRAIN" train sum.json precision.loss_scale=100000 train.max_nonfinite=3 optimizer.type=sgd optimizer.learning_rate=0.01)
+expect_code 0 "${mpi[@]}" 3 "${sum[@]}" parallel.gradients=f16 --out wire3
+values skipped wire3/metrics.jsonl >skips
+expect_awk 'the sum on the wire did not skip the first steps, or too many' 'NR == 1 { first = $1 } END { exit !(first == 1 && $1 < 4 && NR == 9) }' skips
+expect_code 0 "${mpi[@]}" 3 "${sum[@]}" --out sum3
+if [ "$(values skipped sum3/metrics.jsonl | tail -n 1)" = 0 ]; then pass; else fail 'gradients of single ranks overflow'; fi
+expect_code 6 "${mpi[@]}" 3 "${sum[@]}" parallel.gradients=f16 precision.loss_scaling=static --out never3
+expect_text 'first bad tensor: none on any rank; f16 \(parallel.gradients\) cannot hold a sum over the ranks; lower precision.loss_scale, which is 100000'
+
+# --- ranks whose devices mean different types by precision.mode auto ---
+if "$CLTRAIN" devices | grep -q 'mma_'; then
+    note_skip 'the device has matrix units of its own: none are played'
+else
+    auto=("$CLTRAIN" train gpt.json precision.mode=auto --out never)
+    for units in mma_f16 mma_bf16; do
+        played=(env CLTRAIN_EMULATE=$units "${auto[@]}")
+        expect_code 2 "${mpi[@]}" 1 "${played[@]}" : -np 1 "${auto[@]}"
+        expect_text 'ranks do not fit: set precision.mode to one type: .*precision.mode auto takes on their devices: rank 1 of 2'
+        expect_code 2 "${mpi[@]}" 3 "${auto[@]}" : -np 1 "${played[@]}"
+        expect_text 'precision.mode auto takes on their devices: rank 3 of 4'
+    done
+    expect_absent never
+fi
 
 # --- evaluation and generation ---
 expect_code 0 "$CLTRAIN" eval gpt.json --checkpoint one --json half.json

@@ -4,14 +4,7 @@
 #
 # Checkpoints hold whole tensors, so a run goes on with another number of ranks: from 2 to 1 and from 1 to 2, close to the run
 # without a break; with the same number it is equal. Another global batch is refused, by one voice.
-. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
-
-command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"
-[ -f "${CLTRAIN_MODULE_DIR:?}/cltrain_comm_mpi.so" ] || skip_all "the MPI module was not built (CLTRAIN_MPI=OFF)"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
-mpi=(mpirun --oversubscribe --bind-to none -np)
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 cat >net.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [24], "activation": "tanh", "dropout": 0.1},

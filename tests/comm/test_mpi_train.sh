@@ -4,14 +4,7 @@
 #
 # Training on several ranks of this host follows one rank with the same global batch: losses, evaluations and parameters. What
 # does not fit is refused before step 0, and a signal ends all ranks at the same step.
-. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
-
-command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"
-[ -f "${CLTRAIN_MODULE_DIR:?}/cltrain_comm_mpi.so" ] || skip_all "the MPI module was not built (CLTRAIN_MPI=OFF)"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
-mpi=(mpirun --oversubscribe --bind-to none)
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 # floats FILE: the numbers of a safetensors file, one a line.
 floats() {
@@ -61,7 +54,7 @@ cat >graph.json <<'JSON'
 JSON
 expect_code 0 "$CLTRAIN" train graph.json --out one1
 units=$(sed -n 's/^device .*, \([0-9]*\) compute units.*/\1/p' "$out")
-expect_code 0 "${mpi[@]}" -np 2 "$CLTRAIN" train graph.json --out two
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train graph.json --out two
 expect_text '^batch +micro 4 x accumulation 4 x ranks 2 = 32 samples' '^ranks +2 over ' '^done: 30 steps'
 if [ "$(grep -c '^step 30/30' "$out")" -eq 1 ]; then pass; else fail 'rank 0 alone should print'; fi
 if grep -q 'PoCL\|Portable Computing' "$out"; then
@@ -72,7 +65,7 @@ else
     note_skip 'the division of a CPU device is only known for PoCL'
 fi
 follows one1 two 30
-expect_code 0 "${mpi[@]}" -np 4 "$CLTRAIN" train graph.json --out four
+expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train graph.json --out four
 expect_text '^batch +micro 4 x accumulation 2 x ranks 4 = 32 samples'
 follows one1 four 30
 
@@ -84,30 +77,30 @@ cat >text.json <<'JSON'
  "optimizer": {"type": "sgd", "learning_rate": 0.3}, "train": {"steps": 25}}
 JSON
 expect_code 0 "$CLTRAIN" train text.json --out text1
-expect_code 0 "${mpi[@]}" -np 2 "$CLTRAIN" train text.json
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train text.json
 expect_text 'run folder: runs/text$'
 follows text1 runs/text 25
 
 # Evaluation alone, on two ranks.
 expect_code 0 "$CLTRAIN" eval graph.json --checkpoint one1 --json one.eval
-expect_code 0 "${mpi[@]}" -np 2 "$CLTRAIN" eval graph.json --checkpoint one1 --json two.eval
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" eval graph.json --checkpoint one1 --json two.eval
 for key in loss accuracy samples targets; do
     values "$key" one.eval | head -n 1 >one && values "$key" two.eval | head -n 1 >many
     expect_near "eval: $key" 1e-6 one many
 done
 
 # --- what does not fit: before step 0, said once, nothing written ---
-expect_code 2 "${mpi[@]}" -np 3 "$CLTRAIN" train graph.json --out never
+expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train graph.json --out never
 expect_text 'data.global_batch 32 is not a multiple of data.micro_batch 4 times 3 ranks'
 expect_absent never
-expect_code 2 "${mpi[@]}" -np 1 "$CLTRAIN" train graph.json --out never : \
+expect_code 2 "${mpi[@]}" 1 "$CLTRAIN" train graph.json --out never : \
     -np 1 "$CLTRAIN" train graph.json optimizer.learning_rate=0.06 --out never
 expect_text 'ranks do not fit.*configuration' 'rank 1'
 expect_absent never
-expect_code 2 "${mpi[@]}" -np 2 "$CLTRAIN" train graph.json train.stps=3 --out never
+expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train graph.json train.stps=3 --out never
 expect_text "\[rank 0 .*\] cltrain: configuration error.*did you mean 'train.steps'"
 expect_absent never
-expect_code 4 "${mpi[@]}" -np 1 "$CLTRAIN" train graph.json --out never : \
+expect_code 4 "${mpi[@]}" 1 "$CLTRAIN" train graph.json --out never : \
     -np 1 env OCL_ICD_VENDORS=/nonexistent "$CLTRAIN" train graph.json --out never
 expect_text '\[rank 1 .*\] cltrain: no device or driver'
 expect_absent never
@@ -115,7 +108,7 @@ expect_absent never
 # --- SIGUSR2 to mpirun reaches every rank; all of them finish the same step ---
 for every in 0 3; do # without and with evaluations in between
     run=stop$every
-    "${mpi[@]}" -np 2 "$CLTRAIN" train graph.json train.steps=1000000 train.eval_every=$every train.eval_batches=2 --out $run >stop.out 2>&1 &
+    "${mpi[@]}" 2 "$CLTRAIN" train graph.json train.steps=1000000 train.eval_every=$every train.eval_batches=2 --out $run >stop.out 2>&1 &
     launcher=$!
     for _ in $(seq 300); do [ -s $run/metrics.jsonl ] && break || sleep 0.1; done
     kill -USR2 $launcher

@@ -4,21 +4,16 @@
 #
 # Tuning records under MPI: rank 0's decide for every rank whose device is the same, also those that it measured at the start, and
 # are pinned for the next start.
-. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 unset CLTRAIN_GEMM
-command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"
-[ -f "${CLTRAIN_MODULE_DIR:?}/cltrain_comm_mpi.so" ] || skip_all "the MPI module was not built (CLTRAIN_MPI=OFF)"
 put=$CLTRAIN_BUILD_DIR/tests/put_record
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
 # One compute unit for each process, so that a record fits whatever the number of ranks.
 export POCL_MAX_PTHREAD_COUNT=1 POCL_CPU_MAX_CU_COUNT=1
 # two A B: two ranks with caches of their own
 two() {
     local a=$1 b=$2
     shift 2
-    expect_code 0 mpirun --oversubscribe --bind-to none -np 1 env CLTRAIN_CACHE_DIR="$work/$a" "$CLTRAIN" train net.json "$@" : \
+    expect_code 0 "${mpi[@]}" 1 env CLTRAIN_CACHE_DIR="$work/$a" "$CLTRAIN" train net.json "$@" : \
         -np 1 env CLTRAIN_CACHE_DIR="$work/$b" "$CLTRAIN" train net.json "$@"
 }
 model() { echo "$1/checkpoints/step_6/model.safetensors"; }
@@ -55,7 +50,7 @@ mkdir -p mixed/checkpoints
 cp first/config.resolved.json first/metrics.jsonl mixed/
 cp -r first/checkpoints/step_3 mixed/checkpoints/
 on=(train net.json --out mixed --resume auto device.tune=on device.tune_seconds=1)
-expect_code 0 mpirun --oversubscribe --bind-to none -np 1 env CLTRAIN_CACHE_DIR="$work/empty" "$CLTRAIN" "${on[@]}" : \
+expect_code 0 "${mpi[@]}" 1 env CLTRAIN_CACHE_DIR="$work/empty" "$CLTRAIN" "${on[@]}" : \
     -np 1 env POCL_MAX_PTHREAD_COUNT=2 POCL_CPU_MAX_CU_COUNT=2 CLTRAIN_CACHE_DIR="$work/empty" "$CLTRAIN" "${on[@]}"
 expect_text 'kept from the checkpoint' '^done: 6 steps'
 

@@ -412,6 +412,10 @@ static void halves_are_added_in_f32(void **state)
     const uint16_t small[3] = {clt_f32_to_f16(1), clt_f32_to_f16(0x1p-11F), clt_f32_to_f16(0x1p-11F)};
     comm_half_sum(small, 3, 1, COMM_F16, out);
     assert_int_equal(out[0], clt_f32_to_f16(1 + 0x1p-10F));
+    /* in the order of the ranks: the last one would vanish beside the first */
+    const uint16_t apart[3] = {clt_f32_to_f16(0x1p15F), clt_f32_to_f16(-0x1p15F), clt_f32_to_f16(0x1p-10F)};
+    comm_half_sum(apart, 3, 1, COMM_F16, out);
+    assert_int_equal(out[0], clt_f32_to_f16(0x1p-10F));
     comm *c = fake_create(2);
     assert_int_equal(comm_all_reduce(c, out, 1, COMM_F16, COMM_MAX), CLT_EINTERNAL);
     comm_destroy(c);

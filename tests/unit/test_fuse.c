@@ -262,6 +262,28 @@ static void test_sums(void **state)
         fused_is_unfused(graphs[i]);
 }
 
+/* Gradients that look like copies of another one until somebody writes there, and the memory has moved on
+ * when its next reader comes. */
+static void test_gradients_that_move_on(void **state)
+{
+    (void)state;
+    /* the sum hands its gradient to stem and b; tanh adds to stem's before what feeds b reads b's */
+    fused_is_unfused(
+        OVER_NUMBERS(GRAPH(STEM "," BEND("silu", "a", "stem") "," BEND("silu", "b", "a") "," BEND(
+                         "tanh", "t", "stem") "," PAIR("add", "c", "stem", "b") "," PAIR("multiply", "d", "c",
+                                                                                         "t") "," HEAD),
+                     TWICE));
+    /* somebody adds to b's, then somebody else to stem's */
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM
+              "," BEND("silu", "a", "stem") "," BEND("silu", "b", "a") "," BEND("tanh", "t", "stem") "," BEND(
+                  "sigmoid", "s", "b") "," PAIR("add", "c", "stem",
+                                                "b") "," PAIR("multiply", "m", "t",
+                                                              "s") "," PAIR("multiply", "d", "c",
+                                                                            "m") "," HEAD),
+        ""));
+}
+
 static void close_to(const char *what, const float *a, const float *b, uint64_t n)
 {
     double largest = 0, worst = 0;
@@ -325,6 +347,7 @@ int main(void)
                                        cmocka_unit_test(test_graphs),
                                        cmocka_unit_test(test_derivatives),
                                        cmocka_unit_test(test_sums),
+                                       cmocka_unit_test(test_gradients_that_move_on),
                                        cmocka_unit_test(test_chunked_head),
                                        cmocka_unit_test(test_chunked_evaluation)};
     int missing = train_need_device();

@@ -272,6 +272,29 @@ static void test_overflow(void **state)
     assert_int_equal(train_run(config, NULL, NULL, &rec, &result), CLT_ENUMERIC);
     assert_int_equal(rec.n, 9);
     assert_close("scale", 9, rec.step[8].loss_scale, 1e8, 10);
+    assert_non_null(strstr(clt_error_text(), "precision.min_loss_scale, below which the scale (1e+08)"));
+    clt_config_destroy(config);
+}
+
+/* Gradients of zero fit at any scale; the scale stops growing before it leaves f32. */
+static void test_scale_stays_finite(void **state)
+{
+    (void)state;
+    static const float zeros[SAMPLES * IN];
+    record rec = {.n = 0};
+    clt_run_result result;
+    put_npy("x.npy", "<f4", zeros, SAMPLES, IN);
+    put_npy("y.npy", "<f4", zeros, SAMPLES, OUT);
+    clt_config *config = mlp_config("{\"mode\":\"bf16\",\"loss_scaling\":\"dynamic\",\"loss_scale\":1e30,"
+                                    "\"growth\":1e6,\"growth_interval\":1}",
+                                    SGD, 4, 4);
+    set(config, "model.bias", "false");
+    must(train_run(config, NULL, NULL, &rec, &result), "train");
+    assert_int_equal(rec.n, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_false(rec.step[i].nonfinite);
+        assert_close("scale", i + 1, rec.step[i].loss_scale, 1e36, 1e30);
+    }
     clt_config_destroy(config);
 }
 
@@ -300,7 +323,16 @@ static void test_first_bad(void **state)
         {"{\"mode\":\"f16\",\"loss_scale\":1e9,\"backoff\":1e-6}",
          -1,
          1,
-         {"tensor 'd ", "backward", "batch 1 of"}},
+         {"tensor 'd ", "backward", "batch 1 of", "set precision.mode to bf16"}},
+        {"{\"mode\":\"f16\",\"loss_scale\":1e9,\"loss_scaling\":\"static\"}",
+         -1,
+         1,
+         {"tensor 'd ", "lower precision.loss_scale, which is 1e+09,"}},
+        /* every gradient is finite, and so is the square of each */
+        {"{\"mode\":\"bf16\",\"loss_scale\":1.8e19,\"loss_scaling\":\"static\"}",
+         -1,
+         1,
+         {"none, but the sum of the squares", "lower precision.loss_scale, which is 1.8e+19,"}},
     };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         record rec = {.n = 0};
@@ -345,12 +377,12 @@ static void test_exact_unscale(void **state)
 static void test_resume(void **state)
 {
     (void)state;
-    record rec = {.n = 0};
+    record whole = {.n = 0}, rec = {.n = 0};
     clt_run_result result;
     char out[256];
     put_data(22); /* the scale is on the move */
     clt_config *config = mlp_config(SCALING, ADAMW, 4, 20);
-    must(train_run(config, "straight", NULL, &rec, &result), "straight");
+    must(train_run(config, "straight", NULL, &whole, &result), "straight");
     clt_run_options options = {.config = config,
                                .caps_mask = OCL_CAPS_ALL,
                                .max_steps = 8,
@@ -364,13 +396,43 @@ static void test_resume(void **state)
     options.resume = "auto";
     must(clt_train(&options, &result), "second part");
     assert_int_equal(rec.n, 20);
+    for (int i = 0; i < 20; i++) { /* counters of good steps go on, too */
+        assert_close("scale", i + 1, rec.step[i].loss_scale, whole.step[i].loss_scale, 0);
+        assert_int_equal(rec.step[i].skipped, whole.step[i].skipped);
+    }
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "state.json"};
-    for (int f = 0; f < 2; f++) {
+    for (int f = 0; f < 3; f++) {
         char a[128], b[128];
         snprintf(a, sizeof a, "straight/checkpoints/step_20/%s", files[f]);
         snprintf(b, sizeof b, "broken/checkpoints/step_20/%s", files[f]);
         assert_true(files_equal(a, b));
     }
+    clt_config_destroy(config);
+}
+
+/* Steps skipped in a row are counted on from where the first part ended. */
+static void test_resume_skipping(void **state)
+{
+    (void)state;
+    record rec = {.n = 0};
+    clt_run_result result;
+    char out[256];
+    put_data(-1);
+    clt_config *config =
+        mlp_config("{\"mode\":\"f16\",\"loss_scale\":1e9,\"min_loss_scale\":1e8}", ADAMW, 4, 30);
+    set(config, "train.max_nonfinite", "9");
+    snprintf(out, sizeof out, "%s", in_dir("skipping"));
+    clt_run_options options = {.config = config,
+                               .caps_mask = OCL_CAPS_ALL,
+                               .out_dir = out,
+                               .max_steps = 4,
+                               .observer = {.context = &rec, .step = record_step}};
+    must(clt_train(&options, &result), "first part");
+    assert_int_equal(rec.n, 4);
+    options.max_steps = 0;
+    options.resume = "auto";
+    assert_int_equal(clt_train(&options, &result), CLT_ENUMERIC);
+    assert_int_equal(rec.n, 9);
     clt_config_destroy(config);
 }
 
@@ -441,11 +503,18 @@ static void test_auto(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),     cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_curves),    cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_injected),  cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_first_bad), cmocka_unit_test(test_exact_unscale),
-        cmocka_unit_test(test_resume),    cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_curves),
+        cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_injected),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_scale_stays_finite),
+        cmocka_unit_test(test_first_bad),
+        cmocka_unit_test(test_exact_unscale),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_resume_skipping),
+        cmocka_unit_test(test_settings),
         cmocka_unit_test(test_auto),
     };
     int skip = train_need_device();

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights for other programs: the parameters of a checkpoint, which are f32 masters, as one safetensors file
+ * in another type. What the type cannot hold is an error and not an infinity, because nobody would look for
+ * it in a file that loads. It knows tensors by name and nothing of models. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/checkpoint/checkpoint_internal.h"
+
+typedef struct export
+{
+    clt_named_tensor *tensors;
+    void **data; /* converted; NULL: borrowed from the checkpoint */
+    int count;
+    clt_export_result *result;
+}
+export;
+
+static void export_free(export *x)
+{
+    for (int i = 0; x->data && i < x->count; i++)
+        free(x->data[i]);
+    free(x->data);
+    free(x->tensors);
+}
+
+/* values: f32, in the checkpoint's file, where they need not be aligned. */
+static clt_status narrow(export *x, const clt_named_tensor *from, clt_dtype dtype, uint16_t *out)
+{
+    int64_t n = clt_shape_elements(&from->shape);
+    for (int64_t i = 0; i < n; i++) {
+        float value, back;
+        memcpy(&value, (const uint8_t *)from->data + (size_t)i * sizeof value, sizeof value);
+        out[i] = dtype == CLT_F16 ? clt_f32_to_f16(value) : clt_f32_to_bf16(value);
+        back = dtype == CLT_F16 ? clt_f16_to_f32(out[i]) : clt_bf16_to_f32(out[i]);
+        if (!isfinite(back))
+            CLT_FAIL(CLT_ENUMERIC,
+                     "tensor '%s' holds %g at element %" PRId64 ", which %s cannot hold; export as %s",
+                     from->name, (double)value, i, clt_dtype_name(dtype), dtype == CLT_F16 ? "bf16" : "f32");
+        x->result->vanished += value != 0 && back == 0;
+    }
+    return CLT_OK;
+}
+
+static clt_status add(export *x, const clt_named_tensor *from, clt_dtype dtype)
+{
+    int i = x->count++;
+    x->tensors[i] = *from;
+    if (from->dtype == CLT_F32)
+        x->result->values += clt_shape_elements(&from->shape);
+    if (from->dtype != CLT_F32 || dtype == CLT_F32)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&x->data[i], (size_t)clt_shape_elements(&from->shape) + 1, clt_dtype_bytes(dtype),
+                      "exported weights"));
+    x->tensors[i].dtype = dtype;
+    x->tensors[i].data = x->data[i];
+    return narrow(x, from, dtype, x->data[i]);
+}
+
+/* A checkpoint's folder holds what its manifest lists, under the hashes that are there; and a device that the
+ * file would replace is no place either. */
+static clt_status check_place(const char *out)
+{
+    struct stat info;
+    if (stat(out, &info) == 0 && !S_ISREG(info.st_mode))
+        CLT_FAIL(CLT_EUSAGE, "exporting to '%s': that is no ordinary file", out);
+    clt_str manifest = {0};
+    const char *slash = strrchr(out, '/');
+    clt_str_printf(&manifest, "%.*s%s", slash ? (int)(slash - out) + 1 : 0, out, CLT_MANIFEST_FILE);
+    clt_status status = clt_str_check(&manifest);
+    bool inside = status == CLT_OK && clt_file_exists(manifest.text);
+    clt_str_free(&manifest);
+    if (inside)
+        CLT_FAIL(CLT_EUSAGE,
+                 "exporting to '%s': that is the folder of a checkpoint, which must stay as it is", out);
+    return status;
+}
+
+static clt_status export_model(export *x, const clt_safetensors *model, clt_dtype dtype, const char *out)
+{
+    /* `format` is what other programs look at: weights laid out as PyTorch has them. */
+    static const char *const metadata[] = {"format", "pt"};
+    size_t n = (size_t)clt_safetensors_count(model);
+    CLT_TRY(clt_alloc(&x->tensors, n + 1, sizeof *x->tensors, "exported weights"));
+    CLT_TRY(clt_alloc(&x->data, n + 1, sizeof *x->data, "exported weights"));
+    for (int i = 0; i < (int)n; i++)
+        CLT_TRY(add(x, clt_safetensors_at(model, i), dtype));
+    x->result->tensors = x->count;
+    x->result->bytes = clt_named_tensors_bytes(x->tensors, x->count);
+    return clt_safetensors_write(out, x->tensors, x->count, metadata, 1, NULL);
+}
+
+clt_status clt_checkpoint_export(const char *path, clt_dtype dtype, const char *out,
+                                 clt_export_result *result)
+{
+    clt_checkpoint *saved;
+    export x = {.result = result};
+    memset(result, 0, sizeof *result);
+    if (dtype != CLT_F32 && dtype != CLT_F16 && dtype != CLT_BF16)
+        CLT_FAIL(CLT_EUNSUPPORTED, "exporting weights as %s: they can be f32, f16 or bf16",
+                 clt_dtype_name(dtype));
+    CLT_TRY(check_place(out));
+    CLT_TRY(clt_checkpoint_open(path, &saved));
+    snprintf(result->from, sizeof result->from, "%s", saved->path);
+    clt_status status = export_model(&x, saved->model, dtype, out);
+    export_free(&x);
+    clt_checkpoint_close(saved);
+    return clt_fail_prefix(status, "exporting '%s'", result->from);
+}

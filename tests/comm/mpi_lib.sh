@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the scripts that start ranks by mpirun share, on top of ../e2e/lib.sh: skipping where there is no MPI, and the beginning of
+# a command, "${mpi[@]}" RANKS COMMAND... Sourced, never run. It knows nothing of what the ranks do.
+. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+
+command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"
+[ -f "${CLTRAIN_MODULE_DIR:?}/cltrain_comm_mpi.so" ] || skip_all "the MPI module was not built (CLTRAIN_MPI=OFF)"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
+# shellcheck disable=SC2034 # used by the scripts
+mpi=(mpirun --oversubscribe --bind-to none -np)

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keeps Oclgrind's record of initialised memory right, in a program that knows nothing of it: loaded with
+ * LD_PRELOAD in front of Oclgrind's own library. Oclgrind 21.10 renews that record for a whole buffer, as
+ * large as what is stored and wherever it goes, with every store by the host (a write, a copy, a fill), so
+ * that what lies behind counts as uninitialised from then on, whatever kernels write there. Here every such
+ * store is one of the whole buffer, with what it held in the other bytes, and a new buffer is stored to once.
+ * So buffers count as initialised from the start; what is left for Oclgrind to find is in private and local
+ * memory, beside races and accesses out of bounds. It must not use anything of the engine. */
+#include <CL/cl.h>
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the program would have called. */
+#define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
+
+static cl_int write_whole(cl_command_queue queue, cl_mem mem, size_t bytes, const void *data)
+{
+    return REAL(clEnqueueWriteBuffer)(queue, mem, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
+}
+
+/* `bytes` bytes at `offset`, as a store of the whole buffer; commands run inside blocking calls anyway. */
+static cl_int store(cl_command_queue queue, cl_mem mem, size_t offset, const void *data, size_t bytes,
+                    cl_event *done)
+{
+    size_t all = 0;
+    cl_int code = clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof all, &all, NULL);
+    if (code != CL_SUCCESS || offset > all || bytes > all - offset)
+        return CL_INVALID_VALUE;
+    char *whole = malloc(all);
+    if (whole == NULL)
+        return CL_OUT_OF_HOST_MEMORY;
+    code = clEnqueueReadBuffer(queue, mem, CL_TRUE, 0, all, whole, 0, NULL, NULL);
+    memcpy(whole + offset, data, bytes);
+    if (code == CL_SUCCESS)
+        code = write_whole(queue, mem, all, whole);
+    free(whole);
+    return code == CL_SUCCESS && done != NULL ? clEnqueueMarkerWithWaitList(queue, 0, NULL, done) : code;
+}
+
+static cl_int settle(cl_command_queue queue, cl_uint n, const cl_event *before)
+{
+    cl_int code = n > 0 ? clWaitForEvents(n, before) : CL_SUCCESS;
+    return code == CL_SUCCESS ? clFinish(queue) : code;
+}
+
+cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking, size_t offset, size_t bytes,
+                            const void *data, cl_uint n, const cl_event *before, cl_event *done)
+{
+    (void)blocking;
+    cl_int code = settle(queue, n, before);
+    return code == CL_SUCCESS ? store(queue, mem, offset, data, bytes, done) : code;
+}
+
+cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset,
+                           size_t to_offset, size_t bytes, cl_uint n, const cl_event *before, cl_event *done)
+{
+    char *data = malloc(bytes + 1);
+    cl_int code = data != NULL ? settle(queue, n, before) : CL_OUT_OF_HOST_MEMORY;
+    if (code == CL_SUCCESS)
+        code = clEnqueueReadBuffer(queue, from, CL_TRUE, from_offset, bytes, data, 0, NULL, NULL);
+    if (code == CL_SUCCESS)
+        code = store(queue, to, to_offset, data, bytes, done);
+    free(data);
+    return code;
+}
+
+cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem mem, const void *pattern, size_t pattern_bytes,
+                           size_t offset, size_t bytes, cl_uint n, const cl_event *before, cl_event *done)
+{
+    char *data = malloc(bytes + 1);
+    cl_int code = data != NULL ? settle(queue, n, before) : CL_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; code == CL_SUCCESS && i < bytes; i++)
+        data[i] = ((const char *)pattern)[i % pattern_bytes];
+    if (code == CL_SUCCESS)
+        code = store(queue, mem, offset, data, bytes, done);
+    free(data);
+    return code;
+}
+
+cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code)
+{
+    cl_mem mem = REAL(clCreateBuffer)(context, flags, bytes, host, code);
+    cl_device_id device = NULL;
+    if (mem == NULL ||
+        clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof device, &device, NULL) != CL_SUCCESS)
+        return mem;
+    cl_command_queue queue = clCreateCommandQueue(context, device, 0, NULL);
+    char *data = calloc(bytes, 1);
+    if (data != NULL && host != NULL)
+        memcpy(data, host, bytes);
+    if (data != NULL && queue != NULL)
+        (void)write_whole(queue, mem, bytes, data);
+    free(data);
+    if (queue != NULL)
+        clReleaseCommandQueue(queue);
+    return mem;
+}

@@ -127,6 +127,9 @@ static clt_status read_file(const char *path, ocl_tuning **out, int *outdated)
     char *text;
     size_t length;
     *out = NULL;
+    struct stat info; /* opening a pipe would wait for its other end */
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        CLT_FAIL(CLT_EDATA, "%s: it is no file", path);
     CLT_TRY(clt_file_read(path, false, OCL_TUNING_MAX_BYTES, CLT_EDATA, &text, &length));
     clt_status status = ocl_tuning_parse(text, length, path, out, outdated);
     free(text);

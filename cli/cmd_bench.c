@@ -153,7 +153,7 @@ clt_status bench_step(int argc, char **argv)
         return CLT_OK;
     CLT_TRY(bench_begin(&common));
     CLT_TRY(cmd_can_write(trace_path));
-    CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
+    CLT_TRY(cmd_load_config(&r, &config));
     console_init(&c, &context, 1);
     clt_observer observer = {
         .context = &c, .build = console_observer(&c).build, .message = console_observer(&c).message};
@@ -167,7 +167,7 @@ clt_status bench_step(int argc, char **argv)
     clt_status status = clt_bench_step(&bench, &text, &json, trace_path ? &trace : NULL);
     console_close(&c);
     if (status == CLT_OK && text.text)
-        status = cmd_write_text("-", text.text);
+        fputs(text.text, stdout);
     if (status == CLT_OK && trace.text)
         status = cmd_write_text(trace_path, trace.text);
     if (status == CLT_OK)

@@ -78,7 +78,7 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
     CLT_TRY(cmd_caps(caps_text, &caps));
     if (cmd_prints(context)) /* the rank that writes it */
         CLT_TRY(cmd_can_write(json));
-    CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
+    CLT_TRY(cmd_load_config(&r, &config));
     console_init(&c, context, 1);
     clt_run_options run = {.config = config,
                            .init = init,

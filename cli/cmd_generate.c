@@ -8,20 +8,30 @@
 #include "cli/console.h"
 #include "engine/train/generate.h"
 
+/* The prompt, when its continuation comes: not in front of a message that there is none. */
+static void print_prompt(const char **prompt)
+{
+    if (*prompt)
+        fputs(*prompt, stdout);
+    *prompt = NULL;
+}
+
 static void print_text(void *context, const char *bytes, size_t count)
 {
-    (void)context;
+    print_prompt(context);
     fwrite(bytes, 1, count, stdout);
     fflush(stdout);
 }
 
-static clt_status generate(const clt_generate_options *options)
+static clt_status generate(clt_generate_options *options)
 {
     clt_generate_result result;
-    fputs(options->prompt, stdout);
+    const char *prompt = options->prompt;
+    options->context = &prompt;
     clt_status status = clt_generate(options, &result);
     if (status != CLT_OK)
         return status;
+    print_prompt(&prompt);
     printf("\n");
     fflush(stdout);
     fprintf(stderr, "%d tokens in %.2f s (%.1f tokens/s)", result.new_tokens, result.new_seconds,

@@ -35,7 +35,7 @@ static clt_status describe(int argc, char **argv, const char *command, const cha
     if (r.help)
         return CLT_OK;
     CLT_TRY(cmd_caps(caps_text, &caps));
-    CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
+    CLT_TRY(cmd_load_config(&r, &config));
     clt_status status = CLT_OK;
     if (device)
         status = cmd_describe_device(device, caps, &desc);

@@ -132,7 +132,7 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    CLT_TRY(clt_config_load(r.operands[0], r.overrides, r.n_overrides, &config));
+    CLT_TRY(cmd_load_config(&r, &config));
     clt_status status = CLT_OK;
     if (!a.out && a.resume && strcmp(a.resume, "auto") == 0)
         status = default_base(r.operands[0], folder, sizeof folder); /* the same folder every time */

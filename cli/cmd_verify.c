@@ -166,7 +166,7 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--quick", a.quick, "small cases only"),
         ARGS_TEXT("--shard", "I/N", a.shard, "the I-th of N parts, from 0"),
         ARGS_INT("--seed", "N", a.seed, 1, 9e18, "seed of the data (default: from the clock, printed)"),
-        ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON"),
+        ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON; - for the standard output"),
         ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),
         ARGS_FLAG("-v", a.verbose, "print every case, not only failures"),
         ARGS_LATER("--run", "RUN_DIR", "check a run's trajectory"),

@@ -18,15 +18,13 @@ static void log_line(void *context, clt_log_level level, const char *line)
         fprintf(stderr, "%s: %s\n", names[level], line);
 }
 
-/* CLTRAIN_LOG=debug shows more on stderr; the run's log.txt has its own level. */
+/* CLTRAIN_LOG=debug shows more on stderr, before a config is read too, and is stronger than its log.level. */
 static void start_log(cmd_context *context)
 {
-    static const char *const names[] = {"error", "warn", "info", "debug", "trace"};
     const char *wanted = getenv("CLTRAIN_LOG");
     clt_log_level level = CLT_LOG_WARN;
-    for (int i = 0; wanted && i < 5; i++)
-        if (strcmp(wanted, names[i]) == 0)
-            level = (clt_log_level)i;
+    if (wanted)
+        (void)clt_log_level_from_name(wanted, &level);
     clt_log_set_sink(log_line, context, level);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The one place where log lines leave the library: formats, splits into lines and hands them to the program's
- * sink, one at a time. Knows nothing of where the lines go. */
+ * sink and to the run's log, one at a time. Knows nothing of where the lines go. */
 #include "engine/base/log.h"
 
 #include <pthread.h>
@@ -13,28 +13,71 @@
 #include <string.h>
 
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
-static clt_log_sink sink_call;
-static void *sink_context;
-static atomic_int sink_level = CLT_LOG_ERROR;
-static atomic_bool sink_is_set;
+
+typedef struct receiver {
+    clt_log_sink call;
+    void *context;
+    atomic_int level; /* CLT_LOG_*; NOBODY: there is no call */
+} receiver;
+#define NOBODY (-1)
+
+static receiver sink = {.level = NOBODY}, copy = {.level = NOBODY};
 /* A sink that logs would wait for itself; its lines are dropped instead. */
 static _Thread_local bool inside_sink;
 
-void clt_log_set_sink(clt_log_sink sink, void *context, clt_log_level max_level)
+static void set(receiver *r, clt_log_sink call, void *context, clt_log_level max_level)
 {
     if (inside_sink)
         return;
     pthread_mutex_lock(&sink_lock);
-    sink_call = sink;
-    sink_context = context;
-    atomic_store(&sink_level, (int)max_level);
-    atomic_store(&sink_is_set, sink != NULL);
+    r->call = call;
+    r->context = context;
+    atomic_store(&r->level, call ? (int)max_level : NOBODY);
     pthread_mutex_unlock(&sink_lock);
+}
+
+void clt_log_set_sink(clt_log_sink call, void *context, clt_log_level max_level)
+{
+    set(&sink, call, context, max_level);
+}
+
+void clt_log_set_copy(clt_log_sink call, void *context, clt_log_level max_level)
+{
+    set(&copy, call, context, max_level);
+}
+
+void clt_log_set_level(clt_log_level max_level)
+{
+    if (inside_sink)
+        return;
+    pthread_mutex_lock(&sink_lock);
+    if (sink.call)
+        atomic_store(&sink.level, (int)max_level);
+    pthread_mutex_unlock(&sink_lock);
+}
+
+static int highest(void)
+{
+    int a = atomic_load(&sink.level), b = atomic_load(&copy.level);
+    return a > b ? a : b;
 }
 
 clt_log_level clt_log_max_level(void)
 {
-    return (clt_log_level)atomic_load(&sink_level);
+    int level = highest();
+    return level == NOBODY ? CLT_LOG_ERROR : (clt_log_level)level;
+}
+
+bool clt_log_level_from_name(const char *name, clt_log_level *level)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug", "trace"};
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        *level = (clt_log_level)i;
+        return true;
+    }
+    return false;
 }
 
 /* Hands over `text` line by line; the text is cut up in place. */
@@ -46,11 +89,14 @@ static void deliver(clt_log_level level, char *text)
     while (length > 0 && text[length - 1] == '\n')
         text[--length] = '\0';
     char *line = text;
-    while (line && sink_call) {
+    while (line) {
         char *end = strchr(line, '\n');
         if (end)
             *end++ = '\0';
-        sink_call(sink_context, level, line);
+        if (sink.call && (int)level <= atomic_load(&sink.level))
+            sink.call(sink.context, level, line);
+        if (copy.call && (int)level <= atomic_load(&copy.level))
+            copy.call(copy.context, level, line);
         line = end;
     }
     inside_sink = false;
@@ -59,7 +105,7 @@ static void deliver(clt_log_level level, char *text)
 
 void clt_log(clt_log_level level, const char *format, ...)
 {
-    if ((int)level > atomic_load(&sink_level) || !atomic_load(&sink_is_set) || inside_sink)
+    if ((int)level > highest() || inside_sink)
         return;
     char small[1024];
     va_list args, again;

@@ -5,6 +5,8 @@
 #ifndef ENGINE_BASE_LOG_H
 #define ENGINE_BASE_LOG_H
 
+#include <stdbool.h>
+
 typedef enum clt_log_level {
     CLT_LOG_ERROR,
     CLT_LOG_WARN,
@@ -17,7 +19,12 @@ typedef enum clt_log_level {
 typedef void (*clt_log_sink)(void *context, clt_log_level level, const char *line);
 
 void clt_log_set_sink(clt_log_sink sink, void *context, clt_log_level max_level);
-clt_log_level clt_log_max_level(void);
+void clt_log_set_level(clt_log_level max_level); /* of the sink */
+/* A second receiver with a level of its own: log.txt of the run in progress. NULL ends it. */
+void clt_log_set_copy(clt_log_sink copy, void *context, clt_log_level max_level);
+clt_log_level clt_log_max_level(void); /* lines above it reach nobody */
+/* "error", "warn", "info", "debug", "trace"; false: there is no such level. */
+bool clt_log_level_from_name(const char *name, clt_log_level *level);
 void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define CLT_WARN(...) clt_log(CLT_LOG_WARN, __VA_ARGS__)

@@ -90,8 +90,8 @@ static const char *found_text(const clt_json *json, char *buffer, size_t size)
 
 static bool quoted_number(const clt_json *json)
 {
-    if (clt_json_typeof(json) != CLT_JSON_STRING || !*clt_json_string(json))
-        return false;
+    if (clt_json_typeof(json) != CLT_JSON_STRING || !strpbrk(clt_json_string(json), "0123456789"))
+        return false; /* "nan" and "inf" are read as well, and are no numbers of a config */
     char *end = NULL;
     (void)clt_strtod(clt_json_string(json), &end);
     return *end == '\0';

@@ -218,7 +218,9 @@ const clt_config_key clt_config_schema[] = {
     BOOL("checkpoint.best", "false",
          "a checkpoint at each evaluation that is the best so far; the best one is kept"),
 
-    CHOICE("log.level", "error|warn|info|debug|trace", "\"info\"", "how much log.txt and the terminal get"),
+    CHOICE("log.level", "error|warn|info|debug|trace", "\"info\"",
+           "which diagnostics stderr and log.txt get: warnings, and with debug why variants and records were "
+           "refused"),
 
     STRING("device.spec", "\"\"",
            "platform:device as in 0:0, cpu, gpu, or a part of the device's name; empty: the first GPU, else "

@@ -20,10 +20,16 @@ typedef struct like_pool {
     uint8_t *field[CLT_MAX_FIELDS];
 } like_pool;
 
+/* Integers are drawn from 0 to this; bytes where nothing is known. */
+static uint32_t largest_of(const clt_source_field *f)
+{
+    return f->is_index && f->max_value >= 0 ? (uint32_t)f->max_value : 255;
+}
+
 static void fill_sample(const clt_source_field *f, int field, int64_t index, void *dst)
 {
     int64_t n = clt_shape_elements(&f->shape);
-    uint32_t limit = f->is_index && f->max_value >= 0 ? (uint32_t)f->max_value + 1 : 256;
+    uint32_t limit = largest_of(f) + 1;
     for (int64_t i = 0; i < n; i++) {
         uint32_t word = clt_rng_u32(7, CLT_RNG_DATA, (uint32_t)field, (uint32_t)index, (uint64_t)i);
         switch (f->dtype) {
@@ -72,6 +78,16 @@ static clt_status like_read(const clt_source *source, int64_t index, int field, 
     return CLT_OK;
 }
 
+/* Nothing has to be read to know that samples fit. */
+static clt_status like_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
+                                   int64_t ignore, bool *done)
+{
+    (void)has_ignore;
+    (void)ignore;
+    *done = (int64_t)largest_of(&source->fields[field]) < bound;
+    return CLT_OK;
+}
+
 static void like_close(clt_source *source)
 {
     (void)source;
@@ -80,7 +96,8 @@ static void like_close(clt_source *source)
 static const clt_source_type like_type = {.name = "like",
                                           .help = "random samples of another source's shapes",
                                           .close = like_close,
-                                          .read = like_read};
+                                          .read = like_read,
+                                          .check_bound = like_check_bound};
 
 /* Text and tokens need no file of their own to know their shapes, only the vocabulary. */
 static clt_status text_fields(const clt_config *config, clt_source *source)

@@ -58,6 +58,32 @@ clt_status clt_rundir_check_config(const char *checkpoint, const clt_config *con
     return status;
 }
 
+static clt_status refuse_earlier(const char *path)
+{
+    CLT_FAIL(
+        CLT_EUSAGE,
+        "run folder '%s' holds an earlier run (config.resolved.json); continue it with --resume auto, give "
+        "another --out, or remove it",
+        path);
+}
+
+clt_status clt_rundir_check_free(const char *path)
+{
+    char *config_path = NULL, *lock_path = NULL;
+    clt_lock *lock = NULL;
+    CLT_TRY(clt_path_join(path, "config.resolved.json", &config_path));
+    bool earlier = clt_file_exists(config_path);
+    free(config_path);
+    if (!earlier)
+        return CLT_OK;
+    /* who uses it says more than that it is taken */
+    CLT_TRY(clt_path_join(path, "lock", &lock_path));
+    clt_status status = clt_lock_acquire(lock_path, &lock);
+    free(lock_path);
+    clt_lock_release(lock);
+    return status == CLT_OK ? refuse_earlier(path) : status;
+}
+
 /* A folder with an earlier run is never overwritten: it is refused, or continued. */
 static clt_status check_earlier(const char *path, const char *config_path, const clt_config *config,
                                 bool resume, bool *earlier)
@@ -66,11 +92,7 @@ static clt_status check_earlier(const char *path, const char *config_path, const
     if (!*earlier)
         return CLT_OK;
     if (!resume)
-        CLT_FAIL(CLT_EUSAGE,
-                 "run folder '%s' holds an earlier run (config.resolved.json); continue it with --resume "
-                 "auto, give another "
-                 "--out, or remove it",
-                 path);
+        return refuse_earlier(path);
     return check_unchanged(path, config_path, config);
 }
 

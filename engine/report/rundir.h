@@ -14,6 +14,9 @@ typedef struct clt_rundir clt_rundir;
  * the lock (named). An earlier run in it: CLT_EUSAGE, or with `resume` it is continued, unless its config
  * differs in a key that changes what is computed (CLT_ECONFIG, the difference). */
 clt_status clt_rundir_open(const char *path, const clt_config *config, bool resume, clt_rundir **out);
+/* Is there an earlier run in the folder? CLT_EUSAGE, or CLT_ESTORAGE while a process uses it, as
+ * clt_rundir_open says it without `resume`: known before anything long is begun. */
+clt_status clt_rundir_check_free(const char *path);
 /* The config of the run that a checkpoint folder lies in, compared as above; nothing is known of a folder
  * that was moved elsewhere. */
 clt_status clt_rundir_check_config(const char *checkpoint, const clt_config *config);

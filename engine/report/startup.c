@@ -25,6 +25,25 @@ static void add(table *t, const char *label, const char *format, ...)
     va_end(args);
 }
 
+static void add_device(table *t, const ocl_device_desc *d)
+{
+    char caps[256], masked[256] = "";
+    ocl_caps_text(d->caps, caps, sizeof caps);
+    if (d->masked_caps)
+        ocl_caps_text(d->masked_caps, masked, sizeof masked);
+    add(t, "device", "%s (%s), %u compute units, %s%s%s", d->name, d->spec, d->compute_units,
+        caps[0] ? caps : "no optional capability", masked[0] ? "; masked: " : "", masked);
+}
+
+/* What precision.mode auto has taken, and why; "" when the config says it itself. */
+static const char *why_storage(const clt_job *job)
+{
+    if (strcmp(clt_config_string(job->config, "precision.mode"), "auto") != 0)
+        return "";
+    return job->storage == CLT_F32 ? " (auto: the device has no matrix units for 16 bits)"
+                                   : " (auto: the device has matrix units for it)";
+}
+
 static void add_precision(table *t, const clt_job *job)
 {
     const clt_loss_scaling *scaling = &job->update.scaling;
@@ -35,7 +54,7 @@ static void add_precision(table *t, const clt_job *job)
     if (job->ranks > 1 && job->train->options.wire != CLT_F32)
         snprintf(wire, sizeof wire, ", gradients between ranks %s", clt_dtype_name(job->train->options.wire));
     bool tf32 = strcmp(clt_config_string(job->config, "precision.matmul"), "tf32") == 0;
-    add(t, "precision", "%s storage, f32 arithmetic%s%s%s", clt_dtype_name(job->storage),
+    add(t, "precision", "%s storage%s, f32 arithmetic%s%s%s", clt_dtype_name(job->storage), why_storage(job),
         !tf32                      ? ""
         : job->train->options.tf32 ? ", tf32 products"
                                    : ", ieee products (the device has no tf32)",
@@ -51,8 +70,7 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
     table t = {rows, 0};
     char caps[256];
     const double mib = 1048576.0;
-    add(&t, "device", "%s (%s), %u compute units, %s", d->name, d->spec, d->compute_units,
-        ocl_caps_text(d->caps, caps, sizeof caps));
+    add_device(&t, d);
     add(&t, "driver", "%s, %s", d->platform, d->driver);
     add_precision(&t, job);
     add(&t, "model", "%s, %lld parameters in %zu tensors", clt_config_string(c, "model.type"),

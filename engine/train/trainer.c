@@ -11,6 +11,7 @@
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/report/rundir.h"
+#include "engine/report/runlog.h"
 #include "engine/report/startup.h"
 #include "engine/train/keeper.h"
 #include "engine/train/tuned.h"
@@ -20,6 +21,7 @@ typedef struct loop {
     clt_run *run;
     const clt_run_options *options;
     clt_rundir *dir; /* rank 0 with a run folder, else NULL */
+    clt_runlog *log; /* as dir, from the beginning on */
     clt_keeper keeper;
     clt_watch *watch;
     clt_run_result *result;
@@ -85,11 +87,30 @@ static void fill_metrics(loop *l, const clt_step_result *r, clt_step_metrics *m)
         (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
 }
 
+/* What to change. Gradients that overflow although the loss is finite may do so because of the loss scale. */
+static const char *advice_on_nonfinite(const loop *l, char *text, size_t size)
+{
+    const clt_run *run = l->run;
+    const clt_loss_scaling *scaling = &run->job->update.scaling;
+    double loss = 0, scale = (double)l->loss_scale;
+    for (int i = 0; i < run->job->train->graph->n_losses; i++)
+        loss += (double)l->bad.loss[i][0];
+    text[0] = '\0';
+    if (isfinite(loss) && scaling->on && !scaling->dynamic)
+        snprintf(text, size, "lower precision.loss_scale, which is %g, or let it be dynamic; or ", scale);
+    else if (isfinite(loss) && scaling->on && scale <= (double)scaling->minimum)
+        snprintf(text, size, "lower precision.min_loss_scale, below which the scale (%g) cannot fall; or ",
+                 scale);
+    else if (run->job->storage == CLT_F16)
+        snprintf(text, size, "set precision.mode to bf16, which has the range of f32; or ");
+    return text;
+}
+
 /* Every rank looks at its part of the step; all of them say what the first one with a bad tensor has found.
  */
 static clt_status too_many_nonfinite(loop *l)
 {
-    char where[512], who[64] = "";
+    char where[512], who[64] = "", scale[160];
     const comm_info *ranks = &l->run->ranks;
     bool found;
     CLT_TRY(clt_run_diagnose(l->run, l->bad.step, l->loss_scale, where, sizeof where, &found));
@@ -103,9 +124,9 @@ static clt_status too_many_nonfinite(loop *l)
     }
     CLT_FAIL(CLT_ENUMERIC,
              "step %lld: loss or gradients were not finite for %u steps in a row, every update was skipped; "
-             "first bad tensor%s: %s; "
-             "lower optimizer.learning_rate, set optimizer.clip, or check the data",
-             (long long)l->bad.step + 1, l->bad.state.skipped_row, who, where);
+             "first bad tensor%s: %s; %slower optimizer.learning_rate, set optimizer.clip, or check the data",
+             (long long)l->bad.step + 1, l->bad.state.skipped_row, who, where,
+             advice_on_nonfinite(l, scale, sizeof scale));
 }
 
 /* Deals with one finished step. */
@@ -407,6 +428,7 @@ static clt_status open_folder(loop *l)
     if (!o->out_dir || l->quiet)
         return CLT_OK;
     CLT_TRY(clt_rundir_open(o->out_dir, o->config, continues(o), &l->dir));
+    clt_runlog_attach(l->log, l->dir);
     return clt_keeper_open(&l->keeper, l->run, clt_rundir_checkpoints(l->dir));
 }
 
@@ -488,6 +510,17 @@ done:
     return status;
 }
 
+/* The rank that will have the run folder refuses one that is taken before anything is built or measured. */
+static clt_status open_log(loop *l)
+{
+    const clt_run_options *o = l->options;
+    if (!o->out_dir || (o->comm && comm_describe(o->comm)->rank != 0))
+        return CLT_OK;
+    if (!continues(o))
+        CLT_TRY(clt_rundir_check_free(o->out_dir));
+    return clt_runlog_begin(o->config, &l->log);
+}
+
 /* *pins receives the checkpoint whose tuning choices must be taken in another go, else "". */
 static clt_status run_once(const clt_run_options *options, clt_run_result *result, char *pins, size_t size)
 {
@@ -495,12 +528,17 @@ static clt_status run_once(const clt_run_options *options, clt_run_result *resul
     result->last_loss = result->best_eval_loss = NAN;
     pins[0] = '\0';
     loop l = {.options = options, .result = result};
-    CLT_TRY(clt_run_create(options, CLT_JOB_TRAIN, &l.run));
+    CLT_TRY(open_log(&l));
+    clt_status status = clt_run_create(options, CLT_JOB_TRAIN, &l.run);
+    if (status != CLT_OK) {
+        clt_runlog_end(l.log);
+        return status;
+    }
     l.quiet = l.run->ranks.rank != 0;
     l.max_nonfinite = clt_config_int(options->config, "train.max_nonfinite");
     result->build_seconds = l.run->build_seconds;
     result->parameters = (uint64_t)clt_graph_param_elements(l.run->job->train->graph);
-    clt_status status = train(&l);
+    status = train(&l);
     if (status != CLT_OK && status != CLT_EINTERRUPTED)
         clt_rundir_log(l.dir, "%s: %s", clt_status_text(status), clt_error_text());
     clt_error error;
@@ -510,6 +548,7 @@ static clt_status run_once(const clt_run_options *options, clt_run_result *resul
     clt_keeper_close(&l.keeper); /* reads the store: before the run */
     clt_watch_destroy(l.watch);
     clt_run_destroy(l.run);
+    clt_runlog_end(l.log);
     clt_rundir_close(l.dir);
     return clt_error_put(&error);
 }

@@ -40,7 +40,7 @@ typedef struct clt_eval_metrics {
 /* The start-up table: label and value per row, in order. */
 typedef struct clt_table_row {
     char label[32];
-    char value[200];
+    char value[400];
 } clt_table_row;
 
 /* Any member may be NULL. Called on rank 0 only (message: on every rank). */

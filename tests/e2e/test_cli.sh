@@ -16,7 +16,7 @@ expect_text '^cltrain [0-9]'
 expect_code 2 "$CLTRAIN" trian
 expect_text "unknown command 'trian'; did you mean 'train'"
 expect_code 2 "$CLTRAIN" -x
-for command in demo train eval devices doctor plan estimate bench verify config version generate tune compare launch data ckpt; do
+for command in demo train eval devices doctor plan estimate bench verify config version generate export tune compare launch data ckpt; do
     expect_code 0 "$CLTRAIN" $command --help
     expect_text "cltrain $command"
 done

@@ -47,6 +47,11 @@ expect_text '^the data was not read'
 expect_code 3 "$CLTRAIN" train "$gpt2" --out never "${size[@]}"
 expect_absent never
 
+# Nor does it take longer for long sequences: samples that are only shaped like the data need not be read.
+expect_code 0 "$CLTRAIN" estimate "$gpt2" model.layers=1 model.heads=3 model.channels=48 model.vocab=500 model.context=1000000 \
+    data.micro_batch=1
+expect_text '^device can give '
+
 # --- images need their files: their shapes stand nowhere else ---
 expect_code 3 "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/mlp-mnist.json" data.path='["missing"]'
 

@@ -12,7 +12,8 @@ expect_text 'give --checkpoint DIR'
 expect_code 2 "$CLTRAIN" generate --checkpoint x --temperature hot
 expect_code 2 "$CLTRAIN" generate --checkpoint x --top-p 1.5
 expect_code 2 "$CLTRAIN" generate --checkpoint x --max-new 0
-expect_code 7 "$CLTRAIN" generate --checkpoint nothing-here
+expect_code 7 "$CLTRAIN" generate --checkpoint nothing-here --prompt 'once upon'
+reject_text 'once upon'
 expect_text 'nothing-here'
 mkdir empty
 expect_code 7 "$CLTRAIN" generate --checkpoint empty

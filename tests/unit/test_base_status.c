@@ -235,6 +235,32 @@ static void test_log(void **state)
     assert_int_equal(record.calls, 4);
 }
 
+/* The sink and the run's log have levels of their own. */
+static void test_log_copy(void **state)
+{
+    (void)state;
+    log_record record = {0}, run = {0};
+    clt_log_level level = CLT_LOG_ERROR;
+    clt_log_set_sink(record_line, &record, CLT_LOG_WARN);
+    clt_log_set_copy(record_line, &run, CLT_LOG_DEBUG);
+    assert_int_equal(clt_log_max_level(), CLT_LOG_DEBUG);
+    CLT_DEBUG("a");
+    CLT_WARN("b");
+    clt_log_set_level(CLT_LOG_ERROR);
+    CLT_WARN("c");
+    assert_string_equal(record.text, "[b]");
+    assert_string_equal(run.text, "[a][b][c]");
+    clt_log_set_copy(NULL, NULL, CLT_LOG_TRACE);
+    CLT_WARN("d");
+    assert_int_equal(clt_log_max_level(), CLT_LOG_ERROR);
+    clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
+    clt_log_set_level(CLT_LOG_TRACE); /* nobody is there */
+    CLT_WARN("e");
+    assert_string_equal(run.text, "[a][b][c]");
+    assert_true(clt_log_level_from_name("info", &level) && level == CLT_LOG_INFO);
+    assert_false(clt_log_level_from_name("loud", &level));
+}
+
 static void *log_many(void *context)
 {
     (void)context;
@@ -260,9 +286,10 @@ static void test_log_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_fail),     cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_long_message), cmocka_unit_test(test_transfer), cmocka_unit_test(test_log),
-        cmocka_unit_test(test_log_threads),
+        cmocka_unit_test(test_table),    cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_prefix),   cmocka_unit_test(test_long_message),
+        cmocka_unit_test(test_transfer), cmocka_unit_test(test_log),
+        cmocka_unit_test(test_log_copy), cmocka_unit_test(test_log_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run's part of the log. Lines arrive on any thread, one at a time. */
+#include "engine/report/runlog.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+
+#define MAX_WAITING (256u << 10) /* bytes; a run that says more before its first step says it on stderr */
+
+struct clt_runlog {
+    pthread_mutex_t lock; /* attaching is not serialised with lines */
+    clt_rundir *dir;
+    clt_str waiting; /* whole lines */
+};
+
+/* The thread may be in the middle of handling an error, which is none of the log's business. */
+static void write_line(clt_rundir *dir, const char *line)
+{
+    clt_error error;
+    clt_error_take(clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK, &error);
+    clt_rundir_log(dir, "%s", line);
+    clt_error_clear();
+    (void)clt_error_put(&error);
+}
+
+static void on_line(void *context, clt_log_level level, const char *line)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug", "trace"};
+    clt_runlog *log = context;
+    char text[2048];
+    snprintf(text, sizeof text, "%s: %s", names[level], line);
+    pthread_mutex_lock(&log->lock);
+    if (log->dir)
+        write_line(log->dir, text);
+    else if (log->waiting.length < MAX_WAITING)
+        clt_str_printf(&log->waiting, "%s\n", text);
+    pthread_mutex_unlock(&log->lock);
+}
+
+clt_status clt_runlog_begin(const clt_config *config, clt_runlog **out)
+{
+    clt_runlog *log;
+    clt_log_level level = CLT_LOG_INFO;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&log, 1, sizeof *log, "log"));
+    pthread_mutex_init(&log->lock, NULL);
+    (void)clt_log_level_from_name(clt_config_string(config, "log.level"), &level);
+    clt_log_set_copy(on_line, log, level);
+    *out = log;
+    return CLT_OK;
+}
+
+static void write_waiting(clt_runlog *log)
+{
+    char *line = log->waiting.failed ? NULL : log->waiting.text;
+    while (line && *line) {
+        size_t length = strcspn(line, "\n");
+        line[length] = '\0';
+        write_line(log->dir, line);
+        line += length + 1;
+    }
+    clt_str_free(&log->waiting);
+}
+
+void clt_runlog_attach(clt_runlog *log, clt_rundir *dir)
+{
+    if (!log)
+        return;
+    pthread_mutex_lock(&log->lock);
+    log->dir = dir;
+    if (dir)
+        write_waiting(log);
+    pthread_mutex_unlock(&log->lock);
+}
+
+void clt_runlog_end(clt_runlog *log)
+{
+    if (!log)
+        return;
+    clt_log_set_copy(NULL, NULL, CLT_LOG_ERROR);
+    clt_str_free(&log->waiting);
+    pthread_mutex_destroy(&log->lock);
+    free(log);
+}

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# What a run says, and where: records for other programs come alone on the standard output, a record can be compared with itself,
+# log.level decides what stderr and log.txt get, a run folder that is taken is refused before anything is built, and the start-up
+# table says which storage and which capabilities are in force, and why.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+unset CLTRAIN_GEMM CLTRAIN_LOG
+export CLTRAIN_CACHE_DIR=$work/cache
+"$CLTRAIN" devices >/dev/null 2>&1
+[ $? -ne 4 ] || skip_all 'there is no OpenCL device'
+
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [8]},
+ "data": {"type": "synthetic", "samples": 16, "shape": [8], "classes": 2, "micro_batch": 8},
+ "train": {"steps": 2}, "checkpoint": {"final": false}}
+JSON
+
+# --- "--json -": nothing but one object on the standard output, tables on stderr ---
+only_json() { # COMMAND...: its standard output is $out, its stderr .err
+    timeout 120 "$@" >"$out" 2>.err </dev/null
+    if [ $? -eq 0 ]; then pass; else fail "failed: $*"; cat .err; fi
+    if [ "$(head -c 1 "$out")" = '{' ] && [ "$(tail -n 1 "$out")" = '}' ] && [ "$(grep -c '^[{}]$' "$out")" -eq 2 ]; then
+        pass
+    else
+        fail "more than a record on the standard output: $*"
+    fi
+    if [ -s .err ]; then pass; else fail "the table should be on stderr: $*"; fi
+}
+only_json "$CLTRAIN" bench gemm --sizes 16 --seconds 0.01 --json -
+only_json "$CLTRAIN" bench step net.json --steps 2 --warmup 1 --json -
+only_json "$CLTRAIN" bench memory --seconds 0.1 --json -
+only_json "$CLTRAIN" verify --quick --mode correct -t 'relu*' --json -
+only_json "$CLTRAIN" tune net.json --seconds 0.2 --json -
+
+# --- a record has partners in a record of the same kind; how fast they were is another matter (0 or 1) ---
+compared() { # RECORD COMMAND...
+    local record=$1
+    shift
+    expect_code 0 "$@" --json "$record"
+    timeout 120 "$@" --compare "$record" >"$out" 2>&1 </dev/null
+    if [ $? -le 1 ]; then pass; else fail "cannot be compared: $*"; fi
+    expect_text "[1-9][0-9]* compared with $record, [0-9]+ slower .*, 0 without a partner"
+}
+compared gemm.json "$CLTRAIN" bench gemm --sizes 16,8x16x24 --seconds 0.01
+compared step.json "$CLTRAIN" bench step net.json --steps 2 --warmup 1
+compared memory.json "$CLTRAIN" bench memory --seconds 0.1
+compared ops.json "$CLTRAIN" bench ops -t 'relu*' --seconds 0.01
+
+# --- log.level: stderr and log.txt; CLTRAIN_LOG is stronger on stderr ---
+warned='precision.matmul tf32: device .* has no matrix units'
+train() { expect_code 0 "$CLTRAIN" train net.json "$@"; }
+train --out info precision.matmul=tf32 --caps=-mma_tf32
+expect_text "^warning: $warned"
+cp info/log.txt "$out"
+expect_text "warning: $warned" 'device +' 'tuning +'
+reject_text 'debug: '
+train --out error precision.matmul=tf32 --caps=-mma_tf32 log.level=error
+reject_text "$warned"
+cp error/log.txt "$out"
+expect_text 'device +'
+reject_text "$warned"
+train --out debug log.level=debug
+expect_text '^debug: device .*: capabilities '
+cp debug/log.txt "$out"
+expect_text 'debug: device .*: capabilities '
+expect_code 0 env CLTRAIN_LOG=error "$CLTRAIN" train net.json --out both log.level=debug
+reject_text 'debug: '
+cp both/log.txt "$out"
+expect_text 'debug: device '
+
+# --- a folder that is taken ---
+expect_code 2 "$CLTRAIN" train net.json --out info
+expect_text "run folder 'info' holds an earlier run .*--resume auto"
+reject_text 'building kernels' '^tuning'
+
+# --- the start-up table ---
+train --out auto precision.mode=auto --caps=-mma_f16,-mma_bf16,-mma_f16_k8,-wmma_f16
+expect_text '^precision +f32 storage \(auto: the device has no matrix units for 16 bits\), f32 arithmetic$'
+train --out plain --caps=none
+expect_text '^device +.* compute units, no optional capability; masked: '
+finish

@@ -1,0 +1,865 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plays a bad OpenCL driver in a program that knows nothing of it: loaded with LD_PRELOAD, it stands before
+ * the loader's functions, so that the engine's calls and CLBlast's both pass through it. It must not use
+ * anything of the engine. One environment variable says what goes wrong:
+ *
+ *   CLT_SHIM = entry;entry;...
+ *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N]   or   log=FILE
+ *
+ * CALL
+ *   build       clBuildProgram
+ *   kernel      clCreateKernel
+ *   group       clGetKernelWorkGroupInfo(CL_KERNEL_WORK_GROUP_SIZE)
+ *   launch      clEnqueueNDRangeKernel
+ *   read        clEnqueueReadBuffer
+ *
+ * MATCH: *, or tests joined by '+', all of which must hold; '!' before a test turns it round
+ *   NAME          the kernel's name or the program's source file contains NAME (in a build: the file)
+ *   kernel=NAME   the kernel's name contains NAME (in a build: the source contains it)
+ *   family=NAME   the program's source file is NAME.cl; "foreign": it is not the engine's (CLBlast)
+ *   source=TEXT   the program's source (or binary) contains TEXT
+ *   option=TEXT   the build options contain TEXT
+ *   bytes=N       a read of exactly N bytes
+ *
+ * ACTION
+ *   abort, segfault    the process ends by that signal inside the call
+ *   hang               the call does not return; of a launch: the command never ends
+ *   error=CODE         the call fails with that OpenCL code (a build: -11 and a log; others: -5)
+ *   limit=N            group: the kernel's limit is reported as N, and launches above it are refused
+ *   dead=CODE          launch: accepted, but from then on every command and wait of that context fails
+ *                      (-36), as after an illegal address
+ *   garbage=FRACTION   launch: that part of the words that the kernel changed (at least one of each buffer;
+ *                      1: all of them) gets wrong values
+ *   event=CODE         launch: accepted and not run; its event, or the next marker's, ends with CODE (-5)
+ *   flip, nan          read: one bit of what is delivered is wrong; its first word is a NaN
+ *
+ * nth=N, from=N: only the N-th matching call of a process, only from the N-th on. FILE receives one line,
+ * "PID CALL FAMILY KERNEL ACTION NUMBER", for each call that was hit, before it happens. */
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
+#define VISIBLE __attribute__((visibility("default")))
+
+typedef enum call { BUILD, KERNEL, GROUP, LAUNCH, READ, CALL_COUNT } call;
+static const char *const call_names[CALL_COUNT] = {"build", "kernel", "group", "launch", "read"};
+
+typedef enum action {
+    NOTHING,
+    ABORT,
+    SEGFAULT,
+    HANG,
+    ERROR,
+    LIMIT,
+    DEAD,
+    GARBAGE,
+    EVENT,
+    FLIP,
+    NOT_A_NUMBER,
+    ACTION_COUNT
+} action;
+/* A name, the calls it is for, and its number when none is given. */
+static const struct {
+    const char *name;
+    unsigned calls;
+    double value;
+} actions[ACTION_COUNT] = {[ABORT] = {"abort", ~0u, 0},
+                           [SEGFAULT] = {"segfault", ~0u, 0},
+                           [HANG] = {"hang", ~0u, 0},
+                           [ERROR] = {"error", ~0u, 0},
+                           [LIMIT] = {"limit", 1u << GROUP, 32},
+                           [DEAD] = {"dead", 1u << LAUNCH, CL_INVALID_COMMAND_QUEUE},
+                           [GARBAGE] = {"garbage", 1u << LAUNCH, 1},
+                           [EVENT] = {"event", 1u << LAUNCH, CL_OUT_OF_RESOURCES},
+                           [FLIP] = {"flip", 1u << READ, 0},
+                           [NOT_A_NUMBER] = {"nan", 1u << READ, 0}};
+
+typedef struct rule {
+    call call;
+    char *match;
+    action action;
+    double value;
+    long nth, from; /* 0: every call */
+    long matched;
+} rule;
+
+typedef struct program_record {
+    cl_program id;
+    char *source; /* or binary */
+    size_t length;
+    char family[64], options[2048];
+    bool failed;
+} program_record;
+
+enum { MAX_RULES = 16, MAX_ARGS = 64 };
+
+typedef struct kernel_record {
+    cl_kernel id;
+    cl_program program;
+    char name[128];
+    cl_mem arg[MAX_ARGS]; /* buffers among the arguments */
+} kernel_record;
+
+static struct {
+    pthread_mutex_t lock;
+    bool ready;
+    int log;
+    rule rules[MAX_RULES];
+    int n_rules;
+    program_record *programs;
+    kernel_record *kernels;
+    struct {
+        cl_mem id;
+        size_t bytes;
+    } * buffers;
+    struct {
+        cl_context id;
+        cl_int code;
+    } dead[8];
+    struct {
+        cl_command_queue id;
+        cl_int code;
+    } failed[8]; /* the next marker of this queue ends with that code */
+    size_t n_programs, n_kernels, n_buffers, n_dead, n_failed;
+} shim = {.lock = PTHREAD_MUTEX_INITIALIZER, .log = -1};
+
+static void stop(const char *what, const char *text)
+{
+    fprintf(stderr, "driver_shim: CLT_SHIM: %s '%s'\n", what, text);
+    _exit(99);
+}
+
+/* The environment variable */
+
+static void parse_action(rule *r, char *text)
+{
+    char *value = strchr(text, '=');
+    if (value)
+        *value++ = '\0';
+    for (int a = 1; a < ACTION_COUNT; a++)
+        if (strcmp(text, actions[a].name) == 0)
+            r->action = (action)a;
+    if (r->action == NOTHING || !(actions[r->action].calls & (1u << r->call)))
+        stop("this call has no action", text);
+    r->value = value ? strtod(value, NULL) : actions[r->action].value;
+    if (r->action == ERROR && !value)
+        r->value = r->call == BUILD ? CL_BUILD_PROGRAM_FAILURE : CL_OUT_OF_RESOURCES;
+}
+
+static void parse_entry(char *text)
+{
+    char *rest = text, *part[4];
+    int n = 0;
+    if (strncmp(text, "log=", 4) == 0) {
+        shim.log = open(text + 4, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+        if (shim.log < 0)
+            stop("cannot open", text);
+        return;
+    }
+    while (n < 4 && (part[n] = strsep(&rest, ":")) != NULL)
+        n++;
+    if (n < 3 || rest || shim.n_rules == MAX_RULES)
+        stop("not CALL:MATCH:ACTION[:nth=N], or too many of them:", text);
+    rule *r = &shim.rules[shim.n_rules++];
+    r->call = CALL_COUNT;
+    for (int c = 0; c < CALL_COUNT; c++)
+        if (strcmp(part[0], call_names[c]) == 0)
+            r->call = (call)c;
+    if (r->call == CALL_COUNT)
+        stop("no such call", part[0]);
+    r->match = part[1];
+    parse_action(r, part[2]);
+    if (n == 4 && sscanf(part[3], "nth=%ld", &r->nth) != 1 && sscanf(part[3], "from=%ld", &r->from) != 1)
+        stop("neither nth=N nor from=N:", part[3]);
+}
+
+/* Called with the lock held. The copy of the text stays for ever: rules point into it. */
+static void set_up(void)
+{
+    const char *text = getenv("CLT_SHIM");
+    if (shim.ready)
+        return;
+    shim.ready = true;
+    char *rest = text ? strdup(text) : NULL, *entry;
+    while (rest && (entry = strsep(&rest, ";")) != NULL)
+        if (entry[0])
+            parse_entry(entry);
+}
+
+static void *grow(void *list, size_t count, size_t size)
+{
+    void *bigger = (count & (count - 1)) == 0 ? realloc(list, (count ? 2 * count : 1) * size) : list;
+    if (!bigger)
+        stop("no memory", "");
+    return bigger;
+}
+
+/* What a call is about */
+
+typedef struct subject {
+    const char *family, *kernel, *options, *source;
+    size_t length, bytes;
+} subject;
+
+static program_record *find_program(cl_program id)
+{
+    for (size_t i = 0; i < shim.n_programs; i++)
+        if (shim.programs[i].id == id)
+            return &shim.programs[i];
+    return NULL;
+}
+
+static kernel_record *find_kernel(cl_kernel id)
+{
+    for (size_t i = 0; i < shim.n_kernels; i++)
+        if (shim.kernels[i].id == id)
+            return &shim.kernels[i];
+    return NULL;
+}
+
+static subject of_program(cl_program id)
+{
+    const program_record *p = find_program(id);
+    return p ? (subject){p->family, "", p->options, p->source, p->length, 0}
+             : (subject){"", "", "", "", 0, 0};
+}
+
+static subject of_kernel(cl_kernel id)
+{
+    const kernel_record *k = find_kernel(id);
+    subject s = of_program(k ? k->program : NULL);
+    s.kernel = k ? k->name : "";
+    return s;
+}
+
+static bool contains(const subject *s, const char *text)
+{
+    return memmem(s->source, s->length, text, strlen(text)) != NULL;
+}
+
+static bool one_test(const char *test, const subject *s)
+{
+    const char *value = strchr(test, '=');
+    if (!value)
+        return strstr(s->kernel, test) != NULL || strstr(s->family, test) != NULL;
+    size_t key = (size_t)(++value - test); /* with its equals sign */
+    if (strncmp(test, "kernel=", key) == 0)
+        return s->kernel[0] ? strstr(s->kernel, value) != NULL : contains(s, value);
+    if (strncmp(test, "family=", key) == 0)
+        return strcmp(s->family, value) == 0;
+    if (strncmp(test, "source=", key) == 0)
+        return contains(s, value);
+    if (strncmp(test, "option=", key) == 0)
+        return strstr(s->options, value) != NULL;
+    if (strncmp(test, "bytes=", key) == 0)
+        return s->bytes == strtoull(value, NULL, 10);
+    stop("no such test", test);
+    return false;
+}
+
+static bool matches(const rule *r, const subject *s)
+{
+    char copy[1024], *rest = copy, *test;
+    if (strcmp(r->match, "*") == 0)
+        return true;
+    snprintf(copy, sizeof copy, "%s", r->match);
+    while ((test = strsep(&rest, "+")) != NULL) {
+        bool turned = test[0] == '!';
+        if (one_test(test + turned, s) == turned)
+            return false;
+    }
+    return true;
+}
+
+static void write_log(const rule *r, const subject *s)
+{
+    char line[512];
+    int length = snprintf(line, sizeof line, "%d %s %s %s %s %ld\n", (int)getpid(), call_names[r->call],
+                          s->family[0] ? s->family : "-", s->kernel[0] ? s->kernel : "-",
+                          actions[r->action].name, r->matched);
+    if (shim.log >= 0 && write(shim.log, line, (size_t)length) != length)
+        abort();
+}
+
+static void sleep_for_ever(void)
+{
+    for (;;)
+        pause();
+}
+
+/* Lock held. Counts the call; what becomes of it, and the action's number. */
+static action judge(call c, const subject *s, double *value)
+{
+    for (int i = 0; i < shim.n_rules; i++) {
+        rule *r = &shim.rules[i];
+        if (r->call != c || !matches(r, s))
+            continue;
+        r->matched++;
+        if ((r->nth && r->matched != r->nth) || (r->from && r->matched < r->from))
+            continue;
+        write_log(r, s);
+        *value = r->value;
+        return r->action;
+    }
+    return NOTHING;
+}
+
+/* Lock not held. Ends the process for the actions that are the same everywhere; a launch hangs in its own
+ * way. */
+static void strike(call c, action a)
+{
+    if (a == ABORT)
+        abort();
+    if (a == SEGFAULT) {
+        signal(SIGSEGV, SIG_DFL);
+        raise(SIGSEGV);
+    }
+    if (a == HANG && c != LAUNCH)
+        sleep_for_ever();
+}
+
+/* Smallest limit that rules report for this kernel; no call is counted. */
+static size_t limit_of(const subject *s)
+{
+    size_t limit = SIZE_MAX;
+    for (int i = 0; i < shim.n_rules; i++) {
+        const rule *r = &shim.rules[i];
+        if (r->action == LIMIT && !r->nth && matches(r, s) && (size_t)r->value < limit)
+            limit = (size_t)r->value;
+    }
+    return limit;
+}
+
+/* Programs */
+
+static void add_program(cl_program id, const char *source, size_t length)
+{
+    pthread_mutex_lock(&shim.lock);
+    set_up();
+    program_record *p = find_program(id);
+    if (!p) {
+        shim.programs = grow(shim.programs, shim.n_programs, sizeof *p);
+        p = &shim.programs[shim.n_programs++];
+    } else {
+        free(p->source); /* the driver gave an old handle again */
+    }
+    *p = (program_record){.id = id, .source = malloc(length + 1), .length = length};
+    if (!p->source)
+        stop("no memory", "");
+    memcpy(p->source, source, length);
+    p->source[length] = '\0';
+    if (sscanf(p->source, "#line 1 \"%63[^.\"]", p->family) != 1)
+        strcpy(p->family, "foreign");
+    pthread_mutex_unlock(&shim.lock);
+}
+
+VISIBLE cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_uint count,
+                                                         const char **strings, const size_t *lengths,
+                                                         cl_int *code)
+{
+    cl_program id = REAL(clCreateProgramWithSource)(context, count, strings, lengths, code);
+    char *all = NULL;
+    size_t total = 0;
+    for (cl_uint i = 0; id && i < count; i++) {
+        size_t length = lengths && lengths[i] ? lengths[i] : strlen(strings[i]);
+        char *bigger = realloc(all, total + length + 1);
+        if (!bigger)
+            stop("no memory", "");
+        all = bigger;
+        memcpy(all + total, strings[i], length);
+        total += length;
+    }
+    if (id)
+        add_program(id, all ? all : "", total);
+    free(all);
+    return id;
+}
+
+VISIBLE cl_program CL_API_CALL clCreateProgramWithBinary(cl_context context, cl_uint count,
+                                                         const cl_device_id *devices, const size_t *lengths,
+                                                         const unsigned char **binaries, cl_int *status,
+                                                         cl_int *code)
+{
+    cl_program id = REAL(clCreateProgramWithBinary)(context, count, devices, lengths, binaries, status, code);
+    if (id && count)
+        add_program(id, (const char *)binaries[0], lengths[0]);
+    return id;
+}
+
+VISIBLE cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
+                                          const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
+                                          void *context)
+{
+    double value = 0;
+    pthread_mutex_lock(&shim.lock);
+    set_up();
+    program_record *p = find_program(program);
+    if (p)
+        snprintf(p->options, sizeof p->options, "%s", options ? options : "");
+    subject s = of_program(program);
+    action a = judge(BUILD, &s, &value);
+    if (p)
+        p->failed = a == ERROR;
+    pthread_mutex_unlock(&shim.lock);
+    strike(BUILD, a);
+    return a == ERROR ? (cl_int)value
+                      : REAL(clBuildProgram)(program, count, devices, options, notify, context);
+}
+
+static cl_int answer(const void *from, size_t bytes, size_t size, void *value, size_t *needed)
+{
+    if (needed)
+        *needed = bytes;
+    if (value && size < bytes)
+        return CL_INVALID_VALUE;
+    if (value)
+        memcpy(value, from, bytes);
+    return CL_SUCCESS;
+}
+
+VISIBLE cl_int CL_API_CALL clGetProgramBuildInfo(cl_program program, cl_device_id device,
+                                                 cl_program_build_info what, size_t size, void *value,
+                                                 size_t *needed)
+{
+    static const char log[] = "shim.cl:1:1: error: the driver's compiler refuses this program\n";
+    pthread_mutex_lock(&shim.lock);
+    const program_record *p = find_program(program);
+    bool failed = p && p->failed;
+    pthread_mutex_unlock(&shim.lock);
+    cl_build_status status = CL_BUILD_ERROR;
+    if (failed && what == CL_PROGRAM_BUILD_LOG)
+        return answer(log, sizeof log, size, value, needed);
+    if (failed && what == CL_PROGRAM_BUILD_STATUS)
+        return answer(&status, sizeof status, size, value, needed);
+    return REAL(clGetProgramBuildInfo)(program, device, what, size, value, needed);
+}
+
+/* Kernels */
+
+VISIBLE cl_kernel CL_API_CALL clCreateKernel(cl_program program, const char *name, cl_int *code)
+{
+    double value = 0;
+    cl_int own = CL_SUCCESS;
+    pthread_mutex_lock(&shim.lock);
+    set_up();
+    const program_record *p = find_program(program);
+    bool failed = p && p->failed;
+    subject s = of_program(program);
+    s.kernel = name;
+    action a = judge(KERNEL, &s, &value);
+    pthread_mutex_unlock(&shim.lock);
+    strike(KERNEL, a);
+    if (!code)
+        code = &own;
+    if (failed || a == ERROR) {
+        *code = failed ? CL_INVALID_PROGRAM_EXECUTABLE : (cl_int)value;
+        return NULL;
+    }
+    cl_kernel id = REAL(clCreateKernel)(program, name, code);
+    if (!id)
+        return id;
+    pthread_mutex_lock(&shim.lock);
+    kernel_record *k = find_kernel(id);
+    if (!k) {
+        shim.kernels = grow(shim.kernels, shim.n_kernels, sizeof *k);
+        k = &shim.kernels[shim.n_kernels++];
+    }
+    *k = (kernel_record){.id = id, .program = program};
+    snprintf(k->name, sizeof k->name, "%s", name);
+    pthread_mutex_unlock(&shim.lock);
+    return id;
+}
+
+VISIBLE cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
+                                                    cl_kernel_work_group_info what, size_t size, void *value,
+                                                    size_t *needed)
+{
+    double number = 0;
+    action a = NOTHING;
+    cl_int code = REAL(clGetKernelWorkGroupInfo)(kernel, device, what, size, value, needed);
+    if (what != CL_KERNEL_WORK_GROUP_SIZE || code != CL_SUCCESS)
+        return code;
+    pthread_mutex_lock(&shim.lock);
+    set_up();
+    subject s = of_kernel(kernel);
+    a = judge(GROUP, &s, &number);
+    pthread_mutex_unlock(&shim.lock);
+    strike(GROUP, a);
+    size_t limit;
+    if (a == LIMIT && value && size >= sizeof limit) {
+        memcpy(&limit, value, sizeof limit);
+        limit = limit < (size_t)number ? limit : (size_t)number;
+        memcpy(value, &limit, sizeof limit);
+    }
+    return a == ERROR ? (cl_int)number : code;
+}
+
+VISIBLE cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    pthread_mutex_lock(&shim.lock);
+    kernel_record *k = find_kernel(kernel);
+    if (k && index < MAX_ARGS) {
+        cl_mem mem = NULL;
+        k->arg[index] = NULL;
+        if (size == sizeof mem && value)
+            memcpy(&mem, value, sizeof mem);
+        for (size_t i = 0; mem && i < shim.n_buffers; i++)
+            if (shim.buffers[i].id == mem)
+                k->arg[index] = mem;
+    }
+    pthread_mutex_unlock(&shim.lock);
+    return REAL(clSetKernelArg)(kernel, index, size, value);
+}
+
+/* Buffers */
+
+VISIBLE cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
+                                          cl_int *code)
+{
+    cl_mem id = REAL(clCreateBuffer)(context, flags, size, host, code);
+    pthread_mutex_lock(&shim.lock);
+    size_t i = 0;
+    while (i < shim.n_buffers && shim.buffers[i].id != id)
+        i++;
+    if (id && i == shim.n_buffers) {
+        shim.buffers = grow(shim.buffers, shim.n_buffers, sizeof *shim.buffers);
+        shim.n_buffers++;
+    }
+    if (id) {
+        shim.buffers[i].id = id;
+        shim.buffers[i].bytes = size;
+    }
+    pthread_mutex_unlock(&shim.lock);
+    return id;
+}
+
+VISIBLE cl_int CL_API_CALL clReleaseMemObject(cl_mem mem)
+{
+    cl_uint count = 0;
+    REAL(clGetMemObjectInfo)(mem, CL_MEM_REFERENCE_COUNT, sizeof count, &count, NULL);
+    pthread_mutex_lock(&shim.lock);
+    for (size_t i = 0; i < shim.n_buffers && count == 1; i++)
+        if (shim.buffers[i].id == mem)
+            shim.buffers[i].bytes = 0;
+    pthread_mutex_unlock(&shim.lock);
+    return REAL(clReleaseMemObject)(mem);
+}
+
+/* Contexts that died, and commands that failed */
+
+static cl_context context_of(cl_command_queue queue)
+{
+    cl_context context = NULL;
+    REAL(clGetCommandQueueInfo)(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    return context;
+}
+
+/* CL_SUCCESS: it lives. */
+static cl_int dead_context(cl_context context)
+{
+    cl_int code = CL_SUCCESS;
+    pthread_mutex_lock(&shim.lock);
+    for (size_t i = 0; i < shim.n_dead; i++)
+        if (shim.dead[i].id == context)
+            code = shim.dead[i].code;
+    pthread_mutex_unlock(&shim.lock);
+    return code;
+}
+
+static cl_int dead_queue(cl_command_queue queue)
+{
+    return shim.n_dead ? dead_context(context_of(queue)) : CL_SUCCESS;
+}
+
+static void kill_context(cl_context context, cl_int code)
+{
+    pthread_mutex_lock(&shim.lock);
+    if (shim.n_dead < sizeof shim.dead / sizeof shim.dead[0]) {
+        shim.dead[shim.n_dead].id = context;
+        shim.dead[shim.n_dead++].code = code;
+    }
+    pthread_mutex_unlock(&shim.lock);
+}
+
+/* An event that has ended with an error. */
+static cl_event failed_event(cl_command_queue queue, cl_int code)
+{
+    cl_event event = REAL(clCreateUserEvent)(context_of(queue), NULL);
+    REAL(clSetUserEventStatus)(event, code);
+    return event;
+}
+
+static cl_int accept_and_fail(cl_command_queue queue, cl_int code, cl_event *event)
+{
+    if (event) {
+        *event = failed_event(queue, code);
+        return CL_SUCCESS;
+    }
+    pthread_mutex_lock(&shim.lock);
+    if (shim.n_failed < sizeof shim.failed / sizeof shim.failed[0]) {
+        shim.failed[shim.n_failed].id = queue;
+        shim.failed[shim.n_failed++].code = code;
+    }
+    pthread_mutex_unlock(&shim.lock);
+    return CL_SUCCESS;
+}
+
+/* The code of a failed command before this marker, which is then told. */
+static cl_int failure_before(cl_command_queue queue)
+{
+    cl_int code = CL_SUCCESS;
+    pthread_mutex_lock(&shim.lock);
+    for (size_t i = 0; i < shim.n_failed; i++)
+        if (shim.failed[i].id == queue) {
+            code = shim.failed[i].code;
+            shim.failed[i] = shim.failed[--shim.n_failed];
+            break;
+        }
+    pthread_mutex_unlock(&shim.lock);
+    return code;
+}
+
+VISIBLE cl_int CL_API_CALL clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint n,
+                                                       const cl_event *wait, cl_event *event)
+{
+    cl_int code = dead_queue(queue);
+    if (code != CL_SUCCESS)
+        return code;
+    if (n == 0 && event && shim.n_failed && (code = failure_before(queue)) != CL_SUCCESS) {
+        *event = failed_event(queue, code);
+        return CL_SUCCESS;
+    }
+    return REAL(clEnqueueMarkerWithWaitList)(queue, n, wait, event);
+}
+
+/* What fails in a dead context and is the driver's otherwise. */
+#define MORTAL(name, parameters, arguments)                                                                  \
+    VISIBLE cl_int CL_API_CALL name parameters                                                               \
+    {                                                                                                        \
+        cl_int code = dead_queue(queue);                                                                     \
+        return code != CL_SUCCESS ? code : REAL(name) arguments;                                             \
+    }
+
+MORTAL(clFinish, (cl_command_queue queue), (queue))
+MORTAL(clFlush, (cl_command_queue queue), (queue))
+MORTAL(clEnqueueBarrierWithWaitList, (cl_command_queue queue, cl_uint n, const cl_event *w, cl_event *e),
+       (queue, n, w, e))
+MORTAL(clEnqueueWriteBuffer,
+       (cl_command_queue queue, cl_mem m, cl_bool b, size_t o, size_t s, const void *h, cl_uint n,
+        const cl_event *w, cl_event *e),
+       (queue, m, b, o, s, h, n, w, e))
+MORTAL(clEnqueueCopyBuffer,
+       (cl_command_queue queue, cl_mem a, cl_mem b, size_t oa, size_t ob, size_t s, cl_uint n,
+        const cl_event *w, cl_event *e),
+       (queue, a, b, oa, ob, s, n, w, e))
+MORTAL(clEnqueueFillBuffer,
+       (cl_command_queue queue, cl_mem m, const void *p, size_t ps, size_t o, size_t s, cl_uint n,
+        const cl_event *w, cl_event *e),
+       (queue, m, p, ps, o, s, n, w, e))
+VISIBLE void *CL_API_CALL clEnqueueMapBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking,
+                                             cl_map_flags flags, size_t offset, size_t size, cl_uint n,
+                                             const cl_event *wait, cl_event *event, cl_int *code)
+{
+    cl_int dead = dead_queue(queue);
+    if (dead == CL_SUCCESS)
+        return REAL(clEnqueueMapBuffer)(queue, mem, blocking, flags, offset, size, n, wait, event, code);
+    if (code)
+        *code = dead;
+    return NULL;
+}
+
+MORTAL(clEnqueueUnmapMemObject,
+       (cl_command_queue queue, cl_mem m, void *p, cl_uint n, const cl_event *w, cl_event *e),
+       (queue, m, p, n, w, e))
+
+VISIBLE cl_int CL_API_CALL clWaitForEvents(cl_uint n, const cl_event *events)
+{
+    cl_context context = NULL;
+    if (n && shim.n_dead)
+        REAL(clGetEventInfo)(events[0], CL_EVENT_CONTEXT, sizeof context, &context, NULL);
+    cl_int code = context ? dead_context(context) : CL_SUCCESS;
+    return code != CL_SUCCESS ? code : REAL(clWaitForEvents)(n, events);
+}
+
+/* Launches */
+
+typedef struct copy_of {
+    cl_mem id;
+    size_t bytes;
+    uint32_t *words;
+} copy_of;
+
+/* The distinct buffers of a kernel, without their contents. */
+static int buffers_of(cl_kernel kernel, copy_of list[MAX_ARGS])
+{
+    int n = 0;
+    pthread_mutex_lock(&shim.lock);
+    const kernel_record *k = find_kernel(kernel);
+    for (int i = 0; k && i < MAX_ARGS; i++) {
+        int seen = 0;
+        while (seen < n && list[seen].id != k->arg[i])
+            seen++;
+        for (size_t b = 0; k->arg[i] && seen == n && b < shim.n_buffers; b++)
+            if (shim.buffers[b].id == k->arg[i] && shim.buffers[b].bytes >= 4) {
+                list[n++] = (copy_of){k->arg[i], shim.buffers[b].bytes / 4 * 4, NULL};
+                break;
+            }
+    }
+    pthread_mutex_unlock(&shim.lock);
+    return n;
+}
+
+static uint32_t *contents(cl_command_queue queue, const copy_of *c)
+{
+    uint32_t *words = malloc(c->bytes);
+    if (!words ||
+        REAL(clEnqueueReadBuffer)(queue, c->id, CL_TRUE, 0, c->bytes, words, 0, NULL, NULL) != CL_SUCCESS)
+        stop("cannot read a buffer", "garbage");
+    return words;
+}
+
+/* Wrong, but finite where it was finite, whether the word is one f32 or two 16-bit floats. */
+static uint32_t wrong_word(uint32_t word)
+{
+    return word == 0 ? 0x3f803f80u : word ^ 0x00c00240u;
+}
+
+static void spoil(cl_command_queue queue, const copy_of *c, double fraction)
+{
+    uint32_t *now = contents(queue, c);
+    double share = 1; /* the first changed word is one of them */
+    size_t spoiled = 0;
+    for (size_t i = 0; i < c->bytes / 4; i++) {
+        if (now[i] == c->words[i])
+            continue;
+        if (share >= 1) {
+            now[i] = wrong_word(now[i]);
+            share -= 1;
+            spoiled++;
+        }
+        share += fraction;
+    }
+    if (spoiled &&
+        REAL(clEnqueueWriteBuffer)(queue, c->id, CL_TRUE, 0, c->bytes, now, 0, NULL, NULL) != CL_SUCCESS)
+        stop("cannot write a buffer", "garbage");
+    free(now);
+}
+
+typedef struct launch {
+    cl_command_queue queue;
+    cl_kernel kernel;
+    cl_uint dim;
+    const size_t *offset, *global, *local;
+    cl_uint n;
+    const cl_event *wait;
+    cl_event *event;
+} launch;
+
+static cl_int real_launch(const launch *l)
+{
+    return REAL(clEnqueueNDRangeKernel)(l->queue, l->kernel, l->dim, l->offset, l->global, l->local, l->n,
+                                        l->wait, l->event);
+}
+
+static cl_int launch_garbage(const launch *l, double fraction)
+{
+    copy_of list[MAX_ARGS];
+    if (l->n)
+        REAL(clWaitForEvents)(l->n, l->wait);
+    int n = buffers_of(l->kernel, list);
+    for (int i = 0; i < n; i++)
+        list[i].words = contents(l->queue, &list[i]);
+    cl_int code = real_launch(l);
+    for (int i = 0; i < n; i++) {
+        if (code == CL_SUCCESS)
+            spoil(l->queue, &list[i], fraction);
+        free(list[i].words);
+    }
+    return code;
+}
+
+/* Behind a command that never ends nothing of the queue does. */
+static cl_int launch_hanging(const launch *l)
+{
+    cl_event never = REAL(clCreateUserEvent)(context_of(l->queue), NULL);
+    REAL(clEnqueueBarrierWithWaitList)(l->queue, 1, &never, NULL);
+    return real_launch(l);
+}
+
+VISIBLE cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dim,
+                                                  const size_t *offset, const size_t *global,
+                                                  const size_t *local, cl_uint n, const cl_event *wait,
+                                                  cl_event *event)
+{
+    launch l = {queue, kernel, dim, offset, global, local, n, wait, event};
+    double value = 0;
+    size_t items = 1;
+    cl_int code = dead_queue(queue);
+    if (code != CL_SUCCESS)
+        return code;
+    for (cl_uint i = 0; local && i < dim; i++)
+        items *= local[i];
+    pthread_mutex_lock(&shim.lock);
+    set_up();
+    subject s = of_kernel(kernel);
+    bool too_large = items > limit_of(&s);
+    action a = judge(LAUNCH, &s, &value);
+    pthread_mutex_unlock(&shim.lock);
+    strike(LAUNCH, a);
+    if (too_large)
+        return CL_INVALID_WORK_GROUP_SIZE;
+    switch (a) {
+    case ERROR:
+        return (cl_int)value;
+    case HANG:
+        return launch_hanging(&l);
+    case DEAD:
+        kill_context(context_of(queue), (cl_int)value);
+        return accept_and_fail(queue, (cl_int)value, event);
+    case EVENT:
+        return accept_and_fail(queue, (cl_int)value, event);
+    case GARBAGE:
+        return launch_garbage(&l, value);
+    default:
+        return real_launch(&l);
+    }
+}
+
+/* Reads: what is wrong is seen by whoever waits, so the read is made a blocking one. */
+VISIBLE cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking,
+                                               size_t offset, size_t size, void *host, cl_uint n,
+                                               const cl_event *wait, cl_event *event)
+{
+    double value = 0;
+    cl_int code = dead_queue(queue);
+    if (code != CL_SUCCESS)
+        return code;
+    pthread_mutex_lock(&shim.lock);
+    set_up();
+    subject s = {"", "", "", "", 0, size};
+    action a = judge(READ, &s, &value);
+    pthread_mutex_unlock(&shim.lock);
+    strike(READ, a);
+    if (a == ERROR)
+        return (cl_int)value;
+    code =
+        REAL(clEnqueueReadBuffer)(queue, mem, blocking || a != NOTHING, offset, size, host, n, wait, event);
+    const uint32_t nan = 0x7fc00000u;
+    if (a == FLIP && size)
+        ((unsigned char *)host)[size / 2] ^= 0x10;
+    if (a == NOT_A_NUMBER && size >= sizeof nan)
+        memcpy(host, &nan, sizeof nan);
+    return code;
+}

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/hash.h"
+
 static const char *const cap_names[] = {
 #define CAP_NAME(id, name, text) name,
     OCL_CAP_MAP(CAP_NAME)
@@ -32,7 +34,7 @@ void ocl_desc_generic(ocl_device_desc *out)
     out->vector_floats = 1;
     out->max_work_group = 256;
     out->max_work_item[0] = out->max_work_item[1] = out->max_work_item[2] = 256;
-    out->local_bytes = 32 << 10;
+    out->local_bytes = out->local_proven_bytes = 32 << 10;
     out->constant_bytes = 64 << 10;
     out->global_bytes = out->usable_bytes = UINT64_C(8) << 30;
     out->max_alloc_bytes = UINT64_C(2) << 30;
@@ -246,4 +248,29 @@ clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const c
     }
     *matches = found;
     return CLT_OK;
+}
+
+/* Files of a device */
+
+void ocl_device_file_name(const ocl_device_desc *d, char *out, size_t size)
+{
+    char base[48], units[16], text[CLT_HASH64_TEXT];
+    size_t n = 0;
+    clt_hash64_state state;
+    for (const char *at = d->name; *at != '\0' && n + 1 < sizeof base; at++) {
+        if (isalnum((unsigned char)*at))
+            base[n++] = (char)tolower((unsigned char)*at);
+        else if (n > 0 && base[n - 1] != '-')
+            base[n++] = '-';
+    }
+    while (n > 0 && base[n - 1] == '-')
+        n--;
+    base[n] = '\0';
+    snprintf(units, sizeof units, "%u", d->compute_units);
+    clt_hash64_begin(&state);
+    clt_hash64_add(&state, d->platform, strlen(d->platform) + 1);
+    clt_hash64_add(&state, d->name, strlen(d->name) + 1);
+    clt_hash64_add(&state, d->driver, strlen(d->driver) + 1);
+    clt_hash64_add(&state, units, strlen(units) + 1);
+    snprintf(out, size, "%s-%s.json", n > 0 ? base : "device", clt_hash64_text(clt_hash64_end(&state), text));
 }

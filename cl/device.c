@@ -132,7 +132,7 @@ static void describe_limits(cl_device_id id, ocl_device_desc *desc)
     if (clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, &got) == CL_SUCCESS)
         for (int i = 0; i < 3; i++)
             desc->max_work_item[i] = items[i];
-    desc->local_bytes = device_u64(id, CL_DEVICE_LOCAL_MEM_SIZE);
+    desc->local_bytes = desc->local_proven_bytes = device_u64(id, CL_DEVICE_LOCAL_MEM_SIZE);
     desc->constant_bytes = device_u64(id, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
     desc->cache_bytes = device_u64(id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
     desc->global_bytes = desc->usable_bytes = device_u64(id, CL_DEVICE_GLOBAL_MEM_SIZE);

@@ -89,6 +89,9 @@ typedef struct ocl_device_desc {
     uint64_t max_work_group;     /* work-items */
     uint64_t max_work_item[3];
     uint64_t local_bytes, constant_bytes;
+    /* Local memory that a work-group was shown to have, by a kernel that declares as much statically: at
+     * least local_bytes; NVIDIA's driver reports 48 KiB and runs kernels with more. */
+    uint64_t local_proven_bytes;
     uint64_t cache_bytes;     /* of the largest cache, 0: unknown */
     uint64_t global_bytes;    /* as reported */
     uint64_t usable_bytes;    /* min(reported, what the host and control group allow on CPU devices, share per
@@ -107,6 +110,11 @@ const char *ocl_caps_text(uint32_t caps, char *buffer, size_t size);
 /* Parses a --caps list: "all", "none", "local,fp64", "-local" (all but). CLT_EUSAGE with the nearest name. */
 clt_status ocl_caps_parse(const char *text, uint32_t *mask);
 const char *ocl_quirk_name(uint32_t bit);
+
+/* Name of a file about one device with its driver, readable and different for each key:
+ * "nvidia-h100-80gb-hbm3-0123456789abcdef.json". The key is platform, name, driver and compute units. */
+#define OCL_DEVICE_FILE_NAME 96
+void ocl_device_file_name(const ocl_device_desc *device, char *out, size_t size);
 
 /* clt: before the first OpenCL call of a process: divides a CPU device among `local_ranks` ranks on this host
  * (POCL_MAX_PTHREAD_COUNT and the share of memory in usable_bytes). */

@@ -105,6 +105,10 @@ bool ocl_program_cached(ocl_device *device, const char *family, const char *opti
 /* Text of "softmax.cl" or "common.clh" with its includes resolved; free() it. */
 clt_status ocl_source_text(const char *file_name, char **out);
 
+/* Identity of all kernels of this program: version and every source, those of CLTRAIN_KERNEL_DIR where it has
+ * them. What was learned about a device's driver with other kernels does not count for these. */
+clt_status ocl_kernels_hash(uint64_t *hash);
+
 /* memory.c: enqueues a fill with a 32-bit pattern, or a byte fill when `bytes` or `offset` is not a multiple
  * of 4 (then all bytes of the pattern must be equal). */
 clt_status ocl_enqueue_fill(ocl_device *device, cl_command_queue queue, cl_mem mem, uint64_t offset,

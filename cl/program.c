@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "cl/kernel_source.h"
+#include "engine/base/cache_folder.h"
 #include "engine/base/fileio.h"
+#include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
@@ -118,6 +120,22 @@ clt_status ocl_source_text(const char *file_name, char **out)
     return CLT_OK;
 }
 
+clt_status ocl_kernels_hash(uint64_t *hash)
+{
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    clt_hash64_add(&state, CLT_VERSION, strlen(CLT_VERSION) + 1);
+    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
+        char *text = NULL;
+        CLT_TRY(raw_source(s->name, &text));
+        clt_hash64_add(&state, s->name, strlen(s->name) + 1);
+        clt_hash64_add(&state, text, strlen(text) + 1);
+        free(text);
+    }
+    *hash = clt_hash64_end(&state);
+    return CLT_OK;
+}
+
 /* A failed build's source */
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -145,22 +163,18 @@ static bool save_in(const char *folder, const char *base, const char *source, co
 static void save_failed_build(const char *family, const char *options, const char *source, const char *log,
                               char *path, size_t size)
 {
-    char folder[800], base[128];
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *tmp = getenv("TMPDIR");
+    char *folder = NULL, base[128], fallback[800];
+    const char *tmp = getenv("TMPDIR");
     uint64_t hash = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), options), source);
     snprintf(base, sizeof base, "%.60s-%016llx", family, (unsigned long long)hash);
-    if (cache != NULL && cache[0] == '/') {
-        snprintf(folder, sizeof folder, "%s/cltrain/crash", cache);
-        if (save_in(folder, base, source, log, path, size))
-            return;
-    }
-    if (home != NULL && home[0] == '/') {
-        snprintf(folder, sizeof folder, "%s/.cache/cltrain/crash", home);
-        if (save_in(folder, base, source, log, path, size))
-            return;
-    }
-    snprintf(folder, sizeof folder, "%s/cltrain-crash", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
-    if (!save_in(folder, base, source, log, path, size))
+    bool saved =
+        clt_cache_folder("crash", &folder) == CLT_OK && save_in(folder, base, source, log, path, size);
+    free(folder);
+    if (saved)
+        return;
+    clt_error_clear();
+    snprintf(fallback, sizeof fallback, "%s/cltrain-crash", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    if (!save_in(fallback, base, source, log, path, size))
         snprintf(path, size, "(could not be saved: no writable cache folder)");
 }
 

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/cache_folder.h"
 #include "engine/base/fileio.h"
 #include "engine/base/fileio_error.h"
 #include "engine/base/hash.h"
@@ -23,101 +24,20 @@
 
 /* Places */
 
-static bool is_set(const char *value)
-{
-    return value != NULL && value[0] != '\0';
-}
-
 clt_status ocl_tuning_folder(char **out)
 {
-    const char *own = getenv("CLTRAIN_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    clt_str path = {0};
-    *out = NULL;
-    if (is_set(own))
-        clt_str_printf(&path, "%s/tuning", own);
-    else if (cache != NULL && cache[0] == '/') /* the XDG rules: a relative one does not count */
-        clt_str_printf(&path, "%s/cltrain/tuning", cache);
-    else if (home != NULL && home[0] == '/')
-        clt_str_printf(&path, "%s/.cache/cltrain/tuning", home);
-    else
-        CLT_FAIL(CLT_ESTORAGE, "looking for the folder of tuning records: none of CLTRAIN_CACHE_DIR, "
-                               "XDG_CACHE_HOME and HOME names a folder; set one of them");
-    clt_status status = clt_str_check(&path);
-    if (status != CLT_OK) {
-        clt_str_free(&path);
-        return status;
-    }
-    *out = path.text;
-    return CLT_OK;
-}
-
-/* "nvidia-h100-80gb-hbm3-0123456789abcdef.json": readable, and one for each key. */
-static void file_name(const ocl_device_desc *d, char *out, size_t size)
-{
-    char base[48], units[16], text[CLT_HASH64_TEXT];
-    size_t n = 0;
-    clt_hash64_state state;
-    for (const char *at = d->name; *at != '\0' && n + 1 < sizeof base; at++) {
-        if (isalnum((unsigned char)*at))
-            base[n++] = (char)tolower((unsigned char)*at);
-        else if (n > 0 && base[n - 1] != '-')
-            base[n++] = '-';
-    }
-    while (n > 0 && base[n - 1] == '-')
-        n--;
-    base[n] = '\0';
-    snprintf(units, sizeof units, "%u", d->compute_units);
-    clt_hash64_begin(&state);
-    clt_hash64_add(&state, d->platform, strlen(d->platform) + 1);
-    clt_hash64_add(&state, d->name, strlen(d->name) + 1);
-    clt_hash64_add(&state, d->driver, strlen(d->driver) + 1);
-    clt_hash64_add(&state, units, strlen(units) + 1);
-    snprintf(out, size, "%s-%s.json", n > 0 ? base : "device", clt_hash64_text(clt_hash64_end(&state), text));
+    return clt_cache_folder("tuning", out);
 }
 
 clt_status ocl_tuning_path(const ocl_device_desc *device, char **out)
 {
-    char *folder, name[96];
+    char *folder, name[OCL_DEVICE_FILE_NAME];
     *out = NULL;
     CLT_TRY(ocl_tuning_folder(&folder));
-    file_name(device, name, sizeof name);
+    ocl_device_file_name(device, name, sizeof name);
     clt_status status = clt_path_join(folder, name, out);
     free(folder);
     return status;
-}
-
-/* Nobody else may write into the folder: a record decides what runs. */
-static clt_status check_private(const char *folder)
-{
-    struct stat info;
-    if (stat(folder, &info) != 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "looking at '%s'", folder);
-    if (!S_ISDIR(info.st_mode))
-        CLT_FAIL(CLT_ESTORAGE, "'%s' is no folder; remove it", folder);
-    if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        CLT_FAIL(CLT_ESTORAGE,
-                 "others may write into '%s'; make it yours alone (chmod 700), or name another folder with "
-                 "CLTRAIN_CACHE_DIR",
-                 folder);
-    return CLT_OK;
-}
-
-static clt_status make_private(const char *folder)
-{
-    char *parent = strdup(folder);
-    if (parent == NULL)
-        CLT_FAIL(CLT_ENOMEM, "creating '%s': out of host memory", folder);
-    char *slash = strrchr(parent, '/');
-    clt_status status = CLT_OK;
-    if (slash != NULL && slash != parent) {
-        *slash = '\0';
-        status = clt_mkdir_p(parent);
-    }
-    free(parent);
-    CLT_TRY(status);
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s'", folder);
-    return check_private(folder);
 }
 
 /* Reading */
@@ -145,7 +65,7 @@ static clt_status read_own(const ocl_device_desc *device, const char *folder, co
     *out = NULL;
     if (!clt_file_exists(path))
         return CLT_OK;
-    CLT_TRY(check_private(folder));
+    CLT_TRY(clt_private_folder_check(folder));
     CLT_TRY(read_file(path, out, &outdated));
     if (!ocl_tuning_fits(*out, device, why, sizeof why) || (*out)->exact) {
         bool pinned = (*out)->exact;
@@ -253,7 +173,7 @@ clt_status ocl_tuning_save(const ocl_device_desc *device, const ocl_tuning *reco
     int lock = -1;
     CLT_TRY_GOTO(ocl_tuning_folder(&folder), done);
     CLT_TRY_GOTO(ocl_tuning_path(device, &path), done);
-    CLT_TRY_GOTO(make_private(folder), done);
+    CLT_TRY_GOTO(clt_private_folder_make(folder), done);
     lock = lock_folder(folder);
     CLT_TRY_GOTO(try_own(device, true, &all), done);
     if (all == NULL)
@@ -324,7 +244,8 @@ clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context)
     char *folder = NULL, **paths = NULL;
     size_t count = 0;
     CLT_TRY(ocl_tuning_folder(&folder));
-    clt_status status = clt_is_directory(folder) ? check_private(folder) : CLT_OK; /* as for reading them */
+    clt_status status =
+        clt_is_directory(folder) ? clt_private_folder_check(folder) : CLT_OK; /* as for reading them */
     if (status == CLT_OK)
         status = list_paths(folder, &paths, &count);
     for (size_t i = 0; i < count && status == CLT_OK; i++) {

@@ -359,6 +359,7 @@ static void test_build_failure(void **state)
     ocl_device *device = test_open(false);
     char cache[128], file[160];
     snprintf(cache, sizeof cache, "%s/cache", folder);
+    unsetenv("CLTRAIN_CACHE_DIR");
     setenv("XDG_CACHE_HOME", cache, 1);
     check_failed_build(device, cache);
     /* an unusable cache folder (a file is in the way): the next place is taken */

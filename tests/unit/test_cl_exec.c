@@ -447,7 +447,7 @@ static int setup(void **state)
 {
     (void)state;
     test_kernel_folder(folder);
-    setenv("XDG_CACHE_HOME", folder, 1);
+    setenv("CLTRAIN_CACHE_DIR", folder, 1);
     test_write_source(folder, "axpy.cl", axpy_source);
     return 0;
 }

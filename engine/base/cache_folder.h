@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The user's cache: where each kind of cached file lies (tuning records, answers of device probes, built
+ * programs, sources of failed builds), and folders that nobody else may write to. What is cached decides what
+ * runs, so that a folder which others can write to is neither read nor written. */
+#ifndef ENGINE_BASE_CACHE_FOLDER_H
+#define ENGINE_BASE_CACHE_FOLDER_H
+
+#include "engine/base/status.h"
+
+/* The folder of one kind of cached files: $CLTRAIN_CACHE_DIR/KIND, else $XDG_CACHE_HOME/cltrain/KIND, else
+ * $HOME/.cache/cltrain/KIND. CLT_ESTORAGE when none of the three variables names a folder. It is not made
+ * here. Free with free(). */
+clt_status clt_cache_folder(const char *kind, char **out);
+
+/* Makes the folder with mode 0700 if it is missing (and the folders above it), and checks it as below. */
+clt_status clt_private_folder_make(const char *folder);
+/* CLT_ESTORAGE unless it is a folder of this user that nobody else may write to. */
+clt_status clt_private_folder_check(const char *folder);
+
+#endif

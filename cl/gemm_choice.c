@@ -63,31 +63,24 @@ static const ocl_variant *named(const char *name)
     return NULL;
 }
 
-/* CLBlast on a GPU: until one was measured, for what its tuned parameters were made for. Its calls cost the
- * host 10 to 50 us and the device temporary copies, its epilogue is one more pass over C, batches are a call
- * per item, and below 1280^3 or so it takes a kernel with tiles of 16 x 16 or 32 x 32 on NVIDIA devices:
- * `tile` serves all that better by its construction. For large plain products it has parameters that were
- * measured on many devices, though not on all (none for compute capability 9.0, where its defaults are tiles
- * of 16 x 32); the tuner compares. */
-#define CLBLAST_MIN_WORK (INT64_C(1) << 30) /* multiply-adds */
-
-static bool suits_clblast(const ocl_gemm *g)
-{
-    return g->batch == 1 && g->m > 0 && g->n > 0 && g->k >= CLBLAST_MIN_WORK / g->m / g->n &&
-           g->activation == OCL_ACT_NONE && g->bias.tensor == OCL_NO_TENSOR_ID &&
-           g->residual.tensor == OCL_NO_TENSOR_ID;
-}
-
-/* Where lane style pays, `simple` takes what `lane` refuses: on PoCL it runs 3 to 15 times as fast as CLBlast
+/* On a GPU CLBlast serves only by a tuning record. Its calls cost the host 10 to 50 us and the device
+ * temporary copies, its epilogue is one more pass over C, batches are a call per item, below 1280^3 or so it
+ * takes a kernel with tiles of 16 x 16 or 32 x 32 on NVIDIA devices, and a device that it has no parameters
+ * for (all of compute capability 9.0) gets tiles of 16 x 32: `tile` is the safer choice until the tuner has
+ * compared.
+ *
+ * Where lane style pays, `simple` takes what `lane` refuses: on PoCL it runs 3 to 15 times as fast as CLBlast
  * with the parameters that CLBlast has for CPUs (100 to 290 against 15 to 50 GFLOP/s at 512^3 on 2 cores). */
 static const char *device_prefers(const ocl_gemm *g, const ocl_device_desc *device)
 {
     char reason[160];
-    const ocl_variant *lane = named("lane"), *mma = named("mma");
+    const ocl_variant *lane = named("lane"), *mma = named("mma"), *tile = named("tile");
     if ((device->caps & OCL_CAP_WIDE_VECTORS) == 0) {
         if (ocl_variant_accepts(mma, g, device, reason, sizeof reason))
             return "mma";
-        return suits_clblast(g) ? NULL : "tile";
+        if (ocl_variant_accepts(tile, g, device, reason, sizeof reason))
+            return "tile";
+        return device->is_cpu ? NULL : "simple";
     }
     return lane != NULL && ocl_variant_accepts(lane, g, device, reason, sizeof reason) ? "lane" : "simple";
 }

@@ -13,10 +13,9 @@
 #include "engine/base/thread.h"
 
 enum { BENCH_A, BENCH_B, BENCH_C, BENCH_BIAS, BENCH_RESIDUAL, BENCH_PRE, BENCH_DACT, BENCH_OPERANDS };
-#define MAX_COPIES 8
+#define MAX_COPIES 32
 #define MAX_WORKSPACES 8
 #define GUARD 64               /* elements behind C and pre that nobody may touch */
-#define COLD_BYTES (32u << 20) /* operands rotate through about so much, as they do in a training step */
 #define MAX_BYTES (256u << 20) /* of one product's operands */
 #define FLOPS_PER_UNIT 2e9     /* largest problem that is measured, per compute unit */
 #define MIN_SECONDS 0.004      /* of one timing */
@@ -184,12 +183,23 @@ static size_t operand_bytes(const ocl_gemm_bench *b, int which)
     return b->operand[which].elements * clt_dtype_bytes(b->operand[which].type);
 }
 
+/* Operands rotate through about so much, as they do in a training step: more than a GPU's second-level cache
+ * keeps (50 MB on an H100, 72 on an RTX 4090), or products would be measured that find their operands in it.
+ * On CPUs arithmetic decides, and more copies would only take longer. */
+static uint64_t cold_bytes(const ocl_device *device)
+{
+    const ocl_device_desc *desc = ocl_device_describe(device);
+    uint64_t least = UINT64_C(32) << 20, caches = 4 * desc->cache_bytes;
+    return desc->is_cpu || caches < least ? least : caches;
+}
+
 static clt_status create_buffers(ocl_gemm_bench *b)
 {
     size_t total = 0;
     for (int i = 0; i < BENCH_OPERANDS; i++)
         total += operand_bytes(b, i);
-    b->copies = total > COLD_BYTES ? 1 : (int)(COLD_BYTES / (total + 1)) + 1;
+    uint64_t cold = cold_bytes(b->device);
+    b->copies = total > cold ? 1 : (int)(cold / (total + 1)) + 1;
     b->copies = b->copies > MAX_COPIES ? MAX_COPIES : b->copies;
     for (int k = 0; k < b->copies; k++) {
         for (int i = 0; i < BENCH_OPERANDS; i++) {

@@ -278,6 +278,18 @@ static clt_status tune_product(tuning_run *r, const ocl_tuning_use *use, double 
 
 /* CLBlast */
 
+/* What its tuned parameters were made for: large plain products. */
+#define CLBLAST_MIN_WORK (INT64_C(1) << 30) /* multiply-adds */
+
+static bool suits_clblast(const ocl_gemm *g)
+{
+    return g->batch == 1 && g->m > 0 && g->n > 0 && g->k >= CLBLAST_MIN_WORK / g->m / g->n &&
+           g->activation == OCL_ACT_NONE && g->bias.tensor == OCL_NO_TENSOR_ID &&
+           g->residual.tensor == OCL_NO_TENSOR_ID;
+}
+
+/* Whether a product is a reason to choose CLBlast's parameters: it would be taken, or be a candidate that may
+ * win. */
 static bool takes_clblast(const tuning_run *r, const ocl_tuning_use *use)
 {
     char reason[160];
@@ -295,7 +307,8 @@ static bool takes_clblast(const tuning_run *r, const ocl_tuning_use *use)
         clt_error_clear();
         return false;
     }
-    return strcmp(standard->name, "clblast") == 0;
+    return strcmp(standard->name, "clblast") == 0 ||
+           (strcmp(standard->name, "tile") == 0 && suits_clblast(use->data));
 }
 
 /* The products on which parameters are judged: the first ones of the list, which cost most, each at least

@@ -75,6 +75,14 @@
 #include "gemm_tiles.clh"
 #include "mma.clh"
 
+/* STAGES - 2 as a literal: batches of copies that may be under way while a tile is multiplied. */
+#if STAGES == 3
+#define STAGES_LEFT 1
+#elif STAGES == 4
+#define STAGES_LEFT 2
+#else
+#define STAGES_LEFT 0
+#endif
 #define WARPS_DOWN (BM / WM)
 #define WARPS_ACROSS (BN / WN)
 #define ITEMS (WARPS_DOWN * WARPS_ACROSS * 32)
@@ -322,7 +330,7 @@ gemm_fwd_mma(TILES_PARAMS)
 #pragma unroll 1
     for (uint t = 0; t < steps; t++) {
         bool more = t + STAGES - 1 < steps;
-        MMA_COPIES_WAIT(STAGES - 2);
+        MMA_COPIES_WAIT(STAGES_LEFT);
         barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and nobody reads slot `next` any more */
         if (more) {
             int left = (int)min(depth - (t + STAGES - 1) * BK, (uint)BK);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SYNC and UPDATE phases. UPDATE: sums of squares per chunk, a deterministic total with the finite
+ * The SYNC and UPDATE phases. UPDATE: sums of squares of the gradients, a deterministic total with the finite
  * check and the clip factor, then one optimizer kernel per store slab over all its parameters. A step whose
  * loss or gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
- * happens on the device. */
+ * happens on the device. The kernels come in two styles (cl/kernels/update.cl), between which the device's
+ * capabilities decide. */
+#include <stdio.h>
+
 #include "engine/ops/emit_util.h"
 #include "engine/plan/plan_internal.h"
 
@@ -62,45 +65,76 @@ clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
     return CLT_OK;
 }
 
-/* partial[chunk] = sum of squares of one chunk. */
-static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, int32_t partial, uint64_t *chunks)
+/* How the kernels of the update are launched in one of the two styles. */
+typedef struct update_style {
+    bool group;           /* a work-group owns a chunk; else a work-item */
+    uint64_t norm_chunks; /* chunks of one partial sum of the norm */
+    uint64_t span;        /* partial sums that one item, or group, of the second stage adds up */
+    uint64_t direct;      /* up to so many partial sums need no second stage */
+} update_style;
+
+static const update_style lane_style = {false, 1, 256, 512};
+static const update_style group_style = {true, 8, 1024, 1024};
+
+static void begin(ocl_emitter *e, const update_style *style, const char *kernel)
 {
-    *chunks = 0;
+    ocl_kernel_begin(e, "update", kernel);
+    if (style->group)
+        ocl_define(e, "WG", (int64_t)clt_local_group(e->device, CLT_STORE_CHUNK));
+}
+
+/* `owners` work-items, or work-groups in group style. */
+static void end(ocl_emitter *e, const update_style *style, uint64_t owners, double flops)
+{
+    uint64_t items = clt_local_group(e->device, CLT_STORE_CHUNK);
+    if (style->group)
+        ocl_kernel_end_1d(e, owners * items, items, flops);
+    else
+        ocl_kernel_end_1d(e, owners, clt_local_rows(e->device, owners), flops);
+}
+
+static uint64_t norm_partials(const clt_plan *plan, const update_style *style, int32_t slab)
+{
+    return clt_div_up(plan->store->trainable_elements[slab] / CLT_STORE_CHUNK, style->norm_chunks);
+}
+
+/* partial[i] = sum of squares of one chunk, or of several. */
+static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial)
+{
+    uint64_t first = 0;
     for (int32_t s = 0; s < plan->store->n_slabs; s++) {
-        uint64_t elements = plan->store->trainable_elements[s];
-        uint64_t n = elements / CLT_STORE_CHUNK;
+        uint64_t elements = plan->store->trainable_elements[s], n = norm_partials(plan, style, s);
         int32_t grads;
         if (!n)
             continue;
         CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, s, 0,
                                       &grads));
-        ocl_kernel_begin(e, "update", "update_norm");
+        begin(e, style, "update_norm");
+        if (style->group)
+            ocl_define(e, "NORM_CHUNKS", (int64_t)style->norm_chunks);
         ocl_arg_in(e, grads, CLT_F32, elements);
-        ocl_tensor_ref out = {partial, *chunks * sizeof(float)};
+        ocl_tensor_ref out = {partial, first * sizeof(float)};
         ocl_arg_tensor(e, OCL_WRITE, out, CLT_F32, n);
-        ocl_arg_u32(e, (uint32_t)n);
-        ocl_kernel_end_1d(e, n, 0, 2.0 * (double)elements);
-        *chunks += n;
+        ocl_arg_u32(e, (uint32_t)(elements / CLT_STORE_CHUNK));
+        end(e, style, n, 2.0 * (double)elements);
+        first += n;
     }
     return CLT_OK;
 }
 
-/* Partial sums added up by each work-item of the second stage, for which there must be several. */
-#define SPAN 256
-
 /* The second stage: *partial and *count become its spans. */
-static void emit_spans(ocl_emitter *e, int32_t *partial, uint64_t *count)
+static void emit_spans(ocl_emitter *e, const update_style *style, int32_t *partial, uint64_t *count)
 {
-    uint64_t spans = clt_div_up(*count, SPAN);
-    if (*count <= 2 * SPAN)
+    uint64_t spans = clt_div_up(*count, style->span);
+    if (*count <= style->direct)
         return;
     int32_t span = ocl_workspace(e, CLT_F32, spans, "norm spans");
-    ocl_kernel_begin(e, "update", "update_span");
-    ocl_define(e, "SPAN", SPAN);
+    begin(e, style, "update_span");
+    ocl_define(e, "SPAN", (int64_t)style->span);
     ocl_arg_in(e, *partial, CLT_F32, *count);
     ocl_arg_out(e, span, CLT_F32, spans);
     ocl_arg_u32(e, (uint32_t)*count);
-    ocl_kernel_end_1d(e, spans, clt_local_rows(e->device, spans), 4.0 * (double)*count);
+    end(e, style, spans, 4.0 * (double)*count);
     *partial = span;
     *count = spans;
 }
@@ -112,13 +146,14 @@ static void arg_double(ocl_emitter *e, double value)
     ocl_arg_f32(e, (float)(value - (double)(float)value));
 }
 
-static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, int32_t partial, uint64_t count)
+static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial,
+                              uint64_t count)
 {
     const clt_update_spec *spec = &plan->options.update;
     int32_t table;
     CLT_TRY(clt_plan_store_tensor(plan, "schedule", CLT_F32, (int64_t)plan->store->schedule_entries * 4,
                                   CLT_ARENA_STATE, 0, CLT_STATE_TABLE_OFFSET, &table));
-    ocl_kernel_begin(e, "update", "update_finish");
+    begin(e, style, "update_finish");
     ocl_define(e, "DYNAMIC", spec->scaling.dynamic);
     ocl_arg_in(e, partial, CLT_F32, count);
     ocl_arg_u32(e, (uint32_t)count);
@@ -134,16 +169,44 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, int32_t partial, u
         ocl_arg_f32(e, spec->scaling.minimum);
         ocl_arg_u32(e, spec->scaling.interval);
     }
-    ocl_kernel_end_1d(e, 1, 1, 4.0 * (double)count);
+    end(e, style, 1, 4.0 * (double)count);
     return CLT_OK;
 }
 
-static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, int32_t slab)
+static void define_optimizer(ocl_emitter *e, const clt_update_spec *spec, clt_dtype working)
+{
+    if (spec->type == CLT_OPT_SGD) {
+        ocl_define(e, "MOMENTUM", spec->momentum > 0);
+        ocl_define(e, "NESTEROV", spec->nesterov);
+    } else {
+        ocl_define(e, "DECOUPLED", spec->type == CLT_OPT_ADAMW);
+    }
+    ocl_define(e, "WORKING", working != CLT_F32);
+    if (working != CLT_F32)
+        ocl_define_text(e, "DTW", clt_dtype_name(working));
+}
+
+static void arg_optimizer(ocl_emitter *e, const clt_update_spec *spec)
+{
+    if (spec->type == CLT_OPT_SGD) {
+        if (spec->momentum > 0)
+            ocl_arg_f32(e, (float)spec->momentum);
+        return;
+    }
+    /* 1 - beta is taken in double: 1.0f - 0.999f is off by 1e-5 of its value */
+    ocl_arg_f32(e, (float)(1.0 - spec->beta1));
+    ocl_arg_f32(e, (float)spec->beta2);
+    ocl_arg_f32(e, (float)(1.0 - spec->beta2));
+    ocl_arg_f32(e, (float)spec->eps);
+}
+
+static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
 {
     const clt_update_spec *spec = &plan->options.update;
     uint64_t elements = plan->store->trainable_elements[slab], chunks = elements / CLT_STORE_CHUNK;
     int32_t params, grads, table, opt, working;
     clt_dtype narrow = plan->store->working;
+    bool sgd = spec->type == CLT_OPT_SGD;
     if (!chunks)
         return CLT_OK;
     CLT_TRY(clt_plan_store_tensor(plan, "parameters", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, slab, 0,
@@ -152,17 +215,8 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, int32_t slab)
                                   &grads));
     CLT_TRY(clt_plan_store_tensor(plan, "groups", CLT_F32, (int64_t)chunks * 2, CLT_ARENA_TABLE, slab, 0,
                                   &table));
-    bool sgd = spec->type == CLT_OPT_SGD;
-    ocl_kernel_begin(e, "update", sgd ? "update_sgd" : "update_adam");
-    if (sgd) {
-        ocl_define(e, "MOMENTUM", spec->momentum > 0);
-        ocl_define(e, "NESTEROV", spec->nesterov);
-    } else {
-        ocl_define(e, "DECOUPLED", spec->type == CLT_OPT_ADAMW);
-    }
-    ocl_define(e, "WORKING", narrow != CLT_F32);
-    if (narrow != CLT_F32)
-        ocl_define_text(e, "DTW", clt_dtype_name(narrow));
+    begin(e, style, sgd ? "update_sgd" : "update_adam");
+    define_optimizer(e, spec, narrow);
     ocl_arg_inout(e, params, CLT_F32, elements);
     if (narrow != CLT_F32) {
         CLT_TRY(clt_plan_store_tensor(plan, "16-bit parameters", narrow, (int64_t)elements, CLT_ARENA_WORK,
@@ -178,18 +232,63 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, int32_t slab)
     ocl_arg_in(e, table, CLT_F32, 2 * chunks);
     ocl_arg_in(e, plan->state, CLT_U32, CLT_STATE_WORDS);
     ocl_arg_u32(e, (uint32_t)chunks);
-    /* 1 - beta is taken in double: 1.0f - 0.999f is off by 1e-5 of its value */
-    ocl_arg_f32(e, (float)(sgd ? spec->momentum : 1.0 - spec->beta1));
-    ocl_arg_f32(e, (float)spec->beta2);
-    ocl_arg_f32(e, (float)(1.0 - spec->beta2));
-    ocl_arg_f32(e, (float)spec->eps);
-    ocl_kernel_end_1d(e, chunks, 0, (sgd ? 4.0 : 14.0) * (double)elements);
+    arg_optimizer(e, spec);
+    end(e, style, chunks, (sgd ? 4.0 : 14.0) * (double)elements);
     return CLT_OK;
 }
 
+/* What the variants are about: the plan, whose store and options say all. */
+typedef struct update_problem {
+    clt_plan *plan;
+} update_problem;
+
+static clt_status emit_update(ocl_emitter *e, const void *problem, const update_style *style)
+{
+    clt_plan *plan = ((const update_problem *)problem)->plan;
+    uint64_t count = 0;
+    for (int32_t s = 0; s < plan->store->n_slabs; s++)
+        count += norm_partials(plan, style, s);
+    e->label = "update.norm";
+    int32_t partial = ocl_workspace(e, CLT_F32, count, "norm partials");
+    CLT_TRY(emit_norm(plan, e, style, partial));
+    emit_spans(e, style, &partial, &count);
+    e->label = "update.finish";
+    CLT_TRY(emit_finish(plan, e, style, partial, count));
+    e->label = "update.optimizer";
+    for (int32_t s = 0; s < plan->store->n_slabs; s++)
+        CLT_TRY(emit_slab(plan, e, style, s));
+    return CLT_OK;
+}
+
+static clt_status emit_group(ocl_emitter *e, const void *problem)
+{
+    return emit_update(e, problem, &group_style);
+}
+
+static clt_status emit_lane(ocl_emitter *e, const void *problem)
+{
+    return emit_update(e, problem, &lane_style);
+}
+
+static bool accepts_group(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    (void)problem;
+    if (!(device->caps & OCL_CAP_WIDE_VECTORS) || (device->quirks & OCL_QUIRK_ANY_STYLE))
+        return true;
+    snprintf(reason, size, "one work-item with vectors of sixteen is as fast here as a group (wide_vectors)");
+    return false;
+}
+
+static const ocl_variant group_variant = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .accepts = accepts_group, .emit = emit_group};
+static const ocl_variant lane_variant = {.name = "lane", .emit = emit_lane};
+const ocl_variant *const clt_update_variants[] = {&group_variant, &lane_variant, NULL};
+
 clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
 {
-    uint64_t total = 0, chunks;
+    const ocl_variant *variant;
+    update_problem problem = {plan};
+    uint64_t total = 0;
     for (int32_t s = 0; s < plan->store->n_slabs; s++)
         total += plan->store->trainable_elements[s] / CLT_STORE_CHUNK;
     if (!total)
@@ -197,14 +296,9 @@ clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
     if (total > UINT32_MAX)
         CLT_FAIL(CLT_EUNSUPPORTED, "planning: %llu chunks of parameters; at most 2^32 fit",
                  (unsigned long long)total);
-    e->label = "update.norm";
-    int32_t partial = ocl_workspace(e, CLT_F32, total, "norm partials");
-    CLT_TRY(emit_norm(plan, e, partial, &chunks));
-    emit_spans(e, &partial, &chunks);
-    e->label = "update.finish";
-    CLT_TRY(emit_finish(plan, e, partial, chunks));
-    e->label = "update.optimizer";
-    for (int32_t s = 0; s < plan->store->n_slabs; s++)
-        CLT_TRY(emit_slab(plan, e, s));
-    return CLT_OK;
+    e->label = "update";
+    CLT_TRY(ocl_variant_select(clt_update_variants, &problem, &plan->device, e->label,
+                               clt_forced_variant(plan, clt_update_variants), &variant));
+    e->variant = variant->name;
+    return variant->emit(e, &problem);
 }

@@ -104,8 +104,7 @@ static void call_backward(const clt_work *work, bool add, clt_call *call)
     }
 }
 
-/* The checker's wish holds where the op has a variant of that name in this direction. */
-static const char *forced(const clt_plan *plan, const ocl_variant *const *list)
+const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *list)
 {
     for (size_t i = 0; plan->options.force_variant && list[i]; i++)
         if (strcmp(list[i]->name, plan->options.force_variant) == 0)
@@ -132,7 +131,8 @@ clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work 
     emitter->node = node->id;
     const ocl_variant *const *list = forward ? node->op->forward : node->op->backward;
     const ocl_variant *variant;
-    CLT_TRY(ocl_variant_select(list, &call, &plan->device, emitter->label, forced(plan, list), &variant));
+    CLT_TRY(ocl_variant_select(list, &call, &plan->device, emitter->label, clt_forced_variant(plan, list),
+                               &variant));
     emitter->variant = variant->name;
     CLT_TRY(variant->emit(emitter, &call));
     return ocl_emit_status(emitter);

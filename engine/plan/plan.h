@@ -101,6 +101,8 @@ typedef struct clt_update_spec {
     clt_loss_scaling scaling;
 } clt_update_spec;
 int clt_update_states(const clt_update_spec *spec); /* optimizer arenas it needs */
+/* The implementations of the UPDATE phase, NULL-terminated; one of them emits all of it. */
+extern const ocl_variant *const clt_update_variants[];
 
 /* --- plan --- */
 

@@ -31,6 +31,10 @@ bool clt_touched_has(const clt_touched *touched, int32_t owner, uint32_t access)
 clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dtype, int64_t elements,
                                  clt_arena_kind arena, int32_t slab, uint64_t offset, int32_t *id);
 
+/* The name of the variant that the plan's options ask for (the checker's wish), where the list has it; else
+ * NULL. */
+const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *list);
+
 /* emit_update.c: commands of the SYNC and UPDATE phases. */
 clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter);
 clt_status clt_update_emit(clt_plan *plan, ocl_emitter *emitter);

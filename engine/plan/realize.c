@@ -68,12 +68,14 @@ static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, ui
     return clt_realized_resolve(context, tensor, buffer, offset);
 }
 
-static clt_status join_phases(clt_realized *r)
+static clt_status join_phases(clt_realized *r, uint32_t phases)
 {
     ocl_command_list *all = &r->all;
     for (int p = 0; p < CLT_PHASE_COUNT; p++) {
         const ocl_command_list *phase = &r->plan->phase[p];
-        r->first[p] = all->count;
+        r->first[p] = r->last[p] = all->count;
+        if (phases && !(phases & (1u << p)))
+            continue;
         CLT_TRY(clt_grow(&all->commands, &all->capacity, all->count + phase->count + 1, sizeof *all->commands,
                          "commands"));
         for (size_t c = 0; c < phase->count; c++)
@@ -99,7 +101,7 @@ clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_
                              .host_context = options->host_context,
                              .progress = options->progress,
                              .progress_context = options->progress_context};
-    clt_status status = join_phases(r);
+    clt_status status = join_phases(r, options->phases);
     if (status == CLT_OK)
         status = ocl_exec_create(device, &r->all, &exec, &r->exec);
     if (status != CLT_OK) {

@@ -35,6 +35,7 @@ typedef struct clt_realized {
 typedef struct clt_realize_options {
     struct clt_store *store;
     clt_slab_pool *pool;
+    uint32_t phases; /* bits 1 << CLT_PHASE_*: only these are built and can be run; 0: all */
     ocl_host_fn host;
     void *host_context;
     ocl_progress_fn progress;

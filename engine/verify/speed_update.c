@@ -95,7 +95,7 @@ static clt_status measure(const clt_speed_session *s, const update_case *c)
     const clt_plan *plans[1] = {plan};
     CLT_TRY_GOTO(clt_store_create(s->device, plan->store, true, &store), done);
     CLT_TRY_GOTO(clt_pool_create(s->device, plans, 1, &pool), done);
-    clt_realize_options options = {.store = store, .pool = pool};
+    clt_realize_options options = {.store = store, .pool = pool, .phases = 1u << CLT_PHASE_UPDATE};
     CLT_TRY_GOTO(clt_plan_realize(plan, s->device, &options, &realized), done);
     CLT_TRY_GOTO(fill_store(store), done);
     CLT_TRY_GOTO(clt_realized_run(realized, CLT_PHASE_UPDATE), done);

@@ -216,5 +216,7 @@ clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary 
         status = clt_verify_gemm(&session);
     if (status == CLT_OK)
         status = clt_verify_known(&session);
+    if (status == CLT_OK)
+        status = clt_verify_updates(&session);
     return end(&session, status);
 }

@@ -57,6 +57,7 @@ bool clt_verify_match(const char *pattern, const char *name);
 clt_status clt_verify_ops(clt_verify_session *session, const clt_op *const *ops, int count);
 clt_status clt_verify_gemm(clt_verify_session *session);
 clt_status clt_verify_known(clt_verify_session *session);
+clt_status clt_verify_updates(clt_verify_session *session);
 /* clt_verify_run with ops of the caller's choice and nothing else, for tests of the checker itself. */
 clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
                               clt_verify_summary *summary);

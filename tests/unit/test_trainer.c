@@ -3,6 +3,7 @@
  * Training against arithmetic written out here in double precision: trajectories of every optimizer on a
  * linear regression, schedules, accumulation, targets that do not count, evaluation with a padded last batch;
  * and repeatability down to the bytes of checkpoints. ctest-labels: quick */
+#include "engine/verify/update_ref.h"
 #include "tests/unit/train_test.h"
 
 /* --- linear regression: 24 samples of 3 numbers, 2 targets, batches of 8, so that the stream wraps after
@@ -33,24 +34,24 @@ static void make_regression(regression *r)
 
 typedef struct recipe {
     const char *optimizer; /* JSON */
-    int kind;              /* 0 sgd, 1 adam, 2 adamw */
+    clt_optimizer_type type;
     double momentum, decay, beta1, beta2, clip;
     bool nesterov, decay_all;
 } recipe;
 
 static const recipe recipes[] = {
-    {"{\"type\":\"sgd\",\"learning_rate\":0.05}", 0, 0, 0, 0, 0, 0, false, false},
-    {"{\"type\":\"sgd\",\"learning_rate\":0.05,\"momentum\":0.8,\"weight_decay\":0.1}", 0, 0.8, 0.1, 0, 0, 0,
-     false, false},
+    {"{\"type\":\"sgd\",\"learning_rate\":0.05}", CLT_OPT_SGD, 0, 0, 0, 0, 0, false, false},
+    {"{\"type\":\"sgd\",\"learning_rate\":0.05,\"momentum\":0.8,\"weight_decay\":0.1}", CLT_OPT_SGD, 0.8, 0.1,
+     0, 0, 0, false, false},
     {"{\"type\":\"sgd\",\"learning_rate\":0.05,\"momentum\":0.8,\"nesterov\":true,\"weight_decay\":0.1,"
      "\"decay\":\"all\","
      "\"clip\":0.5}",
-     0, 0.8, 0.1, 0, 0, 0.5, true, true},
-    {"{\"type\":\"adam\",\"learning_rate\":0.05,\"beta1\":0.85,\"beta2\":0.95,\"weight_decay\":0.2}", 1, 0,
-     0.2, 0.85, 0.95, 0, false, false},
+     CLT_OPT_SGD, 0.8, 0.1, 0, 0, 0.5, true, true},
+    {"{\"type\":\"adam\",\"learning_rate\":0.05,\"beta1\":0.85,\"beta2\":0.95,\"weight_decay\":0.2}",
+     CLT_OPT_ADAM, 0, 0.2, 0.85, 0.95, 0, false, false},
     {"{\"type\":\"adamw\",\"learning_rate\":0.05,\"beta1\":0.85,\"beta2\":0.95,\"weight_decay\":0.2,\"clip\":"
      "0.5}",
-     2, 0, 0.2, 0.85, 0.95, 0.5, false, false},
+     CLT_OPT_ADAMW, 0, 0.2, 0.85, 0.95, 0.5, false, false},
 };
 #define N_RECIPES (sizeof recipes / sizeof recipes[0])
 
@@ -86,25 +87,24 @@ static double norm_of(const double *g)
     return sqrt(sum);
 }
 
-/* One update as torch.optim documents it. */
+/* One update of every parameter by the checker's reference. */
 static void host_update(const recipe *c, host_state *s, const double *gradient, double lr)
 {
-    double norm = norm_of(gradient), scale = c->clip > 0 ? fmin(1, c->clip / (norm + 1e-6)) : 1;
+    const clt_update_spec spec = {.type = c->type,
+                                  .momentum = c->momentum,
+                                  .nesterov = c->nesterov,
+                                  .beta1 = c->beta1,
+                                  .beta2 = c->beta2,
+                                  .eps = 1e-8,
+                                  .clip = (float)c->clip};
     double t = ++s->update;
+    clt_update_factors f = {.gradient = clt_update_ref_clip(&spec, norm_of(gradient)),
+                            .lr = lr,
+                            .correction1 = 1 - pow(c->beta1, t),
+                            .correction2 = 1 - pow(c->beta2, t)};
     for (int i = 0; i < PARAMS; i++) {
-        double g = gradient[i] * scale, decay = c->decay_all || i < OUT * IN ? c->decay : 0;
-        if (c->kind == 2)
-            s->p[i] *= 1 - lr * decay;
-        else
-            g += decay * s->p[i];
-        if (c->kind == 0) {
-            s->m[i] = c->momentum * s->m[i] + g;
-            s->p[i] -= lr * (c->momentum <= 0 ? g : c->nesterov ? g + c->momentum * s->m[i] : s->m[i]);
-            continue;
-        }
-        s->m[i] = c->beta1 * s->m[i] + (1 - c->beta1) * g;
-        s->v[i] = c->beta2 * s->v[i] + (1 - c->beta2) * g * g;
-        s->p[i] -= lr * (s->m[i] / (1 - pow(c->beta1, t))) / (sqrt(s->v[i] / (1 - pow(c->beta2, t))) + 1e-8);
+        f.decay = c->decay_all || i < OUT * IN ? c->decay : 0;
+        clt_update_ref(&spec, &f, gradient[i], &s->p[i], &s->m[i], &s->v[i]);
     }
 }
 

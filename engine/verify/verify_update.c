@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks of the update: norm, clipping, skipped steps, loss scale, schedule and every optimizer, in each
+ * variant, against double precision, and twice for the same bits. A case is a small net whose parameters
+ * differ in group, rate and size; the net is never run: gradients are written into the store, the update runs
+ * several times, and after each the whole store is read back, so that gaps between parameters and frozen ones
+ * count, too. Knows plans and stores. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/rng.h"
+#include "engine/train/store.h"
+#include "engine/verify/update_ref.h"
+#include "engine/verify/verify_internal.h"
+
+/* Steps of a case, a letter each: a good one, or one that must be skipped. */
+#define GOOD 'g'
+#define INFINITE 'i' /* the last gradient of the last parameter is infinite */
+#define GRAD_NAN 'n' /* the first gradient is NaN */
+#define LOSS_NAN 'l' /* the loss is NaN, the gradients are not */
+#define ENTRIES 4    /* lines of the schedule: fewer than steps, the last line is used again */
+
+typedef struct update_case {
+    const char *name;
+    clt_update_spec spec;
+    clt_dtype storage;
+    float loss_scale;
+    const char *steps;
+    int64_t rows, cols;  /* of the first layer's weight */
+    uint64_t slab_bytes; /* largest buffer; 0: the device's own */
+    bool small;
+} update_case;
+
+#define ADAM_BETAS .beta1 = 0.85, .beta2 = 0.95, .eps = 1e-2
+static const update_case cases[] = {
+    {"sgd", {.type = CLT_OPT_SGD, .weight_decay = 0.1}, CLT_F32, 1.0f, "gg", 47, 67, 0, true},
+    {"momentum",
+     {.type = CLT_OPT_SGD, .momentum = 0.8, .weight_decay = 0.1, .clip = 0.5f},
+     CLT_BF16,
+     1.0f,
+     "ggn",
+     47,
+     67,
+     0,
+     true},
+    {"nesterov",
+     {.type = CLT_OPT_SGD, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1, .decay_all = true},
+     CLT_F16,
+     8.0f,
+     "gig",
+     47,
+     67,
+     0,
+     true},
+    {"adam",
+     {.type = CLT_OPT_ADAM, ADAM_BETAS, .weight_decay = 0.2},
+     CLT_F32,
+     1.0f,
+     "ggggg",
+     47,
+     67,
+     0,
+     true},
+    {"adamw",
+     {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
+     CLT_BF16,
+     1.0f,
+     "glgg",
+     47,
+     67,
+     0,
+     true},
+    {"adamw_slabs",
+     {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
+     CLT_F16,
+     1024.0f,
+     "gig",
+     47,
+     67,
+     24 * 1024,
+     true},
+    /* the scale grows by a factor that is no float after two good steps, falls by another one, and stops at
+       the minimum */
+    {"scale",
+     {.type = CLT_OPT_ADAMW,
+      ADAM_BETAS,
+      .clip = 1.0f,
+      .scaling =
+          {.on = true, .dynamic = true, .growth = 1.7, .backoff = 0.3, .minimum = 700.0f, .interval = 2}},
+     CLT_F16,
+     1000.0f,
+     "gggginng",
+     5,
+     7,
+     0,
+     true},
+    /* near the largest float, where growing again would give infinity */
+    {"scale_limit",
+     {.type = CLT_OPT_SGD,
+      .scaling =
+          {.on = true, .dynamic = true, .growth = 4.0, .backoff = 0.5, .minimum = 1.0f, .interval = 1}},
+     CLT_F16,
+     0x1p+120f,
+     "ggggg",
+     5,
+     7,
+     0,
+     true},
+    /* so many chunks that their partial sums are added up in two stages: in lane style, in group style */
+    {"spans", {.type = CLT_OPT_SGD, .clip = 1.0f}, CLT_F32, 1.0f, "gi", 769, 769, 0, true},
+    {"spans_large", {.type = CLT_OPT_SGD, .clip = 1.0f}, CLT_F32, 1.0f, "g", 2900, 2993, 0, false},
+};
+
+enum { PARAM, GRAD, MOMENT1, MOMENT2, FLOAT_ARENAS };
+static const clt_arena_kind float_arenas[FLOAT_ARENAS] = {CLT_ARENA_PARAM, CLT_ARENA_GRAD, CLT_ARENA_OPT1,
+                                                          CLT_ARENA_OPT2};
+
+/* One case on the device, and host images of all its arenas before and after a step. */
+typedef struct update_run {
+    const update_case *c;
+    const char *variant;
+    ocl_device *device;
+    clt_verify_outcome *outcome;
+    uint64_t seed;
+    clt_plan *plan;
+    clt_store *store;
+    clt_slab_pool *pool;
+    clt_realized *realized;
+    clt_arena *arena;
+    float *before[FLOAT_ARENAS][CLT_MAX_STORE_SLABS], *after[FLOAT_ARENAS][CLT_MAX_STORE_SLABS];
+    uint16_t *narrow_before[CLT_MAX_STORE_SLABS], *narrow_after[CLT_MAX_STORE_SLABS];
+    clt_state_block state, found; /* what must be there, and what is */
+    float schedule[ENTRIES][4];
+    char what[64];
+} update_run;
+
+/* --- the net --- */
+
+/* x -> linear "first" (the case's size) -> linear "second" (frozen weight) -> mse: a weight that decays,
+ * biases that do not, one parameter whose learning rate is halved and one whose is zero. */
+static clt_status make_graph(const update_case *c, clt_graph **out)
+{
+    clt_graph *graph;
+    clt_node *first, *second, *loss;
+    clt_shape in = clt_shape1(c->cols), target = clt_shape1(11);
+    int32_t x, y;
+    char attrs[64];
+    clt_status status;
+    *out = NULL;
+    CLT_TRY(clt_graph_create(2, &graph));
+    snprintf(attrs, sizeof attrs, "{\"out\":%lld}", (long long)c->rows);
+    CLT_TRY_GOTO(clt_graph_field(graph, "x", CLT_F32, &in, &x), fail);
+    CLT_TRY_GOTO(clt_graph_field(graph, "y", CLT_F32, &target, &y), fail);
+    CLT_TRY_GOTO(clt_graph_add_text(graph, "linear", "first", attrs, &x, 1, &first), fail);
+    CLT_TRY_GOTO(clt_graph_add_text(graph, "linear", "second", "{\"out\":11}", &first->out[0], 1, &second),
+                 fail);
+    int32_t loss_in[2] = {second->out[0], y};
+    CLT_TRY_GOTO(clt_graph_add_text(graph, "mse", "loss", NULL, loss_in, 2, &loss), fail);
+    graph->params[first->param[1]].lr_scale = 0.5f;
+    graph->params[second->param[1]].lr_scale = 0.0f;
+    graph->params[second->param[0]].trainable = false;
+    *out = graph;
+    return CLT_OK;
+fail:
+    clt_graph_destroy(graph);
+    return status;
+}
+
+static clt_status make_plan(const clt_verify_session *session, update_run *r)
+{
+    clt_graph *graph;
+    ocl_device_desc desc = session->desc;
+    desc.quirks |= OCL_QUIRK_ANY_STYLE;
+    if (r->c->slab_bytes)
+        desc.max_alloc_bytes = r->c->slab_bytes;
+    clt_plan_options options = {.mode = CLT_PLAN_TRAIN,
+                                .accumulation = 1,
+                                .ranks = 1,
+                                .storage = r->c->storage,
+                                .update = r->c->spec,
+                                .force_variant = r->variant};
+    options.update.schedule_entries = ENTRIES;
+    CLT_TRY(make_graph(r->c, &graph));
+    return clt_plan_compute(graph, &desc, &options, &r->plan);
+}
+
+static clt_status make_images(update_run *r)
+{
+    const clt_store_layout *layout = r->plan->store;
+    for (int32_t s = 0; s < layout->n_slabs; s++) {
+        size_t n =
+            layout->slab_elements[s] + CLT_STORE_CHUNK; /* the gradients' last slab has one chunk more */
+        for (int a = 0; a < FLOAT_ARENAS; a++) {
+            r->before[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
+            r->after[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
+            if (!r->before[a][s] || !r->after[a][s])
+                return CLT_ENOMEM;
+            memset(r->before[a][s], 0, n * sizeof(float));
+            memset(r->after[a][s], 0, n * sizeof(float));
+        }
+        r->narrow_before[s] = clt_arena_alloc(r->arena, n * sizeof(uint16_t));
+        r->narrow_after[s] = clt_arena_alloc(r->arena, n * sizeof(uint16_t));
+        if (!r->narrow_before[s] || !r->narrow_after[s])
+            return CLT_ENOMEM;
+        memset(r->narrow_before[s], 0x5b, n * sizeof(uint16_t));
+    }
+    return CLT_OK;
+}
+
+static clt_status realise(const clt_verify_session *session, update_run *r)
+{
+    CLT_TRY(make_plan(session, r));
+    const clt_plan *plans[1] = {r->plan};
+    CLT_TRY(clt_store_create(r->device, r->plan->store, true, &r->store));
+    CLT_TRY(clt_pool_create(r->device, plans, 1, &r->pool));
+    clt_realize_options options = {.store = r->store, .pool = r->pool, .phases = 1u << CLT_PHASE_UPDATE};
+    CLT_TRY(clt_plan_realize(r->plan, r->device, &options, &r->realized));
+    return make_images(r);
+}
+
+/* --- data --- */
+
+static double normal(const update_run *r, const clt_verify_stream *stream, uint64_t i)
+{
+    return clt_rng_normal(r->seed, CLT_RNG_VERIFY, stream->number, stream->key, i);
+}
+
+/* Exactly between two neighbours of the 16-bit type: halves of both parities, which round to the even one. */
+static float tie(clt_dtype type, uint32_t i)
+{
+    uint16_t h = (uint16_t)((type == CLT_F16 ? 0x3c00u : 0x3f80u) + i % 64u);
+    float a = type == CLT_F16 ? clt_f16_to_f32(h) : clt_bf16_to_f32(h);
+    float b = type == CLT_F16 ? clt_f16_to_f32((uint16_t)(h + 1)) : clt_bf16_to_f32((uint16_t)(h + 1));
+    return 0.5f * a + 0.5f * b;
+}
+
+/* Parameters and moments. One whose rate is zero keeps its values, which are ties of the storage type. */
+static void fill_slot(update_run *r, const clt_store_slot *slot, uint32_t number)
+{
+    clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number);
+    int states = clt_update_states(&r->c->spec);
+    for (uint64_t i = 0; i < slot->elements; i++) {
+        uint64_t at = slot->offset + i;
+        double v = normal(r, &stream, 3 * i + 2);
+        r->before[PARAM][slot->slab][at] = (float)normal(r, &stream, 3 * i);
+        if (slot->lr_scale == 0.0f && r->c->storage != CLT_F32)
+            r->before[PARAM][slot->slab][at] = tie(r->c->storage, (uint32_t)i);
+        if (slot->trainable && states > 0)
+            r->before[MOMENT1][slot->slab][at] = (float)(0.1 * normal(r, &stream, 3 * i + 1));
+        if (slot->trainable && states > 1)
+            r->before[MOMENT2][slot->slab][at] = (float)(0.01 * v * v);
+    }
+}
+
+static void fill_gradients(update_run *r, const clt_store_slot *slot, uint32_t number, int step)
+{
+    clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number + 1 + (uint32_t)step);
+    if (!slot->trainable)
+        return;
+    for (uint64_t i = 0; i < slot->elements; i++)
+        r->before[GRAD][slot->slab][slot->offset + i] =
+            (float)(0.1 * normal(r, &stream, i)) * fminf(r->state.loss_scale, 0x1p+50f);
+}
+
+static clt_status write_all(update_run *r)
+{
+    const clt_store_layout *layout = r->store->layout;
+    for (int32_t s = 0; s < layout->n_slabs; s++) {
+        for (int a = 0; a < FLOAT_ARENAS; a++) {
+            uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
+            if (bytes)
+                CLT_TRY(ocl_write(r->store->slab[float_arenas[a]][s], 0, r->before[a][s], bytes));
+        }
+        uint64_t bytes = clt_store_slab_bytes(layout, CLT_ARENA_WORK, s);
+        if (bytes)
+            CLT_TRY(ocl_write(r->store->slab[CLT_ARENA_WORK][s], 0, r->narrow_before[s], bytes));
+    }
+    return CLT_OK;
+}
+
+static clt_status read_all(update_run *r)
+{
+    const clt_store_layout *layout = r->store->layout;
+    for (int32_t s = 0; s < layout->n_slabs; s++) {
+        for (int a = 0; a < FLOAT_ARENAS; a++) {
+            uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
+            if (bytes)
+                CLT_TRY(ocl_read(r->store->slab[float_arenas[a]][s], 0, r->after[a][s], bytes));
+        }
+        uint64_t bytes = clt_store_slab_bytes(layout, CLT_ARENA_WORK, s);
+        if (bytes)
+            CLT_TRY(ocl_read(r->store->slab[CLT_ARENA_WORK][s], 0, r->narrow_after[s], bytes));
+    }
+    return clt_store_get_state(r->store, &r->found);
+}
+
+static clt_status begin(update_run *r)
+{
+    const clt_update_spec *spec = &r->c->spec;
+    for (int u = 0; u < ENTRIES; u++) {
+        r->schedule[u][0] = 0.05f * (float)(u + 1);
+        r->schedule[u][1] = spec->beta1 > 0.0 ? (float)(1.0 - pow(spec->beta1, u + 1)) : 1.0f;
+        r->schedule[u][2] = spec->beta2 > 0.0 ? (float)(1.0 - pow(spec->beta2, u + 1)) : 1.0f;
+    }
+    for (int32_t i = 0; i < r->store->layout->n_slots; i++)
+        fill_slot(r, &r->store->layout->slots[i], (uint32_t)i);
+    r->state = (clt_state_block){.loss_scale = r->c->loss_scale};
+    CLT_TRY(clt_store_set_groups(r->store, (float)spec->weight_decay));
+    CLT_TRY(clt_store_set_schedule(r->store, r->schedule[0]));
+    return clt_store_set_state(r->store, &r->state);
+}
+
+/* --- what must come out --- */
+
+static double squares(const update_run *r)
+{
+    double sum = 0.0;
+    for (int32_t s = 0; s < r->store->layout->n_slabs; s++)
+        for (uint64_t i = 0; i < r->store->layout->trainable_elements[s]; i++)
+            sum += (double)r->before[GRAD][s][i] * (double)r->before[GRAD][s][i];
+    return sum;
+}
+
+/* The state block after the step; returns the factor on gradients. */
+static double next_state(update_run *r, bool good)
+{
+    const clt_loss_scaling *scaling = &r->c->spec.scaling;
+    clt_state_block *s = &r->state;
+    uint32_t line = s->update < ENTRIES ? s->update : ENTRIES - 1;
+    double scale = (double)s->loss_scale, norm = sqrt(squares(r)) / scale;
+    double factor = clt_update_ref_clip(&r->c->spec, norm) / scale;
+    s->grad_norm = (float)norm;
+    s->clip = (float)factor;
+    s->lr = r->schedule[line][0];
+    s->correction1 = r->schedule[line][1];
+    s->correction2 = r->schedule[line][2];
+    s->skip = good ? 0 : 1;
+    s->skipped += s->skip;
+    s->skipped_row = good ? 0 : s->skipped_row + 1;
+    s->update += good ? 1 : 0;
+    if (!scaling->dynamic)
+        return factor;
+    s->growth = good ? s->growth + 1 : 0;
+    if (!good)
+        s->loss_scale = fmaxf((float)(scale * scaling->backoff), scaling->minimum);
+    if (s->growth == scaling->interval) {
+        double grown = scale * scaling->growth;
+        s->loss_scale = grown > (double)FLT_MAX ? s->loss_scale : (float)grown;
+        s->growth = 0;
+    }
+    return factor;
+}
+
+static void expect_word(update_run *r, const char *name, double found, double want, double relative)
+{
+    bool same = isfinite(want) ? fabs(found - want) <= relative * fabs(want) : !isfinite(found);
+    if (!same)
+        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "%s: the state's %s is %.9g, the reference %.9g", r->what,
+                       name, found, want);
+}
+
+static void check_state(update_run *r)
+{
+    const clt_state_block *f = &r->found, *s = &r->state;
+    const double norm_error = 16.0 * CLT_VERIFY_EPS;
+    expect_word(r, "skip flag", f->skip, s->skip, 0.0);
+    expect_word(r, "count of updates", f->update, s->update, 0.0);
+    expect_word(r, "count of skipped updates", f->skipped, s->skipped, 0.0);
+    expect_word(r, "count of skipped updates in a row", f->skipped_row, s->skipped_row, 0.0);
+    expect_word(r, "count of good steps", f->growth, s->growth, 0.0);
+    expect_word(r, "loss scale", (double)f->loss_scale, (double)s->loss_scale, 0.0);
+    expect_word(r, "gradient norm", (double)f->grad_norm, (double)s->grad_norm, norm_error);
+    expect_word(r, "learning rate", (double)f->lr, (double)s->lr, 0.0);
+    expect_word(r, "first correction", (double)f->correction1, (double)s->correction1, 0.0);
+    expect_word(r, "second correction", (double)f->correction2, (double)s->correction2, 0.0);
+    if (!s->skip)
+        expect_word(r, "factor on gradients", (double)f->clip, (double)s->clip, norm_error);
+    r->state = r->found; /* the next step starts from what the device holds */
+}
+
+/* Reference and bounds of a parameter's elements: roundings of the terms that are added up, not of their sum.
+ */
+typedef struct expected {
+    double *got[3], *want[3], *bound[3]; /* p, m, v */
+} expected;
+
+static void expect_element(const update_run *r, const clt_store_slot *slot, const clt_update_factors *f,
+                           uint64_t i, expected *e)
+{
+    const clt_update_spec *spec = &r->c->spec;
+    const double eps = CLT_VERIFY_EPS;
+    uint64_t at = slot->offset + i;
+    double p0 = (double)r->before[PARAM][slot->slab][at], m0 = (double)r->before[MOMENT1][slot->slab][at];
+    double v0 = (double)r->before[MOMENT2][slot->slab][at], g = (double)r->before[GRAD][slot->slab][at];
+    double p = p0, m = m0, v = v0, d = fabs(g * f->gradient) + fabs(f->decay * p0);
+    clt_update_ref(spec, f, g, &p, &m, &v);
+    double bound_m = eps * (8.0 * d + 4.0 * fabs(m0));
+    double pull = spec->type == CLT_OPT_SGD
+                      ? bound_m + eps * 4.0 * fabs(m)
+                      : bound_m / f->correction1 / (sqrt(v / f->correction2) + spec->eps);
+    e->want[0][i] = p;
+    e->want[1][i] = m;
+    e->want[2][i] = v;
+    e->bound[0][i] = eps * (4.0 * fabs(p0) + 16.0 * fabs(p - p0)) + f->lr * pull;
+    e->bound[1][i] = bound_m;
+    e->bound[2][i] = eps * 8.0 * (v0 + d * d);
+    for (int k = 0; k < 3; k++)
+        e->got[k][i] = (double)r->after[k == 0 ? PARAM : k == 1 ? MOMENT1 : MOMENT2][slot->slab][at];
+}
+
+static clt_status check_slot(update_run *r, const clt_store_slot *slot, const clt_update_factors *f)
+{
+    static const char *const names[3] = {"parameter", "first moment", "second moment"};
+    expected e;
+    size_t n = slot->elements;
+    double *memory;
+    CLT_TRY(clt_alloc(&memory, 9 * n, sizeof *memory, "expected parameters"));
+    for (int k = 0; k < 3; k++) {
+        e.got[k] = memory + (size_t)(3 * k) * n;
+        e.want[k] = e.got[k] + n;
+        e.bound[k] = e.want[k] + n;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        expect_element(r, slot, f, i, &e);
+    for (int k = 0; k <= clt_update_states(&r->c->spec); k++) {
+        char what[192];
+        snprintf(what, sizeof what, "%s, %s of '%s'", r->what, names[k], slot->name);
+        clt_verify_compare_bounds(r->outcome, what, e.got[k], e.want[k], e.bound[k], n, CLT_F32, 0.0);
+    }
+    free(memory);
+    return CLT_OK;
+}
+
+/* Elements that no update may change: all of a skipped step, else gaps and what is frozen. Marks those that
+ * may. */
+static clt_status check_untouched(update_run *r, bool good)
+{
+    static const char *const names[FLOAT_ARENAS] = {"parameters", "gradients", "first moments",
+                                                    "second moments"};
+    const clt_store_layout *layout = r->store->layout;
+    for (int32_t s = 0; s < layout->n_slabs; s++) {
+        size_t n = layout->slab_elements[s], where;
+        uint8_t *writable;
+        CLT_TRY(clt_alloc(&writable, n * sizeof(float), 1, "map of a store slab"));
+        for (int32_t i = 0; i < layout->n_slots && good; i++)
+            if (layout->slots[i].slab == s && layout->slots[i].trainable)
+                memset(writable + layout->slots[i].offset * sizeof(float), 1,
+                       layout->slots[i].elements * sizeof(float));
+        for (int a = 0; a < FLOAT_ARENAS; a++) {
+            uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
+            if (a == GRAD) /* what follows are the loss records */
+                bytes = layout->trainable_elements[s] * sizeof(float);
+            if (bytes && clt_verify_changed((uint8_t *)r->before[a][s], (uint8_t *)r->after[a][s],
+                                            a == GRAD ? NULL : writable, bytes, &where))
+                clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
+                               "%s: element %zu of the %s changed (slab %d), which must not", r->what,
+                               where / sizeof(float), names[a], s);
+        }
+        free(writable);
+    }
+    return CLT_OK;
+}
+
+/* The 16-bit copies: new parameters rounded to nearest even, in gaps, too. */
+static void check_narrow(update_run *r, bool good)
+{
+    const clt_store_layout *layout = r->store->layout;
+    clt_dtype type = layout->working;
+    for (int32_t s = 0; s < layout->n_slabs && type != CLT_F32; s++) {
+        for (uint64_t i = 0; i < layout->slab_elements[s]; i++) {
+            float p = r->after[PARAM][s][i];
+            bool written = good && i < layout->trainable_elements[s];
+            uint16_t want = !written          ? r->narrow_before[s][i]
+                            : type == CLT_F16 ? clt_f32_to_f16(p)
+                                              : clt_f32_to_bf16(p);
+            if (r->narrow_after[s][i] != want) {
+                clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
+                               "%s: the 16-bit copy of element %llu (slab %d, %.9g) is %04x and must be %04x",
+                               r->what, (unsigned long long)i, s, (double)p, r->narrow_after[s][i], want);
+                return;
+            }
+        }
+    }
+}
+
+/* --- a step --- */
+
+static clt_status prepare_step(update_run *r, int step, char kind)
+{
+    const clt_store_layout *layout = r->store->layout;
+    const clt_store_slot *first = NULL, *last = NULL;
+    double record[4] = {0.5, 0.25, 2.0, 1.0};
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        const clt_store_slot *slot = &layout->slots[layout->order[i]];
+        fill_gradients(r, slot, (uint32_t)layout->order[i], step);
+        first = first || !slot->trainable ? first : slot;
+        last = slot->trainable ? slot : last;
+    }
+    if (!first || !last)
+        CLT_FAIL(CLT_EINTERNAL, "checking the update: the net has no trainable parameter");
+    if (kind == INFINITE)
+        r->before[GRAD][last->slab][last->offset + last->elements - 1] = INFINITY;
+    if (kind == GRAD_NAN)
+        r->before[GRAD][first->slab][first->offset] = NAN;
+    CLT_TRY(write_all(r));
+    float losses[4];
+    for (int i = 0; i < 4; i++)
+        losses[i] = (float)record[i];
+    losses[0] = kind == LOSS_NAN ? NAN : losses[0];
+    return clt_realized_write(r->realized, r->plan->losses, losses);
+}
+
+static clt_status run_step(update_run *r, int step)
+{
+    char kind = r->c->steps[step];
+    bool good = kind == GOOD;
+    snprintf(r->what, sizeof r->what, "step %d%s", step + 1, good ? "" : ", which must be skipped");
+    CLT_TRY(prepare_step(r, step, kind));
+    CLT_TRY(clt_realized_run(r->realized, CLT_PHASE_UPDATE));
+    CLT_TRY(ocl_finish(r->device, OCL_QUEUE_COMPUTE));
+    CLT_TRY(read_all(r));
+    clt_update_factors f = {.gradient = next_state(r, good)};
+    f.lr = (double)r->state.lr;
+    f.correction1 = (double)r->state.correction1;
+    f.correction2 = (double)r->state.correction2;
+    check_state(r);
+    CLT_TRY(check_untouched(r, good));
+    check_narrow(r, good);
+    for (int32_t i = 0; i < r->store->layout->n_slots && good; i++) {
+        const clt_store_slot *slot = &r->store->layout->slots[i];
+        clt_update_factors own = f;
+        own.lr *= (double)slot->lr_scale;
+        own.decay = slot->group == CLT_GROUP_DECAY ? (double)(float)r->c->spec.weight_decay : 0.0;
+        if (slot->trainable)
+            CLT_TRY(check_slot(r, slot, &own));
+    }
+    for (int32_t s = 0; s < r->store->layout->n_slabs; s++) {
+        for (int a = 0; a < FLOAT_ARENAS; a++)
+            memcpy(r->before[a][s], r->after[a][s], r->store->layout->slab_elements[s] * sizeof(float));
+        memcpy(r->narrow_before[s], r->narrow_after[s],
+               r->store->layout->slab_elements[s] * sizeof(uint16_t));
+    }
+    return CLT_OK;
+}
+
+static clt_status run_steps(update_run *r)
+{
+    CLT_TRY(begin(r));
+    for (int step = 0; r->c->steps[step] && !clt_verify_bad(r->outcome); step++)
+        CLT_TRY(run_step(r, step));
+    return CLT_OK;
+}
+
+/* The same steps again must give the same bits. */
+static clt_status check_bits(update_run *r)
+{
+    const clt_store_layout *layout = r->store->layout;
+    uint8_t *kept[FLOAT_ARENAS][CLT_MAX_STORE_SLABS];
+    size_t where;
+    CLT_TRY(run_steps(r));
+    for (int32_t s = 0; s < layout->n_slabs; s++) {
+        size_t n = layout->slab_elements[s] * sizeof(float);
+        for (int a = 0; a < FLOAT_ARENAS; a++) {
+            kept[a][s] = clt_arena_alloc(r->arena, n);
+            if (!kept[a][s])
+                return CLT_ENOMEM;
+            memcpy(kept[a][s], r->after[a][s], n);
+        }
+        memset(r->narrow_before[s], 0x5b, n / 2);
+    }
+    CLT_TRY(run_steps(r));
+    for (int32_t s = 0; s < layout->n_slabs; s++)
+        for (int a = 0; a < FLOAT_ARENAS; a++)
+            if (clt_verify_changed(kept[a][s], (uint8_t *)r->after[a][s], NULL,
+                                   layout->slab_elements[s] * sizeof(float), &where))
+                clt_verify_set(
+                    r->outcome, CLT_VERIFY_FAIL,
+                    "the second run differs in byte %zu of slab %d: the result depends on the order of "
+                    "execution or on what memory held",
+                    where, s);
+    return CLT_OK;
+}
+
+/* --- all cases --- */
+
+static clt_status check_case(clt_verify_session *session, const update_case *c, const char *variant,
+                             unsigned mode, clt_verify_outcome *outcome)
+{
+    update_run r = {
+        .c = c, .variant = variant, .device = session->device, .outcome = outcome, .seed = session->seed};
+    clt_status status = clt_arena_create(&r.arena);
+    if (status == CLT_OK)
+        status = realise(session, &r);
+    if (status == CLT_OK)
+        status = mode == CLT_VERIFY_BITWISE ? check_bits(&r) : run_steps(&r);
+    clt_realized_destroy(r.realized);
+    clt_pool_destroy(r.pool);
+    clt_store_destroy(r.store);
+    clt_plan_destroy(r.plan);
+    clt_arena_destroy(r.arena);
+    return status;
+}
+
+static clt_status check_variant(clt_verify_session *session, const update_case *c, const ocl_variant *variant,
+                                unsigned mode)
+{
+    clt_verify_item item = {"update", c->name, variant->name, mode, c->small};
+    clt_verify_outcome outcome;
+    ocl_device_desc desc = session->desc;
+    char reason[200];
+    if (mode == CLT_VERIFY_BITWISE && !c->small) /* the large case is there for its size alone */
+        return CLT_OK;
+    if (!clt_verify_wants(session, &item, &outcome))
+        return CLT_OK;
+    desc.quirks |= OCL_QUIRK_ANY_STYLE;
+    clt_status status = CLT_OK;
+    if (!ocl_variant_accepts(variant, NULL, &desc, reason, sizeof reason))
+        clt_verify_set(&outcome, CLT_VERIFY_SKIP, "variant %s: %s", variant->name, reason);
+    else
+        status = check_case(session, c, variant->name, mode, &outcome);
+    return clt_verify_finish(session, &outcome, status);
+}
+
+clt_status clt_verify_updates(clt_verify_session *session)
+{
+    static const unsigned modes[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_BITWISE};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (size_t v = 0; clt_update_variants[v]; v++)
+            for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++)
+                CLT_TRY(check_variant(session, &cases[i], clt_update_variants[v], modes[m]));
+    return CLT_OK;
+}

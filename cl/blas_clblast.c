@@ -68,7 +68,7 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
         why = ocl_gemm_epilogue_refusal(g);
     else if (g->m <= 0 || g->n <= 0 || g->k <= 0)
         why = "an empty size";
-    else if (device->max_work_group < 64)
+    else if (ocl_group_limit(device) < 64)
         why = "its kernels need work-groups of 64";
     else if (!indices_fit(g))
         why = "an operand reaches beyond 2^31 elements";

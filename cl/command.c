@@ -234,23 +234,20 @@ static void kernel_end(ocl_emitter *e, uint32_t dims, const uint64_t *global, co
                        double flops)
 {
     ocl_command *command = opened(e);
-    bool sized = false, empty = false;
+    bool empty = false;
     if (command == NULL)
         return;
     if (command->kind != OCL_CMD_KERNEL) {
         EMIT_FAIL(e, "emitting '%s': a kernel's end closes a host command", label_of(e));
         return;
     }
-    for (uint32_t i = 0; i < dims; i++) {
-        sized = sized || local[i] != 0;
-        empty = empty || global[i] == 0;
-    }
     command->work_dim = dims;
     command->flops = flops;
     for (uint32_t i = 0; i < dims; i++) {
         uint64_t group = local[i] ? local[i] : 1;
-        command->local[i] = sized ? (size_t)group : 0;
-        command->global[i] = (size_t)(sized ? clt_align_up(global[i], group) : global[i]);
+        empty = empty || global[i] == 0;
+        command->local[i] = (size_t)group;
+        command->global[i] = (size_t)clt_align_up(global[i], group);
     }
     ocl_emit_fail(e, clt_str_check(&e->options));
     command->options = keep_text(e, e->options.text);
@@ -261,9 +258,31 @@ static void kernel_end(ocl_emitter *e, uint32_t dims, const uint64_t *global, co
         commit(e);
 }
 
+/* A GPU wants whole warps of neighbours, a CPU few groups, but enough of them for all its units. */
+static uint64_t local_for(const ocl_device_desc *device, uint64_t items)
+{
+    uint64_t most = ocl_group_items(device, device->is_cpu ? 512 : 64), local = device->is_cpu ? 1 : most;
+    uint64_t units = device->compute_units ? device->compute_units : 1;
+    while (local * 2 <= most && local * 2 * units * 4 <= items)
+        local *= 2;
+    return local;
+}
+
+void ocl_kernel_end_items(ocl_emitter *e, uint64_t global, uint64_t local, double flops)
+{
+    if (local == 0)
+        local = local_for(e->device, global);
+    if (e->open != NULL)
+        e->open->free_local = true;
+    kernel_end(e, 1, &global, &local, flops);
+}
+
 void ocl_kernel_end_1d(ocl_emitter *e, uint64_t global, uint64_t local, double flops)
 {
-    kernel_end(e, 1, &global, &local, flops);
+    if (local == 0)
+        ocl_kernel_end_items(e, global, 0, flops);
+    else
+        kernel_end(e, 1, &global, &local, flops);
 }
 
 void ocl_kernel_end_2d(ocl_emitter *e, uint64_t gx, uint64_t gy, uint64_t lx, uint64_t ly, double flops)

@@ -75,7 +75,8 @@ typedef struct ocl_command {
     int n_args;
     ocl_arg args[OCL_MAX_ARGS];
     uint32_t work_dim;
-    size_t global[3], local[3]; /* local all 0: the driver chooses */
+    size_t global[3], local[3]; /* never 0: no driver chooses */
+    bool free_local;            /* 1D: local[0] may be halved, which changes nothing but the groups */
     struct ocl_gemm *gemm;      /* GEMM (list's arena) */
     int32_t host_code;          /* HOST: passed to the callback */
     double flops;               /* floating point operations, for reports */
@@ -136,7 +137,12 @@ void ocl_arg_u64(ocl_emitter *e, uint64_t value);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);
 void ocl_arg_tickets(ocl_emitter *e); /* cl/kernels/tickets.clh */
-/* global is rounded up to a multiple of local; local 0 lets the driver choose. Kernels guard their tails. */
+/* One work-item after the other, none of which asks for its group: global is rounded up to groups of `local`
+ * items, which become smaller where the kernel on this device allows no more; local 0: a size for this
+ * device. Kernels guard their tails. A driver never chooses: several take groups of one item for sizes
+ * without small factors. */
+void ocl_kernel_end_items(ocl_emitter *e, uint64_t global, uint64_t local, double flops);
+/* Groups of exactly `local` items (0: as ocl_kernel_end_items); global is rounded up to a multiple of it. */
 void ocl_kernel_end_1d(ocl_emitter *e, uint64_t global, uint64_t local, double flops);
 void ocl_kernel_end_2d(ocl_emitter *e, uint64_t gx, uint64_t gy, uint64_t lx, uint64_t ly, double flops);
 void ocl_kernel_end_3d(ocl_emitter *e, const uint64_t global[3], const uint64_t local[3], double flops);

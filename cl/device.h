@@ -86,7 +86,9 @@ typedef struct ocl_device_desc {
     uint32_t
         vector_floats; /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT: f32 lanes of its registers, 1 where unknown */
     uint32_t compute_capability; /* NVIDIA: major*10+minor, 0 elsewhere */
-    uint64_t max_work_group;     /* work-items */
+    uint64_t max_work_group;     /* work-items, as reported for the device */
+    uint64_t
+        kernel_group_limit; /* work-items that it allows a plain kernel, which may be fewer; 0: unknown */
     uint64_t max_work_item[3];
     uint64_t local_bytes, constant_bytes;
     /* Local memory that a work-group was shown to have, by a kernel that declares as much statically: at
@@ -101,6 +103,22 @@ typedef struct ocl_device_desc {
     double profiling_resolution_ns;
     const struct ocl_tuning *tuning; /* records for planning (cl/tuning.h), borrowed; NULL: none */
 } ocl_device_desc;
+
+/* Work-items that a group of a kernel without needs of its own may have; a large number where nothing is
+ * known. */
+static inline uint64_t ocl_group_limit(const ocl_device_desc *device)
+{
+    uint64_t limit = device->max_work_group ? device->max_work_group : UINT32_MAX;
+    return device->kernel_group_limit && device->kernel_group_limit < limit ? device->kernel_group_limit
+                                                                            : limit;
+}
+/* `wanted`, a power of two, halved until the device allows it. */
+static inline uint64_t ocl_group_items(const ocl_device_desc *device, uint64_t wanted)
+{
+    while (wanted > 1 && wanted > ocl_group_limit(device))
+        wanted /= 2;
+    return wanted;
+}
 
 /* A description to plan against when no device is at hand: a mid-size GPU without extensions. */
 void ocl_desc_generic(ocl_device_desc *out);

@@ -48,10 +48,9 @@ static clt_status run_kernel(ocl_exec *exec, size_t index, run_state *run, cl_ev
 {
     const ocl_command *c = &exec->list->commands[index];
     const exec_entry *entry = &exec->entries[index];
-    const size_t *local = c->local[0] ? c->local : NULL;
     cl_int code;
     OCL_METERED(exec->device, code,
-                clEnqueueNDRangeKernel(exec->queue, entry->kernel, c->work_dim, NULL, c->global, local,
+                clEnqueueNDRangeKernel(exec->queue, entry->kernel, c->work_dim, NULL, c->global, entry->local,
                                        waits(run), wait_list(run), done));
     OCL_CHECK(code, "enqueueing kernel %s of '%s'", c->kernel, c->label);
     run->tally.kernels_enqueued++;
@@ -76,8 +75,8 @@ static clt_status run_fill(ocl_exec *exec, size_t index, run_state *run, cl_even
     cl_int code;
     if (entry->kernel != NULL) /* quirk fill_by_kernel */
         OCL_METERED(exec->device, code,
-                    clEnqueueNDRangeKernel(exec->queue, entry->kernel, 1, NULL, &entry->fill_items, NULL,
-                                           waits(run), wait_list(run), done));
+                    clEnqueueNDRangeKernel(exec->queue, entry->kernel, 1, NULL, &entry->fill_items,
+                                           entry->local, waits(run), wait_list(run), done));
     else
         OCL_METERED(exec->device, code,
                     clEnqueueFillBuffer(exec->queue, entry->target, &entry->pattern, entry->pattern_bytes,

@@ -181,26 +181,30 @@ static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_co
     return CLT_OK;
 }
 
-/* The device's limits for this kernel, so that a launch cannot fail in the middle of a step. */
-static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
+/* The device's limits for this kernel, so that a launch cannot fail in the middle of a step. `local` receives
+ * the group sizes: the command's, or smaller ones where they are free. */
+static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c, size_t local[3])
 {
     const ocl_device_desc *desc = &exec->device->desc;
     size_t limit = 0, items = 1;
     cl_ulong local_bytes = 0;
-    for (cl_uint i = 0; i < c->work_dim && c->local[0] != 0; i++) {
-        items *= c->local[i];
-        if (c->local[i] > desc->max_work_item[i] || c->global[i] % c->local[i] != 0)
+    OCL_CHECK(clGetKernelWorkGroupInfo(kernel, exec->device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit,
+                                       &limit, NULL),
+              "asking for the work-group limit of %s", c->kernel);
+    memcpy(local, c->local, sizeof c->local);
+    while (c->free_local && (local[0] > limit || local[0] > desc->max_work_item[0]) && local[0] % 2 == 0)
+        local[0] /= 2;
+    for (cl_uint i = 0; i < c->work_dim; i++) {
+        items *= local[i];
+        if (local[i] > desc->max_work_item[i] || c->global[i] % local[i] != 0)
             CLT_FAIL(CLT_EUNSUPPORTED,
                      "preparing kernel %s (%s.cl, %s) for '%s': dimension %u has %zu work-items in groups of "
                      "%zu, and device %s '%s' "
                      "allows %llu a group; choose another variant",
-                     c->kernel, c->family, c->options, c->label, i, c->global[i], c->local[i], desc->spec,
+                     c->kernel, c->family, c->options, c->label, i, c->global[i], local[i], desc->spec,
                      desc->name, (unsigned long long)desc->max_work_item[i]);
     }
-    OCL_CHECK(clGetKernelWorkGroupInfo(kernel, exec->device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit,
-                                       &limit, NULL),
-              "asking for the work-group limit of %s", c->kernel);
-    if (c->local[0] != 0 && items > limit)
+    if (items > limit)
         CLT_FAIL(CLT_EUNSUPPORTED,
                  "preparing kernel %s (%s.cl, %s) for '%s': it asks for groups of %zu work-items, and device "
                  "%s '%s' runs it with at "
@@ -242,7 +246,7 @@ static clt_status realise_kernel(ocl_exec *exec, const ocl_command *c, exec_entr
 {
     CLT_TRY(create_kernel(exec, c->family, c->options, c->kernel, c->label, &entry->kernel));
     CLT_TRY(bind_args(exec, entry->kernel, c));
-    return check_launch(exec, entry->kernel, c);
+    return check_launch(exec, entry->kernel, c, entry->local);
 }
 
 /* The other kinds */
@@ -271,6 +275,7 @@ static clt_status realise_fill(ocl_exec *exec, const ocl_command *c, exec_entry 
     CLT_TRY(set_arg(entry->kernel, &next, sizeof count, &count, c));
     CLT_TRY(set_arg(entry->kernel, &next, sizeof entry->pattern, &entry->pattern, c));
     entry->fill_items = ocl_fill_items(count);
+    entry->local[0] = ocl_kernel_items(exec->device, entry->kernel, 64);
     return CLT_OK;
 }
 

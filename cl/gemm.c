@@ -273,11 +273,11 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
     int vectors = lane && wide > 16 ? 2 : 1, tile = dot ? 4 : 8;
     uint64_t across = dot ? (uint64_t)tile : (uint64_t)vectors * (lane ? 16 : 4);
     uint64_t tiles = clt_div_up(wide, across) * clt_div_up(narrow, (uint64_t)tile);
-    uint64_t group = lane ? 1 : e->device->max_work_group < 64 ? 1 : 64;
+    uint64_t group = lane ? 1 : ocl_group_items(e->device, 64);
     ocl_kernel_begin(e, "gemm", dot ? "gemm_fwd_dot" : "gemm_fwd_simple");
     simple_defines(e, g, lane, vectors, tile);
     ocl_gemm_operand_args(e, g);
-    ocl_kernel_end_1d(e, tiles * (uint64_t)g->batch, group, ocl_gemm_flops(g));
+    ocl_kernel_end_items(e, tiles * (uint64_t)g->batch, group, ocl_gemm_flops(g));
     return ocl_emit_status(e);
 }
 

@@ -41,5 +41,5 @@ void ocl_gemm_emit_epilogue(ocl_emitter *e, const ocl_gemm *g)
     ocl_arg_u64(e, (uint64_t)g->ldc);
     ocl_arg_u32(e, (uint32_t)g->batch);
     ocl_arg_u64(e, (uint64_t)g->stride_c);
-    ocl_kernel_end_1d(e, lane ? rows : elements, lane ? 1 : 0, 0.0);
+    ocl_kernel_end_items(e, lane ? rows : elements, lane ? 1 : 0, 0.0);
 }

@@ -38,7 +38,7 @@ int64_t ocl_form_part_steps(const ocl_gemm *g, const ocl_gemm_form *f)
 int ocl_form_max_items(const ocl_device_desc *device)
 {
     uint64_t limit = device->caps & OCL_CAP_WG256 ? 256 : 64;
-    return (int)(device->max_work_group < limit ? device->max_work_group : limit);
+    return (int)(ocl_group_limit(device) < limit ? ocl_group_limit(device) : limit);
 }
 
 /* Bits of an offset that must be 0. */

@@ -204,7 +204,7 @@ void ocl_tile_emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t pa
     ocl_arg_u32(e, (uint32_t)splits);
     ocl_arg_f32(e, g->alpha);
     ocl_arg_f32(e, g->beta);
-    ocl_kernel_end_1d(e, elements, 64, (double)elements * (splits - 1));
+    ocl_kernel_end_items(e, elements, 64, (double)elements * (splits - 1));
 }
 
 static clt_status tile_emit(ocl_emitter *e, const void *problem)

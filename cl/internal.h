@@ -60,6 +60,18 @@ struct ocl_program {
             return ocl_fail(ocl_check_code_, __FILE__, __LINE__, __VA_ARGS__);                               \
     } while (0)
 
+/* `wanted`, a power of two, halved until this kernel may have groups of that size. */
+static inline size_t ocl_kernel_items(const ocl_device *device, cl_kernel kernel, size_t wanted)
+{
+    size_t limit = 1;
+    if (clGetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit, &limit, NULL) !=
+        CL_SUCCESS)
+        limit = 1;
+    while (wanted > 1 && wanted > limit)
+        wanted /= 2;
+    return wanted;
+}
+
 /* Events: ocl_event is the cl_event itself. */
 static inline cl_event ocl_event_raw(ocl_event *event)
 {

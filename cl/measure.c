@@ -61,14 +61,13 @@ static clt_status make_kernel(const bench *b, const char *name, cl_kernel *out)
 
 typedef struct launch {
     cl_kernel kernel;
-    size_t global, local; /* local 0: the driver chooses */
+    size_t global, local;
 } launch;
 
 static clt_status run_launch(const bench *b, const void *what)
 {
     const launch *l = what;
-    OCL_CHECK(clEnqueueNDRangeKernel(b->queue, l->kernel, 1, NULL, &l->global, l->local ? &l->local : NULL, 0,
-                                     NULL, NULL),
+    OCL_CHECK(clEnqueueNDRangeKernel(b->queue, l->kernel, 1, NULL, &l->global, &l->local, 0, NULL, NULL),
               "running a measurement on device %s '%s'", b->device->desc.spec, b->device->desc.name);
     return CLT_OK;
 }
@@ -131,14 +130,15 @@ static clt_status measure_fma_one(const bench *b, const fma_candidate *c, double
                                   double *gflops)
 {
     const ocl_device_desc *desc = &b->device->desc;
-    size_t group = c->lane ? 1 : desc->max_work_group < 256 ? (desc->max_work_group < 64 ? 1 : 64) : 256;
     /* Several groups a unit, so that a unit that was interrupted does not hold up the rest. */
     size_t groups = (size_t)desc->compute_units * (c->lane ? 8 : 32);
-    launch l = {.global = groups * group, .local = group};
+    launch l = {0};
     cl_uint rounds;
     double seconds;
     clt_status status;
     CLT_TRY(make_kernel(b, c->kernel, &l.kernel));
+    l.local = c->lane ? 1 : ocl_kernel_items(b->device, l.kernel, 256);
+    l.global = groups * l.local;
     CLT_TRY_GOTO(calibrate(b, &l, least, &rounds), done);
     CLT_TRY_GOTO(best_seconds(b, run_launch, &l, budget, &seconds), done);
     double reached = c->flops * (double)rounds * (double)l.global / seconds * 1e-9;

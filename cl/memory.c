@@ -347,16 +347,17 @@ static clt_status fill_by_kernel(ocl_device *device, cl_command_queue queue, cl_
     CLT_TRY(ocl_program_get(device, "fill", "", &program));
     cl_ulong unit = words ? 4 : 1, first = offset / unit, count = bytes / unit;
     cl_uint value = pattern;
-    size_t global = ocl_fill_items(count);
+    size_t global = ocl_fill_items(count), local = 1;
     cl_int code = CL_SUCCESS;
     pthread_mutex_lock(&device->lock); /* arguments and launch belong together */
     clt_status status = fill_kernel(device, program, words, &kernel);
     if (status == CLT_OK) {
+        local = ocl_kernel_items(device, kernel, 64);
         code = clSetKernelArg(kernel, 0, sizeof mem, &mem);
         code = code ? code : clSetKernelArg(kernel, 1, sizeof first, &first);
         code = code ? code : clSetKernelArg(kernel, 2, sizeof count, &count);
         code = code ? code : clSetKernelArg(kernel, 3, sizeof value, &value);
-        code = code ? code : clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, NULL, 0, NULL, done);
+        code = code ? code : clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 0, NULL, done);
     }
     pthread_mutex_unlock(&device->lock);
     CLT_TRY(status);

@@ -23,12 +23,13 @@ typedef struct probe_run {
     void *out; /* out_bytes; uploaded first, read back afterwards */
     size_t out_bytes;
     cl_uint n;
-    size_t global, local;
+    size_t global, local; /* local 0: as many as the kernel allows, up to 64 */
 } probe_run;
 
 typedef struct probe_objects {
     cl_kernel kernel;
     cl_mem in, out;
+    size_t limit; /* work-items of a group of this kernel */
 } probe_objects;
 
 static void release_objects(probe_objects *o)
@@ -57,21 +58,22 @@ static clt_status create_objects(ocl_device *device, const probe_run *run, probe
     OCL_CHECK(clSetKernelArg(o->kernel, 0, sizeof o->in, &o->in), "setting argument 0 of %s", run->kernel);
     OCL_CHECK(clSetKernelArg(o->kernel, 1, sizeof o->out, &o->out), "setting argument 1 of %s", run->kernel);
     OCL_CHECK(clSetKernelArg(o->kernel, 2, sizeof run->n, &run->n), "setting argument 2 of %s", run->kernel);
-    size_t limit = 0;
-    OCL_CHECK(clGetKernelWorkGroupInfo(o->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit, &limit,
-                                       NULL),
+    OCL_CHECK(clGetKernelWorkGroupInfo(o->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof o->limit,
+                                       &o->limit, NULL),
               "asking for the work-group limit of %s", run->kernel);
-    if (run->local > limit)
+    if (run->local > o->limit)
         CLT_FAIL(CLT_EUNSUPPORTED, "kernel %s runs at most %zu work-items a group, not %zu", run->kernel,
-                 limit, run->local);
+                 o->limit, run->local);
     return CLT_OK;
 }
 
 static clt_status launch(ocl_device *device, const probe_run *run, const probe_objects *o)
 {
     cl_command_queue queue = device->queue[OCL_QUEUE_COMPUTE];
-    OCL_CHECK(clEnqueueNDRangeKernel(queue, o->kernel, 1, NULL, &run->global, run->local ? &run->local : NULL,
-                                     0, NULL, NULL),
+    size_t local = run->local ? run->local : 64;
+    while (local > 1 && run->local == 0 && (local > o->limit || run->global % local != 0))
+        local /= 2;
+    OCL_CHECK(clEnqueueNDRangeKernel(queue, o->kernel, 1, NULL, &run->global, &local, 0, NULL, NULL),
               "running %s", run->kernel);
     OCL_CHECK(clFinish(queue), "waiting for %s", run->kernel);
     return CLT_OK;
@@ -82,6 +84,8 @@ static clt_status run_probe(ocl_device *device, const probe_run *run)
     probe_objects o = {0};
     clt_status status;
     CLT_TRY_GOTO(create_objects(device, run, &o), done);
+    if (strcmp(run->kernel, "probe_basic") == 0)
+        device->desc.kernel_group_limit = o.limit;
     CLT_TRY_GOTO(launch(device, run, &o), done);
     cl_int code = clEnqueueReadBuffer(device->queue[OCL_QUEUE_COMPUTE], o.out, CL_TRUE, 0, run->out_bytes,
                                       run->out, 0, NULL, NULL);
@@ -124,7 +128,7 @@ clt_status ocl_probe_basic(ocl_device *device, bool *nvidia)
 static bool probe_local(ocl_device *device, size_t size)
 {
     enum { ITEMS = 1024 };
-    if (device->desc.max_work_group < size || device->desc.max_work_item[0] < size)
+    if (ocl_group_limit(&device->desc) < size || device->desc.max_work_item[0] < size)
         return false;
     cl_uint in[ITEMS], out[2 * ITEMS] = {0};
     for (cl_uint i = 0; i < ITEMS; i++)
@@ -353,7 +357,7 @@ static bool probe_wide_vectors(ocl_device *device)
     enum { ITEMS = 16384 };
     float *in = NULL, *out = NULL;
     double group_time = -1.0, lane_time = -1.0;
-    size_t group = device->desc.max_work_group < 64 ? 1 : 64;
+    size_t group = (size_t)ocl_group_items(&device->desc, 64);
     if (clt_alloc(&in, ITEMS, sizeof *in, "a probe") == CLT_OK &&
         clt_alloc(&out, ITEMS, sizeof *out, "a probe") == CLT_OK) {
         for (int i = 0; i < ITEMS; i++)
@@ -381,18 +385,20 @@ static bool probe_wide_vectors(ocl_device *device)
 typedef struct known_caps {
     cl_device_id id;
     uint32_t caps;
+    uint64_t kernel_group_limit;
 } known_caps;
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static known_caps known[16];
 static int n_known;
 
-static bool recall(cl_device_id id, uint32_t *caps)
+static bool recall(cl_device_id id, ocl_device_desc *desc)
 {
     bool found = false;
     pthread_mutex_lock(&known_lock);
     for (int i = 0; i < n_known && !found; i++) {
         if (known[i].id == id) {
-            *caps = known[i].caps;
+            desc->caps = known[i].caps;
+            desc->kernel_group_limit = known[i].kernel_group_limit;
             found = true;
         }
     }
@@ -400,11 +406,11 @@ static bool recall(cl_device_id id, uint32_t *caps)
     return found;
 }
 
-static void remember(cl_device_id id, uint32_t caps)
+static void remember(cl_device_id id, const ocl_device_desc *desc)
 {
     pthread_mutex_lock(&known_lock);
     if (n_known < (int)(sizeof known / sizeof known[0]))
-        known[n_known++] = (known_caps){id, caps};
+        known[n_known++] = (known_caps){id, desc->caps, desc->kernel_group_limit};
     pthread_mutex_unlock(&known_lock);
 }
 
@@ -418,7 +424,7 @@ clt_status ocl_probe_caps(ocl_device *device)
 {
     uint32_t caps = 0;
     bool nvidia = false;
-    if (recall(device->id, &device->desc.caps))
+    if (recall(device->id, &device->desc))
         return CLT_OK;
     CLT_TRY(ocl_probe_basic(device, &nvidia));
     char *extensions = ocl_device_extensions(device->id);
@@ -446,7 +452,7 @@ clt_status ocl_probe_caps(ocl_device *device)
     free(extensions);
     clt_error_clear(); /* a probe that could not run left its reason behind; it is an answer, not a failure */
     device->desc.caps = caps;
-    remember(device->id, caps);
+    remember(device->id, &device->desc);
     char text[256];
     CLT_DEBUG("device %s '%s': capabilities %s", device->desc.spec, device->desc.name,
               ocl_caps_text(caps, text, sizeof text));

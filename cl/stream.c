@@ -46,11 +46,11 @@ static clt_status make_launch(const ocl_stream *s, const char *what, ocl_stream_
     for (size_t i = 0; i < sizeof moved / sizeof moved[0]; i++)
         if (strcmp(moved[i].what, what) == 0)
             out->moved = moved[i].arrays * (double)bytes;
-    /* Many groups a unit, so that a unit that was interrupted does not hold up the rest. */
-    out->local = lane ? 1 : desc->max_work_group < 256 ? 1 : 256;
-    out->global = (size_t)desc->compute_units * (lane ? 64 : 16 * out->local);
     out->kernel = clCreateKernel(s->program->program, name, &code);
     OCL_CHECK(code, "creating kernel %s", name);
+    /* Many groups a unit, so that a unit that was interrupted does not hold up the rest. */
+    out->local = lane ? 1 : ocl_kernel_items(s->device, out->kernel, 256);
+    out->global = (size_t)desc->compute_units * (lane ? 64 : 16 * out->local);
     for (cl_uint i = 0; i < 3 && code == CL_SUCCESS; i++)
         code = clSetKernelArg(out->kernel, i, sizeof(cl_mem), &s->array[i]->mem);
     if (code == CL_SUCCESS)

@@ -42,6 +42,7 @@ static void write_device(clt_json_writer *w, const ocl_device_desc *d, const cha
     clt_jw_kint(w, "compute_units", d->compute_units);
     clt_jw_kint(w, "max_clock_mhz", d->max_clock_mhz);
     clt_jw_kint(w, "max_work_group", (int64_t)d->max_work_group);
+    clt_jw_kint(w, "kernel_group_limit", (int64_t)d->kernel_group_limit);
     clt_jw_kint(w, "local_bytes", (int64_t)d->local_bytes);
     clt_jw_kint(w, "global_bytes", (int64_t)d->global_bytes);
     clt_jw_kint(w, "usable_bytes", (int64_t)d->usable_bytes);

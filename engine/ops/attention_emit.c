@@ -155,7 +155,7 @@ void clt_attention_delta(ocl_emitter *e, const clt_call *call, const clt_attenti
     ocl_arg_in(e, call->out[0], y, elements);
     clt_arg_size32(e, s->batch, "samples");
     clt_arg_size32(e, s->tq, "queries");
-    ocl_kernel_end_1d(e, rows, clt_local_rows(e->device, rows), 2.0 * (double)elements);
+    ocl_kernel_end_items(e, rows, clt_local_rows(e->device, rows), 2.0 * (double)elements);
 }
 
 /* One gradient's buffer, row size and flag; `copies` of it lie one behind the other. */

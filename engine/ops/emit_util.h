@@ -13,15 +13,15 @@
 
 static inline uint64_t clt_group_limit(const ocl_device_desc *device)
 {
-    uint64_t probed = device->caps & OCL_CAP_WG256 ? 256 : 64;
-    return device->max_work_group && device->max_work_group < probed ? device->max_work_group : probed;
+    uint64_t probed = device->caps & OCL_CAP_WG256 ? 256 : 64, limit = ocl_group_limit(device);
+    return limit < probed ? limit : probed;
 }
 
 /* Work-group size of kernels with one light item per element. CPU devices pay per group, so theirs is large.
  */
 static inline uint64_t clt_local_flat(const ocl_device_desc *device)
 {
-    if (device->is_cpu && device->max_work_group >= 512)
+    if (device->is_cpu && device->max_work_group && ocl_group_limit(device) >= 512)
         return 512;
     return clt_group_limit(device);
 }

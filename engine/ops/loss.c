@@ -27,7 +27,7 @@ void clt_emit_loss_record(ocl_emitter *e, const clt_call *call, int32_t rows_ten
         ocl_arg_u64(e, n);
         ocl_arg_u64(e, block);
         ocl_arg_u32(e, (uint32_t)parts);
-        ocl_kernel_end_1d(e, parts, clt_local_rows(e->device, parts), 3.0 * (double)n);
+        ocl_kernel_end_items(e, parts, clt_local_rows(e->device, parts), 3.0 * (double)n);
     }
     ocl_tensor_ref record = ocl_ref(call->losses);
     record.offset = (uint64_t)call->node->loss * CLT_LOSS_RECORD * sizeof(float);

@@ -118,8 +118,8 @@ static clt_status attention_fwd_row(ocl_emitter *e, const void *problem)
     clt_attention_outputs(e, call, &s);
     clt_attention_inputs(e, call, &s);
     clt_attention_sizes(e, call, &s);
-    ocl_kernel_end_1d(e, rows, clt_local_rows(e->device, rows),
-                      clt_attention_pairs(call, &s) * (4.0 * (double)s.dim + 5.0));
+    ocl_kernel_end_items(e, rows, clt_local_rows(e->device, rows),
+                         clt_attention_pairs(call, &s) * (4.0 * (double)s.dim + 5.0));
     return CLT_OK;
 }
 
@@ -146,7 +146,7 @@ static void attention_bwd_end(ocl_emitter *e, uint64_t heads, int64_t rows, int6
         ocl_kernel_end_1d(e, heads * clt_div_up((uint64_t)rows, (uint64_t)block) * GROUP_ITEMS, GROUP_ITEMS,
                           flops);
     else
-        ocl_kernel_end_1d(e, items, clt_local_rows(e->device, items), flops);
+        ocl_kernel_end_items(e, items, clt_local_rows(e->device, items), flops);
 }
 
 static clt_status attention_backward(ocl_emitter *e, const clt_call *call, int64_t block)

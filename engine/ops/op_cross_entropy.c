@@ -115,7 +115,7 @@ static void cross_entropy_end(ocl_emitter *e, const clt_cross_entropy *s, uint64
     if (wg)
         ocl_kernel_end_1d(e, s->rows * wg, wg, flops);
     else
-        ocl_kernel_end_1d(e, s->rows, clt_local_rows(e->device, s->rows), flops);
+        ocl_kernel_end_items(e, s->rows, clt_local_rows(e->device, s->rows), flops);
 }
 
 void clt_emit_cross_entropy(ocl_emitter *e, const clt_cross_entropy *s, bool group)
@@ -194,9 +194,9 @@ static clt_status cross_entropy_backward(ocl_emitter *e, const clt_call *call, b
     cross_entropy_size_args(e, &s);
     cross_entropy_loss_args(e, call);
     if (by_row)
-        ocl_kernel_end_1d(e, s.rows, clt_local_rows(e->device, s.rows), 4.0 * (double)elements);
+        ocl_kernel_end_items(e, s.rows, clt_local_rows(e->device, s.rows), 4.0 * (double)elements);
     else
-        ocl_kernel_end_1d(e, elements, clt_local_flat(e->device), 4.0 * (double)elements);
+        ocl_kernel_end_items(e, elements, clt_local_flat(e->device), 4.0 * (double)elements);
     return CLT_OK;
 }
 static clt_status cross_entropy_bwd_flat(ocl_emitter *e, const void *problem)

@@ -99,9 +99,9 @@ static clt_status embedding_forward(ocl_emitter *e, const clt_call *call, bool b
     clt_arg_size32(e, s.vocab, "table rows");
     clt_arg_size32(e, s.dim, "features");
     if (by_row)
-        ocl_kernel_end_1d(e, (uint64_t)s.positions, clt_local_rows(e->device, (uint64_t)s.positions), 0.0);
+        ocl_kernel_end_items(e, (uint64_t)s.positions, clt_local_rows(e->device, (uint64_t)s.positions), 0.0);
     else
-        ocl_kernel_end_1d(e, elements, clt_local_flat(e->device), 0.0);
+        ocl_kernel_end_items(e, elements, clt_local_flat(e->device), 0.0);
     return CLT_OK;
 }
 static clt_status embedding_fwd_flat(ocl_emitter *e, const void *problem)
@@ -135,9 +135,10 @@ static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_
     clt_arg_size32(e, s->vocab, "table rows");
     clt_arg_size32(e, s->dim, "features");
     if (by_row)
-        ocl_kernel_end_1d(e, (uint64_t)s->vocab, clt_local_rows(e->device, (uint64_t)s->vocab), (double)read);
+        ocl_kernel_end_items(e, (uint64_t)s->vocab, clt_local_rows(e->device, (uint64_t)s->vocab),
+                             (double)read);
     else
-        ocl_kernel_end_1d(e, (uint64_t)(s->vocab * s->dim), clt_local_flat(e->device), (double)read);
+        ocl_kernel_end_items(e, (uint64_t)(s->vocab * s->dim), clt_local_flat(e->device), (double)read);
 }
 
 static void embedding_index_args(ocl_emitter *e, const clt_call *call, const embedding_sizes *s)
@@ -185,7 +186,7 @@ static clt_status embedding_bwd_group(ocl_emitter *e, const void *problem)
     clt_define_dtype(e, "IT", s.index_dtype);
     ocl_arg_inout(e, count, CLT_U32, vocab);
     embedding_index_args(e, call, &s);
-    ocl_kernel_end_1d(e, positions, flat, 0.0);
+    ocl_kernel_end_items(e, positions, flat, 0.0);
 
     ocl_kernel_begin(e, "embedding", "embedding_bwd_w_scan_group");
     ocl_define(e, "WG", (int64_t)wg);
@@ -200,7 +201,7 @@ static clt_status embedding_bwd_group(ocl_emitter *e, const void *problem)
     ocl_arg_out(e, slots, CLT_U32, positions);
     ocl_arg_inout(e, cursor, CLT_U32, vocab);
     embedding_index_args(e, call, &s);
-    ocl_kernel_end_1d(e, positions, flat, 0.0);
+    ocl_kernel_end_items(e, positions, flat, 0.0);
 
     ocl_kernel_begin(e, "embedding", "embedding_bwd_w_rank_group");
     clt_define_dtype(e, "IT", s.index_dtype);
@@ -208,7 +209,7 @@ static clt_status embedding_bwd_group(ocl_emitter *e, const void *problem)
     ocl_arg_in(e, slots, CLT_U32, positions);
     ocl_arg_in(e, start, CLT_U32, vocab + 1);
     embedding_index_args(e, call, &s);
-    ocl_kernel_end_1d(e, positions, flat, 0.0);
+    ocl_kernel_end_items(e, positions, flat, 0.0);
     embedding_sum(e, call, &s, start, order, false);
     return CLT_OK;
 }

@@ -51,7 +51,7 @@ static clt_status kv_cache_forward(ocl_emitter *e, const void *problem)
     ocl_arg_u32(e, (uint32_t)y->shape.dim[1]);
     ocl_arg_u32(e, (uint32_t)y->shape.dim[2]);
     ocl_arg_u64(e, elements);
-    ocl_kernel_end_1d(e, elements, 0, 0);
+    ocl_kernel_end_items(e, elements, 0, 0);
     return CLT_OK;
 }
 

@@ -78,7 +78,7 @@ static void layernorm_end(ocl_emitter *e, const layernorm_sizes *s, bool group, 
     if (group)
         ocl_kernel_end_1d(e, s->rows * s->wg, s->wg, flops);
     else
-        ocl_kernel_end_1d(e, s->rows, clt_local_rows(e->device, s->rows), flops);
+        ocl_kernel_end_items(e, s->rows, clt_local_rows(e->device, s->rows), flops);
 }
 
 static clt_status layernorm_forward(ocl_emitter *e, const clt_call *call, bool group)

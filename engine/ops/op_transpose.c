@@ -258,7 +258,7 @@ static clt_status transpose_emit(ocl_emitter *e, const clt_call *call, const tra
         clt_arg_size32(e, i < pad ? 1 : p->dim[i - pad], "elements of a dimension");
     for (int i = 0; i < CLT_MAX_DIMS; i++)
         ocl_arg_u64(e, i < pad ? 0 : (uint64_t)p->stride[i - pad]);
-    ocl_kernel_end_1d(e, elements, clt_local_flat(e->device), 0.0);
+    ocl_kernel_end_items(e, elements, clt_local_flat(e->device), 0.0);
     return CLT_OK;
 }
 

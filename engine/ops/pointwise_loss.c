@@ -72,7 +72,7 @@ clt_status clt_pointwise_loss_forward(ocl_emitter *e, const clt_call *call, clt_
     if (group)
         ocl_kernel_end_1d(e, blocks * wg, wg, 3.0 * (double)elements);
     else
-        ocl_kernel_end_1d(e, blocks, clt_local_rows(e->device, blocks), 3.0 * (double)elements);
+        ocl_kernel_end_items(e, blocks, clt_local_rows(e->device, blocks), 3.0 * (double)elements);
     clt_emit_loss_record(e, call, rows, (int64_t)blocks);
     return CLT_OK;
 }

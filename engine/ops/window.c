@@ -26,7 +26,8 @@ int64_t clt_window_outer(const clt_shape *shape, int axis)
 static void window_end(ocl_emitter *e, uint64_t outer, uint64_t length, bool by_row)
 {
     uint64_t items = by_row ? outer * clt_div_up(length, CHUNK) : outer * length;
-    ocl_kernel_end_1d(e, items, by_row ? clt_local_rows(e->device, items) : clt_local_flat(e->device), 0.0);
+    ocl_kernel_end_items(e, items, by_row ? clt_local_rows(e->device, items) : clt_local_flat(e->device),
+                         0.0);
 }
 
 /* -DNT (lanes.clh) for the forms by row, where all that is written are whole vectors of 16 at places that are

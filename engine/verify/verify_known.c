@@ -47,7 +47,7 @@ static clt_status run_kernel(clt_verify_session *session, const char *kernel, cl
     ocl_arg_out(&e, 0, CLT_U8, y_bytes);
     ocl_arg_in(&e, 1, CLT_U8, x_bytes);
     ocl_arg_u32(&e, n);
-    ocl_kernel_end_1d(&e, n, 0, 0.0);
+    ocl_kernel_end_items(&e, n, 0, 0.0);
     CLT_TRY_GOTO(ocl_emit_status(&e), done);
     CLT_TRY_GOTO(ocl_buffer_create(session->device, y_bytes, "known answers", &memory.buffer[0]), done);
     CLT_TRY_GOTO(ocl_buffer_create(session->device, x_bytes, "known questions", &memory.buffer[1]), done);

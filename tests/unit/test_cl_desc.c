@@ -285,7 +285,44 @@ static void test_emit_sizes(void **state)
     assert_string_equal(m->list.commands[0].options, "");
     assert_int_equal(m->list.commands[1].work_dim, 3);
     assert_int_equal(m->list.commands[1].global[2], 7);
-    assert_int_equal(m->list.commands[1].local[0], 0);
+    assert_int_equal(m->list.commands[1].local[0], 1); /* no driver chooses */
+    assert_false(m->list.commands[0].free_local);
+}
+
+/* Items of their own: a prime number of them gets groups of a sensible size, and as large as a device allows.
+ */
+static void test_emit_items(void **state)
+{
+    emission *m = *state;
+    ocl_emitter *e = &m->e;
+    ocl_device_desc gpu, cpu, small;
+    ocl_desc_generic(&gpu);
+    cpu = small = gpu;
+    cpu.is_cpu = true, cpu.is_gpu = false;
+    cpu.compute_units = 2;
+    cpu.max_work_group = 4096;
+    small.kernel_group_limit = 32;
+    const ocl_device_desc *const devices[] = {&gpu, &cpu, &cpu, &small, &gpu};
+    static const struct {
+        uint64_t items, wanted, local, global;
+    } cases[] = {{104729, 0, 64, 104768}, /* the 10000th prime */
+                 {104729, 0, 512, 104960},
+                 {37, 0, 4, 40}, /* few heavy items: groups for all units */
+                 {104729, 0, 32, 104736},
+                 {104729, 256, 256, 104960}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        e->device = devices[i];
+        ocl_kernel_begin(e, "f", "k");
+        if (cases[i].wanted)
+            ocl_kernel_end_items(e, cases[i].items, cases[i].wanted, 0);
+        else
+            ocl_kernel_end_1d(e, cases[i].items, 0, 0);
+        assert_ok(ocl_emit_status(e));
+        const ocl_command *c = &m->list.commands[m->list.count - 1];
+        assert_int_equal(c->local[0], cases[i].local);
+        assert_int_equal(c->global[0], cases[i].global);
+        assert_true(c->free_local);
+    }
 }
 
 static void test_emit_others(void **state)
@@ -426,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_quirks),
         cmocka_unit_test(test_prepare_process),
         cmocka_unit_test_setup_teardown(test_emit_kernel, begin_emission, end_emission),
+        cmocka_unit_test_setup_teardown(test_emit_items, begin_emission, end_emission),
         cmocka_unit_test_setup_teardown(test_emit_sizes, begin_emission, end_emission),
         cmocka_unit_test_setup_teardown(test_emit_others, begin_emission, end_emission),
         cmocka_unit_test_setup_teardown(test_emit_errors, begin_emission, end_emission),

@@ -411,6 +411,34 @@ static void test_create_errors(void **state)
     expect_failure(f, CLT_EBUILD, "-DBREAK=1", "preparing 'test'");
 }
 
+/* Groups that may have any size become smaller instead of being refused. */
+static void test_free_groups(void **state)
+{
+    fixture *f = *state;
+    float x[COUNT], y[COUNT];
+    uint64_t too_many = 64;
+    while (too_many <= f->device->desc.max_work_group)
+        too_many *= 2;
+    clear_slabs(f);
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)i;
+    assert_ok(ocl_write(f->tensors.buffer[1], f->tensors.offset[1], x, sizeof x));
+    ocl_kernel_begin(&f->e, "axpy", "axpy");
+    ocl_define(&f->e, "TIMES", 1);
+    ocl_arg_inout(&f->e, 0, CLT_F32, COUNT);
+    ocl_arg_in(&f->e, 1, CLT_F32, COUNT);
+    ocl_arg_u32(&f->e, COUNT);
+    ocl_arg_f32(&f->e, 2.0f);
+    ocl_kernel_end_items(&f->e, COUNT, too_many, 0);
+    assert_int_equal(f->list.commands[0].local[0], too_many);
+    ocl_exec *exec = create(f);
+    assert_ok(ocl_exec_run(exec, NULL));
+    read_tensor(f, 0, y);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(y[i] == 2.0f * (float)i);
+    ocl_exec_destroy(exec);
+}
+
 static void test_no_tensor_and_local(void **state)
 {
     fixture *f = *state;
@@ -464,6 +492,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_everything, begin, end),
         cmocka_unit_test_setup_teardown(test_everything_fill_by_kernel, begin, end),
+        cmocka_unit_test_setup_teardown(test_free_groups, begin, end),
         cmocka_unit_test_setup_teardown(test_range, begin, end),
         cmocka_unit_test_setup_teardown(test_run_only_enqueues, begin, end),
         cmocka_unit_test_setup_teardown(test_progress, begin, end),

@@ -3,6 +3,7 @@
  * Platforms and devices: listing, choosing by SPEC, opening with a context and two in-order queues, closing.
  * It exists so that everybody else holds an ocl_device and never a platform. It must not know what runs on
  * the device. */
+#include "cl/icd.h"
 #include "cl/internal.h"
 #include "cl/record.h"
 
@@ -201,6 +202,7 @@ clt_status ocl_enumerate(ocl_found **out, int *count)
     clt_status status = CLT_OK;
     *out = NULL;
     *count = 0;
+    ocl_icd_prepare();
     OCL_CHECK(clGetPlatformIDs(0, NULL, &n), "listing OpenCL platforms");
     CLT_TRY(clt_alloc(&platforms, n, sizeof *platforms, "the list of platforms"));
     cl_int code = n > 0 ? clGetPlatformIDs(n, platforms, NULL) : CL_SUCCESS;

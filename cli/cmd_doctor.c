@@ -13,6 +13,7 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
     printf("%s  %s\n", names[level], text);
     if (advice && *advice)
         printf("       -> %s\n", advice);
+    fflush(stdout); /* what comes next may end the process: a driver does */
 }
 
 clt_status cmd_doctor(cmd_context *context, int argc, char **argv)

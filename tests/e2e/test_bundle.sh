@@ -44,6 +44,13 @@ expect_code 0 "${bare[@]}" bundle/cltrain devices
 expect_code 0 "${bare[@]}" bundle/cltrain train bundle/configs/mlp-regression.json --max-steps 3 --out run
 expect_file run/metrics.jsonl
 expect_code 4 "${bare[@]}" OCL_ICD_VENDORS=/nonexistent bundle/cltrain devices
+if PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep -q libpocl.so.2; then # a driver's library and no ICD file
+    mkdir no_icd
+    expect_code 0 "${bare[@]}" env -u OCL_ICD_VENDORS CLTRAIN_ICD_SYSTEM="$work/no_icd" bundle/cltrain doctor
+    expect_text 'PoCL driver library .* is present' "cltrain made an entry for it" '^healthy'
+else
+    note_skip "PoCL's library is not on the linker's path"
+fi
 
 with_mpi=
 if [ -x bundle/mpirun ]; then

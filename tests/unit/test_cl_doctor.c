@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 
 #include "cl/device.h"
+#include "cl/icd.h"
+#include "cl/icd_loader.h"
 #include "engine/base/thread.h"
 
 static char folder[64];
@@ -131,6 +133,10 @@ static void test_missing_library_by_variable(void **state)
     assert_contains(r.text,
                     "OCL_ICD_VENDORS names the driver library libno-such-driver.so.8, which does not load");
     run(&r, "OCL_ICD_FILENAMES", "/x/libno-such-driver.so.9:libother.so", false);
+    if (!ocl_loader_variables().filenames) {
+        assert_contains(r.text, "OCL_ICD_FILENAMES=/x/libno-such-driver.so.9:libother.so has no effect");
+        return;
+    }
     assert_contains(
         r.text, "OCL_ICD_FILENAMES names the driver library /x/libno-such-driver.so.9, which does not load");
     assert_contains(r.text, "libother.so, which does not load");
@@ -210,6 +216,38 @@ static void test_share_of_ranks(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+static void check_rusticl(const char *kernel, bool amd, bool intel, bool other, const char *expected)
+{
+    char out[64], copy[128];
+    const char *list[8] = {NULL};
+    int n = 0;
+    snprintf(copy, sizeof copy, "%s", kernel);
+    for (char *at = strtok(copy, " "); at != NULL; at = strtok(NULL, " "))
+        list[n++] = at;
+    ocl_icd_rusticl_drivers(list, amd, intel, other, out, sizeof out);
+    assert_string_equal(out, expected);
+}
+
+/* rusticl is switched on for GPUs that no other driver serves, and for the processor when there is nothing
+ * else. */
+static void test_rusticl_switch(void **state)
+{
+    (void)state;
+    check_rusticl("", false, false, true, "");
+    check_rusticl("", false, false, false, "llvmpipe");
+    check_rusticl("amdgpu", false, false, true, "radeonsi");
+    check_rusticl("amdgpu", true, false, true, "");
+    check_rusticl("i915 xe amdgpu", true, false, true, "iris");
+    check_rusticl("i915 amdgpu", false, true, true, "radeonsi");
+    check_rusticl("nvidia virtio_gpu", false, false, true, "");
+    check_rusticl("virtio_gpu", false, false, false, "llvmpipe");
+    check_rusticl("nouveau amdgpu msm asahi", false, false, true, "nouveau,radeonsi,freedreno,asahi");
+    char small[12];
+    const char *two[] = {"amdgpu", "nouveau", NULL};
+    ocl_icd_rusticl_drivers(two, false, false, true, small, sizeof small);
+    assert_string_equal(small, "radeonsi"); /* never a part of a name */
+}
+
 /* With the machine's own drivers the verdict agrees with what opening a device says. */
 static void test_this_machine(void **state)
 {
@@ -250,7 +288,7 @@ int main(void)
         cmocka_unit_test(test_missing_library), cmocka_unit_test(test_missing_library_by_variable),
         cmocka_unit_test(test_unreadable_file), cmocka_unit_test(test_empty_file),
         cmocka_unit_test(test_not_a_driver),    cmocka_unit_test(test_share_of_ranks),
-        cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_this_machine),    cmocka_unit_test(test_rusticl_switch),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Drivers that no ICD entry names. Containers often have NVIDIA's library and no entry for it, a driver that
+ * was unpacked into a folder has none either, and the OpenCL loader then finds no platform. Before the first
+ * OpenCL call of a process cltrain therefore makes a private folder of entries, those of the system and one
+ * for each driver library found besides, and names it to the loader by the variable that this loader reads.
+ */
+#ifndef CL_ICD_H
+#define CL_ICD_H
+
+#include <stdbool.h>
+
+typedef enum ocl_icd_state {
+    OCL_ICD_COMPLETE,  /* the system's entries name every driver that was found: nothing was done */
+    OCL_ICD_REPAIRED,  /* the loader reads `folder` */
+    OCL_ICD_USERS,     /* the user set `variable`: nothing was looked at */
+    OCL_ICD_INHERITED, /* the cltrain that started this process named `folder` */
+    OCL_ICD_OFF,       /* CLTRAIN_ICD_REPAIR=off */
+    OCL_ICD_FAILED     /* drivers without an entry were found, and `why` says what was in the way */
+} ocl_icd_state;
+
+typedef struct ocl_icd_driver {
+    const char *vendor; /* "NVIDIA" */
+    const char *file;   /* name of the entry made for it */
+    char *library;      /* path */
+    char *entry; /* the system's ICD file that names it by a path or name at which it is not, or NULL */
+} ocl_icd_driver;
+
+#define OCL_ICD_FILE_PREFIX "zz-cltrain-" /* of the entries that cltrain makes: behind the system's */
+#define OCL_ICD_MAX_DRIVERS 8
+
+typedef struct ocl_icd_report {
+    ocl_icd_state state;
+    const char *variable;                        /* see the states */
+    char *folder;                                /* see the states */
+    const char *system;                          /* the folder of the system's entries */
+    ocl_icd_driver drivers[OCL_ICD_MAX_DRIVERS]; /* found, with no working entry of the system */
+    int n_drivers;
+    int n_rewritten;  /* entries whose file held more than the library's name */
+    char rusticl[64]; /* what RUSTICL_ENABLE was set to, "" when it was left alone */
+    char why[512];
+} ocl_icd_report;
+
+/* Makes the entries. Whoever calls OpenCL first in a process calls this before; only the first call does
+ * anything, and any thread may make it. It changes environment variables (OCL_ICD_VENDORS, RUSTICL_ENABLE),
+ * loads no driver and never fails: what could not be done is in the report, which belongs to the process.
+ * Variables of the user: OCL_ICD_VENDORS, OCL_ICD_FILENAMES, OPENCL_VENDOR_PATH  set: the user chose the
+ * drivers, nothing is done RUSTICL_ENABLE          set: left alone CLTRAIN_ICD_REPAIR=off  nothing is done
+ *   CLTRAIN_ICD_SYSTEM      the folder of the system's entries, instead of /etc/OpenCL/vendors: for tests */
+const ocl_icd_report *ocl_icd_prepare(void);
+
+/* Which of Mesa's drivers rusticl is to use, given the kernel drivers of the GPUs (a NULL after the last) and
+ * the vendors whose own OpenCL driver is there; "" for none: rusticl has no device unless it is told. Pure.
+ */
+void ocl_icd_rusticl_drivers(const char *const *kernel_drivers, bool amd, bool intel, bool any_other,
+                             char *out, int size);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A private folder of ICD entries, for the OpenCL loader to read in the place of the system's. */
+#ifndef CL_ICD_FOLDER_H
+#define CL_ICD_FOLDER_H
+
+#include <stddef.h>
+
+#include "engine/base/status.h"
+
+typedef struct ocl_icd_file {
+    const char *name;    /* of the .icd file */
+    const char *library; /* what it names */
+} ocl_icd_file;
+
+/* Makes the folder, or finds it as an earlier process made it: in the user's cache, under a name that follows
+ * from the entries, complete by one rename, so that processes that start at once never see a part of it.
+ * Without a usable cache it is a temporary folder, which is removed when the process ends. Only this user can
+ * write to either. CLT_ESTORAGE. Free with free(). */
+clt_status ocl_icd_folder_make(const ocl_icd_file *files, size_t count, char **out);
+
+#endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cl/gemm.h"
+#include "cl/variant.h"
 
 void ocl_command_list_free(ocl_command_list *list)
 {
@@ -79,6 +80,9 @@ static ocl_command *begin(ocl_emitter *e, ocl_command_kind kind)
     command->kind = kind;
     command->label = keep_text(e, e->label);
     command->variant = keep_text(e, e->variant);
+    command->made_by = e->made_by;
+    command->form = e->form;
+    command->needs = e->made_by ? e->made_by->needs : 0;
     command->node = e->node;
     if (e->status != CLT_OK)
         return NULL;
@@ -230,6 +234,13 @@ void ocl_arg_tickets(ocl_emitter *e)
     (void)add_arg(e, OCL_ARG_TICKETS);
 }
 
+void ocl_kernel_needs(ocl_emitter *e, uint32_t caps)
+{
+    ocl_command *command = opened(e);
+    if (command != NULL)
+        command->needs |= caps;
+}
+
 static void kernel_end(ocl_emitter *e, uint32_t dims, const uint64_t *global, const uint64_t *local,
                        double flops)
 {
@@ -241,6 +252,11 @@ static void kernel_end(ocl_emitter *e, uint32_t dims, const uint64_t *global, co
         EMIT_FAIL(e, "emitting '%s': a kernel's end closes a host command", label_of(e));
         return;
     }
+    uint64_t items = 1;
+    for (uint32_t i = 0; i < dims; i++)
+        items *= local[i] ? local[i] : 1;
+    if (items > 64 && !command->free_local)
+        command->needs |= OCL_CAP_WG256;
     command->work_dim = dims;
     command->flops = flops;
     for (uint32_t i = 0; i < dims; i++) {

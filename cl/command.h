@@ -62,14 +62,19 @@ typedef enum ocl_command_kind {
 #define OCL_MAX_ARGS 28
 
 struct ocl_gemm;
+struct ocl_variant;
 
 typedef struct ocl_command {
     ocl_command_kind kind;
     const char *label;   /* what for: "fc1.forward" (owner's arena) */
     const char *variant; /* name of the variant that emitted it, or "" */
-    int32_t node;        /* owner's op id, -1 none */
-    const char *family;  /* KERNEL: source file without ".cl": "elementwise" */
-    const char *kernel;  /* KERNEL: function name */
+    /* What a driver that refuses the command refuses with it (cl/fallback.h). */
+    const struct ocl_variant *made_by; /* NULL: no variant */
+    const char *form;                  /* of a matrix product: its tile; NULL: none */
+    uint32_t needs;                    /* capabilities without which another command would stand here */
+    int32_t node;                      /* owner's op id, -1 none */
+    const char *family;                /* KERNEL: source file without ".cl": "elementwise" */
+    const char *kernel;                /* KERNEL: function name */
     const char *options; /* KERNEL: "-DA=1 -DB=2" in emission order; part of the program key. GEMM: the
                             library's parameter sets (ocl_clblast_configure), or NULL */
     int n_args;
@@ -97,6 +102,8 @@ typedef struct ocl_emitter {
     const ocl_device_desc *device;
     const char *label; /* copied into every command */
     const char *variant;
+    const struct ocl_variant *made_by; /* the record behind `variant`, or NULL */
+    const char *form;
     int32_t node;
     clt_status status;
     clt_error error;
@@ -137,6 +144,9 @@ void ocl_arg_u64(ocl_emitter *e, uint64_t value);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);
 void ocl_arg_tickets(ocl_emitter *e); /* cl/kernels/tickets.clh */
+/* The open kernel is what it is because the device has these capabilities. What its variant needs, and groups
+ * of more than 64 items, are known without being said. */
+void ocl_kernel_needs(ocl_emitter *e, uint32_t caps);
 /* One work-item after the other, none of which asks for its group: global is rounded up to groups of `local`
  * items, which become smaller where the kernel on this device allows no more; local 0: a size for this
  * device. Kernels guard their tails. A driver never chooses: several take groups of one item for sizes

@@ -68,6 +68,15 @@ enum {
 #define OCL_NAME_SIZE 128
 
 struct ocl_tuning;
+struct ocl_variant;
+
+/* A variant, or one tile of it, that planning leaves out because the driver refused it (cl/fallback.h). */
+#define OCL_GIVEN_UP_MAX 32
+#define OCL_FORM_TEXT 96
+typedef struct ocl_given_up {
+    const struct ocl_variant *variant;
+    char form[OCL_FORM_TEXT]; /* "": the whole variant */
+} ocl_given_up;
 
 typedef struct ocl_device_desc {
     char spec[16];            /* "0:0", platform:device */
@@ -101,6 +110,11 @@ typedef struct ocl_device_desc {
     uint64_t max_alloc_bytes; /* largest single buffer */
     uint32_t align_bytes;     /* alignment every tensor offset keeps (>= 64, from MEM_BASE_ADDR_ALIGN) */
     double profiling_resolution_ns;
+    ocl_given_up given_up[OCL_GIVEN_UP_MAX];
+    int n_given_up;
+    uint32_t
+        suspected_caps; /* dropped for the kernel suspected_in; they return if it is refused without them */
+    char suspected_in[64];
     const struct ocl_tuning *tuning; /* records for planning (cl/tuning.h), borrowed; NULL: none */
 } ocl_device_desc;
 

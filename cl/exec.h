@@ -18,6 +18,8 @@ typedef clt_status (*ocl_host_fn)(void *context, const ocl_command *command);
  */
 typedef void (*ocl_progress_fn)(void *context, int done, int total, const char *what);
 
+struct ocl_refusal;
+
 typedef struct ocl_exec_options {
     ocl_resolve_fn resolve;
     void *resolve_context;
@@ -25,6 +27,8 @@ typedef struct ocl_exec_options {
     void *host_context;
     ocl_progress_fn progress; /* may be NULL */
     void *progress_context;
+    struct ocl_refusal
+        *refusal; /* creating fills it when the driver refuses a command (cl/fallback.h); NULL */
 } ocl_exec_options;
 
 /* The list must outlive the executor. CLT_EBUILD carries the log, the options and the path of the saved

@@ -8,8 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/fallback.h"
 #include "cl/gemm.h"
 #include "engine/base/log.h"
+
+/* The driver's answer to a command, which whoever planned may do without. */
+static clt_status refused(const ocl_exec *exec, const ocl_command *c, clt_status status)
+{
+    if (status != CLT_OK && status != CLT_ENOMEM && exec->options.refusal != NULL)
+        ocl_refusal_of(c, exec->options.refusal);
+    return status;
+}
 
 /* Programs */
 
@@ -55,7 +64,7 @@ static clt_status build_programs(ocl_exec *exec)
             exec->options.progress(exec->options.progress_context, (int)i, (int)count, c->family);
         status = ocl_program_get(exec->device, c->family, c->options, &program);
         if (status != CLT_OK)
-            clt_fail_prefix(status, "preparing '%s': ", c->label);
+            clt_fail_prefix(refused(exec, c, status), "preparing '%s': ", c->label);
     }
     free(first);
     return status;
@@ -244,9 +253,10 @@ static clt_status create_kernel(ocl_exec *exec, const char *family, const char *
 
 static clt_status realise_kernel(ocl_exec *exec, const ocl_command *c, exec_entry *entry)
 {
-    CLT_TRY(create_kernel(exec, c->family, c->options, c->kernel, c->label, &entry->kernel));
+    CLT_TRY(
+        refused(exec, c, create_kernel(exec, c->family, c->options, c->kernel, c->label, &entry->kernel)));
     CLT_TRY(bind_args(exec, entry->kernel, c));
-    return check_launch(exec, entry->kernel, c, entry->local);
+    return refused(exec, c, check_launch(exec, entry->kernel, c, entry->local));
 }
 
 /* The other kinds */

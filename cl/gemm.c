@@ -276,6 +276,7 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
     uint64_t group = lane ? 1 : ocl_group_items(e->device, 64);
     ocl_kernel_begin(e, "gemm", dot ? "gemm_fwd_dot" : "gemm_fwd_simple");
     simple_defines(e, g, lane, vectors, tile);
+    ocl_kernel_needs(e, lane ? OCL_CAP_WIDE_VECTORS : 0);
     ocl_gemm_operand_args(e, g);
     ocl_kernel_end_items(e, tiles * (uint64_t)g->batch, group, ocl_gemm_flops(g));
     return ocl_emit_status(e);

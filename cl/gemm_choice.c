@@ -162,11 +162,17 @@ static clt_status choose(const ocl_gemm *g, const ocl_device_desc *device, const
 static clt_status emit_with(ocl_emitter *e, const ocl_gemm *g, const choice *c)
 {
     const char *outer = e->variant;
+    const ocl_variant *outer_made_by = e->made_by;
+    const char *outer_form = e->form;
     const ocl_choice *outer_record = e->record;
     e->variant = c->variant->name;
+    e->made_by = c->variant;
+    e->form = NULL;
     e->record = c->record;
     clt_status status = c->variant->emit(e, g);
     e->variant = outer;
+    e->made_by = outer_made_by;
+    e->form = outer_form;
     e->record = outer_record;
     return status;
 }

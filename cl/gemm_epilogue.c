@@ -34,6 +34,7 @@ void ocl_gemm_emit_epilogue(ocl_emitter *e, const ocl_gemm *g)
     uint64_t rows = (uint64_t)g->m * (uint64_t)g->batch, elements = rows * (uint64_t)g->n;
     ocl_kernel_begin(e, "gemm_epilogue", lane ? "gemm_epilogue_fwd_row" : "gemm_epilogue_fwd_flat");
     ocl_gemm_epilogue_defines(e, g);
+    ocl_kernel_needs(e, lane ? OCL_CAP_WIDE_VECTORS : 0);
     ocl_arg_tensor(e, OCL_READ_WRITE, g->c, g->type_c, elements);
     ocl_gemm_epilogue_args(e, g);
     ocl_arg_u32(e, (uint32_t)g->m);

@@ -5,6 +5,8 @@
  * same in every backend that has forms. It must not know how a kernel multiplies. */
 #include "cl/gemm_forms.h"
 
+#include "cl/fallback.h"
+
 #include <stdio.h>
 
 /* Partial sums of split problems stay below this. */
@@ -69,6 +71,23 @@ static int value_of(const ocl_gemm_form *f, const ocl_form_key *key)
     return *(const int *)(const void *)((const char *)f + key->offset);
 }
 
+/* "bm=64 bn=64 bk=16 ...": what one program is made of; splits are not. */
+static const char *form_text(const ocl_form_family *family, const ocl_gemm_form *f, char text[OCL_FORM_TEXT])
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (const ocl_form_key *key = family->keys; key->name != NULL && at < OCL_FORM_TEXT; key++)
+        at += (size_t)snprintf(text + at, OCL_FORM_TEXT - at, "%s%s=%d", at ? " " : "", key->name,
+                               value_of(f, key));
+    return text;
+}
+
+static bool is_given_up(const ocl_form_family *family, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    char text[OCL_FORM_TEXT];
+    return device->n_given_up > 0 && ocl_is_given_up(device, family->variant, form_text(family, f, text));
+}
+
 /* Parts that would have nothing to add are left out. */
 static bool splits_possible(const ocl_gemm *g, const ocl_gemm_form *f, int splits)
 {
@@ -89,7 +108,7 @@ static void try_form(const ocl_form_family *family, const ocl_gemm *g, const ocl
                      int wanted_splits, const ocl_gemm_form *form, best_form *best)
 {
     ocl_gemm_form f = *form;
-    if (!family->fits(g, device, &f))
+    if (!family->fits(g, device, &f) || is_given_up(family, device, &f))
         return;
     for (size_t s = 0; s < sizeof split_counts / sizeof split_counts[0]; s++) {
         int splits = split_counts[s];
@@ -163,5 +182,7 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *e, const 
     if (out->splits > 1 && e->workspace == NULL)
         CLT_FAIL(CLT_EUNSUPPORTED, "emitting %s: %d parts need a workspace",
                  ocl_gemm_text(g, what, sizeof what), out->splits);
-    return CLT_OK;
+    char text[OCL_FORM_TEXT];
+    e->form = clt_arena_strdup(e->list->arena, form_text(family, out, text));
+    return e->form ? CLT_OK : CLT_ENOMEM;
 }

@@ -31,6 +31,7 @@ typedef struct ocl_form_key {
 } ocl_form_key;
 
 typedef struct ocl_form_family {
+    const ocl_variant *variant;
     const ocl_gemm_form *forms; /* chosen from when nobody asks for another one (splits 0); bm 0 ends */
     const ocl_form_key *keys;   /* all but splits, which records call "split"; name NULL ends */
     int64_t min_part;           /* steps of k: shorter parts are not worth their sums */

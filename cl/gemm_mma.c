@@ -183,8 +183,13 @@ static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM
                                     {"sm", offsetof(ocl_gemm_form, sm), OCL_FORM_FOLLOWS},
                                     {0}};
 
-const ocl_form_family ocl_mma_family = {
-    .forms = ocl_mma_forms, .keys = keys, .min_part = 256, .complete = complete, .fits = fits, .cost = cost};
+const ocl_form_family ocl_mma_family = {.variant = &ocl_gemm_mma,
+                                        .forms = ocl_mma_forms,
+                                        .keys = keys,
+                                        .min_part = 256,
+                                        .complete = complete,
+                                        .fits = fits,
+                                        .cost = cost};
 
 /* Why the operands are none for matrix units, or NULL. */
 static const char *refused_types(const ocl_gemm *g)
@@ -234,12 +239,18 @@ static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_fo
     ocl_define(e, "VC", ocl_form_vector(g, f));
 }
 
+static uint32_t units_of(clt_dtype type)
+{
+    return type == CLT_F32 ? OCL_CAP_MMA_TF32 : type == CLT_BF16 ? OCL_CAP_MMA_BF16 : OCL_CAPS_F16_UNITS;
+}
+
 /* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
 static void emit_product(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, int32_t part)
 {
     uint64_t items = (uint64_t)ocl_mma_items(f);
     ocl_kernel_begin(e, "gemm_mma", "gemm_fwd_mma");
     product_defines(e, g, f);
+    ocl_kernel_needs(e, e->device->caps & units_of(g->type_a));
     if (f->splits > 1) {
         ocl_gemm_part_args(e, g, part, ocl_form_workspace(g, f));
         ocl_arg_u32(e, (uint32_t)f->splits);

@@ -134,8 +134,13 @@ static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM
                                     {"vb", offsetof(ocl_gemm_form, vb), OCL_FORM_FOLLOWS},
                                     {0}};
 
-const ocl_form_family ocl_tile_family = {
-    .forms = ocl_tile_forms, .keys = keys, .min_part = 128, .complete = complete, .fits = fits, .cost = cost};
+const ocl_form_family ocl_tile_family = {.variant = &ocl_gemm_tile,
+                                         .forms = ocl_tile_forms,
+                                         .keys = keys,
+                                         .min_part = 128,
+                                         .complete = complete,
+                                         .fits = fits,
+                                         .cost = cost};
 
 static bool tile_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {

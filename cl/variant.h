@@ -35,8 +35,9 @@ bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const 
 
 /* ocl_variant_select: the first variant of the NULL-terminated list that the device's capabilities allow and
  * that accepts the problem; `force` (may be NULL) takes only the variant of that name. Refusals go to the
- * debug log as "what: variant: reason". CLT_EUNSUPPORTED when none accepts (or the forced one refuses), with
- * all reasons. */
+ * debug log as "what: variant: reason". When the driver refused some of the list (cl/fallback.h) and no other
+ * variant accepts, one that refuses only for its lack of speed is taken. CLT_EUNSUPPORTED when none accepts
+ * (or the forced one refuses), with all reasons. */
 clt_status ocl_variant_select(const ocl_variant *const *list, const void *problem,
                               const ocl_device_desc *device, const char *what, const char *force,
                               const ocl_variant **out);

@@ -81,8 +81,10 @@ static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)
  * caches. Interpreters with that quirk have no prefetch either. */
 static inline void clt_define_ahead(ocl_emitter *e)
 {
-    if ((e->device->caps & OCL_CAP_NONTEMPORAL) && !(e->device->quirks & OCL_QUIRK_NO_SHUFFLES))
+    if ((e->device->caps & OCL_CAP_NONTEMPORAL) && !(e->device->quirks & OCL_QUIRK_NO_SHUFFLES)) {
         ocl_define(e, "AHEAD", 1);
+        ocl_kernel_needs(e, OCL_CAP_NONTEMPORAL);
+    }
 }
 
 /* A 32-bit size argument; a size that does not fit is an error of the emission. */

@@ -75,8 +75,10 @@ void clt_define_stores(ocl_emitter *e, clt_style style, clt_dtype dtype, uint64_
 {
     const ocl_device_desc *d = e->device;
     if (style == CLT_STYLE_LANE && !accumulate && (d->caps & OCL_CAP_NONTEMPORAL) && d->cache_bytes > 0 &&
-        (dtype == CLT_F32 || dtype == CLT_BF16) && elements * clt_dtype_bytes(dtype) > d->cache_bytes)
+        (dtype == CLT_F32 || dtype == CLT_BF16) && elements * clt_dtype_bytes(dtype) > d->cache_bytes) {
         ocl_define(e, "NT", 1);
+        ocl_kernel_needs(e, OCL_CAP_NONTEMPORAL);
+    }
 }
 
 bool clt_stores_past_caches(const ocl_command *command)

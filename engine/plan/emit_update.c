@@ -300,5 +300,6 @@ clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
     CLT_TRY(ocl_variant_select(clt_update_variants, &problem, &plan->device, e->label,
                                clt_forced_variant(plan, clt_update_variants), &variant));
     e->variant = variant->name;
+    e->made_by = variant;
     return variant->emit(e, &problem);
 }

@@ -134,6 +134,7 @@ clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work 
     CLT_TRY(ocl_variant_select(list, &call, &plan->device, emitter->label, clt_forced_variant(plan, list),
                                &variant));
     emitter->variant = variant->name;
+    emitter->made_by = variant;
     CLT_TRY(variant->emit(emitter, &call));
     return ocl_emit_status(emitter);
 }
@@ -146,6 +147,7 @@ static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_wor
         return CLT_ENOMEM;
     emitter->node = work->node->id;
     emitter->variant = "add";
+    emitter->made_by = NULL;
     clt_emit_copy_grad(emitter, work->add_to, work->add_from, to->dtype,
                        (uint64_t)clt_shape_elements(&to->shape), true);
     return ocl_emit_status(emitter);

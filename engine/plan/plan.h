@@ -220,4 +220,9 @@ clt_status clt_pass_memory(clt_plan *plan);
 /* Root of a chain of views: the tensor that owns the bytes. */
 int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor);
 
+/* variant_list.c: the number of a variant among all that plans are made of, the same in every process of this
+ * program, and back; -1, NULL: there is no such one. */
+int clt_variant_number(const ocl_variant *variant);
+const ocl_variant *clt_variant_at(int number);
+
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/fallback.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/train/store.h"
@@ -100,7 +101,8 @@ clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_
                              .host = options->host,
                              .host_context = options->host_context,
                              .progress = options->progress,
-                             .progress_context = options->progress_context};
+                             .progress_context = options->progress_context,
+                             .refusal = options->refusal};
     clt_status status = join_phases(r, options->phases);
     if (status == CLT_OK)
         status = ocl_exec_create(device, &r->all, &exec, &r->exec);
@@ -132,13 +134,38 @@ clt_status clt_realized_run(clt_realized *r, clt_phase phase)
     return status;
 }
 
-/* Everything but what needs the other ranks. */
-clt_status clt_realized_prime(clt_realized *r)
+/* Runs one command and asks for its end: a launch may be refused, or its kernel fault, only then. */
+static clt_status prime_one(clt_realized *r, size_t c)
 {
-    for (size_t c = 0; c < r->all.count; c++)
-        if (r->all.commands[c].kind != OCL_CMD_HOST)
-            CLT_TRY(ocl_exec_run_range(r->exec, c, c + 1, NULL));
-    return ocl_finish(r->device, OCL_QUEUE_COMPUTE);
+    ocl_event *done = NULL;
+    CLT_TRY(ocl_exec_run_range(r->exec, c, c + 1, NULL));
+    CLT_TRY(ocl_marker(r->device, OCL_QUEUE_COMPUTE, &done));
+    clt_status status = ocl_event_wait(done);
+    ocl_event_release(done);
+    return status;
+}
+
+/* Everything but what needs the other ranks. */
+clt_status clt_realized_prime(clt_realized *r, ocl_refusal *refusal)
+{
+    clt_status status = CLT_OK;
+    for (size_t c = 0; c < r->all.count && status == CLT_OK; c++) {
+        const ocl_command *command = &r->all.commands[c];
+        if (command->kind == OCL_CMD_HOST)
+            continue;
+        status = prime_one(r, c);
+        if (status == CLT_OK || status == CLT_ENOMEM || refusal == NULL)
+            continue;
+        clt_fail_prefix(status, "running %s of '%s' for the first time: ",
+                        command->kernel ? command->kernel : ocl_command_kind_name(command->kind),
+                        command->label);
+        ocl_refusal_of(command, refusal);
+        clt_error kept;
+        clt_error_take(status, &kept);
+        refusal->lost = ocl_finish(r->device, OCL_QUEUE_COMPUTE) != CLT_OK;
+        clt_error_put(&kept);
+    }
+    return status == CLT_OK ? ocl_finish(r->device, OCL_QUEUE_COMPUTE) : status;
 }
 
 static uint64_t bytes_of(const clt_realized *r, int32_t tensor)

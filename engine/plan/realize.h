@@ -20,6 +20,7 @@ void clt_pool_destroy(clt_slab_pool *pool);
 
 struct clt_store;
 struct clt_spans;
+struct ocl_refusal;
 
 typedef struct clt_realized {
     const clt_plan *plan;
@@ -40,6 +41,8 @@ typedef struct clt_realize_options {
     void *host_context;
     ocl_progress_fn progress;
     void *progress_context;
+    struct ocl_refusal
+        *refusal; /* receives the command that the driver refused (cl/fallback.h); may be NULL */
 } clt_realize_options;
 
 clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
@@ -47,8 +50,9 @@ clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_
 void clt_realized_destroy(clt_realized *realized);
 /* Enqueues one phase. */
 clt_status clt_realized_run(clt_realized *realized, clt_phase phase);
-/* Runs every phase but SYNC once over zeroed slabs and waits. Call before parameters are initialised. */
-clt_status clt_realized_prime(clt_realized *realized);
+/* Runs every command of every phase but SYNC once over zeroed slabs and waits for each. Call before
+ * parameters are initialised. refusal (may be NULL) receives the command that could not be run. */
+clt_status clt_realized_prime(clt_realized *realized, struct ocl_refusal *refusal);
 /* Where a tensor lies. */
 clt_status clt_realized_resolve(const clt_realized *realized, int32_t tensor, ocl_buffer **buffer,
                                 uint64_t *offset);

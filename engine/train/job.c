@@ -423,10 +423,13 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
     clt_plan_destroy(job->eval); /* borrows the training plan's layout */
     clt_plan_destroy(job->train);
     job->train = job->eval = NULL;
+    bool other_caps = job->desc.caps != desc->caps;
     job->desc = *desc;
     job->hits_losses = 0;
     if (!job->train_source && !job->eval_source)
         return plan_decode(job);
+    if (other_caps) /* precision.mode auto, tf32 */
+        read_precision(job);
     if (train)
         CLT_TRY(plan_train(job));
     return eval ? plan_eval(job, job->eval_source) : CLT_OK;

@@ -47,7 +47,8 @@ clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc,
 clt_status clt_job_create_over(const clt_config *config, clt_source *source, bool predicts,
                                const ocl_device_desc *desc, int ranks, clt_job_kind kind, clt_job **out);
 void clt_job_destroy(clt_job *job);
-/* The same job on the same sources, planned again for a description with other tuning records. */
+/* The same job on the same sources, planned again for a description with other tuning records or fewer
+ * capabilities and variants. */
 clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc);
 /* CLT_EDEVMEM before anything is allocated when the plans need more than the device can give; names the
  * largest part and the largest data.micro_batch that fits. */

@@ -1,56 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Creating and destroying runs: device, plans, memory, executors, prime pass, initial values. */
+ * Creating and destroying runs: what is decided before the device's objects are made (run_objects.c), and the
+ * initial values. */
 #include "engine/train/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/thread.h"
 #include "engine/train/tuned.h"
-
-static void on_build(void *context, int done, int total, const char *what)
-{
-    const clt_run *run = context;
-    if (run->options->observer.build && run->ranks.rank == 0)
-        run->options->observer.build(run->options->observer.context, done, total, what);
-}
-
-static clt_status open_device(clt_run *run)
-{
-    const clt_run_options *o = run->options;
-    const char *spec =
-        o->device_spec && *o->device_spec ? o->device_spec : clt_config_string(o->config, "device.spec");
-    ocl_open_options open = {.spec = *spec ? spec : NULL,
-                             .caps_mask = o->caps_mask,
-                             .profiling = o->profile || clt_config_bool(o->config, "device.timestamps"),
-                             .local_rank = run->ranks.local_rank};
-    return ocl_device_open(&open, &run->device);
-}
-
-static clt_status realize(clt_run *run)
-{
-    const clt_plan *plans[2] = {run->job->train, run->job->eval};
-    const clt_plan *any = plans[0] ? plans[0] : plans[1];
-    CLT_TRY(clt_store_create(run->device, any->store, plans[0] != NULL, &run->store));
-    CLT_TRY(clt_pool_create(run->device, plans, 2, &run->pool));
-    clt_realize_options options = {.store = run->store,
-                                   .pool = run->pool,
-                                   .host = clt_sync_host,
-                                   .host_context = run,
-                                   .progress = on_build,
-                                   .progress_context = run};
-    if (plans[0])
-        CLT_TRY(clt_plan_realize(plans[0], run->device, &options, &run->train));
-    if (plans[1])
-        CLT_TRY(clt_plan_realize(plans[1], run->device, &options, &run->eval));
-    if (run->train)
-        CLT_TRY(clt_realized_prime(run->train));
-    if (run->eval)
-        CLT_TRY(clt_realized_prime(run->eval));
-    return clt_store_zero(run->store);
-}
 
 static clt_status initialise(clt_run *run)
 {
@@ -82,18 +40,6 @@ static clt_status check_ranks(clt_run *run)
     return status;
 }
 
-/* precision.mode auto may mean different storage on different devices: their gradients, of which only some
- * carry a loss scale, must not be added up. */
-static clt_status check_precision(clt_run *run)
-{
-    const char *name = clt_dtype_name(run->job->storage);
-    if (run->ranks.ranks <= 1)
-        return CLT_OK;
-    clt_status status = comm_check_equal(run->options->comm, name, (int64_t)strlen(name),
-                                         "what precision.mode auto takes on their devices");
-    return clt_fail_prefix(status, "set precision.mode to one type");
-}
-
 /* A resumed run keeps the choices of its checkpoint, so that it computes the same. */
 static clt_status open_tuning(clt_run *run, clt_job_kind kind)
 {
@@ -111,19 +57,14 @@ static clt_status create(clt_run *run, clt_job_kind kind)
 {
     const clt_config *config = run->options->config;
     CLT_TRY(check_ranks(run));
-    CLT_TRY(open_device(run));
+    CLT_TRY(clt_run_open_device(run));
     CLT_TRY(open_tuning(run, kind));
     CLT_TRY(clt_job_create_over(config, run->options->source, run->options->predicts, &run->tuned->desc,
                                 run->ranks.ranks, kind, &run->job));
     if (run->job->train)
         CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
                                   &run->options->observer, run->options->stop, run->job));
-    CLT_TRY(check_precision(run));
-    CLT_TRY(clt_tuned_note(run->tuned, run->job));
-    CLT_TRY(clt_job_check_memory(run->job));
-    double start = clt_now();
-    CLT_TRY(realize(run));
-    run->build_seconds = clt_now() - start;
+    CLT_TRY(clt_run_make_objects(run));
     CLT_TRY(initialise(run));
     if (run->job->train)
         CLT_TRY(clt_sync_prepare(run));
@@ -173,11 +114,8 @@ void clt_run_destroy(clt_run *run)
         return;
     clt_feed_destroy(run->feed);
     clt_reporter_destroy(run->reporter);
-    clt_realized_destroy(run->train);
-    clt_realized_destroy(run->eval);
     ocl_pinned_destroy(run->sync_memory);
-    clt_store_destroy(run->store);
-    clt_pool_destroy(run->pool);
+    clt_run_drop_objects(run);
     ocl_device_close(run->device);
     clt_job_destroy(run->job);
     clt_tuned_close(run->tuned); /* the job's plans borrow from it */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run: a job on a device. Owns the device objects; its files are run.c (create, destroy), step.c (one
- * step), sync.c (gradients over ranks), evaluate.c, save.c (checkpoints, --init), diagnose.c (first bad
- * tensor), trainer.c (the loop). */
+ * A run: a job on a device. Owns the device objects; its files are run.c (create, destroy), run_objects.c
+ * (device objects), step.c (one step), sync.c (gradients over ranks), evaluate.c, save.c (checkpoints,
+ * --init), diagnose.c (first bad tensor), trainer.c (the loop). */
 #ifndef ENGINE_TRAIN_RUN_H
 #define ENGINE_TRAIN_RUN_H
 
@@ -37,6 +37,12 @@ typedef struct clt_run {
 /* Opens the device, plans, checks memory, realises, primes, initialises parameters, schedule and state. */
 clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out);
 void clt_run_destroy(clt_run *run);
+/* run_objects.c: opens the run's device; store, slabs and executors of its plans, primed. A driver's refusal
+ * of a command ends in other plans (cl/fallback.h) and a warning; it is an error when nothing else is left.
+ * Collective. */
+clt_status clt_run_open_device(clt_run *run);
+clt_status clt_run_make_objects(clt_run *run);
+void clt_run_drop_objects(clt_run *run);
 /* What feeds the training plan the batches first_step..last_step - 1. */
 clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step);
 /* Enqueues one training step: batch number `step`. */

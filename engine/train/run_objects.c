@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device objects of a run: the open device, store, slabs, executors, all run once. When the driver
+ * refuses a command, the run gives up what the command needed (cl/fallback.h), plans again and goes on with
+ * what is left; ranks whose devices are the same do so together. It must not know what a plan computes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/fallback.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/train/run.h"
+#include "engine/train/tuned.h"
+
+static void on_build(void *context, int done, int total, const char *what)
+{
+    const clt_run *run = context;
+    if (run->options->observer.build && run->ranks.rank == 0)
+        run->options->observer.build(run->options->observer.context, done, total, what);
+}
+
+clt_status clt_run_open_device(clt_run *run)
+{
+    const clt_run_options *o = run->options;
+    const char *spec =
+        o->device_spec && *o->device_spec ? o->device_spec : clt_config_string(o->config, "device.spec");
+    ocl_open_options open = {.spec = *spec ? spec : NULL,
+                             .caps_mask = o->caps_mask,
+                             .profiling = o->profile || clt_config_bool(o->config, "device.timestamps"),
+                             .local_rank = run->ranks.local_rank};
+    return ocl_device_open(&open, &run->device);
+}
+
+static clt_status realize(clt_run *run, ocl_refusal *refusal)
+{
+    const clt_plan *plans[2] = {run->job->train, run->job->eval};
+    const clt_plan *any = plans[0] ? plans[0] : plans[1];
+    CLT_TRY(clt_store_create(run->device, any->store, plans[0] != NULL, &run->store));
+    CLT_TRY(clt_pool_create(run->device, plans, 2, &run->pool));
+    clt_realize_options options = {.store = run->store,
+                                   .pool = run->pool,
+                                   .host = clt_sync_host,
+                                   .host_context = run,
+                                   .progress = on_build,
+                                   .progress_context = run,
+                                   .refusal = refusal};
+    if (plans[0])
+        CLT_TRY(clt_plan_realize(plans[0], run->device, &options, &run->train));
+    if (plans[1])
+        CLT_TRY(clt_plan_realize(plans[1], run->device, &options, &run->eval));
+    if (run->train)
+        CLT_TRY(clt_realized_prime(run->train, refusal));
+    if (run->eval)
+        CLT_TRY(clt_realized_prime(run->eval, refusal));
+    return clt_store_zero(run->store);
+}
+
+void clt_run_drop_objects(clt_run *run)
+{
+    clt_realized_destroy(run->train);
+    clt_realized_destroy(run->eval);
+    clt_store_destroy(run->store);
+    clt_pool_destroy(run->pool);
+    run->train = run->eval = NULL;
+    run->store = NULL;
+    run->pool = NULL;
+}
+
+/* precision.mode auto may mean different storage on different devices: their gradients, of which only some
+ * carry a loss scale, must not be added up. */
+static clt_status check_precision(clt_run *run)
+{
+    const char *name = clt_dtype_name(run->job->storage);
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    clt_status status = comm_check_equal(run->options->comm, name, (int64_t)strlen(name),
+                                         "what precision.mode auto takes on their devices");
+    return clt_fail_prefix(status, "set precision.mode to one type");
+}
+
+/* A refusal as one rank tells the others. */
+typedef struct told_refusal {
+    char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
+    int32_t variant;
+    uint32_t needs;
+    char form[OCL_FORM_TEXT], kernel[64], label[96];
+} told_refusal;
+
+static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal *out)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out->platform, desc->platform, sizeof out->platform);
+    memcpy(out->device, desc->name, sizeof out->device);
+    memcpy(out->driver, desc->driver, sizeof out->driver);
+    out->variant = r->variant ? clt_variant_number(r->variant) : -1;
+    out->needs = r->needs;
+    memcpy(out->form, r->form, sizeof out->form);
+    memcpy(out->kernel, r->kernel, sizeof out->kernel);
+    memcpy(out->label, r->label, sizeof out->label);
+}
+
+static void hear(const told_refusal *told, ocl_refusal *r)
+{
+    bool lost = r->lost;
+    *r = (ocl_refusal){.refused = true, .lost = lost, .needs = told->needs};
+    r->variant = clt_variant_at(told->variant);
+    memcpy(r->form, told->form, sizeof r->form);
+    memcpy(r->kernel, told->kernel, sizeof r->kernel);
+    memcpy(r->label, told->label, sizeof r->label);
+}
+
+/* The first rank's refusal is that of all ranks with the same device and driver. *any: some rank plans again.
+ * Collective. */
+static clt_status agree(clt_run *run, ocl_refusal *refusal, bool *any)
+{
+    comm *ranks = run->options->comm;
+    const ocl_device_desc *desc = &run->tuned->desc;
+    told_refusal told = {0};
+    int64_t first = refusal->refused ? run->ranks.rank : run->ranks.ranks;
+    *any = refusal->refused;
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    CLT_TRY(comm_all_reduce(ranks, &first, 1, COMM_I64, COMM_MIN));
+    *any = first < run->ranks.ranks;
+    if (!*any)
+        return CLT_OK;
+    if (first == run->ranks.rank)
+        tell(desc, refusal, &told);
+    CLT_TRY(comm_broadcast(ranks, &told, sizeof told, (int)first));
+    if (first != run->ranks.rank && strcmp(told.platform, desc->platform) == 0 &&
+        strcmp(told.device, desc->name) == 0 && strcmp(told.driver, desc->driver) == 0)
+        hear(&told, refusal);
+    return CLT_OK;
+}
+
+static size_t choices_used(const clt_run *run)
+{
+    return run->tuned->used ? run->tuned->used->count : 0;
+}
+
+static clt_status plan_again(clt_run *run)
+{
+    size_t before = choices_used(run);
+    CLT_TRY(clt_job_replan(run->job, &run->tuned->desc));
+    CLT_TRY(clt_tuned_note(run->tuned, run->job));
+    if (choices_used(run) < before)
+        CLT_WARN("%zu tuning choice(s)%s name what the driver refused and are ignored",
+                 before - choices_used(run), run->tuned->pinned ? " of the checkpoint" : "");
+    return clt_job_check_memory(run->job);
+}
+
+/* Gives up what the refused command needed, and plans without it. `cause`: why it was refused; CLT_OK on a
+ * rank that follows another one. */
+static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_error *cause)
+{
+    ocl_device_desc *desc = &run->tuned->desc;
+    char what[240];
+    if (!ocl_give_up(desc, refusal, what, sizeof what))
+        return cause->status != CLT_OK ? clt_error_put(cause)
+                                       : clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                                                  "preparing '%s': another rank's device refused it and "
+                                                  "nothing can take its place",
+                                                  refusal->label);
+    CLT_WARN("device %s '%s': this run goes on without %s, which '%s' needed%s%.1200s", desc->spec,
+             desc->name, what, refusal->label, cause->status != CLT_OK ? ": " : " on another rank",
+             cause->status != CLT_OK ? cause->text : "");
+    clt_run_drop_objects(run);
+    if (refusal->lost) {
+        ocl_device_close(run->device);
+        run->device = NULL;
+        CLT_TRY(clt_run_open_device(run));
+    }
+    clt_status status = plan_again(run);
+    clt_error second;
+    if (status != CLT_EUNSUPPORTED || cause->status == CLT_OK)
+        return status;
+    clt_error_take(status, &second);
+    CLT_FAIL(cause->status, "%.2600s\n  and nothing can take its place: %.1000s", cause->text, second.text);
+}
+
+clt_status clt_run_make_objects(clt_run *run)
+{
+    double start = clt_now();
+    CLT_TRY(check_precision(run));
+    CLT_TRY(clt_tuned_note(run->tuned, run->job));
+    CLT_TRY(clt_job_check_memory(run->job));
+    for (bool any = true; any;) {
+        ocl_refusal refusal = {0};
+        clt_error cause = {.status = CLT_OK};
+        clt_status status = run->store ? CLT_OK : realize(run, &refusal);
+        if (status != CLT_OK && !refusal.refused)
+            return status;
+        clt_error_take(status, &cause);
+        CLT_TRY(agree(run, &refusal, &any));
+        if (refusal.refused)
+            CLT_TRY(go_on(run, &refusal, &cause));
+        if (any)
+            CLT_TRY(check_precision(run));
+    }
+    run->build_seconds = clt_now() - start;
+    return CLT_OK;
+}

@@ -171,6 +171,12 @@ static spec_kind classify_spec(const char *spec)
     return parse_index_spec(spec, &platform, &device) ? SPEC_INDEX : SPEC_NAME;
 }
 
+bool ocl_spec_names_one(const char *spec)
+{
+    spec_kind kind = classify_spec(spec);
+    return kind == SPEC_INDEX || kind == SPEC_NAME;
+}
+
 static bool spec_accepts(spec_kind kind, const char *spec, const ocl_device_desc *desc)
 {
     switch (kind) {

@@ -339,68 +339,142 @@ static bool unregister_device(ocl_device *device)
     return last;
 }
 
-/* Lane style goes with it: where it pays it would take all products. */
-static clt_status play_units(ocl_device_desc *desc)
+clt_status ocl_played_caps(uint32_t *played)
 {
     const char *text = getenv("CLTRAIN_EMULATE");
-    uint32_t wanted;
     char names[200];
+    *played = 0;
     if (text == NULL || text[0] == '\0')
         return CLT_OK;
-    clt_status status = ocl_caps_parse(text, &wanted);
+    clt_status status = ocl_caps_parse(text, played);
     CLT_TRY(clt_fail_prefix(status, "environment variable CLTRAIN_EMULATE"));
-    if ((wanted & ~(uint32_t)OCL_CAPS_UNITS) != 0)
+    if ((*played & ~(uint32_t)OCL_CAPS_UNITS) != 0)
         CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_EMULATE=%s: only matrix units can be played: %s",
                  text, ocl_caps_text(OCL_CAPS_UNITS, names, sizeof names));
-    if (desc->caps & OCL_CAP_PTX)
+    return CLT_OK;
+}
+
+/* Lane style goes with it: where it pays it would take all products. */
+uint32_t ocl_caps_with_played(uint32_t caps, uint32_t played)
+{
+    return played ? (caps & ~(uint32_t)OCL_CAP_WIDE_VECTORS) : caps;
+}
+
+/* Capabilities that count, of a device that was asked; those that it plays among them. */
+static clt_status take_answers(ocl_device *device, uint32_t mask)
+{
+    char text[256];
+    ocl_device_desc *desc = &device->desc;
+    uint32_t played, all = (1u << OCL_CAP_COUNT) - 1;
+    CLT_TRY(ocl_played_caps(&played));
+    uint32_t caps = ocl_caps_with_played(ocl_answers_caps(&device->answers, played), played);
+    if (played != 0 && (caps & OCL_CAP_PTX))
         CLT_FAIL(
             CLT_EUSAGE,
             "environment variable CLTRAIN_EMULATE=%s: device '%s' runs inline PTX, so that kernels would "
             "use its own matrix units",
-            text, desc->name);
-    desc->played_caps = wanted;
-    desc->caps = (desc->caps & ~(uint32_t)OCL_CAP_WIDE_VECTORS) | wanted;
-    CLT_WARN("device '%s' plays matrix units that it has not (CLTRAIN_EMULATE): %s; it is slow", desc->name,
-             ocl_caps_text(wanted, names, sizeof names));
+            getenv("CLTRAIN_EMULATE"), desc->name);
+    desc->caps = caps & mask;
+    desc->played_caps = played & caps;
+    desc->masked_caps = 0; /* what it has or may have */
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
+        const ocl_item *item = ocl_answers_find(&device->answers, ocl_cap_name(cap));
+        bool never_asked = item == NULL && !(device->answers.asked >> cap & 1u);
+        if ((caps >> cap & 1u) || never_asked)
+            desc->masked_caps |= 1u << cap & ~mask & all;
+    }
+    ocl_answers_sizes(&device->answers, desc);
+    if (desc->played_caps != 0)
+        CLT_WARN("device '%s' plays matrix units that it has not (CLTRAIN_EMULATE): %s; it is slow",
+                 desc->name, ocl_caps_text(desc->played_caps, text, sizeof text));
+    CLT_DEBUG("device %s '%s': capabilities %s", desc->spec, desc->name,
+              ocl_caps_text(desc->caps, text, sizeof text));
     return CLT_OK;
+}
+
+clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out)
+{
+    ocl_device *device = NULL;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&device, 1, sizeof *device, "a device"));
+    pthread_mutex_init(&device->lock, NULL);
+    device->platform = found->platform;
+    device->id = found->id;
+    device->desc = found->desc;
+    device->profiling = profiling;
+    CLT_TRY_GOTO(create_queues(device), fail);
+    CLT_TRY_GOTO(register_device(device), fail);
+    *out = device;
+    return CLT_OK;
+fail:
+    ocl_device_close(device);
+    return status;
+}
+
+/* The device that SPEC names, and its answers. One that was not asked for by its number or name and cannot
+ * be used is passed over. */
+static clt_status choose_usable(ocl_found *found, int count, const ocl_open_options *options, int *index,
+                                int *matches, ocl_answers *answers)
+{
+    clt_error first = {.status = CLT_OK};
+    for (int left = count; left > 0; left--) {
+        clt_status status = choose(found, left, options, index, matches);
+        if (status != CLT_OK)
+            return first.status != CLT_OK ? clt_error_put(&first) : status;
+        ocl_found chosen = found[*index];
+        status = check_floor(chosen.id, &chosen.desc);
+        if (status == CLT_OK)
+            status = ocl_ask(&chosen, options->caps_mask, options->ask_again, answers);
+        if (status == CLT_OK || status != CLT_EDEVICE || ocl_spec_names_one(options->spec))
+            return status;
+        if (first.status == CLT_OK)
+            clt_error_take(status, &first);
+        CLT_WARN("passing over device %s '%s': %s", chosen.desc.spec, chosen.desc.name, clt_error_text());
+        memmove(&found[*index], &found[*index + 1], (size_t)(left - 1 - *index) * sizeof *found);
+    }
+    return clt_error_put(&first);
 }
 
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
 {
     ocl_found *found = NULL;
     ocl_device *device = NULL;
+    ocl_answers *answers = NULL;
     int count, index = 0, matches = 1;
     clt_status status = CLT_OK;
     *out = NULL;
     CLT_TRY(ocl_enumerate(&found, &count));
-    CLT_TRY_GOTO(choose(found, count, options, &index, &matches), fail);
-    CLT_TRY_GOTO(check_floor(found[index].id, &found[index].desc), fail);
-    CLT_TRY_GOTO(clt_alloc(&device, 1, sizeof *device, "a device"), fail);
-    pthread_mutex_init(&device->lock, NULL);
-    device->platform = found[index].platform;
-    device->id = found[index].id;
-    device->desc = found[index].desc;
-    device->profiling = options->profiling;
+    CLT_TRY_GOTO(clt_alloc(&answers, 1, sizeof *answers, "answers"), fail);
+    CLT_TRY_GOTO(choose_usable(found, count, options, &index, &matches, answers), fail);
+    CLT_TRY_GOTO(ocl_device_open_bare(&found[index], options->profiling, &device), fail);
     int sharing = (rank_count + matches - 1) / matches; /* ranks on each device */
     if (!device->desc.is_cpu && sharing > 1) {
         CLT_WARN("%d ranks share device %s '%s' and its memory", sharing, device->desc.spec,
                  device->desc.name);
         device->desc.usable_bytes /= (uint64_t)sharing;
     }
-    CLT_TRY_GOTO(create_queues(device), fail);
-    CLT_TRY_GOTO(register_device(device), fail);
-    CLT_TRY_GOTO(ocl_probe_caps(device), fail);
-    CLT_TRY_GOTO(play_units(&device->desc), fail);
-    device->desc.masked_caps = device->desc.caps & ~options->caps_mask;
-    device->desc.caps &= options->caps_mask;
-    memset(&device->counters, 0, sizeof device->counters); /* probes do not count */
+    device->answers = *answers;
+    CLT_TRY_GOTO(take_answers(device, options->caps_mask), fail);
     free(found);
+    free(answers);
     *out = device;
     return CLT_OK;
 fail:
     free(found);
+    free(answers);
     ocl_device_close(device);
     return status;
+}
+
+ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap)
+{
+    ocl_cap_report report = ocl_answers_report(&device->answers, cap);
+    if (report.answer <= OCL_ANSWER_YES)
+        report.answer = device->desc.caps >> cap & 1u          ? OCL_ANSWER_YES
+                        : device->desc.masked_caps >> cap & 1u ? OCL_ANSWER_MASKED
+                                                               : OCL_ANSWER_NOT_ASKED;
+    return report;
 }
 
 void ocl_device_close(ocl_device *device)

@@ -24,6 +24,7 @@
     X(OCL_CAP_WIDE_VECTORS, "wide_vectors",                                                                  \
       "float16 arithmetic runs at least as fast as scalar (lane style)")                                     \
     X(OCL_CAP_NONTEMPORAL, "nontemporal", "stores that pass by the caches (__builtin_nontemporal_store)")    \
+    X(OCL_CAP_PREFETCH, "prefetch", "asking for a cache line ahead of its use (__builtin_prefetch)")         \
     X(OCL_CAP_PTX, "ptx", "inline PTX")                                                                      \
     X(OCL_CAP_MMA_F16, "mma_f16", "mma.sync m16n8k16 f16 with f32 accumulators, result checked")             \
     X(OCL_CAP_MMA_BF16, "mma_bf16", "mma.sync m16n8k16 bf16 with f32 accumulators, result checked")          \
@@ -51,6 +52,28 @@ enum {
 #undef OCL_CAP_BIT
 };
 #define OCL_CAPS_ALL (~0u)
+
+/* How a device answered when it was asked for a capability: the capability counts only after a probe kernel
+ * and self-tests of the kernels that use it, all in a child process (cl/asking.h). */
+typedef enum ocl_answer {
+    OCL_ANSWER_NOT_ASKED, /* it depends on another capability that the device has not */
+    OCL_ANSWER_YES,
+    OCL_ANSWER_NO,      /* the device or its compiler does not offer it */
+    OCL_ANSWER_MASKED,  /* not asked, because the caller's mask takes it away */
+    OCL_ANSWER_WRONG,   /* from here on the capability is lost: its results were wrong */
+    OCL_ANSWER_REFUSED, /* its build or launch was refused, although it is offered */
+    OCL_ANSWER_FAILED,  /* another OpenCL call failed; not remembered */
+    OCL_ANSWER_CRASHED, /* the driver ended the process */
+    OCL_ANSWER_HUNG,    /* no answer in time */
+    OCL_ANSWER_COUNT
+} ocl_answer;
+#define OCL_REASON_SIZE 240
+typedef struct ocl_cap_report {
+    ocl_answer answer;
+    char reason[OCL_REASON_SIZE]; /* "" where the answer is yes */
+} ocl_cap_report;
+const char *ocl_answer_name(ocl_answer answer); /* "yes", "crashed" */
+bool ocl_answer_is_loss(ocl_answer answer);     /* the device should have it, and does not give it */
 
 /* Quirk effects: what the engine does differently for drivers in the quirk table. */
 enum {
@@ -164,13 +187,17 @@ typedef struct ocl_open_options {
     uint32_t caps_mask; /* OCL_CAPS_ALL, or fewer to play a weaker device */
     bool profiling;     /* queues with CL_QUEUE_PROFILING_ENABLE */
     int local_rank;     /* picks the local_rank-th device of those that match, if there are several GPUs */
+    bool ask_again;     /* for its capabilities, whatever is remembered of them */
 } ocl_open_options;
 
-/* Opens a device: context, in-order compute queue, in-order copy queue, capability probes. CLT_EDEVICE names
- * the SPEC, what there is, and what to do. */
+/* Opens a device: capabilities as remembered or asked for, context, in-order compute queue, in-order copy
+ * queue. A device that cannot run kernels is passed over with a warning unless SPEC is its number or name.
+ * CLT_EDEVICE names the SPEC, what there is, and what to do. */
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
 void ocl_device_close(ocl_device *device);
 const ocl_device_desc *ocl_device_describe(const ocl_device *device);
+/* How an open device stands to a capability, by its index. */
+ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap);
 
 /* ocl_doctor: looks for the reasons why there is no device: ICD files read, the library each one names and
  * whether it loads (with the loader's message), OCL_ICD_VENDORS and friends, /dev nodes and their

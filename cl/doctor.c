@@ -125,14 +125,20 @@ static bool try_device(ocl_doctor_state *d, const ocl_device_desc *desc)
     char caps[256];
     clt_status status = ocl_device_open(&options, &device);
     if (status == CLT_OK)
-        status = ocl_probe_basic(device, NULL);
-    if (status == CLT_OK)
         ocl_finding(d, OCL_FINDING_OK, NULL, "device %s '%s' (driver %s) runs kernels; capabilities: %s",
                     desc->spec, desc->name, desc->driver,
                     ocl_caps_text(device->desc.caps, caps, sizeof caps));
     else
         ocl_finding(d, OCL_FINDING_ERROR, "update or reinstall the driver of this device",
                     "device %s '%s' does not work: %s", desc->spec, desc->name, clt_error_text());
+    for (int cap = 0; device != NULL && cap < OCL_CAP_COUNT; cap++) {
+        ocl_cap_report lost = ocl_device_cap_report(device, cap);
+        if (ocl_answer_is_loss(lost.answer))
+            ocl_finding(d, OCL_FINDING_WARN,
+                        "training works without it, maybe slower; update the driver of this device",
+                        "device %s goes without '%s' (%s): %s", desc->spec, ocl_cap_name(cap),
+                        ocl_answer_name(lost.answer), lost.reason);
+    }
     ocl_device_close(device);
     return status == CLT_OK;
 }

@@ -266,7 +266,8 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     ocl_define(e, "SLIVERS", SLIVERS);
     ocl_define(e, "PACK_A", b.pack_a);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
-    ocl_define(e, "PREFETCH", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
+    ocl_define(e, "PREFETCH", (e->device->caps & OCL_CAP_PREFETCH) != 0);
+    ocl_kernel_needs(e, e->device->caps & OCL_CAP_PREFETCH);
     ocl_gemm_operand_defines(e, g);
     ocl_gemm_epilogue_defines(e, g);
     lane_args(e, g, &b);

@@ -7,6 +7,7 @@
 #include <CL/cl.h>
 #include <pthread.h>
 
+#include "cl/answers.h"
 #include "cl/exec.h"
 #include "cl/memory.h"
 
@@ -28,6 +29,7 @@ struct ocl_device {
     struct ocl_recorder *recorder; /* cl/record.c; NULL: nothing is recorded */
     ocl_meter_state meter;
     ocl_device_desc desc;
+    ocl_answers answers;
     struct ocl_program **programs; /* cache by (family, options) */
     size_t n_programs, programs_capacity;
     uint64_t bytes, peak_bytes;
@@ -95,15 +97,57 @@ clt_status ocl_enumerate(ocl_found **out, int *count);
  * match (ranks are dealt out over them). CLT_EDEVICE says what there is. Pure. */
 clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const char *spec, int local_rank,
                           int *index, int *matches);
+/* Is SPEC the number or name of a device, and not "any", "cpu" or "gpu"? */
+bool ocl_spec_names_one(const char *spec);
 /* The open device that owns a queue, or NULL. */
 ocl_device *ocl_device_of_queue(cl_command_queue queue);
 void ocl_count_host_wait(ocl_device *device);
 
-/* probes.c: fills device->desc.caps by building and running probe kernels. */
-clt_status ocl_probe_caps(ocl_device *device);
-/* Builds and runs a trivial kernel and checks what it wrote; *nvidia (may be NULL): its compiler is NVIDIA's.
- */
-clt_status ocl_probe_basic(ocl_device *device, bool *nvidia);
+/* A device with its queues, without capabilities: nothing of it was tried. */
+clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out);
+/* Capabilities that CLTRAIN_EMULATE names, which the device then plays; 0: none. CLT_EUSAGE. */
+clt_status ocl_played_caps(uint32_t *played);
+/* The capabilities of a device that plays some: lane style goes with them. */
+uint32_t ocl_caps_with_played(uint32_t caps, uint32_t played);
+
+/* probes.c: the questions that probe kernels answer, in the order in which they are asked. */
+typedef struct ocl_probe_state {
+    const struct ocl_question *question;
+    ocl_device *device; /* open while a question is put, NULL while it is considered */
+    const ocl_device_desc *desc;
+    const ocl_answers *answers; /* so far */
+    uint32_t caps;              /* those that count so far */
+    const char *extensions;     /* of the device, may be NULL */
+} ocl_probe_state;
+typedef struct ocl_question {
+    const char *name; /* of a capability, or "basic", "local_memory_64" */
+    uint32_t cap;
+    /* Is it worth asking now? Else why not, or nothing when that may change. NULL: always. */
+    bool (*wanted)(const ocl_probe_state *state, char *why, size_t size);
+    /* Fills in answer, value and reason; a status says what failed: a refused build counts as REFUSED. */
+    clt_status (*ask)(const ocl_probe_state *state, ocl_item *item);
+    uint32_t parameter;
+} ocl_question;
+extern const ocl_question ocl_questions[]; /* ends with a NULL name */
+#define OCL_ITEM_BASIC "basic"
+#define OCL_ITEM_GROUP_LIMIT "group_limit"
+#define OCL_ITEM_LOCAL_MEMORY "local_memory_" /* KiB */
+#define OCL_TEST_PREFIX "test:"
+
+/* asking.c: asks for what is not answered yet, in this process. begun and ended (may be NULL) are told of
+ * each question. */
+typedef struct ocl_asker {
+    const ocl_found *found;
+    uint32_t mask;
+    ocl_answers *answers;
+    clt_status (*begun)(const ocl_item *item);
+    clt_status (*ended)(const ocl_item *item);
+} ocl_asker;
+clt_status ocl_ask_here(ocl_asker *asker);
+/* asking_child.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device was
+ * refused; the answers are filled in all the same. */
+clt_status ocl_ask(const ocl_found *found, uint32_t mask, bool again, ocl_answers *out);
+
 /* device.c: CL_DEVICE_EXTENSIONS; free() it. NULL when it cannot be had. */
 char *ocl_device_extensions(cl_device_id id);
 /* quirks.c: fills desc->quirks from the table. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Capabilities by building and running probe kernels (cl/kernels/probe.cl) and checking what they computed.
- * Announced extensions only decide what is worth trying; a device's name decides nothing. A probe that fails
- * to build or to run is an answer, not an error; only a device that cannot run the trivial kernel is refused.
- */
+ * The questions that probe kernels answer (cl/kernels/probe.cl): each builds and runs one and checks what it
+ * computed. Announced extensions only decide what is worth trying; a device's name decides nothing. Who asks,
+ * in which process, and what a crash means is cl/asking.h's business. */
 #include "cl/internal.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,8 +84,6 @@ static clt_status run_probe(ocl_device *device, const probe_run *run)
     probe_objects o = {0};
     clt_status status;
     CLT_TRY_GOTO(create_objects(device, run, &o), done);
-    if (strcmp(run->kernel, "probe_basic") == 0)
-        device->desc.kernel_group_limit = o.limit;
     CLT_TRY_GOTO(launch(device, run, &o), done);
     cl_int code = clEnqueueReadBuffer(device->queue[OCL_QUEUE_COMPUTE], o.out, CL_TRUE, 0, run->out_bytes,
                                       run->out, 0, NULL, NULL);
@@ -96,7 +94,51 @@ done:
     return status;
 }
 
-clt_status ocl_probe_basic(ocl_device *device, bool *nvidia)
+/* --- answers --- */
+
+static clt_status yes(ocl_item *item, uint64_t value)
+{
+    item->answer = OCL_ANSWER_YES;
+    item->value = value;
+    return CLT_OK;
+}
+
+static clt_status answer(ocl_item *item, ocl_answer what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static clt_status answer(ocl_item *item, ocl_answer what, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(item->reason, sizeof item->reason, format, args);
+    va_end(args);
+    item->answer = what;
+    return CLT_OK;
+}
+
+/* A probe of something that its compiler does not have writes this everywhere: what is missing is told from
+ * what is wrong. */
+#define ABSENT 0x0ab5e17au
+
+static bool all_absent(const void *out, size_t bytes)
+{
+    const cl_uint *words = out;
+    for (size_t i = 0; i < bytes / sizeof *words; i++)
+        if (words[i] != ABSENT)
+            return false;
+    return true;
+}
+
+static clt_status wrong(ocl_item *item, const void *out, size_t bytes)
+{
+    if (all_absent(out, bytes))
+        return answer(item, OCL_ANSWER_NO, "the device's compiler does not have it");
+    return answer(item, OCL_ANSWER_WRONG, "the probe kernel computed wrong results");
+}
+
+/* --- probes --- */
+
+/* value: 1 when the compiler is NVIDIA's */
+static clt_status ask_basic(const ocl_probe_state *state, ocl_item *item)
 {
     cl_uint in[64], out[64];
     for (cl_uint i = 0; i < 64; i++) {
@@ -104,92 +146,116 @@ clt_status ocl_probe_basic(ocl_device *device, bool *nvidia)
         out[i] = 7;
     }
     probe_run run = {"", "probe_basic", in, sizeof in, out, sizeof out, 64, 64, 0};
-    clt_status status = run_probe(device, &run);
-    if (status != CLT_OK)
-        return clt_fail_prefix(status, "device %s '%s' (driver %s) cannot build and run a trivial kernel: ",
-                               device->desc.spec, device->desc.name, device->desc.driver);
+    CLT_TRY(run_probe(state->device, &run));
     for (cl_uint i = 1; i < 64; i++)
         if (out[i] != 3 * in[i] + 1)
-            CLT_FAIL(CLT_EDEVICE,
-                     "device %s '%s' (driver %s) computes wrong results: probe_basic[%u] is %u and must be "
-                     "%u; update the driver or "
-                     "choose another device",
-                     device->desc.spec, device->desc.name, device->desc.driver, i, out[i], 3 * in[i] + 1);
+            return answer(item, OCL_ANSWER_WRONG, "probe_basic[%u] is %u and must be %u", i, out[i],
+                          3 * in[i] + 1);
     if (out[0] > 1)
-        CLT_FAIL(
-            CLT_EDEVICE,
-            "device %s '%s' (driver %s) computes wrong results: probe_basic[0] is %u; choose another device",
-            device->desc.spec, device->desc.name, device->desc.driver, out[0]);
-    if (nvidia != NULL)
-        *nvidia = out[0] == 1;
-    return CLT_OK;
+        return answer(item, OCL_ANSWER_WRONG, "probe_basic[0] is %u and must be 0 or 1", out[0]);
+    return yes(item, out[0]);
 }
 
-static bool probe_local(ocl_device *device, size_t size)
+/* value: work-items of a group, as the driver says of a small kernel; some say less of a kernel than of the
+ * device. */
+static clt_status ask_group_limit(const ocl_probe_state *state, ocl_item *item)
+{
+    cl_uint in[1] = {0}, out[1] = {0};
+    probe_run run = {"", "probe_basic", in, sizeof in, out, sizeof out, 0, 1, 1};
+    probe_objects o = {0};
+    clt_status status = create_objects(state->device, &run, &o);
+    release_objects(&o);
+    CLT_TRY(status);
+    return yes(item, o.limit);
+}
+
+static clt_status ask_groups(const ocl_probe_state *state, size_t size, ocl_item *item)
 {
     enum { ITEMS = 1024 };
-    if (ocl_group_limit(&device->desc) < size || device->desc.max_work_item[0] < size)
-        return false;
+    const ocl_device_desc *desc = state->desc;
+    uint64_t limit = ocl_group_limit(desc);
+    if (limit < size || desc->max_work_item[0] < size)
+        return answer(item, OCL_ANSWER_NO, "the device runs work-groups of at most %llu items",
+                      (unsigned long long)(limit < desc->max_work_item[0] ? limit : desc->max_work_item[0]));
     cl_uint in[ITEMS], out[2 * ITEMS] = {0};
     for (cl_uint i = 0; i < ITEMS; i++)
         in[i] = i * 2654435761u >> 8;
     probe_run run = {"", "probe_local", in, sizeof in, out, sizeof out, ITEMS, ITEMS, size};
-    if (run_probe(device, &run) != CLT_OK)
-        return false;
+    CLT_TRY(run_probe(state->device, &run));
     for (size_t group = 0; group < ITEMS; group += size) {
         cl_uint sum = 0;
         for (size_t l = 0; l < size; l++)
             sum += in[group + l];
         for (size_t l = 0; l < size; l++)
             if (out[2 * (group + l)] != in[group + size - 1 - l] || out[2 * (group + l) + 1] != sum)
-                return false;
+                return wrong(item, out, sizeof out);
     }
-    return true;
+    return yes(item, 0);
 }
 
-static bool probe_fp64(ocl_device *device)
+static clt_status ask_local(const ocl_probe_state *state, ocl_item *item)
+{
+    return ask_groups(state, 64, item);
+}
+
+static clt_status ask_wg256(const ocl_probe_state *state, ocl_item *item)
+{
+    return ask_groups(state, 256, item);
+}
+
+static clt_status ask_fp64(const ocl_probe_state *state, ocl_item *item)
 {
     enum { ITEMS = 64 };
     double in[ITEMS], out[ITEMS] = {0};
     for (int i = 0; i < ITEMS; i++)
         in[i] = 1.0 + i * 0x1p-30;
     probe_run run = {"-DPROBE_FP64=1", "probe_fp64", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
-    if (run_probe(device, &run) != CLT_OK)
-        return false;
+    CLT_TRY(run_probe(state->device, &run));
     for (int i = 0; i < ITEMS; i++)
         if (out[i] != fma(in[i], in[i], 1.0) / 3.0)
-            return false;
-    return true;
+            return wrong(item, out, sizeof out);
+    return yes(item, 0);
 }
 
-static bool probe_fp16(ocl_device *device)
+static clt_status ask_fp16(const ocl_probe_state *state, ocl_item *item)
 {
     enum { ITEMS = 44 };
     uint16_t in[ITEMS], out[ITEMS] = {0};
     for (int i = 0; i < ITEMS; i++)
         in[i] = clt_f32_to_f16((float)i);
     probe_run run = {"-DPROBE_FP16=1", "probe_fp16", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
-    if (run_probe(device, &run) != CLT_OK)
-        return false;
+    CLT_TRY(run_probe(state->device, &run));
     for (int i = 0; i < ITEMS; i++)
         if (clt_f16_to_f32(out[i]) != (float)(i * i + i))
-            return false;
-    return true;
+            return answer(item, OCL_ANSWER_WRONG, "the probe kernel computed wrong results");
+    return yes(item, 0);
 }
 
-/* The bits are those of floats that are no NaN, so that nothing may change them on the way. */
-static bool probe_nontemporal(ocl_device *device)
+/* Copies 32 words per item. The bits are those of floats that are no NaN, so that nothing may change them on
+ * the way. */
+static clt_status ask_copy(const ocl_probe_state *state, const char *options, const char *kernel,
+                           ocl_item *item)
 {
     enum { ITEMS = 64, WORDS = 32 * ITEMS };
     cl_uint in[WORDS], out[WORDS] = {0};
     for (cl_uint i = 0; i < WORDS; i++)
         in[i] = 0x3f800000u + i * 1021u;
-    probe_run run = {
-        "-DPROBE_NONTEMPORAL=1", "probe_nontemporal", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
-    return run_probe(device, &run) == CLT_OK && memcmp(in, out, sizeof in) == 0;
+    probe_run run = {options, kernel, in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
+    CLT_TRY(run_probe(state->device, &run));
+    return memcmp(in, out, sizeof in) == 0 ? yes(item, 0) : wrong(item, out, sizeof out);
 }
 
-static bool probe_int64_atomics(ocl_device *device)
+static clt_status ask_nontemporal(const ocl_probe_state *state, ocl_item *item)
+{
+    return ask_copy(state, "-DPROBE_NONTEMPORAL=1", "probe_nontemporal", item);
+}
+
+static clt_status ask_prefetch(const ocl_probe_state *state, ocl_item *item)
+{
+    return ask_copy(state, "-DPROBE_PREFETCH=1", "probe_prefetch", item);
+}
+
+static clt_status ask_int64_atomics(const ocl_probe_state *state, ocl_item *item)
 {
     enum { ITEMS = 4096 };
     cl_ulong in[ITEMS], out[2] = {0, 0}, want[2] = {0, 0};
@@ -199,29 +265,22 @@ static bool probe_int64_atomics(ocl_device *device)
     }
     probe_run run = {
         "-DPROBE_INT64_ATOMICS=1", "probe_int64_atomics", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
-    return run_probe(device, &run) == CLT_OK && out[0] == want[0] && out[1] == want[1];
+    CLT_TRY(run_probe(state->device, &run));
+    return memcmp(out, want, sizeof want) == 0 ? yes(item, 0) : wrong(item, out, sizeof out);
 }
 
 /* Every item reports its sub-group's sum, number and size: regroup by number and compare. */
-static bool probe_subgroups(ocl_device *device)
+static bool right_subgroups(const cl_uint *in, const cl_uint *out, cl_uint items, cl_uint size)
 {
-    enum { ITEMS = 256, GROUP = 64 };
-    cl_uint in[ITEMS], out[3 * ITEMS] = {0};
-    for (cl_uint i = 0; i < ITEMS; i++)
-        in[i] = i * i + 1;
-    probe_run run = {
-        "-DPROBE_SUBGROUPS=1", "probe_subgroups", in, sizeof in, out, sizeof out, ITEMS, ITEMS, GROUP};
-    if (run_probe(device, &run) != CLT_OK)
-        return false;
-    for (cl_uint group = 0; group < ITEMS; group += GROUP) {
-        cl_uint sum[GROUP] = {0}, members[GROUP] = {0};
-        for (cl_uint i = group; i < group + GROUP; i++) {
-            if (out[3 * i + 1] >= GROUP)
+    for (cl_uint group = 0; group < items; group += size) {
+        cl_uint sum[256] = {0}, members[256] = {0};
+        for (cl_uint i = group; i < group + size; i++) {
+            if (out[3 * i + 1] >= size)
                 return false;
             sum[out[3 * i + 1]] += in[i];
             members[out[3 * i + 1]]++;
         }
-        for (cl_uint i = group; i < group + GROUP; i++)
+        for (cl_uint i = group; i < group + size; i++)
             if (out[3 * i] != sum[out[3 * i + 1]] || out[3 * i + 2] != members[out[3 * i + 1]] ||
                 out[3 * i + 2] < 2)
                 return false;
@@ -229,19 +288,56 @@ static bool probe_subgroups(ocl_device *device)
     return true;
 }
 
-static bool probe_ptx(ocl_device *device)
+static clt_status ask_subgroups(const ocl_probe_state *state, ocl_item *item)
+{
+    enum { ITEMS = 256, GROUP = 64 };
+    cl_uint in[ITEMS], out[3 * ITEMS] = {0};
+    for (cl_uint i = 0; i < ITEMS; i++)
+        in[i] = i * i + 1;
+    probe_run run = {
+        "-DPROBE_SUBGROUPS=1", "probe_subgroups", in, sizeof in, out, sizeof out, ITEMS, ITEMS, GROUP};
+    CLT_TRY(run_probe(state->device, &run));
+    return right_subgroups(in, out, ITEMS, GROUP) ? yes(item, 0) : wrong(item, out, sizeof out);
+}
+
+static clt_status ask_ptx(const ocl_probe_state *state, ocl_item *item)
 {
     cl_uint in[64], out[64] = {0};
     for (cl_uint i = 0; i < 64; i++)
         in[i] = 1000 + i;
     probe_run run = {"-DPROBE_PTX=1", "probe_ptx", in, sizeof in, out, sizeof out, 64, 64, 32};
-    if (run_probe(device, &run) != CLT_OK)
-        return false;
+    CLT_TRY(run_probe(state->device, &run));
     for (cl_uint i = 0; i < 64; i++)
         if (out[i] != in[i ^ 1])
-            return false;
-    return true;
+            return wrong(item, out, sizeof out);
+    return yes(item, 0);
 }
+
+/* --- local memory above what the driver reports --- */
+
+/* value: bytes. One question for each size, so that a size that crashes the driver does not take the smaller
+ * ones with it. */
+static clt_status ask_local_memory(const ocl_probe_state *state, ocl_item *item)
+{
+    enum { ITEMS = 64 };
+    char options[64];
+    cl_uint in[ITEMS], out[ITEMS] = {0}, kib = state->question->parameter, words = kib * 256;
+    for (cl_uint i = 0; i < ITEMS; i++)
+        in[i] = i * 2654435761u;
+    snprintf(options, sizeof options, "-DPROBE_LOCAL_KIB=%u", kib);
+    probe_run run = {options, "probe_local_memory", in, sizeof in, out, sizeof out, words, ITEMS, ITEMS};
+    CLT_TRY(run_probe(state->device, &run));
+    for (cl_uint i = 0; i < ITEMS; i++) {
+        cl_uint sum = 0, other = (i + 1) % ITEMS;
+        for (cl_uint w = other; w < words; w += ITEMS)
+            sum = sum * 3u + (in[other] ^ w);
+        if (out[i] != sum)
+            return answer(item, OCL_ANSWER_WRONG, "the probe kernel computed wrong results");
+    }
+    return yes(item, (uint64_t)kib << 10);
+}
+
+/* --- matrix units --- */
 
 /* One instruction form of matrix units. */
 typedef struct unit_probe {
@@ -252,16 +348,21 @@ typedef struct unit_probe {
     int columns; /* of B */
 } unit_probe;
 
-static const unit_probe k16[] = {
+static const unit_probe unit_probes[] = {
     {OCL_CAP_MMA_F16, "-DPROBE_MMA_F16=1", 80, CLT_F16, 8},
     {OCL_CAP_MMA_BF16, "-DPROBE_MMA_BF16=1", 80, CLT_BF16, 8},
     {OCL_CAP_MMA_TF32, "-DPROBE_MMA_TF32=1", 80, CLT_F32, 8},
-};
-/* In order; only until f16 is found. */
-static const unit_probe older_f16[] = {
     {OCL_CAP_MMA_F16_K8, "-DPROBE_MMA_F16_K8=1", 75, CLT_F16, 8},
     {OCL_CAP_WMMA_F16, "-DPROBE_WMMA_F16=1", 70, CLT_F16, 16},
 };
+
+static const unit_probe *unit_of(uint32_t cap)
+{
+    const unit_probe *p = unit_probes;
+    while (p->cap != cap)
+        p++;
+    return p;
+}
 
 /* An operand's element as the instruction sees it. */
 static float store_element(clt_dtype type, void *in, int i, float value)
@@ -277,8 +378,9 @@ static float store_element(clt_dtype type, void *in, int i, float value)
 
 /* Small integers: every product and sum is exact in f16, bf16 and f32, so the result must be equal, not
  * close. For tf32 one element lies half way between two representable ones. */
-static bool probe_unit(ocl_device *device, const unit_probe *p)
+static clt_status ask_unit(const ocl_probe_state *state, ocl_item *item)
 {
+    const unit_probe *p = unit_of(state->question->cap);
     float a[16 * 16], b[16 * 16], out[16 * 16] = {0};
     union {
         uint16_t narrow[2 * 256];
@@ -300,161 +402,228 @@ static bool probe_unit(ocl_device *device, const unit_probe *p)
                      .n = (cl_uint)n,
                      .global = 32,
                      .local = 32};
-    if (run_probe(device, &run) != CLT_OK)
-        return false;
+    CLT_TRY(run_probe(state->device, &run));
     for (int row = 0; row < 16; row++) {
         for (int column = 0; column < p->columns; column++) {
             float want = 1.0f;
             for (int k = 0; k < 16; k++)
                 want += a[row * 16 + k] * b[k * p->columns + column];
             if (out[row * p->columns + column] != want)
-                return false;
+                return answer(item, OCL_ANSWER_WRONG, "the product of a probe kernel is wrong at (%d, %d)",
+                              row, column);
         }
     }
-    return true;
+    return yes(item, 0);
 }
 
-/* The compute capability only says what is worth trying; 0: unknown. */
-static uint32_t probe_units(ocl_device *device)
-{
-    uint32_t caps = 0, capability = device->desc.compute_capability;
-    for (size_t i = 0; i < sizeof k16 / sizeof k16[0]; i++)
-        if ((capability == 0 || capability >= k16[i].from) && probe_unit(device, &k16[i]))
-            caps |= k16[i].cap;
-    for (size_t i = 0; i < sizeof older_f16 / sizeof older_f16[0]; i++)
-        if ((caps & OCL_CAPS_F16_UNITS) == 0 && (capability == 0 || capability >= older_f16[i].from) &&
-            probe_unit(device, &older_f16[i]))
-            caps |= older_f16[i].cap;
-    return caps;
-}
+/* --- a race --- */
 
-/* Best of three, in seconds; negative on failure. */
-static double time_probe(ocl_device *device, const probe_run *run)
+/* Best of three, in seconds. */
+static clt_status time_probe(ocl_device *device, const probe_run *run, double *best)
 {
     probe_objects o = {0};
-    double best = -1.0;
-    if (create_objects(device, run, &o) == CLT_OK && launch(device, run, &o) == CLT_OK) {
-        for (int i = 0; i < 3; i++) {
-            double start = clt_now();
-            if (launch(device, run, &o) != CLT_OK) {
-                best = -1.0;
-                break;
-            }
-            double seconds = clt_now() - start;
-            best = best < 0.0 || seconds < best ? seconds : best;
-        }
+    clt_status status = create_objects(device, run, &o);
+    if (status == CLT_OK)
+        status = launch(device, run, &o);
+    *best = 1e9;
+    for (int i = 0; i < 3 && status == CLT_OK; i++) {
+        double start = clt_now();
+        status = launch(device, run, &o);
+        double seconds = clt_now() - start;
+        *best = seconds < *best ? seconds : *best;
     }
     release_objects(&o);
-    return best;
+    return status;
 }
+
+#define LANE_LIMIT 3.0
 
 /* Lane style pays where one work-item a group with float16 vectors reaches what groups of scalar items reach.
  * A GPU that runs one item of each group on a 16 to 64 wide unit loses by that factor, a CPU by none: the
  * limit of 3 lies far from both, so that a busy machine does not change the answer. The work grows until
  * launch costs do not matter. */
-static bool probe_wide_vectors(ocl_device *device)
+static clt_status race(ocl_device *device, float *in, float *out, double *group_time, double *lane_time)
 {
     enum { ITEMS = 16384 };
-    float *in = NULL, *out = NULL;
-    double group_time = -1.0, lane_time = -1.0;
     size_t group = (size_t)ocl_group_items(&device->desc, 64);
-    if (clt_alloc(&in, ITEMS, sizeof *in, "a probe") == CLT_OK &&
-        clt_alloc(&out, ITEMS, sizeof *out, "a probe") == CLT_OK) {
-        for (int i = 0; i < ITEMS; i++)
-            in[i] = (float)(i % 100) * 0.01f;
-        size_t bytes = ITEMS * sizeof *in;
-        probe_run scalar = {"", "probe_group", in, bytes, out, bytes, 1, ITEMS, group};
-        for (cl_uint rounds = 4; rounds <= 1u << 20; rounds *= 4) {
-            scalar.n = rounds;
-            group_time = time_probe(device, &scalar);
-            if (group_time < 0.0 || group_time > 0.5e-3)
-                break;
-        }
-        probe_run lane = {"", "probe_lane", in, bytes, out, bytes, scalar.n, ITEMS / 16, 1};
-        if (group_time > 0.0)
-            lane_time = time_probe(device, &lane);
+    size_t bytes = ITEMS * sizeof *in;
+    for (int i = 0; i < ITEMS; i++)
+        in[i] = (float)(i % 100) * 0.01f;
+    probe_run scalar = {"", "probe_group", in, bytes, out, bytes, 1, ITEMS, group};
+    *group_time = 0.0;
+    for (cl_uint rounds = 4; rounds <= 1u << 20 && *group_time <= 0.5e-3; rounds *= 4) {
+        scalar.n = rounds;
+        CLT_TRY(time_probe(device, &scalar, group_time));
+    }
+    probe_run lane = {"", "probe_lane", in, bytes, out, bytes, scalar.n, ITEMS / 16, 1};
+    return time_probe(device, &lane, lane_time);
+}
+
+static clt_status ask_wide_vectors(const ocl_probe_state *state, ocl_item *item)
+{
+    enum { ITEMS = 16384, BEST_OF = 3 };
+    float *in = NULL, *out = NULL;
+    double group_time = 0.0, lane_time = 0.0, ratio = 1e9;
+    clt_status status = clt_alloc(&in, ITEMS, sizeof *in, "a probe");
+    if (status == CLT_OK)
+        status = clt_alloc(&out, ITEMS, sizeof *out, "a probe");
+    for (int i = 0; status == CLT_OK && i < BEST_OF && ratio >= LANE_LIMIT; i++) {
+        status = race(state->device, in, out, &group_time, &lane_time);
+        if (status == CLT_OK && lane_time / group_time < ratio)
+            ratio = lane_time / group_time;
     }
     free(in);
     free(out);
-    CLT_DEBUG("device %s: wide vector probe: group %.3g ms, lane %.3g ms", device->desc.spec,
+    CLT_TRY(status);
+    CLT_DEBUG("device %s: wide vector probe: group %.3g ms, lane %.3g ms", state->desc->spec,
               group_time * 1e3, lane_time * 1e3);
-    return lane_time > 0.0 && lane_time < 3.0 * group_time;
+    if (ratio < LANE_LIMIT)
+        return yes(item, 0);
+    return answer(item, OCL_ANSWER_NO, "float16 vectors are %.1f times slower than groups of scalar items",
+                  ratio);
 }
 
-/* A process that opens a device again gets the same answer without probing again. */
-typedef struct known_caps {
-    cl_device_id id;
-    uint32_t caps;
-    uint64_t kernel_group_limit;
-} known_caps;
-static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
-static known_caps known[16];
-static int n_known;
+/* --- the list --- */
 
-static bool recall(cl_device_id id, ocl_device_desc *desc)
+static bool has(const ocl_probe_state *state, uint32_t cap)
 {
-    bool found = false;
-    pthread_mutex_lock(&known_lock);
-    for (int i = 0; i < n_known && !found; i++) {
-        if (known[i].id == id) {
-            desc->caps = known[i].caps;
-            desc->kernel_group_limit = known[i].kernel_group_limit;
-            found = true;
-        }
+    return (state->caps & cap) != 0;
+}
+
+static bool is_nvidia(const ocl_probe_state *state)
+{
+    const ocl_item *basic = ocl_answers_find(state->answers, OCL_ITEM_BASIC);
+    return basic != NULL && basic->value == 1;
+}
+
+static bool announced(const ocl_probe_state *state, const char *name, char *why, size_t size)
+{
+    if (state->extensions != NULL && strstr(state->extensions, name) != NULL)
+        return true;
+    snprintf(why, size, "the device does not announce %s", name);
+    return false;
+}
+
+static bool want_fp64(const ocl_probe_state *state, char *why, size_t size)
+{
+    return announced(state, "cl_khr_fp64", why, size);
+}
+
+/* NVIDIA's compiler knows half without announcing it. */
+static bool want_fp16(const ocl_probe_state *state, char *why, size_t size)
+{
+    return is_nvidia(state) || announced(state, "cl_khr_fp16", why, size);
+}
+
+static bool want_int64_atomics(const ocl_probe_state *state, char *why, size_t size)
+{
+    return announced(state, "cl_khr_int64_base_atomics", why, size);
+}
+
+static bool want_subgroups(const ocl_probe_state *state, char *why, size_t size)
+{
+    return announced(state, "cl_intel_subgroups", why, size) ||
+           announced(state, "cl_khr_subgroups", why, size);
+}
+
+/* Only lane-style kernels use these. */
+static bool want_lane(const ocl_probe_state *state, char *why, size_t size)
+{
+    (void)why;
+    (void)size;
+    return has(state, OCL_CAP_WIDE_VECTORS);
+}
+
+static bool want_prefetch(const ocl_probe_state *state, char *why, size_t size)
+{
+    if (state->desc->quirks & OCL_QUIRK_NO_SHUFFLES) {
+        snprintf(why, size, "known not to work with this driver");
+        return false;
     }
-    pthread_mutex_unlock(&known_lock);
-    return found;
+    return has(state, OCL_CAP_WIDE_VECTORS);
 }
 
-static void remember(cl_device_id id, const ocl_device_desc *desc)
+static bool want_ptx(const ocl_probe_state *state, char *why, size_t size)
 {
-    pthread_mutex_lock(&known_lock);
-    if (n_known < (int)(sizeof known / sizeof known[0]))
-        known[n_known++] = (known_caps){id, desc->caps, desc->kernel_group_limit};
-    pthread_mutex_unlock(&known_lock);
+    if (is_nvidia(state))
+        return true;
+    snprintf(why, size, "the device's compiler is not NVIDIA's");
+    return false;
 }
 
-/* Whether a probe is worth trying. NVIDIA's compiler knows half without announcing it. */
-static bool announced(const char *extensions, const char *name)
+/* The compute capability only says what is worth trying; 0: unknown. */
+static bool want_unit(const ocl_probe_state *state, char *why, size_t size)
 {
-    return extensions != NULL && strstr(extensions, name) != NULL;
-}
-
-clt_status ocl_probe_caps(ocl_device *device)
-{
-    uint32_t caps = 0;
-    bool nvidia = false;
-    if (recall(device->id, &device->desc))
-        return CLT_OK;
-    CLT_TRY(ocl_probe_basic(device, &nvidia));
-    char *extensions = ocl_device_extensions(device->id);
-    if (probe_local(device, 64))
-        caps |= OCL_CAP_LOCAL;
-    if (probe_local(device, 256))
-        caps |= OCL_CAP_WG256;
-    if (probe_wide_vectors(device))
-        caps |= OCL_CAP_WIDE_VECTORS;
-    if ((caps & OCL_CAP_WIDE_VECTORS) && probe_nontemporal(device)) /* only lane-style kernels use it */
-        caps |= OCL_CAP_NONTEMPORAL;
-    if (announced(extensions, "cl_khr_fp64") && probe_fp64(device))
-        caps |= OCL_CAP_FP64;
-    if ((nvidia || announced(extensions, "cl_khr_fp16")) && probe_fp16(device))
-        caps |= OCL_CAP_FP16;
-    if (announced(extensions, "cl_khr_int64_base_atomics") && probe_int64_atomics(device))
-        caps |= OCL_CAP_INT64_ATOMICS;
-    if ((announced(extensions, "cl_khr_subgroups") || announced(extensions, "cl_intel_subgroups")) &&
-        probe_subgroups(device))
-        caps |= OCL_CAP_SUBGROUPS;
-    if (nvidia && probe_ptx(device)) {
-        caps |= OCL_CAP_PTX;
-        caps |= probe_units(device);
+    const unit_probe *p = unit_of(state->question->cap);
+    uint32_t capability = state->desc->compute_capability;
+    if (!want_ptx(state, why, size))
+        return false;
+    if (capability != 0 && capability < p->from) {
+        snprintf(why, size, "compute capability %u.%u has no such instruction", capability / 10,
+                 capability % 10);
+        return false;
     }
-    free(extensions);
-    clt_error_clear(); /* a probe that could not run left its reason behind; it is an answer, not a failure */
-    device->desc.caps = caps;
-    remember(device->id, &device->desc);
-    char text[256];
-    CLT_DEBUG("device %s '%s': capabilities %s", device->desc.spec, device->desc.name,
-              ocl_caps_text(caps, text, sizeof text));
-    return CLT_OK;
+    return has(state, OCL_CAP_PTX);
 }
+
+/* Only while no newer form counts. */
+static bool want_mma_f16_k8(const ocl_probe_state *state, char *why, size_t size)
+{
+    return want_unit(state, why, size) && !has(state, OCL_CAP_MMA_F16);
+}
+
+static bool want_wmma_f16(const ocl_probe_state *state, char *why, size_t size)
+{
+    return want_unit(state, why, size) && !has(state, OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8);
+}
+
+/* Only NVIDIA's driver is known to run more than it reports, and only while the next smaller size ran. */
+static bool want_local_memory(const ocl_probe_state *state, char *why, size_t size)
+{
+    if (!want_ptx(state, why, size) || !has(state, OCL_CAP_LOCAL))
+        return false;
+    if ((uint64_t)state->question->parameter << 10 <= state->desc->local_bytes) {
+        snprintf(why, size, "the driver reports as much");
+        return false;
+    }
+    const ocl_question *smaller = state->question - 1;
+    const ocl_item *before =
+        smaller->ask == ask_local_memory ? ocl_answers_find(state->answers, smaller->name) : NULL;
+    return smaller->ask != ask_local_memory ||
+           (before != NULL && (before->answer == OCL_ANSWER_YES || before->answer == OCL_ANSWER_NO));
+}
+
+#define LOCAL_MEMORY(kib)                                                                                    \
+    {                                                                                                        \
+        OCL_ITEM_LOCAL_MEMORY #kib, 0, want_local_memory, ask_local_memory, kib                              \
+    }
+
+/* Local memory: what one work-group may have in NVIDIA's generations, in KiB. */
+const ocl_question ocl_questions[] = {
+    {OCL_ITEM_BASIC, 0, NULL, ask_basic, 0},
+    {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},
+    {"local", OCL_CAP_LOCAL, NULL, ask_local, 0},
+    {"wg256", OCL_CAP_WG256, NULL, ask_wg256, 0},
+    {"wide_vectors", OCL_CAP_WIDE_VECTORS, NULL, ask_wide_vectors, 0},
+    {"nontemporal", OCL_CAP_NONTEMPORAL, want_lane, ask_nontemporal, 0},
+    {"prefetch", OCL_CAP_PREFETCH, want_prefetch, ask_prefetch, 0},
+    {"fp64", OCL_CAP_FP64, want_fp64, ask_fp64, 0},
+    {"fp16", OCL_CAP_FP16, want_fp16, ask_fp16, 0},
+    {"int64_atomics", OCL_CAP_INT64_ATOMICS, want_int64_atomics, ask_int64_atomics, 0},
+    {"subgroups", OCL_CAP_SUBGROUPS, want_subgroups, ask_subgroups, 0},
+    {"ptx", OCL_CAP_PTX, want_ptx, ask_ptx, 0},
+    LOCAL_MEMORY(64),
+    LOCAL_MEMORY(72),
+    LOCAL_MEMORY(96),
+    LOCAL_MEMORY(99),
+    LOCAL_MEMORY(128),
+    LOCAL_MEMORY(163),
+    LOCAL_MEMORY(192),
+    LOCAL_MEMORY(227),
+    {"mma_f16", OCL_CAP_MMA_F16, want_unit, ask_unit, 0},
+    {"mma_bf16", OCL_CAP_MMA_BF16, want_unit, ask_unit, 0},
+    {"mma_tf32", OCL_CAP_MMA_TF32, want_unit, ask_unit, 0},
+    {"mma_f16_k8", OCL_CAP_MMA_F16_K8, want_mma_f16_k8, ask_unit, 0},
+    {"wmma_f16", OCL_CAP_WMMA_F16, want_wmma_f16, ask_unit, 0},
+    {NULL, 0, NULL, NULL, 0},
+};

@@ -26,7 +26,8 @@ typedef clt_status (*cmd_function)(cmd_context *context, int argc, char **argv);
 enum {
     CMD_STOPS = 1 << 0, /* ends in an orderly way when the stop flag is set; others end at once on a signal */
     CMD_RANKS = 1 << 1, /* works on several ranks */
-    CMD_LATER = 1 << 2  /* not there yet */
+    CMD_LATER = 1 << 2, /* not there yet */
+    CMD_HIDDEN = 1 << 3 /* for cltrain's own child processes */
 };
 
 typedef struct cmd_entry {
@@ -53,6 +54,7 @@ clt_status cmd_data(cmd_context *context, int argc, char **argv);
 clt_status cmd_generate(cmd_context *context, int argc, char **argv);
 clt_status cmd_export(cmd_context *context, int argc, char **argv);
 clt_status cmd_tune(cmd_context *context, int argc, char **argv);
+clt_status cmd_probe(cmd_context *context, int argc, char **argv);
 clt_status cmd_later(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain devices: every OpenCL device, opened and probed. */
+ * cltrain devices: every OpenCL device, asked for its capabilities, and why it goes without those that it
+ * should have. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/args.h"
 #include "cli/console.h"
@@ -28,9 +30,34 @@ static void write_caps(clt_json_writer *w, uint32_t caps)
     clt_jw_end_array(w);
 }
 
-/* error NULL: the device was opened and caps are known. */
-static void write_device(clt_json_writer *w, const ocl_device_desc *d, const char *error)
+/* One device as far as it could be looked at. */
+typedef struct device_view {
+    ocl_device_desc desc;
+    bool usable;
+    char error[1024]; /* why not */
+    ocl_cap_report report[OCL_CAP_COUNT];
+} device_view;
+
+/* Each capability with what the device answered. */
+static void write_answers(clt_json_writer *w, const device_view *view)
 {
+    clt_jw_key(w, "answers");
+    clt_jw_array(w);
+    for (int i = 0; i < OCL_CAP_COUNT; i++) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "capability", ocl_cap_name(i));
+        clt_jw_kstring(w, "state", ocl_answer_name(view->report[i].answer));
+        clt_jw_kbool(w, "lost", ocl_answer_is_loss(view->report[i].answer));
+        if (view->report[i].reason[0])
+            clt_jw_kstring(w, "reason", view->report[i].reason);
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_array(w);
+}
+
+static void write_device(clt_json_writer *w, const device_view *view)
+{
+    const ocl_device_desc *d = &view->desc;
     clt_jw_object(w);
     clt_jw_kstring(w, "spec", d->spec);
     clt_jw_kstring(w, "name", d->name);
@@ -50,17 +77,21 @@ static void write_device(clt_json_writer *w, const ocl_device_desc *d, const cha
     clt_jw_kint(w, "align_bytes", d->align_bytes);
     if (d->compute_capability)
         clt_jw_kint(w, "compute_capability", d->compute_capability);
-    clt_jw_kbool(w, "usable", !error);
-    if (error)
-        clt_jw_kstring(w, "error", error);
+    clt_jw_kint(w, "local_proven_bytes", (int64_t)d->local_proven_bytes);
+    clt_jw_kbool(w, "usable", view->usable);
+    if (!view->usable)
+        clt_jw_kstring(w, "error", view->error);
     else
         write_caps(w, d->caps);
+    if (view->usable)
+        write_answers(w, view);
     write_quirks(w, d->quirks);
     clt_jw_end_object(w);
 }
 
-static void print_device(const ocl_device_desc *d, const char *error)
+static void print_device(const device_view *view)
 {
+    const ocl_device_desc *d = &view->desc;
     char memory[32], caps[256];
     printf("%-5s %-5s %s | %s | driver %s | %s | %u units | %s | ", d->spec,
            d->is_gpu   ? "gpu"
@@ -68,20 +99,46 @@ static void print_device(const ocl_device_desc *d, const char *error)
                        : "other",
            d->name, d->vendor, d->driver, d->version, d->compute_units,
            console_bytes(d->usable_bytes, memory, sizeof memory));
-    if (error)
-        printf("NOT USABLE: %s\n", error);
-    else
+    if (view->usable)
         printf("caps %s\n", ocl_caps_text(d->caps, caps, sizeof caps));
+    else
+        printf("NOT USABLE: %s\n", view->error);
+    for (int i = 0; view->usable && i < OCL_CAP_COUNT; i++)
+        if (ocl_answer_is_loss(view->report[i].answer))
+            printf("      goes without %s (%s): %s\n", ocl_cap_name(i),
+                   ocl_answer_name(view->report[i].answer), view->report[i].reason);
+    fflush(stdout); /* the next device may take long */
+}
+
+static void look(const ocl_device_desc *listed, bool again, device_view *view)
+{
+    ocl_open_options options = {.spec = listed->spec, .caps_mask = OCL_CAPS_ALL, .ask_again = again};
+    ocl_device *device = NULL;
+    memset(view, 0, sizeof *view);
+    view->desc = *listed;
+    view->usable = ocl_device_open(&options, &device) == CLT_OK;
+    if (!view->usable) {
+        snprintf(view->error, sizeof view->error, "%s", clt_error_text());
+        return;
+    }
+    view->desc = *ocl_device_describe(device);
+    for (int i = 0; i < OCL_CAP_COUNT; i++)
+        view->report[i] = ocl_device_cap_report(device, i);
+    ocl_device_close(device);
 }
 
 clt_status cmd_devices(cmd_context *context, int argc, char **argv)
 {
-    bool json = false;
-    const args_option options[] = {ARGS_JSON(json), ARGS_END};
+    bool json = false, again = false;
+    const args_option options[] = {
+        ARGS_JSON(json),
+        ARGS_FLAG("--again", again, "ask the devices again, whatever is remembered of their answers"),
+        ARGS_END};
     const args_usage usage = {
         .command = "devices",
         .operands = "",
-        .summary = "Lists every OpenCL device; capabilities are found by building and running probe kernels.",
+        .summary = "Lists every OpenCL device; capabilities are found by building and running probe kernels "
+                   "and self-tests, and remembered.",
         .options = options};
     args_result r;
     ocl_device_desc *list = NULL;
@@ -95,13 +152,13 @@ clt_status cmd_devices(cmd_context *context, int argc, char **argv)
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_array(&w);
     for (int i = 0; i < count; i++) {
-        ocl_device_desc opened = list[i];
-        bool good = cmd_describe_device(list[i].spec, OCL_CAPS_ALL, &opened) == CLT_OK;
-        usable += good;
+        device_view view;
+        look(&list[i], again, &view);
+        usable += view.usable;
         if (json)
-            write_device(&w, &opened, good ? NULL : clt_error_text());
+            write_device(&w, &view);
         else
-            print_device(&opened, good ? NULL : clt_error_text());
+            print_device(&view);
     }
     clt_jw_end_array(&w);
     clt_str_append(&text, "\n");

@@ -36,7 +36,7 @@ clt_status cmd_help(cmd_context *context, int argc, char **argv)
         if (later)
             printf("\nin a later release:\n");
         for (const cmd_entry *entry = cmd_table; entry->name; entry++)
-            if ((entry->flags & CMD_LATER) == (later ? CMD_LATER : 0u))
+            if ((entry->flags & (CMD_LATER | CMD_HIDDEN)) == (later ? CMD_LATER : 0u))
                 printf("  %-10s %s\n", entry->name, entry->summary);
     }
     printf("\nfirst steps:\n"

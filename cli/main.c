@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "cli/cmd.h"
+#include "engine/base/child.h"
 #include "engine/base/log.h"
 
 static void log_line(void *context, clt_log_level level, const char *line)
@@ -72,6 +73,7 @@ int main(int argc, char **argv)
     cmd_signals_install(entry && (entry->flags & CMD_STOPS));
     cmd_context context = {.stop = cmd_stop_flag(), .program = argv[0]};
     start_log(&context);
+    clt_program_is_this();
     clt_status status;
     if (argc < 2) {
         char *none[] = {argv[0], NULL};

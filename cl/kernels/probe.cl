@@ -2,7 +2,8 @@
  *
  * Probe kernels: each proves one capability by what it computes (cl/probes.c checks the results). All have the same three
  * parameters. A probe that needs more than OpenCL C 1.2 is compiled only when its PROBE_ macro asks for it, and for its own
- * compiler only: elsewhere it writes zeros, which proves nothing. This file must not include anything. */
+ * compiler only: elsewhere it writes ABSENT, which tells what is missing from what is wrong. This file must not include
+ * anything. */
 
 /* warnings.clh says why. */
 #ifdef __has_warning
@@ -10,6 +11,8 @@
 #pragma clang diagnostic ignored "-Wpsabi"
 #endif
 #endif
+
+#define ABSENT 0x0ab5e17au
 
 /* basic: out[0] = 1 when the compiler is NVIDIA's, out[i] = 3*in[i]+1. */
 __kernel void probe_basic(__global const uint *in, __global uint *out, uint n)
@@ -129,7 +132,7 @@ __kernel void probe_subgroups(__global const uint *in, __global uint *out, uint 
 __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global const uint *in, __global uint *out, uint n)
 {
     uint i = (uint)get_global_id(0);
-    uint value = in[i], other = 0;
+    uint value = in[i], other = ABSENT;
 #ifdef __NV_CL_C_VERSION
     __asm volatile("shfl.sync.bfly.b32 %0, %1, 1, 0x1f, 0xffffffff;" : "=r"(other) : "r"(value) : "memory");
 #endif
@@ -139,17 +142,73 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global
 #endif
 
 /* nontemporal: the two vector types that kernels store past the caches, in[0..32n) -> out. */
+#if defined(PROBE_NONTEMPORAL) || defined(PROBE_PREFETCH)
+#ifdef __has_builtin
+#if __has_builtin(__builtin_nontemporal_store)
+#define HAVE_NONTEMPORAL 1
+#endif
+#if __has_builtin(__builtin_prefetch)
+#define HAVE_PREFETCH 1
+#endif
+#endif
+
+void write_absent(__global uint *out)
+{
+    for (uint i = 0; i < 32; i++)
+        out[i] = ABSENT;
+}
+#endif
+
 #ifdef PROBE_NONTEMPORAL
 __kernel void probe_nontemporal(__global const uint *in, __global uint *out, uint n)
 {
     uint i = (uint)get_global_id(0);
-    __global float16 *y = (__global float16 *)(out + 32 * i);
-    __global ushort16 *h = (__global ushort16 *)(out + 32 * i + 16);
     if (i >= n)
         return;
+#ifdef HAVE_NONTEMPORAL
+    __global float16 *y = (__global float16 *)(out + 32 * i);
+    __global ushort16 *h = (__global ushort16 *)(out + 32 * i + 16);
     __builtin_nontemporal_store(as_float16(vload16(0, in + 32 * i)), y);
     __builtin_nontemporal_store(vload16(0, (const __global ushort *)(in + 32 * i + 16)), h);
     __builtin_nontemporal_store(vload16(1, (const __global ushort *)(in + 32 * i + 16)), h + 1);
+#else
+    write_absent(out + 32 * i);
+#endif
+}
+#endif
+
+/* prefetch: in[0..32n) -> out, every line asked for as kernels do it: for reading, for writing, and in both ways past the end of
+ * what is there. */
+#ifdef PROBE_PREFETCH
+__kernel void probe_prefetch(__global const uint *in, __global uint *out, uint n)
+{
+    uint i = (uint)get_global_id(0);
+    if (i >= n)
+        return;
+#ifdef HAVE_PREFETCH
+    __builtin_prefetch((const void *)(size_t)(in + 32 * (i + 1)), 0, 2);
+    __builtin_prefetch((const void *)(size_t)(out + 32 * (i + 1)), 1, 3);
+    for (uint k = 0; k < 32; k++)
+        out[32 * i + k] = in[32 * i + k];
+#else
+    write_absent(out + 32 * i);
+#endif
+}
+#endif
+
+/* local_memory: n words of local memory, a static array; each item folds what its neighbour wrote. */
+#ifdef PROBE_LOCAL_KIB
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory(__global const uint *in, __global uint *out,
+                                                                                 uint n)
+{
+    __local uint words[PROBE_LOCAL_KIB * 256];
+    uint l = (uint)get_local_id(0), other = (l + 1) % 64, sum = 0;
+    for (uint w = l; w < n; w += 64)
+        words[w] = in[l] ^ w;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint w = other; w < n; w += 64)
+        sum = sum * 3u + words[w];
+    out[l] = sum;
 }
 #endif
 

@@ -77,13 +77,12 @@ static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)
     ocl_define(e, "WIDE", elements >= (1ull << 31));
 }
 
-/* -DAHEAD=1 (lanes.clh), where the compiler has the builtin: it belongs to the one with stores past the
- * caches. Interpreters with that quirk have no prefetch either. */
+/* -DAHEAD=1 (lanes.clh): the next lines are asked for, where the device can do it. */
 static inline void clt_define_ahead(ocl_emitter *e)
 {
-    if ((e->device->caps & OCL_CAP_NONTEMPORAL) && !(e->device->quirks & OCL_QUIRK_NO_SHUFFLES)) {
+    if (e->device->caps & OCL_CAP_PREFETCH) {
         ocl_define(e, "AHEAD", 1);
-        ocl_kernel_needs(e, OCL_CAP_NONTEMPORAL);
+        ocl_kernel_needs(e, OCL_CAP_PREFETCH);
     }
 }
 

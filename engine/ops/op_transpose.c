@@ -207,7 +207,8 @@ static void transpose_lane(ocl_emitter *e, const transpose_plan *plan, int32_t y
     transpose_begin(e, w.cell == 1 ? "transpose_fwd_lane" : "transpose_fwd_cells", y, x, dtype, elements,
                     grad, accumulate);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
-    ocl_define(e, "PREFETCH", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
+    ocl_define(e, "PREFETCH", (e->device->caps & OCL_CAP_PREFETCH) != 0);
+    ocl_kernel_needs(e, e->device->caps & OCL_CAP_PREFETCH);
     if (grad || clt_dtype_bytes(dtype) > 1) /* bits that move unchanged are stored as any type of the size */
         clt_define_stores(e, CLT_STYLE_LANE,
                           grad                          ? dtype

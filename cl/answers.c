@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The record of a device's answers, pure, and its text. */
+#include "cl/answers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/internal.h"
+#include "engine/base/fileio.h"
+#include "engine/base/hash.h"
+#include "engine/base/json.h"
+#include "engine/base/json_seal.h"
+
+#define FORMAT_NAME "cltrain-answers"
+#define FORMAT_VERSION 1
+#define SEAL "hash"
+
+static const char *const answer_names[OCL_ANSWER_COUNT] = {
+    "not asked", "yes", "no", "masked", "wrong", "refused", "failed", "crashed", "hung"};
+
+const char *ocl_answer_name(ocl_answer answer)
+{
+    return (unsigned)answer < OCL_ANSWER_COUNT ? answer_names[answer] : "?";
+}
+
+bool ocl_answer_from_name(const char *name, ocl_answer *out)
+{
+    for (int i = 0; i < OCL_ANSWER_COUNT; i++) {
+        if (strcmp(name, answer_names[i]) == 0) {
+            *out = (ocl_answer)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ocl_answer_is_loss(ocl_answer answer)
+{
+    return answer >= OCL_ANSWER_WRONG;
+}
+
+/* --- identity --- */
+
+static void add_text(clt_hash64_state *state, const char *text)
+{
+    text = text ? text : "";
+    clt_hash64_add(state, text, strlen(text) + 1);
+}
+
+clt_status ocl_answers_key(const ocl_device_desc *device, uint64_t *key)
+{
+    /* Played units are tested as well; a library that stands before the driver is a part of it. */
+    static const char *const variables[] = {"CLTRAIN_EMULATE", "LD_PRELOAD"};
+    clt_hash64_state state;
+    uint64_t kernels;
+    CLT_TRY(ocl_kernels_hash(&kernels));
+    clt_hash64_begin(&state);
+    add_text(&state, FORMAT_NAME);
+    clt_hash64_add(&state, &kernels, sizeof kernels);
+    add_text(&state, CLT_VERSION);
+    add_text(&state, device->platform);
+    add_text(&state, device->vendor);
+    add_text(&state, device->name);
+    add_text(&state, device->driver);
+    add_text(&state, device->version);
+    clt_hash64_add(&state, &device->compute_units, sizeof device->compute_units);
+    clt_hash64_add(&state, &device->quirks, sizeof device->quirks);
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        add_text(&state, getenv(variables[i]));
+    *key = clt_hash64_end(&state);
+    return CLT_OK;
+}
+
+/* --- items --- */
+
+const ocl_item *ocl_answers_find(const ocl_answers *answers, const char *name)
+{
+    for (int i = 0; i < answers->count; i++)
+        if (strcmp(answers->items[i].name, name) == 0)
+            return &answers->items[i];
+    return NULL;
+}
+
+clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item)
+{
+    for (int i = 0; i < answers->count; i++) {
+        if (strcmp(answers->items[i].name, item->name) == 0) {
+            answers->items[i] = *item;
+            return CLT_OK;
+        }
+    }
+    if (answers->count == OCL_ITEMS_MAX)
+        CLT_FAIL(CLT_EINTERNAL, "asking a device for its capabilities: more than %d questions",
+                 OCL_ITEMS_MAX);
+    answers->items[answers->count++] = *item;
+    return CLT_OK;
+}
+
+/* Self-tests drop what they test; probes are named after their capability. */
+static bool is_test(const ocl_item *item)
+{
+    return strncmp(item->name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
+}
+
+uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played)
+{
+    uint32_t caps = 0;
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
+        const ocl_item *item = ocl_answers_find(answers, ocl_cap_name(cap));
+        if (item != NULL && item->answer == OCL_ANSWER_YES)
+            caps |= 1u << cap;
+    }
+    caps |= played;
+    for (int i = 0; i < answers->count; i++)
+        if (is_test(&answers->items[i]) && answers->items[i].answer != OCL_ANSWER_YES)
+            caps &= ~answers->items[i].drops;
+    return caps;
+}
+
+void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
+{
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        bool local = strncmp(item->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0;
+        if (item->answer != OCL_ANSWER_YES)
+            continue;
+        if (local && item->value > device->local_proven_bytes)
+            device->local_proven_bytes = item->value;
+        if (strcmp(item->name, OCL_ITEM_GROUP_LIMIT) == 0)
+            device->kernel_group_limit = item->value;
+    }
+}
+
+const ocl_item *ocl_answers_refusal(const ocl_answers *answers)
+{
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        bool floor = strcmp(item->name, OCL_ITEM_BASIC) == 0 || (is_test(item) && item->drops == 0);
+        if (floor && ocl_answer_is_loss(item->answer))
+            return item;
+    }
+    return NULL;
+}
+
+ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap)
+{
+    ocl_cap_report report = {.answer = OCL_ANSWER_NOT_ASKED};
+    const ocl_item *item = ocl_answers_find(answers, ocl_cap_name(cap));
+    if (item != NULL) {
+        report.answer = item->answer;
+        snprintf(report.reason, sizeof report.reason, "%s", item->reason);
+    }
+    if (report.answer != OCL_ANSWER_YES && report.answer != OCL_ANSWER_NOT_ASKED)
+        return report;
+    for (int i = 0; i < answers->count; i++) {
+        item = &answers->items[i];
+        if (!is_test(item) || !(item->drops >> cap & 1u) || item->answer == OCL_ANSWER_YES)
+            continue;
+        report.answer = item->answer;
+        snprintf(report.reason, sizeof report.reason, "self-test %s: %.180s",
+                 item->name + strlen(OCL_TEST_PREFIX), item->reason);
+        break;
+    }
+    return report;
+}
+
+/* --- text --- */
+
+/* A device that was refused may be fine after a restart, and its twins are fine now. */
+static void boot_identity(char *out, size_t size)
+{
+    char *text = NULL;
+    size_t length;
+    snprintf(out, size, "?");
+    if (clt_file_read("/proc/sys/kernel/random/boot_id", false, 4096, CLT_EDATA, &text, &length) == CLT_OK)
+        snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
+    else
+        clt_error_clear();
+    free(text);
+}
+
+static bool is_kept(const ocl_item *item)
+{
+    return item->answer != OCL_ANSWER_FAILED && item->answer != OCL_ANSWER_MASKED &&
+           item->answer != OCL_ANSWER_NOT_ASKED;
+}
+
+static void print_item(clt_json_writer *w, const ocl_item *item)
+{
+    char drops[16];
+    snprintf(drops, sizeof drops, "%08" PRIx32, item->drops);
+    clt_jw_object(w);
+    clt_jw_kstring(w, "item", item->name);
+    clt_jw_kstring(w, "answer", ocl_answer_name(item->answer));
+    clt_jw_kstring(w, "drops", drops);
+    clt_jw_kint(w, "value", (int64_t)item->value);
+    clt_jw_kstring(w, "reason", item->reason);
+    clt_jw_end_object(w);
+}
+
+clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *device, clt_str *out)
+{
+    char text[64], boot[64];
+    clt_json_writer w = clt_json_writer_make(out, 2);
+    uint32_t asked = answers->asked;
+    size_t from = out->length;
+    boot_identity(boot, sizeof boot);
+    for (int i = 0; i < answers->count; i++)
+        if (!is_kept(&answers->items[i]))
+            asked = 0; /* something must be asked again */
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "format", FORMAT_NAME);
+    clt_jw_kint(&w, "version", FORMAT_VERSION);
+    clt_jw_kstring(&w, "key", clt_hash64_text(answers->key, text));
+    clt_jw_kstring(&w, "device", device->name);
+    clt_jw_kstring(&w, "driver", device->driver);
+    clt_jw_kstring(&w, "spec", device->spec);
+    clt_jw_kstring(&w, "boot", boot);
+    snprintf(text, sizeof text, "%08" PRIx32, asked);
+    clt_jw_kstring(&w, "asked", text);
+    clt_jw_key(&w, "answers");
+    clt_jw_array(&w);
+    for (int i = 0; i < answers->count; i++)
+        if (is_kept(&answers->items[i]))
+            print_item(&w, &answers->items[i]);
+    clt_jw_end_array(&w);
+    return clt_json_seal(out, from, SEAL);
+}
+
+/* A member that must be text of fewer than `size` bytes. */
+static clt_status take_string(const clt_json *object, const char *key, const char *source, char *out,
+                              size_t size)
+{
+    const clt_json *value = clt_json_get(object, key);
+    if (clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or no short text", source, key);
+    snprintf(out, size, "%s", clt_json_string(value));
+    return CLT_OK;
+}
+
+static clt_status take_bits(const clt_json *object, const char *key, const char *source, uint32_t *out)
+{
+    char text[16], *end;
+    CLT_TRY(take_string(object, key, source, text, sizeof text));
+    unsigned long value = strtoul(text, &end, 16);
+    if (strlen(text) != 8 || *end != '\0')
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is not eight hexadecimal digits", source, key);
+    *out = (uint32_t)value;
+    return CLT_OK;
+}
+
+static clt_status parse_item(const clt_json *object, const char *source, ocl_item *item)
+{
+    char answer[32];
+    int64_t value;
+    memset(item, 0, sizeof *item);
+    if (clt_json_typeof(object) != CLT_JSON_OBJECT || clt_json_count(object) != 5)
+        CLT_FAIL(CLT_EDATA, "%s: an answer is no object of five members", source);
+    CLT_TRY(take_string(object, "item", source, item->name, sizeof item->name));
+    CLT_TRY(take_string(object, "answer", source, answer, sizeof answer));
+    CLT_TRY(take_bits(object, "drops", source, &item->drops));
+    CLT_TRY(take_string(object, "reason", source, item->reason, sizeof item->reason));
+    if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is no answer that is kept", source, answer);
+    const clt_json *number = clt_json_get(object, "value");
+    if (clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) || value < 0)
+        CLT_FAIL(CLT_EDATA, "%s: 'value' is no whole number", source);
+    item->value = (uint64_t)value;
+    return CLT_OK;
+}
+
+static clt_status parse_items(const clt_json *root, const char *source, ocl_answers *out)
+{
+    const clt_json *list = clt_json_get(root, "answers");
+    if (clt_json_typeof(list) != CLT_JSON_ARRAY)
+        CLT_FAIL(CLT_EDATA, "%s: 'answers' is missing or no list", source);
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        ocl_item item;
+        CLT_TRY(parse_item(at, source, &item));
+        if (ocl_answers_find(out, item.name) != NULL)
+            CLT_FAIL(CLT_EDATA, "%s: '%s' is answered twice", source, item.name);
+        CLT_TRY(ocl_answers_set(out, &item));
+    }
+    return CLT_OK;
+}
+
+static clt_status parse_root(const clt_json *root, const char *source, const ocl_device_desc *device,
+                             ocl_answers *out)
+{
+    char format[32], key[CLT_HASH64_TEXT], want[CLT_HASH64_TEXT], spec[16], boot[64], now[64];
+    int64_t version = 0;
+    if (clt_json_typeof(root) != CLT_JSON_OBJECT)
+        CLT_FAIL(CLT_EDATA, "%s: it holds no object", source);
+    CLT_TRY(take_string(root, "format", source, format, sizeof format));
+    (void)clt_json_int(clt_json_get(root, "version"), &version);
+    if (strcmp(format, FORMAT_NAME) != 0 || version != FORMAT_VERSION)
+        CLT_FAIL(CLT_EDATA, "%s: it is no file of format %s %d", source, FORMAT_NAME, FORMAT_VERSION);
+    CLT_TRY(take_string(root, "key", source, key, sizeof key));
+    if (strcmp(key, clt_hash64_text(out->key, want)) != 0)
+        CLT_FAIL(CLT_EDATA, "%s: it is of another device, driver or cltrain", source);
+    CLT_TRY(take_string(root, "spec", source, spec, sizeof spec));
+    CLT_TRY(take_string(root, "boot", source, boot, sizeof boot));
+    CLT_TRY(take_bits(root, "asked", source, &out->asked));
+    CLT_TRY(parse_items(root, source, out));
+    boot_identity(now, sizeof now);
+    if (ocl_answers_refusal(out) != NULL && (strcmp(spec, device->spec) != 0 || strcmp(boot, now) != 0)) {
+        out->count = 0; /* it held for that device, until the restart */
+        out->asked = 0;
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_answers_parse(const char *text, size_t length, const char *source,
+                             const ocl_device_desc *device, ocl_answers *out)
+{
+    clt_json_doc *doc;
+    if (!clt_json_sealed(text, length, SEAL))
+        CLT_FAIL(CLT_EDATA, "%s: does not match its own hash; it was cut off, damaged or edited", source);
+    CLT_TRY(clt_json_parse(text, length, source, CLT_EDATA, &doc));
+    clt_status status = parse_root(clt_json_root(doc), source, device, out);
+    clt_json_destroy(doc);
+    if (status == CLT_OK)
+        out->remembered = out->count > 0;
+    return status;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of a device's answers in the user's cache. It must not know what is asked. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cl/answers.h"
+#include "engine/base/cache_folder.h"
+#include "engine/base/fileio.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+
+#define MAX_BYTES 1000000u
+
+/* "nvidia-h100-80gb-hbm3-0123456789abcdef-fedcba9876543210.json": the device's name as its other files have
+ * it, then the key. */
+clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock)
+{
+    char *folder = NULL, name[OCL_DEVICE_FILE_NAME], file[160], text[CLT_HASH64_TEXT];
+    clt_status status = CLT_OK;
+    *path = *lock = NULL;
+    ocl_device_file_name(device, name, sizeof name);
+    char *dot = strrchr(name, '.');
+    if (dot != NULL)
+        *dot = '\0';
+    CLT_TRY(clt_cache_folder("answers", &folder));
+    CLT_TRY_GOTO(clt_private_folder_make(folder), done);
+    snprintf(file, sizeof file, "%s-%s.json", name, clt_hash64_text(key, text));
+    CLT_TRY_GOTO(clt_path_join(folder, file, path), done);
+    snprintf(file, sizeof file, "%s-%s.lock", name, text);
+    status = clt_path_join(folder, file, lock);
+done:
+    free(folder);
+    if (status != CLT_OK) {
+        free(*path);
+        *path = NULL;
+    }
+    return status;
+}
+
+clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out)
+{
+    struct stat info; /* opening a pipe would wait for its other end */
+    char *text = NULL;
+    size_t length;
+    memset(out, 0, sizeof *out);
+    out->key = key;
+    if (lstat(path, &info) != 0)
+        return CLT_OK;
+    clt_status status = S_ISREG(info.st_mode)
+                            ? clt_file_read(path, false, MAX_BYTES, CLT_EDATA, &text, &length)
+                            : clt_fail(CLT_EDATA, __FILE__, __LINE__, "%s: it is no file", path);
+    if (status == CLT_OK)
+        status = ocl_answers_parse(text, length, path, device, out);
+    free(text);
+    if (status == CLT_OK || status == CLT_ENOMEM)
+        return status;
+    CLT_WARN("remembered capabilities of device '%s' are not believed, it is asked again: %s", device->name,
+             clt_error_text());
+    clt_error_clear();
+    memset(out, 0, sizeof *out);
+    out->key = key;
+    return CLT_OK;
+}
+
+clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers)
+{
+    clt_str text = {0};
+    clt_status status = ocl_answers_print(answers, device, &text);
+    if (status == CLT_OK)
+        status = clt_file_write(path, text.text, text.length);
+    clt_str_free(&text);
+    return status;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device's answers for this process: remembered, or asked for in child processes. A child that crashes or
+ * falls silent has answered the question that it was at; another one goes on with the rest. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cl/asking.h"
+#include "cl/internal.h"
+#include "engine/base/child.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+
+#define PROBE_SECONDS 30.0 /* for one probe kernel */
+#define TEST_SECONDS 180.0 /* for a self-test: some compilers need a minute for a large kernel */
+
+/* --- one child --- */
+
+typedef struct interview {
+    const ocl_device_desc *desc;
+    uint32_t mask;
+    ocl_answers *answers;
+    ocl_item current; /* the question that was put and is not answered; "" if none */
+    bool greeted, done;
+    char error[512]; /* what the child says that it cannot do */
+} interview;
+
+/* Seconds that a question may take; CLTRAIN_PROBE_SECONDS is for slow machines and for tests. */
+static double limit_of(const interview *v)
+{
+    const char *text = getenv("CLTRAIN_PROBE_SECONDS");
+    double own = text != NULL ? atof(text) : 0.0;
+    bool test = strncmp(v->current.name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
+    return own > 0.0 ? own : test ? TEST_SECONDS : PROBE_SECONDS;
+}
+
+/* False: the line is none that a child writes. */
+static bool take_begin(interview *v, const char *line)
+{
+    ocl_item item = {0};
+    if (sscanf(line, "begin %39s %" SCNx32, item.name, &item.drops) != 2)
+        return false;
+    v->current = item;
+    return true;
+}
+
+static bool take_end(interview *v, const char *line)
+{
+    ocl_item item = {0};
+    int answer = 0, at = 0;
+    if (sscanf(line, "end %39s %d %" SCNx32 " %" SCNu64 "%n", item.name, &answer, &item.drops, &item.value,
+               &at) != 4 ||
+        answer <= 0 || answer >= OCL_ANSWER_COUNT)
+        return false;
+    item.answer = (ocl_answer)answer;
+    snprintf(item.reason, sizeof item.reason, "%s", line + at + (line[at] == ' '));
+    v->current.name[0] = '\0';
+    return ocl_answers_set(v->answers, &item) == CLT_OK;
+}
+
+static bool take_line(interview *v, const char *line)
+{
+    char key[CLT_HASH64_TEXT];
+    if (strncmp(line, "device ", 7) == 0) {
+        v->greeted = strcmp(line + 7, clt_hash64_text(v->answers->key, key)) == 0;
+        if (!v->greeted)
+            snprintf(v->error, sizeof v->error, "device %s is another one there, or it is another cltrain",
+                     v->desc->spec);
+        return v->greeted;
+    }
+    if (strncmp(line, "error ", 6) == 0) {
+        snprintf(v->error, sizeof v->error, "%s", line + 6);
+        return false;
+    }
+    if (!v->greeted)
+        return false;
+    if (strcmp(line, "done") == 0)
+        v->done = true;
+    return v->done || take_begin(v, line) || take_end(v, line);
+}
+
+static void write_have(const ocl_answers *answers, clt_str *out)
+{
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        clt_str_printf(out, "%s%s=%d:%08" PRIx32 ":%" PRIu64, i ? "," : "", item->name, (int)item->answer,
+                       item->drops, item->value);
+    }
+}
+
+static clt_status start(const interview *v, const char *program, clt_child **child)
+{
+    clt_str have = {0};
+    char mask[16];
+    snprintf(mask, sizeof mask, "%08" PRIx32, v->mask);
+    write_have(v->answers, &have);
+    clt_status status = clt_str_check(&have);
+    const char *arguments[] = {"probe", "--device", v->desc->spec, "--mask", mask, "--have", have.text, NULL};
+    if (status == CLT_OK && have.length == 0)
+        arguments[5] = NULL;
+    if (status == CLT_OK)
+        status = clt_child_start(program, arguments, child);
+    clt_str_free(&have);
+    return status;
+}
+
+/* What the end of the child says about the question that it was at. */
+static clt_status settle(interview *v, clt_child_event event, double limit, const clt_child_end *end)
+{
+    ocl_item *item = &v->current;
+    item->answer = event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG : OCL_ANSWER_CRASHED;
+    if (event == CLT_CHILD_SILENT)
+        snprintf(item->reason, sizeof item->reason, "no answer in %g s", limit);
+    else if (event == CLT_CHILD_LINE)
+        snprintf(item->reason, sizeof item->reason, "the child process wrote what it cannot mean");
+    else
+        snprintf(item->reason, sizeof item->reason, "the driver ended its process with %s%s%.160s", end->text,
+                 end->words[0] ? ": " : "", end->words);
+    clt_status status = ocl_answers_set(v->answers, item);
+    item->name[0] = '\0';
+    return status;
+}
+
+/* One child, from start to end. CLT_EDEVICE: it did not come to a question; CLT_EUNSUPPORTED: there can be no
+ * child. */
+static clt_status run_child(interview *v, const char *program)
+{
+    clt_child *child;
+    clt_child_end end;
+    const char *line = "";
+    clt_child_event event = CLT_CHILD_ENDED;
+    double limit = 0.0;
+    v->greeted = v->done = false;
+    v->current.name[0] = v->error[0] = '\0';
+    CLT_TRY(start(v, program, &child));
+    do {
+        limit = limit_of(v);
+        event = clt_child_next(child, limit, &line);
+    } while (event == CLT_CHILD_LINE && take_line(v, line) && !v->done);
+    clt_child_stop(child, &end);
+    if (end.words[0])
+        CLT_DEBUG("asking device %s: the child process said: %s", v->desc->spec, end.words);
+    if (v->done)
+        return CLT_OK;
+    if (v->current.name[0] != '\0' && v->error[0] == '\0')
+        return settle(v, event, limit, &end);
+    if (v->error[0] != '\0')
+        CLT_FAIL(CLT_EUNSUPPORTED, "asking device %s in a child process: %s", v->desc->spec, v->error);
+    if (event == CLT_CHILD_SILENT)
+        CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': the driver did not list its devices in %g s",
+                 v->desc->spec, v->desc->name, limit);
+    CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': listing devices ended a child process with %s%s%s",
+             v->desc->spec, v->desc->name, end.text, end.words[0] ? ": " : "", end.words);
+}
+
+/* --- all children --- */
+
+/* Without a program to be the child, the questions are put here: better than no capability at all. */
+static clt_status ask_without_child(const ocl_found *found, uint32_t mask, ocl_answers *answers)
+{
+    ocl_asker asker = {found, mask, answers, NULL, NULL};
+    CLT_WARN("device %s '%s' is asked for its capabilities in this process, which a bad driver may end: %s",
+             found->desc.spec, found->desc.name, clt_error_text());
+    clt_error_clear();
+    return ocl_ask_here(&asker);
+}
+
+/* Each child answers at least one question, by its end if not otherwise. */
+static clt_status ask_children(const ocl_found *found, uint32_t mask, ocl_answers *answers)
+{
+    interview v = {.desc = &found->desc, .mask = mask, .answers = answers};
+    char *program;
+    clt_status status = clt_program_find(&program);
+    for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
+        status = run_child(&v, program);
+        if (ocl_answers_refusal(answers) != NULL)
+            break;
+    }
+    free(program);
+    if (status == CLT_EUNSUPPORTED)
+        return ask_without_child(found, mask, answers);
+    if (status == CLT_OK)
+        answers->asked |= mask;
+    return status;
+}
+
+/* --- remembering --- */
+
+static bool is_complete(const ocl_answers *answers, uint32_t mask)
+{
+    return answers->count > 0 && ((mask & ~answers->asked) == 0 || ocl_answers_refusal(answers) != NULL);
+}
+
+/* Ranks of one host start at once: one asks, the others wait for its answers, though not for good. Returns
+ * what to close, below 0: nothing. */
+static int take_turn(const char *path)
+{
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    double until = clt_now() + 20 * PROBE_SECONDS;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && clt_now() < until)
+        (void)nanosleep(&pause, NULL);
+    return fd;
+}
+
+static clt_status ask_and_keep(const ocl_found *found, uint32_t mask, bool again, ocl_answers *out)
+{
+    char *path = NULL, *lock = NULL;
+    uint64_t key = out->key;
+    int turn = -1;
+    clt_status status = ocl_answers_path(&found->desc, key, &path, &lock);
+    if (status == CLT_ESTORAGE) { /* asked every time, then */
+        CLT_DEBUG("%s", clt_error_text());
+        clt_error_clear();
+        return ask_children(found, mask, out);
+    }
+    CLT_TRY(status);
+    if (!again)
+        status = ocl_answers_load(path, &found->desc, key, out);
+    if (status == CLT_OK && !is_complete(out, mask)) {
+        turn = take_turn(lock);
+        if (!again)
+            status = ocl_answers_load(path, &found->desc, key, out);
+    }
+    if (status == CLT_OK && !is_complete(out, mask)) {
+        status = ask_children(found, mask, out);
+        out->remembered = false;
+        if (status == CLT_OK && ocl_answers_save(path, &found->desc, out) != CLT_OK) {
+            CLT_DEBUG("%s", clt_error_text());
+            clt_error_clear();
+        }
+    }
+    if (turn >= 0)
+        close(turn);
+    free(path);
+    free(lock);
+    return status;
+}
+
+/* --- this process --- */
+
+/* A process that opens a device again has its answers. */
+typedef struct known_device {
+    cl_device_id id;
+    ocl_answers answers;
+} known_device;
+static pthread_mutex_t known_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* held while asking: one asks for all threads */
+static known_device *known;
+static size_t n_known, known_capacity;
+
+static void tell_losses(const ocl_found *found, const ocl_answers *answers)
+{
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
+        ocl_cap_report report = ocl_answers_report(answers, cap);
+        if (ocl_answer_is_loss(report.answer))
+            CLT_WARN("device %s '%s' goes without '%s' (%s)%s: %s", found->desc.spec, found->desc.name,
+                     ocl_cap_name(cap), ocl_answer_name(report.answer),
+                     answers->remembered ? ", as remembered; 'cltrain devices --again' asks again" : "",
+                     report.reason);
+    }
+}
+
+static clt_status ask_as_needed(const ocl_found *found, uint32_t mask, bool again, ocl_answers *out)
+{
+    known_device *mine = NULL;
+    for (size_t i = 0; i < n_known; i++)
+        if (known[i].id == found->id)
+            mine = &known[i];
+    if (mine != NULL && !again && is_complete(&mine->answers, mask)) {
+        *out = mine->answers;
+        return CLT_OK;
+    }
+    memset(out, 0, sizeof *out);
+    CLT_TRY(ocl_answers_key(&found->desc, &out->key));
+    CLT_TRY(ask_and_keep(found, mask, again, out));
+    if (mine == NULL) {
+        CLT_TRY(clt_grow(&known, &known_capacity, n_known + 1, sizeof *known, "known devices"));
+        mine = &known[n_known++];
+    }
+    *mine = (known_device){found->id, *out};
+    tell_losses(found, out);
+    return CLT_OK;
+}
+
+clt_status ocl_ask(const ocl_found *found, uint32_t mask, bool again, ocl_answers *out)
+{
+    pthread_mutex_lock(&known_lock);
+    clt_status status = ask_as_needed(found, mask, again, out);
+    pthread_mutex_unlock(&known_lock);
+    CLT_TRY(status);
+    const ocl_item *refused = ocl_answers_refusal(out);
+    if (refused != NULL)
+        CLT_FAIL(CLT_EDEVICE,
+                 "device %s '%s' (driver %s) cannot be used: %s %s%s%s; update the driver or choose another "
+                 "device",
+                 found->desc.spec, found->desc.name, found->desc.driver,
+                 strcmp(refused->name, OCL_ITEM_BASIC) == 0 ? "running a trivial kernel" : refused->name,
+                 ocl_answer_name(refused->answer), refused->reason[0] ? ": " : "", refused->reason);
+    return CLT_OK;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain probe: the child process of other commands, which asks a driver what it can do. It answers on a
+ * pipe that only they have. */
+#include "cl/asking.h"
+#include "cli/args.h"
+#include "cli/cmd.h"
+
+clt_status cmd_probe(cmd_context *context, int argc, char **argv)
+{
+    const char *device = "", *mask = "", *have = "";
+    const args_option options[] = {ARGS_TEXT("--device", "SPEC", device, "number of the device"),
+                                   ARGS_TEXT("--mask", "BITS", mask, "capabilities to ask for, hexadecimal"),
+                                   ARGS_TEXT("--have", "LIST", have, "what is known"), ARGS_END};
+    const args_usage usage = {.command = "probe",
+                              .operands = "",
+                              .summary =
+                                  "Asks a device what it can do, for another cltrain that started this one.",
+                              .options = options};
+    args_result r;
+    (void)context;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    return r.help ? CLT_OK : ocl_asking_serve(device, mask, have);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Child processes: finding the program, starting it by posix_spawn (which is safe in a process with threads,
+ * where fork is not), reading its lines with a time limit, ending it with everything it started. */
+#include "engine/base/child.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/fileio_error.h"
+#include "engine/base/mem.h"
+#include "engine/base/thread.h"
+
+#define PIPE_FD 3 /* of the child */
+
+extern char **environ;
+
+struct clt_child {
+    pid_t pid;
+    int pipe, words; /* what it says; what it prints */
+    bool ended;      /* the pipe is closed */
+    size_t used, taken;
+    char buffer[2 * CLT_CHILD_LINE_SIZE], line[CLT_CHILD_LINE_SIZE];
+};
+
+/* --- the program --- */
+
+static atomic_bool program_is_this;
+
+void clt_program_is_this(void)
+{
+    atomic_store(&program_is_this, true);
+}
+
+static bool runnable(const char *path)
+{
+    return !clt_is_directory(path) && access(path, X_OK) == 0;
+}
+
+static bool copy_path(const char *path, char **out)
+{
+    *out = strdup(path);
+    return *out != NULL;
+}
+
+/* Beside the file that holds this function: the library, or a program that contains it. */
+static bool beside_library(char **out)
+{
+    static const char *const places[] = {"cltrain", "../cltrain", "../bin/cltrain"};
+    Dl_info info;
+    if (dladdr((void *)(uintptr_t)clt_program_find, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    int length = slash ? (int)(slash - info.dli_fname) : 0;
+    for (size_t i = 0; slash && i < sizeof places / sizeof places[0]; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%.*s/%s", length, info.dli_fname, places[i]);
+        if (runnable(path))
+            return copy_path(path, out);
+    }
+    return false;
+}
+
+clt_status clt_program_find(char **out)
+{
+    const char *named = getenv("CLTRAIN_PROGRAM");
+    *out = NULL;
+    if (named != NULL && named[0] != '\0') {
+        if (!runnable(named))
+            CLT_FAIL(CLT_EUNSUPPORTED, "CLTRAIN_PROGRAM=%s: there is no program that may be run", named);
+        return copy_path(named, out) ? CLT_OK : CLT_ENOMEM;
+    }
+    if (atomic_load(&program_is_this) && copy_path("/proc/self/exe", out))
+        return CLT_OK;
+    if (beside_library(out) || (runnable(CLT_PROGRAM_PATH) && copy_path(CLT_PROGRAM_PATH, out)))
+        return CLT_OK;
+    CLT_FAIL(CLT_EUNSUPPORTED, "the program cltrain is neither beside this library nor at " CLT_PROGRAM_PATH
+                               "; name it in the environment variable CLTRAIN_PROGRAM");
+}
+
+/* --- starting --- */
+
+static bool is_launchers(const char *entry)
+{
+    static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "MPI_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The environment without the launcher's variables; the strings stay where they are. */
+static clt_status make_environment(char ***out)
+{
+    size_t count = 0, used = 0;
+    while (environ[count] != NULL)
+        count++;
+    CLT_TRY(clt_alloc(out, count + 1, sizeof **out, "a child's environment"));
+    for (size_t i = 0; i < count; i++)
+        if (!is_launchers(environ[i]))
+            (*out)[used++] = environ[i];
+    return CLT_OK;
+}
+
+static clt_status make_arguments(const char *program, const char *const *arguments, char ***out)
+{
+    size_t count = 0;
+    while (arguments[count] != NULL)
+        count++;
+    CLT_TRY(clt_alloc(out, count + 2, sizeof **out, "a child's arguments"));
+    (*out)[0] = (char *)(uintptr_t)program;
+    for (size_t i = 0; i < count; i++)
+        (*out)[i + 1] = (char *)(uintptr_t)arguments[i];
+    return CLT_OK;
+}
+
+/* A copy that cannot be one of the descriptors which the child replaces; closes the first. */
+static int out_of_the_way(int fd)
+{
+    int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, PIPE_FD + 1);
+    if (fd >= 0)
+        close(fd);
+    return high;
+}
+
+static int spawn_attributes(posix_spawnattr_t *attributes)
+{
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    int code = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
+                                                        POSIX_SPAWN_SETSIGMASK);
+    code = code ? code : posix_spawnattr_setpgroup(attributes, 0);
+    code = code ? code : posix_spawnattr_setsigdefault(attributes, &all);
+    return code ? code : posix_spawnattr_setsigmask(attributes, &none);
+}
+
+static int spawn_files(posix_spawn_file_actions_t *files, int answers, int words)
+{
+    int code = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
+    if (words >= 0) {
+        code = code ? code : posix_spawn_file_actions_adddup2(files, words, 1);
+        code = code ? code : posix_spawn_file_actions_adddup2(files, words, 2);
+    } else {
+        code = code ? code : posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
+        code = code ? code : posix_spawn_file_actions_adddup2(files, 1, 2);
+    }
+    code = code ? code : posix_spawn_file_actions_adddup2(files, answers, PIPE_FD);
+#if __GLIBC_PREREQ(2, 34) /* before, files that were opened without O_CLOEXEC stay open in the child */
+    code = code ? code : posix_spawn_file_actions_addclosefrom_np(files, PIPE_FD + 1);
+#endif
+    return code;
+}
+
+static int spawn(const char *program, char **arguments, char **environment, int answers, int words,
+                 pid_t *pid)
+{
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t files;
+    int code = posix_spawnattr_init(&attributes);
+    if (code != 0)
+        return code;
+    code = posix_spawn_file_actions_init(&files);
+    if (code == 0) {
+        code = spawn_attributes(&attributes);
+        code = code ? code : spawn_files(&files, answers, words);
+        code = code ? code : posix_spawn(pid, program, &files, &attributes, arguments, environment);
+        posix_spawn_file_actions_destroy(&files);
+    }
+    posix_spawnattr_destroy(&attributes);
+    return code;
+}
+
+clt_status clt_child_start(const char *program, const char *const *arguments, clt_child **out)
+{
+    clt_child *child = NULL;
+    char **vector = NULL, **environment = NULL;
+    int ends[2] = {-1, -1}, code;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&child, 1, sizeof *child, "a child process"));
+    child->pipe = child->words = -1;
+    CLT_TRY_GOTO(make_arguments(program, arguments, &vector), fail);
+    CLT_TRY_GOTO(make_environment(&environment), fail);
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        status = clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a pipe to a child process");
+        goto fail;
+    }
+    child->pipe = ends[0];
+    ends[1] = out_of_the_way(ends[1]);
+    child->words = out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC)); /* without: words are lost */
+    code = spawn(program, vector, environment, ends[1], child->words, &child->pid);
+    if (code != 0) {
+        status = clt_fail_errno(CLT_EUNSUPPORTED, code, "starting '%s' as a child process", program);
+        goto fail;
+    }
+    close(ends[1]);
+    free(vector);
+    free(environment);
+    *out = child;
+    return CLT_OK;
+fail:
+    for (int i = 0; i < 2; i++)
+        if (ends[i] >= 0)
+            close(ends[i]);
+    if (child->words >= 0)
+        close(child->words);
+    free(vector);
+    free(environment);
+    free(child);
+    return status;
+}
+
+/* --- reading --- */
+
+/* Takes a whole line out of the buffer. */
+static bool take_line(clt_child *child)
+{
+    char *start = child->buffer + child->taken, *end = memchr(start, '\n', child->used - child->taken);
+    if (end == NULL && child->used - child->taken < CLT_CHILD_LINE_SIZE)
+        return false;
+    size_t length = end ? (size_t)(end - start) : CLT_CHILD_LINE_SIZE;
+    size_t kept = length < CLT_CHILD_LINE_SIZE ? length : CLT_CHILD_LINE_SIZE - 1;
+    for (size_t i = 0; i < kept; i++)
+        child->line[i] = start[i] != '\0' ? start[i] : ' ';
+    child->line[kept] = '\0';
+    child->taken += length + (end != NULL);
+    return true;
+}
+
+/* False: the pipe is closed. */
+static bool read_more(clt_child *child)
+{
+    memmove(child->buffer, child->buffer + child->taken, child->used - child->taken);
+    child->used -= child->taken;
+    child->taken = 0;
+    ssize_t n = read(child->pipe, child->buffer + child->used, sizeof child->buffer - child->used);
+    if (n > 0)
+        child->used += (size_t)n;
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+clt_child_event clt_child_next(clt_child *child, double seconds, const char **line)
+{
+    double deadline = clt_now() + seconds;
+    *line = child->line;
+    while (!take_line(child)) {
+        if (child->ended)
+            return CLT_CHILD_ENDED;
+        double left = deadline - clt_now();
+        struct pollfd wait = {.fd = child->pipe, .events = POLLIN};
+        int ready = poll(&wait, 1, left <= 0.0 ? 0 : left < 3600.0 ? (int)(left * 1e3) + 1 : 3600000);
+        if (ready == 0 && clt_now() >= deadline)
+            return CLT_CHILD_SILENT;
+        if (ready > 0)
+            child->ended = !read_more(child);
+        else if (ready < 0 && errno != EINTR)
+            child->ended = true;
+    }
+    return CLT_CHILD_LINE;
+}
+
+/* --- ending --- */
+
+static void describe_end(int wait_status, clt_child_end *end)
+{
+    if (wait_status < 0) {
+        end->code = -1;
+        snprintf(end->text, sizeof end->text, "an unknown end");
+    } else if (WIFSIGNALED(wait_status)) {
+        const char *name = sigabbrev_np(WTERMSIG(wait_status));
+        end->signal = WTERMSIG(wait_status);
+        if (name != NULL)
+            snprintf(end->text, sizeof end->text, "SIG%s", name);
+        else
+            snprintf(end->text, sizeof end->text, "signal %d", end->signal);
+    } else {
+        end->code = WEXITSTATUS(wait_status);
+        snprintf(end->text, sizeof end->text, "exit code %d", end->code);
+    }
+}
+
+/* The last line with anything in it. */
+static void last_words(int fd, char *out, size_t size)
+{
+    char tail[2048];
+    off_t length = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    off_t from = length > (off_t)sizeof tail - 1 ? length - ((off_t)sizeof tail - 1) : 0;
+    ssize_t n = length > 0 ? pread(fd, tail, sizeof tail - 1, from) : 0;
+    out[0] = '\0';
+    while (n > 0 && ((unsigned char)tail[n - 1] <= ' '))
+        n--;
+    if (n <= 0)
+        return;
+    tail[n] = '\0';
+    for (ssize_t i = 0; i < n; i++)
+        if ((unsigned char)tail[i] < ' ' && tail[i] != '\n')
+            tail[i] = ' ';
+    const char *start = strrchr(tail, '\n');
+    snprintf(out, size, "%.*s", (int)size - 1, start ? start + 1 : tail);
+}
+
+void clt_child_stop(clt_child *child, clt_child_end *end)
+{
+    clt_child_end ignored;
+    int wait_status = -1;
+    if (child == NULL)
+        return;
+    end = end ? end : &ignored;
+    memset(end, 0, sizeof *end);
+    /* One that has closed the pipe is ending by itself: how it ends is worth a moment. */
+    pid_t got = 0;
+    for (int i = 0; i < 200 && child->ended && (got = waitpid(child->pid, &wait_status, WNOHANG)) == 0; i++)
+        usleep(10000);
+    if (got != child->pid) {
+        kill(-child->pid, SIGKILL);
+        kill(child->pid, SIGKILL);
+        while ((got = waitpid(child->pid, &wait_status, 0)) < 0 && errno == EINTR)
+            continue;
+    } else {
+        kill(-child->pid, SIGKILL); /* what it had started */
+    }
+    describe_end(got == child->pid ? wait_status : -1, end);
+    last_words(child->words, end->words, sizeof end->words);
+    close(child->pipe);
+    if (child->words >= 0)
+        close(child->words);
+    free(child);
+}
+
+/* --- the child's side --- */
+
+clt_status clt_child_begin(void)
+{
+    struct rlimit none = {0, 0};
+    struct stat info;
+    if (fstat(PIPE_FD, &info) != 0 || !S_ISFIFO(info.st_mode) || fcntl(PIPE_FD, F_SETFD, FD_CLOEXEC) != 0)
+        CLT_FAIL(CLT_EUSAGE, "this command is for cltrain itself, which starts it as a child process");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setrlimit(RLIMIT_CORE, &none);
+    return CLT_OK;
+}
+
+clt_status clt_child_say(const char *format, ...)
+{
+    char line[CLT_CHILD_LINE_SIZE];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    size_t length = n < 0 ? 0 : (size_t)n < sizeof line - 1 ? (size_t)n : sizeof line - 2;
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)line[i] < ' ' && line[i] != '\t')
+            line[i] = ' ';
+    line[length] = '\n';
+    return clt_fd_write(PIPE_FD, line, length + 1, "the parent process");
+}

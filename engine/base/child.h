@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Child processes for work that may not return: calls into a driver that can crash, hang or corrupt the
+ * process. The child is the cltrain program with a command of its own; it answers with lines of text through
+ * a pipe, each written before the next thing is begun, so that the parent knows what the child was doing
+ * when it ended or fell silent. It must not know what the lines say. */
+#ifndef ENGINE_BASE_CHILD_H
+#define ENGINE_BASE_CHILD_H
+
+#include "engine/base/status.h"
+
+typedef struct clt_child clt_child;
+
+/* The path of the cltrain program, for children. In this order: $CLTRAIN_PROGRAM; this process itself, when
+ * clt_program_is_this was called; "cltrain" beside the file that holds this library, one folder up, or in
+ * ../bin; the place where it is installed. CLT_EUNSUPPORTED when there is none. Free with free(). */
+clt_status clt_program_find(char **out);
+/* Said by the program's main function. */
+void clt_program_is_this(void);
+
+/* Starts the program with these arguments (NULL-terminated, without the program's name) as the leader of a
+ * process group, with nothing on its standard input, without the files that this process holds open, and
+ * without the variables by which launchers of MPI programs tell their processes who they are. What it prints
+ * goes to neither stream of this process: clt_child_stop tells the end of it. */
+clt_status clt_child_start(const char *program, const char *const *arguments, clt_child **out);
+
+typedef enum clt_child_event {
+    CLT_CHILD_LINE,  /* it wrote a line */
+    CLT_CHILD_ENDED, /* it closed the pipe, in order or by a crash; a line without its end does not count */
+    CLT_CHILD_SILENT /* no line came in time */
+} clt_child_event;
+/* Waits at most `seconds` for the next line, which is borrowed until the next call. A line of
+ * CLT_CHILD_LINE_SIZE bytes or more is cut. */
+#define CLT_CHILD_LINE_SIZE 8192
+clt_child_event clt_child_next(clt_child *child, double seconds, const char **line);
+
+/* How a child ended. */
+typedef struct clt_child_end {
+    int signal;      /* 0: none */
+    int code;        /* exit code, when there was no signal; -1: not known */
+    char text[32];   /* "SIGABRT", "exit code 3" */
+    char words[256]; /* the last line that it printed, "" if none */
+} clt_child_end;
+/* Kills the child and its process group if it is still there, waits for it, and frees. end may be NULL;
+ * a child that was still running ended by SIGKILL. */
+void clt_child_stop(clt_child *child, clt_child_end *end);
+
+/* --- the child's side --- */
+
+/* First thing in the child: it ends when its parent does, and writes no core file. */
+clt_status clt_child_begin(void);
+/* Writes a line to the parent at once; line breaks and other control characters become spaces.
+ * CLT_ESTORAGE when the parent is gone. */
+clt_status clt_child_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

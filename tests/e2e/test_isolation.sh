@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# A driver that crashes, hangs, computes garbage or refuses (fault/driver_shim.c plays it) costs the capability that was asked for,
+# by name and with the reason, and nothing else: `devices`, its JSON, `doctor` and training go on with the rest. What was answered
+# is remembered; what a mask makes needless is not asked; a device that cannot run a trivial kernel is refused with the reason.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
+[ -e "$shim" ] || skip_all "there is no $shim"
+export CLTRAIN_CACHE_DIR=$work/cache
+"$CLTRAIN" devices --json >good.json 2>/dev/null || skip_all 'there is no device'
+grep -q '"fp64"' good.json || skip_all 'the device has no fp64 to lose'
+unset CLTRAIN_EMULATE
+export CLTRAIN_PROBE_SECONDS=20
+count=0
+
+# bad CODE RULE COMMAND...: ends with CODE with a driver that does so, which nobody has asked before.
+bad() {
+    export CLTRAIN_CACHE_DIR=$work/cache.$((count += 1))
+    expect_code "$1" env LD_PRELOAD="$shim" CLT_SHIM="$2;log=$work/calls" "${@:3}"
+}
+# lost CAPABILITY STATE REASON: the last `devices` said so twice: as a warning and in the table.
+lost() {
+    expect_text "^warning: device .* goes without '$1' \($2\): .*$3" "^ +goes without $1 \($2\): .*$3" "^[0-9]+:[0-9]+ "
+}
+
+bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" devices
+lost fp64 crashed SIGABRT
+expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache.1" LD_PRELOAD="$shim" "$CLTRAIN" devices # the same key, a good driver
+expect_text "goes without 'fp64' \(crashed\), as remembered; 'cltrain devices --again' asks again"
+expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache.1" LD_PRELOAD="$shim" "$CLTRAIN" devices --again
+reject_text 'goes without'
+bad 0 'launch:kernel=probe_local:segfault' "$CLTRAIN" devices
+lost local crashed SIGSEGV
+lost wg256 crashed SIGSEGV
+bad 0 'build:option=PROBE_FP64:error=-11' "$CLTRAIN" devices
+lost fp64 refused CL_BUILD_PROGRAM_FAILURE
+bad 0 'launch:kernel=probe_fp64:garbage=0.1' "$CLTRAIN" devices
+lost fp64 wrong 'computed wrong results'
+bad 0 'launch:kernel=probe_fp64:dead' "$CLTRAIN" devices # and with it the context, not the questions after it
+lost fp64 failed 'probe_fp64'
+reject_text 'int64_atomics \('
+export CLTRAIN_PROBE_SECONDS=3
+bad 0 'launch:kernel=probe_fp64:hang' "$CLTRAIN" devices
+lost fp64 hung 'no answer in 3 s'
+export CLTRAIN_PROBE_SECONDS=20
+
+# A call that fails once is asked again; one that fails always is said and not remembered.
+bad 0 'kernel:kernel=probe_fp64:error=-5:nth=1' "$CLTRAIN" devices
+reject_text 'goes without'
+bad 0 'kernel:kernel=probe_fp64:error=-5' "$CLTRAIN" devices
+lost fp64 failed CL_OUT_OF_RESOURCES
+expect_code 0 env CLTRAIN_CACHE_DIR="$CLTRAIN_CACHE_DIR" LD_PRELOAD="$shim" "$CLTRAIN" devices
+reject_text 'goes without'
+
+# As JSON: name, state and reason of each.
+bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" devices --json
+tr -d ' \n' <"$out" >flat.json
+expect_awk 'the JSON names the lost capability' \
+    '/"capability":"fp64","state":"crashed","lost":true,"reason":"[^"]*SIGABRT/ { found = 1 } END { exit !found }' flat.json
+bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" doctor
+expect_text "^warn .*goes without 'fp64' \(crashed\): .*SIGABRT" '^healthy'
+
+# Nothing works: refused by name, as the only device and when it is asked for.
+bad 4 'launch:kernel=probe_basic:abort' "$CLTRAIN" devices
+expect_text 'NOT USABLE: .*running a trivial kernel crashed: the driver ended its process with SIGABRT' 'none of [0-9]+ devices'
+bad 4 'launch:kernel=probe_basic:garbage' "$CLTRAIN" verify -t known.philox --device 0:0
+expect_text 'cannot be used: running a trivial kernel wrong'
+bad 4 'launch:kernel=probe_basic:hang' env CLTRAIN_PROBE_SECONDS=3 "$CLTRAIN" doctor
+expect_text '^ERROR .*running a trivial kernel hung: no answer in 3 s'
+
+# A masked capability is not asked for.
+: >calls
+bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" verify -t known.philox --caps -fp64
+expect_awk "fp64 is not asked for" "END { exit NR > 0 }" calls
+reject_text 'goes without'
+bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" verify -t known.philox --caps local,fp64
+expect_text "goes without 'fp64'"
+expect_awk "fp64 is asked for" "END { exit NR == 0 }" calls
+
+# Damaged answers are not believed, and replaced.
+export CLTRAIN_CACHE_DIR=$work/cache
+for file in "$CLTRAIN_CACHE_DIR"/answers/*.json; do
+    sed -i 's/"yes"/"no"/' "$file"
+done
+expect_code 0 "$CLTRAIN" devices --json
+expect_text 'warning: remembered capabilities .* are not believed, it is asked again: .*does not match its own hash'
+expect_code 0 "$CLTRAIN" devices --json
+expect_same "$out" good.json
+
+# Without the program there is no child: said once, and asked here.
+expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache.none" CLTRAIN_PROGRAM=/nowhere/cltrain "$CLTRAIN" devices
+expect_text 'is asked for its capabilities in this process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' 'caps .*fp64'
+
+# The hidden command is no command for people.
+expect_code 0 "$CLTRAIN" help
+reject_text '^ +probe '
+expect_code 2 "$CLTRAIN" probe --device 0:0 --mask ffffffff 3<&-
+expect_text 'is for cltrain itself'
+finish

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Child processes, played by the shell: lines one by one, many at once, without their end, too long, with
+ * zeros; a child that crashes, hangs, leaves a grandchild, ends without a word; what it inherits; where the
+ * program is looked for. Knows only engine/base. ctest-labels: quick */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/child.h"
+#include "engine/base/fileio.h"
+#include "engine/base/thread.h"
+
+static clt_child *shell(const char *script)
+{
+    const char *arguments[] = {"-c", script, NULL};
+    clt_child *child = NULL;
+    if (clt_child_start("/bin/sh", arguments, &child) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    return child;
+}
+
+static void expect_line(clt_child *child, const char *want)
+{
+    const char *line;
+    assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+    assert_string_equal(line, want);
+}
+
+static void expect_end(clt_child *child, const char *text, const char *words)
+{
+    const char *line;
+    clt_child_end end;
+    assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_ENDED);
+    clt_child_stop(child, &end);
+    assert_string_equal(end.text, text);
+    assert_string_equal(end.words, words);
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    clt_child *child = shell("echo one >&3; echo two three >&3; echo >&3; exit 3");
+    expect_line(child, "one");
+    expect_line(child, "two three");
+    expect_line(child, "");
+    expect_end(child, "exit code 3", "");
+}
+
+/* What it prints reaches neither stream of ours; the last line of it is told. */
+static void test_words(void **state)
+{
+    (void)state;
+    clt_child *child = shell("echo first; echo 'last words' >&2; printf '\\n\\n'; kill -ABRT $$");
+    expect_end(child, "SIGABRT", "last words");
+}
+
+static void test_many_lines(void **state)
+{
+    (void)state;
+    clt_child *child = shell("i=0; while [ $i -lt 20000 ]; do echo \"line $i\"; i=$((i + 1)); done >&3");
+    char want[32];
+    for (int i = 0; i < 20000; i++) {
+        snprintf(want, sizeof want, "line %d", i);
+        expect_line(child, want);
+    }
+    expect_end(child, "exit code 0", "");
+}
+
+static void test_partial_line(void **state)
+{
+    (void)state;
+    clt_child *child = shell("echo whole >&3; printf half >&3; kill -SEGV $$");
+    expect_line(child, "whole");
+    expect_end(child, "SIGSEGV", "");
+}
+
+static void test_garbage(void **state)
+{
+    (void)state;
+    const char *line;
+    clt_child *child =
+        shell("printf 'a\\000b\\n' >&3; head -c 20000 /dev/zero | tr '\\0' x >&3; echo >&3; echo end >&3");
+    expect_line(child, "a b");
+    size_t total = 0;
+    do {
+        assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+        total += strlen(line);
+    } while (strcmp(line, "end") != 0);
+    assert_true(total >=
+                2 * (CLT_CHILD_LINE_SIZE - 1)); /* pieces of the long line, none longer than a line */
+    expect_end(child, "exit code 0", "");
+}
+
+static void test_hang(void **state)
+{
+    (void)state;
+    const char *line;
+    clt_child_end end;
+    clt_child *child = shell("echo begun >&3; sleep 1000 & echo $! >&3; wait");
+    expect_line(child, "begun");
+    assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+    pid_t grandchild = (pid_t)atoi(line);
+    double start = clt_now();
+    assert_int_equal(clt_child_next(child, 0.2, &line), CLT_CHILD_SILENT);
+    assert_true(clt_now() - start >= 0.2 && clt_now() - start < 15.0);
+    assert_int_equal(kill(grandchild, 0), 0);
+    clt_child_stop(child, &end);
+    assert_string_equal(end.text, "SIGKILL");
+    bool gone = false; /* killed with the group; init reaps it when it likes */
+    for (int i = 0; i < 1000 && !gone; i++) {
+        char path[64], *text = NULL;
+        size_t size;
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)grandchild);
+        gone =
+            clt_file_read(path, false, 0, CLT_EDATA, &text, &size) != CLT_OK || strstr(text, ") Z ") != NULL;
+        free(text);
+        if (!gone)
+            usleep(10000);
+    }
+    assert_true(gone);
+    clt_error_clear();
+}
+
+static void test_lines_in_time(void **state)
+{
+    (void)state;
+    clt_child *child = shell("echo a >&3; sleep 0.2; printf 'b' >&3; sleep 0.2; echo c >&3");
+    expect_line(child, "a");
+    expect_line(child, "bc"); /* in two writes */
+    expect_end(child, "exit code 0", "");
+}
+
+static void test_no_program(void **state)
+{
+    (void)state;
+    const char *arguments[] = {NULL};
+    clt_child *child;
+    assert_int_equal(clt_child_start("/nowhere/cltrain", arguments, &child), CLT_EUNSUPPORTED);
+    assert_null(child);
+    assert_non_null(strstr(clt_error_text(), "/nowhere/cltrain"));
+    clt_child_stop(NULL, NULL);
+}
+
+/* Variables by which a launcher of MPI programs tells its processes who they are would make the child one. */
+static void test_environment(void **state)
+{
+    (void)state;
+    setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+    setenv("PMIX_RANK", "1", 1);
+    setenv("CLTRAIN_TEST_KEPT", "kept", 1);
+    int fd = open("/dev/null", O_RDONLY), high = fcntl(fd, F_DUPFD, 57); /* inherited by exec */
+    clt_child *child = shell(
+        "echo \"[$OMPI_COMM_WORLD_RANK][$PMIX_RANK][$CLTRAIN_TEST_KEPT]\" >&3; read x || echo empty >&3; "
+        "[ -e /proc/self/fd/57 ] && echo open >&3 || echo closed >&3");
+    expect_line(child, "[][][kept]");
+    expect_line(child, "empty");
+    assert_int_equal(high, 57);
+#if __GLIBC_PREREQ(2, 34)
+    expect_line(child, "closed");
+#else
+    const char *line;
+    assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+#endif
+    close(fd);
+    close(high);
+    expect_end(child, "exit code 0", "");
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    unsetenv("PMIX_RANK");
+    unsetenv("CLTRAIN_TEST_KEPT");
+}
+
+/* Signals that this process ignores or blocks work in the child. */
+static void test_signals(void **state)
+{
+    (void)state;
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    void (*before)(int) = signal(SIGTERM, SIG_IGN);
+    clt_child *child = shell("kill -TERM $$; echo survived >&3");
+    expect_end(child, "SIGTERM", "");
+    signal(SIGTERM, before);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+static void test_find(void **state)
+{
+    (void)state;
+    char *path, *kept = getenv("CLTRAIN_PROGRAM") ? strdup(getenv("CLTRAIN_PROGRAM")) : NULL;
+    setenv("CLTRAIN_PROGRAM", "/bin/sh", 1);
+    assert_int_equal(clt_program_find(&path), CLT_OK);
+    assert_string_equal(path, "/bin/sh");
+    free(path);
+    setenv("CLTRAIN_PROGRAM", "/nowhere/cltrain", 1);
+    assert_int_equal(clt_program_find(&path), CLT_EUNSUPPORTED);
+    assert_non_null(strstr(clt_error_text(), "CLTRAIN_PROGRAM=/nowhere/cltrain"));
+    unsetenv("CLTRAIN_PROGRAM");
+    assert_int_equal(clt_program_find(&path), CLT_OK); /* the build folder's, beside this test's folder */
+    assert_non_null(strstr(path, "/cltrain"));
+    free(path);
+    clt_program_is_this();
+    assert_int_equal(clt_program_find(&path), CLT_OK);
+    assert_string_equal(path, "/proc/self/exe");
+    free(path);
+    if (kept != NULL)
+        setenv("CLTRAIN_PROGRAM", kept, 1);
+    free(kept);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines),         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_many_lines),    cmocka_unit_test(test_partial_line),
+        cmocka_unit_test(test_garbage),       cmocka_unit_test(test_hang),
+        cmocka_unit_test(test_lines_in_time), cmocka_unit_test(test_no_program),
+        cmocka_unit_test(test_environment),   cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_find),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The record of a device's answers: which capabilities count, reports, the text there and back, damage to
+ * every byte of the file, files of another device, refusals that hold for one device until the restart.
+ * Needs no device. ctest-labels: quick */
+#include "tests/unit/cl_test.h"
+
+#include <sys/stat.h>
+
+#include "cl/answers.h"
+#include "cl/internal.h"
+
+static void set(ocl_answers *a, const char *name, ocl_answer what, uint32_t drops, const char *reason)
+{
+    ocl_item item = {.answer = what, .drops = drops, .value = what == OCL_ANSWER_YES ? 7 : 0};
+    snprintf(item.name, sizeof item.name, "%s", name);
+    snprintf(item.reason, sizeof item.reason, "%s", reason);
+    assert_ok(ocl_answers_set(a, &item));
+}
+
+static ocl_answers *sample(const ocl_device_desc *desc)
+{
+    ocl_answers *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    assert_ok(ocl_answers_key(desc, &a->key));
+    a->asked = OCL_CAPS_ALL;
+    set(a, OCL_ITEM_BASIC, OCL_ANSWER_YES, 0, "");
+    set(a, "local", OCL_ANSWER_YES, OCL_CAP_LOCAL, "");
+    set(a, "wg256", OCL_ANSWER_HUNG, OCL_CAP_WG256, "no answer in 30 s");
+    set(a, "fp16", OCL_ANSWER_NO, OCL_CAP_FP16, "not announced, \"says\" the device");
+    set(a, "mma_f16", OCL_ANSWER_YES, OCL_CAP_MMA_F16, "");
+    set(a, "mma_bf16", OCL_ANSWER_YES, OCL_CAP_MMA_BF16, "");
+    set(a, "test:floor", OCL_ANSWER_YES, 0, "");
+    set(a, "test:mma_f16", OCL_ANSWER_CRASHED, OCL_CAP_MMA_F16, "SIGSEGV");
+    return a;
+}
+
+static void test_caps(void **state)
+{
+    (void)state;
+    ocl_device_desc desc;
+    ocl_desc_generic(&desc);
+    ocl_answers *a = sample(&desc);
+    assert_int_equal(ocl_answers_caps(a, 0), OCL_CAP_LOCAL | OCL_CAP_MMA_BF16);
+    assert_int_equal(ocl_answers_caps(a, OCL_CAP_MMA_F16 | OCL_CAP_MMA_TF32),
+                     OCL_CAP_LOCAL | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32); /* played, and lost all the same */
+    assert_null(ocl_answers_refusal(a));
+    ocl_cap_report r = ocl_answers_report(a, OCL_CAP_MMA_F16_INDEX);
+    assert_int_equal(r.answer, OCL_ANSWER_CRASHED);
+    assert_string_equal(r.reason, "self-test mma_f16: SIGSEGV");
+    assert_int_equal(ocl_answers_report(a, OCL_CAP_WG256_INDEX).answer, OCL_ANSWER_HUNG);
+    assert_int_equal(ocl_answers_report(a, OCL_CAP_FP64_INDEX).answer, OCL_ANSWER_NOT_ASKED);
+    set(a, "test:floor", OCL_ANSWER_WRONG, 0, "off by one");
+    assert_string_equal(ocl_answers_refusal(a)->name, "test:floor");
+    for (int i = 0; i < OCL_ANSWER_COUNT; i++) {
+        ocl_answer back;
+        assert_true(ocl_answer_from_name(ocl_answer_name((ocl_answer)i), &back));
+        assert_int_equal(back, i);
+        assert_int_equal(ocl_answer_is_loss((ocl_answer)i), i >= OCL_ANSWER_WRONG);
+    }
+    free(a);
+}
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/test_cl_answers_XXXXXX");
+    return mkdtemp(folder) ? setenv("CLTRAIN_CACHE_DIR", folder, 1) : -1;
+}
+
+static int drop_folder(void **state)
+{
+    (void)state;
+    return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    ocl_device_desc desc;
+    ocl_desc_generic(&desc);
+    ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
+    clt_str text = {0}, again = {0};
+    assert_ok(ocl_answers_print(a, &desc, &text));
+    b->key = a->key;
+    assert_ok(ocl_answers_parse(text.text, text.length, "here", &desc, b));
+    assert_true(b->remembered);
+    assert_int_equal(b->asked, OCL_CAPS_ALL);
+    assert_int_equal(b->count, a->count);
+    assert_memory_equal(b->items, a->items, sizeof a->items);
+    assert_ok(ocl_answers_print(b, &desc, &again));
+    assert_string_equal(text.text, again.text);
+    again.length = 0;
+    /* A failed call may be none the next time: not kept, and everything may be asked. */
+    set(a, "fp64", OCL_ANSWER_FAILED, OCL_CAP_FP64, "CL_OUT_OF_RESOURCES");
+    assert_ok(ocl_answers_print(a, &desc, &again));
+    memset(b, 0, sizeof *b);
+    b->key = a->key;
+    assert_ok(ocl_answers_parse(again.text, again.length, "here", &desc, b));
+    assert_null(ocl_answers_find(b, "fp64"));
+    assert_int_equal(b->asked, 0);
+    assert_int_equal(b->count, a->count - 1);
+    clt_str_free(&text);
+    clt_str_free(&again);
+    free(a);
+    free(b);
+}
+
+/* A refusal holds for the device with that number. */
+static void test_refusal(void **state)
+{
+    (void)state;
+    ocl_device_desc desc;
+    ocl_desc_generic(&desc);
+    ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
+    clt_str text = {0};
+    set(a, OCL_ITEM_BASIC, OCL_ANSWER_HUNG, 0, "no answer");
+    assert_ok(ocl_answers_print(a, &desc, &text));
+    b->key = a->key;
+    assert_ok(ocl_answers_parse(text.text, text.length, "here", &desc, b));
+    assert_non_null(ocl_answers_refusal(b));
+    snprintf(desc.spec, sizeof desc.spec, "7:7");
+    memset(b, 0, sizeof *b);
+    b->key = a->key;
+    assert_ok(ocl_answers_parse(text.text, text.length, "here", &desc, b));
+    assert_int_equal(b->count, 0);
+    assert_int_equal(b->asked, 0);
+    clt_str_free(&text);
+    free(a);
+    free(b);
+}
+
+/* Whatever byte is damaged, and wherever the text is cut: it is not believed. */
+static void test_damage(void **state)
+{
+    (void)state;
+    ocl_device_desc desc;
+    ocl_desc_generic(&desc);
+    ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
+    clt_str text = {0};
+    assert_ok(ocl_answers_print(a, &desc, &text));
+    for (size_t i = 0; i < text.length; i++) {
+        char kept = text.text[i];
+        memset(b, 0, sizeof *b);
+        b->key = a->key;
+        text.text[i] = (char)(kept ^ (1 << i % 7));
+        assert_int_equal(ocl_answers_parse(text.text, text.length, "here", &desc, b), CLT_EDATA);
+        text.text[i] = kept;
+        memset(b, 0, sizeof *b);
+        b->key = a->key;
+        assert_int_equal(ocl_answers_parse(text.text, i, "here", &desc, b), CLT_EDATA);
+    }
+    b->key = a->key + 1;
+    assert_int_equal(ocl_answers_parse(text.text, text.length, "here", &desc, b), CLT_EDATA);
+    assert_contains(clt_error_text(), "another device, driver or cltrain");
+    clt_str_free(&text);
+    free(a);
+    free(b);
+}
+
+/* Files: private, replaced, ignored when they are no files or not whole. */
+static void test_files(void **state)
+{
+    (void)state;
+    ocl_device_desc desc;
+    struct stat info;
+    char *path, *lock;
+    ocl_desc_generic(&desc);
+    ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
+    assert_ok(ocl_answers_path(&desc, a->key, &path, &lock));
+    assert_ok(ocl_answers_load(path, &desc, a->key, b));
+    assert_int_equal(b->count, 0);
+    assert_false(b->remembered);
+    assert_ok(ocl_answers_save(path, &desc, a));
+    assert_ok(ocl_answers_load(path, &desc, a->key, b));
+    assert_int_equal(b->count, a->count);
+    assert_ok(ocl_answers_load(path, &desc, a->key + 1, b)); /* told, and forgotten */
+    assert_int_equal(b->count, 0);
+    assert_int_equal(b->key, a->key + 1);
+    assert_ok(clt_file_write(path, "{}", 2));
+    assert_ok(ocl_answers_load(path, &desc, a->key, b));
+    assert_int_equal(b->count, 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_ok(ocl_answers_load(path, &desc, a->key, b)); /* and does not wait for a writer */
+    assert_int_equal(b->count, 0);
+    assert_int_equal(unlink(path), 0);
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    assert_int_equal(chmod(path, 0777), 0);
+    free(path);
+    free(lock);
+    assert_int_equal(ocl_answers_path(&desc, a->key, &path, &lock), CLT_ESTORAGE);
+    free(a);
+    free(b);
+}
+
+/* What changes the answers changes the key. */
+static void test_key(void **state)
+{
+    (void)state;
+    ocl_device_desc desc;
+    uint64_t key, other;
+    ocl_desc_generic(&desc);
+    assert_ok(ocl_answers_key(&desc, &key));
+    assert_ok(ocl_answers_key(&desc, &other));
+    assert_true(key == other);
+    snprintf(desc.driver, sizeof desc.driver, "another");
+    assert_ok(ocl_answers_key(&desc, &other));
+    assert_true(key != other);
+    ocl_desc_generic(&desc);
+    setenv("CLTRAIN_EMULATE", "mma_f16", 1);
+    assert_ok(ocl_answers_key(&desc, &other));
+    unsetenv("CLTRAIN_EMULATE");
+    assert_true(key != other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_caps),   cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_damage), cmocka_unit_test(test_files),      cmocka_unit_test(test_key),
+    };
+    return cmocka_run_group_tests(tests, make_folder, drop_folder);
+}

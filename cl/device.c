@@ -3,8 +3,8 @@
  * Platforms and devices: listing, choosing by SPEC, opening with a context and two in-order queues, closing.
  * It exists so that everybody else holds an ocl_device and never a platform. It must not know what runs on
  * the device. */
+#include "cl/faults_internal.h"
 #include "cl/icd.h"
-#include "cl/internal.h"
 #include "cl/record.h"
 
 #include <stdio.h>
@@ -485,6 +485,7 @@ void ocl_device_close(ocl_device *device)
         if (device->queue[i] != NULL)
             clFinish(device->queue[i]);
     ocl_record_stop(device);
+    ocl_faults_destroy(device);
     bool last = unregister_device(device);
 #ifdef CLT_HAVE_CLBLAST
     if (last)

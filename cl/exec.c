@@ -5,6 +5,7 @@
  * wait function, except ocl_exec_collect, which is outside a step. It must not know what the commands
  * compute. */
 #include "cl/exec_internal.h"
+#include "cl/faults_internal.h"
 #include "cl/record_internal.h"
 
 #include <stdlib.h>
@@ -106,14 +107,12 @@ static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_even
     ocl_event *event = NULL;
     clt_status status;
     /* A call may run several kernels and returns the last one's event: a marker in front gives the start. */
-    if (done != NULL)
+    if (start != NULL)
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
     OCL_METERED(exec->device, status,
-                ocl_clblast_run(exec->device, entry->gemm, entry->library_sets, entry->operand,
-                                done ? &event : NULL));
+                ocl_clblast_run(exec->device, entry->gemm, entry->library_sets, entry->operand, &event));
     CLT_TRY(status);
-    if (done != NULL)
-        *done = ocl_event_raw(event);
+    *done = ocl_event_raw(event);
     run->tally.library_calls++;
     return CLT_OK;
 #else
@@ -133,33 +132,41 @@ static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
                             : clt_fail_prefix(status, "host command %d of '%s': ", c->host_code, c->label);
 }
 
-/* Whose events a command's are: the profile's, the recorder's, or both. */
+/* A command's event goes to the list of commands under way, and where they are asked for to the profile and
+ * the recorder. Takes over both events. */
 static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, bool record, cl_event start,
                             cl_event end)
 {
-    if (start == NULL && end == NULL)
-        return CLT_OK;
-    if (record && exec->profile) {
-        if (start != NULL)
+    const ocl_command *c = &exec->list->commands[index];
+    clt_status status = CLT_OK;
+    if (end != NULL)
+        status = ocl_faults_add(exec->device, c->label, c->kind == OCL_CMD_KERNEL ? c->kernel : "", end);
+    if (record && (start != NULL || end != NULL)) {
+        ocl_span span = {
+            .kind = OCL_SPAN_COMMAND, .queue = OCL_QUEUE_COMPUTE, .flags = edges, .command = c};
+        if (exec->profile && start != NULL)
             clRetainEvent(start);
-        if (end != NULL)
+        if (exec->profile && end != NULL)
             clRetainEvent(end);
-    }
-    if (record) {
-        ocl_span span = {.kind = OCL_SPAN_COMMAND,
-                         .queue = OCL_QUEUE_COMPUTE,
-                         .flags = edges,
-                         .command = &exec->list->commands[index]};
         ocl_record_add(exec->device, &span, start, end);
     }
-    return exec->profile ? keep_event(exec, index, start, end) : CLT_OK;
+    if (exec->profile && (start != NULL || end != NULL)) {
+        clt_status kept = keep_event(exec, index, start, end);
+        return status == CLT_OK ? kept : status;
+    }
+    if (!record && start != NULL)
+        clReleaseEvent(start);
+    if (!record && end != NULL)
+        clReleaseEvent(end);
+    return status;
 }
 
 static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_state *run)
 {
     ocl_record_level level = ocl_record_level_of(exec->device);
     bool record = level == OCL_RECORD_ALL || (level == OCL_RECORD_EDGES && edges != 0);
-    cl_event start = NULL, end = NULL, *done = exec->profile || record ? &end : NULL;
+    bool timed = exec->profile || record;
+    cl_event start = NULL, end = NULL, *done = &end;
     clt_status status = CLT_OK;
     switch (exec->list->commands[index].kind) {
     case OCL_CMD_KERNEL:
@@ -172,12 +179,12 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
         status = run_fill(exec, index, run, done);
         break;
     case OCL_CMD_GEMM:
-        status = run_gemm(exec, index, run, &start, done);
+        status = run_gemm(exec, index, run, timed ? &start : NULL, done);
         break;
     case OCL_CMD_HOST:
         return run_host(exec, index, run);
     case OCL_CMD_MARKER:
-        if (done == NULL) /* on an in-order queue it orders nothing: it only gives a time */
+        if (!timed) /* on an in-order queue it orders nothing: it only gives a time */
             return CLT_OK;
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, waits(run), wait_list(run), done),
                   "enqueueing a marker");

@@ -3,6 +3,7 @@
  * Buffers with accounting, pinned host memory, events, and the transfers between them. It exists so that
  * memory is checked before a driver is asked, and so that every message names the buffer. It must not know
  * what a buffer holds. */
+#include "cl/faults_internal.h"
 #include "cl/record_internal.h"
 
 #include <stdio.h>
@@ -219,6 +220,12 @@ void *ocl_pinned_data(ocl_pinned *pinned)
 
 /* Events */
 
+/* After the host has waited: did the commands that have ended by now end well? */
+static clt_status all_well(ocl_device *device)
+{
+    return ocl_commands_check(device, ocl_commands_enqueued(device));
+}
+
 void ocl_event_release(ocl_event *event)
 {
     if (event != NULL)
@@ -298,7 +305,8 @@ clt_status ocl_event_wait(ocl_event *event)
     if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
         CLT_TRY(ocl_event_poll(event, &ended)); /* fails with the command's own code */
     OCL_CHECK(code, "waiting for a command");
-    return CLT_OK;
+    ocl_device *device = device_of(raw);
+    return device != NULL ? all_well(device) : CLT_OK;
 }
 
 clt_status ocl_event_times(ocl_event *event, uint64_t *start_ns, uint64_t *end_ns)
@@ -398,7 +406,7 @@ clt_status ocl_write(ocl_buffer *dst, uint64_t offset, const void *src, uint64_t
     OCL_CHECK(clEnqueueWriteBuffer(dst->device->queue[OCL_QUEUE_COMPUTE], dst->mem, CL_TRUE, (size_t)offset,
                                    (size_t)bytes, src, 0, NULL, NULL),
               "writing %llu bytes to '%s'", (unsigned long long)bytes, dst->what);
-    return CLT_OK;
+    return all_well(dst->device);
 }
 
 clt_status ocl_read(ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes)
@@ -410,7 +418,7 @@ clt_status ocl_read(ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes)
     OCL_CHECK(clEnqueueReadBuffer(src->device->queue[OCL_QUEUE_COMPUTE], src->mem, CL_TRUE, (size_t)offset,
                                   (size_t)bytes, dst, 0, NULL, NULL),
               "reading %llu bytes from '%s'", (unsigned long long)bytes, src->what);
-    return CLT_OK;
+    return all_well(src->device);
 }
 
 clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
@@ -418,8 +426,13 @@ clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
     CLT_TRY(check_range(dst, offset, bytes, "clearing"));
     if (bytes == 0)
         return CLT_OK;
+    cl_event done = NULL;
     clt_status status = ocl_enqueue_fill(dst->device, dst->device->queue[OCL_QUEUE_COMPUTE], dst->mem, offset,
-                                         bytes, 0, NULL);
+                                         bytes, 0, &done);
+    if (status == CLT_OK)
+        status = ocl_faults_add(dst->device, dst->what, "", done);
+    if (done != NULL)
+        clReleaseEvent(done);
     return status == CLT_OK ? status : clt_fail_prefix(status, "clearing '%s': ", dst->what);
 }
 
@@ -435,22 +448,20 @@ static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event ra
     return CLT_OK;
 }
 
-/* A transfer's event goes to the caller, to the recorder, or to both. */
-static clt_status after_transfer(ocl_device *device, ocl_span_kind kind, ocl_queue queue, uint64_t bytes,
-                                 cl_event raw, ocl_event **done)
+/* A transfer's event goes to the list of commands under way, and where they are asked for to the caller and
+ * the recorder. */
+static clt_status after_transfer(ocl_device *device, const ocl_span *span, const char *what, cl_event raw,
+                                 ocl_event **done)
 {
-    if (raw != NULL && ocl_record_level_of(device) != OCL_RECORD_OFF) {
-        ocl_span span = {.kind = kind, .queue = queue, .bytes = bytes};
-        if (done != NULL)
-            clRetainEvent(raw);
-        ocl_record_add(device, &span, NULL, raw);
+    clt_status status = ocl_faults_add(device, what, "", raw);
+    if (ocl_record_level_of(device) != OCL_RECORD_OFF) {
+        clRetainEvent(raw);
+        ocl_record_add(device, span, NULL, raw);
     }
-    return after_enqueue(device, queue, raw, done);
-}
-
-static bool wants_event(const ocl_device *device, ocl_event **done)
-{
-    return done != NULL || ocl_record_level_of(device) != OCL_RECORD_OFF;
+    if (done == NULL || status != CLT_OK)
+        clReleaseEvent(raw);
+    CLT_TRY(status);
+    return after_enqueue(device, span->queue, raw, done);
 }
 
 /* Nothing to move, but the order of the events is kept. */
@@ -478,9 +489,10 @@ clt_status ocl_write_async(ocl_queue queue, ocl_buffer *dst, uint64_t offset, co
     OCL_METERED(dst->device, code,
                 clEnqueueWriteBuffer(dst->device->queue[queue], dst->mem, CL_FALSE, (size_t)offset,
                                      (size_t)bytes, src, wait ? 1 : 0, wait ? &before : NULL,
-                                     wants_event(dst->device, done) ? &raw : NULL));
+                                     &raw));
     OCL_CHECK(code, "writing %llu bytes to '%s'", (unsigned long long)bytes, dst->what);
-    return after_transfer(dst->device, OCL_SPAN_H2D, queue, bytes, raw, done);
+    ocl_span span = {.kind = OCL_SPAN_H2D, .queue = queue, .bytes = bytes};
+    return after_transfer(dst->device, &span, dst->what, raw, done);
 }
 
 clt_status ocl_read_async(ocl_queue queue, ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes,
@@ -496,9 +508,10 @@ clt_status ocl_read_async(ocl_queue queue, ocl_buffer *src, uint64_t offset, voi
     OCL_METERED(src->device, code,
                 clEnqueueReadBuffer(src->device->queue[queue], src->mem, CL_FALSE, (size_t)offset,
                                     (size_t)bytes, dst, wait ? 1 : 0, wait ? &before : NULL,
-                                    wants_event(src->device, done) ? &raw : NULL));
+                                    &raw));
     OCL_CHECK(code, "reading %llu bytes from '%s'", (unsigned long long)bytes, src->what);
-    return after_transfer(src->device, OCL_SPAN_D2H, queue, bytes, raw, done);
+    ocl_span span = {.kind = OCL_SPAN_D2H, .queue = queue, .bytes = bytes};
+    return after_transfer(src->device, &span, src->what, raw, done);
 }
 
 clt_status ocl_copy_async(ocl_queue queue, ocl_buffer *src, uint64_t src_offset, ocl_buffer *dst,
@@ -515,9 +528,10 @@ clt_status ocl_copy_async(ocl_queue queue, ocl_buffer *src, uint64_t src_offset,
     OCL_METERED(dst->device, code,
                 clEnqueueCopyBuffer(dst->device->queue[queue], src->mem, dst->mem, (size_t)src_offset,
                                     (size_t)dst_offset, (size_t)bytes, wait ? 1 : 0, wait ? &before : NULL,
-                                    wants_event(dst->device, done) ? &raw : NULL));
+                                    &raw));
     OCL_CHECK(code, "copying %llu bytes from '%s' to '%s'", (unsigned long long)bytes, src->what, dst->what);
-    return after_transfer(dst->device, OCL_SPAN_COPY, queue, bytes, raw, done);
+    ocl_span span = {.kind = OCL_SPAN_COPY, .queue = queue, .bytes = bytes};
+    return after_transfer(dst->device, &span, dst->what, raw, done);
 }
 
 clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done)
@@ -539,5 +553,5 @@ clt_status ocl_finish(ocl_device *device, ocl_queue queue)
     ocl_count_host_wait(device);
     OCL_CHECK(clFinish(device->queue[queue]), "waiting for a queue of device %s '%s'", device->desc.spec,
               device->desc.name);
-    return CLT_OK;
+    return all_well(device);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/faults.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 
@@ -16,6 +17,7 @@ typedef struct entry {
     int64_t step;
     bool done, ok;
     double done_at;
+    uint64_t last_command; /* number of the last one that was enqueued for the step (cl/faults.h) */
     clt_state_block *state; /* in pinned memory */
     float *losses;
 } entry;
@@ -123,6 +125,7 @@ clt_status clt_reporter_post(clt_reporter *r, int64_t step)
         ocl_read_async(OCL_QUEUE_COMPUTE, r->state, r->state_offset, e->state, sizeof *e->state, NULL, NULL));
     CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, r->losses, r->losses_offset, e->losses, r->losses_bytes, NULL,
                            &done));
+    e->last_command = ocl_commands_enqueued(r->realized->device);
     clt_status status = ocl_event_callback(done, report_done, e);
     ocl_event_release(done);
     CLT_TRY(status);
@@ -142,6 +145,7 @@ clt_status clt_reporter_take(clt_reporter *r, bool wait, clt_step_result *result
         pthread_cond_wait(&r->changed, &r->lock);
     *have = r->posted > 0 && e->done;
     bool ok = e->ok;
+    uint64_t last_command = e->last_command;
     if (*have) {
         result->step = e->step;
         result->done_at = e->done_at;
@@ -151,13 +155,13 @@ clt_status clt_reporter_take(clt_reporter *r, bool wait, clt_step_result *result
         r->posted--;
     }
     pthread_mutex_unlock(&r->lock);
-    if (*have && !ok)
-        CLT_FAIL(
-            CLT_EDEVLOST,
-            "step %lld: device '%s' reported a failed command; run 'cltrain doctor', then resume from the "
-            "last checkpoint",
-            (long long)result->step, r->realized->plan->device.name);
-    return CLT_OK;
+    if (!*have)
+        return CLT_OK;
+    clt_status status = ocl_commands_check(r->realized->device, last_command);
+    if (status == CLT_OK && !ok)
+        status = clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "device '%s' reported a failed command",
+                          r->realized->plan->device.name);
+    return clt_fail_prefix(status, "step %lld, resume from the last checkpoint: ", (long long)result->step + 1);
 }
 
 int clt_reporter_in_flight(clt_reporter *r)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/faults.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/train/tuned.h"
@@ -40,6 +41,7 @@ struct clt_saver {
     pthread_cond_t changed;
     saver_phase phase;
     bool read_ok;
+    uint64_t last_command; /* number of the last read (cl/faults.h) */
     double begun;
     clt_save_result result;
 };
@@ -110,9 +112,10 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
 static clt_status write_snapshot(clt_saver *s)
 {
     clt_str state = {0};
-    if (!s->read_ok)
-        CLT_FAIL(CLT_EDEVLOST, "saving step %" PRId64 ": reading the parameters from the device failed",
-                 s->result.step);
+    clt_status well = ocl_commands_check(s->run->device, s->last_command);
+    if (well == CLT_OK && !s->read_ok)
+        well = clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "reading the parameters from the device failed");
+    CLT_TRY(clt_fail_prefix(well, "saving step %" PRId64 ": ", s->result.step));
     for (int i = 0; i < s->n_tensors; i++)
         if (s->sources[i].transposed)
             clt_transpose_last(&s->sources[i].slot->shape, s->sources[i].data, s->sources[i].swapped);
@@ -230,6 +233,7 @@ static clt_status enqueue_reads(clt_saver *s)
     }
     CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, store->slab[CLT_ARENA_STATE][0], 0, &s->state, sizeof s->state,
                            NULL, &done));
+    s->last_command = ocl_commands_enqueued(s->run->device);
     clt_status status = ocl_event_callback(done, reads_done, s);
     ocl_event_release(done);
     return status;

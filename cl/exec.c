@@ -142,8 +142,7 @@ static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, bool r
     if (end != NULL)
         status = ocl_faults_add(exec->device, c->label, c->kind == OCL_CMD_KERNEL ? c->kernel : "", end);
     if (record && (start != NULL || end != NULL)) {
-        ocl_span span = {
-            .kind = OCL_SPAN_COMMAND, .queue = OCL_QUEUE_COMPUTE, .flags = edges, .command = c};
+        ocl_span span = {.kind = OCL_SPAN_COMMAND, .queue = OCL_QUEUE_COMPUTE, .flags = edges, .command = c};
         if (exec->profile && start != NULL)
             clRetainEvent(start);
         if (exec->profile && end != NULL)

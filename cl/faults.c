@@ -48,8 +48,7 @@ static void look(struct ocl_faults *f, uint64_t number)
     for (; i < f->count && f->list[i].number <= number; i++) {
         command_under_way *c = &f->list[i];
         cl_int state = CL_QUEUED;
-        cl_int code =
-            clGetEventInfo(c->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        cl_int code = clGetEventInfo(c->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
         if (code != CL_SUCCESS)
             state = code;
         if (state > CL_COMPLETE) {
@@ -118,9 +117,10 @@ clt_status ocl_commands_check(ocl_device *device, uint64_t number)
     pthread_mutex_unlock(&device->lock);
     if (!failed)
         return CLT_OK;
-    CLT_FAIL(CLT_EDEVLOST,
-             "device %s '%s' accepted command '%s'%s%s, which then failed: %s (%d); results since then are not "
-             "to be trusted; run 'cltrain doctor'",
-             device->desc.spec, device->desc.name, c.what, c.kernel[0] != '\0' ? ", kernel " : "", c.kernel,
-             ocl_error_name(code), code);
+    CLT_FAIL(
+        CLT_EDEVLOST,
+        "device %s '%s' accepted command '%s'%s%s, which then failed: %s (%d); results since then are not "
+        "to be trusted; run 'cltrain doctor'",
+        device->desc.spec, device->desc.name, c.what, c.kernel[0] != '\0' ? ", kernel " : "", c.kernel,
+        ocl_error_name(code), code);
 }

@@ -28,7 +28,7 @@ struct ocl_device {
     cl_command_queue queue[2]; /* by ocl_queue */
     bool profiling;
     struct ocl_recorder *recorder; /* cl/record.c; NULL: nothing is recorded */
-    struct ocl_faults *faults;     /* cl/faults.c: commands that are not known to have ended well; under lock */
+    struct ocl_faults *faults; /* cl/faults.c: commands that are not known to have ended well; under lock */
     ocl_meter_state meter;
     ocl_device_desc desc;
     ocl_answers answers;

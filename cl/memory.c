@@ -488,8 +488,7 @@ clt_status ocl_write_async(ocl_queue queue, ocl_buffer *dst, uint64_t offset, co
         return empty_transfer(dst->device, queue, wait, done);
     OCL_METERED(dst->device, code,
                 clEnqueueWriteBuffer(dst->device->queue[queue], dst->mem, CL_FALSE, (size_t)offset,
-                                     (size_t)bytes, src, wait ? 1 : 0, wait ? &before : NULL,
-                                     &raw));
+                                     (size_t)bytes, src, wait ? 1 : 0, wait ? &before : NULL, &raw));
     OCL_CHECK(code, "writing %llu bytes to '%s'", (unsigned long long)bytes, dst->what);
     ocl_span span = {.kind = OCL_SPAN_H2D, .queue = queue, .bytes = bytes};
     return after_transfer(dst->device, &span, dst->what, raw, done);
@@ -507,8 +506,7 @@ clt_status ocl_read_async(ocl_queue queue, ocl_buffer *src, uint64_t offset, voi
         return empty_transfer(src->device, queue, wait, done);
     OCL_METERED(src->device, code,
                 clEnqueueReadBuffer(src->device->queue[queue], src->mem, CL_FALSE, (size_t)offset,
-                                    (size_t)bytes, dst, wait ? 1 : 0, wait ? &before : NULL,
-                                    &raw));
+                                    (size_t)bytes, dst, wait ? 1 : 0, wait ? &before : NULL, &raw));
     OCL_CHECK(code, "reading %llu bytes from '%s'", (unsigned long long)bytes, src->what);
     ocl_span span = {.kind = OCL_SPAN_D2H, .queue = queue, .bytes = bytes};
     return after_transfer(src->device, &span, src->what, raw, done);

@@ -17,7 +17,7 @@ typedef struct entry {
     int64_t step;
     bool done, ok;
     double done_at;
-    uint64_t last_command; /* number of the last one that was enqueued for the step (cl/faults.h) */
+    uint64_t last_command;  /* number of the last one that was enqueued for the step (cl/faults.h) */
     clt_state_block *state; /* in pinned memory */
     float *losses;
 } entry;
@@ -161,7 +161,8 @@ clt_status clt_reporter_take(clt_reporter *r, bool wait, clt_step_result *result
     if (status == CLT_OK && !ok)
         status = clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "device '%s' reported a failed command",
                           r->realized->plan->device.name);
-    return clt_fail_prefix(status, "step %lld, resume from the last checkpoint: ", (long long)result->step + 1);
+    return clt_fail_prefix(status,
+                           "step %lld, resume from the last checkpoint: ", (long long)result->step + 1);
 }
 
 int clt_reporter_in_flight(clt_reporter *r)

@@ -14,6 +14,7 @@
 #include "cl/faults.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
+#include "engine/train/checksum.h"
 #include "engine/train/tuned.h"
 
 typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WRITING, SAVER_DONE, SAVER_STOP } saver_phase;
@@ -33,6 +34,7 @@ struct clt_saver {
     saved_tensor *sources;
     int n_model, n_tensors;
     clt_state_block state;
+    clt_checksums *sums;
     clt_saved_state extra;
     clt_retention retention;
     clt_str config;
@@ -109,12 +111,25 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
     return clt_str_check(out);
 }
 
+/* What arrived must be what the device holds. */
+static clt_status compare_sums(const clt_saver *s)
+{
+    for (int i = 0; i < s->n_tensors; i++) {
+        const saved_tensor *t = &s->sources[i];
+        CLT_TRY(clt_checksums_compare(s->sums, t->arena, t->slot->slab, t->slot->offset, t->data,
+                                      t->slot->elements, s->tensors[i].name));
+    }
+    return clt_checksums_compare(s->sums, CLT_ARENA_STATE, 0, 0, &s->state, CLT_STATE_WORDS, "run state");
+}
+
 static clt_status write_snapshot(clt_saver *s)
 {
     clt_str state = {0};
     clt_status well = ocl_commands_check(s->run->device, s->last_command);
     if (well == CLT_OK && !s->read_ok)
         well = clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "reading the parameters from the device failed");
+    if (well == CLT_OK)
+        well = compare_sums(s);
     CLT_TRY(clt_fail_prefix(well, "saving step %" PRId64 ": ", s->result.step));
     for (int i = 0; i < s->n_tensors; i++)
         if (s->sources[i].transposed)
@@ -167,7 +182,10 @@ clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->folder = strdup(folder);
-    clt_status status = s->folder ? list_tensors(s) : CLT_ENOMEM;
+    clt_status status =
+        s->folder ? list_tensors(s) : clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "saver: out of host memory");
+    if (status == CLT_OK)
+        status = clt_checksums_create(run->store, &s->sums);
     if (status == CLT_OK)
         status = clt_config_print(run->options->config, false, &s->config);
     if (status == CLT_OK)
@@ -201,6 +219,7 @@ void clt_saver_destroy(clt_saver *s)
         free(s->sources[i].data);
         free(s->sources[i].swapped);
     }
+    clt_checksums_destroy(s->sums);
     free(s->tensors);
     free(s->sources);
     free(s->folder);
@@ -231,6 +250,7 @@ static clt_status enqueue_reads(clt_saver *s)
                                t->slot->offset * sizeof(float), t->data, t->slot->elements * sizeof(float),
                                NULL, NULL));
     }
+    CLT_TRY(clt_checksums_enqueue(s->sums));
     CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, store->slab[CLT_ARENA_STATE][0], 0, &s->state, sizeof s->state,
                            NULL, &done));
     s->last_command = ocl_commands_enqueued(s->run->device);

@@ -141,15 +141,18 @@ static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, bool r
     clt_status status = CLT_OK;
     if (end != NULL)
         status = ocl_faults_add(exec->device, c->label, c->kind == OCL_CMD_KERNEL ? c->kernel : "", end);
-    if (record && (start != NULL || end != NULL)) {
+    bool profile = exec->profile && end != NULL;
+    if (record && end != NULL) {
         ocl_span span = {.kind = OCL_SPAN_COMMAND, .queue = OCL_QUEUE_COMPUTE, .flags = edges, .command = c};
-        if (exec->profile && start != NULL)
-            clRetainEvent(start);
-        if (exec->profile && end != NULL)
-            clRetainEvent(end);
+        /* without a second reference the profile goes without this command's time */
+        profile = profile && clRetainEvent(end) == CL_SUCCESS;
+        if (profile && start != NULL && clRetainEvent(start) != CL_SUCCESS) {
+            clReleaseEvent(end);
+            profile = false;
+        }
         ocl_record_add(exec->device, &span, start, end);
     }
-    if (exec->profile && (start != NULL || end != NULL)) {
+    if (profile) {
         clt_status kept = keep_event(exec, index, start, end);
         return status == CLT_OK ? kept : status;
     }

@@ -80,6 +80,7 @@ static void copy_name(char *out, size_t size, const char *text)
 clt_status ocl_faults_add(ocl_device *device, const char *what, const char *kernel, cl_event event)
 {
     struct ocl_faults *f = device->faults;
+    OCL_CHECK(clRetainEvent(event), "keeping the event of '%s'", what);
     pthread_mutex_lock(&device->lock);
     f->enqueued++;
     if (f->count >= LOOK_EVERY && f->count % LOOK_EVERY == 0)
@@ -92,9 +93,10 @@ clt_status ocl_faults_add(ocl_device *device, const char *what, const char *kern
         c->number = f->enqueued;
         copy_name(c->what, sizeof c->what, what);
         copy_name(c->kernel, sizeof c->kernel, kernel);
-        clRetainEvent(event);
     }
     pthread_mutex_unlock(&device->lock);
+    if (status != CLT_OK)
+        clReleaseEvent(event);
     return status;
 }
 

@@ -454,10 +454,9 @@ static clt_status after_transfer(ocl_device *device, const ocl_span *span, const
                                  ocl_event **done)
 {
     clt_status status = ocl_faults_add(device, what, "", raw);
-    if (ocl_record_level_of(device) != OCL_RECORD_OFF) {
-        clRetainEvent(raw);
+    if (status == CLT_OK && ocl_record_level_of(device) != OCL_RECORD_OFF &&
+        clRetainEvent(raw) == CL_SUCCESS) /* else a time is missing, no more */
         ocl_record_add(device, span, NULL, raw);
-    }
     if (done == NULL || status != CLT_OK)
         clReleaseEvent(raw);
     CLT_TRY(status);

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# One OpenCL call of a short training fails, one command's event ends in an error, one read delivers a wrong bit, one allocation
+# fails: the run ends with an error, or with 0 and the parameters of the run without a fault; no crash, no hang, no checkpoint
+# with other parameters. CLTRAIN_FAULT_STEP: every how many calls one fails (quick: a few); test_device_faults_all.sh takes each.
+. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+shims=$CLTRAIN_BUILD_DIR/tests
+[ -f "$shims/call_shim.so" ] || skip_all "the shims are not built"
+if nm "$CLTRAIN" 2>/dev/null | grep -q __asan_init; then skip_all "sanitizers take the place of the shims' functions"; fi
+export CLTRAIN_CACHE_DIR=$work/cache
+
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [16, 8], "outputs": 10},
+ "data": {"type": "synthetic", "shape": [12], "samples": 64, "micro_batch": 8, "global_batch": 16, "workers": 1},
+ "optimizer": {"type": "adamw", "learning_rate": 0.01, "clip": 1},
+ "train": {"steps": 4, "log_every": 1},
+ "checkpoint": {"every": 2, "keep": 5}}
+JSON
+digest() { sha256sum "$1/checkpoints/step_$2/model.safetensors" "$1/checkpoints/step_$2/optimizer.safetensors" | cut -d' ' -f1 | tr '\n' ' '; }
+expect_code 0 "$CLTRAIN" train net.json --out good # fills the caches as well
+want2=$(digest good 2)
+want4=$(digest good 4)
+
+# judge NAME: the last run, in `run`, with its exit code in $code
+judge() {
+    local step want
+    case $code in
+    0 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 10 | 70) pass ;;
+    124) fail "$1: the run hangs" ;;
+    *) fail "$1: the run ends with $code" ;;
+    esac
+    if [ "$code" -eq 0 ] && [ ! -d run/checkpoints/step_4 ]; then fail "$1: code 0 without a last checkpoint"; fi
+    for step in 2 4; do
+        [ -d "run/checkpoints/step_$step" ] || continue
+        want=want$step
+        if [ "$(digest run $step)" = "${!want}" ]; then pass; else fail "$1: step_$step has other parameters"; fi
+    done
+}
+# train_with VARIABLE=VALUE SHIM: runs, sets $code
+train_with() {
+    rm -rf run
+    code=0
+    timeout 120 env "$1" LD_PRELOAD="$shims/$2.so" "$CLTRAIN" train net.json --out run >"$out" 2>&1 </dev/null || code=$?
+}
+
+# sweep SHIM VARIABLE PREFIX SUFFIX FIRST STEP: number after number, until nothing is hit any more
+sweep() {
+    local n=$5 hits=0
+    while :; do
+        rm -f hit
+        train_with "$2=$3$n$4" "$1"
+        [ -s hit ] || break
+        hits=$((hits + 1))
+        judge "$2=$3$n$4 ($(head -n 1 hit))"
+        n=$((n + $6))
+    done
+    if [ "$hits" -gt 0 ]; then pass; else fail "$2=$3$5$4 hit nothing"; fi
+    echo "$1 $3: $hits runs with a fault, up to number $n"
+}
+# The device's checksums by both of their kernels: right ones let a run pass, and a wrong bit is named and read again.
+for caps in none local,wg256; do
+    rm -rf run
+    expect_code 0 env CLTRAIN_GEMM=simple "$CLTRAIN" train net.json --out run --caps $caps
+    reject_text 'arrived with other bits'
+    rm -rf run
+    expect_code 0 env CLTRAIN_GEMM=simple LD_PRELOAD="$shims/driver_shim.so" CLT_SHIM='read:bytes=768:flip:nth=1' \
+        "$CLTRAIN" train net.json --out run --caps $caps
+    expect_text "the checkpoint of step 2 could not be written.*reading 'fc1.weight.* arrived with other bits"
+    expect_absent run/checkpoints/step_2
+    expect_file run/checkpoints/step_4/model.safetensors
+done
+
+step=${CLTRAIN_FAULT_STEP:-0}
+few() { echo $((step > 0 ? step : $1)); }
+sweep call_shim CLT_CALL_SHIM "log=hit;" "" 3 "$(few 311)"
+sweep call_shim CLT_CALL_SHIM "log=hit;event=" "" 2 "$(few 61)"
+sweep driver_shim CLT_SHIM "read:*:flip:nth=" ";log=hit" 2 "$(few 17)"
+
+# Allocations: the number of a whole run is known first.
+CLT_ALLOC_SHIM_LOG=count train_with CLT_ALLOC_SHIM=0 alloc_shim
+judge "no allocation fails"
+count=$(cat count 2>/dev/null || echo 0)
+if [ "$count" -gt 100 ]; then pass; else fail "the shim saw $count allocations"; fi
+n=5
+runs=0
+while [ "$n" -le "$count" ]; do
+    train_with CLT_ALLOC_SHIM=$n alloc_shim
+    judge "allocation $n of $count"
+    case $code in
+    0 | 70) pass ;; # 0: what could do without it
+    *) fail "allocation $n of $count: code $code, not 70" ;;
+    esac
+    runs=$((runs + 1))
+    n=$((n + $(few 263)))
+done
+echo "alloc_shim: $runs runs, $count allocations"
+finish

@@ -194,7 +194,7 @@ clt_status ocl_ask_here(ocl_asker *asker)
 {
     asking a = {.asker = asker};
     CLT_TRY(ocl_played_caps(&a.played));
-    a.extensions = ocl_device_extensions(asker->found->id);
+    CLT_TRY(ocl_device_extensions(asker->found->id, &a.extensions));
     clt_status status = ask_rounds(&a);
     forget_device(&a);
     free(a.extensions);

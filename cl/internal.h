@@ -105,7 +105,6 @@ bool ocl_spec_names_one(const char *spec);
 ocl_device *ocl_device_of_queue(cl_command_queue queue);
 void ocl_count_host_wait(ocl_device *device);
 
-<<<<<<< HEAD
 /* A device with its queues, without capabilities: nothing of it was tried. */
 clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out);
 /* Capabilities that CLTRAIN_EMULATE names, which the device then plays; 0: none. CLT_EUSAGE. */
@@ -151,17 +150,8 @@ clt_status ocl_ask_here(ocl_asker *asker);
  * refused; the answers are filled in all the same. */
 clt_status ocl_ask(const ocl_found *found, uint32_t mask, bool again, ocl_answers *out);
 
-/* device.c: CL_DEVICE_EXTENSIONS; free() it. NULL when it cannot be had. */
-char *ocl_device_extensions(cl_device_id id);
-=======
-/* probes.c: fills device->desc.caps by building and running probe kernels. */
-clt_status ocl_probe_caps(ocl_device *device);
-/* Builds and runs a trivial kernel and checks what it wrote; *nvidia (may be NULL): its compiler is NVIDIA's.
- */
-clt_status ocl_probe_basic(ocl_device *device, bool *nvidia);
 /* device.c: CL_DEVICE_EXTENSIONS; free() it. */
 clt_status ocl_device_extensions(cl_device_id id, char **out);
->>>>>>> a637591 (cl: a device query that fails is said; events are kept only when the driver agrees)
 /* quirks.c: fills desc->quirks from the table. */
 void ocl_apply_quirks(ocl_device_desc *desc);
 

@@ -554,7 +554,6 @@ static bool want_ptx(const ocl_probe_state *state, char *why, size_t size)
 /* The compute capability only says what is worth trying; 0: unknown. */
 static bool want_unit(const ocl_probe_state *state, char *why, size_t size)
 {
-<<<<<<< HEAD
     const unit_probe *p = unit_of(state->question->cap);
     uint32_t capability = state->desc->compute_capability;
     if (!want_ptx(state, why, size))
@@ -563,40 +562,6 @@ static bool want_unit(const ocl_probe_state *state, char *why, size_t size)
         snprintf(why, size, "compute capability %u.%u has no such instruction", capability / 10,
                  capability % 10);
         return false;
-=======
-    return extensions != NULL && strstr(extensions, name) != NULL;
-}
-
-clt_status ocl_probe_caps(ocl_device *device)
-{
-    uint32_t caps = 0;
-    bool nvidia = false;
-    if (recall(device->id, &device->desc))
-        return CLT_OK;
-    char *extensions;
-    CLT_TRY(ocl_probe_basic(device, &nvidia));
-    CLT_TRY(ocl_device_extensions(device->id, &extensions));
-    if (probe_local(device, 64))
-        caps |= OCL_CAP_LOCAL;
-    if (probe_local(device, 256))
-        caps |= OCL_CAP_WG256;
-    if (probe_wide_vectors(device))
-        caps |= OCL_CAP_WIDE_VECTORS;
-    if ((caps & OCL_CAP_WIDE_VECTORS) && probe_nontemporal(device)) /* only lane-style kernels use it */
-        caps |= OCL_CAP_NONTEMPORAL;
-    if (announced(extensions, "cl_khr_fp64") && probe_fp64(device))
-        caps |= OCL_CAP_FP64;
-    if ((nvidia || announced(extensions, "cl_khr_fp16")) && probe_fp16(device))
-        caps |= OCL_CAP_FP16;
-    if (announced(extensions, "cl_khr_int64_base_atomics") && probe_int64_atomics(device))
-        caps |= OCL_CAP_INT64_ATOMICS;
-    if ((announced(extensions, "cl_khr_subgroups") || announced(extensions, "cl_intel_subgroups")) &&
-        probe_subgroups(device))
-        caps |= OCL_CAP_SUBGROUPS;
-    if (nvidia && probe_ptx(device)) {
-        caps |= OCL_CAP_PTX;
-        caps |= probe_units(device);
->>>>>>> a637591 (cl: a device query that fails is said; events are kept only when the driver agrees)
     }
     return has(state, OCL_CAP_PTX);
 }

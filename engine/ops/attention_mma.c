@@ -5,6 +5,7 @@
  * probes have shown of the device; knows no device by name. */
 #include <stdio.h>
 
+#include "cl/gemm_mma.h"
 #include "engine/ops/attention.h"
 
 #define FEWEST_WARPS 2
@@ -19,8 +20,8 @@ typedef struct mma_form {
     int warps, pieces, cols; /* -DWARPS -DPIECES -DCOLS; warps 0: none */
 } mma_form;
 
-/* From the most work for each byte of local memory to the least need of it. */
-static const mma_form forms[][4] = {[MMA_FORWARD] = {{4, 2, 32}, {4, 1, 32}, {2, 1, 16}, {0}},
+/* In the order of preference: from the most products for each byte read from local memory to the smallest need of local memory. */
+static const mma_form forms[][5] = {[MMA_FORWARD] = {{4, 2, 64}, {4, 1, 64}, {4, 1, 32}, {2, 1, 16}, {0}},
                                     [MMA_DQ] = {{4, 2, 64}, {4, 1, 32}, {2, 1, 16}, {0}},
                                     [MMA_DKV] = {{4, 2, 32}, {4, 1, 16}, {2, 1, 16}, {0}}};
 
@@ -34,14 +35,17 @@ static uint64_t form_items(const mma_form *f)
     return 32 * (uint64_t)f->warps;
 }
 
-static bool has_units(clt_dtype dtype, const ocl_device_desc *device)
+/* MMA_SM of mma.clh: the generation of the device's instructions; 0: none that this form can use. Sums become operands without
+ * leaving their registers, so that the layout of fragments must be known: that of mma.sync is, that of Volta's wmma is not. */
+static int generation(clt_dtype dtype, const ocl_device_desc *device)
 {
-    return (device->caps & (dtype == CLT_BF16 ? OCL_CAP_MMA_BF16 : OCL_CAP_MMA_F16)) != 0;
+    int sm = ocl_mma_generation(dtype, device);
+    return sm >= 75 ? sm : 0;
 }
 
 static bool emulated(clt_dtype dtype, const ocl_device_desc *device)
 {
-    return !has_units(dtype, device) || device->played_caps != 0;
+    return generation(dtype, device) == 0 || device->played_caps != 0;
 }
 
 /* Of a work-group: two slots of two tiles; over keys also the values held, and lse and delta. */
@@ -99,7 +103,7 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
     clt_dtype dtype = clt_call_dtype(call, call->in[0]);
     if (dtype != CLT_F16 && dtype != CLT_BF16)
         snprintf(reason, size, "matrix units multiply f16 or bf16, not %s", clt_dtype_name(dtype));
-    else if (!has_units(dtype, device) && !(device->quirks & OCL_QUIRK_ANY_STYLE))
+    else if (generation(dtype, device) == 0 && !(device->quirks & OCL_QUIRK_ANY_STYLE))
         snprintf(reason, size, "the device has no matrix units for %s", clt_dtype_name(dtype));
     else if (s.dim > MMA_MAX_HEAD)
         snprintf(reason, size, "a head of %lld elements; registers hold %d", (long long)s.dim, MMA_MAX_HEAD);
@@ -145,13 +149,16 @@ static bool mma_accepts_backward(const void *problem, const ocl_device_desc *dev
 static mma_form mma_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, mma_kernel kernel,
                           const char *name)
 {
+    clt_dtype dtype = clt_call_dtype(call, call->in[0]);
     mma_form f = choose(call, s, kernel, e->device);
+    int sm = generation(dtype, e->device);
     clt_attention_begin(e, call, s, "attention_mma", name);
     ocl_define(e, "KERNEL", kernel);
+    ocl_define(e, "MMA_SM", sm ? sm : 80); /* emulated on request: the newest */
     ocl_define(e, "WARPS", f.warps);
     ocl_define(e, "PIECES", f.pieces);
     ocl_define(e, "COLS", f.cols);
-    ocl_define(e, "MMA_BF16", clt_call_dtype(call, call->in[0]) == CLT_BF16);
+    ocl_define(e, "MMA_BF16", dtype == CLT_BF16);
     return f;
 }
 

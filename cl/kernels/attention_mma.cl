@@ -192,47 +192,43 @@ static inline void put_f32(__global float *to, uint ld, __local const float *lin
     }
 }
 
-/* Two values of a word of 16-bit storage. */
-static inline float2 both_f16(uint word)
-{
-    ushort part[2] = {(ushort)word, (ushort)(word >> 16)};
-    return (float2)(vload_half(0, (const half *)part), vload_half(1, (const half *)part));
-}
-static inline float2 both_bf16(uint word)
-{
-    return (float2)(as_float(word << 16), as_float(word & 0xffff0000u));
-}
+/* Eight sums to a row of which `have` elements exist. Where matrix units are emulated they are stored one by one: of 16-byte
+ * stores after vector loads from local memory, PoCL 3.1 makes code for AVX-512 that stores other values. */
+#define BY_CHUNKS (WHOLE && MMA_SCRATCH == 0)
+#define DEFINE_PUT_CHUNK(dt)                                                                                 \
+    static inline void CLT_CAT(put_chunk_, dt)(__global ushort * to, float *sum, int have, int accumulate)   \
+    {                                                                                                        \
+        MMA_UNROLL for (int i = 0; i < 8; i++)                                                               \
+        {                                                                                                    \
+            if (accumulate && (WHOLE || i < have))                                                           \
+                sum[i] += LOAD(dt, to, i);                                                                   \
+            if (!BY_CHUNKS && i < have)                                                                      \
+                STORE(dt, to, i, sum[i]);                                                                    \
+        }                                                                                                    \
+        if (BY_CHUNKS)                                                                                       \
+            *(__global uint4 *)to = (uint4)(MMA_PACK(sum[0], sum[1]), MMA_PACK(sum[2], sum[3]),              \
+                                            MMA_PACK(sum[4], sum[5]), MMA_PACK(sum[6], sum[7]));             \
+    }
+DEFINE_PUT_CHUNK(f16)
+DEFINE_PUT_CHUNK(bf16)
 
-/* Half of the items read the upper four of their eight sums first, so that eight neighbours reach different banks. */
+/* Half of the items read the upper four of their eight sums first, so that eight neighbours reach different banks. Where there
+ * are none, neither is the exchange. */
 #define DEFINE_PUT(dt)                                                                                       \
     static inline void CLT_CAT(put_, dt)(__global ushort * to, uint ld, __local const float *lines, uint i,  \
                                          uint rows, int accumulate)                                          \
     {                                                                                                        \
-        uint swap = (uint)get_local_id(0) & 4;                                                               \
+        uint swap = MMA_SCRATCH ? 0 : (uint)get_local_id(0) & 4;                                             \
         _Pragma("unroll 1") for (uint e = (uint)get_local_id(0); e < 16 * WARPS * CHUNKS; e += ITEMS)        \
         {                                                                                                    \
             LINES_OF_PIECE(e, CHUNKS, 8);                                                                    \
-            if (row >= rows || d >= HEAD_SIZE)                                                               \
-                continue;                                                                                    \
             __local const float *from = lines + line * PITCH + d;                                            \
             float4 one = *(__local const float4 *)(from + swap);                                             \
             float4 two = *(__local const float4 *)(from + (4 - swap));                                       \
             float4 low = swap ? two : one, high = swap ? one : two;                                          \
-            __global ushort *at = to + ((ulong)row * ld + d);                                                \
-            if (WHOLE) {                                                                                     \
-                if (accumulate) {                                                                            \
-                    uint4 old = *(__global const uint4 *)at;                                                 \
-                    low += (float4)(CLT_CAT(both_, dt)(old.x), CLT_CAT(both_, dt)(old.y));                   \
-                    high += (float4)(CLT_CAT(both_, dt)(old.z), CLT_CAT(both_, dt)(old.w));                  \
-                }                                                                                            \
-                *(__global uint4 *)at = (uint4)(MMA_PACK(low.x, low.y), MMA_PACK(low.z, low.w),              \
-                                                MMA_PACK(high.x, high.y), MMA_PACK(high.z, high.w));         \
-            } else {                                                                                         \
-                const float part[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};          \
-                MMA_UNROLL for (uint k = 0; k < 8; k++)                                                      \
-                    if (d + k < HEAD_SIZE)                                                                   \
-                        STORE_GRAD(dt, at, k, part[k], accumulate);                                          \
-            }                                                                                                \
+            float sum[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};                     \
+            if (row < rows && d < HEAD_SIZE)                                                                 \
+                CLT_CAT(put_chunk_, dt)(to + ((ulong)row * ld + d), sum, HEAD_SIZE - (int)d, accumulate);    \
         }                                                                                                    \
     }
 DEFINE_PUT(f16)

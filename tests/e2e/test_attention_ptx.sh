@@ -80,12 +80,16 @@ done <<<"$forms"
 for block in 32 16 8; do
     for head in 64 128; do
         [ "$block" -eq 32 ] && [ "$head" -gt 64 ] && continue
-        for kernel in "${names[@]:1}"; do
-            check "group $kernel head $head, blocks of $block, f16" "attention_${kernel}_group" 255 attention_group.cl -DBLOCK="$block" \
-                -DHEAD_SIZE="$head" -DHEADS=12 -DKV_HEADS=12 -DDT=f16 -DDYT=f16 -DGT=f16
+        for kernel in 1 2 3; do
+            check "group ${names[kernel]} head $head, blocks of $block, f16" "attention_${names[kernel]}_group" 255 attention_group.cl \
+                -DKERNEL="$kernel" -DBLOCK="$block" -DHEAD_SIZE="$head" -DHEADS=12 -DKV_HEADS=12 -DDT=f16 -DDYT=f16 -DGT=f16
         done
     done
 done
+for head in 64 61; do
+    check "delta head $head, bf16" attention_bwd_delta_group 64 attention_group.cl -DKERNEL=4 -DHEAD_SIZE="$head" -DHEADS=12 -DDT=bf16 -DDYT=bf16
+done
+if [ "$(grep -c '\.entry' k.ptx)" -eq 1 ]; then pass; else fail "a program of one kernel holds others"; fi
 
 # The check notices what it is about: four pieces of 64 elements do not fit the registers.
 if ptx_assemble attention_mma.cl 80 80 "${extra[@]}" -DKERNEL=3 -DHEAD_SIZE=128 -DPIECES=4 -DCOLS=64 && ptx_registers _mma >/dev/null; then

@@ -235,14 +235,14 @@ static void test_group_blocks(void **state)
         uint64_t blocks;
     } cases[] = {
         {65536, "eight", BIT(32) | BIT(16)},
-        {4096, "eight", BIT(16) | BIT(8)},
-        {2560, "eight", BIT(8)},
+        {6500, "eight", BIT(16) | BIT(8)},
+        {3400, "eight", BIT(8)},
         {65536, "one_kv", BIT(32) | BIT(16)},
-        {3072, "one_kv", BIT(8)},
-        {3072, "more_queries", BIT(8)},
-        {3072, "causal_lengths", BIT(8)},
-        {2560, "dropout_shared", BIT(8)},
-        {4096, "f16_cross", BIT(8)},
+        {3400, "one_kv", BIT(8)},
+        {3400, "more_queries", BIT(8)},
+        {3400, "causal_lengths", BIT(8)},
+        {3400, "dropout_shared", BIT(8)},
+        {5500, "f16_cross", BIT(8)},
         {65536, "f16_cross", BIT(32) | BIT(16)},
     };
     ocl_device *device = test_open(false);
@@ -298,7 +298,8 @@ static void test_mma_forms(void **state)
     ocl_device_close(device);
 }
 
-/* Kernels are compiled for the instructions that the device has: those of sm_80, or of sm_75, which are half as long. */
+/* Kernels are compiled for the instructions that the device has: those of sm_80, or of sm_75, half as long.
+ */
 static void test_mma_generation(void **state)
 {
     static const struct {

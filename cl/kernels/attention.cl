@@ -9,6 +9,10 @@
 #include "lanes.clh"
 #include "attention.clh"
 
+#ifndef KERNEL /* clt_attention_kernel: 1: forward, 2: dq, 3: dk and dv, 4: delta; 0: all, to be looked at */
+#define KERNEL 0
+#endif
+
 #define PARTS ((HEAD_SIZE + LANES - 1) / LANES) /* vectors of a head */
 #define TAIL (HEAD_SIZE % LANES)
 
@@ -48,6 +52,8 @@ static inline float dot_parts(const float16 *a, const float16 *b)
         sum = fma(a[p], b[p], sum);
     return clt_sum16(sum);
 }
+
+#if KERNEL == 0 || KERNEL == 1
 
 /* q (batch,tq,HEADS), k, v (batch,tk,KV_HEADS) -> y (batch,tq,HEADS), lse (batch,HEADS,tq). */
 __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
@@ -95,6 +101,9 @@ __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global flo
         STORE_PART(DT, y, p, sum[p] * norm, 0);
 }
 
+#endif
+#if KERNEL == 0 || KERNEL == 4
+
 /* delta (batch,HEADS,tq) = sum over a head of dy * y. */
 __kernel void attention_bwd_delta(__global float *delta, ulong delta0, __global const STORAGE(DYT) * dy,
                                   ulong dy0, __global const STORAGE(DT) * y, ulong y0, uint batch, uint tq)
@@ -112,6 +121,9 @@ __kernel void attention_bwd_delta(__global float *delta, ulong delta0, __global 
         sum = fma(LOAD_PART(DYT, dy + dy0 + at, p), LOAD_PART(DT, y + y0 + at, p), sum);
     delta[delta0 + item] = clt_sum16(sum);
 }
+
+#endif
+#if KERNEL == 0 || KERNEL == 2
 
 /* dq (+)= scale * sum over keys of P (dP - delta) k; one item per query. */
 __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,
@@ -153,6 +165,9 @@ __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint ldd
     for (uint p = 0; p < PARTS; p++)
         STORE_PART(GT, dq, p, sum[p] * scale, accumulate);
 }
+
+#endif
+#if KERNEL == 0 || KERNEL == 3
 
 /* dk (+)= scale * sum over queries of P (dP - delta) q, dv (+)= sum of P dy; one item per key. */
 __kernel void attention_bwd_kv_row(__global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
@@ -198,3 +213,4 @@ __kernel void attention_bwd_kv_row(__global STORAGE(GT) * dk, ulong dk0, uint ld
         STORE_PART(GT, dv, p, sum_v[p], accumulate_v);
     }
 }
+#endif

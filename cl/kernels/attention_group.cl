@@ -4,21 +4,72 @@
  * (y, dq) or keys (dk, dv) and takes the other side block by block through local memory; each item keeps a
  * small tile of the scores and of the result in registers. Sums run in a fixed order without atomics, every
  * exchange through local memory has its barrier, and no lock-step is assumed. Same results as attention.cl up
- * to rounding. Defines: attention.clh, and -DBLOCK=8, 16 or 32. */
+ * to rounding. Defines: attention.clh, and those below.
+ *
+ * Local memory limits the products, so that it is read in vectors: of four elements of a head for scores, of
+ * VEC columns for results. Rows lie WIDTH + 4 floats apart, an odd number of vectors of four, so that vectors
+ * of eight rows lie in different banks. */
 #include "common.clh"
 #include "attention.clh"
 
-#ifndef BLOCK
+#ifndef BLOCK /* 8, 16 or 32 */
 #define BLOCK 16
+#endif
+#ifndef KERNEL /* clt_attention_kernel: 1: forward, 2: dq, 3: dk and dv, 4: delta; 0: all, to be looked at */
+#define KERNEL 0
 #endif
 #define SIDE 8 /* items along each edge of the group */
 #define ITEMS (SIDE * SIDE)
-#define TILE (BLOCK / SIDE)                   /* rows and columns of scores of an item */
-#define PARTS ((HEAD_SIZE + SIDE - 1) / SIDE) /* columns of a result of an item */
-#define PITCH (PARTS * SIDE + 1) /* of a block's rows in local memory; odd against bank conflicts */
-#define SCORES (BLOCK + 1)       /* pitch of a block of scores */
+#define TILE (BLOCK / SIDE)    /* rows and columns of scores of an item */
+#define SHARE (ITEMS / BLOCK)  /* items that look after the softmax of one row */
+#define COLUMNS (BLOCK / SHARE) /* of scores, of each of them */
+#if HEAD_SIZE % 32 == 0
+#define VEC 4 /* neighbouring columns of a result of an item */
+#else
+#define VEC 2
+#endif
+#define VECTOR CLT_CAT(float, VEC)
+#define PARTS ((HEAD_SIZE + SIDE * VEC - 1) / (SIDE * VEC)) /* vectors of a result's row of an item */
+#define WIDTH (PARTS * SIDE * VEC) /* of a block's rows: zeros behind the head */
+#define PITCH (WIDTH + 4)
+#define SCORES (BLOCK + 4) /* pitch of a block of scores */
+#define TOPS (SIDE + 4)    /* pitch of the largest scores of each item's part of a row */
+#define NO_TOP -3.402823466e+38f /* finite: scores of -INFINITY relative to it give 0, not NaN */
 #define UNROLL _Pragma("unroll") /* sums are registers only where every index is a constant */
 #define GROUP __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+
+/* --- rows between memories --- */
+
+/* Elements at .. at + 3 of a row of a head, and zeros behind its end. Rows begin at multiples of four
+ * elements where heads have a multiple of four: then one load brings them. */
+#define DEFINE_FOUR(dt)                                                                                      \
+    static inline float4 CLT_CAT(four_, dt)(__global const STORAGE(dt) * row, uint at)                       \
+    {                                                                                                        \
+        float part[4];                                                                                       \
+        if (HEAD_SIZE % 4 == 0 && at < HEAD_SIZE)                                                            \
+            return CLT_CAT(widen_, dt)(*(__global const CLT_CAT(STORAGE(dt), 4) *)(row + at));               \
+        UNROLL for (uint i = 0; i < 4; i++) part[i] = at + i < HEAD_SIZE ? LOAD(dt, row, at + i) : 0.0f;     \
+        return (float4)(part[0], part[1], part[2], part[3]);                                                 \
+    }
+static inline float4 widen_f32(float4 x)
+{
+    return x;
+}
+static inline float4 widen_f16(ushort4 x)
+{
+    const ushort part[4] = {x.x, x.y, x.z, x.w};
+    return vload_half4(0, (const half *)part);
+}
+static inline float4 widen_bf16(ushort4 x)
+{
+    return (float4)(clt_bf16_load(x.x), clt_bf16_load(x.y), clt_bf16_load(x.z), clt_bf16_load(x.w));
+}
+DEFINE_FOUR(f32)
+DEFINE_FOUR(f16)
+DEFINE_FOUR(bf16)
+#define FOUR(dt, row, at) CLT_CAT(four_, dt)(row, at)
+
+#if KERNEL != 4
 
 /* Rows of a head times `factor` into local memory; rows from `have` on and columns behind the head are zero.
  */
@@ -26,12 +77,12 @@
     static inline void CLT_CAT(fetch_, dt)(__local float *block, __global const STORAGE(dt) * x, ulong ld,   \
                                            uint have, float factor)                                          \
     {                                                                                                        \
-        for (uint at = (uint)get_local_id(0); at < BLOCK * (PITCH - 1); at += ITEMS) {                       \
-            uint r = at / (PITCH - 1), d = at - r * (PITCH - 1);                                             \
-            float value = 0.0f;                                                                              \
-            if (r < have && d < HEAD_SIZE)                                                                   \
-                value = LOAD(dt, x, r * ld + d) * factor;                                                    \
-            block[r * PITCH + d] = value;                                                                    \
+        for (uint at = (uint)get_local_id(0); at < BLOCK * (WIDTH / 4); at += ITEMS) {                       \
+            uint r = at / (WIDTH / 4), d = 4 * (at - r * (WIDTH / 4));                                       \
+            float4 value = 0.0f;                                                                             \
+            if (r < have)                                                                                    \
+                value = FOUR(dt, x + r * ld, d) * factor;                                                    \
+            *(__local float4 *)(block + r * PITCH + d) = value;                                              \
         }                                                                                                    \
     }
 DEFINE_FETCH(f32)
@@ -39,42 +90,9 @@ DEFINE_FETCH(f16)
 DEFINE_FETCH(bf16)
 #define FETCH(dt, ...) CLT_CAT(fetch_, dt)(__VA_ARGS__)
 
-/* tile[r][c] = a row (ROW r) . b row (COLUMN c) */
-static inline void dots(float tile[TILE][TILE], __local const float *a, __local const float *b, uint down,
-                        uint across)
-{
-    UNROLL for (uint r = 0; r < TILE; r++)
-        UNROLL for (uint c = 0; c < TILE; c++)
-            tile[r][c] = 0.0f;
-    for (uint d = 0; d < HEAD_SIZE; d++) {
-        float left[TILE], right[TILE];
-        UNROLL for (uint t = 0; t < TILE; t++) {
-            left[t] = a[(down * TILE + t) * PITCH + d];
-            right[t] = b[(across + t * SIDE) * PITCH + d];
-        }
-        UNROLL for (uint r = 0; r < TILE; r++)
-            UNROLL for (uint c = 0; c < TILE; c++)
-                tile[r][c] = fma(left[r], right[c], tile[r][c]);
-    }
-}
-
-/* sum[r][p] += sum over rows t of weights(row r, t) * block[t][column p]; turned: weights(row r, t) lie in
- * column r. */
-static inline void mix(float sum[TILE][PARTS], __local const float *weights, bool turned,
-                       __local const float *block, uint down, uint across)
-{
-    for (uint t = 0; t < BLOCK; t++) {
-        float left[TILE];
-        UNROLL for (uint r = 0; r < TILE; r++)
-            left[r] =
-                turned ? weights[t * SCORES + down * TILE + r] : weights[(down * TILE + r) * SCORES + t];
-        UNROLL for (uint p = 0; p < PARTS; p++) {
-            float right = block[t * PITCH + across + p * SIDE];
-            UNROLL for (uint r = 0; r < TILE; r++)
-                sum[r][p] = fma(left[r], right, sum[r][p]);
-        }
-    }
-}
+/* Row of an item's result, and the first column of its vector `part`. */
+#define ROW(r) (down * TILE + (r))
+#define COLUMN(part) (VEC * (across + (part)*SIDE))
 
 /* x rows (+)= sum * factor, by the items that hold them; rows from `have` on do not exist. */
 #define PUT(dt, x, ld, sum, factor, have, accumulate)                                                        \
@@ -82,28 +100,143 @@ static inline void mix(float sum[TILE][PARTS], __local const float *weights, boo
     {                                                                                                        \
         UNROLL for (uint p_ = 0; p_ < PARTS; p_++)                                                           \
         {                                                                                                    \
-            uint row_ = down * TILE + r_, d_ = across + p_ * SIDE;                                           \
-            if (row_ < (have) && d_ < HEAD_SIZE)                                                             \
-                STORE_GRAD(dt, x, (ulong)row_ *(ld) + d_, (sum)[r_][p_] * (factor), accumulate);             \
+            VECTOR value_ = (sum)[r_][p_] * (factor);                                                        \
+            if (ROW(r_) < (have) && COLUMN(p_) < HEAD_SIZE)                                                  \
+                CLT_CAT(put_, dt)((x) + ((ulong)ROW(r_) * (ld) + COLUMN(p_)), COLUMN(p_), value_, accumulate); \
         }                                                                                                    \
     }
 
-/* Softmax on line of one row of scores of the keys from j0 on; returns the factor by which earlier sums
- * shrink. */
-static inline float soften(__local float *row, uint seen, float *top, float *total, __global const uint *sb,
-                           uint op, ulong number, float p_drop, float keep_scale)
+/* VEC neighbours from `column` of a row on, as far as the head goes. */
+#define DEFINE_PUT(dt)                                                                                       \
+    static inline void CLT_CAT(put_, dt)(__global STORAGE(dt) * to, uint column, VECTOR value,               \
+                                         int accumulate)                                                     \
+    {                                                                                                        \
+        float part[VEC];                                                                                     \
+        CLT_CAT(vstore, VEC)(value, 0, part);                                                                \
+        UNROLL for (uint i = 0; i < VEC; i++)                                                                \
+            if (column + i < HEAD_SIZE)                                                                      \
+                STORE_GRAD(dt, to, i, part[i], accumulate);                                                  \
+    }
+DEFINE_PUT(f16)
+DEFINE_PUT(bf16)
+#if HEAD_SIZE % VEC == 0
+static inline void put_f32(__global float *to, uint column, VECTOR value, int accumulate)
+{
+    __global VECTOR *at = (__global VECTOR *)to;
+    *at = accumulate ? *at + value : value;
+}
+#else
+DEFINE_PUT(f32)
+#endif
+
+/* --- products --- */
+
+/* tile[r][c] = a row (ROW r) . b row (across + c SIDE) */
+static inline void dots(float tile[TILE][TILE], __local const float *a, __local const float *b, uint down,
+                        uint across)
+{
+    UNROLL for (uint r = 0; r < TILE; r++)
+        UNROLL for (uint c = 0; c < TILE; c++)
+            tile[r][c] = 0.0f;
+    for (uint d = 0; d < HEAD_SIZE; d += 4) {
+        float4 left[TILE], right[TILE];
+        UNROLL for (uint t = 0; t < TILE; t++) {
+            left[t] = *(__local const float4 *)(a + ROW(t) * PITCH + d);
+            right[t] = *(__local const float4 *)(b + (across + t * SIDE) * PITCH + d);
+        }
+        UNROLL for (uint r = 0; r < TILE; r++)
+            UNROLL for (uint c = 0; c < TILE; c++) {
+                float sum = fma(left[r].x, right[c].x, tile[r][c]);
+                sum = fma(left[r].y, right[c].y, sum);
+                sum = fma(left[r].z, right[c].z, sum);
+                tile[r][c] = fma(left[r].w, right[c].w, sum);
+            }
+    }
+}
+
+/* sum[r] += left[r] * an item's vectors of a row of a block. */
+static inline void mix_row(VECTOR sum[TILE][PARTS], const float left[TILE], __local const float *row,
+                           uint across)
+{
+    UNROLL for (uint p = 0; p < PARTS; p++) {
+        VECTOR right = *(__local const VECTOR *)(row + COLUMN(p));
+        UNROLL for (uint r = 0; r < TILE; r++)
+            sum[r][p] = fma((VECTOR)(left[r]), right, sum[r][p]);
+    }
+}
+
+/* sum[r] += sum over t of weights(row r, t) * block row t */
+static inline void mix(VECTOR sum[TILE][PARTS], __local const float *weights, __local const float *block,
+                       uint down, uint across)
+{
+    for (uint t = 0; t < BLOCK; t += 4) {
+        float left[4][TILE];
+        UNROLL for (uint r = 0; r < TILE; r++) {
+            float4 four = *(__local const float4 *)(weights + ROW(r) * SCORES + t);
+            left[0][r] = four.x;
+            left[1][r] = four.y;
+            left[2][r] = four.z;
+            left[3][r] = four.w;
+        }
+        UNROLL for (uint k = 0; k < 4; k++)
+            mix_row(sum, left[k], block + (t + k) * PITCH, across);
+    }
+}
+
+/* The same with weights(t, row r): a row of weights lies along the rows of the result. */
+static inline void mix_turned(VECTOR sum[TILE][PARTS], __local const float *weights,
+                              __local const float *block, uint down, uint across)
+{
+    for (uint t = 0; t < BLOCK; t++) {
+        float left[TILE];
+        UNROLL for (uint r = 0; r < TILE; r++)
+            left[r] = weights[t * SCORES + ROW(r)];
+        mix_row(sum, left, block + t * PITCH, across);
+    }
+}
+
+#define CLEAR(sum)                                                                                           \
+    UNROLL for (uint r_ = 0; r_ < TILE; r_++)                                                                \
+        UNROLL for (uint p_ = 0; p_ < PARTS; p_++)                                                           \
+            (sum)[r_][p_] = 0.0f
+
+#endif
+#if KERNEL == 0 || KERNEL == 1
+
+/* --- forward --- */
+
+/* The item's scores, -INFINITY where a query does not see a key, and the largest one of each of its rows, into
+ * local memory. `seen`: of each row of the block, keys that it sees from the block's first on. */
+static inline void put_scores(__local float *score, __local float *tops, float tile[TILE][TILE],
+                              __local const uint *seen, uint down, uint across)
+{
+    UNROLL for (uint r = 0; r < TILE; r++) {
+        uint sees = seen[ROW(r)];
+        float top = -INFINITY;
+        UNROLL for (uint c = 0; c < TILE; c++) {
+            float s = across + c * SIDE < sees ? tile[r][c] : -INFINITY;
+            top = fmax(top, s);
+            score[ROW(r) * SCORES + across + c * SIDE] = s;
+        }
+        tops[ROW(r) * TOPS + across] = top;
+    }
+}
+
+/* Online softmax of COLUMNS scores of a row, by one of the SHARE items that share it: they become weights,
+ * `total` grows by their sum. `top` becomes the largest score of the row so far, the same for all of these
+ * items; returns the factor by which earlier sums shrink. */
+static inline float soften(__local float *score, __local const float *tops, float *top, float *total,
+                           __global const uint *sb, uint op, ulong number, float p_drop, float keep_scale)
 {
     float before = *top, now = before, sum = 0.0f;
-    for (uint c = 0; c < seen; c++)
-        now = fmax(now, row[c]);
-    for (uint c = 0; c < seen; c++) {
-        float e = exp(row[c] - now);
+    UNROLL for (uint k = 0; k < SIDE; k++)
+        now = fmax(now, tops[k]);
+    UNROLL for (uint c = 0; c < COLUMNS; c++) {
+        float e = exp(score[c] - now);
         sum += e;
-        row[c] = e * attention_keep(sb, op, number + c, p_drop, keep_scale);
+        score[c] = e * attention_keep(sb, op, number + c, p_drop, keep_scale);
     }
-    for (uint c = seen; c < BLOCK; c++)
-        row[c] = 0.0f;
-    float shrink = seen > 0 && now > before ? exp(before - now) : 1.0f;
+    float shrink = exp(before - now);
     *top = now;
     *total = *total * shrink + sum;
     return shrink;
@@ -113,58 +246,73 @@ static inline float soften(__local float *row, uint seen, float *top, float *tot
 GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
                                ATTENTION_INPUTS, ATTENTION_SIZES)
 {
-    __local float query[BLOCK * PITCH], key[BLOCK * PITCH], value[BLOCK * PITCH], score[BLOCK * SCORES];
-    __local float shrink[BLOCK], norm[BLOCK];
+    __local float query[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float key[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float value[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float score[BLOCK * SCORES] __attribute__((aligned(16)));
+    __local float tops[BLOCK * TOPS], shrink[BLOCK], totals[ITEMS];
+    __local uint seen[BLOCK];
     uint blocks = (tq + BLOCK - 1) / BLOCK, lid = (uint)get_local_id(0);
     uint down = lid / SIDE, across = lid - down * SIDE;
     ulong item = get_group_id(0), head = item / blocks;
     uint i0 = (uint)(item - head * blocks) * BLOCK;
     uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);
     uint rows = min(tq - i0, (uint)BLOCK), visible = attention_visible(i0 + rows - 1, tq, keys);
-    /* items 0..BLOCK-1 look after one row's softmax each */
-    uint mine = lid < rows ? attention_visible(i0 + lid, tq, keys) : 0;
-    ulong number = attention_number(sb + sb0, n, h, i0 + lid, tq, tk);
-    float top = -INFINITY, total = 0.0f, tile[TILE][TILE], sum[TILE][PARTS];
-    UNROLL for (uint r = 0; r < TILE; r++)
-        UNROLL for (uint p = 0; p < PARTS; p++)
-            sum[r][p] = 0.0f;
+    /* the row whose softmax the item takes part in, its columns from `first` on, and the keys that it sees */
+    uint line = lid / SHARE, first = COLUMNS * (lid - line * SHARE);
+    uint mine = line < rows ? attention_visible(i0 + line, tq, keys) : 0;
+    ulong number = attention_number(sb + sb0, n, h, i0 + line, tq, tk) + first;
+    float top = NO_TOP, total = 0.0f, tile[TILE][TILE];
+    VECTOR sum[TILE][PARTS];
+    CLEAR(sum);
     FETCH(DT, query, q + q0 + ((ulong)n * tq + i0) * ldq + h * HEAD_SIZE, ldq, rows, scale);
     for (uint j0 = 0; j0 < visible; j0 += BLOCK) {
         uint have = min(visible - j0, (uint)BLOCK);
         ulong row = (ulong)n * tk + j0;
         FETCH(DT, key, k + k0 + row * ldk + h / SHARING * HEAD_SIZE, ldk, have, 1.0f);
         FETCH(DT, value, v + v0 + row * ldv + h / SHARING * HEAD_SIZE, ldv, have, 1.0f);
+        if (first == 0)
+            seen[line] = attention_beyond(mine, j0);
         barrier(CLK_LOCAL_MEM_FENCE);
         dots(tile, query, key, down, across);
-        UNROLL for (uint r = 0; r < TILE; r++)
-            UNROLL for (uint c = 0; c < TILE; c++)
-                score[(down * TILE + r) * SCORES + across + c * SIDE] = tile[r][c];
+        put_scores(score, tops, tile, seen, down, across);
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (lid < BLOCK)
-            shrink[lid] = soften(score + lid * SCORES, min(attention_beyond(mine, j0), (uint)BLOCK), &top,
-                                 &total, sb + sb0, op, number + j0, p_drop, keep_scale);
+        float factor = soften(score + line * SCORES + first, tops + line * TOPS, &top, &total, sb + sb0, op,
+                              number + j0, p_drop, keep_scale);
+        if (first == 0)
+            shrink[line] = factor;
         barrier(CLK_LOCAL_MEM_FENCE);
         UNROLL for (uint r = 0; r < TILE; r++)
             UNROLL for (uint p = 0; p < PARTS; p++)
-                sum[r][p] *= shrink[down * TILE + r];
-        mix(sum, score, false, value, down, across);
+                sum[r][p] *= shrink[ROW(r)];
+        mix(sum, score, value, down, across);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    if (lid < BLOCK)
-        norm[lid] = mine > 0 ? 1.0f / total : 0.0f;
-    if (lid < rows)
-        lse[lse0 + head * tq + i0 + lid] = mine > 0 ? top + log(total) : 0.0f;
+    totals[lid] = total;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (first == 0) {
+        for (uint k = 1; k < SHARE; k++)
+            total += totals[lid + k];
+        shrink[line] = mine > 0 ? 1.0f / total : 0.0f;
+        if (line < rows)
+            lse[lse0 + head * tq + i0 + line] = mine > 0 ? top + log(total) : 0.0f;
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
     UNROLL for (uint r = 0; r < TILE; r++)
         UNROLL for (uint p = 0; p < PARTS; p++)
-            sum[r][p] *= norm[down * TILE + r];
+            sum[r][p] *= shrink[ROW(r)];
     y += y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE;
     PUT(DT, y, HEADS * HEAD_SIZE, sum, 1.0f, rows, 0);
 }
 
-/* keep * P and dS of the item's tile of scores into local memory; query rows begin at i0, keys at j0. `given`
- * holds dy, `norm` lse and `mean` delta of the block's queries. */
-static inline void slopes(__local float *p, __local float *ds, __local const float *query,
+#endif
+#if KERNEL == 0 || KERNEL == 2 || KERNEL == 3
+
+/* --- backward --- */
+
+/* dS, and with `weights` also keep * P, of the item's tile of scores into local memory; query rows begin at
+ * i0, keys at j0. `given` holds dy, `norm` lse and `mean` delta of the block's queries. */
+static inline void slopes(bool weights, __local float *p, __local float *ds, __local const float *query,
                           __local const float *key, __local const float *given, __local const float *value,
                           __local const float *norm, __local const float *mean, uint down, uint across,
                           uint i0, uint rows, uint j0, uint tq, uint tk, uint keys, __global const uint *sb,
@@ -174,7 +322,7 @@ static inline void slopes(__local float *p, __local float *ds, __local const flo
     dots(score, query, key, down, across);
     dots(slope, given, value, down, across);
     UNROLL for (uint r = 0; r < TILE; r++) {
-        uint row = down * TILE + r, seen = row < rows ? attention_visible(i0 + row, tq, keys) : 0;
+        uint row = ROW(r), seen = row < rows ? attention_visible(i0 + row, tq, keys) : 0;
         UNROLL for (uint c = 0; c < TILE; c++) {
             uint column = across + c * SIDE;
             float weight = 0.0f, keep = 0.0f, change = 0.0f;
@@ -183,7 +331,8 @@ static inline void slopes(__local float *p, __local float *ds, __local const flo
                 keep = attention_keep(sb, op, number + (ulong)row * tk + column, p_drop, keep_scale);
                 change = weight * (slope[r][c] * keep - mean[row]);
             }
-            p[row * SCORES + column] = weight * keep;
+            if (weights)
+                p[row * SCORES + column] = weight * keep;
             ds[row * SCORES + column] = change;
         }
     }
@@ -200,14 +349,21 @@ static inline void fetch_rows(__local float *norm, __local float *mean, __global
     }
 }
 
+#endif
+#if KERNEL == 0 || KERNEL == 2
+
 /* dq; one group per block of queries of a head. */
 GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,
                                  __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,
                                  ulong lse0, __global const float *delta, ulong delta0, ATTENTION_INPUTS,
                                  ATTENTION_SIZES)
 {
-    __local float query[BLOCK * PITCH], key[BLOCK * PITCH], value[BLOCK * PITCH], given[BLOCK * PITCH];
-    __local float p[BLOCK * SCORES], ds[BLOCK * SCORES], norm[BLOCK], mean[BLOCK];
+    __local float query[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float key[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float value[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float given[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float ds[BLOCK * SCORES] __attribute__((aligned(16)));
+    __local float norm[BLOCK], mean[BLOCK];
     uint blocks = (tq + BLOCK - 1) / BLOCK, lid = (uint)get_local_id(0);
     uint down = lid / SIDE, across = lid - down * SIDE;
     ulong item = get_group_id(0), head = item / blocks;
@@ -215,10 +371,8 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);
     uint rows = min(tq - i0, (uint)BLOCK), visible = attention_visible(i0 + rows - 1, tq, keys);
     ulong line = (ulong)n * tq + i0;
-    float sum[TILE][PARTS];
-    UNROLL for (uint r = 0; r < TILE; r++)
-        UNROLL for (uint c = 0; c < PARTS; c++)
-            sum[r][c] = 0.0f;
+    VECTOR sum[TILE][PARTS];
+    CLEAR(sum);
     FETCH(DT, query, q + q0 + line * ldq + h * HEAD_SIZE, ldq, rows, scale);
     FETCH(DYT, given, dy + dy0 + (line * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, 1.0f);
     fetch_rows(norm, mean, lse + lse0 + head * tq + i0, delta + delta0 + head * tq + i0, rows);
@@ -228,15 +382,18 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
         FETCH(DT, key, k + k0 + row * ldk + h / SHARING * HEAD_SIZE, ldk, have, 1.0f);
         FETCH(DT, value, v + v0 + row * ldv + h / SHARING * HEAD_SIZE, ldv, have, 1.0f);
         barrier(CLK_LOCAL_MEM_FENCE);
-        slopes(p, ds, query, key, given, value, norm, mean, down, across, i0, rows, j0, tq, tk, keys,
+        slopes(false, ds, ds, query, key, given, value, norm, mean, down, across, i0, rows, j0, tq, tk, keys,
                sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop, keep_scale);
         barrier(CLK_LOCAL_MEM_FENCE);
-        mix(sum, ds, false, key, down, across);
+        mix(sum, ds, key, down, across);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     dq += dq0 + line * lddq + h * HEAD_SIZE;
     PUT(GT, dq, lddq, sum, scale, rows, accumulate);
 }
+
+#endif
+#if KERNEL == 0 || KERNEL == 3
 
 /* dk and dv; one group per block of keys of a key head. */
 GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
@@ -245,7 +402,10 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
                                   ulong lse0, __global const float *delta, ulong delta0, ATTENTION_INPUTS,
                                   ATTENTION_SIZES)
 {
-    __local float query[BLOCK * PITCH], key[BLOCK * PITCH], value[BLOCK * PITCH], given[BLOCK * PITCH];
+    __local float query[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float key[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float value[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float given[BLOCK * PITCH] __attribute__((aligned(16)));
     __local float p[BLOCK * SCORES], ds[BLOCK * SCORES], norm[BLOCK], mean[BLOCK];
     uint blocks = (tk + BLOCK - 1) / BLOCK, lid = (uint)get_local_id(0);
     uint down = lid / SIDE, across = lid - down * SIDE;
@@ -255,10 +415,9 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
     uint have = min(tk - j0, (uint)BLOCK), held = min(attention_beyond(keys, j0), (uint)BLOCK);
     uint first = attention_first_query(j0, tq, keys) / BLOCK * BLOCK;
     ulong row = (ulong)n * tk + j0;
-    float sum_k[TILE][PARTS], sum_v[TILE][PARTS];
-    UNROLL for (uint r = 0; r < TILE; r++)
-        UNROLL for (uint c = 0; c < PARTS; c++)
-            sum_k[r][c] = sum_v[r][c] = 0.0f;
+    VECTOR sum_k[TILE][PARTS], sum_v[TILE][PARTS];
+    CLEAR(sum_k);
+    CLEAR(sum_v);
     FETCH(DT, key, k + k0 + row * ldk + g * HEAD_SIZE, ldk, held, 1.0f);
     FETCH(DT, value, v + v0 + row * ldv + g * HEAD_SIZE, ldv, held, 1.0f);
     for (uint h = g * SHARING; h < (g + 1) * SHARING; h++) {
@@ -269,11 +428,11 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
             FETCH(DYT, given, dy + dy0 + (line * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, 1.0f);
             fetch_rows(norm, mean, lse + lse0 + at, delta + delta0 + at, rows);
             barrier(CLK_LOCAL_MEM_FENCE);
-            slopes(p, ds, query, key, given, value, norm, mean, down, across, i0, rows, j0, tq, tk, keys,
-                   sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop, keep_scale);
+            slopes(true, p, ds, query, key, given, value, norm, mean, down, across, i0, rows, j0, tq, tk,
+                   keys, sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop, keep_scale);
             barrier(CLK_LOCAL_MEM_FENCE);
-            mix(sum_v, p, true, given, down, across);
-            mix(sum_k, ds, true, query, down, across);
+            mix_turned(sum_v, p, given, down, across);
+            mix_turned(sum_k, ds, query, down, across);
             barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
@@ -282,3 +441,37 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
     PUT(GT, dk, lddk, sum_k, 1.0f, have, accumulate_k);
     PUT(GT, dv, lddv, sum_v, 1.0f, have, accumulate_v);
 }
+
+#endif
+#if KERNEL == 0 || KERNEL == 4
+
+/* --- delta --- */
+
+#define ROW_ITEMS (HEAD_SIZE > 64 ? 16 : HEAD_SIZE > 32 ? 8 : HEAD_SIZE > 16 ? 4 : HEAD_SIZE > 8 ? 2 : 1)
+
+/* delta (batch,HEADS,tq) = sum over a head of dy * y; ROW_ITEMS neighbours share a row, of which each reads
+ * every ROW_ITEMS-th vector of four elements. */
+GROUP void attention_bwd_delta_group(__global float *delta, ulong delta0, __global const STORAGE(DYT) * dy,
+                                     ulong dy0, __global const STORAGE(DT) * y, ulong y0, uint batch, uint tq)
+{
+    __local float parts[ITEMS];
+    uint lid = (uint)get_local_id(0), line = lid / ROW_ITEMS, share = lid - line * ROW_ITEMS;
+    ulong total = (ulong)batch * HEADS * tq, first = get_group_id(0) * (ITEMS / ROW_ITEMS);
+    ulong row = first + line, head = row / tq;
+    float4 sum = 0.0f;
+    if (row < total) {
+        uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
+        ulong at = (((ulong)n * tq + (uint)(row - head * tq)) * HEADS + h) * HEAD_SIZE;
+        for (uint d = 4 * share; d < HEAD_SIZE; d += 4 * ROW_ITEMS)
+            sum = fma(FOUR(DYT, dy + (dy0 + at), d), FOUR(DT, y + (y0 + at), d), sum);
+    }
+    parts[lid] = (sum.x + sum.y) + (sum.z + sum.w);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lid < ITEMS / ROW_ITEMS && first + lid < total) {
+        float all = parts[lid * ROW_ITEMS];
+        for (uint k = 1; k < ROW_ITEMS; k++)
+            all += parts[lid * ROW_ITEMS + k];
+        delta[delta0 + first + lid] = all;
+    }
+}
+#endif

@@ -14,6 +14,9 @@
 #include "lanes.clh"
 #include "attention.clh"
 
+#ifndef KERNEL /* clt_attention_kernel: 1: forward, 5: backward, 6: sum; 0: all, to be looked at */
+#define KERNEL 0
+#endif
 #ifndef ROWS /* ROWS * VECTORS accumulators, VECTORS operands and a broadcast must fit into the registers */
 #define ROWS 6
 #endif
@@ -230,6 +233,8 @@ INLINE const float *keep_row(const drop_mask *m, uint q, float *keep, uint cols)
     return keep + lead;
 }
 
+#if KERNEL == 0 || KERNEL == 1
+
 /* --- forward --- */
 
 #define KEY_ROWS UP_TO(BK, ROWS)
@@ -374,6 +379,9 @@ ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float 
     }
     finish(&t, &at, y + y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE, lse + lse0 + head * tq + i0);
 }
+
+#endif
+#if KERNEL == 0 || KERNEL == 5
 
 /* --- backward --- */
 
@@ -601,6 +609,9 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
     }
 }
 
+#endif
+#if KERNEL == 0 || KERNEL == 6
+
 #define SUM_ROWS 4 /* of an item of the next kernel */
 
 /* A gradient in GT (+)= the sum of its copies, in their order; HEADS are its heads. */
@@ -627,3 +638,4 @@ ITEM void attention_bwd_sum_lane(__global STORAGE(GT) * dq, ulong dq0, uint lddq
         }
     }
 }
+#endif

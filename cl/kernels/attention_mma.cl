@@ -19,12 +19,16 @@
  * byte, where an SM of Ampere needs 8 and one of Hopper 10 (gemm_mma.cl). Two pieces fit the registers up to
  * HEAD 64, one up to 128; what is larger goes to attention_group.cl. engine/ops/attention_mma.c chooses.
  *
- * Occupancy: 128 items a group, registers by ptxas for sm_80 to sm_120 (tests/e2e/test_attention_ptx.sh), all
- * without spills. Forward 163 to 174 with heads of 64 (232 with dropout and lengths on sm_90): three groups,
- * twelve warps on an SM; dq, dk and dv up to 255: two groups, eight warps. Above 128 registers because two
- * thirds of them are operands and sums that would otherwise be read from local memory, whose bandwidth is the
- * limit here: each warp has 4 PIECES independent products under way, which hide the latency of one another,
- * and the other group of the SM fills the time of the exponentials. */
+ * Forward takes 64 keys at a time where they fit. What comes once for a tile (a barrier, a wait, copies, the maximum of every
+ * row and its exchange between four items) then comes half as often as with 32: 558 instructions of ptxas for sm_80 instead of
+ * 640 for the 128 products of 64 keys, of which 192 are exponentials and their arguments. FlashAttention-2 takes 64 to 128.
+ *
+ * Occupancy: 128 items a group, registers by ptxas for sm_75 to sm_120 (tests/e2e/test_attention_ptx.sh), all
+ * without spills: with two pieces forward 246, dq 232, dk and dv 252: two groups, eight warps on an SM; with one
+ * piece and heads of 64 up to 168: three. Above 128 registers because two thirds of them are operands and sums
+ * that would otherwise be read from local memory, whose bandwidth is the limit here: each warp has 4 PIECES
+ * independent products under way, which hide the latency of one another, and the other group of the SM fills
+ * the time of the exponentials. */
 #ifndef DT
 #define DT f16
 #endif
@@ -106,12 +110,29 @@ static inline uint4 chunk_f32(__global const float *from, int have)
 #define COPIES_bf16 COPIES_f16
 #define COPIES_f32 0
 
-/* DEFINE_BRING(dt) defines bring_DT(to, from, ld, rows, tile_rows): `rows` rows of a head, and zeros up to
- * tile_rows, into local memory, by copies that end some time later where they can. */
+/* DEFINE_BRING(dt) defines bring_DT(to, from, ld, start, rows, tile_rows): `rows` rows of a head from row `start` on, and zeros up
+ * to tile_rows, into local memory, by copies that end some time later where they can. An item always brings the same chunk, of every ROWS_APART-th row, if
+ * the items divide a tile evenly; of a tile whose rows all exist it then needs no test, and one addition for each copy. */
+#define ROWS_APART (ITEMS / CHUNKS)
+#define EVENLY(tile_rows) (HEAD_SIZE == HEAD && ITEMS % CHUNKS == 0 && (tile_rows) % ROWS_APART == 0)
 #define DEFINE_BRING(dt)                                                                                     \
     static inline void CLT_CAT(bring_, dt)(__local ushort * to, __global const STORAGE(dt) * from, uint ld,  \
-                                           uint rows, uint tile_rows)                                        \
+                                           uint start, uint rows, uint tile_rows)                            \
     {                                                                                                        \
+        if (EVENLY(tile_rows) && rows >= tile_rows) {                                                        \
+            uint row = (uint)get_local_id(0) / CHUNKS, chunk = (uint)get_local_id(0) % CHUNKS;               \
+            __global const STORAGE(dt) *at = from + ((ulong)(start + row) * ld + 8 * chunk);                 \
+            MMA_UNROLL for (uint i = 0; i < tile_rows / ROWS_APART; i++)                                     \
+            {                                                                                                \
+                uint line = (row + i * ROWS_APART) * PITCH + 8 * chunk;                                      \
+                if (CLT_CAT(COPIES_, dt))                                                                    \
+                    MMA_COPY(to, line, (__global const ushort *)at, 16);                                     \
+                else                                                                                         \
+                    *(__local uint4 *)(to + line) = CLT_CAT(chunk_, dt)(at, 8);                              \
+                at += (ulong)ROWS_APART * ld;                                                                \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
         _Pragma("unroll 1") for (uint i = 0; i < (tile_rows * CHUNKS + ITEMS - 1) / ITEMS; i++)              \
         {                                                                                                    \
             uint v = (uint)get_local_id(0) + i * ITEMS;                                                      \
@@ -119,7 +140,7 @@ static inline uint4 chunk_f32(__global const float *from, int have)
                 break;                                                                                       \
             uint row = v / CHUNKS, chunk = v - row * CHUNKS;                                                 \
             int have = row < rows ? clamp(HEAD_SIZE - 8 * (int)chunk, 0, 8) : 0;                             \
-            __global const STORAGE(dt) *at = have > 0 ? from + (ulong)row * ld + 8 * chunk : from;           \
+            __global const STORAGE(dt) *at = have > 0 ? from + ((ulong)(start + row) * ld + 8 * chunk) : from; \
             if (CLT_CAT(COPIES_, dt))                                                                        \
                 MMA_COPY(to, row *PITCH + 8 * chunk, (__global const ushort *)at, 2 * (uint)have);           \
             else                                                                                             \
@@ -131,66 +152,97 @@ DEFINE_BRING(f16)
 DEFINE_BRING(bf16)
 #define BRING(dt, ...) CLT_CAT(bring_, dt)(__VA_ARGS__)
 
-/* Eight sums to a row of which `have` elements exist. */
-static inline void put_f32(__global float *to, const float *sum, int have, int accumulate)
-{
-    MMA_UNROLL for (int i = 0; i < 8; i++)
-        if (WHOLE || i < have)
-            to[i] = accumulate ? to[i] + sum[i] : sum[i];
-}
-#define DEFINE_PUT(dt)                                                                                       \
-    static inline void CLT_CAT(put_, dt)(__global ushort * to, float *sum, int have, int accumulate)         \
-    {                                                                                                        \
-        MMA_UNROLL for (int i = 0; i < 8; i++)                                                               \
-        {                                                                                                    \
-            if (accumulate && (WHOLE || i < have))                                                           \
-                sum[i] += LOAD(dt, to, i);                                                                   \
-            if (!WHOLE && i < have)                                                                          \
-                STORE(dt, to, i, sum[i]);                                                                    \
-        }                                                                                                    \
-        if (WHOLE)                                                                                           \
-            *(__global uint4 *)to = (uint4)(MMA_PACK(sum[0], sum[1]), MMA_PACK(sum[2], sum[3]),              \
-                                            MMA_PACK(sum[4], sum[5]), MMA_PACK(sum[6], sum[7]));             \
-    }
-DEFINE_PUT(f16)
-DEFINE_PUT(bf16)
-
-#define PUT_CHUNK(dt, ...) CLT_CAT(put_, dt)(__VA_ARGS__)
-
 /* Sums of piece i of each warp, times `factor` of the item's upper and lower row, into local memory; nobody
  * may still use what lies there. */
 static inline void line_up(__local float *lines, const float4 sum[CHUNKS], float2 factor)
 {
     uint lane = MMA_LANE, warp = (uint)get_local_id(0) / 32;
-    __local float *to = lines + (warp * 16 + (lane >> 2)) * PITCH + 2 * (lane & 3);
+    __local float2 *to = (__local float2 *)(lines + (warp * 16 + (lane >> 2)) * PITCH + 2 * (lane & 3));
     MMA_UNROLL for (uint n = 0; n < CHUNKS; n++)
     {
-        to[8 * n] = sum[n].x * factor.x;
-        to[8 * n + 1] = sum[n].y * factor.x;
-        to[8 * (PITCH + n)] = sum[n].z * factor.y;
-        to[8 * (PITCH + n) + 1] = sum[n].w * factor.y;
+        to[4 * n] = sum[n].xy * factor.x;
+        to[4 * (PITCH + n)] = sum[n].zw * factor.y;
     }
 }
+
+/* put_DT(to, ld, lines, i, rows, accumulate): what line_up() left, piece i, to (+)= rows of which `rows` exist; an item writes 16
+ * bytes at a time, beside what its neighbours write. */
+#define LINES_OF_PIECE(e, parts, width)                                                                      \
+    uint line = (e) / (parts), d = (width) * ((e) - line * (parts));                                         \
+    uint row = (line / 16 * PIECES + i) * 16 + (line & 15)
+
+static inline void put_f32(__global float *to, uint ld, __local const float *lines, uint i, uint rows,
+                           int accumulate)
+{
+    _Pragma("unroll 1") for (uint e = (uint)get_local_id(0); e < 16 * WARPS * 2 * CHUNKS; e += ITEMS)
+    {
+        LINES_OF_PIECE(e, 2 * CHUNKS, 4);
+        if (row >= rows || d >= HEAD_SIZE)
+            continue;
+        float4 sum = *(__local const float4 *)(lines + line * PITCH + d);
+        __global float *at = to + ((ulong)row * ld + d);
+        if (WHOLE) {
+            *(__global float4 *)at = accumulate ? *(__global const float4 *)at + sum : sum;
+        } else {
+            const float part[4] = {sum.x, sum.y, sum.z, sum.w};
+            MMA_UNROLL for (uint k = 0; k < 4; k++)
+                if (d + k < HEAD_SIZE)
+                    at[k] = accumulate ? at[k] + part[k] : part[k];
+        }
+    }
+}
+
+/* Eight sums to a row of which `have` elements exist. Where matrix units are emulated they are stored one by one: of 16-byte
+ * stores after vector loads from local memory, PoCL 3.1 makes code for AVX-512 that stores other values. */
+#define BY_CHUNKS (WHOLE && MMA_SCRATCH == 0)
+#define DEFINE_PUT_CHUNK(dt)                                                                                 \
+    static inline void CLT_CAT(put_chunk_, dt)(__global ushort * to, float *sum, int have, int accumulate)   \
+    {                                                                                                        \
+        MMA_UNROLL for (int i = 0; i < 8; i++)                                                               \
+        {                                                                                                    \
+            if (accumulate && (WHOLE || i < have))                                                           \
+                sum[i] += LOAD(dt, to, i);                                                                   \
+            if (!BY_CHUNKS && i < have)                                                                      \
+                STORE(dt, to, i, sum[i]);                                                                    \
+        }                                                                                                    \
+        if (BY_CHUNKS)                                                                                       \
+            *(__global uint4 *)to = (uint4)(MMA_PACK(sum[0], sum[1]), MMA_PACK(sum[2], sum[3]),              \
+                                            MMA_PACK(sum[4], sum[5]), MMA_PACK(sum[6], sum[7]));             \
+    }
+DEFINE_PUT_CHUNK(f16)
+DEFINE_PUT_CHUNK(bf16)
+
+/* Half of the items read the upper four of their eight sums first, so that eight neighbours reach different banks. Where there
+ * are none, neither is the exchange. */
+#define DEFINE_PUT(dt)                                                                                       \
+    static inline void CLT_CAT(put_, dt)(__global ushort * to, uint ld, __local const float *lines, uint i,  \
+                                         uint rows, int accumulate)                                          \
+    {                                                                                                        \
+        uint swap = MMA_SCRATCH ? 0 : (uint)get_local_id(0) & 4;                                             \
+        _Pragma("unroll 1") for (uint e = (uint)get_local_id(0); e < 16 * WARPS * CHUNKS; e += ITEMS)        \
+        {                                                                                                    \
+            LINES_OF_PIECE(e, CHUNKS, 8);                                                                    \
+            __local const float *from = lines + line * PITCH + d;                                            \
+            float4 one = *(__local const float4 *)(from + swap);                                             \
+            float4 two = *(__local const float4 *)(from + (4 - swap));                                       \
+            float4 low = swap ? two : one, high = swap ? one : two;                                          \
+            float sum[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};                     \
+            if (row < rows && d < HEAD_SIZE)                                                                 \
+                CLT_CAT(put_chunk_, dt)(to + ((ulong)row * ld + d), sum, HEAD_SIZE - (int)d, accumulate);    \
+        }                                                                                                    \
+    }
+DEFINE_PUT(f16)
+DEFINE_PUT(bf16)
 
 /* The block's rows (+)= sum * factor, of which `rows` exist; by way of local memory every row is written by
  * neighbouring items. */
 #define PUT(dt, to, ld, sum, factor, rows, accumulate)                                                       \
     MMA_UNROLL for (uint i_ = 0; i_ < PIECES; i_++)                                                          \
     {                                                                                                        \
-        __local float *lines_ = (__local float *)memory;                                                     \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
-        line_up(lines_, (sum)[i_], factor);                                                                  \
+        line_up((__local float *)memory, (sum)[i_], factor);                                                 \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
-        _Pragma("unroll 1") for (uint e_ = (uint)get_local_id(0); e_ < 16 * WARPS * CHUNKS; e_ += ITEMS)     \
-        {                                                                                                    \
-            uint line_ = e_ / CHUNKS, d_ = 8 * (e_ - line_ * CHUNKS);                                        \
-            uint row_ = (line_ / 16 * PIECES + i_) * 16 + (line_ & 15);                                      \
-            float sum_[8];                                                                                   \
-            MMA_UNROLL for (uint k_ = 0; k_ < 8; k_++)                                                       \
-                sum_[k_] = lines_[line_ * PITCH + d_ + k_];                                                  \
-            if (row_ < (rows) && d_ < HEAD_SIZE)                                                             \
-                PUT_CHUNK(dt, (to) + (ulong)row_ * (ld) + d_, sum_, HEAD_SIZE - (int)d_, accumulate);        \
-        }                                                                                                    \
+        CLT_CAT(put_, dt)(to, ld, (__local const float *)memory, i_, rows, accumulate);                      \
     }
 
 /* --- products --- */
@@ -312,57 +364,71 @@ static inline float4 hide(float4 score, int column, int seen_up, int seen_low)
                     column < seen_low ? score.z : -INFINITY, column + 1 < seen_low ? score.w : -INFINITY);
 }
 
-/* What a group over a block of queries works on: `rows` queries from i0 on, of head h in sample n; the keys up to `visible`
- * are seen by some of them, those below `clear` by all. The item's first query is `mine`, its columns begin at `pair`. */
+/* What a group over a block of queries works on: `rows` queries from i0 on, of head h in sample n; the keys up to `visible` are
+ * seen by some of them. Of them, the item's warp has those from `first` on: keys below `seen` are seen by some of these, those
+ * below `clear` by all. The item's first query is `mine`, its columns begin at `pair`. */
 #define BLOCK_OF_QUERIES                                                                                     \
     uint blocks = (tq + ROWS - 1) / ROWS, lane = MMA_LANE, pair = 2 * (lane & 3);                            \
     ulong item = get_group_id(0), head = item / blocks;                                                      \
     uint i0 = (blocks - 1 - (uint)(item - head * blocks)) * ROWS;                                            \
     uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);                   \
     uint rows = min(tq - i0, (uint)ROWS), visible = attention_visible(i0 + rows - 1, tq, keys);              \
-    int clear = seen_by(i0, tq, keys);                                                                       \
-    uint mine = i0 + (uint)get_local_id(0) / 32 * (16 * PIECES) + (lane >> 2);                               \
+    uint first = i0 + (uint)get_local_id(0) / 32 * (16 * PIECES), mine = first + (lane >> 2);                \
+    int clear = seen_by(first, tq, keys), seen = clear + CAUSAL * (16 * PIECES - 1);                         \
     float unit = scale * LOG2E
 
 #if KERNEL == 0 || KERNEL == 1
 
 /* --- forward --- */
 
-static inline float row_max(float before, float4 score[COLS / 16][PIECES][2], uint i, bool lower,
-                            __local uint *scratch)
+/* The largest score of a row of piece i, of which four items hold a part each. */
+static inline float row_max(float4 score[COLS / 16][PIECES][2], uint i, bool lower, __local uint *scratch)
 {
+    float top = -INFINITY;
     MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
     {
         float4 s = score[c / 2][i][c & 1];
-        before = lower ? fmax(before, fmax(s.z, s.w)) : fmax(before, fmax(s.x, s.y));
+        top = fmax(top, lower ? fmax(s.z, s.w) : fmax(s.x, s.y));
     }
-    before = fmax(before, MMA_SHUFFLE_XOR(before, 1, scratch));
-    return fmax(before, MMA_SHUFFLE_XOR(before, 2, scratch));
+    top = fmax(top, MMA_SHUFFLE_XOR(top, 1, scratch));
+    return fmax(top, MMA_SHUFFLE_XOR(top, 2, scratch));
 }
 
-/* Softmax on line of the item's two rows of piece i: scores become exponentials, `top` and `total` (the
- * item's own part of it) go on; returns the factors by which earlier sums shrink. */
-static inline float2 soften(float4 score[COLS / 16][PIECES][2], uint i, float unit, float2 *top,
-                            float2 *total, __local uint *scratch)
+/* Online softmax. Exponentials of a row are taken relative to `top`, which need not be its largest score: any number near it
+ * serves, since sums are divided in the end. So `top` follows only when the largest score has left it 2^SLACK behind, and in most
+ * tiles no earlier sum is scaled. What is kept is decided by a row's own scores alone, whatever rows its neighbours hold. Weights
+ * are then at most 2^SLACK: 16-bit types hold that, and round it as they round 1. */
+#define SLACK 8.0f
+#define NO_TOP -3.402823466e+38f /* finite: scores of -INFINITY relative to it give 0, not NaN */
+
+/* Scales earlier sums and totals of piece i where a row's largest score, in units of log 2, has left `top` behind. */
+static inline void follow(float2 *top, float2 *total, float4 sum[CHUNKS], float2 largest)
 {
-    float up = row_max(top->x, score, i, false, scratch), low = row_max(top->y, score, i, true, scratch);
-    float from_up = up > -INFINITY ? up * unit : 0.0f, from_low = low > -INFINITY ? low * unit : 0.0f;
-    float2 shrink = (float2)(MMA_EXP2(fma(top->x, unit, -from_up)), MMA_EXP2(fma(top->y, unit, -from_low)));
-    float sum_up = 0.0f, sum_low = 0.0f;
+    float2 next = (float2)(largest.x > top->x + SLACK ? largest.x : top->x,
+                           largest.y > top->y + SLACK ? largest.y : top->y);
+    if (next.x == top->x && next.y == top->y)
+        return;
+    float2 shrink = (float2)(MMA_EXP2(top->x - next.x), MMA_EXP2(top->y - next.y));
+    *top = next;
+    *total *= shrink;
+    MMA_UNROLL for (uint n = 0; n < CHUNKS; n++) sum[n] *= shrink.xxyy;
+}
+
+/* Scores of piece i become exponentials relative to `top`, which the item's part of the total is added to. */
+static inline void weights_of(float4 score[COLS / 16][PIECES][2], uint i, float unit, float2 top,
+                              float2 *total)
+{
     MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
     {
         float4 s = score[c / 2][i][c & 1];
-        s.x = MMA_EXP2(fma(s.x, unit, -from_up));
-        s.y = MMA_EXP2(fma(s.y, unit, -from_up));
-        s.z = MMA_EXP2(fma(s.z, unit, -from_low));
-        s.w = MMA_EXP2(fma(s.w, unit, -from_low));
-        sum_up += s.x + s.y;
-        sum_low += s.z + s.w;
+        s.x = MMA_EXP2(fma(s.x, unit, -top.x));
+        s.y = MMA_EXP2(fma(s.y, unit, -top.x));
+        s.z = MMA_EXP2(fma(s.z, unit, -top.y));
+        s.w = MMA_EXP2(fma(s.w, unit, -top.y));
+        total->x += s.x + s.y;
+        total->y += s.z + s.w;
         score[c / 2][i][c & 1] = s;
     }
-    *top = (float2)(up, low);
-    *total = (float2)(fma(total->x, shrink.x, sum_up), fma(total->y, shrink.y, sum_low));
-    return shrink;
 }
 
 #if DROPOUT
@@ -381,10 +447,10 @@ static inline uint keep_tile(__global const uint *sb, uint op, ulong number, uin
     return bits;
 }
 
-static inline float4 thin(float4 p, uint bits, float keep_scale)
+static inline float4 thin(float4 p, uint bits)
 {
-    return (float4)(bits & 1 ? p.x * keep_scale : 0.0f, bits & 2 ? p.y * keep_scale : 0.0f,
-                    bits & 4 ? p.z * keep_scale : 0.0f, bits & 8 ? p.w * keep_scale : 0.0f);
+    return (float4)(bits & 1 ? p.x : 0.0f, bits & 2 ? p.y : 0.0f, bits & 4 ? p.z : 0.0f,
+                    bits & 8 ? p.w : 0.0f);
 }
 #endif
 
@@ -402,13 +468,13 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     NOTHING(sum)
     MMA_UNROLL for (uint i = 0; i < PIECES; i++)
     {
-        top[i] = (float2)(-INFINITY);
+        top[i] = (float2)(NO_TOP);
         total[i] = (float2)(0.0f);
     }
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
     __local ushort *block = ROWS > 2 * COLS ? slots : slots + SLOT; /* beside the first tile, or before it */
-    BRING(DT, block, q + q0 + ((ulong)n * tq + i0) * ldq + h * HEAD_SIZE, ldq, rows, ROWS);
+    BRING(DT, block, q + q0 + (ulong)n * tq * ldq + h * HEAD_SIZE, ldq, i0, rows, ROWS);
     if (ROWS > 2 * COLS) {
         MMA_COPIES_END();
         MMA_COPIES_WAIT(0);
@@ -416,8 +482,8 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
         hold(query, block, scratch);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    BRING(DT, slots, k, ldk, min(visible, (uint)COLS), COLS);
-    BRING(DT, slots + COLS * PITCH, v, ldv, min(visible, (uint)COLS), COLS);
+    BRING(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
+    BRING(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
     MMA_COPIES_END();
     if (ROWS <= 2 * COLS) {
         MMA_COPIES_WAIT(0);
@@ -426,15 +492,14 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     }
     uint now = 0, columns = place_columns(), steps = COLS * PITCH + place_steps();
 #pragma unroll 1
-    for (uint j0 = 0; j0 < visible; j0 += COLS) {
+    for (uint j0 = 0; j0 < visible; j0 += COLS, now = SLOT - now) {
         __local ushort *slot = slots + now, *other = slots + (SLOT - now);
         MMA_COPIES_WAIT(0);
         barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there, and nobody reads the other slot any more */
-        k += (ulong)COLS * ldk;
-        v += (ulong)COLS * ldv;
-        if (j0 + COLS < visible) {
-            BRING(DT, other, k, ldk, min(visible - j0 - COLS, (uint)COLS), COLS);
-            BRING(DT, other + COLS * PITCH, v, ldv, min(visible - j0 - COLS, (uint)COLS), COLS);
+        uint next = j0 + COLS;
+        if (next < visible) {
+            BRING(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
+            BRING(DT, other + COLS * PITCH, v, ldv, next, min(visible - next, (uint)COLS), COLS);
         }
         MMA_COPIES_END();
 #if DROPOUT
@@ -460,17 +525,12 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
         }
         MMA_UNROLL for (uint i = 0; i < PIECES; i++)
         {
-            float2 shrink = soften(score, i, unit, &top[i], &total[i], scratch);
-            MMA_UNROLL for (uint c = 0; c < CHUNKS; c++)
-            {
-                sum[i][c].x *= shrink.x;
-                sum[i][c].y *= shrink.x;
-                sum[i][c].z *= shrink.y;
-                sum[i][c].w *= shrink.y;
-            }
+            float2 largest = (float2)(row_max(score, i, false, scratch), row_max(score, i, true, scratch));
+            follow(&top[i], &total[i], sum[i], largest * unit);
+            weights_of(score, i, unit, top[i], &total[i]);
 #if DROPOUT
             MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
-                score[c / 2][i][c & 1] = thin(score[c / 2][i][c & 1], kept[i] >> 4 * c, keep_scale);
+                score[c / 2][i][c & 1] = thin(score[c / 2][i][c & 1], kept[i] >> 4 * c);
 #endif
         }
         MMA_UNROLL for (uint c = 0; c < COLS / 16; c++)
@@ -480,7 +540,6 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
                 weights[i] = operand(score[c][i][0], score[c][i][1]);
             mix(sum, weights, slot, steps + 16 * c * PITCH, scratch);
         }
-        now = SLOT - now;
     }
     MMA_COPIES_WAIT(0);
     y += y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE;
@@ -493,12 +552,14 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
         up += MMA_SHUFFLE_XOR(up, 2, scratch);
         low += MMA_SHUFFLE_XOR(low, 2, scratch);
         norm[i] = (float2)(up == 0.0f ? 0.0f : 1.0f / up, low == 0.0f ? 0.0f : 1.0f / low);
+#if DROPOUT
+        norm[i] *= keep_scale;
+#endif
         uint row = mine + 16 * i;
-        /* as the exponentials were taken: relative to top * unit */
         if (pair == 0 && row < tq)
-            lse[row] = up == 0.0f ? 0.0f : (top[i].x * unit + log2(up)) * LN2;
+            lse[row] = up == 0.0f ? 0.0f : (top[i].x + log2(up)) * LN2;
         if (pair == 0 && row + 8 < tq)
-            lse[row + 8] = low == 0.0f ? 0.0f : (top[i].y * unit + log2(low)) * LN2;
+            lse[row + 8] = low == 0.0f ? 0.0f : (top[i].y + log2(low)) * LN2;
     }
     PUT(DT, y, HEADS * HEAD_SIZE, sum, norm[i_], rows, 0)
 }
@@ -543,17 +604,17 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
     ulong line = (ulong)n * tq + i0;
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    BRING(DT, slots, q + q0 + line * ldq + h * HEAD_SIZE, ldq, rows, ROWS);
+    BRING(DT, slots, q + q0 + line * ldq + h * HEAD_SIZE, ldq, 0, rows, ROWS);
     dy += dy0 + (line * HEADS + h) * HEAD_SIZE;
-    BRING(DYT, slots + ROWS * PITCH, dy, HEADS * HEAD_SIZE, rows, ROWS);
+    BRING(DYT, slots + ROWS * PITCH, dy, HEADS * HEAD_SIZE, 0, rows, ROWS);
     MMA_COPIES_END();
     MMA_COPIES_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
     hold(query, slots, scratch);
     hold(given, slots + ROWS * PITCH, scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
-    BRING(DT, slots, k, ldk, min(visible, (uint)COLS), COLS);
-    BRING(DT, slots + COLS * PITCH, v, ldv, min(visible, (uint)COLS), COLS);
+    BRING(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
+    BRING(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
     MMA_COPIES_END();
     uint now = 0, columns = place_columns(), steps = place_steps();
 #pragma unroll 1
@@ -561,31 +622,36 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
         __local ushort *slot = slots + now, *other = slots + (SLOT - now);
         MMA_COPIES_WAIT(0);
         barrier(CLK_LOCAL_MEM_FENCE);
-        k += (ulong)COLS * ldk;
-        v += (ulong)COLS * ldv;
-        if (j0 + COLS < visible) {
-            BRING(DT, other, k, ldk, min(visible - j0 - COLS, (uint)COLS), COLS);
-            BRING(DT, other + COLS * PITCH, v, ldv, min(visible - j0 - COLS, (uint)COLS), COLS);
+        uint next = j0 + COLS;
+        if (next < visible) {
+            BRING(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
+            BRING(DT, other + COLS * PITCH, v, ldv, next, min(visible - next, (uint)COLS), COLS);
         }
         MMA_COPIES_END();
-        bool masked = (int)(j0 + COLS) > clear;
 #pragma unroll 1
         for (uint c = 0; c < COLS; c += 16) {
+            if (MMA_SCRATCH == 0 && (int)(j0 + c) >= seen)
+                break; /* no row of this warp takes part; where matrix units are emulated, all warps must come to each product */
             float4 score[PIECES][2], slope[PIECES][2];
             uint4 changes[PIECES];
             dots(score, query, slot, columns + c * PITCH, scratch);
             dots(slope, given, slot + COLS * PITCH, columns + c * PITCH, scratch);
+            if ((int)(j0 + c + 16) > clear) {
+                MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+                {
+                    int up = seen_by(mine + 16 * i, tq, keys), low = seen_by(mine + 16 * i + 8, tq, keys);
+                    MMA_UNROLL for (uint e = 0; e < 2; e++)
+                        score[i][e] = hide(score[i][e], (int)(j0 + c + 8 * e + pair), up, low);
+                }
+            }
             MMA_UNROLL for (uint i = 0; i < PIECES; i++)
             {
                 MMA_UNROLL for (uint e = 0; e < 2; e++)
                 {
-                    uint j = j0 + c + 8 * e + pair;
                     float4 keep = (float4)(1.0f);
-                    if (masked)
-                        score[i][e] = hide(score[i][e], (int)j, seen_by(mine + 16 * i, tq, keys),
-                                           seen_by(mine + 16 * i + 8, tq, keys));
 #if DROPOUT
-                    ulong number = attention_number(sb + sb0, n, h, mine + 16 * i, tq, tk) + j;
+                    ulong number =
+                        attention_number(sb + sb0, n, h, mine + 16 * i, tq, tk) + j0 + c + 8 * e + pair;
                     float2 up = keep_pair(sb + sb0, op, number, 1, p_drop, keep_scale);
                     float2 low = keep_pair(sb + sb0, op, number + 8 * (ulong)tk, 1, p_drop, keep_scale);
                     keep = (float4)(up.x, up.y, low.x, low.y);
@@ -605,6 +671,14 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
 
 #endif
 #if KERNEL == 0 || KERNEL == 3
+
+/* As hide(), of transposed scores: rows are keys, columns the query that sees those below `seen`, and the next one. */
+static inline float4 hide_keys(float4 score, int key, int seen)
+{
+    int next = seen + CAUSAL;
+    return (float4)(key < seen ? score.x : -INFINITY, key < next ? score.y : -INFINITY,
+                    key + 8 < seen ? score.z : -INFINITY, key + 8 < next ? score.w : -INFINITY);
+}
 
 /* The warp's rows of a block in local memory times the 16 rows of a tile from `at` on, as dots(). */
 static inline void dots_again(float4 tile[PIECES][2], __local const ushort *block, __local const ushort *rows,
@@ -646,7 +720,7 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
     uint n = (uint)(head / KV_HEADS), g = (uint)(head - (ulong)n * KV_HEADS), keys = KEYS_OF(n);
     uint have = min(tk - j0, (uint)ROWS), held = min(attention_beyond(keys, j0), (uint)ROWS);
     uint first = attention_first_query(j0, tq, keys) / COLS * COLS;
-    uint mine = j0 + lid / 32 * (16 * PIECES) + (lane >> 2); /* first key of the item */
+    uint first_key = j0 + lid / 32 * (16 * PIECES), mine = first_key + (lane >> 2); /* of the warp, of the item */
     uint tiles = held > 0 && first < tq ? SHARING * ((tq - first + COLS - 1) / COLS) : 0;
     float unit = scale * LOG2E;
     uint4 key[PIECES][STEPS];
@@ -655,8 +729,8 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
     NOTHING(sum_k)
     NOTHING(sum_v)
     ulong row = (ulong)n * tk + j0;
-    BRING(DT, slots, k + k0 + row * ldk + g * HEAD_SIZE, ldk, held, ROWS);
-    BRING(DT, value, v + v0 + row * ldv + g * HEAD_SIZE, ldv, held, ROWS);
+    BRING(DT, slots, k + k0 + row * ldk + g * HEAD_SIZE, ldk, 0, held, ROWS);
+    BRING(DT, value, v + v0 + row * ldv + g * HEAD_SIZE, ldv, 0, held, ROWS);
     MMA_COPIES_END();
     MMA_COPIES_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -677,39 +751,38 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
         barrier(CLK_LOCAL_MEM_FENCE);
         if (tile < tiles) {
             uint rows = min(tq - next_i0, (uint)COLS);
-            BRING(DT, other, q + (ulong)next_i0 * ldq + next_h * HEAD_SIZE, ldq, rows, COLS);
-            BRING(DYT, other + COLS * PITCH, dy + ((ulong)next_i0 * HEADS + next_h) * HEAD_SIZE,
-                  HEADS * HEAD_SIZE, rows, COLS);
+            BRING(DT, other, q + next_h * HEAD_SIZE, ldq, next_i0, rows, COLS);
+            BRING(DYT, other + COLS * PITCH, dy + next_h * HEAD_SIZE, HEADS * HEAD_SIZE, next_i0, rows, COLS);
             if (lid < rows) {
                 norm_next = lse[(ulong)next_h * tq + next_i0 + lid] * LOG2E;
                 mean_next = delta[(ulong)next_h * tq + next_i0 + lid];
             }
         }
         MMA_COPIES_END();
-        bool masked = held < ROWS || CAUSAL * (int)(j0 + ROWS) > seen_by(i0, tq, keys);
 #pragma unroll 1
         for (uint c = tile > 0 ? 0 : COLS; c < COLS; c += 16) {
             float4 score[PIECES][2], slope[PIECES][2];
             uint4 weights[PIECES], changes[PIECES];
             dots(score, key, slot, columns + c * PITCH, scratch);
             dots_again(slope, value, slot + COLS * PITCH, columns + c * PITCH, scratch);
+            if ((int)(first_key + 16 * PIECES) > seen_by(i0 + c, tq, keys)) {
+                MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+                {
+                    MMA_UNROLL for (uint e = 0; e < 2; e++)
+                        score[i][e] = hide_keys(score[i][e], (int)(mine + 16 * i),
+                                                seen_by(i0 + c + 8 * e + pair, tq, keys));
+                }
+            }
             MMA_UNROLL for (uint i = 0; i < PIECES; i++)
             {
                 MMA_UNROLL for (uint e = 0; e < 2; e++)
                 {
-                    uint at = c + 8 * e + pair, j = mine + 16 * i;
+                    uint at = c + 8 * e + pair;
                     float2 norm = *(__local const float2 *)(fact + at);
                     float2 mean = *(__local const float2 *)(fact + COLS + at);
                     float4 keep = (float4)(1.0f);
-                    if (masked) {
-                        int seen = seen_by(i0 + at, tq, keys), step = CAUSAL;
-                        score[i][e] = (float4)((int)j < seen ? score[i][e].x : -INFINITY,
-                                               (int)j < seen + step ? score[i][e].y : -INFINITY,
-                                               (int)j + 8 < seen ? score[i][e].z : -INFINITY,
-                                               (int)j + 8 < seen + step ? score[i][e].w : -INFINITY);
-                    }
 #if DROPOUT
-                    ulong number = attention_number(sb + sb0, n, h, i0 + at, tq, tk) + j;
+                    ulong number = attention_number(sb + sb0, n, h, i0 + at, tq, tk) + mine + 16 * i;
                     float2 up = keep_pair(sb + sb0, op, number, tk, p_drop, keep_scale);
                     float2 low = keep_pair(sb + sb0, op, number + 8, tk, p_drop, keep_scale);
                     keep = (float4)(up.x, up.y, low.x, low.y);

@@ -22,9 +22,21 @@ uint64_t clt_attention_rows(const clt_attention *s); /* queries of all heads */
 double clt_attention_pairs(const clt_call *call, const clt_attention *s);
 bool clt_attention_drops(const clt_call *call);
 
-/* Begins a kernel with the defines of attention.clh, but those of gradients. */
+/* Kernels of a form, -DKERNEL of its file: a program then holds the one that is asked for, not the others
+ * that the file defines, whose compilation would be for nothing. */
+typedef enum clt_attention_kernel {
+    CLT_ATTENTION_FORWARD = 1,
+    CLT_ATTENTION_DQ,
+    CLT_ATTENTION_DKV,
+    CLT_ATTENTION_DELTA,
+    CLT_ATTENTION_BACKWARD, /* lane: dq, dk and dv in one */
+    CLT_ATTENTION_SUM,      /* lane: a gradient from its copies */
+} clt_attention_kernel;
+
+/* Begins a kernel, of which `name` is the function in the family's file, with the defines of attention.clh
+ * but those of gradients. */
 void clt_attention_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const char *family,
-                         const char *kernel);
+                         clt_attention_kernel kernel, const char *name);
 void clt_attention_inputs(ocl_emitter *e, const clt_call *call,
                           const clt_attention *s);                                      /* ATTENTION_INPUTS */
 void clt_attention_sizes(ocl_emitter *e, const clt_call *call, const clt_attention *s); /* ATTENTION_SIZES */
@@ -46,9 +58,10 @@ void clt_attention_scratch(ocl_emitter *e, const clt_attention *s, clt_attention
                            clt_dtype dtype);
 void clt_attention_scratch_kv(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                               clt_attention_grads *g);
-/* Emits the kernel that computes delta. */
-void clt_attention_delta(ocl_emitter *e, const clt_call *call, const clt_attention *s,
-                         clt_attention_grads *g);
+/* Emits the kernel that computes delta, `grouped` for GPUs: by work-groups whose items share rows, so that
+ * neighbours read neighbours; otherwise an item for each row. */
+void clt_attention_delta(ocl_emitter *e, const clt_call *call, const clt_attention *s, clt_attention_grads *g,
+                         bool grouped);
 /* One gradient's buffer, row size and flag; `copies` of it lie one behind the other. */
 void clt_attention_grad_arg(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                             const clt_attention_grads *g, int i, int64_t copies);
@@ -57,6 +70,8 @@ void clt_attention_grad_types(ocl_emitter *e, const clt_call *call, const clt_at
 /* What all backward kernels read and end with. */
 void clt_attention_backward_args(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                                  const clt_attention_grads *g);
+
+#define CLT_ATTENTION_GROUP_ITEMS 64 /* of a work-group of attention_group.cl */
 
 extern const ocl_variant clt_attention_fwd_lane, clt_attention_bwd_lane;
 extern const ocl_variant clt_attention_fwd_mma, clt_attention_bwd_mma;

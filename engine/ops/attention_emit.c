@@ -54,9 +54,10 @@ bool clt_attention_drops(const clt_call *call)
 }
 
 void clt_attention_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const char *family,
-                         const char *kernel)
+                         clt_attention_kernel kernel, const char *name)
 {
-    ocl_kernel_begin(e, family, kernel);
+    ocl_kernel_begin(e, family, name);
+    ocl_define(e, "KERNEL", kernel);
     ocl_define(e, "HEAD_SIZE", s->dim);
     ocl_define(e, "HEADS", s->heads);
     ocl_define(e, "KV_HEADS", s->kv_heads);
@@ -140,12 +141,24 @@ void clt_attention_scratch_kv(ocl_emitter *e, const clt_call *call, const clt_at
     clt_attention_scratch(e, s, g, 2, dtype);
 }
 
-void clt_attention_delta(ocl_emitter *e, const clt_call *call, const clt_attention *s, clt_attention_grads *g)
+/* Rows of a work-group: ITEMS / ROW_ITEMS of attention_group.cl. */
+static uint64_t delta_rows(int64_t dim)
+{
+    uint64_t items = 1;
+    while (items < 16 && (int64_t)items * 8 < dim)
+        items *= 2;
+    return CLT_ATTENTION_GROUP_ITEMS / items;
+}
+
+void clt_attention_delta(ocl_emitter *e, const clt_call *call, const clt_attention *s, clt_attention_grads *g,
+                         bool grouped)
 {
     uint64_t rows = clt_attention_rows(s), elements = rows * (uint64_t)s->dim;
     clt_dtype dy = clt_call_dtype(call, call->dout[0]), y = clt_call_dtype(call, call->out[0]);
     g->delta = ocl_workspace(e, CLT_F32, rows, "attention.delta");
-    ocl_kernel_begin(e, "attention", "attention_bwd_delta");
+    ocl_kernel_begin(e, grouped ? "attention_group" : "attention",
+                     grouped ? "attention_bwd_delta_group" : "attention_bwd_delta");
+    ocl_define(e, "KERNEL", CLT_ATTENTION_DELTA);
     ocl_define(e, "HEAD_SIZE", s->dim);
     ocl_define(e, "HEADS", s->heads);
     clt_define_dtype(e, "DT", y);
@@ -155,7 +168,12 @@ void clt_attention_delta(ocl_emitter *e, const clt_call *call, const clt_attenti
     ocl_arg_in(e, call->out[0], y, elements);
     clt_arg_size32(e, s->batch, "samples");
     clt_arg_size32(e, s->tq, "queries");
-    ocl_kernel_end_items(e, rows, clt_local_rows(e->device, rows), 2.0 * (double)elements);
+    double flops = 2.0 * (double)elements;
+    if (grouped)
+        ocl_kernel_end_1d(e, clt_div_up(rows, delta_rows(s->dim)) * CLT_ATTENTION_GROUP_ITEMS,
+                          CLT_ATTENTION_GROUP_ITEMS, flops);
+    else
+        ocl_kernel_end_items(e, rows, clt_local_rows(e->device, rows), flops);
 }
 
 /* One gradient's buffer, row size and flag; `copies` of it lie one behind the other. */

@@ -79,9 +79,9 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
 }
 
 static void lane_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const lane_form *f,
-                       const char *kernel)
+                       clt_attention_kernel kernel, const char *name)
 {
-    clt_attention_begin(e, call, s, "attention_lane", kernel);
+    clt_attention_begin(e, call, s, "attention_lane", kernel, name);
     ocl_define(e, "ROWS", f->rows);
     ocl_define(e, "VECTORS", f->vectors);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
@@ -92,7 +92,7 @@ static clt_status attention_fwd_lane(ocl_emitter *e, const void *problem)
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
     lane_form f = lane_measure(&s, e->device);
-    lane_begin(e, call, &s, &f, "attention_fwd_lane");
+    lane_begin(e, call, &s, &f, CLT_ATTENTION_FORWARD, "attention_fwd_lane");
     ocl_define(e, "BQ", f.bq);
     ocl_define(e, "BK", f.bk);
     clt_attention_outputs(e, call, &s);
@@ -110,6 +110,7 @@ static void lane_sum(ocl_emitter *e, const clt_call *call, const clt_attention *
     uint64_t rows = (uint64_t)(s->batch * (i ? s->tk : s->tq));
     uint64_t elements = rows * (uint64_t)((i ? s->kv_heads : s->heads) * s->dim);
     ocl_kernel_begin(e, "attention_lane", "attention_bwd_sum_lane");
+    ocl_define(e, "KERNEL", CLT_ATTENTION_SUM);
     ocl_define(e, "HEAD_SIZE", s->dim);
     ocl_define(e, "HEADS", i ? s->kv_heads : s->heads);
     clt_define_dtype(e, "GT", clt_call_dtype(call, g->tensor[i]));
@@ -148,7 +149,7 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
         to.ld[i] = width;
         to.accumulate[i] = false;
     }
-    lane_begin(e, call, &s, &f, "attention_bwd_lane");
+    lane_begin(e, call, &s, &f, CLT_ATTENTION_BACKWARD, "attention_bwd_lane");
     ocl_define(e, "QB", f.qb);
     ocl_define(e, "KB", f.kb);
     clt_define_dtype(e, "DYT", clt_call_dtype(call, call->dout[0]));

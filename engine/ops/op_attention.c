@@ -20,7 +20,7 @@
  * tested  verify -t 'attention*' */
 
 #define GROUP_MAX_HEAD 256
-#define GROUP_ITEMS 64 /* of a work-group of the group form */
+#define GROUP_ITEMS CLT_ATTENTION_GROUP_ITEMS
 
 static const clt_attr_spec attention_attrs[] = {
     {.name = "heads", .type = CLT_ATTR_INT, .required = true, .min = 1, .max = 65536, .help = "query heads"},
@@ -114,7 +114,7 @@ static clt_status attention_fwd_row(ocl_emitter *e, const void *problem)
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
     uint64_t rows = clt_attention_rows(&s);
-    clt_attention_begin(e, call, &s, "attention", "attention_fwd_row");
+    clt_attention_begin(e, call, &s, "attention", CLT_ATTENTION_FORWARD, "attention_fwd_row");
     clt_attention_outputs(e, call, &s);
     clt_attention_inputs(e, call, &s);
     clt_attention_sizes(e, call, &s);
@@ -130,7 +130,8 @@ static void attention_bwd_begin(ocl_emitter *e, const clt_call *call, const clt_
 {
     const char *row = first ? "attention_bwd_kv_row" : "attention_bwd_q_row",
                *group = first ? "attention_bwd_kv_group" : "attention_bwd_q_group";
-    clt_attention_begin(e, call, s, block ? "attention_group" : "attention", block ? group : row);
+    clt_attention_begin(e, call, s, block ? "attention_group" : "attention",
+                        first ? CLT_ATTENTION_DKV : CLT_ATTENTION_DQ, block ? group : row);
     if (block)
         ocl_define(e, "BLOCK", block);
     clt_attention_grad_types(e, call, g, first);
@@ -157,7 +158,7 @@ static clt_status attention_backward(ocl_emitter *e, const clt_call *call, int64
         return CLT_OK;
     double pairs = clt_attention_pairs(call, &s), dim = (double)s.dim;
     bool q = g.tensor[0] >= 0, kv = g.tensor[1] >= 0 || g.tensor[2] >= 0;
-    clt_attention_delta(e, call, &s, &g);
+    clt_attention_delta(e, call, &s, &g, block > 0);
     if (q) {
         attention_bwd_begin(e, call, &s, &g, 0, block);
         attention_bwd_end(e, (uint64_t)(s.batch * s.heads), s.tq, block, pairs * (6.0 * dim + 5.0));
@@ -176,17 +177,24 @@ static clt_status attention_bwd_row(ocl_emitter *e, const void *problem)
 }
 /* --- group: a work-group per block of queries or keys --- */
 
-/* Block of a kernel with `blocks` blocks of rows and `squares` blocks of scores in local memory; 0: none
- * fits. */
-static int64_t group_block(const clt_attention *s, const ocl_device_desc *device, int64_t blocks,
-                           int64_t squares)
+/* Bytes of local memory of a kernel of attention_group.cl: four blocks of rows and two of scores in backward,
+ * three and one, and what the items of a row exchange, in forward. */
+static uint64_t group_bytes(const clt_attention *s, int64_t block, bool backward)
 {
-    int64_t pitch = (s->dim + 7) / 8 * 8 + 1;
-    for (int64_t block = s->dim > 64 || blocks > 3 ? 16 : 32; block >= 8; block /= 2) {
-        int64_t floats = blocks * block * pitch + squares * block * (block + 1) + 2 * block;
-        if ((uint64_t)floats * sizeof(float) <= device->local_bytes)
+    int64_t vector = s->dim % 32 == 0 ? 4 : 2,
+            pitch = (s->dim + 8 * vector - 1) / (8 * vector) * (8 * vector) + 4;
+    int64_t scores = block * (block + 4);
+    int64_t words = backward ? 4 * block * pitch + 2 * scores + 2 * block
+                             : 3 * block * pitch + scores + block * 12 + 2 * block + GROUP_ITEMS;
+    return (uint64_t)words * sizeof(float);
+}
+
+/* Rows of a block; 0: none fits. */
+static int64_t group_block(const clt_attention *s, const ocl_device_desc *device, bool backward)
+{
+    for (int64_t block = s->dim > 64 || backward ? 16 : 32; block >= 8; block /= 2)
+        if (group_bytes(s, block, backward) <= device->local_bytes)
             return block;
-    }
     return 0;
 }
 
@@ -197,7 +205,7 @@ static bool group_accepts(const void *problem, const ocl_device_desc *device, ch
     if (!clt_accepts_group(problem, device, reason, size))
         return false;
     /* the same answer for both directions */
-    if (s.dim <= GROUP_MAX_HEAD && group_block(&s, device, 4, 2) > 0)
+    if (s.dim <= GROUP_MAX_HEAD && group_block(&s, device, true) > 0 && group_block(&s, device, false) > 0)
         return true;
     snprintf(reason, size, "blocks of heads of %lld elements do not fit into %llu bytes of local memory",
              (long long)s.dim, (unsigned long long)device->local_bytes);
@@ -208,8 +216,8 @@ static clt_status attention_fwd_group(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    int64_t block = group_block(&s, e->device, 3, 1);
-    clt_attention_begin(e, call, &s, "attention_group", "attention_fwd_group");
+    int64_t block = group_block(&s, e->device, false);
+    clt_attention_begin(e, call, &s, "attention_group", CLT_ATTENTION_FORWARD, "attention_fwd_group");
     ocl_define(e, "BLOCK", block);
     clt_attention_outputs(e, call, &s);
     clt_attention_inputs(e, call, &s);
@@ -224,7 +232,7 @@ static clt_status attention_bwd_group(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    return attention_backward(e, call, group_block(&s, e->device, 4, 2));
+    return attention_backward(e, call, group_block(&s, e->device, true));
 }
 
 static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_fwd_group};

@@ -48,38 +48,48 @@ check_mma() {
 forms=$(sed -n '/^static const mma_form forms/,/};/p' "$CLTRAIN_SOURCE_DIR/engine/ops/attention_mma.c" |
     awk '/MMA_FORWARD\]/ { k = 1 } /MMA_DQ\]/ { k = 2 } /MMA_DKV\]/ { k = 3 }
          { while (match($0, /\{[0-9]+, [0-9]+, [0-9]+\}/)) { f = substr($0, RSTART + 1, RLENGTH - 2); gsub(/,/, "", f); print k, f; $0 = substr($0, RSTART + RLENGTH) } }')
-if [ "$(wc -l <<<"$forms")" -eq 9 ]; then pass; else fail "the table of forms was not read: $forms"; fi
+if [ "$(wc -l <<<"$forms")" -eq 10 ]; then pass; else fail "the table of forms was not read: $forms"; fi
 while read -r kernel warps pieces cols; do
     if [ "$pieces" -eq 2 ]; then
         heads="64 61 16"
     else
         heads="128 125 64 48"
+        if [ "$cols" -eq 64 ] && [ "$kernel" -eq 1 ]; then heads="80 64 48 24"; fi # what local memory holds
     fi
     for head in $heads; do
-        limit=255
-        if [ "$pieces" -eq 1 ] && [ "$head" -le 64 ]; then limit=168; fi
-        if [ "$kernel" -eq 1 ] && [ $((head % 8)) -eq 0 ]; then limit=170; fi # three groups of 128 items on a unit
+        limit=255 # two groups of 128 items on a unit
+        if [ "$pieces" -eq 1 ] && [ "$head" -le 64 ]; then limit=168; fi # three
         check_mma "$kernel" "$head" "$warps" "$pieces" "$cols" "$limit"
     done
 done <<<"$forms"
 
-# sm_75 has no asynchronous copies and halves of the products.
-if ptx_assemble attention_mma.cl 75 75 "${extra[@]}" -DMMA_SM=75 -DHEAD_SIZE=64 -DDYT=f16 -DGT=f16 && counts=$(ptx_registers _mma); then
-    echo "mma m16n8k8, head 64: registers on sm_75: $counts"
-    pass
-else
-    fail "m16n8k8: ${counts:-does not assemble}"
-fi
+# sm_75 has no asynchronous copies and halves of the products; the host takes the same forms.
+while read -r kernel warps pieces cols; do
+    head=$((pieces == 2 ? 64 : 128))
+    if [ "$cols" -eq 64 ] && [ "$pieces" -eq 1 ]; then head=80; fi # what local memory holds
+    name="mma ${names[kernel]} m16n8k8 head $head, $warps warps of $pieces x 16, tiles of $cols"
+    if ptx_assemble attention_mma.cl 75 75 "${extra[@]}" -DMMA_SM=75 -DKERNEL="$kernel" -DHEAD_SIZE="$head" -DWARPS="$warps" \
+        -DPIECES="$pieces" -DCOLS="$cols" -DDYT=f16 -DGT=f16 && counts=$(ptx_registers _mma); then
+        printf '%-50s registers on sm_75: %s\n' "$name" "$counts"
+        if grep -q 'mma\.sync.*m16n8k8' k.ptx && ! grep -q 'cp\.async' k.ptx; then pass; else fail "$name: other instructions"; fi
+    else
+        fail "$name: ${counts:-does not assemble}"
+    fi
+done <<<"$forms"
 
 for block in 32 16 8; do
     for head in 64 128; do
         [ "$block" -eq 32 ] && [ "$head" -gt 64 ] && continue
-        for kernel in "${names[@]:1}"; do
-            check "group $kernel head $head, blocks of $block, f16" "attention_${kernel}_group" 255 attention_group.cl -DBLOCK="$block" \
-                -DHEAD_SIZE="$head" -DHEADS=12 -DKV_HEADS=12 -DDT=f16 -DDYT=f16 -DGT=f16
+        for kernel in 1 2 3; do
+            check "group ${names[kernel]} head $head, blocks of $block, f16" "attention_${names[kernel]}_group" 255 attention_group.cl \
+                -DKERNEL="$kernel" -DBLOCK="$block" -DHEAD_SIZE="$head" -DHEADS=12 -DKV_HEADS=12 -DDT=f16 -DDYT=f16 -DGT=f16
         done
     done
 done
+for head in 64 61; do
+    check "delta head $head, bf16" attention_bwd_delta_group 64 attention_group.cl -DKERNEL=4 -DHEAD_SIZE="$head" -DHEADS=12 -DDT=bf16 -DDYT=bf16
+done
+if [ "$(grep -c '\.entry' k.ptx)" -eq 1 ]; then pass; else fail "a program of one kernel holds others"; fi
 
 # The check notices what it is about: four pieces of 64 elements do not fit the registers.
 if ptx_assemble attention_mma.cl 80 80 "${extra[@]}" -DKERNEL=3 -DHEAD_SIZE=128 -DPIECES=4 -DCOLS=64 && ptx_registers _mma >/dev/null; then

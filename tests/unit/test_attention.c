@@ -104,6 +104,10 @@ static void test_mma_choice(void **state)
         {CLT_BF16, 64, OCL_CAP_MMA_F16, "group", "no matrix units for bf16"},
         {CLT_F16, 64, OCL_CAP_MMA_BF16, "group", "no matrix units for f16"},
         {CLT_F16, 64, 0, "group", "no matrix units for f16"},
+        {CLT_F16, 64, OCL_CAP_MMA_F16_K8, "mma", NULL},
+        {CLT_F16, 128, OCL_CAP_MMA_F16_K8, "mma", NULL},
+        {CLT_BF16, 64, OCL_CAP_MMA_F16_K8, "group", "no matrix units for bf16"},
+        {CLT_F16, 64, OCL_CAP_WMMA_F16, "group", "no matrix units for f16"},
         {CLT_F32, 64, OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16, "group", "not f32"},
         {CLT_F16, 129, OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16, "group", "129"},
     };
@@ -195,7 +199,9 @@ static void verify_with(ocl_device *device, const ocl_device_desc *desc, const c
     assert_int_equal(t.passed, 2);
 }
 
-/* Numbers that the plan of a case gives to a define of a variant's kernels: bit n for n. */
+#define BIT(n) (UINT64_C(1) << ((n) % 64))
+
+/* Numbers that the plan of a case gives to a define of a variant's kernels: bit n modulo 64 for n. */
 static uint64_t defines_of(const ocl_device_desc *desc, const char *name, const char *variant,
                            const char *define)
 {
@@ -214,13 +220,11 @@ static uint64_t defines_of(const ocl_device_desc *desc, const char *name, const 
             const char *options = bench.plan->phase[phase].commands[i].options;
             const char *value = options ? strstr(options, define) : NULL;
             if (value)
-                found |= UINT64_C(1) << atoi(value + strlen(define));
+                found |= BIT(atoi(value + strlen(define)));
         }
     clt_plan_destroy(bench.plan);
     return found;
 }
-
-#define BIT(n) (UINT64_C(1) << (n))
 
 static void test_group_blocks(void **state)
 {
@@ -231,14 +235,14 @@ static void test_group_blocks(void **state)
         uint64_t blocks;
     } cases[] = {
         {65536, "eight", BIT(32) | BIT(16)},
-        {4096, "eight", BIT(16) | BIT(8)},
-        {2560, "eight", BIT(8)},
+        {6500, "eight", BIT(16) | BIT(8)},
+        {3400, "eight", BIT(8)},
         {65536, "one_kv", BIT(32) | BIT(16)},
-        {3072, "one_kv", BIT(8)},
-        {3072, "more_queries", BIT(8)},
-        {3072, "causal_lengths", BIT(8)},
-        {2560, "dropout_shared", BIT(8)},
-        {4096, "f16_cross", BIT(8)},
+        {3400, "one_kv", BIT(8)},
+        {3400, "more_queries", BIT(8)},
+        {3400, "causal_lengths", BIT(8)},
+        {3400, "dropout_shared", BIT(8)},
+        {5500, "f16_cross", BIT(8)},
         {65536, "f16_cross", BIT(32) | BIT(16)},
     };
     ocl_device *device = test_open(false);
@@ -267,13 +271,14 @@ static void test_mma_forms(void **state)
         uint64_t local_bytes;
         uint32_t units;
         const char *name;
-        uint64_t warps, pieces;
+        uint64_t warps, pieces, cols; /* cols: of forward, of dq and of dk and dv */
     } cases[] = {
-        {65536, 1, "f16_tiles", BIT(4), BIT(2)},
-        {65536, 1000, "f16_tiles", BIT(4), BIT(1)},
-        {8192, 1, "f16_tiles", BIT(2), BIT(1)},
-        {65536, 1, "f16_odd", BIT(2), BIT(1)}, /* 7 rows */
-        {65536, 1, "bf16_dropout", BIT(4), BIT(2) | BIT(1)},
+        {65536, 1, "f16_tiles", BIT(4), BIT(2), BIT(64) | BIT(32)},
+        {65536, 1000, "f16_tiles", BIT(4), BIT(1), BIT(64) | BIT(32) | BIT(16)},
+        {8192, 1, "f16_tiles", BIT(2), BIT(1), BIT(16)},
+        {65536, 1, "f16_odd", BIT(2), BIT(1), BIT(16)}, /* 7 rows */
+        {65536, 1, "bf16_dropout", BIT(4), BIT(2) | BIT(1), BIT(64) | BIT(32) | BIT(16)},
+        {49152, 1, "f16_head_128", BIT(4), BIT(1), BIT(32) | BIT(16)},
     };
     ocl_device *device = test_open(false);
     (void)state;
@@ -283,11 +288,41 @@ static void test_mma_forms(void **state)
         desc.compute_units = cases[i].units;
         desc.quirks |= OCL_QUIRK_ANY_STYLE;
         uint64_t warps = defines_of(&desc, cases[i].name, "mma", "-DWARPS="),
-                 pieces = defines_of(&desc, cases[i].name, "mma", "-DPIECES=");
-        if (warps != cases[i].warps || pieces != cases[i].pieces)
-            fail_msg("%s with %llu bytes and %u units: warps %llx, pieces %llx", cases[i].name,
+                 pieces = defines_of(&desc, cases[i].name, "mma", "-DPIECES="),
+                 cols = defines_of(&desc, cases[i].name, "mma", "-DCOLS=");
+        if (warps != cases[i].warps || pieces != cases[i].pieces || cols != cases[i].cols)
+            fail_msg("%s with %llu bytes and %u units: warps %llx, pieces %llx, columns %llx", cases[i].name,
                      (unsigned long long)cases[i].local_bytes, cases[i].units, (unsigned long long)warps,
-                     (unsigned long long)pieces);
+                     (unsigned long long)pieces, (unsigned long long)cols);
+    }
+    ocl_device_close(device);
+}
+
+/* Kernels are compiled for the instructions that the device has: those of sm_80, or of sm_75, half as long.
+ */
+static void test_mma_generation(void **state)
+{
+    static const struct {
+        uint32_t caps;
+        const char *name;
+        uint64_t sm;
+    } cases[] = {
+        {OCL_CAP_MMA_F16, "f16_tiles", BIT(80)},
+        {OCL_CAP_MMA_F16_K8, "f16_tiles", BIT(75)},
+        {OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8, "f16_tiles", BIT(80)},
+        {OCL_CAP_MMA_BF16, "bf16_tiles", BIT(80)},
+        {0, "f16_tiles", BIT(80)}, /* emulated on request */
+    };
+    ocl_device *device = test_open(false);
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ocl_device_desc desc = *ocl_device_describe(device);
+        desc.caps |= cases[i].caps;
+        desc.quirks |= OCL_QUIRK_ANY_STYLE;
+        uint64_t sm = defines_of(&desc, cases[i].name, "mma", "-DMMA_SM=");
+        if (sm != cases[i].sm)
+            fail_msg("case %zu: MMA_SM %llx, expected %llx", i, (unsigned long long)sm,
+                     (unsigned long long)cases[i].sm);
     }
     ocl_device_close(device);
 }
@@ -298,7 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lane_refuses), cmocka_unit_test(test_mma_choice),
         cmocka_unit_test(test_mma_refuses),  cmocka_unit_test(test_group_blocks),
-        cmocka_unit_test(test_mma_forms),
+        cmocka_unit_test(test_mma_forms),    cmocka_unit_test(test_mma_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include "engine/verify/verify.h"
 
 typedef struct verify_args {
-    const char *pattern, *mode, *device, *caps, *shard, *json, *junit;
+    const char *pattern, *mode, *device, *caps, *shard, *after, *json, *junit;
     bool quick, verbose;
     int64_t seed;
 } verify_args;
@@ -128,6 +128,7 @@ static clt_status verify(const verify_args *a)
     verify_report report = {0};
     verify_run run = {.args = a, .report = &report};
     clt_verify_options options = {.pattern = a->pattern,
+                                  .after = a->after,
                                   .quick = a->quick,
                                   .seed = (uint64_t)a->seed,
                                   .result = on_result,
@@ -165,6 +166,8 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--caps", "MASK", a.caps, "play a weaker device: all, none, a,b or -a,-b"),
         ARGS_FLAG("--quick", a.quick, "small cases only"),
         ARGS_TEXT("--shard", "I/N", a.shard, "the I-th of N parts, from 0"),
+        ARGS_TEXT("--after", "PATTERN", a.after,
+                  "once more, after the checks that PATTERN names, if -t alone passes"),
         ARGS_INT("--seed", "N", a.seed, 1, 9e18, "seed of the data (default: from the clock, printed)"),
         ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON; - for the standard output"),
         ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),

@@ -30,28 +30,34 @@
 #if NIN > 1
 #define FULL_1 , __global const STORAGE(DT) *restrict in0, ulong off0
 #define ADVANCE_1 in0 += off0 + base;
+#define QUADS_1 &&QUADS(DT, in0)
 #define TERM_1(load, k) load(DT, in0, k) +
 #else
 #define FULL_1
 #define ADVANCE_1
+#define QUADS_1
 #define TERM_1(load, k)
 #endif
 #if NIN > 2
 #define FULL_2 , __global const STORAGE(DT) *restrict in1, ulong off1
 #define ADVANCE_2 in1 += off1 + base;
+#define QUADS_2 &&QUADS(DT, in1)
 #define TERM_2(load, k) load(DT, in1, k) +
 #else
 #define FULL_2
 #define ADVANCE_2
+#define QUADS_2
 #define TERM_2(load, k)
 #endif
 #if NIN > 3
 #define FULL_3 , __global const STORAGE(DT) *restrict in2, ulong off2
 #define ADVANCE_3 in2 += off2 + base;
+#define QUADS_3 &&QUADS(DT, in2)
 #define TERM_3(load, k) load(DT, in2, k) +
 #else
 #define FULL_3
 #define ADVANCE_3
+#define QUADS_3
 #define TERM_3(load, k)
 #endif
 
@@ -68,11 +74,14 @@
 #define PERIOD_ARG
 #endif
 
+/* Can all of them be read and written by fours? */
+#define QUADS_ALL (QUADS(GT, y) && QUADS(BT, last) QUADS_1 QUADS_2 QUADS_3)
+
 #if !BCAST
 #define LOOP                                                                                                 \
     last += last0 + base;                                                                                    \
-    FOR_SIXTEENS(k, size)                                                                                    \
-    STREAM16_GRAD(GT, y, k, VALUE(LOAD16, k, k), accumulate);                                                \
+    FOR_VECTORS(k, size, QUADS_ALL)                                                                          \
+    STREAMV_GRAD(GT, y, k, VALUE(LOADV, k, k), accumulate);                                                  \
     FOR_REST(k, size)                                                                                        \
     STORE_GRAD(GT, y, k, VALUE(LOAD, k, k), accumulate);
 #elif LS == 1
@@ -91,7 +100,9 @@
 #define LOOP                                                                                                 \
     last += last0;                                                                                           \
     uint phase = (uint)(base % period);                                                                      \
-    FOR_ELEMENTS(k, size)                                                                                    \
+    FOR_VECTORS(k, size, period % 4 == 0 && QUADS_ALL)                                                       \
+    STREAMV_GRAD(GT, y, k, VALUE(LOADV, k, (phase + k) % period), accumulate);                               \
+    FOR_REST(k, size)                                                                                        \
     STORE_GRAD(GT, y, k, VALUE(LOAD, k, (phase + k) % period), accumulate);
 #endif
 

@@ -14,6 +14,8 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
+#include "quad_functions.clh"
+#include "quads.clh"
 
 #ifndef DT
 #define DT f32
@@ -146,10 +148,26 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
     row.xt = row.in_range ? LOAD(DT, x, t) : 0.0f;
     barrier(CLK_GLOBAL_MEM_FENCE); /* the item that owns x[t] writes there */
     float top = -INFINITY, exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
-    for (uint c = lane; c < cols; c += WG)
-        top = fmax(top, LOAD(DT, x, c));
-    row.top = clt_group_max(scratch, top);
-    for (uint c = lane; c < cols; c += WG) {
+    uint whole = WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, kept));
+    float4 top4 = -INFINITY, sum4 = 0.0f, centred4 = 0.0f;
+    FOR_QUADS(c, whole)
+    top4 = fmax(top4, LOAD4(DT, x, c));
+    FOR_SINGLES(c, whole, cols)
+    top = fmax(top, LOAD(DT, x, c));
+    row.top = clt_group_max(scratch, fmax(top, clt_max4(top4)));
+    FOR_QUADS(c, whole)
+    {
+        float4 d = LOAD4(DT, x, c) - row.top, e = clt_exp_down4(d);
+        if (kept)
+            STORE4(DT, kept, c, e);
+        sum4 += e;
+        centred4 += d;
+        /* elements c .. c + 3 before the target */
+        int4 tie = (d == (float4)(0.0f)) & ((int4)((int)c, (int)c + 1, (int)c + 2, (int)c + 3) < (int4)(t));
+        ties += any(tie) ? 1.0f : 0.0f;
+    }
+    FOR_SINGLES(c, whole, cols)
+    {
         float d = LOAD(DT, x, c) - row.top, e = clt_exp_down(d);
         if (kept)
             STORE(DT, kept, c, e);
@@ -157,10 +175,10 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
         centred += d;
         ties += d == 0.0f && (int)c < t ? 1.0f : 0.0f;
     }
-    row.exp_sum = clt_group_sum(scratch, exp_sum);
+    row.exp_sum = clt_group_sum(scratch, exp_sum + clt_sum4(sum4));
     ties = clt_group_sum(scratch, ties);
 #if SMOOTH
-    centred = clt_group_sum(scratch, centred);
+    centred = clt_group_sum(scratch, centred + clt_sum4(centred4));
 #endif
     if (lane == 0)
         cross_entropy_finish(out, cols, row.in_range, row.xt, row.top, row.exp_sum, centred, ties > 0.0f,
@@ -378,7 +396,18 @@ __kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0,
     cross_entropy_row row = cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, cols, t, smoothing);
     float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
-    for (uint c = lane; c < cols; c += WG) {
+    uint whole = WHOLE_QUADS(cols, QUADS(DT, x)); /* the items have the elements that they had before */
+    FOR_QUADS(c, whole)
+    {
+        float4 e = LOAD4(DT, x, c);
+        int4 hit = (int4)((int)c, (int)c + 1, (int)c + 2, (int)c + 3) == (int4)(t);
+        float4 q = base + select((float4)(0.0f), (float4)(SMOOTH ? 1.0f - smoothing : 1.0f), hit);
+        if (!KEEP_EXP)
+            e = clt_exp_down4(e - row.top);
+        STORE4(DT, x, c, scale * (e * inverse - q));
+    }
+    FOR_SINGLES(c, whole, cols)
+    {
         float e = LOAD(DT, x, c), q = base + ((int)c == t ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f);
         e = KEEP_EXP ? e : clt_exp_down(e - row.top);
         STORE(DT, x, c, scale * (e * inverse - q));

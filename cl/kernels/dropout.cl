@@ -10,6 +10,7 @@
 #include "common.clh"
 #include "elements.clh"
 #include "lanes.clh"
+#include "quads.clh"
 #include "philox.clh"
 
 #ifndef DT
@@ -27,10 +28,12 @@
 #define PLUS(load, at, v) (load(GT, r, at) + (v))
 #define RESIDUAL_ARG __global const STORAGE(GT) *restrict r, ulong r0,
 #define RESIDUAL_VALUE (r + r0)
+#define RESIDUAL_QUADS &&QUADS(GT, r)
 #else
 #define PLUS(load, at, v) (v)
 #define RESIDUAL_ARG
 #define RESIDUAL_VALUE 0
+#define RESIDUAL_QUADS
 #endif
 
 #if LS == 1 && PHILOX_LANES
@@ -56,6 +59,19 @@ static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __glo
     ONE(at + 3, words.w);
 #undef ONE
 }
+
+#if LS != 1
+/* The same for a block all of whose elements exist, at addresses for vectors of four. */
+static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
+                                __global const STORAGE(GT) * r, uint4 words, ulong at, float p, float scale)
+{
+    float4 v = LOAD4(DT, x, at) * scale;
+    v = select(v, (float4)(0.0f), convert_float4(words >> 8) * 0x1p-24f < (float4)(p));
+    STORE4_GRAD(GT, y, at, PLUS(LOAD4, at, v), accumulate);
+}
+#else
+#define dropout_quad(y, accumulate, x, r, words, at, p, scale)
+#endif
 
 #if LANE_FORM
 /* Sixteen elements. `words` have their sign bits flipped: signed comparisons are what vector units have. */
@@ -108,11 +124,15 @@ static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __glob
                                      (uint)block + first, (uint)whole, p, scale);
     }
 #endif
+    bool quads = LS != 1 && index % 4 == 0 && QUADS(GT, y) && QUADS(DT, x) RESIDUAL_QUADS;
     FOR_ELEMENTS(k, size)
     {
         if (k >= first && k < end)
             k = end;
-        if (k < size)
+        if (quads && at + 4 * (ulong)k + 4 <= elements)
+            dropout_quad(y, accumulate, x, r, clt_rng_block(sb, RNG_DROPOUT, op, block + k), at + 4 * (ulong)k, p,
+                         scale);
+        else if (k < size)
             dropout_block(y, accumulate, x, r, clt_rng_block(sb, RNG_DROPOUT, op, block + k),
                           at + 4 * (ulong)k, elements, p, scale);
     }

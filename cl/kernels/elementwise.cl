@@ -23,8 +23,8 @@ ELEMENTWISE void elementwise_bwd_copy(__global STORAGE(GT) *restrict dst, ulong 
     uint size = clt_chunk_size(base, count);
     dst += dst0 + base;
     src += src0 + base;
-    FOR_SIXTEENS(k, size)
-    STREAM16_GRAD(GT, dst, k, LOAD16(DT, src, k), accumulate);
+    FOR_VECTORS(k, size, QUADS(GT, dst) && QUADS(DT, src))
+    STREAMV_GRAD(GT, dst, k, LOADV(DT, src, k), accumulate);
     FOR_REST(k, size)
     STORE_GRAD(GT, dst, k, LOAD(DT, src, k), accumulate);
 }
@@ -38,8 +38,8 @@ ELEMENTWISE void elementwise_fwd_affine(__global STORAGE(GT) *restrict y, ulong 
     uint size = clt_chunk_size(base, count);
     y += y0 + base;
     x += x0 + base;
-    FOR_SIXTEENS(k, size)
-    STREAM16(GT, y, k, fma(LOAD16(DT, x, k), (float16)(factor), (float16)(shift)));
+    FOR_VECTORS(k, size, QUADS(GT, y) && QUADS(DT, x))
+    STREAMV(GT, y, k, fma(LOADV(DT, x, k), (REALS)(factor), (REALS)(shift)));
     FOR_REST(k, size)
     STORE(GT, y, k, fma(LOAD(DT, x, k), factor, shift));
 }
@@ -53,8 +53,8 @@ ELEMENTWISE void elementwise_bwd_affine(__global STORAGE(GT) *restrict dx, ulong
     uint size = clt_chunk_size(base, count);
     dx += dx0 + base;
     dy += dy0 + base;
-    FOR_SIXTEENS(k, size)
-    STREAM16_GRAD(GT, dx, k, LOAD16(DT, dy, k) * factor, accumulate);
+    FOR_VECTORS(k, size, QUADS(GT, dx) && QUADS(DT, dy))
+    STREAMV_GRAD(GT, dx, k, LOADV(DT, dy, k) * factor, accumulate);
     FOR_REST(k, size)
     STORE_GRAD(GT, dx, k, LOAD(DT, dy, k) * factor, accumulate);
 }
@@ -65,8 +65,8 @@ ELEMENTWISE void elementwise_bwd_zero(__global STORAGE(GT) *restrict dst, ulong 
     ulong base = clt_chunk_base();
     uint size = clt_chunk_size(base, count);
     dst += dst0 + base;
-    FOR_SIXTEENS(k, size)
-    STREAM16(GT, dst, k, (float16)(0.0f));
+    FOR_VECTORS(k, size, QUADS(GT, dst))
+    STREAMV(GT, dst, k, (REALS)(0.0f));
     FOR_REST(k, size)
     STORE(GT, dst, k, 0.0f);
 }

@@ -2,11 +2,32 @@
  *
  * For the checker's known answers: the generator and the 16-bit conversions of common.clh, laid bare. Knows nothing else.
  *
- * -DDT=f16 or bf16 */
+ * -DDT=f16 or bf16  -DWIDTH=1, 4, 8 or 16: elements of an item, which common.clh, quads.clh and lanes.clh convert */
 #include "common.clh"
+#include "lanes.clh"
+#include "quads.clh"
 
 #ifndef DT
 #define DT f16
+#endif
+
+#ifndef WIDTH
+#define WIDTH 1
+#endif
+#if WIDTH == 4
+#define WIDEN(y, x) STORE4(f32, y, 0, LOAD4(DT, x, 0))
+#define NARROW(y, x) STORE4(DT, y, 0, LOAD4(f32, x, 0))
+#elif WIDTH == 8 /* there is a load alone */
+#define WIDEN(y, x) vstore8(LANES_LOAD8(DT, x, 0), 0, y)
+#define NARROW(y, x)                                                                                         \
+    for (uint k = 0; k < WIDTH; k++)                                                                         \
+    STORE(DT, y, k, (x)[k])
+#elif WIDTH == 16
+#define WIDEN(y, x) STORE16(f32, y, 0, LOAD16(DT, x, 0))
+#define NARROW(y, x) STORE16(DT, y, 0, LOAD16(f32, x, 0))
+#else
+#define WIDEN(y, x) (y)[0] = LOAD(DT, x, 0)
+#define NARROW(y, x) STORE(DT, y, 0, (x)[0])
 #endif
 
 /* y (n,4) = philox of x (n,6) = counter, key. */
@@ -20,18 +41,24 @@ __kernel void known_philox(__global uint *y, ulong y0, __global const uint *x, u
     vstore4(r, i, y + y0);
 }
 
-/* y (n) f32 = x (n) stored as DT. */
+/* y (n,WIDTH) f32 = x (n,WIDTH) stored as DT. */
 __kernel void known_widen(__global float *y, ulong y0, __global const ushort *x, ulong x0, uint n)
 {
     size_t i = get_global_id(0);
-    if (i < n)
-        y[y0 + i] = LOAD(DT, x + x0, i);
+    if (i >= n)
+        return;
+    y += y0 + WIDTH * i;
+    x += x0 + WIDTH * i;
+    WIDEN(y, x);
 }
 
-/* y (n) stored as DT = x (n) f32. */
+/* y (n,WIDTH) stored as DT = x (n,WIDTH) f32. */
 __kernel void known_narrow(__global ushort *y, ulong y0, __global const float *x, ulong x0, uint n)
 {
     size_t i = get_global_id(0);
-    if (i < n)
-        STORE(DT, y + y0, i, x[x0 + i]);
+    if (i >= n)
+        return;
+    y += y0 + WIDTH * i;
+    x += x0 + WIDTH * i;
+    NARROW(y, x);
 }

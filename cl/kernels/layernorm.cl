@@ -12,6 +12,7 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
+#include "quads.clh"
 
 #ifndef AFFINE
 #define AFFINE 1
@@ -41,16 +42,20 @@
 #if AFFINE
 #define W_ARG , __global const STORAGE(WT) *restrict w, ulong w0
 #define SCALED(load, v, c) ((v)*load(WT, w, w0 + (c)))
+#define W_QUADS &&QUADS(WT, w + w0)
 #else
 #define W_ARG
 #define SCALED(load, v, c) (v)
+#define W_QUADS
 #endif
 #if BIAS
 #define B_ARG , __global const STORAGE(WT) *restrict b, ulong b0
 #define SHIFTED(load, v, c) ((v) + load(WT, b, b0 + (c)))
+#define B_QUADS &&QUADS(WT, b + b0)
 #else
 #define B_ARG
 #define SHIFTED(load, v, c) (v)
+#define B_QUADS
 #endif
 #if STATS
 #define STATS_ARG                                                                                            \
@@ -110,18 +115,31 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     uint lane = (uint)get_local_id(0);
     y += y0 + row * cols;
     x += x0 + row * cols;
+    uint whole = WHOLE_QUADS(cols, QUADS(DT, y) && QUADS(DT, x) W_QUADS B_QUADS);
     float sum = 0.0f;
-    for (uint c = lane; c < cols; c += WG)
-        sum += LOAD(DT, x, c);
-    float mean = clt_group_sum(scratch, sum) / (float)cols;
+    float4 sum4 = 0.0f;
+    FOR_QUADS(c, whole)
+    sum4 += LOAD4(DT, x, c);
+    FOR_SINGLES(c, whole, cols)
+    sum += LOAD(DT, x, c);
+    float mean = clt_group_sum(scratch, sum + clt_sum4(sum4)) / (float)cols;
     sum = 0.0f;
-    for (uint c = lane; c < cols; c += WG) {
+    sum4 = 0.0f;
+    FOR_QUADS(c, whole)
+    {
+        float4 d = LOAD4(DT, x, c) - mean;
+        sum4 = fma(d, d, sum4);
+    }
+    FOR_SINGLES(c, whole, cols)
+    {
         float d = LOAD(DT, x, c) - mean;
         sum = fma(d, d, sum);
     }
-    float rstd = 1.0f / sqrt(clt_group_sum(scratch, sum) / (float)cols + eps);
-    for (uint c = lane; c < cols; c += WG)
-        STORE(DT, y, c, NORMALISED(LOAD, c));
+    float rstd = 1.0f / sqrt(clt_group_sum(scratch, sum + clt_sum4(sum4)) / (float)cols + eps);
+    FOR_QUADS(c, whole)
+    STORE4(DT, y, c, NORMALISED(LOAD4, c));
+    FOR_SINGLES(c, whole, cols)
+    STORE(DT, y, c, NORMALISED(LOAD, c));
     if (lane == 0) {
         KEEP_STATS(row, mean, rstd);
     }
@@ -251,13 +269,24 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
     dy += dy0 + row * cols;
     x += x0 + row * cols;
     float mean = mean_in[mean0 + row], rstd = rstd_in[rstd0 + row], s1 = 0.0f, s2 = 0.0f;
-    for (uint c = lane; c < cols; c += WG) {
+    uint whole = WHOLE_QUADS(cols, QUADS(GT, dx) && QUADS(DYT, dy) && QUADS(DT, x) W_QUADS);
+    float4 sum1 = 0.0f, sum2 = 0.0f;
+    FOR_QUADS(c, whole)
+    {
+        float4 g = SCALED_DY(LOAD4, c);
+        sum1 += g;
+        sum2 = fma(g, CENTRED(LOAD4, c), sum2);
+    }
+    FOR_SINGLES(c, whole, cols)
+    {
         float g = SCALED_DY(LOAD, c);
         s1 += g;
         s2 = fma(g, CENTRED(LOAD, c), s2);
     }
-    s1 = clt_group_sum(scratch, s1) / (float)cols;
-    s2 = clt_group_sum(scratch, s2) / (float)cols;
-    for (uint c = lane; c < cols; c += WG)
-        STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate);
+    s1 = clt_group_sum(scratch, s1 + clt_sum4(sum1)) / (float)cols;
+    s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2)) / (float)cols;
+    FOR_QUADS(c, whole)
+    STORE4_GRAD(GT, dx, c, DX(LOAD4, c), accumulate);
+    FOR_SINGLES(c, whole, cols)
+    STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate);
 }

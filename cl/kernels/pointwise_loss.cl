@@ -69,6 +69,9 @@
 #define SIXTEEN(name) name##16
 POINTWISE_FUNCTIONS(float, ONE)
 POINTWISE_FUNCTIONS(float16, SIXTEEN)
+#if LS != 1
+POINTWISE_FUNCTIONS(REALS, VECTOR)
+#endif
 
 /* x, y (total) -> out (blocks,3) {loss, counted, hits}; one work-group per block. */
 __kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global const STORAGE(DT) * x,
@@ -188,10 +191,10 @@ ELEMENTWISE void pointwise_loss_bwd(__global STORAGE(GT) *restrict dx, ulong dx0
     ulong counted = per_sample * sb[SB_VALID];
     uint end = counted > base ? (uint)min(counted - base, (ulong)size) : 0u;
     float scale = (weight * as_float(sb[SB_NORM + loss_index])) * SCALE_VALUE;
-    FOR_SIXTEENS(k, end)
-    STREAM16_GRAD(GT, dx, k, scale * pointwise_slope16(LOAD16(DT, x, k), LOAD16(TT, y, k)), accumulate);
+    FOR_VECTORS(k, end, QUADS(GT, dx) && QUADS(DT, x) && QUADS(TT, y))
+    STREAMV_GRAD(GT, dx, k, scale * VECTOR(pointwise_slope)(LOADV(DT, x, k), LOADV(TT, y, k)), accumulate);
     FOR_REST(k, end)
     STORE_GRAD(GT, dx, k, scale * pointwise_slope(LOAD(DT, x, k), LOAD(TT, y, k)), accumulate);
-    FOR_REST(k, size)
+    FOR_MORE(k, size)
     STORE_GRAD(GT, dx, k, 0.0f, accumulate);
 }

@@ -10,6 +10,8 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
+#include "quad_functions.clh"
+#include "quads.clh"
 
 #ifndef LOG
 #define LOG 0
@@ -31,9 +33,10 @@
 /* No restrict but in kernels: Oclgrind 21.10 does not know what becomes of it when a function is inlined into
  * a loop. */
 
-/* Last step of forward, `norm` being 1/sum or log(sum), and the terms of backward; name: ONE or SIXTEEN. */
+/* Last step of forward, `norm` being 1/sum or log(sum), and the terms of backward; name: ONE, FOUR or SIXTEEN. */
 #define ONE(name) name
 #define SIXTEEN(name) name##16
+#define FOUR(name) name##4
 #if LOG
 #define NORM(name, sum) name(clt_log)(sum)
 #define FINISH(name, centred, norm) ((centred) - (norm))
@@ -280,15 +283,23 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void softmax_fwd_group(
     uint lane = (uint)get_local_id(0);
     y += y0 + row * cols;
     x += x0 + row * cols;
+    uint whole = WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, y));
     float top = -INFINITY, sum = 0.0f;
-    for (uint c = lane; c < cols; c += WG)
-        top = fmax(top, LOAD(DT, x, c));
-    top = clt_group_max(scratch, top);
-    for (uint c = lane; c < cols; c += WG)
-        sum += clt_exp_down(LOAD(DT, x, c) - top);
-    float norm = NORM(ONE, clt_group_sum(scratch, sum));
-    for (uint c = lane; c < cols; c += WG)
-        STORE(DT, y, c, FINISH(ONE, LOAD(DT, x, c) - top, norm));
+    float4 top4 = -INFINITY, sum4 = 0.0f;
+    FOR_QUADS(c, whole)
+    top4 = fmax(top4, LOAD4(DT, x, c));
+    FOR_SINGLES(c, whole, cols)
+    top = fmax(top, LOAD(DT, x, c));
+    top = clt_group_max(scratch, fmax(top, clt_max4(top4)));
+    FOR_QUADS(c, whole)
+    sum4 += clt_exp_down4(LOAD4(DT, x, c) - top);
+    FOR_SINGLES(c, whole, cols)
+    sum += clt_exp_down(LOAD(DT, x, c) - top);
+    float norm = NORM(ONE, clt_group_sum(scratch, sum + clt_sum4(sum4)));
+    FOR_QUADS(c, whole)
+    STORE4(DT, y, c, FINISH(FOUR, LOAD4(DT, x, c) - top, norm));
+    FOR_SINGLES(c, whole, cols)
+    STORE(DT, y, c, FINISH(ONE, LOAD(DT, x, c) - top, norm));
 }
 
 /* Adds the terms of the whole vectors in [c, end) to a row's dot product. */
@@ -352,10 +363,16 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void softmax_bwd_group(
     dx += dx0 + row * cols;
     dy += dy0 + row * cols;
     y += y0 + row * cols;
+    uint whole = WHOLE_QUADS(cols, QUADS(GT, dx) && QUADS(DYT, dy) && QUADS(DT, y));
     float dot = 0.0f;
-    for (uint c = lane; c < cols; c += WG)
-        dot += DOT_TERM(LOAD(DYT, dy, c), LOAD(DT, y, c));
-    dot = clt_group_sum(scratch, dot);
-    for (uint c = lane; c < cols; c += WG)
-        STORE_GRAD(GT, dx, c, GRADIENT(ONE, LOAD(DYT, dy, c), LOAD(DT, y, c), dot), accumulate);
+    float4 dot4 = 0.0f;
+    FOR_QUADS(c, whole)
+    dot4 += DOT_TERM(LOAD4(DYT, dy, c), LOAD4(DT, y, c));
+    FOR_SINGLES(c, whole, cols)
+    dot += DOT_TERM(LOAD(DYT, dy, c), LOAD(DT, y, c));
+    dot = clt_group_sum(scratch, dot + clt_sum4(dot4));
+    FOR_QUADS(c, whole)
+    STORE4_GRAD(GT, dx, c, GRADIENT(FOUR, LOAD4(DYT, dy, c), LOAD4(DT, y, c), dot), accumulate);
+    FOR_SINGLES(c, whole, cols)
+    STORE_GRAD(GT, dx, c, GRADIENT(ONE, LOAD(DYT, dy, c), LOAD(DT, y, c), dot), accumulate);
 }

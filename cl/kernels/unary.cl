@@ -47,9 +47,8 @@
         return y * ((type)(1.0f) - y);                                                                       \
     }
 #define ONE(name) name
-#define SIXTEEN(name) name##16
 UNARY_FUNCTIONS(float, ONE)
-UNARY_FUNCTIONS(float16, SIXTEEN)
+UNARY_FUNCTIONS(REALS, VECTOR)
 
 /* Whole stages of the elements: as many through the function's first part as a near cache holds, then through
  * its last. Returns how many elements these are. */
@@ -82,8 +81,8 @@ ELEMENTWISE void unary_fwd(__global STORAGE(DT) *restrict y, ulong y0, __global 
     y += done;
     x += done;
     size -= done;
-    FOR_SIXTEENS(k, size)
-    STREAM16(DT, y, k, CLT_CAT(FN, 16)(LOAD16(DT, x, k)));
+    FOR_VECTORS(k, size, QUADS(DT, y) && QUADS(DT, x))
+    STREAMV(DT, y, k, VECTOR(FN)(LOADV(DT, x, k)));
     FOR_REST(k, size)
     STORE(DT, y, k, FN(LOAD(DT, x, k)));
 }
@@ -97,8 +96,8 @@ ELEMENTWISE void unary_bwd(__global STORAGE(GT) *restrict dx, ulong dx0, int acc
     dx += dx0 + base;
     dy += dy0 + base;
     v += v0 + base;
-    FOR_SIXTEENS(k, size)
-    STREAM16_GRAD(GT, dx, k, LOAD16(DYT, dy, k) * CLT_CAT(DFN, 16)(LOAD16(DT, v, k)), accumulate);
+    FOR_VECTORS(k, size, QUADS(GT, dx) && QUADS(DYT, dy) && QUADS(DT, v))
+    STREAMV_GRAD(GT, dx, k, LOADV(DYT, dy, k) * VECTOR(DFN)(LOADV(DT, v, k)), accumulate);
     FOR_REST(k, size)
     STORE_GRAD(GT, dx, k, LOAD(DYT, dy, k) * DFN(LOAD(DT, v, k)), accumulate);
 }

@@ -29,6 +29,16 @@
     {                                                                                                        \
         dtype, CLT_FILL_BINARY, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                \
     }
+/* Whole numbers from -3 to 3: several elements of a row are its largest. */
+#define CLT_CASE_WHOLE(dtype, ...)                                                                           \
+    {                                                                                                        \
+        dtype, CLT_FILL_WHOLE, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                 \
+    }
+/* Normal numbers times eight: the far ends of a function. */
+#define CLT_CASE_WIDE(dtype, ...)                                                                            \
+    {                                                                                                        \
+        dtype, CLT_FILL_WIDE, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                  \
+    }
 #define CLT_CASE_COUNT(cases) (int)(sizeof(cases) / sizeof((cases)[0]))
 
 #endif

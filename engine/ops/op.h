@@ -89,6 +89,8 @@ typedef enum clt_fill {
     CLT_FILL_NORMAL, /* N(0,1) */
     CLT_FILL_INDEX,  /* integers in [0, fill_max) */
     CLT_FILL_BINARY, /* 0 or 1 */
+    CLT_FILL_WHOLE,  /* whole numbers from -3 to 3 */
+    CLT_FILL_WIDE,   /* N(0,1) times 8 */
     CLT_FILL_POSITIVE
 } clt_fill;
 
@@ -108,6 +110,7 @@ typedef struct clt_op_case {
     double tolerance; /* 0: the op's default. Error is |got - ref| <= tolerance * eps32 * (magnitude) */
     bool exact; /* with small-integer fill (values in -3..3) the result is exact: required error is zero */
     bool small; /* runs in --quick and under the interpreter */
+    double rounding; /* relative size of what 16-bit values between an op's products are off by, 0: none */
 } clt_op_case;
 
 typedef struct clt_op_ref {

@@ -18,11 +18,18 @@ static double activation_dsilu(double x)
         .name = word, .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_F32(__VA_ARGS__)},                   \
         .exact = is_exact, .small = is_small                                                                 \
     }
+#define ACTIVATION_CASE_16(word, dtype, text, is_exact, ...)                                                 \
+    {                                                                                                        \
+        .name = word, .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(dtype, __VA_ARGS__)},          \
+        .exact = is_exact, .small = true                                                                     \
+    }
 /* Sizes round the chunk lengths of both styles: below one, exactly one, several with a tail. */
 #define ACTIVATION_CASES(text, is_exact)                                                                     \
     ACTIVATION_CASE("one", text, is_exact, true, 1, 1),                                                      \
         ACTIVATION_CASE("tail", text, is_exact, true, 3, 17),                                                \
         ACTIVATION_CASE("chunk", text, is_exact, true, 1, 256),                                              \
+        ACTIVATION_CASE_16("bf16", CLT_BF16, text, is_exact, 3, 29),                                         \
+        ACTIVATION_CASE_16("f16", CLT_F16, text, is_exact, 5, 33),                                           \
         ACTIVATION_CASE("odd", text, is_exact, false, 3, 11, 33),                                            \
         ACTIVATION_CASE("large", text, is_exact, false, 2, 3, 41, 67)
 
@@ -86,7 +93,13 @@ static void gelu_backward(clt_ref_call *call)
     }
 }
 
+#define GELU_WIDE(word, text)                                                                                \
+    {                                                                                                        \
+        .name = word, .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_WIDE(CLT_F32, 3, 67)}, .small = true \
+    }
 static const clt_op_case gelu_cases[] = {
+    GELU_WIDE("far", NULL),
+    GELU_WIDE("tanh_far", "{\"approximate\":\"tanh\"}"),
     ACTIVATION_CASES(NULL, false),
     ACTIVATION_CASE("tanh_tail", "{\"approximate\":\"tanh\"}", false, true, 3, 17),
     ACTIVATION_CASE("tanh_large", "{\"approximate\":\"tanh\"}", false, false, 5, 61, 33),

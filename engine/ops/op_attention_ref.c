@@ -225,6 +225,7 @@ static void attention_backward(clt_ref_call *call)
  */
 static const clt_op_case attention_cases[] = {
     PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
+    PACKED("second_tile", "{\"heads\":1}", true, 1, 70, 24),
     PACKED("single_row", "{\"heads\":2}", false, 3, 1, 30),
     PACKED("odd", "{\"heads\":3}", true, 2, 7, 45),
     PACKED("eight", "{\"heads\":2}", false, 2, 17, 48),
@@ -270,6 +271,7 @@ static const clt_op_case attention_cases[] = {
     PACKED("larger_head", "{\"heads\":1}", false, 1, 33, 903),
     SEPARATE("long_cross", "{\"heads\":2,\"causal\":false}", false, 1, 150, 260, 66, 66),
     PACKED_16("f16", CLT_F16, "{\"heads\":1}", true, 1, 7, 15), /* matrix units are emulated: few products */
+    PACKED_16("f16_second_tile", CLT_F16, "{\"heads\":1}", true, 1, 70, 24),
     PACKED_16("f16_odd", CLT_F16, "{\"heads\":3}", false, 2, 7, 45),
     PACKED_16("f16_tiles", CLT_F16, "{\"heads\":2}", false, 1, 133, 96),
     PACKED_16("f16_dropout", CLT_F16, "{\"heads\":2,\"kv_heads\":1,\"dropout\":0.3}", false, 2, 37, 68),

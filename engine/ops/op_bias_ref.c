@@ -26,6 +26,12 @@ static void bias_backward(clt_ref_call *call)
 }
 
 static const clt_op_case bias_cases[] = {
+    {.name = "bf16",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 70, 36)},
+     .exact = true,
+     .small = true},
+    {.name = "f16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 9, 37)}, .exact = true, .small = true},
     {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 1)}, .exact = true, .small = true},
     {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 7)}, .exact = true, .small = true},
     {.name = "tail", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 37)}, .exact = true, .small = true},

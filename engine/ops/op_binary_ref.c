@@ -46,6 +46,16 @@ static void multiply_backward(clt_ref_call *call)
 }
 
 static const clt_op_case add_cases[] = {
+    {.name = "bf16",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 5, 55), CLT_CASE_FLOAT(CLT_BF16, 5, 55)},
+     .exact = true,
+     .small = true},
+    {.name = "f16_row",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_FLOAT(CLT_F16, 70, 67), CLT_CASE_FLOAT(CLT_F16, 67)},
+     .exact = true,
+     .small = true},
     {.name = "one",
      .n_inputs = 2,
      .inputs = {CLT_CASE_F32(1, 1), CLT_CASE_F32(1, 1)},
@@ -82,6 +92,16 @@ static const clt_op_case add_cases[] = {
 /* Column sums of R rows, in blocks: errors stay below eps * sqrt(R) of the sum's size, about 16 for the
  * longest. */
 static const clt_op_case multiply_cases[] = {
+    {.name = "bf16",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 5, 55), CLT_CASE_FLOAT(CLT_BF16, 5, 55)},
+     .exact = true,
+     .small = true},
+    {.name = "f16_row",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_FLOAT(CLT_F16, 70, 67), CLT_CASE_FLOAT(CLT_F16, 67)},
+     .exact = true,
+     .small = true},
     {.name = "one",
      .n_inputs = 2,
      .inputs = {CLT_CASE_F32(1, 1), CLT_CASE_F32(1, 1)},

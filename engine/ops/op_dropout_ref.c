@@ -55,8 +55,16 @@ static const clt_op_case dropout_cases[] = {
      .n_inputs = 1,
      .inputs = {CLT_CASE_F32(3, 11003)},
      .exact = true},
-    {.name = "bf16", .attrs = "{\"p\":0.2}", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 131)}},
-    {.name = "f16", .attrs = "{\"p\":0.2}", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 3, 132)}},
+    {.name = "bf16",
+     .attrs = "{\"p\":0.2}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 131)},
+     .small = true},
+    {.name = "f16",
+     .attrs = "{\"p\":0.2}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_F16, 3, 132)},
+     .small = true},
     {.name = "large", .attrs = "{\"p\":0.1}", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 33, 257)}},
 };
 

@@ -71,6 +71,9 @@ static void layernorm_backward(clt_ref_call *call)
  * cases have their own tolerance. */
 #define FEW 4096
 static const clt_op_case layernorm_cases[] = {
+    {.name = "bf16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 7, 36)}, .small = true},
+    {.name = "f16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 5, 67)}, .small = true},
+    {.name = "f16_wider", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 2, 5, 1032)}},
     {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 1)}, .tolerance = FEW, .small = true},
     {.name = "three", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 3)}, .tolerance = FEW, .small = true},
     {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 17)}, .small = true},

@@ -62,6 +62,13 @@ static void head_backward(clt_ref_call *call)
 
 /* Chunks that divide the rows, that do not, and one for all; odd classes; targets that do not count. */
 static const clt_op_case head_cases[] = {
+    {.name = "bf16",
+     .attrs = "{\"out\":24,\"classes\":21,\"label_smoothing\":0.1,\"chunk\":3}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 4, 2, 12), CLT_CASE_INDEX(CLT_U16, 21, 4, 2)},
+     .tolerance = 1 << 15, /* logits are stored with 8 bits, and so are their gradients */
+     .rounding = 0x1p-7,
+     .small = true},
     {.name = "one",
      .attrs = "{\"out\":1}",
      .n_inputs = 2,

@@ -25,6 +25,12 @@ static void positional_backward(clt_ref_call *call)
 
 /* One addition forward; backward a sum of at most 131 values: sqrt(131) = 11. */
 static const clt_op_case positional_cases[] = {
+    {.name = "bf16",
+     .attrs = "{\"positions\":9}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 5, 7, 20)},
+     .exact = true,
+     .small = true},
     {.name = "one",
      .attrs = "{\"positions\":1}",
      .n_inputs = 1,

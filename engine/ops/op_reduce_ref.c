@@ -105,6 +105,17 @@ static void reduce_backward(clt_ref_call *call)
 /* Every pattern of kept and reduced dimensions that the kernels tell apart, and sizes of 1 in every role. */
 static const clt_op_case reduce_cases[] = {
     SUM_MEAN_MAX("all", "", true, 3, 5, 17),
+    {.name = "mean_bf16",
+     .attrs = "{\"kind\":\"mean\",\"axes\":[1]}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 37, 36)},
+     .small = true},
+    {.name = "max_f16",
+     .attrs = "{\"kind\":\"max\",\"axes\":[-1]}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_F16, 3, 5, 67)},
+     .exact = true,
+     .small = true},
     SUM_MEAN_MAX("last", ",\"axes\":[-1],\"keepdims\":true", true, 2, 7, 33),
     SUM_MEAN_MAX("wide", ",\"axes\":[1]", false, 5, 1030),
     SUM_MEAN_MAX("middle", ",\"axes\":[1]", true, 3, 9, 67),

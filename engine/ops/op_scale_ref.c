@@ -37,6 +37,17 @@ static void cast_backward(clt_ref_call *call)
 }
 
 static const clt_op_case scale_cases[] = {
+    {.name = "bf16",
+     .attrs = "{\"value\":0.37,\"shift\":0.1}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 83)},
+     .small = true},
+    {.name = "f16",
+     .attrs = "{\"value\":2,\"shift\":-3}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_F16, 3, 28)},
+     .exact = true,
+     .small = true},
     {.name = "one",
      .attrs = "{\"value\":-0.3}",
      .n_inputs = 1,

@@ -60,6 +60,10 @@ static void log_softmax_backward(clt_ref_call *call)
 
 /* Rows below, at and just above sixteen lanes, and of several rounds of a work-group. */
 static const clt_op_case softmax_cases[] = {
+    {.name = "bf16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 5, 36)}, .small = true},
+    {.name = "f16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 5, 67)}, .small = true},
+    {.name = "far_ends", .n_inputs = 1, .inputs = {CLT_CASE_WIDE(CLT_F32, 3, 83)}, .small = true},
+    {.name = "bf16_far", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 20, 2104)}},
     {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 1)}, .small = true},
     {.name = "two", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 2)}, .small = true},
     {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 17)}, .small = true},

@@ -23,12 +23,16 @@ void clt_pointwise_loss_ref_forward(clt_ref_call *call, clt_pointwise_kind kind)
 void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind);
 /* Cases, for the initialiser of an array; TARGET(dims...): the input of f32 targets. clt_pointwise_cases are
  * those of the losses whose targets are any numbers. */
-#define CLT_POINTWISE_CASES 8
+#define CLT_POINTWISE_CASES 9
 #define CLT_POINTWISE_CASE_LIST(TARGET)                                                                      \
     {.name = "one", .n_inputs = 2, .inputs = {CLT_CASE_F32(1, 1), TARGET(1, 1)}, .small = true},             \
         {.name = "scalar_per_sample",                                                                        \
          .n_inputs = 2,                                                                                      \
          .inputs = {CLT_CASE_F32(7, 1), TARGET(7)},                                                          \
+         .small = true},                                                                                     \
+        {.name = "bf16",                                                                                     \
+         .n_inputs = 2,                                                                                      \
+         .inputs = {CLT_CASE_FLOAT(CLT_BF16, 5, 36), TARGET(5, 36)},                                         \
          .small = true},                                                                                     \
         {.name = "odd", .n_inputs = 2, .inputs = {CLT_CASE_F32(5, 7), TARGET(5, 7)}, .small = true},         \
         {.name = "byte_targets",                                                                             \

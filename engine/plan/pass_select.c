@@ -220,6 +220,11 @@ clt_status clt_plan_make_records(clt_plan *plan)
     clt_shape shape = clt_shape2(plan->graph->n_losses > 0 ? plan->graph->n_losses : 1, 4);
     CLT_TRY(clt_graph_new_tensor(plan->graph, "loss records", CLT_F32, &shape, CLT_TC_STATE, &plan->losses));
     clt_graph_tensor(plan->graph, plan->losses)->is_output = true;
+    if (plan->options.mode == CLT_PLAN_CHECK && plan->options.update.scaling.on) {
+        shape = clt_shape1(1);
+        return clt_graph_new_tensor(plan->graph, "loss scale", CLT_F32, &shape, CLT_TC_FIELD,
+                                    &plan->loss_scale);
+    }
     if (plan->options.mode != CLT_PLAN_TRAIN)
         return CLT_OK;
     shape = clt_shape1(CLT_STATE_WORDS);

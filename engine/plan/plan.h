@@ -174,7 +174,8 @@ typedef struct clt_plan {
     size_t n_gradient;
     int32_t losses;     /* loss records, (n_losses, 4) f32 */
     int32_t state;      /* state block (TRAIN) */
-    int32_t loss_scale; /* its word of that name (TRAIN with scaling), else -1 */
+    int32_t loss_scale; /* with scaling: its word of that name (TRAIN) or a tensor that is given (CHECK); else
+                           -1 */
     ocl_command_list phase[CLT_PHASE_COUNT];
     uint32_t *time[CLT_PHASE_COUNT]; /* of each command */
     clt_place *place;                /* by tensor id */

@@ -232,7 +232,8 @@ static clt_status write_all(const clt_realized *r, const clt_verify_bench *b, co
 static clt_status measure_case(clt_speed_session *s, const clt_verify_subject *subject, const char *name)
 {
     clt_verify_bench bench = {.device = s->device};
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
+    clt_verify_setup setup = {
+        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
     clt_status status;
     CLT_TRY_GOTO(clt_verify_plan(&s->desc, subject, &setup, &bench), done);
     const clt_plan *plans[1] = {bench.plan};

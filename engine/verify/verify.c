@@ -5,6 +5,7 @@
 #include "engine/verify/verify.h"
 
 #include <fnmatch.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -75,7 +76,7 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
 {
     const clt_verify_options *o = session->options;
     bool list = (o->modes & CLT_VERIFY_LIST) != 0;
-    if (!(session->modes & item->mode) || (o->quick && !item->small))
+    if (session->ended || !(session->modes & item->mode) || (o->quick && !item->small))
         return false;
     snprintf(session->name, sizeof session->name, item->variant ? "%s.%s[%s]/%s" : "%s.%s%s/%s",
              item->subject, item->name, item->variant ? item->variant : "", mode_name(item->mode));
@@ -90,22 +91,46 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
         return false;
     }
     *outcome = (clt_verify_outcome){.state = CLT_VERIFY_PASS};
+    session->ended = session->until && strcmp(session->until, session->name) == 0;
+    session->ran++;
     session->started = clt_now();
     return true;
 }
 
 /* --- reports --- */
 
-static void repeat_line(const clt_verify_session *session, char *out, size_t size)
+static void append(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *out, size_t size, const char *format, ...)
+{
+    size_t used = strlen(out);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out + used, size - used, format, args);
+    va_end(args);
+}
+
+/* The command that repeats the check; what ran before it is repeated, too, if it does not fail alone. */
+static void repeat_line(const clt_verify_session *session, bool failed, char *out, size_t size)
 {
     const clt_verify_options *o = session->options;
     char caps[256];
-    int n = snprintf(out, size, "cltrain verify -t '%s' --seed %llu --device %s", session->name,
-                     (unsigned long long)session->seed, session->desc.spec);
-    if (o->caps_mask == OCL_CAPS_ALL || n < 0 || (size_t)n >= size)
+    snprintf(out, size, "cltrain verify -t '%s' --seed %llu --device %s", session->name,
+             (unsigned long long)session->seed, session->desc.spec);
+    if (o->caps_mask != OCL_CAPS_ALL) {
+        ocl_caps_text(o->caps_mask, caps, sizeof caps);
+        append(out, size, " --caps %s", *caps ? caps : "none");
+    }
+    if (!failed || session->ran < 2)
         return;
-    ocl_caps_text(o->caps_mask, caps, sizeof caps);
-    snprintf(out + n, size - (size_t)n, " --caps %s", *caps ? caps : "none");
+    append(out, size, " --after '%s'", o->after ? o->after : o->pattern ? o->pattern : "*");
+    append(out, size, "%s", o->quick ? " --quick" : "");
+    if (o->shards > 1)
+        append(out, size, " --shard %d/%d", o->shard, o->shards);
+    for (unsigned bit = CLT_VERIFY_CORRECT, first = 1; o->modes && bit <= CLT_VERIFY_PERF; bit <<= 1)
+        if (o->modes & bit) {
+            append(out, size, "%s%s", first ? " --mode " : ",", mode_name(bit));
+            first = 0;
+        }
 }
 
 /* Failures that end the run: nothing on this device or machine can work any more. */
@@ -116,7 +141,7 @@ static bool ends_run(clt_status status)
 
 clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *outcome, clt_status status)
 {
-    char repeat[640];
+    char repeat[1024];
     if (ends_run(status))
         return clt_fail_prefix(status, "verify %s: ", session->name);
     if (status == CLT_EDEVMEM)
@@ -124,7 +149,8 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
     else if (status != CLT_OK)
         clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s: %s", clt_status_text(status), clt_error_text());
     clt_error_clear();
-    repeat_line(session, repeat, sizeof repeat);
+    bool failed = outcome->state != CLT_VERIFY_PASS && outcome->state != CLT_VERIFY_SKIP;
+    repeat_line(session, failed, repeat, sizeof repeat);
     session->summary->count[outcome->state]++;
     double ms = outcome->ms > 0.0 ? outcome->ms : (clt_now() - session->started) * 1e3;
     report(session, &(clt_verify_result){.name = session->name,
@@ -192,31 +218,59 @@ static clt_status end(clt_verify_session *session, clt_status status)
     return CLT_OK;
 }
 
-clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
-                              clt_verify_summary *summary)
+static clt_status check_rest(clt_verify_session *session)
 {
-    clt_verify_session session = {.options = options, .summary = summary};
+    CLT_TRY(clt_verify_gemm(session));
+    CLT_TRY(clt_verify_known(session));
+    return clt_verify_updates(session);
+}
+
+/* What a run is about. */
+typedef struct verify_subjects {
+    const clt_op *const *ops;
+    int count;
+    bool all; /* the rest as well: products, known answers, the update */
+} verify_subjects;
+
+/* The checks of one selection, in order, up to the one named `until`. */
+static clt_status run_selection(const clt_verify_options *options, const verify_subjects *subjects,
+                                const char *until, clt_verify_summary *summary)
+{
+    clt_verify_session session = {.options = options, .summary = summary, .until = until};
     *summary = (clt_verify_summary){.seconds = clt_now()};
     clt_status status = begin(&session);
     if (status == CLT_OK)
-        status = clt_verify_ops(&session, ops, count);
+        status = clt_verify_ops(&session, subjects->ops, subjects->count);
+    if (status == CLT_OK && subjects->all)
+        status = check_rest(&session);
     return end(&session, status);
+}
+
+static clt_status run_subjects(const clt_verify_options *options, const verify_subjects *subjects,
+                               clt_verify_summary *summary)
+{
+    if (!options->after)
+        return run_selection(options, subjects, NULL, summary);
+    clt_verify_options alone = *options, before = *options;
+    alone.after = NULL;
+    alone.quick = false;
+    alone.shards = 0;
+    before.pattern = options->after;
+    CLT_TRY(run_selection(&alone, subjects, NULL, summary));
+    return run_selection(&before, subjects, options->pattern, summary);
+}
+
+clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
+                              clt_verify_summary *summary)
+{
+    verify_subjects subjects = {ops, count, false};
+    return run_subjects(options, &subjects, summary);
 }
 
 clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary *summary)
 {
-    clt_verify_session session = {.options = options, .summary = summary};
     int count;
     const clt_op *const *ops = clt_op_list(&count);
-    *summary = (clt_verify_summary){.seconds = clt_now()};
-    clt_status status = begin(&session);
-    if (status == CLT_OK)
-        status = clt_verify_ops(&session, ops, count);
-    if (status == CLT_OK)
-        status = clt_verify_gemm(&session);
-    if (status == CLT_OK)
-        status = clt_verify_known(&session);
-    if (status == CLT_OK)
-        status = clt_verify_updates(&session);
-    return end(&session, status);
+    verify_subjects subjects = {ops, count, true};
+    return run_subjects(options, &subjects, summary);
 }

@@ -38,6 +38,10 @@ typedef struct clt_verify_result {
 typedef struct clt_verify_options {
     /* Glob over names, which may end before "/mode" or "[variant]"; '[' means itself; NULL: all. */
     const char *pattern;
+    /* A pattern, or NULL. `pattern` is then one check's whole name: it runs by itself, and if it passes, once
+     * more as the last of the checks that `after` names, with quick and shards: a failure may need what an
+     * earlier check left behind. */
+    const char *after;
     unsigned modes; /* CLT_VERIFY_*; 0: correct, grad and bitwise */
     const char *device_spec;
     uint32_t caps_mask;

@@ -146,6 +146,7 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
     clt_plan_options options = {.mode = setup->mode,
                                 .accumulation = setup->copies == 1 ? 2 : 1,
                                 .ranks = 1,
+                                .update.scaling.on = setup->scaled,
                                 .narrow_gradients = setup->narrow,
                                 .guard_bytes =
                                     clt_align_up(GUARD_BYTES, desc->align_bytes ? desc->align_bytes : 1),

@@ -99,8 +99,10 @@ static double fill_one(const clt_verify_filler *f, const clt_verify_stream *s, s
     }
     if (!clt_dtype_is_float(f->dtype))
         return below(s, i, 100);
-    v = f->integers ? below(s, i, 7) - 3.0 : clt_rng_normal(s->seed, CLT_RNG_VERIFY, s->number, s->key, i);
-    return v;
+    if (f->integers || f->fill == CLT_FILL_WHOLE)
+        return below(s, i, 7) - 3.0;
+    v = clt_rng_normal(s->seed, CLT_RNG_VERIFY, s->number, s->key, i);
+    return f->fill == CLT_FILL_WIDE ? 8.0 * v : v;
 }
 
 void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, const clt_verify_stream *stream)

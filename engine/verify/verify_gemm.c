@@ -94,6 +94,24 @@ static ocl_gemm make_gemm(const clt_gemm_case *c, const clt_verify_stream *s)
     return g;
 }
 
+/* A factor: all that is not an element of one of its matrices becomes NaN, so that a product which reads it
+ * shows it even where it is multiplied by zero. */
+static void spoil_gaps(gemm_operand *o, int64_t rows, int64_t cols, int64_t ld, int64_t stride, int64_t batch)
+{
+    int64_t end = (int64_t)o->elements - (int64_t)o->first;
+    for (int64_t i = -(int64_t)o->first; i < end; i++) {
+        int64_t z = i < 0 || stride == 0 ? 0 : i / stride, row = i - z * stride;
+        bool used = i >= 0 && z < batch && rows > 0 && row / ld < rows && row % ld < cols;
+        /* interleaved matrices: rows of one lie between those of another */
+        for (int64_t k = 0; !used && i >= 0 && k < batch && stride < rows * ld; k++)
+            used = i >= k * stride && (i - k * stride) / ld < rows && (i - k * stride) % ld < cols;
+        if (!used) {
+            o->value[(int64_t)o->first + i] = NAN;
+            clt_verify_store(o->type, o->image, o->first + (size_t)i, NAN);
+        }
+    }
+}
+
 /* Fills one operand's whole buffer; C is NaN where the call must not read it. */
 static clt_status fill_operand(gemm_run *r, int which, clt_dtype type, uint64_t offset, int64_t span,
                                bool nan)
@@ -136,6 +154,8 @@ static clt_status fill_operands(gemm_run *r)
     g->c.tensor = GEMM_C;
     CLT_TRY(fill_operand(r, GEMM_A, g->type_a, g->a.offset, a, false));
     CLT_TRY(fill_operand(r, GEMM_B, g->type_b, g->b.offset, b, false));
+    spoil_gaps(&r->operand[GEMM_A], g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->stride_a, g->batch);
+    spoil_gaps(&r->operand[GEMM_B], g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->stride_b, g->batch);
     CLT_TRY(fill_operand(r, GEMM_C, g->type_c, g->c.offset, c,
                          g->beta == 0.0f && r->problem->residual != EXTRA_C && r->problem->dact != EXTRA_C));
     if (r->problem->bias) {

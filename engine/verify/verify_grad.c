@@ -149,7 +149,8 @@ clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject
                            clt_verify_outcome *outcome)
 {
     clt_verify_bench bench = {0}; /* no device: only the graph's ids */
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
+    clt_verify_setup setup = {
+        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
     clt_verify_data data = {0};
     clt_ref_call call;
     clt_graph *graph;

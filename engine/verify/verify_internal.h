@@ -20,9 +20,12 @@ typedef struct clt_verify_session {
     ocl_device_desc desc; /* after the capability mask */
     uint64_t seed;
     unsigned modes;
-    uint64_t matched; /* names that the filters let through, before sharding */
-    char name[256];   /* of the check that runs now */
-    double started;   /* seconds */
+    const char *until; /* the check after which nothing runs any more, or NULL */
+    bool ended;        /* it has come */
+    uint64_t ran;      /* checks that ran in this process's run so far, this one included */
+    uint64_t matched;  /* names that the filters let through, before sharding */
+    char name[256];    /* of the check that runs now */
+    double started;    /* seconds */
 } clt_verify_session;
 
 /* What one check found. The first failure stays; error and limit belong to the worst comparison. */
@@ -134,6 +137,7 @@ typedef struct clt_verify_setup {
     int copies;         /* nodes that all read the same inputs: gradients of the second accumulate */
     uint32_t want_in;   /* inputs that want a gradient, if they can have one */
     bool want_params;
+    bool scaled; /* losses are multiplied by a loss scale */
     bool narrow; /* gradients of 16-bit tensors have their type, as in half-precision runs; else f32 */
 } clt_verify_setup;
 
@@ -184,6 +188,7 @@ typedef struct clt_verify_data {
     double *in[CLT_MAX_IN];
     double *param[CLT_VERIFY_COPIES][CLT_MAX_NODE_PARAMS];
     double *dout[CLT_VERIFY_COPIES][CLT_MAX_OUT];
+    double loss_scale;
     clt_step_block step;
 } clt_verify_data;
 

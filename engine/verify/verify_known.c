@@ -33,17 +33,27 @@ static clt_status execute(ocl_device *device, const ocl_command_list *list, know
     return status;
 }
 
-/* y = kernel(x), n items; sizes in bytes. */
-static clt_status run_kernel(clt_verify_session *session, const char *kernel, clt_dtype dt, const void *x,
-                             size_t x_bytes, void *y, size_t y_bytes, uint32_t n)
+/* A kernel of known.cl: storage type, and elements of an item. */
+typedef struct known_kernel {
+    const char *name;
+    clt_dtype dt;
+    uint32_t width;
+} known_kernel;
+
+/* y = kernel(x), n elements; sizes in bytes. */
+static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, const void *x, size_t x_bytes,
+                             void *y, size_t y_bytes, uint32_t n)
 {
     known_memory memory = {{NULL}};
     ocl_command_list list = {0};
-    ocl_emitter e = {.list = &list, .device = &session->desc, .label = kernel, .variant = "", .node = -1};
+    ocl_emitter e = {
+        .list = &list, .device = &session->desc, .label = kernel.name, .variant = "", .node = -1};
     clt_status status;
     CLT_TRY(clt_arena_create(&list.arena));
-    ocl_kernel_begin(&e, "known", kernel);
-    ocl_define_text(&e, "DT", clt_dtype_name(dt));
+    ocl_kernel_begin(&e, "known", kernel.name);
+    ocl_define_text(&e, "DT", clt_dtype_name(kernel.dt));
+    ocl_define(&e, "WIDTH", kernel.width);
+    n /= kernel.width;
     ocl_arg_out(&e, 0, CLT_U8, y_bytes);
     ocl_arg_in(&e, 1, CLT_U8, x_bytes);
     ocl_arg_u32(&e, n);
@@ -87,7 +97,8 @@ static clt_status check_philox(clt_verify_session *session, clt_verify_outcome *
     memcpy(in, known_in, sizeof known_in);
     for (uint64_t i = 0; i < (uint64_t)PHILOX_RANDOM * 6; i++)
         in[PHILOX_KNOWN + i / 6][i % 6] = clt_verify_word(&stream, i);
-    CLT_TRY(run_kernel(session, "known_philox", CLT_F16, in, sizeof in, out, sizeof out, PHILOX_ALL));
+    CLT_TRY(run_kernel(session, (known_kernel){"known_philox", CLT_F16, 1}, in, sizeof in, out, sizeof out,
+                       PHILOX_ALL));
     for (int i = 0; i < PHILOX_ALL; i++) {
         clt_philox4x32(in[i], in[i] + 4, want);
         const uint32_t *answer = i < PHILOX_KNOWN ? known_out[i] : want;
@@ -128,22 +139,23 @@ static bool same_float(float a, float b)
     return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
 }
 
-static clt_status check_widen(clt_verify_session *session, clt_dtype dt, uint16_t *half, float *wide,
-                              clt_verify_outcome *outcome)
+static clt_status check_widen(clt_verify_session *session, clt_dtype dt, uint32_t width, uint16_t *half,
+                              float *wide, clt_verify_outcome *outcome)
 {
     for (uint32_t h = 0; h < HALVES; h++)
         half[h] = (uint16_t)h;
-    CLT_TRY(run_kernel(session, "known_widen", dt, half, HALVES * sizeof *half, wide, HALVES * sizeof *wide,
-                       HALVES));
+    CLT_TRY(run_kernel(session, (known_kernel){"known_widen", dt, width}, half, HALVES * sizeof *half, wide,
+                       HALVES * sizeof *wide, HALVES));
     for (uint32_t h = 0; h < HALVES; h++)
         if (!same_float(wide[h], widen(dt, h)))
-            clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s pattern %04x is read as %.9g and must be %.9g",
-                           clt_dtype_name(dt), h, (double)wide[h], (double)widen(dt, h));
+            clt_verify_set(outcome, CLT_VERIFY_FAIL,
+                           "%s pattern %04x is read as %.9g (%u at a time) and must be %.9g",
+                           clt_dtype_name(dt), h, (double)wide[h], width, (double)widen(dt, h));
     return CLT_OK;
 }
 
-static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint16_t *half, float *wide,
-                               clt_verify_outcome *outcome)
+static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint32_t width, uint16_t *half,
+                               float *wide, clt_verify_outcome *outcome)
 {
     for (uint32_t h = 0; h < HALVES; h++) {
         float here = widen(dt, h),
@@ -153,19 +165,24 @@ static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint16
         wide[AROUND * h + 2] = middle;
         wide[AROUND * h + 3] = neighbour(middle, 1);
     }
+    /* NaN whose payload lies in what is cut off */
+    wide[AROUND * 0x7c00u + 1] = neighbour(INFINITY, 1);
+    wide[AROUND * 0xfc00u + 1] = neighbour(-INFINITY, 1);
     uint32_t n = AROUND * HALVES;
-    CLT_TRY(run_kernel(session, "known_narrow", dt, wide, n * sizeof *wide, half, n * sizeof *half, n));
+    CLT_TRY(run_kernel(session, (known_kernel){"known_narrow", dt, width}, wide, n * sizeof *wide, half,
+                       n * sizeof *half, n));
     for (uint32_t i = 0; i < n; i++) {
         uint16_t want = narrow(dt, wide[i]);
         if (half[i] == want || (isnan(wide[i]) && isnan(widen(dt, half[i]))))
             continue;
-        clt_verify_set(outcome, CLT_VERIFY_FAIL, "%.9g is stored as %s %04x and must be %04x",
-                       (double)wide[i], clt_dtype_name(dt), half[i], want);
+        clt_verify_set(outcome, CLT_VERIFY_FAIL, "%.9g is stored as %s %04x (%u at a time) and must be %04x",
+                       (double)wide[i], clt_dtype_name(dt), half[i], width, want);
     }
     return CLT_OK;
 }
 
-static clt_status check_storage(clt_verify_session *session, clt_dtype dt, clt_verify_outcome *outcome)
+static clt_status check_storage(clt_verify_session *session, clt_dtype dt, uint32_t width,
+                                clt_verify_outcome *outcome)
 {
     uint16_t *half = NULL;
     float *wide = NULL;
@@ -173,9 +190,9 @@ static clt_status check_storage(clt_verify_session *session, clt_dtype dt, clt_v
     if (status == CLT_OK)
         status = clt_alloc(&wide, AROUND * HALVES, sizeof *wide, "known answers");
     if (status == CLT_OK)
-        status = check_widen(session, dt, half, wide, outcome);
+        status = check_widen(session, dt, width, half, wide, outcome);
     if (status == CLT_OK && !clt_verify_bad(outcome))
-        status = check_narrow(session, dt, half, wide, outcome);
+        status = check_narrow(session, dt, width, half, wide, outcome);
     free(half);
     free(wide);
     return status;
@@ -187,11 +204,19 @@ clt_status clt_verify_known(clt_verify_session *session)
     clt_verify_item philox = {"known", "philox", NULL, CLT_VERIFY_CORRECT, true};
     if (clt_verify_wants(session, &philox, &outcome))
         CLT_TRY(clt_verify_finish(session, &outcome, check_philox(session, &outcome)));
-    static const clt_dtype types[] = {CLT_F16, CLT_BF16};
-    for (size_t t = 0; t < 2; t++) {
-        clt_verify_item item = {"known", clt_dtype_name(types[t]), NULL, CLT_VERIFY_CORRECT, true};
+    static const struct {
+        const char *name;
+        clt_dtype dt;
+        uint32_t width;
+    } conversions[] = {{"f16", CLT_F16, 1},        {"f16_by_4", CLT_F16, 4},    {"f16_by_8", CLT_F16, 8},
+                       {"f16_by_16", CLT_F16, 16}, {"bf16", CLT_BF16, 1},       {"bf16_by_4", CLT_BF16, 4},
+                       {"bf16_by_8", CLT_BF16, 8}, {"bf16_by_16", CLT_BF16, 16}};
+    for (size_t t = 0; t < sizeof conversions / sizeof conversions[0]; t++) {
+        clt_verify_item item = {"known", conversions[t].name, NULL, CLT_VERIFY_CORRECT, true};
         if (clt_verify_wants(session, &item, &outcome))
-            CLT_TRY(clt_verify_finish(session, &outcome, check_storage(session, types[t], &outcome)));
+            CLT_TRY(
+                clt_verify_finish(session, &outcome,
+                                  check_storage(session, conversions[t].dt, conversions[t].width, &outcome)));
     }
     return CLT_OK;
 }

@@ -49,6 +49,8 @@ static void put_data(op_run *r, uint32_t pattern)
                 clt_verify_bench_put(b, b->dout[k][i], r->data.dout[k][i]);
     }
     clt_verify_bench_put_bytes(b, graph->step, &r->data.step);
+    if (b->plan->loss_scale >= 0)
+        clt_verify_bench_put(b, b->plan->loss_scale, &r->data.loss_scale);
 }
 
 /* A later micro-batch adds to the loss records, so they hold something. */
@@ -70,6 +72,8 @@ static void put_losses(op_run *r)
 static double rounded_by(const op_run *r, const clt_tensor *t)
 {
     const clt_op *op = r->subject->op;
+    if (r->subject->op_case->rounding > 0.0)
+        return r->subject->op_case->rounding;
     clt_dtype dtype = r->subject->op_case->n_inputs > 0 ? r->subject->op_case->inputs[0].dtype : CLT_F32;
     if (!op->rounding_variant || !r->subject->variant || t->cls == CLT_TC_SAVED ||
         strcmp(op->rounding_variant, r->subject->variant) != 0)
@@ -252,7 +256,8 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
 static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int *params)
 {
     clt_verify_bench scratch = {0};
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
+    clt_verify_setup setup = {
+        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
     clt_graph *graph;
     CLT_TRY(clt_verify_graph(subject, &setup, &scratch, &graph));
     *inputs = 0;
@@ -269,7 +274,7 @@ static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int 
 static clt_status check_alone(clt_verify_session *session, const clt_verify_subject *subject, uint32_t inputs,
                               int params, clt_verify_outcome *outcome)
 {
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, 0, true, false};
+    clt_verify_setup setup = {.mode = CLT_PLAN_CHECK, .copies = 1, .want_params = true};
     if (params > 0 && inputs != 0)
         CLT_TRY(check_setup(session, subject, &setup, false, "(parameters alone)", outcome));
     setup.want_params = false;
@@ -297,16 +302,21 @@ static bool has_narrow(const clt_op_case *c)
 static clt_status check_correct(clt_verify_session *session, const clt_verify_subject *subject,
                                 clt_verify_outcome *outcome)
 {
-    clt_verify_setup single = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false},
-                     twin = {CLT_PLAN_CHECK, 2, UINT32_MAX, true, false};
-    clt_verify_setup eval = {CLT_PLAN_EVAL, 1, 0, false, false};
-    clt_verify_setup narrow = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, true};
+    clt_verify_setup single = {
+        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
+    clt_verify_setup twin = single, scaled = single, narrow = single;
+    clt_verify_setup eval = {.mode = CLT_PLAN_EVAL, .copies = 1};
+    twin.copies = 2;
+    scaled.scaled = true;
+    narrow.narrow = true;
     bool exact = subject->op_case->exact;
     uint32_t inputs;
     int params;
     CLT_TRY(look(subject, &inputs, &params));
     CLT_TRY(check_setup(session, subject, &single, exact, "written", outcome));
     CLT_TRY(check_setup(session, subject, &twin, exact, "accumulated", outcome));
+    if (subject->op->flags & CLT_OP_LOSS)
+        CLT_TRY(check_setup(session, subject, &scaled, exact, "scaled", outcome));
     if (subject->op->backward && has_narrow(subject->op_case))
         CLT_TRY(check_setup(session, subject, &narrow, false, "16-bit gradients", outcome));
     if (subject->op_case->small && subject->op->backward)
@@ -414,7 +424,8 @@ typedef clt_status (*bench_check)(clt_verify_session *session, const clt_verify_
 static clt_status on_bench(clt_verify_session *session, const clt_verify_subject *subject,
                            clt_verify_outcome *outcome, bench_check check)
 {
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
+    clt_verify_setup setup = {
+        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
     op_run r = {.subject = subject, .outcome = outcome, .what = ""};
     CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &r.bench));
     if (!r.bench)

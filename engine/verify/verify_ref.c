@@ -8,6 +8,9 @@
 
 #include "engine/verify/verify_internal.h"
 
+/* No power of two: a factor that is missing, doubled or inverted shows in every bit. */
+#define LOSS_SCALE 24.0
+
 /* Numbers of the streams. */
 enum { STREAM_STEP = 0, STREAM_IN = 16, STREAM_PARAM = 64, STREAM_DOUT = 128, STREAM_INTEGERS = 256 };
 
@@ -60,6 +63,7 @@ clt_status clt_verify_data_make(clt_verify_data *data, const clt_graph *graph,
     char key[128];
     snprintf(key, sizeof key, "%s.%s", subject->op->name, c->name);
     data->integers = integers;
+    data->loss_scale = bench->plan && bench->plan->loss_scale >= 0 ? LOSS_SCALE : 1.0;
     for (int i = 0; i < c->n_inputs; i++)
         CLT_TRY(fill_tensor(data, graph, bench->in[i], &c->inputs[i],
                             clt_verify_stream_make(seed, key, (uint32_t)(STREAM_IN + i)), &data->in[i]));
@@ -106,7 +110,7 @@ static void ref_step(const clt_verify_data *data, const clt_graph *graph, const 
     call->valid_samples = s->valid;
     call->micro_batch = graph->micro_batch;
     call->loss_norm = node->loss >= 0 ? (double)s->norm[node->loss] : 1.0;
-    call->loss_scale = 1.0;
+    call->loss_scale = data->loss_scale;
 }
 
 clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,

@@ -20,7 +20,7 @@
 #define GOOD 'g'
 #define INFINITE 'i' /* the last gradient of the last parameter is infinite */
 #define GRAD_NAN 'n' /* the first gradient is NaN */
-#define LOSS_NAN 'l' /* the loss is NaN, the gradients are not */
+#define LOSS_NAN 'l' /* the last loss is NaN, the gradients are not */
 #define ENTRIES 4    /* lines of the schedule: fewer than steps, the last line is used again */
 
 typedef struct update_case {
@@ -31,12 +31,13 @@ typedef struct update_case {
     const char *steps;
     int64_t rows, cols;  /* of the first layer's weight */
     uint64_t slab_bytes; /* largest buffer; 0: the device's own */
+    double gradients;    /* their size before the loss scale; 0: 0.1 */
     bool small;
 } update_case;
 
 #define ADAM_BETAS .beta1 = 0.85, .beta2 = 0.95, .eps = 1e-2
 static const update_case cases[] = {
-    {"sgd", {.type = CLT_OPT_SGD, .weight_decay = 0.1}, CLT_F32, 1.0f, "gg", 47, 67, 0, true},
+    {"sgd", {.type = CLT_OPT_SGD, .weight_decay = 0.1}, CLT_F32, 1.0f, "gg", 47, 67, 0, 0.0, true},
     {"momentum",
      {.type = CLT_OPT_SGD, .momentum = 0.8, .weight_decay = 0.1, .clip = 0.5f},
      CLT_BF16,
@@ -45,6 +46,7 @@ static const update_case cases[] = {
      47,
      67,
      0,
+     0.0,
      true},
     {"nesterov",
      {.type = CLT_OPT_SGD, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1, .decay_all = true},
@@ -54,6 +56,7 @@ static const update_case cases[] = {
      47,
      67,
      0,
+     0.0,
      true},
     {"adam",
      {.type = CLT_OPT_ADAM, ADAM_BETAS, .weight_decay = 0.2},
@@ -63,6 +66,7 @@ static const update_case cases[] = {
      47,
      67,
      0,
+     0.0,
      true},
     {"adamw",
      {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
@@ -72,6 +76,7 @@ static const update_case cases[] = {
      47,
      67,
      0,
+     0.0,
      true},
     {"adamw_slabs",
      {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
@@ -81,7 +86,17 @@ static const update_case cases[] = {
      47,
      67,
      24 * 1024,
+     0.0,
      true},
+    /* so little gradient that the small number counts which is added to the norm before it divides */
+    {.name = "clip_small",
+     .spec = {.type = CLT_OPT_SGD, .momentum = 0.8, .clip = 1e-7f},
+     .loss_scale = 4.0f,
+     .steps = "gg",
+     .rows = 5,
+     .cols = 7,
+     .gradients = 1e-7,
+     .small = true},
     /* the scale grows by a factor that is no float after two good steps, falls by another one, and stops at
        the minimum */
     {"scale",
@@ -89,13 +104,14 @@ static const update_case cases[] = {
       ADAM_BETAS,
       .clip = 1.0f,
       .scaling =
-          {.on = true, .dynamic = true, .growth = 1.7, .backoff = 0.3, .minimum = 700.0f, .interval = 2}},
+          {.on = true, .dynamic = true, .growth = 1.3, .backoff = 0.7, .minimum = 700.0f, .interval = 2}},
      CLT_F16,
-     1000.0f,
+     1001.0f,
      "gggginng",
      5,
      7,
      0,
+     0.0,
      true},
     /* near the largest float, where growing again would give infinity */
     {"scale_limit",
@@ -108,10 +124,11 @@ static const update_case cases[] = {
      5,
      7,
      0,
+     0.0,
      true},
     /* so many chunks that their partial sums are added up in two stages: in lane style, in group style */
-    {"spans", {.type = CLT_OPT_SGD, .clip = 1.0f}, CLT_F32, 1.0f, "gi", 769, 769, 0, true},
-    {"spans_large", {.type = CLT_OPT_SGD, .clip = 1.0f}, CLT_F32, 1.0f, "g", 2900, 2993, 0, false},
+    {"spans", {.type = CLT_OPT_SGD, .clip = 1.0f}, CLT_F32, 1.0f, "gi", 769, 769, 0, 0.0, true},
+    {"spans_large", {.type = CLT_OPT_SGD, .clip = 1.0f}, CLT_F32, 1.0f, "g", 2900, 2993, 0, 0.0, false},
 };
 
 enum { PARAM, GRAD, MOMENT1, MOMENT2, FLOAT_ARENAS };
@@ -139,8 +156,8 @@ typedef struct update_run {
 
 /* --- the net --- */
 
-/* x -> linear "first" (the case's size) -> linear "second" (frozen weight) -> mse: a weight that decays,
- * biases that do not, one parameter whose learning rate is halved and one whose is zero. */
+/* x -> linear "first" (the case's size) -> linear "second" (frozen weight) -> two losses: a weight that
+ * decays, biases that do not, one parameter whose learning rate is halved and one whose is zero. */
 static clt_status make_graph(const update_case *c, clt_graph **out)
 {
     clt_graph *graph;
@@ -159,6 +176,7 @@ static clt_status make_graph(const update_case *c, clt_graph **out)
                  fail);
     int32_t loss_in[2] = {second->out[0], y};
     CLT_TRY_GOTO(clt_graph_add_text(graph, "mse", "loss", NULL, loss_in, 2, &loss), fail);
+    CLT_TRY_GOTO(clt_graph_add_text(graph, "l1", "last_loss", NULL, loss_in, 2, &loss), fail);
     graph->params[first->param[1]].lr_scale = 0.5f;
     graph->params[second->param[1]].lr_scale = 0.0f;
     graph->params[second->param[0]].trainable = false;
@@ -258,11 +276,12 @@ static void fill_slot(update_run *r, const clt_store_slot *slot, uint32_t number
 static void fill_gradients(update_run *r, const clt_store_slot *slot, uint32_t number, int step)
 {
     clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number + 1 + (uint32_t)step);
+    double size = r->c->gradients > 0.0 ? r->c->gradients : 0.1;
     if (!slot->trainable)
         return;
     for (uint64_t i = 0; i < slot->elements; i++)
         r->before[GRAD][slot->slab][slot->offset + i] =
-            (float)(0.1 * normal(r, &stream, i)) * fminf(r->state.loss_scale, 0x1p+50f);
+            (float)(size * normal(r, &stream, i)) * fminf(r->state.loss_scale, 0x1p+50f);
 }
 
 static clt_status write_all(update_run *r)
@@ -492,7 +511,7 @@ static clt_status prepare_step(update_run *r, int step, char kind)
 {
     const clt_store_layout *layout = r->store->layout;
     const clt_store_slot *first = NULL, *last = NULL;
-    double record[4] = {0.5, 0.25, 2.0, 1.0};
+    float losses[2][4] = {{0.5f, 0.25f, 2.0f, 1.0f}, {1.5f, 3.0f, 2.0f, 1.0f}};
     for (int32_t i = 0; i < layout->n_slots; i++) {
         const clt_store_slot *slot = &layout->slots[layout->order[i]];
         fill_gradients(r, slot, (uint32_t)layout->order[i], step);
@@ -506,10 +525,7 @@ static clt_status prepare_step(update_run *r, int step, char kind)
     if (kind == GRAD_NAN)
         r->before[GRAD][first->slab][first->offset] = NAN;
     CLT_TRY(write_all(r));
-    float losses[4];
-    for (int i = 0; i < 4; i++)
-        losses[i] = (float)record[i];
-    losses[0] = kind == LOSS_NAN ? NAN : losses[0];
+    losses[1][0] = kind == LOSS_NAN ? NAN : losses[1][0];
     return clt_realized_write(r->realized, r->plan->losses, losses);
 }
 

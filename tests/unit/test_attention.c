@@ -206,7 +206,8 @@ static uint64_t defines_of(const ocl_device_desc *desc, const char *name, const 
                            const char *define)
 {
     const clt_op *op = clt_op_find("attention");
-    clt_verify_setup setup = {CLT_PLAN_CHECK, 1, UINT32_MAX, true, false};
+    clt_verify_setup setup = {
+        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
     clt_verify_bench bench = {0};
     uint64_t found = 0;
     clt_verify_subject subject = {.op = op, .variant = variant};

@@ -91,7 +91,8 @@ static clt_plan *plan_case(const byte_case *c, int copies)
     ocl_device_desc desc = lane_device();
     clt_op_case size = c->size;
     clt_verify_bench bench = {0};
-    clt_verify_setup setup = {CLT_PLAN_CHECK, copies, UINT32_MAX, true, false};
+    clt_verify_setup setup = {
+        .mode = CLT_PLAN_CHECK, .copies = copies, .want_in = UINT32_MAX, .want_params = true};
     size.name = "bytes";
     clt_verify_subject subject = {clt_op_find(c->op), &size, NULL};
     assert_non_null(subject.op);

@@ -295,6 +295,47 @@ static void test_wrong_values(void **state)
     assert_state("relu.tail[lane]/correct", CLT_VERIFY_FAIL, "'d x0'");
 }
 
+/* A failure that only the second check of a process shows. */
+static int n_forward;
+static void wrong_later(clt_ref_call *call)
+{
+    true_ref->forward(call);
+    call->out[0].data[0] += n_forward++ > 0 ? 1e-3 : 0.0;
+}
+
+static void test_left_behind(void **state)
+{
+    (void)state;
+    clt_verify_summary summary;
+    clt_verify_options options = options_of("relu.*[lane]", CLT_VERIFY_BITWISE | CLT_VERIFY_CORRECT);
+    static const clt_op_case two[] = {
+        {.name = "first", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5)}, .small = true},
+        {.name = "second", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 7)}, .small = true}};
+    fake("relu");
+    fake_ref.cases = two;
+    fake_ref.n_cases = 2;
+    fake_ref.forward = wrong_later;
+    fake_op.backward = NULL; /* one forward pass a check */
+    options.modes = CLT_VERIFY_CORRECT;
+    n_forward = -2; /* a check runs the reference three times */
+    assert_int_equal(run(&options, &fake_op, &summary), CLT_ECHECK);
+    const seen_result *second = find("relu.second[lane]/correct");
+    assert_int_equal(find("relu.first[lane]/correct")->state, CLT_VERIFY_PASS);
+    assert_int_equal(second->state, CLT_VERIFY_FAIL);
+    assert_contains(second->repeat, "-t 'relu.second[lane]/correct' --seed 5 --device ");
+    assert_contains(second->repeat, " --after 'relu.*[lane]' --mode correct");
+    /* what the line asks for: the check alone, which passes in a fresh process, then after the first one */
+    options.pattern = "relu.second[lane]/correct";
+    options.after = "relu.*[lane]";
+    n_forward = -5;
+    assert_int_equal(run(&options, &fake_op, &summary), CLT_ECHECK);
+    assert_int_equal(n_seen, 3);
+    assert_int_equal(seen[0].state, CLT_VERIFY_PASS);
+    assert_string_equal(seen[1].name, "relu.first[lane]/correct");
+    assert_int_equal(seen[1].state, CLT_VERIFY_PASS);
+    assert_int_equal(seen[2].state, CLT_VERIFY_FAIL);
+}
+
 static void test_zeros(void **state)
 {
     (void)state;
@@ -577,6 +618,7 @@ int main(void)
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_healthy),
         cmocka_unit_test(test_wrong_values),
+        cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_zeros),
         cmocka_unit_test(test_unimplemented),
         cmocka_unit_test(test_skip_has_reason),

@@ -78,7 +78,8 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
 {
     uint64_t local = ocl_tile_local_bytes(g, f), slab = (uint64_t)(f->bm / f->pm * f->bn) * 4;
     return f->bm >= f->pm && f->bn >= f->pn && ocl_tile_items(f) >= 8 &&
-           ocl_tile_items(f) <= ocl_form_max_items(device) && local <= device->local_bytes && slab <= local;
+           ocl_tile_items(f) <= ocl_form_max_items(device) && local <= ocl_form_max_local(device) &&
+           slab <= local;
 }
 
 /* A model of the time, to rank forms: good to a factor of two, which is enough until the tuner has measured.

@@ -245,6 +245,33 @@ static void test_proven_local_memory(void **state)
     }
 }
 
+/* 16-bit lines along k fill a sector of 32 bytes where that costs no work-group on a unit; f32 ones do
+ * anyway. */
+static void test_lines_of_tile(void **state)
+{
+    ocl_device_desc d = gpu(60);
+    ocl_gemm_form wish = {.bm = 128, .bn = 128, .pm = 8, .pn = 8}, f;
+    char reason[240];
+    (void)state;
+    for (int layout = 0; layout < 4; layout++) {
+        ocl_gemm half = product(4096, 4096, 4096, layout, CLT_BF16),
+                 f32 = product(4096, 4096, 4096, layout, CLT_F32);
+        assert_true(ocl_form_choose(&ocl_tile_family, &half, &d, &wish, &f, reason, sizeof reason));
+        assert_int_equal(f.bk, layout == 2 ? 8 : 16); /* TN: k runs along neither */
+        assert_true(layout == 2 || layout == 3 || f.va == 8);
+        assert_true(ocl_form_choose(&ocl_tile_family, &f32, &d, &wish, &f, reason, sizeof reason));
+        assert_int_equal(f.bk, 8);
+    }
+    ocl_gemm half = product(4096, 4096, 4096, 1, CLT_BF16);
+    wish.bk = 8; /* a record's */
+    assert_true(ocl_form_choose(&ocl_tile_family, &half, &d, &wish, &f, reason, sizeof reason));
+    assert_int_equal(f.bk, 8);
+    wish.bk = 0;
+    d.local_bytes = d.local_proven_bytes = 24 << 10; /* no room */
+    assert_true(ocl_form_choose(&ocl_tile_family, &half, &d, &wish, &f, reason, sizeof reason));
+    assert_int_equal(f.bk, 8);
+}
+
 /* CLBlast is for records: without one, large plain f32 products on a GPU are `tile`'s too. */
 static void test_library_needs_record(void **state)
 {
@@ -358,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_played_gpus),
         cmocka_unit_test(test_instructions),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_lines_of_tile),
         cmocka_unit_test(test_proven_local_memory),
         cmocka_unit_test(test_library_needs_record),
         cmocka_unit_test(test_wishes),

@@ -222,13 +222,15 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
     OCL_CHECK(clGetKernelWorkGroupInfo(kernel, exec->device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes,
                                        &local_bytes, NULL),
               "asking for the local memory of %s", c->kernel);
-    if (local_bytes > desc->local_bytes)
+    uint64_t room =
+        desc->local_proven_bytes > desc->local_bytes ? desc->local_proven_bytes : desc->local_bytes;
+    if (local_bytes > room)
         CLT_FAIL(CLT_EUNSUPPORTED,
                  "preparing kernel %s (%s.cl, %s) for '%s': it needs %llu bytes of local memory, and device "
                  "%s '%s' has %llu; choose "
                  "another variant",
                  c->kernel, c->family, c->options, c->label, (unsigned long long)local_bytes, desc->spec,
-                 desc->name, (unsigned long long)desc->local_bytes);
+                 desc->name, (unsigned long long)room);
     return CLT_OK;
 }
 

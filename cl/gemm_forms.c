@@ -43,6 +43,12 @@ int ocl_form_max_items(const ocl_device_desc *device)
     return (int)(ocl_group_limit(device) < limit ? ocl_group_limit(device) : limit);
 }
 
+uint64_t ocl_form_max_local(const ocl_device_desc *device)
+{
+    return device->local_proven_bytes > device->local_bytes ? device->local_proven_bytes
+                                                            : device->local_bytes;
+}
+
 /* Bits of an offset that must be 0. */
 static uint64_t low_bits(ocl_tensor_ref ref)
 {
@@ -136,7 +142,7 @@ static void refuse(const ocl_form_family *family, const ocl_device_desc *device,
         snprintf(reason + at, size - at,
                  "%s this problem, work-groups of %d items and %llu bytes of local memory",
                  at > 0 ? "does not fit" : "no form fits", ocl_form_max_items(device),
-                 (unsigned long long)device->local_bytes);
+                 (unsigned long long)ocl_form_max_local(device));
 }
 
 bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device,

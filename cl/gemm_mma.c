@@ -14,13 +14,19 @@
 #define WARP 32
 
 /* Three or four tiles under way hide the memory's latency; the small forms are for products that would leave
- * compute units without work, those of two stages also for devices without asynchronous copies. bk is that of
- * 16-bit elements. */
+ * compute units without work, those of two stages also for devices without asynchronous copies. Of forms that
+ * cost the same by the model the first one is taken: the large ones with more stages than fit into 48 KiB
+ * come before those with fewer, for devices that were shown to have the room. bk is that of 16-bit elements.
+ */
 #define FORM(m, n, k, rows, columns, slots)                                                                  \
     {                                                                                                        \
         .bm = m, .bn = n, .bk = k, .pm = rows, .pn = columns, .stages = slots                                \
     }
-const ocl_gemm_form ocl_mma_forms[] = {FORM(256, 128, 32, 64, 64, 2),
+const ocl_gemm_form ocl_mma_forms[] = {FORM(256, 128, 32, 64, 64, 4),
+                                       FORM(128, 256, 32, 64, 64, 4),
+                                       FORM(256, 128, 32, 64, 64, 3),
+                                       FORM(128, 256, 32, 64, 64, 3),
+                                       FORM(256, 128, 32, 64, 64, 2),
                                        FORM(128, 256, 32, 64, 64, 2),
                                        FORM(128, 128, 32, 64, 32, 3),
                                        FORM(128, 128, 32, 64, 32, 2),
@@ -121,7 +127,7 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
            (f->sm >= 80 || f->stages == 2) && /* what goes through registers fills one slot ahead */
            ocl_mma_items(f) <= ocl_form_max_items(device) &&
            f->pm * f->pn <= 64 * 64 && /* sums of an item: 128 registers */
-           ocl_mma_local_bytes(g, f, emulated) <= device->local_bytes;
+           ocl_mma_local_bytes(g, f, emulated) <= ocl_form_max_local(device);
 }
 
 /* A model of the time, to rank forms until the tuner has measured. Unit: one multiply-add of one compute
@@ -144,8 +150,10 @@ static double side_by_side(const ocl_gemm *g, const ocl_device_desc *device, con
 {
     double items = ocl_mma_items(f), registers = f->pm * f->pn / (double)WARP + 64.0;
     double resident = REGISTERS / (registers * items);
-    /* units have two to four times the local memory that one work-group may have */
-    double by_local = 2.0 * (double)device->local_bytes / (double)ocl_mma_local_bytes(g, f, false);
+    /* units have two to four times the local memory that a device reports for one work-group, and all that
+     * one was shown to have */
+    double unit = 2.0 * (double)device->local_bytes, proven = (double)ocl_form_max_local(device);
+    double by_local = (unit > proven ? unit : proven) / (double)ocl_mma_local_bytes(g, f, false);
     resident = by_local < resident ? by_local : resident;
     resident = groups_per_unit < resident ? groups_per_unit : resident;
     return resident < 1.0 ? 1.0 : (double)(int)resident;
@@ -235,6 +243,8 @@ static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_fo
     ocl_define(e, "MMA_BF16", g->type_a == CLT_BF16);
     ocl_define(e, "MMA_TF32", g->type_a == CLT_F32);
     ocl_define(e, "MMA_SM", f->sm);
+    if (g->type_a == CLT_F32)
+        ocl_define(e, "MMA_ROUND_EVEN", e->device->compute_capability >= 90 && e->device->played_caps == 0);
     ocl_define(e, "PARTIAL", f->splits > 1);
     ocl_define(e, "VC", ocl_form_vector(g, f));
 }

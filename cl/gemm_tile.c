@@ -64,10 +64,8 @@ static int vector_width(const ocl_gemm *g, bool of_a, const ocl_gemm_form *f, in
     return width;
 }
 
-static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
-                     ocl_gemm_form *f)
+static void set_widths(const ocl_gemm *g, const ocl_gemm_form *wanted, ocl_gemm_form *f)
 {
-    (void)device;
     f->va = vector_width(g, true, f, wanted->va ? wanted->va : 8);
     f->vb = vector_width(g, false, f, wanted->vb ? wanted->vb : 8);
 }
@@ -78,7 +76,8 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
 {
     uint64_t local = ocl_tile_local_bytes(g, f), slab = (uint64_t)(f->bm / f->pm * f->bn) * 4;
     return f->bm >= f->pm && f->bn >= f->pn && ocl_tile_items(f) >= 8 &&
-           ocl_tile_items(f) <= ocl_form_max_items(device) && local <= device->local_bytes && slab <= local;
+           ocl_tile_items(f) <= ocl_form_max_items(device) && local <= ocl_form_max_local(device) &&
+           slab <= local;
 }
 
 /* A model of the time, to rank forms: good to a factor of two, which is enough until the tuner has measured.
@@ -90,9 +89,9 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
 #define COST_COMMAND 400000.0    /* one more kernel: about 3 us */
 #define REGISTERS 65536.0        /* of a compute unit */
 
-/* How far 32-wide units with that many neighbours at work hide what they wait for. */
-static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
-                     double groups_per_unit)
+/* Work-groups that one unit runs side by side. */
+static double side_by_side(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
+                           double groups_per_unit)
 {
     double items = ocl_tile_items(f), on_the_way = (double)(f->bm + f->bn) * f->bk / items;
     double registers = f->pm * f->pn + 2 * (f->pm + f->pn) + 2.0 * on_the_way + 30.0;
@@ -100,7 +99,14 @@ static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl
     double by_local = (double)device->local_bytes / (double)ocl_tile_local_bytes(g, f);
     resident = by_local < resident ? by_local : resident;
     resident = groups_per_unit < resident ? groups_per_unit : resident;
-    double warps = (resident < 1.0 ? 1.0 : (double)(int)resident) * items / 32.0;
+    return resident < 1.0 ? 1.0 : (double)(int)resident;
+}
+
+/* How far 32-wide units with that many neighbours at work hide what they wait for. */
+static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
+                     double groups_per_unit)
+{
+    double warps = side_by_side(g, device, f, groups_per_unit) * ocl_tile_items(f) / 32.0;
     return warps / (warps + 2.0);
 }
 
@@ -124,6 +130,30 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
 }
 
 /* Choice */
+
+/* Lines of 8 steps of k are half a sector of 32 bytes when their elements have 16 bits: then 16 steps, where
+ * every item still has 16 bytes to load of each tile, and as many work-groups run side by side. (First-level
+ * caches keep the other half for the next step: fewer groups would cost more than it does.) */
+static bool takes_longer_lines(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
+                               const ocl_gemm_form *longer)
+{
+    bool a = !g->ta && clt_dtype_bytes(g->type_a) == 2, b = g->tb && clt_dtype_bytes(g->type_b) == 2;
+    int least = f->bm < f->bn ? f->bm : f->bn;
+    return f->bk == 8 && (a || b) && least * 16 / 8 >= ocl_tile_items(f) &&
+           ocl_tile_local_bytes(g, longer) <= ocl_form_max_local(device) &&
+           side_by_side(g, device, longer, 1e9) >= side_by_side(g, device, f, 1e9);
+}
+
+static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
+                     ocl_gemm_form *f)
+{
+    ocl_gemm_form longer = *f;
+    longer.bk = 16;
+    set_widths(g, wanted, f);
+    set_widths(g, wanted, &longer);
+    if (wanted->bk == 0 && takes_longer_lines(g, device, f, &longer))
+        *f = longer;
+}
 
 static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
                                     {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},

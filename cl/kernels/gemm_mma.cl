@@ -6,6 +6,16 @@
  * next STAGES - 1 are on their way from global memory. Any layout, any size, any stride. Host side:
  * cl/gemm_mma.c. Must not know what the matrices mean.
  *
+ * Instructions. A scheduler issues one a clock, and a multiplication takes it 8 clocks (Ampere) or about 6.5
+ * (Hopper), so that all else of a step must fit between them. Steps whose tiles are whole therefore have a
+ * loop of their own: its copies say nothing about zeros (a copy with a size is about 18 instructions), an
+ * item's pointers and its places in local memory go on by constants instead of being made anew, the first
+ * fragments are loaded before the copies start, and the copies lie between the multiplications. Tiles at the
+ * edges, the last steps of k and operands that are not aligned take a second loop. A step of 128 x 128 x 32
+ * is 86 to 91 instructions for 32 multiplications on sm_80, 91 to 109 on sm_90, of 256 and about 208 that
+ * can be issued meanwhile (docs/results.md). f32 is rounded once, by the item that brought it, before the
+ * barrier that makes it visible: as fragments it would be rounded by every warp that reads it.
+ *
  * Lines and steps. A tile lies in local memory as it lies in global memory, in rows of which as many
  * neighbouring elements as fill 16 bytes are a chunk: rows are lines of the matrix when k runs along them (A
  * plain, B transposed), steps of k otherwise, and the fragment loads turn it where they must. Chunk c of row
@@ -15,9 +25,11 @@
  * send to 32 banks. Volta's loads do not know about swizzles: there a row is a chunk longer instead.
  *
  * Why these forms. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds: with 64 x 32 that is
- * 10.7 a byte, where an SM of Ampere (1024 a clock, 128 bytes a clock of local memory) needs 8 and one of
- * Hopper, with these instructions, about 10. A 128 x 128 x 32 tile is 16 KiB, three of them the 48 KiB that a
- * work-group may have; 256 x 128 has room for two. f32 elements take BK 16 for the same bytes.
+ * 10.7 a byte, and 8 with what copies write of a 128 x 128 tile; 64 x 64 warps and 256 x 128 tiles come to
+ * 11.9. An SM of Ampere (1024 a clock, 128 bytes a clock of local memory) needs 8 and one of Hopper, with
+ * these instructions, about 10. A 128 x 128 x 32 tile is 16 KiB, three of them the 48 KiB that NVIDIA's driver
+ * reports; 256 x 128 has room for two there, and for four (96 KiB) where a probe has shown that a work-group
+ * may have as much. f32 elements take BK 16 for the same bytes.
  *
  * Occupancy. 64 x 32 sums of a warp are 64 registers an item, fragments 24, addresses and copies under way
  * the rest of about 125 (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items on an SM with 64 Ki
@@ -130,26 +142,59 @@
 #define LOCAL_CHUNKS (SLAB_FLOATS / 4)
 #endif
 
-/* DEFINE_TILE(name, lines_of_tile, along, aligned) defines, for the tile at `base` of which `lines` lines and `left` steps exist,
- *   bring_NAME(slot, raw, base, ld, lines, left): starts to bring it, by copies or into registers
- *   land_NAME(slot, raw): puts into local memory what is in registers. */
+/* Chunk v of a tile, counted by items: its row, its place in the row, and where pass i of an item lies beside its first one. An
+ * item's chunks are whole rows apart, and rows and swizzles are powers of two, so that the swizzles of two rows differ by that of
+ * their distance. */
 #define TILE_CHUNKS(tile_lines) ((tile_lines)*BK / CHUNK)
 #define ITEM_CHUNKS(tile_lines) ((TILE_CHUNKS(tile_lines) + ITEMS - 1) / ITEMS)
+#define CHUNK_ROW(v, along, lines) ((v) / ROW_CHUNKS(along, lines))
+#define CHUNK_IN_ROW(v, along, lines) ((v) & (ROW_CHUNKS(along, lines) - 1))
+#define PASS_ROWS(along, lines) (ITEMS / ROW_CHUNKS(along, lines))
+#define PASS_TURN(i, along, lines) (PADDED ? 0 : SWIZZLE((i)*PASS_ROWS(along, lines), along, ROW_CHUNKS(along, lines)))
+#define PASS_FROM(to, i, along, lines) ((to) ^ (8 * (PASS_TURN(i, along, lines))))
+#define PASS_FAR(i, along, lines) (8 * (i)*PASS_ROWS(along, lines) * PITCH(along, lines))
+#define PASS_PLACE(to, i, along, lines) (PASS_FROM(to, i, along, lines) + PASS_FAR(i, along, lines))
+/* As a pointer; the constant is added last, so that instructions hold it. */
+#define PASS_CHUNK(memory, to, i, along, lines)                                                                                    \
+    ((__local uint4 *)((__local ushort *)(memory) + PASS_FROM(to, i, along, lines) + PASS_FAR(i, along, lines)))
+
+/* DEFINE_TILE(name, lines_of_tile, along, aligned) defines what an item does for a tile of A or B. `to` is where its first chunk
+ * goes, in `memory` (16-bit elements), raw what is on its way in registers.
+ *   to_NAME(): in slot 0
+ *   from_NAME(base, ld): its first chunk of the tile at base
+ *   bring_NAME(memory, to, raw, base, ld, lines, left): starts to bring the tile at `base` of which `lines` lines and `left`
+ *       steps exist, by copies or into registers
+ *   pass_NAME(memory, to, raw, from, by, i): the same for chunk i of an item alone, of a whole aligned tile; `by` from one to
+ *       the next (16-bit elements)
+ *   land_NAME(memory, to, raw): puts into local memory what is in registers
+ *   round_NAME(memory, to): MMA_TF32: rounds what the item has brought. */
 #define DEFINE_TILE(name, tile_lines, along, aligned)                                                                              \
-    static inline void bring_##name(__local uint4 *slot, uint4 *raw, __global const STORAGE(DTA) * base, ulong ld, int lines,      \
-                                    int left)                                                                                      \
+    static inline uint to_##name(void)                                                                                             \
+    {                                                                                                                              \
+        uint v = (uint)get_local_id(0);                                                                                            \
+        return 8 * (PLACE(CHUNK_ROW(v, along, tile_lines), CHUNK_IN_ROW(v, along, tile_lines), along, tile_lines));                \
+    }                                                                                                                              \
+    static inline void start_##name(__global const STORAGE(DTA) * *from, __global const STORAGE(DTA) * base, ulong ld)             \
+    {                                                                                                                              \
+        uint v = (uint)get_local_id(0);                                                                                            \
+        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++) from[i] =                                             \
+            base + (CHUNK_ROW(v, along, tile_lines) + i * PASS_ROWS(along, tile_lines)) * ld +                                     \
+            CHUNK * CHUNK_IN_ROW(v, along, tile_lines);                                                                            \
+    }                                                                                                                              \
+    static inline void bring_##name(__local uint4 *memory, uint to, uint4 *raw, __global const STORAGE(DTA) * *item,               \
+                                    __global const STORAGE(DTA) * any, int lines, int left)                                        \
     {                                                                                                                              \
         _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++)                                                       \
         {                                                                                                                          \
             uint v = (uint)get_local_id(0) + i * ITEMS;                                                                            \
             if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && v >= TILE_CHUNKS(tile_lines))                                              \
                 break;                                                                                                             \
-            uint row = v / ROW_CHUNKS(along, tile_lines), chunk = v & (ROW_CHUNKS(along, tile_lines) - 1);                         \
+            uint row = CHUNK_ROW(v, along, tile_lines), chunk = CHUNK_IN_ROW(v, along, tile_lines);                                \
             int rows = (along) ? lines : left, wide = (along) ? left : lines;                                                      \
             int have = (int)row < rows ? clamp(wide - CHUNK * (int)chunk, 0, CHUNK) : 0;                                           \
-            __global const STORAGE(DTA) *from = have > 0 ? base + row * ld + CHUNK * chunk : base;                                 \
+            __global const STORAGE(DTA) *from = have > 0 ? item[i] : any;                                                          \
             if ((aligned) && MMA_ASYNCHRONOUS) {                                                                                   \
-                MMA_COPY((__local ushort *)slot, 8 * (PLACE(row, chunk, along, tile_lines)), (__global const ushort *)from,        \
+                MMA_COPY((__local ushort *)memory, PASS_PLACE(to, i, along, tile_lines), (__global const ushort *)from,            \
                          16 / CHUNK * (uint)have);                                                                                 \
             } else if ((aligned) && have == CHUNK) {                                                                               \
                 raw[i] = *(__global const uint4 *)from;                                                                            \
@@ -165,80 +210,118 @@
             }                                                                                                                      \
         }                                                                                                                          \
     }                                                                                                                              \
-    static inline void land_##name(__local uint4 *slot, const uint4 *raw)                                                          \
+    static inline void pass_##name(__local uint4 *memory, uint to, uint4 *raw, __global const STORAGE(DTA) * from, uint i)         \
+    {                                                                                                                              \
+        if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && (uint)get_local_id(0) >= TILE_CHUNKS(tile_lines))                              \
+            return;                                                                                                                \
+        if (MMA_ASYNCHRONOUS)                                                                                                      \
+            MMA_COPY_ALL((__local ushort *)memory, PASS_PLACE(to, i, along, tile_lines), (__global const ushort *)from);           \
+        else                                                                                                                       \
+            raw[i] = *(__global const uint4 *)from;                                                                                 \
+    }                                                                                                                              \
+    static inline void land_##name(__local uint4 *memory, uint to, const uint4 *raw)                                               \
     {                                                                                                                              \
         if ((aligned) && MMA_ASYNCHRONOUS)                                                                                         \
             return;                                                                                                                \
         _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++)                                                       \
         {                                                                                                                          \
-            uint v = (uint)get_local_id(0) + i * ITEMS;                                                                            \
-            if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && v >= TILE_CHUNKS(tile_lines))                                              \
+            if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && (uint)get_local_id(0) >= TILE_CHUNKS(tile_lines))                          \
                 break;                                                                                                             \
-            uint row = v / ROW_CHUNKS(along, tile_lines), chunk = v & (ROW_CHUNKS(along, tile_lines) - 1);                         \
-            slot[PLACE(row, chunk, along, tile_lines)] = raw[i];                                                                   \
+            *PASS_CHUNK(memory, to, i, along, tile_lines) = raw[i];                                                                \
+        }                                                                                                                          \
+    }                                                                                                                              \
+    static inline void get_##name(__local uint4 *memory, uint to, uint4 *raw)                                                      \
+    {                                                                                                                              \
+        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++)                                                       \
+        {                                                                                                                          \
+            if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && (uint)get_local_id(0) >= TILE_CHUNKS(tile_lines))                          \
+                break;                                                                                                             \
+            raw[i] = *PASS_CHUNK(memory, to, i, along, tile_lines);                                                                \
+        }                                                                                                                          \
+    }                                                                                                                              \
+    static inline void put_rounded_##name(__local uint4 *memory, uint to, const uint4 *raw)                                        \
+    {                                                                                                                              \
+        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++)                                                       \
+        {                                                                                                                          \
+            if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && (uint)get_local_id(0) >= TILE_CHUNKS(tile_lines))                          \
+                break;                                                                                                             \
+            *PASS_CHUNK(memory, to, i, along, tile_lines) = ROUND_CHUNK(raw[i]);                                                   \
         }                                                                                                                          \
     }
+#if MMA_TF32
+static inline uint4 round_chunk(uint4 r)
+{
+    return (uint4)(MMA_ROUND(r.x), MMA_ROUND(r.y), MMA_ROUND(r.z), MMA_ROUND(r.w));
+}
+#define ROUND_CHUNK(r) round_chunk(r)
+#else
+#define ROUND_CHUNK(r) (r)
+#endif
 DEFINE_TILE(a, BM, ALONG_A, ALIGNED_A)
 DEFINE_TILE(b, BN, ALONG_B, ALIGNED_B)
 
 #if MMA_SM >= 75
 
-/* Fragments of 16 lines of A, of B, from line `line` and chunk `step` of k on: four 8 x 8 matrices (of f32:
- * 8 x 4), 1 and 2 of A the lower left and the upper right one, of B those of more steps and of more columns.
- * An item says where its row of one of them starts, or reads what it needs of each. */
+/* Fragments of 16 lines of A, of B: four 8 x 8 matrices (of f32: 8 x 4), 1 and 2 of A the lower left and the upper right one, of B
+ * those of more steps and of more columns. An item says where its row of one of them starts, or reads what it needs of each:
+ *   at_NAME(line): where an item looks for the fragment of the first steps, when the warp's part starts at `line` of the tile
+ *   fragment_NAME(memory, at, i, step): fragment i of the warp, from chunk `step` of k on. Where that is differs from `at` by
+ *       constants: 16 lines and two chunks move bits that the swizzle leaves alone, or turns alike. */
 #define DEFINE_FRAGMENT(name, tile_lines, along, lines_first)                                                                      \
-    static inline uint4 fragment_##name(__local const uint4 *slot, uint line, uint step, __local uint *scratch)                    \
+    static inline uint at_##name(uint line)                                                                                        \
     {                                                                                                                              \
         uint lane = MMA_LANE, low = lane & 7, odd = (lane >> 3) & 1, late = lane >> 4;                                             \
         uint more_lines = (lines_first) ? odd : late, more_steps = (lines_first) ? late : odd;                                     \
-        __local const ushort *tile = (__local const ushort *)slot;                                                                 \
         if (along)                                                                                                                 \
-            return ROUND(MMA_LOAD(tile, 8 * (PLACE(line + 8 * more_lines + low, step + more_steps, along, tile_lines)), scratch)); \
-        return ROUND(TURNED(tile_lines, lines_first));                                                                             \
+            return 8 * (PLACE(line + 8 * more_lines + low, more_steps, along, tile_lines));                                        \
+        return TURNED_AT(tile_lines);                                                                                              \
+    }                                                                                                                              \
+    static inline uint4 fragment_##name(__local const uint4 *memory, uint at, uint i, uint step, __local uint *scratch)            \
+    {                                                                                                                              \
+        __local const ushort *tile = (__local const ushort *)memory;                                                               \
+        if (along)                                                                                                                 \
+            return MMA_LOAD(tile, (at ^ (8 * step)) + 8 * 16 * i * ROW_CHUNKS(along, tile_lines), scratch);                        \
+        return TURNED(tile_lines, lines_first);                                                                                    \
     }
 #if MMA_TF32
-static inline uint4 round_words(uint4 r)
-{
-    return (uint4)(MMA_ROUND(r.x), MMA_ROUND(r.y), MMA_ROUND(r.z), MMA_ROUND(r.w));
-}
-#define ROUND(r) round_words(r)
 /* Of each matrix an item needs step t of line g. */
+#define TURNED_AT(tile_lines)                                                                                                      \
+    (8 * (PLACE(lane & 3, line / CHUNK + late, false, tile_lines)) + 2 * (lane >> 2 & (CHUNK - 1)))
 #define ONE(tile_lines, g8, t4)                                                                                                    \
-    ((__local const uint *)(slot + (PLACE(CHUNK * (step + t4) + (lane & 3), (line + 8 * g8 + (lane >> 2)) / CHUNK, false,         \
-                                          tile_lines))))[lane >> 2 & (CHUNK - 1)]
+    (*(__local const uint *)(tile + (at ^ (8 * (2 * g8 + 4 * i))) + 8 * CHUNK * (step + t4) * ROW_CHUNKS(false, tile_lines)))
 #define TURNED(tile_lines, lines_first)                                                                                            \
     (uint4)(ONE(tile_lines, 0, 0), (lines_first) ? ONE(tile_lines, 1, 0) : ONE(tile_lines, 0, 1),                                  \
             (lines_first) ? ONE(tile_lines, 0, 1) : ONE(tile_lines, 1, 0), ONE(tile_lines, 1, 1))
 #else
-#define ROUND(r) (r)
+#define TURNED_AT(tile_lines) (8 * (PLACE(8 * more_steps + low, line / CHUNK + more_lines, false, tile_lines)))
 #define TURNED(tile_lines, lines_first)                                                                                            \
-    MMA_LOAD_T(tile, 8 * (PLACE(CHUNK * (step + more_steps) + low, line / CHUNK + more_lines, false, tile_lines)), scratch)
+    MMA_LOAD_T(tile, (at ^ (16 * i)) + 8 * CHUNK * step * ROW_CHUNKS(false, tile_lines), scratch)
 #endif
 DEFINE_FRAGMENT(a, BM, ALONG_A, true)
 DEFINE_FRAGMENT(b, BN, ALONG_B, false)
 
-/* All BK steps of a pair of tiles, for the warp whose part starts at (row, column) of the tile. */
-static inline void multiply_slot(SUMS sums[MI][NI], __local const uint4 *a, __local const uint4 *b, uint row, uint column,
-                                 __local uint *scratch)
-{
-    UNROLL for (uint step = 0; step < BK / CHUNK; step += 2)
-    {
-        uint4 left[MI];
-        uint2 right[NI];
-        UNROLL for (uint i = 0; i < MI; i++) left[i] = fragment_a(a, row + 16 * i, step, scratch);
-        UNROLL for (uint j = 0; j < NI; j += 2)
-        {
-            uint4 pair = fragment_b(b, column + 8 * j, step, scratch);
-            right[j] = (uint2)(pair.x, pair.y);
-            right[j + 1] = (uint2)(pair.z, pair.w);
-        }
-        UNROLL for (uint i = 0; i < MI; i++)
-        {
-            UNROLL for (uint j = 0; j < NI; j++)
-                MMA_MULTIPLY(sums[i][j], left[i], right[j], scratch);
-        }
+/* MULTIPLY_SLOT(between): all BK steps of the tiles in the slot at at_slot, for this warp; between(row) is done after each
+ * row of fragments of the first steps. */
+#define MULTIPLY_SLOT(between)                                                                                            \
+    UNROLL for (uint step = 0; step < BK / CHUNK; step += 2)                                                                       \
+    {                                                                                                                              \
+        uint4 left[MI];                                                                                                            \
+        uint2 right[NI];                                                                                                           \
+        UNROLL for (uint j = 0; j < NI; j += 2)                                                                                    \
+        {                                                                                                                          \
+            uint4 pair = fragment_b(memory, at_right, j / 2, step, scratch);                                           \
+            right[j] = (uint2)(pair.x, pair.y);                                                                                    \
+            right[j + 1] = (uint2)(pair.z, pair.w);                                                                                \
+        }                                                                                                                          \
+        UNROLL for (uint i = 0; i < MI; i++) left[i] = fragment_a(memory, at_left, i, step, scratch);                  \
+        UNROLL for (uint i = 0; i < MI; i++)                                                                                       \
+        {                                                                                                                          \
+            UNROLL for (uint j = 0; j < NI; j++) MMA_MULTIPLY(sums[i][j], left[i], right[j], scratch);                             \
+            if (step == 0) {                                                                                                       \
+                between(i);                                                                                                        \
+            }                                                                                                                      \
+        }                                                                                                                          \
     }
-}
 
 /* Sixteen rows of every warp's sums, fragments i, into `to`: this warp's rows and columns of LINE_FLOATS a row. */
 static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
@@ -253,27 +336,31 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 
 #else
 
-static inline void multiply_slot(SUMS sums[MI][NI], __local const uint4 *a, __local const uint4 *b, uint row, uint column,
-                                 __local uint *scratch)
+static inline uint at_a(uint line)
 {
-    __local const ushort *tile_a = (__local const ushort *)a, *tile_b = (__local const ushort *)b;
-    UNROLL for (uint step = 0; step < BK; step += 16)
-    {
-        uint8 right[NI];
-        UNROLL for (uint j = 0; j < NI; j++)
-        {
-            uint line = column + 16 * j, ld = CHUNK * PITCH(ALONG_B, BN);
-            right[j] = WMMA_LOAD_B(tile_b, ALONG_B ? line * ld + step : step * ld + line, ld, !(ALONG_B));
-        }
-        UNROLL for (uint i = 0; i < MI; i++)
-        {
-            uint line = row + 16 * i, ld = CHUNK * PITCH(ALONG_A, BM);
-            uint8 left = WMMA_LOAD_A(tile_a, ALONG_A ? line * ld + step : step * ld + line, ld, !(ALONG_A));
-            UNROLL for (uint j = 0; j < NI; j++)
-                WMMA_MULTIPLY(sums[i][j], left, right[j], !(ALONG_A), !(ALONG_B), scratch);
-        }
-    }
+    return ALONG_A ? line * CHUNK * PITCH(ALONG_A, BM) : line;
 }
+static inline uint at_b(uint line)
+{
+    return ALONG_B ? line * CHUNK * PITCH(ALONG_B, BN) : line;
+}
+#define MULTIPLY_SLOT(between)                                                                                            \
+    UNROLL for (uint step = 0; step < BK; step += 16)                                                                              \
+    {                                                                                                                              \
+        __local const ushort *tiles = (__local const ushort *)memory;                                                            \
+        const uint ld_a = CHUNK * PITCH(ALONG_A, BM), ld_b = CHUNK * PITCH(ALONG_B, BN);                                           \
+        uint8 right[NI];                                                                                                           \
+        UNROLL for (uint j = 0; j < NI; j++)                                                                                       \
+            right[j] = WMMA_LOAD_B(tiles, at_right + (ALONG_B ? 16 * j * ld_b + step : step * ld_b + 16 * j), ld_b, !(ALONG_B));   \
+        UNROLL for (uint i = 0; i < MI; i++)                                                                                       \
+        {                                                                                                                          \
+            uint8 left = WMMA_LOAD_A(tiles, at_left + (ALONG_A ? 16 * i * ld_a + step : step * ld_a + 16 * i), ld_a, !(ALONG_A));  \
+            UNROLL for (uint j = 0; j < NI; j++) WMMA_MULTIPLY(sums[i][j], left, right[j], !(ALONG_A), !(ALONG_B), scratch);       \
+            if (step == 0) {                                                                                                       \
+                between(i);                                                                                                        \
+            }                                                                                                                      \
+        }                                                                                                                          \
+    }
 
 static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
@@ -282,16 +369,91 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 
 #endif
 
+/* STEP(whole): one step of the main loop: multiplies slot `now` and brings the tiles of STAGES - 1 steps later into the slot that
+ * was multiplied last. Of whole tiles an item's copies are spread between the first multiplications, and its addresses go on by a
+ * constant; others take the long way before them. */
+#define ITEM_COPIES (ITEM_CHUNKS(BM) + ITEM_CHUNKS(BN))
+#define COPIES_BEFORE(row) ((row)*ITEM_COPIES / MI)
+#define COPY_ONE(p)                                                                                                                \
+    do {                                                                                                                           \
+        if ((p) < ITEM_CHUNKS(BM))                                                                                                 \
+            pass_a(memory, to_left, raw_a, from_left[p], p);                                                                \
+        else                                                                                                                       \
+            pass_b(memory, to_right, raw_b, from_right[(p)-ITEM_CHUNKS(BM)],                                                \
+                   (p)-ITEM_CHUNKS(BM));                                                                                           \
+    } while (0)
+#define COPY_SOME(row)                                                                                                             \
+    if (now_whole) {                                                                                                               \
+        _Pragma("unroll") for (uint p = 0; p < ITEM_COPIES; p++)                                                                   \
+        {                                                                                                                          \
+            if (p >= COPIES_BEFORE(row) && p < COPIES_BEFORE((row) + 1))                                                           \
+                COPY_ONE(p);                                                                                                       \
+        }                                                                                                                          \
+    }
+#define STEP(whole)                                                                                                                \
+    do {                                                                                                                           \
+        const bool now_whole = (whole), more = now_whole || t + STAGES - 1 < steps;                                                \
+        uint on = now == (STAGES - 1) * 8 * SLOT ? (uint)-(STAGES - 1) * 8 * SLOT : 8 * SLOT;                                      \
+        MMA_COPIES_WAIT(STAGES_LEFT);                                                                                              \
+        ROUND_OWN();                                                                                                               \
+        barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and nobody reads the last slot any more */                               \
+        if (!now_whole && more)                                                                                                    \
+            BRING(t + STAGES - 1);                                                                                                 \
+        MULTIPLY_SLOT(COPY_SOME);                                                                                                  \
+        MMA_COPIES_END();                                                                                                          \
+        if (more)                                                                                                                  \
+            LAND();                                                                                                                \
+        GO_ON();                                                                                                                   \
+        to_left += ahead;                                                                                                          \
+        to_right += ahead;                                                                                                         \
+        at_left += on;                                                                                                             \
+        at_right += on;                                                                                                            \
+        now += on;                                                                                                                 \
+        ahead = on;                                                                                                                \
+    } while (0)
+/* The tiles of step s, of which some may not exist. */
+#define BRING(s)                                                                                                                   \
+    do {                                                                                                                           \
+        int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                                            \
+        bring_a(memory, to_left, raw_a, from_left, a, lines_a, left_);                                                             \
+        bring_b(memory, to_right, raw_b, from_right, b, lines_b, left_);                                                           \
+    } while (0)
+#define LAND()                                                                                                                     \
+    do {                                                                                                                           \
+        land_a(memory, to_left, raw_a);                                                                                            \
+        land_b(memory, to_right, raw_b);                                                                                           \
+    } while (0)
+#define GO_ON()                                                                                                                    \
+    do {                                                                                                                           \
+        _Pragma("unroll") for (uint p = 0; p < ITEM_CHUNKS(BM); p++) from_left[p] += step_a;                                       \
+        _Pragma("unroll") for (uint p = 0; p < ITEM_CHUNKS(BN); p++) from_right[p] += step_b;                                      \
+    } while (0)
+#if MMA_TF32 /* every item rounds what it has brought itself, which it sees before the barrier */
+#define ROUND_OWN()                                                                                                                \
+    do {                                                                                                                           \
+        uint4 own_a[ITEM_CHUNKS(BM)], own_b[ITEM_CHUNKS(BN)];                                                                      \
+        get_a(memory, to_left + ahead, own_a);                                                                                     \
+        get_b(memory, to_right + ahead, own_b);                                                                                    \
+        put_rounded_a(memory, to_left + ahead, own_a);                                                                             \
+        put_rounded_b(memory, to_right + ahead, own_b);                                                                            \
+    } while (0)
+#else
+#define ROUND_OWN()
+#endif
+
 /* gemm_fwd_mma: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_fwd_mma(TILES_PARAMS)
 {
-    __local uint4 memory[LOCAL_CHUNKS] __attribute__((aligned(128)));
+    __local uint4 slots[LOCAL_CHUNKS] __attribute__((aligned(128)));
 #if MMA_SCRATCH
+    /* PoCL 3.1 gives an array a second place when functions get its address and nothing else: there is no batch of 0 items. */
+    __local uint4 *memory = slots + (batch == 0);
     __local uint scratches[ITEMS / 32 * MMA_SCRATCH];
     __local uint *scratch = scratches + (uint)get_local_id(0) / 32 * MMA_SCRATCH;
 #else
-    __local uint *scratch = (__local uint *)memory; /* nobody looks */
+    __local uint4 *memory = slots;
+    __local uint *scratch = (__local uint *)slots; /* nobody looks */
 #endif
     uint lid = (uint)get_local_id(0), warp = lid / 32;
     uint row = warp / WARPS_ACROSS * WM, column = (warp & (WARPS_ACROSS - 1)) * WN;
@@ -301,8 +463,12 @@ gemm_fwd_mma(TILES_PARAMS)
     (void)item;
     int lines_a = (int)min(m - i0, (uint)BM), lines_b = (int)min(n - j0, (uint)BN);
     ulong step_a = TA ? BK * lda : BK, step_b = TB ? BK : BK * ldb;
-    a += a_at + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0);
-    b += b_at + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0);
+    a += a_at;
+    b += b_at;
+    __global const STORAGE(DTA) * from_left[ITEM_CHUNKS(BM)];
+    __global const STORAGE(DTB) * from_right[ITEM_CHUNKS(BN)];
+    start_a(from_left, a + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0), lda);
+    start_b(from_right, b + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0), ldb);
 
     SUMS sums[MI][NI];
     UNROLL for (uint i = 0; i < MI; i++)
@@ -311,43 +477,36 @@ gemm_fwd_mma(TILES_PARAMS)
             sums[i][j] = (SUMS)(0.0f);
     }
 
-    uint steps = (depth + BK - 1) / BK;
+    uint steps = (depth + BK - 1) / BK, t = 0;
+    uint to_left = to_a(), to_right = to_b() + 8 * SLOT_A;
+    uint at_left = at_a(row), at_right = at_b(column) + 8 * SLOT_A;
     uint4 raw_a[ITEM_CHUNKS(BM)], raw_b[ITEM_CHUNKS(BN)];
 #pragma unroll 1
-    for (uint t = 0; t < STAGES - 1; t++) {
-        if (t < steps) {
-            int left = (int)min(depth - t * BK, (uint)BK);
-            bring_a(memory + t * SLOT, raw_a, a, lda, lines_a, left);
-            bring_b(memory + t * SLOT + SLOT_A, raw_b, b, ldb, lines_b, left);
-            land_a(memory + t * SLOT, raw_a);
-            land_b(memory + t * SLOT + SLOT_A, raw_b);
-            a += step_a;
-            b += step_b;
+    for (uint s = 0; s < STAGES - 1; s++) {
+        if (s < steps) {
+            BRING(s);
+            LAND();
         }
+        GO_ON();
+        to_left += 8 * SLOT;
+        to_right += 8 * SLOT;
         MMA_COPIES_END();
     }
-    uint now = 0, next = STAGES - 1; /* slots */
+    /* Steps that bring whole tiles. */
+    uint whole = ALIGNED_A && ALIGNED_B && lines_a == BM && lines_b == BN ? depth / BK : 0;
+    whole = whole > STAGES - 1 ? whole - (STAGES - 1) : 0;
+    uint now = 0, ahead = (uint)-(STAGES - 1) * 8 * SLOT; /* the slot that is multiplied, how far ahead of the one to fill */
+#if defined(__NV_CL_C_VERSION)
 #pragma unroll 1
-    for (uint t = 0; t < steps; t++) {
-        bool more = t + STAGES - 1 < steps;
-        MMA_COPIES_WAIT(STAGES_LEFT);
-        barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and nobody reads slot `next` any more */
-        if (more) {
-            int left = (int)min(depth - (t + STAGES - 1) * BK, (uint)BK);
-            bring_a(memory + next * SLOT, raw_a, a, lda, lines_a, left);
-            bring_b(memory + next * SLOT + SLOT_A, raw_b, b, ldb, lines_b, left);
-            a += step_a;
-            b += step_b;
-        }
-        MMA_COPIES_END();
-        multiply_slot(sums, memory + now * SLOT, memory + now * SLOT + SLOT_A, row, column, scratch);
-        if (more) {
-            land_a(memory + next * SLOT, raw_a);
-            land_b(memory + next * SLOT + SLOT_A, raw_b);
-        }
-        now = now + 1 == STAGES ? 0 : now + 1;
-        next = next + 1 == STAGES ? 0 : next + 1;
-    }
+    for (; t < whole; t++)
+        STEP(true);
+#pragma unroll 1
+    for (; t < steps; t++)
+        STEP(false);
+#else
+    for (; t < steps; t++)
+        STEP(t < whole);
+#endif
     MMA_COPIES_WAIT(0);
 
     /* By way of local memory every row of C is written by neighbouring items: sixteen rows of every warp at a time. */

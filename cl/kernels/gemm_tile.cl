@@ -24,7 +24,9 @@
  * work-group of the 128 x 128 form with 256 items (8 warps), but three of the 128 x 64 and 64 x 128 forms with 128
  * items (12 warps), which need more from global memory and less patience at barriers; a CDNA CU with 128 Ki holds
  * three work-groups of the former, as its 64 KiB of LDS do: 16.3 KiB for 128 x 128 x 8, two tiles of A and B. With
- * BK 16 it is twice the memory and half of the barriers, 512 multiply-adds an item apart with BK 8.
+ * BK 16 it is twice the memory and half of the barriers, 512 multiply-adds an item apart with BK 8. Lines of
+ * 16-bit elements along k are read with BK 16 where that costs no work-group on a unit: 8 of them are 16 bytes,
+ * half of the 32 that memory gives at once, so that every sector is fetched twice.
  *
  * Local memory: 2 * (TILE_A + TILE_B) floats, afterwards SLAB rows of C. Offsets inside tiles are 32-bit
  * (WIDE_OFFSETS 0), bases 64-bit. */

@@ -52,7 +52,7 @@ check() {
     printf '%-48s registers on sm_75 80 90: %s, local memory %s\n' "$name" "$counts" "$(local_memory)"
     if [ "$(wc -w <<<"$counts")" -eq 3 ] && [ $((most * items)) -le 65536 ]; then pass; else fail "$name: '$counts' registers, $items items"; fi
     if grep -q -E '\.extern \.func|ld\.local|st\.local' k.ptx; then fail "$name: calls or memory of its own in the PTX"; else pass; fi
-    if grep -q 'ld\.shared\.v[24]\.f32' k.ptx && grep -q 'ld\.global\.v4' k.ptx; then pass; else fail "$name: no wide loads"; fi
+    if grep -q 'ld\.shared\.v[24]\.f32' k.ptx && grep -q -E 'ld\.global\.v(4|2\.[bu]32)' k.ptx; then pass; else fail "$name: no wide loads"; fi
 }
 
 forms=$(sed -n '/^const ocl_gemm_form ocl_tile_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm_tile.c" |
@@ -71,6 +71,8 @@ check '128x128x16 of 8x8 TN f32 part of k' 256 "${form[@]}" -DTA=1 -DPARTIAL=1
 check '128x128x16 of 8x8 NN f32 wide offsets' 256 "${form[@]}" -DWIDE_OFFSETS=1
 
 # mma: the instructions exist from a generation on, so each one is compiled for its own.
+# Forms that take more than 48 KiB of local memory are for devices where a probe has shown that it works; ptxas alone refuses to declare
+# as much, so they are assembled with 48 KiB. Rounding to even is an instruction of sm_90, which older clangs cannot target.
 # assemble_mma GENERATION "ARCH..." DEFINE...
 assemble_mma() {
     local generation=$1 archs=$2 tool arch
@@ -78,6 +80,8 @@ assemble_mma() {
     "$clang" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -include "$CLTRAIN_SOURCE_DIR/tests/e2e/nvptx_builtins.clh" \
         -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "sm_$generation" -Xclang -target-feature -Xclang +ptx75 -O3 \
         -I"$kernels" -D__NV_CL_C_VERSION=1 -DMMA_SM="$generation" "$@" -S "$kernels/gemm_mma.cl" -o k.ptx >"$out" 2>&1 || return 1
+    sed -i -E '/\.shared \.align/ { s/\[(4915[3-9]|491[6-9][0-9]|49[2-9][0-9]{2}|[5-9][0-9]{4}|[0-9]{6,})\]/[49152]/ }' k.ptx
+    if grep -q 'cvt\.rn\.tf32' k.ptx; then sed -i -E 's/^\.version .*/.version 7.8/; s/^\.target sm_80/.target sm_90/' k.ptx; fi
     for arch in $archs; do
         tool=ptxas
         if [ "$arch" -eq 70 ]; then tool=$volta; fi
@@ -134,6 +138,59 @@ check_form_mma() {
         fi
     fi
 }
+# loop_of ARCH: "INSTRUCTIONS MULTIPLICATIONS" of the main loop of k.ptx, the first loop of the machine code that multiplies.
+loop_of() {
+    ptxas -arch="sm_$1" k.ptx -o k.cubin >>k.log 2>&1 && nvdisasm -c k.cubin 2>/dev/null | awk '
+        /^\.section/ || /^\/\/-+ \.text/ { inside = /\.text\.gemm_fwd_mma/ }
+        /^\.text\.gemm_fwd_mma:/ { inside = 1 }
+        !inside { next }
+        /^[ \t]*\.L_[^ ]*:/ { name = $1; sub(/:.*/, "", name); at[name] = n; before[name] = hmma; next }
+        /^[ \t]*\/\*[0-9a-f]+\*\// {
+            n++
+            if (/HMMA/) hmma++
+            if (/BRA/ && match($0, /\.L_[A-Za-z0-9_]+/)) {
+                name = substr($0, RSTART, RLENGTH)
+                if (name in at && hmma > before[name]) { print n - at[name], hmma - before[name]; exit }
+            }
+        }'
+}
+
+# A scheduler issues an instruction a clock; a multiplication takes it 8 clocks on sm_80 and about 6.5 on sm_90.
+# check_slots NAME ARCH CLOCKS10 LIMIT DEFINE...: no more than LIMIT % of what can be issued during a step's multiplications.
+check_slots() {
+    local name=$1 arch=$2 clocks10=$3 limit=$4 n multiplications share
+    shift 4
+    rm -f k.log
+    if ! assemble_mma 80 "$arch" "$@" || ! read -r n multiplications <<<"$(loop_of "$arch")" || [ "${multiplications:-0}" -eq 0 ]; then
+        fail "$name: no main loop found on sm_$arch"
+        return
+    fi
+    share=$((n * 1000 / (multiplications * clocks10)))
+    printf '%-48s sm_%s: %s instructions for %s multiplications, %s %% of the issue slots\n' "$name" "$arch" "$n" "$multiplications" "$share"
+    if [ "$share" -le "$limit" ]; then pass; else fail "$name: $share % of the issue slots on sm_$arch, limit $limit"; fi
+}
+if command -v nvdisasm >/dev/null; then
+    for shape in "128 128 64 32 3" "256 128 64 64 2" "128 64 64 32 2" "64 64 32 32 2"; do
+        read -r bm bn wm wn stages <<<"$shape"
+        form=(-DBM="$bm" -DBN="$bn" -DWM="$wm" -DWN="$wn" -DSTAGES="$stages")
+        f32=(-DBK=16 -DDTA=f32 -DMMA_TF32=1 -DVC=4)
+        limit=70
+        if [ "$bm" -eq 64 ]; then limit=80; fi
+        for layout in NT NN TN; do
+            turn=()
+            case $layout in NT) turn=(-DTB=1) ;; TN) turn=(-DTA=1) ;; esac
+            check_slots "mma ${bm}x$bn $layout f16" 80 80 $limit "${form[@]}" -DBK=32 -DDTC=f16 -DVC=8 "${turn[@]}"
+            check_slots "mma ${bm}x$bn $layout f16" 90 65 $limit "${form[@]}" -DBK=32 -DDTC=f16 -DVC=8 "${turn[@]}"
+        done
+        if [ "$bm" -ge 128 ] && [ "$bn" -ge 128 ]; then
+            check_slots "mma ${bm}x$bn NT tf32" 80 80 60 "${form[@]}" "${f32[@]}" -DTB=1
+            check_slots "mma ${bm}x$bn NT tf32" 90 65 60 "${form[@]}" "${f32[@]}" -DTB=1 -DMMA_ROUND_EVEN=1
+        fi
+    done
+else
+    note_skip "nvdisasm is not installed: instructions of the main loops were not counted"
+fi
+
 [ -n "$volta" ] || echo "note: no ptxas at hand knows sm_70; the wmma forms were not assembled"
 while read -r bm bn bk wm wn stages; do
     check_form_mma "$bm" "$bn" "$bk" "$wm" "$wn" "$stages"
@@ -149,6 +206,7 @@ check_mma 'mma 128x128x16 NT tf32 epilogue in vectors' 256 255 80 "$ampere" "${f
 check_mma 'mma 128x128x32 TN f32 part of k' 256 128 80 "$ampere" "${form[@]}" -DBK=32 -DTA=1 -DPARTIAL=1 -DVC=4
 check_mma 'mma 128x128x32 TT bf16' 256 128 80 "$ampere" "${form[@]}" -DBK=32 -DTA=1 -DTB=1 -DMMA_BF16=1 -DDTA=bf16
 check_mma 'mma 128x128x16 TT tf32' 256 255 80 "$ampere" "${form[@]}" -DBK=16 -DTA=1 -DTB=1 -DDTA=f32 -DMMA_TF32=1
+check_mma 'mma 128x128x16 NT tf32 rounded to even' 256 128 80 90 "${form[@]}" -DBK=16 -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4 -DMMA_ROUND_EVEN=1
 check_mma 'mma 128x128x16 NN tf32' 256 255 80 "$ampere" "${form[@]}" -DBK=16 -DDTA=f32 -DMMA_TF32=1
 
 # The check notices what it is about: 16 x 16 sums an item do not fit 255 registers.

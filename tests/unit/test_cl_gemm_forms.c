@@ -21,7 +21,7 @@ static ocl_device_desc gpu(int generation)
     d.is_gpu = true;
     d.is_cpu = false;
     d.compute_units = 108;
-    d.local_bytes = 48 << 10;
+    d.local_bytes = d.local_proven_bytes = 48 << 10;
     d.max_work_group = 1024;
     d.caps = OCL_CAP_LOCAL | OCL_CAP_WG256;
     d.compute_capability = (uint32_t)generation;
@@ -214,10 +214,62 @@ static void test_refusals(void **state)
     refused(&f32, &ampere, "precision.matmul ieee");
     assert_ok(ocl_gemm_standard(&bf16, &turing, "test", &variant));
     assert_string_equal(variant->name, "tile");
-    ampere.local_bytes = 2 << 10;
+    ampere.local_bytes = ampere.local_proven_bytes = 2 << 10;
     refused(&f16, &ampere, "2048 bytes of local memory");
     assert_ok(ocl_gemm_standard(&f16, &turing, "test", &variant));
     assert_string_equal(variant->name, "mma");
+}
+
+/* More stages where more local memory was shown to work, and never more than that. */
+static void test_proven_local_memory(void **state)
+{
+    static const struct {
+        int generation;
+        uint32_t units;
+        uint64_t kib;
+        int stages;
+    } devices[] = {
+        {90, 132, 227, 4}, {80, 108, 163, 4}, {89, 128, 99, 4}, {80, 108, 72, 3}, {80, 108, 48, 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
+        ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
+        ocl_device_desc d = gpu(devices[i].generation);
+        ocl_gemm_form f;
+        char reason[240];
+        d.compute_units = devices[i].units;
+        d.local_proven_bytes = devices[i].kib << 10;
+        assert_true(ocl_form_choose(&ocl_mma_family, &g, &d, NULL, &f, reason, sizeof reason));
+        assert_int_equal(f.bm * f.bn, 256 * 128);
+        assert_int_equal(f.stages, devices[i].stages);
+        assert_true(ocl_mma_local_bytes(&g, &f, false) <= d.local_proven_bytes);
+    }
+}
+
+/* 16-bit lines along k fill a sector of 32 bytes where that costs no work-group on a unit; f32 ones do
+ * anyway. */
+static void test_lines_of_tile(void **state)
+{
+    ocl_device_desc d = gpu(60);
+    ocl_gemm_form wish = {.bm = 128, .bn = 128, .pm = 8, .pn = 8}, f;
+    char reason[240];
+    (void)state;
+    for (int layout = 0; layout < 4; layout++) {
+        ocl_gemm half = product(4096, 4096, 4096, layout, CLT_BF16),
+                 f32 = product(4096, 4096, 4096, layout, CLT_F32);
+        assert_true(ocl_form_choose(&ocl_tile_family, &half, &d, &wish, &f, reason, sizeof reason));
+        assert_int_equal(f.bk, layout == 2 ? 8 : 16); /* TN: k runs along neither */
+        assert_true(layout == 2 || layout == 3 || f.va == 8);
+        assert_true(ocl_form_choose(&ocl_tile_family, &f32, &d, &wish, &f, reason, sizeof reason));
+        assert_int_equal(f.bk, 8);
+    }
+    ocl_gemm half = product(4096, 4096, 4096, 1, CLT_BF16);
+    wish.bk = 8; /* a record's */
+    assert_true(ocl_form_choose(&ocl_tile_family, &half, &d, &wish, &f, reason, sizeof reason));
+    assert_int_equal(f.bk, 8);
+    wish.bk = 0;
+    d.local_bytes = d.local_proven_bytes = 24 << 10; /* no room */
+    assert_true(ocl_form_choose(&ocl_tile_family, &half, &d, &wish, &f, reason, sizeof reason));
+    assert_int_equal(f.bk, 8);
 }
 
 /* CLBlast is for records: without one, large plain f32 products on a GPU are `tile`'s too. */
@@ -230,7 +282,7 @@ static void test_library_needs_record(void **state)
     g.tf32 = false;
     assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
     assert_string_equal(variant->name, "tile");
-    d.local_bytes = 1 << 10; /* no room for tiles */
+    d.local_bytes = d.local_proven_bytes = 1 << 10; /* no room for tiles */
     assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
     assert_string_equal(variant->name, "simple");
 }
@@ -328,11 +380,18 @@ static void test_problem_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fits_everywhere), cmocka_unit_test(test_shape_decides),
-        cmocka_unit_test(test_played_gpus),     cmocka_unit_test(test_instructions),
-        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_library_needs_record),
-        cmocka_unit_test(test_wishes),          cmocka_unit_test(test_vectors_of_c),
-        cmocka_unit_test(test_emitted_tf32),    cmocka_unit_test(test_problem_text),
+        cmocka_unit_test(test_fits_everywhere),
+        cmocka_unit_test(test_shape_decides),
+        cmocka_unit_test(test_played_gpus),
+        cmocka_unit_test(test_instructions),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_lines_of_tile),
+        cmocka_unit_test(test_proven_local_memory),
+        cmocka_unit_test(test_library_needs_record),
+        cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_vectors_of_c),
+        cmocka_unit_test(test_emitted_tf32),
+        cmocka_unit_test(test_problem_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -464,7 +464,7 @@ static ocl_device_desc gpu(uint32_t units, uint64_t local_bytes, uint64_t group)
     ocl_device_desc d;
     ocl_desc_generic(&d);
     d.compute_units = units;
-    d.local_bytes = local_bytes;
+    d.local_bytes = d.local_proven_bytes = local_bytes;
     d.max_work_group = group;
     if (group < 256)
         d.caps &= ~(uint32_t)OCL_CAP_WG256;

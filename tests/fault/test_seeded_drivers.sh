@@ -108,6 +108,10 @@ done
 for family in attention_lane; do
     seed "build-$family" f32 - gpt.json "build:family=$family:error" "$went_on variant .*$family"
 done
+# --- what only decorates a kernel ---
+seed 'build-prefetch*' f32 - mlp.json 'build:option=-DPREFETCH=1:error' "$went_on capability prefetch"
+seed build-ahead f32 - gpt.json 'build:option=-DAHEAD=1:error' "$went_on capability prefetch"
+seed build-prefetch-innocent f32 - mlp.json 'build:family=gemm_lane:error' "$went_on capability prefetch"
 # --- sizes of groups: nothing is given up ---
 for kernel in loss_fwd attention embedding layernorm cross_entropy; do
     seed "limit-$kernel" f32 - gpt.json "group:kernel=$kernel:limit=32" ''

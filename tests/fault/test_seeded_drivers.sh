@@ -91,7 +91,7 @@ seed 'launch-lane-group*' f32 - mlp.json 'launch:family=gemm_lane:error=-54' "$w
 seed 'dead-lane*' f32 - mlp.json 'launch:family=gemm_lane:dead' "$went_on variant 'lane'"
 seed dead-lane-9999 f32 - mlp.json 'launch:family=gemm_lane:dead=-9999' "$went_on variant 'lane'"
 seed event-lane f32 - mlp.json 'launch:family=gemm_lane:event' "$went_on variant 'lane'"
-seed event-lane-late f32 - mlp.json 'launch:family=gemm_lane:event=-9999:nth=3' "$went_on variant 'lane'"
+seed event-lane-late f32 - mlp.json 'launch:family=gemm_lane:event=-9999:nth=3' "$went_on"
 for what in build:error kernel:error=-5 group:limit=0 launch:error=-5 launch:error=-54 launch:dead launch:event; do
     seed "wide-${what/:/-}" f32 - mlp.json "${what%%:*}:family=gemm_lane:${what#*:};${what%%:*}:family=gemm+!family=gemm_lane:${what#*:}:nth=1" \
         "$went_on capability wide_vectors"

@@ -57,9 +57,10 @@ check() {
         "{ d = \$1 - \$2; if (d < 0) d = -d; if (NF != 2 || !(d < $tolerance)) bad = 1 } END { exit bad || NR < 8 }" both
 }
 
-# seed NAME TYPE UNITS CONFIG RULES MESSAGE: TYPE is precision.mode; UNITS are played ('-': none).
+# seed NAME TYPE UNITS CONFIG RULES MESSAGE: TYPE is precision.mode; UNITS are played ('-': none, 'groups': none, and kernels as
+# for GPUs, because wide_vectors is masked).
 seed() {
-    local name=$1 type=$2 units=$3 config=$4 rules=$5 message=$6 tolerance=1e-4 emulate=() before=$n_failed
+    local name=$1 type=$2 units=$3 config=$4 rules=$5 message=$6 tolerance=1e-4 emulate=() mask=() before=$n_failed
     local against=${config%.json}-$type
     case $seeds in all) ;; short) [[ $name == *'*' ]] || return 0 ;; *) [[ $name =~ $seeds ]] || return 0 ;; esac
     name=${name%\*}
@@ -68,13 +69,13 @@ seed() {
         return 0
     fi
     [ "$type" = f32 ] || tolerance=5e-3
-    [ "$units" = - ] || emulate=(CLTRAIN_EMULATE="$units")
+    case $units in -) ;; groups) mask=(--caps=-wide_vectors) ;; *) emulate=(CLTRAIN_EMULATE="$units") ;; esac
     reference "$against" "$config" precision.mode="$type"
-    [ "$units" = - ] || type=auto # and may fall back to f32 with its units
+    [ ${#emulate[@]} -eq 0 ] || type=auto # and may fall back to f32 with its units
     rm -rf run cache shim.log
     n_seeds=$((n_seeds + 1))
     expect_code 0 env "${emulate[@]}" CLTRAIN_CACHE_DIR="$work/cache" CLT_SHIM="$rules;log=$work/shim.log" LD_PRELOAD="$shim" \
-        "$CLTRAIN" train "$config" precision.mode="$type" --out run
+        "$CLTRAIN" train "$config" precision.mode="$type" "${mask[@]}" --out run
     check "$name" "$against" "$tolerance" "$message"
     [ "$n_failed" -eq "$before" ] || echo "    seed $name: CLT_SHIM='$rules'"
 }
@@ -116,6 +117,25 @@ seed build-prefetch-innocent f32 - mlp.json 'build:family=gemm_lane:error' "$wen
 for kernel in loss_fwd attention embedding layernorm cross_entropy; do
     seed "limit-$kernel" f32 - gpt.json "group:kernel=$kernel:limit=32" ''
 done
+for n in 128 64 32 8 1; do
+    seed "limit-all-$n" f32 groups mlp.json "group:*:limit=$n" ''
+done
+# the probes were allowed more: what was chosen for larger groups is given up
+for n in 128 64 16 1; do
+    seed "limit-kernels-$n" f32 groups mlp.json "group:!family=probe:limit=$n" "$went_on"
+done
+# --- kernels as for GPUs: local, wg256 ---
+seed 'build-tile*' f32 groups mlp.json 'build:family=gemm_tile:error' "$went_on variant 'tile'"
+seed build-one-tile f32 groups mlp.json 'build:family=gemm_tile:error:nth=1' "$went_on tile"
+for what in launch:error=-5 launch:error=-54 launch:dead launch:event group:limit=0 kernel:error=-5; do
+    seed "tile-${what/:/-}" f32 groups mlp.json "${what%%:*}:family=gemm_tile:${what#*:}" "$went_on variant 'tile'"
+done
+for kernel in cross_entropy_fwd_group cross_entropy_bwd_record_group update_norm; do
+    for what in error=-5 dead event; do
+        seed "$kernel-$what" f32 groups mlp.json "launch:kernel=$kernel:$what:nth=1" "$went_on"
+    done
+done
+seed build-groups f32 groups mlp.json 'build:option=-DWG=:error' "$went_on variant 'group'"
 # --- matrix units ---
 seed build-units-bf16 bf16 mma_bf16 mlp.json 'build:family=gemm_mma:error' "$went_on capability mma_bf16"
 seed build-units-f16 f16 mma_f16 mlp.json 'build:family=gemm_mma:error' "$went_on capability mma_f16"

@@ -124,18 +124,17 @@ done
 for n in 128 64 16 1; do
     seed "limit-kernels-$n" f32 groups mlp.json "group:!family=probe:limit=$n" "$went_on"
 done
-# --- kernels as for GPUs: local, wg256 ---
-seed 'build-tile*' f32 groups mlp.json 'build:family=gemm_tile:error' "$went_on variant 'tile'"
-seed build-one-tile f32 groups mlp.json 'build:family=gemm_tile:error:nth=1' "$went_on tile"
-for what in launch:error=-5 launch:error=-54 launch:dead launch:event group:limit=0 kernel:error=-5; do
-    seed "tile-${what/:/-}" f32 groups mlp.json "${what%%:*}:family=gemm_tile:${what#*:}" "$went_on variant 'tile'"
+# --- kernels without wide_vectors: the plain products, the update in groups (local, wg256) ---
+for what in build:error launch:error=-5 launch:error=-54 launch:dead launch:event group:limit=0 kernel:error=-5; do
+    seed "simple-${what/:/-}" f32 groups mlp.json "${what%%:*}:family=gemm:${what#*:}" "$went_on variant 'simple'"
 done
-for kernel in cross_entropy_fwd_group cross_entropy_bwd_record_group update_norm; do
-    for what in error=-5 dead event; do
-        seed "$kernel-$what" f32 groups mlp.json "launch:kernel=$kernel:$what:nth=1" "$went_on"
+for kernel in update_norm update_finish update_adam; do
+    for what in error=-5 error=-54 dead event; do
+        seed "groups-$kernel-$what" f32 groups mlp.json "launch:kernel=$kernel:$what:nth=1" "$went_on capability wg256"
     done
 done
-seed build-groups f32 groups mlp.json 'build:option=-DWG=:error' "$went_on variant 'group'"
+seed 'build-groups*' f32 groups mlp.json 'build:option=-DWG=:error' "$went_on variant 'group'"
+seed build-groups-256 f32 groups mlp.json 'build:option=-DWG=256:error' "$went_on capability wg256"
 # --- matrix units ---
 seed build-units-bf16 bf16 mma_bf16 mlp.json 'build:family=gemm_mma:error' "$went_on capability mma_bf16"
 seed build-units-f16 f16 mma_f16 mlp.json 'build:family=gemm_mma:error' "$went_on capability mma_f16"

@@ -124,9 +124,9 @@ done
 for n in 128 64 16 1; do
     seed "limit-kernels-$n" f32 groups mlp.json "group:!family=probe:limit=$n" "$went_on"
 done
-# --- kernels without wide_vectors: the plain products, the update in groups (local, wg256) ---
-for what in build:error launch:error=-5 launch:error=-54 launch:dead launch:event group:limit=0 kernel:error=-5; do
-    seed "simple-${what/:/-}" f32 groups mlp.json "${what%%:*}:family=gemm:${what#*:}" "$went_on variant 'simple'"
+# --- without wide_vectors: CLBlast's products, the update in groups (local, wg256) ---
+for what in build:error launch:error=-5 launch:error=-54 launch:dead launch:event kernel:error=-5; do
+    seed "clblast-${what/:/-}" f32 groups mlp.json "${what%%:*}:family=foreign:${what#*:}" "$went_on variant 'clblast'"
 done
 for kernel in update_norm update_finish update_adam; do
     for what in error=-5 error=-54 dead event; do

@@ -79,6 +79,14 @@ typedef struct ocl_limits {
 } ocl_limits;
 clt_status ocl_measure_limits(ocl_device *device, double seconds, ocl_limits *out);
 
+/* What a launch of a kernel that does nothing costs in microseconds: alone, until the host knows that it
+ * ended, and as one of many in a row, which is what a step is made of. Time stamps
+ * (ocl_open_options.profiling) are part of it: a device opened without them shows what they cost. */
+typedef struct ocl_launch_times {
+    double alone_us, in_row_us;
+} ocl_launch_times;
+clt_status ocl_measure_launches(ocl_device *device, double seconds, ocl_launch_times *out);
+
 /* Streams over three arrays far larger than the caches (cl/stream.c), for ratios: memory that others use too
  * is fast one second and slow the next, so what is compared with it is run between two of these. Nontemporal
  * on a device without that capability is a plain stream. Blocks. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measured limits of a device: FMA peak, memory streams (cl/stream.c), transfers, launch round trip. They are
+ * Measured limits of a device: FMA peak, memory streams (cl/stream.c), transfers, launches. They are
  * the denominators of every "percent of peak" that is reported, so each is the best of several short runs, in
  * the best of several forms. It must not know what is compared with them. */
 #include <string.h>
@@ -51,10 +51,10 @@ static clt_status best_seconds(const bench *b, run_fn run, const void *what, dou
     return CLT_OK;
 }
 
-static clt_status make_kernel(const bench *b, const char *name, cl_kernel *out)
+static clt_status make_kernel(const ocl_program *program, const char *name, cl_kernel *out)
 {
     cl_int code;
-    *out = clCreateKernel(b->stream->program->program, name, &code);
+    *out = clCreateKernel(program->program, name, &code);
     OCL_CHECK(code, "creating kernel %s", name);
     return CLT_OK;
 }
@@ -136,7 +136,7 @@ static clt_status measure_fma_one(const bench *b, const fma_candidate *c, double
     cl_uint rounds;
     double seconds;
     clt_status status;
-    CLT_TRY(make_kernel(b, c->kernel, &l.kernel));
+    CLT_TRY(make_kernel(b->stream->program, c->kernel, &l.kernel));
     l.local = c->lane ? 1 : ocl_kernel_items(b->device, l.kernel, 256);
     l.global = groups * l.local;
     CLT_TRY_GOTO(calibrate(b, &l, least, &rounds), done);
@@ -230,18 +230,48 @@ static clt_status measure_transfers(bench *b, double budget, ocl_limits *out)
     return CLT_OK;
 }
 
-/* From enqueueing a kernel that does nothing to knowing that it ended. */
-static clt_status measure_launch(const bench *b, double budget, ocl_limits *out)
+#define LAUNCHES_IN_A_ROW 200
+
+static clt_status run_launches(const bench *b, const void *what)
 {
-    launch l = {.global = 1, .local = 1};
+    for (int i = 0; i < LAUNCHES_IN_A_ROW; i++)
+        CLT_TRY(run_launch(b, what));
+    return CLT_OK;
+}
+
+/* From enqueueing a kernel that does nothing, or many of them, to knowing that it ended. */
+static clt_status measure_launches(const bench *b, cl_kernel kernel, cl_mem mem, double budget,
+                                   ocl_launch_times *out)
+{
+    launch l = {.kernel = kernel, .global = 1, .local = 1};
     double seconds = 0.0;
-    CLT_TRY(make_kernel(b, "measure_nothing", &l.kernel));
-    cl_int code = clSetKernelArg(l.kernel, 0, sizeof(cl_mem), &b->stream->array[0]->mem);
-    clt_status status = code == CL_SUCCESS ? best_seconds(b, run_launch, &l, budget, &seconds)
-                                           : ocl_fail(code, __FILE__, __LINE__, "binding measure_nothing");
-    clReleaseKernel(l.kernel);
-    out->launch_us = seconds * 1e6;
-    return status;
+    OCL_CHECK(clSetKernelArg(kernel, 0, sizeof(cl_mem), &mem), "binding measure_nothing");
+    CLT_TRY(best_seconds(b, run_launch, &l, 0.5 * budget, &seconds));
+    out->alone_us = seconds * 1e6;
+    CLT_TRY(best_seconds(b, run_launches, &l, 0.5 * budget, &seconds));
+    out->in_row_us = seconds / LAUNCHES_IN_A_ROW * 1e6;
+    return CLT_OK;
+}
+
+clt_status ocl_measure_launches(ocl_device *device, double seconds, ocl_launch_times *out)
+{
+    bench b = {.device = device, .queue = device->queue[OCL_QUEUE_COMPUTE]};
+    ocl_program *program;
+    ocl_buffer *buffer = NULL;
+    cl_kernel kernel = NULL;
+    clt_status status = CLT_OK;
+    memset(out, 0, sizeof *out);
+    CLT_TRY(ocl_stream_program(device, &program));
+    CLT_TRY(ocl_buffer_create(device, 4096, "a measurement", &buffer));
+    CLT_TRY_GOTO(make_kernel(program, "measure_nothing", &kernel), done);
+    status = measure_launches(&b, kernel, buffer->mem, seconds, out);
+done:
+    (void)clFinish(b.queue); /* before the buffer goes; a failure was reported by whoever enqueued */
+    if (kernel != NULL)
+        clReleaseKernel(kernel);
+    ocl_buffer_destroy(buffer);
+    return clt_fail_prefix(status, "measuring launches on device %s '%s': ", device->desc.spec,
+                           device->desc.name);
 }
 
 /* All together */
@@ -249,13 +279,16 @@ static clt_status measure_launch(const bench *b, double budget, ocl_limits *out)
 static clt_status measure_all(bench *b, double seconds, ocl_limits *out)
 {
     double plain;
+    ocl_launch_times launches;
     CLT_TRY(ocl_stream_create(b->device, &b->stream));
     CLT_TRY(measure_fma(b, 0.35 * seconds, out));
     CLT_TRY(measure_stream(b, OCL_STREAM_TRIAD, 0.25 * seconds, &out->plain_stream_gbs, &out->stream_gbs));
     CLT_TRY(measure_stream(b, OCL_STREAM_COPY, 0.1 * seconds, &plain, &out->copy_gbs));
     CLT_TRY(measure_stream(b, OCL_STREAM_READ, 0.1 * seconds, &plain, &out->read_gbs));
-    CLT_TRY(measure_transfers(b, 0.15 * seconds, out));
-    return measure_launch(b, 0.05 * seconds, out);
+    CLT_TRY(measure_transfers(b, 0.1 * seconds, out));
+    CLT_TRY(ocl_measure_launches(b->device, 0.1 * seconds, &launches));
+    out->launch_us = launches.alone_us;
+    return CLT_OK;
 }
 
 clt_status ocl_measure_limits(ocl_device *device, double seconds, ocl_limits *out)

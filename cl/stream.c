@@ -125,16 +125,21 @@ static uint64_t array_bytes(const ocl_device *device)
     return clt_align_up(bytes, 4096);
 }
 
+clt_status ocl_stream_program(ocl_device *device, ocl_program **out)
+{
+    bool nontemporal = (device->desc.caps & OCL_CAP_NONTEMPORAL) != 0;
+    return ocl_program_get(device, "measure", nontemporal ? "-DNONTEMPORAL=1" : "", out);
+}
+
 clt_status ocl_stream_create(ocl_device *device, ocl_stream **out)
 {
     ocl_stream *s;
     clt_status status;
-    bool nontemporal = (device->desc.caps & OCL_CAP_NONTEMPORAL) != 0;
     *out = NULL;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "a stream"));
     s->device = device;
     s->bytes = array_bytes(device);
-    CLT_TRY_GOTO(ocl_program_get(device, "measure", nontemporal ? "-DNONTEMPORAL=1" : "", &s->program), fail);
+    CLT_TRY_GOTO(ocl_stream_program(device, &s->program), fail);
     for (int i = 0; i < 3; i++)
         CLT_TRY_GOTO(ocl_buffer_create(device, s->bytes, "a measurement array", &s->array[i]), fail);
     CLT_TRY_GOTO(first_touch(s), fail);

@@ -24,6 +24,8 @@ struct ocl_stream {
     uint64_t bytes; /* of each array */
 };
 
+/* The program of all measurements. */
+clt_status ocl_stream_program(ocl_device *device, ocl_program **out);
 bool ocl_stream_has(const ocl_stream *stream, ocl_stream_form form);
 /* The form of plain stores that the probes favour. */
 ocl_stream_form ocl_stream_plain_form(const ocl_stream *stream);

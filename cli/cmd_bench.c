@@ -2,9 +2,11 @@
  *
  * cltrain bench: dispatch to its parts, and the two short ones, memory and step. gemm and ops have files of
  * their own. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cl/binary.h"
 #include "cl/exec.h"
 #include "cli/bench.h"
 #include "cli/console.h"
@@ -54,7 +56,7 @@ clt_status cmd_bench(cmd_context *context, int argc, char **argv)
 
 static void memory_row(clt_json_writer *w, const char *name, double value, const char *unit)
 {
-    printf("%-16s %10.2f %s\n", name, value, unit);
+    printf("%-22s %10.2f %s\n", name, value, unit);
     clt_jw_object(w);
     clt_jw_kstring(w, "name", name);
     clt_jw_kstring(w, "unit", unit);
@@ -62,13 +64,23 @@ static void memory_row(clt_json_writer *w, const char *name, double value, const
     clt_jw_end_object(w);
 }
 
-static void memory_record(const ocl_device_desc *d, const ocl_limits *l, clt_str *out)
+typedef struct memory_results {
+    ocl_limits limits;
+    ocl_launch_times stamped, plain; /* with and without the time stamps of device.timestamps */
+    char binary[OCL_BINARY_TEXT];    /* what the driver's compiler makes of a program */
+} memory_results;
+
+static void memory_record(const ocl_device_desc *d, const memory_results *m, clt_str *out)
 {
+    const ocl_limits *l = &m->limits;
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "bench", "memory");
     clt_jw_kstring(&w, "device", d->name);
     clt_jw_kstring(&w, "driver", d->driver);
+    clt_jw_kstring(&w, "binary", m->binary);
+    clt_jw_kint(&w, "local_bytes", (int64_t)d->local_bytes);
+    clt_jw_kint(&w, "local_proven_bytes", (int64_t)d->local_proven_bytes);
     clt_jw_kdouble(&w, "fma_peak_gflops", l->fma_peak_gflops);
     clt_jw_kdouble(&w, "stream_gbs", l->stream_gbs);
     clt_jw_kdouble(&w, "plain_stream_gbs", l->plain_stream_gbs);
@@ -83,9 +95,43 @@ static void memory_record(const ocl_device_desc *d, const ocl_limits *l, clt_str
     memory_row(&w, "host_to_device", l->h2d_gbs, "GB/s");
     memory_row(&w, "device_to_host", l->d2h_gbs, "GB/s");
     clt_jw_end_array(&w);
+    clt_jw_key(&w, "launches"); /* smaller is better: not among the rows that --compare reads */
+    clt_jw_array(&w);
+    memory_row(&w, "launch", m->plain.alone_us, "us");
+    memory_row(&w, "launch_stamped", m->stamped.alone_us, "us");
+    memory_row(&w, "launch_in_row", m->plain.in_row_us, "us");
+    memory_row(&w, "launch_in_row_stamped", m->stamped.in_row_us, "us");
+    clt_jw_end_array(&w);
     clt_jw_end_object(&w);
-    printf("%-16s %10.2f us\n", "launch", l->launch_us);
+    printf("%-22s %s\n", "binary", m->binary[0] ? m->binary : "none given");
+    printf("%-22s %" PRIu64 " of %" PRIu64 " B reported\n", "local memory proven", d->local_proven_bytes,
+           d->local_bytes);
     clt_str_append(out, "\n");
+}
+
+/* The limits, and launches both with and without time stamps, which a queue has for good or not at all. */
+static clt_status measure_memory(ocl_open_options options, double seconds, ocl_device_desc *desc,
+                                 memory_results *out)
+{
+    ocl_device *device = NULL;
+    ocl_program *program;
+    clt_status status = CLT_OK;
+    options.profiling = true;
+    CLT_TRY(ocl_device_open(&options, &device));
+    *desc = *ocl_device_describe(device);
+    printf("device %s\n", desc->name);
+    CLT_TRY_GOTO(ocl_measure_limits(device, 0.9 * seconds, &out->limits), done);
+    CLT_TRY_GOTO(ocl_measure_launches(device, 0.05 * seconds, &out->stamped), done);
+    CLT_TRY_GOTO(ocl_program_get(device, "fill", "", &program), done);
+    ocl_program_describe(program, out->binary);
+    ocl_device_close(device);
+    device = NULL;
+    options.profiling = false;
+    CLT_TRY_GOTO(ocl_device_open(&options, &device), done);
+    status = ocl_measure_launches(device, 0.05 * seconds, &out->plain);
+done:
+    ocl_device_close(device);
+    return status;
 }
 
 clt_status bench_memory(int argc, char **argv)
@@ -100,23 +146,18 @@ clt_status bench_memory(int argc, char **argv)
                               .summary = "Measures the limits of a device.",
                               .options = options};
     args_result r;
-    ocl_device *device = NULL;
-    ocl_limits limits;
+    ocl_device_desc desc;
+    memory_results results = {0};
     clt_str json = {0};
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
     CLT_TRY(bench_begin(&common));
-    ocl_open_options open = {.spec = common.device, .caps_mask = common.caps_mask, .profiling = true};
-    CLT_TRY(ocl_device_open(&open, &device));
-    printf("device %s\n", ocl_device_describe(device)->name);
-    clt_status status = ocl_measure_limits(device, seconds, &limits);
-    if (status == CLT_OK) {
-        memory_record(ocl_device_describe(device), &limits, &json);
-        status = bench_finish(&common, &json);
-    }
+    ocl_open_options open = {.spec = common.device, .caps_mask = common.caps_mask};
+    CLT_TRY(measure_memory(open, seconds, &desc, &results));
+    memory_record(&desc, &results, &json);
+    clt_status status = bench_finish(&common, &json);
     clt_str_free(&json);
-    ocl_device_close(device);
     return status;
 }
 

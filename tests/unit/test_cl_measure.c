@@ -378,6 +378,21 @@ static void test_all_fields(void **state)
     ocl_device_close(device);
 }
 
+/* A launch in a row costs no more than one that is waited for, with time stamps and without. */
+static void test_launches(void **state)
+{
+    (void)state;
+    for (int stamped = 0; stamped < 2; stamped++) {
+        ocl_device *device = test_open(stamped);
+        ocl_launch_times t;
+        assert_ok(ocl_measure_launches(device, 0.1, &t));
+        assert_true(t.in_row_us > 0.0 && t.alone_us < 1e6);
+        assert_true(t.in_row_us < 1.5 * t.alone_us);
+        assert_true(ocl_device_bytes(device) == 0);
+        ocl_device_close(device);
+    }
+}
+
 /* A stream can be run again and again, in both kinds of stores, and gives its memory back. */
 static void test_stream(void **state)
 {
@@ -399,9 +414,8 @@ int main(void)
 {
     test_need_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_fields),
-        cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_peak_is_native),
+        cmocka_unit_test(test_all_fields),         cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_launches),           cmocka_unit_test(test_peak_is_native),
         cmocka_unit_test(test_streams_are_native),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,7 +82,9 @@ enum {
     OCL_QUIRK_NO_SUB_BUFFERS = 1 << 2,  /* informational: nobody uses them */
     OCL_QUIRK_MAX_ALLOC_SOFT = 1 << 3,  /* CL_DEVICE_MAX_MEM_ALLOC_SIZE is not enforced */
     OCL_QUIRK_FLUSH_IS_FINISH = 1 << 4, /* clFlush starts nothing: finish instead */
-    OCL_QUIRK_NO_SHUFFLES = 1 << 5      /* vector shuffles in kernels cannot be relied on */
+    OCL_QUIRK_NO_SHUFFLES = 1 << 5,     /* vector shuffles in kernels cannot be relied on */
+    OCL_QUIRK_SERIAL_BUILDS = 1 << 6,   /* programs are built one after the other */
+    OCL_QUIRK_OWN_CACHE = 1 << 7 /* the driver keeps what it compiled: our cache of binaries gains nothing */
 };
 /* Not a driver's fault: set by the checker in the description it plans with, so that variants made for GPUs
  * do not refuse a CPU device for its lack of speed. A macro because an enumerator must fit an int. */

@@ -452,7 +452,8 @@ clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
     CLT_TRY(ocl_enumerate(&found, &count));
     CLT_TRY_GOTO(clt_alloc(&answers, 1, sizeof *answers, "answers"), fail);
     CLT_TRY_GOTO(choose_usable(found, count, options, &index, &matches, answers), fail);
-    CLT_TRY_GOTO(ocl_device_open_bare(&found[index], options->profiling, &device), fail);
+    bool profiling = options->profiling || (options->profiling_on_cpu && found[index].desc.is_cpu);
+    CLT_TRY_GOTO(ocl_device_open_bare(&found[index], profiling, &device), fail);
     int sharing = (rank_count + matches - 1) / matches; /* ranks on each device */
     if (!device->desc.is_cpu && sharing > 1) {
         CLT_WARN("%d ranks share device %s '%s' and its memory", sharing, device->desc.spec,

@@ -92,6 +92,13 @@ reject_text 'building kernels' '^tuning'
 # --- the start-up table ---
 train --out auto precision.mode=auto --caps=-mma_f16,-mma_bf16,-mma_f16_k8,-wmma_f16
 expect_text '^precision +f32 storage \(auto: the device has no matrix units for 16 bits\), f32 arithmetic$'
+reject_text '^hint '
+CLTRAIN_EMULATE=mma_bf16,mma_tf32 train --out idle
+expect_text '^hint +matrix units are idle: precision.mode=auto takes bf16, .*; precision.matmul=tf32 keeps f32 storage'
+CLTRAIN_EMULATE=mma_tf32 train --out idle_tf32
+expect_text '^hint +matrix units for tf32 are idle: precision.matmul=tf32'
+CLTRAIN_EMULATE=mma_tf32 train --out used_tf32 precision.matmul=tf32
+reject_text '^hint '
 train --out plain --caps=none
 expect_text '^device +.* compute units, no optional capability; masked: '
 finish

@@ -137,6 +137,10 @@ const char *ocl_quirk_name(uint32_t bit)
         return "flush_is_finish";
     case OCL_QUIRK_NO_SHUFFLES:
         return "no_shuffles";
+    case OCL_QUIRK_SERIAL_BUILDS:
+        return "serial_builds";
+    case OCL_QUIRK_OWN_CACHE:
+        return "own_cache";
     default:
         return "?";
     }

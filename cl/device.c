@@ -27,6 +27,12 @@ static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static ocl_device **open_devices;
 static size_t n_open, open_capacity;
 
+int ocl_threads_here(void)
+{
+    int share = clt_cpu_count() / rank_count;
+    return share > 1 ? share : 1;
+}
+
 void ocl_prepare_process(int local_rank, int local_ranks)
 {
     (void)local_rank; /* every rank gets the same share */
@@ -35,9 +41,8 @@ void ocl_prepare_process(int local_rank, int local_ranks)
     static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
     if (rank_count == 1 || getenv(names[0]) != NULL || getenv(names[1]) != NULL)
         return;
-    int share = clt_cpu_count() / rank_count;
     char text[16];
-    snprintf(text, sizeof text, "%d", share > 1 ? share : 1);
+    snprintf(text, sizeof text, "%d", ocl_threads_here());
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         setenv(names[i], text, 0);
 }
@@ -514,7 +519,8 @@ clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
     CLT_TRY(ocl_enumerate(&found, &count));
     CLT_TRY_GOTO(clt_alloc(&answers, 1, sizeof *answers, "answers"), fail);
     CLT_TRY_GOTO(choose_usable(found, count, options, &index, &matches, answers), fail);
-    CLT_TRY_GOTO(ocl_device_open_bare(&found[index], options->profiling, &device), fail);
+    bool profiling = options->profiling || (options->profiling_on_cpu && found[index].desc.is_cpu);
+    CLT_TRY_GOTO(ocl_device_open_bare(&found[index], profiling, &device), fail);
     int sharing = (rank_count + matches - 1) / matches; /* ranks on each device */
     if (!device->desc.is_cpu && sharing > 1) {
         CLT_WARN("%d ranks share device %s '%s' and its memory", sharing, device->desc.spec,
@@ -523,6 +529,7 @@ clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
     }
     device->answers = *answers;
     CLT_TRY_GOTO(take_answers(device, options->caps_mask), fail);
+    ocl_binary_cache_open(device);
     free(found);
     free(answers);
     *out = device;
@@ -572,6 +579,7 @@ void ocl_device_close(ocl_device *device)
     for (size_t i = 0; i < device->n_programs; i++)
         ocl_program_destroy(device->programs[i]);
     free(device->programs);
+    ocl_binary_cache_close(device);
     for (int i = 0; i < 2; i++)
         if (device->queue[i] != NULL)
             clReleaseCommandQueue(device->queue[i]);

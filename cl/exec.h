@@ -14,8 +14,8 @@ typedef struct ocl_exec ocl_exec;
 typedef clt_status (*ocl_resolve_fn)(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset);
 /* Called for OCL_CMD_HOST while the list is being enqueued. */
 typedef clt_status (*ocl_host_fn)(void *context, const ocl_command *command);
-/* Called before each program build that is not in the device's cache: done/total programs of this executor.
- */
+/* Called when a program build begins or ends, always by the thread that creates the executor: done/total
+ * programs of this executor, the family that was begun last. */
 typedef void (*ocl_progress_fn)(void *context, int done, int total, const char *what);
 
 struct ocl_refusal;
@@ -58,6 +58,8 @@ const ocl_command_time *ocl_exec_times(const ocl_exec *exec, size_t *count);
 typedef struct ocl_counters {
     uint64_t programs_built, kernels_created, buffers_created, kernels_enqueued, library_calls, copies, fills,
         host_waits;
+    uint64_t programs_loaded;  /* of those built: from our cache of binaries */
+    uint64_t binaries_refused; /* kept binaries that were damaged or that the driver did not take */
     double build_seconds;
 } ocl_counters;
 ocl_counters ocl_device_counters(const ocl_device *device);
@@ -68,6 +70,13 @@ ocl_counters ocl_device_counters(const ocl_device *device);
  * added inside. */
 typedef struct ocl_program ocl_program;
 clt_status ocl_program_get(ocl_device *device, const char *family, const char *options, ocl_program **out);
+/* What has been built since the device was opened, by copy: free() it, all texts lie in it. */
+typedef struct ocl_program_info {
+    const char *family, *options;
+    double seconds;  /* that its build took, on one thread */
+    bool from_cache; /* our cache of binaries; else from the source */
+} ocl_program_info;
+clt_status ocl_device_programs(ocl_device *device, ocl_program_info **out, size_t *count);
 /* Log of the last build of a program ("" if the compiler said nothing). */
 const char *ocl_program_log(const ocl_program *program);
 

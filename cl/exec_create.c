@@ -54,18 +54,22 @@ static clt_status distinct_programs(const ocl_command_list *list, size_t **out, 
 
 static clt_status build_programs(ocl_exec *exec)
 {
-    size_t *first, count = 0;
-    clt_status status = CLT_OK;
+    size_t *first, count = 0, failed = 0;
+    ocl_program_wish *wishes = NULL;
     CLT_TRY(distinct_programs(exec->list, &first, &count));
+    clt_status status = clt_alloc(&wishes, count, sizeof *wishes, "the list of programs");
     for (size_t i = 0; i < count && status == CLT_OK; i++) {
         const ocl_command *c = &exec->list->commands[first[i]];
-        ocl_program *program;
-        if (exec->options.progress != NULL && !ocl_program_cached(exec->device, c->family, c->options))
-            exec->options.progress(exec->options.progress_context, (int)i, (int)count, c->family);
-        status = ocl_program_get(exec->device, c->family, c->options, &program);
-        if (status != CLT_OK)
-            clt_fail_prefix(refused(exec, c, status), "preparing '%s': ", c->label);
+        wishes[i] = (ocl_program_wish){.family = c->family, .options = c->options};
     }
+    if (status == CLT_OK) {
+        status = ocl_programs_build(exec->device, wishes, count, exec->options.progress,
+                                    exec->options.progress_context, &failed);
+        if (status != CLT_OK)
+            clt_fail_prefix(refused(exec, &exec->list->commands[first[failed]], status),
+                            "preparing '%s': ", exec->list->commands[first[failed]].label);
+    }
+    free(wishes);
     free(first);
     return status;
 }

@@ -20,6 +20,7 @@ typedef struct ocl_meter_state {
 
 struct ocl_recorder;
 struct ocl_faults;
+struct ocl_binary_cache;
 
 struct ocl_device {
     cl_platform_id platform;
@@ -34,6 +35,7 @@ struct ocl_device {
     ocl_answers answers;
     struct ocl_program **programs; /* cache by (family, options) */
     size_t n_programs, programs_capacity;
+    struct ocl_binary_cache *binaries; /* cl/program_cache.c; NULL: no binaries are kept */
     uint64_t bytes, peak_bytes;
     ocl_counters counters;
     pthread_mutex_t lock;
@@ -55,6 +57,7 @@ struct ocl_program {
     char *family, *options, *log;
     cl_program program;
     double build_seconds;
+    bool from_cache; /* loaded as a binary from our cache */
 };
 
 #define OCL_CHECK(code, ...)                                                                                 \
@@ -101,6 +104,8 @@ clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const c
                           int *index, int *matches);
 /* Is SPEC the number or name of a device, and not "any", "cpu" or "gpu"? */
 bool ocl_spec_names_one(const char *spec);
+/* Threads that this process may keep busy: its cores, shared with the other ranks on this host. */
+int ocl_threads_here(void);
 /* The open device that owns a queue, or NULL. */
 ocl_device *ocl_device_of_queue(cl_command_queue queue);
 void ocl_count_host_wait(ocl_device *device);
@@ -160,6 +165,31 @@ void ocl_program_destroy(struct ocl_program *program);
 /* ocl_program_get without a saved source on failure: for probes, whose failure is an answer. */
 clt_status ocl_program_try(ocl_device *device, const char *family, const char *options, ocl_program **out);
 bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
+
+/* program_build.c */
+/* Programs that are built at a time. */
+int ocl_build_threads(const ocl_device *device, size_t programs);
+typedef struct ocl_program_wish {
+    const char *family, *options; /* as for ocl_program_get */
+} ocl_program_wish;
+/* Builds those that the device has not got yet, several at a time where the driver's compiler allows it. The
+ * progress function is called by this thread alone. On failure *failed is the index of the first of the list
+ * that does not build, and the message is its. */
+clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes, size_t count,
+                              ocl_progress_fn progress, void *progress_context, size_t *failed);
+
+/* program_cache.c: binaries of built programs on disk, a file each, for drivers that compile slowly and keep
+ * nothing themselves. Nothing here can fail a build: what cannot be read or written is built from source. */
+void ocl_binary_cache_open(ocl_device *device);
+void ocl_binary_cache_close(ocl_device *device);
+/* The program, built from its kept binary, or NULL. Any thread. */
+cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options);
+void ocl_binary_store(ocl_device *device, const char *source, const char *full_options, cl_program program);
+/* Removes the files that were not used for longest until those left take `limit` bytes at most, and what
+ * writers that died left behind. */
+void ocl_binary_cache_trim(const char *folder, uint64_t limit);
+
+/* program_source.c */
 /* Text of "softmax.cl" or "common.clh" with its includes resolved; free() it. */
 clt_status ocl_source_text(const char *file_name, char **out);
 

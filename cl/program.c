@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs: sources embedded in the binary (or read from CLTRAIN_KERNEL_DIR while developing), includes
- * resolved here, one build per (family, options) and device, the compiler's log always kept. A failed build
- * leaves its full source and log in a file and says where. It must not know what a kernel computes. */
+ * Programs: one build per (family, options) and device, from our cache of binaries or from the source, the
+ * compiler's log always kept. A failed build leaves its full source and log in a file and says where. It must
+ * not know what a kernel computes. */
 #include "cl/internal.h"
 
 #include <ctype.h>
@@ -10,131 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/kernel_source.h"
 #include "engine/base/cache_folder.h"
 #include "engine/base/fileio.h"
-#include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
 #define STANDARD_OPTIONS "-cl-std=CL1.2"
-#define MAX_INCLUDE_DEPTH 8
-
-/* Sources */
-
-/* One file's text without its includes resolved; free() it. */
-static clt_status raw_source(const char *file_name, char **out)
-{
-    const char *folder = getenv("CLTRAIN_KERNEL_DIR");
-    if (folder != NULL && folder[0] != '\0') {
-        char *path = NULL;
-        clt_status status = CLT_OK;
-        CLT_TRY(clt_path_join(folder, file_name, &path));
-        bool exists = clt_file_exists(path);
-        size_t size;
-        if (exists)
-            status = clt_file_read(path, false, 0, CLT_EBUILD, out, &size);
-        free(path);
-        if (exists)
-            return status;
-    }
-    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
-        if (strcmp(s->name, file_name) == 0) {
-            CLT_TRY(clt_alloc(out, s->length + 1, 1, "a kernel source"));
-            memcpy(*out, s->text, s->length);
-            return CLT_OK;
-        }
-    }
-    CLT_FAIL(CLT_EBUILD, "looking for the kernel source '%s': it is not built in%s%s", file_name,
-             folder ? " and not in CLTRAIN_KERNEL_DIR=" : "", folder ? folder : "");
-}
-
-/* Takes the name out of `#include "name"`; false when the line is something else. */
-static bool parse_include(const char *line, size_t length, char *name, size_t size)
-{
-    const char *end = line + length, *at = line;
-    while (at < end && isspace((unsigned char)*at))
-        at++;
-    if (at == end || *at++ != '#')
-        return false;
-    while (at < end && isspace((unsigned char)*at))
-        at++;
-    if (end - at < 7 || strncmp(at, "include", 7) != 0)
-        return false;
-    at += 7;
-    while (at < end && isspace((unsigned char)*at))
-        at++;
-    if (at == end || *at++ != '"')
-        return false;
-    const char *close = memchr(at, '"', (size_t)(end - at));
-    if (close == NULL || (size_t)(close - at) >= size)
-        return false;
-    memcpy(name, at, (size_t)(close - at));
-    name[close - at] = '\0';
-    return true;
-}
-
-static clt_status expand(clt_str *out, const char *file_name, int depth)
-{
-    char *text = NULL;
-    clt_status status = CLT_OK;
-    if (depth > MAX_INCLUDE_DEPTH)
-        CLT_FAIL(CLT_EBUILD,
-                 "reading the kernel source '%s': includes are nested more than %d deep (a cycle?)",
-                 file_name, MAX_INCLUDE_DEPTH);
-    CLT_TRY(raw_source(file_name, &text));
-    int number = 1;
-    clt_str_printf(out, "#line 1 \"%s\"\n", file_name);
-    for (const char *line = text; *line != '\0'; number++) {
-        size_t length = strcspn(line, "\n");
-        char name[128];
-        if (parse_include(line, length, name, sizeof name)) {
-            status = expand(out, name, depth + 1);
-            if (status != CLT_OK) {
-                clt_fail_prefix(status, "%s:%d: ", file_name, number);
-                break;
-            }
-            clt_str_printf(out, "#line %d \"%s\"\n", number + 1, file_name);
-        } else {
-            clt_str_append_n(out, line, length);
-            clt_str_append(out, "\n");
-        }
-        line += length + (line[length] == '\n');
-    }
-    free(text);
-    return status;
-}
-
-clt_status ocl_source_text(const char *file_name, char **out)
-{
-    clt_str text = {0};
-    *out = NULL;
-    clt_status status = expand(&text, file_name, 0);
-    if (status == CLT_OK)
-        status = clt_str_check(&text);
-    if (status != CLT_OK) {
-        clt_str_free(&text);
-        return status;
-    }
-    *out = text.text;
-    return CLT_OK;
-}
-
-clt_status ocl_kernels_hash(uint64_t *hash)
-{
-    clt_hash64_state state;
-    clt_hash64_begin(&state);
-    clt_hash64_add(&state, CLT_VERSION, strlen(CLT_VERSION) + 1);
-    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
-        char *text = NULL;
-        CLT_TRY(raw_source(s->name, &text));
-        clt_hash64_add(&state, s->name, strlen(s->name) + 1);
-        clt_hash64_add(&state, text, strlen(text) + 1);
-        free(text);
-    }
-    *hash = clt_hash64_end(&state);
-    return CLT_OK;
-}
 
 /* A failed build's source */
 
@@ -236,33 +117,44 @@ static clt_status build_failed(const ocl_device *device, const ocl_program *prog
              path, log);
 }
 
-static clt_status compile(ocl_device *device, ocl_program *program, const char *source, bool quiet)
+static clt_status compile(ocl_device *device, ocl_program *program, const char *source,
+                          const char *full_options, bool quiet)
 {
-    clt_str options = {0};
     cl_int code;
-    clt_str_printf(&options, STANDARD_OPTIONS "%s%s", program->options[0] ? " " : "", program->options);
-    clt_status status = clt_str_check(&options);
-    if (status == CLT_OK) {
-        program->program = clCreateProgramWithSource(device->context, 1, &source, NULL, &code);
-        if (code != CL_SUCCESS)
-            status = ocl_fail(code, __FILE__, __LINE__, "creating program '%s'", program->family);
-    }
-    if (status == CLT_OK) {
-        double start = clt_now();
-        code = clBuildProgram(program->program, 1, &device->id, options.text, NULL, NULL);
-        program->build_seconds = clt_now() - start;
+    program->program = clCreateProgramWithSource(device->context, 1, &source, NULL, &code);
+    OCL_CHECK(code, "creating program '%s'", program->family);
+    code = clBuildProgram(program->program, 1, &device->id, full_options, NULL, NULL);
+    CLT_TRY(fetch_log(program->program, device->id, &program->log));
+    return code == CL_SUCCESS ? CLT_OK : build_failed(device, program, full_options, source, code, quiet);
+}
+
+static clt_status load_or_compile(ocl_device *device, ocl_program *program, const char *source,
+                                  const char *full_options, bool quiet)
+{
+    double start = clt_now();
+    clt_status status = CLT_OK;
+    program->program = ocl_binary_load(device, source, full_options);
+    program->from_cache = program->program != NULL;
+    if (program->from_cache)
         status = fetch_log(program->program, device->id, &program->log);
-        if (status == CLT_OK && code != CL_SUCCESS)
-            status = build_failed(device, program, options.text, source, code, quiet);
-    }
-    clt_str_free(&options);
-    return status;
+    else
+        status = compile(device, program, source, full_options, quiet);
+    program->build_seconds = clt_now() - start;
+    CLT_TRY(status);
+    CLT_DEBUG("program '%s' (%s): %.3f s, %s", program->family, full_options, program->build_seconds,
+              program->from_cache ? "binary from the cache" : "built from its source");
+    if (!program->from_cache)
+        ocl_binary_store(device, source, full_options, program->program);
+    if (program->log[0] != '\0')
+        CLT_DEBUG("building '%s' (%s): the compiler says:\n%s", program->family, full_options, program->log);
+    return CLT_OK;
 }
 
 static clt_status build(ocl_device *device, const char *family, const char *options, bool quiet,
                         ocl_program **out)
 {
     ocl_program *program = NULL;
+    clt_str full_options = {0};
     char *source = NULL, file_name[128];
     clt_status status = CLT_OK;
     *out = NULL;
@@ -271,13 +163,15 @@ static clt_status build(ocl_device *device, const char *family, const char *opti
     CLT_TRY_GOTO(clt_alloc(&program, 1, sizeof *program, "a program record"), fail);
     CLT_TRY_GOTO(copy_text(family, &program->family), fail);
     CLT_TRY_GOTO(copy_text(options, &program->options), fail);
-    CLT_TRY_GOTO(compile(device, program, source, quiet), fail);
-    if (program->log[0] != '\0')
-        CLT_DEBUG("building '%s' (%s): the compiler says:\n%s", family, options, program->log);
+    clt_str_printf(&full_options, STANDARD_OPTIONS "%s%s", options[0] ? " " : "", options);
+    CLT_TRY_GOTO(clt_str_check(&full_options), fail);
+    CLT_TRY_GOTO(load_or_compile(device, program, source, full_options.text, quiet), fail);
+    clt_str_free(&full_options);
     free(source);
     *out = program;
     return CLT_OK;
 fail:
+    clt_str_free(&full_options);
     free(source);
     ocl_program_destroy(program);
     return status;
@@ -316,6 +210,7 @@ static clt_status get(ocl_device *device, const char *family, const char *option
     CLT_TRY(build(device, family, options, quiet, &fresh)); /* seconds on some drivers: not under the lock */
     pthread_mutex_lock(&device->lock);
     device->counters.programs_built++;
+    device->counters.programs_loaded += fresh->from_cache;
     device->counters.build_seconds += fresh->build_seconds;
     *out = find(device, family, options); /* another thread may have been faster */
     if (*out == NULL) {
@@ -340,4 +235,28 @@ clt_status ocl_program_get(ocl_device *device, const char *family, const char *o
 clt_status ocl_program_try(ocl_device *device, const char *family, const char *options, ocl_program **out)
 {
     return get(device, family, options, true, out);
+}
+
+clt_status ocl_device_programs(ocl_device *device, ocl_program_info **out, size_t *count)
+{
+    ocl_program_info *list = NULL;
+    size_t texts = 0;
+    pthread_mutex_lock(&device->lock);
+    size_t n = device->n_programs;
+    for (size_t i = 0; i < n; i++)
+        texts += strlen(device->programs[i]->family) + strlen(device->programs[i]->options) + 2;
+    clt_status status = clt_alloc(&list, 1, n * sizeof *list + texts + 1, "the list of programs");
+    char *at = (char *)(list + (status == CLT_OK ? n : 0));
+    for (size_t i = 0; i < n && status == CLT_OK; i++) {
+        const ocl_program *p = device->programs[i];
+        size_t family = strlen(p->family) + 1, options = strlen(p->options) + 1;
+        memcpy(at, p->family, family);
+        memcpy(at + family, p->options, options);
+        list[i] = (ocl_program_info){at, at + family, p->build_seconds, p->from_cache};
+        at += family + options;
+    }
+    pthread_mutex_unlock(&device->lock);
+    *out = list;
+    *count = status == CLT_OK ? n : 0;
+    return status;
 }

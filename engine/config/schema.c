@@ -231,8 +231,8 @@ const clt_config_key clt_config_schema[] = {
     FLOAT("device.tune_seconds", 0.1, 3600, "10", "seconds",
           "device.tune on: time for measuring at the start"),
     BOOL("device.timestamps", "true",
-         "the device's queues note when commands ran; false: device_busy, h2d_gbs and d2h_gbs of the metrics "
-         "are null"),
+         "the device's queues note when commands ran, on GPUs only when this key is set or with --profile, "
+         "because it may cost time there; without: device_busy, h2d_gbs and d2h_gbs of the metrics are null"),
 
     {.path = NULL},
 };

@@ -61,6 +61,20 @@ static void add_precision(table *t, const clt_job *job)
         scale, wire);
 }
 
+/* What the device could do for this run and was not asked for. */
+static void add_hint(table *t, const clt_job *job, const ocl_device_desc *d)
+{
+    const char *type = d->caps & OCL_CAP_MMA_BF16 ? "bf16" : d->caps & OCL_CAPS_F16_UNITS ? "f16" : NULL;
+    bool tf32 = (d->caps & OCL_CAP_MMA_TF32) != 0 && !job->train->options.tf32;
+    if (job->storage != CLT_F32 || (type == NULL && !tf32))
+        return;
+    if (type == NULL)
+        add(t, "hint", "matrix units for tf32 are idle: precision.matmul=tf32 is several times as fast");
+    else
+        add(t, "hint", "matrix units are idle: precision.mode=auto takes %s, many times as fast as f32%s",
+            type, tf32 ? "; precision.matmul=tf32 keeps f32 storage and is several times as fast" : "");
+}
+
 int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS])
 {
     const clt_job *job = run->job;
@@ -73,6 +87,7 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
     add_device(&t, d);
     add(&t, "driver", "%s, %s", d->platform, d->driver);
     add_precision(&t, job);
+    add_hint(&t, job, d);
     add(&t, "model", "%s, %lld parameters in %zu tensors", clt_config_string(c, "model.type"),
         (long long)clt_graph_param_elements(job->train->graph), job->train->graph->n_params);
     add(&t, "batch", "micro %lld x accumulation %d x ranks %d = %lld samples", (long long)job->micro_batch,
@@ -89,8 +104,10 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
         "%.1f MiB: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f, inputs %.1f",
         (double)m.total / mib, (double)m.params / mib, (double)m.gradients / mib, (double)m.optimizer / mib,
         (double)m.activations / mib, (double)(m.inputs + m.staging) / mib);
-    add(&t, "plan", "%zu commands per step, built in %.1f s", clt_plan_commands(job->train),
-        run->build_seconds);
+    ocl_counters counters = ocl_device_counters(run->device);
+    add(&t, "plan", "%zu commands per step, built in %.1f s (%llu programs, %llu of them from the cache)",
+        clt_plan_commands(job->train), run->build_seconds, (unsigned long long)counters.programs_built,
+        (unsigned long long)counters.programs_loaded);
     add(&t, "tuning", "%s", clt_tuned_text(run->tuned, caps, sizeof caps));
     add(&t, "determinism", "D1: bitwise repeatable on this device, driver, binary and rank count; seed %llu",
         (unsigned long long)job->seed);

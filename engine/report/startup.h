@@ -6,7 +6,7 @@
 
 #include "engine/train/run.h"
 
-#define CLT_STARTUP_ROWS 16
+#define CLT_STARTUP_ROWS 18
 int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS]);
 
 #endif

@@ -157,7 +157,42 @@ static void write_text(const bench *b, double step_ms, double samples, clt_str *
             clt_str_printf(text, "  %-13s %9.3f ms\n", clt_phase_name((clt_phase)p), b->phase_ms[p]);
 }
 
-static void write_json(const bench *b, double step_ms, double samples, clt_json_writer *w)
+/* What building cost: the whole of it, and each program on the thread that built it. */
+static clt_status write_programs(const clt_run *run, clt_json_writer *w)
+{
+    ocl_program_info *list;
+    size_t count;
+    ocl_counters counters = ocl_device_counters(run->device);
+    CLT_TRY(ocl_device_programs(run->device, &list, &count));
+    clt_jw_key(w, "programs");
+    clt_jw_object(w);
+    int64_t loaded = 0;
+    double seconds = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        loaded += list[i].from_cache;
+        seconds += list[i].seconds;
+    }
+    clt_jw_kint(w, "built", (int64_t)count); /* those of the probes included */
+    clt_jw_kint(w, "from_cache", loaded);
+    clt_jw_kint(w, "binaries_refused", (int64_t)counters.binaries_refused);
+    clt_jw_kdouble(w, "seconds", seconds);
+    clt_jw_key(w, "list");
+    clt_jw_array(w);
+    for (size_t i = 0; i < count; i++) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "family", list[i].family);
+        clt_jw_kstring(w, "options", list[i].options);
+        clt_jw_kdouble(w, "seconds", list[i].seconds);
+        clt_jw_kstring(w, "from", list[i].from_cache ? "cache" : "source");
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_array(w);
+    clt_jw_end_object(w);
+    free(list);
+    return CLT_OK;
+}
+
+static clt_status write_json(const bench *b, double step_ms, double samples, clt_json_writer *w)
 {
     const clt_run *run = b->run;
     const clt_job *job = run->job;
@@ -189,6 +224,7 @@ static void write_json(const bench *b, double step_ms, double samples, clt_json_
         if (job->train->phase[p].count > 0)
             clt_jw_kdouble(w, clt_phase_name((clt_phase)p), b->phase_ms[p]);
     clt_jw_end_object(w);
+    return write_programs(run, w);
 }
 
 static clt_status write_result(const bench *b, clt_str *text, clt_str *json, clt_str *trace)
@@ -198,7 +234,7 @@ static clt_status write_result(const bench *b, clt_str *text, clt_str *json, clt
     write_text(b, step_ms, samples, text);
     clt_json_writer w = clt_json_writer_make(json, 2);
     clt_jw_object(&w);
-    write_json(b, step_ms, samples, &w);
+    CLT_TRY(write_json(b, step_ms, samples, &w));
     if (b->profile) {
         clt_watch_measure_limits(b->watch);
         clt_str_append(text, "\n");

@@ -25,9 +25,12 @@ clt_status clt_run_open_device(clt_run *run)
     const clt_run_options *o = run->options;
     const char *spec =
         o->device_spec && *o->device_spec ? o->device_spec : clt_config_string(o->config, "device.spec");
+    bool asked = clt_config_is_set(o->config, "device.timestamps");
+    bool stamps = clt_config_bool(o->config, "device.timestamps");
     ocl_open_options open = {.spec = *spec ? spec : NULL,
                              .caps_mask = o->caps_mask,
-                             .profiling = o->profile || clt_config_bool(o->config, "device.timestamps"),
+                             .profiling = o->profile || (asked && stamps),
+                             .profiling_on_cpu = stamps,
                              .local_rank = run->ranks.local_rank};
     return ocl_device_open(&open, &run->device);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cl/faults.h"
+#include "engine/base/log.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/train/checksum.h"
@@ -22,9 +23,10 @@ typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WRITING, SAVER_DONE,
 typedef struct saved_tensor {
     const clt_store_slot *slot;
     clt_arena_kind arena;
-    bool transposed; /* file layout: last two dimensions swapped */
-    float *data;     /* device order */
-    float *swapped;  /* file order, when transposed */
+    bool transposed;    /* file layout: last two dimensions swapped */
+    float *data;        /* device order */
+    ocl_pinned *pinned; /* what data lies in; NULL: plain memory */
+    float *swapped;     /* file order, when transposed */
 } saved_tensor;
 
 struct clt_saver {
@@ -48,6 +50,22 @@ struct clt_saver {
     clt_save_result result;
 };
 
+/* Reads into plain memory block the caller on some GPUs' drivers (NVIDIA): theirs go to pinned memory, while
+ * the host has as much of it. A CPU device copies either way. */
+static clt_status host_memory(clt_saver *s, const clt_param *param, saved_tensor *source)
+{
+    uint64_t bytes = (uint64_t)source->slot->elements * sizeof(float);
+    if (!ocl_device_describe(s->run->device)->is_cpu) {
+        if (ocl_pinned_create(s->run->device, bytes, param->file_name, &source->pinned) == CLT_OK) {
+            source->data = ocl_pinned_data(source->pinned);
+            return CLT_OK;
+        }
+        CLT_DEBUG("a checkpoint's tensor is read into memory that is not pinned: %s", clt_error_text());
+        clt_error_clear();
+    }
+    return clt_alloc(&source->data, source->slot->elements, sizeof(float), "checkpoint");
+}
+
 static clt_status add_tensor(clt_saver *s, const clt_param *param, clt_arena_kind arena, const char *suffix)
 {
     const clt_store_slot *slot = clt_store_layout_find(s->run->store->layout, param->name);
@@ -62,7 +80,7 @@ static clt_status add_tensor(clt_saver *s, const clt_param *param, clt_arena_kin
     source->slot = slot;
     source->arena = arena;
     source->transposed = param->file_transposed && param->shape.ndim >= 2;
-    CLT_TRY(clt_alloc(&source->data, slot->elements, sizeof(float), "checkpoint"));
+    CLT_TRY(host_memory(s, param, source));
     if (source->transposed)
         CLT_TRY(clt_alloc(&source->swapped, slot->elements, sizeof(float), "checkpoint"));
     tensor->dtype = CLT_F32;
@@ -216,7 +234,10 @@ void clt_saver_destroy(clt_saver *s)
     clt_thread_join(s->thread);
     for (int i = 0; i < s->n_tensors; i++) {
         free((void *)(uintptr_t)s->tensors[i].name);
-        free(s->sources[i].data);
+        if (s->sources[i].pinned)
+            ocl_pinned_destroy(s->sources[i].pinned);
+        else
+            free(s->sources[i].data);
         free(s->sources[i].swapped);
     }
     clt_checksums_destroy(s->sums);

@@ -34,6 +34,20 @@ only_json "$CLTRAIN" bench memory --seconds 0.1 --json -
 only_json "$CLTRAIN" verify --quick --mode correct -t 'relu*' --json -
 only_json "$CLTRAIN" tune net.json --seconds 0.2 --json -
 
+# --- what building cost: every program with its seconds and its origin; a second start finds all of them kept ---
+built() { # ORIGIN
+    CLTRAIN_PROGRAM_CACHE=on timeout 120 "$CLTRAIN" bench step net.json --steps 1 --warmup 1 --json kept.json >"$out" 2>&1 </dev/null
+    cp kept.json "$out"
+    local all
+    all=$(grep -c '"family": ' "$out")
+    expect_text "\"built\": $all,"
+    if [ "$all" -ge 3 ] && [ "$(grep -c "\"from\": \"$1\"" "$out")" -eq "$all" ]; then pass; else fail "not all of $all programs from the $1"; fi
+}
+built source
+expect_text '"from_cache": 0,'
+built cache
+expect_text '"binaries_refused": 0,'
+
 # --- a record has partners in a record of the same kind; how fast they were is another matter (0 or 1) ---
 compared() { # RECORD COMMAND...
     local record=$1
@@ -78,6 +92,13 @@ reject_text 'building kernels' '^tuning'
 # --- the start-up table ---
 train --out auto precision.mode=auto --caps=-mma_f16,-mma_bf16,-mma_f16_k8,-wmma_f16
 expect_text '^precision +f32 storage \(auto: the device has no matrix units for 16 bits\), f32 arithmetic$'
+reject_text '^hint '
+CLTRAIN_EMULATE=mma_bf16,mma_tf32 train --out idle
+expect_text '^hint +matrix units are idle: precision.mode=auto takes bf16, .*; precision.matmul=tf32 keeps f32 storage'
+CLTRAIN_EMULATE=mma_tf32 train --out idle_tf32
+expect_text '^hint +matrix units for tf32 are idle: precision.matmul=tf32'
+CLTRAIN_EMULATE=mma_tf32 train --out used_tf32 precision.matmul=tf32
+reject_text '^hint '
 train --out plain --caps=none
 expect_text '^device +.* compute units, no optional capability; masked: '
 finish

@@ -45,6 +45,25 @@ static void test_list_and_open(void **state)
     free(list);
 }
 
+/* Queues that note times: as asked, or on CPU devices alone. */
+static void test_time_stamps(void **state)
+{
+    (void)state;
+    ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
+    ocl_device *device;
+    assert_ok(ocl_device_open(&options, &device));
+    assert_false(device->profiling);
+    ocl_device_close(device);
+    options.profiling_on_cpu = true;
+    assert_ok(ocl_device_open(&options, &device));
+    assert_int_equal(device->profiling, device->desc.is_cpu);
+    ocl_device_close(device);
+    options = (ocl_open_options){.caps_mask = OCL_CAPS_ALL, .profiling = true};
+    assert_ok(ocl_device_open(&options, &device));
+    assert_true(device->profiling);
+    ocl_device_close(device);
+}
+
 static void test_open_errors(void **state)
 {
     (void)state;
@@ -400,12 +419,12 @@ int main(void)
 {
     test_need_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list_and_open), cmocka_unit_test(test_open_errors),
-        cmocka_unit_test(test_accounting),    cmocka_unit_test(test_memory_check),
-        cmocka_unit_test(test_fill),          cmocka_unit_test(test_async_and_events),
-        cmocka_unit_test(test_loader_thread), cmocka_unit_test(test_marker_and_empty),
-        cmocka_unit_test(test_program_cache), cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_build_failure),
+        cmocka_unit_test(test_list_and_open),    cmocka_unit_test(test_time_stamps),
+        cmocka_unit_test(test_open_errors),      cmocka_unit_test(test_accounting),
+        cmocka_unit_test(test_memory_check),     cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_async_and_events), cmocka_unit_test(test_loader_thread),
+        cmocka_unit_test(test_marker_and_empty), cmocka_unit_test(test_program_cache),
+        cmocka_unit_test(test_sources),          cmocka_unit_test(test_build_failure),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

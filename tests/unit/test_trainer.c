@@ -530,6 +530,14 @@ static void test_init_round_trip(void **state)
     snprintf(folder, sizeof folder, "%s", in_dir("copy"));
     must(clt_run_save(run, folder, 0, saved, sizeof saved), "save");
     assert_true(files_equal("source/checkpoints/step_20/model.safetensors", "copy/step_0/model.safetensors"));
+    /* the same through pinned memory, which is taken for GPUs */
+    ocl_device_desc *desc = (ocl_device_desc *)(uintptr_t)ocl_device_describe(run->device);
+    desc->is_cpu = false;
+    snprintf(folder, sizeof folder, "%s", in_dir("pinned"));
+    must(clt_run_save(run, folder, 0, saved, sizeof saved), "save through pinned memory");
+    assert_true(
+        files_equal("source/checkpoints/step_20/model.safetensors", "pinned/step_0/model.safetensors"));
+    assert_true(files_equal("copy/step_0/optimizer.safetensors", "pinned/step_0/optimizer.safetensors"));
     must(clt_run_load_parameters(run, in_dir("source"), true), "load a run folder");
     clt_run_destroy(run);
     clt_config_destroy(config);

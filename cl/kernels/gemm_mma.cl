@@ -143,8 +143,8 @@
 #endif
 
 /* Chunk v of a tile, counted by items: its row, its place in the row, and where pass i of an item lies beside its first one. An
- * item's chunks are whole rows apart, and rows and swizzles are powers of two, so that the swizzles of two rows differ by that of
- * their distance. */
+ * item's chunks are whole rows apart (parts of a warp are at most 64 x 64, so that there are at least as many items as chunks in a
+ * row), and rows and swizzles are powers of two, so that the swizzles of two rows differ by that of their distance. */
 #define TILE_CHUNKS(tile_lines) ((tile_lines)*BK / CHUNK)
 #define ITEM_CHUNKS(tile_lines) ((TILE_CHUNKS(tile_lines) + ITEMS - 1) / ITEMS)
 #define CHUNK_ROW(v, along, lines) ((v) / ROW_CHUNKS(along, lines))
@@ -161,13 +161,12 @@
 /* DEFINE_TILE(name, lines_of_tile, along, aligned) defines what an item does for a tile of A or B. `to` is where its first chunk
  * goes, in `memory` (16-bit elements), raw what is on its way in registers.
  *   to_NAME(): in slot 0
- *   from_NAME(base, ld): its first chunk of the tile at base
- *   bring_NAME(memory, to, raw, base, ld, lines, left): starts to bring the tile at `base` of which `lines` lines and `left`
- *       steps exist, by copies or into registers
- *   pass_NAME(memory, to, raw, from, by, i): the same for chunk i of an item alone, of a whole aligned tile; `by` from one to
- *       the next (16-bit elements)
+ *   start_NAME(from, base, ld): where its chunks of the tile at `base` start in global memory
+ *   bring_NAME(memory, to, raw, item, any, lines, left): starts to bring the item's chunks from item[], of a tile of which `lines`
+ *       lines and `left` steps exist, by copies or into registers; `any` is an address for copies of nothing
+ *   pass_NAME(memory, to, raw, from, i): the same for chunk i alone, of a whole aligned tile
  *   land_NAME(memory, to, raw): puts into local memory what is in registers
- *   round_NAME(memory, to): MMA_TF32: rounds what the item has brought. */
+ *   get_NAME(memory, to, raw), put_rounded_NAME(memory, to, raw): MMA_TF32: the item's own chunks to registers, and back rounded. */
 #define DEFINE_TILE(name, tile_lines, along, aligned)                                                                              \
     static inline uint to_##name(void)                                                                                             \
     {                                                                                                                              \

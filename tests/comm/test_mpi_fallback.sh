@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+#
+# Two ranks with the same device, of which one has a driver that refuses a kernel (driver_shim.c): both go on without it and
+# train the same thing.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+unset CLTRAIN_GEMM
+"$CLTRAIN" devices >/dev/null 2>&1
+[ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is trained'
+shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
+[ -f "$shim" ] || skip_all 'driver_shim was not built'
+export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
+cat >mlp.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [32], "outputs": 4},
+ "data": {"type": "synthetic", "samples": 256, "shape": [12], "classes": 4, "micro_batch": 8},
+ "optimizer": {"type": "adamw", "learning_rate": 0.01}, "train": {"steps": 10, "log_every": 1}, "device": {"tune": "off"}}
+JSON
+# Only rank 1 meets the bad driver.
+cat >rank.sh <<RANK
+#!/usr/bin/env bash
+[ "\$OMPI_COMM_WORLD_RANK" = 0 ] || export CLT_SHIM='none;log=$work/shim.log' LD_PRELOAD=$shim
+exec "\$@"
+RANK
+bad_rank() { # RULES COMMAND...
+    sed -i "s#CLT_SHIM='[^;]*;#CLT_SHIM='$1;#" rank.sh
+    rm -f shim.log
+    shift
+    expect_code 0 "${mpi[@]}" 2 bash rank.sh "$@"
+    expect_file shim.log
+}
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train mlp.json --out good
+for rules in build:family=gemm_lane:error launch:family=gemm_lane:error=-54 launch:family=gemm_lane:dead; do
+    bad_rank "$rules" "$CLTRAIN" train mlp.json --out bad
+    expect_text "goes on without variant 'lane'" 'on another rank'
+    paste <(values loss good/metrics.jsonl) <(values loss bad/metrics.jsonl) >both
+    expect_awk "$rules: losses differ from those of good drivers" \
+        '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' both
+    rm -rf bad
+done
+finish

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is given up for a refused command, the smallest thing first:
- *   1. capabilities that only decorate kernels (stores past the caches, lines asked for ahead): if the kernel
- * is refused without them too, they were not the cause and come back;
+ *   1. capabilities that only decorate kernels (stores past the caches, lines asked for ahead): when the
+ *      kernel is refused without them too, they were not the cause and come back;
  *   2. the tile of a matrix product, for the next best one, at most FORMS_MAX times;
  *   3. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
- * vectors;
+ *      vectors;
  *   4. the variant; when VARIANTS_MAX variants that need local memory are gone, that capability.
  * Knows descriptions and variants only. */
 #include "cl/fallback.h"

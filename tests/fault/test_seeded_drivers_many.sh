@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
+# ctest-parts: kernels probes
 #
-# test_seeded_drivers.sh with all its seeds.
-export CLTRAIN_SEEDS=all
+# test_seeded_drivers.sh with all its seeds: those in the kernels of plans, and those that a child process takes.
+case ${1:-} in
+kernels) export CLTRAIN_SEEDS='^(build|kernel|group|launch|dead|event|wide|gpt|limit|clblast)' ;;
+probes) export CLTRAIN_SEEDS='^(child|tested)' ;;
+*) export CLTRAIN_SEEDS=all ;;
+esac
 . "$(dirname "${BASH_SOURCE[0]}")/test_seeded_drivers.sh"

@@ -11,7 +11,7 @@ CLTRAIN_PACKAGES=(build-essential cmake ninja-build pkg-config ocl-icd-opencl-de
     libopenmpi-dev openmpi-bin libcjson-dev zlib1g-dev libpcre2-dev pocl-opencl-icd)
 # What the tests need besides. Those after the first are tools whose tests are skipped, with the reason, without them.
 CLTRAIN_TEST_PACKAGES=(libcmocka-dev)
-CLTRAIN_OPTIONAL_PACKAGES=(oclgrind clang-format)
+CLTRAIN_OPTIONAL_PACKAGES=(oclgrind clang-format clang)
 
 say() { printf '== %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the tests share that run the kernels' PTX on the host: cltrain's only device is tests/ptx/driver.h, an OpenCL driver that
+# plays an NVIDIA GPU. Sourced after lib.sh; skips the whole test where clang has no NVPTX target.
+
+driver=$CLTRAIN_BUILD_DIR/tests/ptx_driver.so
+[ -f "$driver" ] || skip_all "the played driver was not built (CL/cl_icd.h is missing)"
+clang=
+for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
+    if command -v "$name" >/dev/null && "$name" --print-targets 2>/dev/null | grep -q nvptx64; then
+        clang=$name
+        break
+    fi
+done
+[ -n "$clang" ] || skip_all "there is no clang with an NVPTX target"
+
+# OpenCL's functions for that target, which clang does not bring along.
+"$clang" -x cl -cl-std=CL1.2 -Xclang -include -Xclang opencl-c-base.h -target nvptx64-nvidia-nvcl -Xclang -target-cpu \
+    -Xclang sm_70 -O1 -w -emit-llvm -c "$CLTRAIN_SOURCE_DIR/tests/ptx/builtins.cl" -o builtins.bc >"$out" 2>&1 || {
+    sed 's/^/    | /' "$out"
+    skip_all "$clang does not compile OpenCL C for NVPTX"
+}
+mkdir icd
+echo "$driver" >icd/ptx.icd
+export OCL_ICD_VENDORS=$work/icd OCL_ICD_FILENAMES=$driver
+export CLTRAIN_PTX_CLANG=$clang CLTRAIN_PTX_BUILTINS=$work/builtins.bc CLTRAIN_PTX_REPORT=$work/report
+export CLTRAIN_CACHE_DIR=$work/cache
+mkdir programs
+export CLTRAIN_PTX_CACHE=$work/programs
+# The checker's pattern for memory without a value (engine/verify): no kernel may read it.
+export CLTRAIN_PTX_POISON=0x7ff1fff3
+
+# verified LEAST PATTERN OPTION...: all checks of that name pass, at least LEAST of them, and no rule was broken.
+verified() {
+    local least=$1 pattern=$2 passed
+    shift 2
+    rm -f report
+    expect_code 0 "$CLTRAIN" verify -t "$pattern" --seed "${seed:-3}" "$@"
+    if [ -s report ]; then fail "$pattern: $(head -n 3 report)"; else pass; fi
+    passed=$(sed -n 's/^\([0-9]*\) passed, 0 failed.*/\1/p' "$out")
+    if [ "${passed:-0}" -ge "$least" ]; then pass; else fail "$pattern: ${passed:-0} checks passed, at least $least expected"; fi
+    echo "$pattern: ${passed:-0} checks"
+}

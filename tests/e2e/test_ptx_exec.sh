@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Kernels for NVIDIA GPUs as PTX, run on the host (tests/ptx): values against the checker's references, races, addresses,
+# copies under way, memory without a value. The short list; test_ptx_exec_full.sh has the rest.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
+
+expect_code 0 "$CLTRAIN" devices
+expect_text 'PTX executor sm_80' 'caps .*ptx,mma_f16,mma_bf16,mma_tf32'
+
+verified 30 'gemm.*[mma*' --quick
+verified 30 'gemm.*[tile*' --quick
+verified 4 'attention*[mma*' --quick
+verified 12 'attention*[group*' --quick
+verified 30 'update*' --quick
+verified 24 'layernorm*' --quick
+finish

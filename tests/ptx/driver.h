@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An OpenCL driver that plays an NVIDIA device: clang compiles a program to PTX, and the executor (ptx.h)
+ * runs it on the host. It is loaded through an ICD file like every driver, so that the engine, its checker
+ * and its tests use it with the options, sizes and arguments that they would use there. Commands run when
+ * they are enqueued. Environment variables: CLTRAIN_PTX_CLANG     the compiler (a clang with an NVPTX target)
+ *   CLTRAIN_PTX_BUILTINS  the bitcode of builtins.cl
+ *   CLTRAIN_PTX_SM        generation: 70, 75, 80 (the default), 86, 89 or 90
+ *   CLTRAIN_PTX_LOCAL     bytes of local memory that the device announces and programs may use (49152)
+ *   CLTRAIN_PTX_CACHE     a folder that keeps compiled programs
+ *   CLTRAIN_PTX_REPORT    a file to which every broken rule is appended, a line each
+ *   CLTRAIN_PTX_COUNTS    a file to which the counters of every launch are appended
+ *   CLTRAIN_PTX_LISTING   a file to which the counters of every instruction of every launch are appended
+ *   CLTRAIN_PTX_SEED      of the order of warps and groups, and of when copies land
+ *   CLTRAIN_PTX_POISON    a word (0x...) that no kernel may read from global memory: the checker's pattern */
+#ifndef TESTS_PTX_DRIVER_H
+#define TESTS_PTX_DRIVER_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#include <CL/cl.h>
+#include <CL/cl_icd.h>
+#include <pthread.h>
+
+#include "tests/ptx/ptx.h"
+
+/* What every object of OpenCL starts with. */
+#define PTX_OBJECT                                                                                           \
+    const cl_icd_dispatch *dispatch;                                                                         \
+    cl_uint references
+
+struct _cl_platform_id {
+    const cl_icd_dispatch *dispatch;
+};
+struct _cl_device_id {
+    const cl_icd_dispatch *dispatch;
+};
+struct _cl_context {
+    PTX_OBJECT;
+};
+struct _cl_command_queue {
+    PTX_OBJECT;
+    cl_context context;
+};
+struct _cl_mem {
+    PTX_OBJECT;
+    uint32_t number; /* of the executor's buffer */
+    uint8_t *data;
+    size_t bytes;
+    bool owned;
+};
+struct _cl_program {
+    PTX_OBJECT;
+    char *source, *binary; /* one of them: what it was made from */
+    char *ptx, *log, *options;
+    cl_build_status status;
+    ptx_module module;
+};
+struct _cl_kernel {
+    PTX_OBJECT;
+    cl_program program;
+    ptx_kernel *code;
+    uint8_t *params;
+    uint32_t *shared; /* bytes of each __local parameter */
+    bool *is_set;
+};
+struct _cl_event {
+    PTX_OBJECT;
+    cl_command_type type;
+    cl_command_queue queue;
+    cl_ulong start, end;
+};
+
+extern cl_icd_dispatch ptx_dispatch;
+extern pthread_mutex_t ptx_lock; /* one command at a time, and all counts of references */
+
+const char *ptx_setting(const char *name, const char *otherwise);
+unsigned ptx_generation(void);
+uint32_t ptx_local_memory(void);
+/* A copy of a value for clGet...Info. */
+cl_int ptx_answer(const void *value, size_t bytes, size_t size, void *out, size_t *needed);
+
+/* --- memory: driver_memory.c --- */
+
+ptx_buffer *ptx_buffers(size_t *count);
+
+/* --- programs: driver_program.c --- */
+
+/* True: *ptx is the program's PTX, and *log what the compiler said; free() both. */
+bool ptx_compile(const char *source, const char *options, char **ptx, char **log);
+
+/* --- commands: driver_command.c --- */
+
+cl_ulong ptx_now(void);
+void ptx_event(cl_command_queue queue, cl_command_type type, cl_ulong start, cl_event *out);
+
+/* The entries of the dispatch table, each set by the file that has the function. */
+void ptx_platform_entries(cl_icd_dispatch *d);
+void ptx_memory_entries(cl_icd_dispatch *d);
+void ptx_program_entries(cl_icd_dispatch *d);
+void ptx_command_entries(cl_icd_dispatch *d);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A PTX module as the executor holds it, and the running of one kernel of it. Each warp of 32 lanes goes
+ * through the instructions together; a register is 32 values side by side. The parser (ptx_parse.c) turns
+ * text into instructions, ptx_alu.c and ptx_tables.c hold what instructions compute, ptx_memory.c checks
+ * every access, ptx_matrix.c has the instructions of a whole warp, ptx_exec.c schedules. Nothing here knows
+ * OpenCL. */
+#ifndef TESTS_PTX_PTX_H
+#define TESTS_PTX_PTX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define PTX_LANES 32
+#define PTX_ALL 0xffffffffu
+#define PTX_TEXT 400 /* of a message */
+
+/* --- module: ptx_parse.c --- */
+
+typedef enum ptx_kind {
+    PTX_ALU,
+    PTX_PARAM, /* ld.param */
+    PTX_LOAD,
+    PTX_STORE,
+    PTX_ATOMIC,
+    PTX_BRANCH,
+    PTX_RETURN,
+    PTX_BARRIER, /* of the work-group */
+    PTX_WARP,    /* all lanes of a warp together: matrices, shuffles, votes */
+    PTX_COPY,    /* cp.async */
+    PTX_COMMIT,
+    PTX_WAIT,
+    PTX_NOTHING /* fences, prefetches: they change no value here */
+} ptx_kind;
+
+typedef enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_LOCAL } ptx_space;
+
+/* Where 32 values lie: units of 128 bytes from the start of a warp's registers; words 2: 64-bit values. */
+typedef struct ptx_operand {
+    uint32_t unit;
+    uint32_t words;
+} ptx_operand;
+
+/* What one instruction did in a whole launch; ideal: what the same lanes need when addresses are best. */
+typedef struct ptx_counts {
+    uint64_t executed; /* by warps */
+    uint64_t moved;    /* sectors of 32 bytes, or passes over the banks of shared memory */
+    uint64_t ideal;
+} ptx_counts;
+
+struct ptx_warp;
+struct ptx_instruction;
+typedef void ptx_alu(void *out, const void *a, const void *b, const void *c);
+typedef void ptx_warp_op(struct ptx_warp *warp, struct ptx_instruction *i);
+
+#define PTX_MAX_OPERANDS 32
+
+typedef struct ptx_instruction {
+    ptx_kind kind;
+    ptx_alu *alu;
+    ptx_warp_op *warp_op;
+    ptx_operand *args;
+    int n_args;
+    int32_t guard; /* unit of the predicate, or -1 */
+    bool guard_not;
+    uint32_t target; /* BRANCH: index of an instruction */
+    ptx_space space; /* LOAD, STORE, ATOMIC */
+    uint32_t bytes;  /* of one element; COPY: of one copy */
+    uint32_t vector; /* elements of a load or store */
+    bool sign;       /* the loaded value keeps its sign */
+    int64_t offset;  /* of the address; PARAM: in the block of parameters */
+    uint32_t mode;   /* ATOMIC: ptx_atomic; matrix instructions: their variant */
+    int32_t n;       /* WAIT: batches that may be under way */
+    const char *text;
+    ptx_counts counts;
+} ptx_instruction;
+
+typedef enum ptx_atomic {
+    PTX_ATOM_ADD,
+    PTX_ATOM_EXCH,
+    PTX_ATOM_CAS,
+    PTX_ATOM_MIN,
+    PTX_ATOM_MAX,
+    PTX_ATOM_OR,
+    PTX_ATOM_AND,
+    PTX_ATOM_INC
+} ptx_atomic;
+
+typedef enum ptx_param_kind { PTX_VALUE, PTX_BUFFER, PTX_SHARED_BUFFER } ptx_param_kind;
+
+typedef struct ptx_param {
+    ptx_param_kind kind;
+    uint32_t offset, bytes;
+} ptx_param;
+
+/* A value that every warp starts with: a constant, or a special register. */
+typedef enum ptx_special { PTX_CONSTANT, PTX_TID, PTX_NTID, PTX_CTAID, PTX_NCTAID, PTX_LANEID } ptx_special;
+
+typedef struct ptx_start {
+    ptx_operand at;
+    ptx_special what;
+    int axis;
+    uint64_t value;
+} ptx_start;
+
+typedef struct ptx_kernel {
+    char name[128];
+    char error[PTX_TEXT]; /* why it cannot be run, or "" */
+    ptx_instruction *code;
+    size_t n_code;
+    ptx_param *params;
+    size_t n_params;
+    ptx_start *starts;
+    size_t n_starts;
+    uint32_t param_bytes, shared_bytes, local_bytes, units;
+    uint32_t group[3]; /* .reqntid, or 0 */
+} ptx_kernel;
+
+typedef struct ptx_module {
+    char *text;
+    ptx_kernel *kernels;
+    size_t n_kernels;
+    char **strings; /* of the instructions */
+    size_t n_strings;
+} ptx_module;
+
+/* False with a message when the text is no module; an instruction that is not known is the error of its
+ * kernel. */
+bool ptx_parse(const char *text, ptx_module *module, char message[PTX_TEXT]);
+void ptx_module_free(ptx_module *module);
+ptx_kernel *ptx_find(ptx_module *module, const char *name);
+
+/* --- tables: ptx_tables.c --- */
+
+/* An arithmetic instruction by its exact name. form: a digit for each operand, 1 for 32 bits and less and 2
+ * for 64. */
+typedef struct ptx_entry {
+    const char *name;
+    ptx_alu *alu;
+    char form[6];
+} ptx_entry;
+const ptx_entry *ptx_alu_find(const char *name);
+/* An instruction of a warp. form: operands in order, braces taken away, as above. */
+typedef struct ptx_warp_entry {
+    const char *name;
+    ptx_warp_op *op;
+    uint32_t mode;
+    const char *form;
+} ptx_warp_entry;
+const ptx_warp_entry *ptx_warp_find(const char *name);
+
+/* --- running: ptx_exec.c --- */
+
+#define PTX_SHARED_FIRST                                                                                     \
+    1024u /* where shared memory starts, as on devices that keep a part of it for themselves */
+#define PTX_LOCAL_FIRST (UINT64_C(1) << 32)
+#define PTX_BUFFER_SHIFT 36 /* buffer n lies at n << 36 */
+
+/* Who touched a word last. Segments count barriers and groups of all launches, so that a number tells when.
+ */
+typedef struct ptx_shadow {
+    uint32_t write_segment, read_segment;
+    uint32_t write_group, read_group;
+    uint16_t write_thread, read_thread;
+    uint8_t written; /* bytes of the word that the last writer wrote */
+    uint8_t read;    /* bytes read in read_segment */
+    uint8_t many;    /* 1: by several threads in read_segment; 2: by several groups in this launch */
+    uint8_t valid;   /* shared memory: bytes that were ever written */
+    uint8_t pending; /* shared memory: copies under way to it */
+} ptx_shadow;
+
+typedef struct ptx_buffer {
+    uint8_t *data;
+    uint64_t bytes;
+    ptx_shadow *shadow; /* one for each four bytes */
+    bool used;
+} ptx_buffer;
+
+typedef struct ptx_launch {
+    const ptx_kernel *kernel;
+    const uint8_t *params; /* param_bytes */
+    uint32_t grid[3], group[3];
+    uint32_t dynamic_shared; /* bytes behind the kernel's own */
+    ptx_buffer *buffers;     /* by number; 0 is nobody's */
+    size_t n_buffers;
+    uint64_t seed;
+    bool count;      /* fill the instructions' counts */
+    uint32_t poison; /* a word that nobody may read from global memory, or 0 */
+} ptx_launch;
+
+/* Runs all groups in random order. False: the launch broke a rule, which the message tells. */
+bool ptx_run(const ptx_launch *launch, char message[PTX_TEXT]);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state of a launch, shared by the files that run instructions. Nobody else includes it. */
+#ifndef TESTS_PTX_PTX_MACHINE_H
+#define TESTS_PTX_PTX_MACHINE_H
+
+#include <setjmp.h>
+
+#include "tests/ptx/ptx.h"
+
+#define PTX_MAX_COPIES 64 /* of one thread under way */
+
+typedef struct ptx_copy {
+    uint64_t to, from; /* address in shared memory; in global memory */
+    uint32_t bytes;    /* that come from there: the others become 0 */
+    uint32_t size;
+    uint32_t batch; /* number of the batch, 0 while it is open */
+    bool landed;
+    const ptx_instruction *by;
+} ptx_copy;
+
+typedef struct ptx_lane {
+    ptx_copy copies[PTX_MAX_COPIES];
+    uint32_t n_copies, batches; /* batches closed so far */
+} ptx_lane;
+
+typedef enum ptx_state { PTX_RUNS, PTX_AT_BARRIER, PTX_ENDED } ptx_state;
+
+typedef struct ptx_warp {
+    struct ptx_machine *machine;
+    uint8_t *registers;
+    uint8_t *local; /* memory of the lanes' own, one after the other */
+    ptx_lane *lanes;
+    uint32_t first; /* thread number of lane 0 */
+    uint32_t born, alive;
+    uint32_t mask, pc; /* lanes that run now, and where */
+    bool split;        /* other lanes are elsewhere, at lane_pc */
+    uint32_t other_pc; /* the nearest of them that is not blocked */
+    uint32_t blocked;  /* wait at an instruction of the whole warp */
+    uint32_t lane_pc[PTX_LANES];
+    ptx_state state;
+    uint64_t executed;
+} ptx_warp;
+
+typedef struct ptx_machine {
+    const ptx_launch *launch;
+    uint8_t *shared;
+    ptx_shadow *shared_shadow;
+    uint32_t shared_bytes;
+    ptx_warp *warps;
+    uint32_t n_warps, n_threads;
+    uint32_t group, group_id[3];
+    uint32_t segment, first_segment; /* now; of this launch */
+    /* Segment of each group's last atomic operation: what a group did before it is seen by groups that came
+     * after. */
+    uint32_t *released;
+    uint64_t random;
+    char *message;
+    jmp_buf failed;
+} ptx_machine;
+
+/* Ends the launch with a message about the instruction and the lane. */
+_Noreturn void ptx_fail(const ptx_warp *warp, const ptx_instruction *i, int lane, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+uint32_t ptx_random(ptx_machine *machine);
+
+static inline void *ptx_at(const ptx_warp *warp, ptx_operand operand)
+{
+    return warp->registers + (size_t)operand.unit * 128;
+}
+static inline uint32_t *ptx_words(const ptx_warp *warp, const ptx_instruction *i, int arg)
+{
+    return ptx_at(warp, i->args[arg]);
+}
+static inline float *ptx_floats(const ptx_warp *warp, const ptx_instruction *i, int arg)
+{
+    return ptx_at(warp, i->args[arg]);
+}
+static inline uint64_t ptx_value(const ptx_warp *warp, ptx_operand operand, int lane)
+{
+    const void *at = ptx_at(warp, operand);
+    return operand.words == 2 ? ((const uint64_t *)at)[lane] : ((const uint32_t *)at)[lane];
+}
+
+/* --- memory: ptx_memory.c --- */
+
+void ptx_load(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
+void ptx_store(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
+void ptx_atomic_run(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
+/* For matrix instructions: `bytes` of shared memory, checked and noted as a read or a write of the lane. */
+uint8_t *ptx_shared_read(ptx_warp *warp, const ptx_instruction *i, int lane, uint64_t address, uint32_t bytes,
+                         uint32_t align);
+uint8_t *ptx_shared_write(ptx_warp *warp, const ptx_instruction *i, int lane, uint64_t address,
+                          uint32_t bytes, uint32_t align);
+void ptx_copy_start(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
+void ptx_copy_commit(ptx_warp *warp, uint32_t mask);
+void ptx_copy_wait(ptx_warp *warp, const ptx_instruction *i, uint32_t mask);
+/* Passes over the 32 banks for the addresses of the lanes in mask. */
+void ptx_count_banks(ptx_instruction *i, const uint64_t *address, uint32_t mask, uint32_t bytes);
+
+#endif

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every access to memory: inside a buffer, aligned, of something that was written, not of a copy under way,
+ * and not in a race. Shared memory starts without values; a race is two threads at a word, one of them
+ * writing, without a barrier of their group between them, or two groups without an atomic operation of each
+ * in between. */
+#include <string.h>
+
+#include "tests/ptx/ptx_machine.h"
+#include "tests/ptx/ptx_numbers.h"
+
+enum { MANY_THREADS = 1, MANY_GROUPS = 2 };
+
+/* Which bytes of a word an access of `bytes` at `address` touches. */
+static uint8_t byte_mask(uint64_t address, uint32_t bytes)
+{
+    uint32_t in_word = (uint32_t)address & 3;
+    return (uint8_t)(((1u << (bytes < 4 ? bytes : 4)) - 1) << in_word);
+}
+
+/* --- races --- */
+
+static const char *where_of(const ptx_warp *w, uint32_t group, uint32_t thread, char text[64])
+{
+    if (group == w->machine->group)
+        snprintf(text, 64, "thread %u of the group", thread);
+    else
+        snprintf(text, 64, "thread %u of group %u", thread, group);
+    return text;
+}
+
+/* Is what `group` did in `segment` seen by this thread? In the group itself a barrier does it. */
+static bool ordered(const ptx_machine *m, uint32_t group, uint32_t segment)
+{
+    if (segment < m->first_segment)
+        return true; /* an earlier launch */
+    if (group == m->group)
+        return segment < m->segment;
+    return m->released[group] >= segment && m->released[m->group] > m->released[group];
+}
+
+static void note_read(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shadow *s, uint8_t bytes)
+{
+    ptx_machine *m = w->machine;
+    uint32_t thread = w->first + (uint32_t)lane;
+    char text[64];
+    if ((s->written & bytes) && !(s->write_group == m->group && s->write_thread == thread) &&
+        !ordered(m, s->write_group, s->write_segment))
+        ptx_fail(w, i, lane, "a race: reads what %s wrote, without a barrier in between",
+                 where_of(w, s->write_group, s->write_thread, text));
+    bool launch = s->read_segment >= m->first_segment && s->read != 0;
+    if (launch && s->read_segment == m->segment) {
+        if (s->read_thread != thread)
+            s->many |= MANY_THREADS;
+        s->read |= bytes;
+    } else {
+        s->many = launch && s->read_group != m->group ? MANY_GROUPS : launch ? s->many & MANY_GROUPS : 0;
+        s->read = bytes;
+    }
+    s->read_segment = m->segment;
+    s->read_group = m->group;
+    s->read_thread = (uint16_t)thread;
+}
+
+static void note_write(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shadow *s, uint8_t bytes)
+{
+    ptx_machine *m = w->machine;
+    uint32_t thread = w->first + (uint32_t)lane;
+    char text[64];
+    if ((s->written & bytes) && !(s->write_group == m->group && s->write_thread == thread) &&
+        !ordered(m, s->write_group, s->write_segment))
+        ptx_fail(w, i, lane, "a race: writes what %s wrote, without a barrier in between",
+                 where_of(w, s->write_group, s->write_thread, text));
+    bool other = s->read_group != m->group || s->read_thread != thread || (s->many & MANY_THREADS);
+    if ((s->read & bytes) && other && !ordered(m, s->read_group, s->read_segment))
+        ptx_fail(w, i, lane, "a race: writes what %s read, without a barrier in between",
+                 where_of(w, s->read_group, s->read_thread, text));
+    if (s->write_segment != m->segment || s->write_group != m->group || s->write_thread != thread)
+        s->written = 0;
+    s->written |= bytes;
+    s->write_segment = m->segment;
+    s->write_group = m->group;
+    s->write_thread = (uint16_t)thread;
+}
+
+/* --- places --- */
+
+static void check_align(ptx_warp *w, const ptx_instruction *i, int lane, uint64_t address, uint32_t align)
+{
+    if (address % align != 0)
+        ptx_fail(w, i, lane, "address 0x%llx is not a multiple of %u", (unsigned long long)address, align);
+}
+
+uint8_t *ptx_shared_read(ptx_warp *w, const ptx_instruction *i, int lane, uint64_t address, uint32_t bytes,
+                         uint32_t align)
+{
+    ptx_machine *m = w->machine;
+    uint64_t at = address - PTX_SHARED_FIRST;
+    check_align(w, i, lane, address, align);
+    if (at > m->shared_bytes || bytes > m->shared_bytes - at)
+        ptx_fail(w, i, lane, "reads %u bytes at %lld of %u bytes of shared memory", bytes, (long long)at,
+                 m->shared_bytes);
+    for (uint64_t word = at / 4; word <= (at + bytes - 1) / 4; word++) {
+        ptx_shadow *s = &m->shared_shadow[word];
+        uint8_t mask = bytes < 4 ? byte_mask(at, bytes) : 15;
+        if (s->pending)
+            ptx_fail(w, i, lane, "reads byte %llu of shared memory, to which a copy is under way",
+                     (unsigned long long)(4 * word));
+        if ((s->valid & mask) != mask)
+            ptx_fail(w, i, lane, "reads byte %llu of shared memory, which was never written",
+                     (unsigned long long)(4 * word));
+        note_read(w, i, lane, s, mask);
+    }
+    return m->shared + at;
+}
+
+uint8_t *ptx_shared_write(ptx_warp *w, const ptx_instruction *i, int lane, uint64_t address, uint32_t bytes,
+                          uint32_t align)
+{
+    ptx_machine *m = w->machine;
+    uint64_t at = address - PTX_SHARED_FIRST;
+    check_align(w, i, lane, address, align);
+    if (at > m->shared_bytes || bytes > m->shared_bytes - at)
+        ptx_fail(w, i, lane, "writes %u bytes at %lld of %u bytes of shared memory", bytes, (long long)at,
+                 m->shared_bytes);
+    for (uint64_t word = at / 4; word <= (at + bytes - 1) / 4; word++) {
+        ptx_shadow *s = &m->shared_shadow[word];
+        uint8_t mask = bytes < 4 ? byte_mask(at, bytes) : 15;
+        if (s->pending)
+            ptx_fail(w, i, lane, "writes byte %llu of shared memory, to which a copy is under way",
+                     (unsigned long long)(4 * word));
+        note_write(w, i, lane, s, mask);
+        s->valid |= mask;
+    }
+    return m->shared + at;
+}
+
+static ptx_buffer *buffer_of(ptx_warp *w, const ptx_instruction *i, int lane, uint64_t address,
+                             uint32_t bytes, const char *does)
+{
+    const ptx_launch *launch = w->machine->launch;
+    uint64_t number = address >> PTX_BUFFER_SHIFT, at = address & ((UINT64_C(1) << PTX_BUFFER_SHIFT) - 1);
+    ptx_buffer *b = number < launch->n_buffers ? &launch->buffers[number] : NULL;
+    check_align(w, i, lane, address, bytes);
+    if (!b || !b->used)
+        ptx_fail(w, i, lane, "%s %u bytes at 0x%llx, where no buffer is", does, bytes,
+                 (unsigned long long)address);
+    if (at > b->bytes || bytes > b->bytes - at)
+        ptx_fail(w, i, lane, "%s %u bytes at %llu of buffer %llu, which has %llu bytes", does, bytes,
+                 (unsigned long long)at, (unsigned long long)number, (unsigned long long)b->bytes);
+    return b;
+}
+
+/* The pattern stands for memory that has no value: guard zones and results before they are written. */
+static void check_poison(ptx_warp *w, const ptx_instruction *i, int lane, const uint8_t *data, uint64_t at,
+                         uint32_t bytes)
+{
+    uint32_t pattern = w->machine->launch->poison, word;
+    if (pattern == 0)
+        return;
+    for (uint64_t first = at & ~UINT64_C(3); first < at + bytes; first += 4) {
+        memcpy(&word, data + first, 4);
+        uint32_t mask = bytes < 4 ? ((1u << (8 * bytes)) - 1) << (8 * (at & 3)) : ~0u;
+        if (bytes > 1 && (word & mask) == (pattern & mask))
+            ptx_fail(w, i, lane, "reads byte %llu of a buffer, which has no value", (unsigned long long)at);
+    }
+}
+
+static uint8_t *global_at(ptx_warp *w, const ptx_instruction *i, int lane, uint64_t address, uint32_t bytes,
+                          bool write)
+{
+    ptx_buffer *b = buffer_of(w, i, lane, address, bytes, write ? "writes" : "reads");
+    uint64_t at = address & ((UINT64_C(1) << PTX_BUFFER_SHIFT) - 1);
+    for (uint64_t word = at / 4; word <= (at + bytes - 1) / 4; word++) {
+        uint8_t mask = bytes < 4 ? byte_mask(at, bytes) : 15;
+        if (write)
+            note_write(w, i, lane, &b->shadow[word], mask);
+        else
+            note_read(w, i, lane, &b->shadow[word], mask);
+    }
+    if (!write)
+        check_poison(w, i, lane, b->data, at, bytes);
+    return b->data + at;
+}
+
+static uint8_t *local_at(ptx_warp *w, const ptx_instruction *i, int lane, uint64_t address, uint32_t bytes)
+{
+    uint32_t size = w->machine->launch->kernel->local_bytes;
+    uint64_t at = address - PTX_LOCAL_FIRST;
+    check_align(w, i, lane, address, bytes);
+    if (at > size || bytes > size - at)
+        ptx_fail(w, i, lane, "%u bytes at %lld of %u bytes of local memory", bytes, (long long)at, size);
+    return w->local + (uint64_t)lane * size + at;
+}
+
+static ptx_space space_at(const ptx_instruction *i, uint64_t address)
+{
+    if (i->space != PTX_GENERIC)
+        return i->space;
+    return address >= UINT64_C(1) << PTX_BUFFER_SHIFT ? PTX_GLOBAL
+           : address >= PTX_LOCAL_FIRST               ? PTX_LOCAL
+                                                      : PTX_SHARED;
+}
+
+static uint8_t *place(ptx_warp *w, const ptx_instruction *i, int lane, uint64_t address, bool write)
+{
+    uint32_t bytes = i->bytes * i->vector;
+    switch (space_at(i, address)) {
+    case PTX_SHARED:
+        return write ? ptx_shared_write(w, i, lane, address, bytes, bytes)
+                     : ptx_shared_read(w, i, lane, address, bytes, bytes);
+    case PTX_LOCAL:
+        return local_at(w, i, lane, address, bytes);
+    default:
+        return global_at(w, i, lane, address, bytes, write);
+    }
+}
+
+/* --- counters --- */
+
+static void count_sectors(ptx_instruction *i, const uint64_t *address, uint32_t mask, uint32_t bytes)
+{
+    uint64_t seen[2 * PTX_LANES], lanes = 0;
+    int n = 0;
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(mask >> l & 1))
+            continue;
+        lanes++;
+        for (uint64_t s = address[l] / 32; s <= (address[l] + bytes - 1) / 32; s++) {
+            int k = n;
+            while (k > 0 && seen[k - 1] != s)
+                k--;
+            if (k == 0)
+                seen[n++] = s;
+        }
+    }
+    i->counts.moved += (uint64_t)n;
+    i->counts.ideal += (lanes * bytes + 31) / 32;
+}
+
+/* A quarter or half of the warp goes at once when each lane has 16 or 8 bytes. */
+void ptx_count_banks(ptx_instruction *i, const uint64_t *address, uint32_t mask, uint32_t bytes)
+{
+    int at_once = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
+    for (int first = 0; first < PTX_LANES; first += at_once) {
+        uint64_t words[32][32];
+        int count[32] = {0}, most = 0;
+        for (int l = first; l < first + at_once; l++) {
+            if (!(mask >> l & 1))
+                continue;
+            for (uint64_t word = address[l] / 4; word <= (address[l] + bytes - 1) / 4; word++) {
+                int bank = (int)(word % 32), k = 0;
+                while (k < count[bank] && words[bank][k] != word)
+                    k++;
+                if (k == count[bank])
+                    words[bank][count[bank]++] = word;
+                most = count[bank] > most ? count[bank] : most;
+            }
+        }
+        i->counts.moved += (uint64_t)most;
+        i->counts.ideal += most > 0;
+    }
+}
+
+static void count(ptx_warp *w, ptx_instruction *i, const uint64_t *address, uint32_t mask)
+{
+    if (!w->machine->launch->count || mask == 0)
+        return;
+    ptx_space space = space_at(i, address[__builtin_ctz(mask)]);
+    if (space == PTX_GLOBAL)
+        count_sectors(i, address, mask, i->bytes * i->vector);
+    else if (space == PTX_SHARED)
+        ptx_count_banks(i, address, mask, i->bytes * i->vector);
+}
+
+/* --- instructions --- */
+
+static void addresses(const ptx_warp *w, const ptx_instruction *i, uint64_t out[PTX_LANES])
+{
+    for (int l = 0; l < PTX_LANES; l++)
+        out[l] = ptx_value(w, i->args[0], l) + (uint64_t)i->offset;
+}
+
+static uint64_t widen(uint64_t value, uint32_t bytes, bool sign)
+{
+    if (!sign || bytes == 8)
+        return value;
+    uint32_t shift = 64 - 8 * bytes;
+    return (uint64_t)((int64_t)(value << shift) >> shift);
+}
+
+static void put(const ptx_warp *w, ptx_operand operand, int lane, uint64_t value)
+{
+    if (operand.words == 2)
+        ((uint64_t *)ptx_at(w, operand))[lane] = value;
+    else
+        ((uint32_t *)ptx_at(w, operand))[lane] = (uint32_t)value;
+}
+
+void ptx_load(ptx_warp *w, ptx_instruction *i, uint32_t mask)
+{
+    uint64_t address[PTX_LANES];
+    addresses(w, i, address);
+    count(w, i, address, mask);
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(mask >> l & 1))
+            continue;
+        const uint8_t *at = place(w, i, l, address[l], false);
+        for (uint32_t v = 0; v < i->vector; v++) {
+            uint64_t value = 0;
+            memcpy(&value, at + v * i->bytes, i->bytes);
+            put(w, i->args[1 + v], l, widen(value, i->bytes, i->sign));
+        }
+    }
+}
+
+void ptx_store(ptx_warp *w, ptx_instruction *i, uint32_t mask)
+{
+    uint64_t address[PTX_LANES];
+    addresses(w, i, address);
+    count(w, i, address, mask);
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(mask >> l & 1))
+            continue;
+        uint8_t *at = place(w, i, l, address[l], true);
+        for (uint32_t v = 0; v < i->vector; v++) {
+            uint64_t value = ptx_value(w, i->args[1 + v], l);
+            memcpy(at + v * i->bytes, &value, i->bytes);
+        }
+    }
+}
+
+static uint64_t combined(const ptx_instruction *i, uint64_t old, uint64_t x, uint64_t y)
+{
+    bool less = i->sign ? (int64_t)widen(x, i->bytes, true) < (int64_t)widen(old, i->bytes, true) : x < old;
+    switch ((ptx_atomic)i->mode) {
+    case PTX_ATOM_ADD:
+        return old + x;
+    case PTX_ATOM_EXCH:
+        return x;
+    case PTX_ATOM_CAS:
+        return old == x ? y : old;
+    case PTX_ATOM_MIN:
+        return less ? x : old;
+    case PTX_ATOM_MAX:
+        return less ? old : x;
+    case PTX_ATOM_OR:
+        return old | x;
+    case PTX_ATOM_AND:
+        return old & x;
+    case PTX_ATOM_INC:
+        return old >= x ? 0 : old + 1;
+    }
+    return old;
+}
+
+/* Atomic operations are in no race with each other; a plain access to the same word is not looked at. */
+void ptx_atomic_run(ptx_warp *w, ptx_instruction *i, uint32_t mask)
+{
+    ptx_machine *m = w->machine;
+    uint64_t address[PTX_LANES];
+    addresses(w, i, address);
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(mask >> l & 1))
+            continue;
+        uint8_t *at;
+        if (space_at(i, address[l]) == PTX_SHARED) {
+            at = ptx_shared_read(w, i, l, address[l], i->bytes, i->bytes);
+        } else {
+            ptx_buffer *b = buffer_of(w, i, l, address[l], i->bytes, "changes");
+            at = b->data + (address[l] & ((UINT64_C(1) << PTX_BUFFER_SHIFT) - 1));
+            m->released[m->group] = m->segment;
+        }
+        uint64_t old = 0, x = ptx_value(w, i->args[2], l);
+        memcpy(&old, at, i->bytes);
+        uint64_t y = i->mode == PTX_ATOM_CAS ? ptx_value(w, i->args[3], l) : 0;
+        uint64_t value = combined(i, old, x, y);
+        memcpy(at, &value, i->bytes);
+        if (i->n)
+            put(w, i->args[1], l, old);
+    }
+}
+
+/* --- copies --- */
+
+static ptx_shadow *target_words(ptx_machine *m, const ptx_copy *c)
+{
+    return &m->shared_shadow[(c->to - PTX_SHARED_FIRST) / 4];
+}
+
+/* A copy reads its source when it is issued or when it must have ended, and so does it fill its target. */
+static void land(ptx_warp *w, int lane, ptx_copy *c)
+{
+    ptx_machine *m = w->machine;
+    uint8_t *to = m->shared + (c->to - PTX_SHARED_FIRST);
+    memset(to, 0, c->size);
+    if (c->bytes > 0) {
+        const ptx_buffer *b = &m->launch->buffers[c->from >> PTX_BUFFER_SHIFT];
+        memcpy(to, b->data + (c->from & ((UINT64_C(1) << PTX_BUFFER_SHIFT) - 1)), c->bytes);
+    }
+    c->landed = true;
+    (void)lane;
+}
+
+static void finish(ptx_warp *w, const ptx_instruction *i, int lane, ptx_copy *c)
+{
+    ptx_machine *m = w->machine;
+    if (!c->landed)
+        land(w, lane, c);
+    for (uint32_t word = 0; word < c->size / 4; word++)
+        target_words(m, c)[word].pending--;
+    ptx_shared_write(w, i, lane, c->to, c->size,
+                     c->size); /* now at the latest: others see it after a barrier */
+}
+
+static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
+{
+    ptx_machine *m = w->machine;
+    ptx_lane *own = &w->lanes[lane];
+    ptx_copy c = {.to = ptx_value(w, i->args[0], lane),
+                  .from = ptx_value(w, i->args[1], lane),
+                  .bytes = (uint32_t)ptx_value(w, i->args[2], lane),
+                  .size = i->bytes,
+                  .by = i};
+    check_align(w, i, lane, c.from, i->bytes);
+    if (c.bytes > c.size)
+        ptx_fail(w, i, lane, "copies %u of %u bytes", c.bytes, c.size);
+    if (own->n_copies == PTX_MAX_COPIES)
+        ptx_fail(w, i, lane, "has %u copies under way", own->n_copies);
+    ptx_shared_write(w, i, lane, c.to, c.size, c.size);
+    for (uint32_t at = 0; at < c.bytes; at += 2)
+        global_at(w, i, lane, c.from + at, 2, false);
+    for (uint32_t word = 0; word < c.size / 4; word++)
+        target_words(m, &c)[word].pending++;
+    if (ptx_random(m) & 1)
+        land(w, lane, &c);
+    own->copies[own->n_copies++] = c;
+}
+
+void ptx_copy_start(ptx_warp *w, ptx_instruction *i, uint32_t mask)
+{
+    uint64_t to[PTX_LANES], from[PTX_LANES];
+    for (int l = 0; l < PTX_LANES; l++) {
+        to[l] = ptx_value(w, i->args[0], l);
+        from[l] = ptx_value(w, i->args[1], l);
+        if (mask >> l & 1)
+            start_copy(w, i, l);
+    }
+    if (w->machine->launch->count && mask) {
+        ptx_count_banks(i, to, mask, i->bytes);
+        count_sectors(i, from, mask, i->bytes);
+    }
+}
+
+void ptx_copy_commit(ptx_warp *w, uint32_t mask)
+{
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(mask >> l & 1))
+            continue;
+        ptx_lane *own = &w->lanes[l];
+        own->batches++;
+        for (uint32_t c = 0; c < own->n_copies; c++)
+            if (own->copies[c].batch == 0)
+                own->copies[c].batch = own->batches;
+    }
+}
+
+/* All but the last n batches have arrived; those that arrived before stay so. */
+void ptx_copy_wait(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
+{
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(mask >> l & 1))
+            continue;
+        ptx_lane *own = &w->lanes[l];
+        uint32_t kept = 0;
+        for (uint32_t c = 0; c < own->n_copies; c++) {
+            ptx_copy *copy = &own->copies[c];
+            if (copy->batch != 0 && copy->batch + (uint32_t)i->n <= own->batches)
+                finish(w, i, l, copy);
+            else
+                own->copies[kept++] = *copy;
+        }
+        own->n_copies = kept;
+    }
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+#
+# Defects put into the kernels on purpose, one line each: the checker on the played NVIDIA GPU must report every one. An edit
+# whose text is no longer there fails, so that the list follows the kernels.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
+
+kernels=$CLTRAIN_SOURCE_DIR/cl/kernels
+reported=0
+
+# defect NAME FILE OLD NEW PATTERN: the first OLD of the file becomes NEW, and a check of that name fails or a rule is broken. The
+# same checks pass without it: tests of the label quick and test_ptx_exec_full.sh run them.
+defect() {
+    local name=$1 file=$2 old=$3 new=$4 pattern=$5 text how=
+    text=$(cat "$kernels/$file" && echo .)
+    if [[ $text != *"$old"* ]]; then
+        : >"$out"
+        fail "$name: $file does not hold the text that the defect replaces: $old"
+        return
+    fi
+    rm -rf edited cache report
+    mkdir edited
+    printf '%s' "${text/"$old"/"$new"}" | sed '$ d' >"edited/$file"
+    CLTRAIN_KERNEL_DIR=$work/edited timeout 300 "$CLTRAIN" verify -t "$pattern" --mode correct --seed 3 >"$out" 2>&1 </dev/null
+    if [ $? -eq 124 ]; then
+        fail "$name: the check did not end"
+    elif [ -s report ]; then
+        how=$(head -n 1 report)
+        pass
+    elif grep -q -E '^(FAIL|MISTRUST) ' "$out"; then
+        how=$(grep -E -A1 '^(FAIL|MISTRUST) ' "$out" | sed -n '2s/^ *//p')
+        pass
+    else
+        fail "$name was not noticed by $pattern"
+    fi
+    [ -z "${how:-}" ] || reported=$((reported + 1))
+    printf '%-38s %s\n' "$name" "${how:0:150}"
+}
+
+# --- matrix units: mma.clh ---
+products='gemm.large_batch[mma_bf16]'
+defect 'copies not waited for' mma.clh '"cp.async.wait_group " #n ";"' '""' "$products"
+defect 'batches not closed' mma.clh '__asm volatile("cp.async.commit_group;" : : : "memory")' '' "$products"
+defect 'no zeros behind the end' mma.clh '16, %2;"' '16; // %2"' 'gemm.vectors_nn[mma_bf16]'
+defect 'ldmatrix results exchanged' mma.clh '"=r"(r.x), "=r"(r.y), "=r"(r.z)' '"=r"(r.x), "=r"(r.z), "=r"(r.y)' "$products"
+defect 'ldmatrix not transposed' mma.clh 'm8n8.x4.trans.shared' 'm8n8.x4.shared' "$products"
+defect 'operand B exchanged' mma.clh '"r"((b).x), "r"((b).y)' '"r"((b).y), "r"((b).x)' "$products"
+defect 'operand A exchanged' mma.clh '"r"((a).y), "r"((a).z)' '"r"((a).z), "r"((a).y)' "$products"
+defect 'tf32 not rounded' mma.clh 'cvt.rna.tf32.f32' 'mov.b32' 'gemm.blocks_nn[mma_tf32]'
+defect 'bf16 multiplied as f16' mma.clh '#define MMA_TYPE "bf16"' '#define MMA_TYPE "f16"' "$products"
+
+# --- gemm_mma.cl ---
+defect 'one batch of copies too many left' gemm_mma.cl '#define STAGES_LEFT 1' '#define STAGES_LEFT 2' "$products"
+defect 'main loop without its barrier' gemm_mma.cl 'barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there' '/* tile t is there' "$products"
+defect 'one step of k too few' gemm_mma.cl 'clamp(wide - CHUNK' 'clamp(wide - 1 - CHUNK' 'gemm.vectors_nn[mma_f16]'
+defect 'one row too many' gemm_mma.cl '(int)row < rows' '(int)row <= rows' 'gemm.tails_nn[mma_f16]'
+defect 'fragments of the next rows' gemm_mma.cl 'uint more_lines = (lines_first) ? odd : late' 'uint more_lines = (lines_first) ? late : odd' "$products"
+defect 'warps of a row share columns' gemm_mma.cl '(warp & (WARPS_ACROSS - 1)) * WN' '0' "$products"
+
+# --- gemm_tile.cl, gemm_stage.clh ---
+tiles='gemm.tails_nn[tile]'
+defect 'tile loop without its barrier' gemm_tile.cl '        barrier(CLK_LOCAL_MEM_FENCE);
+    }' '    }' "$tiles"
+defect 'sums laid out too early' gemm_tile.cl 'r0 += SLAB) {
+        barrier(CLK_LOCAL_MEM_FENCE);' 'r0 += SLAB) {' "$tiles"
+defect 'sums read too early' gemm_tile.cl '        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 1
+        for (uint e' '#pragma unroll 1
+        for (uint e' "$tiles"
+defect 'a row of C too many' gemm_tile.cl 'if (i < m)' 'if (i <= m)' "$tiles"
+defect 'last step of k left out' gemm_tile.cl '(whole & 1) * TILE_B, rest)' '(whole & 1) * TILE_B, rest - 1)' "$tiles"
+defect 'pair of tiles exchanged' gemm_tile.cl 'from_b + now * TILE_B' 'from_b + next * TILE_B' "$tiles"
+defect 'steps beyond k read' gemm_stage.clh 'o < lines && p < left' 'o < lines && p <= left' "$tiles"
+defect 'a part of k not added' gemm_tile.cl 'for (uint s = 1; s < splits; s++)' 'for (uint s = 2; s < splits; s++)' 'gemm.deep_tiles[tile]'
+
+# --- attention ---
+attention='attention.f16_odd[mma]'
+defect 'attention: the key after the last seen' attention_mma.cl 'column + 1 < seen_up ?' 'column < seen_up ?' "$attention"
+defect 'attention: loop without its barrier' attention_mma.cl 'barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there' '/* the tile is there' 'attention.bf16_tiles[mma]'
+defect 'attention: lse of rows that are not' attention_mma.cl 'if (pair == 0 && row < tq)' 'if (pair == 0)' "$attention"
+defect 'attention: keys beyond the last' attention_mma.cl 'BRING(DT, slots, k, ldk, ' 'BRING(DT, slots, k + 1, ldk, ' "$attention"
+defect 'attention: columns of B exchanged' attention_mma.cl 'uint pick = -e;' 'uint pick = e - 1;' "$attention"
+defect 'attention: scores used too early' attention_group.cl '        barrier(CLK_LOCAL_MEM_FENCE);
+        dots(' '        dots(' 'attention.odd[group]'
+defect 'attention: block reused too early' attention_group.cl 'mix(sum, ds, false, key, down, across);
+        barrier(CLK_LOCAL_MEM_FENCE);' 'mix(sum, ds, false, key, down, across);' 'attention.blocks[group]'
+defect 'attention: rows that are not' attention_group.cl 'row_ < (have) &&' '' 'attention.odd[group]'
+
+# --- update, norm ---
+defect 'update: a part of the norm' groups.clh 'half_size = WG / 2' 'half_size = WG / 4' 'update.*[group]'
+defect 'group sums without a barrier' groups.clh '            scratch[lane] += scratch[lane + half_size];
+        barrier(CLK_LOCAL_MEM_FENCE);' '            scratch[lane] += scratch[lane + half_size];' 'layernorm.odd[group]'
+defect 'group sums reuse their memory' groups.clh 'float result = scratch[0];
+    barrier(CLK_LOCAL_MEM_FENCE);' 'float result = scratch[0];' 'layernorm.odd[group]'
+defect 'update: second moment too large' update.cl 'd * d, beta2 * v1' 'd * d, v1' 'update.*[group]'
+defect 'norm: one column left out' layernorm.cl 'uint c = lane; c < cols' 'uint c = lane; c + 1 < cols' 'layernorm.odd[group]'
+
+echo "$reported defects reported"
+if [ "$reported" -ge 36 ]; then pass; else fail "only $reported defects were reported"; fi
+finish

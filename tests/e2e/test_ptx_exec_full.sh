@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+# ctest-parts: mma tile older attention ops
+#
+# Every form, layout and type of the kernels for NVIDIA GPUs as PTX on the host (tests/ptx), a part of the list an entry;
+# test_ptx_exec.sh is the short one.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
+export limit=1700
+
+case ${1:?which part} in
+mma) # sm_80: all cases with each type, all forms with tails in all layouts
+    verified 240 'gemm.*[mma_*' --mode correct
+    ;;
+tile)
+    verified 100 'gemm.*[tile*' --mode correct
+    ;;
+older) # m16n8k8 without asynchronous copies, and wmma: the same list on devices that have nothing else
+    export CLTRAIN_PTX_SM=75
+    expect_code 0 "$CLTRAIN" devices
+    expect_text 'caps .*mma_f16_k8'
+    verified 70 'gemm.*[mma_f16*' --mode correct
+    export CLTRAIN_PTX_SM=70
+    expect_code 0 "$CLTRAIN" devices
+    expect_text 'caps .*wmma_f16'
+    verified 70 'gemm.*[mma_f16*' --mode correct
+    ;;
+attention)
+    verified 18 'attention*[mma]' --mode correct
+    verified 40 'attention*[group]' --mode correct
+    seed=11 CLTRAIN_PTX_SEED=11 verified 5 'attention.f16*[mma]' --mode correct
+    ;;
+ops) # every op as a GPU runs it: group and flat forms, and those that move elements
+    verified 100 '*[group]' --mode correct
+    verified 100 '*[flat]' --mode correct
+    verified 100 '*[row]' --mode correct
+    ;;
+esac
+finish

@@ -153,7 +153,7 @@ ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap)
         report.answer = item->answer;
         snprintf(report.reason, sizeof report.reason, "%s", item->reason);
     }
-    if (report.answer != OCL_ANSWER_YES && report.answer != OCL_ANSWER_NOT_ASKED)
+    if (ocl_answer_is_loss(report.answer))
         return report;
     for (int i = 0; i < answers->count; i++) {
         item = &answers->items[i];

@@ -107,7 +107,7 @@ static clt_status start(const interview *v, const char *program, clt_child **chi
     if (status == CLT_OK && have.length == 0)
         arguments[5] = NULL;
     if (status == CLT_OK)
-        status = clt_child_start(program, arguments, child);
+        status = clt_child_start(program, arguments, false, child);
     clt_str_free(&have);
     return status;
 }

@@ -16,7 +16,7 @@
 #define FORMS_MAX 3
 #define VARIANTS_MAX 3
 
-static const uint32_t decorations = OCL_CAP_NONTEMPORAL;
+static const uint32_t decorations = OCL_CAP_NONTEMPORAL | OCL_CAP_PREFETCH;
 
 void ocl_refusal_of(const ocl_command *command, ocl_refusal *out)
 {

@@ -89,6 +89,10 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
                             .name = session->name, .state = CLT_VERIFY_PASS, .reason = "", .repeat = ""});
         return false;
     }
+    if (index < o->from)
+        return false;
+    if (o->begun)
+        o->begun(o->context, index, session->name);
     *outcome = (clt_verify_outcome){.state = CLT_VERIFY_PASS};
     session->started = clt_now();
     return true;
@@ -96,12 +100,12 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
 
 /* --- reports --- */
 
-static void repeat_line(const clt_verify_session *session, char *out, size_t size)
+void clt_verify_repeat(const clt_verify_options *o, const char *name, uint64_t seed, const char *spec,
+                       char *out, size_t size)
 {
-    const clt_verify_options *o = session->options;
     char caps[256];
-    int n = snprintf(out, size, "cltrain verify -t '%s' --seed %llu --device %s", session->name,
-                     (unsigned long long)session->seed, session->desc.spec);
+    int n = snprintf(out, size, "cltrain verify -t '%s' --seed %llu --device %s", name,
+                     (unsigned long long)seed, spec);
     if (o->caps_mask == OCL_CAPS_ALL || n < 0 || (size_t)n >= size)
         return;
     ocl_caps_text(o->caps_mask, caps, sizeof caps);
@@ -124,7 +128,8 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
     else if (status != CLT_OK)
         clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s: %s", clt_status_text(status), clt_error_text());
     clt_error_clear();
-    repeat_line(session, repeat, sizeof repeat);
+    clt_verify_repeat(session->options, session->name, session->seed, session->desc.spec, repeat,
+                      sizeof repeat);
     session->summary->count[outcome->state]++;
     double ms = outcome->ms > 0.0 ? outcome->ms : (clt_now() - session->started) * 1e3;
     report(session, &(clt_verify_result){.name = session->name,
@@ -139,7 +144,7 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
 
 /* --- runs --- */
 
-static uint64_t fresh_seed(void)
+uint64_t clt_verify_fresh_seed(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -148,7 +153,7 @@ static uint64_t fresh_seed(void)
     return seed + 1;
 }
 
-static clt_status check_options(const clt_verify_options *o)
+clt_status clt_verify_check_options(const clt_verify_options *o)
 {
     if (o->shards > 1 && (o->shard < 0 || o->shard >= o->shards))
         CLT_FAIL(CLT_EUSAGE, "verify: shard %d of %d does not exist; shards count from 0 to %d", o->shard,
@@ -159,8 +164,8 @@ static clt_status check_options(const clt_verify_options *o)
 static clt_status begin(clt_verify_session *session)
 {
     const clt_verify_options *o = session->options;
-    CLT_TRY(check_options(o));
-    session->seed = session->summary->seed = o->seed ? o->seed : fresh_seed();
+    CLT_TRY(clt_verify_check_options(o));
+    session->seed = session->summary->seed = o->seed ? o->seed : clt_verify_fresh_seed();
     unsigned chosen = o->modes & ~(unsigned)CLT_VERIFY_LIST;
     session->modes = chosen ? chosen : CLT_VERIFY_CORRECT | CLT_VERIFY_GRAD | CLT_VERIFY_BITWISE;
     if (o->modes & CLT_VERIFY_LIST)
@@ -172,14 +177,11 @@ static clt_status begin(clt_verify_session *session)
     return CLT_OK;
 }
 
-static clt_status end(clt_verify_session *session, clt_status status)
+clt_status clt_verify_verdict(const clt_verify_options *o, const clt_verify_summary *summary,
+                              uint64_t matched, const char *spec, const char *device)
 {
-    const clt_verify_options *o = session->options;
-    const int *count = session->summary->count;
-    ocl_device_close(session->device);
-    session->summary->seconds = clt_now() - session->summary->seconds;
-    CLT_TRY(status);
-    if (session->matched == 0)
+    const int *count = summary->count;
+    if (matched == 0)
         CLT_FAIL(
             CLT_EUSAGE,
             "verify: no check has a name that matches '%s'%s; 'cltrain verify --mode list' prints all names",
@@ -187,9 +189,17 @@ static clt_status end(clt_verify_session *session, clt_status status)
     int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
     if (failed > 0)
         CLT_FAIL(CLT_ECHECK, "verify: %d of %d checks failed on device %s '%s' (seed %llu)", failed,
-                 failed + count[CLT_VERIFY_PASS], session->desc.spec, session->desc.name,
-                 (unsigned long long)session->seed);
+                 failed + count[CLT_VERIFY_PASS], spec, device, (unsigned long long)summary->seed);
     return CLT_OK;
+}
+
+static clt_status end(clt_verify_session *session, clt_status status)
+{
+    ocl_device_close(session->device);
+    session->summary->seconds = clt_now() - session->summary->seconds;
+    CLT_TRY(status);
+    return clt_verify_verdict(session->options, session->summary, session->matched, session->desc.spec,
+                              session->desc.name);
 }
 
 clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
@@ -203,20 +213,41 @@ clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *c
     return end(&session, status);
 }
 
+static clt_status check_all(clt_verify_session *session)
+{
+    int count;
+    const clt_op *const *ops = clt_op_list(&count);
+    CLT_TRY(clt_verify_ops(session, ops, count));
+    CLT_TRY(clt_verify_gemm(session));
+    CLT_TRY(clt_verify_known(session));
+    return clt_verify_updates(session);
+}
+
+clt_status clt_verify_on(ocl_device *device, const clt_verify_options *options, clt_verify_summary *summary)
+{
+    clt_verify_session session = {.options = options,
+                                  .summary = summary,
+                                  .device = device,
+                                  .desc = *ocl_device_describe(device),
+                                  .seed = options->seed,
+                                  .modes = options->modes};
+    *summary = (clt_verify_summary){.seconds = clt_now(), .seed = options->seed};
+    clt_status status = check_all(&session);
+    summary->seconds = clt_now() - summary->seconds;
+    if (status == CLT_OK && session.matched == 0)
+        CLT_FAIL(CLT_EINTERNAL, "verify: no check is named '%s'", options->pattern);
+    return status;
+}
+
 clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary *summary)
 {
     clt_verify_session session = {.options = options, .summary = summary};
-    int count;
-    const clt_op *const *ops = clt_op_list(&count);
     *summary = (clt_verify_summary){.seconds = clt_now()};
     clt_status status = begin(&session);
+    if (status == CLT_OK && options->opened)
+        options->opened(options->context, &session.desc);
     if (status == CLT_OK)
-        status = clt_verify_ops(&session, ops, count);
-    if (status == CLT_OK)
-        status = clt_verify_gemm(&session);
-    if (status == CLT_OK)
-        status = clt_verify_known(&session);
-    if (status == CLT_OK)
-        status = clt_verify_updates(&session);
+        status = check_all(&session);
+    summary->matched = session.matched;
     return end(&session, status);
 }

@@ -105,7 +105,7 @@ static bool is_test(const ocl_item *item)
     return strncmp(item->name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
 }
 
-uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played)
+uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool tests)
 {
     uint32_t caps = 0;
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
@@ -114,7 +114,7 @@ uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played)
             caps |= 1u << cap;
     }
     caps |= played;
-    for (int i = 0; i < answers->count; i++)
+    for (int i = 0; i < answers->count && tests; i++)
         if (is_test(&answers->items[i]) && answers->items[i].answer != OCL_ANSWER_YES)
             caps &= ~answers->items[i].drops;
     return caps;
@@ -134,11 +134,11 @@ void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
     }
 }
 
-const ocl_item *ocl_answers_refusal(const ocl_answers *answers)
+const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests)
 {
     for (int i = 0; i < answers->count; i++) {
         const ocl_item *item = &answers->items[i];
-        bool floor = strcmp(item->name, OCL_ITEM_BASIC) == 0 || (is_test(item) && item->drops == 0);
+        bool floor = strcmp(item->name, OCL_ITEM_BASIC) == 0 || (tests && is_test(item) && item->drops == 0);
         if (floor && ocl_answer_is_loss(item->answer))
             return item;
     }
@@ -205,12 +205,12 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
 {
     char text[64], boot[64];
     clt_json_writer w = clt_json_writer_make(out, 2);
-    uint32_t asked = answers->asked;
+    uint32_t asked = answers->asked, probed = answers->probed;
     size_t from = out->length;
     boot_identity(boot, sizeof boot);
     for (int i = 0; i < answers->count; i++)
         if (!is_kept(&answers->items[i]))
-            asked = 0; /* something must be asked again */
+            asked = probed = 0; /* something must be asked again */
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
     clt_jw_kint(&w, "version", FORMAT_VERSION);
@@ -221,6 +221,8 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
     clt_jw_kstring(&w, "boot", boot);
     snprintf(text, sizeof text, "%08" PRIx32, asked);
     clt_jw_kstring(&w, "asked", text);
+    snprintf(text, sizeof text, "%08" PRIx32, probed);
+    clt_jw_kstring(&w, "probed", text);
     clt_jw_key(&w, "answers");
     clt_jw_array(&w);
     for (int i = 0; i < answers->count; i++)
@@ -304,11 +306,13 @@ static clt_status parse_root(const clt_json *root, const char *source, const ocl
     CLT_TRY(take_string(root, "spec", source, spec, sizeof spec));
     CLT_TRY(take_string(root, "boot", source, boot, sizeof boot));
     CLT_TRY(take_bits(root, "asked", source, &out->asked));
+    CLT_TRY(take_bits(root, "probed", source, &out->probed));
     CLT_TRY(parse_items(root, source, out));
     boot_identity(now, sizeof now);
-    if (ocl_answers_refusal(out) != NULL && (strcmp(spec, device->spec) != 0 || strcmp(boot, now) != 0)) {
+    if (ocl_answers_refusal(out, true) != NULL &&
+        (strcmp(spec, device->spec) != 0 || strcmp(boot, now) != 0)) {
         out->count = 0; /* it held for that device, until the restart */
-        out->asked = 0;
+        out->asked = out->probed = 0;
     }
     return CLT_OK;
 }

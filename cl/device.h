@@ -187,6 +187,7 @@ typedef struct ocl_open_options {
     uint32_t caps_mask; /* OCL_CAPS_ALL, or fewer to play a weaker device */
     bool profiling;     /* queues with CL_QUEUE_PROFILING_ENABLE */
     int local_rank;     /* picks the local_rank-th device of those that match, if there are several GPUs */
+    bool checker;       /* for the checker: what only failed its self-test counts all the same */
     bool ask_again;     /* for its capabilities, whatever is remembered of them */
 } ocl_open_options;
 

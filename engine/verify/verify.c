@@ -170,8 +170,10 @@ static clt_status begin(clt_verify_session *session)
     session->modes = chosen ? chosen : CLT_VERIFY_CORRECT | CLT_VERIFY_GRAD | CLT_VERIFY_BITWISE;
     if (o->modes & CLT_VERIFY_LIST)
         return CLT_OK; /* names need no device */
-    ocl_open_options open = {
-        .spec = o->device_spec, .caps_mask = o->caps_mask, .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
+    ocl_open_options open = {.spec = o->device_spec,
+                             .caps_mask = o->caps_mask,
+                             .checker = true,
+                             .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
     CLT_TRY(ocl_device_open(&open, &session->device));
     session->desc = *ocl_device_describe(session->device);
     return CLT_OK;

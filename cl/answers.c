@@ -15,7 +15,7 @@
 #include "engine/base/json_seal.h"
 
 #define FORMAT_NAME "cltrain-answers"
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 2
 #define SEAL "hash"
 
 static const char *const answer_names[OCL_ANSWER_COUNT] = {
@@ -237,7 +237,7 @@ static clt_status take_string(const clt_json *object, const char *key, const cha
                               size_t size)
 {
     const clt_json *value = clt_json_get(object, key);
-    if (clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
+    if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
         CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or no short text", source, key);
     snprintf(out, size, "%s", clt_json_string(value));
     return CLT_OK;
@@ -268,7 +268,8 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))
         CLT_FAIL(CLT_EDATA, "%s: '%s' is no answer that is kept", source, answer);
     const clt_json *number = clt_json_get(object, "value");
-    if (clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) || value < 0)
+    if (number == NULL || clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) ||
+        value < 0)
         CLT_FAIL(CLT_EDATA, "%s: 'value' is no whole number", source);
     item->value = (uint64_t)value;
     return CLT_OK;
@@ -277,7 +278,7 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
 static clt_status parse_items(const clt_json *root, const char *source, ocl_answers *out)
 {
     const clt_json *list = clt_json_get(root, "answers");
-    if (clt_json_typeof(list) != CLT_JSON_ARRAY)
+    if (list == NULL || clt_json_typeof(list) != CLT_JSON_ARRAY)
         CLT_FAIL(CLT_EDATA, "%s: 'answers' is missing or no list", source);
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
         ocl_item item;
@@ -297,7 +298,9 @@ static clt_status parse_root(const clt_json *root, const char *source, const ocl
     if (clt_json_typeof(root) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_EDATA, "%s: it holds no object", source);
     CLT_TRY(take_string(root, "format", source, format, sizeof format));
-    (void)clt_json_int(clt_json_get(root, "version"), &version);
+    const clt_json *number = clt_json_get(root, "version");
+    if (number != NULL && clt_json_typeof(number) == CLT_JSON_NUMBER)
+        (void)clt_json_int(number, &version);
     if (strcmp(format, FORMAT_NAME) != 0 || version != FORMAT_VERSION)
         CLT_FAIL(CLT_EDATA, "%s: it is no file of format %s %d", source, FORMAT_NAME, FORMAT_VERSION);
     CLT_TRY(take_string(root, "key", source, key, sizeof key));

@@ -156,7 +156,7 @@ static clt_status memory_path(const sources *s, char **out)
 static bool take_text(const clt_json *object, const char *key, char *out, size_t size)
 {
     const clt_json *value = clt_json_get(object, key);
-    if (clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
+    if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
         return false;
     snprintf(out, size, "%s", clt_json_string(value));
     return true;
@@ -165,9 +165,11 @@ static bool take_text(const clt_json *object, const char *key, char *out, size_t
 static bool take_dead(const clt_json *root)
 {
     char format[32];
-    const clt_json *list = clt_json_get(root, "dead");
     if (clt_json_typeof(root) != CLT_JSON_OBJECT || !take_text(root, "format", format, sizeof format) ||
-        strcmp(format, FORMAT_NAME) != 0 || clt_json_typeof(list) != CLT_JSON_ARRAY)
+        strcmp(format, FORMAT_NAME) != 0)
+        return false;
+    const clt_json *list = clt_json_get(root, "dead");
+    if (list == NULL || clt_json_typeof(list) != CLT_JSON_ARRAY)
         return false;
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
         ocl_dead_driver *d = &dead[n_dead];

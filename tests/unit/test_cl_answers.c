@@ -9,6 +9,7 @@
 
 #include "cl/answers.h"
 #include "cl/internal.h"
+#include "engine/base/json_seal.h"
 
 static void set(ocl_answers *a, const char *name, ocl_answer what, uint32_t drops, const char *reason)
 {
@@ -162,6 +163,37 @@ static void test_damage(void **state)
     free(b);
 }
 
+/* A whole file of another format, or one that lacks a member, is not believed either. */
+static void test_missing(void **state)
+{
+    (void)state;
+    static const char *const members[] = {
+        "\"format\"",  "\"version\"", "\"key\"",    "\"spec\"",  "\"boot\"",  "\"asked\"", "\"probed\"",
+        "\"answers\"", "\"item\"",    "\"answer\"", "\"drops\"", "\"value\"", "\"reason\""};
+    ocl_device_desc desc;
+    ocl_desc_generic(&desc);
+    ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        clt_str text = {0}, sealed = {0};
+        assert_ok(ocl_answers_print(a, &desc, &text));
+        char *at = strstr(text.text, members[i]), *seal = strstr(text.text, ",\n  \"hash\"");
+        assert_non_null(at);
+        assert_non_null(seal);
+        at[1] = 'x'; /* another name */
+        *seal = '\0';
+        clt_str_append(&sealed, text.text);
+        assert_ok(clt_json_seal(&sealed, 0, "hash"));
+        memset(b, 0, sizeof *b);
+        b->key = a->key;
+        assert_int_equal(ocl_answers_parse(sealed.text, sealed.length, "here", &desc, b), CLT_EDATA);
+        assert_null(strstr(clt_error_text(), "own hash"));
+        clt_str_free(&text);
+        clt_str_free(&sealed);
+    }
+    free(a);
+    free(b);
+}
+
 /* Files: private, replaced, ignored when they are no files or not whole. */
 static void test_files(void **state)
 {
@@ -224,8 +256,9 @@ static void test_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caps),   cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusal),
-        cmocka_unit_test(test_damage), cmocka_unit_test(test_files),      cmocka_unit_test(test_key),
+        cmocka_unit_test(test_caps),    cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_damage),  cmocka_unit_test(test_files),      cmocka_unit_test(test_key),
+        cmocka_unit_test(test_missing),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

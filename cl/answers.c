@@ -15,7 +15,7 @@
 #include "engine/base/json_seal.h"
 
 #define FORMAT_NAME "cltrain-answers"
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 2
 #define SEAL "hash"
 
 static const char *const answer_names[OCL_ANSWER_COUNT] = {
@@ -105,7 +105,7 @@ static bool is_test(const ocl_item *item)
     return strncmp(item->name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
 }
 
-uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played)
+uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool tests)
 {
     uint32_t caps = 0;
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
@@ -114,7 +114,7 @@ uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played)
             caps |= 1u << cap;
     }
     caps |= played;
-    for (int i = 0; i < answers->count; i++)
+    for (int i = 0; i < answers->count && tests; i++)
         if (is_test(&answers->items[i]) && answers->items[i].answer != OCL_ANSWER_YES)
             caps &= ~answers->items[i].drops;
     return caps;
@@ -134,11 +134,11 @@ void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
     }
 }
 
-const ocl_item *ocl_answers_refusal(const ocl_answers *answers)
+const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests)
 {
     for (int i = 0; i < answers->count; i++) {
         const ocl_item *item = &answers->items[i];
-        bool floor = strcmp(item->name, OCL_ITEM_BASIC) == 0 || (is_test(item) && item->drops == 0);
+        bool floor = strcmp(item->name, OCL_ITEM_BASIC) == 0 || (tests && is_test(item) && item->drops == 0);
         if (floor && ocl_answer_is_loss(item->answer))
             return item;
     }
@@ -153,7 +153,7 @@ ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap)
         report.answer = item->answer;
         snprintf(report.reason, sizeof report.reason, "%s", item->reason);
     }
-    if (report.answer != OCL_ANSWER_YES && report.answer != OCL_ANSWER_NOT_ASKED)
+    if (ocl_answer_is_loss(report.answer))
         return report;
     for (int i = 0; i < answers->count; i++) {
         item = &answers->items[i];
@@ -205,12 +205,12 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
 {
     char text[64], boot[64];
     clt_json_writer w = clt_json_writer_make(out, 2);
-    uint32_t asked = answers->asked;
+    uint32_t asked = answers->asked, probed = answers->probed;
     size_t from = out->length;
     boot_identity(boot, sizeof boot);
     for (int i = 0; i < answers->count; i++)
         if (!is_kept(&answers->items[i]))
-            asked = 0; /* something must be asked again */
+            asked = probed = 0; /* something must be asked again */
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
     clt_jw_kint(&w, "version", FORMAT_VERSION);
@@ -221,6 +221,8 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
     clt_jw_kstring(&w, "boot", boot);
     snprintf(text, sizeof text, "%08" PRIx32, asked);
     clt_jw_kstring(&w, "asked", text);
+    snprintf(text, sizeof text, "%08" PRIx32, probed);
+    clt_jw_kstring(&w, "probed", text);
     clt_jw_key(&w, "answers");
     clt_jw_array(&w);
     for (int i = 0; i < answers->count; i++)
@@ -235,7 +237,7 @@ static clt_status take_string(const clt_json *object, const char *key, const cha
                               size_t size)
 {
     const clt_json *value = clt_json_get(object, key);
-    if (clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
+    if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
         CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or no short text", source, key);
     snprintf(out, size, "%s", clt_json_string(value));
     return CLT_OK;
@@ -266,7 +268,8 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))
         CLT_FAIL(CLT_EDATA, "%s: '%s' is no answer that is kept", source, answer);
     const clt_json *number = clt_json_get(object, "value");
-    if (clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) || value < 0)
+    if (number == NULL || clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) ||
+        value < 0)
         CLT_FAIL(CLT_EDATA, "%s: 'value' is no whole number", source);
     item->value = (uint64_t)value;
     return CLT_OK;
@@ -275,7 +278,7 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
 static clt_status parse_items(const clt_json *root, const char *source, ocl_answers *out)
 {
     const clt_json *list = clt_json_get(root, "answers");
-    if (clt_json_typeof(list) != CLT_JSON_ARRAY)
+    if (list == NULL || clt_json_typeof(list) != CLT_JSON_ARRAY)
         CLT_FAIL(CLT_EDATA, "%s: 'answers' is missing or no list", source);
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
         ocl_item item;
@@ -295,7 +298,9 @@ static clt_status parse_root(const clt_json *root, const char *source, const ocl
     if (clt_json_typeof(root) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_EDATA, "%s: it holds no object", source);
     CLT_TRY(take_string(root, "format", source, format, sizeof format));
-    (void)clt_json_int(clt_json_get(root, "version"), &version);
+    const clt_json *number = clt_json_get(root, "version");
+    if (number != NULL && clt_json_typeof(number) == CLT_JSON_NUMBER)
+        (void)clt_json_int(number, &version);
     if (strcmp(format, FORMAT_NAME) != 0 || version != FORMAT_VERSION)
         CLT_FAIL(CLT_EDATA, "%s: it is no file of format %s %d", source, FORMAT_NAME, FORMAT_VERSION);
     CLT_TRY(take_string(root, "key", source, key, sizeof key));
@@ -304,11 +309,13 @@ static clt_status parse_root(const clt_json *root, const char *source, const ocl
     CLT_TRY(take_string(root, "spec", source, spec, sizeof spec));
     CLT_TRY(take_string(root, "boot", source, boot, sizeof boot));
     CLT_TRY(take_bits(root, "asked", source, &out->asked));
+    CLT_TRY(take_bits(root, "probed", source, &out->probed));
     CLT_TRY(parse_items(root, source, out));
     boot_identity(now, sizeof now);
-    if (ocl_answers_refusal(out) != NULL && (strcmp(spec, device->spec) != 0 || strcmp(boot, now) != 0)) {
+    if (ocl_answers_refusal(out, true) != NULL &&
+        (strcmp(spec, device->spec) != 0 || strcmp(boot, now) != 0)) {
         out->count = 0; /* it held for that device, until the restart */
-        out->asked = 0;
+        out->asked = out->probed = 0;
     }
     return CLT_OK;
 }

@@ -23,8 +23,9 @@ typedef struct ocl_item {
 } ocl_item;
 
 typedef struct ocl_answers {
-    uint64_t key;   /* of device, driver and kernels */
-    uint32_t asked; /* capabilities that were not masked: all questions about them are answered */
+    uint64_t key;    /* of device, driver and kernels */
+    uint32_t probed; /* capabilities that were not masked: all probes of them are answered */
+    uint32_t asked;  /* the self-tests as well */
     int count;
     ocl_item items[OCL_ITEMS_MAX];
     bool remembered; /* read from a file */
@@ -37,12 +38,13 @@ clt_status ocl_answers_key(const ocl_device_desc *device, uint64_t *key);
 const ocl_item *ocl_answers_find(const ocl_answers *answers, const char *name);
 /* Adds an item or replaces the one of its name. CLT_EINTERNAL when there is no room. */
 clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item);
-/* The capabilities that count: their probe and every self-test of theirs were answered with yes. */
-uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played);
+/* The capabilities that count: their probe and (with tests) every self-test of theirs were answered with yes.
+ */
+uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool tests);
 /* Fills in what the answers say of sizes: local_proven_bytes, kernel_group_limit. */
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device);
 /* Is the device of use at all? Else the question that it failed. */
-const ocl_item *ocl_answers_refusal(const ocl_answers *answers);
+const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests);
 /* How the capability stands, with the first reason why not. */
 ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap);
 

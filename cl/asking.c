@@ -34,7 +34,8 @@ static ocl_device_desc desc_now(const asking *a)
 {
     const ocl_answers *answers = a->asker->answers;
     ocl_device_desc desc = a->asker->found->desc;
-    desc.caps = ocl_caps_with_played(ocl_answers_caps(answers, a->played), a->played) & a->asker->mask;
+    desc.caps = ocl_caps_with_played(ocl_answers_caps(answers, a->played, a->asker->tests), a->played) &
+                a->asker->mask;
     desc.played_caps = a->played & desc.caps;
     ocl_answers_sizes(answers, &desc);
     return desc;
@@ -88,7 +89,7 @@ static clt_status begin_item(asking *a, ocl_item *item)
 static bool is_open_question(const asking *a, const char *name)
 {
     return ocl_answers_find(a->asker->answers, name) == NULL &&
-           ocl_answers_refusal(a->asker->answers) == NULL;
+           ocl_answers_refusal(a->asker->answers, a->asker->tests) == NULL;
 }
 
 /* A refused build of what the device did not announce is no loss. */
@@ -184,7 +185,7 @@ static clt_status ask_rounds(asking *a)
         asked = false;
         for (const ocl_question *q = ocl_questions; q->name != NULL; q++)
             CLT_TRY(ask_question(a, q, &asked));
-        for (int i = 0; tests != NULL && i < tests->count; i++)
+        for (int i = 0; a->asker->tests && tests != NULL && i < tests->count; i++)
             CLT_TRY(ask_test(a, &tests->tests[i], &asked));
     }
     return CLT_OK;
@@ -198,8 +199,10 @@ clt_status ocl_ask_here(ocl_asker *asker)
     clt_status status = ask_rounds(&a);
     forget_device(&a);
     free(a.extensions);
-    if (status == CLT_OK)
-        asker->answers->asked |= asker->mask;
+    if (status == CLT_OK) {
+        asker->answers->probed |= asker->mask;
+        asker->answers->asked |= asker->tests ? asker->mask : 0;
+    }
     return status;
 }
 
@@ -236,7 +239,7 @@ static clt_status parse_have(const char *text, ocl_answers *answers)
     return CLT_OK;
 }
 
-static clt_status serve(const char *spec, uint32_t mask, ocl_answers *answers)
+static clt_status serve(const char *spec, uint32_t mask, bool with_tests, ocl_answers *answers)
 {
     ocl_found *found = NULL;
     int count = 0, index = -1;
@@ -254,14 +257,14 @@ static clt_status serve(const char *spec, uint32_t mask, ocl_answers *answers)
     if (status == CLT_OK)
         status = clt_child_say("device %s", clt_hash64_text(answers->key, text));
     if (status == CLT_OK) {
-        ocl_asker asker = {&found[index], mask, answers, say_begun, say_ended};
+        ocl_asker asker = {&found[index], mask, with_tests, answers, say_begun, say_ended};
         status = ocl_ask_here(&asker);
     }
     free(found);
     return status == CLT_OK ? clt_child_say("done") : status;
 }
 
-clt_status ocl_asking_serve(const char *spec, const char *mask, const char *have)
+clt_status ocl_asking_serve(const char *spec, const char *mask, const char *have, bool with_tests)
 {
     ocl_answers *answers;
     char *end;
@@ -272,7 +275,7 @@ clt_status ocl_asking_serve(const char *spec, const char *mask, const char *have
     CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
     clt_status status = parse_have(have, answers);
     if (status == CLT_OK)
-        status = serve(spec, (uint32_t)bits, answers);
+        status = serve(spec, (uint32_t)bits, with_tests, answers);
     free(answers);
     if (status != CLT_OK)
         (void)clt_child_say("error %s", clt_error_text());

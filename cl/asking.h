@@ -36,6 +36,6 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
 
 /* Answers for the device `spec` on the pipe of engine/base/child.h. have: "item=yes:drops:value,...", what is
  * known. */
-clt_status ocl_asking_serve(const char *spec, const char *mask, const char *have);
+clt_status ocl_asking_serve(const char *spec, const char *mask, const char *have, bool with_tests);
 
 #endif

@@ -27,6 +27,7 @@
 typedef struct interview {
     const ocl_device_desc *desc;
     uint32_t mask;
+    bool tests;
     ocl_answers *answers;
     ocl_item current; /* the question that was put and is not answered; "" if none */
     bool greeted, done;
@@ -103,11 +104,16 @@ static clt_status start(const interview *v, const char *program, clt_child **chi
     snprintf(mask, sizeof mask, "%08" PRIx32, v->mask);
     write_have(v->answers, &have);
     clt_status status = clt_str_check(&have);
-    const char *arguments[] = {"probe", "--device", v->desc->spec, "--mask", mask, "--have", have.text, NULL};
-    if (status == CLT_OK && have.length == 0)
-        arguments[5] = NULL;
+    const char *arguments[12] = {"probe", "--device", v->desc->spec, "--mask", mask};
+    int n = 5;
+    if (!v->tests)
+        arguments[n++] = "--no-tests";
+    if (status == CLT_OK && have.length > 0) {
+        arguments[n++] = "--have";
+        arguments[n++] = have.text;
+    }
     if (status == CLT_OK)
-        status = clt_child_start(program, arguments, child);
+        status = clt_child_start(program, arguments, false, child);
     clt_str_free(&have);
     return status;
 }
@@ -164,9 +170,9 @@ static clt_status run_child(interview *v, const char *program)
 /* --- all children --- */
 
 /* Without a program to be the child, the questions are put here: better than no capability at all. */
-static clt_status ask_without_child(const ocl_found *found, uint32_t mask, ocl_answers *answers)
+static clt_status ask_without_child(const ocl_found *found, uint32_t mask, bool tests, ocl_answers *answers)
 {
-    ocl_asker asker = {found, mask, answers, NULL, NULL};
+    ocl_asker asker = {found, mask, tests, answers, NULL, NULL};
     CLT_WARN("device %s '%s' is asked for its capabilities in this process, which a bad driver may end: %s",
              found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
@@ -174,29 +180,32 @@ static clt_status ask_without_child(const ocl_found *found, uint32_t mask, ocl_a
 }
 
 /* Each child answers at least one question, by its end if not otherwise. */
-static clt_status ask_children(const ocl_found *found, uint32_t mask, ocl_answers *answers)
+static clt_status ask_children(const ocl_found *found, uint32_t mask, bool tests, ocl_answers *answers)
 {
-    interview v = {.desc = &found->desc, .mask = mask, .answers = answers};
+    interview v = {.desc = &found->desc, .mask = mask, .tests = tests, .answers = answers};
     char *program;
     clt_status status = clt_program_find(&program);
     for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
         status = run_child(&v, program);
-        if (ocl_answers_refusal(answers) != NULL)
+        if (ocl_answers_refusal(answers, tests) != NULL)
             break;
     }
     free(program);
     if (status == CLT_EUNSUPPORTED)
-        return ask_without_child(found, mask, answers);
-    if (status == CLT_OK)
-        answers->asked |= mask;
+        return ask_without_child(found, mask, tests, answers);
+    if (status == CLT_OK) {
+        answers->probed |= mask;
+        answers->asked |= tests ? mask : 0;
+    }
     return status;
 }
 
 /* --- remembering --- */
 
-static bool is_complete(const ocl_answers *answers, uint32_t mask)
+static bool is_complete(const ocl_answers *answers, uint32_t mask, bool tests)
 {
-    return answers->count > 0 && ((mask & ~answers->asked) == 0 || ocl_answers_refusal(answers) != NULL);
+    return answers->count > 0 && ((mask & ~(tests ? answers->asked : answers->probed)) == 0 ||
+                                  ocl_answers_refusal(answers, tests) != NULL);
 }
 
 /* Ranks of one host start at once: one asks, the others wait for its answers, though not for good. Returns
@@ -211,7 +220,8 @@ static int take_turn(const char *path)
     return fd;
 }
 
-static clt_status ask_and_keep(const ocl_found *found, uint32_t mask, bool again, ocl_answers *out)
+static clt_status ask_and_keep(const ocl_found *found, uint32_t mask, bool again, bool tests,
+                               ocl_answers *out)
 {
     char *path = NULL, *lock = NULL;
     uint64_t key = out->key;
@@ -220,18 +230,18 @@ static clt_status ask_and_keep(const ocl_found *found, uint32_t mask, bool again
     if (status == CLT_ESTORAGE) { /* asked every time, then */
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
-        return ask_children(found, mask, out);
+        return ask_children(found, mask, tests, out);
     }
     CLT_TRY(status);
     if (!again)
         status = ocl_answers_load(path, &found->desc, key, out);
-    if (status == CLT_OK && !is_complete(out, mask)) {
+    if (status == CLT_OK && !is_complete(out, mask, tests)) {
         turn = take_turn(lock);
         if (!again)
             status = ocl_answers_load(path, &found->desc, key, out);
     }
-    if (status == CLT_OK && !is_complete(out, mask)) {
-        status = ask_children(found, mask, out);
+    if (status == CLT_OK && !is_complete(out, mask, tests)) {
+        status = ask_children(found, mask, tests, out);
         out->remembered = false;
         if (status == CLT_OK && ocl_answers_save(path, &found->desc, out) != CLT_OK) {
             CLT_DEBUG("%s", clt_error_text());
@@ -269,19 +279,21 @@ static void tell_losses(const ocl_found *found, const ocl_answers *answers)
     }
 }
 
-static clt_status ask_as_needed(const ocl_found *found, uint32_t mask, bool again, ocl_answers *out)
+static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)
 {
+    uint32_t mask = options->caps_mask;
+    bool again = options->ask_again, tests = !options->checker;
     known_device *mine = NULL;
     for (size_t i = 0; i < n_known; i++)
         if (known[i].id == found->id)
             mine = &known[i];
-    if (mine != NULL && !again && is_complete(&mine->answers, mask)) {
+    if (mine != NULL && !again && is_complete(&mine->answers, mask, tests)) {
         *out = mine->answers;
         return CLT_OK;
     }
     memset(out, 0, sizeof *out);
     CLT_TRY(ocl_answers_key(&found->desc, &out->key));
-    CLT_TRY(ask_and_keep(found, mask, again, out));
+    CLT_TRY(ask_and_keep(found, mask, again, tests, out));
     if (mine == NULL) {
         CLT_TRY(clt_grow(&known, &known_capacity, n_known + 1, sizeof *known, "known devices"));
         mine = &known[n_known++];
@@ -291,13 +303,13 @@ static clt_status ask_as_needed(const ocl_found *found, uint32_t mask, bool agai
     return CLT_OK;
 }
 
-clt_status ocl_ask(const ocl_found *found, uint32_t mask, bool again, ocl_answers *out)
+clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)
 {
     pthread_mutex_lock(&known_lock);
-    clt_status status = ask_as_needed(found, mask, again, out);
+    clt_status status = ask_as_needed(found, options, out);
     pthread_mutex_unlock(&known_lock);
     CLT_TRY(status);
-    const ocl_item *refused = ocl_answers_refusal(out);
+    const ocl_item *refused = ocl_answers_refusal(out, !options->checker);
     if (refused != NULL)
         CLT_FAIL(CLT_EDEVICE,
                  "device %s '%s' (driver %s) cannot be used: %s %s%s%s; update the driver or choose another "

@@ -5,6 +5,7 @@
  * the device. */
 #include "cl/faults_internal.h"
 #include "cl/icd.h"
+#include "cl/listing.h"
 #include "cl/record.h"
 
 #include <stdio.h>
@@ -272,7 +273,7 @@ clt_status ocl_enumerate(ocl_found **out, int *count)
     clt_status status = CLT_OK;
     *out = NULL;
     *count = 0;
-    ocl_icd_prepare();
+    CLT_TRY(ocl_listing_prepare());
     OCL_CHECK(clGetPlatformIDs(0, NULL, &n), "listing OpenCL platforms");
     CLT_TRY(clt_alloc(&platforms, n, sizeof *platforms, "the list of platforms"));
     cl_int code = n > 0 ? clGetPlatformIDs(n, platforms, NULL) : CL_SUCCESS;
@@ -433,13 +434,13 @@ uint32_t ocl_caps_with_played(uint32_t caps, uint32_t played)
 }
 
 /* Capabilities that count, of a device that was asked; those that it plays among them. */
-static clt_status take_answers(ocl_device *device, uint32_t mask)
+static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
 {
     char text[256];
     ocl_device_desc *desc = &device->desc;
     uint32_t played, all = (1u << OCL_CAP_COUNT) - 1;
     CLT_TRY(ocl_played_caps(&played));
-    uint32_t caps = ocl_caps_with_played(ocl_answers_caps(&device->answers, played), played);
+    uint32_t caps = ocl_caps_with_played(ocl_answers_caps(&device->answers, played, tests), played);
     if (played != 0 && (caps & OCL_CAP_PTX))
         CLT_FAIL(
             CLT_EUSAGE,
@@ -451,7 +452,7 @@ static clt_status take_answers(ocl_device *device, uint32_t mask)
     desc->masked_caps = 0; /* what it has or may have */
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
         const ocl_item *item = ocl_answers_find(&device->answers, ocl_cap_name(cap));
-        bool never_asked = item == NULL && !(device->answers.asked >> cap & 1u);
+        bool never_asked = item == NULL && !(device->answers.probed >> cap & 1u);
         if ((caps >> cap & 1u) || never_asked)
             desc->masked_caps |= 1u << cap & ~mask & all;
     }
@@ -497,12 +498,12 @@ static clt_status choose_usable(ocl_found *found, int count, const ocl_open_opti
         ocl_found chosen = found[*index];
         status = check_floor(chosen.id, &chosen.desc);
         if (status == CLT_OK)
-            status = ocl_ask(&chosen, options->caps_mask, options->ask_again, answers);
+            status = ocl_ask(&chosen, options, answers);
         if (status == CLT_OK || status != CLT_EDEVICE || ocl_spec_names_one(options->spec))
             return status;
+        CLT_WARN("passing over device %s '%s': %s", chosen.desc.spec, chosen.desc.name, clt_error_text());
         if (first.status == CLT_OK)
             clt_error_take(status, &first);
-        CLT_WARN("passing over device %s '%s': %s", chosen.desc.spec, chosen.desc.name, clt_error_text());
         memmove(&found[*index], &found[*index + 1], (size_t)(left - 1 - *index) * sizeof *found);
     }
     return clt_error_put(&first);
@@ -528,7 +529,7 @@ clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
         device->desc.usable_bytes /= (uint64_t)sharing;
     }
     device->answers = *answers;
-    CLT_TRY_GOTO(take_answers(device, options->caps_mask), fail);
+    CLT_TRY_GOTO(take_answers(device, options->caps_mask, !options->checker), fail);
     ocl_binary_cache_open(device);
     free(found);
     free(answers);

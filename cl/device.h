@@ -192,6 +192,7 @@ typedef struct ocl_open_options {
      * take up to 1.8 times as long for queues that note times. */
     bool profiling_on_cpu;
     int local_rank; /* picks the local_rank-th device of those that match, if there are several GPUs */
+    bool checker;   /* for the checker: what only failed its self-test counts all the same */
     bool ask_again; /* for its capabilities, whatever is remembered of them */
 } ocl_open_options;
 

@@ -5,6 +5,7 @@
  * library at fault. It prints nothing and must not know who reads the findings. */
 #include "cl/doctor_internal.h"
 #include "cl/internal.h"
+#include "cl/listing.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -143,12 +144,29 @@ static bool try_device(ocl_doctor_state *d, const ocl_device_desc *desc)
     return status == CLT_OK;
 }
 
+/* Drivers that do harm as soon as they are loaded are named, and nothing loads them any more. */
+static bool check_listing(ocl_doctor_state *d)
+{
+    const ocl_dead_driver *dead;
+    clt_status status = ocl_listing_prepare();
+    int count = ocl_listing_dead(&dead);
+    for (int i = 0; i < count; i++)
+        ocl_finding(d, OCL_FINDING_ERROR, "update this driver, or remove its ICD file",
+                    "the driver library %s (%s) is left out, because listing its devices does harm: %s",
+                    dead[i].library, dead[i].entry, dead[i].reason);
+    if (status != CLT_OK)
+        ocl_finding(d, OCL_FINDING_ERROR, "update or remove the driver", "%s", clt_error_text());
+    return status == CLT_OK;
+}
+
 clt_status ocl_doctor(ocl_finding_fn report, void *context, bool *healthy)
 {
     ocl_doctor_state d = {.report = report, .context = context};
     ocl_device_desc *list = NULL;
     int count = 0;
     *healthy = false;
+    if (!check_listing(&d)) /* before a driver's library is loaded here */
+        return CLT_OK;
     ocl_doctor_drivers(&d);
     check_nodes(&d);
     if (!check_platforms(&d))

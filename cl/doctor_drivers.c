@@ -15,6 +15,7 @@
 #include "cl/icd.h"
 #include "cl/icd_entry.h"
 #include "cl/icd_loader.h"
+#include "cl/listing.h"
 
 #define NVIDIA_LIBRARY "libnvidia-opencl.so.1"
 
@@ -54,6 +55,17 @@ static void check_library(ocl_doctor_state *d, const char *library, const char *
                 named_by, library, why ? why : "no reason given");
 }
 
+/* Told already, and not to be loaded. */
+static bool is_left_out(const char *library)
+{
+    const ocl_dead_driver *dead;
+    int count = ocl_listing_dead(&dead);
+    for (int i = 0; i < count; i++)
+        if (strcmp(dead[i].library, library) == 0)
+            return true;
+    return false;
+}
+
 static void check_entry(ocl_doctor_state *d, const ocl_icd_entry *entry)
 {
     char advice[1200];
@@ -67,7 +79,7 @@ static void check_entry(ocl_doctor_state *d, const ocl_icd_entry *entry)
         ocl_finding(d, OCL_FINDING_ERROR,
                     "its first line must name a driver library; reinstall the driver package that owns it",
                     "the ICD file %s is empty", entry->path);
-    } else {
+    } else if (!is_left_out(entry->library)) {
         check_library(d, entry->library, entry->path);
     }
 }

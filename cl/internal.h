@@ -146,6 +146,7 @@ extern const ocl_question ocl_questions[]; /* ends with a NULL name */
 typedef struct ocl_asker {
     const ocl_found *found;
     uint32_t mask;
+    bool tests;
     ocl_answers *answers;
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);
@@ -153,7 +154,7 @@ typedef struct ocl_asker {
 clt_status ocl_ask_here(ocl_asker *asker);
 /* asking_child.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device was
  * refused; the answers are filled in all the same. */
-clt_status ocl_ask(const ocl_found *found, uint32_t mask, bool again, ocl_answers *out);
+clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out);
 
 /* device.c: CL_DEVICE_EXTENSIONS; free() it. */
 clt_status ocl_device_extensions(cl_device_id id, char **out);

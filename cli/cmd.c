@@ -33,6 +33,7 @@ const cmd_entry cmd_table[] = {
     {"version", "print versions", cmd_version, 0},
     {"help", "print this list, or the options of a command", cmd_help, 0},
     {"probe", "ask a driver what it can do, as a child process", cmd_probe, CMD_HIDDEN},
+    {"verify-worker", "run checks, as a child process", cmd_verify_worker, CMD_HIDDEN},
     {"compare", "compare two runs", cmd_later, CMD_LATER},
     {"launch", "start several ranks on this host", cmd_later, CMD_LATER},
     {"ckpt", "list, verify and compare checkpoints", cmd_later, CMD_LATER},

@@ -54,6 +54,7 @@ clt_status cmd_data(cmd_context *context, int argc, char **argv);
 clt_status cmd_generate(cmd_context *context, int argc, char **argv);
 clt_status cmd_export(cmd_context *context, int argc, char **argv);
 clt_status cmd_tune(cmd_context *context, int argc, char **argv);
+clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv);
 clt_status cmd_probe(cmd_context *context, int argc, char **argv);
 clt_status cmd_later(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/listing.h"
 #include "cli/args.h"
 #include "cli/console.h"
 #include "engine/base/json.h"
@@ -148,6 +149,8 @@ clt_status cmd_devices(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
+    if (again)
+        ocl_listing_again();
     CLT_TRY(ocl_list_devices(&list, &count));
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_array(&w);

@@ -3,15 +3,20 @@
  * cltrain probe: the child process of other commands, which asks a driver what it can do. It answers on a
  * pipe that only they have. */
 #include "cl/asking.h"
+#include "cl/listing.h"
 #include "cli/args.h"
 #include "cli/cmd.h"
 
 clt_status cmd_probe(cmd_context *context, int argc, char **argv)
 {
     const char *device = "", *mask = "", *have = "";
+    bool list = false, no_tests = false;
     const args_option options[] = {ARGS_TEXT("--device", "SPEC", device, "number of the device"),
                                    ARGS_TEXT("--mask", "BITS", mask, "capabilities to ask for, hexadecimal"),
-                                   ARGS_TEXT("--have", "LIST", have, "what is known"), ARGS_END};
+                                   ARGS_TEXT("--have", "LIST", have, "what is known"),
+                                   ARGS_FLAG("--no-tests", no_tests, "probe kernels only"),
+                                   ARGS_FLAG("--list", list, "list the devices, and nothing else"),
+                                   ARGS_END};
     const args_usage usage = {.command = "probe",
                               .operands = "",
                               .summary =
@@ -20,5 +25,7 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
     args_result r;
     (void)context;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
-    return r.help ? CLT_OK : ocl_asking_serve(device, mask, have);
+    if (r.help)
+        return CLT_OK;
+    return list ? ocl_listing_serve() : ocl_asking_serve(device, mask, have, !no_tests);
 }

@@ -13,7 +13,7 @@
 typedef struct verify_args {
     const char *pattern, *mode, *device, *caps, *shard, *after, *json, *junit;
     bool quick, verbose;
-    int64_t seed;
+    int64_t seed, limit;
 } verify_args;
 
 typedef struct verify_run {
@@ -96,7 +96,8 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
         printf("device %s%s%s, seed %llu\n", run->device, desc ? ": " : "", desc ? desc->name : "",
                (unsigned long long)options->seed);
     fflush(stdout);
-    clt_status status = clt_verify_run(options, &summary);
+    clt_status status = run->list ? clt_verify_run(options, &summary)
+                                  : clt_verify_run_apart(options, (double)a->limit, &summary);
     for (int i = 0; i < 5; i++)
         count[i] += summary.count[i];
     return status;
@@ -158,7 +159,7 @@ static clt_status verify(const verify_args *a)
 
 clt_status cmd_verify(cmd_context *context, int argc, char **argv)
 {
-    verify_args a = {0};
+    verify_args a = {.limit = 600};
     const args_option options[] = {
         ARGS_TEXT("-t", "PATTERN", a.pattern, "only cases whose name matches, such as 'softmax*'"),
         ARGS_TEXT("--mode", "MODES", a.mode, "correct, grad, bitwise, perf, list; several with commas"),
@@ -171,6 +172,7 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_INT("--seed", "N", a.seed, 1, 9e18, "seed of the data (default: from the clock, printed)"),
         ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON; - for the standard output"),
         ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),
+        ARGS_INT("--limit", "SECONDS", a.limit, 1, 1e6, "a check that takes longer has failed (600)"),
         ARGS_FLAG("-v", a.verbose, "print every case, not only failures"),
         ARGS_LATER("--run", "RUN_DIR", "check a run's trajectory"),
         ARGS_LATER("--baseline", "FILE", "compare with an earlier report"),

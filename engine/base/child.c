@@ -151,10 +151,12 @@ static int spawn_attributes(posix_spawnattr_t *attributes)
     return code ? code : posix_spawnattr_setsigmask(attributes, &none);
 }
 
-static int spawn_files(posix_spawn_file_actions_t *files, int answers, int words)
+static int spawn_files(posix_spawn_file_actions_t *files, int answers, int words, bool streams)
 {
     int code = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
-    if (words >= 0) {
+    if (streams) {
+        /* as they are */
+    } else if (words >= 0) {
         code = code ? code : posix_spawn_file_actions_adddup2(files, words, 1);
         code = code ? code : posix_spawn_file_actions_adddup2(files, words, 2);
     } else {
@@ -168,8 +170,8 @@ static int spawn_files(posix_spawn_file_actions_t *files, int answers, int words
     return code;
 }
 
-static int spawn(const char *program, char **arguments, char **environment, int answers, int words,
-                 pid_t *pid)
+static int spawn(const char *program, char **arguments, char **environment, bool streams, int answers,
+                 int words, pid_t *pid)
 {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t files;
@@ -179,7 +181,7 @@ static int spawn(const char *program, char **arguments, char **environment, int 
     code = posix_spawn_file_actions_init(&files);
     if (code == 0) {
         code = spawn_attributes(&attributes);
-        code = code ? code : spawn_files(&files, answers, words);
+        code = code ? code : spawn_files(&files, answers, words, streams);
         code = code ? code : posix_spawn(pid, program, &files, &attributes, arguments, environment);
         posix_spawn_file_actions_destroy(&files);
     }
@@ -187,7 +189,7 @@ static int spawn(const char *program, char **arguments, char **environment, int 
     return code;
 }
 
-clt_status clt_child_start(const char *program, const char *const *arguments, clt_child **out)
+clt_status clt_child_start(const char *program, const char *const *arguments, bool streams, clt_child **out)
 {
     clt_child *child = NULL;
     char **vector = NULL, **environment = NULL;
@@ -204,8 +206,9 @@ clt_status clt_child_start(const char *program, const char *const *arguments, cl
     }
     child->pipe = ends[0];
     ends[1] = out_of_the_way(ends[1]);
-    child->words = out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC)); /* without: words are lost */
-    code = spawn(program, vector, environment, ends[1], child->words, &child->pid);
+    if (!streams) /* without it words are lost */
+        child->words = out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
+    code = spawn(program, vector, environment, streams, ends[1], child->words, &child->pid);
     if (code != 0) {
         status = clt_fail_errno(CLT_EUNSUPPORTED, code, "starting '%s' as a child process", program);
         goto fail;

@@ -7,6 +7,8 @@
 #ifndef ENGINE_BASE_CHILD_H
 #define ENGINE_BASE_CHILD_H
 
+#include <stdbool.h>
+
 #include "engine/base/status.h"
 
 typedef struct clt_child clt_child;
@@ -21,8 +23,9 @@ void clt_program_is_this(void);
 /* Starts the program with these arguments (NULL-terminated, without the program's name) as the leader of a
  * process group, with nothing on its standard input, without the files that this process holds open, and
  * without the variables by which launchers of MPI programs tell their processes who they are. What it prints
- * goes to neither stream of this process: clt_child_stop tells the end of it. */
-clt_status clt_child_start(const char *program, const char *const *arguments, clt_child **out);
+ * goes to neither stream of this process, and clt_child_stop tells the end of it; with `streams` it has those
+ * of this process. */
+clt_status clt_child_start(const char *program, const char *const *arguments, bool streams, clt_child **out);
 
 typedef enum clt_child_event {
     CLT_CHILD_LINE,  /* it wrote a line */

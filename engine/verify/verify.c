@@ -90,6 +90,10 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
                             .name = session->name, .state = CLT_VERIFY_PASS, .reason = "", .repeat = ""});
         return false;
     }
+    if (index < o->from)
+        return false;
+    if (o->begun)
+        o->begun(o->context, index, session->name);
     *outcome = (clt_verify_outcome){.state = CLT_VERIFY_PASS};
     session->ended = session->until && strcmp(session->until, session->name) == 0;
     session->ran++;
@@ -109,18 +113,17 @@ static void append(char *out, size_t size, const char *format, ...)
     va_end(args);
 }
 
-/* The command that repeats the check; what ran before it is repeated, too, if it does not fail alone. */
-static void repeat_line(const clt_verify_session *session, bool failed, char *out, size_t size)
+void clt_verify_repeat(const clt_verify_options *o, const char *name, uint64_t seed, const char *spec,
+                       bool after, char *out, size_t size)
 {
-    const clt_verify_options *o = session->options;
     char caps[256];
-    snprintf(out, size, "cltrain verify -t '%s' --seed %llu --device %s", session->name,
-             (unsigned long long)session->seed, session->desc.spec);
+    snprintf(out, size, "cltrain verify -t '%s' --seed %llu --device %s", name, (unsigned long long)seed,
+             spec);
     if (o->caps_mask != OCL_CAPS_ALL) {
         ocl_caps_text(o->caps_mask, caps, sizeof caps);
         append(out, size, " --caps %s", *caps ? caps : "none");
     }
-    if (!failed || session->ran < 2)
+    if (!after)
         return;
     append(out, size, " --after '%s'", o->after ? o->after : o->pattern ? o->pattern : "*");
     append(out, size, "%s", o->quick ? " --quick" : "");
@@ -150,7 +153,8 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
         clt_verify_set(outcome, CLT_VERIFY_FAIL, "%s: %s", clt_status_text(status), clt_error_text());
     clt_error_clear();
     bool failed = outcome->state != CLT_VERIFY_PASS && outcome->state != CLT_VERIFY_SKIP;
-    repeat_line(session, failed, repeat, sizeof repeat);
+    clt_verify_repeat(session->options, session->name, session->seed, session->desc.spec,
+                      failed && session->ran > 1, repeat, sizeof repeat);
     session->summary->count[outcome->state]++;
     double ms = outcome->ms > 0.0 ? outcome->ms : (clt_now() - session->started) * 1e3;
     report(session, &(clt_verify_result){.name = session->name,
@@ -165,7 +169,7 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
 
 /* --- runs --- */
 
-static uint64_t fresh_seed(void)
+uint64_t clt_verify_fresh_seed(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -174,7 +178,7 @@ static uint64_t fresh_seed(void)
     return seed + 1;
 }
 
-static clt_status check_options(const clt_verify_options *o)
+clt_status clt_verify_check_options(const clt_verify_options *o)
 {
     if (o->shards > 1 && (o->shard < 0 || o->shard >= o->shards))
         CLT_FAIL(CLT_EUSAGE, "verify: shard %d of %d does not exist; shards count from 0 to %d", o->shard,
@@ -185,27 +189,26 @@ static clt_status check_options(const clt_verify_options *o)
 static clt_status begin(clt_verify_session *session)
 {
     const clt_verify_options *o = session->options;
-    CLT_TRY(check_options(o));
-    session->seed = session->summary->seed = o->seed ? o->seed : fresh_seed();
+    CLT_TRY(clt_verify_check_options(o));
+    session->seed = session->summary->seed = o->seed ? o->seed : clt_verify_fresh_seed();
     unsigned chosen = o->modes & ~(unsigned)CLT_VERIFY_LIST;
     session->modes = chosen ? chosen : CLT_VERIFY_CORRECT | CLT_VERIFY_GRAD | CLT_VERIFY_BITWISE;
     if (o->modes & CLT_VERIFY_LIST)
         return CLT_OK; /* names need no device */
-    ocl_open_options open = {
-        .spec = o->device_spec, .caps_mask = o->caps_mask, .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
+    ocl_open_options open = {.spec = o->device_spec,
+                             .caps_mask = o->caps_mask,
+                             .checker = true,
+                             .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
     CLT_TRY(ocl_device_open(&open, &session->device));
     session->desc = *ocl_device_describe(session->device);
     return CLT_OK;
 }
 
-static clt_status end(clt_verify_session *session, clt_status status)
+clt_status clt_verify_verdict(const clt_verify_options *o, const clt_verify_summary *summary,
+                              uint64_t matched, const char *spec, const char *device)
 {
-    const clt_verify_options *o = session->options;
-    const int *count = session->summary->count;
-    ocl_device_close(session->device);
-    session->summary->seconds = clt_now() - session->summary->seconds;
-    CLT_TRY(status);
-    if (session->matched == 0)
+    const int *count = summary->count;
+    if (matched == 0)
         CLT_FAIL(
             CLT_EUSAGE,
             "verify: no check has a name that matches '%s'%s; 'cltrain verify --mode list' prints all names",
@@ -213,16 +216,17 @@ static clt_status end(clt_verify_session *session, clt_status status)
     int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
     if (failed > 0)
         CLT_FAIL(CLT_ECHECK, "verify: %d of %d checks failed on device %s '%s' (seed %llu)", failed,
-                 failed + count[CLT_VERIFY_PASS], session->desc.spec, session->desc.name,
-                 (unsigned long long)session->seed);
+                 failed + count[CLT_VERIFY_PASS], spec, device, (unsigned long long)summary->seed);
     return CLT_OK;
 }
 
-static clt_status check_rest(clt_verify_session *session)
+static clt_status end(clt_verify_session *session, clt_status status)
 {
-    CLT_TRY(clt_verify_gemm(session));
-    CLT_TRY(clt_verify_known(session));
-    return clt_verify_updates(session);
+    ocl_device_close(session->device);
+    session->summary->seconds = clt_now() - session->summary->seconds;
+    CLT_TRY(status);
+    return clt_verify_verdict(session->options, session->summary, session->matched, session->desc.spec,
+                              session->desc.name);
 }
 
 /* What a run is about. */
@@ -232,6 +236,23 @@ typedef struct verify_subjects {
     bool all; /* the rest as well: products, known answers, the update */
 } verify_subjects;
 
+static verify_subjects all_subjects(void)
+{
+    verify_subjects all = {.all = true};
+    all.ops = clt_op_list(&all.count);
+    return all;
+}
+
+static clt_status check_subjects(clt_verify_session *session, const verify_subjects *subjects)
+{
+    CLT_TRY(clt_verify_ops(session, subjects->ops, subjects->count));
+    if (!subjects->all)
+        return CLT_OK;
+    CLT_TRY(clt_verify_gemm(session));
+    CLT_TRY(clt_verify_known(session));
+    return clt_verify_updates(session);
+}
+
 /* The checks of one selection, in order, up to the one named `until`. */
 static clt_status run_selection(const clt_verify_options *options, const verify_subjects *subjects,
                                 const char *until, clt_verify_summary *summary)
@@ -239,10 +260,11 @@ static clt_status run_selection(const clt_verify_options *options, const verify_
     clt_verify_session session = {.options = options, .summary = summary, .until = until};
     *summary = (clt_verify_summary){.seconds = clt_now()};
     clt_status status = begin(&session);
+    if (status == CLT_OK && options->opened)
+        options->opened(options->context, &session.desc);
     if (status == CLT_OK)
-        status = clt_verify_ops(&session, subjects->ops, subjects->count);
-    if (status == CLT_OK && subjects->all)
-        status = check_rest(&session);
+        status = check_subjects(&session, subjects);
+    summary->matched = session.matched;
     return end(&session, status);
 }
 
@@ -269,8 +291,23 @@ clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *c
 
 clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary *summary)
 {
-    int count;
-    const clt_op *const *ops = clt_op_list(&count);
-    verify_subjects subjects = {ops, count, true};
-    return run_subjects(options, &subjects, summary);
+    verify_subjects all = all_subjects();
+    return run_subjects(options, &all, summary);
+}
+
+clt_status clt_verify_on(ocl_device *device, const clt_verify_options *options, clt_verify_summary *summary)
+{
+    verify_subjects all = all_subjects();
+    clt_verify_session session = {.options = options,
+                                  .summary = summary,
+                                  .device = device,
+                                  .desc = *ocl_device_describe(device),
+                                  .seed = options->seed,
+                                  .modes = options->modes};
+    *summary = (clt_verify_summary){.seconds = clt_now(), .seed = options->seed};
+    clt_status status = check_subjects(&session, &all);
+    summary->seconds = clt_now() - summary->seconds;
+    if (status == CLT_OK && session.matched == 0)
+        CLT_FAIL(CLT_EINTERNAL, "verify: no check is named '%s'", options->pattern);
+    return status;
 }

@@ -48,17 +48,27 @@ typedef struct clt_verify_options {
     bool quick;        /* only cases marked small */
     int shard, shards; /* 0-based of n; shards 0 or 1: everything */
     uint64_t seed;     /* 0: from the clock; printed */
+    uint64_t from;     /* leave out the first so many checks that match */
+    void (*opened)(void *context, const ocl_device_desc *device); /* may be NULL */
+    /* Before each check; may be NULL. index: how many checks that match come before it. */
+    void (*begun)(void *context, uint64_t index, const char *name);
     void (*result)(void *context, const clt_verify_result *result);
     void *context;
 } clt_verify_options;
 
 typedef struct clt_verify_summary {
-    int count[5]; /* by clt_verify_state */
-    uint64_t seed;
+    int count[5];           /* by clt_verify_state */
+    uint64_t seed, matched; /* matched: checks that the filters let through, before sharding */
     double seconds;
 } clt_verify_summary;
 
 /* CLT_ECHECK when anything failed; the summary is filled in any case. */
 clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary *summary);
+/* The same in a worker process: a check in which the driver crashes, loses the device or takes longer than
+ * `limit` seconds fails, and another worker goes on behind it. In this process when there can be no worker.
+ */
+clt_status clt_verify_run_apart(const clt_verify_options *options, double limit, clt_verify_summary *summary);
+/* The worker's side, for the program's hidden command: results go to the parent. */
+clt_status clt_verify_work(const clt_verify_options *options);
 
 #endif

@@ -56,6 +56,16 @@ bool clt_verify_bad(const clt_verify_outcome *outcome); /* state is not PASS */
  * without mode and variant, or the subject alone? */
 bool clt_verify_match(const char *pattern, const char *name);
 
+/* The command that repeats a check. after: other checks ran before it, which are repeated, too, if it does
+ * not fail alone. */
+void clt_verify_repeat(const clt_verify_options *options, const char *name, uint64_t seed, const char *spec,
+                       bool after, char *out, size_t size);
+clt_status clt_verify_check_options(const clt_verify_options *options);
+uint64_t clt_verify_fresh_seed(void);
+/* CLT_ECHECK when anything failed, CLT_EUSAGE when nothing matched. */
+clt_status clt_verify_verdict(const clt_verify_options *options, const clt_verify_summary *summary,
+                              uint64_t matched, const char *spec, const char *device);
+
 /* Checks of one kind each. */
 clt_status clt_verify_ops(clt_verify_session *session, const clt_op *const *ops, int count);
 clt_status clt_verify_gemm(clt_verify_session *session);
@@ -64,6 +74,9 @@ clt_status clt_verify_updates(clt_verify_session *session);
 /* clt_verify_run with ops of the caller's choice and nothing else, for tests of the checker itself. */
 clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
                               clt_verify_summary *summary);
+
+/* The checks that options name, with its modes and seed, on a device that is open already. */
+clt_status clt_verify_on(ocl_device *device, const clt_verify_options *options, clt_verify_summary *summary);
 
 /* --- fills: verify_fill.c --- */
 

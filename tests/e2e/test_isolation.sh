@@ -71,6 +71,16 @@ expect_text 'cannot be used: running a trivial kernel wrong'
 bad 4 'launch:kernel=probe_basic:hang' env CLTRAIN_PROBE_SECONDS=3 "$CLTRAIN" doctor
 expect_text '^ERROR .*running a trivial kernel hung: no answer in 3 s'
 
+# The probe is right and a real kernel is not: its self-test costs what it uses, and the check of the same kernel agrees.
+bad 0 'launch:kernel=gemm_fwd_lane:garbage=0.01' "$CLTRAIN" devices
+lost wide_vectors wrong 'self-test wide_vectors: gemm.odd_nn\[lane\]/correct'
+bad 4 'launch:kernel=gemm_fwd_dot:segfault' "$CLTRAIN" devices
+expect_text 'NOT USABLE: .*test:floor crashed: the driver ended its process with SIGSEGV'
+export CLTRAIN_EMULATE=mma_f16
+bad 0 'launch:family=gemm_mma:garbage=0.01' "$CLTRAIN" devices
+lost mma_f16 wrong 'self-test mma_f16: gemm.odd_nn\[mma_f16\]/correct'
+unset CLTRAIN_EMULATE
+
 # A masked capability is not asked for.
 : >calls
 bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" verify -t known.philox --caps -fp64
@@ -98,5 +108,20 @@ expect_text 'is asked for its capabilities in this process, .*CLTRAIN_PROGRAM=/n
 expect_code 0 "$CLTRAIN" help
 reject_text '^ +probe '
 expect_code 2 "$CLTRAIN" probe --device 0:0 --mask ffffffff 3<&-
+expect_text 'is for cltrain itself'
+
+# verify: the check in which the driver crashes, hangs or loses the device fails by name with the line that repeats it, and the
+# others run.
+export CLTRAIN_CACHE_DIR=$work/cache.verify
+expect_code 0 env LD_PRELOAD="$shim" "$CLTRAIN" verify --quick --mode correct --seed 7 -t softmax.odd # asked before
+expect_text '^2 passed, 0 failed'
+for what in segfault dead hang; do
+    limit=400 expect_code 1 env LD_PRELOAD="$shim" CLT_SHIM="launch:kernel=softmax_fwd_group:$what" \
+        "$CLTRAIN" verify --quick --mode correct --seed 7 -t softmax.odd --limit 10
+    expect_text '^FAIL +softmax.odd\[group\]/correct' '^1 passed, 1 failed, 0 skipped' \
+        "^ +repeat: cltrain verify -t 'softmax.odd\[group\]/correct' --seed 7 --device [0-9]+:[0-9]+$"
+done
+expect_text 'the driver did not answer in 10 s'
+expect_code 2 "$CLTRAIN" verify-worker --pattern 'relu.*' 3<&-
 expect_text 'is for cltrain itself'
 finish

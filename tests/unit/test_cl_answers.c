@@ -9,6 +9,7 @@
 
 #include "cl/answers.h"
 #include "cl/internal.h"
+#include "engine/base/json_seal.h"
 
 static void set(ocl_answers *a, const char *name, ocl_answer what, uint32_t drops, const char *reason)
 {
@@ -41,17 +42,19 @@ static void test_caps(void **state)
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     ocl_answers *a = sample(&desc);
-    assert_int_equal(ocl_answers_caps(a, 0), OCL_CAP_LOCAL | OCL_CAP_MMA_BF16);
-    assert_int_equal(ocl_answers_caps(a, OCL_CAP_MMA_F16 | OCL_CAP_MMA_TF32),
+    assert_int_equal(ocl_answers_caps(a, 0, true), OCL_CAP_LOCAL | OCL_CAP_MMA_BF16);
+    assert_int_equal(ocl_answers_caps(a, OCL_CAP_MMA_F16 | OCL_CAP_MMA_TF32, true),
                      OCL_CAP_LOCAL | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32); /* played, and lost all the same */
-    assert_null(ocl_answers_refusal(a));
+    assert_null(ocl_answers_refusal(a, true));
     ocl_cap_report r = ocl_answers_report(a, OCL_CAP_MMA_F16_INDEX);
     assert_int_equal(r.answer, OCL_ANSWER_CRASHED);
     assert_string_equal(r.reason, "self-test mma_f16: SIGSEGV");
     assert_int_equal(ocl_answers_report(a, OCL_CAP_WG256_INDEX).answer, OCL_ANSWER_HUNG);
     assert_int_equal(ocl_answers_report(a, OCL_CAP_FP64_INDEX).answer, OCL_ANSWER_NOT_ASKED);
+    assert_int_equal(ocl_answers_caps(a, 0, false), OCL_CAP_LOCAL | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_F16);
     set(a, "test:floor", OCL_ANSWER_WRONG, 0, "off by one");
-    assert_string_equal(ocl_answers_refusal(a)->name, "test:floor");
+    assert_null(ocl_answers_refusal(a, false));
+    assert_string_equal(ocl_answers_refusal(a, true)->name, "test:floor");
     for (int i = 0; i < OCL_ANSWER_COUNT; i++) {
         ocl_answer back;
         assert_true(ocl_answer_from_name(ocl_answer_name((ocl_answer)i), &back));
@@ -120,7 +123,7 @@ static void test_refusal(void **state)
     assert_ok(ocl_answers_print(a, &desc, &text));
     b->key = a->key;
     assert_ok(ocl_answers_parse(text.text, text.length, "here", &desc, b));
-    assert_non_null(ocl_answers_refusal(b));
+    assert_non_null(ocl_answers_refusal(b, true));
     snprintf(desc.spec, sizeof desc.spec, "7:7");
     memset(b, 0, sizeof *b);
     b->key = a->key;
@@ -156,6 +159,37 @@ static void test_damage(void **state)
     assert_int_equal(ocl_answers_parse(text.text, text.length, "here", &desc, b), CLT_EDATA);
     assert_contains(clt_error_text(), "another device, driver or cltrain");
     clt_str_free(&text);
+    free(a);
+    free(b);
+}
+
+/* A whole file of another format, or one that lacks a member, is not believed either. */
+static void test_missing(void **state)
+{
+    (void)state;
+    static const char *const members[] = {
+        "\"format\"",  "\"version\"", "\"key\"",    "\"spec\"",  "\"boot\"",  "\"asked\"", "\"probed\"",
+        "\"answers\"", "\"item\"",    "\"answer\"", "\"drops\"", "\"value\"", "\"reason\""};
+    ocl_device_desc desc;
+    ocl_desc_generic(&desc);
+    ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        clt_str text = {0}, sealed = {0};
+        assert_ok(ocl_answers_print(a, &desc, &text));
+        char *at = strstr(text.text, members[i]), *seal = strstr(text.text, ",\n  \"hash\"");
+        assert_non_null(at);
+        assert_non_null(seal);
+        at[1] = 'x'; /* another name */
+        *seal = '\0';
+        clt_str_append(&sealed, text.text);
+        assert_ok(clt_json_seal(&sealed, 0, "hash"));
+        memset(b, 0, sizeof *b);
+        b->key = a->key;
+        assert_int_equal(ocl_answers_parse(sealed.text, sealed.length, "here", &desc, b), CLT_EDATA);
+        assert_null(strstr(clt_error_text(), "own hash"));
+        clt_str_free(&text);
+        clt_str_free(&sealed);
+    }
     free(a);
     free(b);
 }
@@ -222,8 +256,9 @@ static void test_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caps),   cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusal),
-        cmocka_unit_test(test_damage), cmocka_unit_test(test_files),      cmocka_unit_test(test_key),
+        cmocka_unit_test(test_caps),    cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_damage),  cmocka_unit_test(test_files),      cmocka_unit_test(test_key),
+        cmocka_unit_test(test_missing),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

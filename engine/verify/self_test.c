@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which of the checker's cases tell whether a capability may be used: the kernels that use it, in sizes that
+ * are no multiple of anything, against the host's double precision. Only what the engine would take on such a
+ * device is run, in few programs, because compiling is most of the time. Knows no kernel. */
+#include "engine/verify/self_test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cl/asking.h"
+#include "engine/verify/verify_internal.h"
+
+#define SEED 20231 /* the same data every time: an answer is remembered */
+
+/* On which devices a test is about what the engine uses. */
+typedef enum device_kind {
+    ANY_DEVICE,
+    WITH_LANES,   /* lane style: float16 vectors, mostly CPUs */
+    WITH_GROUPS,  /* scalar items in groups, mostly GPUs */
+    WITHOUT_UNITS /* groups, and no matrix units that would take the products */
+} device_kind;
+
+typedef struct test_cases {
+    device_kind kind;
+    const char *names[9];
+} test_cases;
+
+/* Every device: the forms that take everything. */
+static const test_cases floor_cases = {
+    ANY_DEVICE, {"gemm.odd_nt[simple]/correct", "relu.tail[flat]/correct", "known.philox/correct"}};
+static const test_cases update_cases = {ANY_DEVICE, {"update.adamw[lane]/correct"}};
+static const test_cases update_group_cases = {WITH_GROUPS, {"update.adamw[group]/correct"}};
+/* With the lines asked for ahead, and stored past the caches (which a bitwise check does on arrays of any
+ * size); if these fail the next test shows whether lane style itself is right. */
+static const test_cases prefetch_cases = {WITH_LANES, {"gemm.odd_nn[lane]/correct"}};
+static const test_cases nontemporal_cases = {WITH_LANES, {"relu.chunk[lane]/bitwise"}};
+static const test_cases lane_cases = {WITH_LANES,
+                                      {"gemm.odd_nn[lane]/correct", "attention.odd[lane]/correct"}};
+static const test_cases group_cases = {WITH_GROUPS,
+                                       {"gemm.odd_nn[tile]/correct", "gemm.odd_nt[tile]/correct",
+                                        "gemm.odd_tn[tile]/correct", "gemm.odd_tt[tile]/correct",
+                                        "attention.odd[group]/correct", "softmax.odd[group]/correct",
+                                        "layernorm.odd[group]/correct"}};
+static const test_cases large_group_cases = {WITHOUT_UNITS, {"gemm.tails_nn[tile_64x64x16_4x4_k1]/correct"}};
+#define UNIT_CASES(type, attention)                                                                          \
+    {                                                                                                        \
+        WITH_GROUPS,                                                                                         \
+        {                                                                                                    \
+            "gemm.odd_nn[mma_" type "]/correct", "gemm.odd_nt[mma_" type "]/correct",                        \
+                "gemm.odd_tn[mma_" type "]/correct", "gemm.odd_tt[mma_" type "]/correct", attention          \
+        }                                                                                                    \
+    }
+static const test_cases f16_cases = UNIT_CASES("f16", "attention.f16_odd[mma]/correct");
+static const test_cases bf16_cases = UNIT_CASES("bf16", "attention.bf16_shared[mma]/correct");
+static const test_cases tf32_cases = UNIT_CASES("tf32", NULL);
+
+/* What embellishes a form comes before the form, so that its loss leaves the form. */
+static const ocl_self_test tests[] = {
+    {"floor", 0, &floor_cases},
+    {"prefetch", OCL_CAP_PREFETCH, &prefetch_cases},
+    {"nontemporal", OCL_CAP_NONTEMPORAL, &nontemporal_cases},
+    {"wide_vectors", OCL_CAP_WIDE_VECTORS, &lane_cases},
+    {"local", OCL_CAP_LOCAL, &group_cases},
+    {"wg256", OCL_CAP_WG256, &large_group_cases},
+    {"update", 0, &update_cases},
+    {"update_group", OCL_CAP_LOCAL, &update_group_cases},
+    {"mma_f16", OCL_CAP_MMA_F16, &f16_cases},
+    {"mma_bf16", OCL_CAP_MMA_BF16, &bf16_cases},
+    {"mma_tf32", OCL_CAP_MMA_TF32, &tf32_cases},
+    {"mma_f16_k8", OCL_CAP_MMA_F16_K8, &f16_cases},
+    {"wmma_f16", OCL_CAP_WMMA_F16, &f16_cases},
+};
+
+static bool wanted(const ocl_self_test *test, const ocl_device_desc *device)
+{
+    const test_cases *cases = test->data;
+    bool lanes = (device->caps & OCL_CAP_WIDE_VECTORS) != 0;
+    switch (cases->kind) {
+    case WITH_LANES:
+        return lanes;
+    case WITH_GROUPS:
+        return !lanes;
+    case WITHOUT_UNITS:
+        return !lanes && (device->caps & OCL_CAPS_UNITS) == 0;
+    default:
+        return true;
+    }
+}
+
+/* The first case that was not right. */
+typedef struct finding {
+    bool wrong;
+    char *reason;
+    size_t size;
+} finding;
+
+static void on_result(void *context, const clt_verify_result *result)
+{
+    finding *f = context;
+    if (f->wrong || result->state == CLT_VERIFY_PASS || result->state == CLT_VERIFY_SKIP)
+        return;
+    f->wrong = true;
+    snprintf(f->reason, f->size, "%s: %s", result->name, result->reason ? result->reason : "");
+}
+
+static clt_status run_case(ocl_device *device, const char *name, finding *f)
+{
+    clt_verify_summary summary;
+    const char *mode = strrchr(name, '/') + 1;
+    clt_verify_options options = {.pattern = name,
+                                  .modes =
+                                      strcmp(mode, "bitwise") == 0 ? CLT_VERIFY_BITWISE : CLT_VERIFY_CORRECT,
+                                  .caps_mask = OCL_CAPS_ALL,
+                                  .seed = SEED,
+                                  .result = on_result,
+                                  .context = f};
+    return clt_verify_on(device, &options, &summary);
+}
+
+static clt_status run(const ocl_self_test *test, ocl_device *device, bool *right, char *reason, size_t size)
+{
+    const test_cases *cases = test->data;
+    finding f = {false, reason, size};
+    for (size_t i = 0; i < sizeof cases->names / sizeof cases->names[0] && cases->names[i] && !f.wrong; i++)
+        CLT_TRY(run_case(device, cases->names[i], &f));
+    *right = !f.wrong;
+    return CLT_OK;
+}
+
+void clt_self_test_register(void)
+{
+    static const ocl_self_test_set set = {tests, (int)(sizeof tests / sizeof tests[0]), wanted, run};
+    ocl_self_tests_register(&set);
+}

@@ -59,7 +59,7 @@ export CLTRAIN_GEMM=simple
 two measured nothing --out on device.tune=on device.tune_seconds=60
 expect_text '^tuning 1/' 'products tuned \(on\), choices .*measured'
 expect_file measured/tuning/*.json
-expect_absent nothing
+expect_absent nothing/tuning
 two measured nothing --out on-again device.tune=on
 reject_text '^tuning 1/'
 expect_same "$(model on)" "$(model on-again)"

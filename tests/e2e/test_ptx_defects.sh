@@ -84,9 +84,9 @@ defect 'attention: keys beyond the last' attention_mma.cl 'BRING(DT, slots, k, l
 defect 'attention: columns of B exchanged' attention_mma.cl 'uint pick = -e;' 'uint pick = e - 1;' "$attention"
 defect 'attention: scores used too early' attention_group.cl '        barrier(CLK_LOCAL_MEM_FENCE);
         dots(' '        dots(' 'attention.odd[group]'
-defect 'attention: block reused too early' attention_group.cl 'mix(sum, ds, false, key, down, across);
-        barrier(CLK_LOCAL_MEM_FENCE);' 'mix(sum, ds, false, key, down, across);' 'attention.blocks[group]'
-defect 'attention: rows that are not' attention_group.cl 'row_ < (have) &&' '' 'attention.odd[group]'
+defect 'attention: block reused too early' attention_group.cl 'mix(sum, ds, key, down, across);
+        barrier(CLK_LOCAL_MEM_FENCE);' 'mix(sum, ds, key, down, across);' 'attention.blocks[group]'
+defect 'attention: rows that are not' attention_group.cl 'ROW(r_) < (have) &&' '' 'attention.odd[group]'
 
 # --- update, norm ---
 defect 'update: a part of the norm' groups.clh 'half_size = WG / 2' 'half_size = WG / 4' 'update.*[group]'
@@ -95,7 +95,7 @@ defect 'group sums without a barrier' groups.clh '            scratch[lane] += s
 defect 'group sums reuse their memory' groups.clh 'float result = scratch[0];
     barrier(CLK_LOCAL_MEM_FENCE);' 'float result = scratch[0];' 'layernorm.odd[group]'
 defect 'update: second moment too large' update.cl 'd * d, beta2 * v1' 'd * d, v1' 'update.*[group]'
-defect 'norm: one column left out' layernorm.cl 'uint c = lane; c < cols' 'uint c = lane; c + 1 < cols' 'layernorm.odd[group]'
+defect 'norm: one column left out' layernorm.cl '    FOR_SINGLES(c, whole, cols)' '    FOR_SINGLES(c, whole, cols - 1)' 'layernorm.odd[group]'
 
 echo "$reported defects reported"
 if [ "$reported" -ge 36 ]; then pass; else fail "only $reported defects were reported"; fi

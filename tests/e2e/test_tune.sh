@@ -62,7 +62,7 @@ use masked
 expect_code 0 "$CLTRAIN" tune net.json --seconds 20 --caps none
 expect_text '^device .*: [0-9]+ problems$' 'measured without .*, so the records are not kept'
 reject_text 'records kept'
-expect_absent masked
+expect_absent masked/tuning
 expect_code 2 env CLTRAIN_GEMM=simpel "$CLTRAIN" tune --seconds 1
 expect_text 'CLTRAIN_GEMM=simpel'
 

@@ -20,6 +20,11 @@ cat >net.json <<'JSON'
 JSON
 digest() { sha256sum "$1/checkpoints/step_$2/model.safetensors" "$1/checkpoints/step_$2/optimizer.safetensors" | cut -d' ' -f1 | tr '\n' ' '; }
 expect_code 0 "$CLTRAIN" train net.json --out good # fills the caches as well
+# What the driver's capabilities are is asked once for each preloaded library, in a child process; the sweeps are about the rest.
+for shim in call_shim driver_shim alloc_shim; do
+    rm -rf run
+    expect_code 0 env LD_PRELOAD="$shims/$shim.so" "$CLTRAIN" train net.json --out run
+done
 last_loss() { sed -n 's/^done: .*last loss \([0-9.]*\).*/\1/p' "$1"; }
 want_loss=$(last_loss "$out")
 want2=$(digest good 2)

@@ -264,7 +264,9 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     CLT_TRY(take_string(object, "item", source, item->name, sizeof item->name));
     CLT_TRY(take_string(object, "answer", source, answer, sizeof answer));
     CLT_TRY(take_bits(object, "drops", source, &item->drops));
-    CLT_TRY(take_string(object, "reason", source, item->reason, sizeof item->reason));
+    char reason[3 * OCL_REASON_SIZE]; /* the writer makes three bytes of one that is no UTF-8 */
+    CLT_TRY(take_string(object, "reason", source, reason, sizeof reason));
+    snprintf(item->reason, sizeof item->reason, "%.*s", OCL_REASON_SIZE - 1, reason);
     if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))
         CLT_FAIL(CLT_EDATA, "%s: '%s' is no answer that is kept", source, answer);
     const clt_json *number = clt_json_get(object, "value");

@@ -2,9 +2,11 @@
  *
  * The device's answers for this process: remembered, or asked for in child processes. A child that crashes or
  * falls silent has answered the question that it was at; another one goes on with the rest. */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +124,10 @@ static clt_status start(const interview *v, const char *program, clt_child **chi
 static clt_status settle(interview *v, clt_child_event event, double limit, const clt_child_end *end)
 {
     ocl_item *item = &v->current;
-    item->answer = event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG : OCL_ANSWER_CRASHED;
+    bool killed = event == CLT_CHILD_ENDED && end->signal == SIGKILL;
+    item->answer = event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG
+                   : killed ? OCL_ANSWER_FAILED /* by somebody else, such as a lack of memory: not kept */
+                            : OCL_ANSWER_CRASHED;
     if (event == CLT_CHILD_SILENT)
         snprintf(item->reason, sizeof item->reason, "no answer in %g s", limit);
     else if (event == CLT_CHILD_LINE)
@@ -215,9 +220,19 @@ static int take_turn(const char *path)
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     double until = clt_now() + 20 * PROBE_SECONDS;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && clt_now() < until)
+    /* a file system without locks: everybody asks at once */
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
+           clt_now() < until)
         (void)nanosleep(&pause, NULL);
     return fd;
+}
+
+/* Every start then asks again, which takes seconds. */
+static void forgets(const ocl_found *found)
+{
+    CLT_WARN("what device %s '%s' can do cannot be remembered, so that every start asks it again: %s",
+             found->desc.spec, found->desc.name, clt_error_text());
+    clt_error_clear();
 }
 
 static clt_status ask_and_keep(const ocl_found *found, uint32_t mask, bool again, bool tests,
@@ -228,8 +243,7 @@ static clt_status ask_and_keep(const ocl_found *found, uint32_t mask, bool again
     int turn = -1;
     clt_status status = ocl_answers_path(&found->desc, key, &path, &lock);
     if (status == CLT_ESTORAGE) { /* asked every time, then */
-        CLT_DEBUG("%s", clt_error_text());
-        clt_error_clear();
+        forgets(found);
         return ask_children(found, mask, tests, out);
     }
     CLT_TRY(status);
@@ -243,10 +257,8 @@ static clt_status ask_and_keep(const ocl_found *found, uint32_t mask, bool again
     if (status == CLT_OK && !is_complete(out, mask, tests)) {
         status = ask_children(found, mask, tests, out);
         out->remembered = false;
-        if (status == CLT_OK && ocl_answers_save(path, &found->desc, out) != CLT_OK) {
-            CLT_DEBUG("%s", clt_error_text());
-            clt_error_clear();
-        }
+        if (status == CLT_OK && ocl_answers_save(path, &found->desc, out) != CLT_OK)
+            forgets(found);
     }
     if (turn >= 0)
         close(turn);

@@ -120,7 +120,13 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t
     uint32_t extra = r->needs & ~r->variant->needs & desc->caps & ~decorations;
     if (extra & OCL_CAPS_UNITS)
         return drop(desc, extra & OCL_CAPS_UNITS, what, size);
-    if (extra != 0)
+    if (extra != 0) {
+        if (lowest(extra) ==
+            OCL_CAP_WG256) { /* all tiles of matrix units need it: only a proven fault costs it */
+            desc->suspected_caps = OCL_CAP_WG256;
+            snprintf(desc->suspected_in, sizeof desc->suspected_in, "%s", r->kernel);
+        }
         return drop(desc, lowest(extra), what, size);
+    }
     return give_up_variant(desc, r, what, size);
 }

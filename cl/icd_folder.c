@@ -124,6 +124,12 @@ static clt_status make_temporary(const ocl_icd_file *files, size_t count, char *
 {
     const char *above = getenv("TMPDIR");
     char *made = NULL;
+    static bool registered;
+    if (to_remove != NULL) { /* the loader has not read the one before */
+        remove_folder();
+        free(to_remove);
+        to_remove = NULL;
+    }
     CLT_TRY(clt_path_join(above != NULL && above[0] == '/' ? above : "/tmp", "cltrain-icd-XXXXXX", &made));
     if (mkdtemp(made) == NULL) {
         clt_status status = clt_fail_errno(CLT_ESTORAGE, errno, "creating the temporary folder '%s'", made);
@@ -138,7 +144,8 @@ static clt_status make_temporary(const ocl_icd_file *files, size_t count, char *
     }
     to_remove = strdup(made);
     remover = getpid();
-    (void)atexit(remove_folder);
+    if (!registered)
+        registered = atexit(remove_folder) == 0;
     *out = made;
     return CLT_OK;
 }

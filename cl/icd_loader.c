@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl/icd.h"
+#include "cl/listing.h"
 #include "engine/base/fileio.h"
 
 /* Queries of the extension cl_loader_info: 1 OpenCL version, 2 its own version, 3 name, 4 vendor. */
@@ -28,7 +28,11 @@ static void ask(loader_info_fn info, cl_uint what, char text[128])
 const char *ocl_loader_text(char *buffer, size_t size)
 {
     char version[128] = "", name[128] = "", vendor[128] = "";
-    ocl_icd_prepare();
+    if (ocl_listing_prepare() != CLT_OK) { /* loading the drivers would do harm */
+        clt_error_clear();
+        snprintf(buffer, size, "OpenCL loader (its drivers cannot be listed: run 'cltrain doctor')");
+        return buffer;
+    }
     void *found = clGetExtensionFunctionAddress("clGetICDLoaderInfoOCLICD");
     loader_info_fn info;
     memcpy(&info, &found, sizeof info); /* an object pointer is no function pointer in C11; in POSIX it is */

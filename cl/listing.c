@@ -5,6 +5,7 @@
 #include "cl/listing.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 #include "engine/base/json_seal.h"
 #include "engine/base/log.h"
 
-#define LIST_SECONDS 30.0
+#define LIST_SECONDS 120.0 /* many GPUs whose kernel module must start first take tens of seconds */
 #define MAX_DEAD 16
 #define FORMAT_NAME "cltrain-listing"
 #define SEAL "hash"
@@ -234,8 +235,9 @@ static void remember(const sources *s)
 
 /* --- asking --- */
 
-/* Does a child list the devices, with the environment as it is? Else why not. */
-static clt_status lists(const char *program, bool *good, char *why, size_t size)
+/* Does a child list the devices, with the environment as it is? Else why not. *sure becomes false when the
+ * next start may find it otherwise. */
+static clt_status lists(const char *program, bool *good, bool *sure, char *why, size_t size)
 {
     static const char *const arguments[] = {"probe", "--list", NULL};
     const char *limit_text = getenv("CLTRAIN_PROBE_SECONDS"), *line;
@@ -251,6 +253,8 @@ static clt_status lists(const char *program, bool *good, char *why, size_t size)
     event = clt_child_next(child, limit, &line);
     *good = event == CLT_CHILD_LINE && strcmp(line, "done") == 0;
     clt_child_stop(child, &end);
+    /* a slow start or a lack of memory may pass */
+    *sure = *sure && (*good || (event != CLT_CHILD_SILENT && end.signal != SIGKILL));
     if (event == CLT_CHILD_SILENT)
         snprintf(why, size, "it did not answer in %g s", limit);
     else if (!*good)
@@ -294,15 +298,24 @@ static clt_status name_living(const sources *s, size_t end)
 }
 
 /* Adds one driver after the other: one that does harm alone, or beside those before it, is left out. */
-static clt_status find_dead(const sources *s, const char *program)
+static clt_status find_dead(const sources *s, const char *program, bool *sure)
 {
+    char no_driver[OCL_REASON_SIZE] = "";
+    bool harmless = true;
+    CLT_TRY(name_living(s, 0));
+    CLT_TRY(lists(program, &harmless, sure, no_driver, sizeof no_driver));
+    if (!harmless)
+        CLT_FAIL(CLT_EDEVICE,
+                 "listing OpenCL devices does harm even without any driver's ICD file: %s; look at "
+                 "OCL_ICD_FILENAMES, OPENCL_LAYERS and LD_PRELOAD",
+                 no_driver);
     for (size_t i = 0; i < s->n; i++) {
         char why[OCL_REASON_SIZE] = "";
         bool good = true;
         if (s->entries[i].library[0] == '\0')
             continue;
         CLT_TRY(name_living(s, i + 1));
-        CLT_TRY(lists(program, &good, why, sizeof why));
+        CLT_TRY(lists(program, &good, sure, why, sizeof why));
         if (good || n_dead == MAX_DEAD)
             continue;
         ocl_dead_driver *d = &dead[n_dead++];
@@ -316,10 +329,10 @@ static clt_status find_dead(const sources *s, const char *program)
 static clt_status ask(const sources *s)
 {
     char *program, why[OCL_REASON_SIZE] = "";
-    bool good = true;
+    bool good = true, sure = true;
     clt_status status = clt_program_find(&program);
     if (status == CLT_OK)
-        status = lists(program, &good, why, sizeof why);
+        status = lists(program, &good, &sure, why, sizeof why);
     if (status == CLT_EUNSUPPORTED) { /* no child: told when the device is asked */
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
@@ -333,9 +346,9 @@ static clt_status ask(const sources *s)
                      "at a time (OCL_ICD_VENDORS)",
                      why);
     if (status == CLT_OK && !good)
-        status = find_dead(s, program);
+        status = find_dead(s, program, &sure);
     free(program);
-    if (status == CLT_OK)
+    if (status == CLT_OK && sure)
         remember(s);
     return status;
 }
@@ -345,7 +358,8 @@ static clt_status apply(const sources *s)
     if (n_dead == 0)
         return CLT_OK;
     for (int i = 0; i < n_dead; i++)
-        CLT_WARN("the OpenCL driver %s (%s) is left out, because listing its devices does harm: %s",
+        CLT_WARN("the OpenCL driver %s (%s) is left out, because listing its devices does harm: %s; "
+                 "'cltrain devices --again' tries it again",
                  dead[i].library, dead[i].entry, dead[i].reason);
     return name_living(s, s->n);
 }

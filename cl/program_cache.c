@@ -212,7 +212,7 @@ static cl_program build_binary(const ocl_device *device, const unsigned char *bi
     return NULL;
 }
 
-/* Only a plain file of this user. */
+/* Only a plain file of this user that nobody else may write: store() makes it so, whatever the umask is. */
 static bool trusted(const char *path)
 {
     struct stat info;
@@ -296,6 +296,8 @@ static clt_status store(const ocl_binary_cache *cache, const char *source, const
         status = file_of(&key, program, &data, &size);
     if (status == CLT_OK)
         status = clt_file_write(path, data, size);
+    if (status == CLT_OK && chmod(path, 0600) != 0)
+        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "'%s' cannot be made private", path);
     free(data);
     free(path);
     clt_str_free(&key);

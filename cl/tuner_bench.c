@@ -189,8 +189,14 @@ static size_t operand_bytes(const ocl_gemm_bench *b, int which)
 static uint64_t cold_bytes(const ocl_device *device)
 {
     const ocl_device_desc *desc = ocl_device_describe(device);
-    uint64_t least = UINT64_C(32) << 20, caches = 4 * desc->cache_bytes;
-    return desc->is_cpu || caches < least ? least : caches;
+    uint64_t least = UINT64_C(32) << 20, most = UINT64_C(256) << 20, caches = 4 * desc->cache_bytes;
+    if (desc->is_cpu)
+        return least;
+    /* GPUs' drivers report their first-level caches (NVIDIA 28 to 32 KiB a unit, AMD 16 KiB), not the second
+     */
+    most = desc->usable_bytes / 8 < most ? desc->usable_bytes / 8 : most;
+    least = most > least ? most : least;
+    return caches > least ? caches : least;
 }
 
 static clt_status create_buffers(ocl_gemm_bench *b)

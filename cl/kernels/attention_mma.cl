@@ -533,6 +533,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
                 score[c / 2][i][c & 1] = thin(score[c / 2][i][c & 1], kept[i] >> 4 * c);
 #endif
         }
+        MMA_TOGETHER(); /* rows follow their own scores */
         MMA_UNROLL for (uint c = 0; c < COLS / 16; c++)
         {
             uint4 weights[PIECES];

@@ -356,6 +356,11 @@ clt_status clt_child_begin(void)
     if (fstat(PIPE_FD, &info) != 0 || !S_ISFIFO(info.st_mode) || fcntl(PIPE_FD, F_SETFD, FD_CLOEXEC) != 0)
         CLT_FAIL(CLT_EUSAGE, "this command is for cltrain itself, which starts it as a child process");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* What a scheduler or a service manager sends to a whole job is the parent's business, which ends this
+     * process; a child that died of it would look like one that its driver ended. */
+    static const int jobs[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++)
+        (void)signal(jobs[i], SIG_IGN);
     setrlimit(RLIMIT_CORE, &none);
     return CLT_OK;
 }

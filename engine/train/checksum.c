@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cl/exec.h"
+#include "engine/base/log.h"
 #include "engine/train/step_block.h"
 
 #define CHUNK CLT_STORE_CHUNK
@@ -62,10 +63,9 @@ static void emit_slab(ocl_emitter *e, const clt_checksums *sums, clt_arena_kind 
     ocl_kernel_end_1d(e, lane ? chunks : chunks * GROUP_ITEMS, lane ? 1 : GROUP_ITEMS, 3.0 * (double)words);
 }
 
-static clt_status make_exec(clt_checksums *sums)
+static clt_status make_exec(clt_checksums *sums, const ocl_device_desc *device)
 {
-    ocl_device *device = sums->store->device;
-    ocl_emitter emitter = {.list = &sums->list, .device = ocl_device_describe(device), .label = "checksums"};
+    ocl_emitter emitter = {.list = &sums->list, .device = device, .label = "checksums"};
     ocl_exec_options options = {.resolve = resolve, .resolve_context = sums};
     CLT_TRY(clt_arena_create(&sums->list.arena));
     for (size_t a = 0; a < N_SUMMED; a++)
@@ -73,12 +73,12 @@ static clt_status make_exec(clt_checksums *sums)
             emit_slab(&emitter, sums, summed[a], s);
     clt_status status = ocl_emit_status(&emitter);
     if (status == CLT_OK)
-        status = ocl_exec_create(device, &sums->list, &options, &sums->exec);
+        status = ocl_exec_create(sums->store->device, &sums->list, &options, &sums->exec);
     ocl_emitter_free(&emitter);
     return status;
 }
 
-clt_status clt_checksums_create(const clt_store *store, clt_checksums **out)
+clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device, clt_checksums **out)
 {
     clt_checksums *sums;
     clt_status status;
@@ -95,12 +95,16 @@ clt_status clt_checksums_create(const clt_store *store, clt_checksums **out)
     CLT_TRY_GOTO(
         ocl_buffer_create(store->device, sums->chunks * 2 * sizeof *sums->host, "checksums", &sums->table),
         fail);
-    CLT_TRY_GOTO(make_exec(sums), fail);
+    CLT_TRY_GOTO(make_exec(sums, device), fail);
     *out = sums;
     return CLT_OK;
 fail:
     clt_checksums_destroy(sums);
-    return status;
+    if (status != CLT_EBUILD && status != CLT_EUNSUPPORTED)
+        return status;
+    CLT_WARN("checkpoints are saved without checksums of the device: %s", clt_error_text());
+    clt_error_clear();
+    return CLT_OK;
 }
 
 void clt_checksums_destroy(clt_checksums *sums)

@@ -11,8 +11,10 @@
 
 typedef struct clt_checksums clt_checksums;
 
-/* Builds the kernels and makes room for the sums: 2 words for each CLT_STORE_CHUNK elements. */
-clt_status clt_checksums_create(const clt_store *store, clt_checksums **out);
+/* Builds the kernels and makes room for the sums: 2 words for each CLT_STORE_CHUNK elements. `device` says
+ * what the kernels may use. *out is NULL, with a warning, when the driver refuses them: a check that cannot
+ * be had ends no run. */
+clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device, clt_checksums **out);
 void clt_checksums_destroy(clt_checksums *sums);
 /* Enqueues the sums of all arenas and their way to the host on the compute queue; nothing waits. Their memory
  * belongs to the device until the reads that the caller enqueues next have ended. */

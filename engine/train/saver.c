@@ -132,6 +132,8 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
 /* What arrived must be what the device holds. */
 static clt_status compare_sums(const clt_saver *s)
 {
+    if (!s->sums)
+        return CLT_OK;
     for (int i = 0; i < s->n_tensors; i++) {
         const saved_tensor *t = &s->sources[i];
         CLT_TRY(clt_checksums_compare(s->sums, t->arena, t->slot->slab, t->slot->offset, t->data,
@@ -203,7 +205,7 @@ clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
     clt_status status =
         s->folder ? list_tensors(s) : clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "saver: out of host memory");
     if (status == CLT_OK)
-        status = clt_checksums_create(run->store, &s->sums);
+        status = clt_checksums_create(run->store, &run->tuned->desc, &s->sums);
     if (status == CLT_OK)
         status = clt_config_print(run->options->config, false, &s->config);
     if (status == CLT_OK)
@@ -271,7 +273,8 @@ static clt_status enqueue_reads(clt_saver *s)
                                t->slot->offset * sizeof(float), t->data, t->slot->elements * sizeof(float),
                                NULL, NULL));
     }
-    CLT_TRY(clt_checksums_enqueue(s->sums));
+    if (s->sums)
+        CLT_TRY(clt_checksums_enqueue(s->sums));
     CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, store->slab[CLT_ARENA_STATE][0], 0, &s->state, sizeof s->state,
                            NULL, &done));
     s->last_command = ocl_commands_enqueued(s->run->device);

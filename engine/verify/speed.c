@@ -91,7 +91,10 @@ static clt_status run_round(const clt_speed_session *s, clt_phase phase, speed_r
 
 static bool is_large(const ocl_device_desc *desc, double bytes)
 {
-    return bytes > 4.0 * (desc->cache_bytes ? (double)desc->cache_bytes : 64e6);
+    /* GPUs' drivers report first-level caches; their second-level ones are up to 72 MB */
+    double cache =
+        desc->is_cpu && desc->cache_bytes ? (double)desc->cache_bytes : fmax(64e6, (double)desc->cache_bytes);
+    return bytes > 4.0 * cache;
 }
 
 double clt_speed_share(double bytes, double ns, double gbs_before, double gbs_after)

@@ -556,7 +556,8 @@ void ocl_device_close(ocl_device *device)
 {
     if (device == NULL)
         return;
-    for (int i = 0; i < 2; i++)
+    bool lost = ocl_commands_failed(device);
+    for (int i = 0; i < 2 && !lost; i++)
         if (device->queue[i] != NULL)
             clFinish(device->queue[i]);
     ocl_record_stop(device);
@@ -581,10 +582,10 @@ void ocl_device_close(ocl_device *device)
         ocl_program_destroy(device->programs[i]);
     free(device->programs);
     ocl_binary_cache_close(device);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && !lost; i++)
         if (device->queue[i] != NULL)
             clReleaseCommandQueue(device->queue[i]);
-    if (device->context != NULL)
+    if (device->context != NULL && !lost)
         clReleaseContext(device->context);
     pthread_mutex_destroy(&device->lock);
     free(device);

@@ -108,6 +108,18 @@ uint64_t ocl_commands_enqueued(ocl_device *device)
     return number;
 }
 
+bool ocl_commands_failed(ocl_device *device)
+{
+    struct ocl_faults *f = device->faults;
+    if (f == NULL)
+        return false;
+    pthread_mutex_lock(&device->lock);
+    look(f, f->enqueued);
+    bool failed = f->failed;
+    pthread_mutex_unlock(&device->lock);
+    return failed;
+}
+
 clt_status ocl_commands_check(ocl_device *device, uint64_t number)
 {
     struct ocl_faults *f = device->faults;

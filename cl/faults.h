@@ -15,5 +15,9 @@ uint64_t ocl_commands_enqueued(ocl_device *device);
 /* Looks at the events of the commands up to `number` that have ended. CLT_EDEVLOST names the first one that
  * failed; commands that are still under way are asked again the next time. Any thread may call it. */
 clt_status ocl_commands_check(ocl_device *device, uint64_t number);
+/* Has any command failed so far? Commands that wait for a failed one may never end (PoCL 3.1), so that
+ * whoever cleans up does not wait for a queue then, and leaves to the end of the process what the device may
+ * still use. */
+bool ocl_commands_failed(ocl_device *device);
 
 #endif

@@ -24,7 +24,7 @@
 #include "engine/base/json_seal.h"
 #include "engine/base/log.h"
 
-#define LIST_SECONDS 120.0 /* many GPUs whose kernel module must start first take tens of seconds */
+#define LIST_SECONDS 60.0 /* many GPUs whose kernel module must start first take tens of seconds */
 #define MAX_DEAD 16
 #define FORMAT_NAME "cltrain-listing"
 #define SEAL "hash"
@@ -253,8 +253,8 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
     event = clt_child_next(child, limit, &line);
     *good = event == CLT_CHILD_LINE && strcmp(line, "done") == 0;
     clt_child_stop(child, &end);
-    /* a slow start or a lack of memory may pass */
-    *sure = *sure && (*good || (event != CLT_CHILD_SILENT && end.signal != SIGKILL));
+    /* a lack of memory may pass; silence is remembered, or every start would wait for it */
+    *sure = *sure && (*good || event == CLT_CHILD_SILENT || end.signal != SIGKILL);
     if (event == CLT_CHILD_SILENT)
         snprintf(why, size, "it did not answer in %g s", limit);
     else if (!*good)

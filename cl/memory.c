@@ -207,6 +207,8 @@ void ocl_pinned_destroy(ocl_pinned *pinned)
     if (pinned == NULL)
         return;
     cl_command_queue queue = pinned->device->queue[OCL_QUEUE_COPY];
+    if (ocl_commands_failed(pinned->device))
+        return;
     clEnqueueUnmapMemObject(queue, pinned->mem, pinned->data, 0, NULL, NULL);
     clFinish(queue);
     clReleaseMemObject(pinned->mem);
@@ -548,6 +550,7 @@ clt_status ocl_flush(ocl_device *device, ocl_queue queue)
 clt_status ocl_finish(ocl_device *device, ocl_queue queue)
 {
     ocl_count_host_wait(device);
+    CLT_TRY(all_well(device)); /* what waits for a failed command may never end (PoCL 3.1) */
     OCL_CHECK(clFinish(device->queue[queue]), "waiting for a queue of device %s '%s'", device->desc.spec,
               device->desc.name);
     return all_well(device);

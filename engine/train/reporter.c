@@ -77,7 +77,12 @@ void clt_reporter_destroy(clt_reporter *r)
     if (!r)
         return;
     clt_error_take(CLT_EINTERNAL, &kept);
-    ocl_finish(r->realized->device, OCL_QUEUE_COMPUTE); /* callbacks refer to the ring */
+    if (ocl_finish(r->realized->device, OCL_QUEUE_COMPUTE) != CLT_OK) {
+        /* Callbacks refer to the ring, and those of commands that wait for a failed one may never come: it
+         * stays. */
+        clt_error_put(&kept);
+        return;
+    }
     pthread_mutex_lock(&r->lock);
     for (int i = 0; i < r->posted; i++)
         while (!r->ring[(r->head + i) % r->depth].done)

@@ -35,7 +35,7 @@ judge() {
     local step want
     case $code in
     0 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 10 | 70) pass ;;
-    124) fail "$1: the run hangs" ;;
+    124 | 137) fail "$1: the run hangs" ;;
     *) fail "$1: the run ends with $code" ;;
     esac
     if [ "$code" -eq 0 ] && [ ! -d run/checkpoints/step_4 ]; then fail "$1: code 0 without a last checkpoint"; fi
@@ -55,7 +55,7 @@ judge() {
 train_with() {
     rm -rf run
     code=0
-    timeout 120 env "$1" LD_PRELOAD="$shims/$2.so" "$CLTRAIN" train net.json --out run >"$out" 2>&1 </dev/null || code=$?
+    timeout -k 5 60 env "$1" LD_PRELOAD="$shims/$2.so" "$CLTRAIN" train net.json --out run >"$out" 2>&1 </dev/null || code=$?
 }
 
 # sweep SHIM VARIABLE PREFIX SUFFIX FIRST STEP: number after number, until nothing is hit any more

@@ -192,8 +192,9 @@ static inline void put_f32(__global float *to, uint ld, __local const float *lin
     }
 }
 
-/* Eight sums to a row of which `have` elements exist. Where matrix units are emulated they are stored one by one: of 16-byte
- * stores after vector loads from local memory, PoCL 3.1 makes code for AVX-512 that stores other values. */
+/* Eight sums to a row of which `have` elements exist. Where matrix units are emulated they are stored one by one: with
+ * 16-byte stores the emulated gradients of keys were wrong on PoCL 3.1 on a processor with AVX-512. The cause was not found; as PTX the
+ * same source gives the right values. */
 #define BY_CHUNKS (WHOLE && MMA_SCRATCH == 0)
 #define DEFINE_PUT_CHUNK(dt)                                                                                 \
     static inline void CLT_CAT(put_chunk_, dt)(__global ushort * to, float *sum, int have, int accumulate)   \

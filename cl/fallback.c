@@ -109,6 +109,7 @@ static bool give_up_variant(ocl_device_desc *desc, const ocl_refusal *r, char *w
 
 bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
 {
+    bool again = r->kernel[0] && strcmp(desc->suspected_in, r->kernel) == 0;
     if (drop_decoration(desc, r, what, size))
         return true;
     if (r->variant == NULL)
@@ -120,13 +121,11 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t
     uint32_t extra = r->needs & ~r->variant->needs & desc->caps & ~decorations;
     if (extra & OCL_CAPS_UNITS)
         return drop(desc, extra & OCL_CAPS_UNITS, what, size);
-    if (extra != 0) {
-        if (lowest(extra) ==
-            OCL_CAP_WG256) { /* all tiles of matrix units need it: only a proven fault costs it */
-            desc->suspected_caps = OCL_CAP_WG256;
-            snprintf(desc->suspected_in, sizeof desc->suspected_in, "%s", r->kernel);
-        }
-        return drop(desc, lowest(extra), what, size);
+    if (extra == OCL_CAP_WG256 && !again) { /* it comes back if the kernel is refused without it, too: */
+        desc->suspected_caps = extra;       /* all tiles of matrix units need it */
+        snprintf(desc->suspected_in, sizeof desc->suspected_in, "%s", r->kernel);
     }
+    if (extra != 0 && !(extra == OCL_CAP_WG256 && again))
+        return drop(desc, lowest(extra), what, size);
     return give_up_variant(desc, r, what, size);
 }

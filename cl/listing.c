@@ -28,11 +28,12 @@
 #define MAX_DEAD 16
 #define FORMAT_NAME "cltrain-listing"
 #define SEAL "hash"
-#define LISTED "CLTRAIN_LISTED" /* set: the cltrain that started this one has seen to it */
+#define LISTED "CLTRAIN_LISTED" /* of a child's environment: the cltrain that started it has seen to it */
 
 static ocl_dead_driver dead[MAX_DEAD];
 static int n_dead;
 static bool ask_again;
+static bool is_listing_child;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 int ocl_listing_dead(const ocl_dead_driver **list)
@@ -52,7 +53,7 @@ clt_status ocl_listing_serve(void)
     int count;
     CLT_TRY(clt_child_begin());
     CLT_TRY(clt_child_say("listing"));
-    setenv(LISTED, "1", 1);
+    is_listing_child = true;
     (void)ocl_enumerate(&found, &count); /* no device is an answer as well */
     free(found);
     return clt_child_say("done");
@@ -367,7 +368,8 @@ static clt_status apply(const sources *s)
 static clt_status prepare(void)
 {
     sources s = {0};
-    if (getenv(LISTED) != NULL) /* by the parent; its choice of drivers is in the environment, too */
+    if (is_listing_child ||
+        getenv(LISTED) != NULL) /* by the parent; its choice of drivers is in the environment, too */
         return CLT_OK;
     clt_status status = find_sources(&s);
     if (status == CLT_OK) {
@@ -376,8 +378,8 @@ static clt_status prepare(void)
     }
     if (status == CLT_OK)
         status = apply(&s);
-    if (status == CLT_OK)
-        setenv(LISTED, "1", 1);
+    if (status == CLT_OK) /* children list the same drivers; programs that the host starts may not */
+        clt_child_tell(LISTED "=1");
     ocl_icd_entries_free(s.entries, s.n);
     return status;
 }

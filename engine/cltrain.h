@@ -15,7 +15,15 @@
  *     cltrain_destroy(net);
  *
  * Every function returns 0 or one of the exit codes that the README lists (2 configuration, 3 data, 4 no
- * device, ...); cltrain_error() then says what happened. Objects may be used from one thread at a time. */
+ * device, ...); cltrain_error() then says what happened. Objects may be used from one thread at a time.
+ *
+ * Drivers crash. Before a device is used for the first time, with each driver and version of this library,
+ * its drivers are listed and it is asked for its capabilities in child processes. These run the program
+ * cltrain of the same version, never the program that uses the library: the one that the environment variable
+ * CLTRAIN_PROGRAM names; else "cltrain" beside the library's file, in the folder above or in ../bin of it;
+ * else the one at the place where cmake installed it. Where there is none, or one of another version, the
+ * same probes and self-tests run in the process that called (a warning says so), which a bad driver may then
+ * end or block. What was found is kept in the user's cache folder, so that this happens once. */
 #ifndef CLTRAIN_H
 #define CLTRAIN_H
 
@@ -36,6 +44,11 @@ typedef struct cltrain cltrain;
 CLTRAIN_API const char *cltrain_version(void);
 /* Message of the last failure on this thread; "" when there was none. Valid until the next call. */
 CLTRAIN_API const char *cltrain_error(void);
+/* Warnings, one line each without its end: a capability that the driver does not give, what a run goes on
+ * without. The library prints nothing itself; without a receiver they are dropped. For the whole process,
+ * from any of its threads; NULL: nobody. */
+typedef void (*cltrain_message)(void *context, const char *line);
+CLTRAIN_API void cltrain_on_message(cltrain_message receiver, void *context);
 
 CLTRAIN_API int cltrain_create(cltrain **out);
 CLTRAIN_API void cltrain_destroy(cltrain *net); /* NULL is fine */

@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "engine/api/api_internal.h"
+#include "engine/base/log.h"
 #include "engine/data/source_memory.h"
+#include "engine/verify/self_test.h"
 
 const char *cltrain_version(void)
 {
@@ -21,6 +23,27 @@ const char *cltrain_error(void)
     return clt_error_text();
 }
 
+static struct {
+    cltrain_message call;
+    void *context;
+} receiver; /* changed while the sink is taken away only */
+
+static void pass_on(void *context, clt_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    receiver.call(receiver.context, line);
+}
+
+void cltrain_on_message(cltrain_message call, void *context)
+{
+    clt_log_set_sink(NULL, NULL, CLT_LOG_WARN);
+    receiver.call = call;
+    receiver.context = context;
+    if (call)
+        clt_log_set_sink(pass_on, NULL, CLT_LOG_WARN);
+}
+
 static int code(clt_status status)
 {
     return clt_status_exit_code(status);
@@ -28,6 +51,7 @@ static int code(clt_status status)
 
 int cltrain_create(cltrain **out)
 {
+    clt_self_test_register(); /* for when there can be no child process */
     return code(clt_alloc(out, 1, sizeof **out, "net"));
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -105,16 +106,37 @@ static bool is_launchers(const char *entry)
     return false;
 }
 
-/* The environment without the launcher's variables; the strings stay where they are. */
+#define MAX_TOLD 8
+static const char *told[MAX_TOLD];
+static size_t n_told;
+static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void clt_child_tell(const char *assignment)
+{
+    size_t i = 0;
+    pthread_mutex_lock(&told_lock);
+    while (i < n_told && strcmp(told[i], assignment) != 0)
+        i++;
+    if (i == n_told && n_told < MAX_TOLD)
+        told[n_told++] = assignment;
+    pthread_mutex_unlock(&told_lock);
+}
+
+/* The environment without the launcher's variables, and what children are told; the strings stay where they
+ * are. */
 static clt_status make_environment(char ***out)
 {
     size_t count = 0, used = 0;
     while (environ[count] != NULL)
         count++;
-    CLT_TRY(clt_alloc(out, count + 1, sizeof **out, "a child's environment"));
+    CLT_TRY(clt_alloc(out, count + MAX_TOLD + 1, sizeof **out, "a child's environment"));
     for (size_t i = 0; i < count; i++)
         if (!is_launchers(environ[i]))
             (*out)[used++] = environ[i];
+    pthread_mutex_lock(&told_lock);
+    for (size_t i = 0; i < n_told; i++)
+        (*out)[used++] = (char *)(uintptr_t)told[i];
+    pthread_mutex_unlock(&told_lock);
     return CLT_OK;
 }
 
@@ -259,17 +281,22 @@ static bool read_more(clt_child *child)
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
+#define SLICE 0.25 /* seconds of one wait */
+
 clt_child_event clt_child_next(clt_child *child, double seconds, const char **line)
 {
-    double deadline = clt_now() + seconds;
+    double left = seconds;
     *line = child->line;
     while (!take_line(child)) {
         if (child->ended)
             return CLT_CHILD_ENDED;
-        double left = deadline - clt_now();
+        double start = clt_now(), slice = left < SLICE ? left : SLICE;
         struct pollfd wait = {.fd = child->pipe, .events = POLLIN};
-        int ready = poll(&wait, 1, left <= 0.0 ? 0 : left < 3600.0 ? (int)(left * 1e3) + 1 : 3600000);
-        if (ready == 0 && clt_now() >= deadline)
+        int ready = poll(&wait, 1, slice <= 0.0 ? 0 : (int)(slice * 1e3) + 1);
+        double took = clt_now() - start;
+        /* longer than asked for: this process was stopped, with its job, and the child perhaps as well */
+        left -= took < 2 * SLICE ? took : SLICE;
+        if (ready == 0 && left <= 0.0)
             return CLT_CHILD_SILENT;
         if (ready > 0)
             child->ended = !read_more(child);
@@ -358,7 +385,7 @@ clt_status clt_child_begin(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* What a scheduler or a service manager sends to a whole job is the parent's business, which ends this
      * process; a child that died of it would look like one that its driver ended. */
-    static const int jobs[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+    static const int jobs[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP};
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++)
         (void)signal(jobs[i], SIG_IGN);
     setrlimit(RLIMIT_CORE, &none);

@@ -27,6 +27,10 @@ void clt_program_is_this(void);
  * of this process. */
 clt_status clt_child_start(const char *program, const char *const *arguments, bool streams, clt_child **out);
 
+/* A variable that every child gets from here on, and this process not: "NAME=value", kept by reference. The
+ * same text is added once. */
+void clt_child_tell(const char *assignment);
+
 typedef enum clt_child_event {
     CLT_CHILD_LINE,  /* it wrote a line */
     CLT_CHILD_ENDED, /* it closed the pipe, in order or by a crash; a line without its end does not count */

@@ -41,6 +41,11 @@ done
 limit=60 expect_code 0 "$CLTRAIN" devices # damaged: not believed
 expect_text 'driver_abort.so \(0-abort.icd\) is left out'
 
+# What does harm is no driver, but a library that stands before all of them: it is not blamed on one.
+limit=60 expect_code 4 env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" LD_PRELOAD="$tests/driver_listing.so" "$CLTRAIN" devices
+expect_text "does harm even without any driver's ICD file: .*SIGABRT: bad_driver: a layer between" 'LD_PRELOAD'
+reject_text 'is left out'
+
 # Nothing but a bad one.
 rm icd/*.icd
 echo "$tests/driver_abort.so" >icd/0-abort.icd

@@ -21,6 +21,8 @@ bad() {
     export CLTRAIN_CACHE_DIR=$work/cache.$((count += 1))
     expect_code "$1" env LD_PRELOAD="$shim" CLT_SHIM="$2;log=$work/calls" "${@:3}"
 }
+# Two lists of devices, but for memory that is free now and was not, or the other way round.
+expect_same_devices() { expect_same <(grep -v '"[a-z]*_bytes"' "$1") <(grep -v '"[a-z]*_bytes"' "$2"); }
 # lost CAPABILITY STATE REASON: the last `devices` said so twice: as a warning and in the table.
 lost() {
     expect_text "^warning: device .* goes without '$1' \($2\): .*$3" "^ +goes without $1 \($2\): .*$3" "^[0-9]+:[0-9]+ "
@@ -54,6 +56,37 @@ bad 0 'kernel:kernel=probe_fp64:error=-5' "$CLTRAIN" devices
 lost fp64 failed CL_OUT_OF_RESOURCES
 expect_code 0 env CLTRAIN_CACHE_DIR="$CLTRAIN_CACHE_DIR" LD_PRELOAD="$shim" "$CLTRAIN" devices
 reject_text 'goes without'
+
+# A child is not touched by what is sent to a whole job, which is its parent's business; one that somebody else ends says nothing
+# of its driver, and the question is put again at the next start.
+export CLTRAIN_CACHE_DIR=$work/cache.killed CLTRAIN_PROBE_SECONDS=100
+: >calls
+LD_PRELOAD=$shim CLT_SHIM="build:option=PROBE_FP64:hang;log=$work/calls" "$CLTRAIN" devices >"$out" 2>&1 </dev/null &
+parent=$!
+for _ in $(seq 600); do [ -s calls ] && break; sleep 0.1; done
+child=$(awk '{ print $1; exit }' calls)
+for name in TSTP INT TERM HUP USR1 USR2; do kill -s $name -- "-$child"; done
+sleep 0.3
+expect_awk 'the child runs on' '{ exit $3 !~ /[SRD]/ }' "/proc/$child/stat"
+kill -KILL "$child"
+if wait "$parent"; then pass; else fail 'devices ends with an error when a child is killed'; fi
+lost fp64 failed SIGKILL
+export CLTRAIN_PROBE_SECONDS=20
+expect_code 0 env LD_PRELOAD="$shim" "$CLTRAIN" devices
+reject_text 'goes without'
+
+# A file system without locks: who starts at once asks at once, and what is written last is whole.
+export CLTRAIN_CACHE_DIR=$work/cache.locks
+locks=$CLTRAIN_BUILD_DIR/tests/lock_shim.so
+CLT_LOCK_SHIM_LOG=$work/flocks LD_PRELOAD=$locks "$CLTRAIN" devices --json >first.json 2>first.err </dev/null &
+parent=$!
+expect_code 0 env CLT_LOCK_SHIM_LOG="$work/flocks" LD_PRELOAD="$locks" "$CLTRAIN" devices --json
+if wait "$parent"; then pass; else fail 'one of two starts without locks fails'; fi
+reject_text warning
+expect_same_devices "$out" first.json
+expect_file flocks
+expect_code 0 env LD_PRELOAD="$locks" "$CLTRAIN" devices --json
+expect_same_devices "$out" first.json
 
 # As JSON: name, state and reason of each.
 bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" devices --json
@@ -98,7 +131,7 @@ done
 expect_code 0 "$CLTRAIN" devices --json
 expect_text 'warning: remembered capabilities .* are not believed, it is asked again: .*does not match its own hash'
 expect_code 0 "$CLTRAIN" devices --json
-expect_same "$out" good.json
+expect_same_devices "$out" good.json
 
 # Without the program there is no child: said once, and asked here.
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache.none" CLTRAIN_PROGRAM=/nowhere/cltrain "$CLTRAIN" devices

@@ -179,6 +179,31 @@ static void test_environment(void **state)
     unsetenv("CLTRAIN_TEST_KEPT");
 }
 
+/* Children are told what this process's own environment does not say. */
+static void test_told(void **state)
+{
+    (void)state;
+    clt_child_tell("CLTRAIN_TEST_TOLD=yes");
+    clt_child_tell("CLTRAIN_TEST_TOLD=yes");
+    for (int i = 0; i < 2; i++) {
+        clt_child *child = shell("env | grep -c ^CLTRAIN_TEST_TOLD=yes >&3");
+        expect_line(child, "1");
+        expect_end(child, "exit code 0", "");
+    }
+    assert_null(getenv("CLTRAIN_TEST_TOLD"));
+}
+
+/* Time in which this process was stopped, with a job of which it is a part, is not the child's. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    const char *line;
+    clt_child *child = shell("kill -STOP $PPID; sleep 2.5; kill -CONT $PPID; sleep 0.3; echo late >&3");
+    assert_int_equal(clt_child_next(child, 1.5, &line), CLT_CHILD_LINE);
+    assert_string_equal(line, "late");
+    expect_end(child, "exit code 0", "");
+}
+
 /* Signals that this process ignores or blocks work in the child. */
 static void test_signals(void **state)
 {
@@ -226,7 +251,8 @@ int main(void)
         cmocka_unit_test(test_garbage),       cmocka_unit_test(test_hang),
         cmocka_unit_test(test_lines_in_time), cmocka_unit_test(test_no_program),
         cmocka_unit_test(test_environment),   cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_find),          cmocka_unit_test(test_told),
+        cmocka_unit_test(test_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

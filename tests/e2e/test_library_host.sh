@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# A program that uses the library (library_host.c). With the program cltrain beside it, a driver's crash is a child's; without, the
+# same self-tests run in the host and cost a capability whose results are wrong, which the host is told. The library leaves nothing
+# in the host's environment by which a cltrain that the host starts would trust the host's drivers.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+host=$CLTRAIN_BUILD_DIR/tests/library_host
+shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
+[ -x "$host" ] && [ -e "$shim" ] || skip_all "there is no $host"
+"$CLTRAIN" devices --json >devices.json 2>/dev/null || skip_all 'there is no device'
+grep -q '"fp64"' devices.json || skip_all 'the device has no fp64 to lose'
+grep -q '"wide_vectors"' devices.json || skip_all 'the device does not use products in lane style'
+unset CLTRAIN_EMULATE CLTRAIN_LISTED
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
+
+export CLTRAIN_CACHE_DIR=$work/with CLTRAIN_PROGRAM=$CLTRAIN
+expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM='build:option=PROBE_FP64:abort' "$host"
+expect_text "^message: .*goes without 'fp64' \(crashed\): .*SIGABRT"
+reject_text '^environment: CLTRAIN_LISTED' 'in this process'
+
+export CLTRAIN_CACHE_DIR=$work/without CLTRAIN_PROGRAM=/nowhere/cltrain
+expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM='launch:kernel=gemm_fwd_lane:garbage=0.01' "$host"
+expect_text '^message: .*is asked for its capabilities in this process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' \
+    "^message: .*goes without 'wide_vectors' \(wrong\): self-test wide_vectors"
+reject_text '^environment: CLTRAIN_LISTED'
+finish

@@ -13,7 +13,8 @@
 #include "engine/base/thread.h"
 
 enum { BENCH_A, BENCH_B, BENCH_C, BENCH_BIAS, BENCH_RESIDUAL, BENCH_PRE, BENCH_DACT, BENCH_OPERANDS };
-#define MAX_COPIES 32
+#define MAX_COPIES 128 /* on CPUs fewer */
+#define MAX_COPIES_CPU 32
 #define MAX_WORKSPACES 8
 #define GUARD 64               /* elements behind C and pre that nobody may touch */
 #define MAX_BYTES (256u << 20) /* of one product's operands */
@@ -206,7 +207,8 @@ static clt_status create_buffers(ocl_gemm_bench *b)
         total += operand_bytes(b, i);
     uint64_t cold = cold_bytes(b->device);
     b->copies = total > cold ? 1 : (int)(cold / (total + 1)) + 1;
-    b->copies = b->copies > MAX_COPIES ? MAX_COPIES : b->copies;
+    int most = ocl_device_describe(b->device)->is_cpu ? MAX_COPIES_CPU : MAX_COPIES;
+    b->copies = b->copies > most ? most : b->copies;
     for (int k = 0; k < b->copies; k++) {
         for (int i = 0; i < BENCH_OPERANDS; i++) {
             if (b->operand[i].elements == 0)

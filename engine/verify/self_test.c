@@ -97,9 +97,10 @@ static bool wanted(const ocl_self_test *test, const ocl_device_desc *device)
     }
 }
 
-/* The first case that was not right. */
+/* The first case that was not right, or that the driver did not carry out (status). */
 typedef struct finding {
     bool wrong;
+    clt_status status;
     char *reason;
     size_t size;
 } finding;
@@ -107,9 +108,11 @@ typedef struct finding {
 static void on_result(void *context, const clt_verify_result *result)
 {
     finding *f = context;
-    if (f->wrong || result->state == CLT_VERIFY_PASS || result->state == CLT_VERIFY_SKIP)
+    bool fine = result->state == CLT_VERIFY_PASS || result->state == CLT_VERIFY_SKIP;
+    if (f->wrong || (fine && result->status == CLT_OK))
         return;
     f->wrong = true;
+    f->status = result->status;
     snprintf(f->reason, f->size, "%s: %s", result->name, result->reason ? result->reason : "");
 }
 
@@ -130,9 +133,14 @@ static clt_status run_case(ocl_device *device, const char *name, finding *f)
 static clt_status run(const ocl_self_test *test, ocl_device *device, bool *right, char *reason, size_t size)
 {
     const test_cases *cases = test->data;
-    finding f = {false, reason, size};
+    finding f = {false, CLT_OK, reason, size};
     for (size_t i = 0; i < sizeof cases->names / sizeof cases->names[0] && cases->names[i] && !f.wrong; i++)
         CLT_TRY(run_case(device, cases->names[i], &f));
+    if (f.status != CLT_OK) {
+        char text[512];
+        snprintf(text, sizeof text, "%s", reason);
+        CLT_FAIL(f.status, "%s", text);
+    }
     *right = !f.wrong;
     return CLT_OK;
 }

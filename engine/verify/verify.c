@@ -159,6 +159,7 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
     double ms = outcome->ms > 0.0 ? outcome->ms : (clt_now() - session->started) * 1e3;
     report(session, &(clt_verify_result){.name = session->name,
                                          .state = outcome->state,
+                                         .status = status,
                                          .reason = outcome->reason,
                                          .error = outcome->error,
                                          .limit = outcome->limit,

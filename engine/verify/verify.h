@@ -29,6 +29,7 @@ enum {
 typedef struct clt_verify_result {
     const char *name; /* "softmax.odd[row]/correct" */
     clt_verify_state state;
+    clt_status status;   /* not CLT_OK: the check could not be carried out, and state is SKIP or FAIL */
     const char *reason;  /* skip or failure text */
     double error, limit; /* largest error relative to its limit's unit */
     double ms;           /* perf: device time of one run; else how long the check took */

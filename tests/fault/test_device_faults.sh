@@ -85,6 +85,15 @@ for caps in none local,wg256; do
     expect_file run/checkpoints/step_4/model.safetensors
 done
 
+# A driver that refuses the checksums' kernels costs the check, by name, and no checkpoint.
+for rule in build:family=checksum:error kernel:kernel=checksum:error=-46 group:kernel=checksum:limit=0 launch:kernel=checksum:error=-54; do
+    rm -rf run hit
+    expect_code 0 env LD_PRELOAD="$shims/driver_shim.so" CLT_SHIM="$rule;log=hit" "$CLTRAIN" train net.json --out run
+    expect_file hit
+    expect_text 'checkpoints are saved without checksums of the device: '
+    if [ "$(digest run 4)" = "$want4" ]; then pass; else fail "$rule: other parameters"; fi
+done
+
 step=${CLTRAIN_FAULT_STEP:-0}
 few() { echo $((step > 0 ? step : $1)); }
 sweep call_shim CLT_CALL_SHIM "log=hit;" "" 3 "$(few 311)"

@@ -134,6 +134,25 @@ static void test_kept(void **state)
     build_good(2, 1, 0);
 }
 
+/* Whatever the user's umask lets others do, a kept file is this user's alone, or it would not be trusted. */
+static void test_umask(void **state)
+{
+    (void)state;
+    char path[300];
+    struct stat info;
+    static const mode_t masks[] = {002, 0, 077};
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+        fresh_cache();
+        mode_t before = umask(masks[i]);
+        build_good(2, 0, 0);
+        build_good(2, 1, 0);
+        umask(before);
+        good_file(path);
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(info.st_mode & 0777, 0600);
+    }
+}
+
 static void test_other_driver(void **state)
 {
     (void)state;
@@ -460,6 +479,7 @@ static int teardown(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept),
+                                       cmocka_unit_test(test_umask),
                                        cmocka_unit_test(test_other_driver),
                                        cmocka_unit_test(test_damage),
                                        cmocka_unit_test(test_refused_by_driver),

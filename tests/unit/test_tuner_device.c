@@ -106,6 +106,38 @@ static void test_reference_of_every_form(void **state)
     all_backends(&g);
 }
 
+/* Bytes of the operands through which a product rotates on a device of that kind. */
+static uint64_t operands(bool cpu, uint64_t cache, uint64_t usable)
+{
+    ocl_gemm_bench *bench;
+    ocl_gemm g = product(512, 512, 512, false, true);
+    ocl_device_desc kept = device->desc;
+    uint64_t before = device->bytes;
+    device->desc.is_cpu = cpu;
+    device->desc.cache_bytes = cache;
+    device->desc.usable_bytes = usable;
+    assert_ok(ocl_gemm_bench_create(device, &desc, &g, &bench));
+    uint64_t bytes = device->bytes - before;
+    ocl_gemm_bench_destroy(bench);
+    device->desc = kept;
+    return bytes;
+}
+
+/* A GPU reports its small first-level caches; its operands must not fit in the second level all the same. */
+static void test_cold_operands(void **state)
+{
+    (void)state;
+    const uint64_t mib = UINT64_C(1) << 20, one = 3 * mib; /* a copy: three matrices of f32 */
+    uint64_t bytes = operands(false, 4 * mib, 80000 * mib);
+    assert_true(bytes >= 256 * mib && bytes <= 256 * mib + 2 * one);
+    bytes = operands(false, 80 * mib, 80000 * mib); /* one that reports what it has */
+    assert_true(bytes >= 320 * mib && bytes <= 320 * mib + 2 * one);
+    bytes = operands(false, 4 * mib, 800 * mib); /* a small one gives an eighth */
+    assert_true(bytes >= 100 * mib && bytes <= 100 * mib + 2 * one);
+    bytes = operands(true, 4 * mib, 80000 * mib);
+    assert_true(bytes >= 32 * mib && bytes <= 32 * mib + 2 * one);
+}
+
 /* Large enough for a reference from the device, and to be made smaller. */
 static void test_large_problems(void **state)
 {
@@ -489,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_reference_of_every_form, begin, end),
         cmocka_unit_test_setup_teardown(test_large_problems, begin, end),
+        cmocka_unit_test_setup_teardown(test_cold_operands, begin, end),
         cmocka_unit_test_setup_teardown(test_wrong_kernels, begin, mend_kernels),
         cmocka_unit_test_setup_teardown(test_run, begin, end),
         cmocka_unit_test_setup_teardown(test_builtin_list, begin, end),

@@ -15,7 +15,7 @@
 #include "engine/base/json_seal.h"
 
 #define FORMAT_NAME "cltrain-answers"
-#define FORMAT_VERSION 2
+#define FORMAT_VERSION 3
 #define SEAL "hash"
 
 static const char *const answer_names[OCL_ANSWER_COUNT] = {
@@ -37,6 +37,23 @@ bool ocl_answer_from_name(const char *name, ocl_answer *out)
     return false;
 }
 
+const char *ocl_style_name(ocl_style style)
+{
+    return style == OCL_STYLE_LANES ? "lanes" : style == OCL_STYLE_GROUPS ? "groups" : "asked";
+}
+
+bool ocl_style_from_name(const char *name, ocl_style *out)
+{
+    static const ocl_style all[] = {OCL_STYLE_ASKED, OCL_STYLE_LANES, OCL_STYLE_GROUPS};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (strcmp(name, ocl_style_name(all[i])) == 0) {
+            *out = all[i];
+            return true;
+        }
+    }
+    return false;
+}
+
 bool ocl_answer_is_loss(ocl_answer answer)
 {
     return answer >= OCL_ANSWER_WRONG;
@@ -50,7 +67,7 @@ static void add_text(clt_hash64_state *state, const char *text)
     clt_hash64_add(state, text, strlen(text) + 1);
 }
 
-clt_status ocl_answers_key(const ocl_device_desc *device, uint64_t *key)
+clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key)
 {
     /* Played units are tested as well; a library that stands before the driver is a part of it. */
     static const char *const variables[] = {"CLTRAIN_EMULATE", "LD_PRELOAD"};
@@ -68,6 +85,8 @@ clt_status ocl_answers_key(const ocl_device_desc *device, uint64_t *key)
     add_text(&state, device->version);
     clt_hash64_add(&state, &device->compute_units, sizeof device->compute_units);
     clt_hash64_add(&state, &device->quirks, sizeof device->quirks);
+    if (style != OCL_STYLE_ASKED)
+        add_text(&state, ocl_style_name(style));
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         add_text(&state, getenv(variables[i]));
     *key = clt_hash64_end(&state);
@@ -167,9 +186,69 @@ ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap)
     return report;
 }
 
+/* --- devices of one model, of which one is broken --- */
+
+clt_status ocl_answers_apply_refusal(ocl_answers *answers, const char *spec)
+{
+    for (int i = 0; i < answers->n_refused; i++)
+        if (strcmp(answers->refused[i].spec, spec) == 0)
+            return ocl_answers_set(answers, &answers->refused[i].item);
+    return CLT_OK;
+}
+
+static void forget_refusal(ocl_answers *answers, const char *spec)
+{
+    for (int i = 0; i < answers->n_refused; i++)
+        if (strcmp(answers->refused[i].spec, spec) == 0)
+            answers->refused[i--] = answers->refused[--answers->n_refused];
+}
+
+void ocl_answers_note(const ocl_answers *answers, const char *spec, ocl_answers *file)
+{
+    const ocl_item *failed = ocl_answers_refusal(answers, true);
+    if (failed == NULL) {
+        int n = file->n_refused;
+        ocl_refused_device refused[OCL_REFUSED_MAX];
+        memcpy(refused, file->refused, sizeof refused);
+        *file = *answers;
+        memcpy(file->refused, refused, sizeof refused);
+        file->n_refused = n;
+    }
+    file->key = answers->key;
+    forget_refusal(file, spec);
+    if (failed != NULL && file->n_refused < OCL_REFUSED_MAX) {
+        ocl_refused_device *entry = &file->refused[file->n_refused++];
+        snprintf(entry->spec, sizeof entry->spec, "%s", spec);
+        entry->item = *failed;
+    }
+}
+
+/* --- denials --- */
+
+bool ocl_denials_any(const ocl_denials *denials)
+{
+    return denials->caps != 0 || denials->count > 0;
+}
+
+static bool has_denial(const ocl_denials *denials, const ocl_denial *d)
+{
+    for (int i = 0; i < denials->count; i++)
+        if (strcmp(denials->list[i].variant, d->variant) == 0 && strcmp(denials->list[i].form, d->form) == 0)
+            return true;
+    return false;
+}
+
+void ocl_denials_add(ocl_denials *denials, const ocl_denials *more)
+{
+    denials->caps |= more->caps;
+    for (int i = 0; i < more->count; i++)
+        if (denials->count < OCL_GIVEN_UP_MAX && !has_denial(denials, &more->list[i]))
+            denials->list[denials->count++] = more->list[i];
+}
+
 /* --- text --- */
 
-/* A device that was refused may be fine after a restart, and its twins are fine now. */
+/* A device that was refused, or a driver that refused a kernel, may be fine after a restart. */
 static void boot_identity(char *out, size_t size)
 {
     char *text = NULL;
@@ -188,17 +267,50 @@ static bool is_kept(const ocl_item *item)
            item->answer != OCL_ANSWER_NOT_ASKED;
 }
 
+static void print_bits(clt_json_writer *w, const char *key, uint32_t bits)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%08" PRIx32, bits);
+    clt_jw_kstring(w, key, text);
+}
+
+/* As the members of an object that is open. */
 static void print_item(clt_json_writer *w, const ocl_item *item)
 {
-    char drops[16];
-    snprintf(drops, sizeof drops, "%08" PRIx32, item->drops);
-    clt_jw_object(w);
     clt_jw_kstring(w, "item", item->name);
     clt_jw_kstring(w, "answer", ocl_answer_name(item->answer));
-    clt_jw_kstring(w, "drops", drops);
+    print_bits(w, "drops", item->drops);
     clt_jw_kint(w, "value", (int64_t)item->value);
     clt_jw_kstring(w, "reason", item->reason);
-    clt_jw_end_object(w);
+}
+
+static void print_refused(clt_json_writer *w, const ocl_answers *answers)
+{
+    clt_jw_key(w, "refused");
+    clt_jw_array(w);
+    for (int i = 0; i < answers->n_refused; i++) {
+        if (!is_kept(&answers->refused[i].item))
+            continue;
+        clt_jw_object(w);
+        clt_jw_kstring(w, "spec", answers->refused[i].spec);
+        print_item(w, &answers->refused[i].item);
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_array(w);
+}
+
+static void print_denials(clt_json_writer *w, const ocl_denials *denials)
+{
+    print_bits(w, "denied", denials->caps);
+    clt_jw_key(w, "denials");
+    clt_jw_array(w);
+    for (int i = 0; i < denials->count; i++) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "variant", denials->list[i].variant);
+        clt_jw_kstring(w, "form", denials->list[i].form);
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_array(w);
 }
 
 clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *device, clt_str *out)
@@ -217,17 +329,20 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
     clt_jw_kstring(&w, "key", clt_hash64_text(answers->key, text));
     clt_jw_kstring(&w, "device", device->name);
     clt_jw_kstring(&w, "driver", device->driver);
-    clt_jw_kstring(&w, "spec", device->spec);
     clt_jw_kstring(&w, "boot", boot);
-    snprintf(text, sizeof text, "%08" PRIx32, asked);
-    clt_jw_kstring(&w, "asked", text);
-    snprintf(text, sizeof text, "%08" PRIx32, probed);
-    clt_jw_kstring(&w, "probed", text);
+    print_bits(&w, "asked", asked);
+    print_bits(&w, "probed", probed);
+    print_refused(&w, answers);
+    print_denials(&w, &answers->denials);
     clt_jw_key(&w, "answers");
     clt_jw_array(&w);
-    for (int i = 0; i < answers->count; i++)
-        if (is_kept(&answers->items[i]))
-            print_item(&w, &answers->items[i]);
+    for (int i = 0; i < answers->count; i++) {
+        if (!is_kept(&answers->items[i]))
+            continue;
+        clt_jw_object(&w);
+        print_item(&w, &answers->items[i]);
+        clt_jw_end_object(&w);
+    }
     clt_jw_end_array(&w);
     return clt_json_seal(out, from, SEAL);
 }
@@ -254,13 +369,26 @@ static clt_status take_bits(const clt_json *object, const char *key, const char 
     return CLT_OK;
 }
 
+static clt_status check_object(const clt_json *object, int members, const char *source, const char *what)
+{
+    if (clt_json_typeof(object) != CLT_JSON_OBJECT || clt_json_count(object) != (size_t)members)
+        CLT_FAIL(CLT_EDATA, "%s: %s is no object of %d members", source, what, members);
+    return CLT_OK;
+}
+
+static clt_status take_list(const clt_json *root, const char *key, const char *source, const clt_json **out)
+{
+    *out = clt_json_get(root, key);
+    if (*out == NULL || clt_json_typeof(*out) != CLT_JSON_ARRAY)
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or no list", source, key);
+    return CLT_OK;
+}
+
 static clt_status parse_item(const clt_json *object, const char *source, ocl_item *item)
 {
     char answer[32];
     int64_t value;
     memset(item, 0, sizeof *item);
-    if (clt_json_typeof(object) != CLT_JSON_OBJECT || clt_json_count(object) != 5)
-        CLT_FAIL(CLT_EDATA, "%s: an answer is no object of five members", source);
     CLT_TRY(take_string(object, "item", source, item->name, sizeof item->name));
     CLT_TRY(take_string(object, "answer", source, answer, sizeof answer));
     CLT_TRY(take_bits(object, "drops", source, &item->drops));
@@ -279,11 +407,11 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
 
 static clt_status parse_items(const clt_json *root, const char *source, ocl_answers *out)
 {
-    const clt_json *list = clt_json_get(root, "answers");
-    if (list == NULL || clt_json_typeof(list) != CLT_JSON_ARRAY)
-        CLT_FAIL(CLT_EDATA, "%s: 'answers' is missing or no list", source);
+    const clt_json *list;
+    CLT_TRY(take_list(root, "answers", source, &list));
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
         ocl_item item;
+        CLT_TRY(check_object(at, 5, source, "an answer"));
         CLT_TRY(parse_item(at, source, &item));
         if (ocl_answers_find(out, item.name) != NULL)
             CLT_FAIL(CLT_EDATA, "%s: '%s' is answered twice", source, item.name);
@@ -292,10 +420,39 @@ static clt_status parse_items(const clt_json *root, const char *source, ocl_answ
     return CLT_OK;
 }
 
-static clt_status parse_root(const clt_json *root, const char *source, const ocl_device_desc *device,
-                             ocl_answers *out)
+static clt_status parse_refused(const clt_json *root, const char *source, ocl_answers *out)
 {
-    char format[32], key[CLT_HASH64_TEXT], want[CLT_HASH64_TEXT], spec[16], boot[64], now[64];
+    const clt_json *list;
+    CLT_TRY(take_list(root, "refused", source, &list));
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        ocl_refused_device entry;
+        CLT_TRY(check_object(at, 6, source, "a refused device"));
+        CLT_TRY(take_string(at, "spec", source, entry.spec, sizeof entry.spec));
+        CLT_TRY(parse_item(at, source, &entry.item));
+        if (out->n_refused < OCL_REFUSED_MAX)
+            out->refused[out->n_refused++] = entry;
+    }
+    return CLT_OK;
+}
+
+static clt_status parse_denials(const clt_json *root, const char *source, ocl_denials *out)
+{
+    const clt_json *list;
+    CLT_TRY(take_bits(root, "denied", source, &out->caps));
+    CLT_TRY(take_list(root, "denials", source, &list));
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        ocl_denials one = {.count = 1};
+        CLT_TRY(check_object(at, 2, source, "a denial"));
+        CLT_TRY(take_string(at, "variant", source, one.list[0].variant, sizeof one.list[0].variant));
+        CLT_TRY(take_string(at, "form", source, one.list[0].form, sizeof one.list[0].form));
+        ocl_denials_add(out, &one);
+    }
+    return CLT_OK;
+}
+
+static clt_status parse_root(const clt_json *root, const char *source, ocl_answers *out)
+{
+    char format[32], key[CLT_HASH64_TEXT], want[CLT_HASH64_TEXT], boot[64], now[64];
     int64_t version = 0;
     if (clt_json_typeof(root) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_EDATA, "%s: it holds no object", source);
@@ -308,30 +465,29 @@ static clt_status parse_root(const clt_json *root, const char *source, const ocl
     CLT_TRY(take_string(root, "key", source, key, sizeof key));
     if (strcmp(key, clt_hash64_text(out->key, want)) != 0)
         CLT_FAIL(CLT_EDATA, "%s: it is of another device, driver or cltrain", source);
-    CLT_TRY(take_string(root, "spec", source, spec, sizeof spec));
     CLT_TRY(take_string(root, "boot", source, boot, sizeof boot));
     CLT_TRY(take_bits(root, "asked", source, &out->asked));
     CLT_TRY(take_bits(root, "probed", source, &out->probed));
+    CLT_TRY(parse_refused(root, source, out));
+    CLT_TRY(parse_denials(root, source, &out->denials));
     CLT_TRY(parse_items(root, source, out));
     boot_identity(now, sizeof now);
-    if (ocl_answers_refusal(out, true) != NULL &&
-        (strcmp(spec, device->spec) != 0 || strcmp(boot, now) != 0)) {
-        out->count = 0; /* it held for that device, until the restart */
-        out->asked = out->probed = 0;
+    if (strcmp(boot, now) != 0) {
+        out->n_refused = 0;
+        memset(&out->denials, 0, sizeof out->denials);
     }
     return CLT_OK;
 }
 
-clt_status ocl_answers_parse(const char *text, size_t length, const char *source,
-                             const ocl_device_desc *device, ocl_answers *out)
+clt_status ocl_answers_parse(const char *text, size_t length, const char *source, ocl_answers *out)
 {
     clt_json_doc *doc;
     if (!clt_json_sealed(text, length, SEAL))
         CLT_FAIL(CLT_EDATA, "%s: does not match its own hash; it was cut off, damaged or edited", source);
     CLT_TRY(clt_json_parse(text, length, source, CLT_EDATA, &doc));
-    clt_status status = parse_root(clt_json_root(doc), source, device, out);
+    clt_status status = parse_root(clt_json_root(doc), source, out);
     clt_json_destroy(doc);
     if (status == CLT_OK)
-        out->remembered = out->count > 0;
+        out->remembered = true;
     return status;
 }

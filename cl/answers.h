@@ -22,6 +22,25 @@ typedef struct ocl_item {
     char reason[OCL_REASON_SIZE];
 } ocl_item;
 
+/* A device that cannot be used, though others of its model may: the question that it failed. */
+typedef struct ocl_refused_device {
+    char spec[16];
+    ocl_item item;
+} ocl_refused_device;
+#define OCL_REFUSED_MAX 16
+
+/* What the driver refused when plans were put on such a device (cl/fallback.h): plans do without it from the
+ * start. */
+typedef struct ocl_denial {
+    char variant[64]; /* the name by which whoever plans knows it */
+    char form[OCL_FORM_TEXT];
+} ocl_denial;
+typedef struct ocl_denials {
+    uint32_t caps;
+    int count;
+    ocl_denial list[OCL_GIVEN_UP_MAX];
+} ocl_denials;
+
 typedef struct ocl_answers {
     uint64_t key;    /* of device, driver and kernels */
     uint32_t probed; /* capabilities that were not masked: all probes of them are answered */
@@ -29,11 +48,14 @@ typedef struct ocl_answers {
     int count;
     ocl_item items[OCL_ITEMS_MAX];
     bool remembered; /* read from a file */
+    int n_refused;
+    ocl_refused_device refused[OCL_REFUSED_MAX]; /* devices of this model; the file's, for ocl_answers_save */
+    ocl_denials denials;
 } ocl_answers;
 
-/* Identity of the questions: device, driver, kernels, version of cltrain, and what else in the environment
- * changes the answers. */
-clt_status ocl_answers_key(const ocl_device_desc *device, uint64_t *key);
+/* Identity of the questions: device, driver, kernels, version of cltrain, the style that is asked for, and
+ * what else in the environment changes the answers. */
+clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key);
 
 const ocl_item *ocl_answers_find(const ocl_answers *answers, const char *name);
 /* Adds an item or replaces the one of its name. CLT_EINTERNAL when there is no room. */
@@ -53,18 +75,28 @@ bool ocl_answer_from_name(const char *name, ocl_answer *out);
 /* --- the file --- */
 
 /* Text of the file: JSON with a hash of itself as its last member. Answers that may be others the next time
- * (an OpenCL call that failed) are left out; those that refuse the device hold for `spec` and until
- * the machine is started again. */
+ * (an OpenCL call that failed) are left out. */
 clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *device, clt_str *out);
-/* CLT_EDATA says what is wrong with it. */
-clt_status ocl_answers_parse(const char *text, size_t length, const char *source,
-                             const ocl_device_desc *device, ocl_answers *out);
+/* CLT_EDATA says what is wrong with it. Refused devices and denials of before the machine was started again
+ * are left out. */
+clt_status ocl_answers_parse(const char *text, size_t length, const char *source, ocl_answers *out);
+
+/* Devices of one model share a file, and one of them may be broken. ocl_answers_apply_refusal makes what is
+ * noted of `spec` an item of the answers. ocl_answers_note gives the answers of the device `spec` back to
+ * those of the model: *file, as it was read last, becomes what is to be written. */
+clt_status ocl_answers_apply_refusal(ocl_answers *answers, const char *spec);
+void ocl_answers_note(const ocl_answers *answers, const char *spec, ocl_answers *file);
+
+/* Adds what `more` has; what finds no room is left out. */
+void ocl_denials_add(ocl_denials *denials, const ocl_denials *more);
+bool ocl_denials_any(const ocl_denials *denials);
 
 /* The file of a device and the lock beside it; free both. CLT_ESTORAGE: there is no private cache folder. */
 clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock);
-/* Answers without items when there is no file; one that is not believed is told. Fails only for lack of
- * memory. */
+/* The answers for this device. Without items when there is no file; one that is not believed is told. Fails
+ * only for lack of memory. */
 clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out);
+/* Beside what the file has of other devices of this model. */
 clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers);
 
 #endif

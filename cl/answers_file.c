@@ -40,7 +40,9 @@ done:
     return status;
 }
 
-clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out)
+/* What the file has of the model; nothing when there is none or it is not believed. */
+static clt_status read_file(const char *path, const ocl_device_desc *device, uint64_t key, bool tell,
+                            ocl_answers *out)
 {
     struct stat info; /* opening a pipe would wait for its other end */
     char *text = NULL;
@@ -53,24 +55,38 @@ clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uin
                             ? clt_file_read(path, false, MAX_BYTES, CLT_EDATA, &text, &length)
                             : clt_fail(CLT_EDATA, __FILE__, __LINE__, "%s: it is no file", path);
     if (status == CLT_OK)
-        status = ocl_answers_parse(text, length, path, device, out);
+        status = ocl_answers_parse(text, length, path, out);
     free(text);
     if (status == CLT_OK || status == CLT_ENOMEM)
         return status;
-    CLT_WARN("remembered capabilities of device '%s' are not believed, it is asked again: %s", device->name,
-             clt_error_text());
+    if (tell)
+        CLT_WARN("remembered capabilities of device '%s' are not believed, it is asked again: %s",
+                 device->name, clt_error_text());
     clt_error_clear();
     memset(out, 0, sizeof *out);
     out->key = key;
     return CLT_OK;
 }
 
+clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out)
+{
+    CLT_TRY(read_file(path, device, key, true, out));
+    return ocl_answers_apply_refusal(out, device->spec);
+}
+
 clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers)
 {
     clt_str text = {0};
-    clt_status status = ocl_answers_print(answers, device, &text);
+    ocl_answers *file = NULL;
+    CLT_TRY(clt_alloc(&file, 1, sizeof *file, "answers"));
+    clt_status status = read_file(path, device, answers->key, false, file);
+    if (status == CLT_OK) {
+        ocl_answers_note(answers, device->spec, file);
+        status = ocl_answers_print(file, device, &text);
+    }
     if (status == CLT_OK)
         status = clt_file_write(path, text.text, text.length);
     clt_str_free(&text);
+    free(file);
     return status;
 }

@@ -131,7 +131,7 @@ static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
     if (q->cap != 0 && !(q->cap & a->asker->mask))
         return CLT_OK;
     ocl_device_desc desc = desc_now(a);
-    ocl_probe_state state = {q, NULL, &desc, a->asker->answers, desc.caps, a->extensions};
+    ocl_probe_state state = {q, NULL, &desc, a->asker->answers, desc.caps, a->extensions, a->asker->style};
     if (q->wanted != NULL && !q->wanted(&state, item.reason, sizeof item.reason)) {
         item.answer = OCL_ANSWER_NO;
         return item.reason[0] != '\0' ? finish_item(a, &item, CLT_OK) : CLT_OK;
@@ -239,7 +239,8 @@ static clt_status parse_have(const char *text, ocl_answers *answers)
     return CLT_OK;
 }
 
-static clt_status serve(const char *spec, uint32_t mask, bool with_tests, ocl_answers *answers)
+static clt_status serve(const char *spec, uint32_t mask, ocl_style style, bool with_tests,
+                        ocl_answers *answers)
 {
     ocl_found *found = NULL;
     int count = 0, index = -1;
@@ -253,29 +254,33 @@ static clt_status serve(const char *spec, uint32_t mask, bool with_tests, ocl_an
         status =
             clt_fail(CLT_EDEVICE, __FILE__, __LINE__, "there is no device %s in the child process", spec);
     if (status == CLT_OK)
-        status = ocl_answers_key(&found[index].desc, &answers->key);
+        status = ocl_answers_key(&found[index].desc, style, &answers->key);
     if (status == CLT_OK)
         status = clt_child_say("device %s", clt_hash64_text(answers->key, text));
     if (status == CLT_OK) {
-        ocl_asker asker = {&found[index], mask, with_tests, answers, say_begun, say_ended};
+        ocl_asker asker = {&found[index], mask, with_tests, style, answers, say_begun, say_ended};
         status = ocl_ask_here(&asker);
     }
     free(found);
     return status == CLT_OK ? clt_child_say("done") : status;
 }
 
-clt_status ocl_asking_serve(const char *spec, const char *mask, const char *have, bool with_tests)
+clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
+                            bool with_tests)
 {
     ocl_answers *answers;
+    ocl_style wanted;
     char *end;
     unsigned long bits = strtoul(mask, &end, 16);
     CLT_TRY(clt_child_begin());
     if (mask[0] == '\0' || *end != '\0')
         CLT_FAIL(CLT_EUSAGE, "'%s' is no mask", mask);
+    if (!ocl_style_from_name(style, &wanted))
+        CLT_FAIL(CLT_EUSAGE, "'%s' is no style", style);
     CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
     clt_status status = parse_have(have, answers);
     if (status == CLT_OK)
-        status = serve(spec, (uint32_t)bits, with_tests, answers);
+        status = serve(spec, (uint32_t)bits, wanted, with_tests, answers);
     free(answers);
     if (status != CLT_OK)
         (void)clt_child_say("error %s", clt_error_text());

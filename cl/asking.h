@@ -34,8 +34,9 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
 
 /* --- the child's side, for the program's hidden command --- */
 
-/* Answers for the device `spec` on the pipe of engine/base/child.h. have: "item=yes:drops:value,...", what is
- * known. */
-clt_status ocl_asking_serve(const char *spec, const char *mask, const char *have, bool with_tests);
+/* Answers for the device `spec` on the pipe of engine/base/child.h. style: of ocl_style_name. have:
+ * "item=yes:drops:value,...", what is known. */
+clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
+                            bool with_tests);
 
 #endif

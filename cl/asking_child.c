@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cl/asking.h"
+#include "cl/fallback.h"
 #include "cl/internal.h"
 #include "engine/base/child.h"
 #include "engine/base/hash.h"
@@ -30,6 +31,7 @@ typedef struct interview {
     const ocl_device_desc *desc;
     uint32_t mask;
     bool tests;
+    ocl_style style;
     ocl_answers *answers;
     ocl_item current; /* the question that was put and is not answered; "" if none */
     bool greeted, done;
@@ -106,8 +108,9 @@ static clt_status start(const interview *v, const char *program, clt_child **chi
     snprintf(mask, sizeof mask, "%08" PRIx32, v->mask);
     write_have(v->answers, &have);
     clt_status status = clt_str_check(&have);
-    const char *arguments[12] = {"probe", "--device", v->desc->spec, "--mask", mask};
-    int n = 5;
+    const char *arguments[12] = {"probe", "--device", v->desc->spec,           "--mask",
+                                 mask,    "--style",  ocl_style_name(v->style)};
+    int n = 7;
     if (!v->tests)
         arguments[n++] = "--no-tests";
     if (status == CLT_OK && have.length > 0) {
@@ -174,10 +177,17 @@ static clt_status run_child(interview *v, const char *program)
 
 /* --- all children --- */
 
+/* What is asked of a device. */
+typedef struct wishes {
+    uint32_t mask;
+    bool again, tests;
+    ocl_style style;
+} wishes;
+
 /* Without a program to be the child, the questions are put here: better than no capability at all. */
-static clt_status ask_without_child(const ocl_found *found, uint32_t mask, bool tests, ocl_answers *answers)
+static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl_answers *answers)
 {
-    ocl_asker asker = {found, mask, tests, answers, NULL, NULL};
+    ocl_asker asker = {found, w->mask, w->tests, w->style, answers, NULL, NULL};
     CLT_WARN("device %s '%s' is asked for its capabilities in this process, which a bad driver may end: %s",
              found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
@@ -185,32 +195,33 @@ static clt_status ask_without_child(const ocl_found *found, uint32_t mask, bool 
 }
 
 /* Each child answers at least one question, by its end if not otherwise. */
-static clt_status ask_children(const ocl_found *found, uint32_t mask, bool tests, ocl_answers *answers)
+static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answers *answers)
 {
-    interview v = {.desc = &found->desc, .mask = mask, .tests = tests, .answers = answers};
+    interview v = {
+        .desc = &found->desc, .mask = w->mask, .tests = w->tests, .style = w->style, .answers = answers};
     char *program;
     clt_status status = clt_program_find(&program);
     for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
         status = run_child(&v, program);
-        if (ocl_answers_refusal(answers, tests) != NULL)
+        if (ocl_answers_refusal(answers, w->tests) != NULL)
             break;
     }
     free(program);
     if (status == CLT_EUNSUPPORTED)
-        return ask_without_child(found, mask, tests, answers);
+        return ask_without_child(found, w, answers);
     if (status == CLT_OK) {
-        answers->probed |= mask;
-        answers->asked |= tests ? mask : 0;
+        answers->probed |= w->mask;
+        answers->asked |= w->tests ? w->mask : 0;
     }
     return status;
 }
 
 /* --- remembering --- */
 
-static bool is_complete(const ocl_answers *answers, uint32_t mask, bool tests)
+static bool is_complete(const ocl_answers *answers, const wishes *w)
 {
-    return answers->count > 0 && ((mask & ~(tests ? answers->asked : answers->probed)) == 0 ||
-                                  ocl_answers_refusal(answers, tests) != NULL);
+    return answers->count > 0 && ((w->mask & ~(w->tests ? answers->asked : answers->probed)) == 0 ||
+                                  ocl_answers_refusal(answers, w->tests) != NULL);
 }
 
 /* Ranks of one host start at once: one asks, the others wait for its answers, though not for good. Returns
@@ -235,8 +246,7 @@ static void forgets(const ocl_found *found)
     clt_error_clear();
 }
 
-static clt_status ask_and_keep(const ocl_found *found, uint32_t mask, bool again, bool tests,
-                               ocl_answers *out)
+static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answers *out)
 {
     char *path = NULL, *lock = NULL;
     uint64_t key = out->key;
@@ -244,18 +254,18 @@ static clt_status ask_and_keep(const ocl_found *found, uint32_t mask, bool again
     clt_status status = ocl_answers_path(&found->desc, key, &path, &lock);
     if (status == CLT_ESTORAGE) { /* asked every time, then */
         forgets(found);
-        return ask_children(found, mask, tests, out);
+        return ask_children(found, w, out);
     }
     CLT_TRY(status);
-    if (!again)
+    if (!w->again)
         status = ocl_answers_load(path, &found->desc, key, out);
-    if (status == CLT_OK && !is_complete(out, mask, tests)) {
+    if (status == CLT_OK && !is_complete(out, w)) {
         turn = take_turn(lock);
-        if (!again)
+        if (!w->again)
             status = ocl_answers_load(path, &found->desc, key, out);
     }
-    if (status == CLT_OK && !is_complete(out, mask, tests)) {
-        status = ask_children(found, mask, tests, out);
+    if (status == CLT_OK && !is_complete(out, w)) {
+        status = ask_children(found, w, out);
         out->remembered = false;
         if (status == CLT_OK && ocl_answers_save(path, &found->desc, out) != CLT_OK)
             forgets(found);
@@ -293,19 +303,18 @@ static void tell_losses(const ocl_found *found, const ocl_answers *answers)
 
 static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)
 {
-    uint32_t mask = options->caps_mask;
-    bool again = options->ask_again, tests = !options->checker;
+    wishes w = {options->caps_mask, options->ask_again, !options->checker, options->style};
     known_device *mine = NULL;
+    memset(out, 0, sizeof *out);
+    CLT_TRY(ocl_answers_key(&found->desc, w.style, &out->key));
     for (size_t i = 0; i < n_known; i++)
-        if (known[i].id == found->id)
+        if (known[i].id == found->id && known[i].answers.key == out->key)
             mine = &known[i];
-    if (mine != NULL && !again && is_complete(&mine->answers, mask, tests)) {
+    if (mine != NULL && !w.again && is_complete(&mine->answers, &w)) {
         *out = mine->answers;
         return CLT_OK;
     }
-    memset(out, 0, sizeof *out);
-    CLT_TRY(ocl_answers_key(&found->desc, &out->key));
-    CLT_TRY(ask_and_keep(found, mask, again, tests, out));
+    CLT_TRY(ask_and_keep(found, &w, out));
     if (mine == NULL) {
         CLT_TRY(clt_grow(&known, &known_capacity, n_known + 1, sizeof *known, "known devices"));
         mine = &known[n_known++];
@@ -313,6 +322,50 @@ static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *
     *mine = (known_device){found->id, *out};
     tell_losses(found, out);
     return CLT_OK;
+}
+
+/* --- denials --- */
+
+const ocl_denials *ocl_device_denials(const ocl_device *device)
+{
+    return &device->answers.denials;
+}
+
+static clt_status keep_denials(const ocl_device *device, const ocl_denials *denials)
+{
+    char *path, *lock;
+    uint64_t key = device->answers.key;
+    ocl_answers *answers = NULL;
+    CLT_TRY(ocl_answers_path(&device->desc, key, &path, &lock));
+    int turn = take_turn(lock);
+    clt_status status = clt_alloc(&answers, 1, sizeof *answers, "answers");
+    if (status == CLT_OK)
+        status = ocl_answers_load(path, &device->desc, key, answers);
+    if (status == CLT_OK) {
+        ocl_denials_add(&answers->denials, denials);
+        status = ocl_answers_save(path, &device->desc, answers);
+    }
+    if (turn >= 0)
+        close(turn);
+    free(answers);
+    free(path);
+    free(lock);
+    return status;
+}
+
+void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials)
+{
+    pthread_mutex_lock(&known_lock);
+    ocl_denials_add(&device->answers.denials, denials);
+    for (size_t i = 0; i < n_known; i++)
+        if (known[i].id == device->id && known[i].answers.key == device->answers.key)
+            ocl_denials_add(&known[i].answers.denials, denials);
+    if (keep_denials(device, denials) != CLT_OK) { /* they are found again at the next start */
+        CLT_DEBUG("what device %s '%s' refused is not remembered: %s", device->desc.spec, device->desc.name,
+                  clt_error_text());
+        clt_error_clear();
+    }
+    pthread_mutex_unlock(&known_lock);
 }
 
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)

@@ -154,6 +154,12 @@ void ocl_define_text(ocl_emitter *e, const char *name, const char *value)
     clt_str_printf(&e->options, "%s-D%s=%s", e->options.length ? " " : "", name, value);
 }
 
+void ocl_build_option(ocl_emitter *e, const char *option)
+{
+    if (opened(e) != NULL)
+        clt_str_printf(&e->options, "%s%s", e->options.length ? " " : "", option);
+}
+
 void ocl_arg_tensor(ocl_emitter *e, ocl_access access, ocl_tensor_ref ref, clt_dtype dtype, uint64_t elements)
 {
     ocl_arg *arg = add_arg(e, OCL_ARG_TENSOR);

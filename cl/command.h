@@ -128,6 +128,8 @@ typedef struct ocl_emitter {
 void ocl_kernel_begin(ocl_emitter *e, const char *family, const char *kernel);
 void ocl_define(ocl_emitter *e, const char *name, int64_t value);
 void ocl_define_text(ocl_emitter *e, const char *name, const char *value);
+/* An option of clBuildProgram itself, "-cl-...". */
+void ocl_build_option(ocl_emitter *e, const char *option);
 /* A tensor argument. `elements` of `dtype` are touched (for byte accounting); ref.offset is in bytes, a
  * multiple of the element size; the kernel receives (__global T *buffer, ulong offset_in_elements). */
 void ocl_arg_tensor(ocl_emitter *e, ocl_access access, ocl_tensor_ref ref, clt_dtype dtype,

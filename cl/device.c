@@ -162,6 +162,7 @@ static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
     size_t items[16] = {0};
     uint64_t resolution;
     uint32_t align_bits;
+    cl_device_fp_config rounding = 0;
     CLT_TRY(ask_u32(id, CL_DEVICE_MAX_COMPUTE_UNITS, &desc->compute_units));
     CLT_TRY(ask_u32(id, CL_DEVICE_MAX_CLOCK_FREQUENCY, &desc->max_clock_mhz));
     CLT_TRY(ask_compute_capability(id, &desc->compute_capability));
@@ -181,6 +182,8 @@ static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
     desc->align_bytes = align_bits / 8 > 64 ? align_bits / 8 : 64;
     CLT_TRY(ask_size(id, CL_DEVICE_PROFILING_TIMER_RESOLUTION, &resolution));
     desc->profiling_resolution_ns = (double)resolution;
+    CLT_TRY(ask(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof rounding, &rounding));
+    desc->rounds_correctly = (rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
     if (desc->is_cpu) { /* device memory is host memory: what the system and the control group still have,
                            shared by the ranks */
         uint64_t share = clt_memory_available() / (uint64_t)rank_count;
@@ -509,14 +512,25 @@ static clt_status choose_usable(ocl_found *found, int count, const ocl_open_opti
     return clt_error_put(&first);
 }
 
-clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out)
+/* CLTRAIN_STYLE=lanes or groups: this one, whatever is faster and whatever a checkpoint says. */
+static clt_status style_of_environment(ocl_style *style)
 {
+    const char *text = getenv("CLTRAIN_STYLE");
+    if (text != NULL && text[0] != '\0' && !ocl_style_from_name(text, style))
+        CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_STYLE=%s: 'lanes' and 'groups' are known", text);
+    return CLT_OK;
+}
+
+clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
+{
+    ocl_open_options own = *wanted, *options = &own;
     ocl_found *found = NULL;
     ocl_device *device = NULL;
     ocl_answers *answers = NULL;
     int count, index = 0, matches = 1;
     clt_status status = CLT_OK;
     *out = NULL;
+    CLT_TRY(style_of_environment(&own.style));
     CLT_TRY(ocl_enumerate(&found, &count));
     CLT_TRY_GOTO(clt_alloc(&answers, 1, sizeof *answers, "answers"), fail);
     CLT_TRY_GOTO(choose_usable(found, count, options, &index, &matches, answers), fail);

@@ -134,6 +134,7 @@ typedef struct ocl_device_desc {
                                  rank) */
     uint64_t max_alloc_bytes; /* largest single buffer */
     uint32_t align_bytes;     /* alignment every tensor offset keeps (>= 64, from MEM_BASE_ADDR_ALIGN) */
+    bool rounds_correctly;    /* can be told to round divisions and square roots of f32 correctly */
     double profiling_resolution_ns;
     ocl_given_up given_up[OCL_GIVEN_UP_MAX];
     int n_given_up;
@@ -184,6 +185,12 @@ clt_status ocl_list_devices(ocl_device_desc **out, int *count);
 
 typedef struct ocl_device ocl_device;
 
+/* Lane style (capability wide_vectors) or groups: which is faster is timed when the device is asked, and not
+ * timed where a checkpoint says how its run computed, because sums are rounded differently in the two. */
+typedef enum ocl_style { OCL_STYLE_ASKED, OCL_STYLE_LANES, OCL_STYLE_GROUPS } ocl_style;
+const char *ocl_style_name(ocl_style style); /* "asked", "lanes", "groups" */
+bool ocl_style_from_name(const char *name, ocl_style *out);
+
 typedef struct ocl_open_options {
     const char *spec;   /* SPEC of DESIGN.md §7 or NULL: first GPU, else the CPU */
     uint32_t caps_mask; /* OCL_CAPS_ALL, or fewer to play a weaker device */
@@ -191,9 +198,10 @@ typedef struct ocl_open_options {
     /* The same on CPU devices alone, where it costs nothing that can be measured; GPUs' drivers were seen to
      * take up to 1.8 times as long for queues that note times. */
     bool profiling_on_cpu;
-    int local_rank; /* picks the local_rank-th device of those that match, if there are several GPUs */
-    bool checker;   /* for the checker: what only failed its self-test counts all the same */
-    bool ask_again; /* for its capabilities, whatever is remembered of them */
+    int local_rank;  /* picks the local_rank-th device of those that match, if there are several GPUs */
+    bool checker;    /* for the checker: what only failed its self-test counts all the same */
+    bool ask_again;  /* for its capabilities, whatever is remembered of them */
+    ocl_style style; /* LANES, GROUPS: this one, if the device can do it, whatever is faster */
 } ocl_open_options;
 
 /* Opens a device: capabilities as remembered or asked for, context, in-order compute queue, in-order copy

@@ -8,6 +8,7 @@
 #ifndef CL_FALLBACK_H
 #define CL_FALLBACK_H
 
+#include "cl/answers.h"
 #include "cl/command.h"
 #include "cl/variant.h"
 
@@ -16,6 +17,7 @@
 typedef struct ocl_refusal {
     bool refused;               /* else the failure is not the driver's answer to a command */
     bool lost;                  /* the device's context is of no use any more */
+    bool lasting;               /* another start would be refused the same; said by whoever plans */
     const ocl_variant *variant; /* NULL: no variant made it */
     char form[OCL_FORM_TEXT];
     uint32_t needs;
@@ -30,5 +32,11 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *refusal, char *what, 
 
 /* Whether planning leaves the variant out, or (form not "") this tile of it. */
 bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, const char *form);
+
+/* What was given up is remembered with the device's answers (cl/answers.h), so that the next start plans
+ * without it at once; `cltrain devices --again` forgets it. Only what the driver would refuse the next time,
+ * too, may be remembered: not what came of a lack of memory or of a lost context. In file asking_child.c. */
+const ocl_denials *ocl_device_denials(const ocl_device *device); /* borrowed */
+void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials);
 
 #endif

@@ -88,7 +88,8 @@ static const char *form_text(const ocl_form_family *family, const ocl_gemm_form 
     return text;
 }
 
-static bool is_given_up(const ocl_form_family *family, const ocl_device_desc *device, const ocl_gemm_form *f)
+bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *device,
+                          const ocl_gemm_form *f)
 {
     char text[OCL_FORM_TEXT];
     return device->n_given_up > 0 && ocl_is_given_up(device, family->variant, form_text(family, f, text));
@@ -114,7 +115,7 @@ static void try_form(const ocl_form_family *family, const ocl_gemm *g, const ocl
                      int wanted_splits, const ocl_gemm_form *form, best_form *best)
 {
     ocl_gemm_form f = *form;
-    if (!family->fits(g, device, &f) || is_given_up(family, device, &f))
+    if (!family->fits(g, device, &f) || ocl_form_is_given_up(family, device, &f))
         return;
     for (size_t s = 0; s < sizeof split_counts / sizeof split_counts[0]; s++) {
         int splits = split_counts[s];

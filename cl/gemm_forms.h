@@ -58,6 +58,9 @@ uint64_t ocl_form_workspace(const ocl_gemm *gemm, const ocl_gemm_form *form);
 /* Steps of k of one part: whole steps of bk. */
 int64_t ocl_form_part_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
 int ocl_form_max_items(const ocl_device_desc *device); /* of a work-group */
+/* Has this form's program been given up on the device (cl/fallback.h)? */
+bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *device,
+                          const ocl_gemm_form *form);
 /* Bytes of local memory of a work-group: what the device reports, or more where more was shown to work. */
 uint64_t ocl_form_max_local(const ocl_device_desc *device);
 /* Neighbours in a row of C that kernels may finish together: as many as fill 16 bytes when all that an

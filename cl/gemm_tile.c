@@ -151,7 +151,8 @@ static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl
     longer.bk = 16;
     set_widths(g, wanted, f);
     set_widths(g, wanted, &longer);
-    if (wanted->bk == 0 && takes_longer_lines(g, device, f, &longer))
+    if (wanted->bk == 0 && takes_longer_lines(g, device, f, &longer) &&
+        !ocl_form_is_given_up(&ocl_tile_family, device, &longer))
         *f = longer;
 }
 

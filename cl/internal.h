@@ -125,6 +125,7 @@ typedef struct ocl_probe_state {
     const ocl_answers *answers; /* so far */
     uint32_t caps;              /* those that count so far */
     const char *extensions;     /* of the device, may be NULL */
+    ocl_style style;            /* not timed unless ASKED */
 } ocl_probe_state;
 typedef struct ocl_question {
     const char *name; /* of a capability, or "basic", "local_memory_64" */
@@ -147,6 +148,7 @@ typedef struct ocl_asker {
     const ocl_found *found;
     uint32_t mask;
     bool tests;
+    ocl_style style;
     ocl_answers *answers;
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);

@@ -465,10 +465,11 @@ static clt_status ask_wide_vectors(const ocl_probe_state *state, ocl_item *item)
     enum { ITEMS = 16384, BEST_OF = 3 };
     float *in = NULL, *out = NULL;
     double group_time = 0.0, lane_time = 0.0, ratio = 1e9;
+    bool pinned = state->style == OCL_STYLE_LANES;
     clt_status status = clt_alloc(&in, ITEMS, sizeof *in, "a probe");
     if (status == CLT_OK)
         status = clt_alloc(&out, ITEMS, sizeof *out, "a probe");
-    for (int i = 0; status == CLT_OK && i < BEST_OF && ratio >= LANE_LIMIT; i++) {
+    for (int i = 0; status == CLT_OK && i < (pinned ? 1 : BEST_OF) && ratio >= LANE_LIMIT; i++) {
         status = race(state->device, in, out, &group_time, &lane_time);
         if (status == CLT_OK && lane_time / group_time < ratio)
             ratio = lane_time / group_time;
@@ -478,7 +479,7 @@ static clt_status ask_wide_vectors(const ocl_probe_state *state, ocl_item *item)
     CLT_TRY(status);
     CLT_DEBUG("device %s: wide vector probe: group %.3g ms, lane %.3g ms", state->desc->spec,
               group_time * 1e3, lane_time * 1e3);
-    if (ratio < LANE_LIMIT)
+    if (ratio < LANE_LIMIT || pinned)
         return yes(item, 0);
     return answer(item, OCL_ANSWER_NO, "float16 vectors are %.1f times slower than groups of scalar items",
                   ratio);
@@ -502,6 +503,14 @@ static bool announced(const ocl_probe_state *state, const char *name, char *why,
     if (state->extensions != NULL && strstr(state->extensions, name) != NULL)
         return true;
     snprintf(why, size, "the device does not announce %s", name);
+    return false;
+}
+
+static bool want_wide_vectors(const ocl_probe_state *state, char *why, size_t size)
+{
+    if (state->style != OCL_STYLE_GROUPS)
+        return true;
+    snprintf(why, size, "groups are asked for");
     return false;
 }
 
@@ -605,7 +614,7 @@ const ocl_question ocl_questions[] = {
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},
     {"local", OCL_CAP_LOCAL, NULL, ask_local, 0},
     {"wg256", OCL_CAP_WG256, NULL, ask_wg256, 0},
-    {"wide_vectors", OCL_CAP_WIDE_VECTORS, NULL, ask_wide_vectors, 0},
+    {"wide_vectors", OCL_CAP_WIDE_VECTORS, want_wide_vectors, ask_wide_vectors, 0},
     {"nontemporal", OCL_CAP_NONTEMPORAL, want_lane, ask_nontemporal, 0},
     {"prefetch", OCL_CAP_PREFETCH, want_prefetch, ask_prefetch, 0},
     {"fp64", OCL_CAP_FP64, want_fp64, ask_fp64, 0},

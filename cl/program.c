@@ -105,7 +105,9 @@ static clt_status build_failed(const ocl_device *device, const ocl_program *prog
 {
     const ocl_device_desc *desc = &device->desc;
     char path[1024];
-    if (quiet)
+    /* a lack of memory is no verdict of the compiler */
+    if (quiet || code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
+        code == CL_OUT_OF_RESOURCES)
         return ocl_fail(code, __FILE__, __LINE__, "building '%s' (%s)", program->family, full_options);
     save_failed_build(program->family, full_options, source, program->log, path, sizeof path);
     const char *log = program->log[0] != '\0' ? program->log : "(the compiler gave no log)";

@@ -133,6 +133,7 @@ clt_status ocl_tuning_copy(const ocl_tuning *tuning, ocl_tuning **out)
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "tuning records"));
     t->key = tuning->key;
     t->exact = tuning->exact;
+    t->style = tuning->style;
     clt_status status = ocl_tuning_merge(t, tuning, true);
     if (status != CLT_OK) {
         ocl_tuning_destroy(t);

@@ -47,7 +47,8 @@ typedef struct ocl_tuning_family {
 /* Records of one device with one driver, ordered by family and problem, each problem once. */
 typedef struct ocl_tuning {
     ocl_tuning_key key;
-    bool exact; /* a problem without a record of its own gets none (pinned in a checkpoint) */
+    bool exact;      /* a problem without a record of its own gets none (pinned in a checkpoint) */
+    ocl_style style; /* in which the run of a checkpoint computed; ASKED: not known */
     ocl_choice *records;
     size_t count, capacity;
 } ocl_tuning;

@@ -131,6 +131,8 @@ static void write_members(const ocl_tuning *tuning, bool measured, clt_json_writ
     clt_jw_kstring(w, "driver", tuning->key.driver);
     clt_jw_kint(w, "compute_units", tuning->key.compute_units);
     clt_jw_kbool(w, "exact", tuning->exact);
+    if (tuning->style != OCL_STYLE_ASKED)
+        clt_jw_kstring(w, "style", ocl_style_name(tuning->style));
     write_families(tuning, w);
     clt_jw_key(w, "records");
     clt_jw_array(w);
@@ -290,6 +292,11 @@ static clt_status read_head(reader *r, const clt_json *root)
         BAD(r, "it does not say which device and driver it is of");
     key->compute_units = (uint32_t)units;
     r->tuning->exact = clt_json_bool(exact);
+    const clt_json *style = clt_json_get(root, "style");
+    char name[16];
+    if (style != NULL &&
+        (!take_text(style, name, sizeof name) || !ocl_style_from_name(name, &r->tuning->style)))
+        BAD(r, "its style is none that is known");
     return read_families(r, clt_json_get(root, "families"));
 }
 

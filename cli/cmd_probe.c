@@ -9,10 +9,11 @@
 
 clt_status cmd_probe(cmd_context *context, int argc, char **argv)
 {
-    const char *device = "", *mask = "", *have = "";
+    const char *device = "", *mask = "", *have = "", *style = "asked";
     bool list = false, no_tests = false;
     const args_option options[] = {ARGS_TEXT("--device", "SPEC", device, "number of the device"),
                                    ARGS_TEXT("--mask", "BITS", mask, "capabilities to ask for, hexadecimal"),
+                                   ARGS_TEXT("--style", "NAME", style, "asked, lanes or groups"),
                                    ARGS_TEXT("--have", "LIST", have, "what is known"),
                                    ARGS_FLAG("--no-tests", no_tests, "probe kernels only"),
                                    ARGS_FLAG("--list", list, "list the devices, and nothing else"),
@@ -27,5 +28,5 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    return list ? ocl_listing_serve() : ocl_asking_serve(device, mask, have, !no_tests);
+    return list ? ocl_listing_serve() : ocl_asking_serve(device, mask, style, have, !no_tests);
 }

@@ -68,27 +68,30 @@ clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
 /* How the kernels of the update are launched in one of the two styles. */
 typedef struct update_style {
     bool group;           /* a work-group owns a chunk; else a work-item */
+    uint64_t items;       /* of such a group */
+    bool exact;           /* see clt_update_order */
     uint64_t norm_chunks; /* chunks of one partial sum of the norm */
     uint64_t span;        /* partial sums that one item, or group, of the second stage adds up */
     uint64_t direct;      /* up to so many partial sums need no second stage */
 } update_style;
 
-static const update_style lane_style = {false, 1, 256, 512};
-static const update_style group_style = {true, 8, 1024, 1024};
+static const update_style lane_style = {.norm_chunks = 1, .span = 256, .direct = 512};
+static const update_style group_style = {.group = true, .norm_chunks = 8, .span = 1024, .direct = 1024};
 
 static void begin(ocl_emitter *e, const update_style *style, const char *kernel)
 {
     ocl_kernel_begin(e, "update", kernel);
     if (style->group)
-        ocl_define(e, "WG", (int64_t)clt_local_group(e->device, CLT_STORE_CHUNK));
+        ocl_define(e, "WG", (int64_t)style->items);
+    if (style->exact)
+        ocl_build_option(e, "-cl-fp32-correctly-rounded-divide-sqrt");
 }
 
 /* `owners` work-items, or work-groups in group style. */
 static void end(ocl_emitter *e, const update_style *style, uint64_t owners, double flops)
 {
-    uint64_t items = clt_local_group(e->device, CLT_STORE_CHUNK);
     if (style->group)
-        ocl_kernel_end_1d(e, owners * items, items, flops);
+        ocl_kernel_end_1d(e, owners * style->items, style->items, flops);
     else
         ocl_kernel_end_1d(e, owners, clt_local_rows(e->device, owners), flops);
 }
@@ -242,10 +245,14 @@ typedef struct update_problem {
     clt_plan *plan;
 } update_problem;
 
-static clt_status emit_update(ocl_emitter *e, const void *problem, const update_style *style)
+static clt_status emit_update(ocl_emitter *e, const void *problem, const update_style *kind)
 {
     clt_plan *plan = ((const update_problem *)problem)->plan;
+    const clt_update_order *order = &plan->options.update.order;
+    update_style own = *kind, *style = &own;
     uint64_t count = 0;
+    own.items = order->items ? order->items : clt_local_group(e->device, CLT_STORE_CHUNK);
+    own.exact = order->exact != 0;
     for (int32_t s = 0; s < plan->store->n_slabs; s++)
         count += norm_partials(plan, style, s);
     e->label = "update.norm";
@@ -284,6 +291,21 @@ static const ocl_variant group_variant = {
 static const ocl_variant lane_variant = {.name = "lane", .emit = emit_lane};
 const ocl_variant *const clt_update_variants[] = {&group_variant, &lane_variant, NULL};
 
+uint64_t clt_update_items(const ocl_device_desc *device)
+{
+    char reason[256];
+    bool group = ocl_variant_accepts(&group_variant, NULL, device, reason, sizeof reason);
+    return group ? clt_local_group(device, CLT_STORE_CHUNK) : 1;
+}
+
+/* What the checker asks for, or what the ranks agreed on. */
+static const char *forced(const clt_plan *plan)
+{
+    uint32_t items = plan->options.update.order.items;
+    const char *name = clt_forced_variant(plan, clt_update_variants);
+    return name ? name : items == 0 ? NULL : items == 1 ? lane_variant.name : group_variant.name;
+}
+
 clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
 {
     const ocl_variant *variant;
@@ -297,8 +319,8 @@ clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
         CLT_FAIL(CLT_EUNSUPPORTED, "planning: %llu chunks of parameters; at most 2^32 fit",
                  (unsigned long long)total);
     e->label = "update";
-    CLT_TRY(ocl_variant_select(clt_update_variants, &problem, &plan->device, e->label,
-                               clt_forced_variant(plan, clt_update_variants), &variant));
+    CLT_TRY(
+        ocl_variant_select(clt_update_variants, &problem, &plan->device, e->label, forced(plan), &variant));
     e->variant = variant->name;
     e->made_by = variant;
     return variant->emit(e, &problem);

@@ -92,6 +92,13 @@ typedef struct clt_loss_scaling {
     float minimum;
     uint32_t interval;
 } clt_loss_scaling;
+/* In which order the update adds up, for ranks whose devices would each choose another one. All 0: as suits
+ * the device. */
+typedef struct clt_update_order {
+    uint32_t items; /* of a work-group; 1: the style without groups */
+    uint32_t exact; /* 1: divisions and square roots are rounded correctly, which the compiler must be told */
+} clt_update_order;
+
 typedef struct clt_update_spec {
     clt_optimizer_type type;
     double momentum, beta1, beta2, eps, weight_decay;
@@ -99,10 +106,13 @@ typedef struct clt_update_spec {
     float clip; /* global norm, 0 = off */
     int64_t schedule_entries;
     clt_loss_scaling scaling;
+    clt_update_order order;
 } clt_update_spec;
 int clt_update_states(const clt_update_spec *spec); /* optimizer arenas it needs */
 /* The implementations of the UPDATE phase, NULL-terminated; one of them emits all of it. */
 extern const ocl_variant *const clt_update_variants[];
+/* Work-items of a group in the update that suits the device; 1: the style without groups. */
+uint64_t clt_update_items(const ocl_device_desc *device);
 
 /* --- plan --- */
 
@@ -225,5 +235,9 @@ int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor);
  * program, and back; -1, NULL: there is no such one. */
 int clt_variant_number(const ocl_variant *variant);
 const ocl_variant *clt_variant_at(int number);
+/* The same with a name that other versions of the program know, too: "gemm/tile", "update/group",
+ * "softmax/forward/row". False, NULL: there is no such one. */
+bool clt_variant_name(const ocl_variant *variant, char *out, size_t size);
+const ocl_variant *clt_variant_named(const char *name);
 
 #endif

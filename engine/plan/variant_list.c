@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every variant that a plan can be made of, numbered, so that ranks, which run the same program at other
- * addresses, can tell each other of one. Knows lists, no variant in particular. */
+ * addresses, can tell each other of one, and named, so that a file can. Knows lists, no variant in
+ * particular. */
+#include <stdio.h>
+#include <string.h>
+
 #include "cl/gemm.h"
 #include "engine/ops/op.h"
 #include "engine/plan/plan.h"
@@ -39,5 +43,41 @@ const ocl_variant *clt_variant_at(int number)
         for (const ocl_variant *const *v = list_at(n); *v; v++)
             if (number-- == 0)
                 return *v;
+    return NULL;
+}
+
+static void name_in_list(int n, const ocl_variant *variant, char *out, size_t size)
+{
+    int ops;
+    const clt_op *const *op = clt_op_list(&ops);
+    if (n < 2 * ops)
+        snprintf(out, size, "%s/%s/%s", op[n / 2]->name, n % 2 ? "backward" : "forward", variant->name);
+    else
+        snprintf(out, size, "%s/%s", n == 2 * ops ? "gemm" : "update", variant->name);
+}
+
+bool clt_variant_name(const ocl_variant *variant, char *out, size_t size)
+{
+    for (int n = 0; list_at(n); n++) {
+        for (const ocl_variant *const *v = list_at(n); *v; v++) {
+            if (*v == variant) {
+                name_in_list(n, variant, out, size);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+const ocl_variant *clt_variant_named(const char *name)
+{
+    char text[128];
+    for (int n = 0; list_at(n); n++) {
+        for (const ocl_variant *const *v = list_at(n); *v; v++) {
+            name_in_list(n, *v, text, sizeof text);
+            if (strcmp(text, name) == 0)
+                return *v;
+        }
+    }
     return NULL;
 }

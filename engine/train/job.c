@@ -175,10 +175,12 @@ static clt_dtype read_wire(const clt_config *c)
 static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
 {
     bool train = mode == CLT_PLAN_TRAIN;
+    clt_update_spec update = job->update;
+    update.order = job->order;
     return (clt_plan_options){.mode = mode,
                               .accumulation = train ? job->accumulation : 1,
                               .ranks = train ? job->ranks : 1,
-                              .update = job->update,
+                              .update = update,
                               .storage = job->storage,
                               .wire = read_wire(job->config),
                               .tf32 = read_tf32(job),
@@ -388,11 +390,13 @@ static clt_status decide(clt_job *job, clt_job_kind kind)
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out)
 {
-    return clt_job_create_over(config, NULL, false, desc, ranks, kind, out);
+    clt_update_order own = {0};
+    return clt_job_create_over(config, NULL, false, desc, ranks, &own, kind, out);
 }
 
 clt_status clt_job_create_over(const clt_config *config, clt_source *source, bool predicts,
-                               const ocl_device_desc *desc, int ranks, clt_job_kind kind, clt_job **out)
+                               const ocl_device_desc *desc, int ranks, const clt_update_order *order,
+                               clt_job_kind kind, clt_job **out)
 {
     clt_job *job;
     *out = NULL;
@@ -406,6 +410,7 @@ clt_status clt_job_create_over(const clt_config *config, clt_source *source, boo
     job->recompute = read_recompute(config);
     job->borrowed = source != NULL;
     job->train_source = job->eval_source = source;
+    job->order = *order;
     clt_status status = kind == CLT_JOB_DECODE ? plan_decode(job) : decide(job, kind);
     if (status == CLT_EDEVMEM && kind != CLT_JOB_DECODE)
         status = name_what_fits(job, (wanted_plans){kind != CLT_JOB_EVAL, job->eval_source != NULL});

@@ -21,6 +21,7 @@ typedef struct clt_job {
     uint64_t seed;
     clt_schedule schedule;
     clt_update_spec update;
+    clt_update_order order; /* for the plans' update */
     clt_recompute recompute;
     clt_dtype storage;      /* of activations: f32, or what half precision stores */
     float loss_scale;       /* at the start, with job->update.scaling */
@@ -43,9 +44,11 @@ typedef enum clt_job_kind {
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out);
 /* The same over a source that the caller keeps (training and evaluation); NULL: the config's. predicts: the
- * evaluation plan's prediction can be read after a run; without it a large one never exists as a whole. */
+ * evaluation plan's prediction can be read after a run; without it a large one never exists as a whole.
+ * order: what ranks agreed on for the update. */
 clt_status clt_job_create_over(const clt_config *config, clt_source *source, bool predicts,
-                               const ocl_device_desc *desc, int ranks, clt_job_kind kind, clt_job **out);
+                               const ocl_device_desc *desc, int ranks, const clt_update_order *order,
+                               clt_job_kind kind, clt_job **out);
 void clt_job_destroy(clt_job *job);
 /* The same job on the same sources, planned again for a description with other tuning records or fewer
  * capabilities and variants. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/train/agreement.h"
 #include "engine/train/tuned.h"
 
 static clt_status initialise(clt_run *run)
@@ -53,14 +54,43 @@ static clt_status open_tuning(clt_run *run, clt_job_kind kind)
                           &run->tuned);
 }
 
+/* A resumed run computes in the style of its checkpoint, and ranks in that of rank 0: which style is faster
+ * was timed, and may come out otherwise this time. */
+static clt_status keep_style(clt_run *run)
+{
+    ocl_style wanted = run->tuned->style, now = clt_tuned_style(&run->tuned->desc);
+    char line[400];
+    if (wanted == OCL_STYLE_ASKED || wanted == now)
+        return CLT_OK;
+    if (now != OCL_STYLE_ASKED && !getenv("CLTRAIN_STYLE")) {
+        run->style = wanted;
+        ocl_device_close(run->device);
+        run->device = NULL;
+        CLT_TRY(clt_run_open_device(run));
+        clt_tuned_move(run->tuned, ocl_device_describe(run->device));
+    }
+    if (wanted == clt_tuned_style(&run->tuned->desc) || !run->options->observer.message)
+        return CLT_OK;
+    snprintf(line, sizeof line,
+             "device: the checkpoint was computed in style '%s', which this run cannot or may not use: sums "
+             "may be rounded differently from here on",
+             ocl_style_name(wanted));
+    run->options->observer.message(run->options->observer.context, line);
+    return CLT_OK;
+}
+
 static clt_status create(clt_run *run, clt_job_kind kind)
 {
     const clt_config *config = run->options->config;
+    bool changed;
     CLT_TRY(check_ranks(run));
     CLT_TRY(clt_run_open_device(run));
     CLT_TRY(open_tuning(run, kind));
+    CLT_TRY(keep_style(run));
+    CLT_TRY(clt_recall_denials(run));
+    CLT_TRY(clt_agree_on_update(run, &changed));
     CLT_TRY(clt_job_create_over(config, run->options->source, run->options->predicts, &run->tuned->desc,
-                                run->ranks.ranks, kind, &run->job));
+                                run->ranks.ranks, &run->order, kind, &run->job));
     if (run->job->train)
         CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
                                   &run->options->observer, run->options->stop, run->job));

@@ -18,6 +18,7 @@ typedef struct clt_run {
     const clt_run_options *options;
     clt_job *job;
     ocl_device *device;
+    ocl_style style;         /* that the device is opened for; ASKED: the faster one */
     struct clt_tuned *tuned; /* tuning records in force, and those the plans use (tuned.h) */
     bool repin;              /* the checkpoint resumed from has other tuning choices than the plans */
     clt_slab_pool *pool;
@@ -32,6 +33,8 @@ typedef struct clt_run {
     int64_t first_step;
     char resumed_from[1024]; /* checkpoint folder, "" */
     comm_info ranks;
+    clt_update_order order; /* agreed on by all ranks */
+    bool warned_rounding;
 } clt_run;
 
 /* Opens the device, plans, checks memory, realises, primes, initialises parameters, schedule and state. */

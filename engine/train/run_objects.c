@@ -10,7 +10,7 @@
 #include "cl/fallback.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
-#include "engine/train/run.h"
+#include "engine/train/agreement.h"
 #include "engine/train/tuned.h"
 
 static void on_build(void *context, int done, int total, const char *what)
@@ -31,7 +31,8 @@ clt_status clt_run_open_device(clt_run *run)
                              .caps_mask = o->caps_mask,
                              .profiling = o->profile || (asked && stamps),
                              .profiling_on_cpu = stamps,
-                             .local_rank = run->ranks.local_rank};
+                             .local_rank = run->ranks.local_rank,
+                             .style = run->style};
     return ocl_device_open(&open, &run->device);
 }
 
@@ -85,7 +86,7 @@ static clt_status check_precision(clt_run *run)
 /* A refusal as one rank tells the others. */
 typedef struct told_refusal {
     char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
-    int32_t variant;
+    int32_t variant, lasting;
     uint32_t needs;
     char form[OCL_FORM_TEXT], kernel[64], label[96];
 } told_refusal;
@@ -97,6 +98,7 @@ static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal
     memcpy(out->device, desc->name, sizeof out->device);
     memcpy(out->driver, desc->driver, sizeof out->driver);
     out->variant = r->variant ? clt_variant_number(r->variant) : -1;
+    out->lasting = r->lasting;
     out->needs = r->needs;
     memcpy(out->form, r->form, sizeof out->form);
     memcpy(out->kernel, r->kernel, sizeof out->kernel);
@@ -106,7 +108,7 @@ static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal
 static void hear(const told_refusal *told, ocl_refusal *r)
 {
     bool lost = r->lost;
-    *r = (ocl_refusal){.refused = true, .lost = lost, .needs = told->needs};
+    *r = (ocl_refusal){.refused = true, .lost = lost, .lasting = told->lasting, .needs = told->needs};
     r->variant = clt_variant_at(told->variant);
     memcpy(r->form, told->form, sizeof r->form);
     memcpy(r->kernel, told->kernel, sizeof r->kernel);
@@ -174,6 +176,8 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
         run->device = NULL;
         CLT_TRY(clt_run_open_device(run));
     }
+    /* what was agreed on may need what is gone; the ranks agree again when all have planned */
+    run->order = run->job->order = (clt_update_order){0};
     clt_status status = plan_again(run);
     clt_error second;
     if (status != CLT_EUNSUPPORTED || cause->status == CLT_OK)
@@ -182,9 +186,31 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
     CLT_FAIL(cause->status, "%.2600s\n  and nothing can take its place: %.1000s", cause->text, second.text);
 }
 
+/* Some rank has planned again: what all must have in common may be something else. */
+static clt_status agree_again(clt_run *run)
+{
+    bool changed;
+    CLT_TRY(check_precision(run));
+    CLT_TRY(clt_agree_on_update(run, &changed));
+    if (!changed)
+        return CLT_OK;
+    run->job->order = run->order;
+    clt_run_drop_objects(run);
+    return plan_again(run);
+}
+
+/* What the driver would answer the next time, too: a build that its compiler refused, a launch that this
+ * kernel does not allow. Not a lack of memory, a device that others keep busy, or a context that was lost. */
+static bool is_lasting(clt_status status, bool lost)
+{
+    return !lost && (status == CLT_EBUILD || status == CLT_EUNSUPPORTED || status == CLT_EINTERNAL);
+}
+
 clt_status clt_run_make_objects(clt_run *run)
 {
     double start = clt_now();
+    uint32_t caps = run->tuned->desc.caps;
+    bool gave_up = false, lasting = true;
     CLT_TRY(check_precision(run));
     CLT_TRY(clt_tuned_note(run->tuned, run->job));
     CLT_TRY(clt_job_check_memory(run->job));
@@ -195,12 +221,17 @@ clt_status clt_run_make_objects(clt_run *run)
         if (status != CLT_OK && !refusal.refused)
             return status;
         clt_error_take(status, &cause);
+        refusal.lasting = is_lasting(status, refusal.lost);
         CLT_TRY(agree(run, &refusal, &any));
         if (refusal.refused)
             CLT_TRY(go_on(run, &refusal, &cause));
+        gave_up = gave_up || refusal.refused;
+        lasting = lasting && (refusal.lasting || !refusal.refused);
         if (any)
-            CLT_TRY(check_precision(run));
+            CLT_TRY(agree_again(run));
     }
+    if (gave_up && lasting)
+        clt_note_denials(run, caps);
     run->build_seconds = clt_now() - start;
     return CLT_OK;
 }

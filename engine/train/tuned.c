@@ -99,9 +99,11 @@ static clt_status take_pins(clt_tuned *t, const char *path, const clt_observer *
     clt_json_destroy(state);
     for (int i = 0; i < n; i++) {
         bool mine = !t->set && ocl_tuning_fits(sets[i], &t->desc, why, sizeof why);
-        if (mine)
+        if (mine) {
             t->set = sets[i];
-        else
+            t->style = sets[i]->style;
+        }
+        if (!mine)
             t->others[t->n_others++] = sets[i];
     }
     CLT_TRY(status);
@@ -152,8 +154,10 @@ static clt_status share(clt_tuned *t, comm *ranks, const clt_observer *observer)
     bool first = rank_of(ranks) == 0;
     if (is_alone(ranks) || t->mode == CLT_TUNE_OFF)
         return CLT_OK;
-    if (first)
+    if (first) {
+        t->set->style = t->style != OCL_STYLE_ASKED ? t->style : clt_tuned_style(&t->desc);
         CLT_TRY(ocl_tuning_print(t->set, &text));
+    }
     length = (int64_t)text.length;
     clt_status status = comm_broadcast(ranks, &length, sizeof length, 0);
     if (status == CLT_OK && !first)
@@ -169,6 +173,7 @@ static clt_status share(clt_tuned *t, comm *ranks, const clt_observer *observer)
         ocl_tuning_destroy(t->set);
         t->set = set;
         t->desc.tuning = set;
+        t->style = set->style;
         return CLT_OK;
     }
     if (status == CLT_OK && set) {
@@ -211,6 +216,20 @@ clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *devic
     }
     *out = t;
     return CLT_OK;
+}
+
+ocl_style clt_tuned_style(const ocl_device_desc *desc)
+{
+    if ((desc->masked_caps & OCL_CAP_WIDE_VECTORS) || desc->played_caps)
+        return OCL_STYLE_ASKED;
+    return desc->caps & OCL_CAP_WIDE_VECTORS ? OCL_STYLE_LANES : OCL_STYLE_GROUPS;
+}
+
+void clt_tuned_move(clt_tuned *t, const ocl_device_desc *device)
+{
+    const struct ocl_tuning *records = t->desc.tuning;
+    t->desc = *device;
+    t->desc.tuning = records;
 }
 
 void clt_tuned_close(clt_tuned *t)
@@ -270,6 +289,7 @@ clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
         return status;
     }
     used->exact = true;
+    used->style = clt_tuned_style(&t->desc);
     ocl_tuning_destroy(t->used);
     t->used = used;
     return CLT_OK;

@@ -22,6 +22,7 @@ typedef struct clt_tuned {
     ocl_device_desc desc; /* of the run's device, with the records in force: plan with this one */
     ocl_tuning *set;      /* in force; NULL: device.tune is off */
     bool pinned;          /* they come from a checkpoint and are all there is */
+    ocl_style style;      /* that a checkpoint or rank 0 pins; ASKED: none */
     ocl_tuning *used;     /* the plans' choices, exact */
     int problems;         /* tunable problems of the plans */
     double seconds;       /* spent measuring */
@@ -37,6 +38,10 @@ typedef struct clt_tuned {
 clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *device, comm *ranks,
                           const char *pins, const clt_observer *say, clt_tuned **out);
 void clt_tuned_close(clt_tuned *tuned);
+/* The style in which plans for a device compute; ASKED where the user or a played device decides it. */
+ocl_style clt_tuned_style(const ocl_device_desc *desc);
+/* Plans are made for this device from here on: it was opened again, in another style. */
+void clt_tuned_move(clt_tuned *tuned, const ocl_device_desc *device);
 /* clt_tuned_measure: device.tune on: measures the problems of the job's plans that have no record, on rank 0,
  * within device.tune_seconds, keeps the records on disk and plans the job again with them. Collective. */
 clt_status clt_tuned_measure(clt_tuned *tuned, ocl_device *device, const clt_config *config, comm *ranks,

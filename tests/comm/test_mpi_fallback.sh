@@ -34,7 +34,10 @@ bad_rank() { # RULES COMMAND...
 export CLTRAIN_CACHE_DIR=$work/cache
 sed -i "s#CLT_SHIM='[^;]*;#CLT_SHIM='build:family=no_such_family:error;#" rank.sh
 expect_code 0 "${mpi[@]}" 2 bash rank.sh "$CLTRAIN" train mlp.json --out good
+cp -r cache asked # what a run is refused is remembered, and would not be met by the next one
 for rules in build:family=gemm_lane:error launch:family=gemm_lane:error=-54 launch:family=gemm_lane:dead; do
+    rm -rf cache
+    cp -r asked cache
     bad_rank "$rules" "$CLTRAIN" train mlp.json --out bad
     expect_text "goes on without variant 'lane'" 'on another rank'
     paste <(values loss good/metrics.jsonl) <(values loss bad/metrics.jsonl) >both
@@ -42,4 +45,11 @@ for rules in build:family=gemm_lane:error launch:family=gemm_lane:error=-54 laun
         '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' both
     rm -rf bad
 done
+# Rank 0, whose driver refused nothing, remembers what both went without: they plan alike from the start.
+rm -rf cache
+cp -r asked cache
+bad_rank build:family=gemm_lane:error "$CLTRAIN" train mlp.json --out bad
+expect_code 0 "${mpi[@]}" 2 bash rank.sh "$CLTRAIN" train mlp.json --out again
+for rank in 0 1; do expect_text "\\[rank $rank .*goes on without .*variant 'gemm/lane', which the driver refused in an earlier run"; done
+expect_same bad/checkpoints/step_10/model.safetensors again/checkpoints/step_10/model.safetensors
 finish

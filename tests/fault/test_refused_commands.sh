@@ -14,11 +14,15 @@ shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
 export CLTRAIN_CACHE_DIR=$work/cache
 limit=600
+# Each command meets a driver that is not known to refuse anything (test_denials.sh has what is remembered).
+env LD_PRELOAD="$shim" "$CLTRAIN" devices >/dev/null 2>&1
+fresh() { rm -rf bad.cache; cp -r cache bad.cache; }
 bad() { # CODE RULES COMMAND...: as expect_code, on the bad driver, which must have struck
     local code=$1 rules=$2
     shift 2
     rm -f shim.log
-    expect_code "$code" env CLT_SHIM="$rules;log=$work/shim.log" LD_PRELOAD="$shim" "$@"
+    fresh
+    expect_code "$code" env CLTRAIN_CACHE_DIR="$work/bad.cache" CLT_SHIM="$rules;log=$work/shim.log" LD_PRELOAD="$shim" "$@"
     expect_file shim.log
 }
 lane=build:family=gemm_lane:error
@@ -42,7 +46,8 @@ expect_awk 'evaluation gives another loss' '{ d = $1 - $2; if (NF != 2 || d > 1e
 simple=build:family=gemm+option=-DVW=16:error # one token has no products for the lane form
 bad 0 "$simple" "$CLTRAIN" generate --checkpoint good --prompt 'line 1' --max-new 12 --temperature 0
 expect_text 'goes on without capability wide_vectors'
-env CLT_SHIM="$simple" LD_PRELOAD="$shim" "$CLTRAIN" generate --checkpoint good --prompt 'line 1' --max-new 12 --temperature 0 >bad.text 2>/dev/null
+fresh
+env CLTRAIN_CACHE_DIR="$work/bad.cache" CLT_SHIM="$simple" LD_PRELOAD="$shim" "$CLTRAIN" generate --checkpoint good --prompt 'line 1' --max-new 12 --temperature 0 >bad.text 2>/dev/null
 expect_same good.text bad.text
 bad 0 'launch:family=gemm+option=-DVW=16:dead' "$CLTRAIN" generate --checkpoint good --prompt 'line 1' --max-new 4 --temperature 0
 expect_text 'goes on without capability wide_vectors'

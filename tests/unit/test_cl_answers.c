@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The record of a device's answers: which capabilities count, reports, the text there and back, damage to
- * every byte of the file, files of another device, refusals that hold for one device until the restart.
- * Needs no device. ctest-labels: quick */
+ * every byte of the file, files of another device, devices of one model of which some are refused, denials,
+ * and what is forgotten after a restart. Needs no device. ctest-labels: quick */
 #include "tests/unit/cl_test.h"
 
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ static ocl_answers *sample(const ocl_device_desc *desc)
 {
     ocl_answers *a = calloc(1, sizeof *a);
     assert_non_null(a);
-    assert_ok(ocl_answers_key(desc, &a->key));
+    assert_ok(ocl_answers_key(desc, OCL_STYLE_ASKED, &a->key));
     a->asked = OCL_CAPS_ALL;
     set(a, OCL_ITEM_BASIC, OCL_ANSWER_YES, 0, "");
     set(a, "local", OCL_ANSWER_YES, OCL_CAP_LOCAL, "");
@@ -88,7 +88,7 @@ static void test_round_trip(void **state)
     clt_str text = {0}, again = {0};
     assert_ok(ocl_answers_print(a, &desc, &text));
     b->key = a->key;
-    assert_ok(ocl_answers_parse(text.text, text.length, "here", &desc, b));
+    assert_ok(ocl_answers_parse(text.text, text.length, "here", b));
     assert_true(b->remembered);
     assert_int_equal(b->asked, OCL_CAPS_ALL);
     assert_int_equal(b->count, a->count);
@@ -101,7 +101,7 @@ static void test_round_trip(void **state)
     assert_ok(ocl_answers_print(a, &desc, &again));
     memset(b, 0, sizeof *b);
     b->key = a->key;
-    assert_ok(ocl_answers_parse(again.text, again.length, "here", &desc, b));
+    assert_ok(ocl_answers_parse(again.text, again.length, "here", b));
     assert_null(ocl_answers_find(b, "fp64"));
     assert_int_equal(b->asked, 0);
     assert_int_equal(b->count, a->count - 1);
@@ -111,25 +111,115 @@ static void test_round_trip(void **state)
     free(b);
 }
 
-/* A refusal holds for the device with that number. */
-static void test_refusal(void **state)
+/* What the file says of the device `spec`. */
+static ocl_answers *load_as(const char *path, ocl_device_desc *desc, const char *spec, uint64_t key)
+{
+    ocl_answers *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    snprintf(desc->spec, sizeof desc->spec, "%s", spec);
+    assert_ok(ocl_answers_load(path, desc, key, a));
+    return a;
+}
+
+/* Two devices of one model have one file. What refuses the one is kept for it alone, whichever is asked last,
+ * until it answers otherwise. */
+static void test_twins(void **state)
+{
+    (void)state;
+    ocl_device_desc desc;
+    char *path, *lock;
+    ocl_desc_generic(&desc);
+    ocl_answers *good = sample(&desc), *bad = sample(&desc), *a;
+    set(bad, OCL_ITEM_BASIC, OCL_ANSWER_HUNG, 0, "no answer");
+    assert_ok(ocl_answers_path(&desc, good->key, &path, &lock));
+    snprintf(desc.spec, sizeof desc.spec, "0:1");
+    assert_ok(ocl_answers_save(path, &desc, bad));
+    a = load_as(path, &desc, "0:0", good->key);
+    assert_int_equal(a->count, 0); /* nothing is known of this one yet */
+    free(a);
+    assert_ok(ocl_answers_save(path, &desc, good));
+    a = load_as(path, &desc, "0:1", good->key);
+    assert_non_null(ocl_answers_refusal(a, true));
+    assert_string_equal(ocl_answers_refusal(a, true)->reason, "no answer");
+    free(a);
+    snprintf(desc.spec, sizeof desc.spec, "0:2");
+    set(bad, OCL_ITEM_BASIC, OCL_ANSWER_CRASHED, 0, "SIGSEGV");
+    assert_ok(ocl_answers_save(path, &desc, bad));
+    const char *const specs[] = {"0:0", "0:1", "0:2"}, *const reasons[] = {NULL, "no answer", "SIGSEGV"};
+    for (int i = 0; i < 3; i++) {
+        a = load_as(path, &desc, specs[i], good->key);
+        const ocl_item *refusal = ocl_answers_refusal(a, true);
+        assert_int_equal(a->count, good->count);
+        if (reasons[i])
+            assert_string_equal(refusal->reason, reasons[i]);
+        else
+            assert_null(refusal);
+        free(a);
+    }
+    snprintf(desc.spec, sizeof desc.spec, "0:1"); /* asked again, and well */
+    assert_ok(ocl_answers_save(path, &desc, good));
+    a = load_as(path, &desc, "0:1", good->key);
+    assert_null(ocl_answers_refusal(a, true));
+    free(a);
+    a = load_as(path, &desc, "0:2", good->key);
+    assert_non_null(ocl_answers_refusal(a, true));
+    free(a);
+    assert_int_equal(unlink(path), 0);
+    free(path);
+    free(lock);
+    free(good);
+    free(bad);
+}
+
+/* The text with another boot in it, sealed again. */
+static void restart(clt_str *text)
+{
+    char *at = strstr(text->text, "\"boot\": \""), *seal = strstr(text->text, ",\n  \"hash\"");
+    assert_non_null(at);
+    assert_non_null(seal);
+    at[9] = at[9] == 'x' ? 'y' : 'x';
+    *seal = '\0';
+    text->length = strlen(text->text);
+    assert_ok(clt_json_seal(text, 0, "hash"));
+}
+
+/* Denials are kept once each, and with refusals until the machine is started again. */
+static void test_denials(void **state)
 {
     (void)state;
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
+    ocl_denials more = {.caps = OCL_CAP_PREFETCH, .count = 2};
     clt_str text = {0};
-    set(a, OCL_ITEM_BASIC, OCL_ANSWER_HUNG, 0, "no answer");
+    snprintf(more.list[0].variant, sizeof more.list[0].variant, "gemm/tile");
+    snprintf(more.list[0].form, sizeof more.list[0].form, "bm=64 bn=64");
+    snprintf(more.list[1].variant, sizeof more.list[1].variant, "update/group");
+    assert_false(ocl_denials_any(&a->denials));
+    ocl_denials_add(&a->denials, &more);
+    ocl_denials_add(&a->denials, &more);
+    assert_true(ocl_denials_any(&a->denials));
+    assert_int_equal(a->denials.count, 2);
+    a->n_refused = 1;
+    snprintf(a->refused[0].spec, sizeof a->refused[0].spec, "0:1");
+    a->refused[0].item = (ocl_item){.name = OCL_ITEM_BASIC, .answer = OCL_ANSWER_HUNG};
     assert_ok(ocl_answers_print(a, &desc, &text));
     b->key = a->key;
-    assert_ok(ocl_answers_parse(text.text, text.length, "here", &desc, b));
-    assert_non_null(ocl_answers_refusal(b, true));
-    snprintf(desc.spec, sizeof desc.spec, "7:7");
+    assert_ok(ocl_answers_parse(text.text, text.length, "here", b));
+    assert_memory_equal(&b->denials, &a->denials, sizeof a->denials);
+    assert_int_equal(b->n_refused, 1);
+    for (int i = 0; i < 100; i++) { /* those that find no room are left out */
+        snprintf(more.list[0].form, sizeof more.list[0].form, "bm=%d", i);
+        ocl_denials_add(&b->denials, &more);
+    }
+    assert_int_equal(b->denials.count, OCL_GIVEN_UP_MAX);
+    restart(&text);
     memset(b, 0, sizeof *b);
     b->key = a->key;
-    assert_ok(ocl_answers_parse(text.text, text.length, "here", &desc, b));
-    assert_int_equal(b->count, 0);
-    assert_int_equal(b->asked, 0);
+    assert_ok(ocl_answers_parse(text.text, text.length, "here", b));
+    assert_false(ocl_denials_any(&b->denials));
+    assert_int_equal(b->n_refused, 0);
+    assert_int_equal(b->count, a->count);
     clt_str_free(&text);
     free(a);
     free(b);
@@ -149,14 +239,14 @@ static void test_damage(void **state)
         memset(b, 0, sizeof *b);
         b->key = a->key;
         text.text[i] = (char)(kept ^ (1 << i % 7));
-        assert_int_equal(ocl_answers_parse(text.text, text.length, "here", &desc, b), CLT_EDATA);
+        assert_int_equal(ocl_answers_parse(text.text, text.length, "here", b), CLT_EDATA);
         text.text[i] = kept;
         memset(b, 0, sizeof *b);
         b->key = a->key;
-        assert_int_equal(ocl_answers_parse(text.text, i, "here", &desc, b), CLT_EDATA);
+        assert_int_equal(ocl_answers_parse(text.text, i, "here", b), CLT_EDATA);
     }
     b->key = a->key + 1;
-    assert_int_equal(ocl_answers_parse(text.text, text.length, "here", &desc, b), CLT_EDATA);
+    assert_int_equal(ocl_answers_parse(text.text, text.length, "here", b), CLT_EDATA);
     assert_contains(clt_error_text(), "another device, driver or cltrain");
     clt_str_free(&text);
     free(a);
@@ -167,9 +257,10 @@ static void test_damage(void **state)
 static void test_missing(void **state)
 {
     (void)state;
-    static const char *const members[] = {
-        "\"format\"",  "\"version\"", "\"key\"",    "\"spec\"",  "\"boot\"",  "\"asked\"", "\"probed\"",
-        "\"answers\"", "\"item\"",    "\"answer\"", "\"drops\"", "\"value\"", "\"reason\""};
+    static const char *const members[] = {"\"format\"",  "\"version\"", "\"key\"",     "\"boot\"",
+                                          "\"asked\"",   "\"probed\"",  "\"refused\"", "\"denied\"",
+                                          "\"denials\"", "\"answers\"", "\"item\"",    "\"answer\"",
+                                          "\"drops\"",   "\"value\"",   "\"reason\""};
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
@@ -185,7 +276,7 @@ static void test_missing(void **state)
         assert_ok(clt_json_seal(&sealed, 0, "hash"));
         memset(b, 0, sizeof *b);
         b->key = a->key;
-        assert_int_equal(ocl_answers_parse(sealed.text, sealed.length, "here", &desc, b), CLT_EDATA);
+        assert_int_equal(ocl_answers_parse(sealed.text, sealed.length, "here", b), CLT_EDATA);
         assert_null(strstr(clt_error_text(), "own hash"));
         clt_str_free(&text);
         clt_str_free(&sealed);
@@ -240,25 +331,27 @@ static void test_key(void **state)
     ocl_device_desc desc;
     uint64_t key, other;
     ocl_desc_generic(&desc);
-    assert_ok(ocl_answers_key(&desc, &key));
-    assert_ok(ocl_answers_key(&desc, &other));
+    assert_ok(ocl_answers_key(&desc, OCL_STYLE_ASKED, &key));
+    assert_ok(ocl_answers_key(&desc, OCL_STYLE_ASKED, &other));
     assert_true(key == other);
     snprintf(desc.driver, sizeof desc.driver, "another");
-    assert_ok(ocl_answers_key(&desc, &other));
+    assert_ok(ocl_answers_key(&desc, OCL_STYLE_ASKED, &other));
     assert_true(key != other);
     ocl_desc_generic(&desc);
     setenv("CLTRAIN_EMULATE", "mma_f16", 1);
-    assert_ok(ocl_answers_key(&desc, &other));
+    assert_ok(ocl_answers_key(&desc, OCL_STYLE_ASKED, &other));
     unsetenv("CLTRAIN_EMULATE");
+    assert_true(key != other);
+    assert_ok(ocl_answers_key(&desc, OCL_STYLE_GROUPS, &other));
     assert_true(key != other);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caps),    cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusal),
-        cmocka_unit_test(test_damage),  cmocka_unit_test(test_files),      cmocka_unit_test(test_key),
-        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_caps),    cmocka_unit_test(test_round_trip), cmocka_unit_test(test_twins),
+        cmocka_unit_test(test_denials), cmocka_unit_test(test_damage),     cmocka_unit_test(test_files),
+        cmocka_unit_test(test_key),     cmocka_unit_test(test_missing),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

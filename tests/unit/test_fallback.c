@@ -7,7 +7,7 @@
 #include "tests/unit/cl_test.h"
 
 #include "cl/fallback.h"
-#include "cl/gemm.h"
+#include "cl/gemm_tile.h"
 #include "engine/plan/plan.h"
 
 static clt_status no_emit(ocl_emitter *e, const void *problem)
@@ -171,6 +171,27 @@ static void check_products(uint32_t caps, bool cpu)
     assert_non_null(strstr(seen[n - 1], "-DVW=4"));
 }
 
+/* A refused tile of 16 steps of k is tried with 8 before a smaller one is taken. */
+static void test_shorter_steps(void **state)
+{
+    (void)state;
+    ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256);
+    ocl_gemm g = ocl_gemm_make(4096, 4096, 4096, false, true);
+    ocl_gemm_form wish = {.bm = 128, .bn = 128, .pm = 8, .pn = 8}, f, again;
+    char reason[240], form[OCL_FORM_TEXT];
+    d.local_bytes = d.local_proven_bytes = 48 << 10;
+    g.type_a = g.type_b = g.type_c = CLT_BF16;
+    assert_true(ocl_form_choose(&ocl_tile_family, &g, &d, &wish, &f, reason, sizeof reason));
+    assert_int_equal(f.bk, 16);
+    snprintf(form, sizeof form, "bm=%d bn=%d bk=%d tm=%d tn=%d va=%d vb=%d", f.bm, f.bn, f.bk, f.pm, f.pn,
+             f.va, f.vb);
+    assert_non_null(strstr(once(&d, refusal(&ocl_gemm_tile, "k", form, 0)), form));
+    assert_true(ocl_form_choose(&ocl_tile_family, &g, &d, &wish, &again, reason, sizeof reason));
+    assert_int_equal(again.bm, f.bm);
+    assert_int_equal(again.bn, f.bn);
+    assert_int_equal(again.bk, 8);
+}
+
 static void test_products(void **state)
 {
     (void)state;
@@ -189,13 +210,24 @@ static void test_numbers(void **state)
     assert_ptr_equal(clt_variant_at(clt_variant_number(&ocl_gemm_tile)), &ocl_gemm_tile);
     assert_int_equal(clt_variant_number(&fast), -1);
     assert_null(clt_variant_at(-1));
+    /* names: each variant has one of its own, unless it stands in several lists */
+    for (int i = 0; i < n; i++) {
+        char name[64];
+        assert_true(clt_variant_name(clt_variant_at(i), name, sizeof name));
+        assert_ptr_equal(clt_variant_named(name), clt_variant_at(i));
+    }
+    assert_ptr_equal(clt_variant_named("gemm/tile"), &ocl_gemm_tile);
+    assert_null(clt_variant_named("gemm/none"));
+    char text[64];
+    assert_false(clt_variant_name(&fast, text, sizeof text));
 }
 
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decorations), cmocka_unit_test(test_order),   cmocka_unit_test(test_select),
-        cmocka_unit_test(test_products),    cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_decorations),   cmocka_unit_test(test_order),
+        cmocka_unit_test(test_select),        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_shorter_steps), cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

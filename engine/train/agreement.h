@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What ranks must have in common before they plan. What the driver refused in earlier runs on a device
+ * (cl/fallback.h) is taken out of the description that plans are made with, on all ranks with that device.
+ * And parameters must stay equal bit by bit on all ranks, so the update computes in the same order on all of
+ * them, whatever their devices are. */
+#ifndef ENGINE_TRAIN_AGREEMENT_H
+#define ENGINE_TRAIN_AGREEMENT_H
+
+#include "cl/answers.h"
+#include "engine/train/run.h"
+
+/* Before the run plans. Collective. */
+clt_status clt_recall_denials(clt_run *run);
+/* Remembers what run->tuned->desc has given up; caps: those that it had before. */
+void clt_note_denials(clt_run *run, uint32_t caps);
+/* The description without what is denied; names of variants that this program does not have are passed over.
+ */
+void clt_apply_denials(const ocl_denials *denials, ocl_device_desc *desc);
+
+/* The order of the update on all ranks, which becomes run->order. *changed: it is another one than before.
+ * Collective. */
+clt_status clt_agree_on_update(clt_run *run, bool *changed);
+
+#endif

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+#
+# Two ranks whose devices would compute the update in different orders (CLTRAIN_STYLE, and a driver that refuses groups of 256 to
+# one of them): both build the same programs for it, so that sums are rounded alike and parameters stay equal, also when a driver
+# refuses the one that they agreed on.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+unset CLTRAIN_GEMM CLTRAIN_STYLE CLTRAIN_EMULATE
+"$CLTRAIN" devices --json >devices.json 2>&1
+[ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is trained'
+grep -q '"wide_vectors"' devices.json || skip_all 'the device can do one style only'
+shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
+[ -f "$shim" ] || skip_all 'driver_shim was not built'
+export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
+cat >mlp.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [64], "outputs": 4},
+ "data": {"type": "synthetic", "samples": 256, "shape": [12], "classes": 4, "micro_batch": 8},
+ "optimizer": {"type": "adamw", "learning_rate": 0.01, "clip": 0.5}, "train": {"steps": 10, "log_every": 1},
+ "checkpoint": {"every": 10}, "device": {"tune": "off"}}
+JSON
+# rank.sh STYLE0 STYLE1 COMMAND...
+cat >rank.sh <<'RANK'
+#!/usr/bin/env bash
+styles=("$1" "$2")
+shift 2
+export CLTRAIN_LOG=debug CLTRAIN_STYLE=${styles[$OMPI_COMM_WORLD_RANK]}
+[ "$OMPI_COMM_WORLD_RANK" = 0 ] || [ -z "${RULES:-}" ] || export CLT_SHIM=$RULES LD_PRELOAD=$SHIM
+exec "$@"
+RANK
+# both STYLE0 STYLE1 OUT: the last programs of the update that each rank built are the same
+both() {
+    expect_code 0 "${mpi[@]}" 2 bash rank.sh "$1" "$2" "$CLTRAIN" train mlp.json --out "$3"
+    for rank in 0 1; do
+        sed -n "s/.*\[rank $rank .*debug: program 'update' (\(.*\)): [0-9.]* s.*/\1/p" "$out" | tail -n 3 | sort >update.$rank
+        expect_file update.$rank
+    done
+    expect_same update.0 update.1
+}
+export CLTRAIN_CACHE_DIR=$work/cache
+both lanes lanes same
+reject_text 'DWG='
+both lanes groups mixed
+expect_awk 'the update has no groups' '/-DWG=/ { bad = 1 } END { exit bad }' update.0 update.1
+both groups lanes turned
+both groups groups groups
+expect_awk 'the update has groups' '/-DWG=/ { n++ } END { exit n == 0 }' update.0
+for run in mixed turned groups; do
+    paste <(values loss same/metrics.jsonl) <(values loss $run/metrics.jsonl) >columns
+    expect_awk "$run: other losses" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' columns
+done
+# Smaller groups on one rank: its driver's limit for kernels is asked with the capabilities.
+export SHIM=$shim RULES='group:*:limit=64'
+both groups groups limited
+expect_awk 'groups of 64 on both' '!/-DWG=64( |$)/ { bad = 1 } END { exit bad || NR == 0 }' update.0
+# Agreed on, and then refused to one: both do without.
+export RULES='build:family=no_such:error'
+both groups groups asked
+export RULES='build:family=update+option=-DWG=:error'
+both groups groups refused
+expect_text "goes on without variant 'group'"
+expect_awk 'the update has no groups' '/-DWG=/ { bad = 1 } END { exit bad }' update.0 update.1
+finish

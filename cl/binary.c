@@ -140,22 +140,30 @@ const char *ocl_spills_describe(const char *log, char out[OCL_BINARY_TEXT])
     return out;
 }
 
+clt_status ocl_program_binary(cl_program program, char **out, size_t *size)
+{
+    OCL_CHECK(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size, size, NULL),
+              "asking for the size of a program's binary");
+    if (*size == 0)
+        CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary of a program");
+    CLT_TRY(clt_alloc(out, *size, 1, "a program's binary"));
+    /* The parameter is an array of pointers, one for each device: ours have one. */
+    cl_int code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(unsigned char *), out, NULL);
+    if (code == CL_SUCCESS)
+        return CLT_OK;
+    free(*out);
+    *out = NULL;
+    return ocl_fail(code, __FILE__, __LINE__, "asking for a program's binary");
+}
+
 const char *ocl_program_describe(const ocl_program *program, char out[OCL_BINARY_TEXT])
 {
     size_t size = 0;
-    unsigned char *data = NULL;
+    char *data = NULL;
     out[0] = '\0';
-    if (clGetProgramInfo(program->program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS ||
-        size == 0)
-        return out;
-    if (clt_alloc(&data, size, 1, "a program's binary") != CLT_OK) {
-        clt_error_clear();
-        return out;
-    }
-    /* The parameter is an array of pointers, one for each device: ours have one. */
-    if (clGetProgramInfo(program->program, CL_PROGRAM_BINARIES, sizeof(unsigned char *), &data, NULL) ==
-        CL_SUCCESS)
+    if (ocl_program_binary(program->program, &data, &size) == CLT_OK)
         ocl_binary_describe(data, size, out);
+    clt_error_clear();
     free(data);
     return out;
 }

@@ -3,10 +3,12 @@
  * What is given up for a refused command, the smallest thing first:
  *   1. capabilities that only decorate kernels (stores past the caches, lines asked for ahead): when the
  *      kernel is refused without them too, they were not the cause and come back;
- *   2. the tile of a matrix product, for the next best one, at most FORMS_MAX times;
- *   3. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
+ *   2. wgmma, for `mma`, which does the same products: a driver that does not take one of these programs
+ *      takes none;
+ *   3. the tile of a matrix product, for the next best one, at most FORMS_MAX times;
+ *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;
- *   4. the variant; when VARIANTS_MAX variants that need local memory are gone, that capability.
+ *   5. the variant; when VARIANTS_MAX variants that need local memory are gone, that capability.
  * Knows descriptions and variants only. */
 #include "cl/fallback.h"
 
@@ -112,6 +114,8 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t
     bool again = r->kernel[0] && strcmp(desc->suspected_in, r->kernel) == 0;
     if (drop_decoration(desc, r, what, size))
         return true;
+    if (r->needs & desc->caps & OCL_CAP_WGMMA)
+        return drop(desc, OCL_CAP_WGMMA, what, size);
     if (r->variant == NULL)
         return false;
     if (r->form[0] && forms_of(desc, r->variant) < FORMS_MAX && add(desc, r->variant, r->form)) {

@@ -288,4 +288,5 @@ const ocl_variant *const ocl_gemm_variants[] = {&ocl_gemm_lane,
 #ifdef CLT_HAVE_CLBLAST
                                                 &ocl_gemm_clblast,
 #endif
-                                                &ocl_gemm_mma,     &ocl_gemm_tile, &gemm_simple, NULL};
+                                                &ocl_gemm_wgmma,   &ocl_gemm_mma, &ocl_gemm_tile,
+                                                &gemm_simple,      NULL};

@@ -87,6 +87,7 @@ void ocl_gemm_part_args(ocl_emitter *emitter, const ocl_gemm *gemm, int32_t part
 void ocl_gemm_result_arg(ocl_emitter *emitter, const ocl_gemm *gemm);
 
 extern const ocl_variant ocl_gemm_lane;    /* cl/gemm_lane.c */
+extern const ocl_variant ocl_gemm_wgmma;   /* cl/gemm_wgmma.c */
 extern const ocl_variant ocl_gemm_mma;     /* cl/gemm_mma.c */
 extern const ocl_variant ocl_gemm_tile;    /* cl/gemm_tile.c */
 extern const ocl_variant ocl_gemm_clblast; /* cl/blas_clblast.c, where the build has it */

@@ -2,12 +2,13 @@
  *
  * Which GEMM backend takes a problem, and with which values of its tunables: a forced one, one that the
  * environment prefers, the one of a tuning record, or what is known to be good for the kind of device. It
- * must not know how any backend works. */
+ * must not know how any backend works, only what their own models of the time say. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/gemm.h"
+#include "cl/gemm_mma.h"
+#include "cl/gemm_wgmma.h"
 #include "cl/tuning.h"
 #include "engine/base/log.h"
 
@@ -63,6 +64,15 @@ static const ocl_variant *named(const char *name)
     return NULL;
 }
 
+/* Both have the same units, and `mma` has smaller tiles for small products. */
+static bool prefers_wgmma(const ocl_gemm *g, const ocl_device_desc *device)
+{
+    char reason[160];
+    return ocl_variant_accepts(&ocl_gemm_wgmma, g, device, reason, sizeof reason) &&
+           (!ocl_variant_accepts(&ocl_gemm_mma, g, device, reason, sizeof reason) ||
+            ocl_form_time(&ocl_wgmma_family, g, device) < ocl_form_time(&ocl_mma_family, g, device));
+}
+
 /* On a GPU CLBlast serves only by a tuning record. Its calls cost the host 10 to 50 us and the device
  * temporary copies, its epilogue is one more pass over C, batches are a call per item, below 1280^3 or so it
  * takes a kernel with tiles of 16 x 16 or 32 x 32 on NVIDIA devices, and a device that it has no parameters
@@ -76,6 +86,8 @@ static const char *device_prefers(const ocl_gemm *g, const ocl_device_desc *devi
     char reason[160];
     const ocl_variant *lane = named("lane"), *mma = named("mma"), *tile = named("tile");
     if ((device->caps & OCL_CAP_WIDE_VECTORS) == 0) {
+        if (prefers_wgmma(g, device))
+            return "wgmma";
         if (ocl_variant_accepts(mma, g, device, reason, sizeof reason))
             return "mma";
         if (ocl_variant_accepts(tile, g, device, reason, sizeof reason))

@@ -7,6 +7,7 @@
 
 #include "cl/fallback.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Partial sums of split problems stay below this. */
@@ -165,6 +166,15 @@ bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *g, const ocl
         refuse(family, device, wanted, reason, size);
     *out = best.form;
     return best.found;
+}
+
+double ocl_form_time(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device)
+{
+    ocl_gemm_form form;
+    char reason[240];
+    return ocl_form_choose(family, g, device, NULL, &form, reason, sizeof reason)
+               ? family->cost(g, device, &form)
+               : (double)INFINITY;
 }
 
 static clt_status choose_or_fail(const ocl_form_family *family, const ocl_emitter *e, const ocl_gemm *g,

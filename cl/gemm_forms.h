@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How a GEMM backend for GPUs cuts a product into tiles of C and parts of k: the form, and the choice of the
- * one that a backend's model of the time takes to be fastest. Plain arithmetic, for the backends `tile` and
- * `mma`, their tests and the checker. It must not know how a kernel multiplies. */
+ * one that a backend's model of the time takes to be fastest. Plain arithmetic, for the backends `tile`,
+ * `mma` and `wgmma`, their tests and the checker. It must not know how a kernel multiplies. */
 #ifndef CL_GEMM_FORMS_H
 #define CL_GEMM_FORMS_H
 
@@ -10,9 +10,10 @@
 
 typedef struct ocl_gemm_form {
     int bm, bn, bk; /* tile of C of a work-group, steps of k in local memory */
-    int pm, pn;     /* part of the tile: the sums of an item (tile), of a warp of 32 items (mma) */
+    int pm, pn;     /* part of the tile: the sums of an item (tile), of a warp of 32 items (mma), of
+                   four warps (wgmma) */
     int va, vb;     /* tile: elements of A, of B, that an item loads at once */
-    int stages;     /* mma: tiles of A and B in local memory at once */
+    int stages;     /* mma, wgmma: tiles of A and B in local memory at once */
     int sm;         /* mma: MMA_SM of cl/kernels/mma.clh, the generation of its instructions */
     int splits;     /* parts of k whose sums are added afterwards */
 } ocl_gemm_form;
@@ -50,6 +51,10 @@ bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *gemm, const 
  * key, which also tells the tuner what was taken. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm,
                            ocl_gemm_form *out);
+
+/* The model's time of the form that ocl_form_choose takes; INFINITY when none fits. Comparable between
+ * families whose models have the same unit (mma, wgmma). */
+double ocl_form_time(const ocl_form_family *family, const ocl_gemm *gemm, const ocl_device_desc *device);
 
 int64_t ocl_form_up(int64_t size, int64_t tile); /* tiles that cover `size` */
 uint64_t ocl_form_groups(const ocl_gemm *gemm, const ocl_gemm_form *form);

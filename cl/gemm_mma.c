@@ -145,39 +145,47 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
 #define REGISTERS 65536.0         /* of a compute unit */
 
 /* Work-groups that one unit runs side by side; they fill one another's waiting. */
-static double side_by_side(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
-                           double groups_per_unit)
+static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w, double groups_per_unit)
 {
-    double items = ocl_mma_items(f), registers = f->pm * f->pn / (double)WARP + 64.0;
-    double resident = REGISTERS / (registers * items);
+    double resident = REGISTERS / (w->registers * w->items);
     /* units have two to four times the local memory that a device reports for one work-group, and all that
      * one was shown to have */
     double unit = 2.0 * (double)device->local_bytes, proven = (double)ocl_form_max_local(device);
-    double by_local = (unit > proven ? unit : proven) / (double)ocl_mma_local_bytes(g, f, false);
+    double by_local = (unit > proven ? unit : proven) / w->local_bytes;
     resident = by_local < resident ? by_local : resident;
     resident = groups_per_unit < resident ? groups_per_unit : resident;
     return resident < 1.0 ? 1.0 : (double)(int)resident;
 }
 
-static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+double ocl_mma_time(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
+                    const ocl_mma_work *w)
 {
     double units = device->compute_units ? device->compute_units : 1;
     double groups = (double)ocl_form_groups(g, f),
            rounds = (double)ocl_form_up((int64_t)groups, (int64_t)units);
-    double steps = (double)ocl_form_part_steps(g, f) / f->bk, sums = (double)f->bm * f->bn;
-    double bytes = (double)clt_dtype_bytes(g->type_a); /* units are half as fast for f32, and before 80 */
-    double multiply = sums * f->bk * (f->sm < 80 ? 2.0 : bytes / 2.0),
-           warps = ocl_mma_items(f) / (double)WARP;
-    double read = warps * (f->pm + f->pn), written = f->bm + f->bn; /* lines of fragments, of tiles */
-    double local = (read + written) * f->bk * bytes * FMA_PER_LOCAL_BYTE;
+    double steps = (double)ocl_form_part_steps(g, f) / f->bk, bytes = (double)clt_dtype_bytes(g->type_a);
+    double local = w->lines * f->bk * bytes * FMA_PER_LOCAL_BYTE;
     double load = (double)(f->bm + f->bn) * f->bk * bytes * FMA_PER_CACHE_BYTE;
-    double step = multiply > local ? multiply : local;
+    double step = w->multiply > local ? w->multiply : local;
     step = step > load ? step : load;
-    double overlap = side_by_side(g, device, f, groups / units);
+    double overlap = side_by_side(device, w, groups / units);
     double total = rounds * (steps * (step + COST_STEP / overlap) + COST_TILE / overlap);
     if (f->splits > 1) /* written and read */
         total += COST_COMMAND + 8.0 * (double)ocl_form_workspace(g, f) * FMA_PER_MEMORY_BYTE / units;
     return total;
+}
+
+static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    double bytes = (double)clt_dtype_bytes(g->type_a); /* units are half as fast for f32, and before 80 */
+    double warps = ocl_mma_items(f) / (double)WARP;
+    ocl_mma_work work = {.items = ocl_mma_items(f),
+                         .registers = f->pm * f->pn / (double)WARP + 64.0,
+                         .multiply = (double)f->bm * f->bn * f->bk * (f->sm < 80 ? 2.0 : bytes / 2.0),
+                         /* fragments of every warp, and the tiles as they come */
+                         .lines = warps * (f->pm + f->pn) + f->bm + f->bn,
+                         .local_bytes = (double)ocl_mma_local_bytes(g, f, false)};
+    return ocl_mma_time(g, device, f, &work);
 }
 
 /* Choice */

@@ -19,4 +19,18 @@ uint64_t ocl_mma_local_bytes(const ocl_gemm *gemm, const ocl_gemm_form *form, bo
 /* True when 16 bytes of neighbours start at multiples of 16 bytes wherever the kernel reads A (or B). */
 bool ocl_mma_aligned(const ocl_gemm *gemm, bool of_a);
 
+/* What a work-group of a form costs; for every backend whose tiles lie in local memory and go to matrix
+ * units.
+ */
+typedef struct ocl_mma_work {
+    int items;
+    double registers;   /* of an item */
+    double multiply;    /* multiply-adds of a step of bk, as if the units did 1024 a clock */
+    double lines;       /* of a step: lines that go to and from local memory, bk steps of k each */
+    double local_bytes; /* of local memory */
+} ocl_mma_work;
+/* The model's time, to compare forms, also those of different backends. */
+double ocl_mma_time(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form,
+                    const ocl_mma_work *work);
+
 #endif

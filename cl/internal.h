@@ -167,7 +167,15 @@ void ocl_apply_quirks(ocl_device_desc *desc);
 void ocl_program_destroy(struct ocl_program *program);
 /* ocl_program_get without a saved source on failure: for probes, whose failure is an answer. */
 clt_status ocl_program_try(ocl_device *device, const char *family, const char *options, ocl_program **out);
+/* The log of the last build, "" if there is none; free() it. */
+clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out);
 bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
+
+/* retarget.c: replaces a built program by the same one for sm_90a, and its log. CLT_EBUILD, CLT_EUNSUPPORTED:
+ * the driver or its compiler do not go along. */
+clt_status ocl_program_retarget(ocl_device *device, ocl_program *program, const char *options);
+/* binary.c: what the driver keeps of a program that was built, for its first device; free() it. */
+clt_status ocl_program_binary(cl_program program, char **out, size_t *size);
 
 /* program_build.c */
 /* Programs that are built at a time. */
@@ -188,6 +196,9 @@ void ocl_binary_cache_close(ocl_device *device);
 /* The program, built from its kept binary, or NULL. Any thread. */
 cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options);
 void ocl_binary_store(ocl_device *device, const char *source, const char *full_options, cl_program program);
+/* A program from a binary; *out is NULL unless the program was created, also when it did not build. */
+cl_int ocl_build_binary(const ocl_device *device, const unsigned char *binary, size_t bytes,
+                        const char *options, cl_program *out);
 /* Removes the files that were not used for longest until those left take `limit` bytes at most, and what
  * writers that died left behind. */
 void ocl_binary_cache_trim(const char *folder, uint64_t limit);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The questions that probe kernels answer (cl/kernels/probe.cl): each builds and runs one and checks what it
- * computed. Announced extensions only decide what is worth trying; a device's name decides nothing. Who asks,
- * in which process, and what a crash means is cl/asking.h's business. */
+ * The questions that probe kernels answer (cl/kernels/probe.cl, probe_wgmma.cl): each builds and runs one and
+ * checks what it computed. Announced extensions only decide what is worth trying; a device's name decides
+ * nothing. Who asks, in which process, and what a crash means is cl/asking.h's business. */
 #include "cl/internal.h"
+#include "cl/retarget.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 #include "engine/base/thread.h"
 
 typedef struct probe_run {
-    const char *options; /* of the probe family */
+    const char *options; /* of the family */
     const char *kernel;
     const void *in; /* in_bytes */
     size_t in_bytes;
@@ -46,7 +47,8 @@ static clt_status create_objects(ocl_device *device, const probe_run *run, probe
 {
     ocl_program *program;
     cl_int code;
-    CLT_TRY(ocl_program_try(device, "probe", run->options, &program));
+    const char *family = strcmp(run->kernel, "probe_wgmma") == 0 ? "probe_wgmma" : "probe";
+    CLT_TRY(ocl_program_try(device, family, run->options, &program));
     o->kernel = clCreateKernel(program->program, run->kernel, &code);
     OCL_CHECK(code, "creating kernel %s", run->kernel);
     o->in = clCreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, run->in_bytes,
@@ -416,6 +418,36 @@ static clt_status ask_unit(const ocl_probe_state *state, ocl_item *item)
     return yes(item, 0);
 }
 
+/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. */
+static clt_status ask_wgmma(const ocl_probe_state *state, ocl_item *item)
+{
+    enum { SIDE = 64 };
+    struct operands {
+        uint16_t a[SIDE][SIDE], b[SIDE][SIDE]; /* (m, k), (k, n) */
+        float out[SIDE][SIDE];
+    } * t;
+    CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a probe"));
+    for (int i = 0; i < SIDE; i++)
+        for (int j = 0; j < SIDE; j++) {
+            t->a[i][j] = clt_f32_to_f16((float)((i * 7 + j * 3 + i / 16) % 9 - 4));
+            t->b[i][j] = clt_f32_to_f16((float)((i * 5 + j * 2 + j / 16) % 7 - 3));
+        }
+    probe_run run = {OCL_RETARGET_OPTION, "probe_wgmma", t->a,     2 * sizeof t->a, t->out,
+                     sizeof t->out,       SIDE * SIDE,   2 * SIDE, 2 * SIDE};
+    clt_status status = run_probe(state->device, &run);
+    item->answer = OCL_ANSWER_YES;
+    for (int i = 0; status == CLT_OK && i < SIDE * SIDE && item->answer == OCL_ANSWER_YES; i++) {
+        float want = 0.0f;
+        for (int k = 0; k < SIDE; k++)
+            want += clt_f16_to_f32(t->a[i / SIDE][k]) * clt_f16_to_f32(t->b[k][i % SIDE]);
+        if (t->out[i / SIDE][i % SIDE] != want)
+            status = answer(item, OCL_ANSWER_WRONG, "the product of a probe kernel is wrong at (%d, %d)",
+                            i / SIDE, i % SIDE);
+    }
+    free(t);
+    return status;
+}
+
 /* --- a race --- */
 
 /* Best of three, in seconds. */
@@ -587,6 +619,20 @@ static bool want_wmma_f16(const ocl_probe_state *state, char *why, size_t size)
     return want_unit(state, why, size) && !has(state, OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8);
 }
 
+/* One compute capability alone has it: later ones have other instructions. */
+static bool want_wgmma(const ocl_probe_state *state, char *why, size_t size)
+{
+    uint32_t capability = state->desc->compute_capability;
+    if (!want_ptx(state, why, size))
+        return false;
+    if (capability != 90) {
+        snprintf(why, size, "compute capability %u.%u has no such instruction", capability / 10,
+                 capability % 10);
+        return false;
+    }
+    return has(state, OCL_CAP_PTX) && has(state, OCL_CAP_LOCAL);
+}
+
 /* Only NVIDIA's driver is known to run more than it reports, and only while the next smaller size ran. */
 static bool want_local_memory(const ocl_probe_state *state, char *why, size_t size)
 {
@@ -635,5 +681,6 @@ const ocl_question ocl_questions[] = {
     {"mma_tf32", OCL_CAP_MMA_TF32, want_unit, ask_unit, 0},
     {"mma_f16_k8", OCL_CAP_MMA_F16_K8, want_mma_f16_k8, ask_unit, 0},
     {"wmma_f16", OCL_CAP_WMMA_F16, want_wmma_f16, ask_unit, 0},
+    {"wgmma", OCL_CAP_WGMMA, want_wgmma, ask_wgmma, 0},
     {NULL, 0, NULL, NULL, 0},
 };

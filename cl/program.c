@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/retarget.h"
 #include "engine/base/cache_folder.h"
 #include "engine/base/fileio.h"
 #include "engine/base/log.h"
@@ -86,8 +87,8 @@ static clt_status copy_text(const char *text, char **out)
     return CLT_OK;
 }
 
-/* The log of the last build, "" if there is none, without trailing space. */
-static clt_status fetch_log(cl_program program, cl_device_id id, char **out)
+/* Without trailing space. */
+clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out)
 {
     size_t size = 0;
     if (clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) != CL_SUCCESS)
@@ -126,8 +127,12 @@ static clt_status compile(ocl_device *device, ocl_program *program, const char *
     program->program = clCreateProgramWithSource(device->context, 1, &source, NULL, &code);
     OCL_CHECK(code, "creating program '%s'", program->family);
     code = clBuildProgram(program->program, 1, &device->id, full_options, NULL, NULL);
-    CLT_TRY(fetch_log(program->program, device->id, &program->log));
-    return code == CL_SUCCESS ? CLT_OK : build_failed(device, program, full_options, source, code, quiet);
+    CLT_TRY(ocl_program_fetch_log(program->program, device->id, &program->log));
+    if (code != CL_SUCCESS)
+        return build_failed(device, program, full_options, source, code, quiet);
+    return strstr(full_options, OCL_RETARGET_OPTION) != NULL
+               ? ocl_program_retarget(device, program, full_options)
+               : CLT_OK;
 }
 
 static clt_status load_or_compile(ocl_device *device, ocl_program *program, const char *source,
@@ -138,7 +143,7 @@ static clt_status load_or_compile(ocl_device *device, ocl_program *program, cons
     program->program = ocl_binary_load(device, source, full_options);
     program->from_cache = program->program != NULL;
     if (program->from_cache)
-        status = fetch_log(program->program, device->id, &program->log);
+        status = ocl_program_fetch_log(program->program, device->id, &program->log);
     else
         status = compile(device, program, source, full_options, quiet);
     program->build_seconds = clt_now() - start;

@@ -198,18 +198,16 @@ static const unsigned char *binary_in(const char *data, size_t size, const clt_s
     return (const unsigned char *)body + head.key_bytes;
 }
 
-static cl_program build_binary(const ocl_device *device, const unsigned char *binary, size_t bytes,
-                               const char *options)
+cl_int ocl_build_binary(const ocl_device *device, const unsigned char *binary, size_t bytes,
+                        const char *options, cl_program *out)
 {
     cl_int code, taken = CL_SUCCESS;
     cl_program program =
         clCreateProgramWithBinary(device->context, 1, &device->id, &bytes, &binary, &taken, &code);
-    if (code == CL_SUCCESS && taken == CL_SUCCESS &&
-        clBuildProgram(program, 1, &device->id, options, NULL, NULL) == CL_SUCCESS)
-        return program;
-    if (code == CL_SUCCESS && program != NULL)
-        clReleaseProgram(program);
-    return NULL;
+    *out = code == CL_SUCCESS ? program : NULL;
+    if (code != CL_SUCCESS || taken != CL_SUCCESS)
+        return code != CL_SUCCESS ? code : taken;
+    return clBuildProgram(program, 1, &device->id, options, NULL, NULL);
 }
 
 /* Only a plain file of this user that nobody else may write: store() makes it so, whatever the umask is. */
@@ -228,8 +226,11 @@ static cl_program load(ocl_device *device, const clt_str *key, const char *path,
     if (!trusted(path) || clt_file_read(path, false, LIMIT, CLT_ESTORAGE, &data, &size) != CLT_OK)
         return NULL; /* the usual case: nothing is kept yet */
     const unsigned char *binary = binary_in(data, size, key, &bytes);
-    if (binary != NULL)
-        program = build_binary(device, binary, bytes, options);
+    if (binary != NULL && ocl_build_binary(device, binary, bytes, options, &program) != CL_SUCCESS &&
+        program != NULL) {
+        clReleaseProgram(program);
+        program = NULL;
+    }
     if (program != NULL) {
         (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now: the last to be trimmed */
     } else {

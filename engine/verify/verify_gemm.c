@@ -11,6 +11,7 @@
 
 #include "cl/gemm_mma.h"
 #include "cl/gemm_tile.h"
+#include "cl/gemm_wgmma.h"
 #include "cl/tuning.h"
 #include "engine/base/thread.h"
 #include "engine/verify/verify_gemm_cases.h"
@@ -677,14 +678,66 @@ static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
     return CLT_OK;
 }
 
+static clt_status check_wgmma_form(clt_verify_session *session, const clt_gemm_case *c,
+                                   const ocl_gemm_form *f, int splits)
+{
+    ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "wgmma"};
+    char label[80];
+    snprintf(label, sizeof label, "wgmma_%s_%dx%d_%dx%d_s%d_k%d", clt_dtype_name(c->type[0]), f->bm, f->bn,
+             f->pm, f->pn, f->stages, splits);
+    CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
+    CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
+    CLT_TRY(ocl_choice_set(&choice, "wm", f->pm));
+    CLT_TRY(ocl_choice_set(&choice, "wn", f->pn));
+    CLT_TRY(ocl_choice_set(&choice, "stages", f->stages));
+    CLT_TRY(ocl_choice_set(&choice, "split", splits));
+    return check_modes(session, c, label, "wgmma", &choice);
+}
+
+/* Every form, with one type in turn: several tiles each way, and more steps of k than any form has slots. */
+static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
+{
+    clt_gemm_case tiles = *c;
+    tiles.m = 201;
+    tiles.n = 331;
+    tiles.k = 390;
+    for (int i = 0; ocl_wgmma_forms[i].bm; i++)
+        if ((i + c->tb) % 2 == turn)
+            CLT_TRY(check_wgmma_form(session, &tiles, &ocl_wgmma_forms[i], 1 + (i / 2 + c->ta) % 2));
+    return CLT_OK;
+}
+
+/* The backend `wgmma`, of one kind of device alone: every case with both types. It wants rows that start at
+ * multiples of 16 bytes, so the same sizes get rows that are longer than they need. */
+static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *c)
+{
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16};
+    static const char *const labels[] = {"wgmma_f16", "wgmma_bf16"};
+    bool dense = c->form == FORM_TIGHT && (c->m | c->n | c->k) % 8 == 0;
+    if ((session->desc.caps & OCL_CAP_WGMMA) == 0)
+        return CLT_OK;
+    for (int t = 0; t < 2; t++) {
+        clt_gemm_case narrow = *c;
+        narrow.type[0] = narrow.type[1] = types[t];
+        if (!dense && (c->form == FORM_TIGHT || c->form == FORM_PADDED))
+            narrow.form = FORM_ALIGNED;
+        narrow.small = c->small && c->ta == t % 2; /* compilation is most of the time */
+        CLT_TRY(check_modes(session, &narrow, labels[t], "wgmma", NULL));
+        if (c->forms)
+            CLT_TRY(check_wgmma_forms(session, &narrow, t));
+    }
+    return CLT_OK;
+}
+
 clt_status clt_verify_gemm(clt_verify_session *session)
 {
     for (const clt_gemm_case *c = clt_gemm_cases; c->name; c++) {
         for (size_t v = 0; ocl_gemm_variants[v]; v++)
-            if (ocl_gemm_variants[v] != &ocl_gemm_mma)
+            if (ocl_gemm_variants[v] != &ocl_gemm_mma && ocl_gemm_variants[v] != &ocl_gemm_wgmma)
                 CLT_TRY(
                     check_modes(session, c, ocl_gemm_variants[v]->name, ocl_gemm_variants[v]->name, NULL));
         CLT_TRY(check_mma(session, c));
+        CLT_TRY(check_wgmma(session, c));
         if (c->forms)
             CLT_TRY(check_forms(session, c));
     }

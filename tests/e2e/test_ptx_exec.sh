@@ -6,10 +6,14 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 
+# sm_90 has all that sm_80 has, and wgmma.
+export CLTRAIN_PTX_SM=90
 expect_code 0 "$CLTRAIN" devices
-expect_text 'PTX executor sm_80' 'caps .*ptx,mma_f16,mma_bf16,mma_tf32'
+expect_text 'PTX executor sm_90' 'caps .*ptx,mma_f16,mma_bf16,mma_tf32,wgmma'
 
 verified 30 'gemm.*[mma*' --quick
+verified 8 'gemm.odd*[wgmma*' --quick
+verified 1 'gemm.deep_tiles[wgmma_bf16]' --mode correct
 verified 30 'gemm.*[tile*' --quick
 verified 4 'attention*[mma*' --quick
 verified 12 'attention*[group*' --quick

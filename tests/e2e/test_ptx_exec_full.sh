@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
-# ctest-parts: mma tile older attention ops
+# ctest-parts: mma wgmma tile older attention ops
 #
 # Every form, layout and type of the kernels for NVIDIA GPUs as PTX on the host (tests/ptx), a part of the list an entry;
 # test_ptx_exec.sh is the short one.
@@ -12,6 +12,12 @@ export limit=1700
 case ${1:?which part} in
 mma) # sm_80: all cases with each type, all forms with tails in all layouts
     verified 240 'gemm.*[mma_*' --mode correct
+    ;;
+wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48 KiB of local memory, then all
+    export CLTRAIN_PTX_SM=90
+    verified 150 'gemm.*[wgmma_*' --mode correct
+    export CLTRAIN_PTX_LOCAL=232448
+    seed=11 CLTRAIN_PTX_SEED=11 verified 52 'gemm.tails*[wgmma_*' --mode correct
     ;;
 tile)
     verified 100 'gemm.*[tile*' --mode correct

@@ -24,6 +24,11 @@ unsigned ptx_generation(void)
     return (unsigned)strtoul(ptx_setting("CLTRAIN_PTX_SM", "80"), NULL, 10);
 }
 
+bool ptx_refuses(const char *what)
+{
+    return strcmp(ptx_setting("CLTRAIN_PTX_REFUSE", ""), what) == 0;
+}
+
 uint32_t ptx_local_memory(void)
 {
     return (uint32_t)strtoul(ptx_setting("CLTRAIN_PTX_LOCAL", "49152"), NULL, 10);

@@ -12,7 +12,8 @@
  *   CLTRAIN_PTX_COUNTS    a file to which the counters of every launch are appended
  *   CLTRAIN_PTX_LISTING   a file to which the counters of every instruction of every launch are appended
  *   CLTRAIN_PTX_SEED      of the order of warps and groups, and of when copies land
- *   CLTRAIN_PTX_POISON    a word (0x...) that no kernel may read from global memory: the checker's pattern */
+ *   CLTRAIN_PTX_POISON    a word (0x...) that no kernel may read from global memory: the checker's pattern
+ *   CLTRAIN_PTX_REFUSE    what the driver refuses of programs for sm_90a: create, build or launch */
 #ifndef TESTS_PTX_DRIVER_H
 #define TESTS_PTX_DRIVER_H
 
@@ -77,6 +78,8 @@ extern pthread_mutex_t ptx_lock; /* one command at a time, and all counts of ref
 const char *ptx_setting(const char *name, const char *otherwise);
 unsigned ptx_generation(void);
 uint32_t ptx_local_memory(void);
+/* Does CLTRAIN_PTX_REFUSE name this? */
+bool ptx_refuses(const char *what);
 /* A copy of a value for clGet...Info. */
 cl_int ptx_answer(const void *value, size_t bytes, size_t size, void *out, size_t *needed);
 

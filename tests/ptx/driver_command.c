@@ -40,7 +40,8 @@ static void count_matrix(const ptx_kernel *k, uint64_t *all, uint64_t *matrix)
 {
     for (size_t i = 0; i < k->n_code; i++) {
         *all += k->code[i].counts.executed;
-        if (strncmp(k->code[i].text, "mma.", 4) == 0 || strncmp(k->code[i].text, "wmma.mma", 8) == 0)
+        if (strncmp(k->code[i].text, "mma.", 4) == 0 || strncmp(k->code[i].text, "wmma.mma", 8) == 0 ||
+            strncmp(k->code[i].text, "wgmma.mma", 9) == 0)
             *matrix += k->code[i].counts.executed;
     }
 }
@@ -181,6 +182,8 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
             return CL_INVALID_KERNEL_ARGS;
     if (offset && (offset[0] || (dims > 1 && offset[1]) || (dims > 2 && offset[2])))
         return CL_INVALID_GLOBAL_OFFSET; /* nothing here uses one */
+    if (kernel->code->products && ptx_refuses("launch"))
+        return CL_OUT_OF_RESOURCES;
     cl_int code = shape(kernel->code, dims, global, local, &launch);
     if (code != CL_SUCCESS)
         return code;

@@ -55,6 +55,7 @@ static const char declarations[] =
     "#endif\n";
 
 #define MOST_WORDS 300
+#define NEWEST_CPU 86 /* that old clangs know: the PTX of newer devices gets their name afterwards */
 
 typedef struct words {
     char *word[MOST_WORDS];
@@ -89,7 +90,7 @@ static void command_line(words *w, const char *options, const char *source, cons
     add(w, ptx_setting("CLTRAIN_PTX_CLANG", "clang"));
     for (size_t i = 0; i < sizeof before / sizeof before[0]; i++)
         add(w, before[i]);
-    snprintf(cpu, sizeof cpu, "sm_%u", ptx_generation());
+    snprintf(cpu, sizeof cpu, "sm_%u", ptx_generation() < NEWEST_CPU ? ptx_generation() : NEWEST_CPU);
     add(w, "-Xclang");
     add(w, "-target-cpu");
     add(w, "-Xclang");
@@ -145,6 +146,15 @@ static bool cache_path(char *path, size_t size, const char *source, const char *
     return true;
 }
 
+/* ".target sm_86" becomes that of the device. */
+static void name_target(char *ptx)
+{
+    char *at = ptx ? strstr(ptx, ".target sm_") : NULL, number[16];
+    snprintf(number, sizeof number, "%u", ptx_generation());
+    if (at && strlen(number) == 2)
+        memcpy(at + strlen(".target sm_"), number, 2);
+}
+
 bool ptx_compile(const char *source, const char *options, char **ptx, char **log)
 {
     char folder[] = "/tmp/cltrain_ptx_XXXXXX", path[3][64], cached[600];
@@ -164,6 +174,7 @@ bool ptx_compile(const char *source, const char *options, char **ptx, char **log
     bool ok = write_all(path[0], declarations, source) && run(&line, path[2]);
     *log = read_all(path[2], &bytes);
     *ptx = ok ? read_all(path[1], &bytes) : NULL;
+    name_target(*ptx);
     if (keep && *ptx) { /* another process may do the same: renamed whole */
         char fresh[700];
         snprintf(fresh, sizeof fresh, "%s.%ld", cached, (long)getpid());
@@ -217,7 +228,8 @@ static cl_program CL_API_CALL create_from_binary(cl_context context, cl_uint n, 
     if (ok) {
         *program = (struct _cl_program){.dispatch = &ptx_dispatch, .references = 1, .status = CL_BUILD_NONE};
         program->binary = strndup((const char *)binaries[0], lengths[0]);
-        ok = strstr(program->binary, ".version") != NULL;
+        ok = strstr(program->binary, ".version") != NULL &&
+             !(ptx_refuses("create") && strstr(program->binary, ".target sm_90a"));
     }
     if (status)
         *status = ok ? CL_SUCCESS : CL_INVALID_BINARY;
@@ -284,6 +296,32 @@ static void set_log(cl_program program, const char *text)
     program->log = strdup(text ? text : "");
 }
 
+/* PTX for another device than this one, and instructions that only "sm_90a" has under another name. */
+static bool is_for_this(cl_program program, const char *ptx)
+{
+    char text[300] = "", suffix = '\0';
+    unsigned target = 0, major = 0, minor = 0;
+    const char *at = strstr(ptx, ".target sm_"), *version = strstr(ptx, ".version ");
+    int read = at ? sscanf(at, ".target sm_%u%c", &target, &suffix) : 0;
+    bool accelerated = read == 2 && suffix == 'a', products = false;
+    if (version)
+        sscanf(version, ".version %u.%u", &major, &minor);
+    for (size_t k = 0; k < program->module.n_kernels; k++)
+        products |= program->module.kernels[k].products;
+    if (read == 0 || target > ptx_generation() || (accelerated && target != ptx_generation()))
+        snprintf(text, sizeof text, "the PTX is for sm_%u%s, the device is sm_%u", target,
+                 accelerated ? "a" : "", ptx_generation());
+    else if (accelerated && ptx_refuses("build"))
+        snprintf(text, sizeof text, "programs for sm_%ua are refused", target);
+    else if (products && !accelerated)
+        snprintf(text, sizeof text, "wgmma cannot be compiled for .target sm_%u", target);
+    else if (products && major < 8)
+        snprintf(text, sizeof text, "wgmma needs .version 8.0, not %u.%u", major, minor);
+    if (text[0])
+        set_log(program, text);
+    return !text[0];
+}
+
 /* What NVIDIA's assembler refuses too. */
 static bool fits(cl_program program)
 {
@@ -322,7 +360,7 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint n, const cl_
     }
     free(program->ptx);
     program->ptx = ok ? ptx : NULL;
-    if (ok && fits(program))
+    if (ok && is_for_this(program, ptx) && fits(program))
         program->status = CL_BUILD_SUCCESS;
     if (notify)
         notify(program, data);

@@ -3,8 +3,8 @@
  * A PTX module as the executor holds it, and the running of one kernel of it. Each warp of 32 lanes goes
  * through the instructions together; a register is 32 values side by side. The parser (ptx_parse.c) turns
  * text into instructions, ptx_alu.c and ptx_tables.c hold what instructions compute, ptx_memory.c checks
- * every access, ptx_matrix.c has the instructions of a whole warp, ptx_exec.c schedules. Nothing here knows
- * OpenCL. */
+ * every access, ptx_matrix.c has the instructions of a whole warp, ptx_products.c the asynchronous products
+ * of four warps, ptx_exec.c schedules. Nothing here knows OpenCL. */
 #ifndef TESTS_PTX_PTX_H
 #define TESTS_PTX_PTX_H
 
@@ -32,6 +32,7 @@ typedef enum ptx_kind {
     PTX_COPY,    /* cp.async */
     PTX_COMMIT,
     PTX_WAIT,
+    PTX_PROXY,  /* fence.proxy.async */
     PTX_NOTHING /* fences, prefetches: they change no value here */
 } ptx_kind;
 
@@ -55,7 +56,7 @@ struct ptx_instruction;
 typedef void ptx_alu(void *out, const void *a, const void *b, const void *c);
 typedef void ptx_warp_op(struct ptx_warp *warp, struct ptx_instruction *i);
 
-#define PTX_MAX_OPERANDS 32
+#define PTX_MAX_OPERANDS 160
 
 typedef struct ptx_instruction {
     ptx_kind kind;
@@ -72,7 +73,7 @@ typedef struct ptx_instruction {
     bool sign;       /* the loaded value keeps its sign */
     int64_t offset;  /* of the address; PARAM: in the block of parameters */
     uint32_t mode;   /* ATOMIC: ptx_atomic; matrix instructions: their variant */
-    int32_t n;       /* WAIT: batches that may be under way */
+    int32_t n;       /* WAIT: batches that may be under way; asynchronous products: columns */
     const char *text;
     ptx_counts counts;
 } ptx_instruction;
@@ -116,6 +117,7 @@ typedef struct ptx_kernel {
     size_t n_starts;
     uint32_t param_bytes, shared_bytes, local_bytes, units;
     uint32_t group[3]; /* .reqntid, or 0 */
+    bool products;     /* has asynchronous products */
 } ptx_kernel;
 
 typedef struct ptx_module {
@@ -169,6 +171,8 @@ typedef struct ptx_shadow {
     uint8_t many;    /* 1: by several threads in read_segment; 2: by several groups in this launch */
     uint8_t valid;   /* shared memory: bytes that were ever written */
     uint8_t pending; /* shared memory: copies under way to it */
+    uint8_t reading; /* shared memory: warps with a product under way that reads it */
+    uint32_t stamp;  /* shared memory: time of the last write, as ptx_machine counts fences */
 } ptx_shadow;
 
 typedef struct ptx_buffer {

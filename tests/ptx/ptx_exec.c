@@ -97,6 +97,8 @@ static void end_lanes(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
     for (int l = 0; l < PTX_LANES; l++)
         if ((mask >> l & 1) && w->lanes[l].n_copies)
             ptx_fail(w, i, l, "ends with %u copies under way", w->lanes[l].n_copies);
+    if (w->products)
+        ptx_products_end(w, i);
     w->alive &= ~mask;
     leave(w, w->mask & ~mask, w->pc + 1);
     if (w->alive == 0)
@@ -214,6 +216,9 @@ static void step_memory(ptx_warp *w, ptx_instruction *i, uint32_t mask)
     case PTX_WAIT:
         ptx_copy_wait(w, i, mask);
         break;
+    case PTX_PROXY:
+        ptx_proxy_fence(w, mask);
+        break;
     default:
         break;
     }
@@ -222,6 +227,8 @@ static void step_memory(ptx_warp *w, ptx_instruction *i, uint32_t mask)
 static void step(ptx_warp *w)
 {
     ptx_instruction *i = &w->machine->launch->kernel->code[w->pc];
+    if (w->products)
+        ptx_products_look(w, i);
     if (i->kind == PTX_WARP) {
         run_warp_op(w, i);
         return;
@@ -300,6 +307,8 @@ static void start_warp(ptx_machine *m, ptx_warp *w)
     w->executed = 0;
     for (int l = 0; l < PTX_LANES; l++)
         w->lanes[l].n_copies = w->lanes[l].batches = 0;
+    if (w->products)
+        ptx_products_start(w);
     for (size_t s = 0; s < k->n_starts; s++)
         for (int l = 0; l < PTX_LANES; l++) {
             uint64_t value = start_value(m, &k->starts[s], w->first + (uint32_t)l, l);
@@ -388,10 +397,12 @@ static void create_machine(ptx_machine *m, const ptx_launch *launch, char *messa
         m->warps[w].local = allocate((size_t)k->local_bytes * PTX_LANES);
         m->warps[w].lanes = allocate(PTX_LANES * sizeof *m->warps[w].lanes);
     }
+    ptx_products_create(m);
 }
 
 static void destroy_machine(ptx_machine *m)
 {
+    ptx_products_destroy(m);
     for (uint32_t w = 0; w < m->n_warps; w++) {
         free(m->warps[w].registers);
         free(m->warps[w].local);

@@ -24,6 +24,37 @@ typedef struct ptx_lane {
     uint32_t n_copies, batches; /* batches closed so far */
 } ptx_lane;
 
+#define PTX_MAX_PRODUCTS 64 /* of one warp under way */
+
+/* wgmma.mma_async as one of its four warps sees it. */
+typedef struct ptx_product {
+    struct ptx_instruction *by;
+    uint64_t a, b;  /* descriptors */
+    uint32_t batch; /* number of the batch, 0 while it is open */
+} ptx_product;
+
+/* What a warp keeps of its products; only in kernels that have some. */
+typedef struct ptx_products {
+    ptx_product list[PTX_MAX_PRODUCTS];
+    uint32_t n, batches; /* under way; batches closed so far */
+    uint32_t started;    /* so far */
+    uint32_t now, fence; /* instructions so far; of the last wgmma.fence */
+    uint8_t *busy;       /* by unit of registers: products under way that add to it */
+    uint32_t *used;      /* by unit: the last instruction, other than a product, that used it */
+} ptx_products;
+
+/* The products that the warps of a group of four must start alike. */
+typedef struct ptx_agreed {
+    ptx_product list[PTX_MAX_PRODUCTS]; /* number n at n % PTX_MAX_PRODUCTS */
+    uint32_t n;
+} ptx_agreed;
+
+/* Fences between a thread's accesses and those of the asynchronous proxy: when the last one was, and the last
+ * one of an earlier segment. */
+typedef struct ptx_proxy {
+    uint32_t last, segment, earlier;
+} ptx_proxy;
+
 typedef enum ptx_state { PTX_RUNS, PTX_AT_BARRIER, PTX_ENDED } ptx_state;
 
 typedef struct ptx_warp {
@@ -31,7 +62,8 @@ typedef struct ptx_warp {
     uint8_t *registers;
     uint8_t *local; /* memory of the lanes' own, one after the other */
     ptx_lane *lanes;
-    uint32_t first; /* thread number of lane 0 */
+    ptx_products *products; /* NULL: the kernel has none */
+    uint32_t first;         /* thread number of lane 0 */
     uint32_t born, alive;
     uint32_t mask, pc; /* lanes that run now, and where */
     bool split;        /* other lanes are elsewhere, at lane_pc */
@@ -54,6 +86,9 @@ typedef struct ptx_machine {
     /* Segment of each group's last atomic operation: what a group did before it is seen by groups that came
      * after. */
     uint32_t *released;
+    ptx_proxy *proxy;   /* by thread */
+    ptx_agreed *agreed; /* by group of four warps; NULL: the kernel has no products */
+    uint32_t fences;    /* of all threads so far: the time of ptx_shadow.stamp */
     uint64_t random;
     char *message;
     jmp_buf failed;
@@ -97,5 +132,16 @@ void ptx_copy_commit(ptx_warp *warp, uint32_t mask);
 void ptx_copy_wait(ptx_warp *warp, const ptx_instruction *i, uint32_t mask);
 /* Passes over the 32 banks for the addresses of the lanes in mask. */
 void ptx_count_banks(ptx_instruction *i, const uint64_t *address, uint32_t mask, uint32_t bytes);
+
+/* --- asynchronous products: ptx_products.c --- */
+
+void ptx_products_create(ptx_machine *machine); /* after the warps */
+void ptx_products_destroy(ptx_machine *machine);
+void ptx_products_start(ptx_warp *warp); /* a new group begins */
+/* Before every instruction of a kernel with products: its registers are in no product under way. */
+void ptx_products_look(ptx_warp *warp, const ptx_instruction *i);
+/* At the end of a warp. */
+void ptx_products_end(const ptx_warp *warp, const ptx_instruction *i);
+void ptx_proxy_fence(ptx_warp *warp, uint32_t mask);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Instructions of a whole warp, after the PTX ISA: matrices in fragments, shuffles, votes. Sums are made in
  * double and rounded once, so that an exact result stays exact. wmma keeps its fragments in a layout of this
- * file's own, as every device may. An instruction of a group of four warps belongs here too. */
+ * file's own, as every device may. */
 #include <string.h>
 
 #include "tests/ptx/ptx_machine.h"

@@ -81,6 +81,7 @@ static void note_write(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shad
     s->write_segment = m->segment;
     s->write_group = m->group;
     s->write_thread = (uint16_t)thread;
+    s->stamp = m->fences;
 }
 
 /* --- places --- */
@@ -128,6 +129,9 @@ uint8_t *ptx_shared_write(ptx_warp *w, const ptx_instruction *i, int lane, uint6
         uint8_t mask = bytes < 4 ? byte_mask(at, bytes) : 15;
         if (s->pending)
             ptx_fail(w, i, lane, "writes byte %llu of shared memory, to which a copy is under way",
+                     (unsigned long long)(4 * word));
+        if (s->reading)
+            ptx_fail(w, i, lane, "writes byte %llu of shared memory, which a product under way reads",
                      (unsigned long long)(4 * word));
         note_write(w, i, lane, s, mask);
         s->valid |= mask;

@@ -52,4 +52,7 @@ ptx_instruction *ptx_emit(ptx_parser *p, ptx_kind kind, const ptx_operand *args,
 /* One instruction: its name and its operands' text, both of which it may cut up. */
 void ptx_statement(ptx_parser *p, char *name, char *operands);
 
+/* wgmma.mma_async; false: the name is another one's. In ptx_products.c. */
+bool ptx_product_statement(ptx_parser *p, const char *name, char *operands);
+
 #endif

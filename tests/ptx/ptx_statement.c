@@ -215,6 +215,8 @@ static bool control(ptx_parser *p, const char *name, char *operands)
         if (strcmp(operands, "0") != 0)
             unknown(p);
         ptx_emit(p, PTX_BARRIER, NULL, 0);
+    } else if (strcmp(name, "fence.proxy.async") == 0 || strcmp(name, "fence.proxy.async.shared::cta") == 0) {
+        ptx_emit(p, PTX_PROXY, NULL, 0);
     } else if (starts(name, "membar.") || starts(name, "fence.acq_rel.") || starts(name, "fence.sc.") ||
                starts(name, "prefetch.")) {
         ptx_emit(p, PTX_NOTHING, NULL, 0);
@@ -320,7 +322,7 @@ void ptx_statement(ptx_parser *p, char *name, char *operands)
         atomic(p, name, operands);
         return;
     }
-    if (control(p, name, operands))
+    if (control(p, name, operands) || ptx_product_statement(p, name, operands))
         return;
     if (starts(name, "mov.b") && strchr(operands, '{')) {
         halves(p, name, operands);

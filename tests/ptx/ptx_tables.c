@@ -61,6 +61,12 @@ static inline u32 to_tf32(f32 f)
     u32 bits = ptx_bits(f);
     return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
 }
+/* The same, ties to even. */
+static inline u32 to_tf32_even(f32 f)
+{
+    u32 bits = ptx_bits(f);
+    return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+}
 static inline f32 flush(f32 f)
 {
     return fabsf(f) < 0x1p-126f ? copysignf(0.0f, f) : f;
@@ -152,6 +158,7 @@ static inline s64 float_to_s64(f32 f)
     X(cvt_f16_f32, "cvt.rn.f16.f32", u32, f32, ptx_to_f16(x))                                                \
     X(cvt_bf16_f32, "cvt.rn.bf16.f32", u32, f32, ptx_to_bf16(x))                                             \
     X(cvt_tf32, "cvt.rna.tf32.f32", u32, f32, to_tf32(x))                                                    \
+    X(cvt_tf32_even, "cvt.rn.tf32.f32", u32, f32, to_tf32_even(x))                                           \
     X(cvt_f64_f32, "cvt.f64.f32", f64, f32, (f64)x)                                                          \
     X(cvt_f32_f64, "cvt.rn.f32.f64", f32, f64, (f32)x)                                                       \
     X(cvt_floor, "cvt.rmi.f32.f32", f32, f32, floorf(x))                                                     \

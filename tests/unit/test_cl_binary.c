@@ -4,6 +4,7 @@
 #include "tests/unit/cl_test.h"
 
 #include "cl/binary.h"
+#include "cl/retarget.h"
 
 static void check(const char *data, size_t size, const char *expected)
 {
@@ -82,10 +83,55 @@ static void test_this_device(void **state)
     ocl_device_close(device);
 }
 
+/* NULL: refused, and why is in the message. */
+static void retargeted(const char *ptx, size_t size, const char *expected, const char *why)
+{
+    clt_str out = {0};
+    clt_status status = ocl_retarget_text(ptx, size, &out);
+    if (expected != NULL) {
+        assert_ok(status);
+        assert_string_equal(out.text, expected);
+    } else {
+        assert_int_equal(status, CLT_EUNSUPPORTED);
+        assert_contains(clt_error_text(), why);
+        clt_error_clear();
+    }
+    clt_str_free(&out);
+}
+
+static void test_retarget(void **state)
+{
+    (void)state;
+#define BODY(before, after)                                                                                  \
+    before "\n.entry k()\n{\n\t// begin inline asm\n\t" after "\n\t// end inline asm\n}\n"
+#define PTX(target, mark) BODY("// a comment\n.version 8.3\n.target " target "\n.address_size 64", mark)
+#define CHECK(from, to, why) retargeted(from, sizeof from - 1, to, why)
+    CHECK(PTX("sm_90, texmode_independent", "//sm_90a: wgmma.fence.sync.aligned;"),
+          PTX("sm_90a, texmode_independent", "wgmma.fence.sync.aligned;"), "");
+    CHECK(PTX("sm_90", "//sm_90a: a;\n//sm_90a: b;"), PTX("sm_90a", "a;\nb;"), "");
+    CHECK(PTX("sm_90a", "//sm_90a: a;"), PTX("sm_90a", "a;"), ""); /* a compiler that chose it itself */
+    CHECK(BODY(".version 7.8\n.target sm_90", "//sm_90a: a;"), BODY(".version 8.0\n.target sm_90a", "a;"),
+          "");
+    CHECK(BODY(".version 8.10\n.target sm_90", "//sm_90a: a;"), BODY(".version 8.10\n.target sm_90a", "a;"),
+          "");
+    CHECK(".version 8.0\n.target sm_90\n//sm_90a: a;\0", ".version 8.0\n.target sm_90a\na;\n",
+          ""); /* no end of line, a zero */
+    CHECK(PTX("sm_80", "//sm_90a: a;"), NULL, "'.target sm_80'");
+    CHECK(PTX("sm_900", "//sm_90a: a;"), NULL, "'.target sm_900'");
+    CHECK(PTX("sm_90", "// sm_90a: a;"), NULL, "kept none of the instructions");
+    CHECK(".version 8.0\n//sm_90a: a;\n", NULL, "no .target");
+    CHECK("\177ELF\0\0\1", NULL, "no text");
+    CHECK("", NULL, "no .target");
+#undef BODY
+#undef PTX
+#undef CHECK
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_retarget),
         cmocka_unit_test(test_spills),
         cmocka_unit_test(test_this_device),
     };

@@ -7,6 +7,7 @@
 
 #include "cl/gemm_mma.h"
 #include "cl/gemm_tile.h"
+#include "cl/gemm_wgmma.h"
 #include "cl/tuning.h"
 #include "tests/unit/cl_test.h"
 
@@ -287,6 +288,53 @@ static void test_library_needs_record(void **state)
     assert_string_equal(variant->name, "simple");
 }
 
+/* H100 takes wgmma for what is large enough for its tiles, no other device does, and what its copies cannot
+ * read is not its. */
+static void test_wgmma(void **state)
+{
+    static const struct {
+        int64_t m, n, k;
+        const char *variant;
+    } products[] = {{8192, 8192, 8192, "wgmma"}, {8192, 3072, 768, "wgmma"}, {8192, 768, 768, "wgmma"},
+                    {8192, 50304, 768, "wgmma"}, {128, 128, 128, "mma"},     {32, 4096, 512, "mma"}};
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16};
+    ocl_device_desc hopper = gpu(90), none = gpu(90);
+    const ocl_variant *variant;
+    char reason[240];
+    ocl_gemm_form f;
+    (void)state;
+    hopper.compute_units = none.compute_units = 132;
+    hopper.local_proven_bytes = none.local_proven_bytes = 227 << 10;
+    hopper.caps |= OCL_CAP_WGMMA;
+    for (size_t p = 0; p < sizeof products / sizeof products[0]; p++)
+        for (int layout = 0; layout < 4; layout++)
+            for (int t = 0; t < 2; t++) {
+                ocl_gemm g = product(products[p].m, products[p].n, products[p].k, layout, types[t]);
+                assert_ok(ocl_gemm_standard(&g, &hopper, "test", &variant));
+                assert_string_equal(variant->name, products[p].variant);
+                assert_ok(ocl_gemm_standard(&g, &none, "test", &variant));
+                assert_string_equal(variant->name, "mma");
+            }
+    ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_int_equal(f.bm * f.bn, 256 * 128);
+    assert_int_equal(f.stages, 4);
+    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_proven_bytes && ocl_wgmma_items(&f) <= 256);
+    hopper.local_proven_bytes =
+        48 << 10; /* forms for that exist, though nobody would choose them for speed */
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
+    hopper.local_proven_bytes = 227 << 10;
+    g.ldb = 8194;
+    assert_false(ocl_variant_accepts(&ocl_gemm_wgmma, &g, &hopper, reason, sizeof reason));
+    assert_contains(reason, "rows of B");
+    g = product(8192, 8192, 8192, 1, CLT_F32);
+    assert_false(ocl_variant_accepts(&ocl_gemm_wgmma, &g, &hopper, reason, sizeof reason));
+    assert_contains(reason, "not f32 by f32");
+    ocl_gemm_form wish = {.bm = 256, .bn = 256};
+    assert_false(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, &wish, &f, reason, sizeof reason));
+}
+
 static void test_wishes(void **state)
 {
     ocl_gemm g = product(512, 512, 4096, 0, CLT_F16);
@@ -388,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_lines_of_tile),
         cmocka_unit_test(test_proven_local_memory),
         cmocka_unit_test(test_library_needs_record),
+        cmocka_unit_test(test_wgmma),
         cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_vectors_of_c),
         cmocka_unit_test(test_emitted_tf32),

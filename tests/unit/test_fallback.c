@@ -93,6 +93,24 @@ static void test_order(void **state)
     assert_string_equal(once(&d, refusal(NULL, "k", "", 0)), "nothing"); /* no variant made it */
 }
 
+/* `mma` does the same products, so no tile of wgmma's is tried first. */
+static void test_wgmma(void **state)
+{
+    (void)state;
+    ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_MMA_F16 | OCL_CAP_WGMMA);
+    ocl_gemm g = ocl_gemm_make(8192, 8192, 8192, false, true);
+    const ocl_variant *variant;
+    g.type_a = g.type_b = CLT_F16;
+    d.compute_capability = 90;
+    d.local_proven_bytes = 227 << 10;
+    assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
+    assert_string_equal(variant->name, "wgmma");
+    assert_string_equal(once(&d, refusal(variant, "gemm_fwd_wgmma", "bm=128", OCL_CAP_WGMMA)),
+                        "capability wgmma");
+    assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
+    assert_string_equal(variant->name, "mma");
+}
+
 static void test_select(void **state)
 {
     (void)state;
@@ -225,9 +243,10 @@ static void test_numbers(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decorations),   cmocka_unit_test(test_order),
-        cmocka_unit_test(test_select),        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_shorter_steps), cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_decorations), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_wgmma),       cmocka_unit_test(test_select),
+        cmocka_unit_test(test_products),    cmocka_unit_test(test_shorter_steps),
+        cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GEMM backend `wgmma` on the host, for compute capability 9.0: which problems it takes, what its forms need
+ * and cost (cl/gemm_forms.c chooses), the kernel command (cl/kernels/gemm_wgmma.cl, which also argues for the
+ * forms). The driver builds its programs in a second step (cl/retarget.c), which may be refused like any
+ * build; `mma` then takes the products (cl/fallback.c). It must not know what the matrices mean. */
+#include "cl/gemm_wgmma.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cl/gemm_mma.h"
+#include "cl/gemm_tile.h"
+#include "cl/retarget.h"
+
+#define WARPGROUP 128 /* items that multiply together */
+#define BK 64         /* steps of k in local memory: rows of 128 bytes */
+
+/* Of forms that cost the same by the model the first one is taken. Those of two stages are for devices that
+ * were not shown to have more local memory than NVIDIA's driver reports. */
+#define FORM(m, n, rows, columns, slots)                                                                     \
+    {                                                                                                        \
+        .bm = m, .bn = n, .bk = BK, .pm = rows, .pn = columns, .stages = slots                               \
+    }
+const ocl_gemm_form ocl_wgmma_forms[] = {FORM(128, 256, 64, 256, 4), FORM(256, 128, 128, 128, 4),
+                                         FORM(128, 256, 64, 256, 3), FORM(256, 128, 128, 128, 3),
+                                         FORM(128, 128, 64, 128, 3), FORM(128, 128, 64, 128, 4),
+                                         FORM(64, 256, 64, 256, 4),  FORM(64, 128, 64, 128, 4),
+                                         FORM(64, 128, 64, 128, 2),  FORM(128, 64, 64, 64, 4),
+                                         FORM(128, 64, 64, 64, 2),   FORM(64, 64, 64, 64, 4),
+                                         FORM(64, 64, 64, 64, 2),    {0}};
+
+static const ocl_tunable wgmma_tunables[] = {{"bm", 3, {128, 256, 64}},
+                                             {"bn", 3, {256, 128, 64}},
+                                             {"wm", 2, {64, 128}},
+                                             {"wn", 3, {256, 128, 64}},
+                                             {"stages", 3, {4, 3, 2}},
+                                             {"split", 12, {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}},
+                                             {0}};
+
+/* Arithmetic of forms */
+
+int ocl_wgmma_items(const ocl_gemm_form *f)
+{
+    return f->bm / f->pm * (f->bn / f->pn) * WARPGROUP;
+}
+
+uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *f)
+{
+    uint64_t tiles = (uint64_t)f->stages * (uint64_t)(f->bm + f->bn) * BK * 2;
+    uint64_t lines =
+        4 * (uint64_t)(f->bm / f->pm) * 64 * (uint64_t)(f->bn + 8); /* SLAB_FLOATS of the kernel */
+    return tiles > lines ? tiles : lines;
+}
+
+/* The products that cl/kernels/wgmma.clh has. */
+static bool has_part(const ocl_gemm_form *f)
+{
+    return (f->pm == 64 && (f->pn == 64 || f->pn == 128 || f->pn == 256)) || (f->pm == 128 && f->pn == 128);
+}
+
+static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    (void)g;
+    return has_part(f) && f->bm >= f->pm && f->bn >= f->pn && f->stages >= 2 && f->stages <= 4 &&
+           ocl_wgmma_items(f) <= ocl_form_max_items(device) &&
+           ocl_wgmma_local_bytes(f) <= ocl_form_max_local(device);
+}
+
+static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    int parts = f->bm / 64 * (f->bn / f->pn); /* each reads its 64 lines of A and its columns of B */
+    ocl_mma_work work = {.items = ocl_wgmma_items(f),
+                         .registers = f->pm * f->pn / (double)WARPGROUP + 64.0,
+                         .multiply = 0.5 * f->bm * f->bn * f->bk, /* 2048 multiply-adds a clock */
+                         .lines = (double)parts * (64 + f->pn) + f->bm + f->bn,
+                         .local_bytes = (double)ocl_wgmma_local_bytes(f)};
+    return ocl_mma_time(g, device, f, &work);
+}
+
+/* Choice */
+
+static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
+                                    {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
+                                    {"wm", offsetof(ocl_gemm_form, pm), OCL_FORM_KEPT},
+                                    {"wn", offsetof(ocl_gemm_form, pn), OCL_FORM_KEPT},
+                                    {"stages", offsetof(ocl_gemm_form, stages), OCL_FORM_KEPT},
+                                    {0}};
+
+const ocl_form_family ocl_wgmma_family = {.variant = &ocl_gemm_wgmma,
+                                          .forms = ocl_wgmma_forms,
+                                          .keys = keys,
+                                          .min_part = 512,
+                                          .fits = fits,
+                                          .cost = cost};
+
+static bool wgmma_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const ocl_gemm *g = problem;
+    ocl_gemm_form form;
+    if (g->type_a != g->type_b || (g->type_a != CLT_F16 && g->type_a != CLT_BF16)) {
+        snprintf(reason, size, "it multiplies f16 by f16 or bf16 by bf16, not %s by %s",
+                 clt_dtype_name(g->type_a), clt_dtype_name(g->type_b));
+        return false;
+    }
+    if (!ocl_mma_aligned(g, true) || !ocl_mma_aligned(g, false)) {
+        snprintf(reason, size, "rows of %s do not start at multiples of 16 bytes",
+                 ocl_mma_aligned(g, true) ? "B" : "A");
+        return false;
+    }
+    return ocl_form_choose(&ocl_wgmma_family, g, device, NULL, &form, reason, size);
+}
+
+/* Commands */
+
+static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    ocl_define(e, "BM", f->bm);
+    ocl_define(e, "BN", f->bn);
+    ocl_define(e, "WM", f->pm);
+    ocl_define(e, "WN", f->pn);
+    ocl_define(e, "STAGES", f->stages);
+    ocl_gemm_operand_defines(e, g);
+    ocl_define(e, "MMA_BF16", g->type_a == CLT_BF16);
+    ocl_define(e, "MMA_SM", 80); /* of the copies */
+    ocl_define(e, OCL_RETARGET_DEFINE, 1);
+    ocl_define(e, "PARTIAL", f->splits > 1);
+    ocl_define(e, "VC", ocl_form_vector(g, f));
+}
+
+/* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
+static void emit_product(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, int32_t part)
+{
+    uint64_t items = (uint64_t)ocl_wgmma_items(f);
+    ocl_kernel_begin(e, "gemm_wgmma", "gemm_fwd_wgmma");
+    product_defines(e, g, f);
+    ocl_kernel_needs(e, OCL_CAP_WGMMA);
+    if (f->splits > 1) {
+        ocl_gemm_part_args(e, g, part, ocl_form_workspace(g, f));
+        ocl_arg_u32(e, (uint32_t)f->splits);
+        ocl_arg_u32(e, (uint32_t)ocl_form_part_steps(g, f));
+    } else {
+        ocl_gemm_epilogue_defines(e, g);
+        ocl_gemm_operand_args(e, g);
+    }
+    ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
+}
+
+static clt_status wgmma_emit(ocl_emitter *e, const void *problem)
+{
+    const ocl_gemm *g = problem;
+    ocl_gemm_form f;
+    int32_t part = OCL_NO_TENSOR_ID;
+    CLT_TRY(ocl_form_decide(&ocl_wgmma_family, e, g, &f));
+    if (f.splits > 1)
+        part = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
+    emit_product(e, g, &f, part);
+    if (f.splits > 1)
+        ocl_tile_emit_sum(e, g, f.splits, part);
+    return ocl_emit_status(e);
+}
+
+const ocl_variant ocl_gemm_wgmma = {.name = "wgmma",
+                                    .needs = OCL_CAP_LOCAL | OCL_CAP_WGMMA,
+                                    .accepts = wgmma_accepts,
+                                    .tunables = wgmma_tunables,
+                                    .emit = wgmma_emit};

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the GEMM backend `wgmma` (cl/gemm_wgmma.c) cuts a problem into tiles and parts: plain arithmetic, for
+ * its tests and the checker. */
+#ifndef CL_GEMM_WGMMA_H
+#define CL_GEMM_WGMMA_H
+
+#include "cl/gemm_forms.h"
+
+extern const ocl_form_family ocl_wgmma_family;
+extern const ocl_gemm_form ocl_wgmma_forms[]; /* bm 0 ends */
+
+int ocl_wgmma_items(const ocl_gemm_form *form);            /* of a work-group */
+uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* of a work-group */
+
+#endif

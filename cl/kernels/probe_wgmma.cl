@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The probe of wgmma (cl/probes.c checks the result): four warps multiply A (64,64) by B (64,64), both f16 with rows of 64
+ * neighbours in global memory, so that k runs along the rows of A and across those of B. in = A, then B; out (64,64) f32. Apart
+ * from probe.cl, which must not include anything. */
+#include "common.clh"
+#define MMA_SM 80
+#include "mma.clh"
+#define WGMMA_TURN_B 1
+#include "wgmma.clh"
+
+#define CHUNKS 512 /* of 16 bytes, of a tile */
+
+__kernel __attribute__((reqd_work_group_size(128, 1, 1))) void probe_wgmma(__global const uint4 *in, __global float *out, uint n)
+{
+    __local uint4 tiles[2 * CHUNKS] __attribute__((aligned(1024)));
+    uint lid = (uint)get_local_id(0), line = lid / 32 * 16 + lid % 32 / 4, column = 2 * (lid % 4);
+    float sums[1][32];
+    for (uint i = 0; i < 32; i++)
+        sums[0][i] = 0.0f;
+    for (uint v = lid; v < 2 * CHUNKS; v += 128)
+        tiles[(v & ~7u) + ((v & 7) ^ (v >> 3 & 7))] = in[v];
+    WGMMA_SEE();
+    barrier(CLK_LOCAL_MEM_FENCE);
+    WGMMA_START(sums, WGMMA_DESCRIPTOR(tiles), WGMMA_DESCRIPTOR(tiles + CHUNKS));
+    WGMMA_FINISH(sums);
+    if (n < 64 * 64)
+        return;
+    for (uint j = 0; j < 8; j++)
+        for (uint e = 0; e < 4; e++)
+            out[64 * (line + 8 * (e >> 1)) + 8 * j + column + (e & 1)] = sums[0][4 * j + e];
+}

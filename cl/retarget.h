@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs with instructions of the target sm_90a (wgmma), which NVIDIA's OpenCL compiler never chooses: it
+ * compiles for sm_90, and its assembler refuses them there. The kernels keep these instructions in comments,
+ * with the registers that the compiler gave them; after the build the program's PTX, which is its binary,
+ * gets the other target, the comments become instructions, and the text is loaded in place of the program. It
+ * must not know what the instructions do. */
+#ifndef CL_RETARGET_H
+#define CL_RETARGET_H
+
+#include <stddef.h>
+
+#include "engine/base/mem.h"
+
+/* The define by which a program asks for it, and the option that it becomes. */
+#define OCL_RETARGET_DEFINE "RETARGET_SM90A"
+#define OCL_RETARGET_OPTION "-D" OCL_RETARGET_DEFINE "=1"
+
+/* Appends the text for sm_90a of `size` bytes of PTX for sm_90: its .target, .version 8.0 at least, and
+ * instructions for the lines that begin with "//sm_90a: " (SM90A of cl/kernels/wgmma.clh). CLT_EUNSUPPORTED
+ * with the reason when the bytes are no such text. Pure. */
+clt_status ocl_retarget_text(const char *ptx, size_t size, clt_str *out);
+
+#endif

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+#
+# Training with wgmma on the played NVIDIA GPU (tests/ptx): the program for sm_90a is kept as a binary and loaded again, and a
+# driver that refuses such programs when they are created, built or launched costs the capability, once and by name, and nothing else:
+# `mma` takes the products. First a driver that turns round after its self-tests, then one that refuses from the start.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
+export limit=900
+export CLTRAIN_PTX_SM=90 CLTRAIN_PTX_COUNTS=$work/counts
+export CLTRAIN_GEMM=wgmma # the products are too small for it to be chosen
+cat >mlp.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [32], "outputs": 8},
+ "data": {"type": "synthetic", "samples": 256, "shape": [16], "classes": 8, "micro_batch": 16},
+ "optimizer": {"type": "adamw", "learning_rate": 0.01, "clip": 1},
+ "precision": {"mode": "bf16"}, "train": {"steps": 6, "log_every": 1}, "device": {"tune": "off"}}
+JSON
+
+# trained NAME OPTION...: one training, its losses in NAME.loss, its launches in counts, no rule broken.
+trained() {
+    local name=$1
+    shift
+    rm -f counts report
+    expect_code 0 "$CLTRAIN" train mlp.json --out "$name" "$@"
+    if [ -s report ]; then fail "$name: $(head -n 1 report)"; else pass; fi
+    values loss "$name/metrics.jsonl" >"$name.loss"
+    if [ "$(wc -l <"$name.loss")" -eq 6 ]; then pass; else fail "$name: losses of 6 steps expected"; fi
+}
+launched() { # KERNEL WHETHER
+    if grep -q "^$1 " counts; then found=yes; else found=no; fi
+    if [ "$found" = "$2" ]; then pass; else fail "$1 was launched: $found, expected: $2"; fi
+}
+
+trained mma --caps=-wgmma
+launched gemm_fwd_mma yes
+launched gemm_fwd_wgmma no
+
+trained good
+expect_absent 'goes on without' 'goes without .wgmma'
+launched gemm_fwd_wgmma yes
+paste mma.loss good.loss >both
+expect_awk 'wgmma gives other losses' '{ d = $1 - $2; if (NF != 2 || d > 1e-3 || d < -1e-3) bad = 1 } END { exit bad || NR < 6 }' both
+if grep -rqsa 'target sm_90a' cache; then pass; else fail "no program for sm_90a was kept"; fi
+CLTRAIN_PTX_CLANG=false CLTRAIN_PTX_CACHE='' trained kept # nothing can be compiled
+launched gemm_fwd_wgmma yes
+expect_same good.loss kept.loss
+
+for what in create build launch; do
+    cp -r cache "cache_$what"
+    CLTRAIN_CACHE_DIR=$work/cache_$what CLTRAIN_PTX_REFUSE=$what trained "$what"
+    expect_text 'goes on without capability wgmma'
+    if [ "$(grep -c 'goes on without' "$out")" -eq 1 ]; then pass; else fail "$what: more than wgmma was given up"; fi
+    launched gemm_fwd_wgmma no
+    launched gemm_fwd_mma yes
+    expect_same mma.loss "$what.loss"
+done
+for what in create build launch; do
+    expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_$what" CLTRAIN_PTX_REFUSE=$what "$CLTRAIN" devices
+    expect_text "goes without wgmma" 'caps .*mma_f16,mma_bf16,mma_tf32$'
+done
+CLTRAIN_CACHE_DIR=$work/fresh_build trained asked # remembered
+launched gemm_fwd_mma yes
+expect_same mma.loss asked.loss
+finish

@@ -18,22 +18,20 @@
 
 /* Of forms that cost the same by the model the first one is taken. Those of two stages are for devices that
  * were not shown to have more local memory than NVIDIA's driver reports. */
-#define FORM(m, n, rows, columns, slots)                                                                     \
+#define FORM(m, n, slots)                                                                                    \
     {                                                                                                        \
-        .bm = m, .bn = n, .bk = BK, .pm = rows, .pn = columns, .stages = slots                               \
+        .bm = m, .bn = n, .bk = BK, .stages = slots                                                          \
     }
-const ocl_gemm_form ocl_wgmma_forms[] = {FORM(128, 256, 64, 256, 4), FORM(256, 128, 128, 128, 4),
-                                         FORM(128, 256, 64, 256, 3), FORM(256, 128, 128, 128, 3),
-                                         FORM(128, 128, 64, 128, 3), FORM(128, 128, 64, 128, 4),
-                                         FORM(64, 256, 64, 256, 4),  FORM(64, 128, 64, 128, 4),
-                                         FORM(64, 128, 64, 128, 2),  FORM(128, 64, 64, 64, 4),
-                                         FORM(128, 64, 64, 64, 2),   FORM(64, 64, 64, 64, 4),
-                                         FORM(64, 64, 64, 64, 2),    {0}};
+const ocl_gemm_form ocl_wgmma_forms[] = {FORM(128, 256, 4), FORM(256, 128, 4),
+                                         FORM(128, 256, 3), FORM(256, 128, 3),
+                                         FORM(128, 128, 3), FORM(128, 128, 4),
+                                         FORM(64, 256, 4),  FORM(64, 128, 4),
+                                         FORM(64, 128, 2),  FORM(128, 64, 4),
+                                         FORM(128, 64, 2),  FORM(64, 64, 4),
+                                         FORM(64, 64, 2),   {0}};
 
 static const ocl_tunable wgmma_tunables[] = {{"bm", 3, {128, 256, 64}},
                                              {"bn", 3, {256, 128, 64}},
-                                             {"wm", 2, {64, 128}},
-                                             {"wn", 3, {256, 128, 64}},
                                              {"stages", 3, {4, 3, 2}},
                                              {"split", 12, {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}},
                                              {0}};
@@ -51,6 +49,18 @@ uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *f)
     uint64_t lines =
         4 * (uint64_t)(f->bm / f->pm) * 64 * (uint64_t)(f->bn + 8); /* SLAB_FLOATS of the kernel */
     return tiles > lines ? tiles : lines;
+}
+
+/* A group of four warps has as much of a tile as its registers hold, so that as few groups as can be read the
+ * same lines: all columns, and 64 rows or 128. */
+static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
+                     ocl_gemm_form *f)
+{
+    (void)g;
+    (void)device;
+    (void)wanted;
+    f->pn = f->bn;
+    f->pm = f->bm > 128 ? 128 : 64;
 }
 
 /* The products that cl/kernels/wgmma.clh has. */
@@ -82,8 +92,6 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
 
 static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
                                     {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
-                                    {"wm", offsetof(ocl_gemm_form, pm), OCL_FORM_KEPT},
-                                    {"wn", offsetof(ocl_gemm_form, pn), OCL_FORM_KEPT},
                                     {"stages", offsetof(ocl_gemm_form, stages), OCL_FORM_KEPT},
                                     {0}};
 
@@ -91,6 +99,7 @@ const ocl_form_family ocl_wgmma_family = {.variant = &ocl_gemm_wgmma,
                                           .forms = ocl_wgmma_forms,
                                           .keys = keys,
                                           .min_part = 512,
+                                          .complete = complete,
                                           .fits = fits,
                                           .cost = cost};
 

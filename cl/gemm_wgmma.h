@@ -8,7 +8,7 @@
 #include "cl/gemm_forms.h"
 
 extern const ocl_form_family ocl_wgmma_family;
-extern const ocl_gemm_form ocl_wgmma_forms[]; /* bm 0 ends */
+extern const ocl_gemm_form ocl_wgmma_forms[]; /* bm 0 ends; `complete` sets the parts of four warps */
 
 int ocl_wgmma_items(const ocl_gemm_form *form);            /* of a work-group */
 uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* of a work-group */

@@ -683,12 +683,10 @@ static clt_status check_wgmma_form(clt_verify_session *session, const clt_gemm_c
 {
     ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "wgmma"};
     char label[80];
-    snprintf(label, sizeof label, "wgmma_%s_%dx%d_%dx%d_s%d_k%d", clt_dtype_name(c->type[0]), f->bm, f->bn,
-             f->pm, f->pn, f->stages, splits);
+    snprintf(label, sizeof label, "wgmma_%s_%dx%d_s%d_k%d", clt_dtype_name(c->type[0]), f->bm, f->bn,
+             f->stages, splits);
     CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
     CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
-    CLT_TRY(ocl_choice_set(&choice, "wm", f->pm));
-    CLT_TRY(ocl_choice_set(&choice, "wn", f->pn));
     CLT_TRY(ocl_choice_set(&choice, "stages", f->stages));
     CLT_TRY(ocl_choice_set(&choice, "split", splits));
     return check_modes(session, c, label, "wgmma", &choice);

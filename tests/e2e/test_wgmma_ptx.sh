@@ -64,8 +64,10 @@ check() {
 }
 
 forms=$(sed -n '/^const ocl_gemm_form ocl_wgmma_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm_wgmma.c" | grep -o 'FORM([0-9, ]*' | tr -d 'FORM(,')
-if [ "$(wc -l <<<"$forms")" -ge 8 ]; then pass; else fail "the table of forms was not read"; fi
-while read -r bm bn wm wn stages; do
+if [ "$(wc -l <<<"$forms")" -ge 13 ]; then pass; else fail "the table of forms was not read"; fi
+while read -r bm bn stages; do
+    wn=$bn wm=64 # complete() of cl/gemm_wgmma.c
+    if [ "$bm" -gt 128 ]; then wm=128; fi
     form=(-DBM="$bm" -DBN="$bn" -DWM="$wm" -DWN="$wn" -DSTAGES="$stages")
     items=$((bm / wm * (bn / wn) * 128))
     limit=255

@@ -12,17 +12,22 @@
  * item's pointers and its places in local memory go on by constants instead of being made anew, the first
  * fragments are loaded before the copies start, and the copies lie between the multiplications. Tiles at the
  * edges, the last steps of k and operands that are not aligned take a second loop. A step of 128 x 128 x 32
- * is 86 to 91 instructions for 32 multiplications on sm_80, 91 to 109 on sm_90, of 256 and about 208 that
- * can be issued meanwhile (docs/results.md). f32 is rounded once, by the item that brought it, before the
+ * is 77 to 87 instructions for 32 multiplications on sm_80, 78 to 91 on sm_90, of 256 and about 208 that
+ * can be issued meanwhile; of f32, 128 x 128 x 16, about 141 and 108 to 120 (docs/results.md). f32 is rounded once, by the item that brought it, before the
  * barrier that makes it visible: as fragments it would be rounded by every warp that reads it.
  *
  * Lines and steps. A tile lies in local memory as it lies in global memory, in rows of which as many
  * neighbouring elements as fill 16 bytes are a chunk: rows are lines of the matrix when k runs along them (A
  * plain, B transposed), steps of k otherwise, and the fragment loads turn it where they must. Chunk c of row
  * r is in place c ^ SWIZZLE(r): eight rows of one chunk, which a fragment load reads at once, then lie in
- * eight different groups of four banks. f32 rows of steps of k cannot be turned by a fragment load: there an
- * item reads its values one by one, 4 rows of 8 neighbours at a time, which two chunks of distance per row
- * send to 32 banks. Volta's loads do not know about swizzles: there a row is a chunk longer instead.
+ * eight different groups of four banks. Volta's loads do not know about swizzles: there a row is a chunk
+ * longer instead.
+ *
+ * Pairs of steps. No fragment load turns f32 rows of steps of k. There an item brings the same four lines of
+ * steps r and r + 4, and as it rounds them it writes them back as what an item multiplies at once: steps r and
+ * r + 4 of two lines, then of the other two. So a fragment is one load of 16 bytes. It holds neighbouring
+ * lines where the multiplication counts lines 8 apart (of A) or fragments apart (of B): rows or columns of the
+ * sums then stand for other lines, LINE_OF_ROW and spread_sums say which, and every sum is the same.
  *
  * Why these forms. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds: with 64 x 32 that is
  * 10.7 a byte, and 8 with what copies write of a 128 x 128 tile; 64 x 64 warps and 256 x 128 tiles come to
@@ -36,10 +41,8 @@
  * registers. 64 x 64 (the 256 x 128 and 128 x 256 forms) takes 128 for the sums alone, 212 to 254 with all
  * else: one work-group of 256 items, 8 warps, on an SM. It has as many sums there as two of the smaller form,
  * and a step of 16 is 64 independent multiplications of a warp, enough to hide what it waits for, behind a
- * quarter fewer bytes of fragments and of global memory for each. tf32 takes up to 165 registers with 64 x 32
- * where rows are turned, for the addresses of single values and for rounding: one work-group of 256 items, or
- * three of 128; its multiplications take twice as long for the same bytes, so that half of the warps hide as
- * much. So it is with wmma (up to 165).
+ * quarter fewer bytes of fragments and of global memory for each. tf32 takes as many with 64 x 32, and 217 to
+ * 224 with 64 x 64. wmma takes up to 165.
  *
  * C. Sums go by way of local memory, sixteen rows of every warp at a time, so that an item finishes VC
  * neighbours of a row: C and what its elements meet are read and written 16 bytes at a time where they lie so
@@ -126,7 +129,9 @@
 #define ROWS(along, lines) ((along) ? (lines) : BK)
 #define PITCH(along, lines) (ROW_CHUNKS(along, lines) + PADDED)
 #define SWIZZLE_ROWS(row, per) ((per) >= 8 ? (row)&7 : (row) / (8 / ((per) > 8 ? 8 : (per))) & ((per)-1))
-#define SWIZZLE(row, along, per) (MMA_TF32 && !(along) ? 2 * ((row)&3) & ((per)-1) : SWIZZLE_ROWS(row, per))
+#define PAIRED(along) (MMA_TF32 && !(along))
+#define SWIZZLE_PAIRS(row, per) ((2 * ((row)&3) | ((per) > 8 ? 0 : (row) >> 2 & 1)) & ((per)-1))
+#define SWIZZLE(row, along, per) (PAIRED(along) ? SWIZZLE_PAIRS(row, per) : SWIZZLE_ROWS(row, per))
 /* Where a chunk is, in chunks. */
 #define PLACE(row, chunk, along, lines)                                                                                            \
     (PADDED ? (row) * PITCH(along, lines) + (chunk)                                                                                \
@@ -134,7 +139,8 @@
 #define SLOT_A (ROWS(ALONG_A, BM) * PITCH(ALONG_A, BM)) /* chunks */
 #define SLOT_B (ROWS(ALONG_B, BN) * PITCH(ALONG_B, BN))
 #define SLOT (SLOT_A + SLOT_B)
-#define LINE_FLOATS (BN + 8) /* of sums on their way to C: eight rows of pairs in different banks */
+/* Of sums on their way to C: eight rows of pairs, or two rows of four vectors of four, in different banks. */
+#define LINE_FLOATS (BN + (!PAIRED(ALONG_B) ? 8 : WN < 32 ? 16 : 4))
 #define SLAB_FLOATS (WARPS_DOWN * 16 * LINE_FLOATS)
 #if STAGES * SLOT > SLAB_FLOATS / 4
 #define LOCAL_CHUNKS (STAGES * SLOT)
@@ -142,58 +148,83 @@
 #define LOCAL_CHUNKS (SLAB_FLOATS / 4)
 #endif
 
-/* Chunk v of a tile, counted by items: its row, its place in the row, and where pass i of an item lies beside its first one. An
- * item's chunks are whole rows apart (parts of a warp are at most 64 x 64, so that there are at least as many items as chunks in a
- * row), and rows and swizzles are powers of two, so that the swizzles of two rows differ by that of their distance. */
-#define TILE_CHUNKS(tile_lines) ((tile_lines)*BK / CHUNK)
-#define ITEM_CHUNKS(tile_lines) ((TILE_CHUNKS(tile_lines) + ITEMS - 1) / ITEMS)
-#define CHUNK_ROW(v, along, lines) ((v) / ROW_CHUNKS(along, lines))
+/* Places are bytes from the start of local memory that a work-group has, where addresses of 32 bits are known: then an instruction
+ * takes them as they are. Elsewhere they are bytes from the start of the slots. The slots begin at a multiple of 128. */
+#ifdef __NV_CL_C_VERSION
+#define FIRST_PLACE(memory) ((uint)(size_t)(memory))
+#define AT(memory, place) ((__local uchar *)(size_t)(place))
+#define LOAD_AT(memory, place, scratch) mma_load(place)
+#define LOAD_T_AT(memory, place, scratch) mma_load_t(place)
+#else
+#define FIRST_PLACE(memory) 0
+#define AT(memory, place) ((__local uchar *)(memory) + (place))
+#define LOAD_AT(memory, place, scratch) MMA_LOAD((__local const ushort *)(memory), (place) / 2, scratch)
+#define LOAD_T_AT(memory, place, scratch) MMA_LOAD_T((__local const ushort *)(memory), (place) / 2, scratch)
+#endif
+
+/* The chunks of an item: the row of the first one, its place in the row, and where that of pass i lies beside it. They are whole
+ * rows apart (parts of a warp are at most 64 x 64, so that there are at least as many items as chunks in a row), in pairs of steps 4
+ * rows and then whole pairs of rows; rows and swizzles are powers of two, so that the swizzles of two rows differ by that of their
+ * distance. In small tiles some items have none. */
+#define TILE_CHUNKS(lines) ((lines)*BK / CHUNK)
+#define AT_ONCE(along) (PAIRED(along) ? 2 : 1)
+#define ITEM_CHUNKS(along, lines) ((TILE_CHUNKS(lines) + AT_ONCE(along) * ITEMS - 1) / (AT_ONCE(along) * ITEMS) * AT_ONCE(along))
+#define ITEMS_WITH_CHUNKS(along, lines) (TILE_CHUNKS(lines) / ITEM_CHUNKS(along, lines))
+#define HAS_CHUNKS(along, lines)                                                                                                   \
+    (ITEMS_WITH_CHUNKS(along, lines) >= ITEMS || (uint)get_local_id(0) < ITEMS_WITH_CHUNKS(along, lines))
+#define PAIR_ROW(r) (2 * ((r) & ~3u) + ((r)&3))
+#define CHUNK_ROW(v, along, lines)                                                                                                 \
+    (PAIRED(along) ? PAIR_ROW((v) / ROW_CHUNKS(along, lines)) : (v) / ROW_CHUNKS(along, lines))
 #define CHUNK_IN_ROW(v, along, lines) ((v) & (ROW_CHUNKS(along, lines) - 1))
-#define PASS_ROWS(along, lines) (ITEMS / ROW_CHUNKS(along, lines))
-#define PASS_TURN(i, along, lines) (PADDED ? 0 : SWIZZLE((i)*PASS_ROWS(along, lines), along, ROW_CHUNKS(along, lines)))
-#define PASS_FROM(to, i, along, lines) ((to) ^ (8 * (PASS_TURN(i, along, lines))))
-#define PASS_FAR(i, along, lines) (8 * (i)*PASS_ROWS(along, lines) * PITCH(along, lines))
+#define PASS_ROWS(along, lines) (ITEMS_WITH_CHUNKS(along, lines) / ROW_CHUNKS(along, lines))
+#define PASS_ROW(i, along, lines)                                                                                                  \
+    (PAIRED(along) ? PAIR_ROW((i) / 2 * PASS_ROWS(along, lines)) + 4 * ((i)&1) : (i)*PASS_ROWS(along, lines))
+#define PASS_TURN(i, along, lines) (PADDED ? 0 : SWIZZLE(PASS_ROW(i, along, lines), along, ROW_CHUNKS(along, lines)))
+#define PASS_FROM(to, i, along, lines) ((to) ^ (16 * (PASS_TURN(i, along, lines))))
+#define PASS_FAR(i, along, lines) (16 * (PASS_ROW(i, along, lines)) * PITCH(along, lines))
 #define PASS_PLACE(to, i, along, lines) (PASS_FROM(to, i, along, lines) + PASS_FAR(i, along, lines))
 /* As a pointer; the constant is added last, so that instructions hold it. */
 #define PASS_CHUNK(memory, to, i, along, lines)                                                                                    \
-    ((__local uint4 *)((__local ushort *)(memory) + PASS_FROM(to, i, along, lines) + PASS_FAR(i, along, lines)))
+    ((__local uint4 *)(AT(memory, PASS_FROM(to, i, along, lines)) + PASS_FAR(i, along, lines)))
 
-/* DEFINE_TILE(name, lines_of_tile, along, aligned) defines what an item does for a tile of A or B. `to` is where its first chunk
- * goes, in `memory` (16-bit elements), raw what is on its way in registers.
+/* DEFINE_TILE(name, lines_of_tile, along, aligned, pair) defines what an item does for a tile of A or B. `to` is where its first chunk
+ * goes, a place in slot 0 of `memory`, raw what is on its way in registers.
  *   to_NAME(): in slot 0
  *   start_NAME(from, base, ld): where its chunks of the tile at `base` start in global memory
  *   bring_NAME(memory, to, raw, item, any, lines, left): starts to bring the item's chunks from item[], of a tile of which `lines`
  *       lines and `left` steps exist, by copies or into registers; `any` is an address for copies of nothing
  *   pass_NAME(memory, to, raw, from, i): the same for chunk i alone, of a whole aligned tile
  *   land_NAME(memory, to, raw): puts into local memory what is in registers
- *   get_NAME(memory, to, raw), put_rounded_NAME(memory, to, raw): MMA_TF32: the item's own chunks to registers, and back rounded. */
-#define DEFINE_TILE(name, tile_lines, along, aligned)                                                                              \
+ *   get_NAME(memory, to, raw), put_rounded_NAME(memory, to, raw): MMA_TF32: the item's own chunks to registers, and back rounded, in pairs of steps
+ *       as `pair` packs two steps of two lines. */
+#define DEFINE_TILE(name, tile_lines, along, aligned, pair)                                                                        \
     static inline uint to_##name(void)                                                                                             \
     {                                                                                                                              \
         uint v = (uint)get_local_id(0);                                                                                            \
-        return 8 * (PLACE(CHUNK_ROW(v, along, tile_lines), CHUNK_IN_ROW(v, along, tile_lines), along, tile_lines));                \
+        return 16 * (PLACE(CHUNK_ROW(v, along, tile_lines), CHUNK_IN_ROW(v, along, tile_lines), along, tile_lines));                \
     }                                                                                                                              \
     static inline void start_##name(__global const STORAGE(DTA) * *from, __global const STORAGE(DTA) * base, ulong ld)             \
     {                                                                                                                              \
         uint v = (uint)get_local_id(0);                                                                                            \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++) from[i] =                                             \
-            base + (CHUNK_ROW(v, along, tile_lines) + i * PASS_ROWS(along, tile_lines)) * ld +                                     \
+        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) from[i] =                                      \
+            base + (CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines)) * ld +                                       \
             CHUNK * CHUNK_IN_ROW(v, along, tile_lines);                                                                            \
     }                                                                                                                              \
     static inline void bring_##name(__local uint4 *memory, uint to, uint4 *raw, __global const STORAGE(DTA) * *item,               \
                                     __global const STORAGE(DTA) * any, int lines, int left)                                        \
     {                                                                                                                              \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++)                                                       \
+        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++)                                                \
         {                                                                                                                          \
-            uint v = (uint)get_local_id(0) + i * ITEMS;                                                                            \
-            if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && v >= TILE_CHUNKS(tile_lines))                                              \
+            uint v = (uint)get_local_id(0);                                                                                        \
+            if (!HAS_CHUNKS(along, tile_lines))                                                                                    \
                 break;                                                                                                             \
-            uint row = CHUNK_ROW(v, along, tile_lines), chunk = CHUNK_IN_ROW(v, along, tile_lines);                                \
+            uint row = CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines);                                           \
+            uint chunk = CHUNK_IN_ROW(v, along, tile_lines);                                                                       \
             int rows = (along) ? lines : left, wide = (along) ? left : lines;                                                      \
             int have = (int)row < rows ? clamp(wide - CHUNK * (int)chunk, 0, CHUNK) : 0;                                           \
             __global const STORAGE(DTA) *from = have > 0 ? item[i] : any;                                                          \
             if ((aligned) && MMA_ASYNCHRONOUS) {                                                                                   \
-                MMA_COPY((__local ushort *)memory, PASS_PLACE(to, i, along, tile_lines), (__global const ushort *)from,            \
+                MMA_COPY((__local ushort *)AT(memory, PASS_PLACE(to, i, along, tile_lines)), 0, (__global const ushort *)from,     \
                          16 / CHUNK * (uint)have);                                                                                 \
             } else if ((aligned) && have == CHUNK) {                                                                               \
                 raw[i] = *(__global const uint4 *)from;                                                                            \
@@ -211,10 +242,10 @@
     }                                                                                                                              \
     static inline void pass_##name(__local uint4 *memory, uint to, uint4 *raw, __global const STORAGE(DTA) * from, uint i)         \
     {                                                                                                                              \
-        if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && (uint)get_local_id(0) >= TILE_CHUNKS(tile_lines))                              \
+        if (!HAS_CHUNKS(along, tile_lines))                                                                                        \
             return;                                                                                                                \
         if (MMA_ASYNCHRONOUS)                                                                                                      \
-            MMA_COPY_ALL((__local ushort *)memory, PASS_PLACE(to, i, along, tile_lines), (__global const ushort *)from);           \
+            MMA_COPY_ALL((__local ushort *)AT(memory, PASS_PLACE(to, i, along, tile_lines)), 0, (__global const ushort *)from);    \
         else                                                                                                                       \
             raw[i] = *(__global const uint4 *)from;                                                                                 \
     }                                                                                                                              \
@@ -222,29 +253,32 @@
     {                                                                                                                              \
         if ((aligned) && MMA_ASYNCHRONOUS)                                                                                         \
             return;                                                                                                                \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++)                                                       \
+        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++)                                                \
         {                                                                                                                          \
-            if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && (uint)get_local_id(0) >= TILE_CHUNKS(tile_lines))                          \
+            if (!HAS_CHUNKS(along, tile_lines))                                                                                    \
                 break;                                                                                                             \
             *PASS_CHUNK(memory, to, i, along, tile_lines) = raw[i];                                                                \
         }                                                                                                                          \
     }                                                                                                                              \
     static inline void get_##name(__local uint4 *memory, uint to, uint4 *raw)                                                      \
     {                                                                                                                              \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++)                                                       \
+        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++)                                                \
         {                                                                                                                          \
-            if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && (uint)get_local_id(0) >= TILE_CHUNKS(tile_lines))                          \
+            if (!HAS_CHUNKS(along, tile_lines))                                                                                    \
                 break;                                                                                                             \
             raw[i] = *PASS_CHUNK(memory, to, i, along, tile_lines);                                                                \
         }                                                                                                                          \
     }                                                                                                                              \
     static inline void put_rounded_##name(__local uint4 *memory, uint to, const uint4 *raw)                                        \
     {                                                                                                                              \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(tile_lines); i++)                                                       \
+        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++)                                                \
         {                                                                                                                          \
-            if (TILE_CHUNKS(tile_lines) % ITEMS != 0 && (uint)get_local_id(0) >= TILE_CHUNKS(tile_lines))                          \
+            if (!HAS_CHUNKS(along, tile_lines))                                                                                    \
                 break;                                                                                                             \
-            *PASS_CHUNK(memory, to, i, along, tile_lines) = ROUND_CHUNK(raw[i]);                                                   \
+            uint4 r = ROUND_CHUNK(raw[i]);                                                                                         \
+            if (PAIRED(along))                                                                                                     \
+                r = (i & 1) == 0 ? pair##_0(r, ROUND_CHUNK(raw[i | 1])) : pair##_1(ROUND_CHUNK(raw[i & ~1u]), r);                  \
+            *PASS_CHUNK(memory, to, i, along, tile_lines) = r;                                                                     \
         }                                                                                                                          \
     }
 #if MMA_TF32
@@ -256,48 +290,51 @@ static inline uint4 round_chunk(uint4 r)
 #else
 #define ROUND_CHUNK(r) (r)
 #endif
-DEFINE_TILE(a, BM, ALONG_A, ALIGNED_A)
-DEFINE_TILE(b, BN, ALONG_B, ALIGNED_B)
+/* Four lines of a step and of the one 4 later: the components of two fragments of A, and of two pairs of fragments of B. */
+#define PAIR_A_0(step, later) (uint4)((step).x, (step).y, (later).x, (later).y)
+#define PAIR_A_1(step, later) (uint4)((step).z, (step).w, (later).z, (later).w)
+#define PAIR_B_0(step, later) (uint4)((step).x, (later).x, (step).z, (later).z)
+#define PAIR_B_1(step, later) (uint4)((step).y, (later).y, (step).w, (later).w)
+DEFINE_TILE(a, BM, ALONG_A, ALIGNED_A, PAIR_A)
+DEFINE_TILE(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 
 #if MMA_SM >= 75
 
 /* Fragments of 16 lines of A, of B: four 8 x 8 matrices (of f32: 8 x 4), 1 and 2 of A the lower left and the upper right one, of B
- * those of more steps and of more columns. An item says where its row of one of them starts, or reads what it needs of each:
+ * those of more steps and of more columns. An item says where its row of one of them starts, or in pairs of steps reads its own
+ * part: lane 4 g + t steps t and t + 4 of two of the lines from 4 g on, every 32 lines, or of lines 2 g and 2 g + 1 of 16:
  *   at_NAME(line): where an item looks for the fragment of the first steps, when the warp's part starts at `line` of the tile
  *   fragment_NAME(memory, at, i, step): fragment i of the warp, from chunk `step` of k on. Where that is differs from `at` by
  *       constants: 16 lines and two chunks move bits that the swizzle leaves alone, or turns alike. */
-#define DEFINE_FRAGMENT(name, tile_lines, along, lines_first)                                                                      \
+#define DEFINE_FRAGMENT(name, tile_lines, along, lines_first, part)                                                                \
     static inline uint at_##name(uint line)                                                                                        \
     {                                                                                                                              \
         uint lane = MMA_LANE, low = lane & 7, odd = (lane >> 3) & 1, late = lane >> 4;                                             \
         uint more_lines = (lines_first) ? odd : late, more_steps = (lines_first) ? late : odd;                                     \
         if (along)                                                                                                                 \
-            return 8 * (PLACE(line + 8 * more_lines + low, more_steps, along, tile_lines));                                        \
-        return TURNED_AT(tile_lines);                                                                                              \
+            return 16 * (PLACE(line + 8 * more_lines + low, more_steps, along, tile_lines));                                        \
+        return TURNED_AT(tile_lines, part);                                                                                        \
     }                                                                                                                              \
     static inline uint4 fragment_##name(__local const uint4 *memory, uint at, uint i, uint step, __local uint *scratch)            \
     {                                                                                                                              \
-        __local const ushort *tile = (__local const ushort *)memory;                                                               \
         if (along)                                                                                                                 \
-            return MMA_LOAD(tile, (at ^ (8 * step)) + 8 * 16 * i * ROW_CHUNKS(along, tile_lines), scratch);                        \
-        return TURNED(tile_lines, lines_first);                                                                                    \
+            return LOAD_AT(memory, (at ^ (16 * step)) + 256 * i * ROW_CHUNKS(along, tile_lines), scratch);                         \
+        return TURNED(tile_lines);                                                                                                 \
     }
 #if MMA_TF32
-/* Of each matrix an item needs step t of line g. */
-#define TURNED_AT(tile_lines)                                                                                                      \
-    (8 * (PLACE(lane & 3, line / CHUNK + late, false, tile_lines)) + 2 * (lane >> 2 & (CHUNK - 1)))
-#define ONE(tile_lines, g8, t4)                                                                                                    \
-    (*(__local const uint *)(tile + (at ^ (8 * (2 * g8 + 4 * i))) + 8 * CHUNK * (step + t4) * ROW_CHUNKS(false, tile_lines)))
-#define TURNED(tile_lines, lines_first)                                                                                            \
-    (uint4)(ONE(tile_lines, 0, 0), (lines_first) ? ONE(tile_lines, 1, 0) : ONE(tile_lines, 0, 1),                                  \
-            (lines_first) ? ONE(tile_lines, 0, 1) : ONE(tile_lines, 1, 0), ONE(tile_lines, 1, 1))
+#define TURNED_AT(tile_lines, part)                                                                                                \
+    ((part) < 32 ? 16 * (PLACE((lane & 3) + 4 * (lane >> 2 & 1), line / CHUNK + (lane >> 3), false, tile_lines))                    \
+                 : 16 * (PLACE(lane & 3, line / CHUNK + (lane >> 2), false, tile_lines)))
+#define TURNED(tile_lines)                                                                                                         \
+    (*(__local const uint4 *)(AT(memory, at ^ (16 * (SWIZZLE(4 * (i & 1), false, ROW_CHUNKS(false, tile_lines))))) +               \
+                              16 * (CHUNK * step + 4 * (i & 1)) * ROW_CHUNKS(false, tile_lines) + 128 * (i / 2)))
 #else
-#define TURNED_AT(tile_lines) (8 * (PLACE(8 * more_steps + low, line / CHUNK + more_lines, false, tile_lines)))
-#define TURNED(tile_lines, lines_first)                                                                                            \
-    MMA_LOAD_T(tile, (at ^ (16 * i)) + 8 * CHUNK * step * ROW_CHUNKS(false, tile_lines), scratch)
+#define TURNED_AT(tile_lines, part) (16 * (PLACE(8 * more_steps + low, line / CHUNK + more_lines, false, tile_lines)))
+#define TURNED(tile_lines)                                                                                                         \
+    LOAD_T_AT(memory, (at ^ (32 * i)) + 16 * CHUNK * step * ROW_CHUNKS(false, tile_lines), scratch)
 #endif
-DEFINE_FRAGMENT(a, BM, ALONG_A, true)
-DEFINE_FRAGMENT(b, BN, ALONG_B, false)
+DEFINE_FRAGMENT(a, BM, ALONG_A, true, WM)
+DEFINE_FRAGMENT(b, BN, ALONG_B, false, WN)
 
 /* MULTIPLY_SLOT(between): all BK steps of the tiles in the slot at at_slot, for this warp; between(row) is done after each
  * row of fragments of the first steps. */
@@ -322,38 +359,55 @@ DEFINE_FRAGMENT(b, BN, ALONG_B, false)
         }                                                                                                                          \
     }
 
-/* Sixteen rows of every warp's sums, fragments i, into `to`: this warp's rows and columns of LINE_FLOATS a row. */
+/* Sixteen rows of every warp's sums, fragments i, into `to`: this warp's rows and columns of LINE_FLOATS a row. In pairs of steps
+ * column g of four fragments is columns 4 g to 4 g + 3 (of two, 2 g and 2 g + 1), and an item has columns 2 t and 2 t + 1 of each. */
 static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
-    __local float *pairs = to + (MMA_LANE >> 2) * LINE_FLOATS + 2 * (MMA_LANE & 3);
+    __local float *rows = to + (MMA_LANE >> 2) * LINE_FLOATS;
+    uint t = MMA_LANE & 3;
+#if MMA_TF32 && !ALONG_B && WN < 32
+    *(__local float4 *)(rows + 4 * t) = (float4)(sums[i][0].x, sums[i][0].y, sums[i][1].x, sums[i][1].y);
+    *(__local float4 *)(rows + 8 * LINE_FLOATS + 4 * t) = (float4)(sums[i][0].z, sums[i][0].w, sums[i][1].z, sums[i][1].w);
+#elif MMA_TF32 && !ALONG_B
+    UNROLL for (uint j = 0; j < NI; j += 4)
+    {
+        __local float4 *to4 = (__local float4 *)(rows + 8 * j + 8 * t), *low4 = to4 + 8 * LINE_FLOATS / 4;
+        to4[0] = (float4)(sums[i][j].x, sums[i][j + 2].x, sums[i][j + 1].x, sums[i][j + 3].x);
+        to4[1] = (float4)(sums[i][j].y, sums[i][j + 2].y, sums[i][j + 1].y, sums[i][j + 3].y);
+        low4[0] = (float4)(sums[i][j].z, sums[i][j + 2].z, sums[i][j + 1].z, sums[i][j + 3].z);
+        low4[1] = (float4)(sums[i][j].w, sums[i][j + 2].w, sums[i][j + 1].w, sums[i][j + 3].w);
+    }
+#else
     UNROLL for (uint j = 0; j < NI; j++)
     {
-        *(__local float2 *)(pairs + 8 * j) = (float2)(sums[i][j].x, sums[i][j].y);
-        *(__local float2 *)(pairs + 8 * LINE_FLOATS + 8 * j) = (float2)(sums[i][j].z, sums[i][j].w);
+        *(__local float2 *)(rows + 2 * t + 8 * j) = (float2)(sums[i][j].x, sums[i][j].y);
+        *(__local float2 *)(rows + 8 * LINE_FLOATS + 2 * t + 8 * j) = (float2)(sums[i][j].z, sums[i][j].w);
     }
+#endif
 }
 
 #else
 
 static inline uint at_a(uint line)
 {
-    return ALONG_A ? line * CHUNK * PITCH(ALONG_A, BM) : line;
+    return 2 * (ALONG_A ? line * CHUNK * PITCH(ALONG_A, BM) : line);
 }
 static inline uint at_b(uint line)
 {
-    return ALONG_B ? line * CHUNK * PITCH(ALONG_B, BN) : line;
+    return 2 * (ALONG_B ? line * CHUNK * PITCH(ALONG_B, BN) : line);
 }
 #define MULTIPLY_SLOT(between)                                                                                            \
     UNROLL for (uint step = 0; step < BK; step += 16)                                                                              \
     {                                                                                                                              \
-        __local const ushort *tiles = (__local const ushort *)memory;                                                            \
+        __local const ushort *tile_a = (__local const ushort *)AT(memory, at_left);                                                \
+        __local const ushort *tile_b = (__local const ushort *)AT(memory, at_right);                                               \
         const uint ld_a = CHUNK * PITCH(ALONG_A, BM), ld_b = CHUNK * PITCH(ALONG_B, BN);                                           \
         uint8 right[NI];                                                                                                           \
         UNROLL for (uint j = 0; j < NI; j++)                                                                                       \
-            right[j] = WMMA_LOAD_B(tiles, at_right + (ALONG_B ? 16 * j * ld_b + step : step * ld_b + 16 * j), ld_b, !(ALONG_B));   \
+            right[j] = WMMA_LOAD_B(tile_b, ALONG_B ? 16 * j * ld_b + step : step * ld_b + 16 * j, ld_b, !(ALONG_B));              \
         UNROLL for (uint i = 0; i < MI; i++)                                                                                       \
         {                                                                                                                          \
-            uint8 left = WMMA_LOAD_A(tiles, at_left + (ALONG_A ? 16 * i * ld_a + step : step * ld_a + 16 * i), ld_a, !(ALONG_A));  \
+            uint8 left = WMMA_LOAD_A(tile_a, ALONG_A ? 16 * i * ld_a + step : step * ld_a + 16 * i, ld_a, !(ALONG_A));             \
             UNROLL for (uint j = 0; j < NI; j++) WMMA_MULTIPLY(sums[i][j], left, right[j], !(ALONG_A), !(ALONG_B), scratch);       \
             if (step == 0) {                                                                                                       \
                 between(i);                                                                                                        \
@@ -371,15 +425,15 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 /* STEP(whole): one step of the main loop: multiplies slot `now` and brings the tiles of STAGES - 1 steps later into the slot that
  * was multiplied last. Of whole tiles an item's copies are spread between the first multiplications, and its addresses go on by a
  * constant; others take the long way before them. */
-#define ITEM_COPIES (ITEM_CHUNKS(BM) + ITEM_CHUNKS(BN))
+#define ITEM_COPIES (ITEM_CHUNKS(ALONG_A, BM) + ITEM_CHUNKS(ALONG_B, BN))
 #define COPIES_BEFORE(row) ((row)*ITEM_COPIES / MI)
 #define COPY_ONE(p)                                                                                                                \
     do {                                                                                                                           \
-        if ((p) < ITEM_CHUNKS(BM))                                                                                                 \
+        if ((p) < ITEM_CHUNKS(ALONG_A, BM))                                                                                                 \
             pass_a(memory, to_left, raw_a, from_left[p], p);                                                                \
         else                                                                                                                       \
-            pass_b(memory, to_right, raw_b, from_right[(p)-ITEM_CHUNKS(BM)],                                                \
-                   (p)-ITEM_CHUNKS(BM));                                                                                           \
+            pass_b(memory, to_right, raw_b, from_right[(p)-ITEM_CHUNKS(ALONG_A, BM)],                                                \
+                   (p)-ITEM_CHUNKS(ALONG_A, BM));                                                                                           \
     } while (0)
 #define COPY_SOME(row)                                                                                                             \
     if (now_whole) {                                                                                                               \
@@ -392,7 +446,7 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 #define STEP(whole)                                                                                                                \
     do {                                                                                                                           \
         const bool now_whole = (whole), more = now_whole || t + STAGES - 1 < steps;                                                \
-        uint on = now == (STAGES - 1) * 8 * SLOT ? (uint)-(STAGES - 1) * 8 * SLOT : 8 * SLOT;                                      \
+        uint on = now == (STAGES - 1) * 16 * SLOT ? (uint)-(STAGES - 1) * 16 * SLOT : 16 * SLOT;                                   \
         MMA_COPIES_WAIT(STAGES_LEFT);                                                                                              \
         ROUND_OWN();                                                                                                               \
         barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and nobody reads the last slot any more */                               \
@@ -424,13 +478,15 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
     } while (0)
 #define GO_ON()                                                                                                                    \
     do {                                                                                                                           \
-        _Pragma("unroll") for (uint p = 0; p < ITEM_CHUNKS(BM); p++) from_left[p] += step_a;                                       \
-        _Pragma("unroll") for (uint p = 0; p < ITEM_CHUNKS(BN); p++) from_right[p] += step_b;                                      \
+        _Pragma("unroll") for (uint p = 0; p < ITEM_CHUNKS(ALONG_A, BM); p++) from_left[p] =                                       \
+            ALONG_A ? from_left[p] + BK : MMA_ROWS_ON(from_left[p], BK, lda);                                                      \
+        _Pragma("unroll") for (uint p = 0; p < ITEM_CHUNKS(ALONG_B, BN); p++) from_right[p] =                                      \
+            ALONG_B ? from_right[p] + BK : MMA_ROWS_ON(from_right[p], BK, ldb);                                                    \
     } while (0)
 #if MMA_TF32 /* every item rounds what it has brought itself, which it sees before the barrier */
 #define ROUND_OWN()                                                                                                                \
     do {                                                                                                                           \
-        uint4 own_a[ITEM_CHUNKS(BM)], own_b[ITEM_CHUNKS(BN)];                                                                      \
+        uint4 own_a[ITEM_CHUNKS(ALONG_A, BM)], own_b[ITEM_CHUNKS(ALONG_B, BN)];                                                                      \
         get_a(memory, to_left + ahead, own_a);                                                                                     \
         get_b(memory, to_right + ahead, own_b);                                                                                    \
         put_rounded_a(memory, to_left + ahead, own_a);                                                                             \
@@ -438,6 +494,15 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
     } while (0)
 #else
 #define ROUND_OWN()
+#endif
+
+/* The line of a warp's part of A that row r of fragments i is. */
+#if MMA_TF32 && !ALONG_A && WM < 32
+#define LINE_OF_ROW(i, r) (2 * ((r)&7) + (r) / 8)
+#elif MMA_TF32 && !ALONG_A
+#define LINE_OF_ROW(i, r) (32 * ((i) / 2) + 4 * ((r)&7) + 2 * ((i)&1) + (r) / 8)
+#else
+#define LINE_OF_ROW(i, r) (16 * (i) + (r))
 #endif
 
 /* gemm_fwd_mma: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
@@ -461,11 +526,10 @@ gemm_fwd_mma(TILES_PARAMS)
     uint i0 = share.i0, j0 = share.j0, z = share.z, k0 = share.k0, depth = share.depth, item = share.item;
     (void)item;
     int lines_a = (int)min(m - i0, (uint)BM), lines_b = (int)min(n - j0, (uint)BN);
-    ulong step_a = TA ? BK * lda : BK, step_b = TB ? BK : BK * ldb;
     a += a_at;
     b += b_at;
-    __global const STORAGE(DTA) * from_left[ITEM_CHUNKS(BM)];
-    __global const STORAGE(DTB) * from_right[ITEM_CHUNKS(BN)];
+    __global const STORAGE(DTA) * from_left[ITEM_CHUNKS(ALONG_A, BM)];
+    __global const STORAGE(DTB) * from_right[ITEM_CHUNKS(ALONG_B, BN)];
     start_a(from_left, a + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0), lda);
     start_b(from_right, b + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0), ldb);
 
@@ -477,9 +541,9 @@ gemm_fwd_mma(TILES_PARAMS)
     }
 
     uint steps = (depth + BK - 1) / BK, t = 0;
-    uint to_left = to_a(), to_right = to_b() + 8 * SLOT_A;
-    uint at_left = at_a(row), at_right = at_b(column) + 8 * SLOT_A;
-    uint4 raw_a[ITEM_CHUNKS(BM)], raw_b[ITEM_CHUNKS(BN)];
+    uint to_left = FIRST_PLACE(memory) + to_a(), to_right = FIRST_PLACE(memory) + to_b() + 16 * SLOT_A;
+    uint at_left = FIRST_PLACE(memory) + at_a(row), at_right = FIRST_PLACE(memory) + at_b(column) + 16 * SLOT_A;
+    uint4 raw_a[ITEM_CHUNKS(ALONG_A, BM)], raw_b[ITEM_CHUNKS(ALONG_B, BN)];
 #pragma unroll 1
     for (uint s = 0; s < STAGES - 1; s++) {
         if (s < steps) {
@@ -487,14 +551,14 @@ gemm_fwd_mma(TILES_PARAMS)
             LAND();
         }
         GO_ON();
-        to_left += 8 * SLOT;
-        to_right += 8 * SLOT;
+        to_left += 16 * SLOT;
+        to_right += 16 * SLOT;
         MMA_COPIES_END();
     }
     /* Steps that bring whole tiles. */
     uint whole = ALIGNED_A && ALIGNED_B && lines_a == BM && lines_b == BN ? depth / BK : 0;
     whole = whole > STAGES - 1 ? whole - (STAGES - 1) : 0;
-    uint now = 0, ahead = (uint)-(STAGES - 1) * 8 * SLOT; /* the slot that is multiplied, how far ahead of the one to fill */
+    uint now = 0, ahead = (uint)-(STAGES - 1) * 16 * SLOT; /* the slot that is multiplied, how far ahead of the one to fill */
 #if defined(__NV_CL_C_VERSION)
 #pragma unroll 1
     for (; t < whole; t++)
@@ -518,7 +582,7 @@ gemm_fwd_mma(TILES_PARAMS)
 #pragma unroll 1
         for (uint e = lid * VC; e < WARPS_DOWN * 16 * BN; e += ITEMS * VC) {
             uint line = e / BN, at = e & (BN - 1);
-            uint ci = i0 + line / 16 * WM + 16 * i + (line & 15), cj = j0 + at;
+            uint ci = i0 + line / 16 * WM + LINE_OF_ROW(i, line & 15), cj = j0 + at;
             if (ci < m)
                 PUT_SUMS(ci, cj, lines + line * LINE_FLOATS + at);
         }

@@ -120,7 +120,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     float4 sum4 = 0.0f;
     FOR_QUADS(c, whole)
     sum4 += LOAD4(DT, x, c);
-    FOR_SINGLES(c, whole, cols)
+    FOR_SINGLES_OF(DT, x, c, whole, cols)
     sum += LOAD(DT, x, c);
     float mean = clt_group_sum(scratch, sum + clt_sum4(sum4)) / (float)cols;
     sum = 0.0f;
@@ -130,7 +130,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
         float4 d = LOAD4(DT, x, c) - mean;
         sum4 = fma(d, d, sum4);
     }
-    FOR_SINGLES(c, whole, cols)
+    FOR_SINGLES_OF(DT, x, c, whole, cols)
     {
         float d = LOAD(DT, x, c) - mean;
         sum = fma(d, d, sum);
@@ -138,7 +138,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     float rstd = 1.0f / sqrt(clt_group_sum(scratch, sum + clt_sum4(sum4)) / (float)cols + eps);
     FOR_QUADS(c, whole)
     STORE4(DT, y, c, NORMALISED(LOAD4, c));
-    FOR_SINGLES(c, whole, cols)
+    FOR_SINGLES_OF(DT, x, c, whole, cols)
     STORE(DT, y, c, NORMALISED(LOAD, c));
     if (lane == 0) {
         KEEP_STATS(row, mean, rstd);
@@ -277,7 +277,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
         sum1 += g;
         sum2 = fma(g, CENTRED(LOAD4, c), sum2);
     }
-    FOR_SINGLES(c, whole, cols)
+    FOR_SINGLES_OF(DT, x, c, whole, cols)
     {
         float g = SCALED_DY(LOAD, c);
         s1 += g;
@@ -287,6 +287,6 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
     s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2)) / (float)cols;
     FOR_QUADS(c, whole)
     STORE4_GRAD(GT, dx, c, DX(LOAD4, c), accumulate);
-    FOR_SINGLES(c, whole, cols)
+    FOR_SINGLES_OF(DT, x, c, whole, cols)
     STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate);
 }

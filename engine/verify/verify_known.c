@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Known answers on the device: Philox4x32-10 (the published vectors of Random123, and random counters against
- * the host) and the 16-bit storage conversions, all 65536 patterns and the floats round every rounding
- * boundary. Knows no op. */
+ * the host), the 16-bit storage conversions, all 65536 patterns and the floats round every rounding boundary,
+ * and the checksums of checkpoints. Knows no op. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,16 +40,45 @@ typedef struct known_kernel {
     uint32_t width;
 } known_kernel;
 
+/* An emitter for a list of one kernel; run_command frees both. */
+static clt_status begin(clt_verify_session *session, const char *label, ocl_command_list *list,
+                        ocl_emitter *e)
+{
+    *list = (ocl_command_list){0};
+    *e = (ocl_emitter){.list = list, .device = &session->desc, .label = label, .variant = "", .node = -1};
+    return clt_arena_create(&list->arena);
+}
+
+/* y (tensor 0) = what the kernel makes of x (tensor 1); sizes in bytes. */
+static clt_status run_command(clt_verify_session *session, ocl_emitter *e, const void *x, size_t x_bytes,
+                              void *y, size_t y_bytes)
+{
+    known_memory memory = {{NULL}};
+    ocl_command_list *list = e->list;
+    clt_status status;
+    CLT_TRY_GOTO(ocl_emit_status(e), done);
+    CLT_TRY_GOTO(ocl_buffer_create(session->device, y_bytes, "known answers", &memory.buffer[0]), done);
+    CLT_TRY_GOTO(ocl_buffer_create(session->device, x_bytes, "known questions", &memory.buffer[1]), done);
+    CLT_TRY_GOTO(ocl_write(memory.buffer[1], 0, x, x_bytes), done);
+    CLT_TRY_GOTO(execute(session->device, list, &memory), done);
+    status = ocl_read(memory.buffer[0], 0, y, y_bytes);
+done:
+    ocl_buffer_destroy(memory.buffer[0]);
+    ocl_buffer_destroy(memory.buffer[1]);
+    ocl_emitter_free(e);
+    clt_arena *arena = list->arena;
+    ocl_command_list_free(list);
+    clt_arena_destroy(arena);
+    return status;
+}
+
 /* y = kernel(x), n elements; sizes in bytes. */
 static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, const void *x, size_t x_bytes,
                              void *y, size_t y_bytes, uint32_t n)
 {
-    known_memory memory = {{NULL}};
-    ocl_command_list list = {0};
-    ocl_emitter e = {
-        .list = &list, .device = &session->desc, .label = kernel.name, .variant = "", .node = -1};
-    clt_status status;
-    CLT_TRY(clt_arena_create(&list.arena));
+    ocl_command_list list;
+    ocl_emitter e;
+    CLT_TRY(begin(session, kernel.name, &list, &e));
     ocl_kernel_begin(&e, "known", kernel.name);
     ocl_define_text(&e, "DT", clt_dtype_name(kernel.dt));
     ocl_define(&e, "WIDTH", kernel.width);
@@ -58,20 +87,7 @@ static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, c
     ocl_arg_in(&e, 1, CLT_U8, x_bytes);
     ocl_arg_u32(&e, n);
     ocl_kernel_end_items(&e, n, 0, 0.0);
-    CLT_TRY_GOTO(ocl_emit_status(&e), done);
-    CLT_TRY_GOTO(ocl_buffer_create(session->device, y_bytes, "known answers", &memory.buffer[0]), done);
-    CLT_TRY_GOTO(ocl_buffer_create(session->device, x_bytes, "known questions", &memory.buffer[1]), done);
-    CLT_TRY_GOTO(ocl_write(memory.buffer[1], 0, x, x_bytes), done);
-    CLT_TRY_GOTO(execute(session->device, &list, &memory), done);
-    status = ocl_read(memory.buffer[0], 0, y, y_bytes);
-done:
-    ocl_buffer_destroy(memory.buffer[0]);
-    ocl_buffer_destroy(memory.buffer[1]);
-    ocl_emitter_free(&e);
-    clt_arena *arena = list.arena;
-    ocl_command_list_free(&list);
-    clt_arena_destroy(arena);
-    return status;
+    return run_command(session, &e, x, x_bytes, y, y_bytes);
 }
 
 /* --- Philox --- */
@@ -198,6 +214,44 @@ static clt_status check_storage(clt_verify_session *session, clt_dtype dt, uint3
     return status;
 }
 
+/* --- checksums of what is saved --- */
+
+#define SUM_CHUNK 256u
+#define SUM_WORDS (3 * SUM_CHUNK + 41) /* the last chunk is cut off, and no whole number of vectors */
+#define SUM_CHUNKS 4
+#define SUM_ITEMS 64u
+
+static clt_status check_checksum(clt_verify_session *session, bool group, clt_verify_outcome *outcome)
+{
+    uint32_t words[SUM_WORDS], sums[SUM_CHUNKS][2];
+    clt_verify_stream stream = clt_verify_stream_make(session->seed, "known.checksum", 0);
+    ocl_command_list list;
+    ocl_emitter e;
+    for (uint32_t i = 0; i < SUM_WORDS; i++)
+        words[i] = clt_verify_word(&stream, i);
+    CLT_TRY(begin(session, "checksum", &list, &e));
+    ocl_kernel_begin(&e, "checksum", group ? "checksum_group" : "checksum_lane");
+    ocl_define(&e, "CHUNK", SUM_CHUNK);
+    ocl_define(&e, "ITEMS", SUM_ITEMS);
+    ocl_arg_in(&e, 1, CLT_U32, SUM_WORDS);
+    ocl_arg_out(&e, 0, CLT_U32, 2 * SUM_CHUNKS);
+    ocl_arg_u64(&e, SUM_WORDS);
+    ocl_kernel_end_1d(&e, group ? SUM_CHUNKS * SUM_ITEMS : SUM_CHUNKS, group ? SUM_ITEMS : 1, 0.0);
+    CLT_TRY(run_command(session, &e, words, sizeof words, sums, sizeof sums));
+    for (uint32_t c = 0; c < SUM_CHUNKS; c++) {
+        uint32_t sum = 0, weighted = 0;
+        for (uint32_t i = c * SUM_CHUNK; i < SUM_WORDS && i < (c + 1) * SUM_CHUNK; i++) {
+            sum += words[i];
+            weighted += words[i] * (i - c * SUM_CHUNK + 1);
+        }
+        if (sums[c][0] != sum || sums[c][1] != weighted)
+            clt_verify_set(outcome, CLT_VERIFY_FAIL,
+                           "the sums of chunk %u are %08x %08x and must be %08x %08x", c, sums[c][0],
+                           sums[c][1], sum, weighted);
+    }
+    return CLT_OK;
+}
+
 clt_status clt_verify_known(clt_verify_session *session)
 {
     clt_verify_outcome outcome;
@@ -217,6 +271,14 @@ clt_status clt_verify_known(clt_verify_session *session)
             CLT_TRY(
                 clt_verify_finish(session, &outcome,
                                   check_storage(session, conversions[t].dt, conversions[t].width, &outcome)));
+    }
+    for (int group = 0; group < 2; group++) {
+        clt_verify_item item = {"known", group ? "checksum_group" : "checksum", NULL, CLT_VERIFY_CORRECT,
+                                true};
+        if (group && !(session->desc.caps & OCL_CAP_LOCAL))
+            continue;
+        if (clt_verify_wants(session, &item, &outcome))
+            CLT_TRY(clt_verify_finish(session, &outcome, check_checksum(session, group != 0, &outcome)));
     }
     return CLT_OK;
 }

@@ -41,3 +41,33 @@ verified() {
     if [ "${passed:-0}" -ge "$least" ]; then pass; else fail "$pattern: ${passed:-0} checks passed, at least $least expected"; fi
     echo "$pattern: ${passed:-0} checks"
 }
+
+# The counters of what follows go to the file counts; `counted` reads it.
+count() {
+    rm -f counts
+    export CLTRAIN_PTX_COUNTS=$work/counts
+}
+
+# counted NAME KERNELS "COUNTER..." LIMIT: kernels whose names match moved no more than LIMIT % of what their lanes needed. read and
+# write: sectors of global memory; load, store and matrix: passes over the banks of local memory (tests/ptx/driver_command.c).
+counted() {
+    local name=$1 kernels=$2 counters=$3 limit=$4 worst
+    worst=$(awk -v kernels="$kernels" -v counters=" $counters " '
+        $1 ~ kernels {
+            for (i = 2; i < NF - 1 && $i != "options"; i++)
+                if (index(counters, " " $i " ")) { moved[$1] += $(i + 1); ideal[$1] += $(i + 2) }
+        }
+        END {
+            for (k in moved) {
+                if (ideal[k] > 0) seen++
+                if (ideal[k] > 0 && moved[k] / ideal[k] > most) { most = moved[k] / ideal[k]; which = k }
+            }
+            if (seen) printf "%d %d %s\n", seen, 100 * most + 0.999, which
+        }' counts)
+    if [ -z "$worst" ]; then
+        fail "$name: nothing was counted of $kernels"
+        return
+    fi
+    echo "$name: $(cut -d' ' -f1 <<<"$worst") kernels, at most $(cut -d' ' -f2 <<<"$worst") % ($(cut -d' ' -f3 <<<"$worst"))"
+    if [ "$(cut -d' ' -f2 <<<"$worst")" -le "$limit" ]; then pass; else fail "$name: $worst, limit $limit %"; fi
+}

@@ -176,16 +176,16 @@ if command -v nvdisasm >/dev/null; then
         f32=(-DBK=16 -DDTA=f32 -DMMA_TF32=1 -DVC=4)
         limit=70
         if [ "$bm" -eq 64 ]; then limit=80; fi
-        for layout in NT NN TN; do
+        for layout in NT NN TN TT; do
             turn=()
-            case $layout in NT) turn=(-DTB=1) ;; TN) turn=(-DTA=1) ;; esac
+            case $layout in NT) turn=(-DTB=1) ;; TN) turn=(-DTA=1) ;; TT) turn=(-DTA=1 -DTB=1) ;; esac
             check_slots "mma ${bm}x$bn $layout f16" 80 80 $limit "${form[@]}" -DBK=32 -DDTC=f16 -DVC=8 "${turn[@]}"
             check_slots "mma ${bm}x$bn $layout f16" 90 65 $limit "${form[@]}" -DBK=32 -DDTC=f16 -DVC=8 "${turn[@]}"
+            if [ "$bm" -ge 128 ] && [ "$bn" -ge 128 ]; then
+                check_slots "mma ${bm}x$bn $layout tf32" 80 80 60 "${form[@]}" "${f32[@]}" "${turn[@]}"
+                check_slots "mma ${bm}x$bn $layout tf32" 90 65 60 "${form[@]}" "${f32[@]}" -DMMA_ROUND_EVEN=1 "${turn[@]}"
+            fi
         done
-        if [ "$bm" -ge 128 ] && [ "$bn" -ge 128 ]; then
-            check_slots "mma ${bm}x$bn NT tf32" 80 80 60 "${form[@]}" "${f32[@]}" -DTB=1
-            check_slots "mma ${bm}x$bn NT tf32" 90 65 60 "${form[@]}" "${f32[@]}" -DTB=1 -DMMA_ROUND_EVEN=1
-        fi
     done
 else
     note_skip "nvdisasm is not installed: instructions of the main loops were not counted"

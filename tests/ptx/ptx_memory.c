@@ -432,8 +432,13 @@ static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
     if (own->n_copies == PTX_MAX_COPIES)
         ptx_fail(w, i, lane, "has %u copies under way", own->n_copies);
     ptx_shared_write(w, i, lane, c.to, c.size, c.size);
-    for (uint32_t at = 0; at < c.bytes; at += 2)
-        global_at(w, i, lane, c.from + at, 2, false);
+    /* Elements may have 2 or 4 bytes. The upper half of the pattern is no part of a finite float, the lower
+     * half is, so that it counts alone only where the upper one is not copied. */
+    for (uint32_t at = 0; at < c.bytes; at += 4) {
+        global_at(w, i, lane, c.from + at, c.bytes - at < 4 ? 2 : 4, false);
+        if (c.bytes - at >= 4)
+            global_at(w, i, lane, c.from + at + 2, 2, false);
+    }
     for (uint32_t word = 0; word < c.size / 4; word++)
         target_words(m, &c)[word].pending++;
     if (ptx_random(m) & 1)

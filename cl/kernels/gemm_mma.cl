@@ -119,7 +119,7 @@
 #define PACK_CHUNK(e) as_uint4(vload4(0, e))
 #else
 #define CHUNK 8
-#define PACK_CHUNK(e) as_uint4(vload8(0, e))
+#define PACK_CHUNK(e) pack_16_8(e)
 #endif
 
 #define ALONG_A (!(TA)) /* k runs along the rows */

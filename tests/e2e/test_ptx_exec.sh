@@ -17,6 +17,13 @@ verified 1 'gemm.deep_tiles[wgmma_bf16]' --mode correct
 verified 30 'gemm.*[tile*' --quick
 verified 4 'attention*[mma*' --quick
 verified 12 'attention*[group*' --quick
+# Rows that start anywhere are among those of layernorm.
+count
 verified 30 'update*' --quick
 verified 24 'layernorm*' --quick
+counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
+# Whole vectors everywhere: fragments, copies and sums on their way to C.
+count
+verified 3 'gemm.large_batch[mma*' --mode correct
+counted 'passes over the banks' '^gemm_fwd_mma' 'load store matrix' 100
 finish

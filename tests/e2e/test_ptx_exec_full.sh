@@ -10,8 +10,14 @@
 export limit=1700
 
 case ${1:?which part} in
-mma) # sm_80: all cases with each type, all forms with tails in all layouts
+mma) # sm_80: all cases with each type, all forms with tails in all layouts. At edges sums are read one by one.
+    count
     verified 240 'gemm.*[mma_*' --mode correct
+    counted 'passes over the banks: to local memory' '^gemm_fwd_mma' 'store' 100
+    counted 'passes over the banks: from local memory, edges too' '^gemm_fwd_mma' 'load matrix' 105
+    count
+    verified 3 'gemm.large_batch[mma*' --mode correct
+    counted 'passes over the banks: whole vectors' '^gemm_fwd_mma' 'load store matrix' 100
     ;;
 wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48 KiB of local memory, then all
     export CLTRAIN_PTX_SM=90
@@ -21,6 +27,9 @@ wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48
     ;;
 tile)
     verified 100 'gemm.*[tile*' --mode correct
+    count
+    verified 1 'gemm.large_batch[tile]' --mode correct
+    counted 'passes over the banks: whole vectors' '^gemm_fwd_tile' 'load store' 100
     ;;
 older) # m16n8k8 without asynchronous copies, and wmma: the same list on devices that have nothing else
     export CLTRAIN_PTX_SM=75
@@ -38,7 +47,10 @@ attention)
     seed=11 CLTRAIN_PTX_SEED=11 verified 5 'attention.f16*[mma]' --mode correct
     ;;
 ops) # every op as a GPU runs it: group and flat forms, and those that move elements
+    count
     verified 100 '*[group]' --mode correct
+    counted 'sectors of update and norm' '^(update_|layernorm_.*_group)' 'read write' 110
+    unset CLTRAIN_PTX_COUNTS
     verified 100 '*[flat]' --mode correct
     verified 100 '*[row]' --mode correct
     ;;

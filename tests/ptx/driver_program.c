@@ -78,14 +78,16 @@ static void add_split(words *w, const char *text, const char *separators)
 
 static void command_line(words *w, const char *options, const char *source, const char *ptx)
 {
-    static const char *const before[] = {"-x",      "cl",
-                                         "-target", "nvptx64-nvidia-nvcl",
-                                         "-Xclang", "-finclude-default-header",
-                                         "-Xclang", "-target-feature",
-                                         "-Xclang", "+ptx75",
-                                         "-O3",     "-D__NV_CL_C_VERSION=1",
-                                         "-w",      "-S",
-                                         "-mllvm",  "-inline-threshold=1000000"}; /* a device has no calls */
+    static const char *const before[] = {
+        "-x",      "cl",
+        "-target", "nvptx64-nvidia-nvcl",
+        "-Xclang", "-finclude-default-header",
+        "-Xclang", "-target-feature",
+        "-Xclang", "+ptx75",
+        "-O3",     "-D__NV_CL_C_VERSION=1",
+        "-w",      "-S",
+        "-mllvm",  "-disable-vector-combine",    /* vectors of halves stay one load */
+        "-mllvm",  "-inline-threshold=1000000"}; /* a device has no calls */
     char cpu[16];
     add(w, ptx_setting("CLTRAIN_PTX_CLANG", "clang"));
     for (size_t i = 0; i < sizeof before / sizeof before[0]; i++)

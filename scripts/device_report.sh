@@ -21,7 +21,7 @@ set -u
 export LC_ALL=C
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 usage() { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2; exit 2; }
-all_parts='version doctor devices verify-quick tune step-bf16 torch-bf16 step-bf16-simple gemm-bf16 memory step-bf16-unstamped
+all_parts='version doctor devices verify-quick tune step-bf16 torch-bf16 step-bf16-simple gemm-bf16 gemm-bf16-mma memory step-bf16-unstamped
     gemm-f16 gemm-f32 step-f16 step-f32 torch-f32 torch-gemm-bf16 verify-simple gemm-bf16-simple ops train verify'
 device=gpu out=device-report minutes=20 text='' quick=false parts='' python=${BENCH_PYTHON:-python3}
 while [ $# -gt 0 ]; do
@@ -78,11 +78,11 @@ peer_value() { sed -n -E "s/^.*\"$2\": *\"?([^\",}]*)[\",}].*\$/\1/p" "$out/$1.j
 gemm_rows() {
     local dtype form file torch=
     for dtype in f32 f16 bf16; do
-        for form in '' -simple; do
+        for form in '' -mma -simple; do
             file=$out/gemm-$dtype$form.json
             [ -s "$file" ] || continue
             torch=
-            [ "$dtype$form" != bf16 ] || torch=$(peer_value torch-gemm-bf16 gflops)
+            [[ $dtype$form != bf16 && $dtype$form != bf16-mma ]] || torch=$(peer_value torch-gemm-bf16 gflops)
             awk -v dtype="$dtype" -v form="${form#-}" -v torch="$torch" '
                 { gsub(/[",]/, "") }
                 $1 == "m:" { m = $2 } $1 == "n:" { n = $2 } $1 == "k:" { k = $2 }
@@ -91,7 +91,7 @@ gemm_rows() {
                 $1 == "gflops:" {
                     peer = "-"
                     if (torch != "" && m == n && n == k && a b == "nt" && m == 8192) peer = sprintf("%.0f (%.2f)", torch, $2 / torch)
-                    printf "| %d x %d x %d | %s | %s | %s | %s %s | %.0f | %s |\n", m, n, k, dtype, a b, form == "" ? "all" : "without units", backend, choice, $2, peer
+                    printf "| %d x %d x %d | %s | %s | %s | %s %s | %.0f | %s |\n", m, n, k, dtype, a b, form == "" ? "all" : form == "mma" ? "without wgmma" : "without units", backend, choice, $2, peer
                 }' "$file"
         done
     done
@@ -257,7 +257,7 @@ capabilities=$(awk -v want="$device" '
     inside && /\]/ { inside = 0 }
     inside { caps = caps (caps == "" ? "" : ",") line }
     END { done(); print found }' "$out/devices.json" 2>/dev/null)
-for cap in ${capabilities//,/ }; do case $cap in *mma_*) units=$units,-$cap ;; esac; done
+for cap in ${capabilities//,/ }; do case $cap in *mma_* | wgmma) units=$units,-$cap ;; esac; done
 units=${units#,}
 
 torch_device=cuda torch_forms=(--mode compile)
@@ -298,6 +298,7 @@ torch torch-bf16 40 --model gpt2 --dtype bf16 --tf32 --batch $batch --context $c
     ${torch_forms[@]+"${torch_forms[@]}"} --steps $steps --warmup 5
 if [ -n "$units" ]; then step step-bf16-simple 30 bf16 --caps "$units"; else leave_out step-bf16-simple 'the device has no matrix units'; fi
 gemm gemm-bf16 20 bf16
+case ,$capabilities, in *,wgmma,*) gemm gemm-bf16-mma 15 bf16 --caps -wgmma ;; esac # the other units of the same device
 report memory 20 "$program" bench memory --device "$device" --json "$out/memory.json"
 step step-bf16-unstamped 20 bf16 device.timestamps=false
 gemm gemm-f16 20 f16

@@ -31,7 +31,7 @@ esac
 case "$*" in
 devices*) printf '[\n  {\n    "spec": "0:0",\n    "name": "Small CPU",\n    "kind": "cpu",\n    "caps": [\n      "local"\n    ],\n    "quirks": []\n  },\n'
     printf '  {\n    "spec": "1:0",\n    "name": "Played H100",\n    "kind": "gpu",\n    "vendor": "NVIDIA Corporation",\n    "driver": "550.1",\n'
-    printf '    "caps": [\n      "local",\n      "ptx",\n      "mma_f16",\n      "mma_bf16"\n    ],\n    "quirks": []\n  }\n]\n' ;;
+    printf '    "caps": [\n      "local",\n      "ptx",\n      "mma_f16",\n      "mma_bf16",\n      "wgmma"\n    ],\n    "quirks": []\n  }\n]\n' ;;
 'bench step'*) printf '{\n  "step_ms": 80.5,\n  "tokens_per_s": 101760,\n  "build_s": 3.25\n}\n' >"$json" ;;
 'bench gemm'*) printf '{\n  "rows": [\n    {\n      "m": 8192,\n      "n": 8192,\n      "k": 8192,\n      "ta": false,\n      "tb": true,\n      "backend": "mma",\n      "choice": "",\n      "gflops": 400000\n    }\n  ]\n}\n' >"$json" ;;
 verify*) echo '3 passed, 0 failed, 0 skipped'; echo '{}' >"$json" ;;
@@ -57,13 +57,13 @@ played 0 "$script" --device gpu --out whole --python "$work/python"
 expect_text '^the page: '
 expect_file whole/report.md whole/report.json
 cp whole/report.md "$out"
-expect_text '^# Played H100: device report|^# .*: device report' '^cltrain 9.9.9' '\| doctor \| ok \|' '\| capabilities \| local,ptx,mma_f16,mma_bf16 \|' \
+expect_text '^# Played H100: device report|^# .*: device report' '^cltrain 9.9.9' '\| doctor \| ok \|' '\| capabilities \| local,ptx,mma_f16,mma_bf16,wgmma \|' \
     'found without an ICD file \| 1 \|' '\| verify-quick \| 3 passed' '\| bf16 \| all \| 80.5 \| 101760 \|.* 40.2 \(0.50\) \|' \
     '\| bf16 \| without units \| 80.5 \|' '\| 8192 x 8192 x 8192 \| bf16 \| nt \| all \| mma .*\| 400000 \| 800000 \(0.50\) \|' \
-    '^PyTorch: 2.9 mkl sdpa compile fused cuda'
+    '\| bf16 \| nt \| without wgmma \| mma .*\| 800000 \(0.50\) \|' '^PyTorch: 2.9 mkl sdpa compile fused cuda'
 expect_awk 'the parts are not in their order, or one is missing' '{ line = $0 } /\|tune / { tune = NR } /bench step/ && !step { step = NR } /bench step/ { steps++ }
-    /bench (step|gemm).*--caps -mma_f16,-mma_bf16/ { simple++ } /device.timestamps=false/ { plain++ }
-    END { exit !(tune && step > tune && steps == 5 && simple == 2 && plain == 1 && line ~ /\|verify --device gpu/) }' calls
+    /bench (step|gemm).*--caps -mma_f16,-mma_bf16,-wgmma/ { simple++ } /bench gemm.*--caps -wgmma/ { mma++ } /device.timestamps=false/ { plain++ }
+    END { exit !(tune && step > tune && steps == 5 && simple == 2 && mma == 1 && plain == 1 && line ~ /\|verify --device gpu/) }' calls
 
 # One part fails and leaves half a record, one hangs and does not listen to SIGTERM.
 : >calls
@@ -77,7 +77,7 @@ reject_text '\| f16 \| all \|'
 
 # Only some parts; the time is over; a script that is stopped.
 played 0 "$script" --device gpu --out some --parts devices,gemm --python "$work/none"
-[ "$(cut -f1 some/.parts | tr '\n' ' ')" = 'devices gemm-bf16 gemm-f16 gemm-f32 gemm-bf16-simple ' ] && pass || fail "other parts ran: $(cut -f1 some/.parts)"
+[ "$(cut -f1 some/.parts | tr '\n' ' ')" = 'devices gemm-bf16 gemm-bf16-mma gemm-f16 gemm-f32 gemm-bf16-simple ' ] && pass || fail "other parts ran: $(cut -f1 some/.parts)"
 played 0 "$script" --device gpu --out over --minutes 0 --python "$work/none"
 expect_text '^verify: left out: the time is over'
 HANGS='bench gemm' CLTRAIN=$work/played timeout -k 20 10 "$script" --device gpu --out stopped --python "$work/none" >"$out" 2>&1

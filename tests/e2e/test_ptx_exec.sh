@@ -25,5 +25,6 @@ counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
 # Whole vectors everywhere: fragments, copies and sums on their way to C.
 count
 verified 3 'gemm.large_batch[mma*' --mode correct
-counted 'passes over the banks' '^gemm_fwd_mma' 'load store matrix' 100
+verified 2 'gemm.large_batch[wgmma*' --mode correct
+counted 'passes over the banks' '^gemm_fwd_w?g?mma' 'load store matrix' 100
 finish

@@ -4,7 +4,8 @@
 #
 # Training with wgmma on the played NVIDIA GPU (tests/ptx): the program for sm_90a is kept as a binary and loaded again, and a
 # driver that refuses such programs when they are created, built or launched costs the capability, once and by name, and nothing else:
-# `mma` takes the products. First a driver that turns round after its self-tests, then one that refuses from the start.
+# `mma` takes the products. First a driver that turns round after its self-tests, then those that
+# refuse, crash, hang or compute wrong numbers from the start.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 export limit=900
@@ -55,10 +56,17 @@ for what in create build launch; do
     launched gemm_fwd_mma yes
     expect_same mma.loss "$what.loss"
 done
-for what in create build launch; do
-    expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_$what" CLTRAIN_PTX_REFUSE=$what "$CLTRAIN" devices
-    expect_text "goes without wgmma" 'caps .*mma_f16,mma_bf16,mma_tf32$'
+# Each is met by a probe in a child process.
+for what in create:refused build:refused launch:failed abort:crashed hang:hung; do
+    answer=${what#*:} what=${what%:*}
+    expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_$what" CLTRAIN_PTX_REFUSE="$what" CLTRAIN_PROBE_SECONDS=20 "$CLTRAIN" devices
+    expect_text "goes without wgmma \($answer\)" 'caps .*mma_f16,mma_bf16,mma_tf32$'
 done
+# Products that are wrong in the real kernel alone.
+mkdir edited
+sed 's/chunk ^ (row & 7)/chunk ^ (row \& 3)/' "$CLTRAIN_SOURCE_DIR/cl/kernels/gemm_wgmma.cl" >edited/gemm_wgmma.cl
+expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_wrong" CLTRAIN_KERNEL_DIR="$work/edited" "$CLTRAIN" devices
+expect_text 'goes without wgmma \(wrong\): .*gemm.large_nn\[wgmma_f16\]' 'caps .*mma_f16,mma_bf16,mma_tf32$'
 CLTRAIN_CACHE_DIR=$work/fresh_build trained asked # remembered
 launched gemm_fwd_mma yes
 expect_same mma.loss asked.loss

@@ -13,7 +13,8 @@
  *   CLTRAIN_PTX_LISTING   a file to which the counters of every instruction of every launch are appended
  *   CLTRAIN_PTX_SEED      of the order of warps and groups, and of when copies land
  *   CLTRAIN_PTX_POISON    a word (0x...) that no kernel may read from global memory: the checker's pattern
- *   CLTRAIN_PTX_REFUSE    what the driver refuses of programs for sm_90a: create, build or launch */
+ *   CLTRAIN_PTX_REFUSE    what the driver does with programs for sm_90a: it refuses to create, build or
+ *       launch them, or it aborts or hangs when it is to build one: create, build, launch, abort, hang */
 #ifndef TESTS_PTX_DRIVER_H
 #define TESTS_PTX_DRIVER_H
 

@@ -308,6 +308,10 @@ static bool is_for_this(cl_program program, const char *ptx)
     bool accelerated = read == 2 && suffix == 'a', products = false;
     if (version)
         sscanf(version, ".version %u.%u", &major, &minor);
+    if (accelerated && ptx_refuses("abort"))
+        abort();
+    while (accelerated && ptx_refuses("hang"))
+        pause();
     for (size_t k = 0; k < program->module.n_kernels; k++)
         products |= program->module.kernels[k].products;
     if (read == 0 || target > ptx_generation() || (accelerated && target != ptx_generation()))

@@ -107,6 +107,10 @@ static clt_status status_of(int cl_code)
     case CL_INVALID_COMPILER_OPTIONS:
     case CL_INVALID_PROGRAM_EXECUTABLE:
         return CLT_EBUILD;
+    case CL_INVALID_WORK_GROUP_SIZE: /* of this kernel: an answer, which would be the same another time */
+    case CL_INVALID_WORK_ITEM_SIZE:
+    case CL_INVALID_KERNEL_NAME:
+        return CLT_EUNSUPPORTED;
     case CL_OUT_OF_HOST_MEMORY:
         return CLT_ENOMEM;
     default:

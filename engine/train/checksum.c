@@ -78,6 +78,14 @@ static clt_status make_exec(clt_checksums *sums, const ocl_device_desc *device)
     return status;
 }
 
+/* Once before the first step: a launch may be refused only then, and no training is to end at its first
+ * checkpoint for it. */
+static clt_status prime(const clt_checksums *sums)
+{
+    CLT_TRY(ocl_exec_run(sums->exec, NULL));
+    return ocl_finish(sums->store->device, OCL_QUEUE_COMPUTE);
+}
+
 clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device, clt_checksums **out)
 {
     clt_checksums *sums;
@@ -95,16 +103,19 @@ clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *d
     CLT_TRY_GOTO(
         ocl_buffer_create(store->device, sums->chunks * 2 * sizeof *sums->host, "checksums", &sums->table),
         fail);
-    CLT_TRY_GOTO(make_exec(sums, device), fail);
+    CLT_TRY_GOTO(make_exec(sums, device), refused);
+    CLT_TRY_GOTO(prime(sums), refused);
     *out = sums;
     return CLT_OK;
+refused:
+    if (status != CLT_ENOMEM && status != CLT_EDEVLOST) {
+        CLT_WARN("checkpoints are saved without checksums of the device: %s", clt_error_text());
+        clt_error_clear();
+        status = CLT_OK;
+    }
 fail:
     clt_checksums_destroy(sums);
-    if (status != CLT_EBUILD && status != CLT_EUNSUPPORTED)
-        return status;
-    CLT_WARN("checkpoints are saved without checksums of the device: %s", clt_error_text());
-    clt_error_clear();
-    return CLT_OK;
+    return status;
 }
 
 void clt_checksums_destroy(clt_checksums *sums)

@@ -298,8 +298,9 @@ typedef struct wanted_plans {
     bool train, eval;
 } wanted_plans;
 
-/* Plans again with another micro-batch; false when that is not possible. */
-static bool micro_batch_fits(const clt_job *job, wanted_plans wanted, int64_t micro)
+/* Plans again with another micro-batch; *fits is false when that is not possible. Fails for lack of host
+ * memory alone, which says nothing of the device's. */
+static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int64_t micro, bool *fits)
 {
     clt_job trial = *job;
     trial.micro_batch = micro;
@@ -310,38 +311,44 @@ static bool micro_batch_fits(const clt_job *job, wanted_plans wanted, int64_t mi
     clt_status status = wanted.train ? plan_train(&trial) : CLT_OK;
     if (status == CLT_OK && wanted.eval)
         status = plan_eval(&trial, job->eval_source);
-    bool fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
+    *fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
     clt_plan_destroy(trial.eval);
     clt_plan_destroy(trial.train);
+    if (status == CLT_ENOMEM)
+        return status;
     clt_error_put(&kept);
-    return fits;
+    return CLT_OK;
 }
 
 /* 0: none fits. data.global_batch given: a divisor of the local batch; else a power of two. */
-static int64_t largest_micro_batch(const clt_job *job, wanted_plans wanted)
+static clt_status largest_micro_batch(const clt_job *job, wanted_plans wanted, int64_t *best)
 {
-    int64_t local = job->global_batch / job->ranks, best = 0;
+    int64_t local = job->global_batch / job->ranks;
+    bool fits = true;
+    *best = 0;
     if (clt_config_int(job->config, "data.global_batch") > 0) {
-        for (int64_t parts = 1; parts <= local && best == 0; parts++)
-            if (local % parts == 0 && micro_batch_fits(job, wanted, local / parts))
-                best = local / parts;
-        return best;
+        for (int64_t parts = 1; parts <= local && *best == 0; parts++) {
+            if (local % parts != 0)
+                continue;
+            CLT_TRY(micro_batch_fits(job, wanted, local / parts, &fits));
+            *best = fits ? local / parts : 0;
+        }
+        return CLT_OK;
     }
     clt_job trial = *job;
-    for (int64_t micro = 1; micro <= (INT64_C(1) << 24); micro *= 2) {
+    for (int64_t micro = 1; micro <= (INT64_C(1) << 24) && fits; micro *= 2) {
         trial.global_batch = micro * job->ranks;
-        if (!micro_batch_fits(&trial, wanted, micro))
-            break;
-        best = micro;
+        CLT_TRY(micro_batch_fits(&trial, wanted, micro, &fits));
+        *best = fits ? micro : *best;
     }
-    return best;
+    return CLT_OK;
 }
 
-bool clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch)
+clt_status clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch, bool *fits)
 {
     clt_job trial = *job;
     trial.global_batch = global_batch;
-    return micro_batch_fits(&trial, (wanted_plans){job->train != NULL, job->eval != NULL}, micro_batch);
+    return micro_batch_fits(&trial, (wanted_plans){job->train != NULL, job->eval != NULL}, micro_batch, fits);
 }
 
 clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes)
@@ -357,16 +364,16 @@ clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t 
 
 clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out)
 {
-    *out = largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL});
-    return CLT_OK;
+    return largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL}, out);
 }
 
 /* A plan that does not even fit in single buffers says which micro-batch would. */
 static clt_status name_what_fits(const clt_job *job, wanted_plans wanted)
 {
     clt_error error;
+    int64_t fits;
     clt_error_take(CLT_EDEVMEM, &error);
-    int64_t fits = largest_micro_batch(job, wanted);
+    CLT_TRY(largest_micro_batch(job, wanted, &fits));
     if (fits > 0)
         CLT_FAIL(CLT_EDEVMEM, "%.3900s; data.micro_batch=%lld fits", error.text, (long long)fits);
     CLT_FAIL(CLT_EDEVMEM, "%.3900s; no data.micro_batch fits: use a smaller model or a larger device",
@@ -464,7 +471,8 @@ clt_status clt_job_check_memory(const clt_job *job)
         largest = "parameters", most = r.params;
     if (r.optimizer > most)
         largest = "optimizer state", most = r.optimizer;
-    int64_t fits = largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL});
+    int64_t fits;
+    CLT_TRY(clt_job_largest_micro_batch(job, &fits));
     CLT_FAIL(CLT_EDEVMEM,
              "planning: the run needs %.1f MiB but device '%s' can give %.1f MiB (largest part: %s, %.1f "
              "MiB); %s%.0lld%s",

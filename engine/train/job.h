@@ -57,7 +57,7 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc);
  * largest part and the largest data.micro_batch that fits. */
 clt_status clt_job_check_memory(const clt_job *job);
 /* Whether the same job with these batches, accumulation following from them, fits in desc.usable_bytes. */
-bool clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch);
+clt_status clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch, bool *fits);
 /* Activation bytes of the training and evaluation plans with another train.recompute. */
 clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes);
 /* Largest micro-batch (dividing global_batch/ranks) whose plan fits in desc.usable_bytes; 0: none. */

@@ -200,10 +200,11 @@ static clt_status agree_again(clt_run *run)
 }
 
 /* What the driver would answer the next time, too: a build that its compiler refused, a launch that this
- * kernel does not allow. Not a lack of memory, a device that others keep busy, or a context that was lost. */
+ * kernel does not allow. Not a lack of memory, a device that others keep busy, a command that failed while it
+ * ran, or a context that was lost. */
 static bool is_lasting(clt_status status, bool lost)
 {
-    return !lost && (status == CLT_EBUILD || status == CLT_EUNSUPPORTED || status == CLT_EINTERNAL);
+    return !lost && (status == CLT_EBUILD || status == CLT_EUNSUPPORTED);
 }
 
 clt_status clt_run_make_objects(clt_run *run)

@@ -379,6 +379,12 @@ void clt_watch_advice(clt_watch *w, char *text, size_t size)
         return;
     /* what fits is found by planning, so only asked for when it matters */
     int64_t micro = 2 * f.micro_batch, global = f.accumulation % 2 == 0 ? f.global_batch : 2 * f.global_batch;
-    f.double_misfits = !clt_job_fits(w->run->job, micro, global);
+    bool fits = false;
+    if (clt_job_fits(w->run->job, micro, global, &fits) != CLT_OK) { /* advice is worth no run */
+        clt_error_clear();
+        text[0] = '\0';
+        return;
+    }
+    f.double_misfits = !fits;
     clt_advice(&f, text, size);
 }

@@ -31,7 +31,7 @@ good='build:family=no_such_family:error'
 train 0 good "$good"
 reject_text 'goes on without'
 cp -r cache asked
-for rule in launch:family=gemm_lane:error=-5 launch:family=gemm_lane:dead=-9999; do
+for rule in launch:family=gemm_lane:error=-5 launch:family=gemm_lane:dead=-9999 launch:family=gemm_lane:event; do
     train 0 bad "$rule"
     expect_text 'goes on without'
     train 0 after "$good"

@@ -4,14 +4,25 @@
 #
 # One OpenCL call of a short training fails, one command's event ends in an error, one read delivers a wrong bit, one allocation
 # fails: the run ends with an error, or with 0 and the parameters of the run without a fault; no crash, no hang, no checkpoint
-# with other parameters. CLTRAIN_FAULT_STEP: every how many calls one fails (quick: a few); test_device_faults_all.sh takes each.
+# with other parameters. CLTRAIN_FAULT_STEP: every how many calls one fails (quick: a few); CLTRAIN_FAULT_KINDS: "calls events reads
+# allocations" or some of them; CLTRAIN_FAULT_MODEL: mlp or gpt. test_device_faults_all.sh takes each call of both models.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 shims=$CLTRAIN_BUILD_DIR/tests
 [ -f "$shims/call_shim.so" ] || skip_all "the shims are not built"
 if nm "$CLTRAIN" 2>/dev/null | grep -q __asan_init; then skip_all "sanitizers take the place of the shims' functions"; fi
 export CLTRAIN_CACHE_DIR=$work/cache
 
-cat >net.json <<'JSON'
+model=${CLTRAIN_FAULT_MODEL:-mlp}
+kinds=${CLTRAIN_FAULT_KINDS:-calls events reads allocations}
+awk 'BEGIN { for (i = 0; i < 60; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
+[ "$model" = mlp ] || cat >net.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 8},
+ "data": {"type": "text", "path": "text", "micro_batch": 2, "global_batch": 4, "workers": 1},
+ "optimizer": {"type": "adamw", "learning_rate": 0.002, "clip": 1},
+ "train": {"steps": 4, "log_every": 1},
+ "checkpoint": {"every": 2, "keep": 5}}
+JSON
+[ "$model" = gpt ] || cat >net.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [16, 8], "outputs": 10},
  "data": {"type": "synthetic", "shape": [12], "samples": 64, "micro_batch": 8, "global_batch": 16, "workers": 1},
  "optimizer": {"type": "adamw", "learning_rate": 0.01, "clip": 1},
@@ -72,33 +83,38 @@ sweep() {
     if [ "$hits" -gt 0 ]; then pass; else fail "$2=$3$5$4 hit nothing"; fi
     echo "$1 $3: $hits runs with a fault, up to number $n"
 }
-# The device's checksums by both of their kernels: right ones let a run pass, and a wrong bit is named and read again.
-for caps in none local,wg256; do
-    rm -rf run
-    expect_code 0 env CLTRAIN_GEMM=simple "$CLTRAIN" train net.json --out run --caps $caps
-    reject_text 'arrived with other bits'
-    rm -rf run
-    expect_code 0 env CLTRAIN_GEMM=simple LD_PRELOAD="$shims/driver_shim.so" CLT_SHIM='read:bytes=768:flip:nth=1' \
-        "$CLTRAIN" train net.json --out run --caps $caps
-    expect_text "the checkpoint of step 2 could not be written.*reading 'fc1.weight.* arrived with other bits"
-    expect_absent run/checkpoints/step_2
-    expect_file run/checkpoints/step_4/model.safetensors
-done
 
-# A driver that refuses the checksums' kernels costs the check, by name, and no checkpoint.
-for rule in build:family=checksum:error kernel:kernel=checksum:error=-46 group:kernel=checksum:limit=0 launch:kernel=checksum:error=-54; do
-    rm -rf run hit
-    expect_code 0 env LD_PRELOAD="$shims/driver_shim.so" CLT_SHIM="$rule;log=hit" "$CLTRAIN" train net.json --out run
-    expect_file hit
-    expect_text 'checkpoints are saved without checksums of the device: '
-    if [ "$(digest run 4)" = "$want4" ]; then pass; else fail "$rule: other parameters"; fi
-done
+checksums() {
+    # The device's checksums by both of their kernels: right ones let a run pass, and a wrong bit is named and read again.
+    for caps in none local,wg256; do
+        rm -rf run
+        expect_code 0 env CLTRAIN_GEMM=simple "$CLTRAIN" train net.json --out run --caps $caps
+        reject_text 'arrived with other bits'
+        rm -rf run
+        expect_code 0 env CLTRAIN_GEMM=simple LD_PRELOAD="$shims/driver_shim.so" CLT_SHIM='read:bytes=768:flip:nth=1' \
+            "$CLTRAIN" train net.json --out run --caps $caps
+        expect_text "the checkpoint of step 2 could not be written.*reading 'fc1.weight.* arrived with other bits"
+        expect_absent run/checkpoints/step_2
+        expect_file run/checkpoints/step_4/model.safetensors
+    done
+
+    # A driver that refuses the checksums' kernels costs the check, by name, and no checkpoint.
+    for rule in build:family=checksum:error kernel:kernel=checksum:error=-46 group:kernel=checksum:limit=0 launch:kernel=checksum:error=-54; do
+        rm -rf run hit
+        expect_code 0 env LD_PRELOAD="$shims/driver_shim.so" CLT_SHIM="$rule;log=hit" "$CLTRAIN" train net.json --out run
+        expect_file hit
+        expect_text 'checkpoints are saved without checksums of the device: '
+        if [ "$(digest run 4)" = "$want4" ]; then pass; else fail "$rule: other parameters"; fi
+    done
+}
+[ "$model$kinds" != 'mlpcalls events reads allocations' ] || checksums
 
 step=${CLTRAIN_FAULT_STEP:-0}
 few() { echo $((step > 0 ? step : $1)); }
-sweep call_shim CLT_CALL_SHIM "log=hit;" "" 3 "$(few 311)"
-sweep call_shim CLT_CALL_SHIM "log=hit;event=" "" 2 "$(few 61)"
-sweep driver_shim CLT_SHIM "read:*:flip:nth=" ";log=hit" 2 "$(few 17)"
+[[ $kinds != *calls* ]] || sweep call_shim CLT_CALL_SHIM "log=hit;" "" 3 "$(few 311)"
+[[ $kinds != *events* ]] || sweep call_shim CLT_CALL_SHIM "log=hit;event=" "" 2 "$(few 61)"
+[[ $kinds != *reads* ]] || sweep driver_shim CLT_SHIM "read:*:flip:nth=" ";log=hit" 2 "$(few 17)"
+[[ $kinds == *allocations* ]] || finish
 
 # Allocations: the number of a whole run is known first.
 CLT_ALLOC_SHIM_LOG=count train_with CLT_ALLOC_SHIM=0 alloc_shim

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# One allocation of a command fails (alloc_shim.c): it ends with 70 and says that memory was missing, or it could do without and ends
+# with 0 and the result of a run without a fault. Never a crash, a hang, another code or a result that differs. The commands that
+# train are test_device_faults.sh's. CLTRAIN_FAULT_STEP: every how many allocations one fails (default: a few of each command);
+# CLTRAIN_FAULT_COMMANDS: some of the names below.
+. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+shim=$CLTRAIN_BUILD_DIR/tests/alloc_shim.so
+[ -f "$shim" ] || skip_all "the shim was not built"
+if nm "$CLTRAIN" 2>/dev/null | grep -q __asan_init; then skip_all "sanitizers take the place of the shim's functions"; fi
+"$CLTRAIN" devices >/dev/null 2>&1
+[ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is trained'
+export CLTRAIN_CACHE_DIR=$work/cache
+
+awk 'BEGIN { for (i = 0; i < 60; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
+cat >net.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 8},
+ "data": {"type": "text", "path": "text", "micro_batch": 2, "workers": 1},
+ "optimizer": {"type": "adamw", "learning_rate": 0.002}, "train": {"steps": 2}}
+JSON
+expect_code 0 "$CLTRAIN" train net.json --out good
+env LD_PRELOAD="$shim" "$CLTRAIN" verify -t softmax.odd --quick --mode correct >/dev/null 2>&1 # asks the device
+names=(plan estimate config prepare export verify eval generate)
+run() { # NAME VARIABLE=VALUE...: the command, its result in the folder `result`
+    local name=$1
+    shift
+    local it=(timeout -k 5 120 env "$@" LD_PRELOAD="$shim" "$CLTRAIN")
+    rm -rf result
+    mkdir result
+    case $name in
+    plan) "${it[@]}" plan net.json --json >result/text 2>"$out" ;;
+    estimate) "${it[@]}" estimate net.json --json >result/text 2>"$out" ;;
+    config) "${it[@]}" config net.json --print >result/text 2>"$out" ;;
+    prepare) "${it[@]}" data prepare text --train-bpe 280 --threads 1 --out result/data >"$out" 2>&1 ;;
+    export) "${it[@]}" export --checkpoint good --out result/net.safetensors >"$out" 2>&1 ;;
+    verify) "${it[@]}" verify -t softmax.odd --quick --mode correct --seed 7 >"$out" 2>&1 ;;
+    eval) "${it[@]}" eval net.json --checkpoint good --json result/text >"$out" 2>&1 ;;
+    generate) "${it[@]}" generate --checkpoint good --prompt 'line' --max-new 4 --temperature 0 >result/text 2>"$out" ;;
+    esac
+}
+digest() { # times differ from run to run
+    (cd result && find . -type f | sort | while read -r file; do
+        echo "$file"
+        sed -E 's/"(seconds|ms|samples_per_second|tokens_per_second)": *[-0-9.e+]+//g' "$file" | sha256sum
+    done)
+}
+total=0
+for name in ${CLTRAIN_FAULT_COMMANDS:-${names[@]}}; do
+    rm -f count
+    run "$name" CLT_ALLOC_SHIM_LOG="$work/count" CLT_ALLOC_SHIM=0 </dev/null || fail "$name fails without a fault"
+    want=$(digest)
+    count=$(cat count 2>/dev/null || echo 0)
+    if [ "$count" -gt 5 ]; then pass; else fail "$name: the shim saw $count allocations"; fi
+    step=${CLTRAIN_FAULT_STEP:-$((count / 4 + 1))}
+    n=$((step < 3 ? 1 : 3))
+    runs=0
+    while [ "$n" -le "$count" ]; do
+        code=0
+        run "$name" CLT_ALLOC_SHIM=$n </dev/null || code=$?
+        case $code in
+        70) if grep -qi 'memory' "$out"; then pass; else fail "$name, allocation $n of $count: 70, and no word of memory"; fi ;;
+        0) if [ "$(digest)" = "$want" ]; then pass; else fail "$name, allocation $n of $count: code 0 and another result"; fi ;;
+        *) fail "$name, allocation $n of $count: code $code" ;;
+        esac
+        runs=$((runs + 1))
+        n=$((n + step))
+    done
+    echo "$name: $runs runs, $count allocations"
+    total=$((total + runs))
+done
+echo "$total runs with a fault"
+finish

@@ -8,6 +8,8 @@
 #ifndef CL_FAULTS_H
 #define CL_FAULTS_H
 
+#include <pthread.h>
+
 #include "cl/memory.h"
 
 /* Number of the last command that was enqueued on the device, of both queues together. */
@@ -19,5 +21,9 @@ clt_status ocl_commands_check(ocl_device *device, uint64_t number);
  * whoever cleans up does not wait for a queue then, and leaves to the end of the process what the device may
  * still use. */
 bool ocl_commands_failed(ocl_device *device);
+/* One turn of a loop that waits, with `lock` held, for a callback on an event to change something and signal
+ * `changed`. False: a command has failed, and the callback may never come; the caller stops waiting unless
+ * the change has come meanwhile, and leaves what the callback refers to where it is. */
+bool ocl_wait_for_callback(ocl_device *device, pthread_cond_t *changed, pthread_mutex_t *lock);
 
 #endif

@@ -115,10 +115,9 @@ static clt_status make_layout(clt_plan *plan)
                  (unsigned long long)plan->device.max_alloc_bytes);
     size_t *ready = NULL;
     order_key *keys = NULL;
-    clt_status status = clt_alloc(&ready, n, sizeof *ready, "store order");
+    clt_status status;
+    CLT_TRY_GOTO(clt_alloc(&ready, n, sizeof *ready, "store order"), done);
     CLT_TRY_GOTO(clt_alloc(&keys, n, sizeof *keys, "store order"), done);
-    if (status != CLT_OK)
-        goto done;
     find_ready(plan, ready);
     for (size_t i = 0; i < n; i++)
         keys[i] = (order_key){ready[i], (int32_t)i, !layout->slots[i].trainable};

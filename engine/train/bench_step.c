@@ -64,7 +64,7 @@ static clt_status run_steps(bench *b, int64_t n, int64_t first, double *ms, doub
 {
     double last = clt_now();
     for (int64_t i = 0; i < n; i++, b->next++) {
-        clt_reporter_room(b->run->reporter);
+        CLT_TRY(clt_reporter_room(b->run->reporter));
         CLT_TRY(take(b, false, first, &last, ms));
         if (cpu && b->next == first)
             *cpu = clt_thread_cpu();

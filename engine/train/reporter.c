@@ -108,12 +108,26 @@ static void report_done(void *context, bool ok)
     pthread_mutex_unlock(&r->lock);
 }
 
-void clt_reporter_room(clt_reporter *r)
+/* With the lock held: until the oldest result is there. Its callback never comes when a command before it
+ * failed. */
+static clt_status wait_for_oldest(clt_reporter *r)
+{
+    bool well = true;
+    while (well && r->posted > 0 && !r->ring[r->head].done)
+        well = ocl_wait_for_callback(r->realized->device, &r->changed, &r->lock);
+    if (well || r->ring[r->head].done)
+        return CLT_OK;
+    clt_status status = ocl_commands_check(r->realized->device, ocl_commands_enqueued(r->realized->device));
+    return clt_fail_prefix(
+        status, "step %lld, resume from the last checkpoint: ", (long long)r->ring[r->head].step + 1);
+}
+
+clt_status clt_reporter_room(clt_reporter *r)
 {
     pthread_mutex_lock(&r->lock);
-    while (r->posted == r->depth && !r->ring[r->head].done)
-        pthread_cond_wait(&r->changed, &r->lock);
+    clt_status status = r->posted == r->depth ? wait_for_oldest(r) : CLT_OK;
     pthread_mutex_unlock(&r->lock);
+    return status;
 }
 
 clt_status clt_reporter_post(clt_reporter *r, int64_t step)
@@ -146,8 +160,7 @@ clt_status clt_reporter_take(clt_reporter *r, bool wait, clt_step_result *result
 {
     pthread_mutex_lock(&r->lock);
     entry *e = &r->ring[r->head];
-    while (wait && r->posted > 0 && !e->done)
-        pthread_cond_wait(&r->changed, &r->lock);
+    clt_status waited = wait ? wait_for_oldest(r) : CLT_OK;
     *have = r->posted > 0 && e->done;
     bool ok = e->ok;
     uint64_t last_command = e->last_command;
@@ -160,6 +173,7 @@ clt_status clt_reporter_take(clt_reporter *r, bool wait, clt_step_result *result
         r->posted--;
     }
     pthread_mutex_unlock(&r->lock);
+    CLT_TRY(waited);
     if (!*have)
         return CLT_OK;
     clt_status status = ocl_commands_check(r->realized->device, last_command);

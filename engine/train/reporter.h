@@ -28,8 +28,8 @@ void clt_reporter_destroy(clt_reporter *reporter);
 clt_status clt_reporter_post(clt_reporter *reporter, int64_t step);
 /* Results posted and not yet taken. */
 int clt_reporter_in_flight(clt_reporter *reporter);
-/* Sleeps until an entry is free for posting (condition variable, no OpenCL call). */
-void clt_reporter_room(clt_reporter *reporter);
+/* Sleeps until an entry is free for posting. CLT_EDEVLOST: a command failed, so that none may ever be. */
+clt_status clt_reporter_room(clt_reporter *reporter);
 /* Takes the oldest finished result, if any. wait: sleeps until the oldest one has finished; *have false when
  * nothing is posted. */
 clt_status clt_reporter_take(clt_reporter *reporter, bool wait, clt_step_result *result, bool *have);

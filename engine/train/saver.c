@@ -218,10 +218,20 @@ clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
     return CLT_OK;
 }
 
-static void wait_while_busy(clt_saver *s)
+/* With the lock held. False: a command failed, and the reads behind it may never end. */
+static bool wait_while_busy(clt_saver *s)
 {
-    while (s->phase == SAVER_READING || s->phase == SAVER_WRITING)
-        pthread_cond_wait(&s->changed, &s->lock);
+    bool well = true;
+    while (s->phase == SAVER_WRITING || (s->phase == SAVER_READING && well))
+        well = ocl_wait_for_callback(s->run->device, &s->changed, &s->lock) || s->phase == SAVER_WRITING;
+    return s->phase != SAVER_READING;
+}
+
+/* The failed command, by name. */
+static clt_status lost(const clt_saver *s)
+{
+    clt_status status = ocl_commands_check(s->run->device, ocl_commands_enqueued(s->run->device));
+    return clt_fail_prefix(status, "saving step %" PRId64 ": ", s->result.step);
 }
 
 void clt_saver_destroy(clt_saver *s)
@@ -229,11 +239,13 @@ void clt_saver_destroy(clt_saver *s)
     if (!s)
         return;
     pthread_mutex_lock(&s->lock);
-    wait_while_busy(s);
+    bool ended = wait_while_busy(s);
     s->phase = SAVER_STOP;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     clt_thread_join(s->thread);
+    if (!ended) /* the driver may still write into its memory */
+        return;
     for (int i = 0; i < s->n_tensors; i++) {
         free((void *)(uintptr_t)s->tensors[i].name);
         if (s->sources[i].pinned)
@@ -258,7 +270,8 @@ static void reads_done(void *context, bool ok)
     clt_saver *s = context;
     pthread_mutex_lock(&s->lock);
     s->read_ok = s->read_ok && ok;
-    s->phase = SAVER_WRITING;
+    if (s->phase == SAVER_READING) /* else nobody waits for it any more */
+        s->phase = SAVER_WRITING;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }
@@ -287,10 +300,14 @@ clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *st
                            const clt_retention *retention)
 {
     pthread_mutex_lock(&s->lock);
-    wait_while_busy(s);
-    s->phase = SAVER_READING;
-    s->read_ok = true;
+    bool ended = wait_while_busy(s);
+    if (ended) {
+        s->phase = SAVER_READING;
+        s->read_ok = true;
+    }
     pthread_mutex_unlock(&s->lock);
+    if (!ended)
+        return lost(s);
     s->begun = clt_now();
     s->result.step = step;
     s->extra = *state;
@@ -312,14 +329,19 @@ clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *st
 void clt_saver_poll(clt_saver *s, bool wait, clt_save_result *result, bool *have)
 {
     pthread_mutex_lock(&s->lock);
-    if (wait)
-        wait_while_busy(s);
+    bool ended = !wait || wait_while_busy(s);
     *have = s->phase == SAVER_DONE;
     if (*have) {
         *result = s->result;
         s->phase = SAVER_IDLE;
     }
     pthread_mutex_unlock(&s->lock);
+    if (ended)
+        return;
+    clt_error_take(lost(s), &s->result.error);
+    s->result.path[0] = '\0';
+    *result = s->result;
+    *have = true;
 }
 
 clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size)

@@ -253,7 +253,7 @@ static clt_status run_steps(loop *l, bool *stopped)
     l->start = l->last_done = clt_now();
     for (int64_t step = l->run->first_step; step < l->last_step && !*stopped && !failed; step++) {
         int64_t done = step + 1;
-        clt_reporter_room(l->run->reporter);
+        CLT_TRY(clt_reporter_room(l->run->reporter));
         CLT_TRY(drain(l, false));
         CLT_TRY(hold_back(l));
         if (l->failed && l->run->ranks.ranks == 1)

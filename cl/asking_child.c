@@ -118,7 +118,7 @@ static clt_status start(const interview *v, const char *program, clt_child **chi
         arguments[n++] = have.text;
     }
     if (status == CLT_OK)
-        status = clt_child_start(program, arguments, false, child);
+        status = clt_child_start(program, arguments, 0, child);
     clt_str_free(&have);
     return status;
 }

@@ -435,6 +435,19 @@ uint64_t ocl_command_bytes(const ocl_command *command)
     return total;
 }
 
+bool ocl_same_code(const ocl_command *a, const ocl_command *b)
+{
+    if (a->kind != OCL_CMD_KERNEL || b->kind != OCL_CMD_KERNEL || a->work_dim != b->work_dim ||
+        strcmp(a->kernel, b->kernel) != 0 || strcmp(a->family, b->family) != 0 ||
+        strcmp(a->options, b->options) != 0)
+        return false;
+    for (unsigned i = 0; i < a->work_dim; i++)
+        if (a->local[i] != b->local[i] ||
+            (a->global[i] >= OCL_SMALL_LAUNCH) != (b->global[i] >= OCL_SMALL_LAUNCH))
+            return false;
+    return true;
+}
+
 const char *ocl_command_kind_name(ocl_command_kind kind)
 {
     static const char *const names[] = {"kernel", "gemm", "copy", "fill", "host", "marker"};

@@ -178,6 +178,10 @@ void ocl_emitter_free(ocl_emitter *e);
 
 /* Bytes a command must move: the sum of its arguments' bytes (a READ_WRITE argument counts twice). */
 uint64_t ocl_command_bytes(const ocl_command *command);
+/* Do two commands run the same machine code? Drivers finish compiling at a kernel's first launch, for its
+ * group size and, PoCL, for launches with fewer than OCL_SMALL_LAUNCH work-items in each dimension apart. */
+#define OCL_SMALL_LAUNCH 65535
+bool ocl_same_code(const ocl_command *a, const ocl_command *b);
 const char *ocl_command_kind_name(ocl_command_kind kind);
 
 #endif

@@ -574,6 +574,7 @@ void ocl_device_close(ocl_device *device)
     for (int i = 0; i < 2 && !lost; i++)
         if (device->queue[i] != NULL)
             clFinish(device->queue[i]);
+    ocl_builders_dismiss(device);
     ocl_record_stop(device);
     ocl_faults_destroy(device);
     bool last = unregister_device(device);

@@ -20,6 +20,11 @@ typedef void (*ocl_progress_fn)(void *context, int done, int total, const char *
 
 struct ocl_refusal;
 
+/* Ends the child processes that built programs for the device (docs/programs.md). Executors that are created
+ * one after the other share them, so whoever has created the last one says so; closing the device does, too.
+ */
+void ocl_builders_dismiss(ocl_device *device);
+
 typedef struct ocl_exec_options {
     ocl_resolve_fn resolve;
     void *resolve_context;
@@ -58,8 +63,9 @@ const ocl_command_time *ocl_exec_times(const ocl_exec *exec, size_t *count);
 typedef struct ocl_counters {
     uint64_t programs_built, kernels_created, buffers_created, kernels_enqueued, library_calls, copies, fills,
         host_waits;
-    uint64_t programs_loaded;  /* of those built: from our cache of binaries */
-    uint64_t binaries_refused; /* kept binaries that were damaged or that the driver did not take */
+    uint64_t programs_loaded;      /* of those built: from our cache of binaries */
+    uint64_t programs_in_children; /* of those built: compiled by a child process before */
+    uint64_t binaries_refused;     /* kept binaries that were damaged or that the driver did not take */
     double build_seconds;
 } ocl_counters;
 ocl_counters ocl_device_counters(const ocl_device *device);

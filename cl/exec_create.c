@@ -20,60 +20,6 @@ static clt_status refused(const ocl_exec *exec, const ocl_command *c, clt_status
     return status;
 }
 
-/* Programs */
-
-static bool same_program(const ocl_command *a, const ocl_command *b)
-{
-    return strcmp(a->family, b->family) == 0 && strcmp(a->options, b->options) == 0;
-}
-
-/* Indices of the first command of each distinct program, in order; free() it. */
-static clt_status distinct_programs(const ocl_command_list *list, size_t **out, size_t *count)
-{
-    size_t *first = NULL, n = 0, capacity = 0;
-    *out = NULL;
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->commands[i].kind != OCL_CMD_KERNEL)
-            continue;
-        size_t j = 0;
-        while (j < n && !same_program(&list->commands[first[j]], &list->commands[i]))
-            j++;
-        if (j < n)
-            continue;
-        clt_status status = clt_grow(&first, &capacity, n + 1, sizeof *first, "the list of programs");
-        if (status != CLT_OK) {
-            free(first);
-            return status;
-        }
-        first[n++] = i;
-    }
-    *out = first;
-    *count = n;
-    return CLT_OK;
-}
-
-static clt_status build_programs(ocl_exec *exec)
-{
-    size_t *first, count = 0, failed = 0;
-    ocl_program_wish *wishes = NULL;
-    CLT_TRY(distinct_programs(exec->list, &first, &count));
-    clt_status status = clt_alloc(&wishes, count, sizeof *wishes, "the list of programs");
-    for (size_t i = 0; i < count && status == CLT_OK; i++) {
-        const ocl_command *c = &exec->list->commands[first[i]];
-        wishes[i] = (ocl_program_wish){.family = c->family, .options = c->options};
-    }
-    if (status == CLT_OK) {
-        status = ocl_programs_build(exec->device, wishes, count, exec->options.progress,
-                                    exec->options.progress_context, &failed);
-        if (status != CLT_OK)
-            clt_fail_prefix(refused(exec, &exec->list->commands[first[failed]], status),
-                            "preparing '%s': ", exec->list->commands[first[failed]].label);
-    }
-    free(wishes);
-    free(first);
-    return status;
-}
-
 /* Tensors */
 
 static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index, ocl_buffer **buffer,
@@ -97,6 +43,101 @@ static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index,
             (unsigned long long)(*offset + arg->bytes), (*buffer)->what,
             (unsigned long long)(*buffer)->bytes);
     return CLT_OK;
+}
+
+/* Programs */
+
+/* A list's programs, and for each the commands that run code of their own, the first of its kind each. */
+typedef struct program_list {
+    ocl_program_wish *wishes;
+    const ocl_command **commands; /* for all wishes, in order */
+    size_t count;
+} program_list;
+
+static void free_programs(program_list *list)
+{
+    free(list->wishes);
+    free(list->commands);
+}
+
+/* The wish that has this command's program, NULL if none has. */
+static ocl_program_wish *wish_of(const program_list *list, const ocl_command *c)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->wishes[i].family, c->family) == 0 &&
+            strcmp(list->wishes[i].options, c->options) == 0)
+            return &list->wishes[i];
+    return NULL;
+}
+
+/* Bytes of the memory that a launch's tensor lies in, from the argument's start on; 0: it has none. */
+static uint64_t extent(void *context, const ocl_command *c, int index)
+{
+    ocl_buffer *buffer;
+    uint64_t offset;
+    if (resolve(context, c, index, &buffer, &offset) == CLT_OK)
+        return buffer->bytes - offset;
+    clt_error_clear(); /* binding will find it, too */
+    return 0;
+}
+
+/* Commands with code of their own, in order; a training repeats a few dozen of them. */
+static size_t distinct_commands(const ocl_command_list *list, const ocl_command **out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const ocl_command *c = &list->commands[i];
+        size_t same = 0;
+        while (same < count && !ocl_same_code(out[same], c))
+            same++;
+        if (c->kind == OCL_CMD_KERNEL && same == count)
+            out[count++] = c;
+    }
+    return count;
+}
+
+static clt_status find_programs(ocl_exec *exec, program_list *out)
+{
+    const ocl_command **distinct = NULL;
+    size_t used = 0;
+    CLT_TRY(clt_alloc(&distinct, exec->list->count, sizeof *distinct, "the list of kernels"));
+    size_t count = distinct_commands(exec->list, distinct);
+    clt_status status = clt_alloc(&out->wishes, count, sizeof *out->wishes, "the list of programs");
+    if (status == CLT_OK)
+        status = clt_alloc(&out->commands, count, sizeof *out->commands, "the list of programs");
+    for (size_t i = 0; i < count && status == CLT_OK; i++)
+        if (wish_of(out, distinct[i]) == NULL)
+            out->wishes[out->count++] = (ocl_program_wish){.family = distinct[i]->family,
+                                                           .options = distinct[i]->options,
+                                                           .extent = extent,
+                                                           .extent_context = exec};
+    for (size_t w = 0; w < out->count; w++) {
+        out->wishes[w].launches = &out->commands[used];
+        for (size_t i = 0; i < count; i++)
+            if (wish_of(out, distinct[i]) == &out->wishes[w]) {
+                out->commands[used++] = distinct[i];
+                out->wishes[w].n_launches++;
+            }
+    }
+    free(distinct);
+    return status;
+}
+
+static clt_status build_programs(ocl_exec *exec)
+{
+    program_list list = {0};
+    size_t failed = 0;
+    clt_status status = find_programs(exec, &list);
+    if (status == CLT_OK) {
+        status = ocl_programs_build(exec->device, list.wishes, list.count, exec->options.progress,
+                                    exec->options.progress_context, &failed);
+        if (status != CLT_OK) {
+            const ocl_command *first = list.wishes[failed].launches[0];
+            clt_fail_prefix(refused(exec, first, status), "preparing '%s': ", first->label);
+        }
+    }
+    free_programs(&list);
+    return status;
 }
 
 /* Kernels */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "cl/answers.h"
+#include "cl/builders.h"
 #include "cl/exec.h"
 #include "cl/memory.h"
 
@@ -22,6 +23,9 @@ struct ocl_recorder;
 struct ocl_faults;
 struct ocl_binary_cache;
 
+/* Threads or processes that build at a time, at most: each takes some hundred MiB of host memory. */
+#define OCL_BUILDERS_MAX 8
+
 struct ocl_device {
     cl_platform_id platform;
     cl_device_id id;
@@ -35,7 +39,8 @@ struct ocl_device {
     ocl_answers answers;
     struct ocl_program **programs; /* cache by (family, options) */
     size_t n_programs, programs_capacity;
-    struct ocl_binary_cache *binaries; /* cl/program_cache.c; NULL: no binaries are kept */
+    struct ocl_builder *builders[OCL_BUILDERS_MAX]; /* children at work (cl/program_build.c), or NULL */
+    struct ocl_binary_cache *binaries;              /* cl/program_cache.c; NULL: no binaries are kept */
     uint64_t bytes, peak_bytes;
     ocl_counters counters;
     pthread_mutex_t lock;
@@ -170,6 +175,8 @@ clt_status ocl_program_try(ocl_device *device, const char *family, const char *o
 /* The log of the last build, "" if there is none; free() it. */
 clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out);
 bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
+/* Will building it be short? (ocl_binary_known) */
+bool ocl_program_known(const ocl_device *device, const char *family, const char *options);
 
 /* retarget.c: replaces a built program by the same one for sm_90a, and its log. CLT_EBUILD, CLT_EUNSUPPORTED:
  * the driver or its compiler do not go along. */
@@ -178,11 +185,8 @@ clt_status ocl_program_retarget(ocl_device *device, ocl_program *program, const 
 clt_status ocl_program_binary(cl_program program, char **out, size_t *size);
 
 /* program_build.c */
-/* Programs that are built at a time. */
+/* Programs that are built at a time in this process. */
 int ocl_build_threads(const ocl_device *device, size_t programs);
-typedef struct ocl_program_wish {
-    const char *family, *options; /* as for ocl_program_get */
-} ocl_program_wish;
 /* Builds those that the device has not got yet, several at a time where the driver's compiler allows it. The
  * progress function is called by this thread alone. On failure *failed is the index of the first of the list
  * that does not build, and the message is its. */
@@ -193,6 +197,10 @@ clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes
  * nothing themselves. Nothing here can fail a build: what cannot be read or written is built from source. */
 void ocl_binary_cache_open(ocl_device *device);
 void ocl_binary_cache_close(ocl_device *device);
+/* Is what is built now kept, as a binary or as a mark? */
+bool ocl_binary_cache_keeps(const ocl_device *device);
+/* Is there a binary, or a mark that it was built before, so that it is in the driver's own cache? */
+bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options);
 /* The program, built from its kept binary, or NULL. Any thread. */
 cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options);
 void ocl_binary_store(ocl_device *device, const char *source, const char *full_options, cl_program program);

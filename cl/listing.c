@@ -245,7 +245,7 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
     double limit = limit_text != NULL && atof(limit_text) > 0.0 ? atof(limit_text) : LIST_SECONDS;
     clt_child *child;
     clt_child_end end;
-    CLT_TRY(clt_child_start(program, arguments, false, &child));
+    CLT_TRY(clt_child_start(program, arguments, 0, &child));
     clt_child_event event = clt_child_next(child, limit, &line);
     if (event != CLT_CHILD_LINE || strcmp(line, "listing") != 0) {
         clt_child_stop(child, &end);

@@ -157,21 +157,40 @@ static clt_status load_or_compile(ocl_device *device, ocl_program *program, cons
     return CLT_OK;
 }
 
+/* Source and options of a program; free() the one, clt_str_free() the other, on failure too. */
+static clt_status text_of(const char *family, const char *options, char **source, clt_str *full_options)
+{
+    char file_name[128];
+    snprintf(file_name, sizeof file_name, "%s.cl", family);
+    clt_str_printf(full_options, STANDARD_OPTIONS "%s%s", options[0] ? " " : "", options);
+    CLT_TRY(clt_str_check(full_options));
+    return ocl_source_text(file_name, source);
+}
+
+bool ocl_program_known(const ocl_device *device, const char *family, const char *options)
+{
+    char *source = NULL;
+    clt_str full_options = {0};
+    bool known = text_of(family, options, &source, &full_options) == CLT_OK &&
+                 ocl_binary_known(device, source, full_options.text);
+    clt_error_clear();
+    free(source);
+    clt_str_free(&full_options);
+    return known;
+}
+
 static clt_status build(ocl_device *device, const char *family, const char *options, bool quiet,
                         ocl_program **out)
 {
     ocl_program *program = NULL;
     clt_str full_options = {0};
-    char *source = NULL, file_name[128];
+    char *source = NULL;
     clt_status status = CLT_OK;
     *out = NULL;
-    snprintf(file_name, sizeof file_name, "%s.cl", family);
-    CLT_TRY(ocl_source_text(file_name, &source));
+    CLT_TRY_GOTO(text_of(family, options, &source, &full_options), fail);
     CLT_TRY_GOTO(clt_alloc(&program, 1, sizeof *program, "a program record"), fail);
     CLT_TRY_GOTO(copy_text(family, &program->family), fail);
     CLT_TRY_GOTO(copy_text(options, &program->options), fail);
-    clt_str_printf(&full_options, STANDARD_OPTIONS "%s%s", options[0] ? " " : "", options);
-    CLT_TRY_GOTO(clt_str_check(&full_options), fail);
     CLT_TRY_GOTO(load_or_compile(device, program, source, full_options.text, quiet), fail);
     clt_str_free(&full_options);
     free(source);

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Building the programs of a command list, several at a time: clBuildProgram may be called by several threads
- * for different programs, and a compiler needs a second or more for each of dozens. Builders take programs in
- * the order of the list and the one that fails first in that order is reported, so that the message does not
- * depend on who was faster. It must not know what is built. */
+ * for different programs, and a compiler needs a second or more for each of dozens. Where threads would wait
+ * for each other, each has a child process (cl/builders.h). Builders take programs in the order of the list
+ * and the one that fails first in that order is reported, so that the message does not depend on who was
+ * faster. It must not know what is built. */
 #include "cl/internal.h"
 
 #include <stdlib.h>
 
+#include "engine/base/log.h"
 #include "engine/base/thread.h"
 
-/* A GPU's compiler works on the host: more builders than this only raise the peak of host memory, which is
- * some hundred MiB for each. */
-#define MOST_BUILDERS 8
+/* What starting a child costs is half a second of a core: not for fewer programs that are in no cache. */
+#define WORTH_CHILDREN 4
 
 typedef struct build_job {
     const ocl_program_wish *wish;
     clt_error error; /* of this build; CLT_OK: built */
+    bool known;      /* a cache has it */
 } build_job;
 
 typedef struct build_pool {
@@ -25,6 +27,8 @@ typedef struct build_pool {
     size_t count, next, done; /* jobs; first one that nobody took; ended */
     const char *begun;        /* family of the build that began last */
     bool failed;              /* nothing more is begun: all before the failed one have been */
+    bool children;            /* do builders have a child process each? */
+    int builders;             /* threads so far; each takes the next number */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 } build_pool;
@@ -43,23 +47,63 @@ static build_job *take(build_pool *pool)
     return job;
 }
 
-static void work(build_pool *pool, build_job *job)
+static void build(build_pool *pool, build_job *job)
 {
     ocl_program *program;
     clt_status status = ocl_program_get(pool->device, job->wish->family, job->wish->options, &program);
     clt_error_take(status, &job->error);
+}
+
+/* Without a child its builder builds in this process. */
+static void start_child(const ocl_device *device, ocl_builder **child)
+{
+    if (*child == NULL && ocl_builder_start(device, child) != CLT_OK) {
+        CLT_DEBUG("building in this process: %s", clt_error_text());
+        clt_error_clear();
+    }
+}
+
+static void end_job(build_pool *pool, const build_job *job)
+{
     pthread_mutex_lock(&pool->lock);
     pool->done++;
-    pool->failed = pool->failed || status != CLT_OK;
+    pool->failed = pool->failed || job->error.status != CLT_OK;
     pthread_cond_signal(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
+}
+
+/* Has the child compile what build will find in a cache. Without a child build does it all. */
+static clt_status build_in_child(build_pool *pool, ocl_builder **child, const ocl_program_wish *wish)
+{
+    bool usable = true;
+    if (*child == NULL)
+        return CLT_OK;
+    clt_status status = ocl_builder_build(*child, wish, &usable);
+    pthread_mutex_lock(&pool->device->lock);
+    pool->device->counters.programs_in_children += usable;
+    pthread_mutex_unlock(&pool->device->lock);
+    if (!usable) {
+        ocl_builder_stop(*child);
+        *child = NULL;
+        start_child(pool->device, child);
+    }
+    return status;
 }
 
 static void *builder(void *context)
 {
     build_pool *pool = context;
-    for (build_job *job = take(pool); job != NULL; job = take(pool))
-        work(pool, job);
+    pthread_mutex_lock(&pool->lock);
+    ocl_builder **child = &pool->device->builders[pool->builders++];
+    pthread_mutex_unlock(&pool->lock);
+    for (build_job *job = take(pool); job != NULL; job = take(pool)) {
+        clt_status status = job->known ? CLT_OK : build_in_child(pool, child, job->wish);
+        if (status == CLT_OK)
+            build(pool, job);
+        else
+            clt_error_take(status, &job->error);
+        end_job(pool, job);
+    }
     return NULL;
 }
 
@@ -92,19 +136,27 @@ static void watch(build_pool *pool, ocl_progress_fn progress, void *context)
     pthread_mutex_unlock(&pool->lock);
 }
 
+static void tell_here(build_pool *pool, const build_job *job, ocl_progress_fn progress, void *context)
+{
+    if (progress != NULL)
+        progress(context, (int)pool->done, (int)pool->count, job->wish->family);
+}
+
 static void build_here(build_pool *pool, ocl_progress_fn progress, void *context)
 {
     for (build_job *job = take(pool); job != NULL; job = take(pool)) {
-        if (progress != NULL)
-            progress(context, (int)pool->done, (int)pool->count, job->wish->family);
-        work(pool, job);
+        tell_here(pool, job, progress, context);
+        build(pool, job);
+        end_job(pool, job);
     }
 }
 
-static void build_all(build_pool *pool, ocl_progress_fn progress, void *context)
+static void build_at_once(build_pool *pool, int wanted, ocl_progress_fn progress, void *context)
 {
-    clt_thread *threads[MOST_BUILDERS] = {0};
-    int wanted = ocl_build_threads(pool->device, pool->count), started = 0;
+    clt_thread *threads[OCL_BUILDERS_MAX] = {0};
+    int started = 0;
+    for (int i = 0; i < wanted && pool->children; i++)
+        start_child(pool->device, &pool->device->builders[i]);
     while (wanted > 1 && started < wanted &&
            clt_thread_start(&threads[started], "builder", builder, pool) == CLT_OK)
         started++;
@@ -118,14 +170,54 @@ static void build_all(build_pool *pool, ocl_progress_fn progress, void *context)
         clt_thread_join(threads[i]);
 }
 
+/* One for each core that this process may use, or as CLTRAIN_BUILDERS says. */
+static int most_builders(void)
+{
+    const char *text = getenv("CLTRAIN_BUILDERS");
+    int most = text != NULL && text[0] != '\0' ? atoi(text) : ocl_threads_here();
+    return most < 1 ? 1 : most < OCL_BUILDERS_MAX ? most : OCL_BUILDERS_MAX;
+}
+
+static int builders_for(size_t programs)
+{
+    int most = most_builders();
+    return (size_t)most < programs ? most : (int)programs;
+}
+
 int ocl_build_threads(const ocl_device *device, size_t programs)
 {
-    int threads = ocl_threads_here();
-    if (device->desc.quirks & OCL_QUIRK_SERIAL_BUILDS)
-        return 1;
-    if (threads > MOST_BUILDERS)
-        threads = MOST_BUILDERS;
-    return (size_t)threads < programs ? threads : (int)programs;
+    return device->desc.quirks & OCL_QUIRK_SERIAL_BUILDS ? 1 : builders_for(programs);
+}
+
+/* Children for the programs that no cache has, 0: none. */
+static int children_for(build_pool *pool)
+{
+    size_t unknown = 0;
+    if (!ocl_builders_help(pool->device))
+        return 0;
+    for (size_t i = 0; i < pool->count; i++) {
+        const ocl_program_wish *wish = pool->jobs[i].wish;
+        pool->jobs[i].known = ocl_program_known(pool->device, wish->family, wish->options);
+        unknown += !pool->jobs[i].known;
+    }
+    bool there = pool->device->builders[0] != NULL; /* of the executor before */
+    int children = builders_for(unknown);
+    return children > 1 && (there || unknown >= WORTH_CHILDREN) ? children : 0;
+}
+
+static void build_all(build_pool *pool, ocl_progress_fn progress, void *context)
+{
+    int wanted = ocl_build_threads(pool->device, pool->count), children = children_for(pool);
+    pool->children = children > 0;
+    build_at_once(pool, pool->children ? children : wanted, progress, context);
+}
+
+void ocl_builders_dismiss(ocl_device *device)
+{
+    for (int i = 0; i < OCL_BUILDERS_MAX; i++) {
+        ocl_builder_stop(device->builders[i]);
+        device->builders[i] = NULL;
+    }
 }
 
 clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes, size_t count,

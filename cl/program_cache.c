@@ -5,7 +5,9 @@
  * file holds all that its binary depends on: device, driver, host, options and the whole source, compared in
  * full before the binary is used, and a hash over everything. So a file that is damaged, of another driver or
  * of another program is never used, and what was built from source replaces it. The folder belongs to this
- * user alone. Nothing here fails a build. It must not know what the programs are for. */
+ * user alone. Of drivers that keep programs themselves the folder holds marks, empty files: this program was
+ * built before, so that it is probably in the driver's cache. Nothing here fails a build. It must not know
+ * what the programs are for. */
 #include "cl/internal.h"
 
 #include <dirent.h>
@@ -23,9 +25,11 @@
 #include "engine/base/log.h"
 
 #define SUFFIX ".program"
+#define MARK ".built"
 #define TEMPORARY ".program.tmp-" /* clt_file_write's, while it writes */
 #define LIMIT (UINT64_C(512) << 20)
-#define STALE_SECONDS 3600 /* a temporary file older than this has lost its writer */
+#define MARK_SECONDS (90 * 86400) /* marks older than this go: the driver has trimmed its cache, too */
+#define STALE_SECONDS 3600        /* a temporary file older than this has lost its writer */
 
 static const char magic[8] = {'C', 'L', 'T', 'P', 'R', 'G', '1', '\n'};
 
@@ -41,6 +45,7 @@ typedef struct ocl_binary_cache {
     bool readable; /* the folder is there and is this user's alone */
     bool writable; /* nothing has failed so far; under the device's lock */
     bool wrote;
+    bool marks; /* the driver keeps the programs: no binaries */
 } ocl_binary_cache;
 
 /* The key */
@@ -109,31 +114,35 @@ static clt_status make_key(const ocl_binary_cache *cache, const char *source, co
 static clt_status path_of(const ocl_binary_cache *cache, const clt_str *key, char **out)
 {
     char text[CLT_HASH64_TEXT], name[64];
-    snprintf(name, sizeof name, "%s" SUFFIX, clt_hash64_text(clt_hash64(key->text, key->length), text));
+    snprintf(name, sizeof name, "%s%s", clt_hash64_text(clt_hash64(key->text, key->length), text),
+             cache->marks ? MARK : SUFFIX);
     return clt_path_join(cache->folder, name, out);
 }
 
 /* Opening */
 
-/* CLTRAIN_PROGRAM_CACHE: on, off, or auto: on where the driver keeps nothing itself. */
-static bool wanted(const ocl_device *device)
+typedef enum cache_use { KEEP_NOTHING, KEEP_MARKS, KEEP_BINARIES } cache_use;
+
+/* CLTRAIN_PROGRAM_CACHE: on, off, or auto: binaries where the driver keeps nothing itself. */
+static cache_use wanted(const ocl_device *device)
 {
     const char *text = getenv("CLTRAIN_PROGRAM_CACHE");
     if (text != NULL && strcmp(text, "off") == 0)
-        return false;
+        return KEEP_NOTHING;
     if (text != NULL && strcmp(text, "on") == 0)
-        return true;
+        return KEEP_BINARIES;
     if (text != NULL && text[0] != '\0' && strcmp(text, "auto") != 0)
         CLT_WARN("environment variable CLTRAIN_PROGRAM_CACHE=%s: on, off and auto are known; auto is taken",
                  text);
-    return (device->desc.quirks & OCL_QUIRK_OWN_CACHE) == 0;
+    return device->desc.quirks & OCL_QUIRK_OWN_CACHE ? KEEP_MARKS : KEEP_BINARIES;
 }
 
-static clt_status open_cache(ocl_device *device)
+static clt_status open_cache(ocl_device *device, bool marks)
 {
     ocl_binary_cache *cache;
     CLT_TRY(clt_alloc(&cache, 1, sizeof *cache, "the cache of binaries"));
     device->binaries = cache;
+    cache->marks = marks;
     CLT_TRY(clt_cache_folder("programs", &cache->folder));
     describe(device, &cache->about);
     CLT_TRY(clt_str_check(&cache->about));
@@ -148,9 +157,10 @@ static clt_status open_cache(ocl_device *device)
 
 void ocl_binary_cache_open(ocl_device *device)
 {
-    if (!wanted(device))
+    cache_use use = wanted(device);
+    if (use == KEEP_NOTHING)
         return;
-    if (open_cache(device) != CLT_OK) {
+    if (open_cache(device, use == KEEP_MARKS) != CLT_OK) {
         CLT_DEBUG("the cache of binaries is not used: %s", clt_error_text());
         ocl_binary_cache_close(device);
     }
@@ -168,6 +178,11 @@ void ocl_binary_cache_close(ocl_device *device)
     clt_str_free(&cache->about);
     free(cache);
     device->binaries = NULL;
+}
+
+bool ocl_binary_cache_keeps(const ocl_device *device)
+{
+    return device->binaries != NULL && device->binaries->writable && device->binaries->readable;
 }
 
 /* Reading */
@@ -243,13 +258,26 @@ static cl_program load(ocl_device *device, const clt_str *key, const char *path,
     return program;
 }
 
+bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options)
+{
+    const ocl_binary_cache *cache = device->binaries;
+    clt_str key = {0};
+    char *path = NULL;
+    bool known = cache != NULL && cache->readable && make_key(cache, source, full_options, &key) == CLT_OK &&
+                 path_of(cache, &key, &path) == CLT_OK && trusted(path);
+    clt_error_clear();
+    free(path);
+    clt_str_free(&key);
+    return known;
+}
+
 cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options)
 {
     const ocl_binary_cache *cache = device->binaries;
     clt_str key = {0};
     char *path = NULL;
     cl_program program = NULL;
-    if (cache == NULL || !cache->readable)
+    if (cache == NULL || !cache->readable || cache->marks)
         return NULL;
     if (make_key(cache, source, full_options, &key) == CLT_OK && path_of(cache, &key, &path) == CLT_OK)
         program = load(device, &key, path, full_options);
@@ -284,6 +312,14 @@ static clt_status file_of(const clt_str *key, cl_program program, char **out, si
     return CLT_OK;
 }
 
+static clt_status write_mark(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || close(fd) != 0)
+        CLT_FAIL(CLT_ESTORAGE, "'%s' cannot be made", path);
+    return CLT_OK;
+}
+
 static clt_status store(const ocl_binary_cache *cache, const char *source, const char *options,
                         cl_program program)
 {
@@ -293,9 +329,11 @@ static clt_status store(const ocl_binary_cache *cache, const char *source, const
     clt_status status = make_key(cache, source, options, &key);
     if (status == CLT_OK)
         status = path_of(cache, &key, &path);
-    if (status == CLT_OK)
+    if (status == CLT_OK && cache->marks)
+        status = write_mark(path);
+    if (status == CLT_OK && !cache->marks)
         status = file_of(&key, program, &data, &size);
-    if (status == CLT_OK)
+    if (status == CLT_OK && !cache->marks)
         status = clt_file_write(path, data, size);
     if (status == CLT_OK && chmod(path, 0600) != 0)
         status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "'%s' cannot be made private", path);
@@ -361,7 +399,8 @@ static size_t list_files(DIR *folder, kept_file **out)
         const char *name = entry->d_name;
         if (fstatat(dirfd(folder), name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode))
             continue;
-        if (strstr(name, TEMPORARY) != NULL && now - info.st_mtime > STALE_SECONDS)
+        if ((strstr(name, TEMPORARY) != NULL && now - info.st_mtime > STALE_SECONDS) ||
+            (ends_with(name, MARK) && now - info.st_mtime > MARK_SECONDS))
             (void)unlinkat(dirfd(folder), name, 0);
         if (!ends_with(name, SUFFIX) || strlen(name) >= sizeof files->name ||
             clt_grow(&files, &capacity, count + 1, sizeof *files, "the list of binaries") != CLT_OK)

@@ -10,7 +10,7 @@
 #include "engine/base/log.h"
 
 typedef struct quirk {
-    const char *platform; /* substring of the platform's name, or NULL: any */
+    const char *platform; /* substring of the platform's name, "=" and the whole name, or NULL: any */
     const char *vendor;   /* substring of the device's vendor, or NULL: any */
     const char *driver;   /* substring of the driver version, or NULL: any */
     uint32_t effect;      /* OCL_QUIRK_* */
@@ -34,6 +34,9 @@ static const quirk quirks[] = {
     {"Portable Computing Language", NULL, NULL, OCL_QUIRK_OWN_CACHE,
      "it keeps programs and kernels on disk; a program's binary holds neither in the form that is run",
      "https://github.com/pocl/pocl"},
+    {"=Intel(R) OpenCL", NULL, NULL, OCL_QUIRK_SERIAL_BUILDS,
+     "its compiler holds one lock for the whole process: threads would only wait for each other",
+     "https://software.intel.com/opencl"},
     {"Oclgrind", NULL, NULL, OCL_QUIRK_SERIAL_BUILDS,
      "nothing is known of its compiler being called by several threads",
      "https://github.com/jrprice/Oclgrind"},
@@ -51,6 +54,8 @@ static const quirk quirks[] = {
 
 static bool contains(const char *text, const char *part)
 {
+    if (part != NULL && part[0] == '=')
+        return strcmp(text, part + 1) == 0;
     return part == NULL || strstr(text, part) != NULL;
 }
 

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@ extern char **environ;
 struct clt_child {
     pid_t pid;
     int pipe, words; /* what it says; what it prints */
+    int input;       /* what it is told, -1: nothing */
     bool ended;      /* the pipe is closed */
     size_t used, taken;
     char buffer[2 * CLT_CHILD_LINE_SIZE], line[CLT_CHILD_LINE_SIZE];
@@ -173,27 +175,35 @@ static int spawn_attributes(posix_spawnattr_t *attributes)
     return code ? code : posix_spawnattr_setsigmask(attributes, &none);
 }
 
-static int spawn_files(posix_spawn_file_actions_t *files, int answers, int words, bool streams)
+/* The child's ends: what it reads on standard input, -1: nothing; where it answers; where it prints, -1:
+ * nowhere. */
+typedef struct child_ends {
+    int input, answers, words;
+    bool streams;
+} child_ends;
+
+static int spawn_files(posix_spawn_file_actions_t *files, const child_ends *ends)
 {
-    int code = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
-    if (streams) {
+    int code = ends->input >= 0 ? posix_spawn_file_actions_adddup2(files, ends->input, 0)
+                                : posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
+    if (ends->streams) {
         /* as they are */
-    } else if (words >= 0) {
-        code = code ? code : posix_spawn_file_actions_adddup2(files, words, 1);
-        code = code ? code : posix_spawn_file_actions_adddup2(files, words, 2);
+    } else if (ends->words >= 0) {
+        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->words, 1);
+        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->words, 2);
     } else {
         code = code ? code : posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
         code = code ? code : posix_spawn_file_actions_adddup2(files, 1, 2);
     }
-    code = code ? code : posix_spawn_file_actions_adddup2(files, answers, PIPE_FD);
+    code = code ? code : posix_spawn_file_actions_adddup2(files, ends->answers, PIPE_FD);
 #if __GLIBC_PREREQ(2, 34) /* before, files that were opened without O_CLOEXEC stay open in the child */
     code = code ? code : posix_spawn_file_actions_addclosefrom_np(files, PIPE_FD + 1);
 #endif
     return code;
 }
 
-static int spawn(const char *program, char **arguments, char **environment, bool streams, int answers,
-                 int words, pid_t *pid)
+static int spawn(const char *program, char **arguments, char **environment, const child_ends *ends,
+                 pid_t *pid)
 {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t files;
@@ -203,7 +213,7 @@ static int spawn(const char *program, char **arguments, char **environment, bool
     code = posix_spawn_file_actions_init(&files);
     if (code == 0) {
         code = spawn_attributes(&attributes);
-        code = code ? code : spawn_files(&files, answers, words, streams);
+        code = code ? code : spawn_files(&files, ends);
         code = code ? code : posix_spawn(pid, program, &files, &attributes, arguments, environment);
         posix_spawn_file_actions_destroy(&files);
     }
@@ -211,45 +221,81 @@ static int spawn(const char *program, char **arguments, char **environment, bool
     return code;
 }
 
-clt_status clt_child_start(const char *program, const char *const *arguments, bool streams, clt_child **out)
+/* The pipe that the child answers on, what collects its words, the socket that it is told on. */
+static clt_status open_ends(clt_child *child, uint32_t flags, child_ends *ends)
+{
+    int pair[2] = {-1, -1};
+    if (pipe2(pair, O_CLOEXEC) != 0)
+        return clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a pipe to a child process");
+    child->pipe = pair[0];
+    ends->answers = out_of_the_way(pair[1]);
+    ends->streams = (flags & CLT_CHILD_STREAMS) != 0;
+    if (!ends->streams) /* without it words are lost */
+        ends->words = child->words = out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
+    if (!(flags & CLT_CHILD_INPUT))
+        return CLT_OK;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a socket to a child process");
+    child->input = pair[0];
+    ends->input = out_of_the_way(pair[1]);
+    return CLT_OK;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Closes what this process has of it. */
+static void free_child(clt_child *child)
+{
+    close_fd(child->pipe);
+    close_fd(child->words);
+    close_fd(child->input);
+    free(child);
+}
+
+clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags, clt_child **out)
 {
     clt_child *child = NULL;
     char **vector = NULL, **environment = NULL;
-    int ends[2] = {-1, -1}, code;
+    child_ends ends = {.input = -1, .answers = -1, .words = -1};
     clt_status status = CLT_OK;
     *out = NULL;
     CLT_TRY(clt_alloc(&child, 1, sizeof *child, "a child process"));
-    child->pipe = child->words = -1;
-    CLT_TRY_GOTO(make_arguments(program, arguments, &vector), fail);
-    CLT_TRY_GOTO(make_environment(&environment), fail);
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        status = clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a pipe to a child process");
-        goto fail;
-    }
-    child->pipe = ends[0];
-    ends[1] = out_of_the_way(ends[1]);
-    if (!streams) /* without it words are lost */
-        child->words = out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
-    code = spawn(program, vector, environment, streams, ends[1], child->words, &child->pid);
-    if (code != 0) {
+    child->pipe = child->words = child->input = -1;
+    CLT_TRY_GOTO(make_arguments(program, arguments, &vector), done);
+    CLT_TRY_GOTO(make_environment(&environment), done);
+    CLT_TRY_GOTO(open_ends(child, flags, &ends), done);
+    int code = spawn(program, vector, environment, &ends, &child->pid);
+    if (code != 0)
         status = clt_fail_errno(CLT_EUNSUPPORTED, code, "starting '%s' as a child process", program);
-        goto fail;
-    }
-    close(ends[1]);
+    else
+        *out = child;
+done:
+    close_fd(ends.answers);
+    close_fd(ends.input);
     free(vector);
     free(environment);
-    *out = child;
-    return CLT_OK;
-fail:
-    for (int i = 0; i < 2; i++)
-        if (ends[i] >= 0)
-            close(ends[i]);
-    if (child->words >= 0)
-        close(child->words);
-    free(vector);
-    free(environment);
-    free(child);
+    if (status != CLT_OK)
+        free_child(child);
     return status;
+}
+
+clt_status clt_child_send(clt_child *child, const char *text, size_t length)
+{
+    while (length > 0) {
+        /* without a signal to this process when the child is gone */
+        ssize_t n = send(child->input, text, length, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return clt_fail_errno(CLT_ESTORAGE, errno, "telling a child process");
+        text += n;
+        length -= (size_t)n;
+    }
+    return CLT_OK;
 }
 
 /* --- reading --- */
@@ -368,10 +414,7 @@ void clt_child_stop(clt_child *child, clt_child_end *end)
     }
     describe_end(got == child->pid ? wait_status : -1, end);
     last_words(child->words, end->words, sizeof end->words);
-    close(child->pipe);
-    if (child->words >= 0)
-        close(child->words);
-    free(child);
+    free_child(child);
 }
 
 /* --- the child's side --- */

@@ -8,6 +8,8 @@
 #define ENGINE_BASE_CHILD_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "engine/base/status.h"
 
@@ -20,16 +22,23 @@ clt_status clt_program_find(char **out);
 /* Said by the program's main function. */
 void clt_program_is_this(void);
 
-/* Starts the program with these arguments (NULL-terminated, without the program's name) as the leader of a
- * process group, with nothing on its standard input, without the files that this process holds open, and
- * without the variables by which launchers of MPI programs tell their processes who they are. What it prints
- * goes to neither stream of this process, and clt_child_stop tells the end of it; with `streams` it has those
- * of this process. */
-clt_status clt_child_start(const char *program, const char *const *arguments, bool streams, clt_child **out);
-
 /* A variable that every child gets from here on, and this process not: "NAME=value", kept by reference. The
  * same text is added once. */
 void clt_child_tell(const char *assignment);
+
+/* Starts the program with these arguments (NULL-terminated, without the program's name) as the leader of a
+ * process group, without the files that this process holds open, and without the variables by which launchers
+ * of MPI programs tell their processes who they are. */
+enum {
+    CLT_CHILD_STREAMS = 1, /* it has the output streams of this process; else what it prints goes to neither,
+                              and clt_child_stop tells the end of it */
+    CLT_CHILD_INPUT = 2    /* its standard input is what clt_child_send sends; else there is nothing */
+};
+clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
+                           clt_child **out);
+/* Writes text to the standard input of a child that was started with CLT_CHILD_INPUT. CLT_ESTORAGE when the
+ * child is gone. */
+clt_status clt_child_send(clt_child *child, const char *text, size_t length);
 
 typedef enum clt_child_event {
     CLT_CHILD_LINE,  /* it wrote a line */

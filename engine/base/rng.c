@@ -52,16 +52,31 @@ float clt_rng_uniform(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-double clt_rng_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint32_t step, uint64_t index)
+static double normal_of(const uint32_t pair[2])
 {
     const double two_pi = 6.283185307179586;
-    uint32_t out[4];
-    clt_rng_block(seed, purpose, op, step, index / 2, out);
-    const uint32_t *pair = out + 2 * (index % 2);
     /* (0, 1], so that the logarithm is finite. */
     double radius = ((double)pair[0] + 1.0) * 0x1p-32;
     double angle = (double)pair[1] * 0x1p-32;
     return sqrt(-2.0 * log(radius)) * cos(two_pi * angle);
+}
+
+double clt_rng_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint32_t step, uint64_t index)
+{
+    uint32_t out[4];
+    clt_rng_block(seed, purpose, op, step, index / 2, out);
+    return normal_of(out + 2 * (index % 2));
+}
+
+void clt_rng_fill_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint32_t step, uint64_t first,
+                         uint64_t last, double deviation, float *out)
+{
+    uint32_t words[4];
+    for (uint64_t i = first; i < last; i++) {
+        if (i == first || i % 2 == 0)
+            clt_rng_block(seed, purpose, op, step, i / 2, words);
+        out[i] = (float)(deviation * normal_of(words + 2 * (i % 2)));
+    }
 }
 
 /* Below 6 bits a Feistel network has too few functions to choose from to look shuffled. */

@@ -12,8 +12,6 @@
 #include "engine/base/thread.h"
 #include "engine/train/store.h"
 
-#define SMALL_LAUNCH 65535 /* work-items of a dimension: PoCL compiles smaller launches for themselves */
-
 clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans, clt_slab_pool **out)
 {
     clt_slab_pool *pool;
@@ -147,37 +145,29 @@ static clt_status prime_one(clt_realized *r, size_t c)
     return status;
 }
 
-/* Everything but what needs the other ranks. */
-/* Drivers finish compiling at a kernel's first launch, for its group size and, PoCL, for small and large
- * launches apart. */
-static bool same_code(const ocl_command *a, const ocl_command *b)
-{
-    if (a->kind != OCL_CMD_KERNEL || b->kind != OCL_CMD_KERNEL || a->work_dim != b->work_dim ||
-        strcmp(a->kernel, b->kernel) != 0 || strcmp(a->family, b->family) != 0 ||
-        strcmp(a->options, b->options) != 0)
-        return false;
-    for (unsigned i = 0; i < a->work_dim; i++)
-        if (a->local[i] != b->local[i] || (a->global[i] >= SMALL_LAUNCH) != (b->global[i] >= SMALL_LAUNCH))
-            return false;
-    return true;
-}
-
 /* A training's commands run the same few dozen kernels again and again: once each is enough, and more would
- * be the work of two steps. */
-static bool primed_before(const clt_realized *r, size_t index)
+ * be the work of two steps. `seen` has room for all commands. */
+static bool primed_before(const ocl_command **seen, size_t *count, const ocl_command *command)
 {
-    for (size_t c = 0; c < index; c++)
-        if (same_code(&r->all.commands[c], &r->all.commands[index]))
+    for (size_t i = 0; i < *count; i++)
+        if (ocl_same_code(seen[i], command))
             return true;
+    if (command->kind == OCL_CMD_KERNEL)
+        seen[(*count)++] = command;
     return false;
 }
 
+/* Everything but what needs the other ranks. */
 clt_status clt_realized_prime(clt_realized *r, ocl_refusal *refusal)
 {
+    ocl_builders_dismiss(r->device); /* all that there is to build has been built */
+    const ocl_command **seen;
+    size_t n_seen = 0;
+    CLT_TRY(clt_alloc(&seen, r->all.count, sizeof *seen, "the list of kernels"));
     clt_status status = CLT_OK;
     for (size_t c = 0; c < r->all.count && status == CLT_OK; c++) {
         const ocl_command *command = &r->all.commands[c];
-        if (command->kind == OCL_CMD_HOST || primed_before(r, c))
+        if (command->kind == OCL_CMD_HOST || primed_before(seen, &n_seen, command))
             continue;
         status = prime_one(r, c);
         if (status == CLT_OK || status == CLT_ENOMEM || refusal == NULL)
@@ -191,6 +181,7 @@ clt_status clt_realized_prime(clt_realized *r, ocl_refusal *refusal)
         refusal->lost = ocl_finish(r->device, OCL_QUEUE_COMPUTE) != CLT_OK;
         clt_error_put(&kept);
     }
+    free(seen);
     return status == CLT_OK ? ocl_finish(r->device, OCL_QUEUE_COMPUTE) : status;
 }
 

@@ -105,9 +105,11 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
         (double)m.total / mib, (double)m.params / mib, (double)m.gradients / mib, (double)m.optimizer / mib,
         (double)m.activations / mib, (double)(m.inputs + m.staging) / mib);
     ocl_counters counters = ocl_device_counters(run->device);
-    add(&t, "plan", "%zu commands per step, built in %.1f s (%llu programs, %llu of them from the cache)",
+    add(&t, "plan",
+        "%zu commands per step, built in %.1f s (%llu programs, %llu of them from the cache, %llu compiled "
+        "in child processes)",
         clt_plan_commands(job->train), run->build_seconds, (unsigned long long)counters.programs_built,
-        (unsigned long long)counters.programs_loaded);
+        (unsigned long long)counters.programs_loaded, (unsigned long long)counters.programs_in_children);
     add(&t, "tuning", "%s", clt_tuned_text(run->tuned, caps, sizeof caps));
     add(&t, "determinism", "D1: bitwise repeatable on this device, driver, binary and rank count; seed %llu",
         (unsigned long long)job->seed);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "engine/base/rng.h"
+#include "engine/base/thread.h"
 #include "engine/train/store.h"
 
 static void fans(const clt_param *param, double *in, double *out)
@@ -16,20 +17,64 @@ static void fans(const clt_param *param, double *in, double *out)
     *out = (double)(param->init.fan_out ? param->init.fan_out : rows);
 }
 
-static void fill_uniform(const clt_param *param, uint64_t seed, double bound, float *out)
+/* Below this a thread costs more than it saves. */
+#define ELEMENTS_PER_THREAD 65536
+#define MOST_THREADS 16
+
+/* Elements [first, last) of a parameter. */
+typedef struct fill_part {
+    const clt_param *param;
+    uint64_t seed, first, last;
+    double scale; /* bound or deviation */
+    bool normal;
+    float *out;
+    clt_thread *thread; /* NULL: none could be had, and the caller does it */
+} fill_part;
+
+static void *fill(void *context)
 {
-    uint64_t n = (uint64_t)clt_shape_elements(&param->shape);
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t word = clt_rng_u32(seed, CLT_RNG_INIT, (uint32_t)param->index, 0, i);
-        out[i] = (float)((2.0 * (double)clt_rng_uniform(word) - 1.0) * bound);
+    const fill_part *p = context;
+    uint32_t index = (uint32_t)p->param->index;
+    if (p->normal)
+        clt_rng_fill_normal(p->seed, CLT_RNG_INIT, index, 0, p->first, p->last, p->scale, p->out);
+    for (uint64_t i = p->first; i < p->last && !p->normal; i++) {
+        uint32_t word = clt_rng_u32(p->seed, CLT_RNG_INIT, index, 0, i);
+        p->out[i] = (float)((2.0 * (double)clt_rng_uniform(word) - 1.0) * p->scale);
+    }
+    return NULL;
+}
+
+/* Every element is a function of its index alone: threads change no bit. */
+static void fill_random(const clt_param *param, uint64_t seed, bool normal, double scale, float *out)
+{
+    fill_part parts[MOST_THREADS];
+    uint64_t n = (uint64_t)clt_shape_elements(&param->shape), done = 0;
+    int cores = clt_cpu_count(), count = cores < MOST_THREADS ? cores : MOST_THREADS;
+    while (count > 1 && n / (uint64_t)count < ELEMENTS_PER_THREAD)
+        count--;
+    for (int i = 0; i < count; i++) {
+        uint64_t last = n * (uint64_t)(i + 1) / (uint64_t)count;
+        parts[i] = (fill_part){param, seed, done, last, scale, normal, out, NULL};
+        done = last;
+        if (i > 0 && clt_thread_start(&parts[i].thread, "initialise", fill, &parts[i]) != CLT_OK)
+            clt_error_clear();
+    }
+    for (int i = 0; i < count; i++) {
+        if (parts[i].thread == NULL)
+            fill(&parts[i]);
+        else
+            clt_thread_join(parts[i].thread);
     }
 }
 
 static void fill_normal(const clt_param *param, uint64_t seed, double deviation, float *out)
 {
-    uint64_t n = (uint64_t)clt_shape_elements(&param->shape);
-    for (uint64_t i = 0; i < n; i++)
-        out[i] = (float)(deviation * clt_rng_normal(seed, CLT_RNG_INIT, (uint32_t)param->index, 0, i));
+    fill_random(param, seed, true, deviation, out);
+}
+
+static void fill_uniform(const clt_param *param, uint64_t seed, double bound, float *out)
+{
+    fill_random(param, seed, false, bound, out);
 }
 
 static clt_status init_all(const clt_param *param, uint64_t seed, float *out)

@@ -184,7 +184,7 @@ static clt_status start(const supervisor *s, const char *program, clt_child **ch
     if (o->quick)
         arguments[n++] = "--quick";
     arguments[n] = NULL;
-    return clt_child_start(program, arguments, true, child);
+    return clt_child_start(program, arguments, CLT_CHILD_STREAMS, child);
 }
 
 /* The check that the worker did not survive has failed. */

@@ -24,7 +24,7 @@ static clt_child *shell(const char *script)
 {
     const char *arguments[] = {"-c", script, NULL};
     clt_child *child = NULL;
-    if (clt_child_start("/bin/sh", arguments, false, &child) != CLT_OK)
+    if (clt_child_start("/bin/sh", arguments, 0, &child) != CLT_OK)
         fail_msg("%s", clt_error_text());
     return child;
 }
@@ -145,7 +145,7 @@ static void test_no_program(void **state)
     (void)state;
     const char *arguments[] = {NULL};
     clt_child *child;
-    assert_int_equal(clt_child_start("/nowhere/cltrain", arguments, false, &child), CLT_EUNSUPPORTED);
+    assert_int_equal(clt_child_start("/nowhere/cltrain", arguments, 0, &child), CLT_EUNSUPPORTED);
     assert_null(child);
     assert_non_null(strstr(clt_error_text(), "/nowhere/cltrain"));
     clt_child_stop(NULL, NULL);

@@ -439,12 +439,44 @@ static void test_parallel(void **state)
 }
 
 /* Two of a list do not build: always the first one is told, however the threads run. */
+/* Children compile, this process loads what they made; the next process knows that it need not ask them. */
+static void test_in_children(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    char options[COUNT][32];
+    ocl_program_wish wishes[COUNT];
+    ocl_program *program;
+    size_t failed;
+    fresh_cache();
+    setenv("CLTRAIN_BUILDERS", "2", 1);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(options[i], sizeof options[i], "-DFACTOR=%d", 300 + i);
+        wishes[i] = (ocl_program_wish){.family = "good", .options = options[i]};
+    }
+    for (int round = 0; round < 2; round++) {
+        ocl_device *device = open_parallel(false);
+        assert_ok(ocl_programs_build(device, wishes, COUNT, NULL, NULL, &failed));
+        ocl_counters counters = ocl_device_counters(device);
+        assert_int_equal(counters.programs_in_children, round == 0 ? COUNT : 0);
+        assert_int_equal(counters.programs_loaded, COUNT); /* what the children kept */
+        for (int i = 0; i < COUNT; i++) {
+            assert_ok(ocl_program_get(device, "good", options[i], &program));
+            check_good(device, program, 300 + i);
+        }
+        ocl_device_close(device);
+    }
+    unsetenv("CLTRAIN_BUILDERS");
+}
+
 static void test_error_in_the_middle(void **state)
 {
     (void)state;
-    ocl_program_wish wishes[] = {{"good", "-DFACTOR=201"}, {"good", "-DFACTOR=202"}, {"good", "-DFACTOR=203"},
-                                 {"broken", "-DREASON=1"}, {"good", "-DFACTOR=204"}, {"broken", "-DREASON=2"},
-                                 {"good", "-DFACTOR=205"}, {"broken", "-DREASON=3"}};
+    ocl_program_wish wishes[] = {
+        {.family = "good", .options = "-DFACTOR=201"}, {.family = "good", .options = "-DFACTOR=202"},
+        {.family = "good", .options = "-DFACTOR=203"}, {.family = "broken", .options = "-DREASON=1"},
+        {.family = "good", .options = "-DFACTOR=204"}, {.family = "broken", .options = "-DREASON=2"},
+        {.family = "good", .options = "-DFACTOR=205"}, {.family = "broken", .options = "-DREASON=3"}};
     for (int round = 0; round < 6; round++) {
         ocl_device *device = open_parallel(round < 5);
         size_t failed = 99;
@@ -489,6 +521,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_trim),
                                        cmocka_unit_test(test_processes),
                                        cmocka_unit_test(test_parallel),
+                                       cmocka_unit_test(test_in_children),
                                        cmocka_unit_test(test_error_in_the_middle)};
     if (argc > 1 && strcmp(argv[1], "child") == 0)
         return child();

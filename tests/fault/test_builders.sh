@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+#
+# Programs compiled by child processes (cl/builders.h): the training takes them from the driver's cache, with the same losses as
+# without children; a compiler that crashes in a child costs what needs its program, and not the training.
+. "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+CLTRAIN_LOG=debug "$CLTRAIN" devices >devices.txt 2>&1
+grep -q 'quirk own_cache' devices.txt || skip_all "the device's driver builds in threads, or keeps nothing: children are not used"
+shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
+[ -f "$shim" ] || skip_all 'driver_shim was not built'
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
+limit=300
+export CLTRAIN_CACHE_DIR=$work/cache LD_PRELOAD=$shim # the device's answers come from the first run, in which nothing goes wrong
+
+cat >mlp.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [32], "outputs": 4},
+ "data": {"type": "synthetic", "samples": 256, "shape": [12], "classes": 4, "micro_batch": 16},
+ "optimizer": {"type": "adamw", "learning_rate": 0.01, "clip": 1},
+ "train": {"steps": 6, "log_every": 1}, "device": {"tune": "off"}}
+JSON
+
+# trains BUILDERS NAME [VARIABLE=VALUE...]: with an empty driver's cache.
+trains() {
+    local builders=$1 name=$2
+    shift 2
+    mkdir "pocl-$name"
+    expect_code 0 env POCL_CACHE_DIR="$work/pocl-$name" CLTRAIN_BUILDERS="$builders" "$@" \
+        "$CLTRAIN" train mlp.json --out "$name"
+    values loss "$name/metrics.jsonl" >"$name.loss"
+}
+same_losses() {
+    if cmp -s one.loss "$1.loss"; then pass; else fail "$1: losses differ from those without children"; fi
+}
+
+trains 1 one
+expect_text ' 0 compiled in child processes'
+trains 2 two
+expect_text ' [1-9][0-9]* compiled in child processes'
+same_losses two
+find pocl-two -name '*.so' | grep -q . || fail 'the children left nothing in the driver'\''s cache'
+
+# A compiler that crashes in a child.
+trains 2 crashed CLT_SHIM='build:family=gemm_lane:abort;log=shim.log'
+expect_text "gemm_lane.*the compiler ended its process with SIGABRT"
+grep -q 'build gemm_lane' shim.log || fail 'nothing crashed'
+paste one.loss crashed.loss >both # of products by another kernel
+expect_awk 'crashed: losses differ from those without children' \
+    '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 6 }' both
+finish

@@ -39,6 +39,17 @@
     {                                                                                                        \
         dtype, CLT_FILL_WIDE, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                  \
     }
+/* Indices below the limit, some out of range: a kernel answers NaN and reads nothing out of bounds. No finite
+ * differences. */
+#define CLT_CASE_STRAY(dtype, limit, ...)                                                                    \
+    {                                                                                                        \
+        dtype, CLT_FILL_STRAY, limit, CLT_CASE_DIMS(__VA_ARGS__)                                             \
+    }
+/* Normal numbers, some of them NaN, which must not get lost. No finite differences. */
+#define CLT_CASE_NAN(dtype, ...)                                                                             \
+    {                                                                                                        \
+        dtype, CLT_FILL_NAN, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                   \
+    }
 #define CLT_CASE_COUNT(cases) (int)(sizeof(cases) / sizeof((cases)[0]))
 
 #endif

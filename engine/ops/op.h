@@ -91,6 +91,8 @@ typedef enum clt_fill {
     CLT_FILL_BINARY, /* 0 or 1 */
     CLT_FILL_WHOLE,  /* whole numbers from -3 to 3 */
     CLT_FILL_WIDE,   /* N(0,1) times 8 */
+    CLT_FILL_STRAY,  /* integers in [0, fill_max), and some that are -1 (where the type has it) or fill_max */
+    CLT_FILL_NAN,    /* N(0,1), and some NaN */
     CLT_FILL_POSITIVE
 } clt_fill;
 

@@ -63,7 +63,9 @@ static void ce_forward(clt_ref_call *call)
         }
         if (!row.counts)
             continue;
-        double log_p = call->in[0].data[r * stride + row.target] - row.top - row.log_sum;
+        bool in_range = row.target >= 0 && row.target < ce_cols(call);
+        double log_p =
+            in_range ? call->in[0].data[r * stride + row.target] - row.top - row.log_sum : (double)NAN;
         loss -= (1.0 - s) * log_p + s * row.mean_log_p;
         counted += 1.0;
         hits += row.hit ? 1.0 : 0.0;
@@ -86,6 +88,8 @@ static void ce_backward(clt_ref_call *call)
         for (int64_t c = 0; row.counts && c < cols; c++) {
             double p = exp(call->in[0].data[r * stride + c] - row.top - row.log_sum);
             double q = s / (double)cols + (c == row.target ? 1.0 - s : 0.0);
+            if (row.target < 0 || row.target >= cols)
+                q = (double)NAN;
             call->din[0].data[r * stride + c] += scale * (p - q);
         }
     }
@@ -130,6 +134,10 @@ static const clt_op_case ce_cases[] = {
     {.name = "tail",
      .n_inputs = 2,
      .inputs = {CLT_CASE_F32(3, 4, 37), CLT_CASE_INDEX(CLT_U16, 37, 3, 4)},
+     .small = true},
+    {.name = "out_of_range",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(31, 21), CLT_CASE_STRAY(CLT_I32, 21, 31)},
      .small = true},
     {.name = "ignore",
      .attrs = "{\"ignore_index\":2}",

@@ -1,14 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Double-precision reference and test cases of embedding. */
+#include <math.h>
+
 #include "engine/ops/case.h"
+
+/* The row of position p: the nearest one where the index is out of range, in which case the result is NaN. */
+static int64_t row_of(const clt_ref_call *call, int64_t p, bool *in_range)
+{
+    int64_t index = (int64_t)call->in[0].data[p], vocab = call->param[0].shape.dim[0];
+    *in_range = index >= 0 && index < vocab;
+    return index < 0 ? 0 : index < vocab ? index : vocab - 1;
+}
 
 static void embedding_forward(clt_ref_call *call)
 {
     int64_t positions = clt_shape_elements(&call->in[0].shape), dim = call->param[0].shape.dim[1];
-    for (int64_t p = 0; p < positions; p++)
+    for (int64_t p = 0; p < positions; p++) {
+        bool in_range;
+        int64_t row = row_of(call, p, &in_range);
         for (int64_t d = 0; d < dim; d++)
-            call->out[0].data[p * dim + d] = call->param[0].data[(int64_t)call->in[0].data[p] * dim + d];
+            call->out[0].data[p * dim + d] = in_range ? call->param[0].data[row * dim + d] : (double)NAN;
+    }
 }
 
 static void embedding_backward(clt_ref_call *call)
@@ -16,9 +29,12 @@ static void embedding_backward(clt_ref_call *call)
     int64_t positions = clt_shape_elements(&call->in[0].shape), dim = call->param[0].shape.dim[1];
     if (!call->dparam[0].data)
         return;
-    for (int64_t p = 0; p < positions; p++)
+    for (int64_t p = 0; p < positions; p++) {
+        bool in_range;
+        int64_t row = row_of(call, p, &in_range);
         for (int64_t d = 0; d < dim; d++)
-            call->dparam[0].data[(int64_t)call->in[0].data[p] * dim + d] += call->dout[0].data[p * dim + d];
+            call->dparam[0].data[row * dim + d] += call->dout[0].data[p * dim + d];
+    }
 }
 
 /* Forward copies (error zero). A row's gradient is a sum of as many values as its index occurs, up to 2000
@@ -46,6 +62,12 @@ static const clt_op_case embedding_cases[] = {
      .attrs = "{\"vocab\":10,\"dim\":33}",
      .n_inputs = 1,
      .inputs = {CLT_CASE_INDEX(CLT_I32, 10, 13)},
+     .exact = true,
+     .small = true},
+    {.name = "out_of_range",
+     .attrs = "{\"vocab\":11,\"dim\":20}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_STRAY(CLT_I32, 11, 3, 19)},
      .exact = true,
      .small = true},
     {.name = "bytes",

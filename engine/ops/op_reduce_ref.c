@@ -57,12 +57,18 @@ static void reduce_forward(clt_ref_call *call)
         double x = call->in[0].data[i];
         if (kind != KIND_MAX) {
             y[p.output] += kind == KIND_MEAN ? x / (double)p.count : x;
-        } else if (x > y[p.output]) { /* elements of one output come in the order of their places */
+        } else if (x > y[p.output] ||
+                   (isnan(x) && !isnan(y[p.output]))) { /* elements come in the order of their places */
             y[p.output] = x;
             if (index)
                 index[p.output] = (double)p.index;
         }
     }
+}
+
+static bool same(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
 }
 
 static void reduce_backward(clt_ref_call *call)
@@ -77,7 +83,7 @@ static void reduce_backward(clt_ref_call *call)
             call->din[0].data[i] += dy;
         } else if (kind == KIND_MEAN) {
             call->din[0].data[i] += dy / (double)p.count;
-        } else if (!taken[p.output] && call->in[0].data[i] == call->out[0].data[p.output]) {
+        } else if (!taken[p.output] && same(call->in[0].data[i], call->out[0].data[p.output])) {
             taken[p.output] = true;
             call->din[0].data[i] += dy;
         }
@@ -116,12 +122,24 @@ static const clt_op_case reduce_cases[] = {
      .inputs = {CLT_CASE_FLOAT(CLT_F16, 3, 5, 67)},
      .exact = true,
      .small = true},
+    {.name = "max_nan",
+     .attrs = "{\"kind\":\"max\",\"axes\":[-1]}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_NAN(CLT_F32, 9, 37)},
+     .exact = true,
+     .small = true},
+    {.name = "max_nan_middle",
+     .attrs = "{\"kind\":\"max\",\"axes\":[1]}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_NAN(CLT_F32, 3, 7, 35)},
+     .exact = true,
+     .small = true},
     SUM_MEAN_MAX("last", ",\"axes\":[-1],\"keepdims\":true", true, 2, 7, 33),
     SUM_MEAN_MAX("wide", ",\"axes\":[1]", false, 5, 1030),
     SUM_MEAN_MAX("middle", ",\"axes\":[1]", true, 3, 9, 67),
     SUM_MEAN_MAX("outer", ",\"axes\":[1,3]", false, 3, 5, 7, 33),
-    SUM_MEAN_MAX("inner_kept", ",\"axes\":[1,3]", false, 2, 3, 5, 7, 19),
-    SUM_MEAN_MAX("alternate", ",\"axes\":[1,3,5]", false, 2, 3, 2, 5, 3, 17),
+    SUM_MEAN_MAX("inner_kept", ",\"axes\":[1,3]", true, 2, 3, 5, 7, 19),
+    SUM_MEAN_MAX("alternate", ",\"axes\":[1,3,5]", true, 2, 3, 2, 5, 3, 17),
     SUM_MEAN_MAX("ones", ",\"axes\":[1,3],\"keepdims\":true", true, 1, 1, 3, 1),
     SUM_MEAN_MAX("single", "", true, 1, 1),
     SUM_MEAN_MAX("tall", ",\"axes\":[1]", false, 1, 257, 130),

@@ -85,7 +85,12 @@ static double below(const clt_verify_stream *stream, size_t i, int64_t limit)
 static double fill_one(const clt_verify_filler *f, const clt_verify_stream *s, size_t i)
 {
     double v;
+    uint32_t choice = clt_verify_word(s, i) % 8;
     switch (f->fill) {
+    case CLT_FILL_STRAY:
+        if (choice < 2)
+            return choice == 0 && f->dtype == CLT_I32 ? -1.0 : (double)f->max;
+        return below(s, i, f->max);
     case CLT_FILL_INDEX:
         return below(s, i, f->max > 0 ? f->max : 1);
     case CLT_FILL_BINARY:
@@ -97,6 +102,8 @@ static double fill_one(const clt_verify_filler *f, const clt_verify_stream *s, s
     default:
         break;
     }
+    if (f->fill == CLT_FILL_NAN && choice == 0)
+        return (double)NAN;
     if (!clt_dtype_is_float(f->dtype))
         return below(s, i, 100);
     if (f->integers || f->fill == CLT_FILL_WHOLE)

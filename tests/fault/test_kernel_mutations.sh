@@ -86,6 +86,87 @@ attention_group.cl :: s/seen > 0 \&\& now > before ? exp(before - now) : 1\.0f/1
 attention_lane.cl :: s/if (k + ROWS > all)/if (k > all)/ :: attention.second_tile[lane] :: attention
 attention.clh :: s/return attention_beyond(i + 1 + keys, tq)/return attention_beyond(i + keys, tq)/ :: attention.odd[row] :: attention
 functions.clh :: s/0\.1666651964187622f/0.1766651964187622f/ :: softmax.odd[row] :: softmax
+update.cl :: s/as_uint(inverse \* clip)/as_uint(clip)/ :: update.nesterov[group] :: update
+update.cl :: s/lane < n ? compensated_sum/lane + 1 < n ? compensated_sum/ :: update.sgd[group] :: update
+update.cl :: s/row = 0u;/row = 1u;/ :: update.scale[group] :: update
+update.cl :: s/good ? st\[ST_GROWTH\] + 1u : 0u/st[ST_GROWTH] + 1u/ :: update.scale[group] :: update
+update.cl :: s/fma((REALS)(rest1), d - m1, m1)/fma((REALS)(rest1), d, m1)/ :: update.adam[group] :: update
+update.cl :: s/fma((REALS)(decay), value, GET(g, go + base + i) \* clip)/GET(g, go + base + i) * clip/ :: update.sgd[group] :: update
+update.cl :: s/float decay = table\[to + 2 \* (ulong)chunk\]/float decay = table[to]/ :: update.sgd[group] :: update
+update.cl :: s/return isfinite(p) ? p + fma(x, low, fma(x, high, -p)) : p;/return p;/ :: update.scale[group] :: update
+update.cl :: s/st\[ST_UPDATE\] = update + (good ? 1u : 0u)/st[ST_UPDATE] = update + 1u/ :: update.momentum[group] :: update
+update.cl :: s/first = i \* SPAN/first = i * (SPAN - 1)/ :: update.spans[lane] :: update
+layernorm.cl :: s|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2)) / (float)cols|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2))| :: layernorm.bf16[group] :: layernorm
+layernorm.cl :: s/load(WT, b, b0 + (c))/load(WT, b, b0)/ :: layernorm.bf16[group] :: layernorm
+layernorm.cl :: s/rstd = rstd_in\[rstd0 + row\], s1/rstd = rstd_in[rstd0], s1/ :: layernorm.bf16[group] :: layernorm
+layernorm.cl :: s/STREAM16_GRAD(GT, dx, c, DX(LOAD16, c), accumulate)/STREAM16_GRAD(GT, dx, c, DX(LOAD16, c), 0)/ :: layernorm.bf16[row] :: layernorm
+layernorm.cl :: s/rstd_out\[rstd0 + (row)\] = (rstd)/rstd_out[rstd0] = (rstd)/ :: layernorm.bf16[group] :: layernorm
+quads.clh :: s/(cols) \& ~3u : 0u/(cols) : 0u/ :: layernorm.f16[group] :: layernorm
+quads.clh :: s/uint c = (whole) + lane; c < (cols)/uint c = (whole) + lane + 1; c < (cols)/ :: softmax.f16[group] :: softmax
+softmax.cl :: s/((dy)-name(clt_exp_down)(y) \* (dot))/((dy)-name(clt_exp_down)(y))/ :: log_softmax.bf16[group] :: log_softmax
+softmax.clh :: s/s->total = s->total \* clt_exp_down(s->top - higher) +/s->total = s->total +/ :: cross_entropy.ties_far[row] :: cross_entropy
+softmax.clh :: s/if (higher > top) {/if (higher > top + 1.0f) {/ :: cross_entropy.blocks[row] :: cross_entropy
+cross_entropy.cl :: s/centred4 += d;/;/ :: cross_entropy.f16_smooth[group] :: cross_entropy
+cross_entropy.cl :: s/q += (uint)t == c ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f/q += (uint)t == c ? 1.0f : 0.0f/ :: cross_entropy.f16_smooth[group] :: cross_entropy
+cross_entropy.cl :: s/STORE(GT, dx, t, before + scale/STORE(GT, dx, t, scale/ :: cross_entropy.ties[row] :: cross_entropy
+cross_entropy.cl :: s/return (int)\*target != ignore;/return true;/ :: cross_entropy.ignore[group] :: cross_entropy
+cross_entropy.cl :: s/target, row0 + r, rows_per_sample/target, r, rows_per_sample/ :: linear_cross_entropy.bf16[group] :: linear_cross_entropy
+cross_entropy.cl :: s/for (; c < stride; c++)/for (; c < cols; c++)/ :: cross_entropy.f16_smooth[row] :: cross_entropy
+cross_entropy.cl :: s/uint c = cols + lane; c < stride; c += WG/uint c = cols + lane; c + WG < stride; c += WG/ :: linear_cross_entropy.bf16[group] :: linear_cross_entropy
+cross_entropy.cl :: s/e = KEEP_EXP ? e : clt_exp_down(e - row.top);/e = clt_exp_down(e - row.top);/ :: linear_cross_entropy.one[group] :: linear_cross_entropy
+embedding.cl :: s/for (uint i = 0; i < lane; i++)/for (uint i = 0; i <= lane; i++)/ :: embedding.one[flat] :: embedding
+embedding.cl :: s/slots\[j\] < p ? 1u : 0u/slots[j] <= p ? 1u : 0u/ :: embedding.one[flat] :: embedding
+embedding.cl :: s/(ulong)order\[j + 2\] \* dim)/(ulong)order[j + 1] * dim)/ :: embedding.odd[flat] :: embedding
+embedding.cl :: s/for (uint v = vocab; v > 0; v--)/for (uint v = vocab; v > 1; v--)/ :: embedding.odd[row] :: embedding
+embedding.cl :: s/if (accumulate \&\& j == end)/if (j == end)/ :: embedding.unused_rows[flat] :: embedding
+embedding.cl :: s/if (accumulate \&\& first == end)/if (first == end)/ :: embedding.unused_rows[row] :: embedding
+functions.clh :: s/0\.19963064789772034f/0.19863064789772034f/ :: cross_entropy.two_classes[group] :: cross_entropy
+functions.clh :: s/CLT_K(1\.0f) - s, CLT_K(1\.0f))/CLT_K(1.0f) - s, CLT_K(0.9f))/ :: silu.one[flat] :: silu
+functions.clh :: s/x > CLT_K(18\.4f)/x > CLT_K(3.0f)/ :: tanh.tail[flat] :: tanh
+dropout.cl :: s/ONE(at + 2, words.z);/ONE(at + 2, words.y);/ :: dropout.odd[flat] :: dropout
+dropout.cl :: s/k += 8, lanes += 8/k += 8, lanes += 4/ :: dropout.odd[lane] :: dropout
+dropout.cl :: s/(((ulong)sb\[SB_SAMPLE_HI\] << 32) | sb\[SB_SAMPLE_LO\])/((ulong)sb[SB_SAMPLE_LO])/ :: dropout.odd[flat] :: dropout
+dropout.cl :: s/select(v, (float4)(0.0f), convert_float4(words >> 8)/select(v, (float4)(0.0f), convert_float4(words.yxzw >> 8)/ :: dropout.f16[flat] :: dropout
+quads.clh :: s/(u >> 16) | 0x40u/u >> 16/ :: known.bf16_by_4 :: known
+common.clh :: s/(u >> 16) | 0x40u/u >> 16/ :: known.bf16 :: known
+common.clh :: s/vstore_half_rte/vstore_half_rtz/ :: known.f16 :: known
+quads.clh :: s/const __global uchar4/const __global char4/ :: cast.u8[flat] :: cast
+lanes.clh :: s/LOAD16_i32(p, i) convert_float16(vload16(0, (p) + (i)))/LOAD16_i32(p, i) convert_float16(convert_short16(vload16(0, (p) + (i))))/ :: cast.i32[lane] :: cast
+reduce.cl :: s|half_size = WG / 2|half_size = WG / 4| :: reduce.sum_all[group] :: reduce
+reduce.cl :: s/IF_INDEX(place += ROWS;)/;/ :: reduce.max_middle[lane] :: reduce
+reduce.cl :: s/LOAD(DYT, dy, dy0 + o) \* factor/LOAD(DYT, dy, dy0 + o)/ :: reduce.mean_all[group] :: reduce
+reduce.cl :: s/found = min(found, /found = max(0u, / :: reduce.max_f16[group] :: reduce
+transpose.cl :: s/(rest - next \* d2) \* (INDEX)s2/(rest - next * d2) * (INDEX)s3/ :: transpose.heads[flat] :: transpose
+transpose.cl :: s/for (; i < cell; i++)/for (; i + 1 < cell; i++)/ :: transpose.heads[lane] :: transpose
+transpose.cl :: /barrier(CLK_LOCAL_MEM_FENCE);/d :: transpose.swap[tile] :: transpose
+gemm_lane.cl :: s/panel += STEPS \* NR;/panel += NR;/ :: gemm.odd_nn[lane] :: gemm
+gemm_lane.cl :: s/place.first_row = min(row_block \* grid->mt + part \* mt, until)/place.first_row = min(row_block * grid->mt, until)/ :: gemm.beta_one[lane] :: gemm
+gemm_epilogue.clh :: s/float16 value_ = alpha \* (sum);/float16 value_ = (sum);/ :: gemm.scaled_vectors[lane] :: gemm
+gemm_epilogue.clh :: s/float value_ = alpha \* (sum);/float value_ = (sum);/ :: gemm.scaled_vectors[simple] :: gemm
+gemm_epilogue.clh :: s/value_ = fma((float16)(beta), LOAD16(DTC, c, c_at + at_), value_)/value_ = value_/ :: gemm.scaled_vectors[lane] :: gemm
+gemm_epilogue.clh :: s/if (beta != 0.0f)/if (true)/ :: gemm.one[simple] :: gemm
+gemm_tiles.clh :: s/s->depth = min(k - s->k0, k_part)/s->depth = k_part/ :: gemm.deep_small[tile] :: gemm
+cross_entropy.cl :: s/target >= 0 \&\& (uint)target < cols/target >= 0 \&\& (uint)target <= cols/ :: cross_entropy.out_of_range[group] :: cross_entropy
+embedding.cl :: s/clamp(v, 0L, (long)vocab - 1)/min(v, (long)vocab - 1)/ :: embedding.out_of_range[row] :: embedding
+gemm_epilogue.clh :: s/value_\[q_\] = alpha \* (from)\[q_\]/value_[q_] = (from)[q_]/ :: gemm.vectors_small[tile] :: gemm
+gemm_lane.cl :: s/LOAD2(dt, (from) + (MR \& 12))/LOAD2(dt, (from) + (MR \& 8))/ :: gemm.columns_tn[lane] :: gemm
+gemm_packed.clh :: s/vstore_half_rte/vstore_half_rtz/ :: gemm.vectors_f16[tile] :: gemm
+gemm_tile.cl :: s/(ulong)z \* splits \* size/(ulong)z * size/ :: gemm.deep_batch[tile] :: gemm
+lanes.clh :: s/TURN8_HIGH4(b_\[i_\], b_\[i_ + 4\])), 0, (out) + (i_ + 4)/TURN8_HIGH4(b_[i_], b_[i_])), 0, (out) + (i_ + 4)/ :: transpose.swap_tiles[lane] :: transpose
+layernorm.cl :: s/load(DYT, dy, c) \* CENTRED(load, c))/load(DYT, dy, c))/ :: layernorm.blocks[row] :: layernorm
+reduce.cl :: s/SHARE(grad, found, place + i), accumulate);/SHARE(grad, found, i), accumulate);/ :: reduce.max_alternate[group] :: reduce
+reduce.cl :: s/return (i0 \* r1 + i1) \* r2 + i;/return i1 * r2 + i;/ :: reduce.max_alternate[row] :: reduce
+reduce.cl :: s/return v > sum || v != v ? v : sum;/return v > sum ? v : sum;/ :: reduce.max_nan[group] :: reduce
+softmax.cl :: s/first < cols; first += ROW_BLOCK/first < cols; first += 2 * ROW_BLOCK/ :: softmax.blocks[row] :: softmax
+softmax.cl :: s/rest \* norm);/rest);/ :: softmax.far_row[row] :: softmax
+softmax.cl :: s/softmax_result(y - (chunk - r) \* cols, kept + r \* stride, cols, norms\[r\]);/softmax_result(y - (chunk - r) * cols, kept, cols, norms[r]);/ :: softmax.tail[row] :: softmax
+transpose.cl :: s/WOVEN_LOW2(a\[first + odd\], a\[first + odd + 2\])/WOVEN_LOW2(a[first + odd], a[first + 2])/ :: transpose.swap_bf16_odd[lane] :: transpose
+transpose.cl :: s/y += (rest - next \* o2) \* ys2;/y += (rest - next * o2) * ys3;/ :: transpose.reverse[lane] :: transpose
+gemm_tiles.clh :: s/tile_i = band \* BAND + in_band - tile_j \* height/tile_i = in_band - tile_j * height/ :: gemm.tall[tile] :: gemm
+gemm_tiles.clh :: s/if ((j) + VC <= n) {/if ((j) < n) {/ :: gemm.vectors_small[tile] :: gemm
+gemm.cl :: s/row\[r\] = (ulong)min(r0 + r, narrow_size - 1) \* row_step/row[r] = (ulong)min(r0, narrow_size - 1) * row_step/ :: gemm.odd_nn[simple] :: gemm
+gemm.cl :: s/FINISH(w0 + v, r0 + r, sums\[r\]\[v\])/FINISH(r0 + r, w0 + v, sums[r][v])/ :: gemm.odd_tt[simple] :: gemm
+checksum.cl :: s/weighted_total += x\[i\] \* (i + 1u)/weighted_total += x[i] * i/ :: known.checksum :: known
 END
 }
 

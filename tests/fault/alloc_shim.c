@@ -6,7 +6,8 @@
  * anything of the engine.
  *
  *   CLT_ALLOC_SHIM = N      the N-th such call fails; 0 or unset: none
- *   CLT_ALLOC_SHIM_LOG      a file that receives the number of calls at the end of the program */
+ *   CLT_ALLOC_SHIM_LOG      a file that receives the number of calls at the end of the program; the largest one
+ *                           when its child processes write there, too */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,11 +51,14 @@ __attribute__((destructor)) static void write_log(void)
 {
     const char *path = getenv("CLT_ALLOC_SHIM_LOG");
     char line[32];
-    int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;
+    int fd = path != NULL ? open(path, O_RDWR | O_CREAT, 0600) : -1;
     if (fd < 0)
         return;
+    ssize_t had = read(fd, line, sizeof line - 1);
+    line[had > 0 ? had : 0] = '\0';
+    long before = atol(line);
     int n = snprintf(line, sizeof line, "%ld\n", atomic_load(&calls));
-    if (write(fd, line, (size_t)n) != n)
+    if (atomic_load(&calls) > before && pwrite(fd, line, (size_t)n, 0) != n)
         _exit(99);
     close(fd);
 }

@@ -6,8 +6,8 @@
  * anything of the engine.
  *
  *   CLT_ALLOC_SHIM = N      the N-th such call fails; 0 or unset: none
- *   CLT_ALLOC_SHIM_LOG      a file that receives the number of calls at the end of the program; the largest one
- *                           when its child processes write there, too */
+ *   CLT_ALLOC_SHIM_LOG      a file that receives the number of calls at the end of the program; the largest
+ * one when its child processes write there, too */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -13,11 +13,13 @@
 
 /* Independent chains: enough to cover the latency of fma on every port, few enough to stay in the registers;
  * how many that is differs between devices, so several are tried. x converges to add / (1 - factor): it stays
- * a normal number. */
-#define FMA_BODY(type, count)                                                                                \
+ * a normal number. Chains start from memory, each lane from a value of its own: a compiler that knows that
+ * lanes or work-items are equal computes one of them and copies it (Intel's does).
+ * start: START_FLOATS floats, which cl/measure.c writes. */
+#define START_FLOATS 256
+#define FMA_BODY(type, count, LOAD_START)                                                                    \
     type x[count];                                                                                           \
-    _Pragma("unroll") for (int i = 0; i < count; i++) x[i] =                                                 \
-        (type)((float)(i + 1) + (float)get_group_id(0));                                                     \
+    _Pragma("unroll") for (int i = 0; i < count; i++) x[i] = LOAD_START(i);                                  \
     for (uint r = 0; r < rounds; r++) {                                                                      \
         _Pragma("unroll") for (int i = 0; i < count; i++) x[i] = fma(x[i], (type)(factor), (type)(add));     \
     }                                                                                                        \
@@ -26,18 +28,23 @@
 
 #define FMA_LANE(width, count)                                                                               \
     __attribute__((reqd_work_group_size(1, 1, 1)))                                                           \
-    __kernel void measure_fma_lane_##width##x##count(__global float *out, uint rounds, float factor,         \
-                                                     float add)                                              \
+    __kernel void measure_fma_lane_##width##x##count(__global float *out, __global const float *start,       \
+                                                     uint rounds, float factor, float add)                   \
     {                                                                                                        \
-        FMA_BODY(float##width, count)                                                                        \
+        FMA_BODY(float##width, count, START_##width)                                                         \
         vstore##width(sum, get_group_id(0), out);                                                            \
     }
+#define START_4(i) vload4((i), start)
+#define START_8(i) vload8((i), start)
+#define START_16(i) vload16((i), start)
 #define FMA_GROUP(count)                                                                                     \
-    __kernel void measure_fma_group_##count(__global float *out, uint rounds, float factor, float add)       \
+    __kernel void measure_fma_group_##count(__global float *out, __global const float *start, uint rounds,   \
+                                            float factor, float add)                                         \
     {                                                                                                        \
-        FMA_BODY(float, count)                                                                               \
+        FMA_BODY(float, count, START_ITEM)                                                                   \
         out[get_global_id(0)] = sum;                                                                         \
     }
+#define START_ITEM(i) start[((uint)get_local_id(0) + (i)) % START_FLOATS]
 
 FMA_LANE(4, 12)
 FMA_LANE(8, 8)

@@ -86,7 +86,8 @@ enum {
     OCL_QUIRK_FLUSH_IS_FINISH = 1 << 4, /* clFlush starts nothing: finish instead */
     OCL_QUIRK_NO_SHUFFLES = 1 << 5,     /* vector shuffles in kernels cannot be relied on */
     OCL_QUIRK_SERIAL_BUILDS = 1 << 6,   /* programs are built one after the other */
-    OCL_QUIRK_OWN_CACHE = 1 << 7 /* the driver keeps what it compiled: our cache of binaries gains nothing */
+    OCL_QUIRK_OWN_CACHE = 1 << 7, /* the driver keeps what it compiled: our cache of binaries gains nothing */
+    OCL_QUIRK_STALE_CACHE = 1 << 8 /* what the driver keeps is wrong: cl/listing.c switches it off */
 };
 /* Not a driver's fault: set by the checker in the description it plans with, so that variants made for GPUs
  * do not refuse a CPU device for its lack of speed. A macro because an enumerator must fit an int. */

@@ -79,7 +79,7 @@ static bool prefers_wgmma(const ocl_gemm *g, const ocl_device_desc *device)
  * for (all of compute capability 9.0) gets tiles of 16 x 32: `tile` is the safer choice until the tuner has
  * compared.
  *
- * Where lane style pays, `simple` takes what `lane` refuses: on PoCL it runs 3 to 15 times as fast as CLBlast
+ * On CPUs `simple` takes what `lane` refuses: on PoCL it runs 3 to 15 times as fast as CLBlast
  * with the parameters that CLBlast has for CPUs (100 to 290 against 15 to 50 GFLOP/s at 512^3 on 2 cores). */
 static const char *device_prefers(const ocl_gemm *g, const ocl_device_desc *device)
 {
@@ -92,7 +92,7 @@ static const char *device_prefers(const ocl_gemm *g, const ocl_device_desc *devi
             return "mma";
         if (ocl_variant_accepts(tile, g, device, reason, sizeof reason))
             return "tile";
-        return device->is_cpu ? NULL : "simple";
+        return "simple";
     }
     return lane != NULL && ocl_variant_accepts(lane, g, device, reason, sizeof reason) ? "lane" : "simple";
 }
@@ -100,10 +100,8 @@ static const char *device_prefers(const ocl_gemm *g, const ocl_device_desc *devi
 clt_status ocl_gemm_standard(const ocl_gemm *g, const ocl_device_desc *device, const char *what,
                              const ocl_variant **out)
 {
-    const char *preferred = device_prefers(g, device);
-    clt_status status = CLT_EUNSUPPORTED;
-    if (preferred != NULL)
-        status = ocl_variant_select(ocl_gemm_variants, g, device, what, preferred, out);
+    clt_status status =
+        ocl_variant_select(ocl_gemm_variants, g, device, what, device_prefers(g, device), out);
     if (status == CLT_OK)
         return CLT_OK;
     clt_error_clear();

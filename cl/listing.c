@@ -28,10 +28,13 @@
 #define MAX_DEAD 16
 #define FORMAT_NAME "cltrain-listing"
 #define SEAL "hash"
+#define STALE "stale_cache"     /* what the child says of OCL_QUIRK_STALE_CACHE, and a key of the file */
 #define LISTED "CLTRAIN_LISTED" /* of a child's environment: the cltrain that started it has seen to it */
 
 static ocl_dead_driver dead[MAX_DEAD];
 static int n_dead;
+static bool
+    stale_cache; /* OCL_QUIRK_STALE_CACHE of a device: PoCL's cache of kernels goes off before it is loaded */
 static bool ask_again;
 static bool is_listing_child;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,8 +57,13 @@ clt_status ocl_listing_serve(void)
     CLT_TRY(clt_child_begin());
     CLT_TRY(clt_child_say("listing"));
     is_listing_child = true;
-    (void)ocl_enumerate(&found, &count); /* no device is an answer as well */
+    bool listed = ocl_enumerate(&found, &count) == CLT_OK; /* no device is an answer as well */
+    clt_status status = CLT_OK;
+    for (int i = 0; listed && i < count && status == CLT_OK; i++)
+        if (found[i].desc.quirks & OCL_QUIRK_STALE_CACHE)
+            status = clt_child_say(STALE);
     free(found);
+    CLT_TRY(status);
     return clt_child_say("done");
 }
 
@@ -120,7 +128,7 @@ static void make_key(sources *s)
 {
     char loader[OCL_LOADER_PATH], *boot = NULL;
     size_t size;
-    uint64_t sum = hash_text(FORMAT_NAME " 1 " CLT_VERSION);
+    uint64_t sum = hash_text(FORMAT_NAME " 2 " CLT_VERSION);
     for (char **at = environ; *at != NULL; at++) /* in any order */
         if (steers_drivers(*at))
             sum += hash_text(*at);
@@ -164,7 +172,7 @@ static bool take_text(const clt_json *object, const char *key, char *out, size_t
     return true;
 }
 
-static bool take_dead(const clt_json *root)
+static bool take_answers(const clt_json *root)
 {
     char format[32];
     if (clt_json_typeof(root) != CLT_JSON_OBJECT || !take_text(root, "format", format, sizeof format) ||
@@ -173,6 +181,10 @@ static bool take_dead(const clt_json *root)
     const clt_json *list = clt_json_get(root, "dead");
     if (list == NULL || clt_json_typeof(list) != CLT_JSON_ARRAY)
         return false;
+    const clt_json *stale = clt_json_get(root, STALE);
+    if (stale == NULL || clt_json_typeof(stale) != CLT_JSON_BOOL)
+        return false;
+    stale_cache = clt_json_bool(stale);
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
         ocl_dead_driver *d = &dead[n_dead];
         if (n_dead == MAX_DEAD || clt_json_typeof(at) != CLT_JSON_OBJECT ||
@@ -195,9 +207,11 @@ static bool recall(const sources *s)
                  clt_file_read(path, false, 1 << 20, CLT_EDATA, &text, &length) == CLT_OK &&
                  clt_json_sealed(text, length, SEAL) &&
                  clt_json_parse(text, length, path, CLT_EDATA, &doc) == CLT_OK &&
-                 take_dead(clt_json_root(doc));
-    if (!known)
+                 take_answers(clt_json_root(doc));
+    if (!known) {
         n_dead = 0;
+        stale_cache = false;
+    }
     clt_json_destroy(doc);
     free(text);
     free(path);
@@ -212,6 +226,7 @@ static void remember(const sources *s)
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
+    clt_jw_kbool(&w, STALE, stale_cache);
     clt_jw_key(&w, "dead");
     clt_jw_array(&w);
     for (int i = 0; i < n_dead; i++) {
@@ -251,7 +266,8 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
         clt_child_stop(child, &end);
         CLT_FAIL(CLT_EUNSUPPORTED, "'%s' is another cltrain: %s %s", program, end.text, end.words);
     }
-    event = clt_child_next(child, limit, &line);
+    while ((event = clt_child_next(child, limit, &line)) == CLT_CHILD_LINE && strcmp(line, STALE) == 0)
+        stale_cache = true;
     *good = event == CLT_CHILD_LINE && strcmp(line, "done") == 0;
     clt_child_stop(child, &end);
     /* a lack of memory may pass; silence is remembered, or every start would wait for it */
@@ -356,6 +372,8 @@ static clt_status ask(const sources *s)
 
 static clt_status apply(const sources *s)
 {
+    if (stale_cache)
+        setenv("POCL_KERNEL_CACHE", "0", 0);
     if (n_dead == 0)
         return CLT_OK;
     for (int i = 0; i < n_dead; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, the form for any device: one work-item per query (y, dq) or per key (dk, dv), sixteen elements
+ * Attention, the form for any device: one work-item per query (y, dq) or per key (dk, dv), WIDTH elements
  * of a head at a time, softmax on line. Forward keeps the log of each row's sum of exponentials (lse);
  * backward makes the probabilities again from it, and needs delta = sum(dy * y) of each row. Gradients are
  * summed in order by one item each: no atomics. A query that sees no key gives zeros. Defines: attention.clh.
@@ -13,19 +13,47 @@
 #define KERNEL 0
 #endif
 
-#define PARTS ((HEAD_SIZE + LANES - 1) / LANES) /* vectors of a head */
-#define TAIL (HEAD_SIZE % LANES)
+#ifndef WIDTH /* elements of a vector: 16, or 4 for compilers that do not get on with sixteen */
+#define WIDTH 16
+#endif
+#if WIDTH == 16
+#define REALS float16
+#define LOAD_REALS(dt, p, i) LOAD16(dt, p, i)
+#define STORE_REALS_GRAD(dt, p, i, v, accumulate) STORE16_GRAD(dt, p, i, v, accumulate)
+#define SUM_REALS(v) clt_sum16(v)
+#define GATHER(p) vload16(0, p)
+#define SCATTER(v, p) vstore16((v), 0, p)
+#else
+#include "quads.clh"
+#define REALS float4
+/* At any address. */
+#define ANY_LOAD4_f32(p, i) vload4(0, (p) + (i))
+#define ANY_LOAD4_f16(p, i) vload_half4(0, (const __global half *)((p) + (i)))
+#define ANY_LOAD4_bf16(p, i) as_float4(convert_uint4(vload4(0, (p) + (i))) << 16)
+#define ANY_STORE4_f32(p, i, v) vstore4((v), 0, (p) + (i))
+#define ANY_STORE4_f16(p, i, v) vstore_half4_rte((v), 0, (__global half *)((p) + (i)))
+#define ANY_STORE4_bf16(p, i, v) vstore4(clt_bf16_round4(v), 0, (p) + (i))
+#define LOAD_REALS(dt, p, i) CLT_CAT(ANY_LOAD4_, dt)(p, i)
+#define STORE_REALS_GRAD(dt, p, i, v, accumulate)                                                            \
+    CLT_CAT(ANY_STORE4_, dt)(p, i, (accumulate) ? LOAD_REALS(dt, p, i) + (v) : (v))
+#define SUM_REALS(v) clt_sum4(v)
+#define GATHER(p) vload4(0, p)
+#define SCATTER(v, p) vstore4((v), 0, p)
+#endif
+
+#define PARTS ((HEAD_SIZE + WIDTH - 1) / WIDTH) /* vectors of a head */
+#define TAIL (HEAD_SIZE % WIDTH)
 
 /* Vector `part` of a row, zeros behind its end. */
 #define DEFINE_LOAD_PART(dt)                                                                                 \
-    static inline float16 CLT_CAT(load_part_, dt)(__global const STORAGE(dt) * row, uint part)               \
+    static inline REALS CLT_CAT(load_part_, dt)(__global const STORAGE(dt) * row, uint part)               \
     {                                                                                                        \
-        float lane[LANES];                                                                                   \
+        float lane[WIDTH];                                                                                   \
         if (TAIL == 0 || part + 1 < PARTS)                                                                   \
-            return LOAD16(dt, row, part * LANES);                                                            \
-        for (uint i = 0; i < LANES; i++)                                                                     \
-            lane[i] = i < TAIL ? LOAD(dt, row, part * LANES + i) : 0.0f;                                     \
-        return vload16(0, lane);                                                                             \
+            return LOAD_REALS(dt, row, part * WIDTH);                                                            \
+        for (uint i = 0; i < WIDTH; i++)                                                                     \
+            lane[i] = i < TAIL ? LOAD(dt, row, part * WIDTH + i) : 0.0f;                                     \
+        return GATHER(lane);                                                                             \
     }
 DEFINE_LOAD_PART(f32)
 DEFINE_LOAD_PART(f16)
@@ -36,21 +64,21 @@ DEFINE_LOAD_PART(bf16)
 #define STORE_PART(dt, row, part, value, accumulate)                                                         \
     do {                                                                                                     \
         if (TAIL == 0 || (part) + 1 < PARTS) {                                                               \
-            STORE16_GRAD(dt, row, (part)*LANES, value, accumulate);                                          \
+            STORE_REALS_GRAD(dt, row, (part)*WIDTH, value, accumulate);                                          \
         } else {                                                                                             \
-            float lane_[LANES];                                                                              \
-            vstore16(value, 0, lane_);                                                                       \
+            float lane_[WIDTH];                                                                              \
+            SCATTER(value, lane_);                                                                       \
             for (uint i_ = 0; i_ < TAIL; i_++)                                                               \
-                STORE_GRAD(dt, row, (part)*LANES + i_, lane_[i_], accumulate);                               \
+                STORE_GRAD(dt, row, (part)*WIDTH + i_, lane_[i_], accumulate);                               \
         }                                                                                                    \
     } while (0)
 
-static inline float dot_parts(const float16 *a, const float16 *b)
+static inline float dot_parts(const REALS *a, const REALS *b)
 {
-    float16 sum = a[0] * b[0];
+    REALS sum = a[0] * b[0];
     for (uint p = 1; p < PARTS; p++)
         sum = fma(a[p], b[p], sum);
-    return clt_sum16(sum);
+    return SUM_REALS(sum);
 }
 
 #if KERNEL == 0 || KERNEL == 1
@@ -71,7 +99,7 @@ __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global flo
     q += q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE;
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    float16 query[PARTS], row[PARTS], sum[PARTS];
+    REALS query[PARTS], row[PARTS], sum[PARTS];
     float top = -INFINITY, total = 0.0f;
     for (uint p = 0; p < PARTS; p++) {
         query[p] = LOAD_PART(DT, q, p) * scale;
@@ -92,7 +120,7 @@ __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global flo
         total += weight;
         weight *= attention_keep(sb + sb0, op, number + j, p_drop, keep_scale);
         for (uint p = 0; p < PARTS; p++)
-            sum[p] = fma((float16)(weight), LOAD_PART(DT, v + (ulong)j * ldv, p), sum[p]);
+            sum[p] = fma((REALS)(weight), LOAD_PART(DT, v + (ulong)j * ldv, p), sum[p]);
     }
     lse[lse0 + item] = visible ? top + log(total) : 0.0f;
     float norm = visible ? 1.0f / total : 0.0f;
@@ -116,10 +144,10 @@ __kernel void attention_bwd_delta(__global float *delta, ulong delta0, __global 
     ulong head = item / tq;
     uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
     ulong at = (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE;
-    float16 sum = 0.0f;
+    REALS sum = 0.0f;
     for (uint p = 0; p < PARTS; p++)
         sum = fma(LOAD_PART(DYT, dy + dy0 + at, p), LOAD_PART(DT, y + y0 + at, p), sum);
-    delta[delta0 + item] = clt_sum16(sum);
+    delta[delta0 + item] = SUM_REALS(sum);
 }
 
 #endif
@@ -144,7 +172,7 @@ __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint ldd
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
     dy += dy0 + (((ulong)n * tq + i) * HEADS + h) * HEAD_SIZE;
-    float16 query[PARTS], given[PARTS], row[PARTS], sum[PARTS];
+    REALS query[PARTS], given[PARTS], row[PARTS], sum[PARTS];
     float norm = lse[lse0 + item], mean = delta[delta0 + item];
     for (uint p = 0; p < PARTS; p++) {
         query[p] = LOAD_PART(DT, q, p) * scale;
@@ -159,7 +187,7 @@ __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint ldd
             row[p] = LOAD_PART(DT, k + (ulong)j * ldk, p);
         float ds = exp(dot_parts(query, row) - norm) * (slope - mean);
         for (uint p = 0; p < PARTS; p++)
-            sum[p] = fma((float16)(ds), row[p], sum[p]);
+            sum[p] = fma((REALS)(ds), row[p], sum[p]);
     }
     dq += dq0 + ((ulong)n * tq + i) * lddq + h * HEAD_SIZE;
     for (uint p = 0; p < PARTS; p++)
@@ -182,7 +210,7 @@ __kernel void attention_bwd_kv_row(__global STORAGE(GT) * dk, ulong dk0, uint ld
     ulong head = item / tk;
     uint j = (uint)(item - head * tk), n = (uint)(head / KV_HEADS), g = (uint)(head - (ulong)n * KV_HEADS);
     uint first = attention_first_query(j, tq, KEYS_OF(n));
-    float16 key[PARTS], value[PARTS], query[PARTS], given[PARTS], sum_k[PARTS], sum_v[PARTS];
+    REALS key[PARTS], value[PARTS], query[PARTS], given[PARTS], sum_k[PARTS], sum_v[PARTS];
     for (uint p = 0; p < PARTS; p++) {
         key[p] = LOAD_PART(DT, k + k0 + ((ulong)n * tk + j) * ldk + g * HEAD_SIZE, p) * scale;
         value[p] = LOAD_PART(DT, v + v0 + ((ulong)n * tk + j) * ldv + g * HEAD_SIZE, p);
@@ -201,8 +229,8 @@ __kernel void attention_bwd_kv_row(__global STORAGE(GT) * dk, ulong dk0, uint ld
             float ds = weight * (dot_parts(given, value) * keep - delta[delta0 + row]);
             weight *= keep;
             for (uint p = 0; p < PARTS; p++) {
-                sum_v[p] = fma((float16)(weight), given[p], sum_v[p]);
-                sum_k[p] = fma((float16)(ds), query[p], sum_k[p]);
+                sum_v[p] = fma((REALS)(weight), given[p], sum_v[p]);
+                sum_k[p] = fma((REALS)(ds), query[p], sum_k[p]);
             }
         }
     }

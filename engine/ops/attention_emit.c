@@ -3,6 +3,7 @@
  * What all forms of the op attention emit alike: sizes and strides of a call, the defines and arguments of
  * attention.clh, where gradients go. Knows no form and no work-group. */
 #include <math.h>
+#include <string.h>
 
 #include "engine/ops/attention.h"
 
@@ -53,10 +54,20 @@ bool clt_attention_drops(const clt_call *call)
     return call->training && clt_node_attr(call->node, "dropout")->f > 0;
 }
 
+/* -DWIDTH: vectors of the form for any device (attention.cl). */
+static void define_width(ocl_emitter *e)
+{
+    bool wide = (e->device->caps & OCL_CAP_WIDE_VECTORS) != 0;
+    ocl_define(e, "WIDTH", wide ? 16 : 4);
+    ocl_kernel_needs(e, wide ? OCL_CAP_WIDE_VECTORS : 0);
+}
+
 void clt_attention_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const char *family,
                          clt_attention_kernel kernel, const char *name)
 {
     ocl_kernel_begin(e, family, name);
+    if (strcmp(family, "attention") == 0)
+        define_width(e);
     ocl_define(e, "KERNEL", kernel);
     ocl_define(e, "HEAD_SIZE", s->dim);
     ocl_define(e, "HEADS", s->heads);
@@ -158,6 +169,8 @@ void clt_attention_delta(ocl_emitter *e, const clt_call *call, const clt_attenti
     g->delta = ocl_workspace(e, CLT_F32, rows, "attention.delta");
     ocl_kernel_begin(e, grouped ? "attention_group" : "attention",
                      grouped ? "attention_bwd_delta_group" : "attention_bwd_delta");
+    if (!grouped)
+        define_width(e);
     ocl_define(e, "KERNEL", CLT_ATTENTION_DELTA);
     ocl_define(e, "HEAD_SIZE", s->dim);
     ocl_define(e, "HEADS", s->heads);

@@ -48,12 +48,19 @@ static inline uint64_t clt_local_group(const ocl_device_desc *device, uint64_t e
     return local;
 }
 
+/* CPU devices run one work-item with vectors of sixteen best, unless the probe of such vectors said
+ * otherwise: compilers were seen to end the process over them, or to take them apart. */
+static inline bool clt_prefers_lanes(const ocl_device_desc *device)
+{
+    return device->is_cpu && (device->caps & OCL_CAP_WIDE_VECTORS) != 0;
+}
+
 /* accepts() of variants in group style. */
 static inline bool clt_accepts_group(const void *problem, const ocl_device_desc *device, char *reason,
                                      size_t size)
 {
     (void)problem;
-    if (!device->is_cpu || (device->quirks & OCL_QUIRK_ANY_STYLE))
+    if (!clt_prefers_lanes(device) || (device->quirks & OCL_QUIRK_ANY_STYLE))
         return true;
     snprintf(reason, size, "barrier reductions are slow on CPU devices");
     return false;
@@ -64,7 +71,7 @@ static inline bool clt_accepts_flat(const void *problem, const ocl_device_desc *
                                     size_t size)
 {
     (void)problem;
-    if (!device->is_cpu || (device->quirks & OCL_QUIRK_ANY_STYLE))
+    if (!clt_prefers_lanes(device) || (device->quirks & OCL_QUIRK_ANY_STYLE))
         return true;
     snprintf(reason, size, "one work-item per element is slower than one per row on CPU devices");
     return false;

@@ -202,8 +202,10 @@ static bool group_accepts(const void *problem, const ocl_device_desc *device, ch
 {
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    if (!clt_accepts_group(problem, device, reason, size))
+    if (device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE)) { /* PoCL 3.0 never ends compiling it */
+        snprintf(reason, size, "barriers in every block are slow on CPU devices");
         return false;
+    }
     /* the same answer for both directions */
     if (s.dim <= GROUP_MAX_HEAD && group_block(&s, device, true) > 0 && group_block(&s, device, false) > 0)
         return true;

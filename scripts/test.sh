@@ -10,7 +10,8 @@ usage() {
     cat <<'TEXT'
 usage: scripts/test.sh [--preset dev|release|ci] [--label NAME]... [--jobs N] [-- CTEST_OPTION...]
   --preset   dev: AddressSanitizer and UBSan, warnings are errors; release (default); ci: release, warnings are errors
-  --label    quick, full, comm or long; may be given more than once (default: quick and comm)
+  --label    quick, full, comm, long or runtimes; may be given more than once (default: quick and comm). runtimes tries other
+             OpenCL runtimes, in the folder that CLTRAIN_RUNTIMES names and scripts/runtimes.sh makes; it takes up to an hour
   --jobs     tests that run at the same time (default 2)
 TEXT
 }

@@ -39,6 +39,20 @@ for code in 0 1 2 3 4 5 6 7 8 9 10 70 75; do
     if sed -n '/^Exit codes/,/^$/p' "$root/README.md" | grep -q -E "(^|[^0-9])$code [a-z]|^$code\$| $code\$"; then pass; else fail "README.md does not name the exit code $code"; fi
 done
 
+# --- docs/devices.md is what the generator makes of the records ---
+expect_code 0 "$root/scripts/devices_page.sh"
+if cmp -s "$out" "$root/docs/devices.md"; then pass; else fail 'docs/devices.md is old: scripts/devices_page.sh >docs/devices.md'; fi
+mkdir -p records taken/other
+for record in "$root"/docs/devices/*.json; do
+    expect_text "^### $(basename "$record" .json)\$"
+    sed 's/largest loss difference [^ ]*/largest loss difference 0.125/; s/"runtime": ".*"/"runtime": "other"/' "$record" >taken/other/record.json
+done
+CLTRAIN_DEVICE_RECORDS=$work/records expect_code 0 "$root/scripts/devices_page.sh" --take taken
+CLTRAIN_DEVICE_RECORDS=$work/records expect_code 0 "$root/scripts/devices_page.sh"
+expect_text '^\| other \| .*\| 0\.125' '^### other$'
+echo '{}' >records/none.json
+CLTRAIN_DEVICE_RECORDS=$work/records expect_code 1 "$root/scripts/devices_page.sh"
+
 # --- links and paths lead somewhere ---
 pages=("$root/README.md" "$root"/docs/*.md)
 for page in "${pages[@]}"; do

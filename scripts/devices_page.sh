@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# docs/devices.md: what OpenCL runtimes did in the tests labelled `runtimes`, from the records in docs/devices/, one for each runtime.
+#
+# usage: scripts/devices_page.sh                  writes the page to the standard output: scripts/devices_page.sh >docs/devices.md
+#        scripts/devices_page.sh --take FOLDER    copies the records that the tests left in FOLDER (CLTRAIN_RUNTIMES) to docs/devices/
+# Environment: CLTRAIN_DEVICE_RECORDS another folder of records (default: docs/devices).
+# Exit code: 0 well, 1 a record is not one of the test's, 2 usage.
+set -euo pipefail
+export LC_ALL=C
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+records=${CLTRAIN_DEVICE_RECORDS:-$root/docs/devices}
+
+if [ $# -eq 2 ] && [ "$1" = --take ] && [ -d "$2" ]; then
+    mkdir -p "$records"
+    for record in "$2"/*/record.json; do
+        [ -e "$record" ] || { echo "devices_page.sh: $2 holds no record; run the tests labelled runtimes" >&2; exit 1; }
+        cp "$record" "$records/$(basename "$(dirname "$record")").json"
+    done
+    exit 0
+fi
+[ $# -eq 0 ] || { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+
+# The runtimes in the order in which they are told: those of scripts/runtimes.sh, then others by name.
+files=()
+for name in pocl intel pocl-3.0 rusticl oclgrind; do [ ! -e "$records/$name.json" ] || files+=("$records/$name.json"); done
+for file in "$records"/*.json; do
+    case " ${files[*]-} " in *" $file "*) ;; *) [ ! -e "$file" ] || files+=("$file") ;; esac
+done
+[ ${#files[@]} -gt 0 ] || { echo "devices_page.sh: there is no record in $records" >&2; exit 1; }
+
+unquoted() { sed 's/\\\(["\\]\)/\1/g; s/|/\\|/g'; }
+value() { sed -n -E "s/^  \"$2\": \"(.*)\",\$/\1/p" "$1" | head -n 1 | unquoted; }
+# The checks of a record: name, result, seconds, detail, with tabs between them.
+checks() {
+    sed -n -E 's/^    \{"check": "([^"]*)", "result": "([^"]*)", "seconds": ([0-9]+), "detail": "(.*)"\},?$/\1\t\2\t\3\t\4/p' "$1" | unquoted
+}
+# One check of a record: what came out, and in brackets the seconds.
+check() { checks "$1" | awk -F'\t' -v want="$2" '{ hit = want ~ /\*$/ ? index($1, substr(want, 1, length(want) - 1)) == 1 : $1 == want } hit { print; exit }'; }
+verified() { check "$1" 'verify --quick*' | awk -F'\t' '{ printf "%s%s", ($2 == "pass" ? "" : "**FAILED** "), $4; if ($1 != "verify --quick") printf " (%s)", $1; printf ", %d s", $3 }'; }
+apart() {
+    check "$1" "$2" | awk -F'\t' '$2 != "pass" { printf "**FAILED**: %s", $4; next }
+        { text = $4; sub(/.*largest loss difference /, "", text); sub(/ in steps.*/, "", text); printf "%s%s", text, ($4 ~ /bit-identical/ ? " =" : "") }'
+}
+last() { local text; text=$("$@"); printf '%s' "${text:--}"; }
+
+for file in "${files[@]}"; do
+    if [ -z "$(value "$file" runtime)" ] || [ -z "$(checks "$file")" ]; then
+        echo "devices_page.sh: $file is no record of the tests" >&2
+        exit 1
+    fi
+done
+
+cat <<'TEXT'
+# Devices: which OpenCL runtimes were tried, and what they did
+
+Made by `scripts/devices_page.sh` from the records in `docs/devices/`, which the tests labelled `runtimes` leave. To repeat them:
+
+    scripts/runtimes.sh FOLDER                                      # fetches the runtimes; installs nothing
+    CLTRAIN_RUNTIMES=FOLDER scripts/test.sh --label runtimes        # those that were not found are skipped
+    scripts/devices_page.sh --take FOLDER && scripts/devices_page.sh >docs/devices.md
+
+A runtime of your own is tested with them: a folder `FOLDER/NAME` with `vendors/` (its ICD file) and `env` (variables that it needs, may be empty).
+
+## Runtimes
+
+| runtime | what it is | device | driver | capabilities | goes without |
+| --- | --- | --- | --- | --- | --- |
+TEXT
+for file in "${files[@]}"; do
+    echo "| $(value "$file" runtime) | $(value "$file" about) | $(value "$file" device) | $(value "$file" driver), $(value "$file" opencl) | $(last value "$file" capabilities) | $(last value "$file" lost) |"
+done
+cat <<'TEXT'
+
+## The checker, and training beside PoCL
+
+Losses are compared at every step with those of the PoCL in the first row (the promise between vendors is 1e-5 in f32 for the first ten steps, then 1e-4, and
+5e-2 in 16 bits). `=` marks runs whose weights after the last step are the same bits. "From PoCL" is a run that goes on here from a checkpoint half way
+through PoCL's run, "on PoCL" one that PoCL takes over. Seconds are those of the test, with the compiler's work, on a machine that may have had other work.
+"warm": a cache of an earlier run was there, which need not hold all programs. `-`: the test was stopped before it came to that.
+
+| runtime | start | `verify --quick` | f32 | f16 | bf16 | from PoCL, f32 / f16 / bf16 | on PoCL, f32 / f16 / bf16 |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+TEXT
+for file in "${files[@]}"; do
+    printf '| %s | %s | %s |' "$(value "$file" runtime)" "$(value "$file" start)" "$(last verified "$file")"
+    for mode in f32 f16 bf16; do printf ' %s |' "$(last apart "$file" "train $mode")"; done
+    for way in 'from PoCL' 'on PoCL'; do
+        printf ' %s / %s / %s |' "$(last apart "$file" "resume f32 $way")" "$(last apart "$file" "resume f16 $way")" "$(last apart "$file" "resume bf16 $way")"
+    done
+    echo
+done
+printf '\n## Each test\n'
+for file in "${files[@]}"; do
+    printf '\n### %s\n\n%s, cltrain: %s, host: %s, trained: %s.\n\n| test | result | seconds | |\n| --- | --- | --- | --- |\n' "$(value "$file" runtime)" \
+        "$(value "$file" date)" "$(value "$file" cltrain)" "$(value "$file" host)" "$(value "$file" trained)"
+    checks "$file" | awk -F'\t' '{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 }'
+done

@@ -402,9 +402,12 @@ static size_t list_files(DIR *folder, kept_file **out)
         if ((strstr(name, TEMPORARY) != NULL && now - info.st_mtime > STALE_SECONDS) ||
             (ends_with(name, MARK) && now - info.st_mtime > MARK_SECONDS))
             (void)unlinkat(dirfd(folder), name, 0);
-        if (!ends_with(name, SUFFIX) || strlen(name) >= sizeof files->name ||
-            clt_grow(&files, &capacity, count + 1, sizeof *files, "the list of binaries") != CLT_OK)
+        if (!ends_with(name, SUFFIX) || strlen(name) >= sizeof files->name)
             continue;
+        if (clt_grow(&files, &capacity, count + 1, sizeof *files, "the list of binaries") != CLT_OK) {
+            clt_error_clear(); /* its own: a command that failed closes its device, too, and has more to say */
+            break;
+        }
         kept_file *file = &files[count++];
         snprintf(file->name, sizeof file->name, "%s", name);
         file->bytes = (uint64_t)info.st_size;
@@ -431,5 +434,4 @@ void ocl_binary_cache_trim(const char *path, uint64_t limit)
             bytes -= files[i].bytes;
     free(files);
     closedir(folder);
-    clt_error_clear();
 }

@@ -405,7 +405,8 @@ static size_t list_files(DIR *folder, kept_file **out)
         if (!ends_with(name, SUFFIX) || strlen(name) >= sizeof files->name)
             continue;
         if (clt_grow(&files, &capacity, count + 1, sizeof *files, "the list of binaries") != CLT_OK) {
-            clt_error_clear(); /* its own: a command that failed closes its device, too, and has more to say */
+            clt_error_clear(); /* its own: a command that failed closes its device, too, and has more to say
+                                */
             break;
         }
         kept_file *file = &files[count++];

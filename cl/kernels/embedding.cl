@@ -88,6 +88,10 @@ __kernel void embedding_fwd_row(__global STORAGE(DT) * y, ulong y0, __global con
         STORE(DT, y, d, LOAD(WT, w, d));
 }
 
+/* Numbers that another kernel of the sort made, held below `positions`: when a command before this one failed,
+ * they are whatever the memory held, and the failure must not become a wild access. */
+#define POSITION(p) min(p, positions - 1)
+
 /* Counting sort by one work-item: start (vocab+1) = first slot of each row, order (positions) = positions by
  * index, ascending inside a row. */
 __kernel void embedding_bwd_w_sort_row(__global uint *start, ulong start0, __global uint *order, ulong order0,
@@ -162,8 +166,11 @@ __kernel void embedding_bwd_w_scatter_group(__global uint *slots, ulong slots0, 
                                             uint positions, uint vocab)
 {
     uint p = (uint)get_global_id(0);
-    if (p < positions)
-        slots[slots0 + atomic_inc(cursor + cursor0 + embedding_index(index + index0, p, vocab))] = p;
+    if (p >= positions)
+        return;
+    uint slot = atomic_inc(cursor + cursor0 + embedding_index(index + index0, p, vocab));
+    if (slot < positions)
+        slots[slots0 + slot] = p;
 }
 
 /* order[first + rank of the position inside its row] = position, by comparison with the others of the row. */
@@ -176,53 +183,53 @@ __kernel void embedding_bwd_w_rank_group(__global uint *order, ulong order0, __g
     if (i >= positions)
         return;
     slots += slots0;
-    uint p = slots[i];
+    uint p = POSITION(slots[i]);
     uint v = embedding_index(index + index0, p, vocab);
-    uint first = start[start0 + v], end = start[start0 + v + 1], rank = 0;
+    uint first = start[start0 + v], end = min(start[start0 + v + 1], positions), rank = 0;
     for (uint j = first; j < end; j++)
         rank += slots[j] < p ? 1u : 0u;
-    order[order0 + first + rank] = p;
+    order[order0 + POSITION(first + rank)] = p;
 }
 
 /* dw (vocab,dim) (+)= sums of dy (positions,dim); one item per (column, row). Rows that nobody used become
  * zero in write mode. */
 __kernel void embedding_bwd_w_group(__global STORAGE(GT) * dw, ulong dw0, int accumulate,
                                     __global const STORAGE(DT) * dy, ulong dy0, __global const uint *start,
-                                    ulong start0, __global const uint *order, ulong order0, uint vocab,
-                                    uint dim)
+                                    ulong start0, __global const uint *order, ulong order0, uint positions,
+                                    uint vocab, uint dim)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)vocab * dim)
         return;
     INDEX v = i / dim;
     uint d = (uint)(i - v * dim);
-    uint j = start[start0 + v], end = start[start0 + v + 1];
+    uint j = start[start0 + v], end = min(start[start0 + v + 1], positions);
     if (accumulate && j == end)
         return;
     dy += dy0 + d;
     order += order0;
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
     for (; j + 4 <= end; j += 4) {
-        s0 += LOAD(DT, dy, (ulong)order[j] * dim);
-        s1 += LOAD(DT, dy, (ulong)order[j + 1] * dim);
-        s2 += LOAD(DT, dy, (ulong)order[j + 2] * dim);
-        s3 += LOAD(DT, dy, (ulong)order[j + 3] * dim);
+        s0 += LOAD(DT, dy, (ulong)POSITION(order[j]) * dim);
+        s1 += LOAD(DT, dy, (ulong)POSITION(order[j + 1]) * dim);
+        s2 += LOAD(DT, dy, (ulong)POSITION(order[j + 2]) * dim);
+        s3 += LOAD(DT, dy, (ulong)POSITION(order[j + 3]) * dim);
     }
     for (; j < end; j++)
-        s0 += LOAD(DT, dy, (ulong)order[j] * dim);
+        s0 += LOAD(DT, dy, (ulong)POSITION(order[j]) * dim);
     STORE_GRAD(GT, dw + dw0, i, (s0 + s1) + (s2 + s3), accumulate);
 }
 
 /* One item per table row, sixteen columns at a time. */
 __kernel void embedding_bwd_w_row(__global STORAGE(GT) * dw, ulong dw0, int accumulate,
                                   __global const STORAGE(DT) * dy, ulong dy0, __global const uint *start,
-                                  ulong start0, __global const uint *order, ulong order0, uint vocab,
-                                  uint dim)
+                                  ulong start0, __global const uint *order, ulong order0, uint positions,
+                                  uint vocab, uint dim)
 {
     uint v = (uint)get_global_id(0);
     if (v >= vocab)
         return;
-    uint first = start[start0 + v], end = start[start0 + v + 1];
+    uint first = start[start0 + v], end = min(start[start0 + v + 1], positions);
     if (accumulate && first == end)
         return;
     dw += dw0 + (ulong)v * dim;
@@ -230,27 +237,27 @@ __kernel void embedding_bwd_w_row(__global STORAGE(GT) * dw, ulong dw0, int accu
     order += order0;
     uint d = 0;
 #if AHEAD
-    uint last = start[start0 + vocab] - 1; /* no row is summed when there is none */
+    uint last = min(start[start0 + vocab], positions) - 1; /* no row is summed when there is none */
 #endif
     for (; d + LANES <= dim; d += LANES) {
         float16 s0 = 0.0f, s1 = 0.0f;
         uint j = first;
         for (; j + 2 <= end; j += 2) {
-            ASK_FOR(dy + (ulong)order[min(j + ROWS_AHEAD, last)] * dim + d);
-            ASK_FOR(dy + (ulong)order[min(j + 1 + ROWS_AHEAD, last)] * dim + d);
-            s0 += LOAD16(DT, dy, (ulong)order[j] * dim + d);
-            s1 += LOAD16(DT, dy, (ulong)order[j + 1] * dim + d);
+            ASK_FOR(dy + (ulong)POSITION(order[min(j + ROWS_AHEAD, last)]) * dim + d);
+            ASK_FOR(dy + (ulong)POSITION(order[min(j + 1 + ROWS_AHEAD, last)]) * dim + d);
+            s0 += LOAD16(DT, dy, (ulong)POSITION(order[j]) * dim + d);
+            s1 += LOAD16(DT, dy, (ulong)POSITION(order[j + 1]) * dim + d);
         }
         if (j < end) {
-            ASK_FOR(dy + (ulong)order[min(j + ROWS_AHEAD, last)] * dim + d);
-            s0 += LOAD16(DT, dy, (ulong)order[j] * dim + d);
+            ASK_FOR(dy + (ulong)POSITION(order[min(j + ROWS_AHEAD, last)]) * dim + d);
+            s0 += LOAD16(DT, dy, (ulong)POSITION(order[j]) * dim + d);
         }
         STREAM16_GRAD(GT, dw, d, s0 + s1, accumulate);
     }
     for (; d < dim; d++) {
         float s = 0.0f;
         for (uint j = first; j < end; j++)
-            s += LOAD(DT, dy, (ulong)order[j] * dim + d);
+            s += LOAD(DT, dy, (ulong)POSITION(order[j]) * dim + d);
         STORE_GRAD(GT, dw, d, s, accumulate);
     }
 }

@@ -132,6 +132,7 @@ static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_
     ocl_arg_in(e, call->dout[0], dtype, read);
     ocl_arg_in(e, start, CLT_U32, (uint64_t)s->vocab + 1);
     ocl_arg_in(e, order, CLT_U32, (uint64_t)s->positions);
+    clt_arg_size32(e, s->positions, "positions");
     clt_arg_size32(e, s->vocab, "table rows");
     clt_arg_size32(e, s->dim, "features");
     if (by_row)

@@ -23,8 +23,9 @@ typedef struct ocl_item {
 } ocl_item;
 
 /* A device that cannot be used, though others of its model may: the question that it failed. */
+#define OCL_REFUSED_SPEC 32
 typedef struct ocl_refused_device {
-    char spec[16];
+    char spec[OCL_REFUSED_SPEC]; /* its number, and a hash of what numbers devices anew */
     ocl_item item;
 } ocl_refused_device;
 #define OCL_REFUSED_MAX 16

@@ -68,10 +68,30 @@ static clt_status read_file(const char *path, const ocl_device_desc *device, uin
     return CLT_OK;
 }
 
+/* A device's name in the list of the refused: its number, and what numbers devices anew, such as
+ * CUDA_VISIBLE_DEVICES, which schedulers set for each process. */
+static void name_device(const ocl_device_desc *device, char out[OCL_REFUSED_SPEC])
+{
+    static const char *const variables[] = {
+        "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",   "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+        "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",       "ONEAPI_DEVICE_SELECTOR"};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+        if (value != NULL)
+            hash = hash * 31 + clt_hash64(value, strlen(value)) + i;
+    }
+    int n = snprintf(out, OCL_REFUSED_SPEC, "%.16s", device->spec);
+    if (hash != 0)
+        snprintf(out + n, OCL_REFUSED_SPEC - (size_t)n, "@%08x", (unsigned)(hash ^ hash >> 32));
+}
+
 clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out)
 {
+    char name[OCL_REFUSED_SPEC];
     CLT_TRY(read_file(path, device, key, true, out));
-    return ocl_answers_apply_refusal(out, device->spec);
+    name_device(device, name);
+    return ocl_answers_apply_refusal(out, name);
 }
 
 clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers)
@@ -80,8 +100,10 @@ clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, con
     ocl_answers *file = NULL;
     CLT_TRY(clt_alloc(&file, 1, sizeof *file, "answers"));
     clt_status status = read_file(path, device, answers->key, false, file);
+    char name[OCL_REFUSED_SPEC];
+    name_device(device, name);
     if (status == CLT_OK) {
-        ocl_answers_note(answers, device->spec, file);
+        ocl_answers_note(answers, name, file);
         status = ocl_answers_print(file, device, &text);
     }
     if (status == CLT_OK)

@@ -146,7 +146,8 @@ clt_status ocl_program_binary(cl_program program, char **out, size_t *size)
               "asking for the size of a program's binary");
     if (*size == 0)
         CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary of a program");
-    CLT_TRY(clt_alloc(out, *size, 1, "a program's binary"));
+    CLT_TRY(clt_alloc(out, *size + 1, 1,
+                      "a program's binary")); /* a text ends with 0, whatever the driver says */
     /* The parameter is an array of pointers, one for each device: ours have one. */
     cl_int code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(unsigned char *), out, NULL);
     if (code == CL_SUCCESS)

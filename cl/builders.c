@@ -112,11 +112,22 @@ static void write_argument(const ocl_program_wish *wish, const ocl_command *c, i
     }
 }
 
+/* One group is a small launch, which runs other code than a large one. */
+static bool is_large(const ocl_command *c)
+{
+    for (unsigned i = 0; i < c->work_dim; i++)
+        if (c->global[i] >= OCL_SMALL_LAUNCH)
+            return true;
+    return false;
+}
+
 static void write_job(const ocl_program_wish *wish, clt_str *out)
 {
     clt_str_printf(out, "program\t%s\t%s\n", wish->family, wish->options);
     for (size_t i = 0; i < wish->n_launches; i++) {
         const ocl_command *c = wish->launches[i];
+        if (is_large(c))
+            continue;
         clt_str_printf(out, "launch\t%s\t%u\t%zu\t%zu\t%zu\t%zu\t%zu\t%zu\n", c->kernel, c->work_dim,
                        c->global[0], c->global[1], c->global[2], c->local[0], c->local[1], c->local[2]);
         for (int a = 0; a < c->n_args; a++)

@@ -76,17 +76,26 @@ static void end_job(build_pool *pool, const build_job *job)
 static clt_status build_in_child(build_pool *pool, ocl_builder **child, const ocl_program_wish *wish)
 {
     bool usable = true;
+    ocl_builder *another = NULL;
     if (*child == NULL)
         return CLT_OK;
     clt_status status = ocl_builder_build(*child, wish, &usable);
     pthread_mutex_lock(&pool->device->lock);
     pool->device->counters.programs_in_children += usable;
     pthread_mutex_unlock(&pool->device->lock);
-    if (!usable) {
-        ocl_builder_stop(*child);
-        *child = NULL;
-        start_child(pool->device, child);
-    }
+    if (usable)
+        return status;
+    ocl_builder_stop(*child);
+    *child = NULL; /* a new one would end with this thread, which started it */
+    if (status != CLT_EBUILD)
+        return status;
+    /* A full disk or a lack of memory ends a compiler, too: only what happens twice is its answer. */
+    clt_error_clear();
+    start_child(pool->device, &another);
+    if (another == NULL)
+        return CLT_OK;
+    status = ocl_builder_build(another, wish, &usable);
+    ocl_builder_stop(another);
     return status;
 }
 

@@ -97,7 +97,11 @@ static clt_status load_text(ocl_device *device, ocl_program *program, const clt_
     cl_int code = ocl_build_binary(device, (const unsigned char *)text->text, text->length,
                                    strstr(options, VERBOSE) != NULL ? VERBOSE : "", &loaded);
     clt_status status = loaded != NULL ? ocl_program_fetch_log(loaded, device->id, &log) : CLT_OK;
-    if (status == CLT_OK && code != CL_SUCCESS)
+    bool passing = code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
+                   code == CL_MEM_OBJECT_ALLOCATION_FAILURE; /* no answer to this program */
+    if (status == CLT_OK && passing)
+        status = ocl_fail(code, __FILE__, __LINE__, "loading a program for another target");
+    else if (status == CLT_OK && code != CL_SUCCESS)
         status = clt_fail(CLT_EBUILD, __FILE__, __LINE__, "the driver does not take it: %s (%d)%s%.1600s",
                           ocl_error_name(code), code, log != NULL && log[0] ? "; log:\n" : "",
                           log != NULL ? log : "");

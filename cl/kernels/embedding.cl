@@ -203,7 +203,7 @@ __kernel void embedding_bwd_w_group(__global STORAGE(GT) * dw, ulong dw0, int ac
         return;
     INDEX v = i / dim;
     uint d = (uint)(i - v * dim);
-    uint j = start[start0 + v], end = min(start[start0 + v + 1], positions);
+    uint end = min(start[start0 + v + 1], positions), j = min(start[start0 + v], end);
     if (accumulate && j == end)
         return;
     dy += dy0 + d;
@@ -229,7 +229,7 @@ __kernel void embedding_bwd_w_row(__global STORAGE(GT) * dw, ulong dw0, int accu
     uint v = (uint)get_global_id(0);
     if (v >= vocab)
         return;
-    uint first = start[start0 + v], end = min(start[start0 + v + 1], positions);
+    uint end = min(start[start0 + v + 1], positions), first = min(start[start0 + v], end);
     if (accumulate && first == end)
         return;
     dw += dw0 + (ulong)v * dim;

@@ -32,7 +32,9 @@ static void pass_on(void *context, clt_log_level level, const char *line)
 {
     (void)context;
     (void)level;
-    receiver.call(receiver.context, line);
+    cltrain_message call = receiver.call;
+    if (call) /* NULL: the host took it away in its own function */
+        call(receiver.context, line);
 }
 
 void cltrain_on_message(cltrain_message call, void *context)

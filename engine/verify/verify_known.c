@@ -275,10 +275,14 @@ clt_status clt_verify_known(clt_verify_session *session)
     for (int group = 0; group < 2; group++) {
         clt_verify_item item = {"known", group ? "checksum_group" : "checksum", NULL, CLT_VERIFY_CORRECT,
                                 true};
-        if (group && !(session->desc.caps & OCL_CAP_LOCAL))
+        if (!clt_verify_wants(session, &item, &outcome))
             continue;
-        if (clt_verify_wants(session, &item, &outcome))
-            CLT_TRY(clt_verify_finish(session, &outcome, check_checksum(session, group != 0, &outcome)));
+        clt_status status = CLT_OK;
+        if (group && !(session->desc.caps & OCL_CAP_LOCAL))
+            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device lacks local");
+        else
+            status = check_checksum(session, group != 0, &outcome);
+        CLT_TRY(clt_verify_finish(session, &outcome, status));
     }
     return CLT_OK;
 }

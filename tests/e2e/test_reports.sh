@@ -36,7 +36,7 @@ only_json "$CLTRAIN" tune net.json --seconds 0.2 --json -
 
 # --- what building cost: every program with its seconds and its origin; a second start finds all of them kept ---
 built() { # ORIGIN
-    CLTRAIN_PROGRAM_CACHE=on timeout 120 "$CLTRAIN" bench step net.json --steps 1 --warmup 1 --json kept.json >"$out" 2>&1 </dev/null
+    CLTRAIN_BUILDERS=1 CLTRAIN_PROGRAM_CACHE=on timeout 120 "$CLTRAIN" bench step net.json --steps 1 --warmup 1 --json kept.json >"$out" 2>&1 </dev/null
     cp kept.json "$out"
     local all
     all=$(grep -c '"family": ' "$out")

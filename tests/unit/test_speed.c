@@ -73,6 +73,7 @@ static ocl_device_desc lane_device(void)
     ocl_desc_generic(&desc);
     desc.is_cpu = true;
     desc.is_gpu = false;
+    desc.caps |= OCL_CAP_WIDE_VECTORS;
     desc.compute_units = 2;
     desc.cache_bytes = 32u << 20;
     return desc;

@@ -74,6 +74,9 @@ typedef struct clt_ref_call {
     clt_ref_tensor in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
     /* backward: dout given; din and dparam arrive zeroed and are added to; data NULL = not wanted */
     clt_ref_tensor dout[CLT_MAX_OUT], din[CLT_MAX_IN], dparam[CLT_MAX_NODE_PARAMS];
+    /* Size of the terms whose difference is din[i], where it can be much smaller than they are: rounding is
+     * relative to them. As long as din[i], zeroed, added to; NULL where din[i].data is. */
+    double *din_terms[CLT_MAX_IN];
     bool training;
     uint64_t seed;
     uint32_t step, op_id;

@@ -37,11 +37,16 @@ static void softmax_backward(clt_ref_call *call)
     int64_t rows = clt_shape_rows(&call->in[0].shape), cols = clt_shape_last(&call->in[0].shape);
     for (int64_t r = 0; call->din[0].data && r < rows; r++) {
         const double *y = call->out[0].data + r * cols, *dy = call->dout[0].data + r * cols;
-        double dot = 0;
-        for (int64_t c = 0; c < cols; c++)
+        double dot = 0, size = 0;
+        for (int64_t c = 0; c < cols; c++) {
             dot += dy[c] * y[c];
+            size += fabs(dy[c] * y[c]);
+        }
         for (int64_t c = 0; c < cols; c++)
             call->din[0].data[r * cols + c] += y[c] * (dy[c] - dot);
+        /* where one probability is nearly 1, the dot product is nearly that element of dy */
+        for (int64_t c = 0; call->din_terms[0] && c < cols; c++)
+            call->din_terms[0][r * cols + c] += y[c] * (fabs(dy[c]) + size);
     }
 }
 

@@ -103,9 +103,10 @@ double clt_verify_load(clt_dtype dtype, const void *image, size_t index);
 #define CLT_VERIFY_EPS 0x1p-23 /* eps32 */
 
 typedef struct clt_verify_rule {
-    double tolerance; /* multiple of eps32 * max(1, largest |reference| of the tensor) */
-    clt_dtype dtype;  /* as stored: 16-bit types may add their rounding */
-    bool exact;       /* the error must be zero */
+    double tolerance;    /* multiple of eps32 * max(1, largest |reference| of the tensor) */
+    clt_dtype dtype;     /* as stored: 16-bit types may add their rounding */
+    bool exact;          /* the error must be zero */
+    const double *terms; /* of each element: size of the terms whose difference it is; NULL: its own */
 } clt_verify_rule;
 
 /* Elements may be off by the rule's bound; one in a hundred of 100 or more may use more than half of it. A

@@ -81,23 +81,29 @@ static double rounded_by(const op_run *r, const clt_tensor *t)
     return dtype == CLT_F16 ? op->roundings * 0x1p-11 : dtype == CLT_BF16 ? op->roundings * 0x1p-8 : 0.0;
 }
 
-/* Compares tensor `id` with a reference; extra: roundings of f32 besides the op's own. */
-static clt_status check_tensor(op_run *r, int32_t id, const double *reference, double factor, double extra,
-                               double share)
+/* Compares tensor `id` with a reference. */
+typedef struct tensor_check {
+    const double *reference, *terms; /* terms: as in clt_verify_rule */
+    double factor;                   /* how many results were added up */
+    double extra;                    /* roundings of f32 besides the op's own */
+    double share;                    /* of elements that must not be zero */
+} tensor_check;
+
+static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
 {
     const clt_tensor *t = clt_verify_tensor(r->bench, id);
     size_t n = clt_verify_elements(r->bench, id);
     bool exact = r->data.integers || !clt_dtype_is_float(t->dtype);
-    clt_verify_rule rule = {tolerance_of(r) * factor + extra, t->dtype, exact};
+    clt_verify_rule rule = {tolerance_of(r) * check->factor + check->extra, t->dtype, exact, check->terms};
     char what[256];
     double *got;
     CLT_TRY(new_doubles(r, n, &got));
     clt_verify_bench_get(r->bench, id, got);
     snprintf(what, sizeof what, "%s '%s'", r->what, t->name);
-    clt_verify_compare_rounded(r->outcome, what, got, reference, n, &rule,
-                               r->data.integers ? 0.0 : factor * rounded_by(r, t));
+    clt_verify_compare_rounded(r->outcome, what, got, check->reference, n, &rule,
+                               r->data.integers ? 0.0 : check->factor * rounded_by(r, t));
     if (!r->data.integers)
-        clt_verify_trust(r->outcome, what, got, n, share);
+        clt_verify_trust(r->outcome, what, got, n, check->share);
     return CLT_OK;
 }
 
@@ -111,8 +117,8 @@ static void check_record(op_run *r, int copy)
         return;
     clt_verify_bench_get(r->bench, r->bench->plan->losses, all);
     const double *got = all + 4 * call->node->loss;
-    clt_verify_rule rule = {tolerance_of(r) + 1.0, CLT_F32, r->data.integers};
-    clt_verify_rule exact = {0.0, CLT_F32, true};
+    clt_verify_rule rule = {.tolerance = tolerance_of(r) + 1.0, .dtype = CLT_F32, .exact = r->data.integers};
+    clt_verify_rule exact = {.dtype = CLT_F32, .exact = true};
     snprintf(what, sizeof what, "%s loss record of '%s'", r->what, call->node->name);
     clt_verify_compare(r->outcome, what, got, call->loss_record, 1, &rule);
     clt_verify_compare(r->outcome, what, got + 1, call->loss_record + 1, 1, &rule);
@@ -134,10 +140,13 @@ static clt_status check_forward(op_run *r)
         clt_ref_call *call = &r->call[k];
         r->subject->op->ref->forward(call);
         for (int i = 0; i < call->n_out; i++)
-            CLT_TRY(check_tensor(r, call->node->out[i], call->out[i].data, 1.0, 0.0, 0.02));
+            CLT_TRY(
+                check_tensor(r, call->node->out[i],
+                             &(tensor_check){.reference = call->out[i].data, .factor = 1.0, .share = 0.02}));
         for (int i = 0; i < call->n_saved; i++)
             if (is_told(&call->saved[i])) /* what the reference does not define is the op's own business */
-                CLT_TRY(check_tensor(r, call->node->saved[i], call->saved[i].data, 1.0, 0.0, 0.0));
+                CLT_TRY(check_tensor(r, call->node->saved[i],
+                                     &(tensor_check){.reference = call->saved[i].data, .factor = 1.0}));
         check_record(r, k);
         /* Backward starts from the outputs as stored: a 16-bit rounding is not its error. */
         for (int i = 0; i < call->n_out; i++)
@@ -156,13 +165,19 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
         int32_t gradient = plan->gradient[first->node->in[i]];
         if (gradient < 0)
             continue;
-        double *sum;
+        double *sum, *terms;
         size_t n = clt_verify_elements(r->bench, gradient);
         CLT_TRY(new_doubles(r, n, &sum));
-        for (int k = 0; k < r->bench->copies; k++)
-            for (size_t e = 0; e < n; e++)
+        CLT_TRY(new_doubles(r, n, &terms));
+        for (int k = 0; k < r->bench->copies; k++) {
+            for (size_t e = 0; e < n; e++) {
                 sum[e] += r->call[k].din[i].data[e];
-        CLT_TRY(check_tensor(r, gradient, sum, factor, factor - 1.0, 0.0));
+                terms[e] += r->call[k].din_terms[i][e];
+            }
+        }
+        CLT_TRY(check_tensor(
+            r, gradient,
+            &(tensor_check){.reference = sum, .terms = terms, .factor = factor, .extra = factor - 1.0}));
     }
     for (int k = 0; k < r->bench->copies; k++) {
         for (int i = 0; i < r->call[k].n_param; i++) {
@@ -174,7 +189,8 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
             CLT_TRY(new_doubles(r, n, &sum));
             for (size_t e = 0; e < n; e++)
                 sum[e] = r->call[k].dparam[i].data[e] + (prefill ? prefill[k][i][e] : 0.0);
-            CLT_TRY(check_tensor(r, gradient, sum, 1.0, prefill ? 1.0 : 0.0, 0.0));
+            CLT_TRY(check_tensor(
+                r, gradient, &(tensor_check){.reference = sum, .factor = 1.0, .extra = prefill ? 1.0 : 0.0}));
         }
     }
     return CLT_OK;

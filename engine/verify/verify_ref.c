@@ -99,6 +99,17 @@ static clt_status ref_new(clt_verify_data *data, const clt_graph *graph, int32_t
     return CLT_OK;
 }
 
+/* An input's gradient, and the size of its terms. */
+static clt_status ref_new_gradient(clt_verify_data *data, const clt_graph *graph, int32_t id,
+                                   clt_ref_tensor *out, double **terms)
+{
+    clt_ref_tensor sizes;
+    CLT_TRY(ref_new(data, graph, id, 0.0, out));
+    CLT_TRY(ref_new(data, graph, id, 0.0, &sizes));
+    *terms = sizes.data;
+    return CLT_OK;
+}
+
 static void ref_step(const clt_verify_data *data, const clt_graph *graph, const clt_node *node,
                      clt_ref_call *call)
 {
@@ -128,7 +139,7 @@ clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
     for (int i = 0; i < node->n_in; i++) {
         call->in[i] = ref_tensor(graph, node->in[i], data->in[i]);
         if (clt_verify_takes_gradient(subject, graph, node, i))
-            CLT_TRY(ref_new(data, graph, node->in[i], 0.0, &call->din[i]));
+            CLT_TRY(ref_new_gradient(data, graph, node->in[i], &call->din[i], &call->din_terms[i]));
     }
     for (int i = 0; i < node->n_out; i++) {
         CLT_TRY(ref_new(data, graph, node->out[i], (double)NAN, &call->out[i]));

@@ -76,8 +76,9 @@ static clt_verify_outcome compare(const double *got, const double *want, size_t 
 static void test_compare_limits(void **state)
 {
     (void)state;
-    const clt_verify_rule ten = {10, CLT_F32, false}, exact = {10, CLT_F32, true},
-                          half = {10, CLT_F16, false};
+    const clt_verify_rule ten = {.tolerance = 10, .dtype = CLT_F32},
+                          exact = {.tolerance = 10, .dtype = CLT_F32, .exact = true},
+                          half = {.tolerance = 10, .dtype = CLT_F16};
     double want[2] = {4.0, -1.0}, got[2] = {4.0, -1.0};
     assert_int_equal(compare(got, want, 2, ten).state, CLT_VERIFY_PASS);
     assert_true(compare(got, want, 2, ten).limit == 10.0);
@@ -97,7 +98,7 @@ static void test_compare_limits(void **state)
 static void test_compare_not_finite(void **state)
 {
     (void)state;
-    const clt_verify_rule rule = {1e30, CLT_F32, false};
+    const clt_verify_rule rule = {.tolerance = 1e30, .dtype = CLT_F32};
     double nan1[1] = {NAN}, inf1[1] = {INFINITY}, neg[1] = {-INFINITY}, one[1] = {1.0};
     assert_int_equal(compare(nan1, one, 1, rule).state, CLT_VERIFY_FAIL);
     assert_int_equal(compare(inf1, one, 1, rule).state, CLT_VERIFY_FAIL);
@@ -114,7 +115,7 @@ static void test_compare_distribution(void **state)
 {
     (void)state;
     enum { N = 200 };
-    const clt_verify_rule rule = {10, CLT_F32, false};
+    const clt_verify_rule rule = {.tolerance = 10, .dtype = CLT_F32};
     double want[N], got[N];
     for (int i = 0; i < N; i++)
         got[i] = want[i] = 1.0 - 0.001 * i;
@@ -133,10 +134,32 @@ static void test_compare_distribution(void **state)
     assert_contains(compare(got, want, N, rule).reason, "mean square");
 }
 
+/* A small difference of large terms has their roundings, and no more. */
+static void test_compare_terms(void **state)
+{
+    (void)state;
+    enum { N = 20 };
+    double want[N], got[N], terms[N];
+    clt_verify_rule rule = {.tolerance = 1e6, .dtype = CLT_F32, .terms = terms};
+    for (int i = 0; i < N; i++) {
+        terms[i] = 2.0;
+        want[i] = 1e-3;
+        got[i] = want[i] + 6.0 * CLT_VERIFY_EPS * (i % 2 ? 1 : -1);
+    }
+    assert_int_equal(compare(got, want, N, rule).state, CLT_VERIFY_PASS);
+    for (int i = 0; i < N; i++)
+        got[i] = want[i] + 10.0 * CLT_VERIFY_EPS;
+    assert_int_equal(compare(got, want, N, rule).state, CLT_VERIFY_FAIL);
+    rule.terms = NULL;
+    for (int i = 0; i < N; i++)
+        got[i] = want[i] + 6.0 * CLT_VERIFY_EPS;
+    assert_int_equal(compare(got, want, N, rule).state, CLT_VERIFY_FAIL);
+}
+
 static void test_compare_keeps_first(void **state)
 {
     (void)state;
-    const clt_verify_rule rule = {10, CLT_F32, false};
+    const clt_verify_rule rule = {.tolerance = 10, .dtype = CLT_F32};
     double want[1] = {1.0}, got[1] = {1.0 + 4 * CLT_VERIFY_EPS}, bad[1] = {2.0};
     clt_verify_outcome o = {.state = CLT_VERIFY_PASS};
     clt_verify_compare(&o, "first", got, want, 1, &rule);
@@ -611,6 +634,7 @@ int main(void)
         cmocka_unit_test(test_compare_limits),
         cmocka_unit_test(test_compare_not_finite),
         cmocka_unit_test(test_compare_distribution),
+        cmocka_unit_test(test_compare_terms),
         cmocka_unit_test(test_compare_keeps_first),
         cmocka_unit_test(test_trust),
         cmocka_unit_test(test_changed),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The choice of a form: every standard form with what was asked for put into it, every number of parts of k,
- * the cheapest by the backend's own model. One copy, so that wishes, records, splits and refusals mean the
- * same in every backend that has forms. It must not know how a kernel multiplies. */
+ * the cheapest by the backend's own model; and the commands of the chosen one. One copy, so that wishes,
+ * records, splits and refusals mean the same in every backend that has forms. It must not know how a kernel multiplies. */
 #include "cl/gemm_forms.h"
 
 #include "cl/fallback.h"
@@ -202,4 +202,63 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *e, const 
     char text[OCL_FORM_TEXT];
     e->form = clt_arena_strdup(e->list->arena, form_text(family, out, text));
     return e->form ? CLT_OK : CLT_ENOMEM;
+}
+
+/* Commands */
+
+/* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
+static void emit_product(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
+                         const ocl_gemm_form *f, int32_t part)
+{
+    uint64_t items = (uint64_t)family->items(f);
+    ocl_kernel_begin(e, family->program, family->kernel);
+    family->defines(e, g, f);
+    ocl_gemm_operand_defines(e, g);
+    ocl_define(e, "PARTIAL", f->splits > 1);
+    ocl_define(e, "VC", ocl_form_vector(g, f));
+    if (family->uses != NULL)
+        ocl_kernel_needs(e, family->uses(g, e->device, f));
+    if (f->splits > 1) {
+        ocl_gemm_part_args(e, g, part, ocl_form_workspace(g, f));
+        ocl_arg_u32(e, (uint32_t)f->splits);
+        ocl_arg_u32(e, (uint32_t)ocl_form_part_steps(g, f));
+    } else {
+        ocl_gemm_epilogue_defines(e, g);
+        ocl_gemm_operand_args(e, g);
+    }
+    ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
+}
+
+/* Adds the sums of parts of k, which lie in `part` one after the other per batch item, and finishes them into
+ * C. */
+static void emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t part)
+{
+    uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
+    ocl_kernel_begin(e, "gemm_tile", "gemm_sum_tile");
+    ocl_gemm_epilogue_defines(e, g);
+    ocl_gemm_result_arg(e, g);
+    ocl_arg_in(e, part, CLT_F32, elements * (uint64_t)splits);
+    ocl_gemm_epilogue_args(e, g);
+    ocl_arg_u32(e, (uint32_t)g->m);
+    ocl_arg_u32(e, (uint32_t)g->n);
+    ocl_arg_u64(e, (uint64_t)g->ldc);
+    ocl_arg_u64(e, (uint64_t)g->stride_c);
+    ocl_arg_u32(e, (uint32_t)g->batch);
+    ocl_arg_u32(e, (uint32_t)splits);
+    ocl_arg_f32(e, g->alpha);
+    ocl_arg_f32(e, g->beta);
+    ocl_kernel_end_items(e, elements, 64, (double)elements * (splits - 1));
+}
+
+clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g)
+{
+    ocl_gemm_form f;
+    int32_t part = OCL_NO_TENSOR_ID;
+    CLT_TRY(ocl_form_decide(family, e, g, &f));
+    if (f.splits > 1)
+        part = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
+    emit_product(family, e, g, &f, part);
+    if (f.splits > 1)
+        emit_sum(e, g, f.splits, part);
+    return ocl_emit_status(e);
 }

@@ -41,6 +41,12 @@ typedef struct ocl_form_family {
                      ocl_gemm_form *form);
     bool (*fits)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     double (*cost)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
+    const char *program, *kernel; /* of the product */
+    int (*items)(const ocl_gemm_form *form);
+    /* Capabilities that the kernel uses beside those that the variant needs; NULL: none. */
+    uint32_t (*uses)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
+    /* Adds the defines of this family's kernel alone. */
+    void (*defines)(ocl_emitter *emitter, const ocl_gemm *gemm, const ocl_gemm_form *form);
 } ocl_form_family;
 
 /* The cheapest form that fits; what is not 0 in `wanted` (may be NULL) is kept, or minded by `complete`.
@@ -51,6 +57,10 @@ bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *gemm, const 
  * key, which also tells the tuner what was taken. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm,
                            ocl_gemm_form *out);
+
+/* The commands of a product in the form of ocl_form_decide: the product itself, and with splits the sum of its
+ * parts. The `emit` of every family's variant. CLT_EUNSUPPORTED with the reason. */
+clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm);
 
 /* The model's time of the form that ocl_form_choose takes; INFINITY when none fits. Comparable between
  * families whose models have the same unit (mma, wgmma). */

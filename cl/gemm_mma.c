@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "cl/gemm_tile.h"
-
 #define WARP 32
 
 /* Three or four tiles under way hide the memory's latency; the small forms are for products that would leave
@@ -191,6 +189,31 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
 
 /* Choice */
 
+static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    ocl_define(e, "BM", f->bm);
+    ocl_define(e, "BN", f->bn);
+    ocl_define(e, "BK", f->bk);
+    ocl_define(e, "WM", f->pm);
+    ocl_define(e, "WN", f->pn);
+    ocl_define(e, "STAGES", f->stages);
+    ocl_define(e, "ALIGNED_A", ocl_mma_aligned(g, true));
+    ocl_define(e, "ALIGNED_B", ocl_mma_aligned(g, false));
+    ocl_define(e, "MMA_BF16", g->type_a == CLT_BF16);
+    ocl_define(e, "MMA_TF32", g->type_a == CLT_F32);
+    ocl_define(e, "MMA_SM", f->sm);
+    if (g->type_a == CLT_F32)
+        ocl_define(e, "MMA_ROUND_EVEN", e->device->compute_capability >= 90 && e->device->played_caps == 0);
+}
+
+static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    (void)f;
+    return device->caps & (g->type_a == CLT_F32    ? OCL_CAP_MMA_TF32
+                           : g->type_a == CLT_BF16 ? OCL_CAP_MMA_BF16
+                                                   : OCL_CAPS_F16_UNITS);
+}
+
 static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
                                     {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
                                     {"bk", offsetof(ocl_gemm_form, bk), OCL_FORM_KEPT},
@@ -206,7 +229,12 @@ const ocl_form_family ocl_mma_family = {.variant = &ocl_gemm_mma,
                                         .min_part = 256,
                                         .complete = complete,
                                         .fits = fits,
-                                        .cost = cost};
+                                        .cost = cost,
+                                        .program = "gemm_mma",
+                                        .kernel = "gemm_fwd_mma",
+                                        .items = ocl_mma_items,
+                                        .uses = uses,
+                                        .defines = product_defines};
 
 /* Why the operands are none for matrix units, or NULL. */
 static const char *refused_types(const ocl_gemm *g)
@@ -236,63 +264,9 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
     return ocl_form_choose(&ocl_mma_family, g, device, NULL, &form, reason, size);
 }
 
-/* Commands */
-
-static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
-{
-    ocl_define(e, "BM", f->bm);
-    ocl_define(e, "BN", f->bn);
-    ocl_define(e, "BK", f->bk);
-    ocl_define(e, "WM", f->pm);
-    ocl_define(e, "WN", f->pn);
-    ocl_define(e, "STAGES", f->stages);
-    ocl_gemm_operand_defines(e, g);
-    ocl_define(e, "ALIGNED_A", ocl_mma_aligned(g, true));
-    ocl_define(e, "ALIGNED_B", ocl_mma_aligned(g, false));
-    ocl_define(e, "MMA_BF16", g->type_a == CLT_BF16);
-    ocl_define(e, "MMA_TF32", g->type_a == CLT_F32);
-    ocl_define(e, "MMA_SM", f->sm);
-    if (g->type_a == CLT_F32)
-        ocl_define(e, "MMA_ROUND_EVEN", e->device->compute_capability >= 90 && e->device->played_caps == 0);
-    ocl_define(e, "PARTIAL", f->splits > 1);
-    ocl_define(e, "VC", ocl_form_vector(g, f));
-}
-
-static uint32_t units_of(clt_dtype type)
-{
-    return type == CLT_F32 ? OCL_CAP_MMA_TF32 : type == CLT_BF16 ? OCL_CAP_MMA_BF16 : OCL_CAPS_F16_UNITS;
-}
-
-/* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
-static void emit_product(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, int32_t part)
-{
-    uint64_t items = (uint64_t)ocl_mma_items(f);
-    ocl_kernel_begin(e, "gemm_mma", "gemm_fwd_mma");
-    product_defines(e, g, f);
-    ocl_kernel_needs(e, e->device->caps & units_of(g->type_a));
-    if (f->splits > 1) {
-        ocl_gemm_part_args(e, g, part, ocl_form_workspace(g, f));
-        ocl_arg_u32(e, (uint32_t)f->splits);
-        ocl_arg_u32(e, (uint32_t)ocl_form_part_steps(g, f));
-    } else {
-        ocl_gemm_epilogue_defines(e, g);
-        ocl_gemm_operand_args(e, g);
-    }
-    ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
-}
-
 static clt_status mma_emit(ocl_emitter *e, const void *problem)
 {
-    const ocl_gemm *g = problem;
-    ocl_gemm_form f;
-    int32_t part = OCL_NO_TENSOR_ID;
-    CLT_TRY(ocl_form_decide(&ocl_mma_family, e, g, &f));
-    if (f.splits > 1)
-        part = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
-    emit_product(e, g, &f, part);
-    if (f.splits > 1)
-        ocl_tile_emit_sum(e, g, f.splits, part);
-    return ocl_emit_status(e);
+    return ocl_form_emit(&ocl_mma_family, e, problem);
 }
 
 const ocl_variant ocl_gemm_mma = {.name = "mma",

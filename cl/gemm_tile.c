@@ -156,35 +156,6 @@ static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl
         *f = longer;
 }
 
-static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
-                                    {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
-                                    {"bk", offsetof(ocl_gemm_form, bk), OCL_FORM_KEPT},
-                                    {"tm", offsetof(ocl_gemm_form, pm), OCL_FORM_KEPT},
-                                    {"tn", offsetof(ocl_gemm_form, pn), OCL_FORM_KEPT},
-                                    {"va", offsetof(ocl_gemm_form, va), OCL_FORM_FOLLOWS},
-                                    {"vb", offsetof(ocl_gemm_form, vb), OCL_FORM_FOLLOWS},
-                                    {0}};
-
-const ocl_form_family ocl_tile_family = {.variant = &ocl_gemm_tile,
-                                         .forms = ocl_tile_forms,
-                                         .keys = keys,
-                                         .min_part = 128,
-                                         .complete = complete,
-                                         .fits = fits,
-                                         .cost = cost};
-
-static bool tile_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
-{
-    ocl_gemm_form form;
-    if (device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE)) {
-        snprintf(reason, size, "local memory and many items gain nothing on a CPU");
-        return false;
-    }
-    return ocl_form_choose(&ocl_tile_family, problem, device, NULL, &form, reason, size);
-}
-
-/* Commands */
-
 /* Offsets inside a tile, from its first element, pass 32 bits. */
 static bool wide_offsets(const ocl_gemm *g, const ocl_gemm_form *f)
 {
@@ -202,59 +173,42 @@ static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_fo
     ocl_define(e, "VA", f->va);
     ocl_define(e, "VB", f->vb);
     ocl_define(e, "WIDE_OFFSETS", wide_offsets(g, f));
-    ocl_gemm_operand_defines(e, g);
-    ocl_define(e, "PARTIAL", f->splits > 1);
-    ocl_define(e, "VC", ocl_form_vector(g, f));
 }
 
-/* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
-static void emit_product(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, int32_t part)
+static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
+                                    {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
+                                    {"bk", offsetof(ocl_gemm_form, bk), OCL_FORM_KEPT},
+                                    {"tm", offsetof(ocl_gemm_form, pm), OCL_FORM_KEPT},
+                                    {"tn", offsetof(ocl_gemm_form, pn), OCL_FORM_KEPT},
+                                    {"va", offsetof(ocl_gemm_form, va), OCL_FORM_FOLLOWS},
+                                    {"vb", offsetof(ocl_gemm_form, vb), OCL_FORM_FOLLOWS},
+                                    {0}};
+
+const ocl_form_family ocl_tile_family = {.variant = &ocl_gemm_tile,
+                                         .forms = ocl_tile_forms,
+                                         .keys = keys,
+                                         .min_part = 128,
+                                         .complete = complete,
+                                         .fits = fits,
+                                         .cost = cost,
+                                         .program = "gemm_tile",
+                                         .kernel = "gemm_fwd_tile",
+                                         .items = ocl_tile_items,
+                                         .defines = product_defines};
+
+static bool tile_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
-    uint64_t items = (uint64_t)ocl_tile_items(f);
-    ocl_kernel_begin(e, "gemm_tile", "gemm_fwd_tile");
-    product_defines(e, g, f);
-    if (f->splits > 1) {
-        ocl_gemm_part_args(e, g, part, ocl_form_workspace(g, f));
-        ocl_arg_u32(e, (uint32_t)f->splits);
-        ocl_arg_u32(e, (uint32_t)ocl_form_part_steps(g, f));
-    } else {
-        ocl_gemm_epilogue_defines(e, g);
-        ocl_gemm_operand_args(e, g);
+    ocl_gemm_form form;
+    if (device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE)) {
+        snprintf(reason, size, "local memory and many items gain nothing on a CPU");
+        return false;
     }
-    ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
-}
-
-void ocl_tile_emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t part)
-{
-    uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
-    ocl_kernel_begin(e, "gemm_tile", "gemm_sum_tile");
-    ocl_gemm_epilogue_defines(e, g);
-    ocl_gemm_result_arg(e, g);
-    ocl_arg_in(e, part, CLT_F32, elements * (uint64_t)splits);
-    ocl_gemm_epilogue_args(e, g);
-    ocl_arg_u32(e, (uint32_t)g->m);
-    ocl_arg_u32(e, (uint32_t)g->n);
-    ocl_arg_u64(e, (uint64_t)g->ldc);
-    ocl_arg_u64(e, (uint64_t)g->stride_c);
-    ocl_arg_u32(e, (uint32_t)g->batch);
-    ocl_arg_u32(e, (uint32_t)splits);
-    ocl_arg_f32(e, g->alpha);
-    ocl_arg_f32(e, g->beta);
-    ocl_kernel_end_items(e, elements, 64, (double)elements * (splits - 1));
+    return ocl_form_choose(&ocl_tile_family, problem, device, NULL, &form, reason, size);
 }
 
 static clt_status tile_emit(ocl_emitter *e, const void *problem)
 {
-    const ocl_gemm *g = problem;
-    ocl_gemm_form f;
-    int32_t part = OCL_NO_TENSOR_ID;
-    CLT_TRY(ocl_form_decide(&ocl_tile_family, e, g, &f));
-    if (f.splits > 1)
-        part = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
-    emit_product(e, g, &f, part);
-    if (f.splits > 1)
-        ocl_tile_emit_sum(e, g, f.splits, part);
-    return ocl_emit_status(e);
+    return ocl_form_emit(&ocl_tile_family, e, problem);
 }
 
 const ocl_variant ocl_gemm_tile = {.name = "tile",

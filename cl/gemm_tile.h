@@ -13,8 +13,5 @@ extern const ocl_gemm_form ocl_tile_forms[];
 
 int ocl_tile_items(const ocl_gemm_form *form); /* of a work-group */
 uint64_t ocl_tile_local_bytes(const ocl_gemm *gemm, const ocl_gemm_form *form);
-/* The command that adds the sums of parts of k, which lie in `part` one after the other per batch item, and
- * finishes them into C; for any backend that splits. */
-void ocl_tile_emit_sum(ocl_emitter *emitter, const ocl_gemm *gemm, int splits, int32_t part);
 
 #endif

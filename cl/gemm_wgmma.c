@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #include "cl/gemm_mma.h"
-#include "cl/gemm_tile.h"
 #include "cl/retarget.h"
 
 #define WARPGROUP 128 /* items that multiply together */
@@ -90,6 +89,26 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
 
 /* Choice */
 
+static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    ocl_define(e, "BM", f->bm);
+    ocl_define(e, "BN", f->bn);
+    ocl_define(e, "WM", f->pm);
+    ocl_define(e, "WN", f->pn);
+    ocl_define(e, "STAGES", f->stages);
+    ocl_define(e, "MMA_BF16", g->type_a == CLT_BF16);
+    ocl_define(e, "MMA_SM", 80); /* of the copies */
+    ocl_define(e, OCL_RETARGET_DEFINE, 1);
+}
+
+static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    (void)g;
+    (void)device;
+    (void)f;
+    return OCL_CAP_WGMMA;
+}
+
 static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
                                     {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
                                     {"stages", offsetof(ocl_gemm_form, stages), OCL_FORM_KEPT},
@@ -101,7 +120,12 @@ const ocl_form_family ocl_wgmma_family = {.variant = &ocl_gemm_wgmma,
                                           .min_part = 512,
                                           .complete = complete,
                                           .fits = fits,
-                                          .cost = cost};
+                                          .cost = cost,
+                                          .program = "gemm_wgmma",
+                                          .kernel = "gemm_fwd_wgmma",
+                                          .items = ocl_wgmma_items,
+                                          .uses = uses,
+                                          .defines = product_defines};
 
 static bool wgmma_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
@@ -120,53 +144,9 @@ static bool wgmma_accepts(const void *problem, const ocl_device_desc *device, ch
     return ocl_form_choose(&ocl_wgmma_family, g, device, NULL, &form, reason, size);
 }
 
-/* Commands */
-
-static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
-{
-    ocl_define(e, "BM", f->bm);
-    ocl_define(e, "BN", f->bn);
-    ocl_define(e, "WM", f->pm);
-    ocl_define(e, "WN", f->pn);
-    ocl_define(e, "STAGES", f->stages);
-    ocl_gemm_operand_defines(e, g);
-    ocl_define(e, "MMA_BF16", g->type_a == CLT_BF16);
-    ocl_define(e, "MMA_SM", 80); /* of the copies */
-    ocl_define(e, OCL_RETARGET_DEFINE, 1);
-    ocl_define(e, "PARTIAL", f->splits > 1);
-    ocl_define(e, "VC", ocl_form_vector(g, f));
-}
-
-/* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
-static void emit_product(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, int32_t part)
-{
-    uint64_t items = (uint64_t)ocl_wgmma_items(f);
-    ocl_kernel_begin(e, "gemm_wgmma", "gemm_fwd_wgmma");
-    product_defines(e, g, f);
-    ocl_kernel_needs(e, OCL_CAP_WGMMA);
-    if (f->splits > 1) {
-        ocl_gemm_part_args(e, g, part, ocl_form_workspace(g, f));
-        ocl_arg_u32(e, (uint32_t)f->splits);
-        ocl_arg_u32(e, (uint32_t)ocl_form_part_steps(g, f));
-    } else {
-        ocl_gemm_epilogue_defines(e, g);
-        ocl_gemm_operand_args(e, g);
-    }
-    ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
-}
-
 static clt_status wgmma_emit(ocl_emitter *e, const void *problem)
 {
-    const ocl_gemm *g = problem;
-    ocl_gemm_form f;
-    int32_t part = OCL_NO_TENSOR_ID;
-    CLT_TRY(ocl_form_decide(&ocl_wgmma_family, e, g, &f));
-    if (f.splits > 1)
-        part = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
-    emit_product(e, g, &f, part);
-    if (f.splits > 1)
-        ocl_tile_emit_sum(e, g, f.splits, part);
-    return ocl_emit_status(e);
+    return ocl_form_emit(&ocl_wgmma_family, e, problem);
 }
 
 const ocl_variant ocl_gemm_wgmma = {.name = "wgmma",

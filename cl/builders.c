@@ -175,8 +175,8 @@ clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish,
     }
     write_job(wish, &job);
     clt_status status = clt_str_check(&job);
-    if (status == CLT_OK && clt_child_send(builder->child, job.text, job.length) != CLT_OK)
-        clt_error_clear(); /* it is gone: how, the next lines tell */
+    if (status == CLT_OK && clt_child_send(builder->child, job.text, job.length, BUILD_SECONDS) != CLT_OK)
+        clt_error_clear(); /* it is gone or stuck: the next lines tell */
     clt_str_free(&job);
     *usable = status == CLT_OK;
     CLT_TRY(status);

@@ -29,7 +29,8 @@
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 
-#define PIPE_FD 3 /* of the child */
+#define PIPE_FD 3  /* of the child */
+#define SLICE 0.25 /* seconds of one wait */
 
 extern char **environ;
 
@@ -283,17 +284,39 @@ done:
     return status;
 }
 
-clt_status clt_child_send(clt_child *child, const char *text, size_t length)
+/* --- waiting --- */
+
+/* Waits until the descriptor is ready, in slices. *left becomes what is left of the seconds. Below 0: it never
+ * will be; 0: not yet. */
+static int wait_for(int fd, short events, double *left)
 {
+    double start = clt_now(), slice = *left < SLICE ? *left : SLICE;
+    struct pollfd wait = {.fd = fd, .events = events};
+    int ready = poll(&wait, 1, slice <= 0.0 ? 0 : (int)(slice * 1e3) + 1);
+    double took = clt_now() - start;
+    /* longer than asked for: this process was stopped, with its job, and the child perhaps as well */
+    *left -= took < 2 * SLICE ? took : SLICE;
+    return ready < 0 && errno == EINTR ? 0 : ready;
+}
+
+/* --- telling --- */
+
+clt_status clt_child_send(clt_child *child, const char *text, size_t length, double seconds)
+{
+    double left = seconds;
     while (length > 0) {
         /* without a signal to this process when the child is gone */
-        ssize_t n = send(child->input, text, length, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
+        ssize_t n = send(child->input, text, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) {
+            text += n;
+            length -= (size_t)n;
+            left = seconds;
+        } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            if (wait_for(child->input, POLLOUT, &left) == 0 && left <= 0.0)
+                CLT_FAIL(CLT_ESTORAGE, "telling a child process: it has read nothing for %g s", seconds);
+        } else if (n == 0 || errno != EINTR) {
             return clt_fail_errno(CLT_ESTORAGE, errno, "telling a child process");
-        text += n;
-        length -= (size_t)n;
+        }
     }
     return CLT_OK;
 }
@@ -327,8 +350,6 @@ static bool read_more(clt_child *child)
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
-#define SLICE 0.25 /* seconds of one wait */
-
 clt_child_event clt_child_next(clt_child *child, double seconds, const char **line)
 {
     double left = seconds;
@@ -336,17 +357,12 @@ clt_child_event clt_child_next(clt_child *child, double seconds, const char **li
     while (!take_line(child)) {
         if (child->ended)
             return CLT_CHILD_ENDED;
-        double start = clt_now(), slice = left < SLICE ? left : SLICE;
-        struct pollfd wait = {.fd = child->pipe, .events = POLLIN};
-        int ready = poll(&wait, 1, slice <= 0.0 ? 0 : (int)(slice * 1e3) + 1);
-        double took = clt_now() - start;
-        /* longer than asked for: this process was stopped, with its job, and the child perhaps as well */
-        left -= took < 2 * SLICE ? took : SLICE;
+        int ready = wait_for(child->pipe, POLLIN, &left);
         if (ready == 0 && left <= 0.0)
             return CLT_CHILD_SILENT;
         if (ready > 0)
             child->ended = !read_more(child);
-        else if (ready < 0 && errno != EINTR)
+        else if (ready < 0)
             child->ended = true;
     }
     return CLT_CHILD_LINE;

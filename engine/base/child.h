@@ -37,8 +37,8 @@ enum {
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
                            clt_child **out);
 /* Writes text to the standard input of a child that was started with CLT_CHILD_INPUT. CLT_ESTORAGE when the
- * child is gone. */
-clt_status clt_child_send(clt_child *child, const char *text, size_t length);
+ * child is gone, or has read nothing of what waits for it for `seconds`. */
+clt_status clt_child_send(clt_child *child, const char *text, size_t length, double seconds);
 
 typedef enum clt_child_event {
     CLT_CHILD_LINE,  /* it wrote a line */

@@ -204,6 +204,33 @@ static void test_stopped(void **state)
     expect_end(child, "exit code 0", "");
 }
 
+/* More than the socket holds, to a child that reads late, never, or is gone. */
+static void test_send(void **state)
+{
+    enum { LENGTH = 4 << 20 };
+    const char *const scripts[] = {"sleep 0.3; wc -c >&3", "echo stuck >&3; exec sleep 1000", "exit 0"};
+    char *text = malloc(LENGTH);
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'x', LENGTH);
+    for (int i = 0; i < 3; i++) {
+        const char *arguments[] = {"-c", scripts[i], NULL}, *line;
+        clt_child *child = NULL;
+        assert_int_equal(clt_child_start("/bin/sh", arguments, CLT_CHILD_INPUT, &child), CLT_OK);
+        double start = clt_now();
+        clt_status status = clt_child_send(child, text, LENGTH, i == 1 ? 0.4 : 20.0);
+        assert_int_equal(status, i == 0 ? CLT_OK : CLT_ESTORAGE);
+        if (i == 1) {
+            assert_true(clt_now() - start >= 0.4 && clt_now() - start < 15.0);
+            assert_non_null(strstr(clt_error_text(), "read nothing for 0.4 s"));
+            assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+        }
+        clt_error_clear();
+        clt_child_stop(child, NULL);
+    }
+    free(text);
+}
+
 /* Signals that this process ignores or blocks work in the child. */
 static void test_signals(void **state)
 {
@@ -252,7 +279,7 @@ int main(void)
         cmocka_unit_test(test_lines_in_time), cmocka_unit_test(test_no_program),
         cmocka_unit_test(test_environment),   cmocka_unit_test(test_signals),
         cmocka_unit_test(test_find),          cmocka_unit_test(test_told),
-        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_stopped),       cmocka_unit_test(test_send),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,10 +17,15 @@
 
 /* --- the text --- */
 
+/* Without one of these a product is wrong, or right by chance. */
+static const char *const kinds[] = {"fence.proxy.async", "wgmma.fence.", "wgmma.mma_async.",
+                                    "wgmma.commit_group.", "wgmma.wait_group."};
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
 /* What of a text was seen so far. */
 typedef struct seen {
     bool target;
-    int marks;
+    bool kind[KINDS];
 } seen;
 
 static bool begins(const char *line, size_t length, const char *word)
@@ -51,9 +56,12 @@ static clt_status put_line(const char *line, size_t length, seen *s, clt_str *ou
     const char *at = line + indent;
     size_t left = length - indent;
     if (begins(at, left, MARK)) {
-        s->marks++;
+        at += strlen(MARK);
+        left -= strlen(MARK);
+        for (size_t i = 0; i < KINDS; i++)
+            s->kind[i] = s->kind[i] || begins(at, left, kinds[i]);
         clt_str_append_n(out, line, indent);
-        clt_str_append_n(out, at + strlen(MARK), left - strlen(MARK));
+        clt_str_append_n(out, at, left);
     } else if (begins(at, left, ".target ")) {
         s->target = true;
         return put_target(at, left, out);
@@ -68,7 +76,8 @@ static clt_status put_line(const char *line, size_t length, seen *s, clt_str *ou
 
 clt_status ocl_retarget_text(const char *ptx, size_t size, clt_str *out)
 {
-    seen s = {false, 0};
+    seen s = {0};
+    bool ended = size > 0 && ptx[size - 1] == '\0';
     while (size > 0 && ptx[size - 1] == '\0')
         size--;
     if (memchr(ptx, '\0', size) != NULL)
@@ -82,8 +91,11 @@ clt_status ocl_retarget_text(const char *ptx, size_t size, clt_str *out)
     }
     if (!s.target)
         CLT_FAIL(CLT_EUNSUPPORTED, "the driver's binary has no .target, so it is no PTX");
-    if (s.marks == 0)
-        CLT_FAIL(CLT_EUNSUPPORTED, "the compiler kept none of the instructions for sm_90a");
+    for (size_t i = 0; i < KINDS; i++)
+        if (!s.kind[i])
+            CLT_FAIL(CLT_EUNSUPPORTED, "the compiler kept no instruction '%s' for sm_90a", kinds[i]);
+    if (ended)
+        clt_str_append_n(out, "", 1);
     return clt_str_check(out);
 }
 

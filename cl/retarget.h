@@ -17,8 +17,10 @@
 #define OCL_RETARGET_OPTION "-D" OCL_RETARGET_DEFINE "=1"
 
 /* Appends the text for sm_90a of `size` bytes of PTX for sm_90: its .target, .version 8.0 at least, and
- * instructions for the lines that begin with "//sm_90a: " (SM90A of cl/kernels/wgmma.clh). CLT_EUNSUPPORTED
- * with the reason when the bytes are no such text. Pure. */
+ * instructions for the lines that begin with "//sm_90a: " (SM90A of cl/kernels/wgmma.clh). The text ends with
+ * a zero if those bytes do, which some drivers count and others do not. CLT_EUNSUPPORTED with the reason when
+ * they are no such text, or when one of the kinds of instruction that every product needs is not among these
+ * lines. Pure. */
 clt_status ocl_retarget_text(const char *ptx, size_t size, clt_str *out);
 
 #endif

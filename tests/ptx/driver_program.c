@@ -220,6 +220,17 @@ static cl_program CL_API_CALL create_program(cl_context context, cl_uint n, cons
     return program;
 }
 
+static bool wants_end(const char *what)
+{
+    return strcmp(ptx_setting("CLTRAIN_PTX_NUL", "any"), what) == 0;
+}
+
+static bool ends_as_wanted(const unsigned char *binary, size_t bytes)
+{
+    bool inside = memchr(binary, '\0', bytes) != NULL, end = binary[bytes - 1] == '\0';
+    return wants_end("required") ? end : !wants_end("refused") || !inside;
+}
+
 static cl_program CL_API_CALL create_from_binary(cl_context context, cl_uint n, const cl_device_id *ids,
                                                  const size_t *lengths, const unsigned char **binaries,
                                                  cl_int *status, cl_int *code)
@@ -230,7 +241,7 @@ static cl_program CL_API_CALL create_from_binary(cl_context context, cl_uint n, 
     if (ok) {
         *program = (struct _cl_program){.dispatch = &ptx_dispatch, .references = 1, .status = CL_BUILD_NONE};
         program->binary = strndup((const char *)binaries[0], lengths[0]);
-        ok = strstr(program->binary, ".version") != NULL &&
+        ok = ends_as_wanted(binaries[0], lengths[0]) && strstr(program->binary, ".version") != NULL &&
              !(ptx_refuses("create") && strstr(program->binary, ".target sm_90a"));
     }
     if (status)
@@ -247,7 +258,7 @@ static cl_program CL_API_CALL create_from_binary(cl_context context, cl_uint n, 
 static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t size, void *out,
                                        size_t *needed)
 {
-    size_t bytes = program->ptx ? strlen(program->ptx) + 1 : 0;
+    size_t bytes = program->ptx ? strlen(program->ptx) + !wants_end("refused") : 0;
     cl_uint one = 1;
     switch (what) {
     case CL_PROGRAM_NUM_DEVICES:
@@ -305,20 +316,24 @@ static bool is_for_this(cl_program program, const char *ptx)
     unsigned target = 0, major = 0, minor = 0;
     const char *at = strstr(ptx, ".target sm_"), *version = strstr(ptx, ".version ");
     int read = at ? sscanf(at, ".target sm_%u%c", &target, &suffix) : 0;
-    bool accelerated = read == 2 && suffix == 'a', products = false;
+    bool accelerated = read == 2 && suffix == 'a', products = false, large = false;
     if (version)
         sscanf(version, ".version %u.%u", &major, &minor);
     if (accelerated && ptx_refuses("abort"))
         abort();
     while (accelerated && ptx_refuses("hang"))
         pause();
-    for (size_t k = 0; k < program->module.n_kernels; k++)
+    for (size_t k = 0; k < program->module.n_kernels; k++) {
         products |= program->module.kernels[k].products;
+        large |= program->module.kernels[k].shared_bytes > 48 << 10;
+    }
     if (read == 0 || target > ptx_generation() || (accelerated && target != ptx_generation()))
         snprintf(text, sizeof text, "the PTX is for sm_%u%s, the device is sm_%u", target,
                  accelerated ? "a" : "", ptx_generation());
     else if (accelerated && ptx_refuses("build"))
         snprintf(text, sizeof text, "programs for sm_%ua are refused", target);
+    else if (accelerated && large && ptx_refuses("large"))
+        snprintf(text, sizeof text, "a program for sm_%ua uses too much shared data", target);
     else if (products && !accelerated)
         snprintf(text, sizeof text, "wgmma cannot be compiled for .target sm_%u", target);
     else if (products && major < 8)

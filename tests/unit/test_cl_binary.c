@@ -83,7 +83,7 @@ static void test_this_device(void **state)
     ocl_device_close(device);
 }
 
-/* NULL: refused, and why is in the message. */
+/* NULL: refused, and why is in the message. A zero at the end stays one. */
 static void retargeted(const char *ptx, size_t size, const char *expected, const char *why)
 {
     clt_str out = {0};
@@ -91,6 +91,7 @@ static void retargeted(const char *ptx, size_t size, const char *expected, const
     if (expected != NULL) {
         assert_ok(status);
         assert_string_equal(out.text, expected);
+        assert_int_equal(out.length, strlen(expected) + (ptx[size - 1] == '\0'));
     } else {
         assert_int_equal(status, CLT_EUNSUPPORTED);
         assert_contains(clt_error_text(), why);
@@ -99,32 +100,51 @@ static void retargeted(const char *ptx, size_t size, const char *expected, const
     clt_str_free(&out);
 }
 
-static void test_retarget(void **state)
-{
-    (void)state;
+#define CHECK(from, to, why) retargeted(from, sizeof from - 1, to, why)
+#define MARK "//sm_90a: "
+#define PRODUCT(mark)                                                                                        \
+    mark "fence.proxy.async.shared::cta;\n\t" mark "wgmma.fence.sync.aligned;\n" mark                        \
+         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {}, %1, %2, 1, 1, 1, 0, 0;\n" mark              \
+         "wgmma.commit_group.sync.aligned;\n" mark "wgmma.wait_group.sync.aligned 0;\n"
 #define BODY(before, after)                                                                                  \
     before "\n.entry k()\n{\n\t// begin inline asm\n\t" after "\n\t// end inline asm\n}\n"
 #define PTX(target, mark) BODY("// a comment\n.version 8.3\n.target " target "\n.address_size 64", mark)
-#define CHECK(from, to, why) retargeted(from, sizeof from - 1, to, why)
-    CHECK(PTX("sm_90, texmode_independent", "//sm_90a: wgmma.fence.sync.aligned;"),
-          PTX("sm_90a, texmode_independent", "wgmma.fence.sync.aligned;"), "");
-    CHECK(PTX("sm_90", "//sm_90a: a;\n//sm_90a: b;"), PTX("sm_90a", "a;\nb;"), "");
-    CHECK(PTX("sm_90a", "//sm_90a: a;"), PTX("sm_90a", "a;"), ""); /* a compiler that chose it itself */
-    CHECK(BODY(".version 7.8\n.target sm_90", "//sm_90a: a;"), BODY(".version 8.0\n.target sm_90a", "a;"),
+
+static void test_retarget(void **state)
+{
+    (void)state;
+    CHECK(PTX("sm_90, texmode_independent", PRODUCT(MARK)), PTX("sm_90a, texmode_independent", PRODUCT("")),
           "");
-    CHECK(BODY(".version 8.10\n.target sm_90", "//sm_90a: a;"), BODY(".version 8.10\n.target sm_90a", "a;"),
+    CHECK(PTX("sm_90a", PRODUCT(MARK)), PTX("sm_90a", PRODUCT("")), ""); /* a compiler that chose it itself */
+    CHECK(BODY(".version 7.8\n.target sm_90", PRODUCT(MARK)), BODY(".version 8.0\n.target sm_90a", PRODUCT("")),
           "");
-    CHECK(".version 8.0\n.target sm_90\n//sm_90a: a;\0", ".version 8.0\n.target sm_90a\na;\n",
-          ""); /* no end of line, a zero */
-    CHECK(PTX("sm_80", "//sm_90a: a;"), NULL, "'.target sm_80'");
-    CHECK(PTX("sm_900", "//sm_90a: a;"), NULL, "'.target sm_900'");
-    CHECK(PTX("sm_90", "// sm_90a: a;"), NULL, "kept none of the instructions");
-    CHECK(".version 8.0\n//sm_90a: a;\n", NULL, "no .target");
+    CHECK(BODY(".version 8.10\n.target sm_90", PRODUCT(MARK)),
+          BODY(".version 8.10\n.target sm_90a", PRODUCT("")), "");
+    CHECK(PTX("sm_90", PRODUCT(MARK)) "\0", PTX("sm_90a", PRODUCT("")), ""); /* drivers that count the zero */
+    CHECK(PTX("sm_90", PRODUCT(MARK) "\0"), NULL, "no text");
+    CHECK(PTX("sm_80", PRODUCT(MARK)), NULL, "'.target sm_80'");
+    CHECK(PTX("sm_900", PRODUCT(MARK)), NULL, "'.target sm_900'");
+    CHECK(".version 8.0\n" PRODUCT(MARK), NULL, "no .target");
     CHECK("\177ELF\0\0\1", NULL, "no text");
     CHECK("", NULL, "no .target");
-#undef BODY
-#undef PTX
-#undef CHECK
+}
+
+/* A program that lost a kind of instruction, in a comment of another form or altogether. */
+static void test_retarget_kinds(void **state)
+{
+    static const char *const kinds[] = {"fence.proxy.async", "wgmma.fence.", "wgmma.mma_async.",
+                                        "wgmma.commit_group.", "wgmma.wait_group."};
+    static const char whole[] = PTX("sm_90", PRODUCT(MARK));
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        char text[sizeof whole];
+        memcpy(text, whole, sizeof whole);
+        char *at = strstr(text, kinds[i]);
+        assert_non_null(at);
+        *at = 'x';
+        retargeted(text, sizeof whole - 1, NULL, kinds[i]);
+    }
+    CHECK(PTX("sm_90", PRODUCT("// sm_90a: ")), NULL, "kept no instruction");
 }
 
 int main(void)
@@ -132,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_retarget_kinds),
         cmocka_unit_test(test_spills),
         cmocka_unit_test(test_this_device),
     };

@@ -3,8 +3,9 @@
  * What is given up for a refused command, the smallest thing first:
  *   1. capabilities that only decorate kernels (stores past the caches, lines asked for ahead): when the
  *      kernel is refused without them too, they were not the cause and come back;
- *   2. wgmma, for `mma`, which does the same products: a driver that does not take one of these programs
- *      takes none;
+ *   2. of wgmma's products the large tiles, which need more local memory than any driver reports: at most
+ *      FORMS_MAX of them one by one, then all; and then wgmma itself, for `mma`, which does the same
+ * products: a driver that does not take a small one of these programs takes none;
  *   3. the tile of a matrix product, for the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;
@@ -109,19 +110,34 @@ static bool give_up_variant(ocl_device_desc *desc, const ocl_refusal *r, char *w
     return true;
 }
 
+static bool give_up_form(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
+{
+    if (r->variant == NULL || !r->form[0] || forms_of(desc, r->variant) >= FORMS_MAX ||
+        !add(desc, r->variant, r->form))
+        return false;
+    snprintf(what, size, "tile %s of variant '%s'", r->form, r->variant->name);
+    return true;
+}
+
+static bool give_up_wgmma(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
+{
+    uint32_t caps = r->needs & desc->caps;
+    if (!(caps & OCL_CAP_WGMMA_LARGE))
+        return drop(desc, OCL_CAP_WGMMA, what, size);
+    return give_up_form(desc, r, what, size) || drop(desc, OCL_CAP_WGMMA_LARGE, what, size);
+}
+
 bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
 {
     bool again = r->kernel[0] && strcmp(desc->suspected_in, r->kernel) == 0;
     if (drop_decoration(desc, r, what, size))
         return true;
     if (r->needs & desc->caps & OCL_CAP_WGMMA)
-        return drop(desc, OCL_CAP_WGMMA, what, size);
+        return give_up_wgmma(desc, r, what, size);
     if (r->variant == NULL)
         return false;
-    if (r->form[0] && forms_of(desc, r->variant) < FORMS_MAX && add(desc, r->variant, r->form)) {
-        snprintf(what, size, "tile %s of variant '%s'", r->form, r->variant->name);
+    if (give_up_form(desc, r, what, size))
         return true;
-    }
     uint32_t extra = r->needs & ~r->variant->needs & desc->caps & ~decorations;
     if (extra & OCL_CAPS_UNITS)
         return drop(desc, extra & OCL_CAPS_UNITS, what, size);

@@ -2,7 +2,8 @@
  *
  * The choice of a form: every standard form with what was asked for put into it, every number of parts of k,
  * the cheapest by the backend's own model; and the commands of the chosen one. One copy, so that wishes,
- * records, splits and refusals mean the same in every backend that has forms. It must not know how a kernel multiplies. */
+ * records, splits and refusals mean the same in every backend that has forms. It must not know how a kernel
+ * multiplies. */
 #include "cl/gemm_forms.h"
 
 #include "cl/fallback.h"

@@ -58,8 +58,8 @@ bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *gemm, const 
 clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm,
                            ocl_gemm_form *out);
 
-/* The commands of a product in the form of ocl_form_decide: the product itself, and with splits the sum of its
- * parts. The `emit` of every family's variant. CLT_EUNSUPPORTED with the reason. */
+/* The commands of a product in the form of ocl_form_decide: the product itself, and with splits the sum of
+ * its parts. The `emit` of every family's variant. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm);
 
 /* The model's time of the form that ocl_form_choose takes; INFINITY when none fits. Comparable between

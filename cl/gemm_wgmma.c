@@ -68,9 +68,16 @@ static bool has_part(const ocl_gemm_form *f)
     return (f->pm == 64 && (f->pn == 64 || f->pn == 128 || f->pn == 256)) || (f->pm == 128 && f->pn == 128);
 }
 
+static bool is_large(const ocl_gemm_form *f)
+{
+    return ocl_wgmma_local_bytes(f) > OCL_WGMMA_SMALL_BYTES;
+}
+
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     (void)g;
+    if (is_large(f) && (device->caps & OCL_CAP_WGMMA_LARGE) == 0)
+        return false;
     return has_part(f) && f->bm >= f->pm && f->bn >= f->pn && f->stages >= 2 && f->stages <= 4 &&
            ocl_wgmma_items(f) <= ocl_form_max_items(device) &&
            ocl_wgmma_local_bytes(f) <= ocl_form_max_local(device);
@@ -105,8 +112,7 @@ static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl
 {
     (void)g;
     (void)device;
-    (void)f;
-    return OCL_CAP_WGMMA;
+    return is_large(f) ? OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE : OCL_CAP_WGMMA;
 }
 
 static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},

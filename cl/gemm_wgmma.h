@@ -7,6 +7,10 @@
 
 #include "cl/gemm_forms.h"
 
+/* Local memory that every device with these instructions reports. Forms with more are large: programs for
+ * sm_90a must have been shown to get it (OCL_CAP_WGMMA_LARGE). */
+#define OCL_WGMMA_SMALL_BYTES (48u << 10)
+
 extern const ocl_form_family ocl_wgmma_family;
 extern const ocl_gemm_form ocl_wgmma_forms[]; /* bm 0 ends; `complete` sets the parts of four warps */
 

@@ -3,6 +3,7 @@
  * The questions that probe kernels answer (cl/kernels/probe.cl, probe_wgmma.cl): each builds and runs one and
  * checks what it computed. Announced extensions only decide what is worth trying; a device's name decides
  * nothing. Who asks, in which process, and what a crash means is cl/asking.h's business. */
+#include "cl/gemm_wgmma.h"
 #include "cl/internal.h"
 #include "cl/retarget.h"
 
@@ -418,7 +419,10 @@ static clt_status ask_unit(const ocl_probe_state *state, ocl_item *item)
     return yes(item, 0);
 }
 
-/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. */
+#define WGMMA_MOST (UINT64_C(192) << 10) /* bytes of local memory of the largest form */
+
+/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. They
+ * lie at both ends of as much local memory as a form may have. */
 static clt_status ask_wgmma(const ocl_probe_state *state, ocl_item *item)
 {
     enum { SIDE = 64 };
@@ -432,8 +436,13 @@ static clt_status ask_wgmma(const ocl_probe_state *state, ocl_item *item)
             t->a[i][j] = clt_f32_to_f16((float)((i * 7 + j * 3 + i / 16) % 9 - 4));
             t->b[i][j] = clt_f32_to_f16((float)((i * 5 + j * 2 + j / 16) % 7 - 3));
         }
-    probe_run run = {OCL_RETARGET_OPTION, "probe_wgmma", t->a,     2 * sizeof t->a, t->out,
-                     sizeof t->out,       SIDE * SIDE,   2 * SIDE, 2 * SIDE};
+    uint64_t proven = ocl_form_max_local(state->desc), local = 2 * sizeof t->a;
+    if (state->question->cap == OCL_CAP_WGMMA_LARGE)
+        local = proven < WGMMA_MOST ? proven / 1024 * 1024 : WGMMA_MOST;
+    char options[96];
+    snprintf(options, sizeof options, OCL_RETARGET_OPTION " -DPROBE_BYTES=%u", (unsigned)local);
+    probe_run run = {options,       "probe_wgmma", t->a,     2 * sizeof t->a, t->out,
+                     sizeof t->out, SIDE * SIDE,   2 * SIDE, 2 * SIDE};
     clt_status status = run_probe(state->device, &run);
     item->answer = OCL_ANSWER_YES;
     for (int i = 0; status == CLT_OK && i < SIDE * SIDE && item->answer == OCL_ANSWER_YES; i++) {
@@ -633,6 +642,16 @@ static bool want_wgmma(const ocl_probe_state *state, char *why, size_t size)
     return has(state, OCL_CAP_PTX) && has(state, OCL_CAP_LOCAL);
 }
 
+static bool want_wgmma_large(const ocl_probe_state *state, char *why, size_t size)
+{
+    if (!has(state, OCL_CAP_WGMMA))
+        return false;
+    if (ocl_form_max_local(state->desc) > OCL_WGMMA_SMALL_BYTES)
+        return true;
+    snprintf(why, size, "a work-group has no more than %u KiB of local memory", OCL_WGMMA_SMALL_BYTES >> 10);
+    return false;
+}
+
 /* Only NVIDIA's driver is known to run more than it reports, and only while the next smaller size ran. */
 static bool want_local_memory(const ocl_probe_state *state, char *why, size_t size)
 {
@@ -682,5 +701,6 @@ const ocl_question ocl_questions[] = {
     {"mma_f16_k8", OCL_CAP_MMA_F16_K8, want_mma_f16_k8, ask_unit, 0},
     {"wmma_f16", OCL_CAP_WMMA_F16, want_wmma_f16, ask_unit, 0},
     {"wgmma", OCL_CAP_WGMMA, want_wgmma, ask_wgmma, 0},
+    {"wgmma_large", OCL_CAP_WGMMA_LARGE, want_wgmma_large, ask_wgmma, 0},
     {NULL, 0, NULL, NULL, 0},
 };

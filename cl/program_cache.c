@@ -299,7 +299,8 @@ static clt_status file_of(const clt_str *key, cl_program program, char **out, si
     if (bytes == 0)
         CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary");
     *size = sizeof head + key->length + bytes;
-    CLT_TRY(clt_alloc(out, *size + 1, 1, "a program's binary")); /* some drivers end a text with a zero more */
+    CLT_TRY(
+        clt_alloc(out, *size + 1, 1, "a program's binary")); /* some drivers end a text with a zero more */
     char *body = *out + sizeof head;
     unsigned char *binary = (unsigned char *)body + key->length;
     memcpy(body, key->text, key->length);

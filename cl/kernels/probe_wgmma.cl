@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The probe of wgmma (cl/probes.c checks the result): four warps multiply A (64,64) by B (64,64), both f16 with rows of 64
- * neighbours in global memory, so that k runs along the rows of A and across those of B. in = A, then B; out (64,64) f32. Apart
+ * neighbours in global memory, so that k runs along the rows of A and across those of B. in = A, then B; out (64,64) f32. The tiles
+ * lie at both ends of PROBE_BYTES of local memory, a multiple of 1024. Apart
  * from probe.cl, which must not include anything. */
 #include "common.clh"
 #define MMA_SM 80
@@ -10,19 +11,23 @@
 #include "wgmma.clh"
 
 #define CHUNKS 512 /* of 16 bytes, of a tile */
+#ifndef PROBE_BYTES
+#define PROBE_BYTES (2 * 16 * CHUNKS)
+#endif
+#define PLACE_B (PROBE_BYTES / 16 - CHUNKS) /* in chunks */
 
 __kernel __attribute__((reqd_work_group_size(128, 1, 1))) void probe_wgmma(__global const uint4 *in, __global float *out, uint n)
 {
-    __local uint4 tiles[2 * CHUNKS] __attribute__((aligned(1024)));
+    __local uint4 tiles[PROBE_BYTES / 16] __attribute__((aligned(1024)));
     uint lid = (uint)get_local_id(0), line = lid / 32 * 16 + lid % 32 / 4, column = 2 * (lid % 4);
     float sums[1][32];
     for (uint i = 0; i < 32; i++)
         sums[0][i] = 0.0f;
     for (uint v = lid; v < 2 * CHUNKS; v += 128)
-        tiles[(v & ~7u) + ((v & 7) ^ (v >> 3 & 7))] = in[v];
+        tiles[(v < CHUNKS ? 0 : PLACE_B - CHUNKS) + (v & ~7u) + ((v & 7) ^ (v >> 3 & 7))] = in[v];
     WGMMA_SEE();
     barrier(CLK_LOCAL_MEM_FENCE);
-    WGMMA_START(sums, WGMMA_DESCRIPTOR(tiles), WGMMA_DESCRIPTOR(tiles + CHUNKS));
+    WGMMA_START(sums, WGMMA_DESCRIPTOR(tiles), WGMMA_DESCRIPTOR(tiles + PLACE_B));
     WGMMA_FINISH(sums);
     if (n < 64 * 64)
         return;

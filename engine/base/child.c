@@ -286,8 +286,8 @@ done:
 
 /* --- waiting --- */
 
-/* Waits until the descriptor is ready, in slices. *left becomes what is left of the seconds. Below 0: it never
- * will be; 0: not yet. */
+/* Waits until the descriptor is ready, in slices. *left becomes what is left of the seconds. Below 0: it
+ * never will be; 0: not yet. */
 static int wait_for(int fd, short events, double *left)
 {
     double start = clt_now(), slice = *left < SLICE ? *left : SLICE;

@@ -67,13 +67,16 @@ static const test_cases large_group_cases = {WITHOUT_UNITS, {"gemm.tails_nn[tile
     }
 static const test_cases f16_cases = UNIT_CASES("f16", "attention.f16_odd[mma]/correct");
 static const test_cases bf16_cases = UNIT_CASES("bf16", "attention.bf16_shared[mma]/correct");
-/* All layouts, both types, and more steps of k than slots, in the smallest and in the largest tiles. */
-static const test_cases wgmma_cases = {
-    WITH_GROUPS,
-    {"gemm.large_nn[wgmma_f16]/correct", "gemm.large_tn[wgmma_bf16]/correct",
-     "gemm.large_tt[wgmma_f16]/correct", "gemm.deep[wgmma_bf16]/correct",
-     "gemm.tails_nt[wgmma_bf16_128x256_s4_k1]/correct", "gemm.tails_tn[wgmma_bf16_256x128_s4_k2]/correct",
-     "gemm.tails_nn[wgmma_f16_128x128_s3_k1]/correct"}};
+/* All layouts, both types, and more steps of k than slots; the largest tiles, whose loss leaves the others,
+ * by themselves. */
+static const test_cases wgmma_large_cases = {WITH_GROUPS,
+                                             {"gemm.tails_nt[wgmma_bf16_128x256_s4_k1]/correct",
+                                              "gemm.tails_tn[wgmma_bf16_256x128_s4_k2]/correct",
+                                              "gemm.tails_nn[wgmma_f16_128x128_s3_k1]/correct"}};
+static const test_cases wgmma_cases = {WITH_GROUPS,
+                                       {"gemm.large_nn[wgmma_f16]/correct",
+                                        "gemm.large_tn[wgmma_bf16]/correct",
+                                        "gemm.large_tt[wgmma_f16]/correct", "gemm.deep[wgmma_bf16]/correct"}};
 static const test_cases tf32_cases = UNIT_CASES("tf32", NULL);
 
 /* What embellishes a form comes before the form, so that its loss leaves the form. */
@@ -94,6 +97,7 @@ static const ocl_self_test tests[] = {
     {"mma_tf32", OCL_CAP_MMA_TF32, &tf32_cases},
     {"mma_f16_k8", OCL_CAP_MMA_F16_K8, &f16_cases},
     {"wmma_f16", OCL_CAP_WMMA_F16, &f16_cases},
+    {"wgmma_large", OCL_CAP_WGMMA_LARGE, &wgmma_large_cases},
     {"wgmma", OCL_CAP_WGMMA, &wgmma_cases},
 };
 

@@ -9,7 +9,7 @@
 # sm_90 has all that sm_80 has, and wgmma.
 export CLTRAIN_PTX_SM=90
 expect_code 0 "$CLTRAIN" devices
-expect_text 'PTX executor sm_90' 'caps .*ptx,mma_f16,mma_bf16,mma_tf32,wgmma'
+expect_text 'PTX executor sm_90' 'caps .*ptx,mma_f16,mma_bf16,mma_tf32,wgmma$'
 
 verified 30 'gemm.*[mma*' --quick
 verified 8 'gemm.odd*[wgmma*' --quick

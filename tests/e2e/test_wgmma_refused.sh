@@ -56,6 +56,26 @@ for what in create build launch; do
     launched gemm_fwd_mma yes
     expect_same mma.loss "$what.loss"
 done
+# A driver that turns round on large programs alone costs a tile; one that refuses them from the start costs the large tiles.
+export CLTRAIN_PTX_LOCAL=232448
+CLTRAIN_CACHE_DIR=$work/roomy trained roomy
+launched gemm_fwd_wgmma yes
+expect_same good.loss roomy.loss
+CLTRAIN_CACHE_DIR=$work/roomy CLTRAIN_PTX_REFUSE=large trained tile
+expect_text 'goes on without tile bm=.* of variant .wgmma.'
+expect_absent 'without capability'
+launched gemm_fwd_wgmma yes
+expect_same good.loss tile.loss
+expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_large" CLTRAIN_PTX_REFUSE=large "$CLTRAIN" devices
+expect_text 'goes without wgmma_large \(refused\): .*too much shared data' 'caps .*mma_tf32,wgmma$'
+unset CLTRAIN_PTX_LOCAL
+# A driver's binary may end with a zero that it counts, or not; it gets its own kind back.
+for nul in required refused; do
+    expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_$nul" CLTRAIN_PTX_NUL=$nul "$CLTRAIN" devices
+    expect_text 'caps .*mma_tf32,wgmma$'
+    CLTRAIN_CACHE_DIR=$work/fresh_$nul CLTRAIN_PTX_NUL=$nul trained "$nul"
+    launched gemm_fwd_wgmma yes
+done
 # Each is met by a probe in a child process.
 for what in create:refused build:refused launch:failed abort:crashed hang:hung; do
     answer=${what#*:} what=${what%:*}

@@ -116,8 +116,8 @@ static void test_retarget(void **state)
     CHECK(PTX("sm_90, texmode_independent", PRODUCT(MARK)), PTX("sm_90a, texmode_independent", PRODUCT("")),
           "");
     CHECK(PTX("sm_90a", PRODUCT(MARK)), PTX("sm_90a", PRODUCT("")), ""); /* a compiler that chose it itself */
-    CHECK(BODY(".version 7.8\n.target sm_90", PRODUCT(MARK)), BODY(".version 8.0\n.target sm_90a", PRODUCT("")),
-          "");
+    CHECK(BODY(".version 7.8\n.target sm_90", PRODUCT(MARK)),
+          BODY(".version 8.0\n.target sm_90a", PRODUCT("")), "");
     CHECK(BODY(".version 8.10\n.target sm_90", PRODUCT(MARK)),
           BODY(".version 8.10\n.target sm_90a", PRODUCT("")), "");
     CHECK(PTX("sm_90", PRODUCT(MARK)) "\0", PTX("sm_90a", PRODUCT("")), ""); /* drivers that count the zero */
@@ -150,10 +150,8 @@ static void test_retarget_kinds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_retarget),
-        cmocka_unit_test(test_retarget_kinds),
-        cmocka_unit_test(test_spills),
+        cmocka_unit_test(test_formats),        cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_retarget_kinds), cmocka_unit_test(test_spills),
         cmocka_unit_test(test_this_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

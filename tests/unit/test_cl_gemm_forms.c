@@ -305,7 +305,7 @@ static void test_wgmma(void **state)
     (void)state;
     hopper.compute_units = none.compute_units = 132;
     hopper.local_proven_bytes = none.local_proven_bytes = 227 << 10;
-    hopper.caps |= OCL_CAP_WGMMA;
+    hopper.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE;
     for (size_t p = 0; p < sizeof products / sizeof products[0]; p++)
         for (int layout = 0; layout < 4; layout++)
             for (int t = 0; t < 2; t++) {
@@ -324,7 +324,11 @@ static void test_wgmma(void **state)
         48 << 10; /* forms for that exist, though nobody would choose them for speed */
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
-    hopper.local_proven_bytes = 227 << 10;
+    hopper.local_proven_bytes = 227 << 10; /* of which programs for sm_90a get 48 */
+    hopper.caps &= ~(uint32_t)OCL_CAP_WGMMA_LARGE;
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
+    hopper.caps |= OCL_CAP_WGMMA_LARGE;
     g.ldb = 8194;
     assert_false(ocl_variant_accepts(&ocl_gemm_wgmma, &g, &hopper, reason, sizeof reason));
     assert_contains(reason, "rows of B");

@@ -8,6 +8,7 @@
 
 #include "cl/fallback.h"
 #include "cl/gemm_tile.h"
+#include "cl/gemm_wgmma.h"
 #include "engine/plan/plan.h"
 
 static clt_status no_emit(ocl_emitter *e, const void *problem)
@@ -93,19 +94,39 @@ static void test_order(void **state)
     assert_string_equal(once(&d, refusal(NULL, "k", "", 0)), "nothing"); /* no variant made it */
 }
 
-/* `mma` does the same products, so no tile of wgmma's is tried first. */
+/* Large tiles are given up first, at most three of them, then all; a small one that is refused costs wgmma:
+ * `mma` does the same products. */
 static void test_wgmma(void **state)
 {
     (void)state;
-    ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_MMA_F16 | OCL_CAP_WGMMA);
+    uint32_t large = OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE;
+    ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_MMA_F16 | large);
     ocl_gemm g = ocl_gemm_make(8192, 8192, 8192, false, true);
     const ocl_variant *variant;
+    ocl_gemm_form first, f;
+    char reason[240], form[OCL_FORM_TEXT];
     g.type_a = g.type_b = CLT_F16;
     d.compute_capability = 90;
     d.local_proven_bytes = 227 << 10;
     assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
     assert_string_equal(variant->name, "wgmma");
-    assert_string_equal(once(&d, refusal(variant, "gemm_fwd_wgmma", "bm=128", OCL_CAP_WGMMA)),
+    for (int i = 0; i < 3; i++) {
+        assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
+        assert_true(ocl_wgmma_local_bytes(&f) > OCL_WGMMA_SMALL_BYTES);
+        if (i > 0)
+            assert_memory_not_equal(&f, &first, sizeof f);
+        first = f;
+        snprintf(form, sizeof form, "bm=%d bn=%d stages=%d", f.bm, f.bn, f.stages);
+        const char *what = once(&d, refusal(variant, "gemm_fwd_wgmma", form, large));
+        assert_non_null(strstr(what, form));
+        assert_int_equal(d.caps & large, large);
+    }
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
+    assert_string_equal(once(&d, refusal(variant, "gemm_fwd_wgmma", "bm=128", large)),
+                        "capability wgmma_large");
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_local_bytes(&f) <= OCL_WGMMA_SMALL_BYTES);
+    assert_string_equal(once(&d, refusal(variant, "gemm_fwd_wgmma", "bm=64", OCL_CAP_WGMMA)),
                         "capability wgmma");
     assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
     assert_string_equal(variant->name, "mma");

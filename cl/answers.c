@@ -139,6 +139,28 @@ uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool test
     return caps;
 }
 
+static bool are_tested(const ocl_answers *answers, uint32_t caps)
+{
+    for (int i = 0; i < answers->n_tested; i++)
+        if (answers->tested[i] == caps)
+            return true;
+    return false;
+}
+
+void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t played, bool tests)
+{
+    uint32_t caps = ocl_answers_caps(answers, played, tests) & mask;
+    answers->probed |= mask;
+    if (tests && !are_tested(answers, caps) && answers->n_tested < OCL_TESTED_MAX)
+        answers->tested[answers->n_tested++] = caps;
+}
+
+bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t played, bool tests)
+{
+    return (mask & ~answers->probed) == 0 &&
+           (!tests || are_tested(answers, ocl_answers_caps(answers, played, tests) & mask));
+}
+
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
 {
     for (int i = 0; i < answers->count; i++) {
@@ -230,7 +252,7 @@ bool ocl_denials_any(const ocl_denials *denials)
     return denials->caps != 0 || denials->count > 0;
 }
 
-static bool has_denial(const ocl_denials *denials, const ocl_denial *d)
+bool ocl_denials_has(const ocl_denials *denials, const ocl_denial *d)
 {
     for (int i = 0; i < denials->count; i++)
         if (strcmp(denials->list[i].variant, d->variant) == 0 && strcmp(denials->list[i].form, d->form) == 0)
@@ -238,11 +260,19 @@ static bool has_denial(const ocl_denials *denials, const ocl_denial *d)
     return false;
 }
 
+bool ocl_denials_equal(const ocl_denials *a, const ocl_denials *b)
+{
+    bool equal = a->caps == b->caps && a->count == b->count;
+    for (int i = 0; i < a->count && equal; i++)
+        equal = ocl_denials_has(b, &a->list[i]);
+    return equal;
+}
+
 void ocl_denials_add(ocl_denials *denials, const ocl_denials *more)
 {
     denials->caps |= more->caps;
     for (int i = 0; i < more->count; i++)
-        if (denials->count < OCL_GIVEN_UP_MAX && !has_denial(denials, &more->list[i]))
+        if (denials->count < OCL_GIVEN_UP_MAX && !ocl_denials_has(denials, &more->list[i]))
             denials->list[denials->count++] = more->list[i];
 }
 
@@ -284,6 +314,15 @@ static void print_item(clt_json_writer *w, const ocl_item *item)
     clt_jw_kstring(w, "reason", item->reason);
 }
 
+static void print_tested(clt_json_writer *w, const uint32_t *tested, int count)
+{
+    clt_jw_key(w, "tested");
+    clt_jw_array(w);
+    for (int i = 0; i < count; i++)
+        clt_jw_int(w, tested[i]);
+    clt_jw_end_array(w);
+}
+
 static void print_refused(clt_json_writer *w, const ocl_answers *answers)
 {
     clt_jw_key(w, "refused");
@@ -299,10 +338,16 @@ static void print_refused(clt_json_writer *w, const ocl_answers *answers)
     clt_jw_end_array(w);
 }
 
-static void print_denials(clt_json_writer *w, const ocl_denials *denials)
+void ocl_denials_write(const ocl_denials *denials, clt_json_writer *w)
 {
-    print_bits(w, "denied", denials->caps);
-    clt_jw_key(w, "denials");
+    clt_jw_object(w);
+    clt_jw_key(w, "capabilities");
+    clt_jw_array(w);
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++)
+        if (denials->caps >> cap & 1u)
+            clt_jw_string(w, ocl_cap_name(cap));
+    clt_jw_end_array(w);
+    clt_jw_key(w, "variants");
     clt_jw_array(w);
     for (int i = 0; i < denials->count; i++) {
         clt_jw_object(w);
@@ -311,18 +356,20 @@ static void print_denials(clt_json_writer *w, const ocl_denials *denials)
         clt_jw_end_object(w);
     }
     clt_jw_end_array(w);
+    clt_jw_end_object(w);
 }
 
 clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *device, clt_str *out)
 {
     char text[64], boot[64];
     clt_json_writer w = clt_json_writer_make(out, 2);
-    uint32_t asked = answers->asked, probed = answers->probed;
+    uint32_t probed = answers->probed;
+    int n_tested = answers->n_tested;
     size_t from = out->length;
     boot_identity(boot, sizeof boot);
     for (int i = 0; i < answers->count; i++)
         if (!is_kept(&answers->items[i]))
-            asked = probed = 0; /* something must be asked again */
+            n_tested = probed = 0; /* something must be asked again */
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
     clt_jw_kint(&w, "version", FORMAT_VERSION);
@@ -330,10 +377,11 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
     clt_jw_kstring(&w, "device", device->name);
     clt_jw_kstring(&w, "driver", device->driver);
     clt_jw_kstring(&w, "boot", boot);
-    print_bits(&w, "asked", asked);
     print_bits(&w, "probed", probed);
+    print_tested(&w, answers->tested, n_tested);
     print_refused(&w, answers);
-    print_denials(&w, &answers->denials);
+    clt_jw_key(&w, "denials");
+    ocl_denials_write(&answers->denials, &w);
     clt_jw_key(&w, "answers");
     clt_jw_array(&w);
     for (int i = 0; i < answers->count; i++) {
@@ -420,6 +468,20 @@ static clt_status parse_items(const clt_json *root, const char *source, ocl_answ
     return CLT_OK;
 }
 
+static clt_status parse_tested(const clt_json *root, const char *source, ocl_answers *out)
+{
+    const clt_json *list;
+    CLT_TRY(take_list(root, "tested", source, &list));
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        int64_t caps;
+        if (clt_json_typeof(at) != CLT_JSON_NUMBER || !clt_json_int(at, &caps) || caps < 0 ||
+            caps > UINT32_MAX || out->n_tested == OCL_TESTED_MAX)
+            CLT_FAIL(CLT_EDATA, "%s: 'tested' holds what is no set of capabilities", source);
+        out->tested[out->n_tested++] = (uint32_t)caps;
+    }
+    return CLT_OK;
+}
+
 static clt_status parse_refused(const clt_json *root, const char *source, ocl_answers *out)
 {
     const clt_json *list;
@@ -435,11 +497,22 @@ static clt_status parse_refused(const clt_json *root, const char *source, ocl_an
     return CLT_OK;
 }
 
-static clt_status parse_denials(const clt_json *root, const char *source, ocl_denials *out)
+clt_status ocl_denials_read(const clt_json *object, const char *source, ocl_denials *out)
 {
     const clt_json *list;
-    CLT_TRY(take_bits(root, "denied", source, &out->caps));
-    CLT_TRY(take_list(root, "denials", source, &list));
+    memset(out, 0, sizeof *out);
+    if (object == NULL)
+        CLT_FAIL(CLT_EDATA, "%s: it does not say what the driver refused", source);
+    CLT_TRY(check_object(object, 2, source, "what the driver refused"));
+    CLT_TRY(take_list(object, "capabilities", source, &list));
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        if (clt_json_typeof(at) != CLT_JSON_STRING)
+            CLT_FAIL(CLT_EDATA, "%s: a capability that the driver refused is no text", source);
+        for (int cap = 0; cap < OCL_CAP_COUNT; cap++)
+            if (strcmp(clt_json_string(at), ocl_cap_name(cap)) == 0)
+                out->caps |= 1u << cap;
+    }
+    CLT_TRY(take_list(object, "variants", source, &list));
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
         ocl_denials one = {.count = 1};
         CLT_TRY(check_object(at, 2, source, "a denial"));
@@ -466,10 +539,10 @@ static clt_status parse_root(const clt_json *root, const char *source, ocl_answe
     if (strcmp(key, clt_hash64_text(out->key, want)) != 0)
         CLT_FAIL(CLT_EDATA, "%s: it is of another device, driver or cltrain", source);
     CLT_TRY(take_string(root, "boot", source, boot, sizeof boot));
-    CLT_TRY(take_bits(root, "asked", source, &out->asked));
     CLT_TRY(take_bits(root, "probed", source, &out->probed));
+    CLT_TRY(parse_tested(root, source, out));
     CLT_TRY(parse_refused(root, source, out));
-    CLT_TRY(parse_denials(root, source, &out->denials));
+    CLT_TRY(ocl_denials_read(clt_json_get(root, "denials"), source, &out->denials));
     CLT_TRY(parse_items(root, source, out));
     boot_identity(now, sizeof now);
     if (strcmp(boot, now) != 0) {

@@ -8,9 +8,11 @@
 #define CL_ANSWERS_H
 
 #include "cl/device.h"
+#include "engine/base/json.h"
 
 #define OCL_ITEM_NAME 40 /* bytes of a question's name */
 #define OCL_ITEMS_MAX 64
+#define OCL_TESTED_MAX 16
 
 /* One question: a probe has the name of its capability; "basic" is the kernel that every device must run;
  * "test: NAME" are self-tests of kernels that use capabilities. */
@@ -45,7 +47,10 @@ typedef struct ocl_denials {
 typedef struct ocl_answers {
     uint64_t key;    /* of device, driver and kernels */
     uint32_t probed; /* capabilities that were not masked: all probes of them are answered */
-    uint32_t asked;  /* the self-tests as well */
+    /* Sets of capabilities that counted when all self-tests of such a device were answered: one without lanes
+     * has other tests than one with them. */
+    int n_tested;
+    uint32_t tested[OCL_TESTED_MAX];
     int count;
     ocl_item items[OCL_ITEMS_MAX];
     bool remembered; /* read from a file */
@@ -64,6 +69,9 @@ clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item);
 /* The capabilities that count: their probe and (with tests) every self-test of theirs were answered with yes.
  */
 uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool tests);
+/* All questions for a device with this mask have been answered: of the probes, and of the self-tests. */
+void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t played, bool tests);
+bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t played, bool tests);
 /* Fills in what the answers say of sizes: local_proven_bytes, kernel_group_limit. */
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device);
 /* Is the device of use at all? Else the question that it failed. */
@@ -91,6 +99,12 @@ void ocl_answers_note(const ocl_answers *answers, const char *spec, ocl_answers 
 /* Adds what `more` has; what finds no room is left out. */
 void ocl_denials_add(ocl_denials *denials, const ocl_denials *more);
 bool ocl_denials_any(const ocl_denials *denials);
+bool ocl_denials_has(const ocl_denials *denials, const ocl_denial *denial);
+bool ocl_denials_equal(const ocl_denials *a, const ocl_denials *b); /* in any order */
+/* As a JSON object. Reading passes over capabilities that this program does not know; CLT_EDATA says what is
+ * wrong. */
+void ocl_denials_write(const ocl_denials *denials, clt_json_writer *w);
+clt_status ocl_denials_read(const clt_json *object, const char *source, ocl_denials *out);
 
 /* The file of a device and the lock beside it; free both. CLT_ESTORAGE: there is no private cache folder. */
 clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock);

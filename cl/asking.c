@@ -200,8 +200,7 @@ clt_status ocl_ask_here(ocl_asker *asker)
     forget_device(&a);
     free(a.extensions);
     if (status == CLT_OK) {
-        asker->answers->probed |= asker->mask;
-        asker->answers->asked |= asker->tests ? asker->mask : 0;
+        ocl_answers_note_asked(asker->answers, asker->mask, a.played, asker->tests);
     }
     return status;
 }
@@ -283,6 +282,6 @@ clt_status ocl_asking_serve(const char *spec, const char *mask, const char *styl
         status = serve(spec, (uint32_t)bits, wanted, with_tests, answers);
     free(answers);
     if (status != CLT_OK)
-        (void)clt_child_say("error %s", clt_error_text());
+        (void)clt_child_say("error %d %s", (int)status, clt_error_text());
     return status;
 }

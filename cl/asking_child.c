@@ -35,7 +35,8 @@ typedef struct interview {
     ocl_answers *answers;
     ocl_item current; /* the question that was put and is not answered; "" if none */
     bool greeted, done;
-    char error[512]; /* what the child says that it cannot do */
+    clt_status status; /* of the child, when it says that it cannot go on: */
+    char error[512];
 } interview;
 
 /* Seconds that a question may take; CLTRAIN_PROBE_SECONDS is for slow machines and for tests. */
@@ -76,13 +77,16 @@ static bool take_line(interview *v, const char *line)
     char key[CLT_HASH64_TEXT];
     if (strncmp(line, "device ", 7) == 0) {
         v->greeted = strcmp(line + 7, clt_hash64_text(v->answers->key, key)) == 0;
+        v->status = CLT_EUNSUPPORTED;
         if (!v->greeted)
             snprintf(v->error, sizeof v->error, "device %s is another one there, or it is another cltrain",
                      v->desc->spec);
         return v->greeted;
     }
-    if (strncmp(line, "error ", 6) == 0) {
-        snprintf(v->error, sizeof v->error, "%s", line + 6);
+    int status = 0, at = 0;
+    if (sscanf(line, "error %d %n", &status, &at) == 1 && at > 0) {
+        v->status = status == CLT_ENOMEM ? CLT_ENOMEM : CLT_EUNSUPPORTED;
+        snprintf(v->error, sizeof v->error, "%s", line + at);
         return false;
     }
     if (!v->greeted)
@@ -143,8 +147,8 @@ static clt_status settle(interview *v, clt_child_event event, double limit, cons
     return status;
 }
 
-/* One child, from start to end. CLT_EDEVICE: it did not come to a question; CLT_EUNSUPPORTED: there can be no
- * child. */
+/* One child, from start to end. CLT_EDEVICE: it did not come to a question; CLT_ENOMEM: it had no memory for
+ * one, and this process would have no more; CLT_EUNSUPPORTED: there can be no child. */
 static clt_status run_child(interview *v, const char *program)
 {
     clt_child *child;
@@ -167,7 +171,7 @@ static clt_status run_child(interview *v, const char *program)
     if (v->current.name[0] != '\0' && v->error[0] == '\0')
         return settle(v, event, limit, &end);
     if (v->error[0] != '\0')
-        CLT_FAIL(CLT_EUNSUPPORTED, "asking device %s in a child process: %s", v->desc->spec, v->error);
+        CLT_FAIL(v->status, "asking device %s in a child process: %s", v->desc->spec, v->error);
     if (event == CLT_CHILD_SILENT)
         CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': the driver did not list its devices in %g s",
                  v->desc->spec, v->desc->name, limit);
@@ -209,10 +213,11 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
     free(program);
     if (status == CLT_EUNSUPPORTED)
         return ask_without_child(found, w, answers);
-    if (status == CLT_OK) {
-        answers->probed |= w->mask;
-        answers->asked |= w->tests ? w->mask : 0;
-    }
+    uint32_t played = 0;
+    if (status == CLT_OK)
+        status = ocl_played_caps(&played);
+    if (status == CLT_OK)
+        ocl_answers_note_asked(answers, w->mask, played, w->tests);
     return status;
 }
 
@@ -220,7 +225,10 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
 
 static bool is_complete(const ocl_answers *answers, const wishes *w)
 {
-    return answers->count > 0 && ((w->mask & ~(w->tests ? answers->asked : answers->probed)) == 0 ||
+    uint32_t played = 0;
+    if (ocl_played_caps(&played) != CLT_OK)
+        clt_error_clear(); /* whoever asks fails by it */
+    return answers->count > 0 && (ocl_answers_were_asked(answers, w->mask, played, w->tests) ||
                                   ocl_answers_refusal(answers, w->tests) != NULL);
 }
 

@@ -8,6 +8,7 @@
 #ifndef CL_TUNING_H
 #define CL_TUNING_H
 
+#include "cl/answers.h"
 #include "cl/variant.h"
 #include "engine/base/json.h"
 
@@ -47,8 +48,10 @@ typedef struct ocl_tuning_family {
 /* Records of one device with one driver, ordered by family and problem, each problem once. */
 typedef struct ocl_tuning {
     ocl_tuning_key key;
-    bool exact;      /* a problem without a record of its own gets none (pinned in a checkpoint) */
-    ocl_style style; /* in which the run of a checkpoint computed; ASKED: not known */
+    bool exact;          /* a problem without a record of its own gets none (pinned in a checkpoint) */
+    ocl_style style;     /* in which the run of a checkpoint computed; ASKED: not known */
+    bool has_denials;    /* the run of a checkpoint says what it went without: */
+    ocl_denials denials; /* what the driver had refused (cl/fallback.h) */
     ocl_choice *records;
     size_t count, capacity;
 } ocl_tuning;

@@ -133,6 +133,10 @@ static void write_members(const ocl_tuning *tuning, bool measured, clt_json_writ
     clt_jw_kbool(w, "exact", tuning->exact);
     if (tuning->style != OCL_STYLE_ASKED)
         clt_jw_kstring(w, "style", ocl_style_name(tuning->style));
+    if (tuning->has_denials) {
+        clt_jw_key(w, "denials");
+        ocl_denials_write(&tuning->denials, w);
+    }
     write_families(tuning, w);
     clt_jw_key(w, "records");
     clt_jw_array(w);
@@ -297,6 +301,10 @@ static clt_status read_head(reader *r, const clt_json *root)
     if (style != NULL &&
         (!take_text(style, name, sizeof name) || !ocl_style_from_name(name, &r->tuning->style)))
         BAD(r, "its style is none that is known");
+    const clt_json *denials = clt_json_get(root, "denials");
+    r->tuning->has_denials = denials != NULL;
+    if (denials != NULL)
+        CLT_TRY(ocl_denials_read(denials, r->source, &r->tuning->denials));
     return read_families(r, clt_json_get(root, "families"));
 }
 

@@ -271,7 +271,8 @@ clt_status clt_child_start(const char *program, const char *const *arguments, ui
     CLT_TRY_GOTO(open_ends(child, flags, &ends), done);
     int code = spawn(program, vector, environment, &ends, &child->pid);
     if (code != 0)
-        status = clt_fail_errno(CLT_EUNSUPPORTED, code, "starting '%s' as a child process", program);
+        status = clt_fail_errno(code == ENOMEM || code == EAGAIN ? CLT_ENOMEM : CLT_EUNSUPPORTED, code,
+                                "starting '%s' as a child process", program);
     else
         *out = child;
 done:

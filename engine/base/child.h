@@ -34,6 +34,7 @@ enum {
                               and clt_child_stop tells the end of it */
     CLT_CHILD_INPUT = 2    /* its standard input is what clt_child_send sends; else there is nothing */
 };
+/* CLT_ENOMEM: there is no memory or no process for another one; CLT_EUNSUPPORTED: it cannot be started. */
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
                            clt_child **out);
 /* Writes text to the standard input of a child that was started with CLT_CHILD_INPUT. CLT_ESTORAGE when the

@@ -13,28 +13,46 @@
 #include "engine/base/log.h"
 #include "engine/train/tuned.h"
 
+/* --- which ranks have the same device --- */
+
+void clt_tell_device(const ocl_device_desc *desc, clt_told_device *out)
+{
+    memcpy(out->platform, desc->platform, sizeof out->platform);
+    memcpy(out->device, desc->name, sizeof out->device);
+    memcpy(out->driver, desc->driver, sizeof out->driver);
+}
+
+bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc)
+{
+    return strcmp(told->platform, desc->platform) == 0 && strcmp(told->device, desc->name) == 0 &&
+           strcmp(told->driver, desc->driver) == 0;
+}
+
+/* --- denials --- */
+
 /* What rank 0 tells the others. */
 typedef struct told_denials {
-    char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
+    clt_told_device device;
+    int32_t kept; /* they are a checkpoint's */
     ocl_denials denials;
 } told_denials;
 
 /* Ranks with rank 0's device take its list instead of their own. */
-static clt_status share(clt_run *run, ocl_denials *denials)
+static clt_status share(clt_run *run, ocl_denials *denials, bool *kept)
 {
     const ocl_device_desc *desc = &run->tuned->desc;
     told_denials *told;
     if (run->ranks.ranks <= 1)
         return CLT_OK;
     CLT_TRY(clt_alloc(&told, 1, sizeof *told, "denials"));
-    memcpy(told->platform, desc->platform, sizeof told->platform);
-    memcpy(told->device, desc->name, sizeof told->device);
-    memcpy(told->driver, desc->driver, sizeof told->driver);
+    clt_tell_device(desc, &told->device);
+    told->kept = *kept;
     told->denials = *denials;
     clt_status status = comm_broadcast(run->options->comm, told, sizeof *told, 0);
-    if (status == CLT_OK && strcmp(told->platform, desc->platform) == 0 &&
-        strcmp(told->device, desc->name) == 0 && strcmp(told->driver, desc->driver) == 0)
+    if (status == CLT_OK && clt_is_told_device(&told->device, desc)) {
         *denials = told->denials;
+        *kept = told->kept != 0;
+    }
     free(told);
     return status;
 }
@@ -53,43 +71,75 @@ void clt_apply_denials(const ocl_denials *denials, ocl_device_desc *desc)
     }
 }
 
-static void tell(const ocl_denials *denials, const ocl_device_desc *desc, uint32_t caps)
+static void print(const ocl_denials *denials, uint32_t caps, clt_str *what)
 {
-    clt_str what = {0};
     char names[200];
     if (caps)
-        clt_str_printf(&what, "capability %s", ocl_caps_text(caps, names, sizeof names));
+        clt_str_printf(what, "capability %s", ocl_caps_text(caps, names, sizeof names));
     for (int i = 0; i < denials->count; i++)
-        clt_str_printf(&what, "%s%s%s%s'%s'", what.length ? ", " : "",
+        clt_str_printf(what, "%s%s%s%s'%s'", what->length ? ", " : "",
                        denials->list[i].form[0] ? "tile " : "", denials->list[i].form,
                        denials->list[i].form[0] ? " of variant " : "variant ", denials->list[i].variant);
-    CLT_WARN("device %s '%s': this run goes on without %s, which the driver refused in an earlier run; "
-             "'cltrain devices --again' forgets that",
-             desc->spec, desc->name, what.text ? what.text : "?");
+}
+
+static void tell(const ocl_denials *denials, const ocl_device_desc *desc, uint32_t caps, bool kept)
+{
+    clt_str what = {0};
+    print(denials, caps, &what);
+    CLT_WARN("device %s '%s': this run goes on without %s, which the driver refused %s", desc->spec,
+             desc->name, what.text ? what.text : "?",
+             kept ? "to the run of the checkpoint: it computes as that did"
+                  : "in an earlier run; 'cltrain devices --again' forgets that");
+    clt_str_free(&what);
+}
+
+/* What the device refused to another run since, and the run of the checkpoint used. */
+static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, const ocl_device_desc *desc)
+{
+    clt_str what = {0};
+    ocl_denials more = {.caps = remembered->caps & ~kept->caps};
+    for (int i = 0; i < remembered->count; i++)
+        if (!ocl_denials_has(kept, &remembered->list[i]))
+            more.list[more.count++] = remembered->list[i];
+    print(&more, more.caps, &what);
+    if (what.length)
+        CLT_WARN(
+            "device %s '%s': the driver refused %s to another run; the run of the checkpoint used it, so "
+            "that it is tried again",
+            desc->spec, desc->name, what.text);
     clt_str_free(&what);
 }
 
 clt_status clt_recall_denials(clt_run *run)
 {
     ocl_device_desc *desc = &run->tuned->desc;
-    ocl_denials denials = *ocl_device_denials(run->device);
-    CLT_TRY(share(run, &denials));
+    const ocl_denials *remembered = ocl_device_denials(run->device);
+    bool kept = run->tuned->keeps_denials;
+    ocl_denials denials = kept ? run->tuned->denials : *remembered;
+    CLT_TRY(share(run, &denials, &kept));
     uint32_t caps = desc->caps & denials.caps;
     clt_apply_denials(&denials, desc);
     if (caps || denials.count)
-        tell(&denials, desc, caps);
+        tell(&denials, desc, caps, kept);
+    if (kept)
+        tell_tried(&denials, remembered, desc);
     return CLT_OK;
+}
+
+void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, ocl_denials *out)
+{
+    *out = (ocl_denials){.caps = caps & ~desc->caps};
+    for (int i = 0; i < desc->n_given_up; i++) {
+        ocl_denial *d = &out->list[out->count];
+        snprintf(d->form, sizeof d->form, "%s", desc->given_up[i].form);
+        out->count += clt_variant_name(desc->given_up[i].variant, d->variant, sizeof d->variant);
+    }
 }
 
 void clt_note_denials(clt_run *run, uint32_t caps)
 {
-    const ocl_device_desc *desc = &run->tuned->desc;
-    ocl_denials denials = {.caps = caps & ~desc->caps};
-    for (int i = 0; i < desc->n_given_up; i++) {
-        ocl_denial *d = &denials.list[denials.count];
-        snprintf(d->form, sizeof d->form, "%s", desc->given_up[i].form);
-        denials.count += clt_variant_name(desc->given_up[i].variant, d->variant, sizeof d->variant);
-    }
+    ocl_denials denials;
+    clt_denials_of(&run->tuned->desc, caps, &denials);
     if (ocl_denials_any(&denials))
         ocl_device_remember_denials(run->device, &denials);
 }

@@ -71,10 +71,12 @@ static clt_status keep_style(clt_run *run)
     }
     if (wanted == clt_tuned_style(&run->tuned->desc) || !run->options->observer.message)
         return CLT_OK;
-    snprintf(line, sizeof line,
-             "device: the checkpoint was computed in style '%s', which this run cannot or may not use: sums "
-             "may be rounded differently from here on",
-             ocl_style_name(wanted));
+    snprintf(
+        line, sizeof line,
+        "device: %s in style '%s', which this run cannot or may not use: sums may be rounded differently "
+        "%s",
+        run->ranks.rank ? "rank 0 computes" : "the checkpoint was computed", ocl_style_name(wanted),
+        run->ranks.rank ? "on this rank" : "from here on");
     run->options->observer.message(run->options->observer.context, line);
     return CLT_OK;
 }

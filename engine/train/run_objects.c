@@ -85,7 +85,7 @@ static clt_status check_precision(clt_run *run)
 
 /* A refusal as one rank tells the others. */
 typedef struct told_refusal {
-    char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
+    clt_told_device device;
     int32_t variant, lasting;
     uint32_t needs;
     char form[OCL_FORM_TEXT], kernel[64], label[96];
@@ -94,9 +94,7 @@ typedef struct told_refusal {
 static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal *out)
 {
     memset(out, 0, sizeof *out);
-    memcpy(out->platform, desc->platform, sizeof out->platform);
-    memcpy(out->device, desc->name, sizeof out->device);
-    memcpy(out->driver, desc->driver, sizeof out->driver);
+    clt_tell_device(desc, &out->device);
     out->variant = r->variant ? clt_variant_number(r->variant) : -1;
     out->lasting = r->lasting;
     out->needs = r->needs;
@@ -133,8 +131,7 @@ static clt_status agree(clt_run *run, ocl_refusal *refusal, bool *any)
     if (first == run->ranks.rank)
         tell(desc, refusal, &told);
     CLT_TRY(comm_broadcast(ranks, &told, sizeof told, (int)first));
-    if (first != run->ranks.rank && strcmp(told.platform, desc->platform) == 0 &&
-        strcmp(told.device, desc->name) == 0 && strcmp(told.driver, desc->driver) == 0)
+    if (first != run->ranks.rank && clt_is_told_device(&told.device, desc))
         hear(&told, refusal);
     return CLT_OK;
 }

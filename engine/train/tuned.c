@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/train/agreement.h"
 
 clt_tune_mode clt_tune_mode_of(const clt_config *config)
 {
@@ -102,6 +103,8 @@ static clt_status take_pins(clt_tuned *t, const char *path, const clt_observer *
         if (mine) {
             t->set = sets[i];
             t->style = sets[i]->style;
+            t->keeps_denials = sets[i]->has_denials;
+            t->denials = sets[i]->denials;
         }
         if (!mine)
             t->others[t->n_others++] = sets[i];
@@ -129,14 +132,14 @@ bool clt_tuned_differs(const clt_tuned *t, const clt_json *state, const char *pa
     ocl_tuning *sets[CLT_MAX_PINNED] = {NULL};
     int n = 0, outdated = 0;
     char why[600];
-    bool differs = false, found = false;
-    if (t->mode == CLT_TUNE_OFF)
-        return false;
+    bool differs = false, found = false, off = t->mode == CLT_TUNE_OFF;
     if (read_pins(state, path, sets, &n, &outdated) != CLT_OK)
         clt_error_clear();
     for (int i = 0; i < n; i++) {
         if (!found && ocl_tuning_fits(sets[i], &t->desc, why, sizeof why)) { /* the first one counts */
-            differs = !t->pinned || ocl_tuning_hash(sets[i]) != ocl_tuning_hash(t->set);
+            differs = !off && (!t->pinned || ocl_tuning_hash(sets[i]) != ocl_tuning_hash(t->set));
+            differs = differs || (sets[i]->has_denials &&
+                                  (!t->keeps_denials || !ocl_denials_equal(&sets[i]->denials, &t->denials)));
             found = true;
         }
         ocl_tuning_destroy(sets[i]);
@@ -146,18 +149,35 @@ bool clt_tuned_differs(const clt_tuned *t, const clt_json *state, const char *pa
 
 /* --- the same on all ranks --- */
 
+/* Which style is faster was timed, and may have come out otherwise on each rank: rank 0's is that of all with
+ * its device. Collective. */
+static clt_status share_style(clt_tuned *t, comm *ranks)
+{
+    struct {
+        clt_told_device device;
+        int32_t style;
+    } told;
+    if (is_alone(ranks))
+        return CLT_OK;
+    memset(&told, 0, sizeof told);
+    clt_tell_device(&t->desc, &told.device);
+    told.style = (int32_t)(t->style != OCL_STYLE_ASKED ? t->style : clt_tuned_style(&t->desc));
+    CLT_TRY(comm_broadcast(ranks, &told, sizeof told, 0));
+    if (clt_is_told_device(&told.device, &t->desc))
+        t->style = (ocl_style)told.style;
+    return CLT_OK;
+}
+
 /* Rank 0's set to everybody; a rank with another device keeps its own. */
 static clt_status share(clt_tuned *t, comm *ranks, const clt_observer *observer)
 {
     clt_str text = {0};
     int64_t length = 0;
     bool first = rank_of(ranks) == 0;
-    if (is_alone(ranks) || t->mode == CLT_TUNE_OFF)
+    if (is_alone(ranks))
         return CLT_OK;
-    if (first) {
-        t->set->style = t->style != OCL_STYLE_ASKED ? t->style : clt_tuned_style(&t->desc);
+    if (first)
         CLT_TRY(ocl_tuning_print(t->set, &text));
-    }
     length = (int64_t)text.length;
     clt_status status = comm_broadcast(ranks, &length, sizeof length, 0);
     if (status == CLT_OK && !first)
@@ -173,7 +193,6 @@ static clt_status share(clt_tuned *t, comm *ranks, const clt_observer *observer)
         ocl_tuning_destroy(t->set);
         t->set = set;
         t->desc.tuning = set;
-        t->style = set->style;
         return CLT_OK;
     }
     if (status == CLT_OK && set) {
@@ -190,6 +209,7 @@ static clt_status open_set(clt_tuned *t, comm *ranks, const char *pins, const cl
 {
     if (pins && *pins && rank_of(ranks) == 0)
         CLT_TRY(take_pins(t, pins, observer));
+    CLT_TRY(share_style(t, ranks));
     if (t->mode == CLT_TUNE_OFF)
         return CLT_OK;
     if (!t->set)
@@ -209,6 +229,7 @@ clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *devic
     t->mode = clt_tune_mode_of(config);
     t->desc = *device;
     t->desc.tuning = NULL;
+    t->caps = device->caps;
     clt_status status = open_set(t, ranks, pins, observer);
     if (status != CLT_OK) {
         clt_tuned_close(t);
@@ -230,6 +251,7 @@ void clt_tuned_move(clt_tuned *t, const ocl_device_desc *device)
     const struct ocl_tuning *records = t->desc.tuning;
     t->desc = *device;
     t->desc.tuning = records;
+    t->caps = device->caps;
 }
 
 void clt_tuned_close(clt_tuned *t)
@@ -290,6 +312,8 @@ clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
     }
     used->exact = true;
     used->style = clt_tuned_style(&t->desc);
+    used->has_denials = true;
+    clt_denials_of(&t->desc, t->caps, &used->denials);
     ocl_tuning_destroy(t->used);
     t->used = used;
     return CLT_OK;

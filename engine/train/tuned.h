@@ -23,6 +23,9 @@ typedef struct clt_tuned {
     ocl_tuning *set;      /* in force; NULL: device.tune is off */
     bool pinned;          /* they come from a checkpoint and are all there is */
     ocl_style style;      /* that a checkpoint or rank 0 pins; ASKED: none */
+    bool keeps_denials;   /* a checkpoint says what its run went without: */
+    ocl_denials denials;  /* what the driver had refused to it */
+    uint32_t caps;        /* of the device, before anything was denied */
     ocl_tuning *used;     /* the plans' choices, exact */
     int problems;         /* tunable problems of the plans */
     double seconds;       /* spent measuring */

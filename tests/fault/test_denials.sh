@@ -3,8 +3,8 @@
 # ctest-labels: quick
 #
 # What a driver refused to a training (driver_shim.c) is remembered for its device: the next training plans without it at once, says
-# so, and computes the same. `devices --again` forgets it. What came of a lack of memory, a busy device or a lost context is never
-# remembered; a lack of host memory ends the run with 70.
+# so, and computes the same. A resumed run goes by its checkpoint instead. `devices --again` forgets it. What came of a lack of memory, a busy device or a lost context is never
+# remembered; a lack of host memory ends the run with 70, also in a child process.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 unset CLTRAIN_GEMM CLTRAIN_EMULATE CLTRAIN_STYLE
 "$CLTRAIN" devices --json >devices.json 2>&1
@@ -18,11 +18,13 @@ cat >net.json <<'JSON'
  "data": {"type": "synthetic", "samples": 64, "shape": [12], "classes": 4, "micro_batch": 16},
  "optimizer": {"type": "adamw", "learning_rate": 0.01}, "train": {"steps": 6, "log_every": 1}, "device": {"tune": "off"}}
 JSON
-# train CODE OUT RULES: with a driver that was good when it was asked for its capabilities
+# train CODE OUT RULES OPTION...: with a driver that was good when it was asked for its capabilities
 train() {
+    local code=$1 run=$2 rules=$3
+    shift 3
     rm -f shim.log
-    expect_code "$1" env CLTRAIN_CACHE_DIR="$work/cache" LD_PRELOAD="$shim" CLT_SHIM="$3;log=$work/shim.log" \
-        "$CLTRAIN" train net.json --out "$2"
+    expect_code "$code" env CLTRAIN_CACHE_DIR="$work/cache" LD_PRELOAD="$shim" CLT_SHIM="$rules;log=$work/shim.log" \
+        "$CLTRAIN" train net.json --out "$run" "$@"
 }
 digest() { sha256sum <"$1/checkpoints/step_6/model.safetensors"; }
 again="which the driver refused in an earlier run; 'cltrain devices --again' forgets that"
@@ -61,4 +63,46 @@ rm -rf third
 train 0 third "$good"
 reject_text 'goes on without'
 if [ "$(digest third)" = "$(digest good)" ]; then pass; else fail 'other parameters after devices --again'; fi
+
+# A child process without host memory ends the run with 70: the questions are not put in this process instead.
+for rule in build:family=probe:error=-6 build:family=gemm:error=-6; do
+    expect_code 70 env CLTRAIN_CACHE_DIR="$work/unasked" LD_PRELOAD="$shim" CLT_SHIM="$rule" "$CLTRAIN" train net.json --out none
+    expect_text 'in a child process: .*CL_OUT_OF_HOST_MEMORY'
+    reject_text 'in this process'
+done
+
+# A device that was asked with lanes has not had the self-tests of kernels in groups, which it needs when lanes are taken away.
+rm -rf cache none
+cp -r asked cache
+train 0 none build:family=gemm_tile:error --caps=-wide_vectors
+expect_text "goes without 'local' \\(refused\\): self-test local: gemm.odd_nn\\[tile\\]"
+reject_text 'goes on without'
+rm -rf none
+train 0 none build:family=gemm_tile:error --caps=-wide_vectors # remembered
+expect_text "goes without 'local' .*as remembered"
+
+# A resumed run computes as the run of its checkpoint did, whatever the driver refused to others since, unless it does so again.
+# go_on RUN: loses all checkpoints but that of step 3, and goes on
+go_on() {
+    rm -rf "$1/checkpoints/step_6"
+    train 0 "$1" "$2" --resume auto
+}
+rule=build:family=gemm_lane:error
+rm -rf cache first
+cp -r asked cache
+train 0 whole "$good" checkpoint.every=3
+cp -r whole refused
+train 0 first "$rule" checkpoint.every=3
+digest first >first.sum
+go_on whole "$good"
+expect_text "refused variant 'gemm/lane' to another run; the run of the checkpoint used it, so that it is tried again"
+reject_text 'goes on without'
+if [ "$(digest whole)" = "$(digest good)" ]; then pass; else fail 'what was refused to another run changed a resumed one'; fi
+go_on refused "$rule"
+expect_text 'it is tried again' "goes on without variant 'lane'"
+rm -rf cache
+cp -r asked cache # forgotten
+go_on first "$good"
+expect_text "without variant 'gemm/lane', which the driver refused to the run of the checkpoint"
+if [ "$(digest first)" = "$(cat first.sum)" ]; then pass; else fail 'a resumed run takes what was refused to the run of its checkpoint'; fi
 finish

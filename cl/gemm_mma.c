@@ -256,6 +256,11 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
                  clt_dtype_name(g->type_b));
         return false;
     }
+    if (g->lda > UINT32_MAX || g->ldb > UINT32_MAX) {
+        snprintf(reason, size, "rows of %s lie more than 2^32 elements apart",
+                 g->lda > UINT32_MAX ? "A" : "B");
+        return false;
+    }
     if (ocl_mma_generation(g->type_a, device) == 0 && !(device->quirks & OCL_QUIRK_ANY_STYLE)) {
         snprintf(reason, size, "the device has no matrix units for %s",
                  g->type_a == CLT_F32 ? "tf32" : clt_dtype_name(g->type_a));

@@ -105,6 +105,7 @@ void clt_attention_sizes(ocl_emitter *e, const clt_call *call, const clt_attenti
     clt_arg_size32(e, s->batch, "samples");
     clt_arg_size32(e, s->tq, "queries");
     clt_arg_size32(e, s->tk, "keys");
+    clt_check_size32(e, s->tq + s->tk, "queries and keys"); /* their places are added and subtracted */
     for (int i = 0; i < 3; i++)
         clt_arg_size32(e, s->ld[i], "elements of a row");
     ocl_arg_f32(e, (float)(scale > 0 ? scale : 1.0 / sqrt((double)s->dim)));

@@ -93,8 +93,8 @@ static inline void clt_define_ahead(ocl_emitter *e)
     }
 }
 
-/* A 32-bit size argument; a size that does not fit is an error of the emission. */
-static inline void clt_arg_size32(ocl_emitter *e, int64_t value, const char *what)
+/* A number that kernels count with 32 bits; one that does not fit is an error of the emission. */
+static inline void clt_check_size32(ocl_emitter *e, int64_t value, const char *what)
 {
     if (value < 0 || value > INT32_MAX)
         ocl_emit_fail(
@@ -102,6 +102,12 @@ static inline void clt_arg_size32(ocl_emitter *e, int64_t value, const char *wha
                         "emitting %s: the number of %s is %lld, the kernels take at most %d; use smaller "
                         "micro-batches or dimensions",
                         e->label ? e->label : "a command", what, (long long)value, INT32_MAX));
+}
+
+/* A 32-bit size argument. */
+static inline void clt_arg_size32(ocl_emitter *e, int64_t value, const char *what)
+{
+    clt_check_size32(e, value, what);
     ocl_arg_u32(e, (uint32_t)value);
 }
 

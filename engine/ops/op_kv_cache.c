@@ -48,8 +48,8 @@ static clt_status kv_cache_forward(ocl_emitter *e, const void *problem)
     ocl_arg_inout(e, call->out[0], x->dtype, elements);
     ocl_arg_in(e, call->in[0], x->dtype, (uint64_t)clt_shape_elements(&x->shape));
     ocl_arg_in(e, call->in[1], CLT_I32, (uint64_t)x->shape.dim[0]);
-    ocl_arg_u32(e, (uint32_t)y->shape.dim[1]);
-    ocl_arg_u32(e, (uint32_t)y->shape.dim[2]);
+    clt_arg_size32(e, y->shape.dim[1], "positions");
+    clt_arg_size32(e, y->shape.dim[2], "elements of a position");
     ocl_arg_u64(e, elements);
     ocl_kernel_end_items(e, elements, 0, 0);
     return CLT_OK;

@@ -315,9 +315,9 @@ clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
         total += plan->store->trainable_elements[s] / CLT_STORE_CHUNK;
     if (!total)
         CLT_FAIL(CLT_ECONFIG, "planning: the model has no trainable parameter; nothing can be trained");
-    if (total > UINT32_MAX)
-        CLT_FAIL(CLT_EUNSUPPORTED, "planning: %llu chunks of parameters; at most 2^32 fit",
-                 (unsigned long long)total);
+    if (total > INT32_MAX) /* half the range is for the rounding up of launches */
+        CLT_FAIL(CLT_EUNSUPPORTED, "planning: %llu parameters in chunks of %d; at most 2^31 chunks fit",
+                 (unsigned long long)total * CLT_STORE_CHUNK, CLT_STORE_CHUNK);
     e->label = "update";
     CLT_TRY(
         ocl_variant_select(clt_update_variants, &problem, &plan->device, e->label, forced(plan), &variant));

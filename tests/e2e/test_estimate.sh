@@ -52,6 +52,16 @@ expect_code 0 "$CLTRAIN" estimate "$gpt2" model.layers=1 model.heads=3 model.cha
     data.micro_batch=1
 expect_text '^device can give '
 
+# --- sizes that the kernels' 32-bit numbers or a buffer cannot hold are refused by name, whatever the device ---
+refused() { # CODE TEXT SETTING...
+    local code=$1 text=$2
+    shift 2
+    expect_code "$code" "$CLTRAIN" plan "$gpt2" "$@"
+    expect_text "$text"
+}
+refused 2 "tensor 'lm_head': .*too large" data.micro_batch=2200000
+refused 5 "tensor 'wte' needs 12582912000 bytes in one buffer" data.micro_batch=4000
+
 # --- images need their files: their shapes stand nowhere else ---
 expect_code 3 "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/mlp-mnist.json" data.path='["missing"]'
 

@@ -213,6 +213,11 @@ static void test_refusals(void **state)
     refused(&f16, &none, "no matrix units for f16");
     f32.tf32 = false;
     refused(&f32, &ampere, "precision.matmul ieee");
+    ocl_gemm apart = f16; /* the kernel counts a row's elements with 32 bits */
+    apart.lda = INT64_C(1) << 32;
+    refused(&apart, &ampere, "rows of A lie more than 2^32 elements apart");
+    apart.ldb = apart.lda--;
+    refused(&apart, &ampere, "rows of B lie more than 2^32 elements apart");
     assert_ok(ocl_gemm_standard(&bf16, &turing, "test", &variant));
     assert_string_equal(variant->name, "tile");
     ampere.local_bytes = ampere.local_proven_bytes = 2 << 10;

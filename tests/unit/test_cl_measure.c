@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measured limits against native C loops with intrinsics, interleaved in one run: on a CPU device the FMA
- * peak and the triads, with plain stores and with those that pass by the caches, must be within 5 % of what
- * the machine really does. Ratios only, never seconds. Rounds go on while the two differ: for the peak both
- * sides keep their best, because whoever else uses the machine can only slow them down; streams are compared
- * run by run. */
+ * Measured limits against native C loops with intrinsics, interleaved in one run. They are what percentages
+ * of a peak are taken of, so on a CPU device they must not be more than 5 % below what the machine really
+ * does: the FMA peak, which the native loop reaches, within 5 %, and the triads, with plain stores and with
+ * those that pass by the caches, at least 95 % of the native one. A compiler may walk the arrays in an order
+ * that the memory likes better than that of the plain native loop, so triads may be faster; a third more is
+ * what counting the lines that plain stores read first would give, and is a fault. Ratios only, never
+ * seconds. Rounds go on while the two differ: for the peak both sides keep their best, because whoever else
+ * uses the machine can only slow them down; streams are compared run by run. */
 /* ctest-labels: full */
 #include "tests/unit/cl_test.h"
 
@@ -33,6 +36,7 @@
 #define STREAM_ROUNDS 101
 #define LEAST_STREAM_ROUNDS 11
 #define TOLERANCE 0.05
+#define MISCOUNTED (4.0 / 3.0)
 
 #ifdef HAVE_NATIVE
 
@@ -283,6 +287,12 @@ static bool close_to(double a, double b)
     return a > b * (1.0 - TOLERANCE) && a < b * (1.0 + TOLERANCE);
 }
 
+/* Of a stream's measured rate to that of the native loop. */
+static bool is_credible(double ratio)
+{
+    return ratio > 1.0 - TOLERANCE && ratio < MISCOUNTED * (1.0 - TOLERANCE);
+}
+
 static ocl_device *open_cpu(native *n)
 {
     ocl_device *device = test_open(false);
@@ -308,8 +318,8 @@ static void test_streams_are_native(void **state)
         stream_pair(&n, stream, false, &plain);
         if (two)
             stream_pair(&n, stream, true, &past);
-        agree = plain.count >= LEAST_STREAM_ROUNDS && close_to(middle(&plain), 1.0) &&
-                (!two || close_to(middle(&past), 1.0));
+        agree = plain.count >= LEAST_STREAM_ROUNDS && is_credible(middle(&plain)) &&
+                (!two || is_credible(middle(&past)));
     }
     print_message("triad against the native loop: plain stores %.1f %%, past the caches %.1f %%, %d rounds\n",
                   100.0 * middle(&plain), two ? 100.0 * middle(&past) : 0.0, plain.count);

@@ -5,7 +5,7 @@
  * anything of the engine. One environment variable says what goes wrong:
  *
  *   CLT_SHIM = entry;entry;...
- *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N]   or   log=FILE
+ *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N]   or   log=FILE   or   platform=NAME
  *
  * CALL
  *   build       clBuildProgram
@@ -35,15 +35,13 @@
  *   flip, nan          read: one bit of what is delivered is wrong; its first word is a NaN
  *
  * nth=N, from=N: only the N-th matching call of a process, only from the N-th on. FILE receives one line,
- * "PID CALL FAMILY KERNEL ACTION NUMBER", for each call that was hit, before it happens. */
-#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
-#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
-#include <CL/cl.h>
+ * "PID CALL FAMILY KERNEL ACTION NUMBER", for each call that was hit, before it happens. NAME is what every
+ * platform says that it is called. driver_shim_rules.c reads all that. */
+#include "tests/fault/driver_shim.h"
+
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,48 +51,6 @@
 #define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 #define VISIBLE __attribute__((visibility("default")))
 
-typedef enum call { BUILD, KERNEL, GROUP, LAUNCH, READ, CALL_COUNT } call;
-static const char *const call_names[CALL_COUNT] = {"build", "kernel", "group", "launch", "read"};
-
-typedef enum action {
-    NOTHING,
-    ABORT,
-    SEGFAULT,
-    HANG,
-    ERROR,
-    LIMIT,
-    DEAD,
-    GARBAGE,
-    EVENT,
-    FLIP,
-    NOT_A_NUMBER,
-    ACTION_COUNT
-} action;
-/* A name, the calls it is for, and its number when none is given. */
-static const struct {
-    const char *name;
-    unsigned calls;
-    double value;
-} actions[ACTION_COUNT] = {[ABORT] = {"abort", ~0u, 0},
-                           [SEGFAULT] = {"segfault", ~0u, 0},
-                           [HANG] = {"hang", ~0u, 0},
-                           [ERROR] = {"error", ~0u, 0},
-                           [LIMIT] = {"limit", 1u << GROUP, 32},
-                           [DEAD] = {"dead", 1u << LAUNCH, CL_INVALID_COMMAND_QUEUE},
-                           [GARBAGE] = {"garbage", 1u << LAUNCH, 1},
-                           [EVENT] = {"event", 1u << LAUNCH, CL_OUT_OF_RESOURCES},
-                           [FLIP] = {"flip", 1u << READ, 0},
-                           [NOT_A_NUMBER] = {"nan", 1u << READ, 0}};
-
-typedef struct rule {
-    call call;
-    char *match;
-    action action;
-    double value;
-    long nth, from; /* 0: every call */
-    long matched;
-} rule;
-
 typedef struct program_record {
     cl_program id;
     char *source; /* or binary */
@@ -103,7 +59,7 @@ typedef struct program_record {
     bool failed;
 } program_record;
 
-enum { MAX_RULES = 16, MAX_ARGS = 64 };
+enum { MAX_ARGS = 64 };
 
 typedef struct kernel_record {
     cl_kernel id;
@@ -114,10 +70,6 @@ typedef struct kernel_record {
 
 static struct {
     pthread_mutex_t lock;
-    bool ready;
-    int log;
-    rule rules[MAX_RULES];
-    int n_rules;
     program_record *programs;
     kernel_record *kernels;
     struct {
@@ -133,85 +85,17 @@ static struct {
         cl_int code;
     } failed[8]; /* the next marker of this queue ends with that code */
     size_t n_programs, n_kernels, n_buffers, n_dead, n_failed;
-} shim = {.lock = PTHREAD_MUTEX_INITIALIZER, .log = -1};
-
-static void stop(const char *what, const char *text)
-{
-    fprintf(stderr, "driver_shim: CLT_SHIM: %s '%s'\n", what, text);
-    _exit(99);
-}
-
-/* The environment variable */
-
-static void parse_action(rule *r, char *text)
-{
-    char *value = strchr(text, '=');
-    if (value)
-        *value++ = '\0';
-    for (int a = 1; a < ACTION_COUNT; a++)
-        if (strcmp(text, actions[a].name) == 0)
-            r->action = (action)a;
-    if (r->action == NOTHING || !(actions[r->action].calls & (1u << r->call)))
-        stop("this call has no action", text);
-    r->value = value ? strtod(value, NULL) : actions[r->action].value;
-    if (r->action == ERROR && !value)
-        r->value = r->call == BUILD ? CL_BUILD_PROGRAM_FAILURE : CL_OUT_OF_RESOURCES;
-}
-
-static void parse_entry(char *text)
-{
-    char *rest = text, *part[4];
-    int n = 0;
-    if (strncmp(text, "log=", 4) == 0) {
-        shim.log = open(text + 4, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-        if (shim.log < 0)
-            stop("cannot open", text);
-        return;
-    }
-    while (n < 4 && (part[n] = strsep(&rest, ":")) != NULL)
-        n++;
-    if (n < 3 || rest || shim.n_rules == MAX_RULES)
-        stop("not CALL:MATCH:ACTION[:nth=N], or too many of them:", text);
-    rule *r = &shim.rules[shim.n_rules++];
-    r->call = CALL_COUNT;
-    for (int c = 0; c < CALL_COUNT; c++)
-        if (strcmp(part[0], call_names[c]) == 0)
-            r->call = (call)c;
-    if (r->call == CALL_COUNT)
-        stop("no such call", part[0]);
-    r->match = part[1];
-    parse_action(r, part[2]);
-    if (n == 4 && sscanf(part[3], "nth=%ld", &r->nth) != 1 && sscanf(part[3], "from=%ld", &r->from) != 1)
-        stop("neither nth=N nor from=N:", part[3]);
-}
-
-/* Called with the lock held. The copy of the text stays for ever: rules point into it. */
-static void set_up(void)
-{
-    const char *text = getenv("CLT_SHIM");
-    if (shim.ready)
-        return;
-    shim.ready = true;
-    char *rest = text ? strdup(text) : NULL, *entry;
-    while (rest && (entry = strsep(&rest, ";")) != NULL)
-        if (entry[0])
-            parse_entry(entry);
-}
+} shim = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void *grow(void *list, size_t count, size_t size)
 {
     void *bigger = (count & (count - 1)) == 0 ? realloc(list, (count ? 2 * count : 1) * size) : list;
     if (!bigger)
-        stop("no memory", "");
+        shim_stop("no memory", "");
     return bigger;
 }
 
 /* What a call is about */
-
-typedef struct subject {
-    const char *family, *kernel, *options, *source;
-    size_t length, bytes;
-} subject;
 
 static program_record *find_program(cl_program id)
 {
@@ -244,76 +128,10 @@ static subject of_kernel(cl_kernel id)
     return s;
 }
 
-static bool contains(const subject *s, const char *text)
-{
-    return memmem(s->source, s->length, text, strlen(text)) != NULL;
-}
-
-static bool one_test(const char *test, const subject *s)
-{
-    const char *value = strchr(test, '=');
-    if (!value)
-        return strstr(s->kernel, test) != NULL || strstr(s->family, test) != NULL;
-    size_t key = (size_t)(++value - test); /* with its equals sign */
-    if (strncmp(test, "kernel=", key) == 0)
-        return s->kernel[0] ? strstr(s->kernel, value) != NULL : contains(s, value);
-    if (strncmp(test, "family=", key) == 0)
-        return strcmp(s->family, value) == 0;
-    if (strncmp(test, "source=", key) == 0)
-        return contains(s, value);
-    if (strncmp(test, "option=", key) == 0)
-        return strstr(s->options, value) != NULL;
-    if (strncmp(test, "bytes=", key) == 0)
-        return s->bytes == strtoull(value, NULL, 10);
-    stop("no such test", test);
-    return false;
-}
-
-static bool matches(const rule *r, const subject *s)
-{
-    char copy[1024], *rest = copy, *test;
-    if (strcmp(r->match, "*") == 0)
-        return true;
-    snprintf(copy, sizeof copy, "%s", r->match);
-    while ((test = strsep(&rest, "+")) != NULL) {
-        bool turned = test[0] == '!';
-        if (one_test(test + turned, s) == turned)
-            return false;
-    }
-    return true;
-}
-
-static void write_log(const rule *r, const subject *s)
-{
-    char line[512];
-    int length = snprintf(line, sizeof line, "%d %s %s %s %s %ld\n", (int)getpid(), call_names[r->call],
-                          s->family[0] ? s->family : "-", s->kernel[0] ? s->kernel : "-",
-                          actions[r->action].name, r->matched);
-    if (shim.log >= 0 && write(shim.log, line, (size_t)length) != length)
-        abort();
-}
-
 static void sleep_for_ever(void)
 {
     for (;;)
         pause();
-}
-
-/* Lock held. Counts the call; what becomes of it, and the action's number. */
-static action judge(call c, const subject *s, double *value)
-{
-    for (int i = 0; i < shim.n_rules; i++) {
-        rule *r = &shim.rules[i];
-        if (r->call != c || !matches(r, s))
-            continue;
-        r->matched++;
-        if ((r->nth && r->matched != r->nth) || (r->from && r->matched < r->from))
-            continue;
-        write_log(r, s);
-        *value = r->value;
-        return r->action;
-    }
-    return NOTHING;
 }
 
 /* Lock not held. Ends the process for the actions that are the same everywhere; a launch hangs in its own
@@ -330,24 +148,12 @@ static void strike(call c, action a)
         sleep_for_ever();
 }
 
-/* Smallest limit that rules report for this kernel; no call is counted. */
-static size_t limit_of(const subject *s)
-{
-    size_t limit = SIZE_MAX;
-    for (int i = 0; i < shim.n_rules; i++) {
-        const rule *r = &shim.rules[i];
-        if (r->action == LIMIT && !r->nth && matches(r, s) && (size_t)r->value < limit)
-            limit = (size_t)r->value;
-    }
-    return limit;
-}
-
 /* Programs */
 
 static void add_program(cl_program id, const char *source, size_t length)
 {
     pthread_mutex_lock(&shim.lock);
-    set_up();
+    shim_read_rules();
     program_record *p = find_program(id);
     if (!p) {
         shim.programs = grow(shim.programs, shim.n_programs, sizeof *p);
@@ -357,7 +163,7 @@ static void add_program(cl_program id, const char *source, size_t length)
     }
     *p = (program_record){.id = id, .source = malloc(length + 1), .length = length};
     if (!p->source)
-        stop("no memory", "");
+        shim_stop("no memory", "");
     memcpy(p->source, source, length);
     p->source[length] = '\0';
     if (sscanf(p->source, "#line 1 \"%63[^.\"]", p->family) != 1)
@@ -376,7 +182,7 @@ VISIBLE cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_
         size_t length = lengths && lengths[i] ? lengths[i] : strlen(strings[i]);
         char *bigger = realloc(all, total + length + 1);
         if (!bigger)
-            stop("no memory", "");
+            shim_stop("no memory", "");
         all = bigger;
         memcpy(all + total, strings[i], length);
         total += length;
@@ -404,12 +210,12 @@ VISIBLE cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, con
 {
     double value = 0;
     pthread_mutex_lock(&shim.lock);
-    set_up();
+    shim_read_rules();
     program_record *p = find_program(program);
     if (p)
         snprintf(p->options, sizeof p->options, "%s", options ? options : "");
     subject s = of_program(program);
-    action a = judge(BUILD, &s, &value);
+    action a = shim_judge(BUILD, &s, &value);
     if (p)
         p->failed = a == ERROR;
     pthread_mutex_unlock(&shim.lock);
@@ -453,12 +259,12 @@ VISIBLE cl_kernel CL_API_CALL clCreateKernel(cl_program program, const char *nam
     double value = 0;
     cl_int own = CL_SUCCESS;
     pthread_mutex_lock(&shim.lock);
-    set_up();
+    shim_read_rules();
     const program_record *p = find_program(program);
     bool failed = p && p->failed;
     subject s = of_program(program);
     s.kernel = name;
-    action a = judge(KERNEL, &s, &value);
+    action a = shim_judge(KERNEL, &s, &value);
     pthread_mutex_unlock(&shim.lock);
     strike(KERNEL, a);
     if (!code)
@@ -492,9 +298,9 @@ VISIBLE cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_
     if (what != CL_KERNEL_WORK_GROUP_SIZE || code != CL_SUCCESS)
         return code;
     pthread_mutex_lock(&shim.lock);
-    set_up();
+    shim_read_rules();
     subject s = of_kernel(kernel);
-    a = judge(GROUP, &s, &number);
+    a = shim_judge(GROUP, &s, &number);
     pthread_mutex_unlock(&shim.lock);
     strike(GROUP, a);
     size_t limit;
@@ -726,7 +532,7 @@ static uint32_t *contents(cl_command_queue queue, const copy_of *c)
     uint32_t *words = malloc(c->bytes);
     if (!words ||
         REAL(clEnqueueReadBuffer)(queue, c->id, CL_TRUE, 0, c->bytes, words, 0, NULL, NULL) != CL_SUCCESS)
-        stop("cannot read a buffer", "garbage");
+        shim_stop("cannot read a buffer", "garbage");
     return words;
 }
 
@@ -753,7 +559,7 @@ static void spoil(cl_command_queue queue, const copy_of *c, double fraction)
     }
     if (spoiled &&
         REAL(clEnqueueWriteBuffer)(queue, c->id, CL_TRUE, 0, c->bytes, now, 0, NULL, NULL) != CL_SUCCESS)
-        stop("cannot write a buffer", "garbage");
+        shim_stop("cannot write a buffer", "garbage");
     free(now);
 }
 
@@ -812,10 +618,10 @@ VISIBLE cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_ker
     for (cl_uint i = 0; local && i < dim; i++)
         items *= local[i];
     pthread_mutex_lock(&shim.lock);
-    set_up();
+    shim_read_rules();
     subject s = of_kernel(kernel);
-    bool too_large = items > limit_of(&s);
-    action a = judge(LAUNCH, &s, &value);
+    bool too_large = items > shim_limit_of(&s);
+    action a = shim_judge(LAUNCH, &s, &value);
     pthread_mutex_unlock(&shim.lock);
     strike(LAUNCH, a);
     if (too_large)
@@ -847,9 +653,9 @@ VISIBLE cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem me
     if (code != CL_SUCCESS)
         return code;
     pthread_mutex_lock(&shim.lock);
-    set_up();
+    shim_read_rules();
     subject s = {"", "", "", "", 0, size};
-    action a = judge(READ, &s, &value);
+    action a = shim_judge(READ, &s, &value);
     pthread_mutex_unlock(&shim.lock);
     strike(READ, a);
     if (a == ERROR)
@@ -862,4 +668,17 @@ VISIBLE cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem me
     if (a == NOT_A_NUMBER && size >= sizeof nan)
         memcpy(host, &nan, sizeof nan);
     return code;
+}
+
+/* Platforms */
+
+VISIBLE cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t size,
+                                             void *value, size_t *needed)
+{
+    pthread_mutex_lock(&shim.lock);
+    shim_read_rules();
+    const char *name = shim_platform();
+    pthread_mutex_unlock(&shim.lock);
+    return what == CL_PLATFORM_NAME && name ? answer(name, strlen(name) + 1, size, value, needed)
+                                            : REAL(clGetPlatformInfo)(platform, what, size, value, needed);
 }

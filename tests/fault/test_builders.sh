@@ -47,4 +47,19 @@ grep -q 'build gemm_lane' shim.log || fail 'nothing crashed'
 paste one.loss crashed.loss >both # of products by another kernel
 expect_awk 'crashed: losses differ from those without children' \
     '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 6 }' both
+
+# A driver that is called as Intel's runtime for CPUs: children there, too, but it keeps nothing, so that they fill the cache of binaries.
+intel=(CLT_SHIM='platform=Intel(R) OpenCL' CLTRAIN_CACHE_DIR="$work/cache_intel")
+expect_code 0 env "${intel[@]}" CLTRAIN_LOG=debug "$CLTRAIN" devices
+expect_text 'quirk serial_builds'
+reject_text 'quirk own_cache'
+rm -rf cache_intel/programs # those of the self-tests
+trains 2 intel "${intel[@]}"
+expect_text ' [1-9][0-9]* compiled in child processes'
+same_losses intel
+if [ "$(find cache_intel -name '*.program' | wc -l)" -ge 4 ]; then pass; else fail 'the children left no binaries'; fi
+if find cache_intel -name '*.built' | grep -q .; then fail 'marks of a driver that keeps nothing'; else pass; fi
+trains 2 again "${intel[@]}" POCL_CACHE_DIR="$work/pocl-intel" # which is part of what a kept binary is for
+expect_text ' 0 compiled in child processes'
+same_losses again
 finish

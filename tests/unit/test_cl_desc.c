@@ -186,6 +186,12 @@ static void test_quirks(void **state)
     snprintf(d.platform, sizeof d.platform, "NVIDIA CUDA");
     ocl_apply_quirks(&d);
     assert_true(d.quirks & OCL_QUIRK_FILL_BY_KERNEL);
+    snprintf(d.platform, sizeof d.platform, "Intel(R) OpenCL"); /* the runtime for CPUs, by its whole name */
+    ocl_apply_quirks(&d);
+    assert_int_equal(d.quirks, OCL_QUIRK_SERIAL_BUILDS);
+    snprintf(d.platform, sizeof d.platform, "Intel(R) OpenCL Graphics");
+    ocl_apply_quirks(&d);
+    assert_int_equal(d.quirks, 0);
     for (int bit = 0; bit < 5; bit++)
         assert_string_not_equal(ocl_quirk_name(1u << bit), "?");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A program that uses the library through its public header, for test_library_host.sh: builds a small net,
- * prints the warnings it is told, and the variables that the library left in its environment. */
+ * prints the warnings it is told, and the variables that the library left in its environment. With the
+ * argument "once" it takes its receiver away inside of it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,19 +10,24 @@
 
 extern char **environ;
 
+static int once;
+
 static void on_message(void *context, const char *line)
 {
     ++*(int *)context;
     printf("message: %s\n", line);
+    if (once)
+        cltrain_on_message(NULL, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     float x[64];
     int32_t labels[32];
     int64_t shape[1] = {2};
     int messages = 0;
     cltrain *net;
+    once = argc > 1 && strcmp(argv[1], "once") == 0;
     for (int i = 0; i < 64; i++)
         x[i] = (float)(i % 7) - 3.0f;
     for (int i = 0; i < 32; i++)

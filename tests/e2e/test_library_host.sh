@@ -17,9 +17,12 @@ unset CLTRAIN_EMULATE CLTRAIN_LISTED
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
 
 export CLTRAIN_CACHE_DIR=$work/with CLTRAIN_PROGRAM=$CLTRAIN
-expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM='build:option=PROBE_FP64:abort' "$host"
-expect_text "^message: .*goes without 'fp64' \(crashed\): .*SIGABRT"
+expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM='build:option=PROBE_FP64:abort;build:option=PROBE_PREFETCH:abort' "$host"
+expect_text "^message: .*goes without 'fp64' \(crashed\): .*SIGABRT" "^message: .*goes without 'prefetch' \(crashed\)" '^2 messages'
 reject_text '^environment: CLTRAIN_LISTED' 'in this process'
+expect_code 0 env LD_PRELOAD="$shim" "$host" once # a receiver that takes itself away hears no more
+expect_text "^message: .*goes without 'fp64' .*as remembered" '^1 messages'
+reject_text "'prefetch'"
 
 export CLTRAIN_CACHE_DIR=$work/without CLTRAIN_PROGRAM=/nowhere/cltrain
 expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM='launch:kernel=gemm_fwd_lane:garbage=0.01' "$host"

@@ -15,7 +15,8 @@
  *   CLTRAIN_PTX_POISON    a word (0x...) that no kernel may read from global memory: the checker's pattern
  *   CLTRAIN_PTX_REFUSE    what the driver does with programs for sm_90a: it refuses to create, build or
  *       launch them, or it aborts or hangs when it is to build one: create, build, launch, abort, hang; or it
- *       refuses to build those with more than 48 KiB of local memory: large
+ *       refuses to build those with more than 48 KiB of local memory: large; or there is no host memory, or
+ *       none of the device's resources, to create one: memory, resources
  *   CLTRAIN_PTX_NUL       whether a program's binary must end with a zero: required, refused, or any (which
  *       gives one) */
 #ifndef TESTS_PTX_DRIVER_H

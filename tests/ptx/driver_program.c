@@ -231,6 +231,17 @@ static bool ends_as_wanted(const unsigned char *binary, size_t bytes)
     return wants_end("required") ? end : !wants_end("refused") || !inside;
 }
 
+/* Why a program for sm_90a cannot be created. */
+static cl_int refused_creation(const char *ptx)
+{
+    if (strstr(ptx, ".target sm_90a") == NULL)
+        return CL_SUCCESS;
+    return ptx_refuses("create")      ? CL_INVALID_BINARY
+           : ptx_refuses("memory")    ? CL_OUT_OF_HOST_MEMORY
+           : ptx_refuses("resources") ? CL_OUT_OF_RESOURCES
+                                      : CL_SUCCESS;
+}
+
 static cl_program CL_API_CALL create_from_binary(cl_context context, cl_uint n, const cl_device_id *ids,
                                                  const size_t *lengths, const unsigned char **binaries,
                                                  cl_int *status, cl_int *code)
@@ -238,15 +249,17 @@ static cl_program CL_API_CALL create_from_binary(cl_context context, cl_uint n, 
     cl_program program = calloc(1, sizeof *program);
     (void)context, (void)ids;
     bool ok = program && n == 1 && lengths[0] > 0 && binaries[0];
+    cl_int why = CL_INVALID_BINARY;
     if (ok) {
         *program = (struct _cl_program){.dispatch = &ptx_dispatch, .references = 1, .status = CL_BUILD_NONE};
         program->binary = strndup((const char *)binaries[0], lengths[0]);
-        ok = ends_as_wanted(binaries[0], lengths[0]) && strstr(program->binary, ".version") != NULL &&
-             !(ptx_refuses("create") && strstr(program->binary, ".target sm_90a"));
+        ok = ends_as_wanted(binaries[0], lengths[0]) && strstr(program->binary, ".version") != NULL;
+        if (ok && (why = refused_creation(program->binary)) != CL_SUCCESS)
+            ok = false;
     }
     if (status)
-        *status = ok ? CL_SUCCESS : CL_INVALID_BINARY;
-    *code = ok ? CL_SUCCESS : CL_INVALID_BINARY;
+        *status = ok || why != CL_INVALID_BINARY ? CL_SUCCESS : CL_INVALID_BINARY;
+    *code = ok ? CL_SUCCESS : why;
     if (ok)
         return program;
     if (program)

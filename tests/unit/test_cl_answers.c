@@ -178,6 +178,50 @@ static void test_twins(void **state)
     free(bad);
 }
 
+/* A number means another device when the environment shows other ones, so that a refusal stays with what it
+ * was found under. */
+static void test_visible_devices(void **state)
+{
+    (void)state;
+    static const char *const settings[][2] = {
+        {"CUDA_VISIBLE_DEVICES", "0"},   {"CUDA_VISIBLE_DEVICES", "1"}, {"CUDA_VISIBLE_DEVICES", "0,1"},
+        {"NVIDIA_VISIBLE_DEVICES", "1"}, {"ROCR_VISIBLE_DEVICES", "1"}, {"ZE_AFFINITY_MASK", "1"},
+        {"CLTRAIN_TEST_UNRELATED", "1"}};
+    enum { COUNT = sizeof settings / sizeof settings[0], UNRELATED = COUNT - 1 };
+    ocl_device_desc desc;
+    char *path, *lock, reason[COUNT][32];
+    ocl_desc_generic(&desc);
+    ocl_answers *bad = sample(&desc);
+    for (int i = 0; i < COUNT; i++)
+        unsetenv(settings[i][0]);
+    assert_ok(ocl_answers_path(&desc, bad->key, &path, &lock));
+    snprintf(desc.spec, sizeof desc.spec, "0:0");
+    for (int i = 0; i < UNRELATED; i++) {
+        setenv(settings[i][0], settings[i][1], 1);
+        snprintf(reason[i], sizeof reason[i], "refused %d", i);
+        set(bad, OCL_ITEM_BASIC, OCL_ANSWER_HUNG, 0, reason[i]);
+        assert_ok(ocl_answers_save(path, &desc, bad));
+        unsetenv(settings[i][0]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        setenv(settings[i][0], settings[i][1], 1);
+        ocl_answers *a = load_as(path, &desc, "0:0", bad->key);
+        const ocl_item *refusal = ocl_answers_refusal(a, true);
+        if (i == UNRELATED) {
+            assert_null(refusal); /* nor is it refused without any of them */
+        } else {
+            assert_non_null(refusal);
+            assert_string_equal(refusal->reason, reason[i]);
+        }
+        free(a);
+        unsetenv(settings[i][0]);
+    }
+    assert_int_equal(unlink(path), 0);
+    free(path);
+    free(lock);
+    free(bad);
+}
+
 /* The text with another boot in it, sealed again. */
 static void restart(clt_str *text)
 {
@@ -356,9 +400,11 @@ static void test_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caps),    cmocka_unit_test(test_round_trip), cmocka_unit_test(test_twins),
-        cmocka_unit_test(test_denials), cmocka_unit_test(test_damage),     cmocka_unit_test(test_files),
-        cmocka_unit_test(test_key),     cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_caps),    cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_twins),   cmocka_unit_test(test_visible_devices),
+        cmocka_unit_test(test_denials), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_files),   cmocka_unit_test(test_key),
+        cmocka_unit_test(test_missing),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

@@ -318,7 +318,13 @@ static void test_trim(void **state)
     put("somebody-elses-file", 100000, 10000);
     put("4.program.tmp-77", 10, 10000);
     put("5.program.tmp-78", 10, 10);
+    put("6.built", 1, 89 * 86400); /* marks: 90 days, whatever room there is */
+    put("7.built", 1, 91 * 86400);
+    put("8.program", 10, 91 * 86400);
     ocl_binary_cache_trim(cache, 100000);
+    assert_true(is_there("6.built"));
+    assert_false(is_there("7.built"));
+    assert_true(is_there("8.program"));
     assert_true(is_there("1.program"));
     assert_false(is_there("4.program.tmp-77"));
     assert_true(is_there("5.program.tmp-78")); /* its writer may be at work */
@@ -329,6 +335,7 @@ static void test_trim(void **state)
     assert_true(is_there("3.program"));
     ocl_binary_cache_trim(cache, 0);
     assert_false(is_there("3.program"));
+    assert_true(is_there("6.built"));
     assert_true(is_there("somebody-elses-file"));
     ocl_binary_cache_trim("/no/such/folder", 0);
 }

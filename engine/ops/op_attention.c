@@ -262,7 +262,8 @@ const clt_op clt_op_attention = {
     .no_grad_inputs = 1u << 3,
     .rounding_variant = "mma",
     /* P and dS, and dy where it is wider; each is relative to the terms of a sum, which a short row leaves
-     * larger than any result: up to 1.9 was seen in 50 runs of the smallest case */
-    .roundings = 4,
+     * larger than any result: up to 2.6 was seen in 2000 runs of the smallest cases, and elements of a row
+     * share its errors, so that more than one in a hundred may be above 2 */
+    .roundings = 6,
     .ref = &clt_op_attention_ref,
 };

@@ -44,12 +44,17 @@ static double largest(const double *v, size_t n)
     return top;
 }
 
-/* Half a unit in the last place of `value` in a storage type. */
+/* Half a unit in the last place of `value` in a storage type: the most that rounding to nearest changes, of
+ * which rounding towards zero needs up to twice. */
 static double rounding(clt_dtype dtype, double value)
 {
-    if (dtype == CLT_F16)
-        return 0x1p-11 * fabs(value) + 0x1p-25;
-    return dtype == CLT_BF16 ? 0x1p-8 * fabs(value) : 0.0;
+    int exponent; /* value = [1, 2) * 2^(exponent - 1) */
+    if (dtype != CLT_F16 && dtype != CLT_BF16)
+        return 0.0;
+    frexp(value, &exponent);
+    if (dtype == CLT_F16) /* numbers below 2^-14 are multiples of 2^-24 */
+        return ldexp(1.0, (exponent - 1 < -14 ? -14 : exponent - 1) - 11);
+    return ldexp(1.0, exponent - 1 - 8);
 }
 
 static double square(double v)

@@ -355,6 +355,24 @@ static bool activates_stored(const gemm_run *r)
     return r->gemm.activation != OCL_ACT_NONE && r->problem->dact == EXTRA_NONE;
 }
 
+static double as_stored(const gemm_run *r, double value)
+{
+    float cell;
+    clt_verify_store(r->gemm.type_c, &cell, 0, value);
+    return clt_verify_load(r->gemm.type_c, &cell, 0);
+}
+
+/* The activation's input: the pre-activation as stored. Where its rounding may go either way, *unsure gets
+ * how much that is. */
+static double activation_input(const gemm_run *r, double pre, double bound, double *unsure)
+{
+    double low = as_stored(r, pre - bound), high = as_stored(r, pre + bound);
+    *unsure = r->gemm.type_c == CLT_F32 ? 0.0 : high - low;
+    if (r->gemm.type_c == CLT_F32 || (low != high && !r->integers))
+        return pre;
+    return as_stored(r, pre);
+}
+
 /* Errors of K products random-walk, each bounded by what was added up. */
 static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, size_t at)
 {
@@ -385,18 +403,21 @@ static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, 
     size += fabs(old) + fabs(bias);
     e.pre = v += old + bias;
     e.bound_pre = units * CLT_VERIFY_EPS * (size + fabs(v)) + narrowed;
-    if (r->problem->dact == EXTRA_NONE)
-        v = activate(g->activation, v);
+    if (activates_stored(r)) {
+        double unsure;
+        v = activate(g->activation, activation_input(r, e.pre, e.bound_pre, &unsure));
+        narrowed += 1.13 * unsure;
+    }
     size += fabs(v);
-    if (activates_stored(r))
-        narrowed += 1.13 * (g->type_c == CLT_F16    ? 0x1p-11 * fabs(e.pre) + 0x1p-25
-                            : g->type_c == CLT_BF16 ? 0x1p-8 * fabs(e.pre)
-                                                    : 0.0);
     if (r->problem->residual != EXTRA_NONE)
         v += like_c(r, r->problem->residual, GEMM_RESIDUAL, at);
     units += g->activation > OCL_ACT_RELU ? 16.0 : 0.0;
     e.bound_c = units * CLT_VERIFY_EPS * (size + fabs(v)) + narrowed;
     e.c = v;
+    if (r->integers) {
+        e.c = as_stored(r, e.c);
+        e.pre = as_stored(r, e.pre);
+    }
     return e;
 }
 
@@ -483,10 +504,11 @@ static clt_status open_run(gemm_run *r)
     return ocl_exec_create(r->session->device, &r->list, &options, &r->exec);
 }
 
-/* All scalars are short binary fractions and C is wide enough: integers must come out exact. */
+/* All scalars are short binary fractions: integers must come out exact, rounded to nearest even where C has
+ * 16 bits. */
 static bool is_exact(const clt_gemm_case *c)
 {
-    return c->activation <= OCL_ACT_RELU && c->type[2] == CLT_F32;
+    return c->activation <= OCL_ACT_RELU;
 }
 
 static clt_status check_values(gemm_run *r)
@@ -554,7 +576,7 @@ done:
 static clt_status check_mode(clt_verify_session *session, const clt_gemm_case *c, const char *label,
                              const char *backend, const ocl_choice *choice, unsigned mode)
 {
-    clt_verify_item item = {"gemm", c->name, label, mode, c->small && !choice};
+    clt_verify_item item = {"gemm", c->name, label, mode, c->small};
     clt_verify_outcome outcome;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;
@@ -603,6 +625,35 @@ static clt_status check_forms(clt_verify_session *session, const clt_gemm_case *
     return CLT_OK;
 }
 
+/* Blocks of the backend `lane` that it would not choose for a problem of this size, or on this device:
+ * several slivers and several blocks of k; operand A packed or not, by the height of tiles. */
+static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_case *c)
+{
+    static const struct {
+        int mr, nv, kc, mt, nt, pack_a;
+        bool small;
+    } forms[] = {{6, 1, 192, 8, 8, 0, true},   {6, 1, 192, 8, 4, 1, false},  {8, 2, 192, 8, 4, 0, false},
+                 {12, 1, 256, 8, 8, 1, false}, {14, 2, 192, 8, 4, 1, false}, {8, 3, 256, 8, 4, 1, false}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "lane"};
+        clt_gemm_case form = *c;
+        char label[64];
+        if ((i + c->ta + c->tb) % 2 != 0) /* compilation is most of the time */
+            continue;
+        form.small = forms[i].small && !c->ta && !c->tb;
+        snprintf(label, sizeof label, "lane_%dx%d_kc%d_%dx%d%s", forms[i].mr, forms[i].nv, forms[i].kc,
+                 forms[i].mt, forms[i].nt, forms[i].pack_a ? "_packed" : "");
+        CLT_TRY(ocl_choice_set(&choice, "mr", forms[i].mr));
+        CLT_TRY(ocl_choice_set(&choice, "nv", forms[i].nv));
+        CLT_TRY(ocl_choice_set(&choice, "kc", forms[i].kc));
+        CLT_TRY(ocl_choice_set(&choice, "mt", forms[i].mt));
+        CLT_TRY(ocl_choice_set(&choice, "nt", forms[i].nt));
+        CLT_TRY(ocl_choice_set(&choice, "pack_a", forms[i].pack_a));
+        CLT_TRY(check_modes(session, &form, label, "lane", &choice));
+    }
+    return CLT_OK;
+}
+
 static clt_status check_mma_form(clt_verify_session *session, const clt_gemm_case *c, const ocl_gemm_form *f,
                                  int splits)
 {
@@ -642,7 +693,9 @@ static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_ca
 static clt_status check_mma_generation(clt_verify_session *session, const clt_gemm_case *c, int sm)
 {
     ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
+    clt_gemm_case older = *c;
     char label[32];
+    older.small = false;
     snprintf(label, sizeof label, "mma_f16_sm%d", sm);
     CLT_TRY(ocl_choice_set(&choice, "bm", 32));
     CLT_TRY(ocl_choice_set(&choice, "bn", 32));
@@ -652,7 +705,7 @@ static clt_status check_mma_generation(clt_verify_session *session, const clt_ge
     CLT_TRY(ocl_choice_set(&choice, "stages", 2));
     CLT_TRY(ocl_choice_set(&choice, "sm", sm));
     CLT_TRY(ocl_choice_set(&choice, "split", 1));
-    return check_modes(session, c, label, "mma", &choice);
+    return check_modes(session, &older, label, "mma", &choice);
 }
 
 /* The backend `mma` wants both operands of one type: every case with each that matrix units have. */
@@ -738,6 +791,8 @@ clt_status clt_verify_gemm(clt_verify_session *session)
         CLT_TRY(check_wgmma(session, c));
         if (c->forms)
             CLT_TRY(check_forms(session, c));
+        if (c->lane_forms)
+            CLT_TRY(check_lane_forms(session, c));
     }
     return CLT_OK;
 }

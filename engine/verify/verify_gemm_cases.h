@@ -22,8 +22,9 @@ typedef struct clt_gemm_case {
     const char *name;
     int64_t m, n, k;
     bool ta, tb, small;
-    bool forms;    /* looked at with every form of the backend that has forms, too */
-    int64_t batch; /* 0: 1 */
+    bool forms;      /* looked at with every form of the backend that has forms, too */
+    bool lane_forms; /* and with blocks of the backend `lane` that small products do not get */
+    int64_t batch;   /* 0: 1 */
     clt_gemm_form form;
     float alpha, beta; /* alpha 0: 1 */
     clt_dtype type[3]; /* A, B, C; f32 is 0 */

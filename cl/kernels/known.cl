@@ -2,7 +2,8 @@
  *
  * For the checker's known answers: the generator and the 16-bit conversions of common.clh, laid bare. Knows nothing else.
  *
- * -DDT=f16 or bf16  -DWIDTH=1, 4, 8 or 16: elements of an item, which common.clh, quads.clh and lanes.clh convert */
+ * -DDT=f16 or bf16  -DWIDTH=1, 4, 8 or 16: elements of an item, which common.clh, quads.clh and lanes.clh convert; 2: a word
+ * of a fragment, which mma_registers.clh makes  -DMMA_SM, -DMMA_BF16: see mma.clh */
 #include "common.clh"
 #include "lanes.clh"
 #include "quads.clh"
@@ -14,7 +15,12 @@
 #ifndef WIDTH
 #define WIDTH 1
 #endif
-#if WIDTH == 4
+#if WIDTH == 2 /* there is a store alone */
+#include "mma.clh"
+#include "mma_registers.clh"
+#define WIDEN(y, x)
+#define NARROW(y, x) vstore2(as_ushort2(MMA_PACK((x)[0], (x)[1])), 0, y)
+#elif WIDTH == 4
 #define WIDEN(y, x) STORE4(f32, y, 0, LOAD4(DT, x, 0))
 #define NARROW(y, x) STORE4(DT, y, 0, LOAD4(f32, x, 0))
 #elif WIDTH == 8 /* there is a load alone */

@@ -50,6 +50,12 @@
     {                                                                                                        \
         dtype, CLT_FILL_NAN, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                   \
     }
+/* Normal numbers, one in `every` 120 more: a largest one that was looked for in a part of a row alone gives
+ * infinity. No finite differences. */
+#define CLT_CASE_PEAKS(dtype, every, ...)                                                                    \
+    {                                                                                                        \
+        dtype, CLT_FILL_PEAKS, every, CLT_CASE_DIMS(__VA_ARGS__)                                             \
+    }
 #define CLT_CASE_COUNT(cases) (int)(sizeof(cases) / sizeof((cases)[0]))
 
 #endif

@@ -96,6 +96,8 @@ typedef enum clt_fill {
     CLT_FILL_WIDE,   /* N(0,1) times 8 */
     CLT_FILL_STRAY,  /* integers in [0, fill_max), and some that are -1 (where the type has it) or fill_max */
     CLT_FILL_NAN,    /* N(0,1), and some NaN */
+    CLT_FILL_PEAKS,  /* N(0,1), and one in fill_max 120 more: exp of a difference from any other one overflows
+                      */
     CLT_FILL_POSITIVE
 } clt_fill;
 
@@ -115,6 +117,10 @@ typedef struct clt_op_case {
     double tolerance; /* 0: the op's default. Error is |got - ref| <= tolerance * eps32 * (magnitude) */
     bool exact; /* with small-integer fill (values in -3..3) the result is exact: required error is zero */
     bool small; /* runs in --quick and under the interpreter */
+    /* Repeated with the micro-batch one, two and three samples further on in the global batch: random numbers
+     * are made four at a time, and a sample may start at each of the four. */
+    bool four_starts;
+    bool remembers;  /* a run leaves parts of its result as they were: no bitwise check */
     double rounding; /* relative size of what 16-bit values between an op's products are off by, 0: none */
 } clt_op_case;
 

@@ -101,6 +101,7 @@ static const clt_op_case gelu_cases[] = {
     GELU_WIDE("far", NULL),
     GELU_WIDE("tanh_far", "{\"approximate\":\"tanh\"}"),
     ACTIVATION_CASES(NULL, false),
+    ACTIVATION_CASE("stages", NULL, false, true, 3, 183), /* two whole ones of 256, and a rest */
     ACTIVATION_CASE("tanh_tail", "{\"approximate\":\"tanh\"}", false, true, 3, 17),
     ACTIVATION_CASE("tanh_large", "{\"approximate\":\"tanh\"}", false, false, 5, 61, 33),
 };

@@ -87,6 +87,7 @@ static void ref_probabilities(const clt_ref_call *call, const ref_sizes *s, ref_
 {
     const double *q = ref_row(call->in, s, 0, line->n, line->i, line->h);
     int64_t length = s->length < 0 ? s->tk : (int64_t)call->in[s->length].data[line->n];
+    length = length < 0 ? 0 : length > s->tk ? s->tk : length;
     double top = -INFINITY, sum = 0;
     line->keys = s->causal ? line->i + length - s->tq + 1 : length;
     if (line->keys < 0)
@@ -226,6 +227,7 @@ static void attention_backward(clt_ref_call *call)
 static const clt_op_case attention_cases[] = {
     PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
     PACKED("second_tile", "{\"heads\":1}", true, 1, 70, 24),
+    PACKED("head_36", "{\"heads\":1}", true, 1, 9, 108),
     PACKED("single_row", "{\"heads\":2}", false, 3, 1, 30),
     PACKED("odd", "{\"heads\":3}", true, 2, 7, 45),
     PACKED("eight", "{\"heads\":2}", false, 2, 17, 48),
@@ -245,13 +247,14 @@ static const clt_op_case attention_cases[] = {
     {.name = "lengths",
      .attrs = "{\"heads\":2,\"causal\":false}",
      .n_inputs = 2,
-     .inputs = {CLT_CASE_F32(9, 6, 42), CLT_CASE_INDEX(CLT_I32, 7, 9)}, /* all nine 0: never */
+     .inputs = {CLT_CASE_F32(9, 6, 42), CLT_CASE_STRAY(CLT_I32, 9, 9)}, /* none above 0: never */
      .small = true},
     LENGTHS("causal_lengths", "{\"heads\":2,\"kv_heads\":1}", 68, 7, 5, 67, 22, 11),
     LENGTHS("blind_queries", "{\"heads\":1}", 68, 5, 110, 67, 20, 20),
     LENGTHS("long_lengths", "{\"heads\":4,\"kv_heads\":2}", 200, 3, 70, 199, 68, 34),
     LENGTHS("open_lengths", "{\"heads\":1,\"causal\":false}", 151, 4, 37, 150, 24, 24),
     PACKED("dropout", "{\"heads\":2,\"dropout\":0.3}", true, 2, 11, 48),
+    SEPARATE("dropout_cross", "{\"heads\":2,\"dropout\":0.3}", true, 2, 5, 11, 16, 16),
     PACKED("dropout_long", "{\"heads\":1,\"dropout\":0.1}", false, 2, 129, 51),
     SEPARATE("dropout_shared", "{\"heads\":4,\"kv_heads\":2,\"dropout\":0.5,\"causal\":false}", false, 2, 9,
              70, 32, 16),

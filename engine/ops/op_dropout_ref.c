@@ -34,7 +34,12 @@ static void dropout_backward(clt_ref_call *call)
 }
 
 static const clt_op_case dropout_cases[] = {
-    {.name = "odd", .attrs = "{\"p\":0.3}", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 17)}, .small = true},
+    {.name = "odd",
+     .attrs = "{\"p\":0.3}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(5, 17)},
+     .small = true,
+     .four_starts = true},
     {.name = "half",
      .attrs = "{\"p\":0.5}",
      .n_inputs = 1,
@@ -48,7 +53,8 @@ static const clt_op_case dropout_cases[] = {
      .n_inputs = 1,
      .inputs = {CLT_CASE_F32(5, 19)},
      .exact = true,
-     .small = true},
+     .small = true,
+     .four_starts = true},
     {.name = "most", .attrs = "{\"p\":0.9}", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 1000)}},
     {.name = "blocks",
      .attrs = "{\"p\":0.5}",

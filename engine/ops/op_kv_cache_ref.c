@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reference and test cases of kv_cache. A single run defines every row only at position 0, so the cases write
- * there; later positions are tested by generation (tests/unit/test_generate.c). */
+ * Reference and test cases of kv_cache. A single run defines every row only at position 0; at later ones the
+ * other rows keep what they held, which is the checker's NaN. */
 #include <string.h>
 
 #include "engine/ops/op.h"
@@ -28,6 +28,14 @@ static const clt_op_case cases[] = {
                 {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1, .ndim = 1, .dim = {3}}},
      .exact = true,
      .small = true},
+    {.name = "later", /* and behind the last row */
+     .attrs = "{\"rows\":5}",
+     .n_inputs = 2,
+     .inputs = {{.dtype = CLT_F32, .fill = CLT_FILL_NORMAL, .ndim = 3, .dim = {23, 1, 7}},
+                {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 7, .ndim = 1, .dim = {23}}},
+     .exact = true,
+     .small = true,
+     .remembers = true},
     {.name = "one",
      .attrs = "{\"rows\":1}",
      .n_inputs = 2,

@@ -45,9 +45,13 @@ void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind
          .inputs = {CLT_CASE_F32(4, 3, 5), TARGET(4, 3, 5)},                                                 \
          .small = true},                                                                                     \
         {.name = "one_block", .n_inputs = 2, .inputs = {CLT_CASE_F32(2, 512), TARGET(2, 512)}},              \
-        {.name = "block_tail", .n_inputs = 2, .inputs = {CLT_CASE_F32(3, 1371), TARGET(3, 1371)}},           \
+        {.name = "block_tail",                                                                               \
+         .n_inputs = 2,                                                                                      \
+         .inputs = {CLT_CASE_F32(3, 1371), TARGET(3, 1371)},                                                 \
+         .small = true},                                                                                     \
     {                                                                                                        \
-        .name = "two_stage", .n_inputs = 2, .inputs = { CLT_CASE_F32(70, 1001), TARGET(70, 1001) }           \
+        .name = "two_stage", .n_inputs = 2, .inputs = {CLT_CASE_F32(70, 1001), TARGET(70, 1001)},            \
+        .small = true                                                                                        \
     }
 extern const clt_op_case clt_pointwise_cases[CLT_POINTWISE_CASES];
 

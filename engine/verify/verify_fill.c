@@ -77,6 +77,8 @@ double clt_verify_load(clt_dtype dtype, const void *image, size_t i)
     }
 }
 
+#define PEAK 120.0 /* exp of it is more than f32 holds */
+
 static double below(const clt_verify_stream *stream, size_t i, int64_t limit)
 {
     return (double)(((uint64_t)clt_verify_word(stream, i) * (uint64_t)limit) >> 32);
@@ -109,6 +111,8 @@ static double fill_one(const clt_verify_filler *f, const clt_verify_stream *s, s
     if (f->integers || f->fill == CLT_FILL_WHOLE)
         return below(s, i, 7) - 3.0;
     v = clt_rng_normal(s->seed, CLT_RNG_VERIFY, s->number, s->key, i);
+    if (f->fill == CLT_FILL_PEAKS)
+        return below(s, i, f->max) < 1.0 ? v + PEAK : v;
     return f->fill == CLT_FILL_WIDE ? 8.0 * v : v;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/gemm_mma.h"
 #include "engine/base/rng.h"
 #include "engine/verify/verify_internal.h"
 
@@ -33,6 +34,8 @@ static clt_status execute(ocl_device *device, const ocl_command_list *list, know
     return status;
 }
 
+#define FRAGMENT 2 /* elements of a word of a fragment of matrix units: these are only stored */
+
 /* A kernel of known.cl: storage type, and elements of an item. */
 typedef struct known_kernel {
     const char *name;
@@ -49,7 +52,7 @@ static clt_status begin(clt_verify_session *session, const char *label, ocl_comm
     return clt_arena_create(&list->arena);
 }
 
-/* y (tensor 0) = what the kernel makes of x (tensor 1); sizes in bytes. */
+/* y (tensor 0) = what the kernel makes of x (tensor 1), starting from what y holds; sizes in bytes. */
 static clt_status run_command(clt_verify_session *session, ocl_emitter *e, const void *x, size_t x_bytes,
                               void *y, size_t y_bytes)
 {
@@ -59,6 +62,7 @@ static clt_status run_command(clt_verify_session *session, ocl_emitter *e, const
     CLT_TRY_GOTO(ocl_emit_status(e), done);
     CLT_TRY_GOTO(ocl_buffer_create(session->device, y_bytes, "known answers", &memory.buffer[0]), done);
     CLT_TRY_GOTO(ocl_buffer_create(session->device, x_bytes, "known questions", &memory.buffer[1]), done);
+    CLT_TRY_GOTO(ocl_write(memory.buffer[0], 0, y, y_bytes), done);
     CLT_TRY_GOTO(ocl_write(memory.buffer[1], 0, x, x_bytes), done);
     CLT_TRY_GOTO(execute(session->device, list, &memory), done);
     status = ocl_read(memory.buffer[0], 0, y, y_bytes);
@@ -82,6 +86,11 @@ static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, c
     ocl_kernel_begin(&e, "known", kernel.name);
     ocl_define_text(&e, "DT", clt_dtype_name(kernel.dt));
     ocl_define(&e, "WIDTH", kernel.width);
+    if (kernel.width == FRAGMENT) {
+        int sm = ocl_mma_generation(kernel.dt, &session->desc);
+        ocl_define(&e, "MMA_SM", sm ? sm : 80);
+        ocl_define(&e, "MMA_BF16", kernel.dt == CLT_BF16);
+    }
     n /= kernel.width;
     ocl_arg_out(&e, 0, CLT_U8, y_bytes);
     ocl_arg_in(&e, 1, CLT_U8, x_bytes);
@@ -108,7 +117,7 @@ static clt_status check_philox(clt_verify_session *session, clt_verify_outcome *
         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
     };
-    uint32_t in[PHILOX_ALL][6], out[PHILOX_ALL][4], want[4];
+    uint32_t in[PHILOX_ALL][6], out[PHILOX_ALL][4] = {{0}}, want[4];
     clt_verify_stream stream = clt_verify_stream_make(session->seed, "known.philox", 0);
     memcpy(in, known_in, sizeof known_in);
     for (uint64_t i = 0; i < (uint64_t)PHILOX_RANDOM * 6; i++)
@@ -205,13 +214,19 @@ static clt_status check_storage(clt_verify_session *session, clt_dtype dt, uint3
     clt_status status = clt_alloc(&half, AROUND * HALVES, sizeof *half, "known answers");
     if (status == CLT_OK)
         status = clt_alloc(&wide, AROUND * HALVES, sizeof *wide, "known answers");
-    if (status == CLT_OK)
+    if (status == CLT_OK && width != FRAGMENT)
         status = check_widen(session, dt, width, half, wide, outcome);
     if (status == CLT_OK && !clt_verify_bad(outcome))
         status = check_narrow(session, dt, width, half, wide, outcome);
     free(half);
     free(wide);
     return status;
+}
+
+/* Are fragments of matrix units made by its instructions, or emulated? */
+static bool makes_fragments(const clt_verify_session *session, clt_dtype dt)
+{
+    return (session->desc.caps & OCL_CAP_PTX) == 0 || ocl_mma_generation(dt, &session->desc) >= 75;
 }
 
 /* --- checksums of what is saved --- */
@@ -223,7 +238,7 @@ static clt_status check_storage(clt_verify_session *session, clt_dtype dt, uint3
 
 static clt_status check_checksum(clt_verify_session *session, bool group, clt_verify_outcome *outcome)
 {
-    uint32_t words[SUM_WORDS], sums[SUM_CHUNKS][2];
+    uint32_t words[SUM_WORDS], sums[SUM_CHUNKS][2] = {{0}};
     clt_verify_stream stream = clt_verify_stream_make(session->seed, "known.checksum", 0);
     ocl_command_list list;
     ocl_emitter e;
@@ -252,6 +267,51 @@ static clt_status check_checksum(clt_verify_session *session, bool group, clt_ve
     return CLT_OK;
 }
 
+/* --- fills by kernel, for devices whose own cannot be trusted --- */
+
+#define FILL_BYTES 1024u
+#define FILL_FIRST 5u   /* elements */
+#define FILL_COUNT 201u /* more than items, and no multiple of them */
+#define FILL_ITEMS 64u
+#define FILL_PATTERN 0x9e3779b1u
+
+static clt_status check_fill(clt_verify_session *session, clt_dtype type, clt_verify_outcome *outcome)
+{
+    uint8_t bytes[FILL_BYTES], want[FILL_BYTES];
+    uint32_t pattern = FILL_PATTERN, unit = (uint32_t)clt_dtype_bytes(type);
+    ocl_command_list list;
+    ocl_emitter e;
+    for (uint32_t i = 0; i < FILL_BYTES; i++)
+        want[i] = bytes[i] = (uint8_t)(37u * i + 11u);
+    for (uint32_t i = 0; i < FILL_COUNT; i++)
+        memcpy(want + unit * (FILL_FIRST + i), &pattern, unit);
+    CLT_TRY(begin(session, "fill", &list, &e));
+    ocl_kernel_begin(&e, "fill", type == CLT_U8 ? "fill_u8" : "fill_u32");
+    ocl_arg_tensor(&e, OCL_WRITE, (ocl_tensor_ref){0, FILL_FIRST * unit}, type, FILL_COUNT);
+    ocl_arg_u64(&e, FILL_COUNT);
+    ocl_arg_u32(&e, FILL_PATTERN);
+    ocl_kernel_end_1d(&e, FILL_ITEMS, FILL_ITEMS, 0.0);
+    CLT_TRY(run_command(session, &e, want, sizeof want, bytes, sizeof bytes));
+    for (uint32_t i = 0; i < FILL_BYTES; i++)
+        if (bytes[i] != want[i])
+            clt_verify_set(outcome, CLT_VERIFY_FAIL,
+                           "byte %u is %02x and must be %02x; elements %u to %u of %u bytes are filled", i,
+                           bytes[i], want[i], FILL_FIRST, FILL_FIRST + FILL_COUNT - 1, unit);
+    return CLT_OK;
+}
+
+static clt_status check_fills(clt_verify_session *session)
+{
+    static const clt_dtype types[] = {CLT_U32, CLT_U8};
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        clt_verify_item item = {"known", t ? "fill_u8" : "fill_u32", NULL, CLT_VERIFY_CORRECT, true};
+        clt_verify_outcome outcome;
+        if (clt_verify_wants(session, &item, &outcome))
+            CLT_TRY(clt_verify_finish(session, &outcome, check_fill(session, types[t], &outcome)));
+    }
+    return CLT_OK;
+}
+
 clt_status clt_verify_known(clt_verify_session *session)
 {
     clt_verify_outcome outcome;
@@ -262,15 +322,26 @@ clt_status clt_verify_known(clt_verify_session *session)
         const char *name;
         clt_dtype dt;
         uint32_t width;
-    } conversions[] = {{"f16", CLT_F16, 1},        {"f16_by_4", CLT_F16, 4},    {"f16_by_8", CLT_F16, 8},
-                       {"f16_by_16", CLT_F16, 16}, {"bf16", CLT_BF16, 1},       {"bf16_by_4", CLT_BF16, 4},
-                       {"bf16_by_8", CLT_BF16, 8}, {"bf16_by_16", CLT_BF16, 16}};
+    } conversions[] = {{"f16", CLT_F16, 1},
+                       {"f16_by_4", CLT_F16, 4},
+                       {"f16_by_8", CLT_F16, 8},
+                       {"f16_by_16", CLT_F16, 16},
+                       {"bf16", CLT_BF16, 1},
+                       {"bf16_by_4", CLT_BF16, 4},
+                       {"bf16_by_8", CLT_BF16, 8},
+                       {"bf16_by_16", CLT_BF16, 16},
+                       {"f16_fragment", CLT_F16, FRAGMENT},
+                       {"bf16_fragment", CLT_BF16, FRAGMENT}};
     for (size_t t = 0; t < sizeof conversions / sizeof conversions[0]; t++) {
         clt_verify_item item = {"known", conversions[t].name, NULL, CLT_VERIFY_CORRECT, true};
-        if (clt_verify_wants(session, &item, &outcome))
-            CLT_TRY(
-                clt_verify_finish(session, &outcome,
-                                  check_storage(session, conversions[t].dt, conversions[t].width, &outcome)));
+        clt_status status = CLT_OK;
+        if (!clt_verify_wants(session, &item, &outcome))
+            continue;
+        if (conversions[t].width == FRAGMENT && !makes_fragments(session, conversions[t].dt))
+            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device's matrix units have no known fragments");
+        else
+            status = check_storage(session, conversions[t].dt, conversions[t].width, &outcome);
+        CLT_TRY(clt_verify_finish(session, &outcome, status));
     }
     for (int group = 0; group < 2; group++) {
         clt_verify_item item = {"known", group ? "checksum_group" : "checksum", NULL, CLT_VERIFY_CORRECT,
@@ -284,5 +355,5 @@ clt_status clt_verify_known(clt_verify_session *session)
             status = check_checksum(session, group != 0, &outcome);
         CLT_TRY(clt_verify_finish(session, &outcome, status));
     }
-    return CLT_OK;
+    return check_fills(session);
 }

@@ -33,61 +33,62 @@ typedef struct update_case {
     uint64_t slab_bytes; /* largest buffer; 0: the device's own */
     double gradients;    /* their size before the loss scale; 0: 0.1 */
     bool small;
+    /* Behind the weight's first chunk gradients are so small that a sum of f32, without its rounding errors
+     * carried along, would not notice a chunk of them. */
+    bool steep;
 } update_case;
+
+#define STEEP 0x1.6a09p-13 /* squared less than half a unit in the last place of 1 */
 
 #define ADAM_BETAS .beta1 = 0.85, .beta2 = 0.95, .eps = 1e-2
 static const update_case cases[] = {
-    {"sgd", {.type = CLT_OPT_SGD, .weight_decay = 0.1}, CLT_F32, 1.0f, "gg", 47, 67, 0, 0.0, true},
-    {"momentum",
-     {.type = CLT_OPT_SGD, .momentum = 0.8, .weight_decay = 0.1, .clip = 0.5f},
-     CLT_BF16,
-     1.0f,
-     "ggn",
-     47,
-     67,
-     0,
-     0.0,
-     true},
-    {"nesterov",
-     {.type = CLT_OPT_SGD, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1, .decay_all = true},
-     CLT_F16,
-     8.0f,
-     "gig",
-     47,
-     67,
-     0,
-     0.0,
-     true},
-    {"adam",
-     {.type = CLT_OPT_ADAM, ADAM_BETAS, .weight_decay = 0.2},
-     CLT_F32,
-     1.0f,
-     "ggggg",
-     47,
-     67,
-     0,
-     0.0,
-     true},
-    {"adamw",
-     {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
-     CLT_BF16,
-     1.0f,
-     "glgg",
-     47,
-     67,
-     0,
-     0.0,
-     true},
-    {"adamw_slabs",
-     {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
-     CLT_F16,
-     1024.0f,
-     "gig",
-     47,
-     67,
-     24 * 1024,
-     0.0,
-     true},
+    {.name = "sgd",
+     .spec = {.type = CLT_OPT_SGD, .weight_decay = 0.1},
+     .loss_scale = 1.0f,
+     .steps = "gg",
+     .rows = 47,
+     .cols = 67,
+     .small = true},
+    {.name = "momentum",
+     .spec = {.type = CLT_OPT_SGD, .momentum = 0.8, .weight_decay = 0.1, .clip = 0.5f},
+     .storage = CLT_BF16,
+     .loss_scale = 1.0f,
+     .steps = "ggn",
+     .rows = 47,
+     .cols = 67,
+     .small = true},
+    {.name = "nesterov",
+     .spec = {.type = CLT_OPT_SGD, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1, .decay_all = true},
+     .storage = CLT_F16,
+     .loss_scale = 8.0f,
+     .steps = "gig",
+     .rows = 47,
+     .cols = 67,
+     .small = true},
+    {.name = "adam",
+     .spec = {.type = CLT_OPT_ADAM, ADAM_BETAS, .weight_decay = 0.2},
+     .loss_scale = 1.0f,
+     .steps = "ggggg",
+     .rows = 47,
+     .cols = 67,
+     .small = true},
+    {.name = "adamw",
+     .spec = {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
+     .storage = CLT_BF16,
+     .loss_scale = 1.0f,
+     .steps = "glgg",
+     .rows = 47,
+     .cols = 67,
+     .small = true},
+    {.name = "adamw_slabs",
+     .spec = {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
+     .storage = CLT_F16,
+     .loss_scale = 1024.0f,
+     .steps = "gig",
+     .rows = 47,
+     .cols = 67,
+     .slab_bytes = 24 * 1024,
+     .small = true},
     /* so little gradient that the small number counts which is added to the norm before it divides */
     {.name = "clip_small",
      .spec = {.type = CLT_OPT_SGD, .momentum = 0.8, .clip = 1e-7f},
@@ -99,36 +100,53 @@ static const update_case cases[] = {
      .small = true},
     /* the scale grows by a factor that is no float after two good steps, falls by another one, and stops at
        the minimum */
-    {"scale",
-     {.type = CLT_OPT_ADAMW,
-      ADAM_BETAS,
-      .clip = 1.0f,
-      .scaling =
-          {.on = true, .dynamic = true, .growth = 1.3, .backoff = 0.7, .minimum = 700.0f, .interval = 2}},
-     CLT_F16,
-     1001.0f,
-     "gggginng",
-     5,
-     7,
-     0,
-     0.0,
-     true},
+    {.name = "scale",
+     .spec =
+         {.type = CLT_OPT_ADAMW,
+          ADAM_BETAS,
+          .clip = 1.0f,
+          .scaling =
+              {.on = true, .dynamic = true, .growth = 1.3, .backoff = 0.7, .minimum = 700.0f, .interval = 2}},
+     .storage = CLT_F16,
+     .loss_scale = 1001.0f,
+     .steps = "gggginng",
+     .rows = 5,
+     .cols = 7,
+     .small = true},
     /* near the largest float, where growing again would give infinity */
-    {"scale_limit",
-     {.type = CLT_OPT_SGD,
-      .scaling =
-          {.on = true, .dynamic = true, .growth = 4.0, .backoff = 0.5, .minimum = 1.0f, .interval = 1}},
-     CLT_F16,
-     0x1p+120f,
-     "ggggg",
-     5,
-     7,
-     0,
-     0.0,
-     true},
+    {.name = "scale_limit",
+     .spec =
+         {.type = CLT_OPT_SGD,
+          .scaling =
+              {.on = true, .dynamic = true, .growth = 4.0, .backoff = 0.5, .minimum = 1.0f, .interval = 1}},
+     .storage = CLT_F16,
+     .loss_scale = 0x1p+120f,
+     .steps = "ggggg",
+     .rows = 5,
+     .cols = 7,
+     .small = true},
     /* so many chunks that their partial sums are added up in two stages: in lane style, in group style */
-    {"spans", {.type = CLT_OPT_SGD, .clip = 1.0f}, CLT_F32, 1.0f, "gi", 769, 769, 0, 0.0, true},
-    {"spans_large", {.type = CLT_OPT_SGD, .clip = 1.0f}, CLT_F32, 1.0f, "g", 2900, 2993, 0, 0.0, false},
+    {.name = "spans",
+     .spec = {.type = CLT_OPT_SGD, .clip = 1.0f},
+     .loss_scale = 1.0f,
+     .steps = "gi",
+     .rows = 769,
+     .cols = 769,
+     .small = true},
+    {.name = "steep",
+     .spec = {.type = CLT_OPT_SGD, .clip = 1.0f},
+     .loss_scale = 1.0f,
+     .steps = "g",
+     .rows = 650,
+     .cols = 769,
+     .small = true,
+     .steep = true},
+    {.name = "spans_large",
+     .spec = {.type = CLT_OPT_SGD, .clip = 1.0f},
+     .loss_scale = 1.0f,
+     .steps = "g",
+     .rows = 2900,
+     .cols = 2993},
 };
 
 enum { PARAM, GRAD, MOMENT1, MOMENT2, FLOAT_ARENAS };
@@ -279,9 +297,12 @@ static void fill_gradients(update_run *r, const clt_store_slot *slot, uint32_t n
     double size = r->c->gradients > 0.0 ? r->c->gradients : 0.1;
     if (!slot->trainable)
         return;
-    for (uint64_t i = 0; i < slot->elements; i++)
+    for (uint64_t i = 0; i < slot->elements; i++) {
+        bool low = r->c->steep && (slot->elements < CLT_STORE_CHUNK || i >= CLT_STORE_CHUNK);
         r->before[GRAD][slot->slab][slot->offset + i] =
-            (float)(size * normal(r, &stream, i)) * fminf(r->state.loss_scale, 0x1p+50f);
+            (float)((low ? STEEP * size : size) * normal(r, &stream, i)) *
+            fminf(r->state.loss_scale, 0x1p+50f);
+    }
 }
 
 static clt_status write_all(update_run *r)

@@ -17,6 +17,7 @@ verified 1 'gemm.deep_tiles[wgmma_bf16]' --mode correct
 verified 30 'gemm.*[tile*' --quick
 verified 4 'attention*[mma*' --quick
 verified 12 'attention*[group*' --quick
+verified 2 'known.*fragment' --mode correct
 # Rows that start anywhere are among those of layernorm.
 count
 verified 30 'update*' --quick

@@ -167,6 +167,27 @@ gemm_tiles.clh :: s/if ((j) + VC <= n) {/if ((j) < n) {/ :: gemm.vectors_small[t
 gemm.cl :: s/row\[r\] = (ulong)min(r0 + r, narrow_size - 1) \* row_step/row[r] = (ulong)min(r0, narrow_size - 1) * row_step/ :: gemm.odd_nn[simple] :: gemm
 gemm.cl :: s/FINISH(w0 + v, r0 + r, sums\[r\]\[v\])/FINISH(r0 + r, w0 + v, sums[r][v])/ :: gemm.odd_tt[simple] :: gemm
 checksum.cl :: s/weighted_total += x\[i\] \* (i + 1u)/weighted_total += x[i] * i/ :: known.checksum :: known
+gemm_lane.cl :: s/(k > kc ? (jt \* rows + it) \* (MR \* NR) : 0)/(k > kc ? it * (MR * NR) : 0)/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane.cl :: s/(sliver \* kn + k) \* NR/(k) * NR/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane.cl :: s/skip = MR - height;/skip = 0;/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
+softmax.clh :: s/top1 = clt_row_larger(top1, LOAD16(DT, x, c + LANES))/top1 = clt_row_larger(top1, LOAD16(DT, x, c))/ :: softmax.peaks[row] :: softmax
+groups.clh :: s/fmax(scratch\[lane\], scratch\[lane + half_size\])/scratch[lane]/ :: softmax.peaks[group] :: softmax
+loss.cl :: s/hits += part\[3 \* p + 2\]/hits = part[3 * p + 2]/ :: bce_with_logits.block_tail[group] :: bce_with_logits
+loss.cl :: s/end = min(first + block, n)/end = n/ :: mse.two_stage[group] :: mse
+window.cl :: s/first = (get_global_id(0) - o \* chunks) \* CHUNK/first = 0/ :: slice.long_vectors[row] :: slice
+attention_group.cl :: s/for (uint k = 1; k < ROW_ITEMS; k++)/for (uint k = 2; k < ROW_ITEMS; k++)/ :: attention.head_36[group] :: attention
+dropout.cl :: s/at + 4 \* (ulong)k + 4 <= elements/at + 4 * (ulong)k + 3 <= elements/ :: dropout.edge[flat] :: dropout
+mma_registers.clh :: s/vstore_half_rte/vstore_half_rtz/ :: known.f16_fragment :: known
+update.cl :: s/float y = x\[i\] - rest;/float y = x[i];/ :: update.steep[lane] :: update
+gemm_epilogue.clh :: s/uint16 r = (a + 0x0fffu + ((a >> 13) \& 1u))/uint16 r = (a + 0x1000u)/ :: gemm.vectors_small[lane] :: gemm
+kv_cache.cl :: s/position\[p0 + n\]/position[p0]/ :: kv_cache.later[flat] :: kv_cache
+softmax.clh :: s/most = clt_row_larger(most, LOAD16(DT, next, i + LANES))/most = clt_row_larger(most, LOAD16(DT, next, i))/ :: cross_entropy.peaks[row] :: cross_entropy
+softmax.clh :: s/s.most = clt_row_larger(s.most, LOAD16(DT, x, c))/s.most = LOAD16(DT, x, c)/ :: cross_entropy.ties_far[row] :: cross_entropy
+mma_registers.clh :: s/clt_bf16_round(value)/as_uint(value) >> 16/ :: known.bf16_fragment :: known
+gemm_packed.clh :: s/vstore_half_rte/vstore_half_rtz/ :: gemm.vectors_small[tile] :: gemm
+gemm_epilogue.clh :: s/#define EPILOGUE_AS_bf16(v) clt_bf16_load(clt_bf16_round(v))/#define EPILOGUE_AS_bf16(v) (v)/ :: gemm.ties_bf16[lane] :: gemm
+update.cl :: s/rest = (t - sum) - y;/rest = 0.0f;/ :: update.steep[lane] :: update
+gemm_epilogue.clh :: s/#define EPILOGUE_AS_bf16(v) clt_bf16_load(clt_bf16_round(v))/#define EPILOGUE_AS_bf16(v) (v)/ :: gemm.ties_bf16[lane] :: gemm
 END
 }
 

@@ -54,6 +54,7 @@ struct ocl_buffer {
     ocl_device *device;
     cl_mem mem;
     uint64_t bytes;
+    void *pages; /* of ours, on which it lies; NULL: the driver's own memory */
     char what[64];
     struct ocl_buffer *next, *previous; /* the device's list */
 };

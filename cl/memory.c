@@ -76,12 +76,18 @@ static void CL_CALLBACK free_pages(cl_mem mem, void *data)
     free(pages);
 }
 
-static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, const char *what, cl_int *code)
+/* Pages are zeroed, and taken when they are to stay so until a command writes to them: whole blocks are given
+ * by then, as after a fill. */
+static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, const char *what, void **data,
+                              cl_int *code)
 {
     ocl_pages *pages = calloc(1, sizeof *pages);
     cl_mem mem = NULL;
     if (pages != NULL && clt_pages_create(bytes, what, &pages->data) == CLT_OK) {
         pages->bytes = bytes;
+        *data = pages->data;
+        if (zeroed)
+            clt_pages_take(pages->data, bytes);
         mem = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, (size_t)bytes,
                              pages->data, code);
         if (mem != NULL && clSetMemObjectDestructorCallback(mem, free_pages, pages) == CL_SUCCESS)
@@ -92,21 +98,25 @@ static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, const char *wh
     }
     clt_error_clear();
     free(pages);
+    *data = NULL;
     return NULL;
 }
 
-static cl_mem create_mem(ocl_device *device, uint64_t bytes, const char *what, cl_int *code)
+static cl_mem create_mem(ocl_device *device, uint64_t bytes, bool zeroed, const char *what, void **pages,
+                         cl_int *code)
 {
     cl_mem mem = NULL;
+    *pages = NULL;
     if (device->desc.is_cpu && bytes >= OWN_PAGES_FROM)
-        mem = create_on_pages(device, bytes, what, code);
+        mem = create_on_pages(device, bytes, zeroed, what, pages, code);
     if (mem != NULL)
         return mem;
     /* An empty tensor still needs something to bind. */
     return clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes < 64 ? 64 : (size_t)bytes, NULL, code);
 }
 
-clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out)
+static clt_status create_buffer(ocl_device *device, uint64_t bytes, bool zeroed, const char *what,
+                                ocl_buffer **out)
 {
     ocl_buffer *buffer = NULL;
     cl_int code;
@@ -116,7 +126,7 @@ clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *wha
     buffer->device = device;
     buffer->bytes = bytes;
     snprintf(buffer->what, sizeof buffer->what, "%s", what);
-    buffer->mem = create_mem(device, bytes, what, &code);
+    buffer->mem = create_mem(device, bytes, zeroed, what, &buffer->pages, &code);
     if (code != CL_SUCCESS) {
         free(buffer);
         return ocl_fail(code, __FILE__, __LINE__, "allocating '%s' of %.1f MiB on device %s '%s'", what,
@@ -125,6 +135,22 @@ clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *wha
     link_buffer(device, buffer);
     *out = buffer;
     return CLT_OK;
+}
+
+clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out)
+{
+    return create_buffer(device, bytes, false, what, out);
+}
+
+clt_status ocl_buffer_create_zeroed(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out)
+{
+    CLT_TRY(create_buffer(device, bytes, true, what, out));
+    clt_status status = (*out)->pages != NULL ? CLT_OK : ocl_fill_zero(*out, 0, bytes);
+    if (status != CLT_OK) {
+        ocl_buffer_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 void ocl_buffer_destroy(ocl_buffer *buffer)

@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/thread.h"
 
 #define LARGE_PAGE (UINT64_C(2) << 20)
 
@@ -41,4 +43,17 @@ void clt_pages_destroy(void *pages, uint64_t bytes)
 {
     if (pages != NULL)
         munmap(pages, (size_t)rounded(bytes));
+}
+
+static void take(void *context, uint64_t first, uint64_t last)
+{
+    volatile char *pages = context;
+    long step = sysconf(_SC_PAGESIZE);
+    for (uint64_t at = first * LARGE_PAGE; at < last * LARGE_PAGE; at += (uint64_t)(step > 0 ? step : 4096))
+        pages[at] = 0;
+}
+
+void clt_pages_take(void *pages, uint64_t bytes)
+{
+    clt_for_ranges(rounded(bytes) / LARGE_PAGE, 8, "pages", take, pages);
 }

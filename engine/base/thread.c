@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that leave signals to the main thread, and the bounded queue by which work is handed over. Knows
+ * Threads that leave signals to the main thread, work on ranges by several of them, and the bounded queue by
+ * which work is handed over. Knows
  * nothing of what is handed over. */
 #include "engine/base/thread.h"
 
@@ -53,6 +54,44 @@ void clt_thread_join(clt_thread *thread)
         return;
     pthread_join(thread->handle, NULL);
     free(thread);
+}
+
+#define MOST_RANGES 16
+
+typedef struct range_part {
+    uint64_t first, last;
+    clt_range_fn body;
+    void *context;
+    clt_thread *thread; /* NULL: none could be had, and the caller does it */
+} range_part;
+
+static void *do_range(void *context)
+{
+    const range_part *p = context;
+    p->body(p->context, p->first, p->last);
+    return NULL;
+}
+
+void clt_for_ranges(uint64_t count, uint64_t least, const char *name, clt_range_fn body, void *context)
+{
+    range_part parts[MOST_RANGES];
+    uint64_t done = 0;
+    int cores = clt_cpu_count(), n = cores < MOST_RANGES ? cores : MOST_RANGES;
+    while (n > 1 && count / (uint64_t)n < least)
+        n--;
+    for (int i = 0; i < n; i++) {
+        uint64_t last = count / (uint64_t)n * (uint64_t)(i + 1);
+        parts[i] = (range_part){done, i + 1 == n ? count : last, body, context, NULL};
+        done = last;
+        if (i > 0 && clt_thread_start(&parts[i].thread, name, do_range, &parts[i]) != CLT_OK)
+            clt_error_clear();
+    }
+    for (int i = 0; i < n; i++) {
+        if (parts[i].thread == NULL)
+            do_range(&parts[i]);
+        else
+            clt_thread_join(parts[i].thread);
+    }
 }
 
 struct clt_queue {

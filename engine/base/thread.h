@@ -7,12 +7,18 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine/base/status.h"
 
 typedef struct clt_thread clt_thread;
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context);
 void clt_thread_join(clt_thread *thread); /* joins and frees; NULL is fine */
+
+/* Calls body(context, first, last) for ranges that together are 0 to count, on several cores at once where
+ * each gets `least` or more, and returns when all have returned. Without threads the caller does it all. */
+typedef void (*clt_range_fn)(void *context, uint64_t first, uint64_t last);
+void clt_for_ranges(uint64_t count, uint64_t least, const char *name, clt_range_fn body, void *context);
 
 /* Bounded queue of pointers. push blocks while full, pop blocks while empty; both return false once closed
  * (pop first drains what is left). */

@@ -27,9 +27,7 @@ clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int
         if (!bytes)
             continue;
         snprintf(what, sizeof what, "activations, slab %d", s);
-        status = ocl_buffer_create(device, bytes, what, &pool->slab[s]);
-        if (status == CLT_OK)
-            status = ocl_fill_zero(pool->slab[s], 0, bytes);
+        status = ocl_buffer_create_zeroed(device, bytes, what, &pool->slab[s]);
         pool->n_slabs = s + 1;
     }
     if (status != CLT_OK) {

@@ -19,52 +19,32 @@ static void fans(const clt_param *param, double *in, double *out)
 
 /* Below this a thread costs more than it saves. */
 #define ELEMENTS_PER_THREAD 65536
-#define MOST_THREADS 16
 
-/* Elements [first, last) of a parameter. */
-typedef struct fill_part {
+typedef struct random_fill {
     const clt_param *param;
-    uint64_t seed, first, last;
+    uint64_t seed;
     double scale; /* bound or deviation */
     bool normal;
     float *out;
-    clt_thread *thread; /* NULL: none could be had, and the caller does it */
-} fill_part;
+} random_fill;
 
-static void *fill(void *context)
+static void fill(void *context, uint64_t first, uint64_t last)
 {
-    const fill_part *p = context;
-    uint32_t index = (uint32_t)p->param->index;
-    if (p->normal)
-        clt_rng_fill_normal(p->seed, CLT_RNG_INIT, index, 0, p->first, p->last, p->scale, p->out);
-    for (uint64_t i = p->first; i < p->last && !p->normal; i++) {
-        uint32_t word = clt_rng_u32(p->seed, CLT_RNG_INIT, index, 0, i);
-        p->out[i] = (float)((2.0 * (double)clt_rng_uniform(word) - 1.0) * p->scale);
+    const random_fill *f = context;
+    uint32_t index = (uint32_t)f->param->index;
+    if (f->normal)
+        clt_rng_fill_normal(f->seed, CLT_RNG_INIT, index, 0, first, last, f->scale, f->out);
+    for (uint64_t i = first; i < last && !f->normal; i++) {
+        uint32_t word = clt_rng_u32(f->seed, CLT_RNG_INIT, index, 0, i);
+        f->out[i] = (float)((2.0 * (double)clt_rng_uniform(word) - 1.0) * f->scale);
     }
-    return NULL;
 }
 
 /* Every element is a function of its index alone: threads change no bit. */
 static void fill_random(const clt_param *param, uint64_t seed, bool normal, double scale, float *out)
 {
-    fill_part parts[MOST_THREADS];
-    uint64_t n = (uint64_t)clt_shape_elements(&param->shape), done = 0;
-    int cores = clt_cpu_count(), count = cores < MOST_THREADS ? cores : MOST_THREADS;
-    while (count > 1 && n / (uint64_t)count < ELEMENTS_PER_THREAD)
-        count--;
-    for (int i = 0; i < count; i++) {
-        uint64_t last = n * (uint64_t)(i + 1) / (uint64_t)count;
-        parts[i] = (fill_part){param, seed, done, last, scale, normal, out, NULL};
-        done = last;
-        if (i > 0 && clt_thread_start(&parts[i].thread, "initialise", fill, &parts[i]) != CLT_OK)
-            clt_error_clear();
-    }
-    for (int i = 0; i < count; i++) {
-        if (parts[i].thread == NULL)
-            fill(&parts[i]);
-        else
-            clt_thread_join(parts[i].thread);
-    }
+    random_fill f = {param, seed, scale, normal, out};
+    clt_for_ranges((uint64_t)clt_shape_elements(&param->shape), ELEMENTS_PER_THREAD, "initialise", fill, &f);
 }
 
 static void fill_normal(const clt_param *param, uint64_t seed, double deviation, float *out)

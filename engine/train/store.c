@@ -28,11 +28,11 @@ clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, 
             char what[64];
             snprintf(what, sizeof what, "%s, slab %d", arena_names[kind], s);
             if (bytes)
-                status = ocl_buffer_create(device, bytes, what, &store->slab[kind][s]);
+                status = ocl_buffer_create_zeroed(device, bytes, what, &store->slab[kind][s]);
         }
     }
     if (status == CLT_OK)
-        status = clt_store_zero(store);
+        status = ocl_finish(device, OCL_QUEUE_COMPUTE);
     if (status != CLT_OK) {
         clt_store_destroy(store);
         return status;

@@ -380,9 +380,40 @@ static void test_clocks(void **state)
     assert_true(clt_thread_cpu() - mine < clt_process_cpu() - all);
 }
 
+/* Every index once, whatever the number of ranges; small work stays with the caller. */
+static void count_each(void *context, uint64_t first, uint64_t last)
+{
+    unsigned char *hits = context;
+    for (uint64_t i = first; i < last; i++)
+        hits[i]++;
+}
+
+static void remember_thread(void *context, uint64_t first, uint64_t last)
+{
+    if (last > first)
+        *(pthread_t *)context = pthread_self();
+}
+
+static void test_ranges(void **state)
+{
+    enum { MOST = 1000 };
+    (void)state;
+    for (uint64_t count = 0; count <= MOST; count += 37)
+        for (uint64_t least = 1; least <= MOST; least *= 10) {
+            unsigned char hits[MOST + 1] = {0};
+            clt_for_ranges(count, least, "ranges", count_each, hits);
+            for (uint64_t i = 0; i <= MOST; i++)
+                assert_int_equal(hits[i], i < count);
+        }
+    pthread_t who = {0};
+    clt_for_ranges(10, 11, "ranges", remember_thread, &who);
+    assert_true(pthread_equal(who, pthread_self()));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_thread),
         cmocka_unit_test(test_queue_order),
         cmocka_unit_test(test_queue_traffic),

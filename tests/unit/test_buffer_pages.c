@@ -2,7 +2,7 @@
  *
  * Which buffers of a CPU device lie on pages of ours, and what becomes of the pages: given back once, after
  * the last command that uses the buffer; without pages the driver's own memory does. This program defines the
- * two functions of engine/base/pages.c itself, so that it can count, and refuse. ctest-labels: quick */
+ * functions of engine/base/pages.c itself, so that it can count, and refuse. ctest-labels: quick */
 #include "tests/unit/cl_test.h"
 
 #include "cl/memory.h"
@@ -16,7 +16,7 @@ typedef struct block {
 } block;
 
 static struct {
-    int created, destroyed, asked;
+    int created, destroyed, asked, taken;
     bool refuse;
     block live[MOST];
 } ledger;
@@ -38,6 +38,13 @@ clt_status clt_pages_create(uint64_t bytes, const char *what, void **out)
             return CLT_OK;
         }
     abort();
+}
+
+void clt_pages_take(void *pages, uint64_t bytes)
+{
+    (void)pages;
+    (void)bytes;
+    ledger.taken++;
 }
 
 /* Drivers call this from threads of theirs, but never two at a time here: each test holds one buffer. */
@@ -119,6 +126,34 @@ static void test_no_pages(void **state)
     one_buffer(16 * MIB, true, is_cpu() ? 1 : 0, 0);
 }
 
+/* Zeros without a fill on pages of ours, which are zeros when they come, and by a fill elsewhere. */
+static void zeroed_buffer(uint64_t bytes, int taken)
+{
+    ocl_device *device = test_open(false);
+    ocl_buffer *buffer;
+    uint8_t *back = malloc(bytes);
+    assert_non_null(back);
+    memset(back, 1, bytes);
+    begin(false);
+    assert_ok(ocl_buffer_create_zeroed(device, bytes, "zeros", &buffer));
+    assert_int_equal(ledger.taken, taken);
+    assert_ok(ocl_read(buffer, 0, back, bytes));
+    for (uint64_t i = 0; i < bytes; i++)
+        assert_int_equal(back[i], 0);
+    use(buffer, bytes);
+    ocl_buffer_destroy(buffer);
+    assert_int_equal(ledger.destroyed, taken);
+    ocl_device_close(device);
+    free(back);
+}
+
+static void test_zeroed_buffers(void **state)
+{
+    (void)state;
+    zeroed_buffer(8 * MIB + 12, is_cpu() ? 1 : 0);
+    zeroed_buffer(4 * MIB, 0);
+}
+
 /* A buffer that is destroyed while commands still use it. */
 static void test_commands_in_flight(void **state)
 {
@@ -171,9 +206,8 @@ int main(void)
 {
     test_need_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_which_buffers),
-        cmocka_unit_test(test_no_pages),
-        cmocka_unit_test(test_commands_in_flight),
+        cmocka_unit_test(test_which_buffers),  cmocka_unit_test(test_no_pages),
+        cmocka_unit_test(test_zeroed_buffers), cmocka_unit_test(test_commands_in_flight),
         cmocka_unit_test(test_refused_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,6 +134,28 @@ static void test_large_pages(void **state)
     clt_pages_destroy(pages, 16 * MIB);
 }
 
+/* Every page is there before anybody writes to it. */
+static void test_take(void **state)
+{
+    enum { BYTES = 64 * MIB + 12345, PAGE = 4096, PAGES = (BYTES + PAGE - 1) / PAGE };
+    static unsigned char there[PAGES];
+    void *pages;
+    int missing = 0;
+    (void)state;
+    assert_int_equal(clt_pages_create(BYTES, "a test", &pages), CLT_OK);
+    assert_int_equal(mincore(pages, BYTES, there), 0);
+    for (int i = 0; i < PAGES; i++)
+        missing += !(there[i] & 1);
+    assert_int_equal(missing, PAGES);
+    clt_pages_take(pages, BYTES);
+    assert_int_equal(mincore(pages, BYTES, there), 0);
+    for (int i = 0; i < PAGES; i++)
+        assert_true(there[i] & 1);
+    for (uint64_t at = 0; at < BYTES; at += 512)
+        assert_int_equal(((const char *)pages)[at], 0);
+    clt_pages_destroy(pages, BYTES);
+}
+
 static void refused(uint64_t bytes)
 {
     void *pages = &pages;
@@ -167,9 +189,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_all_is_given_back),
-        cmocka_unit_test(test_large_pages),
+        cmocka_unit_test(test_memory),      cmocka_unit_test(test_all_is_given_back),
+        cmocka_unit_test(test_large_pages), cmocka_unit_test(test_take),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

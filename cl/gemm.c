@@ -170,26 +170,48 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
 
 /* Epilogue */
 
+/* An operand as cl/kernels/gemm_epilogue.clh knows it: 0 none, 1 there, 2 NULL or there. */
+static int64_t presence(const ocl_gemm *g, ocl_tensor_ref ref, bool possible)
+{
+    return g->optional_operands && possible ? 2 : given(ref);
+}
+
+/* The operands of the epilogue in the kernel's order; what excludes what: ocl_gemm_check. */
+typedef struct epilogue_operands {
+    int64_t bias, residual, pre, dact;
+} epilogue_operands;
+
+static epilogue_operands operands_of(const ocl_gemm *g)
+{
+    bool forward = !given(g->dact);
+    return (epilogue_operands){.bias = presence(g, g->bias, forward),
+                               .residual = presence(g, g->residual, forward),
+                               .pre = presence(g, g->pre, forward && g->activation != OCL_ACT_NONE),
+                               .dact = given(g->dact)};
+}
+
 void ocl_gemm_epilogue_defines(ocl_emitter *e, const ocl_gemm *g)
 {
+    epilogue_operands has = operands_of(g);
     ocl_define_text(e, "DTC", clt_dtype_name(g->type_c));
     ocl_define(e, "ACTIVATION", (int64_t)g->activation);
-    ocl_define(e, "HAS_BIAS", given(g->bias));
-    ocl_define(e, "HAS_RESIDUAL", given(g->residual));
-    ocl_define(e, "HAS_PRE", given(g->pre));
-    ocl_define(e, "HAS_DACT", given(g->dact));
+    ocl_define(e, "HAS_BIAS", has.bias);
+    ocl_define(e, "HAS_RESIDUAL", has.residual);
+    ocl_define(e, "HAS_PRE", has.pre);
+    ocl_define(e, "HAS_DACT", has.dact);
 }
 
 void ocl_gemm_epilogue_args(ocl_emitter *e, const ocl_gemm *g)
 {
+    epilogue_operands has = operands_of(g);
     uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
-    if (given(g->bias))
+    if (has.bias)
         ocl_arg_tensor(e, OCL_READ, g->bias, CLT_F32, (uint64_t)g->n);
-    if (given(g->residual))
+    if (has.residual)
         ocl_arg_tensor(e, OCL_READ, g->residual, g->type_c, elements);
-    if (given(g->pre))
+    if (has.pre)
         ocl_arg_tensor(e, OCL_WRITE, g->pre, g->type_c, elements);
-    if (given(g->dact))
+    if (has.dact)
         ocl_arg_tensor(e, OCL_READ, g->dact, g->type_c, elements);
 }
 

@@ -40,6 +40,9 @@ typedef struct ocl_gemm {
         dact;  /* m x n, ld = ldc, type_c: what went into `activation` in the forward pass; C receives
                   the gradient before it. Excludes bias, residual and pre; may be C. OCL_NO_TENSOR */
     bool tf32; /* f32 A and B may be rounded to 10 bits of mantissa (precision.matmul) */
+    /* Set by backends alone: the kernel takes bias, residual and pre also where there are none, so that
+     * problems which differ in nothing else share a program. */
+    bool optional_operands;
 } ocl_gemm;
 
 /* Ordered list of backends, NULL-terminated; the last one (simple) accepts everything. problem = const

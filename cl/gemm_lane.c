@@ -249,7 +249,11 @@ static uint64_t groups_of(const ocl_device_desc *device, const ocl_lane_blocks *
 
 static clt_status lane_emit(ocl_emitter *e, const void *problem)
 {
-    const ocl_gemm *g = problem;
+    /* The forward products of a model have several epilogues in one layout (B transposed), which would be as
+     * many programs of a second or two for the compiler each; other products seldom have one. */
+    ocl_gemm own = *(const ocl_gemm *)problem;
+    const ocl_gemm *g = &own;
+    own.optional_operands = own.tb;
     ocl_lane_blocks wanted = {.mr = ocl_tuned(e, "mr", 0),
                               .nv = ocl_tuned(e, "nv", 0),
                               .kc = ocl_tuned(e, "kc", 0),

@@ -148,14 +148,14 @@ typedef struct clt_ahead {
 #define FETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #define FETCH_RESULT(p) __builtin_prefetch((const void *)(size_t)(p), 1, 3)
 #else
-#define FETCH_LINE(p)
-#define FETCH_RESULT(p)
+#define FETCH_LINE(p) (void)0
+#define FETCH_RESULT(p) (void)0
 #endif
 
 /* Where a tile's results will go, and what its epilogue reads there: on its way while the tile is multiplied.
  * Rows that do not exist do no harm. Uses what FINISH uses. */
 #if HAS_PRE
-#define FETCH_PRE(at) FETCH_RESULT(pre + pre_at + (at))
+#define FETCH_PRE(at) IF_PRE FETCH_RESULT(pre + pre_at + (at))
 #else
 #define FETCH_PRE(at)
 #endif
@@ -165,7 +165,7 @@ typedef struct clt_ahead {
 #define FETCH_DACT(at)
 #endif
 #if HAS_RESIDUAL
-#define FETCH_RESIDUAL(at) FETCH_RESULT(residual + residual_at + (at))
+#define FETCH_RESIDUAL(at) IF_RESIDUAL FETCH_RESULT(residual + residual_at + (at))
 #else
 #define FETCH_RESIDUAL(at)
 #endif

@@ -119,9 +119,26 @@ clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item)
 }
 
 /* Self-tests drop what they test; probes are named after their capability. */
-static bool is_test(const ocl_item *item)
+bool ocl_item_is_test(const ocl_item *item)
 {
     return strncmp(item->name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
+}
+
+bool ocl_answers_lost_test(const ocl_answers *answers)
+{
+    for (int i = 0; i < answers->count; i++)
+        if (ocl_item_is_test(&answers->items[i]) && ocl_answer_is_loss(answers->items[i].answer))
+            return true;
+    return false;
+}
+
+void ocl_answers_forget_tests(ocl_answers *answers)
+{
+    int kept = 0;
+    for (int i = 0; i < answers->count; i++)
+        if (!ocl_item_is_test(&answers->items[i]))
+            answers->items[kept++] = answers->items[i];
+    answers->count = kept;
 }
 
 uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool tests)
@@ -134,7 +151,7 @@ uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool test
     }
     caps |= played;
     for (int i = 0; i < answers->count && tests; i++)
-        if (is_test(&answers->items[i]) && answers->items[i].answer != OCL_ANSWER_YES)
+        if (ocl_item_is_test(&answers->items[i]) && answers->items[i].answer != OCL_ANSWER_YES)
             caps &= ~answers->items[i].drops;
     return caps;
 }
@@ -179,7 +196,8 @@ const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests)
 {
     for (int i = 0; i < answers->count; i++) {
         const ocl_item *item = &answers->items[i];
-        bool floor = strcmp(item->name, OCL_ITEM_BASIC) == 0 || (tests && is_test(item) && item->drops == 0);
+        bool floor =
+            strcmp(item->name, OCL_ITEM_BASIC) == 0 || (tests && ocl_item_is_test(item) && item->drops == 0);
         if (floor && ocl_answer_is_loss(item->answer))
             return item;
     }
@@ -198,7 +216,7 @@ ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap)
         return report;
     for (int i = 0; i < answers->count; i++) {
         item = &answers->items[i];
-        if (!is_test(item) || !(item->drops >> cap & 1u) || item->answer == OCL_ANSWER_YES)
+        if (!ocl_item_is_test(item) || !(item->drops >> cap & 1u) || item->answer == OCL_ANSWER_YES)
             continue;
         report.answer = item->answer;
         snprintf(report.reason, sizeof report.reason, "self-test %s: %.180s",

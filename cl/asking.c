@@ -163,6 +163,8 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
     bool right = false;
     ocl_device_desc desc = desc_now(a);
     snprintf(item.name, sizeof item.name, OCL_TEST_PREFIX "%s", t->name);
+    if (a->asker->share != OCL_ALL_SHARES && t->share != a->asker->share)
+        return CLT_OK;
     if (!is_open_question(a, item.name) || (t->drops & ~desc.caps) != 0 || !tests->wanted(t, &desc))
         return CLT_OK;
     *asked = true;
@@ -238,7 +240,7 @@ static clt_status parse_have(const char *text, ocl_answers *answers)
     return CLT_OK;
 }
 
-static clt_status serve(const char *spec, uint32_t mask, ocl_style style, bool with_tests,
+static clt_status serve(const char *spec, uint32_t mask, ocl_style style, bool with_tests, int share,
                         ocl_answers *answers)
 {
     ocl_found *found = NULL;
@@ -257,7 +259,7 @@ static clt_status serve(const char *spec, uint32_t mask, ocl_style style, bool w
     if (status == CLT_OK)
         status = clt_child_say("device %s", clt_hash64_text(answers->key, text));
     if (status == CLT_OK) {
-        ocl_asker asker = {&found[index], mask, with_tests, style, answers, say_begun, say_ended};
+        ocl_asker asker = {&found[index], mask, with_tests, share, style, answers, say_begun, say_ended};
         status = ocl_ask_here(&asker);
     }
     free(found);
@@ -265,7 +267,7 @@ static clt_status serve(const char *spec, uint32_t mask, ocl_style style, bool w
 }
 
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
-                            bool with_tests)
+                            bool with_tests, int share)
 {
     ocl_answers *answers;
     ocl_style wanted;
@@ -279,7 +281,7 @@ clt_status ocl_asking_serve(const char *spec, const char *mask, const char *styl
     CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
     clt_status status = parse_have(have, answers);
     if (status == CLT_OK)
-        status = serve(spec, (uint32_t)bits, wanted, with_tests, answers);
+        status = serve(spec, (uint32_t)bits, wanted, with_tests, share, answers);
     free(answers);
     if (status != CLT_OK)
         (void)clt_child_say("error %d %s", (int)status, clt_error_text());

@@ -18,6 +18,7 @@ typedef struct ocl_self_test {
     const char *name;
     uint32_t drops; /* capabilities that it is about; 0: the device is refused when it fails */
     const void *data;
+    int share; /* 0 or 1: tests that two children ask at once; those of a share use the same programs */
 } ocl_self_test;
 
 typedef struct ocl_self_test_set {
@@ -35,8 +36,10 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
 /* --- the child's side, for the program's hidden command --- */
 
 /* Answers for the device `spec` on the pipe of engine/base/child.h. style: of ocl_style_name. have:
- * "item=yes:drops:value,...", what is known. */
+ * "item=yes:drops:value,...", what is known. share: self-tests of that share only, OCL_ALL_SHARES all of
+ * them. */
+#define OCL_ALL_SHARES (-1)
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
-                            bool with_tests);
+                            bool with_tests, int share);
 
 #endif

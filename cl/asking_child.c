@@ -31,9 +31,11 @@ typedef struct interview {
     const ocl_device_desc *desc;
     uint32_t mask;
     bool tests;
+    int share; /* of the self-tests; OCL_ALL_SHARES */
     ocl_style style;
     ocl_answers *answers;
-    ocl_item current; /* the question that was put and is not answered; "" if none */
+    struct companion *companion; /* asks the other share from the first self-test on; NULL: nobody does */
+    ocl_item current;            /* the question that was put and is not answered; "" if none */
     bool greeted, done;
     clt_status status; /* of the child, when it says that it cannot go on: */
     char error[512];
@@ -44,9 +46,10 @@ static double limit_of(const interview *v)
 {
     const char *text = getenv("CLTRAIN_PROBE_SECONDS");
     double own = text != NULL ? atof(text) : 0.0;
-    bool test = strncmp(v->current.name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
-    return own > 0.0 ? own : test ? TEST_SECONDS : PROBE_SECONDS;
+    return own > 0.0 ? own : ocl_item_is_test(&v->current) ? TEST_SECONDS : PROBE_SECONDS;
 }
+
+static void start_companion(interview *v);
 
 /* False: the line is none that a child writes. */
 static bool take_begin(interview *v, const char *line)
@@ -55,6 +58,8 @@ static bool take_begin(interview *v, const char *line)
     if (sscanf(line, "begin %39s %" SCNx32, item.name, &item.drops) != 2)
         return false;
     v->current = item;
+    if (ocl_item_is_test(&item) && v->companion != NULL)
+        start_companion(v);
     return true;
 }
 
@@ -108,15 +113,20 @@ static void write_have(const ocl_answers *answers, clt_str *out)
 static clt_status start(const interview *v, const char *program, clt_child **child)
 {
     clt_str have = {0};
-    char mask[16];
+    char mask[16], share[16];
     snprintf(mask, sizeof mask, "%08" PRIx32, v->mask);
+    snprintf(share, sizeof share, "%d", v->share);
     write_have(v->answers, &have);
     clt_status status = clt_str_check(&have);
-    const char *arguments[12] = {"probe", "--device", v->desc->spec,           "--mask",
+    const char *arguments[14] = {"probe", "--device", v->desc->spec,           "--mask",
                                  mask,    "--style",  ocl_style_name(v->style)};
     int n = 7;
     if (!v->tests)
         arguments[n++] = "--no-tests";
+    if (v->share != OCL_ALL_SHARES) {
+        arguments[n++] = "--share";
+        arguments[n++] = share;
+    }
     if (status == CLT_OK && have.length > 0) {
         arguments[n++] = "--have";
         arguments[n++] = have.text;
@@ -179,6 +189,71 @@ static clt_status run_child(interview *v, const char *program)
              v->desc->spec, v->desc->name, end.text, end.words[0] ? ": " : "", end.words);
 }
 
+/* --- two children --- */
+
+/* Where kernels are compiled and run by the cores, self-tests take seconds of one core: a second child asks a
+ * share of them while the first asks the other. Either goes by what probes said and takes the other's tests
+ * for well; so when a test does not end well all of them are forgotten, and one child asks them in their
+ * order. */
+typedef struct companion {
+    interview own;
+    ocl_answers answers;
+    const char *program;
+    clt_thread *thread; /* NULL: not started */
+    clt_error error;
+} companion;
+
+static void *run_companion(void *context)
+{
+    companion *c = context;
+    clt_error_take(run_child(&c->own, c->program), &c->error);
+    return NULL;
+}
+
+/* Called when the first self-test begins: all probes have been answered. */
+static void start_companion(interview *v)
+{
+    companion *c = v->companion;
+    if (c->thread != NULL)
+        return;
+    c->answers = *v->answers;
+    c->own = *v;
+    c->own.answers = &c->answers;
+    c->own.companion = NULL;
+    c->own.share = 1;
+    if (clt_thread_start(&c->thread, "self-tests", run_companion, c) != CLT_OK)
+        clt_error_clear(); /* the first child's share counts for nothing, then: see run_two */
+}
+
+static bool well(const interview *v)
+{
+    return v->done && !ocl_answers_lost_test(v->answers);
+}
+
+/* As run_child. Not done, and no test answered: they are to be asked by one child. */
+static clt_status run_two(interview *v, const char *program, bool *tried)
+{
+    companion *c;
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
+    c->program = program;
+    v->companion = c;
+    v->share = 0;
+    clt_status status = run_child(v, program);
+    *tried = c->thread != NULL;
+    clt_thread_join(c->thread);
+    v->share = OCL_ALL_SHARES;
+    v->companion = NULL;
+    bool both = status == CLT_OK && *tried && c->error.status == CLT_OK && well(v) && well(&c->own);
+    for (int i = 0; i < c->answers.count && both && status == CLT_OK; i++)
+        status = ocl_answers_set(v->answers, &c->answers.items[i]);
+    if (!both) {
+        ocl_answers_forget_tests(v->answers);
+        v->done = false;
+    }
+    free(c);
+    return status;
+}
+
 /* --- all children --- */
 
 /* What is asked of a device. */
@@ -191,7 +266,7 @@ typedef struct wishes {
 /* Without a program to be the child, the questions are put here: better than no capability at all. */
 static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl_answers *answers)
 {
-    ocl_asker asker = {found, w->mask, w->tests, w->style, answers, NULL, NULL};
+    ocl_asker asker = {found, w->mask, w->tests, OCL_ALL_SHARES, w->style, answers, NULL, NULL};
     CLT_WARN("device %s '%s' is asked for its capabilities in this process, which a bad driver may end: %s",
              found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
@@ -201,12 +276,17 @@ static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl
 /* Each child answers at least one question, by its end if not otherwise. */
 static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answers *answers)
 {
-    interview v = {
-        .desc = &found->desc, .mask = w->mask, .tests = w->tests, .style = w->style, .answers = answers};
+    interview v = {.desc = &found->desc,
+                   .mask = w->mask,
+                   .tests = w->tests,
+                   .share = OCL_ALL_SHARES,
+                   .style = w->style,
+                   .answers = answers};
     char *program;
+    bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2;
     clt_status status = clt_program_find(&program);
     for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
-        status = run_child(&v, program);
+        status = alone ? run_child(&v, program) : run_two(&v, program, &alone);
         if (ocl_answers_refusal(answers, w->tests) != NULL)
             break;
     }

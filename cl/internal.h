@@ -154,6 +154,7 @@ typedef struct ocl_asker {
     const ocl_found *found;
     uint32_t mask;
     bool tests;
+    int share; /* of the self-tests; OCL_ALL_SHARES */
     ocl_style style;
     ocl_answers *answers;
     clt_status (*begun)(const ocl_item *item);

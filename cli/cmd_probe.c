@@ -2,6 +2,8 @@
  *
  * cltrain probe: the child process of other commands, which asks a driver what it can do. It answers on a
  * pipe that only they have. */
+#include <stdlib.h>
+
 #include "cl/asking.h"
 #include "cl/builders.h"
 #include "cl/listing.h"
@@ -10,13 +12,14 @@
 
 clt_status cmd_probe(cmd_context *context, int argc, char **argv)
 {
-    const char *device = "", *mask = "", *have = "", *style = "asked";
+    const char *device = "", *mask = "", *have = "", *style = "asked", *share = "";
     bool list = false, no_tests = false, build = false;
     const args_option options[] = {
         ARGS_TEXT("--device", "SPEC", device, "number of the device"),
         ARGS_TEXT("--mask", "BITS", mask, "capabilities to ask for, hexadecimal"),
         ARGS_TEXT("--style", "NAME", style, "asked, lanes or groups"),
         ARGS_TEXT("--have", "LIST", have, "what is known"),
+        ARGS_TEXT("--share", "NUMBER", share, "self-tests of this share only"),
         ARGS_FLAG("--no-tests", no_tests, "probe kernels only"),
         ARGS_FLAG("--list", list, "list the devices, and nothing else"),
         ARGS_FLAG("--build", build, "build the programs that standard input tells"),
@@ -33,5 +36,7 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
         return CLT_OK;
     if (build)
         return ocl_builder_serve(device);
-    return list ? ocl_listing_serve() : ocl_asking_serve(device, mask, style, have, !no_tests);
+    return list ? ocl_listing_serve()
+                : ocl_asking_serve(device, mask, style, have, !no_tests,
+                                   *share ? atoi(share) : OCL_ALL_SHARES);
 }

@@ -106,7 +106,7 @@ expect_text '^ERROR .*running a trivial kernel hung: no answer in 3 s'
 
 # The probe is right and a real kernel is not: its self-test costs what it uses, and the check of the same kernel agrees.
 bad 0 'launch:kernel=gemm_fwd_lane:garbage=0.01' "$CLTRAIN" devices
-lost wide_vectors wrong 'self-test wide_vectors: gemm.odd_nn\[lane\]/correct'
+lost wide_vectors wrong 'self-test wide_vectors: gemm.deep_columns\[lane\]/correct'
 bad 4 'launch:kernel=gemm_fwd_dot:segfault' "$CLTRAIN" devices
 expect_text 'NOT USABLE: .*test:floor crashed: the driver ended its process with SIGSEGV'
 # The form for every device does without float16 vectors where the driver does not take them.
@@ -116,6 +116,18 @@ export CLTRAIN_EMULATE=mma_f16
 bad 0 'launch:family=gemm_mma:garbage=0.01' "$CLTRAIN" devices
 lost mma_f16 wrong 'self-test mma_f16: gemm.odd_nn\[mma_f16\]/correct'
 unset CLTRAIN_EMULATE
+
+# Where there are two cores two children ask a share of the self-tests each, on one core one asks them all: the same answers.
+if command -v taskset >/dev/null; then
+    answers() { sed -n -E 's/^ *"(item|answer)": "([^"]*)",?$/\2/p' "$1"/answers/*.json | paste - - | sort; }
+    expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache.one" taskset -c "$(taskset -pc $$ | grep -oE '[0-9]+' | tail -n 1)" "$CLTRAIN" devices
+    answers "$work/cache.one" >one.txt
+    answers "$work/cache" >all.txt
+    expect_same one.txt all.txt
+    expect_awk 'self-tests of both shares are answered' '/^test:(floor|floor_lanes|local|wide_vectors)\tyes$/ { n++ } END { exit n < 2 }' all.txt
+else
+    note_skip 'taskset is not there, so self-tests on one core are not tried'
+fi
 
 # A masked capability is not asked for.
 : >calls

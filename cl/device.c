@@ -566,14 +566,29 @@ ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap)
     return report;
 }
 
+static void finish_queues(const ocl_device *device)
+{
+    for (int i = 0; i < 2; i++)
+        if (device->queue[i] != NULL)
+            clFinish(device->queue[i]);
+}
+
+static void release_context(ocl_device *device)
+{
+    for (int i = 0; i < 2; i++)
+        if (device->queue[i] != NULL)
+            clReleaseCommandQueue(device->queue[i]);
+    if (device->context != NULL)
+        clReleaseContext(device->context);
+}
+
 void ocl_device_close(ocl_device *device)
 {
     if (device == NULL)
         return;
-    bool lost = ocl_commands_failed(device);
-    for (int i = 0; i < 2 && !lost; i++)
-        if (device->queue[i] != NULL)
-            clFinish(device->queue[i]);
+    bool lost = ocl_commands_failed(device); /* then its queues and context stay */
+    if (!lost)
+        finish_queues(device);
     ocl_builders_dismiss(device);
     ocl_record_stop(device);
     ocl_faults_destroy(device);
@@ -597,11 +612,8 @@ void ocl_device_close(ocl_device *device)
         ocl_program_destroy(device->programs[i]);
     free(device->programs);
     ocl_binary_cache_close(device);
-    for (int i = 0; i < 2 && !lost; i++)
-        if (device->queue[i] != NULL)
-            clReleaseCommandQueue(device->queue[i]);
-    if (device->context != NULL && !lost)
-        clReleaseContext(device->context);
+    if (!lost)
+        release_context(device);
     pthread_mutex_destroy(&device->lock);
     free(device);
 }

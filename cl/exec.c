@@ -30,18 +30,35 @@ static const cl_event *wait_list(const run_state *run)
     return run->before != NULL ? &run->before : NULL;
 }
 
+/* One more reference to an event, or to none. */
+static bool keep(cl_event event)
+{
+    return event == NULL || clRetainEvent(event) == CL_SUCCESS;
+}
+
+static void drop(cl_event event)
+{
+    if (event != NULL)
+        clReleaseEvent(event);
+}
+
+/* References for one more owner of both events; without them it goes without this command. */
+static bool keep_both(cl_event start, cl_event end)
+{
+    if (!keep(start))
+        return false;
+    if (keep(end))
+        return true;
+    drop(start);
+    return false;
+}
+
 static clt_status keep_event(ocl_exec *exec, size_t index, cl_event start, cl_event end)
 {
-    clt_status status = clt_grow(&exec->pending, &exec->pending_capacity, exec->n_pending + 1,
-                                 sizeof *exec->pending, "profiling events");
-    if (status != CLT_OK) {
-        if (start != NULL)
-            clReleaseEvent(start);
-        if (end != NULL)
-            clReleaseEvent(end);
-        return status;
-    }
-    exec->pending[exec->n_pending++] = (exec_pending){index, start, end};
+    CLT_TRY(clt_grow(&exec->pending, &exec->pending_capacity, exec->n_pending + 1, sizeof *exec->pending,
+                     "profiling events"));
+    if (keep_both(start, end))
+        exec->pending[exec->n_pending++] = (exec_pending){index, start, end};
     return CLT_OK;
 }
 
@@ -138,29 +155,18 @@ static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, bool r
                             cl_event end)
 {
     const ocl_command *c = &exec->list->commands[index];
-    clt_status status = CLT_OK;
+    clt_status status = CLT_OK, kept = CLT_OK;
     if (end != NULL)
         status = ocl_faults_add(exec->device, c->label, c->kind == OCL_CMD_KERNEL ? c->kernel : "", end);
-    bool profile = exec->profile && end != NULL;
-    if (record && end != NULL) {
+    if (record && end != NULL && keep_both(start, end)) {
         ocl_span span = {.kind = OCL_SPAN_COMMAND, .queue = OCL_QUEUE_COMPUTE, .flags = edges, .command = c};
-        /* without a second reference the profile goes without this command's time */
-        profile = profile && clRetainEvent(end) == CL_SUCCESS;
-        if (profile && start != NULL && clRetainEvent(start) != CL_SUCCESS) {
-            clReleaseEvent(end);
-            profile = false;
-        }
         ocl_record_add(exec->device, &span, start, end);
     }
-    if (profile) {
-        clt_status kept = keep_event(exec, index, start, end);
-        return status == CLT_OK ? kept : status;
-    }
-    if (!record && start != NULL)
-        clReleaseEvent(start);
-    if (!record && end != NULL)
-        clReleaseEvent(end);
-    return status;
+    if (exec->profile && end != NULL)
+        kept = keep_event(exec, index, start, end);
+    drop(start);
+    drop(end);
+    return status == CLT_OK ? kept : status;
 }
 
 static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_state *run)
@@ -252,10 +258,8 @@ const ocl_command_time *ocl_exec_times(const ocl_exec *exec, size_t *count)
 void ocl_exec_drop_events(ocl_exec *exec)
 {
     for (size_t i = 0; i < exec->n_pending; i++) {
-        if (exec->pending[i].start != NULL)
-            clReleaseEvent(exec->pending[i].start);
-        if (exec->pending[i].end != NULL)
-            clReleaseEvent(exec->pending[i].end);
+        drop(exec->pending[i].start);
+        drop(exec->pending[i].end);
     }
     exec->n_pending = 0;
 }

@@ -8,9 +8,7 @@
 unset CLTRAIN_GEMM
 "$CLTRAIN" devices >/dev/null 2>&1
 [ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is trained'
-shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
-[ -f "$shim" ] || skip_all 'driver_shim was not built'
-export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
+need_shim
 cat >mlp.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [32], "outputs": 4},
  "data": {"type": "synthetic", "samples": 256, "shape": [12], "classes": 4, "micro_batch": 8},

@@ -7,12 +7,8 @@
 # refuses the one that they agreed on.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 unset CLTRAIN_GEMM CLTRAIN_STYLE CLTRAIN_EMULATE
-"$CLTRAIN" devices --json >devices.json 2>&1
-[ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is trained'
-grep -q '"wide_vectors"' devices.json || skip_all 'the device can do one style only'
-shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
-[ -f "$shim" ] || skip_all 'driver_shim was not built'
-export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
+need_lanes
+need_shim
 cat >mlp.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [64], "outputs": 4},
  "data": {"type": "synthetic", "samples": 256, "shape": [12], "classes": 4, "micro_batch": 8},

@@ -25,6 +25,19 @@ fail() { # message; shows the last output
 }
 skip_all() { echo "SKIP: $1"; exit 77; }
 note_skip() { echo "SKIP: $1"; } # a part of a test; the prefix is what scripts/test.sh looks for
+# need_lanes: devices.json says what there is; the test needs a device whose products take lane style.
+need_lanes() {
+    local code=0
+    "$CLTRAIN" devices --json >devices.json 2>&1 || code=$?
+    [ "$code" -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
+    grep -q '"wide_vectors"' devices.json || skip_all 'the device does not use products in lane style'
+}
+# need_shim: $shim is the bad driver of tests/fault/driver_shim.c, for LD_PRELOAD.
+need_shim() {
+    shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
+    [ -f "$shim" ] || skip_all 'driver_shim was not built'
+    export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
+}
 finish() {
     echo "$n_passed passed, $n_failed failed"
     [ "$n_failed" -eq 0 ]

@@ -8,13 +8,11 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 host=$CLTRAIN_BUILD_DIR/tests/library_host
-shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
-[ -x "$host" ] && [ -e "$shim" ] || skip_all "there is no $host"
-"$CLTRAIN" devices --json >devices.json 2>/dev/null || skip_all 'there is no device'
-grep -q '"fp64"' devices.json || skip_all 'the device has no fp64 to lose'
-grep -q '"wide_vectors"' devices.json || skip_all 'the device does not use products in lane style'
+[ -x "$host" ] || skip_all "there is no $host"
 unset CLTRAIN_EMULATE CLTRAIN_LISTED
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
+need_lanes
+need_shim
+grep -q '"fp64"' devices.json || skip_all 'the device has no fp64 to lose'
 
 export CLTRAIN_CACHE_DIR=$work/with CLTRAIN_PROGRAM=$CLTRAIN
 expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM='build:option=PROBE_FP64:abort;build:option=PROBE_PREFETCH:abort' "$host"

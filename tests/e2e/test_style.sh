@@ -6,9 +6,7 @@
 # whatever the timings say this time. CLTRAIN_STYLE stands for timings that come out otherwise.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset CLTRAIN_GEMM CLTRAIN_EMULATE CLTRAIN_STYLE
-"$CLTRAIN" devices --json >devices.json 2>&1
-[ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
-grep -q '"wide_vectors"' devices.json || skip_all 'the device can do one style only'
+need_lanes
 cat >gpt.json <<'JSON'
 {"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 32, "context": 16},
  "data": {"type": "text", "path": "text", "micro_batch": 4},

@@ -7,9 +7,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 CLTRAIN_LOG=debug "$CLTRAIN" devices >devices.txt 2>&1
 grep -q 'quirk own_cache' devices.txt || skip_all "the device's driver builds in threads, or keeps nothing: children are not used"
-shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
-[ -f "$shim" ] || skip_all 'driver_shim was not built'
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
+need_shim
 limit=300
 export CLTRAIN_CACHE_DIR=$work/cache LD_PRELOAD=$shim # the device's answers come from the first run, in which nothing goes wrong
 

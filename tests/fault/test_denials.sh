@@ -7,12 +7,8 @@
 # remembered; a lack of host memory ends the run with 70, also in a child process.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 unset CLTRAIN_GEMM CLTRAIN_EMULATE CLTRAIN_STYLE
-"$CLTRAIN" devices --json >devices.json 2>&1
-[ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
-grep -q '"wide_vectors"' devices.json || skip_all 'the device does not use products in lane style'
-shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
-[ -f "$shim" ] || skip_all 'driver_shim was not built'
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
+need_lanes
+need_shim
 cat >net.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [32], "outputs": 4},
  "data": {"type": "synthetic", "samples": 64, "shape": [12], "classes": 4, "micro_batch": 16},

@@ -6,12 +6,8 @@
 # resumed run whose checkpoint pins that variant, tune. All go on without it and say so; verify reports its cases as failed.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 unset CLTRAIN_GEMM
-"$CLTRAIN" devices --json >devices.json 2>&1
-[ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
-grep -q '"wide_vectors"' devices.json || skip_all 'the device does not use products in lane style'
-shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
-[ -f "$shim" ] || skip_all 'driver_shim was not built'
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
+need_lanes
+need_shim
 export CLTRAIN_CACHE_DIR=$work/cache
 limit=600
 # Each command meets a driver that is not known to refuse anything (test_denials.sh has what is remembered).

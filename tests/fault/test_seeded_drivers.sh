@@ -14,9 +14,7 @@ export TMPDIR=$work XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} # the compile
 "$CLTRAIN" devices >devices.txt 2>&1
 [ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is trained'
 ! grep -q 'mma_' devices.txt || skip_all 'the device has matrix units of its own: none are played'
-shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
-[ -f "$shim" ] || skip_all 'driver_shim was not built'
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
+need_shim
 seeds=${CLTRAIN_SEEDS:-short}
 limit=600
 

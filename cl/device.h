@@ -33,7 +33,8 @@
     X(OCL_CAP_WMMA_F16, "wmma_f16", "wmma m16n16k16 f16 (looked for where there is no mma.sync)")            \
     X(OCL_CAP_WGMMA, "wgmma",                                                                                \
       "wgmma m64n64k16 f16 in a program that was loaded back as sm_90a, result checked")                     \
-    X(OCL_CAP_WGMMA_LARGE, "wgmma_large", "wgmma with more than 48 KiB of local memory, result checked")
+    X(OCL_CAP_WGMMA_LARGE, "wgmma_large", "wgmma with more than 48 KiB of local memory, result checked")     \
+    X(OCL_CAP_WGMMA_WIDE, "wgmma_wide", "wgmma in groups of 384 items with as much, result checked")
 
 /* Any matrix units for f16. */
 #define OCL_CAPS_F16_UNITS (OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8 | OCL_CAP_WMMA_F16)

@@ -3,9 +3,9 @@
  * What is given up for a refused command, the smallest thing first:
  *   1. capabilities that only decorate kernels (stores past the caches, lines asked for ahead): when the
  *      kernel is refused without them too, they were not the cause and come back;
- *   2. of wgmma's products the large tiles, which need more local memory than any driver reports: at most
- *      FORMS_MAX of them one by one, then all; and then wgmma itself, for `mma`, which does the same
- * products: a driver that does not take a small one of these programs takes none;
+ *   2. of wgmma's products the tile of groups of 384 items; the large tiles, which need more local memory
+ * than any driver reports: at most FORMS_MAX of them one by one, then all; and then wgmma itself, for `mma`,
+ * which does the same products: a driver that does not take a small one of these programs takes none;
  *   3. the tile of a matrix product, for the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;
@@ -122,6 +122,8 @@ static bool give_up_form(ocl_device_desc *desc, const ocl_refusal *r, char *what
 static bool give_up_wgmma(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
 {
     uint32_t caps = r->needs & desc->caps;
+    if (caps & OCL_CAP_WGMMA_WIDE) /* one tile */
+        return drop(desc, OCL_CAP_WGMMA_WIDE, what, size);
     if (!(caps & OCL_CAP_WGMMA_LARGE))
         return drop(desc, OCL_CAP_WGMMA, what, size);
     return give_up_form(desc, r, what, size) || drop(desc, OCL_CAP_WGMMA_LARGE, what, size);

@@ -21,15 +21,12 @@
     {                                                                                                        \
         .bm = m, .bn = n, .bk = BK, .stages = slots                                                          \
     }
-const ocl_gemm_form ocl_wgmma_forms[] = {FORM(128, 256, 4), FORM(256, 128, 4),
-                                         FORM(128, 256, 3), FORM(256, 128, 3),
-                                         FORM(128, 128, 3), FORM(128, 128, 4),
-                                         FORM(64, 256, 4),  FORM(64, 128, 4),
-                                         FORM(64, 128, 2),  FORM(128, 64, 4),
-                                         FORM(128, 64, 2),  FORM(64, 64, 4),
-                                         FORM(64, 64, 2),   {0}};
+const ocl_gemm_form ocl_wgmma_forms[] = {
+    FORM(128, 256, 4), FORM(256, 128, 4), FORM(128, 256, 3), FORM(256, 128, 3), FORM(128, 128, 3),
+    FORM(128, 128, 4), FORM(64, 256, 4),  FORM(64, 128, 4),  FORM(64, 128, 2),  FORM(128, 64, 4),
+    FORM(128, 64, 2),  FORM(64, 64, 4),   FORM(64, 64, 2),   FORM(192, 256, 4), {0}};
 
-static const ocl_tunable wgmma_tunables[] = {{"bm", 3, {128, 256, 64}},
+static const ocl_tunable wgmma_tunables[] = {{"bm", 4, {128, 256, 64, 192}},
                                              {"bn", 3, {256, 128, 64}},
                                              {"stages", 3, {4, 3, 2}},
                                              {"split", 12, {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}},
@@ -59,7 +56,7 @@ static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl
     (void)device;
     (void)wanted;
     f->pn = f->bn;
-    f->pm = f->bm > 128 ? 128 : 64;
+    f->pm = f->bm % 128 == 0 && f->bm > 128 ? 128 : 64;
 }
 
 /* The products that cl/kernels/wgmma.clh has. */
@@ -68,18 +65,20 @@ static bool has_part(const ocl_gemm_form *f)
     return (f->pm == 64 && (f->pn == 64 || f->pn == 128 || f->pn == 256)) || (f->pm == 128 && f->pn == 128);
 }
 
-static bool is_large(const ocl_gemm_form *f)
+/* What a form uses beside the instructions. */
+static uint32_t sizes_of(const ocl_gemm_form *f)
 {
-    return ocl_wgmma_local_bytes(f) > OCL_WGMMA_SMALL_BYTES;
+    return (ocl_wgmma_local_bytes(f) > OCL_WGMMA_SMALL_BYTES ? (uint32_t)OCL_CAP_WGMMA_LARGE : 0) |
+           (ocl_wgmma_items(f) > 256 ? (uint32_t)OCL_CAP_WGMMA_WIDE : 0);
 }
 
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     (void)g;
-    if (is_large(f) && (device->caps & OCL_CAP_WGMMA_LARGE) == 0)
+    if (!has_part(f) || f->bm < f->pm || f->bn < f->pn || (sizes_of(f) & ~device->caps) != 0)
         return false;
-    return has_part(f) && f->bm >= f->pm && f->bn >= f->pn && f->stages >= 2 && f->stages <= 4 &&
-           ocl_wgmma_items(f) <= ocl_form_max_items(device) &&
+    uint64_t items = (uint64_t)ocl_wgmma_items(f), most = (uint64_t)ocl_form_max_items(device);
+    return f->stages >= 2 && f->stages <= 4 && items <= (items > 256 ? ocl_group_limit(device) : most) &&
            ocl_wgmma_local_bytes(f) <= ocl_form_max_local(device);
 }
 
@@ -112,7 +111,7 @@ static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl
 {
     (void)g;
     (void)device;
-    return is_large(f) ? OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE : OCL_CAP_WGMMA;
+    return OCL_CAP_WGMMA | sizes_of(f);
 }
 
 static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},

@@ -437,12 +437,14 @@ static clt_status ask_wgmma(const ocl_probe_state *state, ocl_item *item)
             t->b[i][j] = clt_f32_to_f16((float)((i * 5 + j * 2 + j / 16) % 7 - 3));
         }
     uint64_t proven = ocl_form_max_local(state->desc), local = 2 * sizeof t->a;
-    if (state->question->cap == OCL_CAP_WGMMA_LARGE)
+    if (state->question->cap != OCL_CAP_WGMMA)
         local = proven < WGMMA_MOST ? proven / 1024 * 1024 : WGMMA_MOST;
+    size_t items = state->question->cap == OCL_CAP_WGMMA_WIDE ? 6 * SIDE : 2 * SIDE;
     char options[96];
-    snprintf(options, sizeof options, OCL_RETARGET_OPTION " -DPROBE_BYTES=%u", (unsigned)local);
-    probe_run run = {options,       "probe_wgmma", t->a,     2 * sizeof t->a, t->out,
-                     sizeof t->out, SIDE * SIDE,   2 * SIDE, 2 * SIDE};
+    snprintf(options, sizeof options, OCL_RETARGET_OPTION " -DPROBE_BYTES=%u -DPROBE_ITEMS=%zu",
+             (unsigned)local, items);
+    probe_run run = {options,     "probe_wgmma", t->a, 2 * sizeof t->a, t->out, sizeof t->out,
+                     SIDE * SIDE, items,         items};
     clt_status status = run_probe(state->device, &run);
     item->answer = OCL_ANSWER_YES;
     for (int i = 0; status == CLT_OK && i < SIDE * SIDE && item->answer == OCL_ANSWER_YES; i++) {
@@ -652,6 +654,13 @@ static bool want_wgmma_large(const ocl_probe_state *state, char *why, size_t siz
     return false;
 }
 
+static bool want_wgmma_wide(const ocl_probe_state *state, char *why, size_t size)
+{
+    (void)why;
+    (void)size;
+    return has(state, OCL_CAP_WGMMA_LARGE) && ocl_group_limit(state->desc) >= 384;
+}
+
 /* Only NVIDIA's driver is known to run more than it reports, and only while the next smaller size ran. */
 static bool want_local_memory(const ocl_probe_state *state, char *why, size_t size)
 {
@@ -702,5 +711,6 @@ const ocl_question ocl_questions[] = {
     {"wmma_f16", OCL_CAP_WMMA_F16, want_wmma_f16, ask_unit, 0},
     {"wgmma", OCL_CAP_WGMMA, want_wgmma, ask_wgmma, 0},
     {"wgmma_large", OCL_CAP_WGMMA_LARGE, want_wgmma_large, ask_wgmma, 0},
+    {"wgmma_wide", OCL_CAP_WGMMA_WIDE, want_wgmma_wide, ask_wgmma, 0},
     {NULL, 0, NULL, NULL, 0},
 };

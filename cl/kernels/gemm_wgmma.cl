@@ -14,8 +14,9 @@
  * waiting; what was read last but one is then free, and copies are two steps ahead. With two or three slots all of them are needed for
  * copies, and a step ends when its products have: a second work-group on the unit fills the gap where there is room for one.
  *
- * Registers. 64 x 256 or 128 x 128 sums of a group of four warps are 128 registers an item, and 256 items may have 255. Bytes from
- * second-level cache for each multiply-add bound the speed: 128 x 256 needs three quarters of what 128 x 128 does.
+ * Registers. 64 x 256 or 128 x 128 sums of a group of four warps are 128 registers an item, and 256 items may have 255, 384 have 168.
+ * Bytes from second-level cache for each multiply-add bound the speed: 128 x 256 needs three quarters of what 128 x 128 does,
+ * and 192 x 256, by 384 items of which 256 copy, seven twelfths.
  *
  * C. Sums go by way of local memory, 64 rows of every group of four warps at a time, so that an item finishes VC neighbours of a row,
  * as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16, within a step as the hardware adds. */
@@ -32,7 +33,7 @@
 #include "gemm_operands.clh"
 #include "gemm_packed.clh"
 
-#ifndef BM /* tile of C; powers of two */
+#ifndef BM /* tile of C; powers of two, and 192 */
 #define BM 64
 #endif
 #ifndef BN
@@ -94,7 +95,12 @@
 #else
 #define LOCAL_CHUNKS (SLAB_FLOATS / 4)
 #endif
-#define PASS_ROWS (ITEMS / (ROW / CHUNK)) /* rows that the items copy at once: a multiple of eight, so that an item's swizzle stays */
+#if ITEMS > 256 /* items that copy; the others would have no whole share of the rows */
+#define COPIERS 256
+#else
+#define COPIERS ITEMS
+#endif
+#define PASS_ROWS (COPIERS / (ROW / CHUNK)) /* rows that they copy at once: a multiple of eight, so that an item's swizzle stays */
 #define PASSES(lines) ((lines) / PASS_ROWS)
 
 /* Where an item's first chunk goes in a slot, in elements; PASS_ROWS rows are between it and the next. */
@@ -143,7 +149,8 @@ DEFINE_TILE(b, BN, !(TB))
 #define BRING(s, fill)                                                                                                             \
     do {                                                                                                                           \
         uint to_ = to + CHUNK * (fill);                                                                                            \
-        if ((s) < whole) {                                                                                                         \
+        if (COPIERS < ITEMS && lid >= COPIERS) {                                                                                   \
+        } else if ((s) < whole) {                                                                                                         \
             bring_a(memory, to_, from_a, lda);                                                                                     \
             bring_b(memory, to_ + CHUNK * SLOT_A, from_b, ldb);                                                                    \
         } else if ((s) < steps) {                                                                                                  \

@@ -14,19 +14,24 @@
 #ifndef PROBE_BYTES
 #define PROBE_BYTES (2 * 16 * CHUNKS)
 #endif
+#ifndef PROBE_ITEMS /* of the group: four warps multiply, the others look on */
+#define PROBE_ITEMS 128
+#endif
 #define PLACE_B (PROBE_BYTES / 16 - CHUNKS) /* in chunks */
 
-__kernel __attribute__((reqd_work_group_size(128, 1, 1))) void probe_wgmma(__global const uint4 *in, __global float *out, uint n)
+__kernel __attribute__((reqd_work_group_size(PROBE_ITEMS, 1, 1))) void probe_wgmma(__global const uint4 *in, __global float *out, uint n)
 {
     __local uint4 tiles[PROBE_BYTES / 16] __attribute__((aligned(1024)));
     uint lid = (uint)get_local_id(0), line = lid / 32 * 16 + lid % 32 / 4, column = 2 * (lid % 4);
     float sums[1][32];
     for (uint i = 0; i < 32; i++)
         sums[0][i] = 0.0f;
-    for (uint v = lid; v < 2 * CHUNKS; v += 128)
+    for (uint v = lid; v < 2 * CHUNKS; v += PROBE_ITEMS)
         tiles[(v < CHUNKS ? 0 : PLACE_B - CHUNKS) + (v & ~7u) + ((v & 7) ^ (v >> 3 & 7))] = in[v];
     WGMMA_SEE();
     barrier(CLK_LOCAL_MEM_FENCE);
+    if (lid >= 128)
+        return;
     WGMMA_START(sums, WGMMA_DESCRIPTOR(tiles), WGMMA_DESCRIPTOR(tiles + PLACE_B));
     WGMMA_FINISH(sums);
     if (n < 64 * 64)

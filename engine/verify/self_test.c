@@ -74,6 +74,9 @@ static const test_cases wgmma_large_cases = {WITH_GROUPS,
                                              {"gemm.tails_nt[wgmma_bf16_128x256_s4_k1]/correct",
                                               "gemm.tails_tn[wgmma_bf16_256x128_s4_k2]/correct",
                                               "gemm.tails_nn[wgmma_f16_128x128_s3_k1]/correct"}};
+static const test_cases wgmma_wide_cases = {
+    WITH_GROUPS,
+    {"gemm.tails_nt[wgmma_f16_192x256_s4_k1]/correct", "gemm.tails_tn[wgmma_bf16_192x256_s4_k2]/correct"}};
 static const test_cases wgmma_cases = {WITH_GROUPS,
                                        {"gemm.large_nn[wgmma_f16]/correct",
                                         "gemm.large_tn[wgmma_bf16]/correct",
@@ -99,6 +102,7 @@ static const ocl_self_test tests[] = {
     {"mma_tf32", OCL_CAP_MMA_TF32, &tf32_cases, 0},
     {"mma_f16_k8", OCL_CAP_MMA_F16_K8, &f16_cases, 0},
     {"wmma_f16", OCL_CAP_WMMA_F16, &f16_cases, 0},
+    {"wgmma_wide", OCL_CAP_WGMMA_WIDE, &wgmma_wide_cases, 0},
     {"wgmma_large", OCL_CAP_WGMMA_LARGE, &wgmma_large_cases, 0},
     {"wgmma", OCL_CAP_WGMMA, &wgmma_cases, 0},
 };

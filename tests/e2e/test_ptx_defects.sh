@@ -63,7 +63,9 @@ defect 'warps of a row share columns' gemm_mma.cl '(warp & (WARPS_ACROSS - 1)) *
 export CLTRAIN_PTX_SM=90 CLTRAIN_PTX_LOCAL=232448
 products='gemm.deep_tiles[wgmma_f16]'
 large='gemm.tails_nn[wgmma_f16_128x256*'
-defect 'wgmma: copies not fenced' gemm_wgmma.cl '        WGMMA_SEE();' '' "$products"
+wide='gemm.tails_nn[wgmma_bf16_192x256*'
+# (A program without one of the kinds of instruction is refused before it runs: cl/retarget.c. So they stay, elsewhere.)
+defect 'wgmma: copies not fenced' gemm_wgmma.cl '        WGMMA_SEE();' '        if (t > 1000000) WGMMA_SEE();' "$products"
 defect 'wgmma: copies not waited for' gemm_wgmma.cl '#define COPIES_LEFT 1' '#define COPIES_LEFT 2' "$products"
 defect 'wgmma: main loop without its barrier' gemm_wgmma.cl 'barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there' '/* tile t is there' "$products"
 defect 'wgmma: slots filled under products' gemm_wgmma.cl 'WGMMA_LEAVE(PRODUCTS_LEFT);' '' "$products"
@@ -75,9 +77,10 @@ defect 'wgmma: B read in another layout' gemm_wgmma.cl '#define WGMMA_TURN_B 1' 
 defect 'wgmma: a row too many' gemm_wgmma.cl ': row < lines)' ': row <= lines)' "$products"
 defect 'wgmma: rows of C exchanged' gemm_wgmma.cl '(16 * warp + (MMA_LANE >> 2)) * LINE_FLOATS' '(16 * (warp ^ 1) + (MMA_LANE >> 2)) * LINE_FLOATS' "$products"
 defect 'wgmma: parts of C in one place' gemm_wgmma.cl 'GROUPS_ACROSS * 64 * LINE_FLOATS' 'GROUPS_ACROSS * 32 * LINE_FLOATS' "$large"
+defect 'wgmma: items without a share copy' gemm_wgmma.cl 'COPIERS < ITEMS && lid >= COPIERS' '0' "$wide"
 defect 'wgmma: columns 64 on read elsewhere' wgmma.clh '(ulong)(8192 / 16) << 16' '(ulong)(4096 / 16) << 16' "$large"
-defect 'wgmma: no fence before products' wgmma.clh 'SM90A "wgmma.fence.sync.aligned;\n"' '""' "$products"
-defect 'wgmma: sums not waited for' wgmma.clh 'wgmma.wait_group.sync.aligned 0;\n" : WGMMA' 'wgmma.fence.sync.aligned;\n" : WGMMA' "$products"
+defect 'wgmma: no fence before products' wgmma.clh 'SM90A "wgmma.fence.sync.aligned;\n" WGMMA_LINES' 'WGMMA_LINES SM90A "wgmma.fence.sync.aligned;\n"' "$products"
+defect 'wgmma: sums not waited for' wgmma.clh 'wgmma.wait_group.sync.aligned 0;\n" : WGMMA' 'wgmma.wait_group.sync.aligned 1;\n" : WGMMA' "$products"
 defect 'wgmma: one step of k too few' gemm_wgmma.cl 'clamp(wide - CHUNK' 'clamp(wide - 1 - CHUNK' "$products"
 unset CLTRAIN_PTX_SM CLTRAIN_PTX_LOCAL
 

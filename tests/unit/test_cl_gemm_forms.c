@@ -325,6 +325,15 @@ static void test_wgmma(void **state)
     assert_int_equal(f.bm * f.bn, 256 * 128);
     assert_int_equal(f.stages, 4);
     assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_proven_bytes && ocl_wgmma_items(&f) <= 256);
+    hopper.caps |= OCL_CAP_WGMMA_WIDE;
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_int_equal(f.bm, 192);
+    assert_int_equal(f.bn, 256);
+    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_proven_bytes && ocl_wgmma_items(&f) == 384);
+    hopper.max_work_group = 256;
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_items(&f) <= 256);
+    hopper.max_work_group = 1024;
     hopper.local_proven_bytes =
         48 << 10; /* forms for that exist, though nobody would choose them for speed */
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));

@@ -110,6 +110,10 @@ static void test_wgmma(void **state)
     d.local_proven_bytes = 227 << 10;
     assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
     assert_string_equal(variant->name, "wgmma");
+    d.caps |= OCL_CAP_WGMMA_WIDE;
+    d.max_work_group = 1024;
+    assert_string_equal(once(&d, refusal(variant, "gemm_fwd_wgmma", "bm=192", large | OCL_CAP_WGMMA_WIDE)),
+                        "capability wgmma_wide");
     for (int i = 0; i < 3; i++) {
         assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
         assert_true(ocl_wgmma_local_bytes(&f) > OCL_WGMMA_SMALL_BYTES);

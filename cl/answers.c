@@ -189,6 +189,8 @@ void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
             device->local_proven_bytes = item->value;
         if (strcmp(item->name, OCL_ITEM_GROUP_LIMIT) == 0)
             device->kernel_group_limit = item->value;
+        if (strcmp(item->name, OCL_ITEM_LARGER_GROUPS) == 0)
+            device->kernel_group_limit = device->larger_groups = item->value;
     }
 }
 

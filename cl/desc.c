@@ -143,6 +143,8 @@ const char *ocl_quirk_name(uint32_t bit)
         return "own_cache";
     case OCL_QUIRK_STALE_CACHE:
         return "stale_cache";
+    case OCL_QUIRK_NO_PLAYED_ATTENTION:
+        return "no_played_attention";
     default:
         return "?";
     }

@@ -89,7 +89,8 @@ enum {
     OCL_QUIRK_NO_SHUFFLES = 1 << 5,     /* vector shuffles in kernels cannot be relied on */
     OCL_QUIRK_SERIAL_BUILDS = 1 << 6,   /* programs are built one after the other */
     OCL_QUIRK_OWN_CACHE = 1 << 7, /* the driver keeps what it compiled: our cache of binaries gains nothing */
-    OCL_QUIRK_STALE_CACHE = 1 << 8 /* what the driver keeps is wrong: cl/listing.c switches it off */
+    OCL_QUIRK_STALE_CACHE = 1 << 8,        /* what the driver keeps is wrong: cl/listing.c switches it off */
+    OCL_QUIRK_NO_PLAYED_ATTENTION = 1 << 9 /* attention on units that it plays is not compiled */
 };
 /* Not a driver's fault: set by the checker in the description it plans with, so that variants made for GPUs
  * do not refuse a CPU device for its lack of speed. A macro because an enumerator must fit an int. */
@@ -128,6 +129,9 @@ typedef struct ocl_device_desc {
     uint64_t max_work_group;     /* work-items, as reported for the device */
     uint64_t
         kernel_group_limit; /* work-items that it allows a plain kernel, which may be fewer; 0: unknown */
+    /* Work-items of a group that it was shown to run although it says of every kernel that it takes fewer; 0:
+     * what it says of kernels holds. */
+    uint64_t larger_groups;
     uint64_t max_work_item[3];
     uint64_t local_bytes, constant_bytes;
     /* Local memory that a work-group was shown to have, by a kernel that declares as much statically: at

@@ -242,9 +242,8 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
     const ocl_device_desc *desc = &exec->device->desc;
     size_t limit = 0, items = 1;
     cl_ulong local_bytes = 0;
-    OCL_CHECK(clGetKernelWorkGroupInfo(kernel, exec->device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit,
-                                       &limit, NULL),
-              "asking for the work-group limit of %s", c->kernel);
+    OCL_CHECK(ocl_kernel_limit(exec->device, kernel, &limit), "asking for the work-group limit of %s",
+              c->kernel);
     memcpy(local, c->local, sizeof c->local);
     while (c->free_local && (local[0] > limit || local[0] > desc->max_work_item[0]) && local[0] % 2 == 0)
         local[0] /= 2;

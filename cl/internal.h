@@ -73,12 +73,22 @@ struct ocl_program {
             return ocl_fail(ocl_check_code_, __FILE__, __LINE__, __VA_ARGS__);                               \
     } while (0)
 
+/* Work-items that a group of this kernel may have: what the driver says, unless it was shown to run more. */
+static inline cl_int ocl_kernel_limit(const ocl_device *device, cl_kernel kernel, size_t *limit)
+{
+    *limit = 1;
+    cl_int code =
+        clGetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof *limit, limit, NULL);
+    if (code == CL_SUCCESS && device->desc.larger_groups > *limit)
+        *limit = (size_t)device->desc.larger_groups;
+    return code;
+}
+
 /* `wanted`, a power of two, halved until this kernel may have groups of that size. */
 static inline size_t ocl_kernel_items(const ocl_device *device, cl_kernel kernel, size_t wanted)
 {
-    size_t limit = 1;
-    if (clGetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit, &limit, NULL) !=
-        CL_SUCCESS)
+    size_t limit;
+    if (ocl_kernel_limit(device, kernel, &limit) != CL_SUCCESS)
         limit = 1;
     while (wanted > 1 && wanted > limit)
         wanted /= 2;
@@ -145,6 +155,7 @@ typedef struct ocl_question {
 extern const ocl_question ocl_questions[]; /* ends with a NULL name */
 #define OCL_ITEM_BASIC "basic"
 #define OCL_ITEM_GROUP_LIMIT "group_limit"
+#define OCL_ITEM_LARGER_GROUPS "larger_groups"
 #define OCL_ITEM_LOCAL_MEMORY "local_memory_" /* KiB */
 #define OCL_TEST_PREFIX "test:"
 

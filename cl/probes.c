@@ -64,7 +64,7 @@ static clt_status create_objects(ocl_device *device, const probe_run *run, probe
     OCL_CHECK(clGetKernelWorkGroupInfo(o->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof o->limit,
                                        &o->limit, NULL),
               "asking for the work-group limit of %s", run->kernel);
-    if (run->local > o->limit)
+    if (run->local > o->limit && run->local > device->desc.larger_groups)
         CLT_FAIL(CLT_EUNSUPPORTED, "kernel %s runs at most %zu work-items a group, not %zu", run->kernel,
                  o->limit, run->local);
     return CLT_OK;
@@ -172,14 +172,10 @@ static clt_status ask_group_limit(const ocl_probe_state *state, ocl_item *item)
     return yes(item, o.limit);
 }
 
-static clt_status ask_groups(const ocl_probe_state *state, size_t size, ocl_item *item)
+/* Groups of `size` items that share local memory. */
+static clt_status try_groups(const ocl_probe_state *state, size_t size, ocl_item *item)
 {
     enum { ITEMS = 1024 };
-    const ocl_device_desc *desc = state->desc;
-    uint64_t limit = ocl_group_limit(desc);
-    if (limit < size || desc->max_work_item[0] < size)
-        return answer(item, OCL_ANSWER_NO, "the device runs work-groups of at most %llu items",
-                      (unsigned long long)(limit < desc->max_work_item[0] ? limit : desc->max_work_item[0]));
     cl_uint in[ITEMS], out[2 * ITEMS] = {0};
     for (cl_uint i = 0; i < ITEMS; i++)
         in[i] = i * 2654435761u >> 8;
@@ -193,7 +189,43 @@ static clt_status ask_groups(const ocl_probe_state *state, size_t size, ocl_item
             if (out[2 * (group + l)] != in[group + size - 1 - l] || out[2 * (group + l) + 1] != sum)
                 return wrong(item, out, sizeof out);
     }
-    return yes(item, 0);
+    return yes(item, size);
+}
+
+/* Mesa's rusticl says 32 of every kernel on llvmpipe, and runs as many as it says of the device. No device is
+ * known that runs a plain kernel in groups below this number only. */
+#define FEW_ITEMS 64
+#define LARGER_GROUP 256 /* what kernels ask for at most, but for those that have smaller forms */
+
+static bool want_larger_groups(const ocl_probe_state *state, char *why, size_t size)
+{
+    (void)why;
+    (void)size;
+    const ocl_device_desc *desc = state->desc;
+    uint64_t most =
+        desc->max_work_group < desc->max_work_item[0] ? desc->max_work_group : desc->max_work_item[0];
+    return ocl_group_limit(desc) < FEW_ITEMS && most >= LARGER_GROUP;
+}
+
+/* value: work-items. A driver whose limit holds refuses the launch. */
+static clt_status ask_larger_groups(const ocl_probe_state *state, ocl_item *item)
+{
+    state->device->desc.larger_groups = LARGER_GROUP; /* until the next question */
+    clt_status status = try_groups(state, LARGER_GROUP, item);
+    if (status != CLT_EUNSUPPORTED)
+        return status;
+    clt_error_clear();
+    return answer(item, OCL_ANSWER_NO, "the driver refuses larger groups, as it says");
+}
+
+static clt_status ask_groups(const ocl_probe_state *state, size_t size, ocl_item *item)
+{
+    const ocl_device_desc *desc = state->desc;
+    uint64_t limit = ocl_group_limit(desc);
+    if (limit < size || desc->max_work_item[0] < size)
+        return answer(item, OCL_ANSWER_NO, "the device runs work-groups of at most %llu items",
+                      (unsigned long long)(limit < desc->max_work_item[0] ? limit : desc->max_work_item[0]));
+    return try_groups(state, size, item);
 }
 
 static clt_status ask_local(const ocl_probe_state *state, ocl_item *item)
@@ -686,6 +718,7 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
 const ocl_question ocl_questions[] = {
     {OCL_ITEM_BASIC, 0, NULL, ask_basic, 0},
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},
+    {OCL_ITEM_LARGER_GROUPS, 0, want_larger_groups, ask_larger_groups, 0},
     {"local", OCL_CAP_LOCAL, NULL, ask_local, 0},
     {"wg256", OCL_CAP_WG256, NULL, ask_wg256, 0},
     {"wide_vectors", OCL_CAP_WIDE_VECTORS, want_wide_vectors, ask_wide_vectors, 0},

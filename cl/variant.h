@@ -27,6 +27,9 @@ typedef struct ocl_variant {
     bool (*accepts)(const void *problem, const ocl_device_desc *device, char *reason, size_t size);
     const ocl_tunable *tunables; /* NULL-name terminated, or NULL */
     clt_status (*emit)(ocl_emitter *emitter, const void *problem);
+    /* OCL_CAP_* bits that its kernels make use of without needing them: others may run it too, as the last
+     * way on. The checker leaves it out where the driver lost one of these capabilities. */
+    uint32_t written_for;
 } ocl_variant;
 
 /* False with the reason when the variant cannot be used for this problem on this device. */

@@ -39,10 +39,10 @@ static inline uint embedding_index(__global const STORAGE(IT) * index, ulong p, 
     return (uint)clamp(v, 0L, (long)vocab - 1);
 }
 
+/* Is it one that clamping leaves alone? Mesa 22's compiler takes a widened int for one that is never below 0. */
 static inline bool embedding_in_range(__global const STORAGE(IT) * index, ulong p, uint vocab)
 {
-    long v = (long)index[p];
-    return v >= 0 && v < (long)vocab;
+    return (long)embedding_index(index, p, vocab) == (long)index[p];
 }
 
 /* index (positions), w (vocab,dim) -> y (positions,dim); one item per element. */

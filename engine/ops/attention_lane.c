@@ -169,7 +169,7 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
             lane_sum(e, call, &s, &g, i, to.tensor[i], i ? 1 : f.shares);
     return CLT_OK;
 }
-const ocl_variant clt_attention_fwd_lane = {"lane", OCL_CAP_WIDE_VECTORS, lane_accepts, NULL,
-                                            attention_fwd_lane};
-const ocl_variant clt_attention_bwd_lane = {"lane", OCL_CAP_WIDE_VECTORS, lane_accepts, NULL,
-                                            attention_bwd_lane};
+const ocl_variant clt_attention_fwd_lane = {"lane", OCL_CAP_WIDE_VECTORS, lane_accepts,
+                                            NULL,   attention_fwd_lane,   OCL_CAP_WIDE_VECTORS};
+const ocl_variant clt_attention_bwd_lane = {"lane", OCL_CAP_WIDE_VECTORS, lane_accepts,
+                                            NULL,   attention_bwd_lane,   OCL_CAP_WIDE_VECTORS};

@@ -107,6 +107,9 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
         snprintf(reason, size, "matrix units multiply f16 or bf16, not %s", clt_dtype_name(dtype));
     else if (generation(dtype, device) == 0 && !(device->quirks & OCL_QUIRK_ANY_STYLE))
         snprintf(reason, size, "the device has no matrix units for %s", clt_dtype_name(dtype));
+    else if (emulated(dtype, device) && (device->quirks & OCL_QUIRK_NO_PLAYED_ATTENTION))
+        snprintf(reason, size, "the driver's compiler fails at it (quirk %s)",
+                 ocl_quirk_name(OCL_QUIRK_NO_PLAYED_ATTENTION));
     else if (s.dim > MMA_MAX_HEAD)
         snprintf(reason, size, "a head of %lld elements; registers hold %d", (long long)s.dim, MMA_MAX_HEAD);
     else if (!choose(call, &s, CLT_ATTENTION_FORWARD, device).warps ||
@@ -212,6 +215,6 @@ static clt_status attention_bwd_mma(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-const ocl_variant clt_attention_fwd_mma = {"mma", OCL_CAP_LOCAL, mma_accepts, NULL, attention_fwd_mma};
-const ocl_variant clt_attention_bwd_mma = {"mma", OCL_CAP_LOCAL, mma_accepts_backward, NULL,
-                                           attention_bwd_mma};
+const ocl_variant clt_attention_fwd_mma = {"mma", OCL_CAP_LOCAL, mma_accepts, NULL, attention_fwd_mma, 0};
+const ocl_variant clt_attention_bwd_mma = {"mma", OCL_CAP_LOCAL,     mma_accepts_backward,
+                                           NULL,  attention_bwd_mma, 0};

@@ -45,8 +45,8 @@ bool clt_accepts_flat_style(const void *problem, const ocl_device_desc *device, 
     {                                                                                                        \
         return fn(e, problem, CLT_STYLE_LANE);                                                               \
     }                                                                                                        \
-    static const ocl_variant fn##_variant_flat = {"flat", 0, clt_accepts_flat_style, NULL, fn##_flat};       \
-    static const ocl_variant fn##_variant_lane = {"lane", 0, NULL, NULL, fn##_lane};                         \
+    static const ocl_variant fn##_variant_flat = {"flat", 0, clt_accepts_flat_style, NULL, fn##_flat, 0};    \
+    static const ocl_variant fn##_variant_lane = {"lane", 0, NULL, NULL, fn##_lane, OCL_CAP_WIDE_VECTORS};   \
     static const ocl_variant *const fn##_variants[] = {&fn##_variant_flat, &fn##_variant_lane, NULL};
 
 /* One launch of binary.cl: y (+)= in[0] + in[1] + ..., or in[0] * in[1]; the last input has `period`

@@ -237,12 +237,12 @@ static clt_status attention_bwd_group(ocl_emitter *e, const void *problem)
     return attention_backward(e, call, group_block(&s, e->device, true));
 }
 
-static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_fwd_group};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, attention_fwd_row};
+static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_fwd_group, 0};
+static const ocl_variant fwd_row = {"row", 0, NULL, NULL, attention_fwd_row, OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&clt_attention_fwd_mma, &fwd_group, &clt_attention_fwd_lane,
                                                   &fwd_row, NULL};
-static const ocl_variant bwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_bwd_group};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, attention_bwd_row};
+static const ocl_variant bwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_bwd_group, 0};
+static const ocl_variant bwd_row = {"row", 0, NULL, NULL, attention_bwd_row, OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&clt_attention_bwd_mma, &bwd_group, &clt_attention_bwd_lane,
                                                   &bwd_row, NULL};
 

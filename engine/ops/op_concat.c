@@ -107,11 +107,11 @@ static clt_status concat_bwd_row(ocl_emitter *e, const void *problem)
     return concat_backward(e, problem, true);
 }
 
-static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, concat_fwd_flat};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, concat_fwd_row};
+static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, concat_fwd_flat, 0};
+static const ocl_variant fwd_row = {"row", 0, NULL, NULL, concat_fwd_row, OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_flat, &fwd_row, NULL};
-static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, concat_bwd_flat};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, concat_bwd_row};
+static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, concat_bwd_flat, 0};
+static const ocl_variant bwd_row = {"row", 0, NULL, NULL, concat_bwd_row, OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_concat_ref;

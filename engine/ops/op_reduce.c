@@ -271,17 +271,18 @@ static bool accepts_flat(const void *problem, const ocl_device_desc *device, cha
            clt_accepts_flat_style(problem, device, reason, size);
 }
 
-#define REDUCE_VARIANT(direction, word, form, caps, accept)                                                  \
+#define REDUCE_VARIANT(direction, word, form, caps, accept, suited)                                          \
     static clt_status direction##_##word(ocl_emitter *e, const void *call)                                   \
     {                                                                                                        \
         return direction(e, call, form);                                                                     \
     }                                                                                                        \
-    static const ocl_variant direction##_variant_##word = {#word, caps, accept, NULL, direction##_##word};
+    static const ocl_variant direction##_variant_##word = {#word, caps, accept, NULL, direction##_##word,    \
+                                                           suited};
 #define REDUCE_VARIANTS(direction)                                                                           \
-    REDUCE_VARIANT(direction, group, FORM_GROUP, OCL_CAP_LOCAL, accepts_group)                               \
-    REDUCE_VARIANT(direction, flat, FORM_COLUMN_FLAT, 0, accepts_flat)                                       \
-    REDUCE_VARIANT(direction, lane, FORM_COLUMN_LANE, 0, accepts_lane)                                       \
-    REDUCE_VARIANT(direction, row, FORM_ROW, 0, NULL)                                                        \
+    REDUCE_VARIANT(direction, group, FORM_GROUP, OCL_CAP_LOCAL, accepts_group, 0)                            \
+    REDUCE_VARIANT(direction, flat, FORM_COLUMN_FLAT, 0, accepts_flat, 0)                                    \
+    REDUCE_VARIANT(direction, lane, FORM_COLUMN_LANE, 0, accepts_lane, OCL_CAP_WIDE_VECTORS)                 \
+    REDUCE_VARIANT(direction, row, FORM_ROW, 0, NULL, OCL_CAP_WIDE_VECTORS)                                  \
     static const ocl_variant *const direction##_variants[] = {                                               \
         &direction##_variant_group, &direction##_variant_flat, &direction##_variant_lane,                    \
         &direction##_variant_row, NULL};

@@ -102,11 +102,11 @@ static clt_status slice_bwd_row(ocl_emitter *e, const void *problem)
     return slice_backward(e, problem, true);
 }
 
-static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, slice_fwd_flat};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, slice_fwd_row};
+static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, slice_fwd_flat, 0};
+static const ocl_variant fwd_row = {"row", 0, NULL, NULL, slice_fwd_row, OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_flat, &fwd_row, NULL};
-static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, slice_bwd_flat};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, slice_bwd_row};
+static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, slice_bwd_flat, 0};
+static const ocl_variant bwd_row = {"row", 0, NULL, NULL, slice_bwd_row, OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_slice_ref;

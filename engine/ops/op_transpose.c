@@ -322,13 +322,13 @@ static clt_status transpose_bwd_lane(ocl_emitter *e, const void *problem)
     return transpose_backward(e, problem, FORM_LANE);
 }
 
-static const ocl_variant fwd_tile = {"tile", OCL_CAP_LOCAL, accepts_fwd_tile, NULL, transpose_fwd_tile};
-static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, transpose_fwd_flat};
-static const ocl_variant fwd_lane = {"lane", 0, NULL, NULL, transpose_fwd_lane};
+static const ocl_variant fwd_tile = {"tile", OCL_CAP_LOCAL, accepts_fwd_tile, NULL, transpose_fwd_tile, 0};
+static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, transpose_fwd_flat, 0};
+static const ocl_variant fwd_lane = {"lane", 0, NULL, NULL, transpose_fwd_lane, OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_tile, &fwd_flat, &fwd_lane, NULL};
-static const ocl_variant bwd_tile = {"tile", OCL_CAP_LOCAL, accepts_bwd_tile, NULL, transpose_bwd_tile};
-static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, transpose_bwd_flat};
-static const ocl_variant bwd_lane = {"lane", 0, NULL, NULL, transpose_bwd_lane};
+static const ocl_variant bwd_tile = {"tile", OCL_CAP_LOCAL, accepts_bwd_tile, NULL, transpose_bwd_tile, 0};
+static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, transpose_bwd_flat, 0};
+static const ocl_variant bwd_lane = {"lane", 0, NULL, NULL, transpose_bwd_lane, OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_tile, &bwd_flat, &bwd_lane, NULL};
 
 extern const clt_op_ref clt_op_transpose_ref;

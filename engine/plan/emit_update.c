@@ -288,7 +288,8 @@ static bool accepts_group(const void *problem, const ocl_device_desc *device, ch
 
 static const ocl_variant group_variant = {
     .name = "group", .needs = OCL_CAP_LOCAL, .accepts = accepts_group, .emit = emit_group};
-static const ocl_variant lane_variant = {.name = "lane", .emit = emit_lane};
+static const ocl_variant lane_variant = {
+    .name = "lane", .emit = emit_lane, .written_for = OCL_CAP_WIDE_VECTORS};
 const ocl_variant *const clt_update_variants[] = {&group_variant, &lane_variant, NULL};
 
 uint64_t clt_update_items(const ocl_device_desc *device)

@@ -168,6 +168,33 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
     return CLT_OK;
 }
 
+/* Vectors that a CPU device's compiler takes apart make so much code of a form written for them that
+ * compiling it takes minutes (Mesa's llvmpipe): such forms are left to the whole run. */
+static bool is_costly(const clt_verify_session *session, ocl_answer answer)
+{
+    return session->options->quick && session->desc.is_cpu && answer == OCL_ANSWER_NO;
+}
+
+bool clt_verify_offers(const clt_verify_session *session, const char *what, uint32_t caps,
+                       clt_verify_outcome *outcome)
+{
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
+        ocl_cap_report report = {OCL_ANSWER_YES, ""};
+        if (caps >> cap & 1u)
+            report = ocl_device_cap_report(session->device, cap);
+        if (ocl_answer_is_loss(report.answer))
+            clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s: the driver lost %s (%s): %s", what,
+                           ocl_cap_name(cap), ocl_answer_name(report.answer), report.reason);
+        else if (is_costly(session, report.answer))
+            clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s: not in --quick on a CPU device without %s: %s",
+                           what, ocl_cap_name(cap), report.reason);
+        else
+            continue;
+        return false;
+    }
+    return true;
+}
+
 /* --- runs --- */
 
 uint64_t clt_verify_fresh_seed(void)

@@ -101,14 +101,15 @@ clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_
 
 /* --- plan --- */
 
-static bool has_variant(const ocl_variant *const *list, const char *name, bool *last)
+/* The variant of that name, or NULL. */
+static const ocl_variant *find_variant(const ocl_variant *const *list, const char *name, bool *last)
 {
-    for (size_t i = 0; list && list[i]; i++)
+    for (size_t i = 0; list && name && list[i]; i++)
         if (strcmp(list[i]->name, name) == 0) {
             *last = list[i + 1] == NULL;
-            return true;
+            return list[i];
         }
-    return false;
+    return NULL;
 }
 
 /* The reason inside "... none accepts (group: the device lacks local)", if it is the forced variant that
@@ -133,8 +134,8 @@ static bool refusal(const clt_verify_subject *subject, char *reason, size_t size
 static bool may_refuse(const clt_verify_subject *subject)
 {
     bool last_forward = false, last_backward = false;
-    bool forward = has_variant(subject->op->forward, subject->variant, &last_forward);
-    bool backward = has_variant(subject->op->backward, subject->variant, &last_backward);
+    bool forward = find_variant(subject->op->forward, subject->variant, &last_forward) != NULL;
+    bool backward = find_variant(subject->op->backward, subject->variant, &last_backward) != NULL;
     return !((!forward || last_forward) && (!backward || last_backward));
 }
 
@@ -162,6 +163,18 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
     return clt_plan_compute(graph, desc, &options, &bench->plan);
 }
 
+static bool is_offered(const clt_verify_session *session, const clt_verify_subject *subject,
+                       clt_verify_outcome *outcome)
+{
+    bool last;
+    char what[64];
+    const ocl_variant *forward = find_variant(subject->op->forward, subject->variant, &last);
+    const ocl_variant *backward = find_variant(subject->op->backward, subject->variant, &last);
+    uint32_t caps = (forward ? forward->written_for : 0) | (backward ? backward->written_for : 0);
+    snprintf(what, sizeof what, "variant %s", subject->variant ? subject->variant : "");
+    return clt_verify_offers(session, what, caps, outcome);
+}
+
 /* First as the device would plan; where the variant then refuses, once more without regard to its speed here.
  */
 static clt_status make_plan(clt_verify_session *session, const clt_verify_subject *subject,
@@ -169,6 +182,8 @@ static clt_status make_plan(clt_verify_session *session, const clt_verify_subjec
                             clt_verify_bench *bench)
 {
     char reason[sizeof outcome->reason];
+    if (!is_offered(session, subject, outcome))
+        return CLT_OK;
     for (int any_style = 0; any_style < 2; any_style++) {
         ocl_device_desc desc = session->desc;
         if (any_style)

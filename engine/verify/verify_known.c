@@ -334,13 +334,14 @@ clt_status clt_verify_known(clt_verify_session *session)
                        {"bf16_fragment", CLT_BF16, FRAGMENT}};
     for (size_t t = 0; t < sizeof conversions / sizeof conversions[0]; t++) {
         clt_verify_item item = {"known", conversions[t].name, NULL, CLT_VERIFY_CORRECT, true};
-        clt_status status = CLT_OK;
+        uint32_t width = conversions[t].width, caps = width == 16 ? OCL_CAP_WIDE_VECTORS : 0;
         if (!clt_verify_wants(session, &item, &outcome))
             continue;
-        if (conversions[t].width == FRAGMENT && !makes_fragments(session, conversions[t].dt))
+        clt_status status = CLT_OK;
+        if (width == FRAGMENT && !makes_fragments(session, conversions[t].dt))
             clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device's matrix units have no known fragments");
-        else
-            status = check_storage(session, conversions[t].dt, conversions[t].width, &outcome);
+        else if (clt_verify_offers(session, "conversions", caps, &outcome))
+            status = check_storage(session, conversions[t].dt, width, &outcome);
         CLT_TRY(clt_verify_finish(session, &outcome, status));
     }
     for (int group = 0; group < 2; group++) {
@@ -351,7 +352,7 @@ clt_status clt_verify_known(clt_verify_session *session)
         clt_status status = CLT_OK;
         if (group && !(session->desc.caps & OCL_CAP_LOCAL))
             clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device lacks local");
-        else
+        else if (clt_verify_offers(session, "checksum_lane", group ? 0 : OCL_CAP_WIDE_VECTORS, &outcome))
             status = check_checksum(session, group != 0, &outcome);
         CLT_TRY(clt_verify_finish(session, &outcome, status));
     }

@@ -647,7 +647,8 @@ static clt_status check_variant(clt_verify_session *session, const update_case *
     clt_verify_item item = {"update", c->name, variant->name, mode, c->small};
     clt_verify_outcome outcome;
     ocl_device_desc desc = session->desc;
-    char reason[200];
+    char reason[200], what[64];
+    snprintf(what, sizeof what, "variant %s", variant->name);
     if (mode == CLT_VERIFY_BITWISE && !c->small) /* the large case is there for its size alone */
         return CLT_OK;
     if (!clt_verify_wants(session, &item, &outcome))
@@ -656,7 +657,7 @@ static clt_status check_variant(clt_verify_session *session, const update_case *
     clt_status status = CLT_OK;
     if (!ocl_variant_accepts(variant, NULL, &desc, reason, sizeof reason))
         clt_verify_set(&outcome, CLT_VERIFY_SKIP, "variant %s: %s", variant->name, reason);
-    else
+    else if (clt_verify_offers(session, what, variant->written_for, &outcome))
         status = check_case(session, c, variant->name, mode, &outcome);
     return clt_verify_finish(session, &outcome, status);
 }

@@ -129,6 +129,20 @@ else
     note_skip 'taskset is not there, so self-tests on one core are not tried'
 fi
 
+# The checker leaves out the forms that are written for what the driver lost, with the reason, and no other.
+bad 0 'launch:kernel=probe_lane:abort' "$CLTRAIN" verify --mode correct -t 'relu.tail*' -v
+expect_text 'variant lane: the driver lost wide_vectors \(crashed\): .*SIGABRT' '^PASS +relu.tail\[flat\]/correct'
+reject_text 'PASS +relu.tail\[lane\]'
+
+# A limit of work-groups that holds costs what needs more; one that the driver only claims (Mesa's rusticl) costs nothing.
+bad 0 'group:*:limit=32' "$CLTRAIN" devices
+expect_text 'caps '
+reject_text 'caps .*local' 'caps .*wg256'
+bad 0 'group:*:understate=32' "$CLTRAIN" devices
+expect_text 'caps local,wg256'
+bad 0 'group:*:understate=32' "$CLTRAIN" verify --mode correct -t 'softmax.odd*' -v
+expect_text '^PASS +softmax.odd\[group\]/correct'
+
 # A masked capability is not asked for.
 : >calls
 bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" verify -t known.philox --caps -fp64

@@ -27,6 +27,7 @@ is_there() { [ -d "$folder/$1/vendors" ]; }
 why_not() {
     if [ -r "$folder/$1/missing" ]; then cat "$folder/$1/missing"; else echo "$folder/$1 does not exist; scripts/runtimes.sh makes it"; fi
 }
+commit=$(git -C "$(dirname "${BASH_SOURCE[0]}")" describe --always --dirty 2>/dev/null) || commit='' # of the tests, and so of the program
 is_there pocl || skip_all "there is no PoCL to compare with: $(why_not pocl)"
 is_small() { case " ${CLTRAIN_RUNTIMES_SMALL-oclgrind} " in *" $1 "*) true ;; *) false ;; esac; }
 
@@ -35,9 +36,9 @@ on() {
     local name=$1 settings=()
     shift
     mapfile -t settings <"$folder/$name/env"
-    mkdir -p "$folder/$name/cache/pocl"
+    mkdir -p "$folder/$name/cache/pocl" "$folder/$name/cache/mesa"
     env OCL_ICD_VENDORS="$folder/$name/vendors" CLTRAIN_CACHE_DIR="$folder/$name/cache" POCL_CACHE_DIR="$folder/$name/cache/pocl" \
-        ${settings[@]+"${settings[@]}"} "$@"
+        MESA_SHADER_CACHE_DIR="$folder/$name/cache/mesa" ${settings[@]+"${settings[@]}"} "$@"
 }
 
 # --- the record: one value a line ---
@@ -194,7 +195,7 @@ test_runtime() { # NAME
     : >"$record.checks"
     put runtime "$runtime"
     put about "$(cat "$folder/$runtime/about" 2>/dev/null)"
-    put cltrain "$("$CLTRAIN" version | head -n 1)"
+    put cltrain "$("$CLTRAIN" version | head -n 1)${commit:+, commit $commit}"
     put date "$(date -u +%F)"
     put host "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1), $(nproc) processors"
     put start "$cold"

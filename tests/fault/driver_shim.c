@@ -27,6 +27,7 @@
  *   hang               the call does not return; of a launch: the command never ends
  *   error=CODE         the call fails with that OpenCL code (a build: -11 and a log; others: -5)
  *   limit=N            group: the kernel's limit is reported as N, and launches above it are refused
+ *   understate=N       group: the same, but launches above it run
  *   dead=CODE          launch: accepted, but from then on every command and wait of that context fails
  *                      (-36), as after an illegal address
  *   garbage=FRACTION   launch: that part of the words that the kernel changed (at least one of each buffer;
@@ -304,7 +305,7 @@ VISIBLE cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_
     pthread_mutex_unlock(&shim.lock);
     strike(GROUP, a);
     size_t limit;
-    if (a == LIMIT && value && size >= sizeof limit) {
+    if ((a == LIMIT || a == UNDERSTATE) && value && size >= sizeof limit) {
         memcpy(&limit, value, sizeof limit);
         limit = limit < (size_t)number ? limit : (size_t)number;
         memcpy(value, &limit, sizeof limit);

@@ -22,6 +22,7 @@ typedef enum action {
     HANG,
     ERROR,
     LIMIT,
+    UNDERSTATE,
     DEAD,
     GARBAGE,
     EVENT,

@@ -21,6 +21,7 @@ static const struct {
                            [HANG] = {"hang", ~0u, 0},
                            [ERROR] = {"error", ~0u, 0},
                            [LIMIT] = {"limit", 1u << GROUP, 32},
+                           [UNDERSTATE] = {"understate", 1u << GROUP, 32},
                            [DEAD] = {"dead", 1u << LAUNCH, CL_INVALID_COMMAND_QUEUE},
                            [GARBAGE] = {"garbage", 1u << LAUNCH, 1},
                            [EVENT] = {"event", 1u << LAUNCH, CL_OUT_OF_RESOURCES},

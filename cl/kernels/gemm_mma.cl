@@ -557,9 +557,9 @@ gemm_fwd_mma(TILES_PARAMS)
     }
     /* Steps that bring whole tiles. */
     uint whole = ALIGNED_A && ALIGNED_B && lines_a == BM && lines_b == BN ? depth / BK : 0;
-    whole = whole > STAGES - 1 ? whole - (STAGES - 1) : 0;
     uint now = 0, ahead = (uint)-(STAGES - 1) * 16 * SLOT; /* the slot that is multiplied, how far ahead of the one to fill */
 #if defined(__NV_CL_C_VERSION)
+    whole = whole > STAGES - 1 ? whole - (STAGES - 1) : 0;
 #pragma unroll 1
     for (; t < whole; t++)
         STEP(true);
@@ -567,8 +567,8 @@ gemm_fwd_mma(TILES_PARAMS)
     for (; t < steps; t++)
         STEP(false);
 #else
-    for (; t < steps; t++)
-        STEP(t < whole);
+    for (; t < steps; t++) /* no difference held at 0, which is an intrinsic function that Oclgrind lacks */
+        STEP(t + STAGES - 1 < whole);
 #endif
     MMA_COPIES_WAIT(0);
 

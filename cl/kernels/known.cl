@@ -3,7 +3,8 @@
  * For the checker's known answers: the generator and the 16-bit conversions of common.clh, laid bare. Knows nothing else.
  *
  * -DDT=f16 or bf16  -DWIDTH=1, 4, 8 or 16: elements of an item, which common.clh, quads.clh and lanes.clh convert; 2: a word
- * of a fragment, which mma_registers.clh makes  -DMMA_SM, -DMMA_BF16: see mma.clh */
+ * of a fragment, which mma_registers.clh makes  -DROUNDING=1 or 2: for known_round alone
+ * -DMMA_SM, -DMMA_BF16, -DMMA_TF32, -DMMA_ROUND_EVEN: see mma.clh */
 #include "common.clh"
 #include "lanes.clh"
 #include "quads.clh"
@@ -15,8 +16,14 @@
 #ifndef WIDTH
 #define WIDTH 1
 #endif
-#if WIDTH == 2 /* there is a store alone */
+#ifndef ROUNDING /* of known_round: 1 of an epilogue, 2 of operands of matrix units */
+#define ROUNDING 0
+#endif
+
+#if WIDTH == 2 || ROUNDING == 2
 #include "mma.clh"
+#endif
+#if WIDTH == 2 /* there is a store alone */
 #include "mma_registers.clh"
 #define WIDEN(y, x)
 #define NARROW(y, x) vstore2(as_ushort2(MMA_PACK((x)[0], (x)[1])), 0, y)
@@ -68,3 +75,28 @@ __kernel void known_narrow(__global ushort *y, ulong y0, __global const float *x
     x += x0 + WIDTH * i;
     NARROW(y, x);
 }
+
+#if ROUNDING == 1
+#define DTC DT
+#include "gemm_epilogue.clh"
+#if WIDTH == 16
+#define ROUND(y, x) vstore16(CLT_CAT(EPILOGUE_AS16_, DT)(vload16(0, x)), 0, y)
+#else
+#define ROUND(y, x) (y)[0] = CLT_CAT(EPILOGUE_AS_, DT)((x)[0])
+#endif
+#elif ROUNDING == 2
+#define ROUND(y, x) (y)[0] = as_float(MMA_ROUND(as_uint((x)[0])))
+#endif
+
+#if ROUNDING
+/* y (n,WIDTH) f32 = x (n,WIDTH) f32 as the 16-bit type or tf32 would hold it. */
+__kernel void known_round(__global float *y, ulong y0, __global const float *x, ulong x0, uint n)
+{
+    size_t i = get_global_id(0);
+    if (i >= n)
+        return;
+    y += y0 + WIDTH * i;
+    x += x0 + WIDTH * i;
+    ROUND(y, x);
+}
+#endif

@@ -199,6 +199,16 @@ static void attention_backward(clt_ref_call *call)
         }                                                                                                    \
     }
 
+/* Few queries, of which each sees several tiles of keys, with scores so far apart that the largest one often
+ * comes late, and earlier sums shrink: a score's error counts as often as it is large. */
+#define LATE_TOPS(case_name, dtype, error)                                                                   \
+    {                                                                                                        \
+        .name = case_name, .attrs = "{\"heads\":1,\"scale\":6}", .n_inputs = 3,                              \
+        .inputs = {CLT_CASE_FLOAT(dtype, 1, 20, 8), CLT_CASE_FLOAT(dtype, 1, 140, 8),                        \
+                   CLT_CASE_FLOAT(dtype, 1, 140, 8)},                                                        \
+        .tolerance = 1024, .rounding = error, .small = true                                                  \
+    }
+
 #define LENGTHS(case_name, attributes, limit, n, tq, tk, wide, narrow)                                       \
     {                                                                                                        \
         .name = case_name, .attrs = attributes, .n_inputs = 4, .inputs = {                                   \
@@ -228,6 +238,8 @@ static const clt_op_case attention_cases[] = {
     PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
     PACKED("second_tile", "{\"heads\":1}", true, 1, 70, 24),
     PACKED("head_36", "{\"heads\":1}", true, 1, 9, 108),
+    LATE_TOPS("late_tops", CLT_F32, 2e-4),
+    LATE_TOPS("f16_late_tops", CLT_F16, 5e-2),
     PACKED("single_row", "{\"heads\":2}", false, 3, 1, 30),
     PACKED("odd", "{\"heads\":3}", true, 2, 7, 45),
     PACKED("eight", "{\"heads\":2}", false, 2, 17, 48),
@@ -247,14 +259,19 @@ static const clt_op_case attention_cases[] = {
     {.name = "lengths",
      .attrs = "{\"heads\":2,\"causal\":false}",
      .n_inputs = 2,
-     .inputs = {CLT_CASE_F32(9, 6, 42), CLT_CASE_STRAY(CLT_I32, 9, 9)}, /* none above 0: never */
+     .inputs = {CLT_CASE_F32(25, 20, 42), CLT_CASE_STRAY(CLT_I32, 23, 25)}, /* some see no key */
      .small = true},
     LENGTHS("causal_lengths", "{\"heads\":2,\"kv_heads\":1}", 68, 7, 5, 67, 22, 11),
     LENGTHS("blind_queries", "{\"heads\":1}", 68, 5, 110, 67, 20, 20),
     LENGTHS("long_lengths", "{\"heads\":4,\"kv_heads\":2}", 200, 3, 70, 199, 68, 34),
     LENGTHS("open_lengths", "{\"heads\":1,\"causal\":false}", 151, 4, 37, 150, 24, 24),
     PACKED("dropout", "{\"heads\":2,\"dropout\":0.3}", true, 2, 11, 48),
-    SEPARATE("dropout_cross", "{\"heads\":2,\"dropout\":0.3}", true, 2, 5, 11, 16, 16),
+    {.name = "dropout_cross", /* some results are small differences */
+     .attrs = "{\"heads\":2,\"dropout\":0.3}",
+     .n_inputs = 3,
+     .inputs = {CLT_CASE_F32(2, 5, 16), CLT_CASE_F32(2, 11, 16), CLT_CASE_F32(2, 11, 16)},
+     .tolerance = 48,
+     .small = true},
     PACKED("dropout_long", "{\"heads\":1,\"dropout\":0.1}", false, 2, 129, 51),
     SEPARATE("dropout_shared", "{\"heads\":4,\"kv_heads\":2,\"dropout\":0.5,\"causal\":false}", false, 2, 9,
              70, 32, 16),

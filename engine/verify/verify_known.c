@@ -36,11 +36,15 @@ static clt_status execute(ocl_device *device, const ocl_command_list *list, know
 
 #define FRAGMENT 2 /* elements of a word of a fragment of matrix units: these are only stored */
 
+enum { ROUND_EPILOGUE = 1, ROUND_OPERAND };
+
 /* A kernel of known.cl: storage type, and elements of an item. */
 typedef struct known_kernel {
     const char *name;
     clt_dtype dt;
     uint32_t width;
+    int rounding; /* ROUNDING of known.cl */
+    bool even;    /* tf32: ties to even, not away from zero */
 } known_kernel;
 
 /* An emitter for a list of one kernel; run_command frees both. */
@@ -86,10 +90,14 @@ static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, c
     ocl_kernel_begin(&e, "known", kernel.name);
     ocl_define_text(&e, "DT", clt_dtype_name(kernel.dt));
     ocl_define(&e, "WIDTH", kernel.width);
-    if (kernel.width == FRAGMENT) {
+    if (kernel.rounding)
+        ocl_define(&e, "ROUNDING", kernel.rounding);
+    if (kernel.width == FRAGMENT || kernel.rounding == ROUND_OPERAND) {
         int sm = ocl_mma_generation(kernel.dt, &session->desc);
         ocl_define(&e, "MMA_SM", sm ? sm : 80);
         ocl_define(&e, "MMA_BF16", kernel.dt == CLT_BF16);
+        ocl_define(&e, "MMA_TF32", kernel.dt == CLT_F32);
+        ocl_define(&e, "MMA_ROUND_EVEN", kernel.even);
     }
     n /= kernel.width;
     ocl_arg_out(&e, 0, CLT_U8, y_bytes);
@@ -122,8 +130,8 @@ static clt_status check_philox(clt_verify_session *session, clt_verify_outcome *
     memcpy(in, known_in, sizeof known_in);
     for (uint64_t i = 0; i < (uint64_t)PHILOX_RANDOM * 6; i++)
         in[PHILOX_KNOWN + i / 6][i % 6] = clt_verify_word(&stream, i);
-    CLT_TRY(run_kernel(session, (known_kernel){"known_philox", CLT_F16, 1}, in, sizeof in, out, sizeof out,
-                       PHILOX_ALL));
+    CLT_TRY(run_kernel(session, (known_kernel){.name = "known_philox", .dt = CLT_F16, .width = 1}, in,
+                       sizeof in, out, sizeof out, PHILOX_ALL));
     for (int i = 0; i < PHILOX_ALL; i++) {
         clt_philox4x32(in[i], in[i] + 4, want);
         const uint32_t *answer = i < PHILOX_KNOWN ? known_out[i] : want;
@@ -169,8 +177,8 @@ static clt_status check_widen(clt_verify_session *session, clt_dtype dt, uint32_
 {
     for (uint32_t h = 0; h < HALVES; h++)
         half[h] = (uint16_t)h;
-    CLT_TRY(run_kernel(session, (known_kernel){"known_widen", dt, width}, half, HALVES * sizeof *half, wide,
-                       HALVES * sizeof *wide, HALVES));
+    CLT_TRY(run_kernel(session, (known_kernel){.name = "known_widen", .dt = dt, .width = width}, half,
+                       HALVES * sizeof *half, wide, HALVES * sizeof *wide, HALVES));
     for (uint32_t h = 0; h < HALVES; h++)
         if (!same_float(wide[h], widen(dt, h)))
             clt_verify_set(outcome, CLT_VERIFY_FAIL,
@@ -179,8 +187,8 @@ static clt_status check_widen(clt_verify_session *session, clt_dtype dt, uint32_
     return CLT_OK;
 }
 
-static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint32_t width, uint16_t *half,
-                               float *wide, clt_verify_outcome *outcome)
+/* Numbers round every boundary of a 16-bit type's rounding, AROUND for each of its patterns. */
+static void fill_around(clt_dtype dt, float *wide)
 {
     for (uint32_t h = 0; h < HALVES; h++) {
         float here = widen(dt, h),
@@ -190,12 +198,25 @@ static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint32
         wide[AROUND * h + 2] = middle;
         wide[AROUND * h + 3] = neighbour(middle, 1);
     }
+    /* between the largest number and infinity */
+    const uint32_t top = dt == CLT_F16 ? 0x7bffu : 0x7f7fu;
+    const float last = dt == CLT_F16 ? 65520.0f : 0x1.ffp+127f;
+    for (int i = 0; i < 3; i++) {
+        wide[AROUND * top + 1 + (uint32_t)i] = neighbour(last, i - 1);
+        wide[AROUND * (top | 0x8000u) + 1 + (uint32_t)i] = neighbour(-last, i - 1);
+    }
     /* NaN whose payload lies in what is cut off */
     wide[AROUND * 0x7c00u + 1] = neighbour(INFINITY, 1);
     wide[AROUND * 0xfc00u + 1] = neighbour(-INFINITY, 1);
+}
+
+static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint32_t width, uint16_t *half,
+                               float *wide, clt_verify_outcome *outcome)
+{
+    fill_around(dt, wide);
     uint32_t n = AROUND * HALVES;
-    CLT_TRY(run_kernel(session, (known_kernel){"known_narrow", dt, width}, wide, n * sizeof *wide, half,
-                       n * sizeof *half, n));
+    CLT_TRY(run_kernel(session, (known_kernel){.name = "known_narrow", .dt = dt, .width = width}, wide,
+                       n * sizeof *wide, half, n * sizeof *half, n));
     for (uint32_t i = 0; i < n; i++) {
         uint16_t want = narrow(dt, wide[i]);
         if (half[i] == want || (isnan(wide[i]) && isnan(widen(dt, half[i]))))
@@ -221,6 +242,51 @@ static clt_status check_storage(clt_verify_session *session, clt_dtype dt, uint3
     free(half);
     free(wide);
     return status;
+}
+
+/* An epilogue's rounding to a 16-bit type, whose result stays f32. */
+static clt_status check_epilogue(clt_verify_session *session, clt_dtype dt, uint32_t width,
+                                 clt_verify_outcome *outcome)
+{
+    const uint32_t n = AROUND * HALVES;
+    float *wide;
+    CLT_TRY(clt_alloc(&wide, 2 * n, sizeof *wide, "known answers"));
+    float *rounded = wide + n;
+    fill_around(dt, wide);
+    known_kernel kernel = {.name = "known_round", .dt = dt, .width = width, .rounding = ROUND_EPILOGUE};
+    clt_status status = run_kernel(session, kernel, wide, n * sizeof *wide, rounded, n * sizeof *wide, n);
+    for (uint32_t i = 0; i < n && status == CLT_OK; i++) {
+        float want = widen(dt, narrow(dt, wide[i]));
+        if (!same_float(rounded[i], want))
+            clt_verify_set(outcome, CLT_VERIFY_FAIL, "%.9g becomes %.9g as %s and must be %.9g",
+                           (double)wide[i], (double)rounded[i], clt_dtype_name(dt), (double)want);
+    }
+    free(wide);
+    return status;
+}
+
+/* Rounding to the 10 bits of mantissa that matrix units take of f32. */
+#define OPERANDS 4096u
+
+static clt_status check_operand(clt_verify_session *session, bool even, clt_verify_outcome *outcome)
+{
+    static const uint32_t cut[4] = {0x0fffu, 0x1000u, 0x1001u, 0x0u}; /* below, at, above the middle */
+    uint32_t in[OPERANDS], out[OPERANDS] = {0};
+    clt_verify_stream stream = clt_verify_stream_make(session->seed, "known.tf32", 0);
+    for (uint32_t i = 0; i < OPERANDS; i++) {
+        uint32_t word = (clt_verify_word(&stream, i) & 0xbfffffffu) | 0x20000000u; /* finite, not tiny */
+        in[i] = i % 5 < 4 ? (word & ~0x1fffu) | cut[i % 5] : word;
+    }
+    known_kernel kernel = {
+        .name = "known_round", .dt = CLT_F32, .width = 1, .rounding = ROUND_OPERAND, .even = even};
+    CLT_TRY(run_kernel(session, kernel, in, sizeof in, out, sizeof out, OPERANDS));
+    for (uint32_t i = 0; i < OPERANDS; i++) {
+        uint32_t middle = even ? 0x0fffu + (in[i] >> 13 & 1u) : 0x1000u, want = (in[i] + middle) & ~0x1fffu;
+        if (out[i] != want)
+            clt_verify_set(outcome, CLT_VERIFY_FAIL, "%08x becomes %08x as tf32 and must be %08x", in[i],
+                           out[i], want);
+    }
+    return CLT_OK;
 }
 
 /* Are fragments of matrix units made by its instructions, or emulated? */
@@ -300,6 +366,36 @@ static clt_status check_fill(clt_verify_session *session, clt_dtype type, clt_ve
     return CLT_OK;
 }
 
+/* How values are rounded that stay in f32. */
+static clt_status check_roundings(clt_verify_session *session)
+{
+    static const struct {
+        const char *name;
+        clt_dtype dt;
+        uint32_t width;
+        bool even;
+    } kinds[] = {{"f16_epilogue", CLT_F16, 1, false},   {"f16_epilogue_by_16", CLT_F16, 16, false},
+                 {"bf16_epilogue", CLT_BF16, 1, false}, {"bf16_epilogue_by_16", CLT_BF16, 16, false},
+                 {"tf32_away", CLT_F32, 1, false},      {"tf32_even", CLT_F32, 1, true}};
+    bool units = (session->desc.caps & OCL_CAP_PTX) != 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        clt_verify_item item = {"known", kinds[k].name, NULL, CLT_VERIFY_CORRECT, true};
+        clt_verify_outcome outcome;
+        clt_status status = CLT_OK;
+        if (!clt_verify_wants(session, &item, &outcome))
+            continue;
+        if (kinds[k].dt != CLT_F32)
+            status = check_epilogue(session, kinds[k].dt, kinds[k].width, &outcome);
+        else if (units && (!makes_fragments(session, CLT_F32) ||
+                           (kinds[k].even && session->desc.compute_capability < 90)))
+            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device does not round so");
+        else
+            status = check_operand(session, kinds[k].even, &outcome);
+        CLT_TRY(clt_verify_finish(session, &outcome, status));
+    }
+    return CLT_OK;
+}
+
 static clt_status check_fills(clt_verify_session *session)
 {
     static const clt_dtype types[] = {CLT_U32, CLT_U8};
@@ -356,5 +452,6 @@ clt_status clt_verify_known(clt_verify_session *session)
             status = check_checksum(session, group != 0, &outcome);
         CLT_TRY(clt_verify_finish(session, &outcome, status));
     }
+    CLT_TRY(check_roundings(session));
     return check_fills(session);
 }

@@ -3,7 +3,8 @@
 #
 # Wrong edits of kernels, one line each, and the check that must notice: the checker runs on a copy of the kernels with one of them
 # changed (CLTRAIN_KERNEL_DIR) and must fail the op that uses the line. An edit that changes nothing any more is a failure, too, so
-# that the list keeps up with the kernels. MUTATIONS=PATTERN takes only the edits whose line matches. ctest-labels: full
+# that the list keeps up with the kernels. MUTATIONS=PATTERN takes only the edits whose line matches, MUTATIONS_AT_ONCE=N runs N of
+# them at once. ctest-labels: full
 . "${CLTRAIN_SOURCE_DIR:?}/tests/e2e/lib.sh"
 
 # file :: sed expression :: checks that are run :: op that must fail
@@ -39,11 +40,11 @@ common.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: 
 lanes.clh :: s/(u >> 16) | 0x40u/u >> 16/ :: known.bf16_by_16 :: known
 common.clh :: s/i < 10; i++)/i < 9; i++)/ :: known.philox :: known
 elements.clh :: s/(uint)min((ulong)(LS \* VEC), count - base)/(uint)(LS * VEC)/ :: relu.tail[lane] :: relu
-elementwise.cl :: s/fma(LOAD16(DT, x, k), (float16)(factor), (float16)(shift))/LOAD16(DT, x, k) * factor/ :: scale.bf16[lane] :: scale
+elementwise.cl :: s/fma(LOADV(DT, x, k), (REALS)(factor), (REALS)(shift))/LOADV(DT, x, k) * factor/ :: scale.bf16[lane] :: scale
 elementwise.cl :: s/fma(LOAD(DT, x, k), factor, shift)/LOAD(DT, x, k) * factor/ :: scale.bf16[flat] :: scale
 unary.cl :: s/LOAD(DYT, dy, k) \* DFN(LOAD(DT, v, k))/DFN(LOAD(DT, v, k))/ :: gelu.tail[flat] :: gelu
 unary.cl :: s/y \* ((type)(1.0f) - y)/y * ((type)(1.0f) + y)/ :: sigmoid.tail[lane] :: sigmoid
-unary.cl :: s/STREAM16_GRAD(GT, dx, k, LOAD16(DYT, dy, k)/STREAM16(GT, dx, k, LOAD16(DYT, dy, k)/;s/CLT_CAT(DFN, 16)(LOAD16(DT, v, k)), accumulate)/CLT_CAT(DFN, 16)(LOAD16(DT, v, k)))/ :: silu.tail[lane] :: silu
+unary.cl :: s/VECTOR(DFN)(LOADV(DT, v, k)), accumulate)/VECTOR(DFN)(LOADV(DT, v, k)), 0)/ :: silu.tail[lane] :: silu
 binary.cl :: s/(phase + k) % period/(phase + k)/ :: add.f16_row[flat] :: add
 binary.cl :: s/uint c = (uint)(base % period)/uint c = 0/ :: add.f16_row[lane] :: add
 dropout.cl :: s/base \* 4 - index % 4/base * 4/ :: dropout.odd[flat] :: dropout
@@ -65,7 +66,7 @@ pointwise_loss.cl :: s/(type)(-1\.0f), d < (type)(0\.0f)/(type)(1.0f), d < (type
 pointwise_loss.cl :: s/per_sample \* sb\[sb0 + SB_VALID\]/per_sample * (sb[sb0 + SB_VALID] + 1)/ :: mse.odd[group] :: mse
 cross_entropy.cl :: s/rows_per_sample >= sb\[SB_VALID\]/rows_per_sample > sb[SB_VALID]/ :: cross_entropy.tail[row] :: cross_entropy
 loss.cl :: s/record\[0\] += scaled/record[0] = scaled/ :: mse.odd[group] :: mse
-embedding.cl :: s/order\[order0 + first + rank\]/order[order0 + first]/ :: embedding.odd[group] :: embedding
+embedding.cl :: s/order\[order0 + POSITION(first + rank)\] = p/order[order0 + POSITION(first)] = p/ :: embedding.odd[group] :: embedding
 embedding.cl :: s/sum += count\[v\]/sum += 1/ :: embedding.odd[group] :: embedding
 embedding.cl :: s/if (j < end) {/if (j + 1 < end) {/ :: embedding.vectors[row] :: embedding
 reduce.cl :: s/IF_INDEX(first = v > sum ||/IF_INDEX(first = v >= sum ||/ :: reduce.max_middle[flat] :: reduce
@@ -82,7 +83,6 @@ gemm_tile.cl :: s/if (rest != 0)/if (rest > 9)/ :: gemm.odd_nn[tile] :: gemm
 gemm_epilogue.clh :: s/fma(beta, other_\[q_\], value_\[q_\])/fma(beta, value_[q_], other_[q_])/ :: gemm.vectors_everything[tile] :: gemm
 attention.cl :: s/sum\[p\] \*= shrink/sum[p] *= 1.0f/ :: attention.odd[row] :: attention
 attention.cl :: s/weight \*= keep;/;/ :: attention.dropout[row] :: attention
-attention_group.cl :: s/seen > 0 \&\& now > before ? exp(before - now) : 1\.0f/1.0f/ :: attention.second_tile[group] :: attention
 attention_lane.cl :: s/if (k + ROWS > all)/if (k > all)/ :: attention.second_tile[lane] :: attention
 attention.clh :: s/return attention_beyond(i + 1 + keys, tq)/return attention_beyond(i + keys, tq)/ :: attention.odd[row] :: attention
 functions.clh :: s/0\.1666651964187622f/0.1766651964187622f/ :: softmax.odd[row] :: softmax
@@ -115,8 +115,8 @@ cross_entropy.cl :: s/for (; c < stride; c++)/for (; c < cols; c++)/ :: cross_en
 cross_entropy.cl :: s/uint c = cols + lane; c < stride; c += WG/uint c = cols + lane; c + WG < stride; c += WG/ :: linear_cross_entropy.bf16[group] :: linear_cross_entropy
 cross_entropy.cl :: s/e = KEEP_EXP ? e : clt_exp_down(e - row.top);/e = clt_exp_down(e - row.top);/ :: linear_cross_entropy.one[group] :: linear_cross_entropy
 embedding.cl :: s/for (uint i = 0; i < lane; i++)/for (uint i = 0; i <= lane; i++)/ :: embedding.one[flat] :: embedding
-embedding.cl :: s/slots\[j\] < p ? 1u : 0u/slots[j] <= p ? 1u : 0u/ :: embedding.one[flat] :: embedding
-embedding.cl :: s/(ulong)order\[j + 2\] \* dim)/(ulong)order[j + 1] * dim)/ :: embedding.odd[flat] :: embedding
+embedding.cl :: s/slots\[j\] < p ? 1u : 0u/slots[j] <= p ? 1u : 0u/ :: embedding.odd[flat] :: embedding
+embedding.cl :: s/POSITION(order\[j + 2\])/POSITION(order[j + 1])/ :: embedding.odd[flat] :: embedding
 embedding.cl :: s/for (uint v = vocab; v > 0; v--)/for (uint v = vocab; v > 1; v--)/ :: embedding.odd[row] :: embedding
 embedding.cl :: s/if (accumulate \&\& j == end)/if (j == end)/ :: embedding.unused_rows[flat] :: embedding
 embedding.cl :: s/if (accumulate \&\& first == end)/if (first == end)/ :: embedding.unused_rows[row] :: embedding
@@ -188,36 +188,181 @@ gemm_packed.clh :: s/vstore_half_rte/vstore_half_rtz/ :: gemm.vectors_small[tile
 gemm_epilogue.clh :: s/#define EPILOGUE_AS_bf16(v) clt_bf16_load(clt_bf16_round(v))/#define EPILOGUE_AS_bf16(v) (v)/ :: gemm.ties_bf16[lane] :: gemm
 update.cl :: s/rest = (t - sum) - y;/rest = 0.0f;/ :: update.steep[lane] :: update
 gemm_epilogue.clh :: s/#define EPILOGUE_AS_bf16(v) clt_bf16_load(clt_bf16_round(v))/#define EPILOGUE_AS_bf16(v) (v)/ :: gemm.ties_bf16[lane] :: gemm
+attention.cl :: s/total \*= shrink;/;/ :: attention.late_tops[row] :: attention
+attention.clh :: s/(((ulong)sb\[SB_SAMPLE_HI\] << 32) | sb\[SB_SAMPLE_LO\])/((ulong)sb[SB_SAMPLE_LO])/ :: attention.dropout[row] :: attention
+attention.clh :: s/((sample \* HEADS + h) \* tq + i) \* tk/((sample * HEADS + h) * tk + i) * tk/ :: attention.dropout_cross[group] :: attention
+attention.clh :: s/return (uint)clamp(length, 0, (int)tk);/return (uint)length;/ :: attention.lengths[group] :: attention
+attention.clh :: s/return attention_beyond(j + tq, keys)/return attention_beyond(j + tq + 1, keys)/ :: attention.odd[row] :: attention
+attention_group.cl :: s/PUT(GT, dq, lddq, sum, scale, rows, accumulate)/PUT(GT, dq, lddq, sum, 1.0f, rows, accumulate)/ :: attention.odd[group] :: attention
+attention_group.cl :: s/\*total = \*total \* shrink + sum/*total = *total + sum/ :: attention.second_tile[group] :: attention
+attention_group.cl :: s/float shrink = exp(before - now);/float shrink = 1.0f;/ :: attention.late_tops[group] :: attention
+attention_group.cl :: s/h < (g + 1) \* SHARING; h++/h < g * SHARING + 1; h++/ :: attention.shared[group] :: attention
+attention_group.cl :: s/if (j0 + column < seen)/if (j0 + column <= seen)/ :: attention.odd[group] :: attention
+attention_group.cl :: s/mine > 0 ? 1.0f \/ total : 0.0f/1.0f \/ total/ :: attention.lengths[group] :: attention
+attention_group.cl :: s/now = fmax(now, tops\[k\])/now = tops[k]/ :: attention.one[group] :: attention
+attention_group.cl :: s/top = fmax(top, s);/top = s;/ :: attention.one[group] :: attention
+attention_group.cl :: s/weight \* (slope\[r\]\[c\] \* keep - mean\[row\])/weight * (slope[r][c] - mean[row])/ :: attention.dropout[group] :: attention
+attention_lane.cl :: s/bool add = accumulate_q || round > 0;/bool add = accumulate_q;/ :: attention.second_tile[lane] :: attention
+attention_lane.cl :: s/e \* (slope - mean), v, ds/e * slope, v, ds/ :: attention.odd[lane] :: attention
+attention_lane.cl :: s/for (uint s = 1; s < shares; s++)/for (uint s = 2; s < shares; s++)/ :: attention.second_tile[lane] :: attention
+attention_lane.cl :: s/if (q == at->rows \&\& !fresh)/if (q == at->rows)/ :: attention.lengths[lane] :: attention
+attention_lane.cl :: s/lead == w/lead == 0/ :: attention.dropout[lane] :: attention
+attention_lane.cl :: s/put_rows(dk + dk0 + key_row \* lddk + g \* HEAD_SIZE, lddk, t.dk, have, 1.0f, accumulate_k)/put_rows(dk + dk0 + key_row * lddk + g * HEAD_SIZE, lddk, t.dk, have, 1.0f, 0)/ :: attention.second_tile[lane] :: attention
+attention_lane.cl :: s/return keep + lead;/return keep;/ :: attention.dropout[lane] :: attention
+attention_lane.cl :: s/row\[i\] = min(r + i, rows - 1) \* ldx/row[i] = min(r, rows - 1) * ldx/ :: attention.odd[lane] :: attention
+attention_lane.cl :: s/select(top\[v\], sum\[r\]\[v\], sum\[r\]\[v\] > top\[v\])/sum[r][v]/ :: attention.one[lane] :: attention
+attention_lane.cl :: s/t->norm\[r\] = lse\[from\]/t->norm[r] = lse[0]/ :: attention.odd[lane] :: attention
+attention_lane.cl :: s/vload16(v, t->total + c), shrink, total\[v\])/vload16(v, t->total + c), ZERO + 1.0f, total[v])/ :: attention.late_tops[lane] :: attention
+attention_lane.cl :: s/vload16(v, to + r \* WIDTH) \* (float16)(t->shrink\[q + r\])/vload16(v, to + r * WIDTH)/ :: attention.late_tops[lane] :: attention
+attention_mma.cl :: s/#define SLACK 8.0f/#define SLACK 40.0f/ :: attention.f16_late_tops[mma] :: attention
+attention_mma.cl :: s/\*total \*= shrink;/;/ :: attention.f16_late_tops[mma] :: attention
+attention_mma.cl :: s/float2 low = keep_pair(sb + sb0, op, number + 8 \* (ulong)tk, 1/float2 low = keep_pair(sb + sb0, op, number, 1/ :: attention.f16_dropout[mma] :: attention
+attention_mma.cl :: s/if ((int)(j0 + c + 16) > clear)/if ((int)(j0 + c) > clear)/ :: attention.f16[mma] :: attention
+attention_mma.cl :: s/int next = seen + CAUSAL;/int next = seen;/ :: attention.f16[mma] :: attention
+attention_mma.cl :: s/next_i0 = first;/next_i0 = 0;/ :: attention.bf16_lengths[mma] :: attention
+attention_mma.cl :: s/return fmax(top, MMA_SHUFFLE_XOR(top, 2, scratch))/return top/ :: attention.f16[mma] :: attention
+attention_mma.cl :: s/up += MMA_SHUFFLE_XOR(up, 2, scratch);/;/ :: attention.f16[mma] :: attention
+binary.cl :: s/#define TERM_2(load, k) load(DT, in1, k) +/#define TERM_2(load, k) load(DT, in0, k) +/ :: add.seven[flat] :: add
+binary.cl :: s/#define TERM_3(load, k) load(DT, in2, k) +/#define TERM_3(load, k)/ :: add.seven[flat] :: add
+binary.cl :: s/ADVANCE_1 in0 += off0 + base;/ADVANCE_1 in0 += base;/ :: add.bf16[flat] :: add
+binary.cl :: s/last += last0 + base;/last += base;/ :: add.bf16[flat] :: add
+binary.cl :: s/load(DT, in0, k) \* load(BT, last, c)/load(DT, in0, k) + load(BT, last, c)/ :: multiply.bf16[flat] :: multiply
+checksum.cl :: s/sums\[so + 2 \* chunk + 1\] = weighted\[0\]/sums[so + 2 * chunk + 1] = total[0]/ :: known.checksum_group :: known
+checksum.cl :: s/total\[l\] += total\[l + half_items\]/total[l] = total[l + half_items]/ :: known.checksum_group :: known
+checksum.cl :: s/word \* (place + i)/word * place/ :: known.checksum :: known
+colsum.cl :: s/(load(DT, x, i) - centre) \* scale/(load(DT, x, i) - centre)/ :: layernorm.bf16[group] :: layernorm
+colsum.cl :: s/q += q0 + block \* cols + begin/q += q0 + begin/ :: bias.bf16[flat] :: bias
+colsum.cl :: s/sum_p\[c\] += TERM_P(LOAD, r \* cols + c)/sum_p[c] += TERM_P(LOAD, c)/ :: multiply.f16_row[lane] :: multiply
+colsum.cl :: s/sum_q\[c\], q_accumulate/sum_q[c], 0/ :: bias.bf16[lane] :: bias
+cross_entropy.cl :: s/- q));/- base));/ :: cross_entropy.odd[row] :: cross_entropy
+cross_entropy.cl :: s/as_float(sb\[SB_NORM + loss_index\])/as_float(sb[SB_NORM])/ :: cross_entropy.odd[group] :: cross_entropy
+cross_entropy.cl :: s/c < cols \&\& cross_entropy_counts/cross_entropy_counts/ :: cross_entropy.padded[group] :: cross_entropy
+cross_entropy.cl :: s/centred += LOAD(DT, x, c) - top;/centred += LOAD(DT, x, c);/ :: cross_entropy.smooth[row] :: cross_entropy
+cross_entropy.cl :: s/float before = in_range \&\& accumulate ? /float before = in_range ? /;s/, before + scale/, before + scale/ :: cross_entropy.odd[row] :: cross_entropy
+cross_entropy.cl :: s/hit = xt == top \&\& !beaten/hit = xt == top/ :: cross_entropy.ties[group] :: cross_entropy
+cross_entropy.cl :: s/out\[1\] = 1.0f;/out[1] = hit;/ :: cross_entropy.odd[group] :: cross_entropy
+cross_entropy.cl :: s/smoothing \* (log_sum - centred \/ (float)cols)/smoothing * (log_sum - centred)/ :: cross_entropy.smooth[group] :: cross_entropy
+cross_entropy.cl :: s/smoothing \/ (float)cols : 0.0f;/smoothing : 0.0f;/ :: cross_entropy.smooth[group] :: cross_entropy
+cross_entropy.cl :: s/stats += stats0 + 2 \* r;/stats += stats0 + r;/ :: cross_entropy.odd[group] :: cross_entropy
+cross_entropy.cl :: s/ties += any(tie) ? 1.0f : 0.0f/ties += 0.0f/ :: cross_entropy.ties[group] :: cross_entropy
+cross_entropy.cl :: s/weight \* as_float(sb\[SB_NORM + loss_index\])/as_float(sb[SB_NORM + loss_index])/ :: cross_entropy.f16_smooth[group] :: cross_entropy
+cross_entropy.cl :: s/x += x0 + r \* stride;/x += x0 + r * cols;/ :: cross_entropy.padded[group] :: cross_entropy
+elementwise.cl :: s/STORE(GT, dst, k, 0.0f);/;/ :: positional.bf16[flat] :: positional
+elementwise.cl :: s/STREAMV_GRAD(GT, dx, k, LOADV(DT, dy, k) \* factor, accumulate)/STREAMV_GRAD(GT, dx, k, LOADV(DT, dy, k), accumulate)/ :: scale.bf16[flat] :: scale
+embedding.cl :: s/STREAM16_GRAD(GT, dw, d, s0 + s1, accumulate)/STREAM16_GRAD(GT, dw, d, s0, accumulate)/ :: embedding.per_sample[row] :: embedding
+embedding.cl :: s/cursor\[v\] = base;/cursor[v] = base + 1;/ :: embedding.odd[flat] :: embedding
+embedding.cl :: s/if (lane == WG - 1)/if (lane == 0)/ :: embedding.odd[flat] :: embedding
+embedding.cl :: s/return v >= 0 \&\& v < (long)vocab/return v < (long)vocab/ :: embedding.out_of_range[flat] :: embedding
+embedding.cl :: s/return v >= 0 \&\& v < (long)vocab/return v >= 0 \&\& v <= (long)vocab/ :: embedding.out_of_range[flat] :: embedding
+embedding.cl :: s/s0 + s1) + (s2 + s3)/s0 + s1) + s2/ :: embedding.odd[flat] :: embedding
+embedding.cl :: s/s3 += LOAD(DT, dy, (ulong)POSITION(order\[j + 3\]) \* dim)/s3 = LOAD(DT, dy, (ulong)POSITION(order[j + 3]) * dim)/ :: embedding.out_of_range[flat] :: embedding
+embedding.cl :: s/ulong row = embedding_index(index + index0, p, vocab)/ulong row = embedding_index(index, p, vocab)/ :: embedding.odd[flat] :: embedding
+fill.cl :: s/buffer\[offset + i\] = (uchar)pattern;/buffer[offset + i] = (uchar)(pattern >> 8);/ :: known.fill_u8 :: known
+fill.cl :: s/buffer\[offset + i\] = pattern;/buffer[i] = pattern;/ :: known.fill_u32 :: known
+fill.cl :: s/i < count; i += get_global_size(0))/i + 1 < count; i += get_global_size(0))/ :: known.fill_u32 :: known
+gemm.cl :: s/(ulong)z \* stride_b/(ulong)z * stride_a/ :: gemm.batch_nn[simple] :: gemm
+gemm.cl :: s/p + v < k ? LOAD(DTB/p + v <= k ? LOAD(DTB/ :: gemm.odd_nt[simple] :: gemm
+gemm.cl :: s/p < k; p++) {/p + 1 < k; p++) {/ :: gemm.odd_nn[simple] :: gemm
+gemm.cl :: s/row\[r\] = (ulong)min(i0 + r, m - 1) \* lda/row[r] = (ulong)min(i0 + r, m - 1) * ldb/ :: gemm.odd_nt[simple] :: gemm
+gemm_epilogue.clh :: s/IF_RESIDUAL v += LOAD(DTC/IF_RESIDUAL v = LOAD(DTC/ :: gemm.ties_f16[simple] :: gemm
+gemm_epilogue.clh :: s/a < 0x38800000u ? as_uint(small) : r/r/ :: known.f16_epilogue :: known
+gemm_epilogue.clh :: s/fma(beta, LOAD(DTC, c, c_at + at_), value_)/fma(beta, LOAD(DTC, c, at_), value_)/ :: gemm.beta_one[simple] :: gemm
+gemm_epilogue.clh :: s/r = select(r, (uint16)(0x7f800000u), r > (uint16)(0x477fe000u))/r = r/ :: known.f16_epilogue_by_16 :: known
+gemm_epilogue.clh :: s/r = select(r, as_uint16(small), a < (uint16)(0x38800000u))/r = r/ :: known.f16_epilogue_by_16 :: known
+gemm_epilogue.clh :: s/r > 0x477fe000u ? 0x7f800000u : r/r/ :: known.f16_epilogue :: known
+gemm_epilogue.clh :: s/return v < 0.0f ? 0.0f : v;/return v <= 0.5f ? 0.0f : v;/ :: gemm.bias_relu[simple] :: gemm
+gemm_epilogue.clh :: s/return x > 0.0f ? 1.0f : 0.0f;/return x >= 0.0f ? 1.0f : 0.0f;/ :: gemm.dact_relu_nn[simple] :: gemm
+gemm_epilogue.clh :: s/v += bias\[bias_at + (j)\]/v += bias[(j)]/ :: gemm.bias_relu[simple] :: gemm
+gemm_epilogue.clh :: s/vload16(0, bias + bias_at + (j))/vload16(0, bias + bias_at)/ :: gemm.bias_relu[lane] :: gemm
+gemm_lane.cl :: s/if (last \&\& skip == 0 \&\& height == MR/if (skip == 0 \&\& height == MR/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane.cl :: s/place.columns = min(grid->nt, grid->column_tiles - place.first_column)/place.columns = grid->nt/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane.cl :: s/place.z = (uint)(block \/ grid->per_item)/place.z = 0/ :: gemm.batch_nn[lane] :: gemm
+gemm_mma.cl :: s/ci = i0 + line \/ 16 \* WM/ci = i0 + line \/ 16 * 16/ :: gemm.tails_nn[mma_f16] :: gemm
+gemm_mma.cl :: s/k0 \* lda + i0 : i0 \* lda + k0/i0 : i0 * lda/ :: gemm.tails_nn[mma_f16_sm80_32x32x32_16x16_s2_k2] :: gemm
+gemm_tile.cl :: s/splits) \* /splits) * /;s/for (uint s = 1; s < splits; s++)/for (uint s = 2; s < splits; s++)/ :: gemm.deep_small[tile] :: gemm
+lanes.clh :: s/convert_uint16(a >> 32) ^ c\[3\] ^ key1/convert_uint16(a >> 32) ^ c[3] ^ key0/ :: attention.dropout[lane] :: attention
+layernorm.cl :: s/end = min(rows, row + block_rows)/end = row + block_rows/ :: layernorm.blocks[row] :: layernorm
+layernorm.cl :: s/float rstd = 1.0f \/ sqrt((clt_sum16(sum) + tail) \/ (float)cols + eps)/float rstd = 1.0f \/ sqrt((clt_sum16(sum) + tail) \/ (float)(cols - 1) + eps)/ :: layernorm.bf16[row] :: layernorm
+layernorm.cl :: s/for (; row < end; row++) {/for (; row + 1 < end; row++) {/ :: layernorm.blocks[row] :: layernorm
+layernorm.cl :: s/mean_out\[mean0 + (row)\] = (mean)/mean_out[mean0 + (row)] = (rstd)/ :: layernorm.odd[group] :: layernorm
+layernorm.cl :: s/part_q += q0 + block \* cols/part_q += q0/ :: layernorm.blocks[row] :: layernorm
+layernorm.cl :: s/s1 - CENTRED(load, c) \* s2) \* rstd)/s1 - CENTRED(load, c) * s2))/ :: layernorm.odd[group] :: layernorm
+layernorm.cl :: s/sum2 = fma(g, CENTRED(LOAD4, c), sum2)/sum2 = fma(g, CENTRED(LOAD4, c), g)/ :: layernorm.bf16[group] :: layernorm
+layernorm.cl :: s/tail += LOAD(DT, x, c);/;/ :: layernorm.odd[row] :: layernorm
+layernorm.cl :: s/tail2 = fma(g, CENTRED(LOAD, c), tail2)/tail2 += CENTRED(LOAD, c)/ :: layernorm.odd[row] :: layernorm
+layernorm.cl :: s/uint cols, float eps)/uint cols, float eps_)/;s/(float)cols + eps)/(float)cols + 1e-5f)/ :: layernorm.nobias[group] :: layernorm
+mma.clh :: s/MMA_ROUND_EVEN ? 0x0fffu + (word >> 13 \& 1u) : 0x1000u/0u/ :: known.tf32_away :: known
+philox.clh :: s/(uint)(p1 >> 32) \^ index_high \^ s.key0/(uint)(p1 >> 32) ^ s.key0/ :: dropout.odd[lane] :: dropout
+philox.clh :: s/^#define PHILOX_ORDER (ulong8)(0, 4, 1, 5, 2, 6, 3, 7)/#define PHILOX_ORDER (ulong8)(0, 1, 2, 3, 4, 5, 6, 7)/ :: dropout.odd[lane] :: dropout
+philox.clh :: s/round < 10; round++/round < 9; round++/ :: dropout.odd[lane] :: dropout
+reduce.cl :: s/(place) == (found) ? (grad) : 0.0f/(place) >= (found) ? (grad) : 0.0f/ :: reduce.max_all[group] :: reduce
+reduce.cl :: s/float sum = START;/float sum = 0.0f;/ :: reduce.max_nan_middle[flat] :: reduce
+reduce.cl :: s/found = min(found, (i0 \* r1 + i1) \* r2 + i)/found = (i0 * r1 + i1) * r2 + i/ :: reduce.max_f16[group] :: reduce
+reduce.cl :: s/grad\[c\] = LOAD(DYT, dy, c) \* factor/grad[c] = LOAD(DYT, dy, c)/ :: reduce.mean_bf16[lane] :: reduce
+reduce.cl :: s/hit |= (v == (float16)(top))/hit = (v == (float16)(top))/ :: reduce.max_all[row] :: reduce
+reduce.cl :: s/min(tile, k2 - begin)/min(tile, k2)/ :: reduce.sum_middle[flat] :: reduce
+reduce.cl :: s/o = (o0 \* k1 + o1) \* k2 + o2;/o = (o0 * k1 + o1) * k2;/ :: reduce.sum_all[group] :: reduce
+reduce.cl :: s/sum = reduce_take(reduce_lanes(sum16), sum)/sum = reduce_lanes(sum16)/ :: reduce.sum_all[row] :: reduce
+reduce.cl :: s/x += x0 + o0 \* ks0 + o1 \* ks1 + o2 \* ks2/x += x0 + o0 * ks0 + o2 * ks2/ :: reduce.mean_bf16[row] :: reduce
+softmax.cl :: s/c = cols \/ LANES \* LANES; c < cols; c++)$/c = cols \/ LANES * LANES + 1; c < cols; c++)/ :: softmax.odd[row] :: softmax
+softmax.cl :: s/dot = clt_group_sum(scratch, dot + clt_sum4(dot4))/dot = dot + clt_sum4(dot4)/ :: softmax.bf16[group] :: softmax
+softmax.cl :: s/dot16 = 0/dot16 = 0/;s/return dot + clt_sum16(dot16)/return clt_sum16(dot16)/ :: softmax.odd[row] :: softmax
+softmax.cl :: s/float norm = NORM(ONE, clt_group_sum(scratch, sum + clt_sum4(sum4)));/float norm = NORM(ONE, clt_group_sum(scratch, sum));/ :: softmax.bf16[group] :: softmax
+softmax.cl :: s/min(rows - row, (ulong)per_item)/(ulong)per_item/ :: softmax.chunks[row] :: softmax
+softmax.cl :: s/name(clt_log)(sum)/(sum)/ :: log_softmax.odd[group] :: log_softmax
+softmax.cl :: s/sum4 += clt_exp_down4/sum4 = clt_exp_down4/ :: softmax.far_row[group] :: softmax
+softmax.cl :: s/y - (chunk - r) \* cols/y - chunk * cols/ :: softmax.tail[row] :: softmax
+tickets.clh :: s/atomic_xchg(tickets, 0u);/;/ :: linear.odd[gemm] :: linear
+unary.cl :: s/STREAM16(DT, y, done + p, CLT_CAT(FN, _last16)(LOAD16(DT, x, done + p), vload16(0, part + p)))/STREAM16(DT, y, done + p, CLT_CAT(FN, _last16)(LOAD16(DT, x, done + p), vload16(0, part)))/ :: gelu.stages[lane] :: gelu
+unary.cl :: s/fma(-y, y, (type)(1.0f))/fma(y, y, (type)(1.0f))/ :: tanh.one[flat] :: tanh
+unary.cl :: s/x += done;/;/ :: gelu.stages[lane] :: gelu
+unary.cl :: s/x > (type)(0.0f))/x >= (type)(0.0f))/ :: relu.tail[flat] :: relu
 END
 }
 
-n=0
-while IFS= read -r line; do
-    [ -n "${MUTATIONS:-}" ] && [[ ! $line =~ $MUTATIONS ]] && continue
-    file=${line%% :: *}
-    rest=${line#* :: }
+# try NUMBER LINE: leaves a line in results/NUMBER: "ok" or what is wrong. Stops the checker as soon as the op has failed.
+try() {
+    local file=${2%% :: *} rest=${2#* :: } edit checks op kernels=$work/kernels$1 log=$work/log$1 checker code
     edit=${rest%% :: *}
     rest=${rest#* :: }
     checks=${rest%% :: *}
     op=${rest#* :: }
-    n=$((n + 1))
-    rm -rf kernels
-    cp -r "$CLTRAIN_SOURCE_DIR/cl/kernels" kernels
-    sed -i "$edit" "kernels/$file"
-    if cmp -s "kernels/$file" "$CLTRAIN_SOURCE_DIR/cl/kernels/$file"; then
-        : >"$out"
-        fail "the edit changes nothing any more: $line"
-        continue
-    fi
-    CLTRAIN_KERNEL_DIR=$work/kernels timeout 600 "$CLTRAIN" verify --mode correct -t "$checks" --seed 9 >"$out" 2>&1 </dev/null
-    code=$?
-    # An edit that writes far outside may take the process with it, which nobody overlooks either.
-    if [ "$code" -ge 128 ] || { [ "$code" -eq 1 ] && grep -q -E "^FAIL +$op\\." "$out"; }; then
-        pass
+    : >"$log"
+    cp -r "$CLTRAIN_SOURCE_DIR/cl/kernels" "$kernels"
+    sed -i "$edit" "$kernels/$file"
+    if cmp -s "$kernels/$file" "$CLTRAIN_SOURCE_DIR/cl/kernels/$file"; then
+        echo "the edit changes nothing any more: $2" >"results/$1"
     else
-        fail "code $code, and no failure of $op names this edit: $line"
+        CLTRAIN_KERNEL_DIR=$kernels timeout 600 "$CLTRAIN" verify --mode correct -t "$checks" --seed 9 >"$log" 2>&1 </dev/null &
+        checker=$!
+        while kill -0 "$checker" 2>/dev/null && ! grep -q -E "^FAIL +$op\\." "$log"; do sleep 0.1; done
+        kill "$checker" 2>/dev/null
+        wait "$checker"
+        code=$?
+        # An edit that writes far outside may take the process with it, which nobody overlooks either.
+        if [ "$code" -ge 128 ] || grep -q -E "^FAIL +$op\\." "$log"; then
+            echo ok >"results/$1"
+        else
+            echo "code $code, and no failure of $op names this edit: $2" >"results/$1"
+        fi
     fi
-    [ -z "${MUTATIONS_LOUD:-}" ] || echo "done: $line"
+    rm -rf "$kernels" "$log"
+    [ -z "${MUTATIONS_LOUD:-}" ] || echo "$(<"results/$1") $2"
+}
+
+# Compiling is most of the time, and PoCL compiles a program on one core.
+at_once=${MUTATIONS_AT_ONCE:-$(nproc)}
+mkdir results
+n=0
+while IFS= read -r line; do
+    [ -n "${MUTATIONS:-}" ] && [[ ! $line =~ $MUTATIONS ]] && continue
+    n=$((n + 1))
+    try "$n" "$line" &
+    [ "$(jobs -rp | wc -l)" -lt "$at_once" ] || wait -n
 done < <(list)
+wait
+for ((i = 1; i <= n; i++)); do
+    if [ "$(cat "results/$i" 2>&1)" = ok ]; then pass; else fail "$(cat "results/$i" 2>&1)"; fi
+done
 [ "$n" -gt 0 ] || fail "no edit matches '${MUTATIONS:-}'"
 finish

@@ -96,11 +96,30 @@ static void test_normal(void **state)
     assert_true(fabs(sum4 / COUNT - 3) < error * sqrt(96));
     assert_true(fabs(lag / COUNT) < error);
     /* Words 2k and 2k+1, nothing else. */
-    for (uint64_t k = 0; k < 100; k++) {
+    for (uint64_t k = 0; k < COUNT; k++) {
         double u = (clt_rng_u32(7, CLT_RNG_DATA, 3, 2, 2 * k) + 1.0) / 4294967296.0;
         double v = clt_rng_u32(7, CLT_RNG_DATA, 3, 2, 2 * k + 1) / 4294967296.0;
         double expected = sqrt(-2 * log(u)) * cos(2 * acos(-1.0) * v);
-        assert_true(fabs(clt_rng_normal(7, CLT_RNG_DATA, 3, 2, k) - expected) < 1e-12);
+        assert_true(fabs(clt_rng_normal(7, CLT_RNG_DATA, 3, 2, k) - expected) < 4e-15);
+    }
+}
+
+/* A range is the same numbers one by one, wherever it begins and ends. */
+static void test_fill_normal(void **state)
+{
+    static const uint64_t ranges[][2] = {{0, 1},     {1, 2},     {1, 130},     {0, 128},
+                                         {127, 129}, {77, 1000}, {1000, 1000}, {1501, 1999}};
+    static float out[2001];
+    (void)state;
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        uint64_t first = ranges[i][0], last = ranges[i][1];
+        memset(out, 0xff, sizeof out);
+        clt_rng_fill_normal(5, CLT_RNG_INIT, 9, 4, first, last, 0.02, out);
+        for (uint64_t k = 0; k < sizeof out / sizeof out[0]; k++)
+            if (k >= first && k < last)
+                assert_true(out[k] == (float)(0.02 * clt_rng_normal(5, CLT_RNG_INIT, 9, 4, k)));
+            else
+                assert_true(isnan(out[k]));
     }
 }
 
@@ -200,13 +219,10 @@ static void test_permute_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),
-        cmocka_unit_test(test_stream_layout),
-        cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_normal),
-        cmocka_unit_test(test_permute_is_bijection),
-        cmocka_unit_test(test_permute_changes),
-        cmocka_unit_test(test_permute_is_even),
+        cmocka_unit_test(test_known_answers),   cmocka_unit_test(test_stream_layout),
+        cmocka_unit_test(test_uniform),         cmocka_unit_test(test_normal),
+        cmocka_unit_test(test_fill_normal),     cmocka_unit_test(test_permute_is_bijection),
+        cmocka_unit_test(test_permute_changes), cmocka_unit_test(test_permute_is_even),
         cmocka_unit_test(test_permute_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

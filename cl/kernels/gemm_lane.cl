@@ -40,13 +40,8 @@
 
 #define STEPS 4 /* of k that are written out: with packed A a step is short, and counting it costs */
 
-/* 1: whole tiles are finished from registers: MR * NV times as much code, which compilers take for f32 results
- * alone. Storing 16 bits is some fifty instructions; Intel's compiler needs two minutes for 28 of them. */
-#define DIRECT_f32 1
-#define DIRECT_f16 0
-#define DIRECT_bf16 0
-#ifndef DIRECT
-#define DIRECT (ACTIVATION == 0 && CLT_CAT(DIRECT_, DTC))
+#ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV times as much code */
+#define DIRECT 0
 #endif
 
 #define NR (LANES * NV) /* columns of a tile */

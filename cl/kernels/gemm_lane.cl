@@ -347,8 +347,9 @@ static inline clt_place place_of(const clt_grid *grid, ulong ticket)
  * `share` of them at a time until none is left, so that cores which are late or slowed down hold up the end
  * by no more than a piece; which group does a block changes no bit. While whole blocks are left it takes the
  * next ones before it has done the last of these, to ask for their operands ahead. share > 1: nothing is cut.
- * tickets: clt_next_ticket. */
-__attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
+ * tickets: clt_next_ticket. The hint says that the arithmetic is in vectors already: Intel's compiler otherwise makes a
+ * second kernel of several work-items at a time, which groups of one item never run, and takes 5 s instead of 0.3. */
+__attribute__((vec_type_hint(float16))) __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
 gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tickets, uint share, uint cut,
               uint parts, __local float *panel_b,
 #if PACK_A

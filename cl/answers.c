@@ -15,7 +15,7 @@
 #include "engine/base/json_seal.h"
 
 #define FORMAT_NAME "cltrain-answers"
-#define FORMAT_VERSION 3
+#define FORMAT_VERSION 4
 #define SEAL "hash"
 
 static const char *const answer_names[OCL_ANSWER_COUNT] = {
@@ -132,15 +132,6 @@ bool ocl_answers_lost_test(const ocl_answers *answers)
     return false;
 }
 
-void ocl_answers_forget_tests(ocl_answers *answers)
-{
-    int kept = 0;
-    for (int i = 0; i < answers->count; i++)
-        if (!ocl_item_is_test(&answers->items[i]))
-            answers->items[kept++] = answers->items[i];
-    answers->count = kept;
-}
-
 uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool tests)
 {
     uint32_t caps = 0;
@@ -168,8 +159,11 @@ void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t played
 {
     uint32_t caps = ocl_answers_caps(answers, played, tests) & mask;
     answers->probed |= mask;
-    if (tests && !are_tested(answers, caps) && answers->n_tested < OCL_TESTED_MAX)
-        answers->tested[answers->n_tested++] = caps;
+    if (!tests || are_tested(answers, caps))
+        return;
+    if (answers->n_tested == OCL_TESTED_MAX) /* the oldest goes */
+        memmove(answers->tested, answers->tested + 1, --answers->n_tested * sizeof answers->tested[0]);
+    answers->tested[answers->n_tested++] = caps;
 }
 
 bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t played, bool tests)

@@ -68,7 +68,6 @@ const ocl_item *ocl_answers_find(const ocl_answers *answers, const char *name);
 bool ocl_item_is_test(const ocl_item *item);
 /* Was a self-test answered with a loss? */
 bool ocl_answers_lost_test(const ocl_answers *answers);
-void ocl_answers_forget_tests(ocl_answers *answers);
 /* Adds an item or replaces the one of its name. CLT_EINTERNAL when there is no room. */
 clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item);
 /* The capabilities that count: their probe and (with tests) every self-test of theirs were answered with yes.

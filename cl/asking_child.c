@@ -193,13 +193,15 @@ static clt_status run_child(interview *v, const char *program)
 
 /* Where kernels are compiled and run by the cores, self-tests take seconds of one core: a second child asks a
  * share of them while the first asks the other. Either goes by what probes said and takes the other's tests
- * for well; so when a test does not end well all of them are forgotten, and one child asks them in their
- * order. */
+ * for well; so when anything does not end well what both were told of tests is forgotten, and one child asks
+ * them in their order. */
 typedef struct companion {
     interview own;
+    ocl_answers before; /* what was known when the two began */
     ocl_answers answers;
     const char *program;
-    clt_thread *thread; /* NULL: not started */
+    bool begun; /* the first child came to its self-tests */
+    clt_thread *thread;
     clt_error error;
 } companion;
 
@@ -214,15 +216,16 @@ static void *run_companion(void *context)
 static void start_companion(interview *v)
 {
     companion *c = v->companion;
-    if (c->thread != NULL)
+    if (c->begun)
         return;
+    c->begun = true;
     c->answers = *v->answers;
     c->own = *v;
     c->own.answers = &c->answers;
     c->own.companion = NULL;
     c->own.share = 1;
     if (clt_thread_start(&c->thread, "self-tests", run_companion, c) != CLT_OK)
-        clt_error_clear(); /* the first child's share counts for nothing, then: see run_two */
+        clt_error_take(CLT_ENOMEM, &c->error);
 }
 
 static bool well(const interview *v)
@@ -230,24 +233,40 @@ static bool well(const interview *v)
     return v->done && !ocl_answers_lost_test(v->answers);
 }
 
-/* As run_child. Not done, and no test answered: they are to be asked by one child. */
-static clt_status run_two(interview *v, const char *program, bool *tried)
+static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
+{
+    int kept = 0;
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        if (!ocl_item_is_test(item) || ocl_answers_find(before, item->name) != NULL)
+            answers->items[kept++] = *item;
+    }
+    answers->count = kept;
+}
+
+/* As run_child. *alone: what is left is for one child. */
+static clt_status run_two(interview *v, const char *program, bool *alone)
 {
     companion *c;
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
     c->program = program;
+    c->before = *v->answers;
     v->companion = c;
     v->share = 0;
     clt_status status = run_child(v, program);
-    *tried = c->thread != NULL;
     clt_thread_join(c->thread);
     v->share = OCL_ALL_SHARES;
     v->companion = NULL;
-    bool both = status == CLT_OK && *tried && c->error.status == CLT_OK && well(v) && well(&c->own);
-    for (int i = 0; i < c->answers.count && both && status == CLT_OK; i++)
-        status = ocl_answers_set(v->answers, &c->answers.items[i]);
-    if (!both) {
-        ocl_answers_forget_tests(v->answers);
+    *alone = c->begun || v->done;
+    if (!c->begun) {
+        v->done = false; /* nothing of the first share was open: the other is left */
+    } else if (status == CLT_OK && c->error.status == CLT_OK && well(v) && well(&c->own)) {
+        for (int i = 0; i < c->answers.count && status == CLT_OK; i++)
+            status = ocl_answers_set(v->answers, &c->answers.items[i]);
+    } else {
+        clt_error_clear();
+        status = CLT_OK;
+        forget_new_tests(v->answers, &c->before);
         v->done = false;
     }
     free(c);
@@ -283,7 +302,7 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
                    .style = w->style,
                    .answers = answers};
     char *program;
-    bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2;
+    bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_answers_lost_test(answers);
     clt_status status = clt_program_find(&program);
     for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
         status = alone ? run_child(&v, program) : run_two(&v, program, &alone);
@@ -293,6 +312,9 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
     free(program);
     if (status == CLT_EUNSUPPORTED)
         return ask_without_child(found, w, answers);
+    if (status == CLT_OK && !v.done && ocl_answers_refusal(answers, w->tests) == NULL)
+        CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': child processes come to no end of the questions",
+                 found->desc.spec, found->desc.name);
     uint32_t played = 0;
     if (status == CLT_OK)
         status = ocl_played_caps(&played);

@@ -167,8 +167,8 @@ static clt_status bind_tensor(const ocl_exec *exec, cl_kernel kernel, const ocl_
         mem = buffer->mem;
         elements = offset / arg->element_bytes;
     }
-    CLT_TRY(set_arg(kernel, next, sizeof mem, &mem,
-                    c)); /* no tensor: a null pointer, which the kernel does not touch */
+    /* no tensor: a null pointer, to which the kernel never goes */
+    CLT_TRY(set_arg(kernel, next, sizeof mem, &mem, c));
     return set_arg(kernel, next, sizeof elements, &elements, c);
 }
 

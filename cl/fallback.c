@@ -4,8 +4,9 @@
  *   1. capabilities that only decorate kernels (stores past the caches, lines asked for ahead): when the
  *      kernel is refused without them too, they were not the cause and come back;
  *   2. of wgmma's products the tile of groups of 384 items; the large tiles, which need more local memory
- * than any driver reports: at most FORMS_MAX of them one by one, then all; and then wgmma itself, for `mma`,
- * which does the same products: a driver that does not take a small one of these programs takes none;
+ *      than any driver reports: at most FORMS_MAX of them one by one, then all; and then wgmma itself, for
+ *      `mma`, which does the same products: a driver that does not take a small one of these programs takes
+ * none;
  *   3. the tile of a matrix product, for the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;

@@ -451,7 +451,10 @@ static clt_status ask_unit(const ocl_probe_state *state, ocl_item *item)
     return yes(item, 0);
 }
 
-#define WGMMA_MOST (UINT64_C(192) << 10) /* bytes of local memory of the largest form */
+/* Bytes of local memory of the largest forms (cl/gemm_wgmma.c): 128x256 and 192x256, four slots of 64 along
+ * k. */
+#define WGMMA_MOST (UINT64_C(192) << 10)
+#define WGMMA_MOST_WIDE (UINT64_C(224) << 10)
 
 /* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. They
  * lie at both ends of as much local memory as a form may have. */
@@ -469,8 +472,9 @@ static clt_status ask_wgmma(const ocl_probe_state *state, ocl_item *item)
             t->b[i][j] = clt_f32_to_f16((float)((i * 5 + j * 2 + j / 16) % 7 - 3));
         }
     uint64_t proven = ocl_form_max_local(state->desc), local = 2 * sizeof t->a;
+    uint64_t most = state->question->cap == OCL_CAP_WGMMA_WIDE ? WGMMA_MOST_WIDE : WGMMA_MOST;
     if (state->question->cap != OCL_CAP_WGMMA)
-        local = proven < WGMMA_MOST ? proven / 1024 * 1024 : WGMMA_MOST;
+        local = proven < most ? proven / 1024 * 1024 : most;
     size_t items = state->question->cap == OCL_CAP_WGMMA_WIDE ? 6 * SIDE : 2 * SIDE;
     char options[96];
     snprintf(options, sizeof options, OCL_RETARGET_OPTION " -DPROBE_BYTES=%u -DPROBE_ITEMS=%zu",

@@ -271,7 +271,7 @@ clt_status clt_child_start(const char *program, const char *const *arguments, ui
     CLT_TRY_GOTO(open_ends(child, flags, &ends), done);
     int code = spawn(program, vector, environment, &ends, &child->pid);
     if (code != 0)
-        status = clt_fail_errno(code == ENOMEM || code == EAGAIN ? CLT_ENOMEM : CLT_EUNSUPPORTED, code,
+        status = clt_fail_errno(code == ENOMEM ? CLT_ENOMEM : CLT_EUNSUPPORTED, code,
                                 "starting '%s' as a child process", program);
     else
         *out = child;
@@ -313,7 +313,10 @@ clt_status clt_child_send(clt_child *child, const char *text, size_t length, dou
             length -= (size_t)n;
             left = seconds;
         } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            if (wait_for(child->input, POLLOUT, &left) == 0 && left <= 0.0)
+            int ready = wait_for(child->input, POLLOUT, &left);
+            if (ready < 0)
+                return clt_fail_errno(CLT_ESTORAGE, errno, "telling a child process");
+            if (ready == 0 && left <= 0.0)
                 CLT_FAIL(CLT_ESTORAGE, "telling a child process: it has read nothing for %g s", seconds);
         } else if (n == 0 || errno != EINTR) {
             return clt_fail_errno(CLT_ESTORAGE, errno, "telling a child process");

@@ -126,20 +126,20 @@ clt_status clt_recall_denials(clt_run *run)
     return CLT_OK;
 }
 
-void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, ocl_denials *out)
+void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_denials *out)
 {
     *out = (ocl_denials){.caps = caps & ~desc->caps};
-    for (int i = 0; i < desc->n_given_up; i++) {
+    for (int i = first; i < desc->n_given_up; i++) {
         ocl_denial *d = &out->list[out->count];
         snprintf(d->form, sizeof d->form, "%s", desc->given_up[i].form);
         out->count += clt_variant_name(desc->given_up[i].variant, d->variant, sizeof d->variant);
     }
 }
 
-void clt_note_denials(clt_run *run, uint32_t caps)
+void clt_note_denials(clt_run *run, uint32_t caps, int first)
 {
     ocl_denials denials;
-    clt_denials_of(&run->tuned->desc, caps, &denials);
+    clt_denials_of(&run->tuned->desc, caps, first, &denials);
     if (ocl_denials_any(&denials))
         ocl_device_remember_denials(run->device, &denials);
 }

@@ -20,10 +20,10 @@ bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc
 /* Before the run plans: what the run of its checkpoint went without, which a resumed run does, too, and
  * nothing else; without a checkpoint that says it, what the driver refused to earlier runs. Collective. */
 clt_status clt_recall_denials(clt_run *run);
-/* Remembers what run->tuned->desc has given up; caps: those that it had before. */
-void clt_note_denials(clt_run *run, uint32_t caps);
-/* What the description goes without; caps: those that it had before. */
-void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, ocl_denials *out);
+/* Remembers what run->tuned->desc has given up since it had these caps and had given up `first` forms. */
+void clt_note_denials(clt_run *run, uint32_t caps, int first);
+/* What the description goes without: of caps, and forms from number `first` on. */
+void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_denials *out);
 /* The description without what is denied; names of variants that this program does not have are passed over.
  */
 void clt_apply_denials(const ocl_denials *denials, ocl_device_desc *desc);

@@ -208,6 +208,7 @@ clt_status clt_run_make_objects(clt_run *run)
 {
     double start = clt_now();
     uint32_t caps = run->tuned->desc.caps;
+    int given_up = run->tuned->desc.n_given_up; /* as its checkpoint or earlier runs did */
     bool gave_up = false, lasting = true;
     CLT_TRY(check_precision(run));
     CLT_TRY(clt_tuned_note(run->tuned, run->job));
@@ -229,7 +230,7 @@ clt_status clt_run_make_objects(clt_run *run)
             CLT_TRY(agree_again(run));
     }
     if (gave_up && lasting)
-        clt_note_denials(run, caps);
+        clt_note_denials(run, caps, given_up);
     run->build_seconds = clt_now() - start;
     return CLT_OK;
 }

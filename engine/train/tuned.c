@@ -313,7 +313,7 @@ clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
     used->exact = true;
     used->style = clt_tuned_style(&t->desc);
     used->has_denials = true;
-    clt_denials_of(&t->desc, t->caps, &used->denials);
+    clt_denials_of(&t->desc, t->caps, 0, &used->denials);
     ocl_tuning_destroy(t->used);
     t->used = used;
     return CLT_OK;

@@ -48,13 +48,11 @@ static double largest(const double *v, size_t n)
  * which rounding towards zero needs up to twice. */
 static double rounding(clt_dtype dtype, double value)
 {
-    int exponent; /* value = [1, 2) * 2^(exponent - 1) */
-    if (dtype != CLT_F16 && dtype != CLT_BF16)
+    if ((dtype != CLT_F16 && dtype != CLT_BF16) || !isfinite(value))
         return 0.0;
-    frexp(value, &exponent);
-    if (dtype == CLT_F16) /* numbers below 2^-14 are multiples of 2^-24 */
-        return ldexp(1.0, (exponent - 1 < -14 ? -14 : exponent - 1) - 11);
-    return ldexp(1.0, exponent - 1 - 8);
+    int least = dtype == CLT_F16 ? -14 : -126; /* numbers below 2^least lie as far apart as those above it */
+    int exponent = value == 0.0 ? least : ilogb(value);
+    return ldexp(1.0, (exponent < least ? least : exponent) - (dtype == CLT_F16 ? 11 : 8));
 }
 
 static double square(double v)

@@ -49,9 +49,9 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
  * must end the whole run is returned. */
 clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *outcome, clt_status status);
 /* False, and the outcome is SKIP, when the driver lost one of the capabilities (bits) that a form is written
- * for: it would crash, hang or be wrong as it was when the device was asked, and the engine does not use it.
- * With
- * --quick also where a CPU device answered that it has not got one. `what` names the form: "variant lane". */
+ * for: it would crash, hang or be wrong as it was when the device was asked, and the engine takes
+ * another one. With --quick also where a CPU device answered that it has not got one. On devices without
+ * local memory there is no other form. `what` names the form: "variant lane". */
 bool clt_verify_offers(const clt_verify_session *session, const char *what, uint32_t caps,
                        clt_verify_outcome *outcome);
 /* Sets the outcome unless it has failed already. */

@@ -59,9 +59,13 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv);
 clt_status cmd_later(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);
 
-/* Signals (signals.c): installed first thing. graceful: the first signal sets the flag, a second SIGINT ends
- * the process at once with 130; else every signal ends it. */
-void cmd_signals_install(bool graceful);
+/* Signals (signals.c): SIGTERM, SIGINT, SIGUSR2; installed first thing, before there is any other thread. */
+typedef enum cmd_signals_kind {
+    CMD_SIGNALS_END,  /* each ends the process at once, with 128 and its number */
+    CMD_SIGNALS_STOP, /* the first sets the flag, a second SIGINT ends the process at once with 130 */
+    CMD_SIGNALS_CHILD /* a child process of cltrain's own, which blocks them (clt_child_begin) */
+} cmd_signals_kind;
+void cmd_signals_install(cmd_signals_kind kind);
 const atomic_int *cmd_stop_flag(void);
 
 /* True on the rank that prints. */

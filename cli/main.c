@@ -71,7 +71,10 @@ static int finish(cmd_context *context, clt_status status)
 int main(int argc, char **argv)
 {
     const cmd_entry *entry = argc > 1 ? cmd_find(argv[1]) : NULL;
-    cmd_signals_install(entry && (entry->flags & CMD_STOPS));
+    uint32_t flags = entry ? entry->flags : 0;
+    cmd_signals_install(flags & CMD_HIDDEN  ? CMD_SIGNALS_CHILD
+                        : flags & CMD_STOPS ? CMD_SIGNALS_STOP
+                                            : CMD_SIGNALS_END);
     cmd_context context = {.stop = cmd_stop_flag(), .program = argv[0]};
     start_log(&context);
     clt_program_is_this();

@@ -447,10 +447,9 @@ clt_status clt_child_begin(void)
         CLT_FAIL(CLT_EUSAGE, "this command is for cltrain itself, which starts it as a child process");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* What a scheduler or a service manager sends to a whole job is the parent's business, which ends this
-     * process; a child that died of it would look like one that its driver ended. */
-    static const int jobs[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP};
-    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++)
-        (void)signal(jobs[i], SIG_IGN);
+     * process; a child that died of it would look like one that its driver ended. Blocked and not ignored: a
+     * compiler inside the driver (LLVM) puts handlers of its own in place of what ignores. */
+    clt_thread_block_signals(NULL);
     setrlimit(RLIMIT_CORE, &none);
     return CLT_OK;
 }

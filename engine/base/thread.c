@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that leave signals to the main thread, work on ranges by several of them, and the bounded queue by
- * which work is handed over. Knows
- * nothing of what is handed over. */
+ * Threads that leave signals to others, work on ranges by several of them, and the bounded queue by which
+ * work is handed over. Knows nothing of what is handed over. */
 #include "engine/base/thread.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,19 +14,23 @@ struct clt_thread {
     pthread_t handle;
 };
 
+void clt_thread_block_signals(sigset_t *before)
+{
+    static const int blocked[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof blocked / sizeof blocked[0]; i++)
+        sigaddset(&set, blocked[i]);
+    pthread_sigmask(SIG_BLOCK, &set, before);
+}
+
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context)
 {
     clt_thread *thread = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&thread, 1, sizeof *thread, "a thread"));
-    /* Signals that ask the program to stop are for the thread that called main; a new thread inherits the
-     * mask. */
-    static const int blocked[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    sigset_t set, before;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof blocked / sizeof blocked[0]; i++)
-        sigaddset(&set, blocked[i]);
-    pthread_sigmask(SIG_BLOCK, &set, &before);
+    sigset_t before; /* a new thread inherits the mask */
+    clt_thread_block_signals(&before);
     int code = pthread_create(&thread->handle, NULL, body, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != 0) {

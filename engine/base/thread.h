@@ -5,11 +5,17 @@
 #define ENGINE_BASE_THREAD_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/status.h"
+
+/* Blocks, in the calling thread and in those that it starts from now on, what users, schedulers and service
+ * managers send: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2. *before (may be NULL) gets the
+ * mask as it was. Threads of clt_thread_start block them. */
+void clt_thread_block_signals(sigset_t *before);
 
 typedef struct clt_thread clt_thread;
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context);

@@ -102,6 +102,20 @@ expect_awk() {
     if awk "$program" "$@"; then pass; else fail "$what"; fi
 }
 
+# expect_blocked PROCESS NAME...: no thread of the process can be interrupted by these signals, but for the one that takes them.
+expect_blocked() {
+    local process=$1 wanted=0 name task blocked open=
+    shift
+    for name in "$@"; do wanted=$((wanted | 1 << ($(kill -l "$name") - 1))); done
+    for task in /proc/"$process"/task/*; do
+        blocked=$(sed -n 's/^SigBlk:[[:space:]]*//p' "$task/status" 2>/dev/null)
+        if [ -n "$blocked" ] && [ "$(cat "$task/comm")" != signals ] && [ $((0x$blocked & wanted)) -ne $wanted ]; then
+            open="$open ${task##*/}:$blocked"
+        fi
+    done
+    if [ -d "/proc/$process" ] && [ -z "$open" ]; then pass; else fail "threads of $process that do not block $*:${open:- no process}"; fi
+}
+
 # values KEY FILE: the number behind a key in each line of metrics.jsonl that has it.
 values() { sed -n -E "s/.*\"$1\": *(-?[0-9.]+([eE][-+]?[0-9]+)?).*/\1/p" "$2"; }
 

@@ -65,6 +65,7 @@ LD_PRELOAD=$shim CLT_SHIM="build:option=PROBE_FP64:hang;log=$work/calls" "$CLTRA
 parent=$!
 for _ in $(seq 600); do [ -s calls ] && break; sleep 0.1; done
 child=$(awk '{ print $1; exit }' calls)
+expect_blocked "$child" TSTP INT TERM HUP USR1 USR2
 for name in TSTP INT TERM HUP USR1 USR2; do kill -s $name -- "-$child"; done
 sleep 0.3
 expect_awk 'the child runs on' '{ exit $3 !~ /[SRD]/ }' "/proc/$child/stat"

@@ -228,7 +228,7 @@ touch file/STOP
 stopped file
 expect_absent file/STOP
 # Steps long enough that the first SIGINT is still being honoured when the second comes.
-start twice 'model.hidden=[1024,1024]' data.micro_batch=256 data.global_batch=256
+start twice 'model.hidden=[1024,1024]' data.micro_batch=1024 data.global_batch=8192
 kill -INT "$process"
 sleep 0.1
 kill -INT "$process"

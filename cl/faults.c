@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "engine/base/thread.h"
 
 /* Texts are copied: the executor that owns a command may be gone when its event is looked at. */
 typedef struct command_under_way {
@@ -121,18 +122,9 @@ bool ocl_commands_failed(ocl_device *device)
     return failed;
 }
 
-#define TURN_NS 200000000 /* a failed command is seen so much later at most */
-
 bool ocl_wait_for_callback(ocl_device *device, pthread_cond_t *changed, pthread_mutex_t *lock)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += TURN_NS;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    if (pthread_cond_timedwait(changed, lock, &until) == 0)
+    if (clt_cond_wait_turn(changed, lock))
         return true;
     pthread_mutex_unlock(lock); /* callbacks take it */
     bool failed = ocl_commands_failed(device);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
@@ -22,6 +23,20 @@ void clt_thread_block_signals(sigset_t *before)
     for (size_t i = 0; i < sizeof blocked / sizeof blocked[0]; i++)
         sigaddset(&set, blocked[i]);
     pthread_sigmask(SIG_BLOCK, &set, before);
+}
+
+#define TURN_NS 200000000
+
+bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += TURN_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    return pthread_cond_timedwait(changed, lock, &until) == 0;
 }
 
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context)

@@ -17,6 +17,10 @@
  * mask as it was. Threads of clt_thread_start block them. */
 void clt_thread_block_signals(sigset_t *before);
 
+/* As pthread_cond_wait, for 0.2 seconds at most. False: nobody signalled within that time, and the caller may
+ * look whether what it waits for can still come. */
+bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock);
+
 typedef struct clt_thread clt_thread;
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context);
 void clt_thread_join(clt_thread *thread); /* joins and frees; NULL is fine */

@@ -116,6 +116,10 @@ typedef struct clt_loader_options {
     void **slots;                  /* n_slots pieces of memory of slot_bytes each */
     uint64_t slot_bytes;
     struct clt_spans *spans; /* borrowed: where the threads note what they did; NULL: nowhere */
+    /* Asked while clt_loader_next waits: an error ends the wait, since who has the slots may never give one
+     * back (a driver need not call back when an upload fails). NULL: never. */
+    clt_status (*check)(void *context);
+    void *check_context;
 } clt_loader_options;
 
 typedef struct clt_loader clt_loader;

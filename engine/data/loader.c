@@ -451,10 +451,16 @@ static clt_status next_locked(clt_loader *loader, clt_slot **out)
 {
     loader_slot *slot = NULL;
     double begin = clt_now();
-    while (!atomic_load(&loader->closing) && !loader->delivered_failure &&
+    clt_status status = CLT_OK;
+    while (status == CLT_OK && !atomic_load(&loader->closing) && !loader->delivered_failure &&
            loader->next_delivery < loader->tickets && !(slot = ready_slot(loader)))
-        pthread_cond_wait(&loader->has_ready, &loader->lock);
+        if (!clt_cond_wait_turn(&loader->has_ready, &loader->lock) && loader->options.check != NULL) {
+            pthread_mutex_unlock(&loader->lock); /* callbacks that release slots take it */
+            status = loader->options.check(loader->options.check_context);
+            pthread_mutex_lock(&loader->lock);
+        }
     loader->waited += clt_now() - begin;
+    CLT_TRY(status);
     if (atomic_load(&loader->closing))
         CLT_FAIL(CLT_EINTERRUPTED, "waiting for the next batch: the loader was closed meanwhile");
     if (loader->delivered_failure)

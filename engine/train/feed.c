@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/faults.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/train/step_block.h"
@@ -78,6 +79,13 @@ static clt_status make_slots(clt_feed *feed, int prefetch)
     return ocl_buffer_create(device, feed->ring_stride * RING, "staging ring", &feed->ring);
 }
 
+/* A failed upload need not call back, and its slot is not released then. */
+static clt_status check_commands(void *context)
+{
+    ocl_device *device = context;
+    return ocl_commands_check(device, ocl_commands_enqueued(device));
+}
+
 clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
 {
     const clt_plan *plan = options->realized->plan;
@@ -104,7 +112,9 @@ clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
                             .graph = plan->graph,
                             .workers = options->workers,
                             .slot_bytes = plan->input_bytes,
-                            .spans = options->realized->spans};
+                            .spans = options->realized->spans,
+                            .check = check_commands,
+                            .check_context = options->realized->device};
     clt_status status = map_fields(plan, options->source, &o);
     if (status == CLT_OK)
         status =

@@ -114,6 +114,34 @@ few() { echo $((step > 0 ? step : $1)); }
 [[ $kinds != *calls* ]] || sweep call_shim CLT_CALL_SHIM "log=hit;" "" 3 "$(few 311)"
 [[ $kinds != *events* ]] || sweep call_shim CLT_CALL_SHIM "log=hit;event=" "" 2 "$(few 61)"
 [[ $kinds != *reads* ]] || sweep driver_shim CLT_SHIM "read:*:flip:nth=" ";log=hit" 2 "$(few 17)"
+
+# The commands of an evaluation, of which the host waits for the first when several batches are under way: a failed upload, which
+# need not call back, must not leave the host waiting for its slot.
+evaluation() {
+    local n=1 hits=0
+    while :; do
+        rm -f hit
+        code=0
+        timeout -k 5 60 env CLT_CALL_SHIM="log=hit;event=$n" LD_PRELOAD="$shims/call_shim.so" \
+            "$CLTRAIN" eval net.json --checkpoint good/checkpoints/step_4 >"$out" 2>&1 </dev/null || code=$?
+        [ -s hit ] || break
+        hits=$((hits + 1))
+        case $code in
+        0) expect_text "loss $want_eval " ;;
+        10) expect_text 'accepted command .*, which then failed' ;;
+        *) fail "event $n of an evaluation ($(cat hit)): code $code" ;;
+        esac
+        n=$((n + $(few 4)))
+    done
+    if [ "$hits" -gt 5 ]; then pass; else fail "$hits events of an evaluation were hit"; fi
+    echo "call_shim: $hits runs of an evaluation with a fault, up to number $n"
+}
+if [[ $kinds == *events* ]]; then
+    expect_code 0 env LD_PRELOAD="$shims/call_shim.so" "$CLTRAIN" eval net.json --checkpoint good/checkpoints/step_4
+    want_eval=$(sed -n 's/^eval .*loss \([0-9.]*\) .*/\1/p' "$out")
+    [ -n "$want_eval" ] || fail 'the evaluation prints no loss'
+    evaluation
+fi
 [[ $kinds == *allocations* ]] || finish
 
 # Allocations: the number of a whole run is known first.

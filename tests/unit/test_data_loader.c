@@ -530,6 +530,38 @@ static void refuse(bench *b, clt_status code, const char *words)
     make_bench(b, 40, 4, 2, 2);
 }
 
+/* Slots that nobody gives back: what is asked while the consumer waits ends the wait, and asks no sooner. */
+static clt_status after_three(void *context)
+{
+    int *asked = context;
+    return ++*asked < 3 ? CLT_OK : clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "the upload failed");
+}
+
+static void test_check_while_waiting(void **state)
+{
+    bench b;
+    int asked = 0;
+    (void)state;
+    make_bench(&b, 200, 4, 1, 1);
+    b.options.last_step = 40;
+    b.options.check = after_three;
+    b.options.check_context = &asked;
+    clt_loader *loader = open_loader(&b);
+    clt_slot *slot[4] = {NULL};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(clt_loader_next(loader, &slot[i]), CLT_OK);
+        assert_non_null(slot[i]);
+    }
+    assert_int_equal(asked, 0);
+    assert_int_equal(clt_loader_next(loader, &slot[3]), CLT_EDEVLOST);
+    assert_int_equal(asked, 3);
+    assert_non_null(strstr(clt_error_text(), "the upload failed"));
+    clt_loader_release(loader, slot[0]); /* it goes on where it was */
+    assert_int_equal(clt_loader_next(loader, &slot[3]), CLT_OK);
+    assert_int_equal(slot[3]->step, 3);
+    clt_loader_destroy(loader);
+}
+
 static void test_options(void **state)
 {
     (void)state;
@@ -576,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_error_travels),
         cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_consumers),
+        cmocka_unit_test(test_check_while_waiting),
         cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests_name("data loader", tests, data_setup, data_teardown);

@@ -7,7 +7,13 @@
 #include <math.h>
 #include <string.h>
 
-static void philox_round(uint32_t c[4], uint32_t key0, uint32_t key1)
+/* Inlined into functions that are compiled for several instruction sets. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+#define PHILOX_KEY0 0x9E3779B9u
+#define PHILOX_KEY1 0xBB67AE85u
+
+static ALWAYS_INLINE void philox_round(uint32_t c[4], uint32_t key0, uint32_t key1)
 {
     uint64_t product0 = (uint64_t)0xD2511F53u * c[0];
     uint64_t product1 = (uint64_t)0xCD9E8D57u * c[2];
@@ -25,8 +31,8 @@ void clt_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t o
     memcpy(c, counter, sizeof c);
     for (int round = 0; round < 10; round++) {
         philox_round(c, key0, key1);
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
+        key0 += PHILOX_KEY0;
+        key1 += PHILOX_KEY1;
     }
     memcpy(out, c, sizeof c);
 }
@@ -56,14 +62,14 @@ float clt_rng_uniform(uint32_t word)
  * 30 ns for a normal. Nothing here branches, so that compilers work on several normals at once; nothing is
  * contracted (the build's flags), so that the bits are the same everywhere. */
 
-static inline double as_double(uint64_t bits)
+static ALWAYS_INLINE double as_double(uint64_t bits)
 {
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline uint64_t as_bits(double value)
+static ALWAYS_INLINE uint64_t as_bits(double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -71,14 +77,14 @@ static inline uint64_t as_bits(double value)
 }
 
 /* An integer of at most 51 bits; conversions of other kinds are not there for vectors. */
-static inline double from_integer(int64_t value)
+static ALWAYS_INLINE double from_integer(int64_t value)
 {
     return as_double(UINT64_C(0x4338000000000000) + (uint64_t)value) - 0x1.8p52;
 }
 
 /* log((word + 1) * 2^-32): 2 atanh(s) of s = (m-1)/(m+1), |s| < 0.172, for the part m of u = m 2^e that lies
  * between the square roots of 1/2 and of 2. */
-static inline double log_of(uint64_t word)
+static ALWAYS_INLINE double log_of(uint64_t word)
 {
     const uint64_t root = UINT64_C(0x3fe6a09e667f3bcd); /* of 1/2 */
     uint64_t bits = as_bits(from_integer((int64_t)(word + 1)) * 0x1p-32);
@@ -103,7 +109,7 @@ static inline double log_of(uint64_t word)
 }
 
 /* cos(2 pi word 2^-32): the angle's distance from the nearest quarter turn is an exact integer. */
-static inline double cos_of(uint64_t word)
+static ALWAYS_INLINE double cos_of(uint64_t word)
 {
     uint64_t quarter = (word + (UINT64_C(1) << 29)) >> 30; /* 0 to 4 */
     double x = from_integer((int64_t)(word - (quarter << 30))) * (6.283185307179586 * 0x1p-32), z = x * x;
@@ -130,33 +136,104 @@ static inline double cos_of(uint64_t word)
     return as_double(((as_bits(s) & odd) | (as_bits(c) & ~odd)) ^ sign);
 }
 
-static inline double normal_of(const uint32_t pair[2])
+static ALWAYS_INLINE double normal_of(uint32_t radius, uint32_t angle)
 {
-    return sqrt(-2.0 * log_of(pair[0])) * cos_of(pair[1]);
+    return sqrt(-2.0 * log_of(radius)) * cos_of(angle);
 }
 
 double clt_rng_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint32_t step, uint64_t index)
 {
     uint32_t out[4];
     clt_rng_block(seed, purpose, op, step, index / 2, out);
-    return normal_of(out + 2 * (index % 2));
+    return normal_of(out[2 * (index % 2)], out[2 * (index % 2) + 1]);
+}
+
+/* A range of normals is made in pieces that the compiler turns into vectors. */
+enum { NORMAL_BLOCKS = 64 };
+
+typedef struct normal_stream {
+    uint32_t key[2], counter[2]; /* the counter's upper half: clt_rng_block */
+    double deviation;
+} normal_stream;
+
+/* All normals of NORMAL_BLOCKS blocks from `block` on. */
+static ALWAYS_INLINE void normals_of(const normal_stream *stream, uint64_t block, float *out)
+{
+    uint32_t word[4][NORMAL_BLOCKS];
+    for (int b = 0; b < NORMAL_BLOCKS; b++) {
+        uint64_t at = block + (uint64_t)b;
+        uint32_t c[4] = {(uint32_t)at, (uint32_t)(at >> 32), stream->counter[0], stream->counter[1]};
+        uint32_t key0 = stream->key[0], key1 = stream->key[1];
+#pragma GCC unroll 10
+        for (int round = 0; round < 10; round++) {
+            philox_round(c, key0, key1);
+            key0 += PHILOX_KEY0;
+            key1 += PHILOX_KEY1;
+        }
+        word[0][b] = c[0];
+        word[1][b] = c[1];
+        word[2][b] = c[2];
+        word[3][b] = c[3];
+    }
+    float pair[2][NORMAL_BLOCKS];
+    for (int b = 0; b < NORMAL_BLOCKS; b++)
+        pair[0][b] = (float)(stream->deviation * normal_of(word[0][b], word[1][b]));
+    for (int b = 0; b < NORMAL_BLOCKS; b++)
+        pair[1][b] = (float)(stream->deviation * normal_of(word[2][b], word[3][b]));
+    for (int b = 0; b < NORMAL_BLOCKS; b++) {
+        out[2 * b] = pair[0][b];
+        out[2 * b + 1] = pair[1][b];
+    }
+}
+
+static void normals_any(const normal_stream *stream, uint64_t block, float *out)
+{
+    normals_of(stream, block, out);
+}
+
+/* Multiplication and addition stay apart also where one instruction could do both, so the bits are the same.
+ */
+#if defined __x86_64__ && defined __GNUC__
+__attribute__((target("avx2"))) static void normals_avx2(const normal_stream *stream, uint64_t block,
+                                                         float *out)
+{
+    normals_of(stream, block, out);
+}
+
+__attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))) static void normals_avx512(
+    const normal_stream *stream, uint64_t block, float *out)
+{
+    normals_of(stream, block, out);
+}
+#endif
+
+typedef void (*normals_fn)(const normal_stream *stream, uint64_t block, float *out);
+
+static normals_fn choose_normals(void)
+{
+#if defined __x86_64__ && defined __GNUC__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return normals_avx512;
+    if (__builtin_cpu_supports("avx2"))
+        return normals_avx2;
+#endif
+    return normals_any;
 }
 
 void clt_rng_fill_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint32_t step, uint64_t first,
                          uint64_t last, double deviation, float *out)
 {
-    enum { BLOCKS = 64 };
-    uint32_t words[BLOCKS][4];
-    double normals[2 * BLOCKS];
+    normal_stream stream = {{(uint32_t)seed, (uint32_t)(seed >> 32)},
+                            {step, (uint32_t)purpose << 24 | (op & 0xffffffu)},
+                            deviation};
+    normals_fn make = choose_normals();
+    float piece[2 * NORMAL_BLOCKS];
     for (uint64_t i = first; i < last;) {
-        uint64_t block = i / 2, skip = i % 2, n = last - i;
-        n = n < 2 * BLOCKS - skip ? n : 2 * BLOCKS - skip;
-        for (uint64_t b = 0; b < (skip + n + 1) / 2; b++)
-            clt_rng_block(seed, purpose, op, step, block + b, words[b]);
-        for (uint64_t k = 0; k < skip + n; k++)
-            normals[k] = normal_of(&words[0][0] + 2 * k);
-        for (uint64_t k = 0; k < n; k++)
-            out[i + k] = (float)(deviation * normals[skip + k]);
+        uint64_t skip = i % 2, n = last - i;
+        n = n < 2 * NORMAL_BLOCKS - skip ? n : 2 * NORMAL_BLOCKS - skip;
+        make(&stream, i / 2, piece);
+        memcpy(out + i, piece + skip, n * sizeof *out);
         i += n;
     }
 }

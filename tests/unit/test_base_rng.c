@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/rng.h"
+#include "engine/base/rng.c" /* the functions for each instruction set are its own */
 
 static void test_known_answers(void **state)
 {
@@ -123,6 +123,30 @@ static void test_fill_normal(void **state)
     }
 }
 
+static void test_normals_of_instruction_sets(void **state)
+{
+    normals_fn made[3] = {normals_any};
+    int n = 1;
+    (void)state;
+#if defined __x86_64__ && defined __GNUC__
+    if (__builtin_cpu_supports("avx2"))
+        made[n++] = normals_avx2;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        made[n++] = normals_avx512;
+#endif
+    for (int k = 0; k < n; k++)
+        for (uint64_t i = 0; i < 20; i++) {
+            normal_stream stream = {{11, 12 + (uint32_t)i}, {3, CLT_RNG_INIT << 24 | 9}, 0.5};
+            uint64_t block = i << 29 | (i % 3 ? 0xffffffc1u : 5); /* across the end of the lower half */
+            float out[2 * NORMAL_BLOCKS];
+            made[k](&stream, block, out);
+            for (uint64_t e = 0; e < 2 * NORMAL_BLOCKS; e++)
+                assert_true(out[e] == (float)(0.5 * clt_rng_normal(11 | (12 + i) << 32, CLT_RNG_INIT, 9, 3,
+                                                                   2 * block + e)));
+        }
+}
+
 static void test_permute_is_bijection(void **state)
 {
     (void)state;
@@ -219,10 +243,15 @@ static void test_permute_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),   cmocka_unit_test(test_stream_layout),
-        cmocka_unit_test(test_uniform),         cmocka_unit_test(test_normal),
-        cmocka_unit_test(test_fill_normal),     cmocka_unit_test(test_permute_is_bijection),
-        cmocka_unit_test(test_permute_changes), cmocka_unit_test(test_permute_is_even),
+        cmocka_unit_test(test_known_answers),
+        cmocka_unit_test(test_stream_layout),
+        cmocka_unit_test(test_uniform),
+        cmocka_unit_test(test_normal),
+        cmocka_unit_test(test_fill_normal),
+        cmocka_unit_test(test_normals_of_instruction_sets),
+        cmocka_unit_test(test_permute_is_bijection),
+        cmocka_unit_test(test_permute_changes),
+        cmocka_unit_test(test_permute_is_even),
         cmocka_unit_test(test_permute_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

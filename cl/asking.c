@@ -122,10 +122,26 @@ static clt_status put_question(asking *a, ocl_probe_state *state, ocl_item *item
     return status;
 }
 
+/* Questions about lane-style code, and some others, so that two children take about as long. No question of
+ * one share depends on an answer of the other. */
+static int share_of(const ocl_question *q)
+{
+    const uint32_t second =
+        OCL_CAP_WIDE_VECTORS | OCL_CAP_NONTEMPORAL | OCL_CAP_PREFETCH | OCL_CAP_INT64_ATOMICS;
+    return (q->cap & second) != 0;
+}
+
+static bool is_mine(const asking *a, int share)
+{
+    return a->asker->share == OCL_ALL_SHARES || a->asker->share == share;
+}
+
 static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
 {
     ocl_item item = {.drops = q->cap};
     snprintf(item.name, sizeof item.name, "%s", q->name);
+    if (!is_mine(a, share_of(q)))
+        return CLT_OK;
     if (!is_open_question(a, q->name))
         return CLT_OK;
     if (q->cap != 0 && !(q->cap & a->asker->mask))
@@ -163,7 +179,7 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
     bool right = false;
     ocl_device_desc desc = desc_now(a);
     snprintf(item.name, sizeof item.name, OCL_TEST_PREFIX "%s", t->name);
-    if (a->asker->share != OCL_ALL_SHARES && t->share != a->asker->share)
+    if (!is_mine(a, t->share))
         return CLT_OK;
     if (!is_open_question(a, item.name) || (t->drops & ~desc.caps) != 0 || !tests->wanted(t, &desc))
         return CLT_OK;

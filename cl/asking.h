@@ -36,8 +36,8 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
 /* --- the child's side, for the program's hidden command --- */
 
 /* Answers for the device `spec` on the pipe of engine/base/child.h. style: of ocl_style_name. have:
- * "item=yes:drops:value,...", what is known. share: self-tests of that share only, OCL_ALL_SHARES all of
- * them. */
+ * "item=yes:drops:value,...", what is known. share: questions and self-tests of that share only,
+ * OCL_ALL_SHARES all of them. */
 #define OCL_ALL_SHARES (-1)
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
                             bool with_tests, int share);

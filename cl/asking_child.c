@@ -31,11 +31,10 @@ typedef struct interview {
     const ocl_device_desc *desc;
     uint32_t mask;
     bool tests;
-    int share; /* of the self-tests; OCL_ALL_SHARES */
+    int share; /* of the questions; OCL_ALL_SHARES */
     ocl_style style;
     ocl_answers *answers;
-    struct companion *companion; /* asks the other share from the first self-test on; NULL: nobody does */
-    ocl_item current;            /* the question that was put and is not answered; "" if none */
+    ocl_item current; /* the question that was put and is not answered; "" if none */
     bool greeted, done;
     clt_status status; /* of the child, when it says that it cannot go on: */
     char error[512];
@@ -49,8 +48,6 @@ static double limit_of(const interview *v)
     return own > 0.0 ? own : ocl_item_is_test(&v->current) ? TEST_SECONDS : PROBE_SECONDS;
 }
 
-static void start_companion(interview *v);
-
 /* False: the line is none that a child writes. */
 static bool take_begin(interview *v, const char *line)
 {
@@ -58,8 +55,6 @@ static bool take_begin(interview *v, const char *line)
     if (sscanf(line, "begin %39s %" SCNx32, item.name, &item.drops) != 2)
         return false;
     v->current = item;
-    if (ocl_item_is_test(&item) && v->companion != NULL)
-        start_companion(v);
     return true;
 }
 
@@ -191,17 +186,15 @@ static clt_status run_child(interview *v, const char *program)
 
 /* --- two children --- */
 
-/* Where kernels are compiled and run by the cores, self-tests take seconds of one core: a second child asks a
- * share of them while the first asks the other. Either goes by what probes said and takes the other's tests
- * for well; so when anything does not end well what both were told of tests is forgotten, and one child asks
- * them in their order. */
+/* Where kernels are compiled and run by the cores, questions take a second of one core and self-tests
+ * several: a second child asks a share of them while the first asks the other. Questions of one share do not
+ * depend on answers of the other, so what they bring is kept however they end. Self-tests do: each child
+ * takes the other's for well, so when anything does not end well what both were told of tests is forgotten,
+ * and one child asks them in their order. */
 typedef struct companion {
     interview own;
-    ocl_answers before; /* what was known when the two began */
     ocl_answers answers;
     const char *program;
-    bool begun; /* the first child came to its self-tests */
-    clt_thread *thread;
     clt_error error;
 } companion;
 
@@ -212,25 +205,39 @@ static void *run_companion(void *context)
     return NULL;
 }
 
-/* Called when the first self-test begins: all probes have been answered. */
-static void start_companion(interview *v)
+/* What the companion was told and the first child was not. */
+static clt_status merge(ocl_answers *answers, const ocl_answers *other)
 {
-    companion *c = v->companion;
-    if (c->begun)
-        return;
-    c->begun = true;
-    c->answers = *v->answers;
-    c->own = *v;
-    c->own.answers = &c->answers;
-    c->own.companion = NULL;
-    c->own.share = 1;
-    if (clt_thread_start(&c->thread, "self-tests", run_companion, c) != CLT_OK)
-        clt_error_take(CLT_ENOMEM, &c->error);
+    for (int i = 0; i < other->count; i++)
+        if (ocl_answers_find(answers, other->items[i].name) == NULL)
+            CLT_TRY(ocl_answers_set(answers, &other->items[i]));
+    return CLT_OK;
 }
 
-static bool well(const interview *v)
+/* One child for each share. *well: both have asked all that was theirs to ask. */
+static clt_status run_shares(interview *v, const char *program, bool tests, bool *well)
 {
-    return v->done && !ocl_answers_lost_test(v->answers);
+    companion *c;
+    clt_thread *thread = NULL;
+    interview own = *v;
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
+    c->program = program;
+    c->answers = *v->answers;
+    own.tests = tests;
+    own.share = 0;
+    c->own = own;
+    c->own.answers = &c->answers;
+    c->own.share = 1;
+    bool second = clt_thread_start(&thread, "questions", run_companion, c) == CLT_OK;
+    if (!second)
+        clt_error_clear();
+    clt_status status = run_child(&own, program);
+    clt_thread_join(thread);
+    *well = status == CLT_OK && second && own.done && c->own.done && c->error.status == CLT_OK;
+    if (status == CLT_OK)
+        status = merge(v->answers, &c->answers);
+    free(c);
+    return status;
 }
 
 static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
@@ -244,32 +251,25 @@ static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
     answers->count = kept;
 }
 
-/* As run_child. *alone: what is left is for one child. */
-static clt_status run_two(interview *v, const char *program, bool *alone)
+/* As run_child, for what two children can ask. What is left after it is for one child, and most often
+ * nothing. */
+static clt_status run_two(interview *v, const char *program)
 {
-    companion *c;
-    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
-    c->program = program;
-    c->before = *v->answers;
-    v->companion = c;
-    v->share = 0;
-    clt_status status = run_child(v, program);
-    clt_thread_join(c->thread);
-    v->share = OCL_ALL_SHARES;
-    v->companion = NULL;
-    *alone = c->begun || v->done;
-    if (!c->begun) {
-        v->done = false; /* nothing of the first share was open: the other is left */
-    } else if (status == CLT_OK && c->error.status == CLT_OK && well(v) && well(&c->own)) {
-        for (int i = 0; i < c->answers.count && status == CLT_OK; i++)
-            status = ocl_answers_set(v->answers, &c->answers.items[i]);
-    } else {
+    ocl_answers *before;
+    bool well;
+    CLT_TRY(run_shares(v, program, false, &well));
+    if (!well || ocl_answers_refusal(v->answers, false) != NULL)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&before, 1, sizeof *before, "answers"));
+    *before = *v->answers;
+    clt_status status = run_shares(v, program, true, &well);
+    v->done = status == CLT_OK && well && !ocl_answers_lost_test(v->answers);
+    if (!v->done) {
         clt_error_clear();
         status = CLT_OK;
-        forget_new_tests(v->answers, &c->before);
-        v->done = false;
+        forget_new_tests(v->answers, before);
     }
-    free(c);
+    free(before);
     return status;
 }
 
@@ -305,7 +305,8 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
     bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_answers_lost_test(answers);
     clt_status status = clt_program_find(&program);
     for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
-        status = alone ? run_child(&v, program) : run_two(&v, program, &alone);
+        status = alone ? run_child(&v, program) : run_two(&v, program);
+        alone = true;
         if (ocl_answers_refusal(answers, w->tests) != NULL)
             break;
     }

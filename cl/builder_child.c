@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builders, seen from the child: programs as they are told, and one group of each launch, over memory that
- * belongs to nobody else and is zero. A launch is there for the compiler's sake alone: what it computes is
- * not looked at, and counters that hand out work say that there is none left. */
+ * Builders, seen from the child: programs as they are told, and one group of each small launch, or all of a
+ * large one that has nothing to do, over memory that belongs to nobody else and is zero. A launch is there
+ * for the compiler's sake alone: what it computes is not looked at, and counters that hand out work say that
+ * there is none left. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ typedef struct server {
     cl_kernel kernel;     /* of the launch that is being told, or NULL */
     cl_uint next;         /* argument of it */
     cl_uint dimensions;
-    size_t local[3];
+    size_t global[3], local[3];
     launch_memory memory;
 } server;
 
@@ -61,6 +62,10 @@ static bool begin_launch(server *s, char *fields)
         s->dimensions < 1 || s->dimensions > 3)
         return false;
     s->next = 0;
+    bool large = false;
+    for (unsigned i = 0; i < s->dimensions; i++)
+        large = large || g[i] >= OCL_SMALL_LAUNCH;
+    memcpy(s->global, large ? g : s->local, sizeof s->global);
     cl_int code;
     if (s->program != NULL)
         s->kernel = clCreateKernel(s->program->program, name, &code);
@@ -126,8 +131,8 @@ static bool add_argument(server *s, char *fields)
 static void run_launch(server *s)
 {
     cl_command_queue queue = s->device->queue[OCL_QUEUE_COMPUTE];
-    if (s->kernel != NULL && clEnqueueNDRangeKernel(queue, s->kernel, s->dimensions, NULL, s->local, s->local,
-                                                    0, NULL, NULL) == CL_SUCCESS)
+    if (s->kernel != NULL && clEnqueueNDRangeKernel(queue, s->kernel, s->dimensions, NULL, s->global,
+                                                    s->local, 0, NULL, NULL) == CL_SUCCESS)
         clFinish(queue);
     forget_launch(s);
 }

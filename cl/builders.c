@@ -3,8 +3,10 @@
  * Builders, seen from the process that wants programs: starting a child, telling it what to build, and
  * telling a compiler that failed from a child that was lost. The text that children read: a line `program
  * FAMILY OPTIONS`; for each launch a line `launch KERNEL DIMENSIONS GLOBAL*3 LOCAL*3`, a line `arg KIND
- * VALUE` for each argument and `run`; then `end`. Fields are separated by tabs. They answer `ready KEY`, and
- * for each program `built` or `failed`, then `done`. */
+ * VALUE` for each argument and `run`; then `end`. A large launch, with OCL_SMALL_LAUNCH work-items or more in
+ * a dimension, is run in its size, and told only when a bound can be told as 0; of others one group is run.
+ * Fields are separated by tabs. They answer `ready KEY`, and for each program `built` or `failed`, then
+ * `done`. */
 #include "cl/builders.h"
 
 #include <inttypes.h>
@@ -81,9 +83,11 @@ void ocl_builder_stop(ocl_builder *builder)
 
 /* --- telling --- */
 
-static void write_argument(const ocl_program_wish *wish, const ocl_command *c, int index, clt_str *out)
+static void write_argument(const ocl_program_wish *wish, const ocl_command *c, int index, bool large,
+                           clt_str *out)
 {
     const ocl_arg *arg = &c->args[index];
+    bool idle = large && arg->bound;
     uint32_t bits;
     switch (arg->kind) {
     case OCL_ARG_TENSOR:
@@ -94,14 +98,14 @@ static void write_argument(const ocl_program_wish *wish, const ocl_command *c, i
         break;
     case OCL_ARG_I32:
     case OCL_ARG_U32:
-        clt_str_printf(out, "arg\t32\t%" PRIu32 "\n", arg->value.u32);
+        clt_str_printf(out, "arg\t32\t%" PRIu32 "\n", idle ? 0 : arg->value.u32);
         break;
     case OCL_ARG_F32:
         memcpy(&bits, &arg->value.f32, sizeof bits);
         clt_str_printf(out, "arg\t32\t%" PRIu32 "\n", bits);
         break;
     case OCL_ARG_U64:
-        clt_str_printf(out, "arg\t64\t%" PRIu64 "\n", arg->value.u64);
+        clt_str_printf(out, "arg\t64\t%" PRIu64 "\n", idle ? 0 : arg->value.u64);
         break;
     case OCL_ARG_LOCAL:
         clt_str_printf(out, "arg\tlocal\t%" PRIu64 "\n", arg->value.u64);
@@ -112,11 +116,19 @@ static void write_argument(const ocl_program_wish *wish, const ocl_command *c, i
     }
 }
 
-/* One group is a small launch, which runs other code than a large one. */
+/* Drivers may run other code for it than for a small one. */
 static bool is_large(const ocl_command *c)
 {
     for (unsigned i = 0; i < c->work_dim; i++)
         if (c->global[i] >= OCL_SMALL_LAUNCH)
+            return true;
+    return false;
+}
+
+static bool has_bound(const ocl_command *c)
+{
+    for (int a = 0; a < c->n_args; a++)
+        if (c->args[a].bound)
             return true;
     return false;
 }
@@ -126,12 +138,13 @@ static void write_job(const ocl_program_wish *wish, clt_str *out)
     clt_str_printf(out, "program\t%s\t%s\n", wish->family, wish->options);
     for (size_t i = 0; i < wish->n_launches; i++) {
         const ocl_command *c = wish->launches[i];
-        if (is_large(c))
+        bool large = is_large(c);
+        if (large && !has_bound(c))
             continue;
         clt_str_printf(out, "launch\t%s\t%u\t%zu\t%zu\t%zu\t%zu\t%zu\t%zu\n", c->kernel, c->work_dim,
                        c->global[0], c->global[1], c->global[2], c->local[0], c->local[1], c->local[2]);
         for (int a = 0; a < c->n_args; a++)
-            write_argument(wish, c, a, out);
+            write_argument(wish, c, a, large, out);
         clt_str_printf(out, "run\n");
     }
     clt_str_printf(out, "end\n");

@@ -221,6 +221,12 @@ void ocl_arg_u64(ocl_emitter *e, uint64_t value)
         arg->value.u64 = value;
 }
 
+void ocl_arg_is_bound(ocl_emitter *e)
+{
+    if (e->status == CLT_OK && e->open != NULL && e->open->n_args > 0)
+        e->open->args[e->open->n_args - 1].bound = true;
+}
+
 void ocl_arg_f32(ocl_emitter *e, float value)
 {
     ocl_arg *arg = add_arg(e, OCL_ARG_F32);

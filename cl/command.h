@@ -42,6 +42,7 @@ typedef struct ocl_arg {
     ocl_tensor_ref ref;     /* TENSOR */
     uint32_t element_bytes; /* TENSOR: unit of the offset argument */
     uint64_t bytes;         /* TENSOR: bytes touched (0 = unknown, counted as the whole tensor) */
+    bool bound;             /* U32, U64: ocl_arg_is_bound */
     union {
         int32_t i32;
         uint32_t u32;
@@ -143,6 +144,10 @@ void ocl_arg_grad(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elem
 void ocl_arg_i32(ocl_emitter *e, int32_t value);
 void ocl_arg_u32(ocl_emitter *e, uint32_t value);
 void ocl_arg_u64(ocl_emitter *e, uint64_t value);
+/* The argument that was emitted last says how much there is to do: with 0 in its place every work-item
+ * returns at once, so that a child process can launch the kernel in its full size for the compiler's sake
+ * alone. */
+void ocl_arg_is_bound(ocl_emitter *e);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);
 void ocl_arg_tickets(ocl_emitter *e); /* cl/kernels/tickets.clh */

@@ -25,7 +25,16 @@ struct ocl_refusal;
  */
 void ocl_builders_dismiss(ocl_device *device);
 
+/* A list whose executor is created next: its programs are built with those of the first, so that no core
+ * waits between the two. What fails of them is told when that executor is created. */
+typedef struct ocl_exec_ahead {
+    const ocl_command_list *list; /* NULL: none */
+    ocl_resolve_fn resolve;
+    void *resolve_context;
+} ocl_exec_ahead;
+
 typedef struct ocl_exec_options {
+    ocl_exec_ahead ahead;
     ocl_resolve_fn resolve;
     void *resolve_context;
     ocl_host_fn host;

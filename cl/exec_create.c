@@ -22,13 +22,13 @@ static clt_status refused(const ocl_exec *exec, const ocl_command *c, clt_status
 
 /* Tensors */
 
-static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index, ocl_buffer **buffer,
-                          uint64_t *offset)
+static clt_status resolve_with(ocl_resolve_fn find, void *context, const ocl_command *c, int index,
+                               ocl_buffer **buffer, uint64_t *offset)
 {
     const ocl_arg *arg = &c->args[index];
     *buffer = NULL;
     *offset = 0;
-    clt_status status = exec->options.resolve(exec->options.resolve_context, arg->ref.tensor, buffer, offset);
+    clt_status status = find(context, arg->ref.tensor, buffer, offset);
     if (status != CLT_OK)
         return clt_fail_prefix(status, "binding argument %d of '%s': ", index, c->label);
     if (*buffer == NULL)
@@ -45,13 +45,21 @@ static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index,
     return CLT_OK;
 }
 
+static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index, ocl_buffer **buffer,
+                          uint64_t *offset)
+{
+    return resolve_with(exec->options.resolve, exec->options.resolve_context, c, index, buffer, offset);
+}
+
 /* Programs */
 
-/* A list's programs, and for each the commands that run code of their own, the first of its kind each. */
+/* The programs of one list or two, and for each the commands that run code of their own, the first of its
+ * kind each. */
 typedef struct program_list {
     ocl_program_wish *wishes;
     const ocl_command **commands; /* for all wishes, in order */
     size_t count;
+    ocl_exec_ahead *from[2]; /* the second may have no list */
 } program_list;
 
 static void free_programs(program_list *list)
@@ -73,19 +81,19 @@ static ocl_program_wish *wish_of(const program_list *list, const ocl_command *c)
 /* Bytes of the memory that a launch's tensor lies in, from the argument's start on; 0: it has none. */
 static uint64_t extent(void *context, const ocl_command *c, int index)
 {
+    const ocl_exec_ahead *from = context;
     ocl_buffer *buffer;
     uint64_t offset;
-    if (resolve(context, c, index, &buffer, &offset) == CLT_OK)
+    if (resolve_with(from->resolve, from->resolve_context, c, index, &buffer, &offset) == CLT_OK)
         return buffer->bytes - offset;
     clt_error_clear(); /* binding will find it, too */
     return 0;
 }
 
-/* Commands with code of their own, in order; a training repeats a few dozen of them. */
-static size_t distinct_commands(const ocl_command_list *list, const ocl_command **out)
+/* Adds commands with code of their own, in order; a training repeats a few dozen of them. */
+static size_t add_distinct(const ocl_command_list *list, const ocl_command **out, size_t count)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < list->count; i++) {
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
         const ocl_command *c = &list->commands[i];
         size_t same = 0;
         while (same < count && !ocl_same_code(out[same], c))
@@ -96,42 +104,58 @@ static size_t distinct_commands(const ocl_command_list *list, const ocl_command 
     return count;
 }
 
-static clt_status find_programs(ocl_exec *exec, program_list *out)
+/* `distinct` has room for all commands; *own: programs of the first list. */
+static clt_status list_programs(program_list *out, const ocl_command **distinct, size_t *own)
 {
-    const ocl_command **distinct = NULL;
-    size_t used = 0;
-    CLT_TRY(clt_alloc(&distinct, exec->list->count, sizeof *distinct, "the list of kernels"));
-    size_t count = distinct_commands(exec->list, distinct);
-    clt_status status = clt_alloc(&out->wishes, count, sizeof *out->wishes, "the list of programs");
-    if (status == CLT_OK)
-        status = clt_alloc(&out->commands, count, sizeof *out->commands, "the list of programs");
-    for (size_t i = 0; i < count && status == CLT_OK; i++)
+    size_t used = 0, first = add_distinct(out->from[0]->list, distinct, 0),
+           count = add_distinct(out->from[1]->list, distinct, first);
+    CLT_TRY(clt_alloc(&out->wishes, count, sizeof *out->wishes, "the list of programs"));
+    CLT_TRY(clt_alloc(&out->commands, count, sizeof *out->commands, "the list of programs"));
+    for (size_t i = 0; i < count; i++) {
         if (wish_of(out, distinct[i]) == NULL)
             out->wishes[out->count++] = (ocl_program_wish){.family = distinct[i]->family,
                                                            .options = distinct[i]->options,
                                                            .extent = extent,
-                                                           .extent_context = exec};
+                                                           .extent_context = out->from[i >= first]};
+        if (i < first)
+            *own = out->count;
+    }
     for (size_t w = 0; w < out->count; w++) {
         out->wishes[w].launches = &out->commands[used];
         for (size_t i = 0; i < count; i++)
-            if (wish_of(out, distinct[i]) == &out->wishes[w]) {
+            /* what the second list alone launches of a program of the first has memory of its own */
+            if (wish_of(out, distinct[i]) == &out->wishes[w] && (w >= *own || i < first)) {
                 out->commands[used++] = distinct[i];
                 out->wishes[w].n_launches++;
             }
     }
+    return CLT_OK;
+}
+
+static clt_status find_programs(program_list *out, size_t *own)
+{
+    const ocl_command **distinct = NULL;
+    size_t all = out->from[0]->list->count + (out->from[1]->list != NULL ? out->from[1]->list->count : 0);
+    *own = 0;
+    CLT_TRY(clt_alloc(&distinct, all, sizeof *distinct, "the list of kernels"));
+    clt_status status = list_programs(out, distinct, own);
     free(distinct);
     return status;
 }
 
 static clt_status build_programs(ocl_exec *exec)
 {
-    program_list list = {0};
-    size_t failed = 0;
-    clt_status status = find_programs(exec, &list);
+    ocl_exec_ahead own = {exec->list, exec->options.resolve, exec->options.resolve_context};
+    program_list list = {.from = {&own, &exec->options.ahead}};
+    size_t failed = 0, count = 0;
+    clt_status status = find_programs(&list, &count);
     if (status == CLT_OK) {
         status = ocl_programs_build(exec->device, list.wishes, list.count, exec->options.progress,
                                     exec->options.progress_context, &failed);
-        if (status != CLT_OK) {
+        if (status != CLT_OK && status != CLT_ENOMEM && failed >= count) {
+            clt_error_clear(); /* of the list ahead: its executor builds it again and tells */
+            status = CLT_OK;
+        } else if (status != CLT_OK) {
             const ocl_command *first = list.wishes[failed].launches[0];
             clt_fail_prefix(refused(exec, first, status), "preparing '%s': ", first->label);
         }

@@ -77,7 +77,7 @@ static void CL_CALLBACK free_pages(cl_mem mem, void *data)
 }
 
 /* Pages are zeroed, and taken when they are to stay so until a command writes to them: whole blocks are given
- * by then, as after a fill. */
+ * by clt_pages_settle, as after a fill. */
 static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, const char *what, void **data,
                               cl_int *code)
 {

@@ -2,9 +2,10 @@
  *
  * Building the programs of a command list, several at a time: clBuildProgram may be called by several threads
  * for different programs, and a compiler needs a second or more for each of dozens. Where threads would wait
- * for each other, each has a child process (cl/builders.h). Builders take programs in the order of the list
- * and the one that fails first in that order is reported, so that the message does not depend on who was
- * faster. It must not know what is built. */
+ * for each other, each has a child process (cl/builders.h). Programs with the largest
+ * sources are begun first, so that no builder is left alone with one at the end; of those that fail the first
+ * in that order is reported, so that the message does not depend on who was faster. It must not know what is
+ * built. */
 #include "cl/internal.h"
 
 #include <stdlib.h>
@@ -17,6 +18,8 @@
 
 typedef struct build_job {
     const ocl_program_wish *wish;
+    size_t index;    /* in the caller's list */
+    size_t length;   /* of its source */
     clt_error error; /* of this build; CLT_OK: built */
     bool known;      /* a cache has it */
 } build_job;
@@ -229,6 +232,14 @@ void ocl_builders_dismiss(ocl_device *device)
     }
 }
 
+static int by_length(const void *a, const void *b)
+{
+    const build_job *x = a, *y = b;
+    if (x->length != y->length)
+        return x->length > y->length ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
 clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes, size_t count,
                               ocl_progress_fn progress, void *progress_context, size_t *failed)
 {
@@ -236,25 +247,20 @@ clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes
     clt_status status = CLT_OK;
     *failed = 0;
     CLT_TRY(clt_alloc(&pool.jobs, count, sizeof *pool.jobs, "the programs to build"));
-    size_t *index = NULL;
-    CLT_TRY_GOTO(clt_alloc(&index, count, sizeof *index, "the programs to build"), done);
-    for (size_t i = 0; i < count; i++) {
-        if (ocl_program_cached(device, wishes[i].family, wishes[i].options))
-            continue;
-        index[pool.count] = i;
-        pool.jobs[pool.count++].wish = &wishes[i];
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!ocl_program_cached(device, wishes[i].family, wishes[i].options))
+            pool.jobs[pool.count++] =
+                (build_job){.wish = &wishes[i], .index = i, .length = ocl_source_length(wishes[i].family)};
+    qsort(pool.jobs, pool.count, sizeof *pool.jobs, by_length);
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.changed, NULL);
     build_all(&pool, progress, progress_context);
     pthread_cond_destroy(&pool.changed);
     pthread_mutex_destroy(&pool.lock);
     for (size_t i = 0; i < pool.count && status == CLT_OK; i++) {
-        *failed = index[i];
+        *failed = pool.jobs[i].index;
         status = clt_error_put(&pool.jobs[i].error);
     }
-done:
-    free(index);
     free(pool.jobs);
     return status;
 }

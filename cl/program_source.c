@@ -42,6 +42,15 @@ static clt_status raw_source(const char *file_name, char **out)
              folder ? " and not in CLTRAIN_KERNEL_DIR=" : "", folder ? folder : "");
 }
 
+size_t ocl_source_length(const char *family)
+{
+    size_t length = strlen(family);
+    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++)
+        if (strncmp(s->name, family, length) == 0 && strcmp(s->name + length, ".cl") == 0)
+            return s->length;
+    return 0;
+}
+
 /* Takes the name out of `#include "name"`; false when the line is something else. */
 static bool parse_include(const char *line, size_t length, char *name, size_t size)
 {

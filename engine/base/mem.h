@@ -64,8 +64,11 @@ const char *clt_nearest_name(const char *name, const char *const *names, size_t 
  * where the system has them to give, so that walking through it misses fewer address translations. */
 clt_status clt_pages_create(uint64_t bytes, const char *what, void **out);
 void clt_pages_destroy(void *pages, uint64_t bytes); /* the same bytes; NULL is fine */
-/* Has the system give all of the memory now, on several cores at once: clearing pages when they are first
- * written to takes a core a second for some gigabytes, and in a virtual machine several times as long. */
+/* Has the system give all of the memory, from now on and beside what the caller does next: clearing pages
+ * when they are first written to takes a core a second for some gigabytes, and in a virtual machine several
+ * times as long. The memory may be used, and destroyed, meanwhile. */
 void clt_pages_take(void *pages, uint64_t bytes);
+/* Waits until all memory of clt_pages_take is there, and helps with all cores. */
+void clt_pages_settle(void);
 
 #endif

@@ -2,6 +2,8 @@
  *
  * Large blocks of memory straight from the system (engine/base/mem.h). It must not know who uses them. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,21 +41,143 @@ clt_status clt_pages_create(uint64_t bytes, const char *what, void **out)
     return CLT_OK;
 }
 
-void clt_pages_destroy(void *pages, uint64_t bytes)
+/* --- giving --- */
+
+/* Memory of which the system has not given all pages yet. */
+typedef struct block {
+    char *pages;
+    uint64_t next, count; /* large pages: the first that nobody asks for; all */
+    int busy;             /* threads that ask for some */
+} block;
+
+#define MOST_BLOCKS 128
+#define AT_ONCE 4 /* large pages that a thread asks for before it looks at the list again */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    block list[MOST_BLOCKS];
+    int count;
+    clt_thread *thread; /* behind the others; NULL: none has been started */
+    bool runs;
+} giving = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* Writes to each page what it holds, so that whoever uses the memory already is not disturbed. */
+static void touch(char *pages, uint64_t bytes)
 {
-    if (pages != NULL)
-        munmap(pages, (size_t)rounded(bytes));
+    long size = sysconf(_SC_PAGESIZE);
+    uint64_t step = size > 0 ? (uint64_t)size : 4096;
+    for (uint64_t at = 0; at < bytes; at += step)
+        __atomic_fetch_or(&pages[at], 0, __ATOMIC_RELAXED);
 }
 
-static void take(void *context, uint64_t first, uint64_t last)
+/* Called with the lock held, as the functions below. */
+static block *find_block(const void *pages)
 {
-    volatile char *pages = context;
-    long step = sysconf(_SC_PAGESIZE);
-    for (uint64_t at = first * LARGE_PAGE; at < last * LARGE_PAGE; at += (uint64_t)(step > 0 ? step : 4096))
-        pages[at] = 0;
+    for (int i = 0; i < giving.count; i++)
+        if (giving.list[i].pages == pages)
+            return &giving.list[i];
+    return NULL;
+}
+
+static void remove_if_done(const void *pages)
+{
+    block *b = find_block(pages);
+    if (b == NULL || b->busy > 0 || b->next < b->count)
+        return;
+    *b = giving.list[--giving.count];
+    pthread_cond_broadcast(&giving.changed);
+}
+
+static bool give_some(void)
+{
+    for (int i = 0; i < giving.count; i++) {
+        block *b = &giving.list[i];
+        uint64_t left = b->count - b->next, n = left < AT_ONCE ? left : AT_ONCE;
+        if (n == 0)
+            continue;
+        char *pages = b->pages, *from = pages + b->next * LARGE_PAGE;
+        b->next += n;
+        b->busy++;
+        pthread_mutex_unlock(&giving.lock);
+        touch(from, n * LARGE_PAGE);
+        pthread_mutex_lock(&giving.lock);
+        find_block(pages)->busy--; /* the list may have moved */
+        remove_if_done(pages);
+        return true;
+    }
+    return false;
+}
+
+static void *give_behind(void *context)
+{
+    (void)context;
+    pthread_mutex_lock(&giving.lock);
+    while (give_some())
+        continue;
+    giving.runs = false;
+    pthread_cond_broadcast(&giving.changed);
+    pthread_mutex_unlock(&giving.lock);
+    return NULL;
+}
+
+static void give_now(void *context, uint64_t first, uint64_t last)
+{
+    (void)context;
+    (void)first;
+    (void)last;
+    pthread_mutex_lock(&giving.lock);
+    while (give_some())
+        continue;
+    pthread_mutex_unlock(&giving.lock);
+}
+
+/* Takes over the thread's handle; the caller joins it without the lock. */
+static clt_thread *ended_thread(void)
+{
+    clt_thread *thread = giving.runs ? NULL : giving.thread;
+    if (!giving.runs)
+        giving.thread = NULL;
+    return thread;
 }
 
 void clt_pages_take(void *pages, uint64_t bytes)
 {
-    clt_for_ranges(rounded(bytes) / LARGE_PAGE, 8, "pages", take, pages);
+    pthread_mutex_lock(&giving.lock);
+    bool room = giving.count < MOST_BLOCKS, start = room && !giving.runs;
+    clt_thread *before = start ? ended_thread() : NULL;
+    if (room)
+        giving.list[giving.count++] = (block){.pages = pages, .count = rounded(bytes) / LARGE_PAGE};
+    if (start && clt_thread_start(&giving.thread, "pages", give_behind, NULL) == CLT_OK)
+        giving.runs = true;
+    pthread_mutex_unlock(&giving.lock);
+    clt_error_clear(); /* of a thread that cannot be had: clt_pages_settle does its work */
+    clt_thread_join(before);
+}
+
+void clt_pages_settle(void)
+{
+    clt_for_ranges((uint64_t)clt_cpu_count(), 1, "pages", give_now, NULL);
+    pthread_mutex_lock(&giving.lock);
+    while (giving.count > 0 || giving.runs)
+        (void)clt_cond_wait_turn(&giving.changed, &giving.lock);
+    clt_thread *thread = ended_thread();
+    pthread_mutex_unlock(&giving.lock);
+    clt_thread_join(thread);
+}
+
+void clt_pages_destroy(void *pages, uint64_t bytes)
+{
+    block *b;
+    if (pages == NULL)
+        return;
+    pthread_mutex_lock(&giving.lock);
+    while ((b = find_block(pages)) != NULL) {
+        b->next = b->count;
+        remove_if_done(pages);
+        if (find_block(pages) != NULL)
+            pthread_cond_wait(&giving.changed, &giving.lock);
+    }
+    pthread_mutex_unlock(&giving.lock);
+    munmap(pages, (size_t)rounded(bytes));
 }

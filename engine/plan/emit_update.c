@@ -119,6 +119,7 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
         ocl_tensor_ref out = {partial, first * sizeof(float)};
         ocl_arg_tensor(e, OCL_WRITE, out, CLT_F32, n);
         ocl_arg_u32(e, (uint32_t)(elements / CLT_STORE_CHUNK));
+        ocl_arg_is_bound(e);
         end(e, style, n, 2.0 * (double)elements);
         first += n;
     }
@@ -235,6 +236,7 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
     ocl_arg_in(e, table, CLT_F32, 2 * chunks);
     ocl_arg_in(e, plan->state, CLT_U32, CLT_STATE_WORDS);
     ocl_arg_u32(e, (uint32_t)chunks);
+    ocl_arg_is_bound(e);
     arg_optimizer(e, spec);
     end(e, style, chunks, (sgd ? 4.0 : 14.0) * (double)elements);
     return CLT_OK;

@@ -84,8 +84,9 @@ static clt_status join_phases(clt_realized *r, uint32_t phases)
     return CLT_OK;
 }
 
-clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
-                            clt_realized **out)
+/* All but its executor. */
+static clt_status prepare(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
+                          clt_realized **out)
 {
     clt_realized *r;
     *out = NULL;
@@ -94,6 +95,17 @@ clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_
     r->device = device;
     r->store = options->store;
     r->pool = options->pool;
+    clt_status status = join_phases(r, options->phases);
+    if (status != CLT_OK)
+        clt_realized_destroy(r);
+    else
+        *out = r;
+    return status;
+}
+
+/* next: what is given its executor after this one, or NULL. */
+static clt_status make_executor(clt_realized *r, const clt_realize_options *options, clt_realized *next)
+{
     ocl_exec_options exec = {.resolve = resolve,
                              .resolve_context = r,
                              .host = options->host,
@@ -101,15 +113,38 @@ clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_
                              .progress = options->progress,
                              .progress_context = options->progress_context,
                              .refusal = options->refusal};
-    clt_status status = join_phases(r, options->phases);
-    if (status == CLT_OK)
-        status = ocl_exec_create(device, &r->all, &exec, &r->exec);
-    if (status != CLT_OK) {
-        clt_realized_destroy(r);
-        return status;
+    if (next != NULL)
+        exec.ahead = (ocl_exec_ahead){&next->all, resolve, next};
+    return ocl_exec_create(r->device, &r->all, &exec, &r->exec);
+}
+
+clt_status clt_plans_realize(const clt_plan *const plans[2], ocl_device *device,
+                             const clt_realize_options *options, clt_realized *out[2])
+{
+    clt_status status = CLT_OK;
+    out[0] = out[1] = NULL;
+    for (int i = 0; i < 2 && status == CLT_OK; i++)
+        if (plans[i] != NULL)
+            status = prepare(plans[i], device, options, &out[i]);
+    if (status == CLT_OK && out[0] != NULL)
+        status = make_executor(out[0], options, out[1]);
+    if (status == CLT_OK && out[1] != NULL)
+        status = make_executor(out[1], options, NULL);
+    for (int i = 0; i < 2 && status != CLT_OK; i++) {
+        clt_realized_destroy(out[i]);
+        out[i] = NULL;
     }
-    *out = r;
-    return CLT_OK;
+    return status;
+}
+
+clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
+                            clt_realized **out)
+{
+    const clt_plan *plans[2] = {plan, NULL};
+    clt_realized *made[2];
+    clt_status status = clt_plans_realize(plans, device, options, made);
+    *out = made[0];
+    return status;
 }
 
 void clt_realized_destroy(clt_realized *r)
@@ -159,6 +194,7 @@ static bool primed_before(const ocl_command **seen, size_t *count, const ocl_com
 clt_status clt_realized_prime(clt_realized *r, ocl_refusal *refusal)
 {
     ocl_builders_dismiss(r->device); /* all that there is to build has been built */
+    clt_pages_settle();
     const ocl_command **seen;
     size_t n_seen = 0;
     CLT_TRY(clt_alloc(&seen, r->all.count, sizeof *seen, "the list of kernels"));

@@ -47,6 +47,9 @@ typedef struct clt_realize_options {
 
 clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
                             clt_realized **out);
+/* Two plans over the same memory, either of which may be NULL, whose programs are built in one go. */
+clt_status clt_plans_realize(const clt_plan *const plans[2], ocl_device *device,
+                             const clt_realize_options *options, clt_realized *out[2]);
 void clt_realized_destroy(clt_realized *realized);
 /* Enqueues one phase. */
 clt_status clt_realized_run(clt_realized *realized, clt_phase phase);

@@ -49,10 +49,10 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
                                    .progress = on_build,
                                    .progress_context = run,
                                    .refusal = refusal};
-    if (plans[0])
-        CLT_TRY(clt_plan_realize(plans[0], run->device, &options, &run->train));
-    if (plans[1])
-        CLT_TRY(clt_plan_realize(plans[1], run->device, &options, &run->eval));
+    clt_realized *made[2];
+    CLT_TRY(clt_plans_realize(plans, run->device, &options, made));
+    run->train = made[0];
+    run->eval = made[1];
     if (run->train)
         CLT_TRY(clt_realized_prime(run->train, refusal));
     if (run->eval)

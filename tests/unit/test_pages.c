@@ -148,12 +148,42 @@ static void test_take(void **state)
         missing += !(there[i] & 1);
     assert_int_equal(missing, PAGES);
     clt_pages_take(pages, BYTES);
+    clt_pages_settle();
     assert_int_equal(mincore(pages, BYTES, there), 0);
     for (int i = 0; i < PAGES; i++)
         assert_true(there[i] & 1);
     for (uint64_t at = 0; at < BYTES; at += 512)
         assert_int_equal(((const char *)pages)[at], 0);
     clt_pages_destroy(pages, BYTES);
+    clt_pages_settle(); /* nothing is left to wait for */
+}
+
+/* Used, and destroyed, while the system still gives them: what is written stays. */
+static void test_take_behind(void **state)
+{
+    enum { COUNT = 200, BYTES = 6 * MIB }; /* more blocks than the list has room for */
+    static char *pages[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        void *block;
+        assert_int_equal(clt_pages_create(BYTES, "a test", &block), CLT_OK);
+        pages[i] = block;
+        clt_pages_take(block, BYTES);
+        for (uint64_t at = 0; at < BYTES; at += 4096)
+            pages[i][at] = (char)(i + 1);
+        if (i % 3 == 0) {
+            clt_pages_destroy(pages[i], BYTES);
+            pages[i] = NULL;
+        }
+        if (i % 50 == 0)
+            clt_pages_settle();
+    }
+    for (int i = 0; i < COUNT; i++)
+        for (uint64_t at = 0; pages[i] != NULL && at < BYTES; at += 4096)
+            assert_int_equal(pages[i][at], (char)(i + 1));
+    clt_pages_settle();
+    for (int i = 0; i < COUNT; i++)
+        clt_pages_destroy(pages[i], BYTES);
 }
 
 static void refused(uint64_t bytes)
@@ -191,7 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),      cmocka_unit_test(test_all_is_given_back),
         cmocka_unit_test(test_large_pages), cmocka_unit_test(test_take),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_take_behind), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/builders.h"
 #include "cl/internal.h"
 #include "engine/base/child.h"
 #include "engine/base/hash.h"
@@ -23,8 +24,7 @@ void ocl_self_tests_register(const ocl_self_test_set *set)
 /* --- asking in this process --- */
 
 typedef struct asking {
-    ocl_asker *asker;
-    ocl_device *device; /* NULL: to be opened for the next question */
+    ocl_asker *asker; /* whose device is NULL: to be opened for the next question */
     char *extensions;
     uint32_t played;
 } asking;
@@ -44,8 +44,8 @@ static ocl_device_desc desc_now(const asking *a)
 /* A context that saw a failure may be dead: the next question gets a new one. */
 static void forget_device(asking *a)
 {
-    ocl_device_close(a->device);
-    a->device = NULL;
+    ocl_device_close(a->asker->device);
+    a->asker->device = NULL;
 }
 
 /* What a failed call means. The reason is kept to one line. */
@@ -76,12 +76,9 @@ static clt_status begin_item(asking *a, ocl_item *item)
 {
     if (a->asker->begun)
         CLT_TRY(a->asker->begun(item));
-    if (a->device == NULL) {
-        clt_status status = ocl_device_open_bare(a->asker->found, false, &a->device);
-        if (status != CLT_OK)
-            return status;
-    }
-    a->device->desc = desc_now(a);
+    if (a->asker->device == NULL)
+        CLT_TRY(ocl_device_open_bare(a->asker->found, false, &a->asker->device));
+    a->asker->device->desc = desc_now(a);
     return CLT_OK;
 }
 
@@ -114,7 +111,7 @@ static bool may_pass(clt_status status)
 static clt_status put_question(asking *a, ocl_probe_state *state, ocl_item *item)
 {
     CLT_TRY(begin_item(a, item));
-    state->device = a->device;
+    state->device = a->asker->device;
     item->reason[0] = '\0';
     clt_status status = state->question->ask(state, item);
     if (may_pass(status))
@@ -167,7 +164,7 @@ static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
 static clt_status put_test(asking *a, const ocl_self_test *t, bool *right, ocl_item *item)
 {
     CLT_TRY(begin_item(a, item));
-    clt_status status = tests->run(t, a->device, right, item->reason, sizeof item->reason);
+    clt_status status = tests->run(t, a->asker->device, right, item->reason, sizeof item->reason);
     if (may_pass(status))
         forget_device(a);
     return status;
@@ -215,7 +212,6 @@ clt_status ocl_ask_here(ocl_asker *asker)
     CLT_TRY(ocl_played_caps(&a.played));
     CLT_TRY(ocl_device_extensions(asker->found->id, &a.extensions));
     clt_status status = ask_rounds(&a);
-    forget_device(&a);
     free(a.extensions);
     if (status == CLT_OK) {
         ocl_answers_note_asked(asker->answers, asker->mask, a.played, asker->tests);
@@ -256,8 +252,15 @@ static clt_status parse_have(const char *text, ocl_answers *answers)
     return CLT_OK;
 }
 
-static clt_status serve(const char *spec, uint32_t mask, ocl_style style, bool with_tests, int share,
-                        ocl_answers *answers)
+clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests)
+{
+    asker->tests = with_tests;
+    CLT_TRY(parse_have(have, asker->answers));
+    CLT_TRY(ocl_ask_here(asker));
+    return clt_child_say("done");
+}
+
+static clt_status serve(const char *spec, ocl_asker *asker, bool stay)
 {
     ocl_found *found = NULL;
     int count = 0, index = -1;
@@ -271,34 +274,37 @@ static clt_status serve(const char *spec, uint32_t mask, ocl_style style, bool w
         status =
             clt_fail(CLT_EDEVICE, __FILE__, __LINE__, "there is no device %s in the child process", spec);
     if (status == CLT_OK)
-        status = ocl_answers_key(&found[index].desc, style, &answers->key);
+        status = ocl_answers_key(&found[index].desc, asker->style, &asker->answers->key);
     if (status == CLT_OK)
-        status = clt_child_say("device %s", clt_hash64_text(answers->key, text));
+        status = clt_child_say("device %s", clt_hash64_text(asker->answers->key, text));
     if (status == CLT_OK) {
-        ocl_asker asker = {&found[index], mask, with_tests, share, style, answers, say_begun, say_ended};
-        status = ocl_ask_here(&asker);
+        asker->found = &found[index];
+        status = ocl_asking_again(asker, "", asker->tests);
     }
+    if (status == CLT_OK && stay)
+        status = ocl_builder_go_on(asker);
+    ocl_device_close(asker->device);
     free(found);
-    return status == CLT_OK ? clt_child_say("done") : status;
+    return status;
 }
 
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
-                            bool with_tests, int share)
+                            bool with_tests, int share, bool stay)
 {
-    ocl_answers *answers;
-    ocl_style wanted;
+    ocl_asker asker = {.tests = with_tests, .share = share, .begun = say_begun, .ended = say_ended};
     char *end;
     unsigned long bits = strtoul(mask, &end, 16);
     CLT_TRY(clt_child_begin());
     if (mask[0] == '\0' || *end != '\0')
         CLT_FAIL(CLT_EUSAGE, "'%s' is no mask", mask);
-    if (!ocl_style_from_name(style, &wanted))
+    if (!ocl_style_from_name(style, &asker.style))
         CLT_FAIL(CLT_EUSAGE, "'%s' is no style", style);
-    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
-    clt_status status = parse_have(have, answers);
+    asker.mask = (uint32_t)bits;
+    CLT_TRY(clt_alloc(&asker.answers, 1, sizeof *asker.answers, "answers"));
+    clt_status status = parse_have(have, asker.answers);
     if (status == CLT_OK)
-        status = serve(spec, (uint32_t)bits, wanted, with_tests, share, answers);
-    free(answers);
+        status = serve(spec, &asker, stay);
+    free(asker.answers);
     if (status != CLT_OK)
         (void)clt_child_say("error %d %s", (int)status, clt_error_text());
     return status;

@@ -37,9 +37,9 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
 
 /* Answers for the device `spec` on the pipe of engine/base/child.h. style: of ocl_style_name. have:
  * "item=yes:drops:value,...", what is known. share: questions and self-tests of that share only,
- * OCL_ALL_SHARES all of them. */
+ * OCL_ALL_SHARES all of them. stay: goes on with what standard input says (cl/builders.h). */
 #define OCL_ALL_SHARES (-1)
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
-                            bool with_tests, int share);
+                            bool with_tests, int share, bool stay);
 
 #endif

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cl/asking.h"
+#include "cl/builders.h"
 #include "cl/fallback.h"
 #include "cl/internal.h"
 #include "engine/base/child.h"
@@ -34,6 +35,8 @@ typedef struct interview {
     int share; /* of the questions; OCL_ALL_SHARES */
     ocl_style style;
     ocl_answers *answers;
+    clt_child *child; /* that answered before and waits for more; NULL: none */
+    bool stay;        /* whether it is to */
     ocl_item current; /* the question that was put and is not answered; "" if none */
     bool greeted, done;
     clt_status status; /* of the child, when it says that it cannot go on: */
@@ -105,19 +108,22 @@ static void write_have(const ocl_answers *answers, clt_str *out)
     }
 }
 
-static clt_status start(const interview *v, const char *program, clt_child **child)
+/* Starts a child with the questions, or tells them to the one that is there. */
+static clt_status start(interview *v, const char *program)
 {
-    clt_str have = {0};
+    clt_str have = {0}, line = {0};
     char mask[16], share[16];
     snprintf(mask, sizeof mask, "%08" PRIx32, v->mask);
     snprintf(share, sizeof share, "%d", v->share);
     write_have(v->answers, &have);
     clt_status status = clt_str_check(&have);
-    const char *arguments[14] = {"probe", "--device", v->desc->spec,           "--mask",
+    const char *arguments[16] = {"probe", "--device", v->desc->spec,           "--mask",
                                  mask,    "--style",  ocl_style_name(v->style)};
     int n = 7;
     if (!v->tests)
         arguments[n++] = "--no-tests";
+    if (v->stay)
+        arguments[n++] = "--stay";
     if (v->share != OCL_ALL_SHARES) {
         arguments[n++] = "--share";
         arguments[n++] = share;
@@ -126,8 +132,17 @@ static clt_status start(const interview *v, const char *program, clt_child **chi
         arguments[n++] = "--have";
         arguments[n++] = have.text;
     }
-    if (status == CLT_OK)
-        status = clt_child_start(program, arguments, 0, child);
+    if (status == CLT_OK && v->child != NULL) {
+        clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
+        status = clt_str_check(&line);
+        /* one that is gone by now is seen when it does not answer */
+        if (status == CLT_OK && clt_child_send(v->child, line.text, line.length, PROBE_SECONDS) != CLT_OK)
+            clt_error_clear();
+    } else if (status == CLT_OK) {
+        v->greeted = false;
+        status = clt_child_start(program, arguments, v->stay ? CLT_CHILD_INPUT : 0, &v->child);
+    }
+    clt_str_free(&line);
     clt_str_free(&have);
     return status;
 }
@@ -152,23 +167,24 @@ static clt_status settle(interview *v, clt_child_event event, double limit, cons
     return status;
 }
 
-/* One child, from start to end. CLT_EDEVICE: it did not come to a question; CLT_ENOMEM: it had no memory for
- * one, and this process would have no more; CLT_EUNSUPPORTED: there can be no child. */
-static clt_status run_child(interview *v, const char *program)
+/* One child's answers, from the first to the last that it gives. CLT_EDEVICE: it did not come to a question;
+ * CLT_ENOMEM: it had no memory for one, and this process would have no more. */
+static clt_status take_answers(interview *v)
 {
-    clt_child *child;
     clt_child_end end;
     const char *line = "";
     clt_child_event event = CLT_CHILD_ENDED;
     double limit = 0.0;
-    v->greeted = v->done = false;
+    v->done = false;
     v->current.name[0] = v->error[0] = '\0';
-    CLT_TRY(start(v, program, &child));
     do {
         limit = limit_of(v);
-        event = clt_child_next(child, limit, &line);
+        event = clt_child_next(v->child, limit, &line);
     } while (event == CLT_CHILD_LINE && take_line(v, line) && !v->done);
-    clt_child_stop(child, &end);
+    if (v->done && v->stay)
+        return CLT_OK;
+    clt_child_stop(v->child, &end);
+    v->child = NULL;
     if (end.words[0])
         CLT_DEBUG("asking device %s: the child process said: %s", v->desc->spec, end.words);
     if (v->done)
@@ -184,6 +200,13 @@ static clt_status run_child(interview *v, const char *program)
              v->desc->spec, v->desc->name, end.text, end.words[0] ? ": " : "", end.words);
 }
 
+/* The same, with the start. CLT_EUNSUPPORTED: there can be no child. */
+static clt_status run_child(interview *v, const char *program)
+{
+    CLT_TRY(start(v, program));
+    return take_answers(v);
+}
+
 /* --- two children --- */
 
 /* Where kernels are compiled and run by the cores, questions take a second of one core and self-tests
@@ -194,14 +217,13 @@ static clt_status run_child(interview *v, const char *program)
 typedef struct companion {
     interview own;
     ocl_answers answers;
-    const char *program;
     clt_error error;
 } companion;
 
 static void *run_companion(void *context)
 {
     companion *c = context;
-    clt_error_take(run_child(&c->own, c->program), &c->error);
+    clt_error_take(take_answers(&c->own), &c->error);
     return NULL;
 }
 
@@ -214,25 +236,44 @@ static clt_status merge(ocl_answers *answers, const ocl_answers *other)
     return CLT_OK;
 }
 
-/* One child for each share. *well: both have asked all that was theirs to ask. */
-static clt_status run_shares(interview *v, const char *program, bool tests, bool *well)
+/* Only a child that has said all it had to say can be told more. */
+static clt_child *kept_child(const interview *v)
+{
+    if (v->done || v->child == NULL)
+        return v->child;
+    clt_child_stop(v->child, NULL);
+    return NULL;
+}
+
+/* One child for each share, or the one that is kept of it. Both are started by this thread, whose end would
+ * be theirs. *well: both have asked all that was theirs to ask. */
+static clt_status run_shares(interview *v, const char *program, bool tests, clt_child *kept[2], bool *well)
 {
     companion *c;
     clt_thread *thread = NULL;
     interview own = *v;
+    *well = false;
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
-    c->program = program;
     c->answers = *v->answers;
     own.tests = tests;
-    own.share = 0;
+    own.stay = true;
+    own.greeted = true; /* of a child that is kept; start says so of a new one */
     c->own = own;
     c->own.answers = &c->answers;
+    own.share = 0;
+    own.child = kept[0];
     c->own.share = 1;
-    bool second = clt_thread_start(&thread, "questions", run_companion, c) == CLT_OK;
-    if (!second)
-        clt_error_clear();
-    clt_status status = run_child(&own, program);
+    c->own.child = kept[1];
+    clt_status status = start(&own, program);
+    bool second = status == CLT_OK && start(&c->own, program) == CLT_OK &&
+                  clt_thread_start(&thread, "questions", run_companion, c) == CLT_OK;
+    if (status == CLT_OK) {
+        clt_error_clear(); /* of a second child that cannot be had: what it would ask stays open */
+        status = take_answers(&own);
+    }
     clt_thread_join(thread);
+    kept[0] = kept_child(&own);
+    kept[1] = kept_child(&c->own);
     *well = status == CLT_OK && second && own.done && c->own.done && c->error.status == CLT_OK;
     if (status == CLT_OK)
         status = merge(v->answers, &c->answers);
@@ -252,17 +293,17 @@ static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
 }
 
 /* As run_child, for what two children can ask. What is left after it is for one child, and most often
- * nothing. */
-static clt_status run_two(interview *v, const char *program)
+ * nothing: then the two are kept. */
+static clt_status run_two(interview *v, const char *program, clt_child *kept[2])
 {
     ocl_answers *before;
     bool well;
-    CLT_TRY(run_shares(v, program, false, &well));
+    CLT_TRY(run_shares(v, program, false, kept, &well));
     if (!well || ocl_answers_refusal(v->answers, false) != NULL)
         return CLT_OK;
     CLT_TRY(clt_alloc(&before, 1, sizeof *before, "answers"));
     *before = *v->answers;
-    clt_status status = run_shares(v, program, true, &well);
+    clt_status status = run_shares(v, program, true, kept, &well);
     v->done = status == CLT_OK && well && !ocl_answers_lost_test(v->answers);
     if (!v->done) {
         clt_error_clear();
@@ -271,6 +312,20 @@ static clt_status run_two(interview *v, const char *program)
     }
     free(before);
     return status;
+}
+
+/* The two are good builders for a training that begins now, where a driver compiles for one thread at a time.
+ */
+static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
+{
+    uint64_t key;
+    keep = keep && (found->desc.quirks & OCL_QUIRK_SERIAL_BUILDS) != 0 &&
+           ocl_answers_key(&found->desc, OCL_STYLE_ASKED, &key) == CLT_OK;
+    for (int i = 0; i < 2; i++)
+        if (kept[i] != NULL && keep)
+            ocl_builders_adopt(key, kept[i]);
+        else if (kept[i] != NULL)
+            clt_child_stop(kept[i], NULL);
 }
 
 /* --- all children --- */
@@ -285,11 +340,18 @@ typedef struct wishes {
 /* Without a program to be the child, the questions are put here: better than no capability at all. */
 static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl_answers *answers)
 {
-    ocl_asker asker = {found, w->mask, w->tests, OCL_ALL_SHARES, w->style, answers, NULL, NULL};
+    ocl_asker asker = {.found = found,
+                       .mask = w->mask,
+                       .tests = w->tests,
+                       .share = OCL_ALL_SHARES,
+                       .style = w->style,
+                       .answers = answers};
     CLT_WARN("device %s '%s' is asked for its capabilities in this process, which a bad driver may end: %s",
              found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
-    return ocl_ask_here(&asker);
+    clt_status status = ocl_ask_here(&asker);
+    ocl_device_close(asker.device);
+    return status;
 }
 
 /* Each child answers at least one question, by its end if not otherwise. */
@@ -302,15 +364,17 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
                    .style = w->style,
                    .answers = answers};
     char *program;
+    clt_child *kept[2] = {NULL, NULL};
     bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_answers_lost_test(answers);
     clt_status status = clt_program_find(&program);
     for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
-        status = alone ? run_child(&v, program) : run_two(&v, program);
+        status = alone ? run_child(&v, program) : run_two(&v, program, kept);
         alone = true;
         if (ocl_answers_refusal(answers, w->tests) != NULL)
             break;
     }
     free(program);
+    keep_or_stop(found, status == CLT_OK && v.done, kept);
     if (status == CLT_EUNSUPPORTED)
         return ask_without_child(found, w, answers);
     if (status == CLT_OK && !v.done && ocl_answers_refusal(answers, w->tests) == NULL)

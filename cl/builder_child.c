@@ -26,7 +26,8 @@ typedef struct launch_memory {
 } launch_memory;
 
 typedef struct server {
-    ocl_device *device;
+    ocl_device *device;   /* NULL until it is asked to open it */
+    ocl_asker *asker;     /* NULL: it only builds */
     ocl_program *program; /* NULL: it did not build, and its launches are passed over */
     cl_kernel kernel;     /* of the launch that is being told, or NULL */
     cl_uint next;         /* argument of it */
@@ -153,11 +154,46 @@ static clt_status build_program(server *s, char *fields)
     return clt_child_say("failed %s", clt_error_text());
 }
 
+static clt_status say_ready(const ocl_device *device)
+{
+    uint64_t key;
+    char text[CLT_HASH64_TEXT];
+    CLT_TRY(ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key));
+    return clt_child_say("ready %s", clt_hash64_text(key, text));
+}
+
+/* From asking to building: the device as it was found. */
+static clt_status open_device(server *s)
+{
+    ocl_asker *asker = s->asker;
+    if (asker->device == NULL)
+        CLT_TRY(ocl_device_open_bare(asker->found, false, &asker->device));
+    s->device = asker->device;
+    s->device->desc = asker->found->desc;
+    ocl_binary_cache_open(s->device);
+    return say_ready(s->device);
+}
+
+static clt_status ask_again(const server *s, char *fields)
+{
+    char *have = strchr(fields, '\t');
+    if (have == NULL)
+        CLT_FAIL(CLT_EUSAGE, "'%s' does not say what is known", fields);
+    *have++ = '\0';
+    return ocl_asking_again(s->asker, have, strcmp(fields, "1") == 0);
+}
+
 static clt_status obey(server *s, char *line)
 {
     char *fields = strchr(line, '\t');
     if (fields != NULL)
         *fields++ = '\0';
+    if (s->device == NULL && s->asker != NULL && strcmp(line, "ask") == 0 && fields != NULL)
+        return ask_again(s, fields);
+    if (s->device == NULL && s->asker != NULL && strcmp(line, "open") == 0)
+        return open_device(s);
+    if (s->device == NULL)
+        CLT_FAIL(CLT_EUSAGE, "'%s' is told to a child process that has not opened its device", line);
     if (strcmp(line, "program") == 0 && fields != NULL)
         return build_program(s, fields);
     if (strcmp(line, "end") == 0)
@@ -176,9 +212,9 @@ static clt_status obey(server *s, char *line)
     return CLT_OK;
 }
 
-static clt_status obey_all(ocl_device *device)
+static clt_status obey_all(ocl_device *device, ocl_asker *asker)
 {
-    server s = {.device = device};
+    server s = {.device = device, .asker = asker};
     char *line = NULL;
     size_t size = 0;
     ssize_t length;
@@ -193,13 +229,16 @@ static clt_status obey_all(ocl_device *device)
     return status;
 }
 
+clt_status ocl_builder_go_on(ocl_asker *asker)
+{
+    return obey_all(NULL, asker);
+}
+
 clt_status ocl_builder_serve(const char *spec)
 {
     ocl_found *found = NULL;
     ocl_device *device = NULL;
     int count = 0, index = -1;
-    uint64_t key;
-    char text[CLT_HASH64_TEXT];
     CLT_TRY(clt_child_begin());
     CLT_TRY(ocl_enumerate(&found, &count));
     for (int i = 0; i < count; i++)
@@ -210,15 +249,13 @@ clt_status ocl_builder_serve(const char *spec)
         status =
             clt_fail(CLT_EDEVICE, __FILE__, __LINE__, "there is no device %s in the child process", spec);
     if (status == CLT_OK)
-        status = ocl_answers_key(&found[index].desc, OCL_STYLE_ASKED, &key);
-    if (status == CLT_OK)
         status = ocl_device_open_bare(&found[index], false, &device);
     if (status == CLT_OK) {
         ocl_binary_cache_open(device);
-        status = clt_child_say("ready %s", clt_hash64_text(key, text));
+        status = say_ready(device);
     }
     if (status == CLT_OK)
-        status = obey_all(device);
+        status = obey_all(device, NULL);
     ocl_device_close(device);
     free(found);
     return status;

@@ -36,6 +36,50 @@ bool ocl_builders_help(const ocl_device *device)
            (own == NULL || strcmp(own, "0") != 0);
 }
 
+/* --- children that have asked --- */
+
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        uint64_t key;
+        clt_child *child;
+    } list[OCL_BUILDERS_MAX];
+    int count;
+} asked = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void ocl_builders_adopt(uint64_t key, clt_child *child)
+{
+    pthread_mutex_lock(&asked.lock);
+    bool room = asked.count < OCL_BUILDERS_MAX;
+    if (room) {
+        asked.list[asked.count].key = key;
+        asked.list[asked.count++].child = child;
+    }
+    pthread_mutex_unlock(&asked.lock);
+    if (!room)
+        clt_child_stop(child, NULL);
+}
+
+/* key NULL: any. NULL when there is none. */
+static clt_child *take_idle(const uint64_t *key)
+{
+    clt_child *child = NULL;
+    pthread_mutex_lock(&asked.lock);
+    for (int i = 0; i < asked.count && child == NULL; i++)
+        if (key == NULL || asked.list[i].key == *key) {
+            child = asked.list[i].child;
+            asked.list[i] = asked.list[--asked.count];
+        }
+    pthread_mutex_unlock(&asked.lock);
+    return child;
+}
+
+void ocl_builders_forget(void)
+{
+    for (clt_child *child; (child = take_idle(NULL)) != NULL;)
+        clt_child_stop(child, NULL);
+}
+
 /* --- starting --- */
 
 /* The child greets with the device's key: numbers of devices may differ between processes. */
@@ -54,15 +98,33 @@ static clt_status await_greeting(ocl_builder *builder)
     return CLT_OK;
 }
 
+/* Asks it for what await_greeting waits for; one that is gone by now is passed over. */
+static clt_status adopted_child(const ocl_device *device, clt_child **child)
+{
+    static const char open[] = "open\n";
+    uint64_t key;
+    CLT_TRY(ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key));
+    while ((*child = take_idle(&key)) != NULL) {
+        if (clt_child_send(*child, open, strlen(open), START_SECONDS) == CLT_OK)
+            return CLT_OK;
+        clt_error_clear();
+        clt_child_stop(*child, NULL);
+    }
+    return CLT_OK;
+}
+
 clt_status ocl_builder_start(const ocl_device *device, ocl_builder **out)
 {
     const char *arguments[] = {"probe", "--device", device->desc.spec, "--build", NULL};
     char *program = NULL;
     clt_child *child = NULL;
     *out = NULL;
-    CLT_TRY(clt_program_find(&program));
-    clt_status status = clt_child_start(program, arguments, CLT_CHILD_INPUT, &child);
-    free(program);
+    clt_status status = adopted_child(device, &child);
+    if (status == CLT_OK && child == NULL) {
+        CLT_TRY(clt_program_find(&program));
+        status = clt_child_start(program, arguments, CLT_CHILD_INPUT, &child);
+        free(program);
+    }
     CLT_TRY(status);
     status = clt_alloc(out, 1, sizeof **out, "a builder");
     if (status != CLT_OK) {

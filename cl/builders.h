@@ -35,8 +35,17 @@ void ocl_builder_stop(ocl_builder *builder);
  * the child's failure among them: this process then meets it by itself. *usable false: start another one. */
 clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish, bool *usable);
 
+/* A child that has asked a device, which has this key (ocl_answers_key, style asked), goes on as the next
+ * builder for it: the driver's compiler is loaded there. It is ended by ocl_builders_forget. */
+struct clt_child;
+void ocl_builders_adopt(uint64_t key, struct clt_child *child);
+void ocl_builders_forget(void);
+
 /* The child's side, for the program's hidden command: builds what it is told for the device `spec` until its
  * standard input ends. */
 clt_status ocl_builder_serve(const char *spec);
+/* The same for a child that has asked, and may be told to ask again. */
+struct ocl_asker;
+clt_status ocl_builder_go_on(struct ocl_asker *asker);
 
 #endif

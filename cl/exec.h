@@ -25,8 +25,9 @@ struct ocl_refusal;
  */
 void ocl_builders_dismiss(ocl_device *device);
 
-/* A list whose executor is created next: its programs are built with those of the first, so that no core
+/* A list whose executor is created later: its programs are built with those of the first, so that no core
  * waits between the two. What fails of them is told when that executor is created. */
+#define OCL_AHEAD_MAX 2
 typedef struct ocl_exec_ahead {
     const ocl_command_list *list; /* NULL: none */
     ocl_resolve_fn resolve;
@@ -34,7 +35,7 @@ typedef struct ocl_exec_ahead {
 } ocl_exec_ahead;
 
 typedef struct ocl_exec_options {
-    ocl_exec_ahead ahead;
+    ocl_exec_ahead ahead[OCL_AHEAD_MAX];
     ocl_resolve_fn resolve;
     void *resolve_context;
     ocl_host_fn host;

@@ -53,13 +53,13 @@ static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index,
 
 /* Programs */
 
-/* The programs of one list or two, and for each the commands that run code of their own, the first of its
+/* The programs of one list or several, and for each the commands that run code of their own, the first of its
  * kind each. */
 typedef struct program_list {
     ocl_program_wish *wishes;
     const ocl_command **commands; /* for all wishes, in order */
     size_t count;
-    ocl_exec_ahead *from[2]; /* the second may have no list */
+    ocl_exec_ahead from[1 + OCL_AHEAD_MAX]; /* lists; all but the first may be NULL */
 } program_list;
 
 static void free_programs(program_list *list)
@@ -104,56 +104,64 @@ static size_t add_distinct(const ocl_command_list *list, const ocl_command **out
     return count;
 }
 
-/* `distinct` has room for all commands; *own: programs of the first list. */
-static clt_status list_programs(program_list *out, const ocl_command **distinct, size_t *own)
+/* Adds the programs of commands [first, last) of `distinct`, which are of one list, and for each of the new
+ * ones its commands. What a list alone launches of another one's program has memory of its own, and is left.
+ */
+static void add_programs(program_list *out, const ocl_command *const *distinct, size_t first, size_t last,
+                         ocl_exec_ahead *from, size_t *used)
 {
-    size_t used = 0, first = add_distinct(out->from[0]->list, distinct, 0),
-           count = add_distinct(out->from[1]->list, distinct, first);
-    CLT_TRY(clt_alloc(&out->wishes, count, sizeof *out->wishes, "the list of programs"));
-    CLT_TRY(clt_alloc(&out->commands, count, sizeof *out->commands, "the list of programs"));
-    for (size_t i = 0; i < count; i++) {
+    size_t before = out->count;
+    for (size_t i = first; i < last; i++)
         if (wish_of(out, distinct[i]) == NULL)
             out->wishes[out->count++] = (ocl_program_wish){.family = distinct[i]->family,
                                                            .options = distinct[i]->options,
                                                            .extent = extent,
-                                                           .extent_context = out->from[i >= first]};
-        if (i < first)
-            *own = out->count;
-    }
-    for (size_t w = 0; w < out->count; w++) {
-        out->wishes[w].launches = &out->commands[used];
-        for (size_t i = 0; i < count; i++)
-            /* what the second list alone launches of a program of the first has memory of its own */
-            if (wish_of(out, distinct[i]) == &out->wishes[w] && (w >= *own || i < first)) {
-                out->commands[used++] = distinct[i];
+                                                           .extent_context = from};
+    for (size_t w = before; w < out->count; w++) {
+        out->wishes[w].launches = &out->commands[*used];
+        for (size_t i = first; i < last; i++)
+            if (wish_of(out, distinct[i]) == &out->wishes[w]) {
+                out->commands[(*used)++] = distinct[i];
                 out->wishes[w].n_launches++;
             }
     }
-    return CLT_OK;
 }
 
+/* *own: programs of the first list. */
 static clt_status find_programs(program_list *out, size_t *own)
 {
+    enum { LISTS = sizeof out->from / sizeof out->from[0] };
     const ocl_command **distinct = NULL;
-    size_t all = out->from[0]->list->count + (out->from[1]->list != NULL ? out->from[1]->list->count : 0);
+    size_t all = 0, last[LISTS], count = 0, used = 0;
     *own = 0;
+    for (int i = 0; i < LISTS; i++)
+        all += out->from[i].list != NULL ? out->from[i].list->count : 0;
     CLT_TRY(clt_alloc(&distinct, all, sizeof *distinct, "the list of kernels"));
-    clt_status status = list_programs(out, distinct, own);
+    for (int i = 0; i < LISTS; i++)
+        last[i] = count = add_distinct(out->from[i].list, distinct, count);
+    clt_status status = clt_alloc(&out->wishes, count, sizeof *out->wishes, "the list of programs");
+    if (status == CLT_OK)
+        status = clt_alloc(&out->commands, count, sizeof *out->commands, "the list of programs");
+    for (int i = 0; i < LISTS && status == CLT_OK; i++) {
+        add_programs(out, distinct, i > 0 ? last[i - 1] : 0, last[i], &out->from[i], &used);
+        if (i == 0)
+            *own = out->count;
+    }
     free(distinct);
     return status;
 }
 
 static clt_status build_programs(ocl_exec *exec)
 {
-    ocl_exec_ahead own = {exec->list, exec->options.resolve, exec->options.resolve_context};
-    program_list list = {.from = {&own, &exec->options.ahead}};
+    program_list list = {.from = {{exec->list, exec->options.resolve, exec->options.resolve_context}}};
+    memcpy(list.from + 1, exec->options.ahead, sizeof exec->options.ahead);
     size_t failed = 0, count = 0;
     clt_status status = find_programs(&list, &count);
     if (status == CLT_OK) {
         status = ocl_programs_build(exec->device, list.wishes, list.count, exec->options.progress,
                                     exec->options.progress_context, &failed);
         if (status != CLT_OK && status != CLT_ENOMEM && failed >= count) {
-            clt_error_clear(); /* of the list ahead: its executor builds it again and tells */
+            clt_error_clear(); /* of a list ahead: its executor builds it again and tells */
             status = CLT_OK;
         } else if (status != CLT_OK) {
             const ocl_command *first = list.wishes[failed].launches[0];

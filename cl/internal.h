@@ -165,13 +165,17 @@ typedef struct ocl_asker {
     const ocl_found *found;
     uint32_t mask;
     bool tests;
-    int share; /* of the self-tests; OCL_ALL_SHARES */
+    int share; /* OCL_ALL_SHARES: all */
     ocl_style style;
     ocl_answers *answers;
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);
+    ocl_device *device; /* what is open, to be closed by the caller; NULL: nothing */
 } ocl_asker;
 clt_status ocl_ask_here(ocl_asker *asker);
+/* asking.c, the child's side: what the command line says, and one more time with other --have or --no-tests.
+ */
+clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests);
 /* asking_child.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device was
  * refused; the answers are filled in all the same. */
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out);

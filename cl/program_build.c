@@ -226,6 +226,7 @@ static void build_all(build_pool *pool, ocl_progress_fn progress, void *context)
 
 void ocl_builders_dismiss(ocl_device *device)
 {
+    ocl_builders_forget();
     for (int i = 0; i < OCL_BUILDERS_MAX; i++) {
         ocl_builder_stop(device->builders[i]);
         device->builders[i] = NULL;

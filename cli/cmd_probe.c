@@ -13,14 +13,15 @@
 clt_status cmd_probe(cmd_context *context, int argc, char **argv)
 {
     const char *device = "", *mask = "", *have = "", *style = "asked", *share = "";
-    bool list = false, no_tests = false, build = false;
+    bool list = false, no_tests = false, stay = false, build = false;
     const args_option options[] = {
         ARGS_TEXT("--device", "SPEC", device, "number of the device"),
         ARGS_TEXT("--mask", "BITS", mask, "capabilities to ask for, hexadecimal"),
         ARGS_TEXT("--style", "NAME", style, "asked, lanes or groups"),
         ARGS_TEXT("--have", "LIST", have, "what is known"),
-        ARGS_TEXT("--share", "NUMBER", share, "self-tests of this share only"),
+        ARGS_TEXT("--share", "NUMBER", share, "questions and self-tests of this share only"),
         ARGS_FLAG("--no-tests", no_tests, "probe kernels only"),
+        ARGS_FLAG("--stay", stay, "go on with what standard input tells"),
         ARGS_FLAG("--list", list, "list the devices, and nothing else"),
         ARGS_FLAG("--build", build, "build the programs that standard input tells"),
         ARGS_END};
@@ -38,5 +39,5 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
         return ocl_builder_serve(device);
     return list ? ocl_listing_serve()
                 : ocl_asking_serve(device, mask, style, have, !no_tests,
-                                   *share ? atoi(share) : OCL_ALL_SHARES);
+                                   *share ? atoi(share) : OCL_ALL_SHARES, stay);
 }

@@ -106,7 +106,8 @@ static clt_status prepare(const clt_plan *plan, ocl_device *device, const clt_re
 /* next: what is given its executor after this one, or NULL. */
 static clt_status make_executor(clt_realized *r, const clt_realize_options *options, clt_realized *next)
 {
-    ocl_exec_options exec = {.resolve = resolve,
+    ocl_exec_options exec = {.ahead = {options->ahead},
+                             .resolve = resolve,
                              .resolve_context = r,
                              .host = options->host,
                              .host_context = options->host_context,
@@ -114,7 +115,7 @@ static clt_status make_executor(clt_realized *r, const clt_realize_options *opti
                              .progress_context = options->progress_context,
                              .refusal = options->refusal};
     if (next != NULL)
-        exec.ahead = (ocl_exec_ahead){&next->all, resolve, next};
+        exec.ahead[1] = (ocl_exec_ahead){&next->all, resolve, next};
     return ocl_exec_create(r->device, &r->all, &exec, &r->exec);
 }
 

@@ -36,7 +36,8 @@ typedef struct clt_realized {
 typedef struct clt_realize_options {
     struct clt_store *store;
     clt_slab_pool *pool;
-    uint32_t phases; /* bits 1 << CLT_PHASE_*: only these are built and can be run; 0: all */
+    uint32_t phases;      /* bits 1 << CLT_PHASE_*: only these are built and can be run; 0: all */
+    ocl_exec_ahead ahead; /* a list whose programs are built as well, for an executor that is created later */
     ocl_host_fn host;
     void *host_context;
     ocl_progress_fn progress;

@@ -60,20 +60,18 @@ static void emit_slab(ocl_emitter *e, const clt_checksums *sums, clt_arena_kind 
     ocl_arg_in(e, (int32_t)arena * CLT_MAX_STORE_SLABS + slab, CLT_U32, words);
     ocl_arg_tensor(e, OCL_WRITE, table, CLT_U32, 2 * chunks);
     ocl_arg_u64(e, words);
+    ocl_arg_is_bound(e);
     ocl_kernel_end_1d(e, lane ? chunks : chunks * GROUP_ITEMS, lane ? 1 : GROUP_ITEMS, 3.0 * (double)words);
 }
 
-static clt_status make_exec(clt_checksums *sums, const ocl_device_desc *device)
+static clt_status make_list(clt_checksums *sums, const ocl_device_desc *device)
 {
     ocl_emitter emitter = {.list = &sums->list, .device = device, .label = "checksums"};
-    ocl_exec_options options = {.resolve = resolve, .resolve_context = sums};
     CLT_TRY(clt_arena_create(&sums->list.arena));
     for (size_t a = 0; a < N_SUMMED; a++)
         for (int32_t s = 0; s < sums->store->layout->n_slabs; s++)
             emit_slab(&emitter, sums, summed[a], s);
     clt_status status = ocl_emit_status(&emitter);
-    if (status == CLT_OK)
-        status = ocl_exec_create(sums->store->device, &sums->list, &options, &sums->exec);
     ocl_emitter_free(&emitter);
     return status;
 }
@@ -86,7 +84,7 @@ static clt_status prime(const clt_checksums *sums)
     return ocl_finish(sums->store->device, OCL_QUEUE_COMPUTE);
 }
 
-clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device, clt_checksums **out)
+clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *device, clt_checksums **out)
 {
     clt_checksums *sums;
     clt_status status;
@@ -103,7 +101,27 @@ clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *d
     CLT_TRY_GOTO(
         ocl_buffer_create(store->device, sums->chunks * 2 * sizeof *sums->host, "checksums", &sums->table),
         fail);
-    CLT_TRY_GOTO(make_exec(sums, device), refused);
+    CLT_TRY_GOTO(make_list(sums, device), fail);
+    *out = sums;
+    return CLT_OK;
+fail:
+    clt_checksums_destroy(sums);
+    return status;
+}
+
+ocl_exec_ahead clt_checksums_ahead(clt_checksums *sums)
+{
+    return (ocl_exec_ahead){&sums->list, resolve, sums};
+}
+
+clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device, clt_checksums **out)
+{
+    clt_checksums *sums;
+    clt_status status;
+    *out = NULL;
+    CLT_TRY(clt_checksums_plan(store, device, &sums));
+    ocl_exec_options options = {.resolve = resolve, .resolve_context = sums};
+    CLT_TRY_GOTO(ocl_exec_create(store->device, &sums->list, &options, &sums->exec), refused);
     CLT_TRY_GOTO(prime(sums), refused);
     *out = sums;
     return CLT_OK;
@@ -113,7 +131,6 @@ refused:
         clt_error_clear();
         status = CLT_OK;
     }
-fail:
     clt_checksums_destroy(sums);
     return status;
 }

@@ -7,13 +7,17 @@
 #ifndef ENGINE_TRAIN_CHECKSUM_H
 #define ENGINE_TRAIN_CHECKSUM_H
 
+#include "cl/exec.h"
 #include "engine/train/store.h"
 
 typedef struct clt_checksums clt_checksums;
 
-/* Builds the kernels and makes room for the sums: 2 words for each CLT_STORE_CHUNK elements. `device` says
- * what the kernels may use. *out is NULL, with a warning, when the driver refuses them: a check that cannot
- * be had ends no run. */
+/* Makes room for the sums and lists the kernels, whose programs may then be built with others. */
+clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *device, clt_checksums **out);
+ocl_exec_ahead clt_checksums_ahead(clt_checksums *sums);
+/* The same, with kernels that have been built and run once: 2 words for each CLT_STORE_CHUNK elements.
+ * `device` says what the kernels may use. *out is NULL, with a warning, when the driver refuses them: a check
+ * that cannot be had ends no run. */
 clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device, clt_checksums **out);
 void clt_checksums_destroy(clt_checksums *sums);
 /* Enqueues the sums of all arenas and their way to the host on the compute queue; nothing waits. Their memory

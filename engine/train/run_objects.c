@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/train/agreement.h"
+#include "engine/train/checksum.h"
 #include "engine/train/tuned.h"
 
 static void on_build(void *context, int done, int total, const char *what)
@@ -49,8 +50,16 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
                                    .progress = on_build,
                                    .progress_context = run,
                                    .refusal = refusal};
+    /* The saver's own come when the run folder is opened. */
     clt_realized *made[2];
-    CLT_TRY(clt_plans_realize(plans, run->device, &options, made));
+    clt_checksums *sums = NULL;
+    if (plans[0] && run->options->out_dir && run->ranks.rank == 0) {
+        CLT_TRY(clt_checksums_plan(run->store, &run->tuned->desc, &sums));
+        options.ahead = clt_checksums_ahead(sums);
+    }
+    clt_status status = clt_plans_realize(plans, run->device, &options, made);
+    clt_checksums_destroy(sums);
+    CLT_TRY(status);
     run->train = made[0];
     run->eval = made[1];
     if (run->train)

@@ -48,8 +48,8 @@ static const test_cases update_group_cases = {WITH_GROUPS, {"update.adamw[group]
  * program a training builds as well. */
 static const test_cases prefetch_cases = {WITH_LANES, {"gemm.deep_columns[lane]/correct"}};
 static const test_cases nontemporal_cases = {WITH_LANES, {"relu.chunk[lane]/bitwise"}};
-static const test_cases lane_cases = {WITH_LANES,
-                                      {"gemm.deep_columns[lane]/correct", "attention.odd[lane]/correct"}};
+static const test_cases lane_cases = {WITH_LANES, {"gemm.deep_columns[lane]/correct"}};
+static const test_cases attention_lane_cases = {WITH_LANES, {"attention.odd[lane]/correct"}};
 static const test_cases group_cases = {WITH_GROUPS,
                                        {"gemm.odd_nn[tile]/correct", "gemm.odd_nt[tile]/correct",
                                         "gemm.odd_tn[tile]/correct", "gemm.odd_tt[tile]/correct",
@@ -88,9 +88,10 @@ static const test_cases tf32_cases = UNIT_CASES("tf32", NULL);
 static const ocl_self_test tests[] = {
     {"floor_lanes", OCL_CAP_WIDE_VECTORS, &floor_lane_cases, 0},
     {"floor", 0, &floor_cases, 0},
-    {"prefetch", OCL_CAP_PREFETCH, &prefetch_cases, 1},
-    {"nontemporal", OCL_CAP_NONTEMPORAL, &nontemporal_cases, 0},
-    {"wide_vectors", OCL_CAP_WIDE_VECTORS, &lane_cases, 1},
+    {"prefetch", OCL_CAP_PREFETCH, &prefetch_cases, 0},
+    {"nontemporal", OCL_CAP_NONTEMPORAL, &nontemporal_cases, 1},
+    {"wide_vectors", OCL_CAP_WIDE_VECTORS, &lane_cases, 0},
+    {"attention_lanes", OCL_CAP_WIDE_VECTORS, &attention_lane_cases, 1},
     {"local", OCL_CAP_LOCAL, &group_cases, 1},
     {"attention", OCL_CAP_LOCAL, &attention_cases, 0},
     {"wg256", OCL_CAP_WG256, &large_group_cases, 0},

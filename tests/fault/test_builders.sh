@@ -60,4 +60,28 @@ if find cache_intel -name '*.built' | grep -q .; then fail 'marks of a driver th
 trains 2 again "${intel[@]}" POCL_CACHE_DIR="$work/pocl-intel" # which is part of what a kept binary is for
 expect_text ' 0 compiled in child processes'
 same_losses again
+# At the first start of all the children that asked the device go on as builders, and no other is started; one that ends after
+# its first answers costs a new one.
+cat >program <<SH
+#!/usr/bin/env bash
+echo "\$*" >>$work/children
+if [ "\$GONE" = 1 ]; then
+    for word in "\$@"; do
+        shift
+        [ "\$word" = --stay ] || set -- "\$@" "\$word"
+    done
+fi
+exec $CLTRAIN "\$@"
+SH
+chmod +x program
+first_start() { # NAME GONE
+    rm -f children
+    trains 2 "$1" CLTRAIN_CACHE_DIR="$work/cache_$1" CLTRAIN_PROGRAM="$work/program" GONE="$2"
+    expect_text ' [1-9][0-9]* compiled in child processes'
+    same_losses "$1"
+}
+first_start stayed 0
+expect_awk 'two children ask and build' '/--stay/ { stay++ } /--build/ { build++ } END { exit stay != 2 || build > 0 }' children
+first_start gone 1
+expect_awk 'children that are gone are replaced' '/--build/ { build++ } END { exit build != 2 }' children
 finish

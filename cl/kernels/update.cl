@@ -69,6 +69,10 @@
 #define FOR_CHUNK(i) for (uint i = 4 * (uint)get_local_id(0); i < CHUNK; i += 4 * WG)
 #endif
 
+/* `next`, but where it is the same number as `now` the bits of `now`: a zero keeps its sign, also where the driver's fma of
+ * zeros has the sign of the product (Mesa's rusticl). */
+#define KEPT(next, now) select((next), (now), (next) == (now))
+
 #if WORKING
 #define WORKING_PARAM __global STORAGE(DTW) * w, ulong wo,
 #define PUT_WORKING(at, value) PUT_STORAGE(DTW, w, wo + (at), value)
@@ -273,7 +277,7 @@ KERNEL void update_sgd(__global float *p, ulong po, WORKING_PARAM __global const
         d = buf;
 #endif
 #endif
-        value = fma((REALS)(-lr), d, value);
+        value = KEPT(fma((REALS)(-lr), d, value), value);
         PUT(p, po + base + i, value);
         PUT_WORKING(base + i, value);
     }

@@ -15,7 +15,7 @@
 #include "engine/base/json_seal.h"
 
 #define FORMAT_NAME "cltrain-answers"
-#define FORMAT_VERSION 4
+#define FORMAT_VERSION 5
 #define SEAL "hash"
 
 static const char *const answer_names[OCL_ANSWER_COUNT] = {
@@ -181,6 +181,8 @@ void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
             continue;
         if (local && item->value > device->local_proven_bytes)
             device->local_proven_bytes = item->value;
+        if (strcmp(item->name, OCL_ITEM_LOCAL_REPORT) == 0)
+            device->local_report_factor = item->value;
         if (strcmp(item->name, OCL_ITEM_GROUP_LIMIT) == 0)
             device->kernel_group_limit = item->value;
         if (strcmp(item->name, OCL_ITEM_LARGER_GROUPS) == 0)

@@ -76,7 +76,8 @@ uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool test
 /* All questions for a device with this mask have been answered: of the probes, and of the self-tests. */
 void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t played, bool tests);
 bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t played, bool tests);
-/* Fills in what the answers say of sizes: local_proven_bytes, kernel_group_limit, larger_groups. */
+/* Fills in what the answers say of sizes: local_proven_bytes, local_report_factor,
+ * kernel_group_limit, larger_groups. */
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device);
 /* Is the device of use at all? Else the question that it failed. */
 const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests);

@@ -138,6 +138,9 @@ typedef struct ocl_device_desc {
     /* Local memory that a work-group was shown to have, by a kernel that declares as much statically: at
      * least local_bytes; NVIDIA's driver reports 48 KiB and runs kernels with more. */
     uint64_t local_proven_bytes;
+    /* What the driver says of a kernel's local arrays (CL_KERNEL_LOCAL_MEM_SIZE) as a multiple of their
+     * bytes, where it was shown that they take no more than their bytes; 0: not asked, as 1. */
+    uint64_t local_report_factor;
     uint64_t cache_bytes;     /* of the largest cache, 0: unknown */
     uint64_t global_bytes;    /* as reported */
     uint64_t usable_bytes;    /* min(reported, what the host and control group allow on CPU devices, share per

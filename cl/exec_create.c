@@ -10,6 +10,7 @@
 
 #include "cl/fallback.h"
 #include "cl/gemm.h"
+#include "cl/gemm_forms.h"
 #include "engine/base/log.h"
 
 /* The driver's answer to a command, which whoever planned may do without. */
@@ -267,13 +268,33 @@ static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_co
     return CLT_OK;
 }
 
+/* Has the device the local memory that a group of this kernel takes, its own arrays and its arguments? The
+ * kernel has no arguments yet. */
+static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
+{
+    const ocl_device_desc *desc = &exec->device->desc;
+    uint64_t bytes, room = ocl_form_max_local(desc);
+    OCL_CHECK(ocl_kernel_local_bytes(exec->device, kernel, &bytes), "asking for the local memory of %s",
+              c->kernel);
+    for (int i = 0; i < c->n_args; i++)
+        if (c->args[i].kind == OCL_ARG_LOCAL)
+            bytes += c->args[i].value.u64;
+    if (bytes > room)
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "preparing kernel %s (%s.cl, %s) for '%s': it needs %llu bytes of local memory, and device "
+                 "%s '%s' has %llu; choose "
+                 "another variant",
+                 c->kernel, c->family, c->options, c->label, (unsigned long long)bytes, desc->spec,
+                 desc->name, (unsigned long long)room);
+    return CLT_OK;
+}
+
 /* The device's limits for this kernel, so that a launch cannot fail in the middle of a step. `local` receives
  * the group sizes: the command's, or smaller ones where they are free. */
 static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c, size_t local[3])
 {
     const ocl_device_desc *desc = &exec->device->desc;
     size_t limit = 0, items = 1;
-    cl_ulong local_bytes = 0;
     OCL_CHECK(ocl_kernel_limit(exec->device, kernel, &limit), "asking for the work-group limit of %s",
               c->kernel);
     memcpy(local, c->local, sizeof c->local);
@@ -295,18 +316,6 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
                  "%s '%s' runs it with at "
                  "most %zu; choose another variant",
                  c->kernel, c->family, c->options, c->label, items, desc->spec, desc->name, limit);
-    OCL_CHECK(clGetKernelWorkGroupInfo(kernel, exec->device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes,
-                                       &local_bytes, NULL),
-              "asking for the local memory of %s", c->kernel);
-    uint64_t room =
-        desc->local_proven_bytes > desc->local_bytes ? desc->local_proven_bytes : desc->local_bytes;
-    if (local_bytes > room)
-        CLT_FAIL(CLT_EUNSUPPORTED,
-                 "preparing kernel %s (%s.cl, %s) for '%s': it needs %llu bytes of local memory, and device "
-                 "%s '%s' has %llu; choose "
-                 "another variant",
-                 c->kernel, c->family, c->options, c->label, (unsigned long long)local_bytes, desc->spec,
-                 desc->name, (unsigned long long)room);
     return CLT_OK;
 }
 
@@ -333,6 +342,7 @@ static clt_status realise_kernel(ocl_exec *exec, const ocl_command *c, exec_entr
 {
     CLT_TRY(
         refused(exec, c, create_kernel(exec, c->family, c->options, c->kernel, c->label, &entry->kernel)));
+    CLT_TRY(refused(exec, c, check_local(exec, entry->kernel, c)));
     CLT_TRY(bind_args(exec, entry->kernel, c));
     return refused(exec, c, check_launch(exec, entry->kernel, c, entry->local));
 }

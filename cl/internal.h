@@ -84,6 +84,18 @@ static inline cl_int ocl_kernel_limit(const ocl_device *device, cl_kernel kernel
     return code;
 }
 
+/* Bytes of the local arrays that this kernel declares: what the driver says, unless it was shown to say a
+ * multiple. Asked before the kernel has arguments: whether those in local memory count, too, depends on the
+ * driver once they are set. */
+static inline cl_int ocl_kernel_local_bytes(const ocl_device *device, cl_kernel kernel, uint64_t *bytes)
+{
+    cl_ulong said = 0;
+    cl_int code =
+        clGetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof said, &said, NULL);
+    *bytes = said / (device->desc.local_report_factor ? device->desc.local_report_factor : 1);
+    return code;
+}
+
 /* `wanted`, a power of two, halved until this kernel may have groups of that size. */
 static inline size_t ocl_kernel_items(const ocl_device *device, cl_kernel kernel, size_t wanted)
 {
@@ -156,6 +168,7 @@ extern const ocl_question ocl_questions[]; /* ends with a NULL name */
 #define OCL_ITEM_BASIC "basic"
 #define OCL_ITEM_GROUP_LIMIT "group_limit"
 #define OCL_ITEM_LARGER_GROUPS "larger_groups"
+#define OCL_ITEM_LOCAL_REPORT "local_report"
 #define OCL_ITEM_LOCAL_MEMORY "local_memory_" /* KiB */
 #define OCL_TEST_PREFIX "test:"
 

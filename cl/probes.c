@@ -7,6 +7,7 @@
 #include "cl/internal.h"
 #include "cl/retarget.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -348,18 +349,19 @@ static clt_status ask_ptx(const ocl_probe_state *state, ocl_item *item)
     return yes(item, 0);
 }
 
-/* --- local memory above what the driver reports --- */
+/* --- local memory: more than the driver reports, and less than it reports of a kernel --- */
 
-/* value: bytes. One question for each size, so that a size that crashes the driver does not take the smaller
- * ones with it. */
-static clt_status ask_local_memory(const ocl_probe_state *state, ocl_item *item)
+#define LOCAL_MEMORY_OPTIONS "-DPROBE_LOCAL_KIB=%u"
+
+/* A kernel with a local array of that size; value: its bytes. */
+static clt_status try_local_memory(const ocl_probe_state *state, cl_uint kib, ocl_item *item)
 {
     enum { ITEMS = 64 };
     char options[64];
-    cl_uint in[ITEMS], out[ITEMS] = {0}, kib = state->question->parameter, words = kib * 256;
+    cl_uint in[ITEMS], out[ITEMS] = {0}, words = kib * 256;
     for (cl_uint i = 0; i < ITEMS; i++)
         in[i] = i * 2654435761u;
-    snprintf(options, sizeof options, "-DPROBE_LOCAL_KIB=%u", kib);
+    snprintf(options, sizeof options, LOCAL_MEMORY_OPTIONS, kib);
     probe_run run = {options, "probe_local_memory", in, sizeof in, out, sizeof out, words, ITEMS, ITEMS};
     CLT_TRY(run_probe(state->device, &run));
     for (cl_uint i = 0; i < ITEMS; i++) {
@@ -370,6 +372,61 @@ static clt_status ask_local_memory(const ocl_probe_state *state, ocl_item *item)
             return answer(item, OCL_ANSWER_WRONG, "the probe kernel computed wrong results");
     }
     return yes(item, (uint64_t)kib << 10);
+}
+
+/* value: bytes. One question for each size, so that a size that crashes the driver does not take the smaller
+ * ones with it. */
+static clt_status ask_local_memory(const ocl_probe_state *state, ocl_item *item)
+{
+    return try_local_memory(state, state->question->parameter, item);
+}
+
+/* What the driver says of the local arrays of a kernel, in bytes. */
+static clt_status reported_local(ocl_device *device, const char *options, const char *kernel, cl_ulong *bytes)
+{
+    cl_uint in[1] = {0}, out[1] = {0};
+    probe_run run = {options, kernel, in, sizeof in, out, sizeof out, 0, 1, 1};
+    probe_objects o = {0};
+    clt_status status = create_objects(device, &run, &o);
+    if (status == CLT_OK) {
+        cl_int code = clGetKernelWorkGroupInfo(o.kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof *bytes,
+                                               bytes, NULL);
+        if (code != CL_SUCCESS)
+            status = ocl_fail(code, __FILE__, __LINE__, "asking for the local memory of %s", kernel);
+    }
+    release_objects(&o);
+    return status;
+}
+
+#define PROBE_LOCAL_BYTES 2048 /* of the two arrays of probe_local */
+
+/* value: what the driver says of a kernel's local arrays, as a multiple of their bytes. More than 1 counts
+ * only if it says the same multiple of a kernel that declares all local memory of the device, and runs it:
+ * Mesa's rusticl says twice the bytes and takes them once. What a driver adds for itself is no multiple, and
+ * believed. */
+static clt_status ask_local_report(const ocl_probe_state *state, ocl_item *item)
+{
+    cl_ulong small = 0, large = 0;
+    cl_uint kib = (cl_uint)(state->desc->local_bytes >> 10);
+    char options[64];
+    CLT_TRY(reported_local(state->device, "", "probe_local", &small));
+    if (small % PROBE_LOCAL_BYTES != 0 || small / PROBE_LOCAL_BYTES < 2)
+        return yes(item, 1);
+    uint64_t factor = small / PROBE_LOCAL_BYTES;
+    snprintf(options, sizeof options, LOCAL_MEMORY_OPTIONS, kib);
+    clt_status status = reported_local(state->device, options, "probe_local_memory", &large);
+    if (status == CLT_OK && large != factor * ((uint64_t)kib << 10))
+        return yes(item, 1);
+    if (status == CLT_OK)
+        status = try_local_memory(state, kib, item);
+    if (status == CLT_OK && item->answer == OCL_ANSWER_YES)
+        item->value = factor;
+    if (status != CLT_EUNSUPPORTED && status != CLT_EBUILD && status != CLT_EDEVMEM)
+        return status;
+    clt_error_clear();
+    return answer(item, OCL_ANSWER_NO,
+                  "the driver refuses a kernel with %u KiB, of which it reports %" PRIu64 " times as much",
+                  kib, factor);
 }
 
 /* --- matrix units --- */
@@ -697,6 +754,13 @@ static bool want_wgmma_wide(const ocl_probe_state *state, char *why, size_t size
     return has(state, OCL_CAP_WGMMA_LARGE) && ocl_group_limit(state->desc) >= 384;
 }
 
+static bool want_local_report(const ocl_probe_state *state, char *why, size_t size)
+{
+    (void)why;
+    (void)size;
+    return has(state, OCL_CAP_LOCAL);
+}
+
 /* Only NVIDIA's driver is known to run more than it reports, and only while the next smaller size ran. */
 static bool want_local_memory(const ocl_probe_state *state, char *why, size_t size)
 {
@@ -724,6 +788,7 @@ const ocl_question ocl_questions[] = {
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},
     {OCL_ITEM_LARGER_GROUPS, 0, want_larger_groups, ask_larger_groups, 0},
     {"local", OCL_CAP_LOCAL, NULL, ask_local, 0},
+    {OCL_ITEM_LOCAL_REPORT, 0, want_local_report, ask_local_report, 0},
     {"wg256", OCL_CAP_WG256, NULL, ask_wg256, 0},
     {"wide_vectors", OCL_CAP_WIDE_VECTORS, want_wide_vectors, ask_wide_vectors, 0},
     {"nontemporal", OCL_CAP_NONTEMPORAL, want_lane, ask_nontemporal, 0},

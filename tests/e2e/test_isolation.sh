@@ -144,6 +144,18 @@ expect_text 'caps local,wg256'
 bad 0 'group:*:understate=32' "$CLTRAIN" verify --mode correct -t 'softmax.odd*' -v
 expect_text '^PASS +softmax.odd\[group\]/correct'
 
+# A driver that says a hundred times what a kernel's local arrays take (Mesa's rusticl: twice) is not believed when a kernel with all of
+# the device's local memory runs, and believed when that is refused. What it says is remembered.
+tile='gemm.tails_nn[tile_64x64x16_4x4_k1]'
+bad 0 'local:*:times=100' "$CLTRAIN" verify --mode correct --seed 7 -t "$tile" -v
+expect_text '^1 passed, 0 failed, 0 skipped'
+: >calls
+expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM="local:*:times=100;log=$work/calls" "$CLTRAIN" verify --mode correct --seed 7 -t "$tile"
+reject_text 'FAIL'
+expect_awk 'the probe kernels are not asked again' '$4 ~ /^probe_/ { bad++ } $4 == "gemm_fwd_tile" { n++ } END { exit bad || !n }' calls
+bad 1 'local:*:times=100;build:option=PROBE_LOCAL_KIB:error' "$CLTRAIN" verify --mode correct --seed 7 -t "$tile"
+expect_text 'it needs 1689600 bytes of local memory'
+
 # A masked capability is not asked for.
 : >calls
 bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" verify -t known.philox --caps -fp64

@@ -11,6 +11,7 @@
  *   build       clBuildProgram
  *   kernel      clCreateKernel
  *   group       clGetKernelWorkGroupInfo(CL_KERNEL_WORK_GROUP_SIZE)
+ *   local       clGetKernelWorkGroupInfo(CL_KERNEL_LOCAL_MEM_SIZE)
  *   launch      clEnqueueNDRangeKernel
  *   read        clEnqueueReadBuffer
  *
@@ -28,6 +29,7 @@
  *   error=CODE         the call fails with that OpenCL code (a build: -11 and a log; others: -5)
  *   limit=N            group: the kernel's limit is reported as N, and launches above it are refused
  *   understate=N       group: the same, but launches above it run
+ *   times=N            local: N times as much is reported
  *   dead=CODE          launch: accepted, but from then on every command and wait of that context fails
  *                      (-36), as after an illegal address
  *   garbage=FRACTION   launch: that part of the words that the kernel changed (at least one of each buffer;
@@ -296,15 +298,22 @@ VISIBLE cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_
     double number = 0;
     action a = NOTHING;
     cl_int code = REAL(clGetKernelWorkGroupInfo)(kernel, device, what, size, value, needed);
-    if (what != CL_KERNEL_WORK_GROUP_SIZE || code != CL_SUCCESS)
+    call c = what == CL_KERNEL_LOCAL_MEM_SIZE ? LOCAL : GROUP;
+    if ((c == GROUP && what != CL_KERNEL_WORK_GROUP_SIZE) || code != CL_SUCCESS)
         return code;
     pthread_mutex_lock(&shim.lock);
     shim_read_rules();
     subject s = of_kernel(kernel);
-    a = shim_judge(GROUP, &s, &number);
+    a = shim_judge(c, &s, &number);
     pthread_mutex_unlock(&shim.lock);
-    strike(GROUP, a);
+    strike(c, a);
     size_t limit;
+    cl_ulong bytes;
+    if (a == TIMES && value && size >= sizeof bytes) {
+        memcpy(&bytes, value, sizeof bytes);
+        bytes *= (cl_ulong)number;
+        memcpy(value, &bytes, sizeof bytes);
+    }
     if ((a == LIMIT || a == UNDERSTATE) && value && size >= sizeof limit) {
         memcpy(&limit, value, sizeof limit);
         limit = limit < (size_t)number ? limit : (size_t)number;

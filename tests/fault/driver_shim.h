@@ -13,7 +13,7 @@
 
 #pragma GCC visibility push(hidden)
 
-typedef enum call { BUILD, KERNEL, GROUP, LAUNCH, READ, CALL_COUNT } call;
+typedef enum call { BUILD, KERNEL, GROUP, LOCAL, LAUNCH, READ, CALL_COUNT } call;
 
 typedef enum action {
     NOTHING,
@@ -23,6 +23,7 @@ typedef enum action {
     ERROR,
     LIMIT,
     UNDERSTATE,
+    TIMES,
     DEAD,
     GARBAGE,
     EVENT,

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const call_names[CALL_COUNT] = {"build", "kernel", "group", "launch", "read"};
+static const char *const call_names[CALL_COUNT] = {"build", "kernel", "group", "local", "launch", "read"};
 /* A name, the calls it is for, and its number when none is given. */
 static const struct {
     const char *name;
@@ -22,6 +22,7 @@ static const struct {
                            [ERROR] = {"error", ~0u, 0},
                            [LIMIT] = {"limit", 1u << GROUP, 32},
                            [UNDERSTATE] = {"understate", 1u << GROUP, 32},
+                           [TIMES] = {"times", 1u << LOCAL, 2},
                            [DEAD] = {"dead", 1u << LAUNCH, CL_INVALID_COMMAND_QUEUE},
                            [GARBAGE] = {"garbage", 1u << LAUNCH, 1},
                            [EVENT] = {"event", 1u << LAUNCH, CL_OUT_OF_RESOURCES},

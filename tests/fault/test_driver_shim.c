@@ -18,7 +18,10 @@
 /* As the engine's sources begin. */
 static const char source[] = "#line 1 \"toy.cl\"\n"
                              "__kernel void toy_add(__global uint *y, __global const uint *x)\n"
-                             "{ y[get_global_id(0)] = x[get_global_id(0)] + SUMMAND; }\n";
+                             "{ __local uint own[64];\n"
+                             "  own[get_local_id(0)] = SUMMAND;\n"
+                             "  barrier(CLK_LOCAL_MEM_FENCE);\n"
+                             "  y[get_global_id(0)] = x[get_global_id(0)] + own[63 - get_local_id(0)]; }\n";
 
 typedef struct victim {
     cl_device_id device;
@@ -89,6 +92,7 @@ static void play(void)
     cl_uint n = 0, x[ITEMS], i;
     cl_int code;
     size_t limit = 0;
+    cl_ulong bytes = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     clGetPlatformIDs(16, platforms, &n);
     for (cl_uint p = 0; p < n && !v.device; p++)
@@ -105,6 +109,8 @@ static void play(void)
         exit(0);
     clGetKernelWorkGroupInfo(v.kernel, v.device, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit, &limit, NULL);
     printf("limit=%zu\n", limit);
+    clGetKernelWorkGroupInfo(v.kernel, v.device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    printf("local=%llu\n", (unsigned long long)bytes);
     clSetKernelArg(v.kernel, 0, sizeof v.y, &v.y);
     clSetKernelArg(v.kernel, 1, sizeof v.x, &v.x);
     for (i = 0; i < 2; i++)
@@ -177,6 +183,9 @@ static const struct {
     {"build:source=get_global_id+!other:error=-6", 0, 1, {"build=-6"}},
     {"kernel:kernel=toy_add:error", 0, 1, {"kernel=-5"}},
     {"group:*:limit=32", 0, 1, {"limit=32\n", "launch=-54"}},
+    {"local:toy_add:times", 0, 1, {"local=512\n", "wrong=0"}},
+    {"local:toy_add:times=3", 0, 1, {"local=768\n"}},
+    {"local:*:limit=32", 99, 0, {0}},
     {"launch:toy_add:error", 0, 2, {"launch=-5", "wrong=256"}},
     {"launch:toy_add:error=-54:nth=2", 0, 1, {"launch=0\nwait=0", "launch=-54\nwait=1", "wrong=0"}},
     {"launch:toy_add:abort:from=2", -SIGABRT, 1, {"wrong=0"}},

@@ -65,6 +65,27 @@ static void test_caps(void **state)
 }
 
 /* Self-tests can be told from probes. */
+/* Sizes count only where the answer is yes. */
+static void test_sizes(void **state)
+{
+    (void)state;
+    ocl_device_desc desc;
+    ocl_desc_generic(&desc);
+    ocl_answers *a = sample(&desc);
+    ocl_item item = {.name = "local_report", .answer = OCL_ANSWER_NO, .value = 2};
+    assert_ok(ocl_answers_set(a, &item));
+    ocl_answers_sizes(a, &desc);
+    assert_int_equal(desc.local_report_factor, 0);
+    item.answer = OCL_ANSWER_YES;
+    assert_ok(ocl_answers_set(a, &item));
+    item = (ocl_item){.name = "local_memory_64", .answer = OCL_ANSWER_YES, .value = 64 << 10};
+    assert_ok(ocl_answers_set(a, &item));
+    ocl_answers_sizes(a, &desc);
+    assert_int_equal(desc.local_report_factor, 2);
+    assert_int_equal(desc.local_proven_bytes, 64 << 10);
+    free(a);
+}
+
 static void test_lost_tests(void **state)
 {
     (void)state;
@@ -420,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_denials), cmocka_unit_test(test_damage),
         cmocka_unit_test(test_files),   cmocka_unit_test(test_key),
         cmocka_unit_test(test_missing), cmocka_unit_test(test_lost_tests),
+        cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

@@ -459,6 +459,37 @@ static void test_no_tensor_and_local(void **state)
     ocl_exec_destroy(exec);
 }
 
+/* As a device with `room` bytes of local memory, whose driver says `factor` times what arrays take. */
+static clt_status try_arrays(fixture *f, uint64_t room, uint64_t factor)
+{
+    ocl_exec *exec;
+    ocl_device_desc *desc = &f->device->desc, kept = *desc;
+    desc->local_bytes = desc->local_proven_bytes = room;
+    desc->local_report_factor = factor;
+    clt_status status = ocl_exec_create(f->device, &f->list, &f->options, &exec);
+    *desc = kept;
+    ocl_exec_destroy(exec);
+    return status;
+}
+
+/* 4096 bytes of an array and 256 of an argument: what a factor says of the report is about the array alone.
+ */
+static void test_local_limit(void **state)
+{
+    fixture *f = *state;
+    ocl_kernel_begin(&f->e, "axpy", "arrays");
+    ocl_arg_out(&f->e, 0, CLT_F32, 64);
+    ocl_arg_local(&f->e, 64 * 4);
+    ocl_kernel_end_1d(&f->e, 64, 64, 0);
+    assert_ok(try_arrays(f, 4352, 0));
+    assert_ok(try_arrays(f, 4352, 1));
+    assert_int_equal(try_arrays(f, 4351, 1), CLT_EUNSUPPORTED);
+    assert_contains(clt_error_text(), "it needs 4352 bytes of local memory");
+    assert_ok(try_arrays(f, 2304, 2));
+    assert_int_equal(try_arrays(f, 2303, 2), CLT_EUNSUPPORTED);
+    assert_contains(clt_error_text(), "it needs 2304 bytes of local memory");
+}
+
 static const char axpy_source[] =
     "#include \"common.clh\"\n"
     "#ifndef TIMES\n#define TIMES 1\n#endif\n"
@@ -466,6 +497,10 @@ static const char axpy_source[] =
     "__kernel void axpy(__global float *y, ulong yo, __global const float *x, ulong xo, uint n, float a)\n"
     "{ size_t i = get_global_id(0); if (i < n) y[yo + i] = fma(a * TIMES, x[xo + i], y[yo + i]); }\n"
     "__kernel void noop(__global float *y, ulong yo) { if (get_global_id(0) == 0) y[yo] = 1.0f; }\n"
+    "__kernel void arrays(__global float *y, ulong yo, __local float *s)\n"
+    "{ __local float own[1024]; uint l = get_local_id(0);\n"
+    "  for (uint i = l; i < 1024; i += 64) own[i] = (float)i;\n"
+    "  s[l] = (float)l; barrier(CLK_LOCAL_MEM_FENCE); y[yo + l] = s[63 - l] + own[16 * l]; }\n"
     "__kernel void optional(__global float *y, ulong yo, __global const float *x, ulong xo, __local float "
     "*s, int a, ulong b)\n"
     "{ uint l = get_local_id(0); s[l] = (float)l; barrier(CLK_LOCAL_MEM_FENCE);\n"
@@ -503,6 +538,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_collect_without_profiling, begin, end),
         cmocka_unit_test_setup_teardown(test_create_errors, begin, end),
         cmocka_unit_test_setup_teardown(test_no_tensor_and_local, begin, end),
+        cmocka_unit_test_setup_teardown(test_local_limit, begin, end),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

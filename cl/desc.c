@@ -141,8 +141,6 @@ const char *ocl_quirk_name(uint32_t bit)
         return "serial_builds";
     case OCL_QUIRK_OWN_CACHE:
         return "own_cache";
-    case OCL_QUIRK_SLOW_16_STORES:
-        return "slow_16_stores";
     case OCL_QUIRK_STALE_CACHE:
         return "stale_cache";
     case OCL_QUIRK_NO_PLAYED_ATTENTION:

@@ -89,9 +89,8 @@ enum {
     OCL_QUIRK_NO_SHUFFLES = 1 << 5,     /* vector shuffles in kernels cannot be relied on */
     OCL_QUIRK_SERIAL_BUILDS = 1 << 6,   /* programs are built one after the other */
     OCL_QUIRK_OWN_CACHE = 1 << 7, /* the driver keeps what it compiled: our cache of binaries gains nothing */
-    OCL_QUIRK_STALE_CACHE = 1 << 8,         /* what the driver keeps is wrong: cl/listing.c switches it off */
-    OCL_QUIRK_NO_PLAYED_ATTENTION = 1 << 9, /* attention on units that it plays is not compiled */
-    OCL_QUIRK_SLOW_16_STORES = 1 << 10 /* the compiler takes seconds for each vector store of 16-bit floats */
+    OCL_QUIRK_STALE_CACHE = 1 << 8,        /* what the driver keeps is wrong: cl/listing.c switches it off */
+    OCL_QUIRK_NO_PLAYED_ATTENTION = 1 << 9 /* attention on units that it plays is not compiled */
 };
 /* Not a driver's fault: set by the checker in the description it plans with, so that variants made for GPUs
  * do not refuse a CPU device for its lack of speed. A macro because an enumerator must fit an int. */

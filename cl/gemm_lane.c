@@ -240,14 +240,6 @@ static void lane_args(ocl_emitter *e, const ocl_gemm *g, const ocl_lane_blocks *
     ocl_arg_local(e, sums_bytes(g, b));
 }
 
-/* Whole tiles finished from registers take a copy of the epilogue for each vector of sums: not with an
- * activation. A store of 16 bits is some fifty instructions to a compiler that does not take it for one. */
-static bool is_direct(const ocl_gemm *g, const ocl_device_desc *device)
-{
-    return g->activation == OCL_ACT_NONE &&
-           (g->type_c == CLT_F32 || (device->quirks & OCL_QUIRK_SLOW_16_STORES) == 0);
-}
-
 static uint64_t groups_of(const ocl_device_desc *device, const ocl_lane_blocks *b)
 {
     uint64_t units = device->compute_units ? device->compute_units : 1;
@@ -278,7 +270,8 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     ocl_define(e, "SLIVERS", SLIVERS);
     ocl_define(e, "PACK_A", b.pack_a);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
-    ocl_define(e, "DIRECT", is_direct(g, e->device));
+    /* Whole tiles finished from registers take a copy of the epilogue for each vector of sums. */
+    ocl_define(e, "DIRECT", g->activation == OCL_ACT_NONE);
     ocl_define(e, "PREFETCH", (e->device->caps & OCL_CAP_PREFETCH) != 0);
     ocl_kernel_needs(e, e->device->caps & OCL_CAP_PREFETCH);
     ocl_gemm_operand_defines(e, g);

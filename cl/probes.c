@@ -582,11 +582,10 @@ static clt_status time_probe(ocl_device *device, const probe_run *run, double *b
 static clt_status race(ocl_device *device, float *in, float *out, double *group_time, double *lane_time)
 {
     enum { ITEMS = 16384 };
-    size_t group = (size_t)ocl_group_items(&device->desc, 64);
     size_t bytes = ITEMS * sizeof *in;
     for (int i = 0; i < ITEMS; i++)
         in[i] = (float)(i % 100) * 0.01f;
-    probe_run scalar = {"-DPROBE_LANES=1", "probe_group", in, bytes, out, bytes, 1, ITEMS, group};
+    probe_run scalar = {"-DPROBE_LANES=1", "probe_group", in, bytes, out, bytes, 1, ITEMS, 0};
     *group_time = 0.0;
     for (cl_uint rounds = 4; rounds <= 1u << 20 && *group_time <= 0.5e-3; rounds *= 4) {
         scalar.n = rounds;

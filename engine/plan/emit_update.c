@@ -78,11 +78,31 @@ typedef struct update_style {
 static const update_style lane_style = {.norm_chunks = 1, .span = 256, .direct = 512};
 static const update_style group_style = {.group = true, .norm_chunks = 8, .span = 1024, .direct = 1024};
 
-static void begin(ocl_emitter *e, const update_style *style, const char *kernel)
+static void define_optimizer(ocl_emitter *e, const clt_update_spec *spec, clt_dtype working)
 {
+    if (spec->type == CLT_OPT_SGD) {
+        ocl_define(e, "MOMENTUM", spec->momentum > 0);
+        ocl_define(e, "NESTEROV", spec->nesterov);
+    } else {
+        ocl_define(e, "DECOUPLED", spec->type == CLT_OPT_ADAMW);
+    }
+    ocl_define(e, "WORKING", working != CLT_F32);
+    if (working != CLT_F32)
+        ocl_define_text(e, "DTW", clt_dtype_name(working));
+}
+
+/* Every kernel of an update is of one program: a compiler reads the source once. */
+static void begin(ocl_emitter *e, const clt_plan *plan, const update_style *style, const char *kernel)
+{
+    const clt_update_spec *spec = &plan->options.update;
     ocl_kernel_begin(e, "update", kernel);
-    if (style->group)
+    if (style->group) {
         ocl_define(e, "WG", (int64_t)style->items);
+        ocl_define(e, "NORM_CHUNKS", (int64_t)style->norm_chunks);
+    }
+    ocl_define(e, "SPAN", (int64_t)style->span);
+    ocl_define(e, "DYNAMIC", spec->scaling.dynamic);
+    define_optimizer(e, spec, plan->store->working);
     if (style->exact)
         ocl_build_option(e, "-cl-fp32-correctly-rounded-divide-sqrt");
 }
@@ -112,9 +132,7 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
             continue;
         CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, s, 0,
                                       &grads));
-        begin(e, style, "update_norm");
-        if (style->group)
-            ocl_define(e, "NORM_CHUNKS", (int64_t)style->norm_chunks);
+        begin(e, plan, style, "update_norm");
         ocl_arg_in(e, grads, CLT_F32, elements);
         ocl_tensor_ref out = {partial, first * sizeof(float)};
         ocl_arg_tensor(e, OCL_WRITE, out, CLT_F32, n);
@@ -127,14 +145,14 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
 }
 
 /* The second stage: *partial and *count become its spans. */
-static void emit_spans(ocl_emitter *e, const update_style *style, int32_t *partial, uint64_t *count)
+static void emit_spans(const clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t *partial,
+                       uint64_t *count)
 {
     uint64_t spans = clt_div_up(*count, style->span);
     if (*count <= style->direct)
         return;
     int32_t span = ocl_workspace(e, CLT_F32, spans, "norm spans");
-    begin(e, style, "update_span");
-    ocl_define(e, "SPAN", (int64_t)style->span);
+    begin(e, plan, style, "update_span");
     ocl_arg_in(e, *partial, CLT_F32, *count);
     ocl_arg_out(e, span, CLT_F32, spans);
     ocl_arg_u32(e, (uint32_t)*count);
@@ -157,8 +175,7 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
     int32_t table;
     CLT_TRY(clt_plan_store_tensor(plan, "schedule", CLT_F32, (int64_t)plan->store->schedule_entries * 4,
                                   CLT_ARENA_STATE, 0, CLT_STATE_TABLE_OFFSET, &table));
-    begin(e, style, "update_finish");
-    ocl_define(e, "DYNAMIC", spec->scaling.dynamic);
+    begin(e, plan, style, "update_finish");
     ocl_arg_in(e, partial, CLT_F32, count);
     ocl_arg_u32(e, (uint32_t)count);
     ocl_arg_in(e, plan->losses, CLT_F32, 4 * (uint64_t)plan->graph->n_losses);
@@ -175,19 +192,6 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
     }
     end(e, style, 1, 4.0 * (double)count);
     return CLT_OK;
-}
-
-static void define_optimizer(ocl_emitter *e, const clt_update_spec *spec, clt_dtype working)
-{
-    if (spec->type == CLT_OPT_SGD) {
-        ocl_define(e, "MOMENTUM", spec->momentum > 0);
-        ocl_define(e, "NESTEROV", spec->nesterov);
-    } else {
-        ocl_define(e, "DECOUPLED", spec->type == CLT_OPT_ADAMW);
-    }
-    ocl_define(e, "WORKING", working != CLT_F32);
-    if (working != CLT_F32)
-        ocl_define_text(e, "DTW", clt_dtype_name(working));
 }
 
 static void arg_optimizer(ocl_emitter *e, const clt_update_spec *spec)
@@ -219,8 +223,7 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
                                   &grads));
     CLT_TRY(clt_plan_store_tensor(plan, "groups", CLT_F32, (int64_t)chunks * 2, CLT_ARENA_TABLE, slab, 0,
                                   &table));
-    begin(e, style, sgd ? "update_sgd" : "update_adam");
-    define_optimizer(e, spec, narrow);
+    begin(e, plan, style, sgd ? "update_sgd" : "update_adam");
     ocl_arg_inout(e, params, CLT_F32, elements);
     if (narrow != CLT_F32) {
         CLT_TRY(clt_plan_store_tensor(plan, "16-bit parameters", narrow, (int64_t)elements, CLT_ARENA_WORK,
@@ -260,7 +263,7 @@ static clt_status emit_update(ocl_emitter *e, const void *problem, const update_
     e->label = "update.norm";
     int32_t partial = ocl_workspace(e, CLT_F32, count, "norm partials");
     CLT_TRY(emit_norm(plan, e, style, partial));
-    emit_spans(e, style, &partial, &count);
+    emit_spans(plan, e, style, &partial, &count);
     e->label = "update.finish";
     CLT_TRY(emit_finish(plan, e, style, partial, count));
     e->label = "update.optimizer";

@@ -384,7 +384,10 @@ static clt_status check_roundings(clt_verify_session *session)
         clt_status status = CLT_OK;
         if (!clt_verify_wants(session, &item, &outcome))
             continue;
-        if (kinds[k].dt != CLT_F32)
+        uint32_t caps = kinds[k].width == 16 ? OCL_CAP_WIDE_VECTORS : 0;
+        if (!clt_verify_offers(session, "epilogues", caps, &outcome)) {
+            /* skipped, with the reason */
+        } else if (kinds[k].dt != CLT_F32)
             status = check_epilogue(session, kinds[k].dt, kinds[k].width, &outcome);
         else if (units && (!makes_fragments(session, CLT_F32) ||
                            (kinds[k].even && session->desc.compute_capability < 90)))

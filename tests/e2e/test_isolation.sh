@@ -134,6 +134,8 @@ fi
 bad 0 'launch:kernel=probe_lane:abort' "$CLTRAIN" verify --mode correct -t 'relu.tail*' -v
 expect_text 'variant lane: the driver lost wide_vectors \(crashed\): .*SIGABRT' '^PASS +relu.tail\[flat\]/correct'
 reject_text 'PASS +relu.tail\[lane\]'
+bad 0 'launch:kernel=probe_lane:abort' "$CLTRAIN" verify --mode correct -t 'known.*epilogue*' -v
+expect_text '^2 passed, 0 failed, 2 skipped' 'epilogues: the driver lost wide_vectors \(crashed\)'
 
 # A limit of work-groups that holds costs what needs more; one that the driver only claims (Mesa's rusticl) costs nothing.
 bad 0 'group:*:limit=32' "$CLTRAIN" devices

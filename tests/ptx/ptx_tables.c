@@ -215,9 +215,9 @@ static inline s64 float_to_s64(f32 f)
 #define BINARY(X)                                                                                            \
     X(pack32, "mov.b32.pack", u32, u32, u32, (x & 0xffffu) | y << 16)                                        \
     X(pack64, "mov.b64.pack", u64, u32, u32, x | (u64)y << 32)                                               \
-    X(and_pred, "and.pred", u32, u32, u32, x &y)                                                             \
-    X(or_pred, "or.pred", u32, u32, u32, x | y)                                                              \
-    X(xor_pred, "xor.pred", u32, u32, u32, x ^ y)                                                            \
+    X(and_pred, "and.pred", u32, u32, u32, x &&y)                                                            \
+    X(or_pred, "or.pred", u32, u32, u32, x || y)                                                             \
+    X(xor_pred, "xor.pred", u32, u32, u32, !x != !y)                                                         \
     X(and_b16, "and.b16", u32, u32, u32, (u16)(x & y))                                                       \
     X(or_b16, "or.b16", u32, u32, u32, (u16)(x | y))                                                         \
     X(xor_b16, "xor.b16", u32, u32, u32, (u16)(x ^ y))                                                       \

@@ -35,8 +35,8 @@ typedef struct interview {
     int share; /* of the questions; OCL_ALL_SHARES */
     ocl_style style;
     ocl_answers *answers;
-    clt_child *child; /* that answered before and waits for more; NULL: none */
-    bool stay;        /* whether it is to */
+    clt_child *child; /* that answered before and waits for more questions; NULL: none */
+    bool stay;        /* it is to wait when it has answered */
     ocl_item current; /* the question that was put and is not answered; "" if none */
     bool greeted, done;
     clt_status status; /* of the child, when it says that it cannot go on: */
@@ -246,7 +246,7 @@ static clt_child *kept_child(const interview *v)
 }
 
 /* One child for each share, or the one that is kept of it. Both are started by this thread, whose end would
- * be theirs. *well: both have asked all that was theirs to ask. */
+ * be theirs. *well: both have come to the end of their questions. */
 static clt_status run_shares(interview *v, const char *program, bool tests, clt_child *kept[2], bool *well)
 {
     companion *c;
@@ -298,12 +298,16 @@ static clt_status run_two(interview *v, const char *program, clt_child *kept[2])
 {
     ocl_answers *before;
     bool well;
-    CLT_TRY(run_shares(v, program, false, kept, &well));
-    if (!well || ocl_answers_refusal(v->answers, false) != NULL)
-        return CLT_OK;
+    clt_status status = run_shares(v, program, false, kept, &well);
+    if (status != CLT_OK && status != CLT_EUNSUPPORTED) {
+        clt_error_clear(); /* one child alone may do: it has the memory of two */
+        status = CLT_OK;
+    }
+    if (status != CLT_OK || !well || ocl_answers_refusal(v->answers, false) != NULL)
+        return status;
     CLT_TRY(clt_alloc(&before, 1, sizeof *before, "answers"));
     *before = *v->answers;
-    clt_status status = run_shares(v, program, true, kept, &well);
+    status = run_shares(v, program, true, kept, &well);
     v->done = status == CLT_OK && well && !ocl_answers_lost_test(v->answers);
     if (!v->done) {
         clt_error_clear();

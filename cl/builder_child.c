@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Builders, seen from the child: programs as they are told, and one group of each small launch, or all of a
- * large one that has nothing to do, over memory that belongs to nobody else and is zero. A launch is there
+ * large one with its bound set to 0, over memory that belongs to nobody else and is zero. A launch is there
  * for the compiler's sake alone: what it computes is not looked at, and counters that hand out work say that
  * there is none left. */
 #include <inttypes.h>
@@ -170,6 +170,7 @@ static clt_status open_device(server *s)
         CLT_TRY(ocl_device_open_bare(asker->found, false, &asker->device));
     s->device = asker->device;
     s->device->desc = asker->found->desc;
+    ocl_programs_forget(s->device); /* those of self-tests: built again they are kept */
     ocl_binary_cache_open(s->device);
     return say_ready(s->device);
 }

@@ -45,38 +45,38 @@ static struct {
         clt_child *child;
     } list[OCL_BUILDERS_MAX];
     int count;
-} asked = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void ocl_builders_adopt(uint64_t key, clt_child *child)
 {
-    pthread_mutex_lock(&asked.lock);
-    bool room = asked.count < OCL_BUILDERS_MAX;
+    pthread_mutex_lock(&waiting.lock);
+    bool room = waiting.count < OCL_BUILDERS_MAX;
     if (room) {
-        asked.list[asked.count].key = key;
-        asked.list[asked.count++].child = child;
+        waiting.list[waiting.count].key = key;
+        waiting.list[waiting.count++].child = child;
     }
-    pthread_mutex_unlock(&asked.lock);
+    pthread_mutex_unlock(&waiting.lock);
     if (!room)
         clt_child_stop(child, NULL);
 }
 
 /* key NULL: any. NULL when there is none. */
-static clt_child *take_idle(const uint64_t *key)
+static clt_child *take_waiting(const uint64_t *key)
 {
     clt_child *child = NULL;
-    pthread_mutex_lock(&asked.lock);
-    for (int i = 0; i < asked.count && child == NULL; i++)
-        if (key == NULL || asked.list[i].key == *key) {
-            child = asked.list[i].child;
-            asked.list[i] = asked.list[--asked.count];
+    pthread_mutex_lock(&waiting.lock);
+    for (int i = 0; i < waiting.count && child == NULL; i++)
+        if (key == NULL || waiting.list[i].key == *key) {
+            child = waiting.list[i].child;
+            waiting.list[i] = waiting.list[--waiting.count];
         }
-    pthread_mutex_unlock(&asked.lock);
+    pthread_mutex_unlock(&waiting.lock);
     return child;
 }
 
 void ocl_builders_forget(void)
 {
-    for (clt_child *child; (child = take_idle(NULL)) != NULL;)
+    for (clt_child *child; (child = take_waiting(NULL)) != NULL;)
         clt_child_stop(child, NULL);
 }
 
@@ -98,19 +98,30 @@ static clt_status await_greeting(ocl_builder *builder)
     return CLT_OK;
 }
 
-/* Asks it for what await_greeting waits for; one that is gone by now is passed over. */
-static clt_status adopted_child(const ocl_device *device, clt_child **child)
+/* A child that has asked, with its device open; NULL: there is none. One that is gone by now is passed over.
+ */
+static ocl_builder *adopted_builder(const ocl_device *device)
 {
     static const char open[] = "open\n";
     uint64_t key;
-    CLT_TRY(ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key));
-    while ((*child = take_idle(&key)) != NULL) {
-        if (clt_child_send(*child, open, strlen(open), START_SECONDS) == CLT_OK)
-            return CLT_OK;
+    clt_child *child;
+    ocl_builder *builder = NULL;
+    if (ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key) != CLT_OK)
+        return NULL;
+    while ((child = take_waiting(&key)) != NULL) {
+        if (clt_alloc(&builder, 1, sizeof *builder, "a builder") != CLT_OK) {
+            clt_child_stop(child, NULL);
+            return NULL;
+        }
+        *builder = (ocl_builder){.child = child, .device = device};
+        if (clt_child_send(child, open, strlen(open), START_SECONDS) == CLT_OK &&
+            await_greeting(builder) == CLT_OK)
+            return builder;
+        CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
-        clt_child_stop(*child, NULL);
+        ocl_builder_stop(builder);
     }
-    return CLT_OK;
+    return NULL;
 }
 
 clt_status ocl_builder_start(const ocl_device *device, ocl_builder **out)
@@ -118,13 +129,13 @@ clt_status ocl_builder_start(const ocl_device *device, ocl_builder **out)
     const char *arguments[] = {"probe", "--device", device->desc.spec, "--build", NULL};
     char *program = NULL;
     clt_child *child = NULL;
-    *out = NULL;
-    clt_status status = adopted_child(device, &child);
-    if (status == CLT_OK && child == NULL) {
-        CLT_TRY(clt_program_find(&program));
-        status = clt_child_start(program, arguments, CLT_CHILD_INPUT, &child);
-        free(program);
-    }
+    *out = adopted_builder(device);
+    clt_error_clear();
+    if (*out != NULL)
+        return CLT_OK;
+    CLT_TRY(clt_program_find(&program));
+    clt_status status = clt_child_start(program, arguments, CLT_CHILD_INPUT, &child);
+    free(program);
     CLT_TRY(status);
     status = clt_alloc(out, 1, sizeof **out, "a builder");
     if (status != CLT_OK) {

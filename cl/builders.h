@@ -21,6 +21,7 @@ typedef struct ocl_program_wish {
     size_t n_launches;
     ocl_extent_fn extent;
     void *extent_context;
+    bool ahead; /* of an executor that is created later and tells its failure then: none here */
 } ocl_program_wish;
 
 typedef struct ocl_builder ocl_builder; /* one child process */
@@ -35,8 +36,10 @@ void ocl_builder_stop(ocl_builder *builder);
  * the child's failure among them: this process then meets it by itself. *usable false: start another one. */
 clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish, bool *usable);
 
-/* A child that has asked a device, which has this key (ocl_answers_key, style asked), goes on as the next
- * builder for it: the driver's compiler is loaded there. It is ended by ocl_builders_forget. */
+/* A child that has asked a device, which has this key (ocl_answers_key, style asked), waits to be the next
+ * builder for it, since the driver's compiler is loaded there. ocl_builders_forget ends all that wait, as
+ * does closing any device. It ends with the thread that started it, which is then the one that opens the
+ * device. */
 struct clt_child;
 void ocl_builders_adopt(uint64_t key, struct clt_child *child);
 void ocl_builders_forget(void);

@@ -145,8 +145,8 @@ void ocl_arg_i32(ocl_emitter *e, int32_t value);
 void ocl_arg_u32(ocl_emitter *e, uint32_t value);
 void ocl_arg_u64(ocl_emitter *e, uint64_t value);
 /* The argument that was emitted last says how much there is to do: with 0 in its place every work-item
- * returns at once, so that a child process can launch the kernel in its full size for the compiler's sake
- * alone. */
+ * returns at once and touches no memory, so that a child process can launch the kernel in its full size for
+ * the compiler's sake alone. */
 void ocl_arg_is_bound(ocl_emitter *e);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);

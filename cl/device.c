@@ -553,6 +553,7 @@ fail:
     free(found);
     free(answers);
     ocl_device_close(device);
+    ocl_builders_forget();
     return status;
 }
 
@@ -608,8 +609,7 @@ void ocl_device_close(ocl_device *device)
         clReleaseKernel(device->fill_byte_kernel);
     if (device->tickets != NULL)
         clReleaseMemObject(device->tickets);
-    for (size_t i = 0; i < device->n_programs; i++)
-        ocl_program_destroy(device->programs[i]);
+    ocl_programs_forget(device);
     free(device->programs);
     ocl_binary_cache_close(device);
     if (!lost)

@@ -26,7 +26,8 @@ struct ocl_refusal;
 void ocl_builders_dismiss(ocl_device *device);
 
 /* A list whose executor is created later: its programs are built with those of the first, so that no core
- * waits between the two. What fails of them is told when that executor is created. */
+ * waits between the two. One that fails is built once more, and its failure told, when that executor is
+ * created. */
 #define OCL_AHEAD_MAX 2
 typedef struct ocl_exec_ahead {
     const ocl_command_list *list; /* NULL: none */

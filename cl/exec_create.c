@@ -109,7 +109,7 @@ static size_t add_distinct(const ocl_command_list *list, const ocl_command **out
  * ones its commands. What a list alone launches of another one's program has memory of its own, and is left.
  */
 static void add_programs(program_list *out, const ocl_command *const *distinct, size_t first, size_t last,
-                         ocl_exec_ahead *from, size_t *used)
+                         int list, size_t *used)
 {
     size_t before = out->count;
     for (size_t i = first; i < last; i++)
@@ -117,7 +117,8 @@ static void add_programs(program_list *out, const ocl_command *const *distinct, 
             out->wishes[out->count++] = (ocl_program_wish){.family = distinct[i]->family,
                                                            .options = distinct[i]->options,
                                                            .extent = extent,
-                                                           .extent_context = from};
+                                                           .extent_context = &out->from[list],
+                                                           .ahead = list > 0};
     for (size_t w = before; w < out->count; w++) {
         out->wishes[w].launches = &out->commands[*used];
         for (size_t i = first; i < last; i++)
@@ -128,13 +129,11 @@ static void add_programs(program_list *out, const ocl_command *const *distinct, 
     }
 }
 
-/* *own: programs of the first list. */
-static clt_status find_programs(program_list *out, size_t *own)
+static clt_status find_programs(program_list *out)
 {
     enum { LISTS = sizeof out->from / sizeof out->from[0] };
     const ocl_command **distinct = NULL;
     size_t all = 0, last[LISTS], count = 0, used = 0;
-    *own = 0;
     for (int i = 0; i < LISTS; i++)
         all += out->from[i].list != NULL ? out->from[i].list->count : 0;
     CLT_TRY(clt_alloc(&distinct, all, sizeof *distinct, "the list of kernels"));
@@ -143,11 +142,8 @@ static clt_status find_programs(program_list *out, size_t *own)
     clt_status status = clt_alloc(&out->wishes, count, sizeof *out->wishes, "the list of programs");
     if (status == CLT_OK)
         status = clt_alloc(&out->commands, count, sizeof *out->commands, "the list of programs");
-    for (int i = 0; i < LISTS && status == CLT_OK; i++) {
-        add_programs(out, distinct, i > 0 ? last[i - 1] : 0, last[i], &out->from[i], &used);
-        if (i == 0)
-            *own = out->count;
-    }
+    for (int i = 0; i < LISTS && status == CLT_OK; i++)
+        add_programs(out, distinct, i > 0 ? last[i - 1] : 0, last[i], i, &used);
     free(distinct);
     return status;
 }
@@ -156,15 +152,13 @@ static clt_status build_programs(ocl_exec *exec)
 {
     program_list list = {.from = {{exec->list, exec->options.resolve, exec->options.resolve_context}}};
     memcpy(list.from + 1, exec->options.ahead, sizeof exec->options.ahead);
-    size_t failed = 0, count = 0;
-    clt_status status = find_programs(&list, &count);
+    memset(exec->options.ahead, 0, sizeof exec->options.ahead); /* it may be gone when this one is used */
+    size_t failed = 0;
+    clt_status status = find_programs(&list);
     if (status == CLT_OK) {
         status = ocl_programs_build(exec->device, list.wishes, list.count, exec->options.progress,
                                     exec->options.progress_context, &failed);
-        if (status != CLT_OK && status != CLT_ENOMEM && failed >= count) {
-            clt_error_clear(); /* of a list ahead: its executor builds it again and tells */
-            status = CLT_OK;
-        } else if (status != CLT_OK) {
+        if (status != CLT_OK) {
             const ocl_command *first = list.wishes[failed].launches[0];
             clt_fail_prefix(refused(exec, first, status), "preparing '%s': ", first->label);
         }

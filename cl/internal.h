@@ -200,6 +200,8 @@ void ocl_apply_quirks(ocl_device_desc *desc);
 
 /* program.c */
 void ocl_program_destroy(struct ocl_program *program);
+/* Releases every program of the device; no kernel of them may be in use. */
+void ocl_programs_forget(ocl_device *device);
 /* ocl_program_get without a saved source on failure: for probes, whose failure is an answer. */
 clt_status ocl_program_try(ocl_device *device, const char *family, const char *options, ocl_program **out);
 /* The log of the last build, "" if there is none; free() it. */

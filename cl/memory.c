@@ -76,8 +76,8 @@ static void CL_CALLBACK free_pages(cl_mem mem, void *data)
     free(pages);
 }
 
-/* Pages are zeroed, and taken when they are to stay so until a command writes to them: whole blocks are given
- * by clt_pages_settle, as after a fill. */
+/* The pages hold zeros. zeroed: they are asked of the system from now on (clt_pages_take), as a fill would.
+ */
 static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, const char *what, void **data,
                               cl_int *code)
 {

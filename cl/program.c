@@ -74,6 +74,13 @@ void ocl_program_destroy(struct ocl_program *program)
     free(program);
 }
 
+void ocl_programs_forget(ocl_device *device)
+{
+    for (size_t i = 0; i < device->n_programs; i++)
+        ocl_program_destroy(device->programs[i]);
+    device->n_programs = 0;
+}
+
 const char *ocl_program_log(const ocl_program *program)
 {
     return program->log;

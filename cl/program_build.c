@@ -3,9 +3,9 @@
  * Building the programs of a command list, several at a time: clBuildProgram may be called by several threads
  * for different programs, and a compiler needs a second or more for each of dozens. Where threads would wait
  * for each other, each has a child process (cl/builders.h). Programs with the largest
- * sources are begun first, so that no builder is left alone with one at the end; of those that fail the first
- * in that order is reported, so that the message does not depend on who was faster. It must not know what is
- * built. */
+ * sources are begun first, so that no builder is left alone with one at the end; of those that fail the one
+ * that was begun first is reported, so that the message does not depend on who was faster. It must not know
+ * what is built. */
 #include "cl/internal.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void end_job(build_pool *pool, const build_job *job)
 {
     pthread_mutex_lock(&pool->lock);
     pool->done++;
-    pool->failed = pool->failed || job->error.status != CLT_OK;
+    pool->failed = pool->failed || (job->error.status != CLT_OK && !job->wish->ahead);
     pthread_cond_signal(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
 }
@@ -259,6 +259,8 @@ clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes
     pthread_cond_destroy(&pool.changed);
     pthread_mutex_destroy(&pool.lock);
     for (size_t i = 0; i < pool.count && status == CLT_OK; i++) {
+        if (pool.jobs[i].wish->ahead)
+            continue;
         *failed = pool.jobs[i].index;
         status = clt_error_put(&pool.jobs[i].error);
     }

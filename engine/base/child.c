@@ -448,7 +448,7 @@ clt_status clt_child_begin(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* What a scheduler or a service manager sends to a whole job is the parent's business, which ends this
      * process; a child that died of it would look like one that its driver ended. Blocked and not ignored: a
-     * compiler inside the driver (LLVM) puts handlers of its own in place of what ignores. */
+     * compiler inside the driver (LLVM) puts handlers of its own in place of an ignored signal. */
     clt_thread_block_signals(NULL);
     setrlimit(RLIMIT_CORE, &none);
     return CLT_OK;

@@ -46,12 +46,13 @@ clt_status clt_pages_create(uint64_t bytes, const char *what, void **out)
 /* Memory of which the system has not given all pages yet. */
 typedef struct block {
     char *pages;
-    uint64_t next, count; /* large pages: the first that nobody asks for; all */
-    int busy;             /* threads that ask for some */
+    uint64_t next;  /* the first large page that no thread has taken on */
+    uint64_t count; /* large pages in all */
+    int busy;       /* threads that are at some of them */
 } block;
 
 #define MOST_BLOCKS 128
-#define AT_ONCE 4 /* large pages that a thread asks for before it looks at the list again */
+#define AT_ONCE 4 /* large pages that a thread takes on at a time */
 
 static struct {
     pthread_mutex_t lock;
@@ -62,13 +63,20 @@ static struct {
     bool runs;
 } giving = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* Writes to each page what it holds, so that whoever uses the memory already is not disturbed. */
+/* Whoever uses the memory already is not disturbed: pages that hold something stay as they are. Reading them
+ * would not do, since the system gives one page of zeros to all who only read. */
 static void touch(char *pages, uint64_t bytes)
 {
+#ifdef MADV_POPULATE_WRITE
+    if (madvise(pages, bytes, MADV_POPULATE_WRITE) == 0) /* Linux 5.14 */
+        return;
+#endif
     long size = sysconf(_SC_PAGESIZE);
     uint64_t step = size > 0 ? (uint64_t)size : 4096;
-    for (uint64_t at = 0; at < bytes; at += step)
-        __atomic_fetch_or(&pages[at], 0, __ATOMIC_RELAXED);
+    for (uint64_t at = 0; at < bytes; at += step) {
+        char zero = 0;
+        (void)__atomic_compare_exchange_n(&pages[at], &zero, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
 }
 
 /* Called with the lock held, as the functions below. */
@@ -157,7 +165,11 @@ void clt_pages_take(void *pages, uint64_t bytes)
 
 void clt_pages_settle(void)
 {
-    clt_for_ranges((uint64_t)clt_cpu_count(), 1, "pages", give_now, NULL);
+    pthread_mutex_lock(&giving.lock);
+    bool some = giving.count > 0;
+    pthread_mutex_unlock(&giving.lock);
+    if (some)
+        clt_for_ranges((uint64_t)clt_cpu_count(), 1, "pages", give_now, NULL);
     pthread_mutex_lock(&giving.lock);
     while (giving.count > 0 || giving.runs)
         (void)clt_cond_wait_turn(&giving.changed, &giving.lock);

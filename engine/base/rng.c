@@ -191,6 +191,13 @@ static void normals_any(const normal_stream *stream, uint64_t block, float *out)
     normals_of(stream, block, out);
 }
 
+/* GCC takes vectors of 256 bits unless it is told otherwise; other compilers do not know the wish. */
+#if defined __clang__ || !defined __GNUC__ || __GNUC__ < 8
+#define AVX512 "avx512f,avx512dq,avx512vl"
+#else
+#define AVX512 "avx512f,avx512dq,avx512vl,prefer-vector-width=512"
+#endif
+
 /* Multiplication and addition stay apart also where one instruction could do both, so the bits are the same.
  */
 #if defined __x86_64__ && defined __GNUC__
@@ -200,8 +207,8 @@ __attribute__((target("avx2"))) static void normals_avx2(const normal_stream *st
     normals_of(stream, block, out);
 }
 
-__attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))) static void normals_avx512(
-    const normal_stream *stream, uint64_t block, float *out)
+__attribute__((target(AVX512))) static void normals_avx512(const normal_stream *stream, uint64_t block,
+                                                           float *out)
 {
     normals_of(stream, block, out);
 }

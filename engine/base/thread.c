@@ -29,14 +29,23 @@ void clt_thread_block_signals(sigset_t *before)
 
 bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock)
 {
+#if __GLIBC_PREREQ(2, 30) /* before, a clock that is set back makes the wait longer */
+    const clockid_t clock = CLOCK_MONOTONIC;
+#else
+    const clockid_t clock = CLOCK_REALTIME;
+#endif
     struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
+    (void)clock_gettime(clock, &until);
     until.tv_nsec += TURN_NS;
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
+#if __GLIBC_PREREQ(2, 30)
+    return pthread_cond_clockwait(changed, lock, clock, &until) == 0;
+#else
     return pthread_cond_timedwait(changed, lock, &until) == 0;
+#endif
 }
 
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context)

@@ -137,7 +137,8 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
         ocl_tensor_ref out = {partial, first * sizeof(float)};
         ocl_arg_tensor(e, OCL_WRITE, out, CLT_F32, n);
         ocl_arg_u32(e, (uint32_t)(elements / CLT_STORE_CHUNK));
-        ocl_arg_is_bound(e);
+        if (!style->group)
+            ocl_arg_is_bound(e);
         end(e, style, n, 2.0 * (double)elements);
         first += n;
     }

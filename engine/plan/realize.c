@@ -103,19 +103,17 @@ static clt_status prepare(const clt_plan *plan, ocl_device *device, const clt_re
     return status;
 }
 
-/* next: what is given its executor after this one, or NULL. */
-static clt_status make_executor(clt_realized *r, const clt_realize_options *options, clt_realized *next)
+static clt_status make_executor(clt_realized *r, const clt_realize_options *options,
+                                const ocl_exec_ahead ahead[OCL_AHEAD_MAX])
 {
-    ocl_exec_options exec = {.ahead = {options->ahead},
-                             .resolve = resolve,
+    ocl_exec_options exec = {.resolve = resolve,
                              .resolve_context = r,
                              .host = options->host,
                              .host_context = options->host_context,
                              .progress = options->progress,
                              .progress_context = options->progress_context,
                              .refusal = options->refusal};
-    if (next != NULL)
-        exec.ahead[1] = (ocl_exec_ahead){&next->all, resolve, next};
+    memcpy(exec.ahead, ahead, sizeof exec.ahead);
     return ocl_exec_create(r->device, &r->all, &exec, &r->exec);
 }
 
@@ -127,10 +125,15 @@ clt_status clt_plans_realize(const clt_plan *const plans[2], ocl_device *device,
     for (int i = 0; i < 2 && status == CLT_OK; i++)
         if (plans[i] != NULL)
             status = prepare(plans[i], device, options, &out[i]);
-    if (status == CLT_OK && out[0] != NULL)
-        status = make_executor(out[0], options, out[1]);
+    ocl_exec_ahead ahead[OCL_AHEAD_MAX] = {options->ahead};
+    if (status == CLT_OK && out[0] != NULL) {
+        if (out[1] != NULL)
+            ahead[1] = (ocl_exec_ahead){&out[1]->all, resolve, out[1]};
+        status = make_executor(out[0], options, ahead);
+        memset(ahead, 0, sizeof ahead);
+    }
     if (status == CLT_OK && out[1] != NULL)
-        status = make_executor(out[1], options, NULL);
+        status = make_executor(out[1], options, ahead);
     for (int i = 0; i < 2 && status != CLT_OK; i++) {
         clt_realized_destroy(out[i]);
         out[i] = NULL;

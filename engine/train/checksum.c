@@ -60,7 +60,8 @@ static void emit_slab(ocl_emitter *e, const clt_checksums *sums, clt_arena_kind 
     ocl_arg_in(e, (int32_t)arena * CLT_MAX_STORE_SLABS + slab, CLT_U32, words);
     ocl_arg_tensor(e, OCL_WRITE, table, CLT_U32, 2 * chunks);
     ocl_arg_u64(e, words);
-    ocl_arg_is_bound(e);
+    if (lane)
+        ocl_arg_is_bound(e);
     ocl_kernel_end_1d(e, lane ? chunks : chunks * GROUP_ITEMS, lane ? 1 : GROUP_ITEMS, 3.0 * (double)words);
 }
 

@@ -84,4 +84,17 @@ first_start stayed 0
 expect_awk 'two children ask and build' '/--stay/ { stay++ } /--build/ { build++ } END { exit stay != 2 || build > 0 }' children
 first_start gone 1
 expect_awk 'children that are gone are replaced' '/--build/ { build++ } END { exit build != 2 }' children
+# What the self-tests compiled is kept with the rest: the next start compiles nothing.
+trains 2 kept "${intel[@]}" CLTRAIN_CACHE_DIR="$work/cache_kept" CLTRAIN_PROGRAM="$work/program"
+expect_text ' [1-9][0-9]* compiled in child processes'
+trains 2 kept_again "${intel[@]}" CLTRAIN_CACHE_DIR="$work/cache_kept" POCL_CACHE_DIR="$work/pocl-kept"
+expect_awk 'a kept program was built again' '/ programs, [0-9]+ of them from the cache, 0 compiled/ {
+    match($0, /[0-9]+ programs/); all = substr($0, RSTART) + 0; match($0, /[0-9]+ of them/); ok = all == substr($0, RSTART) + 0 && all > 0
+} END { exit !ok }' "$out"
+same_losses kept_again
+
+# A program that only the evaluation has does not build: the others are built as ever, and the evaluation takes another kernel.
+trains 2 ahead CLT_SHIM='build:family=cross_entropy+!option=KEEP_EXP+!option=WG:error;log=ahead.log'
+expect_text ' [1-9][0-9]* compiled in child processes' "this run goes on without variant 'row', which 'loss.forward' needed"
+if [ -s ahead.log ]; then pass; else fail 'no program of the evaluation failed'; fi
 finish

@@ -285,10 +285,12 @@ static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_
 
 /* The device's limits for this kernel, so that a launch cannot fail in the middle of a step. `local` receives
  * the group sizes: the command's, or smaller ones where they are free. */
-static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c, size_t local[3])
+static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c, size_t local[3],
+                               size_t *allowed)
 {
     const ocl_device_desc *desc = &exec->device->desc;
     size_t limit = 0, items = 1;
+    *allowed = 0;
     OCL_CHECK(ocl_kernel_limit(exec->device, kernel, &limit), "asking for the work-group limit of %s",
               c->kernel);
     memcpy(local, c->local, sizeof c->local);
@@ -304,13 +306,14 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
                      c->kernel, c->family, c->options, c->label, i, c->global[i], local[i], desc->spec,
                      desc->name, (unsigned long long)desc->max_work_item[i]);
     }
-    if (items > limit)
-        CLT_FAIL(CLT_EUNSUPPORTED,
-                 "preparing kernel %s (%s.cl, %s) for '%s': it asks for groups of %zu work-items, and device "
-                 "%s '%s' runs it with at "
-                 "most %zu; choose another variant",
-                 c->kernel, c->family, c->options, c->label, items, desc->spec, desc->name, limit);
-    return CLT_OK;
+    if (items <= limit)
+        return CLT_OK;
+    *allowed = limit;
+    CLT_FAIL(CLT_EUNSUPPORTED,
+             "preparing kernel %s (%s.cl, %s) for '%s': it asks for groups of %zu work-items, and device "
+             "%s '%s' runs it with at "
+             "most %zu; choose another variant",
+             c->kernel, c->family, c->options, c->label, items, desc->spec, desc->name, limit);
 }
 
 static void count_kernel(ocl_device *device)
@@ -338,7 +341,11 @@ static clt_status realise_kernel(ocl_exec *exec, const ocl_command *c, exec_entr
         refused(exec, c, create_kernel(exec, c->family, c->options, c->kernel, c->label, &entry->kernel)));
     CLT_TRY(refused(exec, c, check_local(exec, entry->kernel, c)));
     CLT_TRY(bind_args(exec, entry->kernel, c));
-    return refused(exec, c, check_launch(exec, entry->kernel, c, entry->local));
+    size_t allowed;
+    clt_status status = refused(exec, c, check_launch(exec, entry->kernel, c, entry->local, &allowed));
+    if (status != CLT_OK && exec->options.refusal != NULL)
+        exec->options.refusal->group_limit = (uint32_t)allowed;
+    return status;
 }
 
 /* The other kinds */

@@ -10,7 +10,8 @@
  *   3. the tile of a matrix product, for the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;
- *   5. the variant; when VARIANTS_MAX variants that need local memory are gone, that capability.
+ *   5. groups larger than the driver runs a plain kernel with, where that is less than plain kernels take;
+ *   6. the variant; when VARIANTS_MAX variants that need local memory are gone, that capability.
  * Knows descriptions and variants only. */
 #include "cl/fallback.h"
 
@@ -130,6 +131,19 @@ static bool give_up_wgmma(ocl_device_desc *desc, const ocl_refusal *r, char *wha
     return give_up_form(desc, r, what, size) || drop(desc, OCL_CAP_WGMMA_LARGE, what, size);
 }
 
+/* Kernels with nothing to give up are launched in groups, too. A kernel that needs many registers may have a
+ * smaller limit than others, but not one so small. */
+#define PLAIN_GROUP 64
+
+static bool give_up_groups(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
+{
+    if (r->group_limit == 0 || r->group_limit >= PLAIN_GROUP || r->group_limit >= ocl_group_limit(desc))
+        return false;
+    desc->kernel_group_limit = r->group_limit;
+    snprintf(what, size, "work-groups of more than %u work-items", r->group_limit);
+    return true;
+}
+
 bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
 {
     bool again = r->kernel[0] && strcmp(desc->suspected_in, r->kernel) == 0;
@@ -150,5 +164,5 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t
     }
     if (extra != 0 && !(extra == OCL_CAP_WG256 && again))
         return drop(desc, lowest(extra), what, size);
-    return give_up_variant(desc, r, what, size);
+    return give_up_groups(desc, r, what, size) || give_up_variant(desc, r, what, size);
 }

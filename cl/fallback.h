@@ -21,6 +21,7 @@ typedef struct ocl_refusal {
     const ocl_variant *variant; /* NULL: no variant made it */
     char form[OCL_FORM_TEXT];
     uint32_t needs;
+    uint32_t group_limit; /* work-items that the driver runs this kernel with at most; 0: not the matter */
     char kernel[64], label[96]; /* a library's call: the kernel is "" */
 } ocl_refusal;
 

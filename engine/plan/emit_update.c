@@ -286,6 +286,10 @@ static clt_status emit_lane(ocl_emitter *e, const void *problem)
 static bool accepts_group(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     (void)problem;
+    if (clt_local_group(device, CLT_STORE_CHUNK) < 2) { /* the kernels would take it for the other form */
+        snprintf(reason, size, "a group is one work-item");
+        return false;
+    }
     if (!(device->caps & OCL_CAP_WIDE_VECTORS) || (device->quirks & OCL_QUIRK_ANY_STYLE))
         return true;
     snprintf(reason, size, "one work-item with vectors of sixteen is as fast here as a group (wide_vectors)");

@@ -96,7 +96,7 @@ static clt_status check_precision(clt_run *run)
 typedef struct told_refusal {
     clt_told_device device;
     int32_t variant, lasting;
-    uint32_t needs;
+    uint32_t needs, group_limit;
     char form[OCL_FORM_TEXT], kernel[64], label[96];
 } told_refusal;
 
@@ -107,6 +107,7 @@ static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal
     out->variant = r->variant ? clt_variant_number(r->variant) : -1;
     out->lasting = r->lasting;
     out->needs = r->needs;
+    out->group_limit = r->group_limit;
     memcpy(out->form, r->form, sizeof out->form);
     memcpy(out->kernel, r->kernel, sizeof out->kernel);
     memcpy(out->label, r->label, sizeof out->label);
@@ -115,7 +116,11 @@ static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal
 static void hear(const told_refusal *told, ocl_refusal *r)
 {
     bool lost = r->lost;
-    *r = (ocl_refusal){.refused = true, .lost = lost, .lasting = told->lasting, .needs = told->needs};
+    *r = (ocl_refusal){.refused = true,
+                       .lost = lost,
+                       .lasting = told->lasting,
+                       .needs = told->needs,
+                       .group_limit = told->group_limit};
     r->variant = clt_variant_at(told->variant);
     memcpy(r->form, told->form, sizeof r->form);
     memcpy(r->kernel, told->kernel, sizeof r->kernel);

@@ -88,9 +88,10 @@ seed() {
         return 0
     fi
     [ "$type" = f32 ] || tolerance=5e-3
+    [[ $name != clblast-* ]] || emulate=(CLTRAIN_GEMM=clblast) # which is nobody's choice for a CPU
     case $units in -) ;; groups) mask=(--caps=-wide_vectors) ;; *) emulate=(CLTRAIN_EMULATE="$units") ;; esac
     reference "$against" "$config" precision.mode="$type"
-    [ ${#emulate[@]} -eq 0 ] || type=auto # and may fall back to f32 with its units
+    case $units in - | groups) ;; *) type=auto ;; esac # and may fall back to f32 with its units
     rm -rf run cache shim.log
     n_seeds=$((n_seeds + 1))
     case $units in groups) ;; -) ;; *) units=emulated-$units ;; esac

@@ -94,6 +94,25 @@ static void test_order(void **state)
     assert_string_equal(once(&d, refusal(NULL, "k", "", 0)), "nothing"); /* no variant made it */
 }
 
+/* A driver that runs plain kernels with fewer items than any of ours asks for loses larger groups, once; a
+ * kernel with a limit of its own loses its variant. */
+static void test_groups(void **state)
+{
+    (void)state;
+    ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256);
+    ocl_refusal r = refusal(&fast, "k", "", 0);
+    d.max_work_group = 1024;
+    r.group_limit = 16;
+    assert_string_equal(once(&d, r), "work-groups of more than 16 work-items");
+    assert_int_equal(ocl_group_limit(&d), 16);
+    assert_string_equal(once(&d, r), "variant 'fast'");
+    ocl_device_desc other = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256);
+    other.max_work_group = 1024;
+    r.group_limit = 128;
+    assert_string_equal(once(&other, r), "variant 'fast'");
+    assert_int_equal(ocl_group_limit(&other), 1024);
+}
+
 /* Large tiles are given up first, at most three of them, then all; a small one that is refused costs wgmma:
  * `mma` does the same products. */
 static void test_wgmma(void **state)
@@ -268,10 +287,9 @@ static void test_numbers(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decorations), cmocka_unit_test(test_order),
-        cmocka_unit_test(test_wgmma),       cmocka_unit_test(test_select),
-        cmocka_unit_test(test_products),    cmocka_unit_test(test_shorter_steps),
-        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_decorations),   cmocka_unit_test(test_order),   cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_wgmma),         cmocka_unit_test(test_select),  cmocka_unit_test(test_products),
+        cmocka_unit_test(test_shorter_steps), cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,9 @@
  * VALUE` for each argument and `run`; then `end`. A large launch, with OCL_SMALL_LAUNCH work-items or more in
  * a dimension, is run in its size, and told only when a bound can be told as 0; of others one group is run.
  * Fields are separated by tabs. They answer `ready KEY`, and for each program `built` or `failed`, then
- * `done`. */
+ * `done`. A child that has asked a device understands two more lines before those: `ask TESTS HAVE`, which it
+ * answers as it did its command line (cl/asking.h), and `open`, which it answers by `ready KEY`. `error
+ * STATUS TEXT` is the last line of one that cannot go on. */
 #include "cl/builders.h"
 
 #include <inttypes.h>

@@ -106,8 +106,8 @@ static size_t add_distinct(const ocl_command_list *list, const ocl_command **out
 }
 
 /* Adds the programs of commands [first, last) of `distinct`, which are of one list, and for each of the new
- * ones its commands. What a list alone launches of another one's program has memory of its own, and is left.
- */
+ * ones its commands. What a later list launches of an earlier one's program has memory of its own, and is not
+ * launched in a child. */
 static void add_programs(program_list *out, const ocl_command *const *distinct, size_t first, size_t last,
                          int list, size_t *used)
 {

@@ -2,10 +2,10 @@
  *
  * Building the programs of a command list, several at a time: clBuildProgram may be called by several threads
  * for different programs, and a compiler needs a second or more for each of dozens. Where threads would wait
- * for each other, each has a child process (cl/builders.h). Programs with the largest
- * sources are begun first, so that no builder is left alone with one at the end; of those that fail the one
- * that was begun first is reported, so that the message does not depend on who was faster. It must not know
- * what is built. */
+ * for each other, each has a child process (cl/builders.h). Programs with the largest sources are begun
+ * first, so that no builder is left alone with one at the end; of those that fail the one that was begun
+ * first is reported, so that the message does not depend on who was faster. It must not know what is built.
+ */
 #include "cl/internal.h"
 
 #include <stdlib.h>

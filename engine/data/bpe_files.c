@@ -15,6 +15,8 @@
 #define MERGES_MAX_BYTES ((uint64_t)64 << 20)
 /* Tokens that no merge makes are special ones, a handful; more of them mean that merges are missing. */
 #define MAX_UNMADE 256
+/* Sequences of post-processors inside sequences. */
+#define MAX_PROCESSOR_DEPTH 8
 
 typedef struct loading {
     const char *path;        /* the JSON file, for messages */
@@ -259,6 +261,46 @@ static clt_status byte_level(const loading *l, const clt_json *root, const char 
     return CLT_OK;
 }
 
+static bool has_type(const clt_json *part, const char *name)
+{
+    const clt_json *type = clt_json_get(part, "type");
+    return type && clt_json_typeof(type) == CLT_JSON_STRING && strcmp(clt_json_string(type), name) == 0;
+}
+
+/* A template leaves the ids of a single text alone when the text is all that it holds. */
+static clt_status check_template(const loading *l, const clt_json *part)
+{
+    const clt_json *single = clt_json_get(part, "single");
+    bool list = single && clt_json_typeof(single) == CLT_JSON_ARRAY;
+    int texts = 0;
+    for (const clt_json *piece = list ? clt_json_first(single) : NULL; piece; piece = clt_json_next(piece)) {
+        if (clt_json_typeof(piece) != CLT_JSON_OBJECT || !clt_json_get(piece, "Sequence"))
+            return not_supported(l, piece, "a post_processor that adds a special token to every text");
+        texts++;
+    }
+    return texts == 1 ? CLT_OK : not_supported(l, part, "a post_processor whose template is not one text");
+}
+
+/* What happens to the ids after the merges: nothing, in whatever way it is written down. */
+static clt_status check_post_processor(const loading *l, const clt_json *part, int depth)
+{
+    if (is_absent(part))
+        return CLT_OK;
+    if (clt_json_typeof(part) != CLT_JSON_OBJECT || depth > MAX_PROCESSOR_DEPTH)
+        return not_supported(l, part, "a post_processor that is none of those known");
+    if (has_type(part, "ByteLevel")) /* moves offsets, not ids */
+        return CLT_OK;
+    if (has_type(part, "TemplateProcessing"))
+        return check_template(l, part);
+    const clt_json *list = clt_json_get(part, "processors");
+    if (!has_type(part, "Sequence") || !list || clt_json_typeof(list) != CLT_JSON_ARRAY)
+        return not_supported(l, part,
+                             "a post_processor other than ByteLevel or a template without special tokens");
+    for (const clt_json *one = clt_json_first(list); one; one = clt_json_next(one))
+        CLT_TRY(check_post_processor(l, one, depth + 1));
+    return CLT_OK;
+}
+
 static clt_status check_features(const loading *l, const clt_json *root, const clt_json *model)
 {
     static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -271,7 +313,7 @@ static clt_status check_features(const loading *l, const clt_json *root, const c
         return not_supported(l, normalizer, "a normalizer");
     CLT_TRY(byte_level(l, root, "pre_tokenizer", "a pre_tokenizer other than ByteLevel", true));
     CLT_TRY(byte_level(l, root, "decoder", "a decoder other than ByteLevel", false));
-    CLT_TRY(byte_level(l, root, "post_processor", "a post_processor other than ByteLevel", false));
+    CLT_TRY(check_post_processor(l, clt_json_get(root, "post_processor"), 0));
     if (!is_absent(dropout) && clt_json_number(dropout) != 0.0)
         return not_supported(l, dropout, "model.dropout");
     if (fallback && clt_json_bool(fallback))

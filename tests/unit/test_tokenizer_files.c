@@ -233,6 +233,54 @@ static void bad_json(const char *extra, const char *merges, const char *rest, co
     expect_bad(in_dir("tokenizer.json"), words);
 }
 
+#define POST(text) LEVEL "\"post_processor\":" text ","
+#define TEXT_PIECE "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}"
+#define TOKEN_PIECE "{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}"
+#define TEMPLATE(pieces) "{\"type\":\"TemplateProcessing\",\"single\":[" pieces "],\"special_tokens\":{}}"
+#define SEQUENCE(parts) "{\"type\":\"Sequence\",\"processors\":[" parts "]}"
+
+/* Post-processors that would change ids, or that nobody knows. */
+static void bad_post_processors(void)
+{
+    static const char *const bad[][2] = {
+        {POST("{\"type\":\"TemplateProcessing\"}"), "post_processor|template is not one text"},
+        {POST(TEMPLATE("")), "template is not one text"},
+        {POST(TEMPLATE(TEXT_PIECE "," TEXT_PIECE)), "template is not one text"},
+        {POST(TEMPLATE(TOKEN_PIECE "," TEXT_PIECE)), "adds a special token to every text"},
+        {POST(TEMPLATE(TEXT_PIECE "," TOKEN_PIECE)), "adds a special token to every text"},
+        {POST(TEMPLATE("7")), "adds a special token"},
+        {POST(SEQUENCE("{\"type\":\"ByteLevel\"}," TEMPLATE(TEXT_PIECE "," TOKEN_PIECE))), "special token"},
+        {POST("{\"type\":\"Sequence\"}"), "post_processor other than"},
+        {POST("{\"type\":\"RobertaProcessing\"}"), "post_processor other than ByteLevel or a template"},
+        {POST("{\"type\":7}"), "post_processor other than"},
+        {POST("[]"), "none of those known"},
+        {POST(SEQUENCE(
+             SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(""))))))))))),
+         "none of those known"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        bad_json(EXTRA, "[]", bad[i][0], "", bad[i][1]);
+}
+
+/* Those that other programs write and that leave every id as it is. */
+static void test_idle_post_processors(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        POST("null"),
+        POST("{\"type\":\"ByteLevel\",\"trim_offsets\":false}"),
+        POST(TEMPLATE(TEXT_PIECE)),
+        POST(SEQUENCE("")),
+        POST(SEQUENCE("{\"type\":\"ByteLevel\"}," SEQUENCE(TEMPLATE(TEXT_PIECE)))),
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        put_json("post.json", EXTRA, MERGES_STRINGS, good[i], "");
+        clt_tokenizer *t = open_tokenizer(in_dir("post.json"));
+        expect_hello(t);
+        clt_tokenizer_close(t);
+    }
+}
+
 static void test_bad_tokenizer_json(void **state)
 {
     (void)state;
@@ -251,8 +299,7 @@ static void test_bad_tokenizer_json(void **state)
     bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"use_regex\":false},", "", "use_regex");
     bad_json(EXTRA, "[]", LEVEL "\"normalizer\":{\"type\":\"NFC\"},", "", "normalizer");
     bad_json(EXTRA, "[]", LEVEL "\"decoder\":{\"type\":\"WordPiece\"},", "", "decoder");
-    bad_json(EXTRA, "[]", LEVEL "\"post_processor\":{\"type\":\"TemplateProcessing\"},", "",
-             "post_processor");
+    bad_post_processors();
     bad_json(EXTRA, "[]", LEVEL, "\"dropout\":0.1,", "dropout");
     bad_json(EXTRA, "[]", LEVEL, "\"byte_fallback\":true,", "byte_fallback");
     bad_json(EXTRA, "[]", LEVEL, "\"end_of_word_suffix\":\"</w>\",", "end_of_word_suffix");
@@ -316,10 +363,13 @@ static void test_damage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pair_of_files), cmocka_unit_test(test_tokenizer_json),
-        cmocka_unit_test(test_bad_vocab),     cmocka_unit_test(test_bad_merges),
-        cmocka_unit_test(test_damage),        cmocka_unit_test(test_bad_tokenizer_json),
-        cmocka_unit_test(test_missing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pair_of_files),
+                                       cmocka_unit_test(test_tokenizer_json),
+                                       cmocka_unit_test(test_bad_vocab),
+                                       cmocka_unit_test(test_bad_merges),
+                                       cmocka_unit_test(test_damage),
+                                       cmocka_unit_test(test_idle_post_processors),
+                                       cmocka_unit_test(test_bad_tokenizer_json),
+                                       cmocka_unit_test(test_missing)};
     return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -114,12 +114,12 @@ clt_status comm_load_mpi(const comm_transport **out)
 {
     const char *folders[4];
     size_t count = 0;
-    char program[PATH_MAX], beside[PATH_MAX + 32];
+    char program[PATH_MAX], beside[PATH_MAX + 128];
     if (environment("CLTRAIN_MODULE_DIR"))
         folders[count++] = environment("CLTRAIN_MODULE_DIR");
     program_folder(program, sizeof program);
     if (program[0]) {
-        (void)snprintf(beside, sizeof beside, "%s/../lib/cltrain", program);
+        (void)snprintf(beside, sizeof beside, "%s/" CLT_MODULE_FROM_PROGRAM, program);
         folders[count++] = program;
         folders[count++] = beside;
     }

@@ -66,7 +66,7 @@ static bool copy_path(const char *path, char **out)
 /* Beside the file that holds this function: the library, or a program that contains it. */
 static bool beside_library(char **out)
 {
-    static const char *const places[] = {"cltrain", "../cltrain", "../bin/cltrain"};
+    static const char *const places[] = {"cltrain", "../cltrain", CLT_PROGRAM_FROM_LIBRARY};
     Dl_info info;
     if (dladdr((void *)(uintptr_t)clt_program_find, &info) == 0 || info.dli_fname == NULL)
         return false;

@@ -103,6 +103,13 @@ double clt_now(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+double clt_wall_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 double clt_thread_cpu(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);

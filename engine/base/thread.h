@@ -49,6 +49,7 @@ unsigned long long clt_memory_available(void);
 
 /* Seconds on the monotonic clock; CPU seconds of the calling thread; CPU seconds of the process. */
 double clt_now(void);
+double clt_wall_time(void); /* seconds since 1970; may jump, as the machine's clock does */
 double clt_thread_cpu(void);
 double clt_process_cpu(void);
 

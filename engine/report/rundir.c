@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +22,11 @@ struct clt_rundir {
     char *path, *checkpoints, *metrics_path, *log_path, *stop_path;
     clt_lock *lock;
     int metrics, log;
-    clt_str waiting;      /* lines of metrics.jsonl that are not in the file yet */
-    bool stuck;           /* the last attempt to write them failed */
-    double start, looked; /* clock: opened, last looked for STOP */
+    clt_str waiting;       /* lines of metrics.jsonl that are not in the file yet */
+    bool stuck;            /* the last attempt to write them failed */
+    int64_t step;          /* of the newest line */
+    pthread_mutex_t lines; /* held for a line of metrics.jsonl; nothing is logged meanwhile */
+    double start, looked;  /* clock: opened, last looked for STOP */
 };
 
 static clt_status open_append(const char *path, int *fd)
@@ -129,6 +132,7 @@ clt_status clt_rundir_open(const char *path, const clt_config *config, bool resu
     *out = NULL;
     CLT_TRY(clt_alloc(&dir, 1, sizeof *dir, "run folder"));
     dir->metrics = dir->log = -1;
+    pthread_mutex_init(&dir->lines, NULL);
     dir->start = clt_now();
     dir->path = strdup(path);
     clt_status status = dir->path ? fill(dir, path, config, resume) : CLT_ENOMEM;
@@ -149,6 +153,7 @@ void clt_rundir_close(clt_rundir *dir)
     if (dir->log >= 0)
         close(dir->log);
     clt_lock_release(dir->lock);
+    pthread_mutex_destroy(&dir->lines);
     clt_str_free(&dir->waiting);
     free(dir->path);
     free(dir->checkpoints);
@@ -168,8 +173,13 @@ const char *clt_rundir_checkpoints(const clt_rundir *dir)
     return dir->checkpoints;
 }
 
+/* What is to be said when the lock is given back: a logged warning becomes an event, which takes it. */
+typedef struct trouble {
+    char text[CLT_ERROR_TEXT_SIZE + 128];
+} trouble;
+
 /* Either all lines that wait or none. */
-clt_status clt_rundir_flush(clt_rundir *dir)
+static clt_status flush(clt_rundir *dir, trouble *t)
 {
     struct stat before;
     bool regular = fstat(dir->metrics, &before) == 0 && S_ISREG(before.st_mode);
@@ -180,13 +190,35 @@ clt_status clt_rundir_flush(clt_rundir *dir)
     if (!dir->stuck)
         dir->waiting.length = 0;
     else if (regular && ftruncate(dir->metrics, before.st_size) != 0)
-        CLT_WARN("'%s' may hold half a line: %s", dir->metrics_path, strerror(errno));
+        snprintf(t->text, sizeof t->text, "'%s' may hold half a line: %s", dir->metrics_path,
+                 strerror(errno));
     return clt_error_put(&error);
+}
+
+/* Keeps the thread's error. */
+static void say_trouble(const trouble *t, clt_status status)
+{
+    clt_error error;
+    if (!t->text[0])
+        return;
+    clt_error_take(status, &error);
+    CLT_WARN("%s", t->text);
+    (void)clt_error_put(&error);
+}
+
+clt_status clt_rundir_flush(clt_rundir *dir)
+{
+    trouble t = {""};
+    pthread_mutex_lock(&dir->lines);
+    clt_status status = flush(dir, &t);
+    pthread_mutex_unlock(&dir->lines);
+    say_trouble(&t, status);
+    return status;
 }
 
 #define MAX_WAITING (16u << 20)
 
-static clt_status write_line(clt_rundir *dir, clt_str *line)
+static clt_status append_line(clt_rundir *dir, clt_str *line, trouble *t)
 {
     bool was_stuck = dir->stuck;
     clt_str_append(line, "\n");
@@ -195,15 +227,78 @@ static clt_status write_line(clt_rundir *dir, clt_str *line)
         clt_str_append_n(&dir->waiting, line->text, line->length);
         status = clt_str_check(&dir->waiting);
     }
-    clt_str_free(line);
     CLT_TRY(status);
-    status = clt_rundir_flush(dir);
+    status = flush(dir, t);
     if (status != CLT_ESTORAGE || dir->waiting.length > MAX_WAITING)
         return status;
     if (!was_stuck)
-        CLT_WARN("the run goes on and its metrics wait in memory: %s", clt_error_text());
+        snprintf(t->text, sizeof t->text, "the run goes on and its metrics wait in memory: %s",
+                 clt_error_text());
     clt_error_clear();
     return CLT_OK;
+}
+
+/* Takes the line. step < 0: that of the line before, which the line was written with. */
+static clt_status write_line(clt_rundir *dir, int64_t step, clt_str *line)
+{
+    trouble t = {""};
+    pthread_mutex_lock(&dir->lines);
+    if (step >= 0)
+        dir->step = step;
+    clt_status status = append_line(dir, line, &t);
+    pthread_mutex_unlock(&dir->lines);
+    clt_str_free(line);
+    say_trouble(&t, status);
+    return status;
+}
+
+/* In milliseconds: more digits would say nothing. */
+static void put_time(clt_json_writer *w, double time)
+{
+    clt_jw_kdouble(w, "time", round((time > 0 ? time : clt_wall_time()) * 1e3) / 1e3);
+}
+
+static void put_fields(clt_json_writer *w, const clt_event_field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const clt_event_field *f = &fields[i];
+        if (f->kind == CLT_EVENT_INT) {
+            clt_jw_kint(w, f->key, f->integer);
+        } else if (f->kind == CLT_EVENT_NUMBER) {
+            clt_jw_kdouble(w, f->key, f->number);
+        } else if (f->kind == CLT_EVENT_TEXT && f->text) {
+            clt_jw_kstring(w, f->key, f->text);
+        } else if (f->kind == CLT_EVENT_OBJECT && f->count > 0) {
+            clt_jw_key(w, f->key);
+            clt_jw_object(w);
+            put_fields(w, f->fields, f->count);
+            clt_jw_end_object(w);
+        }
+    }
+}
+
+static int64_t newest_step(clt_rundir *dir)
+{
+    pthread_mutex_lock(&dir->lines);
+    int64_t step = dir->step;
+    pthread_mutex_unlock(&dir->lines);
+    return step;
+}
+
+clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, const clt_event_field *fields,
+                            size_t count)
+{
+    clt_str line = {0};
+    clt_json_writer w = clt_json_writer_make(&line, 0);
+    if (!dir)
+        return CLT_OK;
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "event", event);
+    clt_jw_kint(&w, "step", step < 0 ? newest_step(dir) : step);
+    put_time(&w, 0);
+    put_fields(&w, fields, count);
+    clt_jw_end_object(&w);
+    return write_line(dir, step, &line);
 }
 
 clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
@@ -233,8 +328,9 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
     clt_jw_kdouble(&w, "h2d_gbs", m->h2d_gbs);
     clt_jw_kdouble(&w, "d2h_gbs", m->d2h_gbs);
     clt_jw_kint(&w, "device_bytes", (int64_t)m->device_bytes);
+    put_time(&w, m->time);
     clt_jw_end_object(&w);
-    return write_line(dir, &line);
+    return write_line(dir, m->step, &line);
 }
 
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
@@ -250,6 +346,7 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
         clt_jw_kdouble(&w, "eval_accuracy", m->accuracy);
     clt_jw_kint(&w, "eval_samples", m->samples);
     clt_jw_kdouble(&w, "eval_seconds", m->seconds);
+    put_time(&w, 0);
     if (m->n_losses > 1) {
         clt_jw_key(&w, "eval_losses");
         clt_jw_object(&w);
@@ -258,7 +355,7 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
         clt_jw_end_object(&w);
     }
     clt_jw_end_object(&w);
-    return write_line(dir, &line);
+    return write_line(dir, m->step, &line);
 }
 
 bool clt_rundir_take_stop(clt_rundir *dir)
@@ -319,6 +416,7 @@ clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step)
     struct stat info;
     if (fstat(dir->metrics, &info) == 0 && !S_ISREG(info.st_mode)) /* a device or a pipe */
         return CLT_OK;
+    dir->step = step;
     CLT_TRY(clt_file_read(dir->metrics_path, false, 0, CLT_ESTORAGE, &text, &size));
     clt_status status = kept_lines(text, size, step, &kept);
     free(text);

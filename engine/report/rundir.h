@@ -25,6 +25,44 @@ clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step);
 void clt_rundir_close(clt_rundir *dir);
 const char *clt_rundir_path(const clt_rundir *dir);
 const char *clt_rundir_checkpoints(const clt_rundir *dir);
+/* One value of an event, with its key. */
+typedef enum clt_event_kind {
+    CLT_EVENT_TEXT, /* left out when it is NULL */
+    CLT_EVENT_INT,
+    CLT_EVENT_NUMBER,
+    CLT_EVENT_OBJECT /* `count` fields; left out when there are none */
+} clt_event_kind;
+typedef struct clt_event_field {
+    const char *key;
+    clt_event_kind kind;
+    const char *text;
+    int64_t integer;
+    double number;
+    const struct clt_event_field *fields;
+    size_t count;
+} clt_event_field;
+#define CLT_FIELD_TEXT(name, value)                                                                          \
+    {                                                                                                        \
+        .key = (name), .kind = CLT_EVENT_TEXT, .text = (value)                                               \
+    }
+#define CLT_FIELD_INT(name, value)                                                                           \
+    {                                                                                                        \
+        .key = (name), .kind = CLT_EVENT_INT, .integer = (int64_t)(value)                                    \
+    }
+#define CLT_FIELD_NUMBER(name, value)                                                                        \
+    {                                                                                                        \
+        .key = (name), .kind = CLT_EVENT_NUMBER, .number = (double)(value)                                   \
+    }
+#define CLT_FIELD_OBJECT(name, list, n)                                                                      \
+    {                                                                                                        \
+        .key = (name), .kind = CLT_EVENT_OBJECT, .fields = (list), .count = (n)                              \
+    }
+
+/* Something that happened beside steps and evaluations, as a line of metrics.jsonl: "event", "step", "time",
+ * then the fields; README.md lists the events. step: how many steps were finished; -1: as many as in the
+ * newest line. Errors as for clt_rundir_step; dir NULL: does nothing. Any thread may call it. */
+clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, const clt_event_field *fields,
+                            size_t count);
 /* One line of metrics.jsonl. While the file cannot be written (a full disk), lines wait in memory, which is
  * said once; CLT_ESTORAGE when too many wait. flush: CLT_ESTORAGE when lines still wait. */
 clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics);

@@ -22,9 +22,14 @@ struct clt_runlog {
 /* The thread may be in the middle of handling an error, which is none of the log's business. */
 static void write_line(clt_rundir *dir, const char *line)
 {
+    static const char warning[] = "warning: ";
     clt_error error;
     clt_error_take(clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK, &error);
     clt_rundir_log(dir, "%s", line);
+    if (strncmp(line, warning, sizeof warning - 1) == 0) {
+        const clt_event_field text = CLT_FIELD_TEXT("text", line + sizeof warning - 1);
+        (void)clt_rundir_event(dir, "warning", -1, &text, 1);
+    }
     clt_error_clear();
     (void)clt_error_put(&error);
 }

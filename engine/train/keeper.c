@@ -9,6 +9,12 @@
 
 #include "engine/config/config.h"
 
+const char *clt_save_reason_name(clt_save_reason reason)
+{
+    static const char *const names[] = {"interval", "time", "best", "final", "stop"};
+    return names[reason];
+}
+
 clt_status clt_keeper_open(clt_keeper *k, clt_run *run, const char *folder)
 {
     k->run = run;
@@ -30,13 +36,11 @@ static bool may_pass(clt_status status)
 
 static clt_status digest(clt_keeper *k, const clt_save_result *r)
 {
-    const clt_observer *o = &k->run->options->observer;
     char text[CLT_ERROR_TEXT_SIZE + 128];
     if (r->error.status == CLT_OK) {
         k->failures = 0;
         snprintf(k->result->checkpoint, sizeof k->result->checkpoint, "%s", r->path);
-        if (o->saved)
-            o->saved(o->context, r->step, r->path, r->seconds);
+        k->saved(k->context, r, k->reason);
         return CLT_OK;
     }
     k->failures++;
@@ -51,7 +55,7 @@ static clt_status digest(clt_keeper *k, const clt_save_result *r)
     snprintf(text, sizeof text,
              "the checkpoint of step %lld could not be written (%d in a row), the run goes on: %s",
              (long long)r->step, k->failures, r->error.text);
-    k->say(k->context, text);
+    k->warn(k->context, text);
     return CLT_OK;
 }
 
@@ -65,7 +69,7 @@ clt_status clt_keeper_poll(clt_keeper *k, bool wait)
     return have ? digest(k, &result) : CLT_OK;
 }
 
-clt_status clt_keeper_save(clt_keeper *k, int64_t step)
+clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
 {
     const clt_config *c = k->run->options->config;
     clt_retention retention = {.keep = (int)clt_config_int(c, "checkpoint.keep"),
@@ -75,14 +79,15 @@ clt_status clt_keeper_save(clt_keeper *k, int64_t step)
         return CLT_OK;
     CLT_TRY(clt_keeper_poll(k, true)); /* one save is in flight at a time */
     k->newest = step;
+    k->reason = reason;
     return clt_saver_begin(k->saver, step, &k->state, &retention);
 }
 
-clt_status clt_keeper_finish(clt_keeper *k, int64_t step)
+clt_status clt_keeper_finish(clt_keeper *k, int64_t step, clt_save_reason reason)
 {
     CLT_TRY(clt_keeper_poll(k, true));
     while (k->saver && k->newest != step) {
-        CLT_TRY(clt_keeper_save(k, step));
+        CLT_TRY(clt_keeper_save(k, step, reason));
         CLT_TRY(clt_keeper_poll(k, true));
     }
     return CLT_OK;

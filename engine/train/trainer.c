@@ -10,85 +10,11 @@
 #include "engine/base/fileio.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
-#include "engine/report/rundir.h"
-#include "engine/report/runlog.h"
-#include "engine/report/startup.h"
-#include "engine/train/keeper.h"
+#include "engine/train/trainer_loop.h"
 #include "engine/train/tuned.h"
-#include "engine/train/watch.h"
-
-typedef struct loop {
-    clt_run *run;
-    const clt_run_options *options;
-    clt_rundir *dir; /* rank 0 with a run folder, else NULL */
-    clt_runlog *log; /* as dir, from the beginning on */
-    clt_keeper keeper;
-    clt_watch *watch;
-    clt_run_result *result;
-    int64_t last_step; /* this run ends before it */
-    int64_t max_nonfinite;
-    double start, last_done, waited, comm;
-    double step_seconds; /* of the newest finished step */
-    float loss_scale;    /* of the step after the newest finished one */
-    bool failed;         /* too many steps in a row were not finite; `bad` is the one that was too many */
-    clt_step_result bad;
-    bool quiet; /* another rank does the talking */
-    bool repin; /* to be created again with the tuning choices of the checkpoint resumed from */
-} loop;
-
-static void say(const loop *l, const char *text)
-{
-    if (l->options->observer.message)
-        l->options->observer.message(l->options->observer.context, text);
-    clt_rundir_log(l->dir, "%s", text);
-}
-
-static double tokens_per_sample(const clt_graph *graph)
-{
-    return graph->n_losses ? (double)graph->losses[0].targets_per_sample : 1.0;
-}
-
-static void fill_metrics(loop *l, const clt_step_result *r, clt_step_metrics *m)
-{
-    const clt_run *run = l->run;
-    const clt_graph *graph = run->job->train->graph;
-    double hits = 0, targets = 0;
-    memset(m, 0, sizeof *m);
-    m->step = r->step + 1;
-    m->update = r->state.update;
-    m->skipped = r->state.skipped;
-    m->nonfinite = r->state.skip != 0;
-    m->grad_norm = (double)r->state.grad_norm;
-    m->lr = (double)r->state.lr;
-    m->loss_scale = (double)r->state.loss_scale;
-    for (int i = 0; i < graph->n_losses; i++) {
-        m->loss += (double)r->loss[i][0];
-        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) {
-            hits += (double)r->loss[i][3];
-            targets += (double)r->loss[i][2];
-        }
-    }
-    m->accuracy = targets > 0 ? hits / targets : NAN;
-    m->step_ms = (r->done_at - l->last_done) * 1e3;
-    l->last_done = r->done_at;
-    l->step_seconds = m->step_ms * 1e-3;
-    m->samples_per_s = m->step_ms > 0 ? (double)run->job->global_batch / m->step_ms * 1e3 : NAN;
-    m->tokens_per_s = m->samples_per_s * tokens_per_sample(graph);
-    double waited = clt_feed_wait_seconds(run->feed);
-    m->data_ms = (waited - l->waited) * 1e3;
-    l->waited = waited;
-    m->comm_ms = m->comm_exposed_ms = (run->comm_seconds - l->comm) * 1e3;
-    l->comm = run->comm_seconds;
-    m->comm_bytes = run->comm_bytes;
-    clt_watch_digest(l->watch, r->step, m);
-    m->device_bytes = ocl_device_peak_bytes(run->device);
-    m->steps_total = l->last_step;
-    m->eta_s =
-        (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
-}
 
 /* What to change. Gradients that overflow although the loss is finite may do so because of the loss scale. */
-static const char *advice_on_nonfinite(const loop *l, char *text, size_t size)
+static const char *advice_on_nonfinite(const clt_loop *l, char *text, size_t size)
 {
     const clt_run *run = l->run;
     const clt_loss_scaling *scaling = &run->job->update.scaling;
@@ -108,7 +34,7 @@ static const char *advice_on_nonfinite(const loop *l, char *text, size_t size)
 
 /* Every rank looks at its part of the step; all of them say what the first one with a bad tensor has found.
  */
-static clt_status too_many_nonfinite(loop *l)
+static clt_status too_many_nonfinite(clt_loop *l)
 {
     char where[512], who[64] = "", scale[160];
     const comm_info *ranks = &l->run->ranks;
@@ -130,13 +56,13 @@ static clt_status too_many_nonfinite(loop *l)
 }
 
 /* Deals with one finished step. */
-static clt_status digest(loop *l, const clt_step_result *r)
+static clt_status digest(clt_loop *l, const clt_step_result *r)
 {
     clt_step_metrics m;
     char text[160];
     if (l->failed)
         return CLT_OK;
-    fill_metrics(l, r, &m);
+    clt_tell_fill(l, r, &m);
     l->result->steps = m.step;
     l->result->updates = m.update;
     l->result->skipped = m.skipped;
@@ -149,7 +75,7 @@ static clt_status digest(loop *l, const clt_step_result *r)
         snprintf(text, sizeof text,
                  "step %lld: loss or gradients are not finite; the update was skipped (%u in a row)",
                  (long long)m.step, r->state.skipped_row);
-        say(l, text);
+        clt_tell_warning(l, text);
     }
     l->failed = (int64_t)r->state.skipped_row >= l->max_nonfinite;
     if (l->failed)
@@ -160,7 +86,7 @@ static clt_status digest(loop *l, const clt_step_result *r)
 }
 
 /* Takes the results that are there; all: waits for every one. */
-static clt_status drain(loop *l, bool all)
+static clt_status drain(clt_loop *l, bool all)
 {
     clt_step_result result;
     bool have = true;
@@ -175,7 +101,7 @@ static clt_status drain(loop *l, bool all)
 /* Holds the host back so that not more than LEAD_SECONDS of work are queued: a stop then takes effect soon.
  */
 #define LEAD_SECONDS 0.5
-static clt_status hold_back(loop *l)
+static clt_status hold_back(clt_loop *l)
 {
     clt_step_result result;
     bool have = true;
@@ -189,18 +115,18 @@ static clt_status hold_back(loop *l)
     return CLT_OK;
 }
 
-static clt_status save(loop *l, int64_t step)
+static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
 {
     double begin = clt_now();
     clt_watch_break(l->watch, false);
-    CLT_TRY(clt_keeper_save(&l->keeper, step));
+    CLT_TRY(clt_keeper_save(&l->keeper, step, reason));
     l->last_done = clt_now();
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "save", step, begin, l->last_done);
     return CLT_OK;
 }
 
 /* *save_it: it is the best so far, and the config wants the best ones saved. */
-static clt_status evaluate(loop *l, int64_t step, bool *save_it)
+static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
 {
     clt_eval_metrics m;
     bool best;
@@ -224,17 +150,18 @@ static clt_status evaluate(loop *l, int64_t step, bool *save_it)
 }
 
 /* A stop or a failure that is known on any rank ends all of them at the same step. */
-static clt_status stop_wanted(loop *l, bool *stop, bool *fail)
+static clt_status stop_wanted(clt_loop *l, bool *stop, bool *fail)
 {
-    int64_t flag = l->options->stop && atomic_load(l->options->stop) != 0;
-    if (!flag && l->dir)
-        flag = clt_rundir_take_stop(l->dir);
+    int64_t why = l->options->stop ? atomic_load(l->options->stop) : CLT_STOP_NONE;
+    if (!why && l->dir && clt_rundir_take_stop(l->dir))
+        why = CLT_STOP_FILE;
     if (l->failed)
-        flag = 2;
+        why = CLT_STOP_FAILED;
     if (l->run->ranks.ranks > 1)
-        CLT_TRY(comm_all_reduce(l->options->comm, &flag, 1, COMM_I64, COMM_MAX));
-    *stop = flag != 0;
-    *fail = flag == 2;
+        CLT_TRY(comm_all_reduce(l->options->comm, &why, 1, COMM_I64, COMM_MAX));
+    l->stop = why;
+    *stop = why != CLT_STOP_NONE;
+    *fail = why == CLT_STOP_FAILED;
     return CLT_OK;
 }
 
@@ -243,7 +170,7 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-static clt_status run_steps(loop *l, bool *stopped)
+static clt_status run_steps(clt_loop *l, bool *stopped)
 {
     const clt_config *c = l->options->config;
     int64_t eval_every = clt_config_int(c, "train.eval_every"),
@@ -273,13 +200,13 @@ static clt_status run_steps(loop *l, bool *stopped)
         if (eval && !failed)
             CLT_TRY(evaluate(l, done, &best));
         if ((keep || best) && !failed)
-            CLT_TRY(save(l, done));
+            CLT_TRY(save(l, done, keep ? CLT_SAVE_INTERVAL : CLT_SAVE_BEST));
     }
     CLT_TRY(drain(l, true));
     return l->failed ? too_many_nonfinite(l) : CLT_OK;
 }
 
-static clt_status prepare(loop *l)
+static clt_status prepare(clt_loop *l)
 {
     clt_run *run = l->run;
     int depth = clt_reporter_depth(run->job->train);
@@ -301,71 +228,6 @@ static clt_status prepare(loop *l)
     return clt_feed_create(&feed, &run->feed);
 }
 
-static void announce(const loop *l)
-{
-    clt_table_row rows[CLT_STARTUP_ROWS];
-    int count = clt_startup_rows(l->run, l->dir ? clt_rundir_path(l->dir) : NULL, rows);
-    for (int i = 0; i < count; i++)
-        clt_rundir_log(l->dir, "%-16s %s", rows[i].label, rows[i].value);
-    if (!l->quiet && l->options->observer.start)
-        l->options->observer.start(l->options->observer.context, rows, count);
-}
-
-static clt_status write_text(const loop *l, const char *name, const clt_str *text)
-{
-    char *path = NULL;
-    CLT_TRY(clt_str_check(text));
-    clt_status status = clt_path_join(clt_rundir_path(l->dir), name, &path);
-    if (status == CLT_OK)
-        status = clt_file_write(path, text->text, text->length);
-    free(path);
-    return status;
-}
-
-/* profile.txt, profile.json and trace.json in the run folder. */
-static clt_status write_profile(const loop *l)
-{
-    clt_str text = {0}, json = {0}, trace = {0};
-    char line[512], window[96] = "";
-    int64_t first, last;
-    if (!l->options->profile || !l->dir || l->result->steps <= l->run->first_step)
-        return CLT_OK;
-    clt_watch_measure_limits(l->watch);
-    const clt_profile *profile = clt_watch_profile(l->watch);
-    clt_json_writer w = clt_json_writer_make(&json, 2);
-    clt_status status = clt_profile_text(profile, &text);
-    CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(write_text(l, "profile.txt", &text), done);
-    CLT_TRY_GOTO(clt_profile_json(profile, &w), done);
-    CLT_TRY_GOTO(write_text(l, "profile.json", &json), done);
-    if (clt_watch_trace_window(l->watch, &first, &last)) {
-        CLT_TRY_GOTO(clt_watch_trace(l->watch, &trace), done);
-        CLT_TRY_GOTO(write_text(l, "trace.json", &trace), done);
-        snprintf(window, sizeof window, ", trace.json (steps %lld to %lld)", (long long)first + 1,
-                 (long long)last + 1);
-    } else {
-        snprintf(window, sizeof window, " (no trace: the run ended before step %lld)",
-                 (long long)l->options->trace_from);
-    }
-    snprintf(line, sizeof line, "profile: profile.txt, profile.json%s in %.300s", window,
-             clt_rundir_path(l->dir));
-    say(l, line);
-done:
-    clt_str_free(&text);
-    clt_str_free(&json);
-    clt_str_free(&trace);
-    return status;
-}
-
-/* Rank 0 speaks for all: the others' devices wait for the same things. */
-static void advise(const loop *l)
-{
-    char line[512];
-    clt_watch_advice(l->watch, line, sizeof line);
-    if (line[0] && !l->quiet)
-        say(l, line);
-}
-
 static bool resumes(const clt_run_options *o)
 {
     return o->resume && strcmp(o->resume, "none") != 0;
@@ -379,7 +241,7 @@ static bool continues(const clt_run_options *o)
 }
 
 /* Rank 0 looks where to resume from; every rank loads the same checkpoint. */
-static clt_status resume(loop *l)
+static clt_status resume(clt_loop *l)
 {
     const clt_run_options *o = l->options;
     char path[1024] = "";
@@ -404,60 +266,56 @@ static clt_status resume(loop *l)
 }
 
 /* The metrics go back to where the parameters are. */
-static clt_status tell_resumed(loop *l)
+static clt_status tell_resumed(clt_loop *l)
 {
     char text[1200];
     if (l->dir && resumes(l->options))
         CLT_TRY(clt_rundir_truncate(l->dir, l->run->first_step));
+    clt_runlog_attach(l->log, l->dir);
     snprintf(text, sizeof text, "resumed from %s at step %lld", l->run->resumed_from,
              (long long)l->run->first_step);
     if (!l->quiet && l->run->resumed_from[0])
-        say(l, text);
+        clt_tell(l, text);
     return CLT_OK;
 }
 
-static void keeper_says(void *context, const char *text)
-{
-    say(context, text);
-}
-
 /* The run folder is opened when nothing but resuming in it can fail any more. */
-static clt_status open_folder(loop *l)
+static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;
     if (!o->out_dir || l->quiet)
         return CLT_OK;
     CLT_TRY(clt_rundir_open(o->out_dir, o->config, continues(o), &l->dir));
-    clt_runlog_attach(l->log, l->dir);
     return clt_keeper_open(&l->keeper, l->run, clt_rundir_checkpoints(l->dir));
 }
 
-static clt_status finish(loop *l, bool stopped)
+static clt_status finish(clt_loop *l, bool stopped)
 {
     l->result->seconds = clt_now() - l->start;
     l->result->device_bytes = ocl_device_peak_bytes(l->run->device);
     bool wanted = clt_config_bool(l->options->config, "checkpoint.final"), best = false;
     if (!stopped)
         CLT_TRY(evaluate(l, l->result->steps, &best));
-    CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps)
+    clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
+    CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
                                       : clt_keeper_poll(&l->keeper, true));
-    if (l->dir && !stopped)
-        CLT_TRY(clt_rundir_flush(l->dir));
-    CLT_TRY(write_profile(l));
-    advise(l);
+    CLT_TRY(clt_tell_profile(l));
+    CLT_TRY(clt_tell_advice(l));
+    CLT_TRY(clt_tell_end(l, stopped));
     if (stopped)
         CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,
                  (long long)l->last_step, l->dir ? "; saved in " : "", l->dir ? l->result->checkpoint : "");
     return CLT_OK;
 }
 
-static clt_status train(loop *l)
+static clt_status train(clt_loop *l)
 {
     bool stopped;
     l->keeper = (clt_keeper){.run = l->run,
                              .state = {.best_eval_loss = NAN, .best_step = -1},
                              .result = l->result,
-                             .say = keeper_says,
+                             .saved = clt_tell_saved,
+                             .warn = clt_tell_keeper_warning,
                              .context = l};
     if (l->options->init)
         CLT_TRY(clt_run_load_parameters(l->run, l->options->init, false));
@@ -473,11 +331,11 @@ static clt_status train(loop *l)
         return CLT_OK;
     CLT_TRY(tell_resumed(l));
     CLT_TRY(prepare(l));
-    announce(l);
+    CLT_TRY(clt_tell_start(l));
     if (l->run->first_step >= l->last_step) {
         if (!l->quiet)
-            say(l, "the run is complete: there is no step left");
-        return CLT_OK;
+            clt_tell(l, "the run is complete: there is no step left");
+        return clt_tell_end(l, false);
     }
     CLT_TRY(run_steps(l, &stopped));
     return finish(l, stopped);
@@ -511,7 +369,7 @@ done:
 }
 
 /* The rank that will have the run folder refuses one that is taken before anything is built or measured. */
-static clt_status open_log(loop *l)
+static clt_status open_log(clt_loop *l)
 {
     const clt_run_options *o = l->options;
     if (!o->out_dir || (o->comm && comm_describe(o->comm)->rank != 0))
@@ -527,7 +385,7 @@ static clt_status run_once(const clt_run_options *options, clt_run_result *resul
     memset(result, 0, sizeof *result);
     result->last_loss = result->best_eval_loss = NAN;
     pins[0] = '\0';
-    loop l = {.options = options, .result = result};
+    clt_loop l = {.options = options, .result = result};
     CLT_TRY(open_log(&l));
     clt_status status = clt_run_create(options, CLT_JOB_TRAIN, &l.run);
     if (status != CLT_OK) {
@@ -540,7 +398,7 @@ static clt_status run_once(const clt_run_options *options, clt_run_result *resul
     result->parameters = (uint64_t)clt_graph_param_elements(l.run->job->train->graph);
     status = train(&l);
     if (status != CLT_OK && status != CLT_EINTERRUPTED)
-        clt_rundir_log(l.dir, "%s: %s", clt_status_text(status), clt_error_text());
+        clt_tell_failed(&l, status);
     clt_error error;
     clt_error_take(status, &error);
     if (status == CLT_OK && l.repin)

@@ -24,6 +24,7 @@ typedef struct clt_step_metrics {
     bool nonfinite;      /* loss or gradients were not finite: the update was skipped */
     double eta_s;
     int64_t steps_total;
+    double time; /* when the step was done, in seconds since 1970; 0: now */
 } clt_step_metrics;
 
 typedef struct clt_eval_metrics {

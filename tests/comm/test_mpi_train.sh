@@ -110,7 +110,7 @@ for every in 0 3; do # without and with evaluations in between
     run=stop$every
     "${mpi[@]}" 2 "$CLTRAIN" train graph.json train.steps=1000000 train.eval_every=$every train.eval_batches=2 --out $run >stop.out 2>&1 &
     launcher=$!
-    for _ in $(seq 300); do [ -s $run/metrics.jsonl ] && break || sleep 0.1; done
+    for _ in $(seq 300); do grep -q '"update":' $run/metrics.jsonl 2>/dev/null && break || sleep 0.1; done
     kill -USR2 $launcher
     for _ in $(seq 600); do kill -0 $launcher 2>/dev/null && sleep 0.1 || break; done
     kill -9 $launcher 2>/dev/null && fail 'SIGUSR2 did not end the ranks'

@@ -119,6 +119,13 @@ expect_blocked() {
 # values KEY FILE: the number behind a key in each line of metrics.jsonl that has it.
 values() { sed -n -E "s/.*\"$1\": *(-?[0-9.]+([eE][-+]?[0-9]+)?).*/\1/p" "$2"; }
 
+# numbers RUN: steps and evaluations of metrics.jsonl without what a clock or the machine has a say in.
+numbers() {
+    sed -E -e '/^\{"event"/d' \
+        -e 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|h2d_gbs|d2h_gbs|device_bytes|eval_seconds|time)":[^,}]*//g' \
+        "$1/metrics.jsonl"
+}
+
 # be32 N: a big-endian 32-bit integer, as idx files have it.
 be32() { printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' $(($1 >> 24 & 255)) $(($1 >> 16 & 255)) $(($1 >> 8 & 255)) $(($1 & 255)))"; }
 # bytes N SEED MODULUS: N pseudo-random bytes below MODULUS.

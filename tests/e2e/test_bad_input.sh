@@ -246,7 +246,7 @@ if diff -r first kept >/dev/null; then pass; else fail 'the earlier run was chan
 
 "$CLTRAIN" train base.json train.steps=1000000 --out locked >locked.out 2>&1 &
 holder=$!
-for _ in $(seq 300); do [ -s locked/metrics.jsonl ] && break || sleep 0.1; done
+for _ in $(seq 300); do grep -q '"update":' locked/metrics.jsonl 2>/dev/null && break || sleep 0.1; done
 expect_code 8 "$CLTRAIN" train base.json --out locked
 expect_text "locking 'locked/lock': it is held by process $holder on host" 'use another directory'
 kill -TERM "$holder"

@@ -15,11 +15,6 @@ cat >net.json <<'JSON'
  "train": {"steps": 30, "eval_every": 7}, "checkpoint": {"every": 1, "keep": 0}}
 JSON
 
-# numbers RUN: metrics.jsonl without what a clock or the machine has a say in.
-numbers() {
-    sed -E 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|h2d_gbs|d2h_gbs|device_bytes|eval_seconds)":[^,}]*//g' \
-        "$1/metrics.jsonl"
-}
 # as_straight RUN [STRAIGHT]: the run arrived where the run without a break did, by the same way.
 as_straight() {
     local straight=${2:-straight} file

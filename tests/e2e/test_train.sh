@@ -7,14 +7,14 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 metric_keys='step update loss grad_norm lr loss_scale skipped step_ms samples_per_s tokens_per_s data_ms comm_ms comm_exposed_ms
-device_busy h2d_gbs d2h_gbs device_bytes'
+device_busy h2d_gbs d2h_gbs device_bytes time'
 
 # check_run RUN STEPS: the run folder is whole, metrics.jsonl has every step with every key, and the loss fell.
 check_run() {
     local run=$1 steps=$2 key
     expect_file "$run/config.resolved.json" "$run/metrics.jsonl" "$run/log.txt"
     expect_absent "$run/lock"
-    grep -v '"eval_loss"' "$run/metrics.jsonl" >"$run.steps"
+    grep -v -e '"eval_loss"' -e '^{"event"' "$run/metrics.jsonl" >"$run.steps"
     for key in $metric_keys; do
         if [ "$(grep -c "\"$key\":" "$run.steps")" -eq "$steps" ]; then pass; else fail "$run: not every step has $key"; fi
     done
@@ -204,7 +204,7 @@ start() {
     env --default-signal=INT "$CLTRAIN" train mlp.json train.steps=2000000 train.eval_every=0 checkpoint.every=0 "$@" --out "$run" \
         >"$run.out" 2>&1 &
     process=$!
-    for _ in $(seq 300); do [ -s "$run/metrics.jsonl" ] && return || sleep 0.1; done
+    for _ in $(seq 300); do grep -q '"update":' "$run/metrics.jsonl" 2>/dev/null && return || sleep 0.1; done
 }
 # stopped RUN: ended with 75 and a checkpoint of the last step that metrics.jsonl has.
 stopped() {

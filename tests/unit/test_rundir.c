@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
 #include "engine/base/log.h"
+#include "engine/base/thread.h"
 #include "engine/report/rundir.h"
+#include "engine/report/runlog.h"
 
 static char root[64], run[80], metrics[128];
 static clt_config *config;
@@ -187,12 +190,120 @@ static void too_many_waiting_lines_are_an_error(void **state)
     clt_rundir_close(dir);
 }
 
+/* Every line of the file, as written; free() it. */
+static char *all_lines(void)
+{
+    char *data;
+    size_t size;
+    must(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
+    return data;
+}
+
+static void events_are_lines_like_steps(void **state)
+{
+    (void)state;
+    clt_rundir *dir;
+    const clt_event_field init[] = {CLT_FIELD_TEXT("file", "a\"b\n\xff"), CLT_FIELD_INT("tensors", 52)};
+    const clt_event_field fields[] = {CLT_FIELD_TEXT("device", "GPU <é>"), CLT_FIELD_TEXT("absent", NULL),
+                                      CLT_FIELD_NUMBER("seconds", 1.5),    CLT_FIELD_NUMBER("nan", NAN),
+                                      CLT_FIELD_OBJECT("init", init, 2),   CLT_FIELD_OBJECT("none", init, 0)};
+    double before = clt_wall_time(), time;
+    must(clt_rundir_event(NULL, "start", 0, fields, 6)); /* without a folder nothing happens */
+    must(clt_rundir_open(run, config, false, &dir));
+    must(clt_rundir_event(dir, "start", 0, fields, 6));
+    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 1, .time = 1700000000.1234}));
+    must(clt_rundir_eval(dir, &(clt_eval_metrics){.step = 1}));
+    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 2}));
+    must(clt_rundir_event(dir, "warning", -1, fields, 1));
+    char *text = all_lines();
+    const char *first = "{\"event\":\"start\",\"step\":0,\"time\":";
+    assert_memory_equal(text, first, strlen(first));
+    assert_int_equal(sscanf(text + strlen(first), "%lf", &time), 1);
+    assert_true(time > before - 0.01 && time < before + 600);
+    assert_non_null(strstr(text, ",\"device\":\"GPU <é>\",\"seconds\":1.5,\"nan\":null,\"init\":{\"file\":"));
+    assert_null(strstr(text, "absent"));
+    assert_null(strstr(text, "none"));
+    assert_non_null(strstr(text, ",\"time\":1700000000.123}\n{\"step\":1,\"eval_loss\""));
+    assert_non_null(strstr(text, "{\"event\":\"warning\",\"step\":2,\"time\":"));
+    int lines = 0;
+    for (char *line = text; *line; lines++) { /* each is an object that a strict reader takes */
+        char *end = strchr(line, '\n');
+        clt_json_doc *doc;
+        must(clt_json_parse(line, (size_t)(end - line), "line", CLT_EDATA, &doc));
+        assert_non_null(clt_json_get(clt_json_root(doc), "time"));
+        clt_json_destroy(doc);
+        line = end + 1;
+    }
+    assert_int_equal(lines, 5);
+    free(text);
+    must(clt_rundir_truncate(dir, 1)); /* events go with the steps they came after */
+    text = all_lines();
+    assert_non_null(strstr(text, "\"start\""));
+    assert_null(strstr(text, "\"warning\""));
+    free(text);
+    must(clt_rundir_event(dir, "warning", -1, fields, 1));
+    text = all_lines();
+    assert_non_null(strstr(text, "{\"event\":\"warning\",\"step\":1,"));
+    free(text);
+    clt_rundir_close(dir);
+}
+
+static void *warn_often(void *context)
+{
+    (void)context;
+    for (int i = 0; i < 200; i++)
+        CLT_WARN("warning number %d", i);
+    return NULL;
+}
+
+/* Warnings come from any thread, while the trainer writes steps; and the full disk is warned about, too. */
+static void logged_warnings_are_events(void **state)
+{
+    (void)state;
+    clt_rundir *dir;
+    clt_runlog *log;
+    struct rlimit old, small;
+    clt_thread *threads[3];
+    must(clt_runlog_begin(config, &log));
+    CLT_WARN("said %s", "early");
+    must(clt_rundir_open(run, config, false, &dir));
+    clt_runlog_attach(log, dir);
+    for (int i = 0; i < 3; i++)
+        must(clt_thread_start(&threads[i], "warner", warn_often, NULL));
+    for (int64_t step = 1; step <= 200; step++)
+        must(clt_rundir_step(dir, &(clt_step_metrics){.step = step}));
+    for (int i = 0; i < 3; i++)
+        clt_thread_join(threads[i]);
+    char *text = all_lines();
+    assert_non_null(strstr(text, "\"text\":\"said early\"}"));
+    int events = 0;
+    for (const char *at = text; (at = strstr(at, "{\"event\":\"warning\"")) != NULL; at++)
+        events++;
+    assert_int_equal(events, 601);
+    free(text);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 10;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 201}));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    must(clt_rundir_flush(dir));
+    text = all_lines();
+    assert_non_null(strstr(text, "{\"event\":\"warning\",\"step\":201,"));
+    assert_non_null(strstr(text, "its metrics wait in memory"));
+    free(text);
+    clt_runlog_end(log);
+    clt_rundir_close(dir);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(metrics_are_cut_back),
+        TEST(events_are_lines_like_steps),
+        TEST(logged_warnings_are_events),
         TEST(lines_wait_while_the_disk_is_full),
         TEST(too_many_waiting_lines_are_an_error),
     };

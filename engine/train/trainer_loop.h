@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the trainer's files share: trainer.c (the loop) and trainer_tell.c (what is told about it). */
+#ifndef ENGINE_TRAIN_TRAINER_LOOP_H
+#define ENGINE_TRAIN_TRAINER_LOOP_H
+
+#include "engine/report/rundir.h"
+#include "engine/report/runlog.h"
+#include "engine/train/keeper.h"
+#include "engine/train/watch.h"
+
+/* Why a run ends before its last step; the greatest one known on any rank counts. A smaller number: the
+ * signal that asked for it. */
+enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_FAILED };
+
+typedef struct clt_loop {
+    clt_run *run;
+    const clt_run_options *options;
+    clt_rundir *dir; /* rank 0 with a run folder, else NULL */
+    clt_runlog *log; /* as dir, from the beginning on */
+    clt_keeper keeper;
+    clt_watch *watch;
+    clt_run_result *result;
+    int64_t last_step; /* this run ends before it */
+    int64_t max_nonfinite;
+    double start, last_done, waited, comm;
+    double step_seconds; /* of the newest finished step */
+    float loss_scale;    /* of the step after the newest finished one */
+    bool failed;         /* too many steps in a row were not finite; `bad` is the one that was too many */
+    clt_step_result bad;
+    int64_t stop; /* why it ends early: one of clt_stop, or the number of a signal */
+    bool quiet;   /* another rank does the talking */
+    bool repin;   /* to be created again with the tuning choices of the checkpoint resumed from */
+} clt_loop;
+
+/* To the observer and the log. warn: to metrics.jsonl too, as an event. */
+void clt_tell(const clt_loop *loop, const char *text);
+void clt_tell_warning(const clt_loop *loop, const char *text);
+/* For the keeper, whose context is the loop. */
+void clt_tell_keeper_warning(void *context, const char *text);
+void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reason reason);
+/* The numbers of a step that has ended. */
+void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
+/* The run is about to make its first step: the start-up table, and the event "start". */
+clt_status clt_tell_start(const clt_loop *loop);
+/* One line of advice at the end. Rank 0 speaks for all: the others' devices wait for the same things. */
+clt_status clt_tell_advice(const clt_loop *loop);
+/* profile.txt, profile.json and trace.json in the run folder. */
+clt_status clt_tell_profile(const clt_loop *loop);
+/* The last line of metrics.jsonl: "stopped" with its reason or "end". CLT_ESTORAGE: lines of the file could
+ * not be written. */
+clt_status clt_tell_end(const clt_loop *loop, bool stopped);
+/* The run ends with an error of this thread, which stays what it is. */
+void clt_tell_failed(const clt_loop *loop, clt_status status);
+
+#endif

@@ -30,6 +30,7 @@ const cmd_entry cmd_table[] = {
     {"generate", "continue a text with a trained language model", cmd_generate, 0},
     {"export", "write the weights of a checkpoint as one file, in f32 or 16 bits", cmd_export, 0},
     {"config", "print the schema, or a config with all its values", cmd_config, 0},
+    {"cache", "list what is kept in the cache folders, or clear it", cmd_cache, 0},
     {"version", "print versions", cmd_version, 0},
     {"help", "print this list, or the options of a command", cmd_help, 0},
     {"probe", "ask a driver what it can do, as a child process", cmd_probe, CMD_HIDDEN},

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What cltrain, and the drivers that it uses, leave in the user's cache folders: where it is, how much it is,
+ * and removing it. Only files that have the names of cached files are removed, so that a folder which holds
+ * something else as well (CLTRAIN_CACHE_DIR may name any folder) loses nothing else. */
+#ifndef ENGINE_BASE_CACHE_LIST_H
+#define ENGINE_BASE_CACHE_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+typedef enum clt_cache_owner {
+    CLT_CACHE_OURS,   /* cltrain's own */
+    CLT_CACHE_DRIVER, /* a driver's, which clt_cache_clear can clear when it is asked to */
+    CLT_CACHE_FOREIGN /* a driver's that other programs use as well: only listed */
+} clt_cache_owner;
+
+typedef struct clt_cache {
+    const char *name;    /* "programs" */
+    const char *purpose; /* one line: what is in it, and what its loss costs */
+    clt_cache_owner owner;
+    char *path; /* the folder, which need not exist */
+    uint64_t files, bytes;
+} clt_cache;
+
+/* The caches in the order in which they are shown. */
+int clt_cache_count(void);
+/* The name of one, for messages; NULL when there is no such cache. */
+const char *clt_cache_name(int index);
+/* Looks at one: path, files and bytes (sums of file sizes; 0 when there is no folder). What cannot be read is
+ * not counted. CLT_ESTORAGE: no environment variable says where it would be. Free with clt_cache_free. */
+clt_status clt_cache_look(int index, clt_cache *out);
+void clt_cache_free(clt_cache *cache);
+/* Removes what is in it, and the folder if it is empty then; *files and *bytes: what was removed. A folder
+ * that is not there is empty. CLT_ESTORAGE: something could not be removed; CLT_EUSAGE: it is a foreign one.
+ */
+clt_status clt_cache_clear(const clt_cache *cache, uint64_t *files, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ctest-labels: quick
+ *
+ * The list of caches: sizes, and clearing, which takes nothing but cached files, follows no link, and touches
+ * no cache that other programs share. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/base/cache_list.h"
+#include "engine/base/fileio.h"
+
+static char root[] = "/tmp/test_cache_list.XXXXXX";
+
+static void put(const char *path, const char *text)
+{
+    char whole[512];
+    snprintf(whole, sizeof whole, "%s/%s", root, path);
+    char *slash = strrchr(whole, '/');
+    *slash = '\0';
+    assert_int_equal(clt_mkdir_p(whole), CLT_OK);
+    assert_int_equal(chmod(whole, 0700), 0);
+    *slash = '/';
+    assert_int_equal(clt_file_write(whole, text, strlen(text)), CLT_OK);
+}
+
+static bool there(const char *path)
+{
+    char whole[512];
+    struct stat info;
+    snprintf(whole, sizeof whole, "%s/%s", root, path);
+    return lstat(whole, &info) == 0;
+}
+
+static int index_of(const char *name)
+{
+    for (int i = 0; clt_cache_name(i); i++)
+        if (strcmp(clt_cache_name(i), name) == 0)
+            return i;
+    fail_msg("there is no cache %s", name);
+    return -1;
+}
+
+static clt_cache look(const char *name)
+{
+    clt_cache cache;
+    assert_int_equal(clt_cache_look(index_of(name), &cache), CLT_OK);
+    assert_string_equal(cache.name, name);
+    return cache;
+}
+
+static void clear(const char *name, uint64_t want_files, uint64_t want_bytes)
+{
+    clt_cache cache = look(name);
+    uint64_t files, bytes;
+    assert_int_equal(cache.files, want_files);
+    assert_int_equal(cache.bytes, want_bytes);
+    assert_int_equal(clt_cache_clear(&cache, &files, &bytes), CLT_OK);
+    assert_int_equal(files, want_files);
+    assert_int_equal(bytes, want_bytes);
+    clt_cache_free(&cache);
+    cache = look(name);
+    assert_int_equal(cache.files, 0);
+    clt_cache_free(&cache);
+}
+
+static int prepare(void **state)
+{
+    char value[512];
+    (void)state;
+    strcpy(root + strlen(root) - 6, "XXXXXX");
+    assert_non_null(mkdtemp(root));
+    setenv("HOME", root, 1);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("POCL_CACHE_DIR");
+    unsetenv("CUDA_CACHE_PATH");
+    snprintf(value, sizeof value, "%s/own", root);
+    setenv("CLTRAIN_CACHE_DIR", value, 1);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
+}
+
+static void test_own(void **state)
+{
+    (void)state;
+    clear("programs", 0, 0); /* no folder */
+    put("own/programs/0123456789abcdef.program", "12345");
+    put("own/programs/0123456789abcdef.built", "");
+    put("own/programs/x.program.tmp-77", "1");
+    put("own/programs/my novel.txt", "keep me");
+    put("own/programs/sub/x.program", "keep me");
+    clear("programs", 3, 6);
+    assert_true(there("own/programs/my novel.txt"));
+    assert_true(there("own/programs/sub/x.program"));
+    put("own/answers/a.json", "12");
+    put("own/answers/a.lock", "");
+    clear("answers", 2, 2);
+    assert_false(there("own/answers"));
+    put("own/icd/0123456789abcdef/some.icd", "lib");
+    put("own/icd/photos/some.icd", "lib");
+    clear("icd", 1, 3);
+    assert_false(there("own/icd/0123456789abcdef"));
+    assert_true(there("own/icd/photos/some.icd"));
+}
+
+static void test_links(void **state)
+{
+    char target[512], link[512];
+    (void)state;
+    put("novel/page.txt", "text");
+    put("own/icd/keep.txt", "");
+    snprintf(target, sizeof target, "%s/novel", root);
+    snprintf(link, sizeof link, "%s/own/icd/0123456789abcdef", root);
+    assert_int_equal(symlink(target, link), 0);
+    snprintf(link, sizeof link, "%s/own/icd/fedcba9876543210", root);
+    assert_int_equal(mkdir(link, 0700), 0);
+    snprintf(link, sizeof link, "%s/own/icd/fedcba9876543210/x.icd", root);
+    assert_int_equal(symlink(target, link), 0);
+    clear("icd", 1, 0); /* the link inside counts as one file; the one in its place is no folder */
+    assert_true(there("novel/page.txt"));
+    assert_true(there("own/icd/0123456789abcdef"));
+}
+
+static void test_drivers(void **state)
+{
+    clt_cache cache;
+    uint64_t files, bytes;
+    (void)state;
+    put(".cache/pocl/kcache/AB/CDEF/program.bc", "123");
+    put(".cache/pocl/kcache/tempfile_1", "4");
+    put(".cache/pocl/kcache/notes.txt", "keep");
+    clear("pocl", 2, 4);
+    assert_true(there(".cache/pocl/kcache/notes.txt"));
+    put(".nv/ComputeCache/1/2/code", "12345678");
+    cache = look("nvidia");
+    assert_int_equal(cache.bytes, 8);
+    assert_int_equal(clt_cache_clear(&cache, &files, &bytes), CLT_EUSAGE);
+    assert_true(there(".nv/ComputeCache/1/2/code"));
+    clt_cache_free(&cache);
+}
+
+/* A folder that others may write to is not ours alone: nothing is removed in it. */
+static void test_open_folder(void **state)
+{
+    char folder[512];
+    uint64_t files, bytes;
+    (void)state;
+    put("own/tuning/a.json", "{}");
+    snprintf(folder, sizeof folder, "%s/own/tuning", root);
+    assert_int_equal(chmod(folder, 0777), 0);
+    clt_cache cache = look("tuning");
+    assert_int_equal(clt_cache_clear(&cache, &files, &bytes), CLT_ESTORAGE);
+    assert_true(there("own/tuning/a.json"));
+    clt_cache_free(&cache);
+}
+
+static void test_nowhere(void **state)
+{
+    clt_cache cache;
+    (void)state;
+    unsetenv("CLTRAIN_CACHE_DIR");
+    unsetenv("HOME");
+    assert_int_equal(clt_cache_look(index_of("programs"), &cache), CLT_ESTORAGE);
+    clt_cache_free(&cache);
+    assert_int_equal(clt_cache_look(index_of("pocl"), &cache), CLT_ESTORAGE);
+    clt_cache_free(&cache);
+    assert_null(clt_cache_name(clt_cache_count()));
+    assert_null(clt_cache_name(-1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_own, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_links, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_drivers, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_open_folder, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_nowhere, prepare, clean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -24,10 +24,10 @@ if ! "$clang" -fsanitize=fuzzer,address,undefined probe.c -o probe >"$out" 2>&1 
 fi
 
 # --- the rooms that read files from outside, once for all targets ---
-flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuzz"' "-I$root" -g -O1 -fno-omit-frame-pointer
+flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuzz"' '-DCLT_PROGRAM_PATH="/none"' "-I$root" -g -O1 -fno-omit-frame-pointer
     -fno-sanitize-recover=undefined)
 mkdir objects
-printf '%s\n' "$root"/engine/{base,config,data,checkpoint}/*.c >sources
+printf '%s\n' "$root"/engine/{base,config,data,checkpoint}/*.c "$root"/engine/report/{metrics_line,history,curve}.c >sources
 if (cd objects && xargs -P 2 -n 4 "$clang" "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c <../sources) >"$out" 2>&1; then
     pass
 else
@@ -65,6 +65,11 @@ printf "0$body,\n  \"manifest_xxh64\": \"0123456789abcdef\"\n}\n" | seed manifes
 # shellcheck disable=SC2059
 printf "1$body" | seed manifest body
 printf '2{"step": 7, "update": 7, "skipped": 0, "loss_scale": 1}' | seed manifest state
+
+step='{"step":7,"update":7,"loss":2.302585,"grad_norm":1e-3,"lr":0.001,"skipped":0,"step_ms":1.25,"device_bytes":4096,"time":1.7e9}'
+printf '0%s' "$step" | seed metrics line
+printf '0{"step":7,"event":"saved","time":3,"path":"x","reason":"final"}' | seed metrics event
+printf '1%s\n{"step":8,"eval_loss":1.5,"eval_losses":{"a":1}}\n%s\n{"step":9,"lo' "$step" "$step" | seed metrics file
 
 # --- run ---
 for target in $targets; do

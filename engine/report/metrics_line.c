@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A line of metrics: a scanner for flat objects of numbers and words, and the strict reader for all else.
+ * Knows nothing of files. */
+#include "engine/report/metrics_line.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/base/text.h"
+
+static const char *const keys[CLT_METRIC_COUNT] = {
+#define KEY(name, key) [CLT_METRIC_##name] = key,
+    CLT_METRIC_MAP(KEY)
+#undef KEY
+};
+static const unsigned char key_length[CLT_METRIC_COUNT] = {
+#define KEY(name, key) [CLT_METRIC_##name] = sizeof key - 1,
+    CLT_METRIC_MAP(KEY)
+#undef KEY
+};
+
+const char *clt_metric_key(clt_metric metric)
+{
+    return keys[metric];
+}
+
+/* Metric of a key, or CLT_METRIC_COUNT. `expected` is tried first: lines have their keys in one order. */
+static int metric_of(const char *key, size_t length, int expected)
+{
+    for (int i = 0; i < CLT_METRIC_COUNT; i++) {
+        int metric = expected + i < CLT_METRIC_COUNT ? expected + i : expected + i - CLT_METRIC_COUNT;
+        if (key_length[metric] == length && memcmp(keys[metric], key, length) == 0)
+            return metric;
+    }
+    return CLT_METRIC_COUNT;
+}
+
+static void reset(clt_metrics_line *out)
+{
+    *out = (clt_metrics_line){.kind = CLT_LINE_OTHER, .step = -1};
+    for (int i = 0; i < CLT_METRIC_COUNT; i++)
+        out->value[i] = NAN;
+}
+
+/* What the members say together. */
+static bool complete(clt_metrics_line *out, bool event)
+{
+    out->kind = event                                     ? CLT_LINE_EVENT
+                : clt_line_has(out, CLT_METRIC_LOSS)      ? CLT_LINE_STEP
+                : clt_line_has(out, CLT_METRIC_EVAL_LOSS) ? CLT_LINE_EVAL
+                                                          : CLT_LINE_OTHER;
+    return out->step >= 0 && out->step <= CLT_METRICS_MAX_STEP;
+}
+
+/* --- the scanner --- */
+
+typedef struct scanner {
+    const char *at, *end;
+    int expected; /* metric of the next key, most likely */
+} scanner;
+
+static void skip_space(scanner *s)
+{
+    while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || *s->at == '\r'))
+        s->at++;
+}
+
+static bool take(scanner *s, char c)
+{
+    skip_space(s);
+    if (s->at == s->end || *s->at != c)
+        return false;
+    s->at++;
+    return true;
+}
+
+static bool digit(const scanner *s)
+{
+    return s->at < s->end && *s->at >= '0' && *s->at <= '9';
+}
+
+/* 10^n is exact in a double up to 22 and, where it has 64 bits of mantissa, in a long double up to 27. */
+static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+#if LDBL_MANT_DIG == 64
+/* mantissa * 10^exponent, rounded as strtod does; false: this way cannot tell. One operation on exact values
+ * gives the result rounded to 64 bits. Rounding that to a double's 53 bits is right unless it lies exactly
+ * between two doubles, where the first rounding may have hidden on which side the number is. */
+static bool scale(uint64_t mantissa, int exponent, double *out)
+{
+    long double wide = exponent < 0 ? (long double)mantissa / (long double)tens[-exponent]
+                                    : (long double)mantissa * (long double)tens[exponent];
+    int power;
+    long double fraction = frexpl(wide, &power);
+    uint64_t bits = (uint64_t)ldexpl(fraction, 64);
+    if ((bits & 0x7ff) == 0x400)
+        return false;
+    *out = (double)wide;
+    return true;
+}
+#else
+static bool scale(uint64_t mantissa, int exponent, double *out)
+{
+    if (mantissa >> 53)
+        return false;
+    *out = exponent < 0 ? (double)mantissa / tens[-exponent] : (double)mantissa * tens[exponent];
+    return true;
+}
+#endif
+
+static bool slow_number(const char *text, size_t length, double *out)
+{
+    char copy[128];
+    char *end;
+    if (length >= sizeof copy)
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    *out = clt_strtod(copy, &end);
+    return end == copy + length && isfinite(*out);
+}
+
+/* Digits into *mantissa, as long as 19 of them fit; returns how many there were. */
+static int digits(scanner *s, uint64_t *mantissa, int *significant, int *dropped)
+{
+    const char *from = s->at;
+    for (; digit(s); s->at++) {
+        if (*significant >= 19) {
+            (*dropped)++;
+            continue;
+        }
+        *mantissa = *mantissa * 10 + (uint64_t)(*s->at - '0');
+        *significant += *mantissa != 0;
+    }
+    return (int)(s->at - from);
+}
+
+/* A number as JSON writes it. `is_integer`: without point and exponent, and exact in the result. */
+static bool number(scanner *s, double *out, bool *is_integer)
+{
+    const char *from = s->at;
+    uint64_t mantissa = 0;
+    int significant = 0, dropped = 0, power = 0, fraction = 0;
+    bool negative = s->at < s->end && *s->at == '-';
+    s->at += negative;
+    bool zero = digit(s) && *s->at == '0';
+    int whole = digits(s, &mantissa, &significant, &dropped);
+    if (whole == 0 || (zero && whole > 1) || s->end - from > 100)
+        return false;
+    *is_integer = true;
+    if (s->at < s->end && *s->at == '.') {
+        s->at++;
+        *is_integer = false;
+        fraction = digits(s, &mantissa, &significant, &dropped);
+        if (fraction == 0)
+            return false;
+    }
+    if (s->at < s->end && (*s->at == 'e' || *s->at == 'E')) {
+        int sign = 1, count = 0;
+        *is_integer = false;
+        s->at++;
+        if (s->at < s->end && (*s->at == '+' || *s->at == '-'))
+            sign = *s->at++ == '-' ? -1 : 1;
+        for (; digit(s) && count < 5; s->at++, count++)
+            power = power * 10 + (*s->at - '0');
+        if (count == 0 || count == 5)
+            return false;
+        power *= sign;
+    }
+    power -= fraction;
+    bool exact = dropped == 0 && power >= -22 && power <= 22 && mantissa != 0;
+    if (!exact || !scale(mantissa, power, out))
+        return slow_number(from, (size_t)(s->at - from), out);
+    if (negative)
+        *out = -*out;
+    return true;
+}
+
+static bool word(scanner *s, const char *text)
+{
+    size_t length = strlen(text);
+    if ((size_t)(s->end - s->at) < length || memcmp(s->at, text, length) != 0)
+        return false;
+    s->at += length;
+    return true;
+}
+
+/* `key` without its quotes; *length stays 0 for keys with escapes and other things that are never written. */
+static bool plain_key(scanner *s, const char **key, size_t *length)
+{
+    if (!take(s, '"'))
+        return false;
+    *key = s->at;
+    while (s->at < s->end &&
+           ((*s->at >= 'a' && *s->at <= 'z') || *s->at == '_' || (*s->at >= '0' && *s->at <= '9')))
+        s->at++;
+    *length = (size_t)(s->at - *key);
+    if (s->at == s->end || *s->at != '"' || *length == 0)
+        return false;
+    s->at++;
+    return take(s, ':');
+}
+
+static bool is_key(const char *key, size_t length, const char *name)
+{
+    return length == strlen(name) && memcmp(key, name, length) == 0;
+}
+
+/* One member; false: leave the line to the strict reader. */
+static bool member(scanner *s, clt_metrics_line *out)
+{
+    const char *key;
+    size_t length;
+    double value = NAN;
+    bool is_integer = false, is_true = false, is_number = false;
+    if (!plain_key(s, &key, &length))
+        return false;
+    skip_space(s);
+    if (digit(s) || (s->at < s->end && *s->at == '-')) {
+        if (!number(s, &value, &is_integer))
+            return false;
+        is_number = true;
+    } else if (word(s, "true")) {
+        is_true = true;
+    } else if (!word(s, "null") && !word(s, "false")) {
+        return false;
+    }
+    if (is_key(key, length, "step")) {
+        if (out->step >= 0 || !is_integer || !(value >= 0 && value <= (double)CLT_METRICS_MAX_STEP))
+            return false;
+        out->step = (int64_t)value;
+        return true;
+    }
+    int metric = metric_of(key, length, s->expected);
+    if (metric < CLT_METRIC_COUNT) {
+        if (clt_line_has(out, (clt_metric)metric))
+            return false;
+        s->expected = metric + 1 < CLT_METRIC_COUNT ? metric + 1 : 0;
+        out->present |= 1u << metric;
+        out->value[metric] = is_number ? value : NAN;
+    } else if (is_key(key, length, "nonfinite")) {
+        out->nonfinite = is_true;
+    } else if (is_key(key, length, "event")) {
+        return false;
+    }
+    return true;
+}
+
+static bool scan(const char *text, size_t length, clt_metrics_line *out)
+{
+    scanner s = {text, text + length, 0};
+    reset(out);
+    if (!take(&s, '{'))
+        return false;
+    do {
+        if (!member(&s, out))
+            return false;
+    } while (take(&s, ','));
+    if (!take(&s, '}'))
+        return false;
+    skip_space(&s);
+    return s.at == s.end && complete(out, false);
+}
+
+/* --- the strict reader --- */
+
+static bool read_members(const clt_json *root, clt_metrics_line *out)
+{
+    const clt_json *step = clt_json_get(root, "step");
+    reset(out);
+    if (clt_json_typeof(root) != CLT_JSON_OBJECT || !step || !clt_json_int(step, &out->step))
+        return false;
+    for (const clt_json *v = clt_json_first(root); v; v = clt_json_next(v)) {
+        const char *key = clt_json_key(v);
+        int metric = metric_of(key, strlen(key), 0);
+        if (metric == CLT_METRIC_COUNT)
+            continue;
+        out->present |= 1u << metric;
+        if (clt_json_typeof(v) == CLT_JSON_NUMBER)
+            out->value[metric] = clt_json_number(v);
+    }
+    const clt_json *flag = clt_json_get(root, "nonfinite");
+    out->nonfinite = flag && clt_json_typeof(flag) == CLT_JSON_BOOL && clt_json_bool(flag);
+    const clt_json *event = clt_json_get(root, "event");
+    return complete(out, event && clt_json_typeof(event) == CLT_JSON_STRING);
+}
+
+bool clt_metrics_line_read_strict(const char *text, size_t length, clt_metrics_line *out)
+{
+    clt_json_doc *doc;
+    reset(out);
+    if (clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &doc) != CLT_OK) {
+        clt_error_clear();
+        return false;
+    }
+    bool good = read_members(clt_json_root(doc), out);
+    clt_json_destroy(doc);
+    return good;
+}
+
+bool clt_metrics_line_read(const char *text, size_t length, clt_metrics_line *out)
+{
+    return scan(text, length, out) || clt_metrics_line_read_strict(text, length, out);
+}

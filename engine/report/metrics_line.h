@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One line of metrics.jsonl as numbers. Lines are hostile until they have been read: what is not the JSON
+ * that a run writes is refused, never trusted. A hand-written scanner reads the lines of steps, of which a
+ * long run has millions; everything that it does not expect goes to the strict reader of engine/base/json.h.
+ */
+#ifndef ENGINE_REPORT_METRICS_LINE_H
+#define ENGINE_REPORT_METRICS_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+/* Name of the enumerator, key in the line. The order is the order in which a run writes them. */
+#define CLT_METRIC_MAP(X)                                                                                    \
+    X(LOSS, "loss")                                                                                          \
+    X(ACCURACY, "accuracy")                                                                                  \
+    X(GRAD_NORM, "grad_norm")                                                                                \
+    X(LR, "lr")                                                                                              \
+    X(LOSS_SCALE, "loss_scale")                                                                              \
+    X(SKIPPED, "skipped")                                                                                    \
+    X(STEP_MS, "step_ms")                                                                                    \
+    X(SAMPLES_PER_S, "samples_per_s")                                                                        \
+    X(TOKENS_PER_S, "tokens_per_s")                                                                          \
+    X(DATA_MS, "data_ms")                                                                                    \
+    X(COMM_MS, "comm_ms")                                                                                    \
+    X(COMM_EXPOSED_MS, "comm_exposed_ms")                                                                    \
+    X(DEVICE_BUSY, "device_busy")                                                                            \
+    X(DEVICE_BYTES, "device_bytes")                                                                          \
+    X(TIME, "time")                                                                                          \
+    X(EVAL_LOSS, "eval_loss")                                                                                \
+    X(EVAL_ACCURACY, "eval_accuracy")                                                                        \
+    X(EVAL_PERPLEXITY, "eval_perplexity")                                                                    \
+    X(EVAL_BITS_PER_BYTE, "eval_bits_per_byte")
+
+typedef enum clt_metric {
+#define CLT_METRIC_ENUM(name, key) CLT_METRIC_##name,
+    CLT_METRIC_MAP(CLT_METRIC_ENUM)
+#undef CLT_METRIC_ENUM
+        CLT_METRIC_COUNT
+} clt_metric;
+
+const char *clt_metric_key(clt_metric metric);
+
+typedef enum clt_line_kind {
+    CLT_LINE_STEP,  /* has "loss" */
+    CLT_LINE_EVAL,  /* has "eval_loss" */
+    CLT_LINE_EVENT, /* has "event"; its own members are read by the caller */
+    CLT_LINE_OTHER  /* something that this program does not know; to be ignored */
+} clt_line_kind;
+
+typedef struct clt_metrics_line {
+    clt_line_kind kind;
+    int64_t step;                   /* 0 or more */
+    bool nonfinite;                 /* the flag beside a number that was written as null */
+    uint32_t present;               /* bit m: the line has metric m */
+    double value[CLT_METRIC_COUNT]; /* NAN where it is absent or null */
+} clt_metrics_line;
+
+static inline bool clt_line_has(const clt_metrics_line *line, clt_metric metric)
+{
+    return line->present >> metric & 1u;
+}
+
+/* Reads one line, without its end of line. False: it is no line of metrics (no JSON object, no "step", a step
+ * below 0 or above CLT_METRICS_MAX_STEP). No error text is set. */
+#define CLT_METRICS_MAX_STEP ((int64_t)1 << 52)
+bool clt_metrics_line_read(const char *text, size_t length, clt_metrics_line *out);
+
+/* The same by the strict reader alone: what the scanner has to agree with (tests). */
+bool clt_metrics_line_read_strict(const char *text, size_t length, clt_metrics_line *out);
+
+#endif

@@ -26,12 +26,16 @@ typedef struct clt_safetensors clt_safetensors;
  * overlap and end at the end of the file, unique names,
  * __metadata__ string to string. CLT_ECHECKPOINT with its own message for each. */
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
+/* Several files as one; no name may be in two of them. */
+clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
 void clt_safetensors_close(clt_safetensors *file);
 int clt_safetensors_count(const clt_safetensors *file);
 const clt_named_tensor *clt_safetensors_at(const clt_safetensors *file, int index); /* in file order */
 const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
-                                             const char *name); /* NULL if absent */
-const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key);
+                                             const char *name);                     /* NULL if absent */
+const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key); /* not of several files */
+/* clt_hash64 of the bytes of the file, or of the files one after the other. */
+uint64_t clt_safetensors_hash(const clt_safetensors *file);
 /* Converts any float tensor of a file (f32, f16, bf16, f64) to f32. CLT_ECHECKPOINT for other types. */
 clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
 /* Writes durably (temporary file, fsync, rename), from the tensors' own memory. Data starts at a multiple of
@@ -43,6 +47,11 @@ clt_status clt_safetensors_write(const char *path, const clt_named_tensor *tenso
 uint64_t clt_named_tensors_bytes(const clt_named_tensor *tensors, int count);
 /* CLT_ENUMERIC names the first tensor with a NaN or an infinity, and where in it. */
 clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int count);
+
+/* weights.c: the weights that `path` means: a safetensors file, an index of several (NAME.index.json), or a
+ * folder with model.safetensors or model.safetensors.index.json. CLT_ECHECKPOINT for what is none of these (a
+ * path that does not exist, weights in PyTorch's own format, a run folder) says what to do instead. */
+clt_status clt_weights_open(const char *path, clt_safetensors **out);
 
 /* --- checkpoints --- */
 typedef struct clt_checkpoint_content {

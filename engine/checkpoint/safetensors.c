@@ -24,6 +24,8 @@ struct clt_safetensors {
     clt_named_tensor *tensors;        /* in file order */
     const clt_named_tensor **by_name; /* sorted */
     int count;
+    clt_safetensors **parts; /* of a joined one, which has no mapping of its own */
+    int n_parts;
 };
 
 #define REFUSE(...) CLT_FAIL(CLT_ECHECKPOINT, __VA_ARGS__)
@@ -264,11 +266,69 @@ void clt_safetensors_close(clt_safetensors *file)
 {
     if (!file)
         return;
+    for (int i = 0; i < file->n_parts; i++)
+        clt_safetensors_close(file->parts[i]);
+    free(file->parts);
     clt_json_destroy(file->header);
     clt_map_close(&file->mapping);
     free(file->by_name);
     free(file->tensors);
     free(file);
+}
+
+/* The tensors of all parts in the joined file's tables. */
+static clt_status list_parts(clt_safetensors *file, const char *const *paths)
+{
+    int64_t count = 0;
+    for (int p = 0; p < file->n_parts; p++)
+        count += file->parts[p]->count;
+    if (count > INT32_MAX)
+        REFUSE("%s: the files hold too many tensors", paths[0]);
+    CLT_TRY(
+        clt_alloc(&file->tensors, (size_t)count, sizeof *file->tensors, "the tensors of a safetensors file"));
+    CLT_TRY(
+        clt_alloc(&file->by_name, (size_t)count, sizeof *file->by_name, "the names of a safetensors file"));
+    for (int p = 0; p < file->n_parts; p++)
+        for (int i = 0; i < file->parts[p]->count; i++) {
+            file->tensors[file->count] = file->parts[p]->tensors[i];
+            file->by_name[file->count] = &file->tensors[file->count];
+            file->count++;
+        }
+    qsort(file->by_name, (size_t)count, sizeof *file->by_name, compare_names);
+    for (int i = 1; i < file->count; i++)
+        if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
+            REFUSE("%s and the files beside it: tensor \"%s\" is in two of them", paths[0],
+                   file->by_name[i]->name);
+    return CLT_OK;
+}
+
+clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out)
+{
+    clt_safetensors *file = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&file, 1, sizeof *file, "a safetensors file"));
+    clt_status status = clt_alloc(&file->parts, (size_t)count, sizeof *file->parts, "safetensors files");
+    for (; status == CLT_OK && file->n_parts < count; file->n_parts += status == CLT_OK)
+        status = clt_safetensors_open(paths[file->n_parts], &file->parts[file->n_parts]);
+    if (status == CLT_OK)
+        status = list_parts(file, paths);
+    if (status != CLT_OK) {
+        clt_safetensors_close(file);
+        return status;
+    }
+    *out = file;
+    return CLT_OK;
+}
+
+uint64_t clt_safetensors_hash(const clt_safetensors *file)
+{
+    clt_hash64_state state;
+    if (file->n_parts == 0)
+        return clt_hash64(file->mapping.data, file->mapping.size);
+    clt_hash64_begin(&state);
+    for (int i = 0; i < file->n_parts; i++)
+        clt_hash64_add(&state, file->parts[i]->mapping.data, file->parts[i]->mapping.size);
+    return clt_hash64_end(&state);
 }
 
 int clt_safetensors_count(const clt_safetensors *file)

@@ -68,6 +68,12 @@ typedef struct clt_init {
 /* Weight-decay group of a parameter. By default only tensors of two or more dimensions decay. */
 typedef enum clt_param_group { CLT_GROUP_DECAY, CLT_GROUP_NO_DECAY } clt_param_group;
 
+typedef enum clt_file_longer {
+    CLT_LONGER_NO,
+    CLT_LONGER_PADDED, /* a few rows, as padding */
+    CLT_LONGER_ANY
+} clt_file_longer;
+
 typedef struct clt_param {
     int32_t index;
     const char *name; /* "fc1.weight": unique */
@@ -80,8 +86,9 @@ typedef struct clt_param {
     bool file_transposed;  /* file holds the last two dimensions swapped (Conv1D layout) */
     int64_t file_rows; /* rows of the first dimension that files hold, 0: all; the others are padding: zero
                           at the start, gradient zero */
-    int shard_dim;     /* dimension a tensor-parallel run would split, -1 none */
-    int32_t tensor;    /* tensor id of the value */
+    clt_file_longer file_longer; /* files may hold more rows, of which the first are taken */
+    int shard_dim;               /* dimension a tensor-parallel run would split, -1 none */
+    int32_t tensor;              /* tensor id of the value */
 } clt_param;
 
 /* Attribute values of a node, in the order of the op's attribute list. */

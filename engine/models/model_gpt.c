@@ -133,7 +133,9 @@ static clt_status gpt_fields(gpt *m)
 /* The table's rows that are no token stay zero and out of files. */
 static void gpt_pad(gpt *m, const clt_node *node)
 {
-    m->b.graph->params[node->param[0]].file_rows = m->rows > m->vocab ? m->vocab : 0;
+    clt_param *table = &m->b.graph->params[node->param[0]];
+    table->file_rows = m->rows > m->vocab ? m->vocab : 0;
+    table->file_longer = CLT_LONGER_PADDED;
 }
 
 /* One place: its row of the table of positions. */
@@ -162,7 +164,9 @@ static clt_status gpt_embed(gpt *m)
     if (m->decode)
         return gpt_place(m);
     snprintf(attrs, sizeof attrs, "{\"positions\":%lld,\"init_std\":%.17g}", (long long)m->context, INIT_STD);
-    CLT_TRY(gpt_next(m, "positional", "wpe", attrs));
+    CLT_TRY(gpt_add(m, "positional", "wpe", NULL, &m->at, 1, attrs, &node));
+    /* a model for longer sequences computes the same on short ones */
+    m->b.graph->params[node->param[0]].file_longer = CLT_LONGER_ANY;
     return gpt_dropout(m, "drop");
 }
 

@@ -112,7 +112,7 @@ clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result
     CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &run));
     clt_status status = CLT_OK;
     if (options->init)
-        status = clt_run_load_parameters(run, options->init, false);
+        status = clt_run_take_init(run);
     else if (options->checkpoint)
         status = clt_run_load_parameters(run, options->checkpoint, true);
     else

@@ -108,6 +108,8 @@ clt_status clt_job_graph(const clt_config *config, const clt_source *source, int
 
 static clt_status check_bounds(const clt_graph *graph, const clt_source *source)
 {
+    if (!source)
+        return CLT_OK;
     for (size_t i = 0; i < graph->n_fields; i++) {
         const clt_field *field = &graph->fields[i];
         for (int s = 0; s < source->n_fields && field->bound; s++)
@@ -196,28 +198,22 @@ static clt_status plan_train(clt_job *job)
     clt_graph_tensor(graph, prediction)->is_output = false; /* training reads losses only */
     for (int i = 0; i < graph->n_losses; i++)
         job->hits_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) != 0;
-    clt_status status = check_bounds(graph, job->train_source);
-    if (status != CLT_OK) {
-        clt_graph_destroy(graph);
-        return status;
-    }
     clt_plan_options options = plan_options(job, CLT_PLAN_TRAIN);
     return clt_plan_compute(graph, &job->desc, &options, &job->train);
 }
 
-static clt_status plan_eval(clt_job *job, const clt_source *source)
+/* What the model's widths follow from where they come from the data (model.outputs 0): evaluation data may
+ * lack the last class. */
+static const clt_source *shapes_source(const clt_job *job)
+{
+    return job->train_source ? job->train_source : job->eval_source;
+}
+
+static clt_status plan_eval(clt_job *job)
 {
     clt_graph *graph;
-    /* widths that come from the data (model.outputs 0) come from the training data: evaluation data may lack
-     * the last class */
-    const clt_source *shapes = job->train_source ? job->train_source : source;
-    CLT_TRY(clt_job_graph(job->config, shapes, job->micro_batch, &graph, &job->prediction));
+    CLT_TRY(clt_job_graph(job->config, shapes_source(job), job->micro_batch, &graph, &job->prediction));
     clt_graph_tensor(graph, job->prediction)->is_output = job->predicts;
-    clt_status status = job->eval_source ? check_bounds(graph, job->eval_source) : CLT_OK;
-    if (status != CLT_OK) {
-        clt_graph_destroy(graph);
-        return status;
-    }
     job->hits_losses = 0;
     for (int i = 0; i < graph->n_losses; i++)
         job->hits_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) != 0;
@@ -237,19 +233,25 @@ static bool width_from_data(const clt_config *c)
            strcmp(data, "tokens") != 0;
 }
 
-/* Generation's plan: no data, no loss; keys and values stay on the device. */
-static clt_status plan_decode(clt_job *job)
+/* Generation: no data, no loss; keys and values stay on the device. */
+static clt_status decode_graph(clt_job *job, clt_graph **out)
 {
     const clt_json_doc *doc;
     const clt_json *model = clt_config_model(job->config, &doc);
-    clt_graph *graph;
-    CLT_TRY(clt_graph_create(1, &graph));
-    clt_status status = clt_model_build_decode(model, doc, clt_config_int(job->config, "model.vocab"), graph,
+    CLT_TRY(clt_graph_create(1, out));
+    clt_status status = clt_model_build_decode(model, doc, clt_config_int(job->config, "model.vocab"), *out,
                                                &job->prediction, &job->context);
     if (status != CLT_OK) {
-        clt_graph_destroy(graph);
-        return status;
+        clt_graph_destroy(*out);
+        *out = NULL;
     }
+    return status;
+}
+
+static clt_status plan_decode(clt_job *job)
+{
+    clt_graph *graph;
+    CLT_TRY(decode_graph(job, &graph));
     clt_plan_options options = plan_options(job, CLT_PLAN_EVAL);
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
 }
@@ -310,7 +312,7 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
     clt_error_take(CLT_EINTERNAL, &kept);
     clt_status status = wanted.train ? plan_train(&trial) : CLT_OK;
     if (status == CLT_OK && wanted.eval)
-        status = plan_eval(&trial, job->eval_source);
+        status = plan_eval(&trial);
     *fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
     clt_plan_destroy(trial.eval);
     clt_plan_destroy(trial.train);
@@ -380,36 +382,42 @@ static clt_status name_what_fits(const clt_job *job, wanted_plans wanted)
              error.text);
 }
 
-static clt_status decide(clt_job *job, clt_job_kind kind)
+/* Everything that needs no device: the data, the batch, and the model with the shape of every parameter. */
+static clt_status decide(clt_job *job)
 {
+    int32_t prediction;
+    if (job->kind == CLT_JOB_DECODE)
+        return decode_graph(job, &job->model);
     CLT_TRY(read_batch(job));
     if (!job->borrowed)
-        CLT_TRY(open_sources(job, kind));
-    CLT_TRY(read_steps(job, job->train_source ? job->train_source : job->eval_source));
+        CLT_TRY(open_sources(job, job->kind));
+    CLT_TRY(read_steps(job, shapes_source(job)));
     job->schedule = read_schedule(job->config, job->steps);
     job->update = read_update(job->config, job->steps);
-    read_precision(job);
-    if (kind != CLT_JOB_EVAL)
-        CLT_TRY(plan_train(job));
-    return job->eval_source ? plan_eval(job, job->eval_source) : CLT_OK;
+    CLT_TRY(clt_job_graph(job->config, shapes_source(job), job->micro_batch, &job->model, &prediction));
+    if (job->kind != CLT_JOB_EVAL)
+        CLT_TRY(check_bounds(job->model, job->train_source));
+    return check_bounds(job->model, job->eval_source);
 }
 
-clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
-                          clt_job **out)
+static clt_status plan_all(clt_job *job)
 {
-    clt_update_order own = {0};
-    return clt_job_create_over(config, NULL, false, desc, ranks, &own, kind, out);
+    if (job->kind == CLT_JOB_DECODE)
+        return plan_decode(job);
+    read_precision(job);
+    if (job->kind != CLT_JOB_EVAL)
+        CLT_TRY(plan_train(job));
+    return job->eval_source ? plan_eval(job) : CLT_OK;
 }
 
-clt_status clt_job_create_over(const clt_config *config, clt_source *source, bool predicts,
-                               const ocl_device_desc *desc, int ranks, const clt_update_order *order,
-                               clt_job_kind kind, clt_job **out)
+clt_status clt_job_open(const clt_config *config, clt_source *source, bool predicts, int ranks,
+                        clt_job_kind kind, clt_job **out)
 {
     clt_job *job;
     *out = NULL;
     CLT_TRY(clt_alloc(&job, 1, sizeof *job, "job"));
     job->config = config;
-    job->desc = *desc;
+    job->kind = kind;
     job->ranks = ranks;
     job->prediction = -1;
     job->predicts = predicts;
@@ -417,16 +425,36 @@ clt_status clt_job_create_over(const clt_config *config, clt_source *source, boo
     job->recompute = read_recompute(config);
     job->borrowed = source != NULL;
     job->train_source = job->eval_source = source;
-    job->order = *order;
-    clt_status status = kind == CLT_JOB_DECODE ? plan_decode(job) : decide(job, kind);
-    if (status == CLT_EDEVMEM && kind != CLT_JOB_DECODE)
-        status = name_what_fits(job, (wanted_plans){kind != CLT_JOB_EVAL, job->eval_source != NULL});
+    clt_status status = decide(job);
     if (status != CLT_OK) {
         clt_job_destroy(job);
         return status;
     }
     *out = job;
     return CLT_OK;
+}
+
+clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order)
+{
+    job->desc = *desc;
+    job->order = *order;
+    clt_status status = plan_all(job);
+    if (status == CLT_EDEVMEM && job->kind != CLT_JOB_DECODE)
+        status = name_what_fits(job, (wanted_plans){job->kind != CLT_JOB_EVAL, job->eval_source != NULL});
+    return status;
+}
+
+clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
+                          clt_job **out)
+{
+    const clt_update_order own = {0};
+    CLT_TRY(clt_job_open(config, NULL, false, ranks, kind, out));
+    clt_status status = clt_job_plan(*out, desc, &own);
+    if (status != CLT_OK) {
+        clt_job_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
@@ -438,13 +466,13 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
     bool other_caps = job->desc.caps != desc->caps;
     job->desc = *desc;
     job->hits_losses = 0;
-    if (!job->train_source && !job->eval_source)
+    if (job->kind == CLT_JOB_DECODE)
         return plan_decode(job);
     if (other_caps) /* precision.mode auto, tf32 */
         read_precision(job);
     if (train)
         CLT_TRY(plan_train(job));
-    return eval ? plan_eval(job, job->eval_source) : CLT_OK;
+    return eval ? plan_eval(job) : CLT_OK;
 }
 
 void clt_job_destroy(clt_job *job)
@@ -453,6 +481,7 @@ void clt_job_destroy(clt_job *job)
         return;
     clt_plan_destroy(job->eval); /* borrows the training plan's layout */
     clt_plan_destroy(job->train);
+    clt_graph_destroy(job->model);
     if (!job->borrowed) {
         clt_source_close(job->train_source);
         clt_source_close(job->eval_source);

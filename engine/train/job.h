@@ -10,9 +10,20 @@
 #include "engine/plan/plan.h"
 #include "engine/train/schedule.h"
 
+typedef enum clt_job_kind {
+    CLT_JOB_TRAIN,
+    CLT_JOB_EVAL,     /* evaluation only: parameters are in an evaluation-only store */
+    CLT_JOB_DECODE,   /* generation: one token a run, no data */
+    CLT_JOB_DESCRIBE, /* like TRAIN, never run: text that cannot be read is replaced as in SYNTHETIC */
+    CLT_JOB_SYNTHETIC /* like TRAIN, but the data is replaced by random bytes of the same shapes (bench step)
+                       */
+} clt_job_kind;
+
 typedef struct clt_job {
     const clt_config *config; /* borrowed */
-    ocl_device_desc desc;
+    clt_job_kind kind;
+    clt_graph *model;     /* as it is before any plan: what the parameters are called, and their shapes */
+    ocl_device_desc desc; /* from clt_job_plan on */
     clt_source *train_source, *eval_source; /* eval_source NULL: no evaluation data */
     bool borrowed;                          /* the sources belong to the caller */
     char data_missing[512];                 /* DESCRIBE: why the data was replaced, or "" */
@@ -32,23 +43,18 @@ typedef struct clt_job {
     int32_t hits_losses;    /* losses whose hits count */
 } clt_job;
 
-typedef enum clt_job_kind {
-    CLT_JOB_TRAIN,
-    CLT_JOB_EVAL,     /* evaluation only: parameters are in an evaluation-only store */
-    CLT_JOB_DECODE,   /* generation: one token a run, no data */
-    CLT_JOB_DESCRIBE, /* like TRAIN, never run: text that cannot be read is replaced as in SYNTHETIC */
-    CLT_JOB_SYNTHETIC /* like TRAIN, but the data is replaced by random bytes of the same shapes (bench step)
-                       */
-} clt_job_kind;
-
+/* clt_job_open: everything that needs no device: data, batch, schedule, model. Whatever is wrong with them is
+ * found here, before a device is asked or a kernel built. source: data that the caller keeps (training and
+ * evaluation); NULL: the config's. predicts: the evaluation plan's prediction can be read after a run;
+ * without it a large one never exists as a whole. */
+clt_status clt_job_open(const clt_config *config, clt_source *source, bool predicts, int ranks,
+                        clt_job_kind kind, clt_job **out);
+/* Then, once: the plans for a device. order: what ranks agreed on for the update. On failure the job is only
+ * good for clt_job_destroy. */
+clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
+/* Both, over the config's own data and without an agreement. */
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out);
-/* The same over a source that the caller keeps (training and evaluation); NULL: the config's. predicts: the
- * evaluation plan's prediction can be read after a run; without it a large one never exists as a whole.
- * order: what ranks agreed on for the update. */
-clt_status clt_job_create_over(const clt_config *config, clt_source *source, bool predicts,
-                               const ocl_device_desc *desc, int ranks, const clt_update_order *order,
-                               clt_job_kind kind, clt_job **out);
 void clt_job_destroy(clt_job *job);
 /* The same job on the same sources, planned again for a description with other tuning records or fewer
  * capabilities and variants. */

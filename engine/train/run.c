@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/train/agreement.h"
 #include "engine/train/tuned.h"
 
@@ -81,18 +82,31 @@ static clt_status keep_style(clt_run *run)
     return CLT_OK;
 }
 
+/* Weights to start from: every tensor is compared with the model before a device is asked anything. The file
+ * stays open until its values are taken. */
+static clt_status open_init(clt_run *run)
+{
+    const char *path = run->options->init;
+    if (!path)
+        return CLT_OK;
+    CLT_TRY(clt_weights_open(path, &run->init));
+    return clt_weights_check(run->job->model, run->init, path, &run->taken);
+}
+
 static clt_status create(clt_run *run, clt_job_kind kind)
 {
     const clt_config *config = run->options->config;
     bool changed;
     CLT_TRY(check_ranks(run));
+    CLT_TRY(clt_job_open(config, run->options->source, run->options->predicts, run->ranks.ranks, kind,
+                         &run->job));
+    CLT_TRY(open_init(run));
     CLT_TRY(clt_run_open_device(run));
     CLT_TRY(open_tuning(run, kind));
     CLT_TRY(keep_style(run));
     CLT_TRY(clt_recall_denials(run));
     CLT_TRY(clt_agree_on_update(run, &changed));
-    CLT_TRY(clt_job_create_over(config, run->options->source, run->options->predicts, &run->tuned->desc,
-                                run->ranks.ranks, &run->order, kind, &run->job));
+    CLT_TRY(clt_job_plan(run->job, &run->tuned->desc, &run->order));
     if (run->job->train)
         CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
                                   &run->options->observer, run->options->stop, run->job));
@@ -150,6 +164,7 @@ void clt_run_destroy(clt_run *run)
     clt_run_drop_objects(run);
     ocl_device_close(run->device);
     clt_job_destroy(run->job);
+    clt_safetensors_close(run->init);
     clt_tuned_close(run->tuned); /* the job's plans borrow from it */
     free(run);
 }

@@ -14,6 +14,13 @@
 #include "engine/train/store.h"
 #include "engine/train/trainer.h"
 
+/* What a run took from a file of weights (run->init). */
+typedef struct clt_weights_taken {
+    int tensors;
+    uint64_t hash;   /* of the file or files */
+    char notes[400]; /* "wpe.weight: the first 256 of 1024 rows", "" */
+} clt_weights_taken;
+
 typedef struct clt_run {
     const clt_run_options *options;
     clt_job *job;
@@ -35,6 +42,8 @@ typedef struct clt_run {
     comm_info ranks;
     clt_update_order order; /* agreed on by all ranks */
     bool warned_rounding;
+    struct clt_safetensors *init; /* weights to start from, checked; NULL: none, or they have been taken */
+    clt_weights_taken taken;      /* from them */
 } clt_run;
 
 /* Opens the device, plans, checks memory, realises, primes, initialises parameters, schedule and state. */
@@ -65,17 +74,27 @@ void clt_transpose_last(const clt_shape *shape, const float *in, float *out);
 /* Parameters alone as one safetensors file. */
 clt_status clt_run_save_parameters(clt_run *run, const char *path);
 clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint);
+/* The values of run->init, which is closed then; does nothing when there is none. Sets run->taken. */
+clt_status clt_run_take_init(clt_run *run);
 /* One tensor of a file into an arena; every parameter from a file. */
 struct clt_named_tensor;
 struct clt_safetensors;
 clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_kind arena,
                                const struct clt_named_tensor *tensor, const char *path);
 clt_status clt_run_load_file(clt_run *run, const struct clt_safetensors *file, const char *path);
-/* foreign.c: the tensor of a file that is this parameter, also under GPT-2's other names (NULL: none);
- * whether the model uses everything that the file holds. */
+/* foreign.c: the tensor of a file that is this parameter, or has this name, also under GPT-2's other names
+ * (NULL: none); a tensor's name without GPT-2's prefix. */
 const struct clt_named_tensor *clt_run_find_tensor(const struct clt_safetensors *file,
                                                    const clt_param *param);
-clt_status clt_run_check_unused(const clt_graph *graph, const struct clt_safetensors *file, const char *path);
+const struct clt_named_tensor *clt_weights_find(const struct clt_safetensors *file, const char *name);
+const char *clt_weights_short_name(const char *name);
+/* Whether the tensor's shape is the one that files of this parameter have, or longer where that is allowed.
+ */
+bool clt_weights_fit_shape(const clt_param *param, const struct clt_named_tensor *tensor);
+/* Every name, shape and type of a file against the parameters of a graph, in both directions; needs no
+ * device. CLT_ECHECKPOINT lists all that is missing, left over or of another shape. taken may be NULL. */
+clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensors *file, const char *path,
+                             clt_weights_taken *taken);
 /* resume.c: parameters, optimizer state, counters; sets first_step and resumed_from. path: as for
  * clt_checkpoint_open. CLT_ECONFIG: another config than that of the run it belongs to, or another global
  * batch. */

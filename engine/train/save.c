@@ -89,10 +89,8 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
 {
     const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
-    clt_shape want = clt_param_file_shape(param), given = tensor->shape;
-    if (param->file_rows && given.ndim == want.ndim && given.dim[0] > want.dim[0])
-        given.dim[0] = want.dim[0]; /* a file with padding of its own */
-    if (!clt_shape_equal(&given, &want))
+    clt_shape want = clt_param_file_shape(param);
+    if (!clt_weights_fit_shape(param, tensor))
         CLT_FAIL(CLT_ECHECKPOINT, "loading '%s': tensor '%s' has shape %s; the model needs %s", path,
                  tensor->name, clt_shape_text(&tensor->shape, a, sizeof a),
                  clt_shape_text(&want, b, sizeof b));
@@ -115,20 +113,31 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
     return status;
 }
 
+static clt_status load_all(clt_run *run, const clt_safetensors *file, const char *path)
+{
+    const clt_graph *graph = run->job->model;
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_param *param = &graph->params[i];
+        CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM, clt_run_find_tensor(file, param), path));
+    }
+    return CLT_OK;
+}
+
 clt_status clt_run_load_file(clt_run *run, const clt_safetensors *file, const char *path)
 {
-    const clt_plan *plan = run->job->train ? run->job->train : run->job->eval;
-    for (size_t i = 0; i < plan->graph->n_params; i++) {
-        const clt_param *param = &plan->graph->params[i];
-        const clt_named_tensor *tensor = clt_run_find_tensor(file, param);
-        if (!tensor)
-            CLT_FAIL(
-                CLT_ECHECKPOINT,
-                "loading '%s': it has no tensor '%s', which the model needs; was it saved from this model?",
-                path, param->file_name);
-        CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM, tensor, path));
-    }
-    return clt_run_check_unused(plan->graph, file, path);
+    CLT_TRY(clt_weights_check(run->job->model, file, path, NULL));
+    return load_all(run, file, path);
+}
+
+clt_status clt_run_take_init(clt_run *run)
+{
+    if (!run->init)
+        return CLT_OK;
+    run->taken.hash = clt_safetensors_hash(run->init);
+    clt_status status = load_all(run, run->init, run->options->init);
+    clt_safetensors_close(run->init);
+    run->init = NULL;
+    return status;
 }
 
 clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint)
@@ -140,7 +149,7 @@ clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoi
         CLT_TRY(clt_checkpoint_open(path, &saved));
         status = clt_run_load_file(run, saved->model, saved->path);
     } else {
-        CLT_TRY(clt_safetensors_open(path, &file));
+        CLT_TRY(clt_weights_open(path, &file));
         status = clt_run_load_file(run, file, path);
     }
     clt_checkpoint_close(saved);

@@ -317,8 +317,7 @@ static clt_status train(clt_loop *l)
                              .saved = clt_tell_saved,
                              .warn = clt_tell_keeper_warning,
                              .context = l};
-    if (l->options->init)
-        CLT_TRY(clt_run_load_parameters(l->run, l->options->init, false));
+    CLT_TRY(clt_run_take_init(l->run));
     bool same = continues(l->options);
     if (!same)
         CLT_TRY(resume(l));

@@ -235,6 +235,19 @@ static void test_logits(void **state)
     }
 }
 
+/* words: parts of the text with | between them */
+static void expect_words(const char *text, const char *words)
+{
+    char word[300];
+    for (const char *at = words; *at;) {
+        size_t n = strcspn(at, "|");
+        snprintf(word, sizeof word, "%.*s", (int)n, at);
+        if (!strstr(text, word))
+            fail_msg("'%s' is not in: %s", word, text);
+        at += n + (at[n] == '|');
+    }
+}
+
 static void expect_refusal(const char *model, const char *words)
 {
     gpt_net net = {.name = "gpt", .model = model};
@@ -244,9 +257,13 @@ static void expect_refusal(const char *model, const char *words)
     clt_run *run;
     must(clt_run_create(&options, CLT_JOB_EVAL, &run), "run");
     assert_int_equal(clt_run_load_parameters(run, DATA "gpt_published.safetensors", false), CLT_ECHECKPOINT);
-    if (!strstr(clt_error_text(), words))
-        fail_msg("'%s' is not in: %s", words, clt_error_text());
+    expect_words(clt_error_text(), words);
     clt_run_destroy(run);
+    /* the same is known before a device is opened */
+    options.init = DATA "gpt_published.safetensors";
+    options.device_spec = "no such device";
+    assert_int_equal(clt_run_create(&options, CLT_JOB_EVAL, &run), CLT_ECHECKPOINT);
+    expect_words(clt_error_text(), words);
     clt_config_destroy(config);
 }
 
@@ -255,14 +272,28 @@ static void test_refusals(void **state)
 {
     (void)state;
     expect_refusal("{\"type\": \"gpt\", \"layers\": 1, \"heads\": 3, \"channels\": 15, \"vocab\": 29}",
-                   "the model has no parameter for 12 of its tensors, the first being 'transformer.h.1.");
-    expect_refusal("{\"type\": \"gpt\", \"layers\": 3, \"heads\": 3, \"channels\": 15, \"vocab\": 29}",
-                   "it has no tensor 'h.2.ln_1.weight'");
+                   "together (12 tensors)|transformer.h.1.attn.c_attn.weight [15,45]: the model has no such "
+                   "parameter|would fit the file: model.layers=2");
+    expect_refusal(
+        "{\"type\": \"gpt\", \"layers\": 4, \"heads\": 3, \"channels\": 15, \"vocab\": 29}",
+        "together (24 tensors)|h.{2..3}.ln_1.weight is missing; the model needs it as [15]|fit the "
+        "file: model.layers=2");
     expect_refusal("{\"type\": \"gpt\", \"layers\": 2, \"heads\": 3, \"channels\": 15, \"vocab\": 29, "
                    "\"bias\": false}",
-                   "no parameter for 13 of its tensors");
-    expect_refusal("{\"type\": \"gpt\", \"layers\": 2, \"heads\": 3, \"channels\": 15, \"vocab\": 31}",
-                   "'transformer.wte.weight' has shape (29,15); the model needs (31,15)");
+                   "together (13 tensors)|transformer.h.{0..1}.mlp.c_fc.bias [60]: the model has no such "
+                   "parameter|model.bias=true");
+    expect_refusal(
+        "{\"type\": \"gpt\", \"layers\": 2, \"heads\": 3, \"channels\": 15, \"vocab\": 31}",
+        "together (1 tensor)|transformer.wte.weight is [29,15], the model needs [31,15]|model.vocab=29");
+    expect_refusal("{\"type\": \"gpt\", \"layers\": 2, \"heads\": 3, \"channels\": 15, \"vocab\": 29, "
+                   "\"context\": 9}",
+                   "transformer.wpe.weight is [7,15], the model needs [9,15]|model.context=7");
+    /* everything at once */
+    expect_refusal(
+        "{\"type\": \"gpt\", \"layers\": 2, \"heads\": 2, \"channels\": 16, \"vocab\": 31, "
+        "\"tied\": false}",
+        "together (29 tensors)|transformer.h.{0..1}.attn.c_attn.weight is [15,45], the model needs "
+        "[16,48]|lm_head.weight|model.channels=15 model.vocab=29");
 }
 
 int main(void)

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights by the path that a user gives: one safetensors file, several of them with an index, or the folder
+ * that holds either. Everything else is refused with what to do instead. It knows nothing of models. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/fileio_error.h"
+#include "engine/base/mem.h"
+#include "engine/checkpoint/checkpoint.h"
+
+#define MAX_PARTS 10000
+#define INDEX_MAX_BYTES 100000000u
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path = NULL;
+    if (clt_path_join(folder, name, &path) != CLT_OK)
+        return false;
+    bool there = clt_file_exists(path) && !clt_is_directory(path);
+    free(path);
+    return there;
+}
+
+#define SAVE_AS_SAFETENSORS                                                                                  \
+    "save it as safetensors: python -c \"from transformers import AutoModelForCausalLM as M; "               \
+    "M.from_pretrained('%s').save_pretrained('%s-safetensors')\""
+
+/* A folder without weights that can be read: which mistake is it? */
+static clt_status refuse_folder(const char *path)
+{
+    static const char *const other[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
+                                        "flax_model.msgpack"};
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
+        if (has_file(path, other[i]))
+            CLT_FAIL(CLT_ECHECKPOINT,
+                     "weights: '%.400s' holds %s, which is not read, and no "
+                     "model.safetensors; " SAVE_AS_SAFETENSORS,
+                     path, other[i], path, path);
+    if (has_file(path, "config.resolved.json") || clt_checkpoint_exists(path))
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "weights: '%.400s' is a run folder of cltrain; go on with it by --resume, or start from its "
+                 "weights with --init %.400s/checkpoints/step_N/model.safetensors",
+                 path, path);
+    CLT_FAIL(CLT_ECHECKPOINT,
+             "weights: the folder '%.400s' holds neither model.safetensors nor model.safetensors.index.json; "
+             "give a folder that save_pretrained wrote, or a safetensors file",
+             path);
+}
+
+/* Formats that are met often, by their first bytes. */
+static clt_status refuse_format(const char *path)
+{
+    unsigned char head[9] = {0};
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file)
+        fclose(file);
+    if (got == sizeof head && head[8] == '{') /* the header of safetensors, behind its length */
+        return CLT_OK;
+    bool pickle = memcmp(head, "PK\3\4", 4) == 0 || (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5);
+    if (pickle || ends_with(path, ".bin") || ends_with(path, ".pt") || ends_with(path, ".pth"))
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "weights: '%.400s' is in PyTorch's own format, a program for Python that is not run here; "
+                 "in Python, write the state dict with safetensors.torch.save_file, or the model with "
+                 "save_pretrained",
+                 path);
+    if (memcmp(head, "GGUF", 4) == 0)
+        CLT_FAIL(CLT_ECHECKPOINT, "weights: '%.400s' is a GGUF file, which is not read; give safetensors",
+                 path);
+    return CLT_OK;
+}
+
+typedef struct parts {
+    char **path; /* sorted as the index names them first */
+    size_t count, capacity;
+} parts;
+
+static void parts_free(parts *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        free(p->path[i]);
+    free(p->path);
+}
+
+/* A file beside the index: its name alone, so that an index cannot reach elsewhere. */
+static clt_status add_part(parts *p, const char *index_path, const char *name)
+{
+    const char *slash = strrchr(index_path, '/');
+    clt_str path = {0};
+    if (!*name || strchr(name, '/') || strcmp(name, "..") == 0)
+        CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': \"%.200s\" is not the name of a file beside it", index_path,
+                 name);
+    clt_str_printf(&path, "%.*s%s", slash ? (int)(slash - index_path) + 1 : 0, index_path, name);
+    clt_status status = clt_str_check(&path);
+    for (size_t i = 0; status == CLT_OK && i < p->count; i++)
+        if (strcmp(p->path[i], path.text) == 0) {
+            clt_str_free(&path);
+            return CLT_OK;
+        }
+    if (status == CLT_OK && p->count == MAX_PARTS)
+        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__, "reading '%s': more than %d files", index_path,
+                          MAX_PARTS);
+    if (status == CLT_OK)
+        status = clt_grow(&p->path, &p->capacity, p->count + 1, sizeof *p->path, "the files of an index");
+    if (status == CLT_OK)
+        p->path[p->count++] = path.text;
+    else
+        clt_str_free(&path);
+    return status;
+}
+
+static clt_status list_parts(const char *path, const clt_json *map, parts *p)
+{
+    if (!map || clt_json_typeof(map) != CLT_JSON_OBJECT || !clt_json_first(map))
+        CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it has no \"weight_map\" with tensors", path);
+    for (const clt_json *entry = clt_json_first(map); entry; entry = clt_json_next(entry)) {
+        if (clt_json_typeof(entry) != CLT_JSON_STRING)
+            CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': tensor \"%.200s\" has no file name", path,
+                     clt_json_key(entry));
+        CLT_TRY(add_part(p, path, clt_json_string(entry)));
+    }
+    return CLT_OK;
+}
+
+/* All tensors of the index are there, and no others: a file of another model may lie there by mistake. */
+static clt_status check_parts(const char *path, const clt_json *map, const clt_safetensors *file)
+{
+    for (const clt_json *entry = clt_json_first(map); entry; entry = clt_json_next(entry))
+        if (!clt_safetensors_find(file, clt_json_key(entry)))
+            CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': none of its files holds tensor \"%.200s\"", path,
+                     clt_json_key(entry));
+    for (int i = 0; i < clt_safetensors_count(file); i++)
+        if (!clt_json_get(map, clt_safetensors_at(file, i)->name))
+            CLT_FAIL(CLT_ECHECKPOINT,
+                     "reading '%s': its files hold tensor \"%.200s\", which it does not list; do they belong "
+                     "together?",
+                     path, clt_safetensors_at(file, i)->name);
+    return CLT_OK;
+}
+
+static clt_status open_index(const char *path, clt_safetensors **out)
+{
+    clt_json_doc *doc = NULL;
+    parts p = {0};
+    char *text = NULL;
+    size_t size;
+    CLT_TRY(clt_file_read(path, false, INDEX_MAX_BYTES, CLT_ECHECKPOINT, &text, &size));
+    clt_status status = clt_json_parse(text, size, path, CLT_ECHECKPOINT, &doc);
+    free(text);
+    CLT_TRY(status);
+    const clt_json *map = clt_json_get(clt_json_root(doc), "weight_map");
+    CLT_TRY_GOTO(list_parts(path, map, &p), done);
+    CLT_TRY_GOTO(clt_safetensors_open_parts((const char *const *)p.path, (int)p.count, out), done);
+    status = check_parts(path, map, *out);
+    if (status != CLT_OK) {
+        clt_safetensors_close(*out);
+        *out = NULL;
+    }
+done:
+    parts_free(&p);
+    clt_json_destroy(doc);
+    return status;
+}
+
+static clt_status open_in_folder(const char *path, clt_safetensors **out)
+{
+    char *inside = NULL;
+    bool one = has_file(path, "model.safetensors");
+    if (!one && !has_file(path, "model.safetensors.index.json"))
+        return refuse_folder(path);
+    CLT_TRY(clt_path_join(path, one ? "model.safetensors" : "model.safetensors.index.json", &inside));
+    clt_status status = one ? clt_safetensors_open(inside, out) : open_index(inside, out);
+    free(inside);
+    return status;
+}
+
+clt_status clt_weights_open(const char *path, clt_safetensors **out)
+{
+    struct stat info;
+    *out = NULL;
+    if (stat(path, &info) != 0)
+        return clt_fail_errno(CLT_ECHECKPOINT, errno, "weights: opening '%.800s'", path);
+    if (S_ISDIR(info.st_mode))
+        return open_in_folder(path, out);
+    if (ends_with(path, ".index.json"))
+        return open_index(path, out);
+    CLT_TRY(refuse_format(path));
+    return clt_safetensors_open(path, out);
+}

@@ -12,6 +12,20 @@
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 
+static args_receiver describe;
+static void *describe_context;
+
+void args_describe(args_receiver receiver, void *context)
+{
+    describe = receiver;
+    describe_context = context;
+}
+
+static bool is_help(const char *text)
+{
+    return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
+}
+
 static void print_help(const args_usage *usage)
 {
     printf("usage: cltrain %s%s%s", usage->command, *usage->operands ? " " : "", usage->operands);
@@ -144,9 +158,12 @@ clt_status args_parse(const args_usage *usage, int argc, char **argv, args_resul
 {
     bool seen[64] = {false}, only_operands = false;
     *out = (args_result){0};
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help(usage);
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (is_help(argv[i])) {
+            if (describe)
+                describe(describe_context, usage);
+            else
+                print_help(usage);
             out->help = true;
             return CLT_OK;
         }
@@ -159,4 +176,55 @@ clt_status args_parse(const args_usage *usage, int argc, char **argv, args_resul
             CLT_TRY(operand(usage, argv[i], out));
     }
     return check_operands(usage, out);
+}
+
+/* --- commands with parts --- */
+
+static void print_parts(const args_usage *usage)
+{
+    printf("usage: cltrain %s PART ...; 'cltrain %s PART --help' lists its options\n\n%s\n\n", usage->command,
+           usage->command, usage->summary);
+    for (const args_part *p = usage->parts; p->name; p++)
+        printf("  %-10s %s%s\n", p->name, p->summary, p->run ? "" : " (comes in a later release)");
+}
+
+static clt_status no_part(const args_usage *usage, const char *given)
+{
+    const char *names[64];
+    clt_str list = {0};
+    size_t count = 0;
+    for (const args_part *p = usage->parts; p->name && count < 64; p++) {
+        if (p->run)
+            clt_str_printf(&list, "%s%s", count ? ", " : "", p->name);
+        names[count++] = p->name;
+    }
+    const char *near = given ? clt_nearest_name(given, names, count) : NULL;
+    clt_status status = clt_str_check(&list);
+    if (status == CLT_OK)
+        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                          "cltrain %s: %s%s%s%s%s%s; its parts are %s; see 'cltrain %s --help'",
+                          usage->command, given ? "there is no part '" : "name a part", given ? given : "",
+                          given ? "'" : "", near ? " (did you mean '" : "", near ? near : "",
+                          near ? "'?)" : "", list.text, usage->command);
+    clt_str_free(&list);
+    return status;
+}
+
+clt_status args_dispatch(const args_usage *usage, struct cmd_context *context, int argc, char **argv)
+{
+    if (argc > 1 && is_help(argv[1])) {
+        if (describe)
+            describe(describe_context, usage);
+        else
+            print_parts(usage);
+        return CLT_OK;
+    }
+    for (const args_part *p = usage->parts; argc > 1 && p->name; p++) {
+        if (strcmp(p->name, argv[1]) != 0)
+            continue;
+        if (!p->run)
+            CLT_FAIL(CLT_EUNSUPPORTED, "cltrain %s %s comes in a later release", usage->command, p->name);
+        return p->run(context, argc - 1, argv + 1);
+    }
+    return no_part(usage, argc > 1 ? argv[1] : NULL);
 }

@@ -62,6 +62,14 @@ typedef struct args_option {
     ARGS_TEXT("--caps", "MASK", target_, "capabilities the device may use: all, none, a,b or -a,-b")
 #define ARGS_JSON(target_) ARGS_FLAG("--json", target_, "as JSON")
 
+struct cmd_context;
+/* A part of a command that has several ("data prepare"). */
+typedef struct args_part {
+    const char *name, *summary;
+    clt_status (*run)(struct cmd_context *context, int argc,
+                      char **argv); /* NULL: comes in a later release */
+} args_part;
+
 typedef struct args_usage {
     const char *command;  /* "train" */
     const char *operands; /* "CONFIG [key.sub=value ...]" or "" */
@@ -69,6 +77,7 @@ typedef struct args_usage {
     const args_option *options;     /* ends with a NULL name */
     int min_operands, max_operands; /* overrides are not counted */
     bool overrides;                 /* operands of the form section.key=value are overrides */
+    const args_part *parts;         /* ends with a NULL name; NULL: the command has none */
 } args_usage;
 
 #define ARGS_MAX 256
@@ -82,5 +91,14 @@ typedef struct args_result {
 
 /* argv[0] is the command's name. CLT_EUSAGE says what is wrong. */
 clt_status args_parse(const args_usage *usage, int argc, char **argv, args_result *out);
+/* For a command with parts: runs the part that argv[1] names, with its name as argv[0]; --help lists them.
+ * CLT_EUSAGE: there is no such part. Of `usage` the command, the summary and the parts count. */
+clt_status args_dispatch(const args_usage *usage, struct cmd_context *context, int argc, char **argv);
+
+/* While a receiver is set, --help hands it the command's table, valid during the call, and prints nothing:
+ * that is how the man page and the completion know every command's options. NULL: --help prints again. For
+ * the whole process; not for several threads. */
+typedef void (*args_receiver)(void *context, const args_usage *usage);
+void args_describe(args_receiver receiver, void *context);
 
 #endif

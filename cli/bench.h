@@ -21,10 +21,10 @@ typedef struct bench_common {
         ARGS_TEXT("--compare", "FILE", (common).compare,                                                     \
                   "ratios against an earlier record; exit code 1 if anything is more than 10 % slower")
 
-clt_status bench_gemm(int argc, char **argv);
-clt_status bench_memory(int argc, char **argv);
-clt_status bench_ops(int argc, char **argv);
-clt_status bench_step(int argc, char **argv);
+clt_status bench_gemm(cmd_context *context, int argc, char **argv);
+clt_status bench_memory(cmd_context *context, int argc, char **argv);
+clt_status bench_ops(cmd_context *context, int argc, char **argv);
+clt_status bench_step(cmd_context *context, int argc, char **argv);
 
 /* What can be wrong with the common options is found before anything is measured. */
 clt_status bench_begin(bench_common *common);

@@ -422,8 +422,9 @@ static clt_status run(gemm_bench *b, bench_common *common)
     return status;
 }
 
-clt_status bench_gemm(int argc, char **argv)
+clt_status bench_gemm(cmd_context *unused, int argc, char **argv)
 {
+    (void)unused;
     bench_common common = {0};
     gemm_bench b = {.seconds = 0.3};
     const char *sizes = NULL, *dtype = "f32";
@@ -431,7 +432,7 @@ clt_status bench_gemm(int argc, char **argv)
         BENCH_OPTIONS(common),
         ARGS_TEXT("--sizes", "LIST", sizes, "512,128x256x784: squares or m x n x k"),
         ARGS_TEXT("--backend", "NAME", b.backend, "one backend, or all (default: the engine's choice)"),
-        ARGS_TEXT("--dtype", "TYPE", dtype, "storage of a and b: f32, f16, bf16"),
+        ARGS_TEXT("--dtype", "f32|f16|bf16", dtype, "storage of a and b"),
         ARGS_TEXT("--layout", "XY", b.layout, "nn, nt, tn or tt (default: the three of training)"),
         ARGS_FLOAT("--seconds", "S", b.seconds, 0.01, 60, "about how long to measure each (0.3)"),
         ARGS_FLAG("--untuned", b.untuned, "without the records of 'cltrain tune'"),

@@ -88,8 +88,9 @@ static clt_status check(const ops_run *run)
     return CLT_OK;
 }
 
-clt_status bench_ops(int argc, char **argv)
+clt_status bench_ops(cmd_context *unused, int argc, char **argv)
 {
+    (void)unused;
     bench_common common = {0};
     ops_run run = {.kernels = false};
     const char *pattern = NULL;

@@ -31,6 +31,8 @@ const cmd_entry cmd_table[] = {
     {"export", "write the weights of a checkpoint as one file, in f32 or 16 bits", cmd_export, 0},
     {"config", "print the schema, or a config with all its values", cmd_config, 0},
     {"cache", "list what is kept in the cache folders, or clear it", cmd_cache, 0},
+    {"completion", "print the script that completes commands in bash, zsh or fish", cmd_completion, 0},
+    {"man", "print the manual page", cmd_man, 0},
     {"version", "print versions", cmd_version, 0},
     {"help", "print this list, or the options of a command", cmd_help, 0},
     {"probe", "ask a driver what it can do, as a child process", cmd_probe, CMD_HIDDEN},

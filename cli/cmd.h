@@ -49,6 +49,8 @@ clt_status cmd_bench(cmd_context *context, int argc, char **argv);
 clt_status cmd_verify(cmd_context *context, int argc, char **argv);
 clt_status cmd_config(cmd_context *context, int argc, char **argv);
 clt_status cmd_cache(cmd_context *context, int argc, char **argv);
+clt_status cmd_completion(cmd_context *context, int argc, char **argv);
+clt_status cmd_man(cmd_context *context, int argc, char **argv);
 clt_status cmd_version(cmd_context *context, int argc, char **argv);
 clt_status cmd_demo(cmd_context *context, int argc, char **argv);
 clt_status cmd_data(cmd_context *context, int argc, char **argv);

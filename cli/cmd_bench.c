@@ -12,46 +12,25 @@
 #include "cli/console.h"
 #include "engine/base/json.h"
 
-typedef struct bench_part {
-    const char *name, *summary;
-    clt_status (*run)(int argc, char **argv);
-} bench_part;
-
-static const bench_part parts[] = {
+static const args_part parts[] = {
     {"gemm", "matrix products against the device's measured limits", bench_gemm},
     {"ops", "the checker's cases of every op, timed", bench_ops},
     {"memory", "arithmetic, memory and transfer limits of the device", bench_memory},
     {"step", "a training step of a config, on synthetic input", bench_step},
-    {"loader", "data loading (comes in a later release)", NULL},
-    {"allreduce", "sums over ranks (comes in a later release)", NULL},
+    {"loader", "data loading", NULL},
+    {"allreduce", "sums over ranks", NULL},
+    {NULL, NULL, NULL},
 };
-enum { PARTS = sizeof parts / sizeof parts[0] };
 
 clt_status cmd_bench(cmd_context *context, int argc, char **argv)
 {
-    const char *names[PARTS];
-    (void)context;
-    if (argc < 2)
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "cltrain bench: name what to measure: gemm, ops, memory or step; see 'cltrain bench --help'");
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        printf("usage: cltrain bench PART [options]; 'cltrain bench PART --help' lists them\n\n");
-        for (int i = 0; i < PARTS; i++)
-            printf("  %-10s %s\n", parts[i].name, parts[i].summary);
-        return CLT_OK;
-    }
-    for (int i = 0; i < PARTS; i++) {
-        names[i] = parts[i].name;
-        if (strcmp(parts[i].name, argv[1]) != 0)
-            continue;
-        if (!parts[i].run)
-            CLT_FAIL(CLT_EUNSUPPORTED, "cltrain bench %s comes in a later release", argv[1]);
-        return parts[i].run(argc - 1, argv + 1);
-    }
-    const char *near = clt_nearest_name(argv[1], names, PARTS);
-    CLT_FAIL(CLT_EUSAGE, "cltrain bench: nothing to measure is called '%s'%s%s%s", argv[1],
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    const args_option options[] = {ARGS_END};
+    const args_usage usage = {.command = "bench",
+                              .operands = "PART ...",
+                              .summary = "Measures this device.",
+                              .options = options,
+                              .parts = parts};
+    return args_dispatch(&usage, context, argc, argv);
 }
 
 static void memory_row(clt_json_writer *w, const char *name, double value, const char *unit)
@@ -134,8 +113,9 @@ done:
     return status;
 }
 
-clt_status bench_memory(int argc, char **argv)
+clt_status bench_memory(cmd_context *unused, int argc, char **argv)
 {
+    (void)unused;
     bench_common common = {0};
     double seconds = 3;
     const args_option options[] = {
@@ -161,8 +141,9 @@ clt_status bench_memory(int argc, char **argv)
     return status;
 }
 
-clt_status bench_step(int argc, char **argv)
+clt_status bench_step(cmd_context *unused, int argc, char **argv)
 {
+    (void)unused;
     bench_common common = {0};
     int64_t steps = 20, warmup = 5;
     const char *trace_path = NULL;

@@ -130,19 +130,20 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
     return run_prepare(context, &o);
 }
 
+static const args_part parts[] = {
+    {"prepare", "turn text files into token shards", data_prepare},
+    {"verify", "read every shard, idx and npy file or tokenizer to its end, or all data of a config",
+     data_verify},
+    {NULL, NULL, NULL},
+};
+
 clt_status cmd_data(cmd_context *context, int argc, char **argv)
 {
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        printf("usage: cltrain data PART ...; 'cltrain data PART --help' lists its options\n\n"
-               "  prepare    turn text files into token shards\n"
-               "  verify     read every shard, idx and npy file or tokenizer to its end, or all data of a "
-               "config\n");
-        return CLT_OK;
-    }
-    if (argc > 1 && strcmp(argv[1], "prepare") == 0)
-        return data_prepare(context, argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "verify") == 0)
-        return data_verify(context, argc - 1, argv + 1);
-    CLT_FAIL(CLT_EUSAGE, "cltrain data: %s%s%s; its parts are prepare and verify; see 'cltrain data --help'",
-             argc > 1 ? "there is no part '" : "name a part", argc > 1 ? argv[1] : "", argc > 1 ? "'" : "");
+    const args_option options[] = {ARGS_END};
+    const args_usage usage = {.command = "data",
+                              .operands = "PART ...",
+                              .summary = "Makes and checks data.",
+                              .options = options,
+                              .parts = parts};
+    return args_dispatch(&usage, context, argc, argv);
 }

@@ -30,7 +30,8 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     const args_option options[] = {
         ARGS_TEXT("--checkpoint", "DIR", checkpoint, "checkpoint or run folder"),
         ARGS_TEXT("--out", "FILE", out, "the safetensors file to write"),
-        ARGS_TEXT("--dtype", "TYPE", type, "f32, f16 or bf16; rounded to nearest (f32)"), ARGS_END};
+        ARGS_TEXT("--dtype", "f32|f16|bf16", type, "type of the weights, rounded to nearest (f32)"),
+        ARGS_END};
     const args_usage usage = {
         .command = "export",
         .operands = "",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What "cmake --install" writes, so that a program outside this repository finds the library with pkg-config or find_package:
-# the program, both libraries, the header, cltrain.pc, cltrainConfig.cmake, the configs and example.c. Every installed file that
+# the program with its manual page and its completion for shells, both libraries, the header, cltrain.pc, cltrainConfig.cmake,
+# the configs and example.c. Every installed file that
 # names a path works it out from its own place, so the installed tree may be moved. "uninstall" removes what the last
 # "cmake --install" of this build folder wrote.
 include(CMakePackageConfigHelpers)
@@ -48,6 +49,23 @@ endif()
 list(JOIN CLT_PACKAGES " " CLT_PC_REQUIRES)
 configure_file(cmake/cltrain.pc.in ${CMAKE_CURRENT_BINARY_DIR}/generated/cltrain.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/generated/cltrain.pc DESTINATION ${CLT_PKGCONFIG_DIR})
+
+# The manual page and the completion are what the program prints.
+function(clt_install_printed file folder)
+  set(path ${CMAKE_CURRENT_BINARY_DIR}/generated/${file})
+  add_custom_command(OUTPUT ${path} DEPENDS cltrain
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:cltrain> "-DARGUMENTS=${ARGN}" -DOUT=${path}
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/print_to_file.cmake VERBATIM)
+  install(FILES ${path} DESTINATION ${folder})
+  set(CLT_PRINTED ${CLT_PRINTED} ${path} PARENT_SCOPE)
+endfunction()
+if(TARGET cltrain AND NOT CMAKE_CROSSCOMPILING)
+  clt_install_printed(cltrain.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
+  clt_install_printed(bash/cltrain ${CMAKE_INSTALL_DATADIR}/bash-completion/completions completion bash)
+  clt_install_printed(zsh/_cltrain ${CMAKE_INSTALL_DATADIR}/zsh/site-functions completion zsh)
+  clt_install_printed(fish/cltrain.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d completion fish)
+  add_custom_target(cltrain_pages ALL DEPENDS ${CLT_PRINTED})
+endif()
 
 if(NOT TARGET uninstall)
   set(CLT_OWN_FOLDERS ${CMAKE_INSTALL_LIBDIR}/cltrain ${CLT_CMAKE_DIR} ${CMAKE_INSTALL_DATADIR}/cltrain/configs ${CMAKE_INSTALL_DOCDIR})

@@ -19,12 +19,10 @@ follow an option after a space or `=`; `--` ends the options.
 TEXT
 "$program" help | sed -n '/^usage/,/later release/s/^  \([a-z]*\)  .*/\1/p' | while read -r command; do
     [ "$command" = help ] || section "$command"
-    if [ "$command" = bench ]; then
-        for part in gemm memory ops step; do section bench $part; done
-    fi
-    if [ "$command" = data ]; then
-        for part in prepare verify; do section data $part; done
-    fi
+    # The parts of a command that has some, without those of a later release.
+    for part in $("$program" "$command" --help | sed -n '/^usage: .* PART/,$ { /later release/d; s/^  \([a-z]*\)  .*/\1/p }'); do
+        section "$command" "$part"
+    done
 done
 later=$("$program" help | sed -n '/later release/,/^first steps/s/^  \([a-z]*\)  .*/`\1`/p' | tr '\n' ' ')
 printf '\nIn a later release: %s\n' "${later% }"

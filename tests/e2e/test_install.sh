@@ -25,6 +25,18 @@ lib=$work/prefix/$libdir
 expect_file prefix/bin/cltrain prefix/include/cltrain.h "$lib/libcltrain.so" "$lib/libcltrain.a" prefix/share/cltrain/configs/mlp-mnist.json
 [ "$(cached CLTRAIN_MPI)" = ON ] && expect_file "$lib/cltrain/cltrain_comm_mpi.so"
 
+# The manual page and the completion are what the program prints, where man and the shells look.
+for pair in share/man/man1/cltrain.1=man 'share/bash-completion/completions/cltrain=completion bash' \
+    'share/zsh/site-functions/_cltrain=completion zsh' 'share/fish/vendor_completions.d/cltrain.fish=completion fish'; do
+    # shellcheck disable=SC2086 # words
+    expect_code 0 "$CLTRAIN" ${pair#*=}
+    expect_same "$out" "prefix/${pair%%=*}"
+done
+if command -v man >/dev/null && man --version >/dev/null 2>&1; then
+    expect_code 0 env MANPATH="$work/prefix/share/man" man -w cltrain
+    expect_text 'prefix/share/man/man1/cltrain.1'
+fi
+
 # The installed program needs nothing of the build folder.
 installed=(env -u CLTRAIN_MODULE_DIR -u LD_LIBRARY_PATH "$work/prefix/bin/cltrain")
 expect_code 0 "${installed[@]}" version

@@ -12,14 +12,15 @@
 
 typedef struct verify_args {
     const char *pattern, *mode, *device, *caps, *shard, *after, *json, *junit;
-    bool quick, verbose;
-    int64_t seed, limit;
+    bool quick, small, verbose;
+    int64_t seed, limit, jobs;
 } verify_args;
 
 typedef struct verify_run {
     const verify_args *args;
     verify_report *report;
-    const char *device; /* spec of the device being checked */
+    char device[16]; /* spec of the device being checked */
+    uint64_t seed, total;
     bool list;
 } verify_run;
 
@@ -85,19 +86,28 @@ static void on_result(void *context, const clt_verify_result *result)
     fflush(stdout);
 }
 
+static void on_opened(void *context, const ocl_device_desc *device)
+{
+    verify_run *run = context;
+    snprintf(run->device, sizeof run->device, "%s", device->spec);
+    printf("device %s: %s | %llu checks, seed %llu\n", device->spec, device->name,
+           (unsigned long long)run->total, (unsigned long long)run->seed);
+    fflush(stdout);
+}
+
 static clt_status run_device(const verify_args *a, clt_verify_options *options, verify_run *run,
                              const ocl_device_desc *desc, int count[5])
 {
     clt_verify_summary summary;
     memset(&summary, 0, sizeof summary);
-    run->device = desc ? desc->spec : a->device ? a->device : "default";
+    verify_report_device(run->report);
+    snprintf(run->device, sizeof run->device, "%s", desc ? desc->spec : "default");
+    run->seed = options->seed;
     options->device_spec = desc ? desc->spec : a->device;
-    if (!run->list)
-        printf("device %s%s%s, seed %llu\n", run->device, desc ? ": " : "", desc ? desc->name : "",
-               (unsigned long long)options->seed);
-    fflush(stdout);
+    options->opened = run->list ? NULL : on_opened;
+    CLT_TRY(clt_verify_count(options, &run->total));
     clt_status status = run->list ? clt_verify_run(options, &summary)
-                                  : clt_verify_run_apart(options, (double)a->limit, &summary);
+                                  : clt_verify_run_apart(options, (double)a->limit, (int)a->jobs, &summary);
     for (int i = 0; i < 5; i++)
         count[i] += summary.count[i];
     return status;
@@ -130,7 +140,8 @@ static clt_status verify(const verify_args *a)
     verify_run run = {.args = a, .report = &report};
     clt_verify_options options = {.pattern = a->pattern,
                                   .after = a->after,
-                                  .quick = a->quick,
+                                  .small = a->quick || a->small,
+                                  .own_forms = a->quick,
                                   .seed = (uint64_t)a->seed,
                                   .result = on_result,
                                   .context = &run};
@@ -147,13 +158,13 @@ static clt_status verify(const verify_args *a)
     clt_error error;
     clt_error_take(status, &error);
     clt_status written = verify_report_write(&report, a->json, a->junit, options.seed);
-    verify_report_free(&report);
     if (!run.list) {
         int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
-        fflush(stdout);
+        verify_report_skips(&report, a->quick);
         printf("%d passed, %d failed, %d skipped\n", count[CLT_VERIFY_PASS], failed, count[CLT_VERIFY_SKIP]);
         fflush(stdout);
     }
+    verify_report_free(&report);
     return status != CLT_OK ? clt_error_put(&error) : written;
 }
 
@@ -165,7 +176,13 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--mode", "MODES", a.mode, "correct, grad, bitwise, perf, list; several with commas"),
         ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
         ARGS_TEXT("--caps", "MASK", a.caps, "play a weaker device: all, none, a,b or -a,-b"),
-        ARGS_FLAG("--quick", a.quick, "small cases only"),
+        ARGS_FLAG("--quick", a.quick,
+                  "small cases of the kernels that trainings on this device take: a minute or two the first "
+                  "time"),
+        ARGS_FLAG("--small", a.small, "small cases of all kernels"),
+        ARGS_INT("--jobs", "N", a.jobs, 1, 16,
+                 "processes that share the checks (as many as there are cores, at most 16 and on GPUs 4; one "
+                 "with --mode perf)"),
         ARGS_TEXT("--shard", "I/N", a.shard, "the I-th of N parts, from 0"),
         ARGS_TEXT("--after", "PATTERN", a.after,
                   "once more, after the checks that PATTERN names, if -t alone passes"),

@@ -10,8 +10,8 @@
 clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
 {
     const char *pattern = NULL, *device = NULL, *mask = "ffffffff";
-    int64_t modes = 0, shard = 0, shards = 0, seed = 1, from = 0;
-    bool quick = false;
+    int64_t modes = 0, shard = 0, shards = 0, seed = 1;
+    bool small = false, own_forms = false;
     const args_option options[] = {
         ARGS_TEXT("--pattern", "PATTERN", pattern, "which checks"),
         ARGS_TEXT("--device", "SPEC", device, "which device"),
@@ -20,8 +20,8 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
         ARGS_INT("--shard", "I", shard, 0, 1e9, "this part"),
         ARGS_INT("--shards", "N", shards, 0, 1e9, "of so many"),
         ARGS_INT("--seed", "N", seed, 1, 9e18, "seed of the data"),
-        ARGS_INT("--from", "N", from, 0, 9e18, "leave out the first checks that match"),
-        ARGS_FLAG("--quick", quick, "small cases only"),
+        ARGS_FLAG("--small", small, "small cases only"),
+        ARGS_FLAG("--own-forms", own_forms, "only forms that the device takes"),
         ARGS_END};
     const args_usage usage = {.command = "verify-worker",
                               .operands = "",
@@ -34,10 +34,10 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
                                  .modes = (unsigned)modes,
                                  .device_spec = device,
                                  .caps_mask = (uint32_t)strtoul(mask, NULL, 16),
-                                 .quick = quick,
+                                 .small = small,
+                                 .own_forms = own_forms,
                                  .shard = (int)shard,
                                  .shards = (int)shards,
-                                 .seed = (uint64_t)seed,
-                                 .from = (uint64_t)from};
+                                 .seed = (uint64_t)seed};
     return r.help ? CLT_OK : clt_verify_work(&checks);
 }

@@ -10,6 +10,11 @@
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 
+void verify_report_device(verify_report *report)
+{
+    report->runs++;
+}
+
 void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result)
 {
     if (clt_grow(&report->items, &report->capacity, report->count + 1, sizeof *report->items, "results") !=
@@ -22,6 +27,8 @@ void verify_report_add(verify_report *report, const char *device, const clt_veri
     item->name = strdup(result->name);
     item->reason = strdup(result->reason ? result->reason : "");
     item->repeat = strdup(result->repeat ? result->repeat : "");
+    item->run = report->runs;
+    item->index = result->index;
     item->state = result->state;
     item->error = result->error;
     item->limit = result->limit;
@@ -139,13 +146,23 @@ static void make_junit(const verify_report *report, uint64_t seed, clt_str *out)
     clt_str_append(out, "</testsuite>\n");
 }
 
-clt_status verify_report_write(const verify_report *report, const char *json, const char *junit,
-                               uint64_t seed)
+/* The order of the list, on each device. */
+static int by_index(const void *a, const void *b)
+{
+    const verify_item *x = a, *y = b;
+    if (x->run != y->run)
+        return x->run < y->run ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+clt_status verify_report_write(verify_report *report, const char *json, const char *junit, uint64_t seed)
 {
     clt_str text = {0};
     clt_status status = CLT_OK;
     if (report->failed)
         CLT_FAIL(CLT_ENOMEM, "collecting the checker's results: out of host memory");
+    if (report->count > 0)
+        qsort(report->items, report->count, sizeof *report->items, by_index);
     if (json) {
         make_json(report, seed, &text);
         status = clt_str_check(&text);
@@ -162,4 +179,73 @@ clt_status verify_report_write(const verify_report *report, const char *json, co
         clt_str_free(&text);
     }
     return status;
+}
+
+/* --- skips --- */
+
+#define SHOWN_REASONS 6
+
+typedef struct skip_reason {
+    const char *text;
+    size_t count;
+} skip_reason;
+
+/* The reason without the form's name in front: "variant tile: " or "backend lane: ". */
+static const char *plain_reason(const char *reason)
+{
+    static const char *const fronts[] = {"variant ", "backend "};
+    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++) {
+        const char *colon = strstr(reason, ": ");
+        if (strncmp(reason, fronts[i], strlen(fronts[i])) == 0 && colon)
+            return colon + 2;
+    }
+    return reason;
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const skip_reason *x = a, *y = b;
+    return x->count != y->count ? (x->count < y->count ? 1 : -1) : strcmp(x->text, y->text);
+}
+
+/* Returns how many different ones there are; there is room for one of each skipped check. */
+static size_t collect_reasons(const verify_report *report, skip_reason *reasons)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        if (report->items[i].state != CLT_VERIFY_SKIP)
+            continue;
+        const char *text = plain_reason(report->items[i].reason);
+        size_t at = 0;
+        while (at < n && strcmp(reasons[at].text, text) != 0)
+            at++;
+        if (at == n)
+            reasons[n++] = (skip_reason){.text = text};
+        reasons[at].count++;
+    }
+    qsort(reasons, n, sizeof *reasons, by_count);
+    return n;
+}
+
+void verify_report_skips(const verify_report *report, bool own_forms)
+{
+    skip_reason *reasons;
+    size_t left = 0;
+    if (report->failed || report->count == 0 ||
+        clt_alloc(&reasons, report->count, sizeof *reasons, "reasons of skipped checks") != CLT_OK) {
+        clt_error_clear();
+        return;
+    }
+    size_t n = collect_reasons(report, reasons);
+    for (size_t i = 0; i < n && i < SHOWN_REASONS; i++)
+        printf("%s%5zu  %s\n", i == 0 ? "skipped:\n" : "", reasons[i].count, reasons[i].text);
+    for (size_t i = SHOWN_REASONS; i < n; i++)
+        left += reasons[i].count;
+    if (left > 0)
+        printf("%5zu  for %zu other reasons; -v prints each check with its reason\n", left,
+               n - SHOWN_REASONS);
+    if (n > 0 && own_forms)
+        printf("--quick leaves kernels out that this device does not take; 'cltrain verify' checks all of "
+               "them\n");
+    free(reasons);
 }

@@ -21,7 +21,7 @@ set -u
 export LC_ALL=C
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 usage() { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2; exit 2; }
-all_parts='version doctor devices verify-quick tune step-bf16 torch-bf16 step-bf16-simple gemm-bf16 gemm-bf16-mma memory step-bf16-unstamped
+all_parts='version doctor devices verify-small tune step-bf16 torch-bf16 step-bf16-simple gemm-bf16 gemm-bf16-mma memory step-bf16-unstamped
     gemm-f16 gemm-f32 step-f16 step-f32 torch-f32 torch-gemm-bf16 verify-simple gemm-bf16-simple ops train verify'
 device=gpu out=device-report minutes=20 text='' quick=false parts='' python=${BENCH_PYTHON:-python3}
 while [ $# -gt 0 ]; do
@@ -115,7 +115,7 @@ step_rows() {
 }
 verify_rows() {
     local part
-    for part in verify-quick verify-simple verify; do
+    for part in verify-small verify-simple verify; do
         [ -s "$out/$part.txt" ] && echo "| $part | $(tail -n 1 "$out/$part.txt" | tr '|' ' ') |"
     done
 }
@@ -290,7 +290,7 @@ torch() { # name, share, arguments
     refresh
 }
 
-report verify-quick 40 "$program" verify --quick --device "$device" ${pattern[@]+"${pattern[@]}"} --json "$out/verify-quick.json"
+report verify-small 40 "$program" verify --small --device "$device" ${pattern[@]+"${pattern[@]}"} --json "$out/verify-small.json"
 report tune 30 "$program" tune "$gpt2" --device "$device" data.type=text data.path="$root/README.md" data.micro_batch=$batch model.context=$context precision.mode=bf16 \
     ${shape[@]+"${shape[@]}"} --seconds $tune --json "$out/tune.json"
 step step-bf16 40 bf16
@@ -308,7 +308,7 @@ step step-f32 25 f32
 torch torch-f32 25 --model gpt2 --dtype f32 --batch $batch --context $context ${torch_shape[@]+"${torch_shape[@]}"} --steps $steps --warmup 3
 torch torch-gemm-bf16 15 --model matmul --sizes $torch_size-$torch_size-$torch_size --dtype bf16 --layout nt --repeat 10 --steps 6 --warmup 2
 if [ -n "$units" ]; then
-    report verify-simple 30 "$program" verify --quick --caps "$units" --device "$device" ${pattern[@]+"${pattern[@]}"} --json "$out/verify-simple.json"
+    report verify-simple 30 "$program" verify --small --caps "$units" --device "$device" ${pattern[@]+"${pattern[@]}"} --json "$out/verify-simple.json"
     gemm gemm-bf16-simple 20 bf16 --caps "$units"
 else
     leave_out verify-simple 'the device has no matrix units'

@@ -38,7 +38,7 @@ checks() {
 }
 # One check of a record: what came out, and in brackets the seconds.
 check() { checks "$1" | awk -F'\t' -v want="$2" '{ hit = want ~ /\*$/ ? index($1, substr(want, 1, length(want) - 1)) == 1 : $1 == want } hit { print; exit }'; }
-verified() { check "$1" 'verify --quick*' | awk -F'\t' '{ printf "%s%s", ($2 == "pass" ? "" : "**FAILED** "), $4; if ($1 != "verify --quick") printf " (%s)", $1; printf ", %d s", $3 }'; }
+verified() { check "$1" 'verify --small*' | awk -F'\t' '{ printf "%s%s", ($2 == "pass" ? "" : "**FAILED** "), $4; if ($1 != "verify --small") printf " (%s)", $1; printf ", %d s", $3 }'; }
 apart() {
     check "$1" "$2" | awk -F'\t' '$2 != "pass" { printf "**FAILED**: %s", $4; next }
         { text = $4; sub(/.*largest loss difference /, "", text); sub(/ in steps.*/, "", text); printf "%s%s", text, ($4 ~ /bit-identical/ ? " =" : "") }'
@@ -80,7 +80,7 @@ Losses are compared at every step with those of the PoCL in the first row (the p
 through PoCL's run, "on PoCL" one that PoCL takes over. Seconds are those of the test, with the compiler's work, on a machine that may have had other work.
 "warm": a cache of an earlier run was there, which need not hold all programs. `-`: the test was stopped before it came to that.
 
-| runtime | start | `verify --quick` | f32 | f16 | bf16 | from PoCL, f32 / f16 / bf16 | on PoCL, f32 / f16 / bf16 |
+| runtime | start | `verify --small` | f32 | f16 | bf16 | from PoCL, f32 / f16 / bf16 | on PoCL, f32 / f16 / bf16 |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 TEXT
 for file in "${files[@]}"; do

@@ -76,7 +76,7 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
 {
     const clt_verify_options *o = session->options;
     bool list = (o->modes & CLT_VERIFY_LIST) != 0;
-    if (session->ended || !(session->modes & item->mode) || (o->quick && !item->small))
+    if (session->ended || !(session->modes & item->mode) || (o->small && !item->small))
         return false;
     snprintf(session->name, sizeof session->name, item->variant ? "%s.%s[%s]/%s" : "%s.%s%s/%s",
              item->subject, item->name, item->variant ? item->variant : "", mode_name(item->mode));
@@ -86,12 +86,16 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
     if (o->shards > 1 && index % (uint64_t)o->shards != (uint64_t)o->shard)
         return false;
     if (list) {
-        report(session, &(clt_verify_result){
-                            .name = session->name, .state = CLT_VERIFY_PASS, .reason = "", .repeat = ""});
+        report(
+            session,
+            &(clt_verify_result){
+                .index = index, .name = session->name, .state = CLT_VERIFY_PASS, .reason = "", .repeat = ""});
         return false;
     }
-    if (index < o->from)
+    const clt_verify_claim claim = {index, item->subject, item->name, session->pass};
+    if (o->claim && !o->claim(o->context, &claim))
         return false;
+    session->index = index;
     if (o->begun)
         o->begun(o->context, index, session->name);
     *outcome = (clt_verify_outcome){.state = CLT_VERIFY_PASS};
@@ -126,7 +130,7 @@ void clt_verify_repeat(const clt_verify_options *o, const char *name, uint64_t s
     if (!after)
         return;
     append(out, size, " --after '%s'", o->after ? o->after : o->pattern ? o->pattern : "*");
-    append(out, size, "%s", o->quick ? " --quick" : "");
+    append(out, size, "%s", !o->small ? "" : o->own_forms ? " --quick" : " --small");
     if (o->shards > 1)
         append(out, size, " --shard %d/%d", o->shard, o->shards);
     for (unsigned bit = CLT_VERIFY_CORRECT, first = 1; o->modes && bit <= CLT_VERIFY_PERF; bit <<= 1)
@@ -157,7 +161,8 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
                       failed && session->ran > 1, repeat, sizeof repeat);
     session->summary->count[outcome->state]++;
     double ms = outcome->ms > 0.0 ? outcome->ms : (clt_now() - session->started) * 1e3;
-    report(session, &(clt_verify_result){.name = session->name,
+    report(session, &(clt_verify_result){.index = session->index,
+                                         .name = session->name,
                                          .state = outcome->state,
                                          .status = status,
                                          .reason = outcome->reason,
@@ -172,7 +177,7 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
  * compiling it takes minutes (Mesa's llvmpipe): such forms are left to the whole run. */
 static bool is_costly(const clt_verify_session *session, ocl_answer answer)
 {
-    return session->options->quick && session->desc.is_cpu && answer == OCL_ANSWER_NO;
+    return session->options->small && session->desc.is_cpu && answer == OCL_ANSWER_NO;
 }
 
 bool clt_verify_offers(const clt_verify_session *session, const char *what, uint32_t caps,
@@ -188,13 +193,22 @@ bool clt_verify_offers(const clt_verify_session *session, const char *what, uint
             clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s: the driver lost %s (%s): %s", what,
                            ocl_cap_name(cap), ocl_answer_name(report.answer), report.reason);
         else if (is_costly(session, report.answer))
-            clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s: not in --quick on a CPU device without %s: %s",
-                           what, ocl_cap_name(cap), report.reason);
+            clt_verify_set(outcome, CLT_VERIFY_SKIP,
+                           "%s: left to the whole run on a CPU device without %s: %s", what,
+                           ocl_cap_name(cap), report.reason);
         else
             continue;
         return false;
     }
     return true;
+}
+
+ocl_device_desc clt_verify_desc(const clt_verify_session *session)
+{
+    ocl_device_desc desc = session->desc;
+    if (!session->options->own_forms)
+        desc.quirks |= OCL_QUIRK_ANY_STYLE;
+    return desc;
 }
 
 /* --- runs --- */
@@ -242,7 +256,7 @@ clt_status clt_verify_verdict(const clt_verify_options *o, const clt_verify_summ
         CLT_FAIL(
             CLT_EUSAGE,
             "verify: no check has a name that matches '%s'%s; 'cltrain verify --mode list' prints all names",
-            o->pattern ? o->pattern : "*", o->quick ? " among the small cases of --quick" : "");
+            o->pattern ? o->pattern : "*", o->small ? " among the small cases" : "");
     int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
     if (failed > 0)
         CLT_FAIL(CLT_ECHECK, "verify: %d of %d checks failed on device %s '%s' (seed %llu)", failed,
@@ -292,8 +306,10 @@ static clt_status run_selection(const clt_verify_options *options, const verify_
     clt_status status = begin(&session);
     if (status == CLT_OK && options->opened)
         options->opened(options->context, &session.desc);
-    if (status == CLT_OK)
+    for (; status == CLT_OK && session.pass < (options->claim ? 2 : 1); session.pass++) {
+        session.matched = 0;
         status = check_subjects(&session, subjects);
+    }
     summary->matched = session.matched;
     return end(&session, status);
 }
@@ -305,7 +321,7 @@ static clt_status run_subjects(const clt_verify_options *options, const verify_s
         return run_selection(options, subjects, NULL, summary);
     clt_verify_options alone = *options, before = *options;
     alone.after = NULL;
-    alone.quick = false;
+    alone.small = false;
     alone.shards = 0;
     before.pattern = options->after;
     CLT_TRY(run_selection(&alone, subjects, NULL, summary));
@@ -323,6 +339,31 @@ clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary 
 {
     verify_subjects all = all_subjects();
     return run_subjects(options, &all, summary);
+}
+
+static void count_name(void *context, const clt_verify_result *result)
+{
+    (void)result;
+    ++*(uint64_t *)context;
+}
+
+clt_status clt_verify_count(const clt_verify_options *options, uint64_t *out)
+{
+    clt_verify_options names = *options;
+    clt_verify_summary summary;
+    names.modes = (options->modes ? options->modes : 0) | CLT_VERIFY_LIST;
+    names.opened = NULL;
+    names.claim = NULL;
+    names.begun = NULL;
+    names.result = count_name;
+    names.context = out;
+    *out = 0;
+    clt_status status = clt_verify_run(&names, &summary);
+    if (status == CLT_EUSAGE && summary.matched == 0) { /* the run itself tells that nothing matches */
+        clt_error_clear();
+        status = CLT_OK;
+    }
+    return status;
 }
 
 clt_status clt_verify_on(ocl_device *device, const clt_verify_options *options, clt_verify_summary *summary)

@@ -184,10 +184,8 @@ static clt_status make_plan(clt_verify_session *session, const clt_verify_subjec
     char reason[sizeof outcome->reason];
     if (!is_offered(session, subject, outcome))
         return CLT_OK;
-    for (int any_style = 0; any_style < 2; any_style++) {
-        ocl_device_desc desc = session->desc;
-        if (any_style)
-            desc.quirks |= OCL_QUIRK_ANY_STYLE;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        ocl_device_desc desc = attempt == 0 ? session->desc : clt_verify_desc(session);
         clt_status status = clt_verify_plan(&desc, subject, setup, bench);
         if (status == CLT_OK)
             return CLT_OK;

@@ -204,7 +204,7 @@ static int32_t gemm_workspace(void *owner, clt_dtype dtype, uint64_t elements, c
 /* Emits the commands; a refusal makes the outcome SKIP. */
 static clt_status emit(gemm_run *r)
 {
-    ocl_device_desc desc = r->session->desc;
+    ocl_device_desc desc = clt_verify_desc(r->session);
     ocl_emitter e = {.list = &r->list,
                      .device = &desc,
                      .label = r->problem->name,
@@ -213,7 +213,6 @@ static clt_status emit(gemm_run *r)
                      .workspace = gemm_workspace,
                      .owner = r,
                      .record = r->choice};
-    desc.quirks |= OCL_QUIRK_ANY_STYLE;
     clt_status status = ocl_gemm_emit(&e, &r->gemm, r->backend);
     ocl_emitter_free(&e);
     if (status == CLT_EUNSUPPORTED && r->choice) {

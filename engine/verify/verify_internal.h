@@ -24,6 +24,8 @@ typedef struct clt_verify_session {
     bool ended;        /* it has come */
     uint64_t ran;      /* checks that ran in this process's run so far, this one included */
     uint64_t matched;  /* names that the filters let through, before sharding */
+    uint64_t index;    /* of the check that runs now */
+    int pass;          /* over the list of checks, from 0 */
     char name[256];    /* of the check that runs now */
     double started;    /* seconds */
 } clt_verify_session;
@@ -50,10 +52,13 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
 clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *outcome, clt_status status);
 /* False, and the outcome is SKIP, when the driver lost one of the capabilities (bits) that a form is written
  * for: it would crash, hang or be wrong as it was when the device was asked, and the engine takes
- * another one. With --quick also where a CPU device answered that it has not got one. On devices without
+ * another one. With `small` also where a CPU device answered that it has not got one. On devices without
  * local memory there is no other form. `what` names the form: "variant lane". */
 bool clt_verify_offers(const clt_verify_session *session, const char *what, uint32_t caps,
                        clt_verify_outcome *outcome);
+/* The description with which a form is planned: forms made for other kinds of devices accept it, too, unless
+ * only the device's own forms are wanted. */
+ocl_device_desc clt_verify_desc(const clt_verify_session *session);
 /* Sets the outcome unless it has failed already. */
 void clt_verify_set(clt_verify_outcome *outcome, clt_verify_state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -208,8 +208,7 @@ fail:
 static clt_status make_plan(const clt_verify_session *session, update_run *r)
 {
     clt_graph *graph;
-    ocl_device_desc desc = session->desc;
-    desc.quirks |= OCL_QUIRK_ANY_STYLE;
+    ocl_device_desc desc = clt_verify_desc(session);
     if (r->c->slab_bytes)
         desc.max_alloc_bytes = r->c->slab_bytes;
     clt_plan_options options = {.mode = CLT_PLAN_TRAIN,
@@ -646,14 +645,13 @@ static clt_status check_variant(clt_verify_session *session, const update_case *
 {
     clt_verify_item item = {"update", c->name, variant->name, mode, c->small};
     clt_verify_outcome outcome;
-    ocl_device_desc desc = session->desc;
+    ocl_device_desc desc = clt_verify_desc(session);
     char reason[200], what[64];
     snprintf(what, sizeof what, "variant %s", variant->name);
     if (mode == CLT_VERIFY_BITWISE && !c->small) /* the large case is there for its size alone */
         return CLT_OK;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;
-    desc.quirks |= OCL_QUIRK_ANY_STYLE;
     clt_status status = CLT_OK;
     if (!ocl_variant_accepts(variant, NULL, &desc, reason, sizeof reason))
         clt_verify_set(&outcome, CLT_VERIFY_SKIP, "variant %s: %s", variant->name, reason);

@@ -14,7 +14,7 @@ expect_code 2 "$script" --text missing
 expect_code 2 "$script" --parts step,nothing
 expect_text "there is no part 'nothing'; there are: version doctor"
 expect_code 0 "$script" --list
-expect_text 'verify-quick tune step-bf16 torch-bf16'
+expect_text 'verify-small tune step-bf16 torch-bf16'
 expect_absent device-report
 
 # A program that answers as cltrain on an NVIDIA GPU would, and what is wrong with it; it notes how it was called.
@@ -58,7 +58,7 @@ expect_text '^the page: '
 expect_file whole/report.md whole/report.json
 cp whole/report.md "$out"
 expect_text '^# Played H100: device report|^# .*: device report' '^cltrain 9.9.9' '\| doctor \| ok \|' '\| capabilities \| local,ptx,mma_f16,mma_bf16,wgmma \|' \
-    'found without an ICD file \| 1 \|' '\| verify-quick \| 3 passed' '\| bf16 \| all \| 80.5 \| 101760 \|.* 40.2 \(0.50\) \|' \
+    'found without an ICD file \| 1 \|' '\| verify-small \| 3 passed' '\| bf16 \| all \| 80.5 \| 101760 \|.* 40.2 \(0.50\) \|' \
     '\| bf16 \| without units \| 80.5 \|' '\| 8192 x 8192 x 8192 \| bf16 \| nt \| all \| mma .*\| 400000 \| 800000 \(0.50\) \|' \
     '\| bf16 \| nt \| without wgmma \| mma .*\| 800000 \(0.50\) \|' '^PyTorch: 2.9 mkl sdpa compile fused cuda'
 expect_awk 'the parts are not in their order, or one is missing' '{ line = $0 } /\|tune / { tune = NR } /bench step/ && !step { step = NR } /bench step/ { steps++ }
@@ -90,7 +90,7 @@ done
 # The real program.
 "$CLTRAIN" devices 2>/dev/null | grep -q -w cpu || { note_skip 'there is no OpenCL device of type cpu'; finish; }
 expect_code 0 "$script" --quick --device cpu --out report --text "$CLTRAIN_SOURCE_DIR/README.md" --python "$work/none" --minutes 20
-for record in version devices memory verify-quick verify tune gemm-f32 gemm-f16 gemm-bf16 step-f32 step-f16 step-bf16 step-bf16-unstamped ops; do
+for record in version devices memory verify-small verify tune gemm-f32 gemm-f16 gemm-bf16 step-f32 step-f16 step-bf16 step-bf16-unstamped ops; do
     expect_file "report/$record.json"
 done
 expect_file report/verify.xml report/run/metrics.jsonl

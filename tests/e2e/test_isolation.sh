@@ -191,15 +191,24 @@ expect_text 'is for cltrain itself'
 # verify: the check in which the driver crashes, hangs or loses the device fails by name with the line that repeats it, and the
 # others run.
 export CLTRAIN_CACHE_DIR=$work/cache.verify
-expect_code 0 env LD_PRELOAD="$shim" "$CLTRAIN" verify --quick --mode correct --seed 7 -t softmax.odd # asked before
+expect_code 0 env LD_PRELOAD="$shim" "$CLTRAIN" verify --small --mode correct --seed 7 -t softmax.odd # asked before
 expect_text '^2 passed, 0 failed'
 for what in segfault dead hang; do
     limit=400 expect_code 1 env LD_PRELOAD="$shim" CLT_SHIM="launch:kernel=softmax_fwd_group:$what" \
-        "$CLTRAIN" verify --quick --mode correct --seed 7 -t softmax.odd --limit 10
+        "$CLTRAIN" verify --small --mode correct --seed 7 -t softmax.odd --limit 10
     expect_text '^FAIL +softmax.odd\[group\]/correct' '^1 passed, 1 failed, 0 skipped' \
         "^ +repeat: cltrain verify -t 'softmax.odd\[group\]/correct' --seed 7 --device [0-9]+:[0-9]+$"
 done
 expect_text 'the driver did not answer in 10 s'
+# Several workers: each check is run once, whichever worker ends in the middle of it, and reports are in the order of the list.
+"$CLTRAIN" verify --small --mode list -t 'softmax.*' | grep '/correct$' >names
+limit=400 expect_code 1 env LD_PRELOAD="$shim" CLT_SHIM="launch:kernel=softmax_bwd_group:segfault" \
+    "$CLTRAIN" verify --small --mode correct --seed 7 -t 'softmax.*' --jobs 3 -v --json jobs.json
+grep -E '^(PASS|FAIL|SKIP) ' "$out" | awk '{ print $2 }' | sort >ran
+sort names | diff - ran >"$out" && pass || fail 'not every check was run once'
+sed -n -E 's/^ *"name": "(.*)",$/\1/p' jobs.json | diff names - >"$out" && pass || fail 'the report is not in the order of the list'
+expect_awk 'other checks than those of the kernel failed, or none' \
+    '/"name"/ { name = $2 } /"state": "FAIL"/ { n++; bad += name !~ /group/ } END { exit n < 3 || bad > 0 }' jobs.json
 expect_code 2 "$CLTRAIN" verify-worker --pattern 'relu.*' 3<&-
 expect_text 'is for cltrain itself'
 finish

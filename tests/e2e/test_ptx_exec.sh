@@ -11,18 +11,18 @@ export CLTRAIN_PTX_SM=90
 expect_code 0 "$CLTRAIN" devices
 expect_text 'PTX executor sm_90' 'caps .*ptx,mma_f16,mma_bf16,mma_tf32,wgmma$'
 
-verified 30 'gemm.*[mma*' --quick
-verified 8 'gemm.odd*[wgmma*' --quick
+verified 30 'gemm.*[mma*' --small
+verified 8 'gemm.odd*[wgmma*' --small
 verified 1 'gemm.deep_tiles[wgmma_bf16]' --mode correct
-verified 30 'gemm.*[tile*' --quick
+verified 30 'gemm.*[tile*' --small
 verified 11 'gemm.tails_nt[tile_*' --mode correct # one of them has a predicate turned round by xor in its loop
-verified 4 'attention*[mma*' --quick
-verified 12 'attention*[group*' --quick
+verified 4 'attention*[mma*' --small
+verified 12 'attention*[group*' --small
 verified 2 'known.*fragment' --mode correct
 # Rows that start anywhere are among those of layernorm.
 count
-verified 30 'update*' --quick
-verified 24 'layernorm*' --quick
+verified 30 'update*' --small
+verified 24 'layernorm*' --small
 counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
 # Whole vectors everywhere: fragments, copies and sums on their way to C.
 count

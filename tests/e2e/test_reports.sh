@@ -31,7 +31,7 @@ only_json() { # COMMAND...: its standard output is $out, its stderr .err
 only_json "$CLTRAIN" bench gemm --sizes 16 --seconds 0.01 --json -
 only_json "$CLTRAIN" bench step net.json --steps 2 --warmup 1 --json -
 only_json "$CLTRAIN" bench memory --seconds 0.1 --json -
-only_json "$CLTRAIN" verify --quick --mode correct -t 'relu*' --json -
+only_json "$CLTRAIN" verify --small --mode correct -t 'relu*' --json -
 only_json "$CLTRAIN" tune net.json --seconds 0.2 --json -
 
 # --- what building cost: every program with its seconds and its origin; a second start finds all of them kept ---

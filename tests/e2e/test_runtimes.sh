@@ -4,7 +4,7 @@
 # ctest-parts: pocl intel pocl-3.0 rusticl oclgrind others
 # ctest-timeout: 14400
 #
-# Another OpenCL runtime computes what PoCL does: `devices`, `verify --quick`, a small GPT trained in f32, f16 and bf16 with every step's
+# Another OpenCL runtime computes what PoCL does: `devices`, `verify --small`, a small GPT trained in f32, f16 and bf16 with every step's
 # loss beside PoCL's, and runs that move between the two at a checkpoint, both ways.
 #
 # Runtimes are the folders of $CLTRAIN_RUNTIMES, which scripts/runtimes.sh makes; one that is not there is skipped with the reason, and
@@ -167,14 +167,14 @@ list_devices() {
 verifies() {
     local start=$SECONDS code=0 form=()
     if is_small "$runtime"; then form=(--mode correct); fi
-    on "$runtime" timeout 10000 "$CLTRAIN" verify --quick ${form[@]+"${form[@]}"} --seed 7 --json verify.json >"$out" 2>&1 </dev/null || code=$?
+    on "$runtime" timeout 10000 "$CLTRAIN" verify --small ${form[@]+"${form[@]}"} --seed 7 --json verify.json >"$out" 2>&1 </dev/null || code=$?
     cp "$out" "$folder/$runtime/verify.txt"
     if [ $code -eq 0 ] && tail -n 1 "$out" | grep -q -E '^[0-9]{2,} passed, 0 failed'; then
         pass
-        checks "verify --quick${form:+ ${form[*]}}" pass $((SECONDS - start)) "$(tail -n 1 "$out")"
+        checks "verify --small${form:+ ${form[*]}}" pass $((SECONDS - start)) "$(tail -n 1 "$out")"
     else
-        fail "$runtime: verify --quick ends with $code"
-        checks "verify --quick${form:+ ${form[*]}}" FAIL $((SECONDS - start)) "code $code: $(tail -n 1 "$out")"
+        fail "$runtime: verify --small ends with $code"
+        checks "verify --small${form:+ ${form[*]}}" FAIL $((SECONDS - start)) "code $code: $(tail -n 1 "$out")"
     fi
 }
 
@@ -186,7 +186,7 @@ test_runtime() { # NAME
     steps=100
     write_config "$runtime.json" 2 32 16 100
     if is_small "$runtime"; then
-        note_skip "$runtime is slow and tested in the small form: verify --quick --mode correct, GPT of 1 layer for 20 steps"
+        note_skip "$runtime is slow and tested in the small form: verify --small --mode correct, GPT of 1 layer for 20 steps"
         steps=20 form='small form: GPT of 1 layer, 16 channels, context 8'
         write_config "$runtime.json" 1 16 8 20
     fi

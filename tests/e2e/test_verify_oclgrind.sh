@@ -20,7 +20,7 @@ watched() {
 
 # Oclgrind 21.10 itself ends by SIGSEGV where its search for uninitialized values meets some shuffles of vectors: those checks are
 # run without that search.
-if watched report "$CLTRAIN" verify --quick --mode correct --seed 5; then
+if watched report "$CLTRAIN" verify --small --mode correct --seed 5; then
     pass
     expect_text '^[0-9]{3,} passed, 0 failed'
 else

@@ -20,14 +20,14 @@ part_of() {
     esac
 }
 
-"$CLTRAIN" verify --quick --mode list >names
+"$CLTRAIN" verify --small --mode list >names
 expect_awk "the list of names is short or has doubles" '{ n++; bad += seen[$0]++ } END { exit n < 300 || bad }' names
 limit=300 # seconds of one op: each of its kernels may have to be compiled
 mine=0
 for subject in $(sed 's/\..*//' names | sort -u); do
     [ "$(part_of "$subject")" = "$part" ] || continue
     mine=$((mine + 1))
-    expect_code 0 "$CLTRAIN" verify --quick -t "$subject.*" --json "$subject.json" --junit "$subject.xml"
+    expect_code 0 "$CLTRAIN" verify --small -t "$subject.*" --json "$subject.json" --junit "$subject.xml"
     expect_text 'seed [0-9]+'
     expect_awk "$subject: a case on the list was neither passed nor skipped, or some failed" \
         'FNR == NR { listed += index($0, "'"$subject"'.") == 1; next }

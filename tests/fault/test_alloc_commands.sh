@@ -21,7 +21,7 @@ cat >net.json <<'JSON'
  "optimizer": {"type": "adamw", "learning_rate": 0.002}, "train": {"steps": 2}}
 JSON
 expect_code 0 "$CLTRAIN" train net.json --out good
-env LD_PRELOAD="$shim" "$CLTRAIN" verify -t softmax.odd --quick --mode correct >/dev/null 2>&1 # asks the device
+env LD_PRELOAD="$shim" "$CLTRAIN" verify -t softmax.odd --small --mode correct >/dev/null 2>&1 # asks the device
 names=(plan estimate config prepare export verify eval generate)
 run() { # NAME VARIABLE=VALUE...: the command, its result in the folder `result`
     local name=$1
@@ -35,7 +35,7 @@ run() { # NAME VARIABLE=VALUE...: the command, its result in the folder `result`
     config) "${it[@]}" config net.json --print >result/text 2>"$out" ;;
     prepare) "${it[@]}" data prepare text --train-bpe 280 --threads 1 --out result/data >"$out" 2>&1 ;;
     export) "${it[@]}" export --checkpoint good --out result/net.safetensors >"$out" 2>&1 ;;
-    verify) "${it[@]}" verify -t softmax.odd --quick --mode correct --seed 7 >"$out" 2>&1 ;;
+    verify) "${it[@]}" verify -t softmax.odd --small --mode correct --seed 7 >"$out" 2>&1 ;;
     eval) "${it[@]}" eval net.json --checkpoint good --json result/text >"$out" 2>&1 ;;
     generate) "${it[@]}" generate --checkpoint good --prompt 'line' --max-new 4 --temperature 0 >result/text 2>"$out" ;;
     esac

@@ -68,7 +68,7 @@ bad 0 "$lane" "$CLTRAIN" train gpt.json device.tune=on device.tune_seconds=2 --o
 expect_text "$without"
 
 # verify hides nothing: the variant's cases fail, the others pass
-bad 1 "$lane" "$CLTRAIN" verify -t 'gemm*lane*' --quick --shard 1/20
+bad 1 "$lane" "$CLTRAIN" verify -t 'gemm*lane*' --small --shard 1/20
 expect_text 'FAIL.*lane'
 
 # nothing is left: the error says what was tried

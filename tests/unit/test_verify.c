@@ -568,7 +568,7 @@ static void test_shards(void **state)
     static seen_result all[MAX_SEEN];
     clt_verify_summary summary;
     clt_verify_options options = options_of(NULL, CLT_VERIFY_LIST);
-    options.quick = true;
+    options.small = true;
     assert_ok(run(&options, NULL, &summary));
     int total = n_seen, sum = 0;
     memcpy(all, seen, sizeof all);

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks in worker processes, so that a driver that crashes or hangs in one of them fails that one alone: a
+ * worker names each check before it runs it, and another worker goes on behind the one that ended it.
+ * Compiling kernels is most of the time, and drivers whose compiler holds one lock (PoCL) use one core of a
+ * process for it: so there are several workers, each supervised by a thread. Cases are given to the worker
+ * that asks first; in its first pass over the list a worker gets subjects that no other one has begun, since
+ * cases of one op often share kernels, and in its second pass whatever is left. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/child.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/verify/verify_internal.h"
+
+#define OPEN_SECONDS 1200.0 /* until the first check: a device may be asked for its capabilities first */
+#define SEND_SECONDS 60.0   /* for a worker to read one line */
+#define MAX_WORKERS 16
+#define GPU_WORKERS 4   /* each has a context of its own in the device's memory */
+#define LEAST_CHECKS 24 /* of a worker: starting one takes as long as some checks */
+
+/* A subject, whose first worker gets all of its cases in pass 0; or a case. */
+typedef struct share {
+    char *name;
+    int worker;   /* who has it */
+    bool resumes; /* a case whose worker was lost in it: it goes on at `from` */
+    uint64_t from;
+} share;
+
+typedef struct shares {
+    share *items;
+    size_t count, capacity;
+} shares;
+
+typedef struct supervisor {
+    const clt_verify_options *options;
+    clt_verify_summary *summary;
+    const char *program;
+    double limit;
+    uint64_t total;
+    pthread_mutex_t lock; /* of all that follows, and while results are delivered */
+    pthread_cond_t changed;
+    shares subjects, cases;
+    char spec[16], device[OCL_NAME_SIZE];
+    bool opened, is_cpu; /* some worker has opened the device */
+    bool failed;         /* a thread has ended with an error */
+    uint64_t matched;
+} supervisor;
+
+/* One worker process and the thread that watches it. */
+typedef struct watcher {
+    supervisor *s;
+    int number;
+    clt_thread *thread;
+    clt_child *child;
+    bool running, done, opened;
+    int ended;      /* checks of this process */
+    uint64_t index; /* of the check that runs, or ran last */
+    char name[256], op_case[256];
+    clt_status error; /* what the process ended with */
+    char error_text[4096];
+    clt_error end; /* what the thread ended with */
+} watcher;
+
+static void unescape(char *text)
+{
+    char *out = text;
+    for (; *text != '\0'; text++) {
+        if (*text == '\\' && text[1] != '\0')
+            *out++ = *++text == 'n' ? '\n' : *text;
+        else
+            *out++ = *text;
+    }
+    *out = '\0';
+}
+
+/* --- who runs what --- */
+
+static share *find(const shares *list, const char *name)
+{
+    for (size_t i = list->count; i-- > 0;) /* newest first: that is where most questions go */
+        if (strcmp(list->items[i].name, name) == 0)
+            return &list->items[i];
+    return NULL;
+}
+
+static clt_status add(shares *list, const char *name, int worker)
+{
+    CLT_TRY(clt_grow(&list->items, &list->capacity, list->count + 1, sizeof *list->items,
+                     "checks given to workers"));
+    share *item = &list->items[list->count];
+    *item = (share){.name = strdup(name), .worker = worker};
+    if (!item->name)
+        CLT_FAIL(CLT_ENOMEM, "giving checks to workers: out of host memory");
+    list->count++;
+    return CLT_OK;
+}
+
+static void drop(shares *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i].name);
+    free(list->items);
+}
+
+/* May this worker run the case? *from receives the first check that it may run. */
+static clt_status decide(watcher *w, int pass, const char *subject, const char *op_case, bool *take,
+                         uint64_t *from)
+{
+    supervisor *s = w->s;
+    share *have = find(&s->cases, op_case);
+    *take = false;
+    *from = 0;
+    if (have) {
+        *take = have->resumes;
+        *from = have->from;
+        have->resumes = false;
+        have->worker = w->number;
+        return CLT_OK;
+    }
+    share *owner = find(&s->subjects, subject);
+    if (pass == 0 && owner && owner->worker != w->number)
+        return CLT_OK;
+    if (!owner)
+        CLT_TRY(add(&s->subjects, subject, w->number));
+    CLT_TRY(add(&s->cases, op_case, w->number));
+    *take = true;
+    return CLT_OK;
+}
+
+static clt_status answer(watcher *w, const char *line)
+{
+    char subject[128], name[128], text[64];
+    uint64_t index, from;
+    int pass;
+    bool take;
+    if (sscanf(line, "claim %d %" SCNu64 " %127s %127s", &pass, &index, subject, name) != 4)
+        CLT_FAIL(CLT_EDEVICE, "verify: a worker process wrote what it cannot mean");
+    snprintf(w->op_case, sizeof w->op_case, "%s.%s", subject, name);
+    pthread_mutex_lock(&w->s->lock);
+    clt_status status = decide(w, pass, subject, w->op_case, &take, &from);
+    pthread_mutex_unlock(&w->s->lock);
+    CLT_TRY(status);
+    int n = take ? snprintf(text, sizeof text, "take %" PRIu64 "\n", from)
+                 : snprintf(text, sizeof text, "leave\n");
+    if (clt_child_send(w->child, text, (size_t)n, SEND_SECONDS) != CLT_OK)
+        clt_error_clear(); /* it is gone, which the next line tells */
+    return CLT_OK;
+}
+
+/* --- lines of a worker --- */
+
+static void deliver(watcher *w, clt_verify_result *result)
+{
+    supervisor *s = w->s;
+    char repeat[1024];
+    bool failed = result->state != CLT_VERIFY_PASS && result->state != CLT_VERIFY_SKIP;
+    pthread_mutex_lock(&s->lock);
+    clt_verify_repeat(s->options, w->name, s->summary->seed, s->spec, failed && w->ended > 0, repeat,
+                      sizeof repeat);
+    w->ended++;
+    result->index = w->index;
+    result->name = w->name;
+    result->repeat = repeat;
+    s->summary->count[result->state]++;
+    w->running = false;
+    if (s->options->result)
+        s->options->result(s->options->context, result);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool take_end(watcher *w, const char *line)
+{
+    clt_verify_result result = {0};
+    char reason[CLT_CHILD_LINE_SIZE];
+    int state, at = 0;
+    if (!w->running ||
+        sscanf(line, "end %d %la %la %la%n", &state, &result.error, &result.limit, &result.ms, &at) != 4)
+        return false;
+    if (state < CLT_VERIFY_PASS || state > CLT_VERIFY_MISTRUST)
+        return false;
+    snprintf(reason, sizeof reason, "%s", line + at + (line[at] == ' '));
+    unescape(reason);
+    result.state = (clt_verify_state)state;
+    result.reason = reason;
+    deliver(w, &result);
+    return true;
+}
+
+static bool take_device(watcher *w, const char *line)
+{
+    supervisor *s = w->s;
+    char kind[8], spec[sizeof s->spec];
+    int at = 0;
+    if (sscanf(line, "device %7s %15s %n", kind, spec, &at) != 2 || at == 0)
+        return false;
+    pthread_mutex_lock(&s->lock);
+    w->opened = true;
+    if (!s->opened) {
+        ocl_device_desc desc = {.is_cpu = strcmp(kind, "cpu") == 0};
+        snprintf(s->spec, sizeof s->spec, "%s", spec);
+        snprintf(s->device, sizeof s->device, "%s", line + at);
+        snprintf(desc.spec, sizeof desc.spec, "%s", spec);
+        snprintf(desc.name, sizeof desc.name, "%s", line + at);
+        s->is_cpu = desc.is_cpu;
+        s->opened = true;
+        if (s->options->opened)
+            s->options->opened(s->options->context, &desc);
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+/* False: the worker has ended with an error, or writes what it cannot mean. */
+static bool take_line(watcher *w, const char *line)
+{
+    int at = 0, status;
+    uint64_t matched;
+    if (sscanf(line, "begin %" SCNu64 " %255s", &w->index, w->name) == 2) {
+        w->running = true;
+        return true;
+    }
+    if (sscanf(line, "done %" SCNu64, &matched) == 1) {
+        pthread_mutex_lock(&w->s->lock);
+        w->s->matched = matched;
+        pthread_mutex_unlock(&w->s->lock);
+        w->done = true;
+        return true;
+    }
+    if (sscanf(line, "error %d %n", &status, &at) == 1 && status > CLT_OK && status < CLT_STATUS_COUNT) {
+        w->error = (clt_status)status;
+        snprintf(w->error_text, sizeof w->error_text, "%s", line + at);
+        unescape(w->error_text);
+        return false;
+    }
+    return take_device(w, line) || take_end(w, line);
+}
+
+/* --- one worker process after the other --- */
+
+static clt_status start(watcher *w)
+{
+    const clt_verify_options *o = w->s->options;
+    const char *arguments[24] = {"verify-worker"};
+    char modes[16], mask[16], shard[16], shards[16], seed[24];
+    int n = 1;
+    snprintf(modes, sizeof modes, "%u", o->modes);
+    snprintf(mask, sizeof mask, "%08" PRIx32, o->caps_mask);
+    snprintf(shard, sizeof shard, "%d", o->shard);
+    snprintf(shards, sizeof shards, "%d", o->shards);
+    snprintf(seed, sizeof seed, "%" PRIu64, w->s->summary->seed);
+    const char *values[][2] = {{"--pattern", o->pattern}, {"--device", o->device_spec}, {"--modes", modes},
+                               {"--mask", mask},          {"--shard", shard},           {"--shards", shards},
+                               {"--seed", seed}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        if (values[i][1] == NULL)
+            continue;
+        arguments[n++] = values[i][0];
+        arguments[n++] = values[i][1];
+    }
+    if (o->small)
+        arguments[n++] = "--small";
+    if (o->own_forms)
+        arguments[n++] = "--own-forms";
+    arguments[n] = NULL;
+    w->opened = w->running = false;
+    w->ended = 0;
+    w->error = CLT_OK;
+    w->op_case[0] = '\0';
+    return clt_child_start(w->s->program, arguments, CLT_CHILD_STREAMS | CLT_CHILD_INPUT, &w->child);
+}
+
+/* The check that the worker did not survive has failed; another worker goes on behind it. */
+static void fail_check(watcher *w, clt_child_event event, const clt_child_end *end)
+{
+    char reason[4200];
+    clt_verify_result result = {.state = CLT_VERIFY_FAIL, .reason = reason};
+    if (w->error != CLT_OK)
+        snprintf(reason, sizeof reason, "%s: %s", clt_status_text(w->error), w->error_text);
+    else if (event == CLT_CHILD_SILENT)
+        snprintf(reason, sizeof reason, "the driver did not answer in %g s", w->s->limit);
+    else if (event == CLT_CHILD_LINE)
+        snprintf(reason, sizeof reason, "the worker process wrote what it cannot mean");
+    else
+        snprintf(reason, sizeof reason, "the driver ended the worker process with %s", end->text);
+    deliver(w, &result);
+    pthread_mutex_lock(&w->s->lock);
+    share *lost = find(&w->s->cases, w->op_case);
+    if (lost) {
+        lost->resumes = true;
+        lost->from = w->index + 1;
+    }
+    pthread_mutex_unlock(&w->s->lock);
+}
+
+static clt_status run_worker(watcher *w)
+{
+    clt_child_end end;
+    const char *line = "";
+    clt_child_event event = CLT_CHILD_ENDED;
+    clt_status status = start(w);
+    CLT_TRY(status);
+    for (bool good = true; good && !w->done && status == CLT_OK;) {
+        event = clt_child_next(w->child, w->running ? w->s->limit : OPEN_SECONDS, &line);
+        good = event == CLT_CHILD_LINE;
+        if (good && strncmp(line, "claim ", 6) == 0)
+            status = answer(w, line);
+        else if (good)
+            good = take_line(w, line);
+    }
+    clt_child_stop(w->child, &end);
+    CLT_TRY(status);
+    if (w->done)
+        return CLT_OK;
+    if (w->running && (w->error == CLT_OK || w->error == CLT_EDEVLOST)) {
+        fail_check(w, event, &end);
+        return CLT_OK;
+    }
+    if (w->error != CLT_OK)
+        CLT_FAIL(w->error, "%s", w->error_text);
+    CLT_FAIL(CLT_EDEVICE, "verify: the worker process ended with %s %s; run 'cltrain doctor'", end.text,
+             w->opened ? "between two checks" : "while it opened the device");
+}
+
+static void *watch(void *context)
+{
+    watcher *w = context;
+    clt_status status = CLT_OK;
+    bool stop = false;
+    while (status == CLT_OK && !w->done && !stop) {
+        status = run_worker(w);
+        pthread_mutex_lock(&w->s->lock);
+        w->s->failed = w->s->failed || status != CLT_OK;
+        stop = w->s->failed;
+        pthread_cond_broadcast(&w->s->changed);
+        pthread_mutex_unlock(&w->s->lock);
+    }
+    clt_error_take(status, &w->end);
+    return NULL;
+}
+
+/* --- all of them --- */
+
+/* How many workers help, once the first one has told what device it is. */
+static int wanted(const supervisor *s, int jobs)
+{
+    int n = jobs > 0 ? jobs : clt_cpu_count();
+    uint64_t busy = (s->total + LEAST_CHECKS - 1) / LEAST_CHECKS;
+    if (jobs == 0 && (s->options->modes & CLT_VERIFY_PERF))
+        n = 1;
+    if (jobs == 0 && !s->is_cpu && n > GPU_WORKERS)
+        n = GPU_WORKERS;
+    if (jobs == 0 && (uint64_t)n > busy)
+        n = (int)busy;
+    return n < 1 ? 1 : n > MAX_WORKERS ? MAX_WORKERS : n;
+}
+
+/* The first worker opens the device alone: drivers are listed and asked once, and its kind is known then. */
+static clt_status run_workers(supervisor *s, int jobs)
+{
+    watcher *watchers;
+    clt_status status;
+    CLT_TRY(clt_alloc(&watchers, MAX_WORKERS, sizeof *watchers, "workers of the checker"));
+    int n = 0, count = 1;
+    for (status = CLT_OK; n < count && status == CLT_OK; n++) {
+        watchers[n] = (watcher){.s = s, .number = n};
+        status = clt_thread_start(&watchers[n].thread, "checks", watch, &watchers[n]);
+        if (status != CLT_OK)
+            break;
+        pthread_mutex_lock(&s->lock);
+        while (n == 0 && !s->opened && !s->failed && !watchers[0].done)
+            clt_cond_wait_turn(&s->changed, &s->lock);
+        if (n == 0)
+            count = s->opened && !s->failed ? wanted(s, jobs) : 1;
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (status != CLT_OK && n > 0) { /* fewer do it as well */
+        clt_error_clear();
+        status = CLT_OK;
+    }
+    clt_error error;
+    clt_error_take(status, &error);
+    for (int i = 0; i < n; i++) {
+        clt_thread_join(watchers[i].thread);
+        if (watchers[i].end.status != CLT_OK && error.status == CLT_OK)
+            error = watchers[i].end;
+    }
+    free(watchers);
+    return clt_error_put(&error);
+}
+
+clt_status clt_verify_run_apart(const clt_verify_options *options, double limit, int jobs,
+                                clt_verify_summary *summary)
+{
+    supervisor s = {.options = options, .summary = summary, .limit = limit};
+    char *program;
+    if (options->after) /* a failure that is looked into: in this process, where a debugger is */
+        return clt_verify_run(options, summary);
+    clt_status status = clt_program_find(&program);
+    if (status == CLT_EUNSUPPORTED) {
+        CLT_WARN("checks run in this process, which a bad driver may end: %s", clt_error_text());
+        return clt_verify_run(options, summary);
+    }
+    CLT_TRY(status);
+    s.program = program;
+    *summary = (clt_verify_summary){.seconds = clt_now()};
+    summary->seed = options->seed ? options->seed : clt_verify_fresh_seed();
+    pthread_mutex_init(&s.lock, NULL);
+    pthread_cond_init(&s.changed, NULL);
+    status = clt_verify_check_options(options);
+    if (status == CLT_OK)
+        status = clt_verify_count(options, &s.total);
+    if (status == CLT_OK)
+        status = run_workers(&s, jobs);
+    pthread_cond_destroy(&s.changed);
+    pthread_mutex_destroy(&s.lock);
+    drop(&s.subjects);
+    drop(&s.cases);
+    free(program);
+    summary->matched = s.matched;
+    summary->seconds = clt_now() - summary->seconds;
+    CLT_TRY(status);
+    return clt_verify_verdict(options, summary, summary->matched, s.spec, s.device);
+}

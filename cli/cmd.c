@@ -18,7 +18,7 @@ const cmd_entry cmd_table[] = {
     {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo,
      CMD_STOPS},
     {"train", "train the model of a config", cmd_train, CMD_STOPS | CMD_RANKS},
-    {"eval", "evaluate a checkpoint or weights", cmd_eval, CMD_RANKS},
+    {"eval", "evaluate a trained model, or weights", cmd_eval, CMD_RANKS},
     {"devices", "list the OpenCL devices and what they can do", cmd_devices, 0},
     {"doctor", "find out why there is no device, or that all is well", cmd_doctor, 0},
     {"plan", "show memory map and commands of a config, without a device", cmd_plan, 0},
@@ -114,12 +114,33 @@ clt_status cmd_free_folder(const char *base, char **out)
              "choosing a run folder: %s and its numbered followers are all taken; name one with --out", base);
 }
 
-clt_status cmd_load_config(const args_result *r, clt_config **out)
+void cmd_use_log_level(const clt_config *config)
 {
     clt_log_level level;
-    CLT_TRY(clt_config_load(r->operands[0], r->overrides, r->n_overrides, out));
-    if (!getenv("CLTRAIN_LOG") && clt_log_level_from_name(clt_config_string(*out, "log.level"), &level))
+    if (!getenv("CLTRAIN_LOG") && clt_log_level_from_name(clt_config_string(config, "log.level"), &level))
         clt_log_set_level(level);
+}
+
+clt_status cmd_load_config(const args_result *r, clt_config **out)
+{
+    CLT_TRY(clt_config_load(r->operands[0], r->overrides, r->n_overrides, out));
+    cmd_use_log_level(*out);
+    return CLT_OK;
+}
+
+clt_status cmd_run_operand(const args_result *r, const char *command, const char *checkpoint,
+                           const char *what, const char **out)
+{
+    *out = checkpoint ? checkpoint : r->n_operands > 0 ? r->operands[0] : NULL;
+    if (!*out)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain %s: missing argument: name the run folder of %s (cltrain %s RUN); its checkpoints "
+                 "folder "
+                 "or one step_N of it will do as well",
+                 command, what, command);
+    if (checkpoint && r->n_operands > 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain %s: both '%s' and --checkpoint name a run; give one of them", command,
+                 r->operands[0]);
     return CLT_OK;
 }
 

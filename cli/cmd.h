@@ -84,6 +84,12 @@ clt_status cmd_caps(const char *text, uint32_t *mask);
 /* A folder that does not exist yet: base, base-2, base-3 ...; must be freed. */
 clt_status cmd_free_folder(const char *base, char **out);
 /* The config of a command line; its log.level holds from here on, unless CLTRAIN_LOG says otherwise. */
+void cmd_use_log_level(const clt_config *config);
+/* The run folder that a command works on: its only operand, or the value of --checkpoint, which older scripts
+ * give. CLT_EUSAGE when there is neither or both; `what` completes the message: "a trained language model".
+ */
+clt_status cmd_run_operand(const struct args_result *r, const char *command, const char *checkpoint,
+                           const char *what, const char **out);
 clt_status cmd_load_config(const struct args_result *r, clt_config **out);
 /* Writes text to a file, or to the standard output for "-". */
 clt_status cmd_write_text(const char *path, const char *text);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain eval CONFIG: loss and accuracy of a checkpoint or a weights file on the evaluation data. */
+ * cltrain eval RUN: loss and accuracy of a saved run, or of a weights file, on the evaluation data. */
 #include <math.h>
+#include <string.h>
 
 #include "cli/args.h"
 #include "cli/console.h"
+#include "engine/base/fileio.h"
 #include "engine/base/json.h"
+#include "engine/train/saved_run.h"
 
 static clt_status write_json(const char *path, const clt_eval_metrics *m)
 {
@@ -47,48 +50,80 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
              parameters);
 }
 
-clt_status cmd_eval(cmd_context *context, int argc, char **argv)
+typedef struct eval_args {
+    const char *checkpoint, *init, *device, *json, *caps, *tokenizer, *on;
+    bool on_train;
+    uint32_t caps_mask;
+} eval_args;
+
+/* One of: RUN; --checkpoint RUN; CONFIG --checkpoint RUN; CONFIG --init FILE. */
+static clt_status check_args(eval_args *a, const args_result *r)
 {
-    const char *checkpoint = NULL, *init = NULL, *device = NULL, *json = NULL, *caps_text = NULL;
-    const args_option options[] = {
-        ARGS_TEXT("--checkpoint", "DIR", checkpoint, "checkpoint or run folder"),
-        ARGS_TEXT("--init", "FILE", init, "parameters from a safetensors file"),
-        ARGS_DEVICE(device),
-        ARGS_CAPS(caps_text),
-        ARGS_TEXT("--json", "FILE", json, "write the result as JSON; - for the standard output"),
-        ARGS_END};
-    const args_usage usage = {.command = "eval",
-                              .operands = "CONFIG [section.key=value ...]",
-                              .summary =
-                                  "Evaluates a checkpoint or weights on the evaluation data of a config.",
-                              .options = options,
-                              .min_operands = 1,
-                              .max_operands = 1,
-                              .overrides = true};
-    args_result r;
-    clt_config *config = NULL;
+    bool operand = r->n_operands > 0, run = operand && clt_is_directory(r->operands[0]);
+    if (a->checkpoint && a->init)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: give either --checkpoint RUN or --init FILE, not both");
+    if (run && a->checkpoint)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: both '%s' and --checkpoint name a run; give one of them",
+                 r->operands[0]);
+    if (run && a->init)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain eval: --init takes the weights of a file, which need a CONFIG; '%s' is a folder",
+                 r->operands[0]);
+    if (!operand && a->init)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --init FILE holds weights alone; name their CONFIG as well");
+    if (!operand && !a->checkpoint)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain eval: missing argument: name the run folder of a training (cltrain eval RUN), or "
+                 "CONFIG --init FILE; see 'cltrain eval --help'");
+    if (operand && !run && !a->checkpoint && !a->init)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain eval: '%s' is no folder. To evaluate a training name its run folder (cltrain eval "
+                 "RUN); a "
+                 "CONFIG needs --checkpoint RUN or --init FILE as well",
+                 r->operands[0]);
+    if (a->on && strcmp(a->on, "train") != 0 && strcmp(a->on, "eval") != 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --on '%s'; it can be eval (the evaluation data) or train", a->on);
+    a->on_train = a->on && strcmp(a->on, "train") == 0;
+    return cmd_caps(a->caps, &a->caps_mask);
+}
+
+/* The saved run, unless the weights come from a file; the config, unless it is the run's. */
+static clt_status open_inputs(const eval_args *a, const args_result *r, clt_saved_run **saved,
+                              clt_config **config)
+{
+    bool run = r->n_operands > 0 && clt_is_directory(r->operands[0]), own = r->n_operands > 0 && !run;
+    const char *path = run ? r->operands[0] : a->checkpoint;
+    clt_saved_run_options options = {.overrides = own ? NULL : r->overrides,
+                                     .n_overrides = own ? 0 : r->n_overrides,
+                                     .tokenizer = own ? NULL : a->tokenizer,
+                                     .tensors = true};
+    if (own)
+        CLT_TRY(cmd_load_config(r, config));
+    if (own && a->tokenizer)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --tokenizer is for a run; with a CONFIG give data.tokenizer=…");
+    if (path)
+        CLT_TRY(clt_saved_run_open(path, &options, saved));
+    if (*saved && !own)
+        cmd_use_log_level((*saved)->config);
+    return *saved && !own ? clt_saved_run_need_data(*saved, !a->on_train, "evaluating") : CLT_OK;
+}
+
+static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_saved_run *saved,
+                           const clt_config *config)
+{
     clt_eval_metrics metrics = {0};
-    uint32_t caps;
     console c;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
-    if (!checkpoint == !init)
-        CLT_FAIL(CLT_EUSAGE, "cltrain eval: give either --checkpoint DIR or --init FILE");
-    CLT_TRY(cmd_caps(caps_text, &caps));
-    if (cmd_prints(context)) /* the rank that writes it */
-        CLT_TRY(cmd_can_write(json));
-    CLT_TRY(cmd_load_config(&r, &config));
     console_init(&c, context, 1);
     clt_run_options run = {.config = config,
-                           .init = init,
-                           .checkpoint = checkpoint,
-                           .device_spec = device,
-                           .caps_mask = caps,
+                           .init = a->init,
+                           .saved = saved,
+                           .on_train = a->on_train,
+                           .device_spec = a->device,
+                           .caps_mask = a->caps_mask,
                            .comm = context->comm,
                            .stop = context->stop,
                            .observer = console_observer(&c)};
-    bool told = json && json[0] == '-' && !json[1];
+    bool told = a->json && a->json[0] == '-' && !a->json[1];
     run.observer.eval = NULL; /* told below */
     if (told)
         run.observer = (clt_observer){0};
@@ -98,11 +133,48 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         metrics.step = -1;
         if (!told)
             console_observer(&c).eval(&c, &metrics);
-        if (json)
-            status = write_json(json, &metrics);
+        if (a->json)
+            status = write_json(a->json, &metrics);
     }
+    return status == CLT_OK ? check_loss(&metrics, saved ? saved->path : a->init) : status;
+}
+
+clt_status cmd_eval(cmd_context *context, int argc, char **argv)
+{
+    eval_args a = {0};
+    const args_option options[] = {
+        ARGS_TEXT("--on", "eval|train", a.on, "which data: the evaluation data, or the training data (eval)"),
+        ARGS_TEXT("--checkpoint", "RUN", a.checkpoint,
+                  "the run, when a CONFIG of its own is to be evaluated"),
+        ARGS_TEXT("--init", "FILE", a.init, "parameters from a safetensors file; needs a CONFIG"),
+        ARGS_TEXT("--tokenizer", "PATH", a.tokenizer, "vocabulary to use instead of the run's own"),
+        ARGS_DEVICE(a.device),
+        ARGS_CAPS(a.caps),
+        ARGS_TEXT("--json", "FILE", a.json, "write the result as JSON; - for the standard output"),
+        ARGS_END};
+    const args_usage usage = {
+        .command = "eval",
+        .operands = "RUN|CONFIG [section.key=value ...]",
+        .summary =
+            "Evaluates a trained model: RUN is a run folder, its checkpoints folder or one step_N of it,\n"
+            "which brings its config along. A CONFIG takes --checkpoint RUN or --init FILE.",
+        .options = options,
+        .min_operands = 0,
+        .max_operands = 1,
+        .overrides = true};
+    args_result r;
+    clt_saved_run *saved = NULL;
+    clt_config *config = NULL;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(check_args(&a, &r));
+    if (cmd_prints(context)) /* the rank that writes it */
+        CLT_TRY(cmd_can_write(a.json));
+    clt_status status = open_inputs(&a, &r, &saved, &config);
     if (status == CLT_OK)
-        status = check_loss(&metrics, checkpoint ? checkpoint : init);
+        status = evaluate(context, &a, saved, config ? config : saved->config);
     clt_config_destroy(config);
+    clt_saved_run_close(saved);
     return status;
 }

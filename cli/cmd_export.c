@@ -26,17 +26,20 @@ static void tell(const clt_export_result *x, clt_dtype dtype, const char *out)
 
 clt_status cmd_export(cmd_context *context, int argc, char **argv)
 {
-    const char *checkpoint = NULL, *out = NULL, *type = "f32";
+    const char *checkpoint = NULL, *out = NULL, *type = "f32", *run;
     const args_option options[] = {
-        ARGS_TEXT("--checkpoint", "DIR", checkpoint, "checkpoint or run folder"),
         ARGS_TEXT("--out", "FILE", out, "the safetensors file to write"),
         ARGS_TEXT("--dtype", "f32|f16|bf16", type, "type of the weights, rounded to nearest (f32)"),
+        ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
         ARGS_END};
     const args_usage usage = {
         .command = "export",
-        .operands = "",
-        .summary = "Writes the weights of a checkpoint as one safetensors file that PyTorch and --init read.",
-        .options = options};
+        .operands = "RUN",
+        .summary =
+            "Writes the weights of a trained model as one safetensors file that PyTorch and --init read.\n"
+            "RUN is a run folder, its checkpoints folder or one step_N of it.",
+        .options = options,
+        .max_operands = 1};
     args_result r;
     clt_dtype dtype;
     clt_export_result result;
@@ -44,11 +47,12 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    if (!checkpoint || !out)
-        CLT_FAIL(CLT_EUSAGE, "cltrain export: give --checkpoint DIR and --out FILE");
+    CLT_TRY(cmd_run_operand(&r, "export", checkpoint, "a training", &run));
+    if (!out)
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: give --out FILE, the safetensors file to write");
     CLT_TRY(read_type(type, &dtype));
     CLT_TRY(cmd_can_write(out));
-    CLT_TRY(clt_checkpoint_export(checkpoint, dtype, out, &result));
+    CLT_TRY(clt_checkpoint_export(run, dtype, out, &result));
     tell(&result, dtype, out);
     return CLT_OK;
 }

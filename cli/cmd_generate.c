@@ -44,11 +44,10 @@ static clt_status generate(clt_generate_options *options)
 
 clt_status cmd_generate(cmd_context *context, int argc, char **argv)
 {
-    const char *checkpoint = NULL, *prompt = "\n", *device = NULL, *caps_text = NULL;
+    const char *checkpoint = NULL, *tokenizer = NULL, *prompt = "\n", *device = NULL, *caps_text = NULL, *run;
     int64_t max_new = 200, top_k = 0, seed = 1337;
     double temperature = 0.8, top_p = 1;
     const args_option options[] = {
-        ARGS_TEXT("--checkpoint", "DIR", checkpoint, "run or checkpoint folder"),
         ARGS_TEXT("--prompt", "TEXT", prompt, "the text to continue"),
         ARGS_INT("--max-new", "N", max_new, 1, 1e7, "tokens to generate (200)"),
         ARGS_FLOAT("--temperature", "X", temperature, 0, 100, "0: always the most likely token (0.8)"),
@@ -56,23 +55,28 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         ARGS_FLOAT("--top-p", "P", top_p, 1e-6, 1,
                    "only the most likely tokens of this total probability (1)"),
         ARGS_INT("--seed", "N", seed, 0, 9e15, "seed of the draws (1337)"),
+        ARGS_TEXT("--tokenizer", "PATH", tokenizer, "vocabulary to use instead of the run's own"),
+        ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
         ARGS_DEVICE(device),
         ARGS_CAPS(caps_text),
         ARGS_END};
-    const args_usage usage = {.command = "generate",
-                              .operands = "",
-                              .summary = "Continues a text with the model of a checkpoint.",
-                              .options = options};
+    const args_usage usage = {
+        .command = "generate",
+        .operands = "RUN",
+        .summary = "Continues a text with a trained language model. RUN is a run folder, its\n"
+                   "checkpoints folder or one step_N of it; config and tokenizer are in there.",
+        .options = options,
+        .max_operands = 1};
     args_result r;
     uint32_t caps;
     (void)context;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    if (!checkpoint)
-        CLT_FAIL(CLT_EUSAGE, "generate: give --checkpoint DIR, the run folder of a trained language model");
+    CLT_TRY(cmd_run_operand(&r, "generate", checkpoint, "a trained language model", &run));
     CLT_TRY(cmd_caps(caps_text, &caps));
-    clt_generate_options o = {.checkpoint = checkpoint,
+    clt_generate_options o = {.checkpoint = run,
+                              .tokenizer = tokenizer,
                               .prompt = prompt,
                               .max_new = (int)max_new,
                               .sampling = {temperature, (int)top_k, top_p, (uint64_t)seed},

@@ -24,7 +24,9 @@
 
 static clt_status check_free_space(const char *folder, const clt_checkpoint_content *content)
 {
-    const uint64_t texts = strlen(content->state_json) + 65536; /* headers and manifest */
+    uint64_t texts = strlen(content->state_json) + 65536; /* headers and manifest */
+    for (int i = 0; i < content->n_files; i++)
+        texts += content->files[i].length;
     const uint64_t bytes = clt_named_tensors_bytes(content->model, content->n_model) +
                            clt_named_tensors_bytes(content->optimizer, content->n_optimizer) + texts;
     const uint64_t needed = bytes + bytes / 10;
@@ -141,6 +143,9 @@ static clt_status write_folder(const char *temporary, const clt_checkpoint_conte
     if (content->n_optimizer > 0)
         CLT_TRY(write_tensors(&t, CLT_OPTIMIZER_FILE, content->optimizer, content->n_optimizer));
     CLT_TRY(write_text(&t, CLT_STATE_FILE, content->state_json, strlen(content->state_json), true));
+    for (int i = 0; i < content->n_files; i++)
+        CLT_TRY(
+            write_text(&t, content->files[i].name, content->files[i].text, content->files[i].length, true));
     CLT_TRY(write_manifest(&t));
     return clt_fsync_path(temporary);
 }

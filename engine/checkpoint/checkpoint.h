@@ -54,14 +54,23 @@ clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int c
 clt_status clt_weights_open(const char *path, clt_safetensors **out);
 
 /* --- checkpoints --- */
+/* A text file of a checkpoint, beside those that this room writes by itself. */
+typedef struct clt_checkpoint_file {
+    const char *name; /* without a folder: "config.json" */
+    const char *text;
+    size_t length;
+} clt_checkpoint_file;
+
 typedef struct clt_checkpoint_content {
     int64_t step;
     const clt_named_tensor *model;
     int n_model;
     const clt_named_tensor *optimizer;
     int n_optimizer;
-    const char *state_json;  /* run state as JSON text (step, update, counters, ...) */
-    const char *config_json; /* resolved config: its digest goes into the manifest */
+    const char *state_json;           /* run state as JSON text (step, update, counters, ...) */
+    const char *config_json;          /* resolved config: its digest goes into the manifest */
+    const clt_checkpoint_file *files; /* written and hashed with the rest */
+    int n_files;
 } clt_checkpoint_content;
 
 /* Refuses non-finite values in any tensor (CLT_ENUMERIC, tensor named): a checkpoint never holds a NaN.
@@ -96,6 +105,14 @@ typedef struct clt_checkpoint {
  * one logged with its reason). Verifies sizes and hashes. */
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
 void clt_checkpoint_close(clt_checkpoint *checkpoint);
+/* The checkpoint that clt_checkpoint_open would most likely take, with its state and its texts but without
+ * its tensors, which are neither read nor verified: `model` and `optimizer` are NULL. CLT_ECHECKPOINT when
+ * there is none. */
+clt_status clt_checkpoint_peek(const char *path, clt_checkpoint **out);
+/* One of the text files that were saved with it, verified; *text (to be freed) is NULL when the checkpoint
+ * has no file of that name. */
+clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *name, char **text,
+                               size_t *length);
 /* The run state of the checkpoint that clt_checkpoint_open would most likely take, without reading its
  * tensors: for what must be known before there is memory for them. NULL when there is none that is whole. */
 clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state);

@@ -14,6 +14,7 @@
 #define CLT_MANIFEST_FILE "manifest.json"
 
 #define CLT_MANIFEST_MAX_FILES 64
+#define CLT_CHECKPOINT_TEXT_MAX ((uint64_t)256 << 20) /* bytes of a text file that is read as a whole */
 
 typedef struct clt_manifest_file {
     char name[64];

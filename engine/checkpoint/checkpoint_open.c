@@ -122,18 +122,22 @@ bool clt_checkpoint_exists(const char *path)
     return found;
 }
 
-static clt_status open_newest(const char *folder, const clt_step_list *list, clt_checkpoint **out)
+typedef clt_status (*step_opener)(const char *folder, clt_checkpoint **out);
+
+static clt_status open_newest(const char *folder, const clt_step_list *list, step_opener opener, bool tell,
+                              clt_checkpoint **out)
 {
     clt_str reasons = {0};
     clt_status status = CLT_ECHECKPOINT;
     for (size_t i = list->count; i-- > 0;) {
         char *path = NULL;
         CLT_TRY_GOTO(clt_path_join(folder, list->at[i].name, &path), done);
-        status = open_step(path, out);
+        status = opener(path, out);
         free(path);
         if (status == CLT_OK || status == CLT_ENOMEM)
             goto done;
-        CLT_WARN("checkpoint %s is passed over: %s", list->at[i].name, clt_error_text());
+        if (tell)
+            CLT_WARN("checkpoint %s is passed over: %s", list->at[i].name, clt_error_text());
         clt_str_printf(&reasons, "\n  %s", clt_error_text());
     }
     CLT_TRY_GOTO(clt_str_check(&reasons), done);
@@ -156,7 +160,8 @@ static bool is_named_step(const char *path)
     return length - begin > 5 && strncmp(path + begin, "step_", 5) == 0;
 }
 
-clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
+/* tell: warns of those that are passed over. */
+static clt_status find_checkpoint(const char *path, step_opener opener, bool tell, clt_checkpoint **out)
 {
     *out = NULL;
     if (!clt_is_directory(path))
@@ -167,7 +172,7 @@ clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
     free(folder);
     folder = NULL;
     if (is_step)
-        return clt_fail_prefix(open_step(path, out), "opening a checkpoint");
+        return clt_fail_prefix(opener(path, out), "opening a checkpoint");
 
     clt_step_list list = {0};
     clt_status status = find_steps(path, &folder, &list);
@@ -176,49 +181,73 @@ clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
             clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
                      "opening a checkpoint: %s holds none (no folder step_N, here or in checkpoints/)", path);
     else if (status == CLT_OK)
-        status = clt_fail_prefix(open_newest(folder, &list, out), "opening a checkpoint");
+        status = clt_fail_prefix(open_newest(folder, &list, opener, tell, out), "opening a checkpoint");
     clt_steps_free(&list);
     free(folder);
     return status;
 }
 
-/* NULL when this one will not do. */
-static clt_status peek_step(const char *folder, clt_json_doc **state)
+clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
 {
+    return find_checkpoint(path, open_step, true, out);
+}
+
+/* Manifest and state alone. */
+static clt_status peek_step(const char *folder, clt_checkpoint **out)
+{
+    clt_status status;
     clt_manifest manifest;
+    clt_checkpoint *checkpoint = NULL;
+    CLT_TRY(clt_alloc(&checkpoint, 1, sizeof *checkpoint, "a checkpoint"));
+    checkpoint->path = strdup(folder);
+    if (!checkpoint->path)
+        CLT_FAIL_GOTO(CLT_ENOMEM, fail, "opening checkpoint %s: out of host memory", folder);
+    CLT_TRY_GOTO(clt_manifest_read(folder, &manifest, &checkpoint->manifest), fail);
+    CLT_TRY_GOTO(verify_file(folder, clt_manifest_find(&manifest, CLT_STATE_FILE)), fail);
+    CLT_TRY_GOTO(open_state(folder, &checkpoint->state), fail);
+    checkpoint->step = manifest.step;
+    *out = checkpoint;
+    return CLT_OK;
+fail:
+    clt_checkpoint_close(checkpoint);
+    return status;
+}
+
+clt_status clt_checkpoint_peek(const char *path, clt_checkpoint **out)
+{
+    return find_checkpoint(path, peek_step, false, out);
+}
+
+clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state)
+{
+    clt_checkpoint *checkpoint;
     *state = NULL;
-    clt_status status = clt_manifest_read(folder, &manifest, NULL);
-    const clt_manifest_file *file = status == CLT_OK ? clt_manifest_find(&manifest, CLT_STATE_FILE) : NULL;
-    if (file)
-        status = verify_file(folder, file);
-    if (file && status == CLT_OK)
-        status = open_state(folder, state);
+    clt_status status = clt_checkpoint_peek(path, &checkpoint);
+    if (status == CLT_OK) {
+        *state = checkpoint->state;
+        checkpoint->state = NULL;
+        clt_checkpoint_close(checkpoint);
+    }
     if (status == CLT_ENOMEM)
         return status;
     clt_error_clear();
     return CLT_OK;
 }
 
-clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state)
+clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *name, char **text,
+                               size_t *length)
 {
-    char *folder = NULL;
-    clt_step_list list = {0};
-    *state = NULL;
-    CLT_TRY(peek_step(path, state));
-    if (*state || is_named_step(path))
+    clt_manifest manifest;
+    char *path = NULL;
+    *text = NULL;
+    *length = 0;
+    CLT_TRY(clt_manifest_read(checkpoint->path, &manifest, NULL));
+    const clt_manifest_file *file = clt_manifest_find(&manifest, name);
+    if (!file)
         return CLT_OK;
-    clt_status status = find_steps(path, &folder, &list);
-    for (size_t i = list.count; i-- > 0 && status == CLT_OK && !*state;) {
-        char *step = NULL;
-        status = clt_path_join(folder, list.at[i].name, &step);
-        if (status == CLT_OK)
-            status = peek_step(step, state);
-        free(step);
-    }
-    clt_steps_free(&list);
-    free(folder);
-    if (status == CLT_ENOMEM)
-        return status;
-    clt_error_clear();
-    return CLT_OK;
+    CLT_TRY(verify_file(checkpoint->path, file));
+    CLT_TRY(clt_path_join(checkpoint->path, name, &path));
+    clt_status status = clt_file_read(path, false, CLT_CHECKPOINT_TEXT_MAX, CLT_ECHECKPOINT, text, length);
+    free(path);
+    return status;
 }

@@ -39,6 +39,15 @@ void clt_config_destroy(clt_config *config)
     free(config);
 }
 
+/* A printed config says which of its values were only defaults. */
+static bool says_default(const clt_json_doc *doc, const char *path)
+{
+    const clt_json *origin = clt_json_get(clt_json_root(doc), "_origin");
+    const clt_json *word =
+        origin && clt_json_typeof(origin) == CLT_JSON_OBJECT ? clt_json_get(origin, path) : NULL;
+    return word && strcmp(clt_json_string(word), "default") == 0;
+}
+
 /* One key of one section of the file. */
 static clt_status read_key(clt_config *config, const char *section, const clt_json *json,
                            const clt_json_doc *doc, clt_config_problems *list)
@@ -53,8 +62,10 @@ static clt_status read_key(clt_config *config, const char *section, const clt_js
         clt_config_report_unknown(list, config->source, line, column, section, clt_json_key(json));
         return CLT_OK;
     }
-    clt_config_value value = {
-        .from = CLT_FROM_FILE, .source = config->source, .line = line, .column = column};
+    clt_config_value value = {.from = says_default(doc, path) ? CLT_FROM_DEFAULT : CLT_FROM_FILE,
+                              .source = config->source,
+                              .line = line,
+                              .column = column};
     CLT_TRY(clt_config_read_value(config, &clt_config_schema[index], json, doc, config->text, &value, list));
     config->values[index] = value;
     return CLT_OK;

@@ -81,10 +81,10 @@ static void write_model(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
     clt_jw_end_object(w);
 }
 
-clt_status clt_tokenizer_save(const clt_tokenizer *t, const char *path)
+clt_status clt_tokenizer_print(const clt_tokenizer *t, clt_str *text)
 {
-    clt_str text = {0}, name = {0};
-    clt_json_writer w = clt_json_writer_make(&text, 1);
+    clt_str name = {0};
+    clt_json_writer w = clt_json_writer_make(text, 1);
     clt_str_append(&name, "");
     clt_jw_object(&w);
     clt_jw_kstring(&w, "version", "1.0");
@@ -100,13 +100,18 @@ clt_status clt_tokenizer_save(const clt_tokenizer *t, const char *path)
     byte_level(&w, "decoder", true);
     write_model(t, &w, &name);
     clt_jw_end_object(&w);
-    clt_str_append(&text, "\n");
+    clt_str_append(text, "\n");
     clt_status status = clt_str_check(&name);
-    if (status == CLT_OK)
-        status = clt_str_check(&text);
+    clt_str_free(&name);
+    return status == CLT_OK ? clt_str_check(text) : status;
+}
+
+clt_status clt_tokenizer_save(const clt_tokenizer *t, const char *path)
+{
+    clt_str text = {0};
+    clt_status status = clt_tokenizer_print(t, &text);
     if (status == CLT_OK)
         status = clt_file_write(path, text.text, text.length);
     clt_str_free(&text);
-    clt_str_free(&name);
     return clt_fail_prefix(status, "saving the tokenizer");
 }

@@ -8,12 +8,17 @@
 #define ENGINE_DATA_DATA_H
 
 #include "engine/base/dtype.h"
+#include "engine/base/hash.h"
 #include "engine/config/config.h"
 #include "engine/graph/graph.h"
 
 #define CLT_MAX_FIELDS 8
 
-typedef enum clt_split { CLT_SPLIT_TRAIN, CLT_SPLIT_EVAL } clt_split;
+typedef enum clt_split {
+    CLT_SPLIT_TRAIN,
+    CLT_SPLIT_EVAL,
+    CLT_SPLIT_TRAIN_ONCE /* the training data as evaluation takes it: in order, each target once */
+} clt_split;
 
 typedef struct clt_source_field {
     const char *name; /* "x", "y" */
@@ -43,6 +48,11 @@ typedef struct clt_source_type {
                               int64_t ignore, bool *done);
     /* Reads everything once, with all checks. NULL: by reading every sample. */
     clt_status (*scan)(const clt_source *source);
+    /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: it has none. */
+    void (*fingerprint)(const clt_source *source, clt_hash64_state *state);
+    /* Bytes of text that the counted targets of sample `index` stand for (targets that equal `ignore`, or
+     * were counted before, count nothing). NULL: the data is no text. Needs source->tokenizer. */
+    int64_t (*target_bytes)(const clt_source *source, int64_t index, int64_t ignore);
 } clt_source_type;
 
 struct clt_source {
@@ -54,6 +64,10 @@ struct clt_source {
     float scale, mean, std; /* (x*scale - mean)/std for integer x; 1, 0, 1 when absent, and for float x, which
                                is read normalised */
     int64_t bytes;          /* size of the raw data, for reports */
+    /* Text and tokens: */
+    const struct clt_tokenizer *tokenizer; /* of the source; NULL: unknown, or the data is no text */
+    int64_t tokens;                        /* in this split */
+    double bytes_per_token;                /* bytes of text for each token of this split; 0: unknown */
     const char *description; /* one line: "idx: 60000 samples of (28,28) u8, labels 0..9, from ..." */
     void *state;
 };
@@ -78,6 +92,10 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
 
 /* Reads everything that the source holds once, with the checks of reading: what `data verify` does. */
 clt_status clt_source_scan(const clt_source *source);
+
+/* Fingerprint of the content as 16 hexadecimal digits, the same wherever the data lies; "" when the data has
+ * none (synthetic data follows from the config). */
+const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT]);
 
 /* Sample index at place `position` of the endless stream: epoch = position / n; inside an epoch a keyed
  * permutation (shuffle) or the identity. */

@@ -209,3 +209,14 @@ clt_status clt_source_scan(const clt_source *source)
     }
     return status;
 }
+
+const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT])
+{
+    clt_hash64_state state;
+    text[0] = '\0';
+    if (!source->type->fingerprint)
+        return text;
+    clt_hash64_begin(&state);
+    source->type->fingerprint(source, &state);
+    return clt_hash64_text(clt_hash64_end(&state), text);
+}

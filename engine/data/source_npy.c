@@ -307,4 +307,5 @@ const clt_source_type clt_source_npy = {
     .read = clt_pair_read,
     .count_valid = clt_pair_count_valid,
     .locate = clt_pair_locate,
+    .fingerprint = clt_pair_fingerprint,
 };

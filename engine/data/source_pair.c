@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine/data/fingerprint.h"
+
 typedef struct pair_state {
     clt_array_file file[2]; /* x, y */
     int count;              /* 1: no targets */
@@ -193,6 +195,13 @@ void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str
     const clt_array_file *file = &state->file[field];
     clt_str_printf(out, "'%s', sample %lld (from byte %llu on)", file->path, (long long)index,
                    (unsigned long long)clt_array_file_offset(file, index, 0));
+}
+
+void clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state)
+{
+    const pair_state *pair = source->state;
+    for (int i = 0; i < pair->count; i++)
+        clt_fingerprint_add(state, pair->file[i].bytes, pair->file[i].size);
 }
 
 static clt_status check_file(clt_array_file *file, clt_header_reader reader, clt_str *out)

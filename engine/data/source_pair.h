@@ -18,6 +18,7 @@ void clt_pair_close(clt_source *source);
 clt_status clt_pair_read(const clt_source *source, int64_t index, int field, void *dst);
 int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore);
 void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str *out);
+void clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state);
 
 /* One file by itself, inputs or targets: reads its header and all of its numbers, appends a line about it.
  * What `data verify FILE` does. */

@@ -12,6 +12,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/data/fingerprint.h"
 #include "engine/data/sequence.h"
 #include "engine/data/text_paths.h"
 #include "engine/data/tokenizer.h"
@@ -27,7 +28,8 @@ typedef struct text_state {
     size_t n_files, files_capacity;
     char *bytes; /* all files, joined; freed once they are tokenised */
     size_t size, capacity;
-    uint64_t begin, length; /* the bytes of this split */
+    uint64_t begin, length;   /* the bytes of this split */
+    clt_hash64_state content; /* fingerprint of all files */
     clt_tokenizer *tokenizer;
     void *ids; /* (tokens) u16 or i32; NULL: the bytes are the tokens */
     size_t ids_capacity;
@@ -243,7 +245,12 @@ static clt_status make_samples(clt_source *source, const clt_config *config, clt
     if (!names)
         return CLT_ENOMEM;
     CLT_TRY(choose_part(config, split, state, names));
+    clt_hash64_begin(&state->content);
+    clt_fingerprint_add(&state->content, state->bytes, state->size);
     CLT_TRY(tokenise(state));
+    source->tokenizer = state->tokenizer;
+    source->tokens = state->tokens;
+    source->bytes_per_token = state->tokens ? (double)state->length / (double)state->tokens : 0;
     if (state->sequences)
         state->sequence = clt_sequence_make(state->tokens, clt_config_int(config, "model.context"), split,
                                             clt_config_bool(config, "data.shuffle"));
@@ -371,6 +378,28 @@ static clt_status text_check_bound(const clt_source *source, int field, int64_t 
     return CLT_OK;
 }
 
+static void text_fingerprint(const clt_source *source, clt_hash64_state *state)
+{
+    const text_state *text = source->state;
+    *state = text->content;
+}
+
+static int64_t text_target_bytes(const clt_source *source, int64_t index, int64_t ignore)
+{
+    const text_state *state = source->state;
+    int64_t begin = index + state->window, end = begin + 1, bytes = 0;
+    if (state->sequences) {
+        begin = clt_sequence_begin(&state->sequence, index) + 1;
+        end = begin + state->sequence.context;
+        begin += clt_sequence_counted(&state->sequence, index);
+    }
+    for (int64_t at = begin; at < end; at++) {
+        int64_t token = token_at(state, at);
+        bytes += token == ignore ? 0 : clt_tokenizer_text_bytes(state->tokenizer, token);
+    }
+    return bytes;
+}
+
 static clt_status text_scan(const clt_source *source)
 {
     (void)source; /* all of it was read when it was opened */
@@ -388,5 +417,7 @@ const clt_source_type clt_source_text = {
     .count_valid = text_count_valid,
     .locate = text_locate,
     .check_bound = text_check_bound,
+    .fingerprint = text_fingerprint,
+    .target_bytes = text_target_bytes,
     .scan = text_scan,
 };

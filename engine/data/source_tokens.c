@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/data/fingerprint.h"
 #include "engine/data/sequence.h"
 #include "engine/data/text_paths.h"
 #include "engine/data/token_shard.h"
@@ -29,9 +30,10 @@ typedef struct tokens_state {
     token_shard *shards;
     size_t n_shards, shards_capacity;
     int64_t tokens, bytes;
-    bool wide;     /* some shard has u32 tokens */
-    int64_t vocab; /* of the tokenizer; 0: unknown */
-    int64_t bound; /* ids must be below */
+    bool wide;                /* some shard has u32 tokens */
+    int64_t vocab;            /* of the tokenizer; 0: unknown */
+    int64_t bound;            /* ids must be below */
+    clt_tokenizer *tokenizer; /* NULL: unknown */
     clt_sequence sequence;
 } tokens_state;
 
@@ -101,10 +103,38 @@ static clt_status describe(clt_source *source, const tokens_state *state)
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
+static const token_shard *shard_of(const tokens_state *state, int64_t at);
+
+static uint32_t token_of(const tokens_state *state, int64_t at)
+{
+    const token_shard *shard = shard_of(state, at);
+    return clt_shard_token(&shard->header, shard->mapping.data, at - shard->begin);
+}
+
+/* Bytes of text for each token: of all of them, or of runs of tokens at even distances in a long stream. */
+#define MEASURED_RUNS 256
+#define MEASURED_RUN 4096
+static double measure_tokens(const tokens_state *state)
+{
+    int64_t runs = MEASURED_RUNS, length = MEASURED_RUN, counted = 0, bytes = 0;
+    if (!state->tokenizer)
+        return 0;
+    if (state->tokens <= runs * length) {
+        runs = 1;
+        length = state->tokens;
+    }
+    for (int64_t run = 0; run < runs; run++) {
+        int64_t begin = run * ((state->tokens - length) / (runs > 1 ? runs - 1 : 1));
+        for (int64_t i = 0; i < length; i++)
+            bytes += clt_tokenizer_text_bytes(state->tokenizer, token_of(state, begin + i));
+        counted += length;
+    }
+    return counted ? (double)bytes / (double)counted : 0;
+}
+
 static clt_status tokens_open(clt_source *source, const clt_config *config, clt_split split)
 {
     tokens_state *state = clt_arena_alloc(source->arena, sizeof *state);
-    clt_tokenizer *tokenizer = NULL;
     if (!state)
         return CLT_ENOMEM;
     source->state = state;
@@ -114,9 +144,8 @@ static clt_status tokens_open(clt_source *source, const clt_config *config, clt_
                  (long long)context);
     CLT_TRY(clt_source_config_scale(source, config));
     CLT_TRY(open_shards(source, config, split));
-    CLT_TRY(clt_tokenizer_open_config(config, &tokenizer));
-    state->vocab = tokenizer ? clt_tokenizer_vocab(tokenizer) : 0;
-    clt_tokenizer_close(tokenizer);
+    CLT_TRY(clt_tokenizer_open_config(config, &state->tokenizer));
+    state->vocab = state->tokenizer ? clt_tokenizer_vocab(state->tokenizer) : 0;
     state->bound = state->vocab ? state->vocab : (int64_t)INT32_MAX + 1;
     state->sequence =
         clt_sequence_make(state->tokens, context, split, clt_config_bool(config, "data.shuffle"));
@@ -128,6 +157,9 @@ static clt_status tokens_open(clt_source *source, const clt_config *config, clt_
             (long long)state->tokens, state->shards[0].path, (long long)context, (long long)context + 1);
     clt_sequence_fields(source, &state->sequence, state->wide ? CLT_I32 : CLT_U16, state->vocab - 1);
     source->bytes = state->bytes;
+    source->tokens = state->tokens;
+    source->tokenizer = state->tokenizer;
+    source->bytes_per_token = measure_tokens(state);
     return describe(source, state);
 }
 
@@ -138,6 +170,7 @@ static void tokens_close(clt_source *source)
         return;
     for (size_t i = 0; i < state->n_shards; i++)
         clt_map_close(&state->shards[i].mapping);
+    clt_tokenizer_close(state->tokenizer);
     free(state->shards);
 }
 
@@ -238,6 +271,25 @@ static clt_status tokens_check_bound(const clt_source *source, int field, int64_
     return clt_sequence_check_ignore(&state->sequence, field, has_ignore, ignore);
 }
 
+static void tokens_fingerprint(const clt_source *source, clt_hash64_state *state)
+{
+    const tokens_state *tokens = source->state;
+    for (size_t i = 0; i < tokens->n_shards; i++)
+        clt_fingerprint_add(state, tokens->shards[i].mapping.data, tokens->shards[i].mapping.size);
+}
+
+static int64_t tokens_target_bytes(const clt_source *source, int64_t index, int64_t ignore)
+{
+    const tokens_state *state = source->state;
+    int64_t begin = clt_sequence_begin(&state->sequence, index) + 1, bytes = 0;
+    int64_t end = begin + state->sequence.context;
+    for (int64_t at = begin + clt_sequence_counted(&state->sequence, index); at < end; at++) {
+        int64_t token = token_of(state, at);
+        bytes += token == ignore ? 0 : clt_tokenizer_text_bytes(state->tokenizer, token);
+    }
+    return bytes;
+}
+
 static clt_status tokens_scan(const clt_source *source)
 {
     const tokens_state *state = source->state;
@@ -262,5 +314,7 @@ const clt_source_type clt_source_tokens = {
     .count_valid = tokens_count_valid,
     .locate = tokens_locate,
     .check_bound = tokens_check_bound,
+    .fingerprint = tokens_fingerprint,
+    .target_bytes = tokens_target_bytes,
     .scan = tokens_scan,
 };

@@ -178,6 +178,13 @@ int64_t clt_tokenizer_end_of_text(const clt_tokenizer *t)
     return t->end_of_text;
 }
 
+uint32_t clt_tokenizer_text_bytes(const clt_tokenizer *t, int64_t id)
+{
+    if (id < 0 || id >= (int64_t)t->vocab || id == t->end_of_text || t->tokens[id].literal)
+        return 0;
+    return t->tokens[id].size;
+}
+
 uint64_t clt_tokenizer_hash(const clt_tokenizer *t)
 {
     clt_hash64_state state;

@@ -39,6 +39,9 @@ uint32_t clt_tokenizer_vocab(const clt_tokenizer *tokenizer); /* ids are 0 .. vo
 const char *clt_tokenizer_description(const clt_tokenizer *tokenizer);
 /* The id of "<|endoftext|>", which separates documents; -1 when there is none. */
 int64_t clt_tokenizer_end_of_text(const clt_tokenizer *tokenizer);
+/* Bytes of text that a token stands for: 0 for special tokens, which stand between texts and in none, and for
+ * ids outside of the vocabulary. */
+uint32_t clt_tokenizer_text_bytes(const clt_tokenizer *tokenizer, int64_t id);
 /* Equal for tokenizers that encode and decode alike. */
 uint64_t clt_tokenizer_hash(const clt_tokenizer *tokenizer);
 
@@ -54,6 +57,8 @@ clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text
 clt_status clt_tokenizer_decode(const clt_tokenizer *tokenizer, const uint32_t *ids, size_t count,
                                 clt_str *out);
 
+/* Appends the text of a tokenizer.json that this file's loader and other programs read. */
+clt_status clt_tokenizer_print(const clt_tokenizer *tokenizer, clt_str *text);
 /* Writes a tokenizer.json that this file's loader and other programs read; durable (clt_file_write). */
 clt_status clt_tokenizer_save(const clt_tokenizer *tokenizer, const char *path);
 

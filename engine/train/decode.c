@@ -6,17 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/data/tokenizer.h"
 #include "engine/train/generate.h"
 #include "engine/train/run.h"
+#include "engine/train/saved_run.h"
 
 typedef struct decoder {
     const clt_generate_options *options;
-    clt_checkpoint *saved;
-    clt_config *config;
+    clt_saved_run *saved;
     clt_tokenizer *tokenizer;
     clt_run_options run_options;
     clt_run *run;
@@ -41,40 +40,24 @@ clt_status clt_decode_token(clt_run *run, int32_t token, int32_t position, float
     return clt_realized_read_f32(run->eval, run->job->prediction, logits);
 }
 
-/* The run folder's config: beside the checkpoint folder, or two levels above a step_N. */
-static clt_status find_config(decoder *d)
-{
-    static const char *const places[] = {"config.resolved.json", "../config.resolved.json",
-                                         "../../config.resolved.json"};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char *path;
-        CLT_TRY(clt_path_join(d->saved->path, places[i], &path));
-        bool found = clt_file_exists(path);
-        clt_status status = found ? clt_config_load(path, NULL, 0, &d->config) : CLT_OK;
-        free(path);
-        if (found || status != CLT_OK)
-            return status;
-    }
-    CLT_FAIL(CLT_ECHECKPOINT, "generating from '%s': there is no config.resolved.json of its run beside it",
-             d->saved->path);
-}
-
 /* The number of tokens comes from the saved table: the data it was counted on may be gone. */
 static clt_status find_vocab(decoder *d)
 {
     char text[32];
-    const clt_named_tensor *table = clt_safetensors_find(d->saved->model, "wte.weight");
+    const clt_named_tensor *table = clt_safetensors_find(d->saved->checkpoint->model, "wte.weight");
     if (!table || table->shape.ndim != 2 || table->shape.dim[0] > INT32_MAX / 2)
         CLT_FAIL(CLT_ECHECKPOINT, "generating from '%s': it holds no token table wte.weight, so it is no gpt",
                  d->saved->path);
     d->vocab = (int)table->shape.dim[0];
     snprintf(text, sizeof text, "%d", d->vocab);
-    CLT_TRY(clt_config_set(d->config, "model.vocab", text));
-    CLT_TRY(clt_tokenizer_open_config(d->config, &d->tokenizer));
+    CLT_TRY(clt_config_set(d->saved->config, "model.vocab", text));
+    CLT_TRY(clt_tokenizer_open_config(d->saved->config, &d->tokenizer));
     if (!d->tokenizer)
-        CLT_FAIL(CLT_EDATA,
-                 "generating from '%s': the run's tokenizer is not known; its data had none beside it",
-                 d->saved->path);
+        CLT_FAIL(
+            CLT_EDATA,
+            "generating from '%s': the run's data is tokens without a tokenizer; name one with --tokenizer "
+            "(a folder or file of its vocabulary)",
+            d->saved->path);
     if (clt_tokenizer_vocab(d->tokenizer) > (uint32_t)d->vocab)
         CLT_FAIL(CLT_EDATA, "generating from '%s': the tokenizer (%s) has more tokens than the model (%d)",
                  d->saved->path, clt_tokenizer_description(d->tokenizer), d->vocab);
@@ -84,12 +67,12 @@ static clt_status find_vocab(decoder *d)
 static clt_status open_model(decoder *d)
 {
     const clt_generate_options *o = d->options;
-    d->run_options = (clt_run_options){.config = d->config,
+    d->run_options = (clt_run_options){.config = d->saved->config,
                                        .device_spec = o->device_spec,
                                        .caps_mask = o->caps_mask,
                                        .observer = o->observer};
     CLT_TRY(clt_run_create(&d->run_options, CLT_JOB_DECODE, &d->run));
-    CLT_TRY(clt_run_load_file(d->run, d->saved->model, d->saved->path));
+    CLT_TRY(clt_run_load_file(d->run, d->saved->checkpoint->model, d->saved->path));
     d->context = (int32_t)d->run->job->context;
     d->outputs =
         (int)clt_shape_last(&clt_graph_tensor(d->run->job->eval->graph, d->run->job->prediction)->shape);
@@ -161,32 +144,63 @@ static clt_status generate(decoder *d, clt_generate_result *result)
 static clt_status generate_window(decoder *d, clt_generate_result *result)
 {
     const clt_generate_options *o = d->options;
-    clt_run_options run = {.config = d->config,
+    clt_source *shapes = NULL;
+    clt_str text = {0};
+    if (d->saved->has_facts)
+        CLT_TRY(clt_saved_run_shapes(d->saved, &shapes));
+    clt_run_options run = {.config = d->saved->config,
+                           .saved = d->saved,
+                           .source = shapes,
                            .device_spec = o->device_spec,
                            .caps_mask = o->caps_mask,
                            .predicts = true,
                            .observer = o->observer};
-    clt_str text = {0};
     double start = clt_now();
-    clt_status status = clt_sample_window(&run, d->saved->path, o->prompt, o->max_new,
-                                          o->sampling.temperature, o->sampling.seed, &text);
+    clt_status status = clt_sample_window(&run, o->prompt, o->max_new, &o->sampling, &text);
     if (status == CLT_OK && o->text)
         o->text(o->context, text.text, text.length);
     result->new_tokens = (int)text.length;
     result->new_seconds = clt_now() - start;
     clt_str_free(&text);
+    clt_source_close(shapes);
     return status;
+}
+
+/* Says what the run did train, and which commands are made for that. */
+static clt_status no_language_model(const decoder *d)
+{
+    clt_str words = {0};
+    clt_saved_run_words(d->saved, &words);
+    clt_status status = clt_str_check(&words);
+    if (status == CLT_OK)
+        status = clt_fail(
+            CLT_EUNSUPPORTED, __FILE__, __LINE__,
+            "generating from '%s': this run trained %s; generate continues texts with a gpt, or with "
+            "a model of data.window bytes. Use 'cltrain predict' for what the model makes of new "
+            "samples, 'cltrain eval' for its loss on the evaluation data",
+            d->saved->path, words.text);
+    clt_str_free(&words);
+    return status;
+}
+
+/* A window of bytes that the next byte follows from. */
+static bool is_window_model(const clt_saved_run *saved)
+{
+    const clt_config *c = saved->config;
+    const char *tokenizer = clt_config_string(c, "data.tokenizer");
+    return strcmp(clt_config_string(c, "data.type"), "text") == 0 &&
+           clt_config_int(c, "model.context") == 0 && (!*tokenizer || strcmp(tokenizer, "bytes") == 0);
 }
 
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result)
 {
     decoder d = {.options = options};
+    clt_saved_run_options open = {.tensors = true, .tokenizer = options->tokenizer};
     memset(result, 0, sizeof *result);
-    clt_status status = clt_checkpoint_open(options->checkpoint, &d.saved);
+    clt_status status = clt_saved_run_open(options->checkpoint, &open, &d.saved);
     CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(find_config(&d), done);
-    if (strcmp(clt_config_string(d.config, "model.type"), "gpt") != 0) {
-        status = generate_window(&d, result);
+    if (strcmp(clt_config_string(d.saved->config, "model.type"), "gpt") != 0) {
+        status = is_window_model(d.saved) ? generate_window(&d, result) : no_language_model(&d);
         goto done;
     }
     CLT_TRY_GOTO(find_vocab(&d), done);
@@ -195,8 +209,7 @@ clt_status clt_generate(const clt_generate_options *options, clt_generate_result
 done:
     clt_run_destroy(d.run);
     clt_tokenizer_close(d.tokenizer);
-    clt_config_destroy(d.config);
-    clt_checkpoint_close(d.saved);
+    clt_saved_run_close(d.saved);
     free(d.logits);
     free(d.scratch);
     free(d.ids.id);

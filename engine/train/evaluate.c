@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run.h"
+#include "engine/train/saved_run.h"
 
 #define FLUSH_EVERY 32 /* micro-batches in flight before the host waits */
 
@@ -113,11 +115,11 @@ clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result
     clt_status status = CLT_OK;
     if (options->init)
         status = clt_run_take_init(run);
-    else if (options->checkpoint)
-        status = clt_run_load_parameters(run, options->checkpoint, true);
+    else if (options->saved)
+        status = clt_run_load_file(run, options->saved->checkpoint->model, options->saved->path);
     else
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                          "eval: no parameters; give --checkpoint DIR or --init FILE");
+        status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give a run folder or --init FILE");
     if (status == CLT_OK)
         status = clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result);
     clt_run_destroy(run);

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run.h"
+#include "engine/train/saved_run.h"
 
 typedef struct sampler {
     clt_run *run;
@@ -56,19 +58,18 @@ static clt_status next_byte(sampler *s, int index, const clt_sampling *sampling)
     return CLT_OK;
 }
 
-clt_status clt_sample_window(const clt_run_options *options, const char *checkpoint, const char *prompt,
-                             int n, double temperature, uint64_t seed, clt_str *out)
+clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int n,
+                             const clt_sampling *sampling, clt_str *out)
 {
     sampler s = {0};
-    clt_sampling sampling = {.temperature = temperature, .top_p = 1, .seed = seed};
     CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &s.run));
-    clt_status status = clt_run_load_parameters(s.run, checkpoint, true);
+    clt_status status = clt_run_load_file(s.run, options->saved->checkpoint->model, options->saved->path);
     if (status == CLT_OK)
         status = find_shapes(&s);
     if (status == CLT_OK)
         status = prepare(&s, prompt, n);
     for (int i = 0; i < n && status == CLT_OK; i++)
-        status = next_byte(&s, i, &sampling);
+        status = next_byte(&s, i, sampling);
     if (status == CLT_OK)
         clt_str_append_n(out, (const char *)s.text + s.window, (size_t)n);
     clt_run_destroy(s.run);

@@ -20,6 +20,7 @@ int clt_sample(const float *logits, int n, const clt_sampling *sampling, uint64_
 
 typedef struct clt_generate_options {
     const char *checkpoint; /* run, checkpoints or step_N folder */
+    const char *tokenizer;  /* folder or file of a vocabulary; NULL: the one that the run was trained with */
     const char *prompt;
     int max_new; /* tokens */
     clt_sampling sampling;
@@ -36,16 +37,17 @@ typedef struct clt_generate_result {
     double prompt_seconds, new_seconds;
 } clt_generate_result;
 
-/* clt_generate: continues the prompt with the model of a checkpoint. The config is that of the run folder.
- * When the model's context is full, its second half is read again and generation goes on. CLT_ECHECKPOINT,
- * CLT_EDATA (tokenizer), CLT_EUNSUPPORTED. */
+/* clt_generate: continues the prompt with the model of a checkpoint, which brings its config and tokenizer
+ * along (saved_run.h); the training data is not needed. When the model's context is full, its second half is
+ * read again and generation goes on. CLT_ECHECKPOINT, CLT_EDATA (tokenizer), CLT_EUNSUPPORTED: the run
+ * trained no language model, and what to use instead. */
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result);
 
 /* clt_sample_window: continues `prompt` by n bytes with a window model (text data: the last data.window bytes
- * -> next byte). `checkpoint`: a checkpoint or run folder. CLT_ECONFIG when the model is no window model over
- * bytes. */
-clt_status clt_sample_window(const clt_run_options *options, const char *checkpoint, const char *prompt,
-                             int n, double temperature, uint64_t seed, clt_str *out);
+ * -> next byte). options->saved: its parameters; options->source: shapes of its data. CLT_ECONFIG when the
+ * model is no window model over bytes. */
+clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int n,
+                             const clt_sampling *sampling, clt_str *out);
 
 /* decode.c, for tests: feeds one token at `position` and reads the logits after it (outputs floats). */
 struct clt_run;

@@ -202,17 +202,28 @@ static clt_status plan_train(clt_job *job)
     return clt_plan_compute(graph, &job->desc, &options, &job->train);
 }
 
-/* What the model's widths follow from where they come from the data (model.outputs 0): evaluation data may
- * lack the last class. */
-static const clt_source *shapes_source(const clt_job *job)
+/* The shapes that the model is built for. Widths that come from the data (model.outputs 0) come from the
+ * training data, or from what it told: evaluation data may lack the last class. */
+static clt_source shapes_of(const clt_job *job)
 {
-    return job->train_source ? job->train_source : job->eval_source;
+    clt_source shapes = job->train_source ? *job->train_source : *job->eval_source;
+    for (int i = 0; job->facts && i < shapes.n_fields; i++)
+        for (int k = 0; k < job->facts->n_fields; k++)
+            if (strcmp(job->facts->fields[k].name, shapes.fields[i].name) == 0)
+                shapes.fields[i].max_value = job->facts->fields[k].max_value;
+    return shapes;
+}
+
+static clt_status model_graph(const clt_job *job, clt_graph **graph, int32_t *prediction)
+{
+    clt_source shapes = shapes_of(job);
+    return clt_job_graph(job->config, &shapes, job->micro_batch, graph, prediction);
 }
 
 static clt_status plan_eval(clt_job *job)
 {
     clt_graph *graph;
-    CLT_TRY(clt_job_graph(job->config, shapes_source(job), job->micro_batch, &graph, &job->prediction));
+    CLT_TRY(model_graph(job, &graph, &job->prediction));
     clt_graph_tensor(graph, job->prediction)->is_output = job->predicts;
     job->hits_losses = 0;
     for (int i = 0; i < graph->n_losses; i++)
@@ -256,14 +267,31 @@ static clt_status plan_decode(clt_job *job)
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
 }
 
+static clt_status check_eval_data(const clt_config *c)
+{
+    if (clt_source_has_eval(c))
+        return CLT_OK;
+    const char *type = clt_config_string(c, "data.type");
+    const char *keys =
+        strcmp(type, "text") == 0     ? "data.eval_path, or data.split above 0 for a part of the text"
+        : strcmp(type, "tokens") == 0 ? "data.eval_path, or a data.path whose folder holds val shards"
+                                      : "data.eval_path and data.eval_targets";
+    CLT_FAIL(
+        CLT_ECONFIG,
+        "evaluating: the config names no evaluation data; give %s; --on train evaluates the training data",
+        keys);
+}
+
 static clt_status open_files(clt_job *job, clt_job_kind kind)
 {
     bool has_eval = clt_source_has_eval(job->config);
     if (kind == CLT_JOB_TRAIN)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
-    if (kind == CLT_JOB_EVAL && !has_eval) /* no evaluation data: the training data is what there is */
-        return clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->eval_source);
-    if (kind == CLT_JOB_EVAL && width_from_data(job->config))
+    if (kind == CLT_JOB_EVAL && job->on_train)
+        return clt_source_open(job->config, CLT_SPLIT_TRAIN_ONCE, &job->eval_source);
+    if (kind == CLT_JOB_EVAL)
+        CLT_TRY(check_eval_data(job->config));
+    if (kind == CLT_JOB_EVAL && !job->facts && width_from_data(job->config))
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
     if (has_eval)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_EVAL, &job->eval_source));
@@ -391,10 +419,10 @@ static clt_status decide(clt_job *job)
     CLT_TRY(read_batch(job));
     if (!job->borrowed)
         CLT_TRY(open_sources(job, job->kind));
-    CLT_TRY(read_steps(job, shapes_source(job)));
+    CLT_TRY(read_steps(job, job->train_source ? job->train_source : job->eval_source));
     job->schedule = read_schedule(job->config, job->steps);
     job->update = read_update(job->config, job->steps);
-    CLT_TRY(clt_job_graph(job->config, shapes_source(job), job->micro_batch, &job->model, &prediction));
+    CLT_TRY(model_graph(job, &job->model, &prediction));
     if (job->kind != CLT_JOB_EVAL)
         CLT_TRY(check_bounds(job->model, job->train_source));
     return check_bounds(job->model, job->eval_source);
@@ -410,8 +438,8 @@ static clt_status plan_all(clt_job *job)
     return job->eval_source ? plan_eval(job) : CLT_OK;
 }
 
-clt_status clt_job_open(const clt_config *config, clt_source *source, bool predicts, int ranks,
-                        clt_job_kind kind, clt_job **out)
+clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
+                        clt_job **out)
 {
     clt_job *job;
     *out = NULL;
@@ -420,11 +448,13 @@ clt_status clt_job_open(const clt_config *config, clt_source *source, bool predi
     job->kind = kind;
     job->ranks = ranks;
     job->prediction = -1;
-    job->predicts = predicts;
+    job->predicts = data->predicts;
+    job->facts = kind == CLT_JOB_EVAL ? data->facts : NULL;
+    job->on_train = data->on_train;
     job->seed = (uint64_t)clt_config_int(config, "train.seed");
     job->recompute = read_recompute(config);
-    job->borrowed = source != NULL;
-    job->train_source = job->eval_source = source;
+    job->borrowed = data->source != NULL;
+    job->train_source = job->eval_source = data->source;
     clt_status status = decide(job);
     if (status != CLT_OK) {
         clt_job_destroy(job);
@@ -448,7 +478,8 @@ clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc,
                           clt_job **out)
 {
     const clt_update_order own = {0};
-    CLT_TRY(clt_job_open(config, NULL, false, ranks, kind, out));
+    const clt_job_data data = {0};
+    CLT_TRY(clt_job_open(config, &data, ranks, kind, out));
     clt_status status = clt_job_plan(*out, desc, &own);
     if (status != CLT_OK) {
         clt_job_destroy(*out);

@@ -6,7 +6,7 @@
 #define ENGINE_TRAIN_JOB_H
 
 #include "engine/config/config.h"
-#include "engine/data/data.h"
+#include "engine/data/data_facts.h"
 #include "engine/plan/plan.h"
 #include "engine/train/schedule.h"
 
@@ -26,6 +26,8 @@ typedef struct clt_job {
     ocl_device_desc desc; /* from clt_job_plan on */
     clt_source *train_source, *eval_source; /* eval_source NULL: no evaluation data */
     bool borrowed;                          /* the sources belong to the caller */
+    const clt_data_facts *facts;            /* EVAL: what the training data told, in its place; or NULL */
+    bool on_train;                          /* EVAL: of the training data */
     char data_missing[512];                 /* DESCRIBE: why the data was replaced, or "" */
     int64_t micro_batch, global_batch, steps;
     int32_t accumulation, ranks;
@@ -43,12 +45,20 @@ typedef struct clt_job {
     int32_t hits_losses;    /* losses whose hits count */
 } clt_job;
 
+/* What a job is about, where the config does not say it. All of it is borrowed. */
+typedef struct clt_job_data {
+    clt_source *source; /* for training and evaluation; NULL: the config's */
+    const clt_data_facts
+        *facts; /* EVAL: what the training data told, so that it need not be there; or NULL */
+    bool
+        on_train; /* EVAL: evaluate the training data; else the evaluation data, which the config must name */
+    bool predicts; /* the evaluation plan's prediction can be read after a run; without it a large one never
+                      exists as a whole */
+} clt_job_data;
 /* clt_job_open: everything that needs no device: data, batch, schedule, model. Whatever is wrong with them is
- * found here, before a device is asked or a kernel built. source: data that the caller keeps (training and
- * evaluation); NULL: the config's. predicts: the evaluation plan's prediction can be read after a run;
- * without it a large one never exists as a whole. */
-clt_status clt_job_open(const clt_config *config, clt_source *source, bool predicts, int ranks,
-                        clt_job_kind kind, clt_job **out);
+ * found here, before a device is asked or a kernel built. */
+clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
+                        clt_job **out);
 /* Then, once: the plans for a device. order: what ranks agreed on for the update. On failure the job is only
  * good for clt_job_destroy. */
 clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);

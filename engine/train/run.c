@@ -10,6 +10,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/agreement.h"
+#include "engine/train/saved_run.h"
 #include "engine/train/tuned.h"
 
 static clt_status initialise(clt_run *run)
@@ -98,8 +99,12 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     const clt_config *config = run->options->config;
     bool changed;
     CLT_TRY(check_ranks(run));
-    CLT_TRY(clt_job_open(config, run->options->source, run->options->predicts, run->ranks.ranks, kind,
-                         &run->job));
+    const clt_saved_run *saved = run->options->saved;
+    const clt_job_data data = {.source = run->options->source,
+                               .facts = saved && saved->has_facts ? &saved->facts : NULL,
+                               .on_train = run->options->on_train,
+                               .predicts = run->options->predicts};
+    CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
     CLT_TRY(open_init(run));
     CLT_TRY(clt_run_open_device(run));
     CLT_TRY(open_tuning(run, kind));

@@ -16,6 +16,7 @@
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/train/checksum.h"
+#include "engine/train/saved_texts.h"
 #include "engine/train/tuned.h"
 
 typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WRITING, SAVER_DONE, SAVER_STOP } saver_phase;
@@ -39,7 +40,8 @@ struct clt_saver {
     clt_checksums *sums;
     clt_saved_state extra;
     clt_retention retention;
-    clt_str config;
+    clt_str config; /* whose digest the manifest has */
+    clt_saved_texts texts;
     clt_thread *thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -161,7 +163,9 @@ static clt_status write_snapshot(clt_saver *s)
                                       .optimizer = s->tensors + s->n_model,
                                       .n_optimizer = s->n_tensors - s->n_model,
                                       .state_json = state.text,
-                                      .config_json = s->config.text};
+                                      .config_json = s->config.text,
+                                      .files = s->texts.files,
+                                      .n_files = s->texts.n_files};
     if (status == CLT_OK)
         status = clt_checkpoint_save_retaining(s->folder, &content, &s->retention);
     clt_str_free(&state);
@@ -208,6 +212,8 @@ clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
         status = clt_checksums_create(run->store, &run->tuned->desc, &s->sums);
     if (status == CLT_OK)
         status = clt_config_print(run->options->config, false, &s->config);
+    if (status == CLT_OK)
+        status = clt_saved_texts_make(run, folder, &s->texts);
     if (status == CLT_OK)
         status = clt_thread_start(&s->thread, "saver", writer, s);
     if (status != CLT_OK) {
@@ -259,6 +265,7 @@ void clt_saver_destroy(clt_saver *s)
     free(s->sources);
     free(s->folder);
     clt_str_free(&s->config);
+    clt_saved_texts_free(&s->texts);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     free(s);

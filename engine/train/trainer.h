@@ -58,6 +58,7 @@ typedef struct clt_observer {
 
 struct comm;
 struct clt_source;
+struct clt_saved_run;
 
 typedef struct clt_run_options {
     const clt_config *config;
@@ -65,7 +66,8 @@ typedef struct clt_run_options {
     const char *resume;  /* train: NULL or "none"; "auto": the newest checkpoint of out_dir if there is one; a
                             folder */
     const char *init;    /* safetensors file with initial parameters, or NULL */
-    const char *checkpoint;  /* eval: checkpoint or run folder, or NULL */
+    const struct clt_saved_run *saved; /* eval: an open saved run with its tensors, or NULL */
+    bool on_train; /* eval: of the training data; else of the evaluation data, which must be there */
     const char *device_spec; /* NULL: device.spec of the config, else the default device */
     uint32_t caps_mask;      /* OCL_CAPS_ALL */
     const char

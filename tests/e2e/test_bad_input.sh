@@ -41,9 +41,9 @@ refused 2 'missing argument: usage: cltrain train CONFIG' --
 refused 7 'opening checkpoint absent: there is no such folder' -- base.json --resume absent
 refused 2 'option --resume is given twice' -- base.json --resume auto --resume none
 expect_code 2 "$CLTRAIN" generate
-expect_text 'generate: give --checkpoint DIR'
+expect_text 'generate: missing argument: name the run folder'
 expect_code 2 "$CLTRAIN" eval base.json
-expect_text 'give either --checkpoint DIR or --init FILE'
+expect_text 'a CONFIG needs --checkpoint RUN or --init FILE'
 refused 2 "no capability 'locl'" "did you mean 'local'" -- base.json --caps locl
 
 # --- keys of the config ---

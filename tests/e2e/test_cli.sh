@@ -46,9 +46,9 @@ expect_text 'given twice'
 expect_code 2 "$CLTRAIN" train a.json --resume
 expect_text 'option --resume needs a value: auto'
 expect_code 2 "$CLTRAIN" generate
-expect_text 'give --checkpoint DIR'
+expect_text 'cltrain generate RUN'
 expect_code 2 "$CLTRAIN" eval a.json
-expect_text '--checkpoint DIR or --init FILE'
+expect_text 'cltrain eval RUN' '--checkpoint RUN or --init FILE'
 expect_code 2 "$CLTRAIN" verify --mode wrong
 expect_code 2 "$CLTRAIN" verify --shard 4/4
 expect_text '0 <= I < N'

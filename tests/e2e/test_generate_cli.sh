@@ -8,7 +8,9 @@
 
 # --- needs no device ---
 expect_code 2 "$CLTRAIN" generate
-expect_text 'give --checkpoint DIR'
+expect_text 'name the run folder' 'cltrain generate RUN'
+expect_code 2 "$CLTRAIN" generate run --checkpoint run
+expect_text 'give one of them'
 expect_code 2 "$CLTRAIN" generate --checkpoint x --temperature hot
 expect_code 2 "$CLTRAIN" generate --checkpoint x --top-p 1.5
 expect_code 2 "$CLTRAIN" generate --checkpoint x --max-new 0
@@ -70,8 +72,8 @@ if [ "$(wc -c <bpe.txt)" -gt 30 ] && [ "$(head -c 8 bpe.txt)" = 'and the ' ]; th
 
 # --- what cannot be continued ---
 cp -r run/checkpoints/step_300 step_300
-expect_code 7 "$CLTRAIN" generate --checkpoint step_300
-expect_text 'no config.resolved.json'
+make alone.txt step_300 --prompt 'and the ' --max-new 60 --seed 3 # a checkpoint by itself
+expect_same run.txt alone.txt
 cp -r run damaged
 rm -r damaged/checkpoints/step_150
 printf 'x' | dd of=damaged/checkpoints/step_300/model.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
@@ -83,5 +85,5 @@ cat >net.json <<'JSON'
 JSON
 expect_code 0 "$CLTRAIN" train net.json --out net
 expect_code 2 "$CLTRAIN" generate --checkpoint net
-expect_text 'no byte model'
+expect_text 'this run trained an mlp on synthetic data' "'cltrain predict'" "'cltrain eval'"
 finish

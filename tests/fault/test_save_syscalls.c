@@ -27,9 +27,9 @@
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
 
-#define STEPS 12     /* of the straight run */
-#define BASE_STEP 5  /* saved before a run is killed */
-#define MAX_CALLS 90 /* a save of this net makes fewer */
+#define STEPS 12      /* of the straight run */
+#define BASE_STEP 5   /* saved before a run is killed */
+#define MAX_CALLS 130 /* a save of this net makes fewer */
 
 /* A checkpoint at each step, only the newest kept: every save also verifies and deletes. */
 static const char config_text[] =
@@ -330,7 +330,7 @@ static void storage_may_stay_broken_for_a_save(void **state)
 {
     (void)state;
     char *output;
-    int code = train("readonly", STEPS, (trouble){"0,7+,0,2+,3+,0,30+,0,50+", "EROFS", NULL}, &output);
+    int code = train("readonly", STEPS, (trouble){"0,7+,0,2+,3+,0,30+,0,64+", "EROFS", NULL}, &output);
     if (code != 0)
         fail_msg("code %d\n%s", code, output);
     assert_int_equal(occurrences(output, "could not be written ("), 4);

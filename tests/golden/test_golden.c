@@ -276,7 +276,8 @@ static void test_logits(void **state)
     for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
         golden_case c = {&nets[n], &optimizers[0], false, MICRO, false};
         clt_config *config = make_config(&c);
-        clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .predicts = true};
+        clt_run_options options = {
+            .config = config, .caps_mask = OCL_CAPS_ALL, .on_train = true, .predicts = true};
         clt_run *run;
         clt_fed fed;
         clt_safetensors *first = open_file(c.net->name, "first");

@@ -208,7 +208,8 @@ static void test_logits(void **state)
     for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
         gpt_case c = {&nets[n], false, MICRO, "init"};
         clt_config *config = make_config(&c);
-        clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .predicts = true};
+        clt_run_options options = {
+            .config = config, .caps_mask = OCL_CAPS_ALL, .on_train = true, .predicts = true};
         clt_run *run;
         clt_fed fed;
         clt_safetensors *first = open_file(c.net->name, "first");
@@ -253,7 +254,7 @@ static void expect_refusal(const char *model, const char *words)
     gpt_net net = {.name = "gpt", .model = model};
     gpt_case c = {&net, false, MICRO, "published"};
     clt_config *config = make_config(&c);
-    clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
+    clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .on_train = true};
     clt_run *run;
     must(clt_run_create(&options, CLT_JOB_EVAL, &run), "run");
     assert_int_equal(clt_run_load_parameters(run, DATA "gpt_published.safetensors", false), CLT_ECHECKPOINT);

@@ -33,7 +33,8 @@ static void put_sequences(int32_t x[4 * LENGTH])
 /* Logits of ROWS sequences by the evaluation plan; (ROWS, LENGTH, outputs), outputs at least VOCAB. */
 static float *logits_at_once(const clt_config *config, const char *checkpoint, const int32_t *x, int *outputs)
 {
-    clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .predicts = true};
+    clt_run_options options = {
+        .config = config, .caps_mask = OCL_CAPS_ALL, .on_train = true, .predicts = true};
     clt_run *run;
     must(clt_run_create(&options, CLT_JOB_EVAL, &run), "evaluation");
     must(clt_run_load_parameters(run, checkpoint, true), "parameters");
@@ -301,16 +302,30 @@ static void expect_refusal(const char *what, const char *checkpoint, clt_status 
     clt_str_free(&text);
 }
 
-/* What is beside the checkpoint decides: another config makes it a checkpoint that fits nothing. */
-static void put_config(const char *run, const char *text)
+/* A checkpoint of an older program: saved again with neither config.json nor data.json; the run's config is
+ * the one beside it. */
+static void make_old(const char *run, int64_t step, const char *text)
 {
     char name[64];
+    clt_checkpoint *saved;
     clt_config *config = train_config(text);
-    clt_str printed = {0};
+    clt_str printed = {0}, state = {0};
     must(clt_config_print(config, true, &printed), "config");
     snprintf(name, sizeof name, "%s/config.resolved.json", run);
     put_text(name, printed.text);
+    must(clt_checkpoint_open(in_dir(run), &saved), "checkpoint");
+    clt_json_writer w = clt_json_writer_make(&state, 0);
+    clt_jw_value(&w, clt_json_root(saved->state));
+    clt_checkpoint_content content = {.step = step,
+                                      .model = clt_safetensors_at(saved->model, 0),
+                                      .n_model = clt_safetensors_count(saved->model),
+                                      .state_json = state.text,
+                                      .config_json = printed.text};
+    snprintf(name, sizeof name, "%s/checkpoints", run);
+    must(clt_checkpoint_save(in_dir(name), &content, 1), "saving");
+    clt_checkpoint_close(saved);
     clt_str_free(&printed);
+    clt_str_free(&state);
     clt_config_destroy(config);
 }
 
@@ -330,17 +345,18 @@ static void refusals_say_why(void **state)
     clt_config *config = train_config(sequences);
     must(train_run(config, "numbers", NULL, &r, &result), "training");
     clt_config_destroy(config);
-    expect_refusal("tokens without a tokenizer", in_dir("numbers"), CLT_EDATA, "tokenizer is not known");
+    expect_refusal("tokens without a tokenizer", in_dir("numbers"), CLT_EDATA,
+                   "tokens without a tokenizer; name one with --tokenizer");
     put_text("a.txt", "abcdefghijklmnopqrstuvwxyz");
-    put_config("numbers", letters);
+    make_old("numbers", 7, letters);
     expect_refusal("bytes for a model of 50 tokens", in_dir("numbers"), CLT_EDATA,
                    "more tokens than the model (50)");
 
     config = train_config(net);
     must(train_run(config, "net", NULL, &r, &result), "training");
     clt_config_destroy(config);
-    expect_refusal("an mlp of numbers", in_dir("net"), CLT_ECONFIG, "no byte model");
-    put_config("net", letters);
+    expect_refusal("an mlp of numbers", in_dir("net"), CLT_EUNSUPPORTED, "trained an mlp on synthetic data");
+    make_old("net", 2, letters);
     expect_refusal("a gpt's config beside an mlp", in_dir("net"), CLT_ECHECKPOINT, "wte.weight");
     must(clt_remove_tree(in_dir("net/config.resolved.json")), "removing the config");
     expect_refusal("no config", in_dir("net"), CLT_ECHECKPOINT, "config.resolved.json");

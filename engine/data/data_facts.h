@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the training data told when it was opened: shapes and types of its fields, classes, vocabulary,
+ * counts, and a fingerprint of its content. A checkpoint keeps this as data.json, so that generation,
+ * evaluation and prediction do not need the training data, and so that a resumed run can recognise data that
+ * has moved. */
+#ifndef ENGINE_DATA_DATA_FACTS_H
+#define ENGINE_DATA_DATA_FACTS_H
+
+#include "engine/base/hash.h"
+#include "engine/base/json.h"
+#include "engine/data/data.h"
+
+#define CLT_DATA_FACTS_FILE "data.json"
+
+typedef struct clt_data_facts_field {
+    char name[32]; /* "x", "y" */
+    clt_dtype dtype;
+    clt_shape shape; /* of one sample, without the batch dimension */
+    bool is_index;
+    int64_t max_value; /* is_index: largest value; -1: unknown */
+} clt_data_facts_field;
+
+typedef struct clt_data_facts {
+    char type[32];         /* data.type */
+    char description[512]; /* one line for people, as the source describes itself */
+    int64_t samples;
+    int64_t bytes;  /* of the raw data */
+    int64_t tokens; /* of text and tokens, in the training part; 0: the data is not made of tokens */
+    int n_fields;
+    clt_data_facts_field fields[CLT_MAX_FIELDS];
+    double scale, mean, std; /* see clt_source */
+    int64_t classes;         /* different targets, when the target of a sample is one class; 0: it is not */
+    int64_t vocabulary;      /* tokens that the tokenizer has; 0: there is no tokenizer */
+    double bytes_per_token;  /* of text, in the training part; 0: unknown. 1 for bytes */
+    char tokenizer[32];      /* "bytes", "bpe" (tokenizer.json lies beside data.json), or "" */
+    uint64_t tokenizer_hash; /* clt_tokenizer_hash; 0 without a tokenizer */
+    char fingerprint[CLT_HASH64_TEXT];      /* of the training data's content; "": unknown */
+    char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data's; "": there was none, or unknown */
+    /* Where relative paths of the config begin: the folder in which the training was started, and the way to
+     * it from the run folder. "": unknown. */
+    char folder[1024], folder_from_run[1024];
+} clt_data_facts;
+
+/* Takes over what an open training source tells; eval may be NULL. */
+void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
+
+/* Appends the text of data.json. */
+clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out);
+/* Reads it. `source` is the file's name for messages. CLT_ECHECKPOINT names the member that is missing or
+ * wrong, or the newer format. */
+clt_status clt_data_facts_parse(const char *text, size_t length, const char *source, clt_data_facts *facts);
+
+/* A source with the fields of the training data and no samples that could be read: what a model needs to be
+ * built when the data is not there. Close it with clt_source_close. `facts` is copied. */
+clt_status clt_source_open_facts(const clt_data_facts *facts, clt_source **out);
+
+/* Appends a few words for people: "idx data, (28,28) u8, 10 classes". */
+void clt_data_facts_words(const clt_data_facts *facts, clt_str *out);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A fingerprint of data: a 64-bit hash of the content of its files in order, without names, places or times,
+ * so that it stays the same when data is moved, compressed or renamed. It finds accidents, not attackers. */
+#ifndef ENGINE_DATA_FINGERPRINT_H
+#define ENGINE_DATA_FINGERPRINT_H
+
+#include "engine/base/hash.h"
+
+/* Files up to this size are hashed as a whole. Of larger ones the size, the first and the last block and
+ * blocks between them at even distances count, so that opening terabytes of shards stays quick. */
+#define CLT_FINGERPRINT_WHOLE ((uint64_t)64 << 20)
+#define CLT_FINGERPRINT_BLOCK ((uint64_t)16 << 10)
+#define CLT_FINGERPRINT_BLOCKS 256
+
+/* Adds one file's content. */
+void clt_fingerprint_add(clt_hash64_state *state, const void *data, uint64_t size);
+
+#endif

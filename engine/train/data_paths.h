@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the data of a saved config lies now. Relative paths of a config begin at the folder in which the
+ * training was started; a command that opens its checkpoint may run in another folder, on another day. */
+#ifndef ENGINE_TRAIN_DATA_PATHS_H
+#define ENGINE_TRAIN_DATA_PATHS_H
+
+#include "engine/config/config.h"
+
+typedef struct clt_data_places {
+    const char
+        *near; /* the training's folder as seen from where the run folder is now; "" or NULL: unknown */
+    const char *then; /* the absolute folder in which the training was started; "" or NULL: unknown */
+} clt_data_places;
+
+/* Rewrites the relative paths of data.path, data.eval_path, data.targets, data.eval_targets and
+ * data.tokenizer that do not come from the command line so that they lead to the data from the current
+ * folder. Tried in turn: `near`, `then`, the current folder. What lies nowhere keeps its path. */
+clt_status clt_data_paths_find(clt_config *config, const clt_data_places *places);
+
+/* Appends the files that the training (eval: the evaluation) of a config needs and that are not there, as
+ * "data.path 'a.txt', data.targets 'b.idx'". Nothing is opened. */
+clt_status clt_data_paths_missing(const clt_config *config, bool eval, clt_str *out);
+
+#endif

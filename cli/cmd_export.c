@@ -30,8 +30,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     const args_option options[] = {
         ARGS_TEXT("--out", "FILE", out, "the safetensors file to write"),
         ARGS_TEXT("--dtype", "f32|f16|bf16", type, "type of the weights, rounded to nearest (f32)"),
-        ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
-        ARGS_END};
+        ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"), ARGS_END};
     const args_usage usage = {
         .command = "export",
         .operands = "RUN",

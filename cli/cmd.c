@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/args.h"
+#include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
@@ -56,6 +57,27 @@ bool cmd_prints(const cmd_context *context)
     return !context->ranks || context->ranks->rank == 0;
 }
 
+void cmd_append_word(clt_str *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        clt_str_append(out, word);
+        return;
+    }
+    clt_str_append(out, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            clt_str_append(out, "'\\''");
+        else
+            clt_str_append_n(out, word, 1);
+    clt_str_append(out, "'");
+}
+
+void cmd_append_command(clt_str *out, const cmd_context *context)
+{
+    cmd_append_word(out, context->program && *context->program ? context->program : "cltrain");
+}
+
 void cmd_print_error(const cmd_context *context, clt_status status)
 {
     const char *text = clt_error_text();
@@ -64,7 +86,9 @@ void cmd_print_error(const cmd_context *context, clt_status status)
     if (context->ranks && context->ranks->ranks > 1)
         snprintf(who, sizeof who, "[rank %d %s] ", context->ranks->rank, context->ranks->host);
     fflush(stdout);
-    fprintf(stderr, "%scltrain: %s%s%s%s\n", who, clt_status_text(status), *text ? ":" : "",
+    terminal_ink ink = status == CLT_EINTERRUPTED ? INK_WARNING : INK_BAD;
+    fprintf(stderr, "%s%scltrain: %s%s%s%s%s\n", who, terminal_begin(STDERR_FILENO, ink),
+            clt_status_text(status), *text ? ":" : "", terminal_end(STDERR_FILENO, ink),
             list    ? "\n"
             : *text ? " "
                     : "",

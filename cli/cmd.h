@@ -10,6 +10,7 @@
 
 #include "cl/device.h"
 #include "comm/comm.h"
+#include "engine/base/mem.h"
 #include "engine/config/config.h"
 
 struct args_result;
@@ -76,6 +77,11 @@ bool cmd_prints(const cmd_context *context);
 /* Errors go to stderr as "cltrain: <status>: <message>", with "[rank 3 host] " before it when there are
  * several ranks. */
 void cmd_print_error(const cmd_context *context, clt_status status);
+
+/* Commands that a user can paste: the program as it was called, and a word quoted for the shell. */
+
+void cmd_append_command(clt_str *out, const cmd_context *context);
+void cmd_append_word(clt_str *out, const char *word);
 
 /* Opens, describes and closes the device of a SPEC (NULL: the default one). */
 clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);

@@ -30,6 +30,12 @@ static clt_status initialise(clt_run *run)
     return clt_store_set_state(run->store, &state);
 }
 
+void clt_run_progress(const clt_run *run, const char *what, int64_t done, int64_t total)
+{
+    if (run->ranks.rank == 0)
+        clt_progress(&run->options->observer, what, done, total);
+}
+
 /* Ranks must train the same thing. */
 static clt_status check_ranks(clt_run *run)
 {
@@ -104,19 +110,24 @@ static clt_status create(clt_run *run, clt_job_kind kind)
                                .facts = saved && saved->has_facts ? &saved->facts : NULL,
                                .on_train = run->options->on_train,
                                .predicts = run->options->predicts};
+    clt_run_progress(run, "opening the data", 0, 0);
     CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
     CLT_TRY(open_init(run));
+    clt_run_progress(run, "asking the device what it can do", 0, 0);
     CLT_TRY(clt_run_open_device(run));
     CLT_TRY(open_tuning(run, kind));
     CLT_TRY(keep_style(run));
     CLT_TRY(clt_recall_denials(run));
     CLT_TRY(clt_agree_on_update(run, &changed));
+    clt_run_progress(run, "planning", 0, 0);
     CLT_TRY(clt_job_plan(run->job, &run->tuned->desc, &run->order));
     if (run->job->train)
         CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
                                   &run->options->observer, run->options->stop, run->job));
     CLT_TRY(clt_run_make_objects(run));
+    clt_run_progress(run, "setting the parameters", 0, 0);
     CLT_TRY(initialise(run));
+    clt_run_progress(run, "setting the parameters", 0, -1);
     if (run->job->train)
         CLT_TRY(clt_sync_prepare(run));
     return CLT_OK;

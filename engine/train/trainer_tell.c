@@ -12,6 +12,12 @@
 #include "engine/report/startup.h"
 #include "engine/train/trainer_loop.h"
 
+void clt_progress(const clt_observer *observer, const char *what, int64_t done, int64_t total)
+{
+    if (observer->progress)
+        observer->progress(observer->context, what, done, total);
+}
+
 #define COUNT(fields) (sizeof(fields) / sizeof(fields)[0])
 
 void clt_tell(const clt_loop *l, const char *text)

@@ -120,7 +120,11 @@ static clt_status start_event(const clt_loop *l)
     const clt_job *job = run->job;
     const ocl_device_desc *d = ocl_device_describe(run->device);
     const char *from = run->resumed_from[0] ? run->resumed_from : NULL;
-    const clt_event_field init[] = {CLT_FIELD_TEXT("file", l->options->init)};
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)run->taken.hash);
+    const clt_event_field init[] = {CLT_FIELD_TEXT("file", l->options->init),
+                                    CLT_FIELD_INT("tensors", run->taken.tensors),
+                                    CLT_FIELD_TEXT("hash", hash)};
     const clt_event_field fields[] = {
         CLT_FIELD_TEXT("version", CLT_VERSION),
         CLT_FIELD_TEXT("host", run->ranks.host),

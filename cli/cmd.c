@@ -14,6 +14,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/pretrained/pretrained.h"
 
 const cmd_entry cmd_table[] = {
     {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo,
@@ -147,7 +148,18 @@ void cmd_use_log_level(const clt_config *config)
 
 clt_status cmd_load_config(const args_result *r, clt_config **out)
 {
-    CLT_TRY(clt_config_load(r->operands[0], r->overrides, r->n_overrides, out));
+    return cmd_load_config_over(r, NULL, false, out);
+}
+
+clt_status cmd_load_config_over(const args_result *r, const char *init, bool training, clt_config **out)
+{
+    clt_pretrained *pretrained = NULL;
+    if (init)
+        CLT_TRY(clt_pretrained_open(init, &pretrained));
+    clt_status status = clt_config_load_over(r->operands[0], r->overrides, r->n_overrides,
+                                             init ? clt_pretrained_presets(pretrained, training) : NULL, out);
+    clt_pretrained_close(pretrained);
+    CLT_TRY(status);
     cmd_use_log_level(*out);
     return CLT_OK;
 }

@@ -97,6 +97,10 @@ void cmd_use_log_level(const clt_config *config);
 clt_status cmd_run_operand(const struct args_result *r, const char *command, const char *checkpoint,
                            const char *what, const char **out);
 clt_status cmd_load_config(const struct args_result *r, clt_config **out);
+/* The same for a run that starts from the weights of --init (NULL: none): what their folder says of the model
+ * fills the config. training: the run trains. */
+clt_status cmd_load_config_over(const struct args_result *r, const char *init, bool training,
+                                clt_config **out);
 /* Writes text to a file, or to the standard output for "-". */
 clt_status cmd_write_text(const char *path, const char *text);
 /* Could that be done? Asked before anything long is begun; path NULL: nothing is to be written. With "-" the

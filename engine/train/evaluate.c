@@ -130,7 +130,7 @@ clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result
         status = clt_run_load_file(run, options->saved->checkpoint->model, options->saved->path);
     else
         status =
-            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give a run folder or --init FILE");
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give a run folder or --init PATH");
     if (status == CLT_OK)
         status = clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result);
     clt_run_destroy(run);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/pretrained/pretrained.h"
 #include "engine/train/agreement.h"
 #include "engine/train/saved_run.h"
 #include "engine/train/tuned.h"
@@ -94,6 +95,9 @@ static clt_status keep_style(clt_run *run)
 static clt_status open_init(clt_run *run)
 {
     const char *path = run->options->init;
+    const clt_saved_run *saved = run->options->saved;
+    if (saved && saved->checkpoint->model && !path)
+        return clt_weights_check(run->job->model, saved->checkpoint->model, saved->path, NULL);
     if (!path)
         return CLT_OK;
     CLT_TRY(clt_weights_open(path, &run->init));
@@ -110,6 +114,8 @@ static clt_status create(clt_run *run, clt_job_kind kind)
                                .facts = saved && saved->has_facts ? &saved->facts : NULL,
                                .on_train = run->options->on_train,
                                .predicts = run->options->predicts};
+    if (run->options->init)
+        CLT_TRY(clt_pretrained_check_tokenizer(run->options->init, config));
     clt_run_progress(run, "opening the data", 0, 0);
     CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
     CLT_TRY(open_init(run));

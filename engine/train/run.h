@@ -14,8 +14,9 @@
 #include "engine/train/store.h"
 #include "engine/train/trainer.h"
 
-/* What a run took from a file of weights (run->init). */
+/* The weights that a run started from (run->init); a resumed run knows them from its checkpoint. */
 typedef struct clt_weights_taken {
+    char file[1024]; /* as it was named, "": none */
     int tensors;
     uint64_t hash;   /* of the file or files */
     char notes[400]; /* "wpe.weight: the first 256 of 1024 rows", "" */

@@ -136,6 +136,7 @@ clt_status clt_run_take_init(clt_run *run)
     if (!run->init)
         return CLT_OK;
     run->taken.hash = clt_safetensors_hash(run->init);
+    snprintf(run->taken.file, sizeof run->taken.file, "%s", run->options->init);
     clt_status status = load_all(run, run->init, run->options->init);
     clt_safetensors_close(run->init);
     run->init = NULL;

@@ -10,7 +10,6 @@
 
 #include "cl/device.h"
 #include "comm/comm.h"
-#include "engine/base/mem.h"
 #include "engine/config/config.h"
 
 struct args_result;
@@ -57,6 +56,7 @@ clt_status cmd_demo(cmd_context *context, int argc, char **argv);
 clt_status cmd_data(cmd_context *context, int argc, char **argv);
 clt_status cmd_generate(cmd_context *context, int argc, char **argv);
 clt_status cmd_export(cmd_context *context, int argc, char **argv);
+clt_status cmd_report(cmd_context *context, int argc, char **argv);
 clt_status cmd_tune(cmd_context *context, int argc, char **argv);
 clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv);
 clt_status cmd_probe(cmd_context *context, int argc, char **argv);
@@ -78,11 +78,6 @@ bool cmd_prints(const cmd_context *context);
  * several ranks. */
 void cmd_print_error(const cmd_context *context, clt_status status);
 
-/* Commands that a user can paste: the program as it was called, and a word quoted for the shell. */
-
-void cmd_append_command(clt_str *out, const cmd_context *context);
-void cmd_append_word(clt_str *out, const char *word);
-
 /* Opens, describes and closes the device of a SPEC (NULL: the default one). */
 clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);
 /* --caps text, NULL: all. */
@@ -97,10 +92,6 @@ void cmd_use_log_level(const clt_config *config);
 clt_status cmd_run_operand(const struct args_result *r, const char *command, const char *checkpoint,
                            const char *what, const char **out);
 clt_status cmd_load_config(const struct args_result *r, clt_config **out);
-/* The same for a run that starts from the weights of --init (NULL: none): what their folder says of the model
- * fills the config. training: the run trains. */
-clt_status cmd_load_config_over(const struct args_result *r, const char *init, bool training,
-                                clt_config **out);
 /* Writes text to a file, or to the standard output for "-". */
 clt_status cmd_write_text(const char *path, const char *text);
 /* Could that be done? Asked before anything long is begun; path NULL: nothing is to be written. With "-" the

@@ -163,11 +163,13 @@ size_t clt_curve_smooth(const clt_curve *curve, double spread, size_t most, clt_
     for (size_t i = group / 2; i < curve->count; i += group) {
         double sum = 0, weights = 0;
         int64_t nearest = -1;
-        size_t far = (size_t)(3 * reach) + 1;
+        /* a run begins steeply: there the bell is narrow */
+        double wide = reach < (double)i * 0.4 ? reach : (double)i * 0.4;
+        size_t far = (size_t)(3 * wide) + 1;
         size_t from = i > far ? i - far : 0, to = i + far < curve->count ? i + far : curve->count - 1;
         for (size_t k = from; k <= to; k++) {
             const clt_curve_bin *bin = &curve->bins[k];
-            double distance = ((double)k - (double)i) / (reach > 0.5 ? reach : 0.5);
+            double distance = ((double)k - (double)i) / (wide > 0.5 ? wide : 0.5);
             double weight = exp(-0.5 * distance * distance);
             if (bin->count == 0)
                 continue;
@@ -219,4 +221,18 @@ double clt_curve_median(const clt_curve *curve)
     double median = count > 0 ? means[count / 2] : NAN;
     free(means);
     return median;
+}
+
+double clt_curve_mean(const clt_curve *curve, double from, double to)
+{
+    double width = ldexp(1, curve->shift), sum = 0;
+    double begin = floor((from - (double)curve->first) / width),
+           end = ceil((to - (double)curve->first) / width);
+    int64_t count = 0;
+    size_t last = end < 0 ? 0 : end < (double)curve->count ? (size_t)end : curve->count;
+    for (size_t i = begin > 0 ? begin < (double)last ? (size_t)begin : last : 0; i < last; i++) {
+        sum += curve->bins[i].sum;
+        count += curve->bins[i].count;
+    }
+    return count > 0 ? sum / (double)count : NAN;
 }

@@ -50,6 +50,9 @@ size_t clt_curve_points(const clt_curve *curve, size_t most, clt_point *points);
 /* The curve's course without its noise: means over neighbouring bins, weighted by a bell about `spread` of
  * the run wide on either side (0.02). At most `most` points. */
 size_t clt_curve_smooth(const clt_curve *curve, double spread, size_t most, clt_point *points);
+/* Mean over the steps from `from` up to and without `to`, as far as bins can tell. NAN without values there.
+ */
+double clt_curve_mean(const clt_curve *curve, double from, double to);
 /* Median of the bins' means: a value that single odd steps do not move. NAN without values. */
 double clt_curve_median(const clt_curve *curve);
 /* Value of the smoothed curve at its end: the mean over the last `share` of the steps. NAN without values. */

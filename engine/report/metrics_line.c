@@ -86,7 +86,7 @@ static bool digit(const scanner *s)
 static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-#if LDBL_MANT_DIG == 64
+#if LDBL_MANT_DIG == 64 && (defined __x86_64__ || defined __i386__)
 /* mantissa * 10^exponent, rounded as strtod does; false: this way cannot tell. One operation on exact values
  * gives the result rounded to 64 bits. Rounding that to a double's 53 bits is right unless it lies exactly
  * between two doubles, where the first rounding may have hidden on which side the number is. */
@@ -94,9 +94,8 @@ static bool scale(uint64_t mantissa, int exponent, double *out)
 {
     long double wide = exponent < 0 ? (long double)mantissa / (long double)tens[-exponent]
                                     : (long double)mantissa * (long double)tens[exponent];
-    int power;
-    long double fraction = frexpl(wide, &power);
-    uint64_t bits = (uint64_t)ldexpl(fraction, 64);
+    uint64_t bits;
+    memcpy(&bits, &wide, sizeof bits); /* the mantissa comes first */
     if ((bits & 0x7ff) == 0x400)
         return false;
     *out = (double)wide;
@@ -139,6 +138,26 @@ static int digits(scanner *s, uint64_t *mantissa, int *significant, int *dropped
     return (int)(s->at - from);
 }
 
+/* A number that nobody asks for. */
+static bool skip_number(scanner *s)
+{
+    const char *from = s->at;
+    while (s->at < s->end && (digit(s) || *s->at == '-' || *s->at == '.'))
+        s->at++;
+    /* exponents and odd forms are left to the reader below */
+    bool plain = from < s->at && (s->at == s->end || *s->at == ',' || *s->at == '}');
+    const char *dot = plain ? memchr(from, '.', (size_t)(s->at - from)) : NULL;
+    size_t first = from[0] == '-';
+    plain = plain && from + first < s->at && from[first] >= '0' && from[first] <= '9' && s->at[-1] >= '0' &&
+            s->at[-1] <= '9';
+    plain = plain && (from[first] != '0' || from + first + 1 == s->at || dot == from + first + 1);
+    plain = plain && !memchr(from + first, '-', (size_t)(s->at - from) - first);
+    plain = plain && (!dot || !memchr(dot + 1, '.', (size_t)(s->at - dot - 1)));
+    if (!plain)
+        s->at = from;
+    return plain;
+}
+
 /* A number as JSON writes it. `is_integer`: without point and exponent, and exact in the result. */
 static bool number(scanner *s, double *out, bool *is_integer)
 {
@@ -149,7 +168,7 @@ static bool number(scanner *s, double *out, bool *is_integer)
     s->at += negative;
     bool zero = digit(s) && *s->at == '0';
     int whole = digits(s, &mantissa, &significant, &dropped);
-    if (whole == 0 || (zero && whole > 1) || s->end - from > 100)
+    if (whole == 0 || (zero && whole > 1))
         return false;
     *is_integer = true;
     if (s->at < s->end && *s->at == '.') {
@@ -172,8 +191,10 @@ static bool number(scanner *s, double *out, bool *is_integer)
         power *= sign;
     }
     power -= fraction;
-    bool exact = dropped == 0 && power >= -22 && power <= 22 && mantissa != 0;
-    if (!exact || !scale(mantissa, power, out))
+    bool exact = dropped == 0 && power >= -22 && power <= 22;
+    if (mantissa == 0 && dropped == 0)
+        *out = 0;
+    else if (!exact || !scale(mantissa, power, out))
         return slow_number(from, (size_t)(s->at - from), out);
     if (negative)
         *out = -*out;
@@ -220,8 +241,11 @@ static bool member(scanner *s, clt_metrics_line *out)
     if (!plain_key(s, &key, &length))
         return false;
     skip_space(s);
+    bool is_step = is_key(key, length, "step");
+    int metric = is_step ? CLT_METRIC_COUNT : metric_of(key, length, s->expected);
     if (digit(s) || (s->at < s->end && *s->at == '-')) {
-        if (!number(s, &value, &is_integer))
+        bool wanted = is_step || metric < CLT_METRIC_COUNT;
+        if ((wanted || !skip_number(s)) && !number(s, &value, &is_integer))
             return false;
         is_number = true;
     } else if (word(s, "true")) {
@@ -229,13 +253,12 @@ static bool member(scanner *s, clt_metrics_line *out)
     } else if (!word(s, "null") && !word(s, "false")) {
         return false;
     }
-    if (is_key(key, length, "step")) {
+    if (is_step) {
         if (out->step >= 0 || !is_integer || !(value >= 0 && value <= (double)CLT_METRICS_MAX_STEP))
             return false;
         out->step = (int64_t)value;
         return true;
     }
-    int metric = metric_of(key, length, s->expected);
     if (metric < CLT_METRIC_COUNT) {
         if (clt_line_has(out, (clt_metric)metric))
             return false;

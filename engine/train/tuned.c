@@ -362,9 +362,8 @@ typedef struct measuring {
 static void on_progress(void *context, int done, int total, const char *what)
 {
     const measuring *m = context;
-    char text[200];
-    snprintf(text, sizeof text, "tuning%s%s", what ? ": " : "", what ? what : "");
-    clt_progress(m->observer, text, done, total);
+    if (m->observer->tune)
+        m->observer->tune(m->observer->context, done, total, what);
 }
 
 static void on_message(void *context, const char *line)

@@ -24,7 +24,7 @@ if ! "$clang" -fsanitize=fuzzer,address,undefined probe.c -o probe >"$out" 2>&1 
 fi
 
 # --- the rooms that read files from outside, once for all targets ---
-flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuzz"' '-DCLT_PROGRAM_PATH="/none"' "-I$root" -g -O1 -fno-omit-frame-pointer
+flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuzz"' '-DCLT_PROGRAM_PATH="/none"' '-DCLT_PROGRAM_FROM_LIBRARY="none"' "-I$root" -g -O1 -fno-omit-frame-pointer
     -fno-sanitize-recover=undefined)
 mkdir objects
 printf '%s\n' "$root"/engine/{base,config,data,checkpoint}/*.c "$root"/engine/report/{metrics_line,history,curve}.c >sources

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the parts of the report's page share. Nobody else includes it. */
+#ifndef ENGINE_REPORT_REPORT_INTERNAL_H
+#define ENGINE_REPORT_REPORT_INTERNAL_H
+
+#include "engine/report/html.h"
+#include "engine/report/report.h"
+
+typedef struct report_page {
+    clt_run_record *const *runs;
+    int count;
+    size_t points; /* of a curve, at most */
+    clt_config_entries configs[CLT_REPORT_RUNS];
+    clt_str *out;
+} report_page;
+
+/* report_charts.c: all curves of all runs. */
+clt_status report_charts(const report_page *page);
+/* report_tables.c; each writes nothing when there is nothing to tell. */
+void report_sessions(const report_page *page, const clt_run_record *run);
+void report_samples(const report_page *page, const clt_run_record *run);
+void report_environment(const report_page *page, const clt_run_record *run);
+void report_events(const report_page *page, const clt_run_record *run);
+void report_config(const report_page *page, int run);
+void report_config_differences(const report_page *page);
+/* report_summary.c: tiles of one run, or the table of several. */
+void report_tiles(const report_page *page, const clt_run_record *run);
+void report_runs_table(const report_page *page);
+
+#endif

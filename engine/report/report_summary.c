@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The report's figures: tiles of one run, the table of several. */
+#include <math.h>
+
+#include "engine/report/report_internal.h"
+
+typedef void (*writer)(clt_str *out, double value);
+
+static void tile(clt_str *out, const char *name, writer write, double value, const char *note)
+{
+    if (isnan(value))
+        return;
+    clt_str_printf(out, "<div class=\"tile\"><span>%s</span><b>", name);
+    write(out, value);
+    clt_str_printf(out, "</b><small>%s</small></div>\n", note ? note : "");
+}
+
+static double peak_memory(const clt_run_record *run)
+{
+    double planned = clt_run_number(clt_run_start(run), "memory_bytes");
+    const clt_curve *measured = &run->curve[CLT_METRIC_DEVICE_BYTES];
+    return measured->values > 0 && measured->high > 0 ? measured->high : planned;
+}
+
+/* Training loss at the end, over enough steps that one of them does not decide. */
+static double training_loss(const clt_run_record *run)
+{
+    return clt_curve_tail(&run->curve[CLT_METRIC_LOSS], 0.02);
+}
+
+static void loss_tiles(clt_str *out, const clt_run_record *run)
+{
+    const clt_curve *train = &run->curve[CLT_METRIC_LOSS], *eval = &run->curve[CLT_METRIC_EVAL_LOSS];
+    clt_str note = {0};
+    if (train->values > 0) {
+        clt_str_append(&note, "last step: ");
+        clt_html_number(&note, train->last);
+        tile(out, "training loss", clt_html_number, training_loss(run), note.text);
+    }
+    note.length = 0;
+    if (eval->values > 0) {
+        clt_str_append(&note, "best: ");
+        clt_html_number(&note, eval->low);
+        clt_str_printf(&note, " at step %lld", (long long)eval->low_step);
+        tile(out, "evaluation loss", clt_html_number, eval->last, note.text);
+    }
+    note.length = 0;
+    if (clt_run_is_language(run) && (eval->values > 0 || train->values > 0)) {
+        double best = eval->values > 0 ? eval->low : training_loss(run);
+        const clt_curve *bits = &run->curve[CLT_METRIC_EVAL_BITS_PER_BYTE];
+        if (bits->values > 0) {
+            clt_html_number(&note, bits->low);
+            clt_str_append(&note, " bits per byte");
+        }
+        tile(out, eval->values > 0 ? "best perplexity" : "perplexity", clt_html_number, exp(best), note.text);
+    }
+    clt_str_free(&note);
+}
+
+static void accuracy_tile(clt_str *out, const clt_run_record *run)
+{
+    const clt_curve *eval = &run->curve[CLT_METRIC_EVAL_ACCURACY], *train = &run->curve[CLT_METRIC_ACCURACY];
+    clt_str note = {0};
+    if (eval->values > 0) {
+        clt_str_append(&note, "best: ");
+        clt_html_share(&note, eval->high);
+        tile(out, "evaluation accuracy", clt_html_share, eval->last, note.text);
+    } else if (train->values > 0 && !clt_run_is_language(run)) {
+        tile(out, "training accuracy", clt_html_share, clt_curve_tail(train, 0.02), "");
+    }
+    clt_str_free(&note);
+}
+
+void report_tiles(const report_page *page, const clt_run_record *run)
+{
+    clt_str *out = page->out;
+    clt_metric speed = clt_run_speed_metric(run);
+    clt_str note = {0};
+    clt_str_append(out, "<section class=\"tiles\">\n");
+    loss_tiles(out, run);
+    accuracy_tile(out, run);
+    clt_str_append(&note, "");
+    if (run->curve[CLT_METRIC_STEP_MS].values > 0) {
+        clt_html_number(&note, clt_curve_median(&run->curve[CLT_METRIC_STEP_MS]));
+        clt_str_append(&note, " ms a step");
+    }
+    tile(out, speed == CLT_METRIC_TOKENS_PER_S ? "tokens/s" : "samples/s", clt_html_count,
+         clt_curve_median(&run->curve[speed]), note.text);
+    tile(out, "device busy", clt_html_share, clt_curve_median(&run->curve[CLT_METRIC_DEVICE_BUSY]),
+         "of each step");
+    tile(out, "peak device memory", clt_html_bytes, peak_memory(run), "");
+    note.length = 0;
+    clt_str_printf(&note, "%lld", (long long)(run->last_step > 0 ? run->last_step : 0));
+    if (run->steps_total > 0)
+        clt_str_printf(&note, " of %lld", (long long)run->steps_total);
+    clt_str_append(&note, " steps");
+    tile(out, "time", clt_html_duration, clt_run_seconds(run), note.text);
+    tile(out, "parameters", clt_html_count, clt_run_number(clt_run_start(run), "parameters"), "");
+    if (run->skipped > 0)
+        tile(out, "skipped updates", clt_html_count, (double)run->skipped, "");
+    clt_str_append(out, "</section>\n");
+    clt_str_free(&note);
+}
+
+/* --- several runs --- */
+
+typedef struct column {
+    const char *head;
+    writer write;
+    bool least_is_best, none_is_best;
+    double value[CLT_REPORT_RUNS];
+} column;
+
+static double fact(const clt_run_record *run, int which)
+{
+    switch (which) {
+    case 0:
+        return run->last_step >= 0 ? (double)run->last_step : NAN;
+    case 1:
+        return training_loss(run);
+    case 2:
+        return run->curve[CLT_METRIC_EVAL_LOSS].values ? run->curve[CLT_METRIC_EVAL_LOSS].last : NAN;
+    case 3:
+        return run->curve[CLT_METRIC_EVAL_LOSS].values ? run->curve[CLT_METRIC_EVAL_LOSS].low : NAN;
+    case 4:
+        return clt_run_is_language(run) && run->curve[CLT_METRIC_EVAL_LOSS].values
+                   ? exp(run->curve[CLT_METRIC_EVAL_LOSS].low)
+                   : NAN;
+    case 5:
+        return run->curve[CLT_METRIC_EVAL_ACCURACY].values ? run->curve[CLT_METRIC_EVAL_ACCURACY].high : NAN;
+    case 6:
+        return clt_curve_median(&run->curve[CLT_METRIC_TOKENS_PER_S]);
+    case 7:
+        return clt_curve_median(&run->curve[CLT_METRIC_SAMPLES_PER_S]);
+    case 8:
+        return clt_curve_median(&run->curve[CLT_METRIC_DEVICE_BUSY]);
+    case 9:
+        return peak_memory(run);
+    default:
+        return clt_run_seconds(run);
+    }
+}
+
+static void write_step(clt_str *out, double value)
+{
+    clt_str_printf(out, "%.0f", value);
+}
+
+static void column_cell(clt_str *out, const column *c, int count, int run)
+{
+    double best = NAN;
+    int equal = 0;
+    for (int i = 0; i < count; i++)
+        if (isnan(best) || (c->least_is_best ? c->value[i] < best : c->value[i] > best))
+            best = c->value[i];
+    for (int i = 0; i < count; i++)
+        equal += c->value[i] == best;
+    bool is_best = !c->none_is_best && c->value[run] == best && equal < count;
+    clt_str_append(out, is_best ? "<td class=\"n best\">" : "<td class=\"n\">");
+    if (isnan(c->value[run]))
+        clt_str_append(out, "\xe2\x80\x93");
+    else
+        c->write(out, c->value[run]);
+    clt_str_append(out, "</td>");
+}
+
+void report_runs_table(const report_page *page)
+{
+    column columns[] = {{"steps", write_step, false, true, {0}},
+                        {"training loss", clt_html_number, true, false, {0}},
+                        {"eval loss", clt_html_number, true, false, {0}},
+                        {"best eval loss", clt_html_number, true, false, {0}},
+                        {"best perplexity", clt_html_number, true, false, {0}},
+                        {"best accuracy", clt_html_share, false, false, {0}},
+                        {"tokens/s", clt_html_count, false, false, {0}},
+                        {"samples/s", clt_html_count, false, false, {0}},
+                        {"device busy", clt_html_share, false, true, {0}},
+                        {"peak memory", clt_html_bytes, true, true, {0}},
+                        {"time", clt_html_duration, true, true, {0}}};
+    const int n = (int)(sizeof columns / sizeof columns[0]);
+    bool used[sizeof columns / sizeof columns[0]] = {false};
+    clt_str *out = page->out;
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < page->count; i++) {
+            columns[c].value[i] = fact(page->runs[i], c);
+            used[c] |= !isnan(columns[c].value[i]);
+        }
+    /* one speed is enough */
+    used[clt_run_speed_metric(page->runs[0]) == CLT_METRIC_TOKENS_PER_S ? 7 : 6] = false;
+    clt_str_append(out,
+                   "<section class=\"card\"><h3>Runs</h3><div class=\"scroll\"><table><thead><tr><th>run</th>"
+                   "<th>state</th>");
+    for (int c = 0; c < n; c++)
+        if (used[c])
+            clt_str_printf(out, "<th>%s</th>", columns[c].head);
+    clt_str_append(out, "</tr></thead><tbody>\n");
+    for (int i = 0; i < page->count; i++) {
+        clt_str_printf(out, "<tr><th><i class=\"sw c%d\"></i>", i);
+        clt_html_text_cut(out, page->runs[i]->name, 80);
+        clt_str_printf(out, "</th><td>%s</td>", clt_run_verdict_text(page->runs[i]->verdict));
+        for (int c = 0; c < n; c++)
+            if (used[c])
+                column_cell(out, &columns[c], page->count, i);
+        clt_str_append(out, "</tr>\n");
+    }
+    clt_str_append(out, "</tbody></table></div></section>\n");
+}

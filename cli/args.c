@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/terminal.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 
@@ -53,12 +54,13 @@ static const args_option *find(const args_usage *usage, const char *name, size_t
 
 static clt_status unknown(const args_usage *usage, const char *given, size_t length)
 {
-    const char *names[64];
+    const char *names[66];
     char word[128];
     size_t count = 0;
     for (const args_option *o = usage->options; o->name && count < 63; o++)
         names[count++] = o->name;
     names[count++] = "--help";
+    names[count++] = "--color";
     snprintf(word, sizeof word, "%.*s", (int)length, given);
     const char *near = clt_nearest_name(word, names, count);
     CLT_FAIL(CLT_EUSAGE, "cltrain %s: unknown option '%s'%s%s%s; see 'cltrain %s --help'", usage->command,
@@ -96,6 +98,23 @@ static clt_status take_value(const args_usage *usage, const args_option *o, cons
     if (o->kind != ARGS_KIND_TEXT)
         return number(usage, o, text);
     *(const char **)o->target = text;
+    return CLT_OK;
+}
+
+/* --color WHEN, which every command has. False: it is another option. */
+static bool is_color(const char *given)
+{
+    return strcmp(given, "--color") == 0 || strncmp(given, "--color=", 8) == 0;
+}
+
+static clt_status take_color(const args_usage *usage, int argc, char **argv, int *at)
+{
+    terminal_when when;
+    const char *word = argv[*at][7] == '=' ? argv[*at] + 8 : *at + 1 < argc ? argv[++*at] : "";
+    if (!terminal_when_from_name(word, &when))
+        CLT_FAIL(CLT_EUSAGE, "cltrain %s: option --color: '%s' is not auto, always or never", usage->command,
+                 word);
+    terminal_use_color(when);
     return CLT_OK;
 }
 
@@ -170,6 +189,8 @@ clt_status args_parse(const args_usage *usage, int argc, char **argv, args_resul
     for (int i = 1; i < argc; i++) {
         if (!only_operands && strcmp(argv[i], "--") == 0)
             only_operands = true;
+        else if (!only_operands && is_color(argv[i]))
+            CLT_TRY(take_color(usage, argc, argv, &i));
         else if (!only_operands && argv[i][0] == '-' && argv[i][1])
             CLT_TRY(option(usage, argc, argv, &i, seen));
         else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Option parser: a table of options bound to variables. Unknown options are errors with the nearest name,
- * every command has
- * --help, and values are checked where they are read. Knows nothing of what the options do. */
+ * every command has --help and --color, and values are checked where they are read. Knows nothing of what the
+ * options do. */
 #ifndef CLI_ARGS_H
 #define CLI_ARGS_H
 

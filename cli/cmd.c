@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "cli/args.h"
+#include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/pretrained/pretrained.h"
 
 const cmd_entry cmd_table[] = {
     {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo,
@@ -57,6 +59,27 @@ bool cmd_prints(const cmd_context *context)
     return !context->ranks || context->ranks->rank == 0;
 }
 
+void cmd_append_word(clt_str *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        clt_str_append(out, word);
+        return;
+    }
+    clt_str_append(out, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            clt_str_append(out, "'\\''");
+        else
+            clt_str_append_n(out, word, 1);
+    clt_str_append(out, "'");
+}
+
+void cmd_append_command(clt_str *out, const cmd_context *context)
+{
+    cmd_append_word(out, context->program && *context->program ? context->program : "cltrain");
+}
+
 void cmd_print_error(const cmd_context *context, clt_status status)
 {
     const char *text = clt_error_text();
@@ -65,7 +88,9 @@ void cmd_print_error(const cmd_context *context, clt_status status)
     if (context->ranks && context->ranks->ranks > 1)
         snprintf(who, sizeof who, "[rank %d %s] ", context->ranks->rank, context->ranks->host);
     fflush(stdout);
-    fprintf(stderr, "%scltrain: %s%s%s%s\n", who, clt_status_text(status), *text ? ":" : "",
+    terminal_ink ink = status == CLT_EINTERRUPTED ? INK_WARNING : INK_BAD;
+    fprintf(stderr, "%s%scltrain: %s%s%s%s%s\n", who, terminal_begin(STDERR_FILENO, ink),
+            clt_status_text(status), *text ? ":" : "", terminal_end(STDERR_FILENO, ink),
             list    ? "\n"
             : *text ? " "
                     : "",
@@ -124,7 +149,18 @@ void cmd_use_log_level(const clt_config *config)
 
 clt_status cmd_load_config(const args_result *r, clt_config **out)
 {
-    CLT_TRY(clt_config_load(r->operands[0], r->overrides, r->n_overrides, out));
+    return cmd_load_config_over(r, NULL, false, out);
+}
+
+clt_status cmd_load_config_over(const args_result *r, const char *init, bool training, clt_config **out)
+{
+    clt_pretrained *pretrained = NULL;
+    if (init)
+        CLT_TRY(clt_pretrained_open(init, &pretrained));
+    clt_status status = clt_config_load_over(r->operands[0], r->overrides, r->n_overrides,
+                                             init ? clt_pretrained_presets(pretrained, training) : NULL, out);
+    clt_pretrained_close(pretrained);
+    CLT_TRY(status);
     cmd_use_log_level(*out);
     return CLT_OK;
 }

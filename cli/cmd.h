@@ -10,6 +10,7 @@
 
 #include "cl/device.h"
 #include "comm/comm.h"
+#include "engine/base/mem.h"
 #include "engine/config/config.h"
 
 struct args_result;
@@ -78,6 +79,11 @@ bool cmd_prints(const cmd_context *context);
  * several ranks. */
 void cmd_print_error(const cmd_context *context, clt_status status);
 
+/* Commands that a user can paste: the program as it was called, and a word quoted for the shell. */
+
+void cmd_append_command(clt_str *out, const cmd_context *context);
+void cmd_append_word(clt_str *out, const char *word);
+
 /* Opens, describes and closes the device of a SPEC (NULL: the default one). */
 clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);
 /* --caps text, NULL: all. */
@@ -92,6 +98,10 @@ void cmd_use_log_level(const clt_config *config);
 clt_status cmd_run_operand(const struct args_result *r, const char *command, const char *checkpoint,
                            const char *what, const char **out);
 clt_status cmd_load_config(const struct args_result *r, clt_config **out);
+/* The same for a run that starts from the weights of --init (NULL: none): what their folder says of the model
+ * fills the config. training: the run trains. */
+clt_status cmd_load_config_over(const struct args_result *r, const char *init, bool training,
+                                clt_config **out);
 /* Writes text to a file, or to the standard output for "-". */
 clt_status cmd_write_text(const char *path, const char *text);
 /* Could that be done? Asked before anything long is begun; path NULL: nothing is to be written. With "-" the

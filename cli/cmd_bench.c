@@ -178,7 +178,7 @@ clt_status bench_step(cmd_context *unused, int argc, char **argv)
     CLT_TRY(cmd_load_config(&r, &config));
     console_init(&c, &context, 1);
     clt_observer observer = {
-        .context = &c, .build = console_observer(&c).build, .message = console_observer(&c).message};
+        .context = &c, .progress = console_observer(&c).progress, .message = console_observer(&c).message};
     clt_bench_options bench = {.config = config,
                                .device_spec = common.device,
                                .caps_mask = common.caps_mask,

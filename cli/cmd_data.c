@@ -2,71 +2,50 @@
  *
  * cltrain data: dispatch to its parts, and prepare, which turns text files into token shards. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/args.h"
 #include "cli/console.h"
 #include "cli/data_verify.h"
+#include "engine/base/fileio.h"
+#include "engine/base/json.h"
 #include "engine/base/thread.h"
 #include "engine/data/prepare.h"
 
-#define PLAIN_SECONDS 5.0 /* between progress lines when the output is not a terminal */
-#define DRAW_SECONDS 0.1
-
 typedef struct prepare_view {
     const cmd_context *context;
-    bool tty, open;
-    double shown_at;
-    const char *stage;
+    console *console;
 } prepare_view;
 
+/* "reading the text: 12.0 MiB/s, 3.1M tokens" */
 static void progress_text(const clt_prepare_progress *p, char *text, size_t size)
 {
-    char done[32], total[32], rate[32], tokens[32];
-    double percent = p->total > 0 ? 100.0 * (double)p->done / (double)p->total : 0.0;
-    if (strcmp(p->stage, "choosing merges") == 0) {
-        snprintf(text, size, "%s %llu/%llu  %.0f %%", p->stage, (unsigned long long)p->done,
-                 (unsigned long long)p->total, percent);
-        return;
-    }
+    char rate[32], tokens[32];
     double per_second = p->seconds > 0 ? (double)p->done / p->seconds : 0;
-    int used =
-        snprintf(text, size, "%s %s of %s  %.0f %%  %s/s", p->stage,
-                 console_bytes(p->done, done, sizeof done), console_bytes(p->total, total, sizeof total),
-                 percent, console_bytes((uint64_t)per_second, rate, sizeof rate));
-    if (p->tokens > 0 && used > 0 && (size_t)used < size)
-        snprintf(text + used, size - (size_t)used, "  %s tokens",
+    int used = snprintf(text, size, "%s", p->stage);
+    if (strcmp(p->stage, "choosing merges") == 0 || used < 0 || (size_t)used >= size)
+        return;
+    used += snprintf(text + used, size - (size_t)used, ": %s/s",
+                     console_bytes((uint64_t)per_second, rate, sizeof rate));
+    if (p->tokens > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", %s tokens",
                  console_count((double)p->tokens, tokens, sizeof tokens));
 }
 
 static clt_status on_progress(void *context, const clt_prepare_progress *p)
 {
     prepare_view *v = context;
-    char text[256];
-    double now = clt_now();
+    char text[160];
     if (v->context->stop && atomic_load(v->context->stop))
         CLT_FAIL(CLT_EINTERRUPTED,
                  "preparing data: stopped by a signal while %s; nothing was kept, run it again", p->stage);
-    bool changed = !v->stage || strcmp(v->stage, p->stage) != 0;
-    if (changed && v->open)
-        printf("\n");
-    v->open = v->open && !changed;
-    if (!changed && now - v->shown_at < (v->tty ? DRAW_SECONDS : PLAIN_SECONDS) && p->done < p->total)
-        return CLT_OK;
     progress_text(p, text, sizeof text);
-    if (v->tty)
-        printf("\r%.79s\033[K", text);
-    else
-        printf("%s\n", text);
-    fflush(stdout);
-    v->open = v->tty;
-    v->stage = p->stage;
-    v->shown_at = now;
+    console_observer(v->console).progress(v->console, text, (int64_t)p->done, (int64_t)p->total);
     return CLT_OK;
 }
 
-static void print_result(const clt_prepare_options *o, const clt_prepare_result *r)
+static void print_result(const clt_prepare_result *r)
 {
     char bytes[32], rate[32];
     double per_second = r->encode_seconds > 0 ? (double)r->bytes / r->encode_seconds : 0;
@@ -78,21 +57,91 @@ static void print_result(const clt_prepare_options *o, const clt_prepare_result 
     printf("tokenizer: %s; %.2f bytes per token; tokenised and written at %s/s\n", r->tokenizer,
            (double)r->bytes / (double)(r->train_tokens + r->val_tokens),
            console_bytes((uint64_t)per_second, rate, sizeof rate));
-    printf("train on it with \"data\": {\"type\": \"tokens\", \"path\": \"%s\"} and model.context above 0\n",
-           o->out);
+}
+
+/* A small GPT for these tokens: something that trains as it is, and to be edited. *path must be freed. */
+static clt_status write_config(const clt_prepare_options *o, const clt_prepare_result *r, char **path)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 1);
+    int context = 128;
+    while (context > 1 && r->train_tokens < 16 * (uint64_t)context)
+        context /= 2;
+    clt_jw_object(&w);
+    clt_jw_key(&w, "model");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", "gpt");
+    clt_jw_kint(&w, "layers", 4);
+    clt_jw_kint(&w, "heads", 4);
+    clt_jw_kint(&w, "channels", 128);
+    clt_jw_kint(&w, "context", context);
+    clt_jw_end_object(&w);
+    clt_jw_key(&w, "data");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", "tokens");
+    clt_jw_kstring(&w, "path", o->out);
+    clt_jw_kint(&w, "micro_batch", 8);
+    clt_jw_end_object(&w);
+    clt_jw_key(&w, "optimizer");
+    clt_jw_object(&w);
+    clt_jw_kdouble(&w, "learning_rate", 1e-3);
+    clt_jw_kdouble(&w, "clip", 1);
+    clt_jw_end_object(&w);
+    clt_jw_key(&w, "schedule");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", "cosine");
+    clt_jw_kint(&w, "warmup", 100);
+    clt_jw_end_object(&w);
+    clt_jw_key(&w, "train");
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "steps", 2000);
+    clt_jw_kint(&w, "eval_every", r->val_tokens > 0 ? 500 : 0);
+    clt_jw_end_object(&w);
+    clt_jw_end_object(&w);
+    clt_str_append(&text, "\n");
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_path_join(o->out, "gpt.json", path);
+    if (status == CLT_OK)
+        status = clt_file_write(*path, text.text, text.length);
+    clt_str_free(&text);
+    return status;
+}
+
+/* The shards are there whatever becomes of the example. */
+static clt_status tell_next(const cmd_context *context, const clt_prepare_options *o,
+                            const clt_prepare_result *r)
+{
+    char *path = NULL;
+    clt_str line = {0};
+    clt_status status = write_config(o, r, &path);
+    if (status == CLT_OK) {
+        cmd_append_command(&line, context);
+        clt_str_append(&line, " train ");
+        cmd_append_word(&line, path);
+        status = clt_str_check(&line);
+    }
+    if (status == CLT_OK)
+        printf("train a small GPT on it:\n  %s\n", line.text);
+    clt_str_free(&line);
+    free(path);
+    return status;
 }
 
 static clt_status run_prepare(const cmd_context *context, clt_prepare_options *o)
 {
-    prepare_view view = {.context = context, .tty = isatty(STDOUT_FILENO) != 0};
+    console c;
+    prepare_view view = {.context = context, .console = &c};
     clt_prepare_result result;
+    console_init(&c, context, 1);
     o->progress = on_progress;
     o->context = &view;
     clt_status status = clt_prepare(o, &result);
-    if (view.open)
-        printf("\n");
+    console_close(&c);
     if (status == CLT_OK)
-        print_result(o, &result);
+        print_result(&result);
+    if (status == CLT_OK)
+        status = tell_next(context, o, &result);
     return status;
 }
 

@@ -117,7 +117,7 @@ static clt_status choose_steps(demo *d)
             .caps_mask = OCL_CAPS_ALL,
             .warmup = 5,
             .steps = 20,
-            .observer = {.context = &d->console, .build = console_observer(&d->console).build}};
+            .observer = {.context = &d->console, .progress = console_observer(&d->console).progress}};
         clt_status status = clt_bench_step(&bench, &text, &json, NULL);
         if (status == CLT_OK)
             status = clt_json_parse(json.text, json.length, "bench step", CLT_EINTERNAL, &doc);
@@ -250,6 +250,7 @@ clt_status cmd_demo(cmd_context *context, int argc, char **argv)
         return CLT_OK;
     console_init(&d.console, context, 1);
     clt_status status = run(&d);
+    console_close(&d.console);
     clt_config_destroy(d.config);
     demo_text_free(&d.text);
     free(d.folder);

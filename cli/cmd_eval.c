@@ -56,30 +56,29 @@ typedef struct eval_args {
     uint32_t caps_mask;
 } eval_args;
 
-/* One of: RUN; --checkpoint RUN; CONFIG --checkpoint RUN; CONFIG --init FILE. */
+/* One of: RUN; --checkpoint RUN; CONFIG --checkpoint RUN; CONFIG --init PATH. */
 static clt_status check_args(eval_args *a, const args_result *r)
 {
     bool operand = r->n_operands > 0, run = operand && clt_is_directory(r->operands[0]);
     if (a->checkpoint && a->init)
-        CLT_FAIL(CLT_EUSAGE, "cltrain eval: give either --checkpoint RUN or --init FILE, not both");
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: give either --checkpoint RUN or --init PATH, not both");
     if (run && a->checkpoint)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: both '%s' and --checkpoint name a run; give one of them",
                  r->operands[0]);
     if (run && a->init)
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain eval: --init takes the weights of a file, which need a CONFIG; '%s' is a folder",
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --init brings weights, which need a CONFIG; '%s' is a folder",
                  r->operands[0]);
     if (!operand && a->init)
-        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --init FILE holds weights alone; name their CONFIG as well");
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --init PATH brings weights and no data; name a CONFIG as well");
     if (!operand && !a->checkpoint)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain eval: missing argument: name the run folder of a training (cltrain eval RUN), or "
-                 "CONFIG --init FILE; see 'cltrain eval --help'");
+                 "CONFIG --init PATH; see 'cltrain eval --help'");
     if (operand && !run && !a->checkpoint && !a->init)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain eval: '%s' is no folder. To evaluate a training name its run folder (cltrain eval "
                  "RUN); a "
-                 "CONFIG needs --checkpoint RUN or --init FILE as well",
+                 "CONFIG needs --checkpoint RUN or --init PATH as well",
                  r->operands[0]);
     if (a->on && strcmp(a->on, "train") != 0 && strcmp(a->on, "eval") != 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --on '%s'; it can be eval (the evaluation data) or train", a->on);
@@ -98,7 +97,7 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
                                      .tokenizer = own ? NULL : a->tokenizer,
                                      .tensors = true};
     if (own)
-        CLT_TRY(cmd_load_config(r, config));
+        CLT_TRY(cmd_load_config_over(r, a->init, false, config));
     if (own && a->tokenizer)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --tokenizer is for a run; with a CONFIG give data.tokenizer=…");
     if (path)
@@ -146,7 +145,8 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--on", "eval|train", a.on, "which data: the evaluation data, or the training data (eval)"),
         ARGS_TEXT("--checkpoint", "RUN", a.checkpoint,
                   "the run, when a CONFIG of its own is to be evaluated"),
-        ARGS_TEXT("--init", "FILE", a.init, "parameters from a safetensors file; needs a CONFIG"),
+        ARGS_TEXT("--init", "PATH", a.init,
+                  "weights of a safetensors file, or of a folder that save_pretrained wrote; needs a CONFIG"),
         ARGS_TEXT("--tokenizer", "PATH", a.tokenizer, "vocabulary to use instead of the run's own"),
         ARGS_DEVICE(a.device),
         ARGS_CAPS(a.caps),
@@ -157,7 +157,7 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         .operands = "RUN|CONFIG [section.key=value ...]",
         .summary =
             "Evaluates a trained model: RUN is a run folder, its checkpoints folder or one step_N of it,\n"
-            "which brings its config along. A CONFIG takes --checkpoint RUN or --init FILE.",
+            "which brings its config along. A CONFIG takes --checkpoint RUN or --init PATH.",
         .options = options,
         .min_operands = 0,
         .max_operands = 1,

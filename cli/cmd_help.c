@@ -46,6 +46,7 @@ clt_status cmd_help(cmd_context *context, int argc, char **argv)
            "the config\n"
            "\n'cltrain COMMAND --help' lists the options of a command; docs/config.md lists the keys of a "
            "config.\n"
+           "Every command takes --color auto|always|never; NO_COLOR is heeded.\n"
            "exit codes: 0 ok, 1 a check failed, 2 usage or config, 3 data, 4 no device, 5 device memory, 6 "
            "numeric,\n"
            "            7 checkpoint, 8 storage, 9 communication, 10 device lost, 70 internal, 75 "

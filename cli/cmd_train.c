@@ -105,7 +105,10 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--resume", "auto|DIR|none", a.resume,
                   "auto: go on from the run folder's newest checkpoint, if it has "
                   "one; DIR: from that run or checkpoint folder (none)"),
-        ARGS_TEXT("--init", "FILE", a.init, "initial parameters from a safetensors file"),
+        ARGS_TEXT("--init", "PATH", a.init,
+                  "initial weights: a safetensors file, or a folder that save_pretrained of transformers "
+                  "wrote, whose "
+                  "config.json and tokenizer are taken where CONFIG does not say otherwise"),
         ARGS_DEVICE(a.device),
         ARGS_CAPS(a.caps),
         ARGS_INT("--max-steps", "N", a.max_steps, 1, 1e12, "end early; the schedule stays as it is"),
@@ -132,7 +135,7 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    CLT_TRY(cmd_load_config(&r, &config));
+    CLT_TRY(cmd_load_config_over(&r, a.init, true, &config));
     clt_status status = CLT_OK;
     if (!a.out && a.resume && strcmp(a.resume, "auto") == 0)
         status = default_base(r.operands[0], folder, sizeof folder); /* the same folder every time */

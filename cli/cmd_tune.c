@@ -120,11 +120,11 @@ static void on_row(void *context, const ocl_tune_row *row)
 }
 
 /* Progress is for terminals: elsewhere the rows tell enough. */
-static void on_progress(void *context, int done, int total, const char *what)
+static void on_progress(void *context, const char *what, int64_t done, int64_t total)
 {
     tune_view *v = context;
     if (v->console->tty)
-        console_observer(v->console).tune(v->console, done, total, what);
+        console_observer(v->console).progress(v->console, what, done, total);
 }
 
 static void on_message(void *context, const char *line)
@@ -171,7 +171,7 @@ static clt_status measure(cmd_context *context, const tune_args *a, const clt_co
                                 .device_spec = a->device,
                                 .seconds = a->seconds,
                                 .stop = context->stop,
-                                .observer = {.context = &v, .tune = on_progress, .message = on_message},
+                                .observer = {.context = &v, .progress = on_progress, .message = on_message},
                                 .device = on_device,
                                 .row = on_row,
                                 .context = &v};

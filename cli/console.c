@@ -3,95 +3,198 @@
  * The console: see console.h. */
 #include "cli/console.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "cli/table.h"
+#include "cli/terminal.h"
 #include "engine/base/thread.h"
 
-#define DRAW_SECONDS 0.1  /* a terminal's line changes at most so often */
-#define BUILD_SECONDS 5.0 /* elsewhere a line about building at most so often */
+#define DRAW_SECONDS 0.1 /* a live line changes at most so often */
+#define TICK_SECONDS 0.25
+#define STAGE_SECONDS 2.0 /* what lasts less is not worth a plain line */
 
-const char *console_count(double value, char *buffer, size_t size)
-{
-    static const char *const units[] = {"", "k", "M", "G", "T"};
-    int unit = 0;
-    while (value >= 9999.5 && unit < 4) {
-        value /= 1000;
-        unit++;
-    }
-    snprintf(buffer, size, value >= 100 || (unit == 0 && value == floor(value)) ? "%.0f%s" : "%.1f%s", value,
-             units[unit]);
-    return buffer;
-}
+static console *in_use; /* there is a live line in one place at most */
+static pthread_mutex_t in_use_lock = PTHREAD_MUTEX_INITIALIZER;
 
-const char *console_bytes(uint64_t bytes, char *buffer, size_t size)
+static void use(console *c)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int unit = 0;
-    while (value >= 1023.95 && unit < 4) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(buffer, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-    return buffer;
-}
-
-const char *console_time(double seconds, char *buffer, size_t size)
-{
-    if (!(seconds >= 0) || seconds > 1e9)
-        snprintf(buffer, size, "?");
-    else if (seconds < 59.5)
-        snprintf(buffer, size, "%.0fs", seconds);
-    else if (seconds < 3599.5)
-        snprintf(buffer, size, "%dm%02ds", (int)(seconds + 0.5) / 60, (int)(seconds + 0.5) % 60);
-    else
-        snprintf(buffer, size, "%dh%02dm", (int)(seconds / 3600), (int)(seconds / 60) % 60);
-    return buffer;
-}
-
-static int terminal_columns(void)
-{
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20)
-        return size.ws_col;
-    return 80;
+    pthread_mutex_lock(&in_use_lock);
+    in_use = c;
+    pthread_mutex_unlock(&in_use_lock);
 }
 
 void console_init(console *c, const cmd_context *context, int64_t every)
 {
     memset(c, 0, sizeof *c);
-    const char *term = getenv("TERM");
     c->context = context;
     /* A launcher may give a rank a terminal of its own while the lines end up in a file. */
-    c->tty = isatty(STDOUT_FILENO) && !(term && strcmp(term, "dumb") == 0) && !context->comm;
-    c->columns = c->tty ? terminal_columns() : 0;
+    c->tty = terminal_rewrites() && !context->comm;
     c->every = every > 0 ? every : 1;
     pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->ended, &clock);
+    pthread_condattr_destroy(&clock);
+    use(c);
     if (!c->tty)
         setvbuf(stdout, NULL, _IOLBF, 0); /* a log file should show lines when they happen */
 }
 
-/* Rewrites the current line on a terminal. Cut to the width: a line that wraps cannot be taken back. */
+/* --- lines (the lock is held) --- */
+
+/* Rewrites the live line. Never as wide as the terminal: a line that wraps cannot be taken back. */
 static void draw(console *c, const char *text)
 {
-    printf("\r%.*s\033[K", c->columns - 1, text);
+    if (!terminal_takes())
+        return;
+    printf("\r%.*s\033[K", (int)text_fit(text, terminal_columns() - 1), text);
     fflush(stdout);
     c->open = true;
     c->drawn_at = clt_now();
 }
 
-/* Makes room for a whole line: what stands on the terminal's current line goes away. */
 static void clear_line(console *c)
 {
     if (c->open)
         printf("\r\033[K");
     c->open = false;
 }
+
+/* Before a line that stays. False: the terminal takes nothing now, and the line is left out. */
+static bool may_print(console *c)
+{
+    if (c->tty && !terminal_takes()) {
+        c->missed++;
+        return false;
+    }
+    clear_line(c);
+    if (c->missed > 0)
+        printf("(%lld lines are missing here: the terminal did not take them)\n", (long long)c->missed);
+    c->missed = 0;
+    return true;
+}
+
+static void print_line(console *c, terminal_ink ink, const char *text)
+{
+    char clean[4096];
+    if (!may_print(c))
+        return;
+    printf("%s%s%s\n", terminal_begin(STDOUT_FILENO, ink), text_clean(text, clean, sizeof clean),
+           terminal_end(STDOUT_FILENO, ink));
+    fflush(stdout);
+}
+
+/* As many lines as the terminal is too narrow for. Not for paths, which a user may want to copy. */
+static void print_wrapped(console *c, terminal_ink ink, const char *text)
+{
+    clt_str lines = {0};
+    clt_str_append(&lines, terminal_begin(STDOUT_FILENO, ink));
+    table_wrap(text, 0, 2, c->tty ? terminal_columns() : 0, &lines);
+    clt_str_append(&lines, terminal_end(STDOUT_FILENO, ink));
+    if (may_print(c))
+        table_print(&lines);
+    clt_str_free(&lines);
+}
+
+/* --- what is under way --- */
+
+static void stage_line(const console *c, int columns, char line[CLT_LINE_SIZE])
+{
+    const console_stage *s = &c->stage;
+    double now = clt_now();
+    clt_progress_line(s->what, s->done, s->total, now - s->began, now - s->changed, columns, line);
+}
+
+/* Elsewhere than on a terminal lines come the more rarely, the longer it lasts. */
+static double until_next(double lasted)
+{
+    return lasted < 30 ? 5 : lasted < 300 ? 15 : 60;
+}
+
+static void show_stage(console *c)
+{
+    char line[CLT_LINE_SIZE];
+    console_stage *s = &c->stage;
+    double now = clt_now();
+    if (c->tty && now - c->drawn_at >= DRAW_SECONDS) {
+        stage_line(c, terminal_columns() - 1, line);
+        draw(c, line);
+    } else if (!c->tty && now >= s->due) {
+        stage_line(c, 0, line);
+        printf("%s\n", line);
+        s->told = true;
+        s->due = now + until_next(now - s->began);
+    }
+}
+
+static void end_stage(console *c)
+{
+    char time[32];
+    console_stage *s = &c->stage;
+    if (!s->active)
+        return;
+    s->active = false;
+    if (c->tty)
+        clear_line(c);
+    else if (s->told)
+        printf("%.*s: %s\n", (int)s->name, s->what, console_time(clt_now() - s->began, time, sizeof time));
+    fflush(stdout);
+}
+
+static void *tick(void *context)
+{
+    console *c = context;
+    pthread_mutex_lock(&c->lock);
+    while (!c->ending) {
+        struct timespec until;
+        if (c->stage.active)
+            show_stage(c);
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += (long)(TICK_SECONDS * 1e9);
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&c->ended, &c->lock, &until);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+static void on_progress(void *context, const char *what, int64_t done, int64_t total)
+{
+    console *c = context;
+    console_stage *s = &c->stage;
+    size_t name = strcspn(what, ":");
+    double now = clt_now();
+    pthread_mutex_lock(&c->lock);
+    if (s->active && (s->name != name || strncmp(s->what, what, name) != 0))
+        end_stage(c);
+    bool over = total < 0 || (total > 0 && done >= total);
+    if (!s->active && !over)
+        *s = (console_stage){
+            .active = true, .name = name, .began = now, .changed = now, .due = now + STAGE_SECONDS};
+    if (s->active && !over) {
+        if (s->done != done)
+            s->changed = now;
+        s->done = done;
+        s->total = total;
+        text_clean(what, s->what, sizeof s->what);
+        show_stage(c);
+        if (!c->ticker && !c->ending && clt_thread_start(&c->ticker, "console", tick, c) != CLT_OK)
+            clt_error_clear(); /* it is shown when there is news, then */
+    } else {
+        end_stage(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* --- ends --- */
 
 void console_clear(console *c)
 {
@@ -101,170 +204,116 @@ void console_clear(console *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+void console_make_way(void)
+{
+    pthread_mutex_lock(&in_use_lock);
+    if (in_use)
+        console_clear(in_use);
+    pthread_mutex_unlock(&in_use_lock);
+}
+
 void console_close(console *c)
 {
+    use(NULL);
     pthread_mutex_lock(&c->lock);
-    if (c->open)
-        printf("\n");
-    c->open = false;
+    end_stage(c);
+    if (!c->tty || terminal_takes())
+        clear_line(c);
+    c->ending = true;
+    clt_thread *ticker = c->ticker;
+    c->ticker = NULL;
+    pthread_cond_signal(&c->ended);
+    pthread_mutex_unlock(&c->lock);
+    clt_thread_join(ticker);
+    pthread_mutex_lock(&c->lock);
+    c->ending = false;
     fflush(stdout);
     pthread_mutex_unlock(&c->lock);
+}
+
+/* --- what the observer is told --- */
+
+/* Whole lines end what was under way. */
+static console *begin_told(void *context)
+{
+    console *c = context;
+    pthread_mutex_lock(&c->lock);
+    end_stage(c);
+    return c;
 }
 
 static void on_start(void *context, const clt_table_row *rows, int count)
 {
-    console *c = context;
-    int width = 0;
-    pthread_mutex_lock(&c->lock);
+    console *c = begin_told(context);
+    clt_str text = {0};
+    int width = 0, screen = terminal_columns();
     for (int i = 0; i < count; i++)
         width = (int)strlen(rows[i].label) > width ? (int)strlen(rows[i].label) : width;
-    clear_line(c);
-    for (int i = 0; i < count; i++)
-        printf("%-*s  %s\n", width, rows[i].label, rows[i].value);
-    fflush(stdout);
-    pthread_mutex_unlock(&c->lock);
-}
-
-static void on_build(void *context, int done, int total, const char *what)
-{
-    console *c = context;
-    char line[256];
-    double now = clt_now();
-    pthread_mutex_lock(&c->lock);
-    bool last = done >= total;
-    bool due = c->build_total != total || now - c->built_at >= BUILD_SECONDS;
-    if (c->tty) {
-        snprintf(line, sizeof line, "building kernels %d/%d  %s", done, total, what ? what : "");
-        draw(c, line);
-        if (last)
-            clear_line(c);
-    } else if (due && total > 0) {
-        printf("building kernels %d/%d\n", done, total);
-        c->built_at = now;
+    for (int i = 0; i < count; i++) {
+        clt_str_printf(&text, "%s%-*s%s  ", terminal_begin(STDOUT_FILENO, INK_STRONG), width, rows[i].label,
+                       terminal_end(STDOUT_FILENO, INK_STRONG));
+        table_wrap(rows[i].value, width + 2, width + 2, screen, &text);
     }
-    c->build_total = total;
+    if (may_print(c))
+        table_print(&text);
+    clt_str_free(&text);
     pthread_mutex_unlock(&c->lock);
-}
-
-static void on_tune(void *context, int done, int total, const char *what)
-{
-    console *c = context;
-    char line[256];
-    pthread_mutex_lock(&c->lock);
-    snprintf(line, sizeof line, "tuning %d/%d  %s", done < total ? done + 1 : total, total, what);
-    if (c->tty)
-        draw(c, line);
-    else
-        printf("%s\n", line);
-    pthread_mutex_unlock(&c->lock);
-}
-
-/* The parts of a step line that have a value. */
-static void step_values(const clt_step_metrics *m, char *line, size_t size)
-{
-    char rate[32];
-    int n = snprintf(line, size, " | loss %.4f", m->loss);
-    if (isfinite(m->accuracy))
-        n += snprintf(line + n, size - (size_t)n, " | acc %.1f%%", 100 * m->accuracy);
-    if (isfinite(m->grad_norm))
-        n += snprintf(line + n, size - (size_t)n, " | gnorm %.3g", m->grad_norm);
-    if (isfinite(m->lr))
-        n += snprintf(line + n, size - (size_t)n, " | lr %.2e", m->lr);
-    if (isfinite(m->step_ms))
-        n += snprintf(line + n, size - (size_t)n, " | %.1f ms", m->step_ms);
-    if (isfinite(m->tokens_per_s) && m->tokens_per_s > 1.5 * m->samples_per_s)
-        n += snprintf(line + n, size - (size_t)n, " | %s tok/s",
-                      console_count(m->tokens_per_s, rate, sizeof rate));
-    else if (isfinite(m->samples_per_s) && m->samples_per_s > 0)
-        n += snprintf(line + n, size - (size_t)n, " | %s samples/s",
-                      console_count(m->samples_per_s, rate, sizeof rate));
-    if (isfinite(m->comm_ms) && m->comm_ms > 0)
-        n += snprintf(line + n, size - (size_t)n, " | comm %.1f ms", m->comm_ms);
-    if (isfinite(m->loss_scale) && m->loss_scale != 1) /* 1 is what it is without loss scaling */
-        n += snprintf(line + n, size - (size_t)n, " | scale %g", m->loss_scale);
-    if (m->skipped > 0)
-        snprintf(line + n, size - (size_t)n, " | skipped %lld", (long long)m->skipped);
-}
-
-static void progress_bar(int64_t step, int64_t total, char *bar, int width)
-{
-    int filled = total > 0 ? (int)((double)width * (double)step / (double)total) : 0;
-    for (int i = 0; i < width; i++)
-        bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
-    bar[width] = '\0';
-}
-
-/* What matters most stands first: a narrow terminal cuts the rest. */
-static void step_line(const console *c, const clt_step_metrics *m, char *line, size_t size)
-{
-    char bar[32], eta[32];
-    int n = snprintf(line, size, "step %lld/%lld", (long long)m->step, (long long)m->steps_total);
-    if (c->tty) {
-        progress_bar(m->step, m->steps_total, bar, 20);
-        n += snprintf(line + n, size - (size_t)n, " [%s]", bar);
-    }
-    if (isfinite(m->eta_s))
-        n += snprintf(line + n, size - (size_t)n, " eta %s", console_time(m->eta_s, eta, sizeof eta));
-    step_values(m, line + n, size - (size_t)n);
 }
 
 static void on_step(void *context, const clt_step_metrics *m)
 {
     console *c = context;
-    char line[512];
-    bool last = m->step >= m->steps_total;
+    char line[CLT_LINE_SIZE];
     pthread_mutex_lock(&c->lock);
-    step_line(c, m, line, sizeof line);
-    if (c->tty && (last || clt_now() - c->drawn_at >= DRAW_SECONDS))
-        draw(c, line);
-    else if (!c->tty && (!c->any_step || last || m->step % c->every == 0))
-        printf("%s\n", line);
+    end_stage(c);
+    bool last = m->step >= m->steps_total, stays = !c->any_step || last || m->step % c->every == 0;
+    int columns = c->tty ? terminal_columns() : 0;
+    if (stays)
+        print_line(c, INK_PLAIN, clt_step_line(m, columns, false, line));
+    else if (c->tty && clt_now() - c->drawn_at >= DRAW_SECONDS)
+        draw(c, clt_step_line(m, columns - 1, true, line));
     c->any_step = true;
     pthread_mutex_unlock(&c->lock);
 }
 
 static void on_eval(void *context, const clt_eval_metrics *m)
 {
-    console *c = context;
-    pthread_mutex_lock(&c->lock);
-    if (c->open) /* the step it belongs to stays on the screen */
-        printf("\n");
-    c->open = false;
-    printf("eval");
-    if (m->step >= 0)
-        printf(" at step %lld", (long long)m->step);
-    printf(" | loss %.4f", m->loss);
-    if (isfinite(m->accuracy))
-        printf(" | accuracy %.2f%%", 100 * m->accuracy);
-    for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
-        printf(" | %s %.4f", m->loss_name[i], m->loss_value[i]);
-    printf(" | %lld samples | %.1f s\n", (long long)m->samples, m->seconds);
-    fflush(stdout);
+    console *c = begin_told(context);
+    char line[CLT_LINE_SIZE];
+    print_wrapped(c, INK_STRONG, clt_eval_line(m, line));
     pthread_mutex_unlock(&c->lock);
 }
 
 static void on_saved(void *context, int64_t step, const char *path, double seconds)
 {
-    console *c = context;
-    pthread_mutex_lock(&c->lock);
-    if (c->open)
-        printf("\n");
-    c->open = false;
-    printf("saved step %lld to %s (%.1f s)\n", (long long)step, path, seconds);
-    fflush(stdout);
+    console *c = begin_told(context);
+    char line[1200];
+    snprintf(line, sizeof line, "saved step %lld to %s (%.1f s)", (long long)step, path, seconds);
+    print_line(c, INK_GOOD, line);
     pthread_mutex_unlock(&c->lock);
 }
 
-static void on_message(void *context, const char *line)
+static void on_message(void *context, const char *text)
 {
-    console *c = context;
+    console *c = begin_told(context);
+    char line[4096], who[300] = "";
     const comm_info *ranks = c->context ? c->context->ranks : NULL;
-    pthread_mutex_lock(&c->lock);
-    clear_line(c);
     if (ranks && ranks->ranks > 1)
-        printf("[rank %d %s] ", ranks->rank, ranks->host);
-    printf("%s\n", line);
-    fflush(stdout);
+        snprintf(who, sizeof who, "[rank %d %s] ", ranks->rank, ranks->host);
+    for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+        snprintf(line, sizeof line, "%s%.*s", who, (int)strcspn(at, "\n"), at);
+        print_line(c, INK_PLAIN, line);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+void console_stopping(console *c, int64_t step)
+{
+    char line[160];
+    snprintf(line, sizeof line, "finishing step %lld, then saving; Ctrl-C again ends without saving",
+             (long long)step);
+    pthread_mutex_lock(&c->lock);
+    print_line(c, INK_WARNING, line);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -272,8 +321,7 @@ clt_observer console_observer(console *c)
 {
     return (clt_observer){.context = c,
                           .start = on_start,
-                          .build = on_build,
-                          .tune = on_tune,
+                          .progress = on_progress,
                           .step = on_step,
                           .eval = on_eval,
                           .saved = on_saved,

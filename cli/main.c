@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/console.h"
+#include "cli/terminal.h"
 #include "engine/base/child.h"
 #include "engine/base/log.h"
 #include "engine/verify/self_test.h"
@@ -14,10 +17,13 @@ static void log_line(void *context, clt_log_level level, const char *line)
 {
     static const char *const names[] = {"error", "warning", "info", "debug", "trace"};
     const cmd_context *c = context;
+    char who[300] = "";
+    terminal_ink ink = level == CLT_LOG_ERROR ? INK_BAD : level == CLT_LOG_WARN ? INK_WARNING : INK_FAINT;
+    console_make_way();
     if (c->ranks && c->ranks->ranks > 1)
-        fprintf(stderr, "[rank %d %s] %s: %s\n", c->ranks->rank, c->ranks->host, names[level], line);
-    else
-        fprintf(stderr, "%s: %s\n", names[level], line);
+        snprintf(who, sizeof who, "[rank %d %s] ", c->ranks->rank, c->ranks->host);
+    fprintf(stderr, "%s%s%s:%s %s\n", who, terminal_begin(STDERR_FILENO, ink), names[level],
+            terminal_end(STDERR_FILENO, ink), line);
 }
 
 /* CLTRAIN_LOG=debug shows more on stderr, before a config is read too, and is stronger than its log.level. */

@@ -149,9 +149,8 @@ static clt_status override_doc(clt_config *config, const clt_config_key *key, co
     return clt_json_parse(*text, strlen(*text), source, CLT_ECONFIG, doc);
 }
 
-/* Reads `given` into *value; problems with it go to the list. */
-static clt_status read_given(clt_config *config, int index, const char *given, const char *source,
-                             clt_config_value *value, clt_config_problems *list)
+clt_status clt_config_read_given(clt_config *config, int index, const char *given, const char *source,
+                                 clt_config_value *value, clt_config_problems *list)
 {
     const clt_config_key *key = &clt_config_schema[index];
     const char *text;
@@ -193,19 +192,21 @@ static clt_status apply_override(clt_config *config, const char *override, clt_c
                           config->values[index].source);
         return CLT_OK;
     }
-    CLT_TRY(read_given(config, index, equals + 1, source, &value, list));
+    CLT_TRY(clt_config_read_given(config, index, equals + 1, source, &value, list));
     config->values[index] = value;
     return CLT_OK;
 }
 
 /* Everything that can be wrong with keys and values, in one list. */
 static clt_status read_all(clt_config *config, const clt_json_doc *doc, const char *const *overrides,
-                           int n_overrides)
+                           int n_overrides, const clt_config_presets *presets)
 {
     clt_config_problems list = {0};
     clt_status status = read_file(config, doc, &list);
     for (int i = 0; i < n_overrides && status == CLT_OK; i++)
         status = apply_override(config, overrides[i], &list);
+    if (status == CLT_OK && presets)
+        status = clt_config_apply_presets(config, presets, &list);
     if (status == CLT_OK)
         clt_config_check_rules(config, &list);
     clt_error error;
@@ -215,7 +216,8 @@ static clt_status read_all(clt_config *config, const clt_json_doc *doc, const ch
 }
 
 static clt_status config_parse(const char *text, size_t length, const char *source,
-                               const char *const *overrides, int n_overrides, clt_config **out)
+                               const char *const *overrides, int n_overrides,
+                               const clt_config_presets *presets, clt_config **out)
 {
     clt_status status = CLT_OK;
     clt_config *config = NULL;
@@ -224,7 +226,7 @@ static clt_status config_parse(const char *text, size_t length, const char *sour
     CLT_TRY(clt_json_parse(text, length, source, CLT_ECONFIG, &doc));
     CLT_TRY_GOTO(config_new(source, &config), done);
     config->text = text;
-    status = read_all(config, doc, overrides, n_overrides);
+    status = read_all(config, doc, overrides, n_overrides, presets);
     config->text = NULL;
     if (status == CLT_OK)
         status = clt_config_build_model(config);
@@ -237,13 +239,20 @@ done:
     return status;
 }
 
+clt_status clt_config_parse_over(const char *text, const char *source, const char *const *overrides,
+                                 int n_overrides, const clt_config_presets *presets, clt_config **out)
+{
+    return config_parse(text, strlen(text), source, overrides, n_overrides, presets, out);
+}
+
 clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
                             int n_overrides, clt_config **out)
 {
-    return config_parse(text, strlen(text), source, overrides, n_overrides, out);
+    return clt_config_parse_over(text, source, overrides, n_overrides, NULL, out);
 }
 
-clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out)
+clt_status clt_config_load_over(const char *path, const char *const *overrides, int n_overrides,
+                                const clt_config_presets *presets, clt_config **out)
 {
     char *text = NULL;
     size_t size = 0;
@@ -251,9 +260,14 @@ clt_status clt_config_load(const char *path, const char *const *overrides, int n
     if (clt_is_directory(path))
         CLT_FAIL(CLT_ECONFIG, "reading config %s: it is a folder; name a JSON file", path);
     CLT_TRY(clt_file_read(path, false, CONFIG_MAX_BYTES, CLT_ECONFIG, &text, &size));
-    clt_status status = config_parse(text, size, path, overrides, n_overrides, out);
+    clt_status status = config_parse(text, size, path, overrides, n_overrides, presets, out);
     free(text);
     return status;
+}
+
+clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out)
+{
+    return clt_config_load_over(path, overrides, n_overrides, NULL, out);
 }
 
 clt_status clt_config_set(clt_config *config, const char *key, const char *json_value)
@@ -272,7 +286,7 @@ clt_status clt_config_set(clt_config *config, const char *key, const char *json_
         clt_config_report_unknown(&list, source, 0, 0, dot ? section : NULL, dot ? dot + 1 : key);
         return clt_config_problems_finish(&list);
     }
-    clt_status status = read_given(config, index, json_value, source, &value, &list);
+    clt_status status = clt_config_read_given(config, index, json_value, source, &value, &list);
     clt_error error;
     clt_error_take(status, &error);
     clt_status found = clt_config_problems_finish(&list);

@@ -44,6 +44,35 @@ typedef struct clt_config clt_config;
 clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out);
 clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
                             int n_overrides, clt_config **out);
+
+/* Values for keys that a config may leave out, because something else tells them: the weights that a run
+ * starts from. A key left out, or left to follow from the data (0, "auto", ""), takes the value, with the
+ * origin "init"; one that says something else than it may is a problem like others, named with the reason. */
+typedef enum clt_preset_kind {
+    CLT_PRESET_DEFAULT, /* the config may say anything */
+    CLT_PRESET_EQUAL,   /* the config may say the same */
+    CLT_PRESET_AT_MOST, /* an integer: the config may say the same or less */
+    CLT_PRESET_MISSING  /* there is no value: the config has to say it */
+} clt_preset_kind;
+
+typedef struct clt_config_preset {
+    const char *key, *value; /* JSON; NULL: MISSING */
+    const char *reason;      /* "n_layer is 12" */
+    clt_preset_kind kind;
+    const char *data_type; /* counts with this data.type only; NULL: with any */
+} clt_config_preset;
+
+typedef struct clt_config_presets {
+    const char *source; /* file that they come from */
+    const clt_config_preset *items;
+    int count;
+} clt_config_presets;
+
+/* clt_config_load with presets (NULL: none), which are copied. */
+clt_status clt_config_load_over(const char *path, const char *const *overrides, int n_overrides,
+                                const clt_config_presets *presets, clt_config **out);
+clt_status clt_config_parse_over(const char *text, const char *source, const char *const *overrides,
+                                 int n_overrides, const clt_config_presets *presets, clt_config **out);
 void clt_config_destroy(clt_config *config);
 const char *clt_config_source(const clt_config *config);
 
@@ -55,7 +84,7 @@ const char *clt_config_string(const clt_config *config, const char *key); /* STR
 int clt_config_list_count(const clt_config *config, const char *key);     /* INTS, STRINGS */
 int64_t clt_config_list_int(const clt_config *config, const char *key, int index);
 const char *clt_config_list_string(const clt_config *config, const char *key, int index);
-/* "default", "file", "override": where the value came from. */
+/* "default", "file", "override", "init": where the value came from. */
 const char *clt_config_origin(const clt_config *config, const char *key);
 bool clt_config_is_set(const clt_config *config, const char *key); /* origin is not "default" */
 /* The resolved model section (defaults filled in, overrides applied) for the model builder, with its

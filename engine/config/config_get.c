@@ -60,7 +60,7 @@ const char *clt_config_list_string(const clt_config *config, const char *key, in
 
 const char *clt_config_origin(const clt_config *config, const char *key)
 {
-    static const char *const names[] = {"default", "file", "override"};
+    static const char *const names[] = {"default", "file", "override", "init"};
     return names[clt_config_at(config, key)->from];
 }
 

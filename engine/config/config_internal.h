@@ -7,7 +7,12 @@
 
 #include "engine/config/config.h"
 
-typedef enum clt_config_from { CLT_FROM_DEFAULT, CLT_FROM_FILE, CLT_FROM_OVERRIDE } clt_config_from;
+typedef enum clt_config_from {
+    CLT_FROM_DEFAULT,
+    CLT_FROM_FILE,
+    CLT_FROM_OVERRIDE,
+    CLT_FROM_INIT
+} clt_config_from;
 
 typedef struct clt_config_value {
     clt_config_from from;
@@ -65,6 +70,13 @@ clt_status clt_config_read_defaults(clt_config *config);
 /* config_suggest.c: reports an unknown key or section, with the nearest valid one. */
 void clt_config_report_unknown(clt_config_problems *list, const char *source, int line, int column,
                                const char *section, const char *name);
+
+/* config.c: reads a value as the command line writes it; problems go to the list. */
+clt_status clt_config_read_given(clt_config *config, int index, const char *given, const char *source,
+                                 clt_config_value *value, clt_config_problems *list);
+/* config_preset.c */
+clt_status clt_config_apply_presets(clt_config *config, const clt_config_presets *presets,
+                                    clt_config_problems *list);
 
 /* config_check.c: the rules between keys. */
 void clt_config_check_rules(const clt_config *config, clt_config_problems *list);

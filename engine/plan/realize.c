@@ -195,7 +195,8 @@ static bool primed_before(const ocl_command **seen, size_t *count, const ocl_com
 }
 
 /* Everything but what needs the other ranks. */
-clt_status clt_realized_prime(clt_realized *r, ocl_refusal *refusal)
+clt_status clt_realized_prime(clt_realized *r, ocl_progress_fn progress, void *progress_context,
+                              ocl_refusal *refusal)
 {
     ocl_builders_dismiss(r->device); /* all that there is to build has been built */
     clt_pages_settle();
@@ -207,6 +208,8 @@ clt_status clt_realized_prime(clt_realized *r, ocl_refusal *refusal)
         const ocl_command *command = &r->all.commands[c];
         if (command->kind == OCL_CMD_HOST || primed_before(seen, &n_seen, command))
             continue;
+        if (progress != NULL)
+            progress(progress_context, (int)c, (int)r->all.count, command->label);
         status = prime_one(r, c);
         if (status == CLT_OK || status == CLT_ENOMEM || refusal == NULL)
             continue;

@@ -55,8 +55,10 @@ void clt_realized_destroy(clt_realized *realized);
 /* Enqueues one phase. */
 clt_status clt_realized_run(clt_realized *realized, clt_phase phase);
 /* Runs every command of every phase but SYNC once over zeroed slabs and waits for each. Call before
- * parameters are initialised. refusal (may be NULL) receives the command that could not be run. */
-clt_status clt_realized_prime(clt_realized *realized, struct ocl_refusal *refusal);
+ * parameters are initialised. progress (may be NULL) is told the command that comes next; refusal (may be
+ * NULL) receives the command that could not be run. */
+clt_status clt_realized_prime(clt_realized *realized, ocl_progress_fn progress, void *progress_context,
+                              struct ocl_refusal *refusal);
 /* Where a tensor lies. */
 clt_status clt_realized_resolve(const clt_realized *realized, int32_t tensor, ocl_buffer **buffer,
                                 uint64_t *offset);

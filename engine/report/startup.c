@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/hash.h"
 #include "engine/train/tuned.h"
 
 typedef struct table {
@@ -75,6 +76,16 @@ static void add_hint(table *t, const clt_job *job, const ocl_device_desc *d)
             type, tf32 ? "; precision.matmul=tf32 keeps f32 storage and is several times as fast" : "");
 }
 
+/* Where the parameters come from, when they are not drawn at random. */
+static void add_weights(table *t, const clt_run *run)
+{
+    const clt_weights_taken *w = &run->taken;
+    char hash[CLT_HASH64_TEXT];
+    if (w->file[0] && !run->resumed_from[0])
+        add(t, "weights", "%d tensors from %.180s (hash %s)%s%.150s", w->tensors, w->file,
+            clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
+}
+
 int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS])
 {
     const clt_job *job = run->job;
@@ -90,6 +101,7 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
     add_hint(&t, job, d);
     add(&t, "model", "%s, %lld parameters in %zu tensors", clt_config_string(c, "model.type"),
         (long long)clt_graph_param_elements(job->train->graph), job->train->graph->n_params);
+    add_weights(&t, run);
     add(&t, "batch", "micro %lld x accumulation %d x ranks %d = %lld samples", (long long)job->micro_batch,
         job->accumulation, job->ranks, (long long)job->global_batch);
     add(&t, "training data", "%.180s", job->train_source->description ? job->train_source->description : "");

@@ -19,6 +19,13 @@ typedef struct eval_sums {
     double samples;
 } eval_sums;
 
+static int64_t micro_batches(const clt_run *run, int64_t batches)
+{
+    int64_t each = run->job->micro_batch * run->ranks.ranks;
+    int64_t all = (run->job->eval_source->samples + each - 1) / each;
+    return batches > 0 && batches < all ? batches : all;
+}
+
 /* Runs micro-batches and adds up their loss records. */
 static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eval_sums *sums)
 {
@@ -31,6 +38,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
     CLT_TRY(clt_realized_resolve(run->eval, plan->losses, &losses, &offset));
     CLT_TRY(clt_alloc(&got, FLUSH_EVERY * floats, sizeof *got, "evaluation"));
     clt_status status = CLT_OK;
+    int64_t all = micro_batches(run, batches);
+    clt_run_progress(run, "evaluating", 0, all);
     for (int64_t done = 0; status == CLT_OK && !fed.end && (batches == 0 || done < batches);) {
         size_t n = 0;
         for (; n < FLUSH_EVERY && status == CLT_OK && (batches == 0 || done < batches); n++, done++) {
@@ -47,7 +56,9 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
         status = status == CLT_OK ? finished : status;
         for (size_t i = 0; i < n * floats; i++)
             sums->record[i % floats / 4][i % 4] += (double)got[i];
+        clt_run_progress(run, "evaluating", done, all);
     }
+    clt_run_progress(run, "evaluating", 0, -1);
     free(got);
     return status;
 }
@@ -119,7 +130,7 @@ clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result
         status = clt_run_load_file(run, options->saved->checkpoint->model, options->saved->path);
     else
         status =
-            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give a run folder or --init FILE");
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give a run folder or --init PATH");
     if (status == CLT_OK)
         status = clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result);
     clt_run_destroy(run);

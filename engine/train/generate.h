@@ -26,7 +26,7 @@ typedef struct clt_generate_options {
     clt_sampling sampling;
     const char *device_spec;
     uint32_t caps_mask;
-    clt_observer observer; /* build, message */
+    clt_observer observer; /* progress, message */
     /* Called with each piece of text as it comes (bytes, not NUL-terminated); may be NULL. */
     void (*text)(void *context, const char *bytes, size_t count);
     void *context;

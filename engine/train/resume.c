@@ -91,6 +91,22 @@ static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_s
         state->growth = 0;
 }
 
+/* The weights that the run once started from. */
+static void restore_init(clt_run *run, const clt_checkpoint *saved)
+{
+    const clt_json *init = clt_json_get(clt_json_root(saved->state), "init");
+    const clt_json *file = init ? clt_json_get(init, "file") : NULL,
+                   *hash = init ? clt_json_get(init, "hash") : NULL;
+    const clt_json *tensors = init ? clt_json_get(init, "tensors") : NULL;
+    int64_t count = 0;
+    memset(&run->taken, 0, sizeof run->taken);
+    if (!file || !hash || !tensors || !clt_json_int(tensors, &count))
+        return;
+    snprintf(run->taken.file, sizeof run->taken.file, "%s", clt_json_string(file));
+    run->taken.tensors = (int)count;
+    run->taken.hash = strtoull(clt_json_string(hash), NULL, 16);
+}
+
 static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
 {
     int64_t step;
@@ -102,6 +118,7 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
     CLT_TRY(get_count(saved, "skipped_in_a_row", &state.skipped_row));
     CLT_TRY(get_count(saved, "growth", &state.growth));
     restore_scale(run, saved, &state);
+    restore_init(run, saved);
     extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
     extra->best_step = (int64_t)get_double(saved, "best_step", -1);
     run->first_step = step;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/pretrained/pretrained.h"
 #include "engine/train/agreement.h"
 #include "engine/train/saved_run.h"
 #include "engine/train/tuned.h"
@@ -28,6 +29,12 @@ static clt_status initialise(clt_run *run)
     CLT_TRY(status);
     clt_state_block state = {.loss_scale = job->update.scaling.on ? job->loss_scale : 1.0f};
     return clt_store_set_state(run->store, &state);
+}
+
+void clt_run_progress(const clt_run *run, const char *what, int64_t done, int64_t total)
+{
+    if (run->ranks.rank == 0)
+        clt_progress(&run->options->observer, what, done, total);
 }
 
 /* Ranks must train the same thing. */
@@ -88,6 +95,9 @@ static clt_status keep_style(clt_run *run)
 static clt_status open_init(clt_run *run)
 {
     const char *path = run->options->init;
+    const clt_saved_run *saved = run->options->saved;
+    if (saved && saved->checkpoint->model && !path)
+        return clt_weights_check(run->job->model, saved->checkpoint->model, saved->path, NULL);
     if (!path)
         return CLT_OK;
     CLT_TRY(clt_weights_open(path, &run->init));
@@ -104,19 +114,26 @@ static clt_status create(clt_run *run, clt_job_kind kind)
                                .facts = saved && saved->has_facts ? &saved->facts : NULL,
                                .on_train = run->options->on_train,
                                .predicts = run->options->predicts};
+    if (run->options->init)
+        CLT_TRY(clt_pretrained_check_tokenizer(run->options->init, config));
+    clt_run_progress(run, "opening the data", 0, 0);
     CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
     CLT_TRY(open_init(run));
+    clt_run_progress(run, "asking the device what it can do", 0, 0);
     CLT_TRY(clt_run_open_device(run));
     CLT_TRY(open_tuning(run, kind));
     CLT_TRY(keep_style(run));
     CLT_TRY(clt_recall_denials(run));
     CLT_TRY(clt_agree_on_update(run, &changed));
+    clt_run_progress(run, "planning", 0, 0);
     CLT_TRY(clt_job_plan(run->job, &run->tuned->desc, &run->order));
     if (run->job->train)
         CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
                                   &run->options->observer, run->options->stop, run->job));
     CLT_TRY(clt_run_make_objects(run));
+    clt_run_progress(run, "setting the parameters", 0, 0);
     CLT_TRY(initialise(run));
+    clt_run_progress(run, "setting the parameters", 0, -1);
     if (run->job->train)
         CLT_TRY(clt_sync_prepare(run));
     return CLT_OK;

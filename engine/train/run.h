@@ -14,8 +14,9 @@
 #include "engine/train/store.h"
 #include "engine/train/trainer.h"
 
-/* What a run took from a file of weights (run->init). */
+/* The weights that a run started from (run->init); a resumed run knows them from its checkpoint. */
 typedef struct clt_weights_taken {
+    char file[1024]; /* as it was named, "": none */
     int tensors;
     uint64_t hash;   /* of the file or files */
     char notes[400]; /* "wpe.weight: the first 256 of 1024 rows", "" */
@@ -49,6 +50,8 @@ typedef struct clt_run {
 /* Opens the device, plans, checks memory, realises, primes, initialises parameters, schedule and state. */
 clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out);
 void clt_run_destroy(clt_run *run);
+/* What is under way, to the observer's `progress`; on rank 0. */
+void clt_run_progress(const clt_run *run, const char *what, int64_t done, int64_t total);
 /* run_objects.c: opens the run's device; store, slabs and executors of its plans, primed. A driver's refusal
  * of a command ends in other plans (cl/fallback.h) and a warning; it is an error when nothing else is left.
  * Collective. */

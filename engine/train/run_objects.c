@@ -14,11 +14,23 @@
 #include "engine/train/checksum.h"
 #include "engine/train/tuned.h"
 
+/* "building kernels: gemm" */
+static void tell_progress(const clt_run *run, const char *stage, int done, int total, const char *what)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s%s%s", stage, what && *what ? ": " : "", what ? what : "");
+    clt_run_progress(run, text, done, total);
+}
+
 static void on_build(void *context, int done, int total, const char *what)
 {
-    const clt_run *run = context;
-    if (run->options->observer.build && run->ranks.rank == 0)
-        run->options->observer.build(run->options->observer.context, done, total, what);
+    tell_progress(context, "building kernels", done, total, what);
+}
+
+/* Drivers finish a kernel's compilation, and touch memory, when it runs for the first time. */
+static void on_prime(void *context, int done, int total, const char *what)
+{
+    tell_progress(context, "running each kernel once", done, total, what);
 }
 
 clt_status clt_run_open_device(clt_run *run)
@@ -63,9 +75,10 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
     run->train = made[0];
     run->eval = made[1];
     if (run->train)
-        CLT_TRY(clt_realized_prime(run->train, refusal));
+        CLT_TRY(clt_realized_prime(run->train, on_prime, run, refusal));
     if (run->eval)
-        CLT_TRY(clt_realized_prime(run->eval, refusal));
+        CLT_TRY(clt_realized_prime(run->eval, on_prime, run, refusal));
+    clt_run_progress(run, "running each kernel once", 0, -1);
     return clt_store_zero(run->store);
 }
 

@@ -118,8 +118,10 @@ static clt_status load_all(clt_run *run, const clt_safetensors *file, const char
     const clt_graph *graph = run->job->model;
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
+        clt_run_progress(run, "loading the parameters", (int64_t)i, (int64_t)graph->n_params);
         CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM, clt_run_find_tensor(file, param), path));
     }
+    clt_run_progress(run, "loading the parameters", 0, -1);
     return CLT_OK;
 }
 
@@ -134,6 +136,7 @@ clt_status clt_run_take_init(clt_run *run)
     if (!run->init)
         return CLT_OK;
     run->taken.hash = clt_safetensors_hash(run->init);
+    snprintf(run->taken.file, sizeof run->taken.file, "%s", run->options->init);
     clt_status status = load_all(run, run->init, run->options->init);
     clt_safetensors_close(run->init);
     run->init = NULL;
@@ -145,6 +148,7 @@ clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoi
     clt_safetensors *file = NULL;
     clt_checkpoint *saved = NULL;
     clt_status status;
+    clt_run_progress(run, "loading the parameters", 0, 0);
     if (checkpoint) {
         CLT_TRY(clt_checkpoint_open(path, &saved));
         status = clt_run_load_file(run, saved->model, saved->path);

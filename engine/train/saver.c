@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cl/faults.h"
+#include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
@@ -107,6 +108,20 @@ static clt_status list_tensors(clt_saver *s)
     return CLT_OK;
 }
 
+/* Where the run's weights came from. */
+static void init_text(const clt_weights_taken *taken, clt_json_writer *w)
+{
+    char hash[CLT_HASH64_TEXT];
+    if (!taken->file[0])
+        return;
+    clt_jw_key(w, "init");
+    clt_jw_object(w);
+    clt_jw_kstring(w, "file", taken->file);
+    clt_jw_kint(w, "tensors", taken->tensors);
+    clt_jw_kstring(w, "hash", clt_hash64_text(taken->hash, hash));
+    clt_jw_end_object(w);
+}
+
 static clt_status state_text(const clt_saver *s, clt_str *out)
 {
     clt_json_writer w = clt_json_writer_make(out, 2);
@@ -126,6 +141,7 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
         clt_jw_kdouble(&w, "best_eval_loss", s->extra.best_eval_loss);
         clt_jw_kint(&w, "best_step", s->extra.best_step);
     }
+    init_text(&s->run->taken, &w);
     clt_tuned_write(s->run->tuned, &w);
     clt_jw_end_object(&w);
     return clt_str_check(out);

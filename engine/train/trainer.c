@@ -255,7 +255,9 @@ static clt_status resume(clt_loop *l)
         CLT_TRY(comm_broadcast(o->comm, path, sizeof path, 0));
     if (!path[0]) /* nothing saved yet: from the start */
         return CLT_OK;
+    clt_run_progress(l->run, "loading the checkpoint", 0, 0);
     CLT_TRY(clt_run_resume(l->run, path, &l->keeper.state));
+    clt_run_progress(l->run, "loading the checkpoint", 0, -1);
     l->result->steps = l->run->first_step;
     snprintf(l->result->checkpoint, sizeof l->result->checkpoint, "%s", l->run->resumed_from);
     int64_t repin = l->run->repin;
@@ -297,8 +299,10 @@ static clt_status finish(clt_loop *l, bool stopped)
     if (!stopped)
         CLT_TRY(evaluate(l, l->result->steps, &best));
     clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
+    clt_run_progress(l->run, "saving", 0, 0);
     CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
                                       : clt_keeper_poll(&l->keeper, true));
+    clt_run_progress(l->run, "saving", 0, -1);
     CLT_TRY(clt_tell_profile(l));
     CLT_TRY(clt_tell_advice(l));
     CLT_TRY(clt_tell_end(l, stopped));

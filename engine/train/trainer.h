@@ -48,13 +48,17 @@ typedef struct clt_table_row {
 typedef struct clt_observer {
     void *context;
     void (*start)(void *context, const clt_table_row *rows, int count);
-    void (*build)(void *context, int done, int total, const char *what);
-    void (*tune)(void *context, int done, int total, const char *what); /* before a problem is measured */
+    /* Something that may last is under way: `done` of `total` (0: nobody knows) of what `what` names, such as
+     * "building kernels" or "building kernels: gemm", whose part after ": " is the piece that comes next. It
+     * ends with done == total, with total < 0, or when something else is told. */
+    void (*progress)(void *context, const char *what, int64_t done, int64_t total);
     void (*step)(void *context, const clt_step_metrics *metrics);
     void (*eval)(void *context, const clt_eval_metrics *metrics);
     void (*saved)(void *context, int64_t step, const char *path, double seconds);
     void (*message)(void *context, const char *line);
 } clt_observer;
+/* Tells `progress`, if there is one. */
+void clt_progress(const clt_observer *observer, const char *what, int64_t done, int64_t total);
 
 struct comm;
 struct clt_source;

@@ -8,9 +8,16 @@
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/base/hash.h"
 #include "engine/base/thread.h"
 #include "engine/report/startup.h"
 #include "engine/train/trainer_loop.h"
+
+void clt_progress(const clt_observer *observer, const char *what, int64_t done, int64_t total)
+{
+    if (observer->progress)
+        observer->progress(observer->context, what, done, total);
+}
 
 #define COUNT(fields) (sizeof(fields) / sizeof(fields)[0])
 
@@ -114,7 +121,10 @@ static clt_status start_event(const clt_loop *l)
     const clt_job *job = run->job;
     const ocl_device_desc *d = ocl_device_describe(run->device);
     const char *from = run->resumed_from[0] ? run->resumed_from : NULL;
-    const clt_event_field init[] = {CLT_FIELD_TEXT("file", l->options->init)};
+    char hash[CLT_HASH64_TEXT];
+    const clt_event_field init[] = {CLT_FIELD_TEXT("file", run->taken.file),
+                                    CLT_FIELD_INT("tensors", run->taken.tensors),
+                                    CLT_FIELD_TEXT("hash", clt_hash64_text(run->taken.hash, hash))};
     const clt_event_field fields[] = {
         CLT_FIELD_TEXT("version", CLT_VERSION),
         CLT_FIELD_TEXT("host", run->ranks.host),
@@ -130,7 +140,7 @@ static clt_status start_event(const clt_loop *l)
         CLT_FIELD_INT("steps_total", l->last_step),
         CLT_FIELD_INT("memory_bytes", clt_plan_memory(job->train, job->eval).total),
         CLT_FIELD_TEXT("resumed_from", from),
-        CLT_FIELD_OBJECT("init", init, l->options->init ? COUNT(init) : 0),
+        CLT_FIELD_OBJECT("init", init, run->taken.file[0] ? COUNT(init) : 0),
     };
     return clt_rundir_event(l->dir, "start", run->first_step, fields, COUNT(fields));
 }

@@ -362,8 +362,9 @@ typedef struct measuring {
 static void on_progress(void *context, int done, int total, const char *what)
 {
     const measuring *m = context;
-    if (m->observer->tune)
-        m->observer->tune(m->observer->context, done, total, what);
+    char text[200];
+    snprintf(text, sizeof text, "tuning%s%s", what ? ": " : "", what ? what : "");
+    clt_progress(m->observer, text, done, total);
 }
 
 static void on_message(void *context, const char *line)

@@ -66,7 +66,7 @@ typedef struct clt_tune_options {
     uint32_t caps_mask;
     double seconds;
     const atomic_int *stop;
-    clt_observer observer;                                                    /* tune and message are used */
+    clt_observer observer; /* progress and message are used */
     void (*device)(void *context, const ocl_device_desc *desc, int problems); /* before the first one */
     void (*row)(void *context, const ocl_tune_row *row);
     void *context;

@@ -243,9 +243,9 @@ static clt_status measure_case(clt_speed_session *s, const clt_verify_subject *s
     CLT_TRY_GOTO(clt_pool_create(s->device, plans, 1, &bench.pool), done);
     clt_realize_options realize = {.pool = bench.pool};
     CLT_TRY_GOTO(clt_plan_realize(bench.plan, s->device, &realize, &bench.realized), done);
-    CLT_TRY_GOTO(clt_realized_prime(bench.realized, NULL), done);
+    CLT_TRY_GOTO(clt_realized_prime(bench.realized, NULL, NULL, NULL), done);
     CLT_TRY_GOTO(write_all(bench.realized, &bench, subject->op_case), done);
-    CLT_TRY_GOTO(clt_realized_prime(bench.realized, NULL), done);
+    CLT_TRY_GOTO(clt_realized_prime(bench.realized, NULL, NULL, NULL), done);
     CLT_TRY_GOTO(clt_speed_phase(s, bench.realized, CLT_PHASE_FORWARD, name), done);
     status = clt_speed_phase(s, bench.realized, CLT_PHASE_BACKWARD, name);
 done:

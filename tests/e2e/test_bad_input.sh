@@ -43,7 +43,7 @@ refused 2 'option --resume is given twice' -- base.json --resume auto --resume n
 expect_code 2 "$CLTRAIN" generate
 expect_text 'generate: missing argument: name the run folder'
 expect_code 2 "$CLTRAIN" eval base.json
-expect_text 'a CONFIG needs --checkpoint RUN or --init FILE'
+expect_text 'a CONFIG needs --checkpoint RUN or --init PATH'
 refused 2 "no capability 'locl'" "did you mean 'local'" -- base.json --caps locl
 
 # --- keys of the config ---

@@ -48,7 +48,7 @@ expect_text 'option --resume needs a value: auto'
 expect_code 2 "$CLTRAIN" generate
 expect_text 'cltrain generate RUN'
 expect_code 2 "$CLTRAIN" eval a.json
-expect_text 'cltrain eval RUN' '--checkpoint RUN or --init FILE'
+expect_text 'cltrain eval RUN' '--checkpoint RUN or --init PATH'
 expect_code 2 "$CLTRAIN" verify --mode wrong
 expect_code 2 "$CLTRAIN" verify --shard 4/4
 expect_text '0 <= I < N'

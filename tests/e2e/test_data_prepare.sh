@@ -19,7 +19,7 @@ tokens_of() { tail -c +1025 "$1" | od -An -v -tu2 -w2; }
 
 # --- bytes ---
 expect_code 0 "$CLTRAIN" data prepare one.txt --out bytes
-expect_text 'training' 'tokenizer: bytes' '/s$' '"type": "tokens", "path": "bytes"'
+expect_text 'training' 'tokenizer: bytes' '/s$' "^  $CLTRAIN train bytes/gpt.json$"
 reject_text $'\r'
 expect_file bytes/train_000.bin bytes/val_000.bin bytes/tokenizer.json bytes/manifest.json
 { tokens_of bytes/train_000.bin; tokens_of bytes/val_000.bin; } | awk '{ printf "%c", $1 + 0 }' >back.txt
@@ -29,7 +29,8 @@ expect_text '^ok +bytes/train_000.bin' '^ok +bytes/tokenizer.json' '3 good, none
 
 # --- a vocabulary of one's own, several shards ---
 expect_code 0 "$CLTRAIN" data prepare one.txt two.txt.gz --out bpe --train-bpe 400 --split 0.2 --shard-tokens 3000
-expect_text 'counting words' 'choosing merges|tokenising' 'BPE, 400 tokens' 'from 2 files'
+expect_text 'BPE, 400 tokens' 'from 2 files'
+reject_text 'counting words' # it takes no two seconds
 expect_file bpe/train_000.bin bpe/train_001.bin bpe/val_000.bin
 expect_code 0 "$CLTRAIN" data verify bpe
 expect_text 'none bad'

@@ -203,7 +203,7 @@ static void create_limited(clt_run *run, uint64_t max_alloc)
     must(clt_pool_create(run->device, &plan, 1, &run->pool), "pool");
     clt_realize_options options = {.store = run->store, .pool = run->pool};
     must(clt_plan_realize(plan, run->device, &options, &run->train), "realize");
-    must(clt_realized_prime(run->train, NULL), "prime");
+    must(clt_realized_prime(run->train, NULL, NULL, NULL), "prime");
     must(clt_store_zero(run->store), "zero");
     must(clt_store_init(run->store, plan->graph, run->job->seed), "init");
     must(clt_store_set_groups(run->store, (float)run->job->update.weight_decay), "groups");

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The standard output as a screen: see terminal.h. */
+#include "cli/terminal.h"
+
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "engine/base/text.h"
+
+#define LEAST_COLUMNS 20
+
+static terminal_when color = TERMINAL_AUTO;
+
+bool terminal_when_from_name(const char *name, terminal_when *when)
+{
+    static const char *const names[] = {"auto", "always", "never"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *when = (terminal_when)i;
+            return true;
+        }
+    return false;
+}
+
+void terminal_use_color(terminal_when when)
+{
+    color = when;
+}
+
+static bool is_dumb(void)
+{
+    const char *term = getenv("TERM");
+    return term != NULL && strcmp(term, "dumb") == 0;
+}
+
+bool terminal_rewrites(void)
+{
+    return isatty(STDOUT_FILENO) && !is_dumb();
+}
+
+int terminal_columns(void)
+{
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO))
+        return 0;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col < LEAST_COLUMNS ? LEAST_COLUMNS : size.ws_col;
+    return 80;
+}
+
+bool terminal_takes(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) > 0;
+}
+
+static bool is_set(const char *name, const char *except)
+{
+    const char *value = getenv(name);
+    return value != NULL && *value != '\0' && strcmp(value, except) != 0;
+}
+
+static bool shows_color(int fd)
+{
+    const char *cli = getenv("CLICOLOR");
+    if (color != TERMINAL_AUTO)
+        return color == TERMINAL_ALWAYS;
+    if (is_set("NO_COLOR", ""))
+        return false;
+    if (is_set("CLICOLOR_FORCE", "0"))
+        return true;
+    return isatty(fd) && !is_dumb() && !(cli != NULL && strcmp(cli, "0") == 0);
+}
+
+const char *terminal_begin(int fd, terminal_ink ink)
+{
+    static const char *const inks[INK_COUNT] = {"",         "\033[1m",  "\033[2m",
+                                                "\033[32m", "\033[33m", "\033[1;31m"};
+    return shows_color(fd) ? inks[ink] : "";
+}
+
+const char *terminal_end(int fd, terminal_ink ink)
+{
+    return ink != INK_PLAIN && shows_color(fd) ? "\033[0m" : "";
+}
+
+/* --- text --- */
+
+/* The character at `text` and its length in bytes; what is no UTF-8 is one byte that shows as one column. */
+static uint32_t character(const char *text, size_t *size)
+{
+    const unsigned char *b = (const unsigned char *)text;
+    *size = clt_utf8_size(text, strlen(text) < 4 ? strlen(text) : 4);
+    switch (*size) {
+    case 1:
+        return b[0];
+    case 2:
+        return (uint32_t)(b[0] & 0x1f) << 6 | (b[1] & 0x3f);
+    case 3:
+        return (uint32_t)(b[0] & 0x0f) << 12 | (uint32_t)(b[1] & 0x3f) << 6 | (b[2] & 0x3f);
+    case 4:
+        return (uint32_t)(b[0] & 0x07) << 18 | (uint32_t)(b[1] & 0x3f) << 12 | (uint32_t)(b[2] & 0x3f) << 6 |
+               (b[3] & 0x3f);
+    default:
+        *size = 1;
+        return 0xfffd;
+    }
+}
+
+typedef struct span {
+    uint32_t first, last;
+} span;
+
+static bool within(const span *spans, size_t count, uint32_t c)
+{
+    for (size_t i = 0; i < count; i++)
+        if (c >= spans[i].first && c <= spans[i].last)
+            return true;
+    return false;
+}
+#define WITHIN(spans, c) within(spans, sizeof(spans) / sizeof(spans)[0], c)
+
+static int columns_of(uint32_t c)
+{
+    static const span none[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},
+                                {0x64b, 0x65f},   {0x200b, 0x200f}, {0x202a, 0x202e},
+                                {0x2060, 0x2064}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}};
+    static const span wide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},  {0xac00, 0xd7a3},
+                                {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},  {0xffe0, 0xffe6},
+                                {0x1f300, 0x1f64f}, {0x1f680, 0x1faff}, {0x20000, 0x3fffd}};
+    return WITHIN(none, c) ? 0 : WITHIN(wide, c) ? 2 : 1;
+}
+
+int text_columns(const char *text)
+{
+    int columns = 0;
+    size_t size;
+    for (; *text; text += size)
+        columns += columns_of(character(text, &size));
+    return columns;
+}
+
+size_t text_fit(const char *text, int columns)
+{
+    const char *at = text;
+    size_t size;
+    for (; *at; at += size) {
+        columns -= columns_of(character(at, &size));
+        if (columns < 0)
+            break;
+    }
+    return (size_t)(at - text);
+}
+
+/* Controls of both sets, and what turns the direction of writing around. */
+static bool is_obeyed(uint32_t c)
+{
+    static const span obeyed[] = {
+        {0, 0x1f}, {0x7f, 0x9f}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
+    return WITHIN(obeyed, c);
+}
+
+const char *text_clean(const char *text, char *buffer, size_t size)
+{
+    size_t at = 0, length;
+    for (; *text && at + 5 <= size; text += length) {
+        uint32_t c = character(text, &length);
+        if (c == '\n' || c == '\t' || c == '\r') {
+            buffer[at++] = ' ';
+        } else if (c == 0xfffd || is_obeyed(c)) {
+            buffer[at++] = '?';
+        } else {
+            memcpy(buffer + at, text, length);
+            at += length;
+        }
+    }
+    buffer[at] = '\0';
+    return buffer;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A tool for the test scripts: logits OUT CONFIG INIT [key=value ...] writes the logits of the first
+ * evaluation batch as raw f32, (rows, vocab). INIT is what --init takes. */
+#include <stdio.h>
+
+#include "engine/base/fileio.h"
+#include "engine/pretrained/pretrained.h"
+#include "engine/verify/self_test.h"
+#include "tests/golden/first_logits.h"
+
+static clt_status write_logits(int argc, char **argv)
+{
+    clt_pretrained *pretrained;
+    clt_config *config;
+    float *logits = NULL;
+    int64_t rows = 0, vocab = 0;
+    CLT_TRY(clt_pretrained_open(argv[3], &pretrained));
+    clt_status status = clt_config_load_over(argv[2], (const char *const *)argv + 4, argc - 4,
+                                             clt_pretrained_presets(pretrained, false), &config);
+    clt_pretrained_close(pretrained);
+    CLT_TRY(status);
+    status = first_logits(config, argv[3], &logits, &rows, &vocab);
+    if (status == CLT_OK)
+        status = clt_file_write(argv[1], logits, (size_t)(rows * vocab) * sizeof *logits);
+    free(logits);
+    clt_config_destroy(config);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) {
+        fprintf(stderr, "usage: logits OUT CONFIG INIT [key=value ...]\n");
+        return 2;
+    }
+    clt_self_test_register();
+    clt_status status = write_logits(argc, argv);
+    if (status != CLT_OK)
+        fprintf(stderr, "logits: %s: %s\n", clt_status_text(status), clt_error_text());
+    return clt_status_exit_code(status);
+}

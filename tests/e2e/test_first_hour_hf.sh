@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# Models of Hugging Face's transformers as a newcomer meets them: --init takes the folder that save_pretrained wrote, says what it
+# took, and says what does not fit before any device is asked. Needs no Python; the folders are those of make_golden_hf.py.
+. "$(dirname "$0")/lib.sh"
+
+golden=$CLTRAIN_SOURCE_DIR/tests/golden/data
+export HOME=$work/home
+mkdir home
+cp -r "$golden/hf_tied" hf
+cp -r "$golden/hf_shards" shards
+for _ in 1 2 3 4 5 6 7 8; do echo 'the rain in spain stays mainly in the plain, and the train is late again'; done >text.txt
+cat >few.json <<'EOF'
+{"data": {"type": "text", "path": "text.txt", "micro_batch": 4}, "train": {"steps": 2}}
+EOF
+# put KEY VALUE: a copy of the folder whose config.json says so.
+put() {
+    rm -rf changed
+    cp -r hf changed
+    sed -i -E "s|\"$1\": [^,]*(,?)|\"$1\": $2\1|" changed/config.json
+    grep -q "\"$1\": $2" changed/config.json || fail "config.json has no $1"
+}
+
+# --- what is known without a device is said without one ---
+export OCL_ICD_VENDORS=/nonexistent
+init() { expect_code "$1" "$CLTRAIN" train few.json --out run --init "${@:2}"; }
+
+init 2 hf model.layers=3 model.heads=4 model.channels=16 model.context=40 model.vocab=300 model.tied=false model.activation=gelu
+expect_text 'model.layers: 3 contradicts the weights: n_layer is 2' 'model.heads: 4 .*n_head is 3' 'model.channels: 16 .*n_embd is 12' \
+    'model.context: 40 .*n_positions is 9' 'model.vocab: 300 .*vocab_size is 267' 'model.tied: false' 'activation_function is gelu_new' \
+    'leave the key out'
+init 2 hf model.type=mlp
+expect_text 'model.type: mlp contradicts the weights'
+reject_text 'model.layers'
+init 3 hf data.tokenizer=bytes
+expect_text 'has 256 tokens' "beside the weights of 'hf' 267" 'leave data.tokenizer out'
+init 3 hf data.tokenizer=shards
+expect_text 'has 263 tokens'
+cp -r hf untold
+rm untold/tokenizer.json
+init 3 untold
+expect_text 'has 256 tokens' 'made for 267' 'no tokenizer lies beside them' 'set data.tokenizer'
+
+# everything that our gpt is not, at once
+put n_inner 40
+sed -i -E 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 1e-06/; s/"scale_attn_weights": true/"scale_attn_weights": false/
+    s/"scale_attn_by_inverse_layer_idx": false/"scale_attn_by_inverse_layer_idx": true/
+    s/"add_cross_attention": false/"add_cross_attention": true/; s/"gelu_new"/"quick_gelu"/' changed/config.json
+init 2 changed
+expect_text 'describes a model that cltrain.s gpt cannot be' 'n_inner: ' 'layer_norm_epsilon: ' 'scale_attn_weights: is false' \
+    'scale_attn_by_inverse_layer_idx: is true' 'add_cross_attention: is true' "activation_function: 'quick_gelu'"
+put model_type '"llama"'
+init 2 changed
+expect_text "model_type is 'llama'; cltrain takes gpt2"
+put attn_pdrop 0.0
+init 2 changed
+expect_text 'model.dropout: has to be given: resid_pdrop is 0.1, embd_pdrop 0.1 and attn_pdrop 0'
+init 4 changed model.dropout=0.1
+put n_layer '"two"'
+init 2 changed
+expect_text 'n_layer: is not a whole number'
+put activation_function '"relu"'
+init 2 changed model.activation=gelu_tanh
+expect_text 'model.activation: gelu_tanh contradicts the weights: activation_function is relu'
+
+# a config.json that does not belong to its weights: every tensor, and the keys that would fit
+put n_embd 24
+init 7 changed
+expect_text "the weights of 'changed' and the model do not fit together \(28 tensors\)" \
+    'transformer.h.\{0..1\}.attn.c_attn.weight is \[12,36\], the model needs \[24,72\]' 'transformer.wte.weight is \[267,12\]' \
+    'these keys would fit the file: model.channels=12$'
+put n_layer 4
+init 7 changed
+expect_text 'h.\{2..3\}.mlp.c_fc.weight is missing; the model needs it as \[12,48\]' 'model.layers=2$'
+put tie_word_embeddings false
+init 7 changed
+expect_text 'lm_head.weight is missing; the model needs it as \[267,12\]' 'model.tied=true$'
+
+# paths that are no weights
+init 7 absent
+expect_text "opening 'absent': No such file"
+mkdir empty
+init 7 empty
+expect_text 'neither model.safetensors nor model.safetensors.index.json' 'save_pretrained'
+cp hf/model.safetensors empty
+init 7 empty
+expect_text "'empty' holds no config.json" 'empty/model.safetensors'
+mkdir old
+cp hf/config.json old
+printf 'PK\003\004zip' >old/pytorch_model.bin
+init 7 old
+expect_text 'holds pytorch_model.bin, which is not read' "M.from_pretrained\('old'\).save_pretrained\('old-safetensors'\)"
+init 7 old/pytorch_model.bin
+expect_text "PyTorch's own format" 'save_file'
+cp -r shards hole
+rm hole/model-00002-of-00003.safetensors
+init 7 hole
+expect_text 'model-00002-of-00003.safetensors' 'No such file'
+sed -i 's|model-00002|../shards/model-00002|' hole/model.safetensors.index.json
+init 7 hole
+expect_text 'is not the name of a file beside it'
+cp shards/model.safetensors.index.json hole/
+cp shards/model-00001-of-00003.safetensors hole/model-00002-of-00003.safetensors
+init 7 hole
+expect_text 'is in two of them'
+expect_absent run
+unset OCL_ICD_VENDORS
+
+# --- taken, said and recorded ---
+expect_code 0 "$CLTRAIN" train few.json --init hf --out run model.context=8
+expect_text 'weights +28 tensors from hf \(hash [0-9a-f]{16}\); wpe.weight: the first 8 of 9 rows' "tokenizer BPE, 267 tokens, from 'hf/tokenizer.json'"
+cp run/metrics.jsonl "$out"
+expect_text '"event":"start".*"init":\{"file":"hf","tensors":28,"hash":"[0-9a-f]{16}"\}'
+cp run/config.resolved.json "$out"
+expect_text '"model.layers": "init"' '"model.context": "override"' '"model.bias": "init"' '"data.tokenizer": "init"' '"channels": 12' '"dropout": 0.1,'
+cp run/checkpoints/step_2/state.json "$out"
+expect_text '"init": \{' '"file": "hf"' '"tensors": 28'
+expect_code 0 "$CLTRAIN" eval few.json --init shards
+expect_text 'loss'
+
+# --- a config for a folder ---
+expect_code 0 "$CLTRAIN" config --from hf
+cp "$out" made.json
+expect_text '"layers": 2' '"activation": "gelu_tanh"' '"tokenizer": "hf"'
+expect_code 0 "$CLTRAIN" config --print made.json
+expect_code 2 "$CLTRAIN" config --from hf/model.safetensors
+expect_text 'from a folder that save_pretrained wrote'
+finish

@@ -18,7 +18,7 @@ struct args_result;
 typedef struct cmd_context {
     comm *comm;             /* NULL: one rank */
     const comm_info *ranks; /* NULL: one rank */
-    const atomic_int *stop; /* set by SIGTERM, SIGINT, SIGUSR2 */
+    const atomic_int *stop; /* set by SIGTERM, SIGINT, SIGUSR2, SIGHUP */
     const char *program;    /* argv[0] */
 } cmd_context;
 
@@ -64,7 +64,8 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv);
 clt_status cmd_later(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);
 
-/* Signals (signals.c): SIGTERM, SIGINT, SIGUSR2; installed first thing, before there is any other thread. */
+/* Signals (signals.c): SIGTERM, SIGINT, SIGUSR2, SIGHUP; installed first thing, before there is any other
+ * thread. */
 typedef enum cmd_signals_kind {
     CMD_SIGNALS_END,  /* each ends the process at once, with 128 and its number */
     CMD_SIGNALS_STOP, /* the first sets the flag, a second SIGINT ends the process at once with 130 */
@@ -72,6 +73,13 @@ typedef enum cmd_signals_kind {
 } cmd_signals_kind;
 void cmd_signals_install(cmd_signals_kind kind);
 const atomic_int *cmd_stop_flag(void);
+/* starting: there is nothing to lose yet, and a signal ends the process at once, with the code of an
+ * interruption. ready: from here on it sets the flag; does not return when one has come. */
+void cmd_signals_starting(void);
+void cmd_signals_ready(void);
+/* tell (NULL: nobody) is called when the first signal has set the flag, by another thread. */
+typedef void (*cmd_stop_fn)(void *context, int number);
+void cmd_signals_listen(cmd_stop_fn tell, void *context);
 
 /* True on the rank that prints. */
 bool cmd_prints(const cmd_context *context);

@@ -32,6 +32,7 @@ typedef struct demo {
     char *folder;
     clt_config *config;
     console console;
+    atomic_llong at_step;
     int64_t steps;
     double step_ms;
 } demo;
@@ -170,6 +171,18 @@ static clt_status show_sample(const demo *d, const clt_run_result *result)
     return status;
 }
 
+static void on_ready(void *context)
+{
+    (void)context;
+    cmd_signals_ready();
+}
+
+static void on_stop(void *context, int number)
+{
+    demo *d = context;
+    console_stopping(&d->console, number, atomic_load(&d->at_step));
+}
+
 static void tell_next(const demo *d)
 {
     printf(
@@ -216,8 +229,12 @@ static clt_status run(demo *d)
                                .device_spec = d->args->device,
                                .caps_mask = OCL_CAPS_ALL,
                                .stop = d->context->stop,
+                               .at_step = &d->at_step,
                                .observer = console_observer(&d->console)};
+    options.observer.ready = on_ready;
+    cmd_signals_listen(on_stop, d);
     clt_status status = clt_train(&options, &result);
+    cmd_signals_listen(NULL, NULL);
     console_close(&d->console);
     CLT_TRY(status);
     CLT_TRY(show_sample(d, &result));
@@ -249,6 +266,7 @@ clt_status cmd_demo(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     console_init(&d.console, context, 1);
+    cmd_signals_starting();
     clt_status status = run(&d);
     console_close(&d.console);
     clt_config_destroy(d.config);

@@ -69,14 +69,31 @@ static void print_result(const clt_run_result *r, const char *folder, bool dry_r
         printf("run folder: %s\n", folder);
 }
 
+typedef struct train_view {
+    console console;
+    atomic_llong at_step;
+} train_view;
+
+static void on_ready(void *context)
+{
+    (void)context;
+    cmd_signals_ready();
+}
+
+static void on_stop(void *context, int number)
+{
+    train_view *v = context;
+    console_stopping(&v->console, number, atomic_load(&v->at_step));
+}
+
 static clt_status train(cmd_context *context, const train_args *a, const clt_config *config,
                         const char *folder)
 {
-    console c;
+    train_view v = {.at_step = 0};
     clt_run_result result = {0};
     uint32_t caps;
     CLT_TRY(cmd_caps(a->caps, &caps));
-    console_init(&c, context, clt_config_int(config, "train.log_every"));
+    console_init(&v.console, context, clt_config_int(config, "train.log_every"));
     clt_run_options options = {.config = config,
                                .out_dir = folder,
                                .init = a->init,
@@ -89,9 +106,14 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
                                .trace_from = a->trace_from,
                                .comm = context->comm,
                                .stop = context->stop,
-                               .observer = console_observer(&c)};
+                               .at_step = &v.at_step,
+                               .observer = console_observer(&v.console)};
+    options.observer.ready = on_ready;
+    if (cmd_prints(context))
+        cmd_signals_listen(on_stop, &v);
     clt_status status = clt_train(&options, &result);
-    console_close(&c);
+    cmd_signals_listen(NULL, NULL);
+    console_close(&v.console);
     if (status == CLT_OK && cmd_prints(context))
         print_result(&result, folder, a->dry_run);
     return status;
@@ -120,21 +142,23 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
                  "--profile, with the trace beginning at step N (the fourth of "
                  "the run)"),
         ARGS_END};
-    const args_usage usage = {.command = "train",
-                              .operands = "CONFIG [section.key=value ...]",
-                              .summary =
-                                  "Trains the model of a config. SIGTERM, SIGINT, SIGUSR2 or a file STOP "
-                                  "in the run folder: finishes the step, saves, exits with 75.",
-                              .options = options,
-                              .min_operands = 1,
-                              .max_operands = 1,
-                              .overrides = true};
+    const args_usage usage = {
+        .command = "train",
+        .operands = "CONFIG [section.key=value ...]",
+        .summary = "Trains the model of a config. SIGTERM, SIGINT, SIGUSR2, SIGHUP or a file STOP "
+                   "in the run folder: finishes the step, saves, exits with 75.",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = 1,
+        .overrides = true};
     args_result r;
     char folder[1024];
     clt_config *config = NULL;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
+    if (!context->comm) /* ranks end together */
+        cmd_signals_starting();
     CLT_TRY(cmd_load_config_over(&r, a.init, true, &config));
     clt_status status = CLT_OK;
     if (!a.out && a.resume && strcmp(a.resume, "auto") == 0)

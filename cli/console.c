@@ -4,7 +4,8 @@
 #include "cli/console.h"
 
 #include <errno.h>
-#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,13 +50,24 @@ void console_init(console *c, const cmd_context *context, int64_t every)
 
 /* --- lines (the lock is held) --- */
 
+static void emit(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void emit(const char *format, ...)
+{
+    char text[5000];
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (size > 0)
+        terminal_write(text, (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
+}
+
 /* Rewrites the live line. Never as wide as the terminal: a line that wraps cannot be taken back. */
 static void draw(console *c, const char *text)
 {
     if (!terminal_takes())
         return;
-    printf("\r%.*s\033[K", (int)text_fit(text, terminal_columns() - 1), text);
-    fflush(stdout);
+    emit("\r%.*s\033[K", (int)text_fit(text, terminal_columns() - 1), text);
     c->open = true;
     c->drawn_at = clt_now();
 }
@@ -63,7 +75,7 @@ static void draw(console *c, const char *text)
 static void clear_line(console *c)
 {
     if (c->open)
-        printf("\r\033[K");
+        emit("\r\033[K");
     c->open = false;
 }
 
@@ -76,7 +88,7 @@ static bool may_print(console *c)
     }
     clear_line(c);
     if (c->missed > 0)
-        printf("(%lld lines are missing here: the terminal did not take them)\n", (long long)c->missed);
+        emit("(%lld lines are missing here: the terminal did not take them)\n", (long long)c->missed);
     c->missed = 0;
     return true;
 }
@@ -86,9 +98,8 @@ static void print_line(console *c, terminal_ink ink, const char *text)
     char clean[4096];
     if (!may_print(c))
         return;
-    printf("%s%s%s\n", terminal_begin(STDOUT_FILENO, ink), text_clean(text, clean, sizeof clean),
-           terminal_end(STDOUT_FILENO, ink));
-    fflush(stdout);
+    emit("%s%s%s\n", terminal_begin(STDOUT_FILENO, ink), text_clean(text, clean, sizeof clean),
+         terminal_end(STDOUT_FILENO, ink));
 }
 
 /* As many lines as the terminal is too narrow for. Not for paths, which a user may want to copy. */
@@ -98,8 +109,8 @@ static void print_wrapped(console *c, terminal_ink ink, const char *text)
     clt_str_append(&lines, terminal_begin(STDOUT_FILENO, ink));
     table_wrap(text, 0, 2, c->tty ? terminal_columns() : 0, &lines);
     clt_str_append(&lines, terminal_end(STDOUT_FILENO, ink));
-    if (may_print(c))
-        table_print(&lines);
+    if (may_print(c) && !lines.failed)
+        terminal_write(lines.text, lines.length);
     clt_str_free(&lines);
 }
 
@@ -128,7 +139,7 @@ static void show_stage(console *c)
         draw(c, line);
     } else if (!c->tty && now >= s->due) {
         stage_line(c, 0, line);
-        printf("%s\n", line);
+        emit("%s\n", line);
         s->told = true;
         s->due = now + until_next(now - s->began);
     }
@@ -144,8 +155,7 @@ static void end_stage(console *c)
     if (c->tty)
         clear_line(c);
     else if (s->told)
-        printf("%.*s: %s\n", (int)s->name, s->what, console_time(clt_now() - s->began, time, sizeof time));
-    fflush(stdout);
+        emit("%.*s: %s\n", (int)s->name, s->what, console_time(clt_now() - s->began, time, sizeof time));
 }
 
 static void *tick(void *context)
@@ -200,7 +210,6 @@ void console_clear(console *c)
 {
     pthread_mutex_lock(&c->lock);
     clear_line(c);
-    fflush(stdout);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -219,6 +228,7 @@ void console_close(console *c)
     end_stage(c);
     if (!c->tty || terminal_takes())
         clear_line(c);
+    terminal_settle();
     c->ending = true;
     clt_thread *ticker = c->ticker;
     c->ticker = NULL;
@@ -227,7 +237,6 @@ void console_close(console *c)
     clt_thread_join(ticker);
     pthread_mutex_lock(&c->lock);
     c->ending = false;
-    fflush(stdout);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -254,8 +263,8 @@ static void on_start(void *context, const clt_table_row *rows, int count)
                        terminal_end(STDOUT_FILENO, INK_STRONG));
         table_wrap(rows[i].value, width + 2, width + 2, screen, &text);
     }
-    if (may_print(c))
-        table_print(&text);
+    if (may_print(c) && !text.failed)
+        terminal_write(text.text, text.length);
     clt_str_free(&text);
     pthread_mutex_unlock(&c->lock);
 }
@@ -307,12 +316,18 @@ static void on_message(void *context, const char *text)
     pthread_mutex_unlock(&c->lock);
 }
 
-void console_stopping(console *c, int64_t step)
+void console_stopping(console *c, int number, int64_t step)
 {
     char line[160];
-    snprintf(line, sizeof line, "finishing step %lld, then saving; Ctrl-C again ends without saving",
-             (long long)step);
+    bool key = number == SIGINT;
+    if (step > 0)
+        snprintf(line, sizeof line, "finishing step %lld, then saving%s", (long long)step,
+                 key ? "; Ctrl-C again ends without saving" : "");
+    else
+        snprintf(line, sizeof line, "stopping as soon as the start is over%s",
+                 key ? "; Ctrl-C again ends at once" : "");
     pthread_mutex_lock(&c->lock);
+    c->open = c->open || c->tty; /* the terminal has shown ^C */
     print_line(c, INK_WARNING, line);
     pthread_mutex_unlock(&c->lock);
 }

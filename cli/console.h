@@ -45,8 +45,9 @@ void console_close(console *c);
 /* Before something else is printed, on stderr say: takes back the live line of whatever console has one. */
 void console_make_way(void);
 clt_observer console_observer(console *c);
-/* Prints at once that the run stops after what it is doing; any thread. step: the one that is being made. */
-void console_stopping(console *c, int64_t step);
+/* Prints at once that the run was asked to stop, by signal `number`, while it made step `step`. Any thread.
+ */
+void console_stopping(console *c, int number, int64_t step);
 
 /* Short names of engine/report/lines.h. */
 #define console_count clt_count_text

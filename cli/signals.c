@@ -1,54 +1,127 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signals: SIGTERM, SIGINT and SIGUSR2 ask a training run to finish its step and save; a second SIGINT ends
- * the process at once. A thread of our own takes them, and every other thread blocks them: compilers inside
- * drivers (LLVM) put handlers of their own in place of ours while they work, which end the process when a
- * second signal comes at the wrong moment. Knows nothing of who reads the flag. */
+ * Signals: SIGTERM, SIGINT, SIGUSR2 and SIGHUP ask a training run to finish its step and save; a second
+ * SIGINT ends the process at once. While a run starts, the first one does: kernels that a driver builds
+ * cannot be waited for, and there is nothing to lose. A thread of our own takes them, and every other thread
+ * blocks them: compilers inside drivers (LLVM) put handlers of their own in place of ours while they work,
+ * which end the process when a second signal comes at the wrong moment. Knows nothing of who reads the flag.
+ */
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/console.h"
 #include "engine/base/thread.h"
 
-static const int taken[] = {SIGTERM, SIGINT, SIGUSR2};
+static const int taken[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP};
+#define TAKEN (sizeof taken / sizeof taken[0])
+
+/* What a signal finds. ENDING: one has come while the run started, and the process is about to end. */
+enum { RUNNING, STARTING, ENDING };
 
 static atomic_int stop_requested;
 static atomic_int interrupts;
 static atomic_bool stops_gracefully;
+static atomic_int state; /* RUNNING */
+static struct {
+    cmd_stop_fn tell;
+    void *context;
+} listener;
+static pthread_mutex_t listener_lock = PTHREAD_MUTEX_INITIALIZER;
 
 const atomic_int *cmd_stop_flag(void)
 {
     return &stop_requested;
 }
 
-static void on_signal(int number)
+void cmd_signals_starting(void)
+{
+    int running = RUNNING;
+    if (atomic_load(&stop_requested) == 0)
+        atomic_compare_exchange_strong(&state, &running, STARTING);
+}
+
+void cmd_signals_ready(void)
+{
+    int starting = STARTING;
+    if (!atomic_compare_exchange_strong(&state, &starting, RUNNING) && starting == ENDING)
+        for (;;) /* the other thread ends the process */
+            pause();
+}
+
+void cmd_signals_listen(cmd_stop_fn tell, void *context)
+{
+    pthread_mutex_lock(&listener_lock);
+    listener.tell = tell;
+    listener.context = context;
+    pthread_mutex_unlock(&listener_lock);
+}
+
+/* Ends a run that has nothing to lose. Child processes end with this one. */
+static void end_start(void)
+{
+    static const char text[] =
+        "cltrain: interrupted, resumable: stopped before the first step; nothing was lost\n";
+    int starting = STARTING;
+    if (!atomic_compare_exchange_strong(&state, &starting, ENDING))
+        return;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+        /* there is nobody to tell */
+    }
+    _exit(clt_status_exit_code(CLT_EINTERRUPTED));
+}
+
+/* In a handler, too. True: it is the first one, and the run goes on until its step is done. */
+static bool on_signal(int number)
 {
     bool again = number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0;
+    end_start();
     if (again || !atomic_load(&stops_gracefully))
         _exit(128 + number);
-    atomic_store(&stop_requested, number);
+    return atomic_exchange(&stop_requested, number) == 0;
+}
+
+static void handle(int number)
+{
+    (void)on_signal(number);
+}
+
+/* "nohup": the terminal may go away, and nobody wants to know. */
+static bool is_ignored(int number)
+{
+    struct sigaction now;
+    return number == SIGHUP && sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 static void install_handlers(void)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal;
+    action.sa_handler = handle;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
-        sigaction(taken[i], &action, NULL);
+    for (size_t i = 0; i < TAKEN; i++)
+        if (!is_ignored(taken[i]))
+            sigaction(taken[i], &action, NULL);
 }
 
 static void *take_signals(void *context)
 {
     const sigset_t *set = context;
     int number;
-    for (;;)
-        if (sigwait(set, &number) == 0)
-            on_signal(number);
+    for (;;) {
+        if (sigwait(set, &number) != 0)
+            continue;
+        if (atomic_load(&state) == STARTING)
+            console_make_way();
+        bool first = on_signal(number);
+        pthread_mutex_lock(&listener_lock);
+        if (first && listener.tell)
+            listener.tell(listener.context, number);
+        pthread_mutex_unlock(&listener_lock);
+    }
     return NULL;
 }
 
@@ -57,6 +130,10 @@ void cmd_signals_install(cmd_signals_kind kind)
     static sigset_t set;
     static clt_thread *thread;
     atomic_store(&stops_gracefully, kind == CMD_SIGNALS_STOP);
+    sigemptyset(&set);
+    for (size_t i = 0; i < TAKEN; i++)
+        if (!is_ignored(taken[i]))
+            sigaddset(&set, taken[i]);
     install_handlers(); /* for when there can be no thread */
     if (kind == CMD_SIGNALS_STOP) {
         /* A reader that goes away ("| head") must not end a training run. */
@@ -66,9 +143,6 @@ void cmd_signals_install(cmd_signals_kind kind)
     }
     if (kind == CMD_SIGNALS_CHILD)
         return;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
-        sigaddset(&set, taken[i]);
     if (clt_thread_start(&thread, "signals", take_signals, &set) == CLT_OK)
         pthread_sigmask(SIG_BLOCK, &set, NULL);
     else

@@ -3,8 +3,11 @@
  * The standard output as a screen: see terminal.h. */
 #include "cli/terminal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -53,10 +56,70 @@ int terminal_columns(void)
     return 80;
 }
 
+/* The terminal once more, in a way that does not wait: to change that for file descriptor 1 would change it
+ * for everybody who has it, the shell too. */
+static int own_terminal(void)
+{
+    static bool tried;
+    static int fd = -1;
+    if (!tried) {
+        char name[256];
+        tried = true;
+        if (ttyname_r(STDOUT_FILENO, name, sizeof name) == 0)
+            fd = open(name, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    }
+    return fd;
+}
+
+static struct {
+    char text[8192];
+    size_t size;
+} rest; /* begun, and not taken yet */
+
+static bool write_rest(int fd)
+{
+    while (rest.size > 0) {
+        ssize_t n = write(fd, rest.text, rest.size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN)
+            rest.size = 0; /* it is gone, and nobody will miss it */
+        if (n <= 0)
+            break;
+        memmove(rest.text, rest.text + n, rest.size - (size_t)n);
+        rest.size -= (size_t)n;
+    }
+    return rest.size == 0;
+}
+
 bool terminal_takes(void)
 {
-    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    return poll(&out, 1, 0) > 0;
+    int fd = own_terminal();
+    struct pollfd out = {.fd = fd, .events = POLLOUT};
+    return fd < 0 || (write_rest(fd) && poll(&out, 1, 0) > 0);
+}
+
+void terminal_write(const char *text, size_t size)
+{
+    int fd = isatty(STDOUT_FILENO) ? own_terminal() : -1;
+    fflush(stdout);
+    if (fd < 0) {
+        fwrite(text, 1, size, stdout);
+        fflush(stdout);
+        return;
+    }
+    if (size > sizeof rest.text - rest.size)
+        size = sizeof rest.text - rest.size;
+    memcpy(rest.text + rest.size, text, size);
+    rest.size += size;
+    (void)write_rest(fd);
+}
+
+void terminal_settle(void)
+{
+    struct pollfd out = {.fd = own_terminal(), .events = POLLOUT};
+    for (int i = 0; i < 20 && rest.size > 0 && !write_rest(out.fd); i++)
+        (void)poll(&out, 1, 50);
 }
 
 static bool is_set(const char *name, const char *except)

@@ -18,9 +18,14 @@ void terminal_use_color(terminal_when when);
 bool terminal_rewrites(void);
 /* As wide as it is now; 0: no terminal, lines are as long as they are. */
 int terminal_columns(void);
-/* Would a write there come back at once? A terminal that nobody reads (a connection that is gone, Ctrl-S)
- * must not hold anything up. */
+/* terminal_takes: is there room for a line? A terminal that nobody reads (a connection that is gone, Ctrl-S)
+ * must not hold anything up. terminal_write: comes back at once; what the terminal has begun to take but not
+ * taken whole goes there before anything else. Elsewhere both are the standard output, which waits. One
+ * thread at a time. */
 bool terminal_takes(void);
+void terminal_write(const char *text, size_t size);
+/* Waits a second at most until it has taken all. */
+void terminal_settle(void);
 
 typedef enum terminal_ink {
     INK_PLAIN,

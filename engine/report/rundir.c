@@ -23,6 +23,7 @@ struct clt_rundir {
     clt_lock *lock;
     int metrics, log;
     clt_str waiting;       /* lines of metrics.jsonl that are not in the file yet */
+    bool earlier, made;    /* it held an earlier run; the folder was not there before */
     bool stuck;            /* the last attempt to write them failed */
     int64_t step;          /* of the newest line */
     pthread_mutex_t lines; /* held for a line of metrics.jsonl; nothing is logged meanwhile */
@@ -101,9 +102,9 @@ static clt_status check_earlier(const char *path, const char *config_path, const
 
 static clt_status fill(clt_rundir *dir, const char *path, const clt_config *config, bool resume)
 {
-    bool earlier = false;
     char *lock_path = NULL, *config_path = NULL;
     clt_str text = {0};
+    dir->made = !clt_is_directory(path);
     clt_status status = clt_mkdir_p(path);
     CLT_TRY_GOTO(status, done);
     CLT_TRY_GOTO(clt_path_join(path, "config.resolved.json", &config_path), done);
@@ -112,9 +113,9 @@ static clt_status fill(clt_rundir *dir, const char *path, const clt_config *conf
     CLT_TRY_GOTO(clt_path_join(path, "metrics.jsonl", &dir->metrics_path), done);
     CLT_TRY_GOTO(clt_path_join(path, "log.txt", &dir->log_path), done);
     CLT_TRY_GOTO(clt_lock_acquire(lock_path, &dir->lock), done);
-    CLT_TRY_GOTO(check_earlier(path, config_path, config, resume, &earlier), done);
+    CLT_TRY_GOTO(check_earlier(path, config_path, config, resume, &dir->earlier), done);
     CLT_TRY_GOTO(clt_config_print(config, true, &text), done);
-    if (!earlier)
+    if (!dir->earlier)
         CLT_TRY_GOTO(clt_file_write(config_path, text.text, text.length), done);
     CLT_TRY_GOTO(clt_path_join(path, "STOP", &dir->stop_path), done);
     CLT_TRY_GOTO(open_append(dir->metrics_path, &dir->metrics), done);
@@ -161,6 +162,30 @@ void clt_rundir_close(clt_rundir *dir)
     free(dir->log_path);
     free(dir->stop_path);
     free(dir);
+}
+
+static void remove_in(const char *folder, const char *name)
+{
+    char *path = NULL;
+    if (clt_path_join(folder, name, &path) == CLT_OK)
+        (void)remove(path);
+    free(path);
+}
+
+void clt_rundir_discard(clt_rundir *dir)
+{
+    static const char *const mine[] = {"metrics.jsonl", "log.txt", "checkpoints", "STOP",
+                                       "config.resolved.json"};
+    if (dir && !dir->earlier) {
+        for (size_t i = 0; i < sizeof mine / sizeof mine[0]; i++)
+            remove_in(dir->path, mine[i]);
+    }
+    char *path = dir && !dir->earlier && dir->made ? strdup(dir->path) : NULL;
+    clt_rundir_close(dir); /* gives the lock back, which lies in it */
+    if (path)
+        (void)rmdir(path);
+    free(path);
+    clt_error_clear();
 }
 
 const char *clt_rundir_path(const clt_rundir *dir)

@@ -23,6 +23,8 @@ clt_status clt_rundir_check_config(const char *checkpoint, const clt_config *con
 /* Drops the lines of metrics.jsonl after `step`, and a torn last one. */
 clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step);
 void clt_rundir_close(clt_rundir *dir);
+/* The same, and takes away what was made for a run that made no step; an earlier run's folder stays. */
+void clt_rundir_discard(clt_rundir *dir);
 const char *clt_rundir_path(const clt_rundir *dir);
 const char *clt_rundir_checkpoints(const clt_rundir *dir);
 /* One value of an event, with its key. */

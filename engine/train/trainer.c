@@ -120,7 +120,7 @@ static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
     double begin = clt_now();
     clt_watch_break(l->watch, false);
     CLT_TRY(clt_keeper_save(&l->keeper, step, reason));
-    l->last_done = clt_now();
+    l->last_done = l->saved_at = clt_now();
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "save", step, begin, l->last_done);
     return CLT_OK;
 }
@@ -149,19 +149,33 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     return CLT_OK;
 }
 
-/* A stop or a failure that is known on any rank ends all of them at the same step. */
-static clt_status stop_wanted(clt_loop *l, bool *stop, bool *fail)
+/* What comes after a step; the same on all ranks. */
+typedef struct decision {
+    bool stop, fail, save; /* save: checkpoint.minutes have passed */
+} decision;
+
+static bool time_to_save(const clt_loop *l)
 {
-    int64_t why = l->options->stop ? atomic_load(l->options->stop) : CLT_STOP_NONE;
-    if (!why && l->dir && clt_rundir_take_stop(l->dir))
-        why = CLT_STOP_FILE;
+    double minutes = clt_config_float(l->options->config, "checkpoint.minutes");
+    return l->dir && minutes > 0 && clt_now() - l->saved_at >= 60 * minutes;
+}
+
+/* A stop or a failure that is known on any rank ends all of them at the same step; rank 0's clock says when
+ * to save. */
+static clt_status decide(clt_loop *l, decision *out)
+{
+    int64_t told[2] = {CLT_STOP_NONE, time_to_save(l)};
+    if (l->options->stop)
+        told[0] = atomic_load(l->options->stop);
+    if (!told[0] && l->dir && clt_rundir_take_stop(l->dir))
+        told[0] = CLT_STOP_FILE;
     if (l->failed)
-        why = CLT_STOP_FAILED;
+        told[0] = CLT_STOP_FAILED;
     if (l->run->ranks.ranks > 1)
-        CLT_TRY(comm_all_reduce(l->options->comm, &why, 1, COMM_I64, COMM_MAX));
-    l->stop = why;
-    *stop = why != CLT_STOP_NONE;
-    *fail = why == CLT_STOP_FAILED;
+        CLT_TRY(comm_all_reduce(l->options->comm, told, 2, COMM_I64, COMM_MAX));
+    l->stop = told[0];
+    *out = (decision){
+        .stop = told[0] != CLT_STOP_NONE, .fail = told[0] == CLT_STOP_FAILED, .save = told[1] != 0};
     return CLT_OK;
 }
 
@@ -170,15 +184,36 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-static clt_status run_steps(clt_loop *l, bool *stopped)
+/* Evaluates and saves after step `done`, as the config and the clock want it. */
+static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
 {
     const clt_config *c = l->options->config;
-    int64_t eval_every = clt_config_int(c, "train.eval_every"),
-            save_every = clt_config_int(c, "checkpoint.every");
-    bool failed = false;
-    *stopped = false;
-    l->start = l->last_done = clt_now();
-    for (int64_t step = l->run->first_step; step < l->last_step && !*stopped && !failed; step++) {
+    bool eval = due(clt_config_int(c, "train.eval_every"), done) && done < l->last_step, best = false,
+         keep = due(clt_config_int(c, "checkpoint.every"), done) && done < l->last_step,
+         save_it = keep || (d->save && done < l->last_step && !d->stop);
+    if (eval || save_it || d->fail)
+        CLT_TRY(drain(l, true));
+    d->fail = d->fail || l->failed;
+    if (eval && !d->fail)
+        CLT_TRY(evaluate(l, done, &best));
+    if ((save_it || best) && !d->fail)
+        CLT_TRY(save(l, done, keep ? CLT_SAVE_INTERVAL : best ? CLT_SAVE_BEST : CLT_SAVE_TIME));
+    return CLT_OK;
+}
+
+/* A stop that comes from here on takes effect after this step. */
+static void say_step(const clt_loop *l, int64_t step)
+{
+    if (l->options->at_step)
+        atomic_store(l->options->at_step, step);
+}
+
+static clt_status run_steps(clt_loop *l, bool *stopped)
+{
+    decision d = {0};
+    l->start = l->last_done = l->saved_at = clt_now();
+    say_step(l, l->run->first_step + 1);
+    for (int64_t step = l->run->first_step; step < l->last_step && !d.stop && !d.fail; step++) {
         int64_t done = step + 1;
         CLT_TRY(clt_reporter_room(l->run->reporter));
         CLT_TRY(drain(l, false));
@@ -189,21 +224,27 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         clt_watch_begin(l->watch, step);
         CLT_TRY(clt_step(l->run, step));
         clt_watch_end(l->watch, step);
-        CLT_TRY(stop_wanted(l, stopped, &failed));
+        CLT_TRY(decide(l, &d));
         if (done == l->last_step)
-            *stopped = false; /* it has come to its end by itself */
-        bool eval = due(eval_every, done) && done < l->last_step,
-             keep = due(save_every, done) && done < l->last_step, best = false;
-        if (eval || keep || failed)
-            CLT_TRY(drain(l, true));
-        failed = failed || l->failed;
-        if (eval && !failed)
-            CLT_TRY(evaluate(l, done, &best));
-        if ((keep || best) && !failed)
-            CLT_TRY(save(l, done, keep ? CLT_SAVE_INTERVAL : CLT_SAVE_BEST));
+            d.stop = false; /* it has come to its end by itself */
+        else if (!d.stop)
+            say_step(l, done + 1);
+        CLT_TRY(between_steps(l, done, &d));
     }
+    *stopped = d.stop;
     CLT_TRY(drain(l, true));
     return l->failed ? too_many_nonfinite(l) : CLT_OK;
+}
+
+/* Asked to stop while it started: there is nothing to save. */
+static clt_status stopped_before(clt_loop *l)
+{
+    CLT_TRY(clt_tell_end(l, true));
+    l->discard = true;
+    if (l->run->first_step > 0)
+        CLT_FAIL(CLT_EINTERRUPTED, "stopped before a step was made; the run is at step %lld, as it was",
+                 (long long)l->run->first_step);
+    CLT_FAIL(CLT_EINTERRUPTED, "stopped before the first step; nothing was lost");
 }
 
 static clt_status prepare(clt_loop *l)
@@ -327,6 +368,8 @@ static clt_status train(clt_loop *l)
         CLT_TRY(resume(l));
     if (l->run->ranks.ranks > 1) /* no folder while another rank may still fail to start */
         CLT_TRY(comm_barrier(l->options->comm));
+    if (l->options->observer.ready)
+        l->options->observer.ready(l->options->observer.context);
     CLT_TRY(open_folder(l));
     if (same)
         CLT_TRY(resume(l));
@@ -340,6 +383,10 @@ static clt_status train(clt_loop *l)
             clt_tell(l, "the run is complete: there is no step left");
         return clt_tell_end(l, false);
     }
+    decision d;
+    CLT_TRY(decide(l, &d));
+    if (d.stop)
+        return stopped_before(l);
     CLT_TRY(run_steps(l, &stopped));
     return finish(l, stopped);
 }
@@ -410,7 +457,10 @@ static clt_status run_once(const clt_run_options *options, clt_run_result *resul
     clt_watch_destroy(l.watch);
     clt_run_destroy(l.run);
     clt_runlog_end(l.log);
-    clt_rundir_close(l.dir);
+    if (l.discard)
+        clt_rundir_discard(l.dir);
+    else
+        clt_rundir_close(l.dir);
     return clt_error_put(&error);
 }
 

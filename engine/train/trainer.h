@@ -47,6 +47,9 @@ typedef struct clt_table_row {
 /* Any member may be NULL. Called on rank 0 only (message: on every rank). */
 typedef struct clt_observer {
     void *context;
+    /* The start is over but for what takes no time, and the run folder is about to be made: from here on a
+     * stop is the trainer's to answer. On every rank. */
+    void (*ready)(void *context);
     void (*start)(void *context, const clt_table_row *rows, int count);
     /* Something that may last is under way: `done` of `total` (0: nobody knows) of what `what` names, such as
      * "building kernels" or "building kernels: gemm", whose part after ": " is the piece that comes next. It
@@ -82,7 +85,9 @@ typedef struct clt_run_options {
     bool profile;
     int64_t trace_from;     /* profile: first step of the trace, from 1; 0: the fourth of the run */
     struct comm *comm;      /* NULL: one rank */
-    const atomic_int *stop; /* set by a signal handler: finish the step, save, CLT_EINTERRUPTED */
+    const atomic_int *stop; /* set by a signal handler, to its number: finish the step, save,
+                               CLT_EINTERRUPTED; before the first step: leave no new run folder behind */
+    atomic_llong *at_step;  /* receives the number of the step that is being made, from 1; may be NULL */
     struct clt_source
         *source; /* data for training and evaluation instead of the config's, borrowed; NULL: the config's */
     clt_observer observer;

@@ -28,9 +28,11 @@ typedef struct clt_loop {
     float loss_scale;    /* of the step after the newest finished one */
     bool failed;         /* too many steps in a row were not finite; `bad` is the one that was too many */
     clt_step_result bad;
-    int64_t stop; /* why it ends early: one of clt_stop, or the number of a signal */
-    bool quiet;   /* another rank does the talking */
-    bool repin;   /* to be created again with the tuning choices of the checkpoint resumed from */
+    bool discard;    /* stopped before the first step: what was made for this run goes away */
+    double saved_at; /* the last checkpoint was begun, or the run was */
+    int64_t stop;    /* why it ends early: one of clt_stop, or the number of a signal */
+    bool quiet;      /* another rank does the talking */
+    bool repin;      /* to be created again with the tuning choices of the checkpoint resumed from */
 } clt_loop;
 
 /* To the observer and the log. warn: to metrics.jsonl too, as an event. */

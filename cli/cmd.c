@@ -28,7 +28,7 @@ const cmd_entry cmd_table[] = {
     {"bench", "measure matrix products, ops, memory or a training step", cmd_bench, 0},
     {"tune", "measure which kernels are fastest on this device, and keep it", cmd_tune, CMD_STOPS},
     {"verify", "check that this device computes every op right", cmd_verify, 0},
-    {"data", "turn text into token shards, or check data files", cmd_data, CMD_STOPS},
+    {"data", "load a published data set, turn text into token shards, check data", cmd_data, CMD_STOPS},
     {"generate", "continue a text with a trained language model", cmd_generate, 0},
     {"export", "write the weights of a checkpoint as one file, in f32 or 16 bits", cmd_export, 0},
     {"report", "write what happened in runs as one HTML page", cmd_report, 0},

@@ -7,6 +7,7 @@
 
 #include "cli/args.h"
 #include "cli/console.h"
+#include "cli/data_fetch.h"
 #include "cli/data_verify.h"
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
@@ -180,6 +181,7 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
 }
 
 static const args_part parts[] = {
+    {"fetch", "load a published data set: mnist, cifar10, tinyshakespeare ...", data_fetch},
     {"prepare", "turn text files into token shards", data_prepare},
     {"verify", "read every shard, idx and npy file or tokenizer to its end, or all data of a config",
      data_verify},
@@ -191,7 +193,7 @@ clt_status cmd_data(cmd_context *context, int argc, char **argv)
     const args_option options[] = {ARGS_END};
     const args_usage usage = {.command = "data",
                               .operands = "PART ...",
-                              .summary = "Makes and checks data.",
+                              .summary = "Loads, makes and checks data.",
                               .options = options,
                               .parts = parts};
     return args_dispatch(&usage, context, argc, argv);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/cache_list.h"
+#include "engine/data/fetch.h"
 #include "engine/ops/op.h"
 
 typedef struct line {
@@ -64,6 +65,12 @@ static void offer_caches(const line *l)
 {
     for (int i = 0; clt_cache_name(i); i++)
         offer(l, "", clt_cache_name(i), "", "");
+}
+
+static void offer_sets(const line *l)
+{
+    for (const clt_fetch_set *set = clt_fetch_sets; set->name; set++)
+        offer(l, "", set->name, "", set->help);
 }
 
 /* What a word of a table stands for: "DIR", "f32|f16", "auto|DIR|none". */
@@ -221,6 +228,8 @@ static void offer_operands(const line *l, const args_usage *usage)
         offer_caches(l);
     else if (strcmp(usage->command, "ops") == 0)
         offer_ops(l);
+    else if (strcmp(usage->command, "data fetch") == 0)
+        offer_sets(l);
     else
         offer_words(l, "", word);
 }

@@ -17,6 +17,9 @@
 clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
                          size_t *size);
 
+/* clt_gzip: the bytes as a gzip file in memory, with free(). */
+clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length);
+
 /* Read-only mapping. */
 typedef struct clt_mapping {
     const uint8_t *data;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/fileio.h"
+#include "engine/data/fetch.h"
 #include "engine/data/source_pair.h"
 #include "engine/data/text_paths.h"
 
@@ -36,6 +38,29 @@ bool clt_source_has_eval(const clt_config *config)
     return strcmp(type, "text") == 0 && clt_config_float(config, "data.split") > 0.0;
 }
 
+/* A path that is not there and lies where `cltrain data fetch` puts a set: the set. */
+static const clt_fetch_set *missing_set(const char *path)
+{
+    return *path && !clt_file_exists(path) ? clt_fetch_of_path(path) : NULL;
+}
+
+/* Adds to the message of a failure how to get data that is missing. */
+static clt_status add_fetch_hint(clt_status status, const clt_config *config)
+{
+    static const char *const lists[] = {"data.path", "data.eval_path"};
+    static const char *const single[] = {"data.targets", "data.eval_targets", "data.tokenizer"};
+    const clt_fetch_set *set = NULL;
+    for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
+        for (int i = 0; i < clt_config_list_count(config, lists[k]) && !set; i++)
+            set = missing_set(clt_config_list_string(config, lists[k], i));
+    for (size_t k = 0; k < sizeof single / sizeof single[0] && !set; k++)
+        set = missing_set(clt_config_string(config, single[k]));
+    if (!set)
+        return status;
+    return clt_fail(status, __FILE__, __LINE__, "%s; this data set is loaded by: cltrain data fetch %s",
+                    clt_error_text(), set->name);
+}
+
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out)
 {
     *out = NULL;
@@ -60,7 +85,7 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
     clt_status status = type->open(source, config, split);
     if (status != CLT_OK) {
         clt_source_close(source);
-        return status;
+        return add_fetch_hint(status, config);
     }
     *out = source;
     return CLT_OK;

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# What a newcomer finds around the program: the caches listed and cleared by name.
+# What a newcomer finds around the program: the caches listed and cleared by name; data sets fetched by name, with what to do by hand
+# where there is no network; shipped configs that run as they are, or say how to get their data.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+kept=("HOME=$HOME" "XDG_CACHE_HOME=${XDG_CACHE_HOME:-}" "CLTRAIN_CACHE_DIR=${CLTRAIN_CACHE_DIR:-}" "POCL_CACHE_DIR=${POCL_CACHE_DIR:-}")
 export HOME=$work/home XDG_CACHE_HOME='' COLUMNS=80
 unset CLTRAIN_CACHE_DIR POCL_CACHE_DIR
 mkdir home
@@ -46,4 +48,90 @@ expect_code 2 "$CLTRAIN" cache --clear tunings
 expect_text "no cache 'tunings'; there are programs, answers, tuning"
 expect_code 2 "$CLTRAIN" cache tuning
 expect_code 2 "$CLTRAIN" cache --all
+# --- cltrain data fetch, without a network: nobody listens at the proxy ---
+export http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9
+unset all_proxy ALL_PROXY no_proxy NO_PROXY
+expect_code 0 "$CLTRAIN" data fetch
+expect_text '^  mnist +11' '^  fashion-mnist ' '^  cifar10 ' '^  tinyshakespeare ' '^  gpt2 ' 'SHA-256'
+expect_code 3 "$CLTRAIN" data fetch mnist
+if command -v curl >/dev/null || command -v wget >/dev/null; then
+    expect_text "'mnist' could not be loaded" '^  https://storage.googleapis.com/.*train-images-idx3-ubyte.gz: ' '^  https://ossci'
+else
+    expect_text 'neither curl nor wget'
+fi
+expect_text 'By hand' '1\. with a browser' '/t10k-labels-idx1-ubyte.gz$' '2\. cltrain data fetch mnist --from FOLDER$'
+expect_absent data/mnist
+expect_code 3 env PATH=/nonexistent "$CLTRAIN" data fetch tinyshakespeare
+expect_text 'neither curl nor wget is installed' 'apt-get install curl'
+expect_code 2 "$CLTRAIN" data fetch mnits
+expect_text "did you mean 'mnist'"
+expect_code 2 "$CLTRAIN" data fetch mnist --from "$work/nowhere"
+expect_text "there is no '$work/nowhere'"
+mkdir copy
+printf 'To be, or not to be' >copy/input.txt
+expect_code 3 "$CLTRAIN" data fetch tinyshakespeare --from copy
+expect_text "'copy/input.txt' is not the published input.txt" 'expected is 86c4e6aa9db7c042'
+expect_absent data/tinyshakespeare
+# With copies of the real ones: CLTRAIN_DATA names their folder.
+sets=${CLTRAIN_DATA:-$CLTRAIN_SOURCE_DIR/../shared/data}
+if [ -f "$sets/mnist/train-images-idx3-ubyte.gz" ] && [ -f "$sets/tinyshakespeare/input.txt" ] && [ -f "$sets/gpt2/vocab.bpe" ]; then
+    mkdir real
+    cd real || exit 1
+    expect_code 0 "$CLTRAIN" data fetch mnist --from "$sets"
+    expect_text '^data/mnist: 4 files' '^train on it: cltrain train configs/mlp-mnist.json$'
+    expect_code 0 "$CLTRAIN" data fetch mnist
+    expect_text 'all there already and right'
+    printf x | dd of=data/mnist/t10k-labels-idx1-ubyte.gz bs=1 seek=40 conv=notrunc 2>/dev/null
+    expect_code 3 "$CLTRAIN" data fetch mnist
+    expect_text 'is there and is not the published file'
+    expect_code 0 "$CLTRAIN" data fetch tinyshakespeare-gpt2 --from "$sets"
+    expect_file data/tinyshakespeare/input.txt data/gpt2/vocab.json data/tinyshakespeare-gpt2/train_000.bin
+    expect_code 0 "$CLTRAIN" data verify data/tinyshakespeare-gpt2
+    cd ..
+else
+    note_skip "there are no copies of data sets in $sets (CLTRAIN_DATA): none was taken"
+fi
+
+# --- shipped configs: without their data they say how to get it; with it, or with a stand-in of the same form, they run ---
+# (with the caches of all tests, for speed)
+for variable in "${kept[@]}"; do
+    if [ -n "${variable#*=}" ]; then export "${variable?}"; fi
+done
+mkdir shipped
+cd shipped || exit 1
+for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
+    reject=$(grep -c -E '"(\.\.|/home|/work)' "$config")
+    if [ "$reject" -eq 0 ]; then pass; else fail "$config names a place outside"; fi
+    set=$(sed -n 's/.*"data\/\([a-z0-9-]*\).*/\1/p' "$config" | head -n 1)
+    [ -n "$set" ] || continue
+    expect_code 3 "$CLTRAIN" train "$config" --dry-run
+    expect_text 'No such file' "cltrain data fetch $set\$"
+    "$CLTRAIN" data fetch | grep -q "^  $set " || fail "$config: there is no set $set"
+done
+mkdir -p data/mnist data/tinyshakespeare data/tinyshakespeare-gpt2
+for part in train t10k; do
+    { printf '\0\0\x08\x03'; be32 256; be32 28; be32 28; head -c 200704 /dev/zero; } | gzip >"data/mnist/$part-images-idx3-ubyte.gz"
+    { printf '\0\0\x08\x01'; be32 256; bytes 256 7 10; } | gzip >"data/mnist/$part-labels-idx1-ubyte.gz"
+done
+cat "$CLTRAIN_SOURCE_DIR"/docs/*.md >data/tinyshakespeare/input.txt
+bytes 9000 3 1 >data/tinyshakespeare-gpt2/train_000.bin
+bytes 9000 5 1 >data/tinyshakespeare-gpt2/val_000.bin
+for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
+    name=$(basename "$config" .json)
+    case $name in
+    gpt2-*) expect_code 0 "$CLTRAIN" train "$config" --dry-run ;; # too large for a test
+    mlp-text)
+        if [ -e /usr/share/common-licenses/GPL-3 ]; then
+            expect_code 0 "$CLTRAIN" train "$config" --max-steps 2 --out "runs/$name"
+        else
+            note_skip "there is no /usr/share/common-licenses: $name was not run"
+        fi
+        ;;
+    *)
+        expect_code 0 "$CLTRAIN" train "$config" --max-steps 2 --out "runs/$name"
+        expect_file "runs/$name/metrics.jsonl"
+        ;;
+    esac
+done
+cd ..
 finish

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packing in memory, for fileio.h; unpacking is in fileio.c. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/mem.h"
+
+#define GZIP_WINDOW (15 + 16) /* 15: the largest window; 16: a gzip header */
+
+clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length)
+{
+    z_stream z = {0};
+    *out = NULL;
+    *length = 0;
+    if (size > UINT_MAX / 2)
+        CLT_FAIL(CLT_EUNSUPPORTED, "packing %zu bytes: at most %u are packed in one go", size, UINT_MAX / 2);
+    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        CLT_FAIL(CLT_ENOMEM, "packing %zu bytes: out of host memory", size);
+    size_t room = deflateBound(&z, (uLong)size);
+    clt_status status = clt_alloc(out, room, 1, "a packed file");
+    if (status == CLT_OK) {
+        z.next_in = (Bytef *)(uintptr_t)data;
+        z.avail_in = (uInt)size;
+        z.next_out = (Bytef *)*out;
+        z.avail_out = (uInt)room;
+        if (deflate(&z, Z_FINISH) != Z_STREAM_END)
+            status = clt_fail(CLT_EINTERNAL, __FILE__, __LINE__,
+                              "packing %zu bytes: zlib did not come to an end", size);
+        *length = room - z.avail_out;
+    }
+    (void)deflateEnd(&z);
+    if (status != CLT_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ctest-labels: quick
+ *
+ * Data sets from local copies and from a server on this machine: what is published is taken, whole, packed by
+ * others, unpacked, or in two goes; everything else is refused and leaves nothing under the file's name.
+ * SHA-256 against its published examples; CIFAR-10's records to idx. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/mem.h"
+#include "engine/base/sha256.h"
+#include "engine/data/fetch.h"
+
+static char root[64];
+
+static const char *at(const char *path)
+{
+    static char whole[8][512];
+    static int next;
+    char *out = whole[next++ % 8];
+    snprintf(out, sizeof whole[0], "%s/%s", root, path);
+    return out;
+}
+
+static void put(const char *path, const void *data, size_t size)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", at(path));
+    *strrchr(folder, '/') = '\0';
+    assert_int_equal(clt_mkdir_p(folder), CLT_OK);
+    assert_int_equal(clt_file_write(at(path), data, size), CLT_OK);
+}
+
+static bool there(const char *path)
+{
+    return clt_file_exists(at(path));
+}
+
+static void assert_holds(const char *path, bool gunzip, const void *data, size_t size)
+{
+    char *found;
+    size_t length;
+    assert_int_equal(clt_file_read(at(path), gunzip, 0, CLT_EDATA, &found, &length), CLT_OK);
+    assert_int_equal(length, size);
+    assert_memory_equal(found, data, size);
+    free(found);
+}
+
+static void assert_text_has(const char *part)
+{
+    if (!strstr(clt_error_text(), part))
+        fail_msg("the message has no '%s': %s", part, clt_error_text());
+}
+
+/* --- the sets of these tests --- */
+
+enum { SIZE = 300000 };
+static char content[SIZE];
+static char *packed;
+static size_t packed_size;
+static char text_hash[CLT_SHA256_TEXT], packed_hash[CLT_SHA256_TEXT], content_hash[CLT_SHA256_TEXT];
+static char base[64];
+static clt_fetch_set sets[3];
+
+static int prepare(void **state)
+{
+    (void)state;
+    strcpy(root, "/tmp/test_fetch.XXXXXX");
+    assert_non_null(mkdtemp(root));
+    uint32_t seed = 1;
+    for (int i = 0; i < SIZE; i++) {
+        seed = seed * 1664525 + 1013904223;
+        content[i] = (char)(seed >> 24);
+    }
+    free(packed);
+    assert_int_equal(clt_gzip(content, SIZE, &packed, &packed_size), CLT_OK);
+    clt_sha256_text(content, 1000, text_hash);
+    clt_sha256_text(content, SIZE, content_hash);
+    clt_sha256_text(packed, packed_size, packed_hash);
+    sets[0] = (clt_fetch_set){.name = "pair",
+                              .files = {{.name = "a.gz",
+                                         .other = "b.bin",
+                                         .sha256 = packed_hash,
+                                         .content = content_hash,
+                                         .bytes = packed_size},
+                                        {.name = "note.txt", .sha256 = text_hash, .bytes = 1000}}};
+    sets[1] =
+        (clt_fetch_set){.name = "one", .files = {{.name = "note.txt", .sha256 = text_hash, .bytes = 1000}}};
+    return 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
+}
+
+static clt_status fetch(int set, const char *from, clt_fetch_result *r)
+{
+    char out[512];
+    snprintf(out, sizeof out, "%s", at("out"));
+    clt_fetch_options o = {.sets = sets, .set = &sets[set], .out = out, .from = from};
+    return clt_fetch(&o, r);
+}
+
+/* --- SHA-256 --- */
+
+static void test_sha256(void **state)
+{
+    char text[CLT_SHA256_TEXT], *million = malloc(1000000);
+    (void)state;
+    assert_string_equal(clt_sha256_text("", 0, text),
+                        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_string_equal(clt_sha256_text("abc", 3, text),
+                        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_string_equal(clt_sha256_text("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56, text),
+                        "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    assert_non_null(million);
+    memset(million, 'a', 1000000);
+    assert_string_equal(clt_sha256_text(million, 1000000, text),
+                        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    free(million);
+}
+
+/* --- local copies --- */
+
+static void test_local(void **state)
+{
+    clt_fetch_result r;
+    (void)state;
+    put("from/a.gz", packed, packed_size);
+    put("from/note.txt", content, 1000);
+    assert_int_equal(fetch(0, at("from"), &r), CLT_OK);
+    assert_int_equal(r.files, 2);
+    assert_int_equal(r.there, 0);
+    assert_int_equal(r.bytes, packed_size + 1000);
+    assert_holds("out/a.gz", false, packed, packed_size);
+    assert_holds("out/note.txt", false, content, 1000);
+    /* Again: nothing is needed. */
+    assert_int_equal(fetch(0, "/nonexistent", &r), CLT_EUSAGE);
+    assert_int_equal(clt_remove_tree(at("from")), CLT_OK);
+    assert_int_equal(mkdir(at("from"), 0700), 0);
+    assert_int_equal(fetch(0, at("from"), &r), CLT_OK);
+    assert_int_equal(r.there, 2);
+}
+
+/* Unpacked by somebody, under the other name, in a folder named after the set, and file://. */
+static void test_other_forms(void **state)
+{
+    clt_fetch_result r;
+    char url[600];
+    (void)state;
+    put("from/pair/b.bin", content, SIZE);
+    put("from/note.txt", content, 1000);
+    snprintf(url, sizeof url, "file://%s", at("from"));
+    assert_int_equal(fetch(0, url, &r), CLT_OK);
+    assert_holds("out/a.gz", true, content, SIZE);
+    /* One file of a set of one. */
+    assert_int_equal(fetch(1, at("from/note.txt"), &r), CLT_OK);
+    assert_int_equal(fetch(0, at("from/note.txt"), &r), CLT_OK); /* all there, nothing is asked of it */
+    assert_int_equal(clt_remove_tree(at("out")), CLT_OK);
+    assert_int_equal(fetch(0, at("from/note.txt"), &r), CLT_EUSAGE);
+    assert_text_has("name the folder");
+    assert_false(there("out"));
+}
+
+static void test_wrong_copies(void **state)
+{
+    clt_fetch_result r;
+    (void)state;
+    put("from/a.gz", packed, packed_size - 1);
+    put("from/note.txt", content, 1000);
+    assert_int_equal(fetch(0, at("from"), &r), CLT_EDATA);
+    assert_text_has("is not the published a.gz");
+    assert_text_has(packed_hash);
+    assert_false(there("out"));
+    put("from/a.gz", packed, packed_size);
+    put("from/note.txt", content + 1, 1000);
+    assert_int_equal(fetch(0, at("from"), &r), CLT_EDATA);
+    assert_true(there("out/a.gz"));
+    assert_false(there("out/note.txt"));
+    assert_int_equal(unlink(at("from/note.txt")), 0);
+    assert_int_equal(fetch(0, at("from"), &r), CLT_EDATA);
+    assert_text_has("there is no 'note.txt'");
+    /* What the user has under that name is not replaced. */
+    put("from/note.txt", content, 1000);
+    put("out/note.txt", "mine", 4);
+    assert_int_equal(fetch(0, at("from"), &r), CLT_EDATA);
+    assert_text_has("remove it or choose another folder");
+    assert_holds("out/note.txt", false, "mine", 4);
+}
+
+/* --- a server --- */
+
+static struct {
+    int socket, port, requests, ranged;
+    pthread_t thread;
+} server;
+
+static void reply(int c, const char *request)
+{
+    char head[256], path[128] = "";
+    unsigned long long from = 0;
+    const char *range = strstr(request, "Range: bytes=");
+    (void)sscanf(request, "GET %127s", path);
+    if (range && sscanf(range, "Range: bytes=%llu-", &from) == 1)
+        server.ranged++;
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : "";
+    const char *data = strcmp(name, "a.gz") == 0 ? packed : strcmp(name, "note.txt") == 0 ? content : NULL;
+    size_t size = strcmp(name, "a.gz") == 0 ? packed_size : 1000;
+    bool wrong = strncmp(path, "/wrong/", 7) == 0, cut = strncmp(path, "/cut/", 5) == 0;
+    if (!data || strncmp(path, "/none/", 6) == 0 || from >= size) {
+        snprintf(head, sizeof head, "HTTP/1.0 %s\r\nContent-Length: 0\r\n\r\n",
+                 data && from >= size ? "416 Range Not Satisfiable" : "404 Not Found");
+        (void)!write(c, head, strlen(head));
+        return;
+    }
+    snprintf(head, sizeof head, "HTTP/1.0 %s\r\nContent-Length: %llu\r\n",
+             from ? "206 Partial Content" : "200 OK", size - from);
+    (void)!write(c, head, strlen(head));
+    if (from)
+        snprintf(head, sizeof head, "Content-Range: bytes %llu-%zu/%zu\r\n\r\n", from, size - 1, size);
+    else
+        snprintf(head, sizeof head, "\r\n");
+    (void)!write(c, head, strlen(head));
+    size_t end = cut ? from + (size - from) / 2 : size;
+    (void)!write(c, (wrong ? content + 7 : data) + from, end - from);
+}
+
+static void *serve(void *context)
+{
+    (void)context;
+    for (;;) {
+        int c = accept(server.socket, NULL, NULL);
+        char request[4096] = "";
+        size_t used = 0;
+        if (c < 0)
+            return NULL;
+        while (used < sizeof request - 1 && !strstr(request, "\r\n\r\n")) {
+            ssize_t n = read(c, request + used, sizeof request - 1 - used);
+            if (n <= 0)
+                break;
+            used += (size_t)n;
+        }
+        server.requests++;
+        reply(c, request);
+        shutdown(c, SHUT_WR);
+        while (read(c, request, sizeof request) > 0)
+            ;
+        close(c);
+    }
+}
+
+static int start_server(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    server.socket = socket(AF_INET, SOCK_STREAM, 0);
+    bool up = server.socket >= 0 && bind(server.socket, (struct sockaddr *)&address, length) == 0 &&
+              listen(server.socket, 8) == 0 &&
+              getsockname(server.socket, (struct sockaddr *)&address, &length) == 0;
+    server.port = up ? ntohs(address.sin_port) : 0;
+    server.requests = server.ranged = 0;
+    if (up)
+        assert_int_equal(pthread_create(&server.thread, NULL, serve, NULL), 0);
+    unsetenv("http_proxy");
+    unsetenv("HTTP_PROXY");
+    unsetenv("all_proxy");
+    unsetenv("ALL_PROXY");
+    return prepare(state);
+}
+
+static int stop_server(void **state)
+{
+    if (server.port) {
+        shutdown(server.socket, SHUT_RDWR);
+        pthread_join(server.thread, NULL);
+    }
+    close(server.socket);
+    return clean(state);
+}
+
+static bool has_program(const char *name)
+{
+    const char *const folders[] = {"/usr/bin", "/usr/local/bin", "/bin"};
+    for (int i = 0; i < 3; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%s", folders[i], name);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void need_server(void)
+{
+    if (server.port == 0 || (!has_program("curl") && !has_program("wget"))) {
+        print_message("SKIP: there is no loopback network, or neither curl nor wget\n");
+        skip();
+    }
+}
+
+static const char *url(const char *folder)
+{
+    snprintf(base, sizeof base, "http://127.0.0.1:%d/%s/", server.port, folder);
+    return base;
+}
+
+static void test_download(void **state)
+{
+    clt_fetch_result r;
+    (void)state;
+    need_server();
+    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_holds("out/a.gz", false, packed, packed_size);
+    assert_holds("out/note.txt", false, content, 1000);
+    assert_false(there("out/a.gz.part"));
+    assert_false(there("out/.fetch.lock"));
+}
+
+/* The first mirror has nothing, the second sends something else, the third is right. */
+static void test_mirrors(void **state)
+{
+    char mirrors[3][64];
+    clt_fetch_result r;
+    (void)state;
+    need_server();
+    const char *const folders[] = {"none", "wrong", "good"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(mirrors[i], sizeof mirrors[i], "http://127.0.0.1:%d/%s", server.port, folders[i]);
+        sets[1].mirrors[i].base = mirrors[i];
+    }
+    assert_int_equal(fetch(1, NULL, &r), CLT_OK);
+    assert_holds("out/note.txt", false, content, 1000);
+    assert_int_equal(clt_remove_tree(at("out")), CLT_OK);
+    sets[1].mirrors[2].base = NULL;
+    assert_int_equal(fetch(1, NULL, &r), CLT_EDATA);
+    assert_text_has("404");
+    assert_text_has("is not the published file");
+    assert_text_has("By hand");
+    assert_text_has("cltrain data fetch one --from FOLDER");
+    assert_false(there("out"));
+}
+
+/* A connection that breaks; the next call goes on behind what came. */
+static void test_resume(void **state)
+{
+    clt_fetch_result r;
+    (void)state;
+    need_server();
+    put("out/a.gz.part", packed, packed_size / 3);
+    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_int_equal(server.ranged, 1);
+    assert_holds("out/a.gz", false, packed, packed_size);
+    assert_int_equal(unlink(at("out/a.gz")), 0);
+    assert_int_equal(fetch(0, url("cut"), &r), CLT_EDATA);
+    assert_false(there("out/a.gz"));
+    assert_true(there("out/a.gz.part"));
+    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_true(server.ranged >= 2);
+    assert_holds("out/a.gz", false, packed, packed_size);
+    /* What is left of something else is given up. */
+    assert_int_equal(unlink(at("out/a.gz")), 0);
+    put("out/a.gz.part", content, 5000);
+    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_holds("out/a.gz", false, packed, packed_size);
+    /* So is one that is complete already, and right. */
+    assert_int_equal(unlink(at("out/a.gz")), 0);
+    put("out/a.gz.part", packed, packed_size);
+    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_holds("out/a.gz", false, packed, packed_size);
+}
+
+static clt_status stop_at_once(void *context, const char *what, uint64_t done, uint64_t total)
+{
+    (void)context;
+    (void)what;
+    (void)done;
+    (void)total;
+    CLT_FAIL(CLT_EINTERRUPTED, "stopped");
+}
+
+static void test_stopped(void **state)
+{
+    char out[512];
+    clt_fetch_result r;
+    (void)state;
+    need_server();
+    snprintf(out, sizeof out, "%s", at("out"));
+    clt_fetch_options o = {
+        .sets = sets, .set = &sets[1], .out = out, .from = url("good"), .progress = stop_at_once};
+    assert_int_equal(clt_fetch(&o, &r), CLT_EINTERRUPTED);
+    assert_false(there("out/note.txt"));
+}
+
+/* --- CIFAR-10 --- */
+
+enum { RECORD = 3073 };
+static size_t tar_file(char *tar, size_t used, const char *name, int records, int label)
+{
+    memset(tar + used, 0, 512);
+    snprintf(tar + used, 100, "cifar-10-batches-bin/%s", name);
+    snprintf(tar + used + 124, 12, "%011o", (unsigned)(records * RECORD));
+    used += 512;
+    for (int r = 0; r < records; r++) {
+        memset(tar + used + (size_t)r * RECORD, 16 * label + r, RECORD);
+        tar[used + (size_t)r * RECORD] = (char)label;
+    }
+    return used + ((size_t)records * RECORD + 511) / 512 * 512;
+}
+
+static size_t make_tar(char *tar, int bad_label)
+{
+    size_t used = tar_file(tar, 0, "batches.meta.txt", 1, 0);
+    for (int b = 1; b <= 5; b++) {
+        char name[32];
+        snprintf(name, sizeof name, "data_batch_%d.bin", b);
+        used = tar_file(tar, used, name, 2, b == 3 ? bad_label : b);
+    }
+    used = tar_file(tar, used, "test_batch.bin", 3, 9);
+    memset(tar + used, 0, 1024);
+    return used + 1024;
+}
+
+static void test_cifar10(void **state)
+{
+    static char tar[100000];
+    clt_fetch_result r = {0};
+    char *data, folder[512];
+    size_t length;
+    (void)state;
+    size_t size = make_tar(tar, 3);
+    assert_int_equal(mkdir(at("out"), 0700), 0);
+    snprintf(folder, sizeof folder, "%s", at("out"));
+    assert_int_equal(clt_fetch_cifar10(tar, size, folder, &r), CLT_OK);
+    assert_int_equal(r.files, 4);
+    assert_int_equal(clt_file_read(at("out/train-images-idx4-ubyte"), false, 0, CLT_EDATA, &data, &length),
+                     CLT_OK);
+    assert_int_equal(length, 20 + 10 * 3072);
+    assert_memory_equal(data, "\0\0\x08\x04\0\0\0\x0a\0\0\0\x03\0\0\0\x20\0\0\0\x20", 20);
+    assert_int_equal((uint8_t)data[20], 16);
+    assert_int_equal((uint8_t)data[20 + 3 * 3072], 33);
+    free(data);
+    assert_holds("out/train-labels-idx1-ubyte", false, "\0\0\x08\x01\0\0\0\x0a\1\1\2\2\3\3\4\4\5\5", 18);
+    assert_holds("out/test-labels-idx1-ubyte", false, "\0\0\x08\x01\0\0\0\x03\x09\x09\x09", 11);
+    /* Labels that are none, records that are cut, sizes that lead out of the archive. */
+    size = make_tar(tar, 10);
+    assert_int_equal(clt_fetch_cifar10(tar, size, folder, &r), CLT_EDATA);
+    assert_text_has("label 10");
+    size = make_tar(tar, 3);
+    for (size_t cut = 0; cut < size - 1024 - 509;
+         cut += 511) /* the last record ends 509 bytes before its block */
+        assert_int_equal(clt_fetch_cifar10(tar, cut, folder, &r), CLT_EDATA);
+    memcpy(tar + 124, "77777777777", 11);
+    assert_int_equal(clt_fetch_cifar10(tar, size, folder, &r), CLT_EDATA);
+    memcpy(tar + 124, "-1xxxxxxxxx", 11);
+    assert_int_equal(clt_fetch_cifar10(tar, size, folder, &r), CLT_EDATA);
+    memset(tar, 0xff, size);
+    assert_int_equal(clt_fetch_cifar10(tar, size, folder, &r), CLT_EDATA);
+}
+
+/* --- the table that ships --- */
+
+static void test_sets(void **state)
+{
+    (void)state;
+    for (const clt_fetch_set *s = clt_fetch_sets; s->name; s++) {
+        assert_ptr_equal(clt_fetch_find(clt_fetch_sets, s->name), s);
+        assert_true(clt_fetch_bytes(clt_fetch_sets, s) > 1000);
+        for (int i = 0; i < CLT_FETCH_FILES && s->files[i].name; i++) {
+            const clt_fetch_file *f = &s->files[i];
+            assert_true(strlen(f->sha256) == 64 && strspn(f->sha256, "0123456789abcdef") == 64);
+            assert_true(!f->content ||
+                        (strlen(f->content) == 64 && strspn(f->content, "0123456789abcdef") == 64));
+        }
+        for (int i = 0; i < CLT_FETCH_MIRRORS && s->mirrors[i].base; i++)
+            assert_true(s->mirrors[i].base[strlen(s->mirrors[i].base) - 1] == '/');
+        for (int i = 0; i < 2 && s->needs[i]; i++)
+            assert_non_null(clt_fetch_find(clt_fetch_sets, s->needs[i]));
+    }
+    assert_null(clt_fetch_find(clt_fetch_sets, "nothing"));
+    assert_string_equal(clt_fetch_of_path("data/mnist/train-images-idx3-ubyte.gz")->name, "mnist");
+    assert_string_equal(clt_fetch_of_path("/home/me/data/gpt2")->name, "gpt2");
+    assert_string_equal(clt_fetch_of_path("data/tinyshakespeare-gpt2")->name, "tinyshakespeare-gpt2");
+    assert_null(clt_fetch_of_path("data/mine"));
+    assert_null(clt_fetch_of_path("mydata/mnist"));
+    assert_null(clt_fetch_of_path("data/mnist2/x"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_sets),
+        cmocka_unit_test_setup_teardown(test_local, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_other_forms, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_wrong_copies, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_download, start_server, stop_server),
+        cmocka_unit_test_setup_teardown(test_mirrors, start_server, stop_server),
+        cmocka_unit_test_setup_teardown(test_resume, start_server, stop_server),
+        cmocka_unit_test_setup_teardown(test_stopped, start_server, stop_server),
+        cmocka_unit_test_setup_teardown(test_cifar10, prepare, clean),
+    };
+    int result = cmocka_run_group_tests(tests, NULL, NULL);
+    free(packed);
+    return result;
+}

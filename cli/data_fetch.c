@@ -23,8 +23,10 @@ static clt_status on_progress(void *context, const char *what, uint64_t done, ui
     fetch_view *v = context;
     char text[160], some[32], all[32];
     if (v->context->stop && atomic_load(v->context->stop))
-        CLT_FAIL(CLT_EINTERRUPTED,
-                 "stopped by a signal; what was loaded so far is kept, 'cltrain data fetch %s' goes on with it", v->set);
+        CLT_FAIL(
+            CLT_EINTERRUPTED,
+            "stopped by a signal; what was loaded so far is kept, 'cltrain data fetch %s' goes on with it",
+            v->set);
     snprintf(text, sizeof text, "%.40s: %s of %s", what, console_bytes(done, some, sizeof some),
              console_bytes(total, all, sizeof all));
     console_observer(v->console).progress(v->console, text, (int64_t)done, (int64_t)total);

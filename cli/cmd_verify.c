@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/args.h"
-#include "cli/cmd.h"
+#include "cli/console.h"
+#include "cli/terminal.h"
 #include "cli/verify_report.h"
 #include "engine/verify/verify.h"
 
@@ -20,8 +22,9 @@ typedef struct verify_run {
     const verify_args *args;
     verify_report *report;
     char device[16]; /* spec of the device being checked */
-    uint64_t seed, total;
+    uint64_t seed, done, total;
     bool list;
+    console *console;
 } verify_run;
 
 static clt_status parse_modes(const char *text, unsigned *modes)
@@ -62,6 +65,17 @@ static clt_status parse_shard(const char *text, int *shard, int *shards)
     CLT_FAIL(CLT_EUSAGE, "cltrain verify: --shard %s: expected I/N with 0 <= I < N, such as 0/4", text);
 }
 
+/* Which op is being checked; NULL: the checks are at their end. */
+static void tell_progress(verify_run *run, const char *name)
+{
+    char what[64];
+    const char *dot = name ? strchr(name, '.') : NULL;
+    snprintf(what, sizeof what, "checking: %.*s", dot ? (int)(dot - name) : 0, dot ? name : "");
+    run->done += name != NULL;
+    console_observer(run->console)
+        .progress(run->console, what, name ? (int64_t)run->done : 0, name ? (int64_t)run->total : -1);
+}
+
 static void on_result(void *context, const clt_verify_result *result)
 {
     verify_run *run = context;
@@ -71,9 +85,13 @@ static void on_result(void *context, const clt_verify_result *result)
         printf("%s\n", result->name);
         return;
     }
+    tell_progress(run, result->name);
     if (!failed && !run->args->verbose)
         return;
-    printf("%-8s %s", clt_verify_state_name(result->state), result->name);
+    console_clear(run->console);
+    printf("%s%-8s%s %s", failed ? terminal_begin(STDOUT_FILENO, INK_BAD) : "",
+           clt_verify_state_name(result->state), failed ? terminal_end(STDOUT_FILENO, INK_BAD) : "",
+           result->name);
     if (result->limit > 0)
         printf("  error %.3g, limit %.3g", result->error, result->limit);
     if (result->ms > 0)
@@ -90,6 +108,7 @@ static void on_opened(void *context, const ocl_device_desc *device)
 {
     verify_run *run = context;
     snprintf(run->device, sizeof run->device, "%s", device->spec);
+    console_clear(run->console);
     printf("device %s: %s | %llu checks, seed %llu\n", device->spec, device->name,
            (unsigned long long)run->total, (unsigned long long)run->seed);
     fflush(stdout);
@@ -106,10 +125,14 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
     options->device_spec = desc ? desc->spec : a->device;
     options->opened = run->list ? NULL : on_opened;
     CLT_TRY(clt_verify_count(options, &run->total));
+    run->done = 0;
+    if (!run->list)
+        console_observer(run->console).progress(run->console, "opening the device", 0, 0);
     clt_status status = run->list ? clt_verify_run(options, &summary)
                                   : clt_verify_run_apart(options, (double)a->limit, (int)a->jobs, &summary);
     for (int i = 0; i < 5; i++)
         count[i] += summary.count[i];
+    console_close(run->console);
     return status;
 }
 
@@ -133,11 +156,12 @@ static clt_status run_all(const verify_args *a, clt_verify_options *options, ver
     return worst == CLT_OK ? CLT_OK : clt_error_put(&error);
 }
 
-static clt_status verify(const verify_args *a)
+static clt_status verify(const cmd_context *context, const verify_args *a)
 {
+    console c;
     int count[5] = {0};
     verify_report report = {0};
-    verify_run run = {.args = a, .report = &report};
+    verify_run run = {.args = a, .report = &report, .console = &c};
     clt_verify_options options = {.pattern = a->pattern,
                                   .after = a->after,
                                   .small = a->quick || a->small,
@@ -153,6 +177,7 @@ static clt_status verify(const verify_args *a)
     if (options.seed == 0) /* chosen here, so that it is told before anything can go wrong */
         options.seed = (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
     run.list = (options.modes & CLT_VERIFY_LIST) != 0;
+    console_init(&c, context, 1);
     bool all = a->device && strcmp(a->device, "all") == 0;
     clt_status status = all ? run_all(a, &options, &run, count) : run_device(a, &options, &run, NULL, count);
     clt_error error;
@@ -200,7 +225,6 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         .summary = "Checks every op and kernel variant on a device against double-precision references.",
         .options = options};
     args_result r;
-    (void)context;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
-    return r.help ? CLT_OK : verify(&a);
+    return r.help ? CLT_OK : verify(context, &a);
 }

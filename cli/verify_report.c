@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 
@@ -237,15 +239,22 @@ void verify_report_skips(const verify_report *report, bool own_forms)
         return;
     }
     size_t n = collect_reasons(report, reasons);
-    for (size_t i = 0; i < n && i < SHOWN_REASONS; i++)
-        printf("%s%5zu  %s\n", i == 0 ? "skipped:\n" : "", reasons[i].count, reasons[i].text);
+    clt_str text = {0};
+    for (size_t i = 0; i < n && i < SHOWN_REASONS; i++) {
+        clt_str_printf(&text, "%s%5zu  ", i == 0 ? "skipped:\n" : "", reasons[i].count);
+        table_wrap(reasons[i].text, 7, 7, terminal_columns(), &text);
+    }
     for (size_t i = SHOWN_REASONS; i < n; i++)
         left += reasons[i].count;
     if (left > 0)
-        printf("%5zu  for %zu other reasons; -v prints each check with its reason\n", left,
-               n - SHOWN_REASONS);
+        clt_str_printf(&text, "%5zu  for %zu other reasons; -v prints each check with its reason\n", left,
+                       n - SHOWN_REASONS);
     if (n > 0 && own_forms)
-        printf("--quick leaves kernels out that this device does not take; 'cltrain verify' checks all of "
-               "them\n");
+        table_wrap(
+            "--quick leaves out kernels that this device does not take; 'cltrain verify' checks all of "
+            "them",
+            0, 2, terminal_columns(), &text);
+    table_print(&text);
+    clt_str_free(&text);
     free(reasons);
 }

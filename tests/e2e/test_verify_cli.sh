@@ -23,6 +23,15 @@ expect_same sorted sharded
 expect_code 0 "$CLTRAIN" verify -t 'relu.tail[lane]/correct' --seed 9 -v
 expect_text '^PASS +relu\.tail\[lane\]/correct' '^1 passed, 0 failed, 0 skipped'
 expect_code 0 "$CLTRAIN" verify --quick --shard 1/40 --seed 9
+# The device by name, how far it is, why checks were skipped; --quick takes the device's own forms, --small all.
+expect_code 0 "$CLTRAIN" verify --quick -t 'softmax.*' --seed 9
+expect_text '^device [0-9]+:[0-9]+: .+ \| [0-9]+ checks, seed 9$' '^skipped:$' '^ +[0-9]+  [a-z]' "^--quick leaves out .*'cltrain verify' checks all" \
+    '^[0-9]+ passed, 0 failed, [0-9]+ skipped$'
+reject_text '^PASS' $'\r' $'\033'
+quick=$(tail -n 1 "$out")
+expect_code 0 "$CLTRAIN" verify --small -t 'softmax.*' --seed 9 --jobs 2
+expect_awk "--small checks more than --quick, not: $quick" 'BEGIN { split("'"$quick"'", q, " ") } / passed, / { more = $1 > q[1] && $1 + $5 == q[1] + q[5] }
+    END { exit !more }' "$out"
 expect_code 2 "$CLTRAIN" verify -t 'rleu.tail'
 expect_text 'rleu\.tail' 'mode list'
 expect_code 2 "$CLTRAIN" verify --caps lcoal

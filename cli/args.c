@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
+#include "engine/config/config.h"
 
 static args_receiver describe;
 static void *describe_context;
@@ -52,10 +53,11 @@ static const args_option *find(const args_usage *usage, const char *name, size_t
     return NULL;
 }
 
-static clt_status unknown(const args_usage *usage, const char *given, size_t length)
+/* value: what may be its value, or NULL. */
+static clt_status unknown(const args_usage *usage, const char *given, size_t length, const char *value)
 {
     const char *names[66];
-    char word[128];
+    char word[128], key[1024];
     size_t count = 0;
     for (const args_option *o = usage->options; o->name && count < 63; o++)
         names[count++] = o->name;
@@ -63,6 +65,10 @@ static clt_status unknown(const args_usage *usage, const char *given, size_t len
     names[count++] = "--color";
     snprintf(word, sizeof word, "%.*s", (int)length, given);
     const char *near = clt_nearest_name(word, names, count);
+    if (!near && usage->overrides && clt_config_hint(word + strspn(word, "-"), value, key, sizeof key))
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain %s: unknown option '%s'%s (keys of the config are given as section.key=value)",
+                 usage->command, word, key);
     CLT_FAIL(CLT_EUSAGE, "cltrain %s: unknown option '%s'%s%s%s; see 'cltrain %s --help'", usage->command,
              word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", usage->command);
 }
@@ -126,7 +132,7 @@ static clt_status option(const args_usage *usage, int argc, char **argv, int *at
     size_t length = equals ? (size_t)(equals - given) : strlen(given);
     const args_option *o = find(usage, given, length);
     if (!o)
-        return unknown(usage, given, length);
+        return unknown(usage, given, length, equals ? equals + 1 : *at + 1 < argc ? argv[*at + 1] : NULL);
     if (seen[o - usage->options])
         CLT_FAIL(CLT_EUSAGE, "cltrain %s: option %s is given twice", usage->command, o->name);
     seen[o - usage->options] = true;
@@ -144,16 +150,18 @@ static clt_status option(const args_usage *usage, int argc, char **argv, int *at
     return take_value(usage, o, argv[++*at]);
 }
 
-/* "section.key=value": letters, digits, '_' and a dot before the '='. */
-static bool is_override(const char *text)
+/* "section.key=value": letters, digits, '_' and a dot before the '='. Behind the last operand, a name without
+ * a section is one too, so that the config can say which section is missing. */
+static bool is_override(const args_usage *usage, const char *text, const args_result *out)
 {
     size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
-    return text[n] == '=' && memchr(text, '.', n) != NULL && *text != '.';
+    bool complete = out->n_operands > 0 && out->n_operands >= usage->max_operands;
+    return n > 0 && text[n] == '=' && *text != '.' && (complete || memchr(text, '.', n) != NULL);
 }
 
 static clt_status operand(const args_usage *usage, const char *text, args_result *out)
 {
-    bool override = usage->overrides && is_override(text);
+    bool override = usage->overrides && is_override(usage, text, out);
     int *count = override ? &out->n_overrides : &out->n_operands;
     if (*count >= ARGS_MAX)
         CLT_FAIL(CLT_EUSAGE, "cltrain %s: more than %d arguments", usage->command, ARGS_MAX);

@@ -48,6 +48,21 @@ static bool says_default(const clt_json_doc *doc, const char *path)
     return word && strcmp(clt_json_string(word), "default") == 0;
 }
 
+/* A value of the file as one line of JSON; no text when it is long. */
+static clt_given_value given_in_file(clt_config *config, const clt_json *json)
+{
+    clt_str text = {0};
+    clt_given_value value = {NULL, true};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    if (clt_json_typeof(json) == CLT_JSON_OBJECT || clt_json_count(json) > 16)
+        return value;
+    clt_jw_value(&w, json);
+    if (!text.failed && text.length < 100)
+        value.text = clt_arena_strdup(config->arena, text.text);
+    clt_str_free(&text);
+    return value;
+}
+
 /* One key of one section of the file. */
 static clt_status read_key(clt_config *config, const char *section, const clt_json *json,
                            const clt_json_doc *doc, clt_config_problems *list)
@@ -59,7 +74,8 @@ static clt_status read_key(clt_config *config, const char *section, const clt_js
         CLT_FAIL(CLT_ENOMEM, "reading config %s: out of host memory", config->source);
     int index = clt_config_key_index(path);
     if (index < 0 || strchr(clt_json_key(json), '.')) {
-        clt_config_report_unknown(list, config->source, line, column, section, clt_json_key(json));
+        clt_config_report_unknown(list, (clt_place){config->source, line, column}, section,
+                                  clt_json_key(json), given_in_file(config, json));
         return CLT_OK;
     }
     clt_config_value value = {.from = says_default(doc, path) ? CLT_FROM_DEFAULT : CLT_FROM_FILE,
@@ -80,6 +96,25 @@ static bool is_section(const char *name)
     return false;
 }
 
+/* A member of the file that is no section: a key without one, or a section of another tool, whose keys may be
+ * known. */
+static void report_no_section(clt_config *config, const clt_json *member, const clt_json_doc *doc,
+                              clt_config_problems *list)
+{
+    const char *name = clt_json_key(member);
+    size_t before = list->count;
+    clt_place at = {.source = config->source};
+    if (clt_json_typeof(member) == CLT_JSON_OBJECT && !clt_foreign_find(name))
+        for (const clt_json *key = clt_json_first(member); key; key = clt_json_next(key)) {
+            clt_json_position(doc, key, &at.line, &at.column);
+            if (clt_foreign_find(clt_json_key(key)))
+                clt_config_report_unknown(list, at, name, clt_json_key(key), given_in_file(config, key));
+        }
+    clt_json_position(doc, member, &at.line, &at.column);
+    if (list->count == before)
+        clt_config_report_unknown(list, at, NULL, name, given_in_file(config, member));
+}
+
 static clt_status read_file(clt_config *config, const clt_json_doc *doc, clt_config_problems *list)
 {
     const clt_json *root = clt_json_root(doc);
@@ -95,12 +130,18 @@ static clt_status read_file(clt_config *config, const clt_json_doc *doc, clt_con
         if (strcmp(name, "_origin") == 0 && clt_json_typeof(section) == CLT_JSON_OBJECT)
             continue; /* written by clt_config_print for the reader */
         if (!is_section(name)) {
-            clt_config_report_unknown(list, config->source, line, column, NULL, name);
+            report_no_section(config, section, doc, list);
             continue;
         }
         if (clt_json_typeof(section) != CLT_JSON_OBJECT) {
-            clt_config_report(list, config->source, line, column, "%s: expected an object with keys, got: %s",
-                              name, clt_json_type_name(clt_json_typeof(section)));
+            clt_given_value value = given_in_file(config, section);
+            const clt_foreign_key *foreign = clt_foreign_find(name);
+            char hint[320] = "";
+            if (foreign && foreign->path)
+                clt_foreign_line(foreign->path, foreign, value, hint, sizeof hint);
+            clt_config_report(list, config->source, line, column,
+                              "%s: expected an object with keys, got: %s%s%s", name,
+                              clt_json_type_name(clt_json_typeof(section)), *hint ? "; write: " : "", hint);
             continue;
         }
         for (const clt_json *json = clt_json_first(section); json; json = clt_json_next(json))
@@ -176,14 +217,20 @@ static clt_status apply_override(clt_config *config, const char *override, clt_c
     if (!source || !path)
         CLT_FAIL(CLT_ENOMEM, "reading overrides: out of host memory");
     char *dot = strchr(path, '.');
-    if (!equals || !dot || dot == path) {
+    if (!equals || equals == override || dot == path) {
         clt_config_report(list, source, 0, 0, "expected section.key=value");
+        return CLT_OK;
+    }
+    if (!dot) {
+        clt_config_report_unknown(list, (clt_place){source, 0, 0}, NULL, path,
+                                  (clt_given_value){equals + 1, false});
         return CLT_OK;
     }
     int index = clt_config_key_index(path);
     if (index < 0) {
         *dot = '\0';
-        clt_config_report_unknown(list, source, 0, 0, path, dot + 1);
+        clt_config_report_unknown(list, (clt_place){source, 0, 0}, path, dot + 1,
+                                  (clt_given_value){equals + 1, false});
         return CLT_OK;
     }
     clt_config_value value;
@@ -283,7 +330,8 @@ clt_status clt_config_set(clt_config *config, const char *key, const char *json_
         char *dot = section ? strchr(section, '.') : NULL;
         if (dot)
             *dot = '\0';
-        clt_config_report_unknown(&list, source, 0, 0, dot ? section : NULL, dot ? dot + 1 : key);
+        clt_config_report_unknown(&list, (clt_place){source, 0, 0}, dot ? section : NULL, dot ? dot + 1 : key,
+                                  (clt_given_value){json_value, false});
         return clt_config_problems_finish(&list);
     }
     clt_status status = clt_config_read_given(config, index, json_value, source, &value, &list);

@@ -104,6 +104,11 @@ clt_status clt_config_print(const clt_config *config, bool with_origin, clt_str 
 clt_status clt_config_print_schema(clt_str *out);
 clt_status clt_config_print_markdown(clt_str *out);
 
+/* For a word that is no option: "; did you mean 'optimizer.learning_rate'? write:
+ * optimizer.learning_rate=0.1" when it is the name of a key, here or in other tools. value: what stood behind
+ * it, or NULL. */
+bool clt_config_hint(const char *name, const char *value, char *buffer, size_t size);
+
 /* Keys whose values differ between a resolved config on disk and `config` and that change what is computed,
  * one per line: "train.seed: was 1, is 2"; "" when there is none. */
 clt_status clt_config_diff(const char *resolved_path, const clt_config *config, clt_str *out);

@@ -6,6 +6,7 @@
 #define ENGINE_CONFIG_CONFIG_INTERNAL_H
 
 #include "engine/config/config.h"
+#include "engine/config/config_foreign.h"
 
 typedef enum clt_config_from {
     CLT_FROM_DEFAULT,
@@ -67,9 +68,16 @@ clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, 
                                  clt_config_problems *list);
 clt_status clt_config_read_defaults(clt_config *config);
 
-/* config_suggest.c: reports an unknown key or section, with the nearest valid one. */
-void clt_config_report_unknown(clt_config_problems *list, const char *source, int line, int column,
-                               const char *section, const char *name);
+/* Where something was found: the file with line and column, or "override 'key=value'" with line 0. */
+typedef struct clt_place {
+    const char *source;
+    int line, column;
+} clt_place;
+
+/* config_suggest.c: reports an unknown key (section NULL: a name that stands where a section is expected),
+ * with what was probably meant and the line to write. */
+void clt_config_report_unknown(clt_config_problems *list, clt_place at, const char *section, const char *name,
+                               clt_given_value value);
 
 /* config.c: reads a value as the command line writes it; problems go to the list. */
 clt_status clt_config_read_given(clt_config *config, int index, const char *given, const char *source,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unknown keys: says which valid key was probably meant. Knows the schema's names only. */
+ * Unknown keys: says which valid key was probably meant, and the line to write. Knows the schema's names and
+ * those of other tools (config_foreign.h), no values. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/config/config_internal.h"
@@ -63,37 +65,101 @@ static const char *same_leaf(const char *name)
     return NULL;
 }
 
-/* The same key in another section is a better guess than a similar one here, unless that is just one slip
- * away. */
-static const char *suggest(const char *section, const char *name)
+/* What is probably meant: our key, the other tool's name it was found by (or NULL), how it was written. */
+typedef struct guess {
+    const char *path;
+    const clt_foreign_key *foreign;
+} guess;
+
+/* A name of another tool comes first, then a slip in this section, then the same key in another section, then
+ * what is similar here or anywhere. */
+static guess suggest(const char *section, const char *name)
 {
+    guess g = {NULL, clt_foreign_find(name)};
     const char *here = section ? nearest_path(name, section) : NULL;
-    if (here && clt_edit_distance(name, leaf(here), 1) <= 1)
-        return here;
     const char *same = same_leaf(name);
-    if (same)
-        return same;
-    return here ? here : nearest_path(name, NULL);
+    if (g.foreign)
+        g.path = g.foreign->path;
+    else if (here && (!same || clt_edit_distance(name, leaf(here), 1) <= 1))
+        g.path = here;
+    else
+        g.path = same ? same : nearest_path(name, NULL);
+    return g;
 }
 
-static void report_section(clt_config_problems *list, const char *source, int line, int column,
-                           const char *name, clt_arena *arena)
+/* "; did you mean 'optimizer.learning_rate'? write: optimizer.learning_rate=0.1 (note)"; "" without a guess.
+ */
+static const char *hint_text(guess g, clt_given_value value, char *buffer, size_t size)
 {
-    const char *names[MAX_NAMES];
+    char line[320];
+    int n = 0;
+    buffer[0] = '\0';
+    if (g.path)
+        n = snprintf(buffer, size, "; did you mean '%s'?", g.path);
+    if (g.path && clt_foreign_line(g.path, g.foreign, value, line, sizeof line))
+        n += snprintf(buffer + n, size - (size_t)n, " write: %s", line);
+    if (g.foreign && g.foreign->note)
+        snprintf(buffer + n, size - (size_t)n, g.path ? " (%s)" : "; %s", g.foreign->note);
+    return buffer;
+}
+
+bool clt_config_hint(const char *name, const char *value, char *buffer, size_t size)
+{
+    const char *dot = strrchr(name, '.');
+    guess g = {NULL, clt_foreign_find(dot ? dot + 1 : name)};
+    g.path = g.foreign ? g.foreign->path : same_leaf(dot ? dot + 1 : name);
+    hint_text(g, (clt_given_value){value, false}, buffer, size);
+    return *buffer != '\0';
+}
+
+/* A key that several sections have: "data.type, optimizer.type". */
+static const char *several(const char *name, char *buffer, size_t size)
+{
+    int n = 0, count = 0;
+    for (const clt_config_key *key = clt_config_schema; key->path; key++)
+        if (strcmp(leaf(key->path), name) == 0 && (size_t)n < size)
+            n += snprintf(buffer + n, size - (size_t)n, "%s%s", count++ ? ", " : "", key->path);
+    return count > 1 ? buffer : NULL;
+}
+
+/* A key where a section is expected. */
+static bool report_bare_key(clt_config_problems *list, const clt_place *at, const char *name,
+                            clt_given_value value)
+{
+    char text[1024], paths[320];
+    const char *all = several(name, paths, sizeof paths);
+    guess g = {NULL, clt_foreign_find(name)};
+    g.path = g.foreign ? g.foreign->path : same_leaf(name);
+    if (all)
+        clt_config_report(list, at->source, at->line, at->column, "%s: a key needs its section; there are %s",
+                          name, all);
+    else if (g.path || g.foreign)
+        clt_config_report(list, at->source, at->line, at->column, "%s: %s%s", name,
+                          g.path ? "a key needs its section" : "unknown key",
+                          hint_text(g, value, text, sizeof text));
+    return all || g.path || g.foreign;
+}
+
+static void report_section(clt_config_problems *list, const clt_place *at, const char *name,
+                           clt_given_value value, clt_arena *arena)
+{
+    const char *names[MAX_NAMES] = {NULL};
     size_t count = sections(arena, names);
     const char *near = clt_nearest_name(name, names, count);
-    const char *key = near ? NULL : suggest(NULL, name);
+    guess g = {near ? NULL : nearest_path(name, NULL), NULL};
+    char text[1024];
     clt_str all = {0};
     for (size_t i = 0; i < count; i++)
         clt_str_printf(&all, "%s%s", i ? ", " : "", names[i]);
     if (near)
-        clt_config_report(list, source, line, column, "%s: unknown section; did you mean '%s'?", name, near);
-    else if (key)
-        clt_config_report(list, source, line, column, "%s: unknown section; did you mean the key '%s'?", name,
-                          key);
+        clt_config_report(list, at->source, at->line, at->column, "%s: unknown section; did you mean '%s'?",
+                          name, near);
+    else if (g.path && value.text)
+        clt_config_report(list, at->source, at->line, at->column, "%s: a key needs its section%s", name,
+                          hint_text(g, value, text, sizeof text));
     else
-        clt_config_report(list, source, line, column, "%s: unknown section; valid sections: %s", name,
-                          all.failed ? "" : all.text);
+        clt_config_report(list, at->source, at->line, at->column, "%s: unknown section; valid sections: %s",
+                          name, all.failed ? "" : all.text);
     clt_str_free(&all);
 }
 
@@ -105,31 +171,54 @@ static bool known_section(const char *section)
     return false;
 }
 
-void clt_config_report_unknown(clt_config_problems *list, const char *source, int line, int column,
-                               const char *section, const char *name)
+/* A key in a section that does not exist, but the key says which one is meant. */
+static bool report_misplaced(clt_config_problems *list, const clt_place *at, const char *section,
+                             const char *name, clt_given_value value)
 {
-    if (!section || !known_section(section)) {
-        clt_arena *arena = NULL;
-        if (clt_arena_create(&arena) != CLT_OK) {
-            list->failed = true;
-            return;
-        }
-        report_section(list, source, line, column, section ? section : name, arena);
-        clt_arena_destroy(arena);
-        return;
-    }
-    const char *near = suggest(section, name);
-    if (near) {
-        clt_config_report(list, source, line, column, "%s.%s: unknown key; did you mean '%s'?", section, name,
-                          near);
-        return;
-    }
+    char text[1024];
+    guess g = {NULL, clt_foreign_find(name)};
+    if (!g.foreign && (several(name, text, sizeof text) || !same_leaf(name)))
+        return false;
+    g.path = g.foreign ? g.foreign->path : same_leaf(name);
+    clt_config_report(list, at->source, at->line, at->column, "%s.%s: unknown section '%s'%s", section, name,
+                      section, hint_text(g, value, text, sizeof text));
+    return true;
+}
+
+static void report_in_section(clt_config_problems *list, const clt_place *at, const char *section,
+                              const char *name, clt_given_value value)
+{
+    guess g = suggest(section, name);
     clt_str all = {0};
+    char text[1024];
+    if (g.path || g.foreign) {
+        clt_config_report(list, at->source, at->line, at->column, "%s.%s: unknown key%s", section, name,
+                          hint_text(g, value, text, sizeof text));
+        return;
+    }
     const char *names[MAX_NAMES], *paths[MAX_NAMES];
     size_t count = leaves(section, names, paths);
     for (size_t i = 0; i < count; i++)
         clt_str_printf(&all, "%s%s", i ? ", " : "", names[i]);
-    clt_config_report(list, source, line, column, "%s.%s: unknown key; the section has: %s", section, name,
-                      all.failed ? "" : all.text);
+    clt_config_report(list, at->source, at->line, at->column, "%s.%s: unknown key; the section has: %s",
+                      section, name, all.failed ? "" : all.text);
     clt_str_free(&all);
+}
+
+void clt_config_report_unknown(clt_config_problems *list, clt_place at, const char *section, const char *name,
+                               clt_given_value value)
+{
+    if (section && known_section(section)) {
+        report_in_section(list, &at, section, name, value);
+        return;
+    }
+    if (section ? report_misplaced(list, &at, section, name, value) : report_bare_key(list, &at, name, value))
+        return;
+    clt_arena *arena = NULL;
+    if (clt_arena_create(&arena) != CLT_OK) {
+        list->failed = true;
+        return;
+    }
+    report_section(list, &at, section ? section : name, value, arena);
+    clt_arena_destroy(arena);
 }

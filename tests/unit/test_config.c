@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/config/config_foreign.h"
 #include "engine/config/config.h"
 
 static const char *const shipped[] = {"mlp-mnist.json", "mlp-regression.json", "graph-residual.json",
@@ -118,11 +119,13 @@ static void test_overrides(void **state)
     clt_config_destroy(c);
     refused(good, "optimizer.learning_rat=1", "override 'optimizer.learning_rat=1'",
             "did you mean 'optimizer.learning_rate'", NULL);
-    refused(good, "optimiser.clip=1", "unknown section", "'optimizer'", NULL);
+    refused(good, "optimiser.clip=1", "unknown section", "did you mean 'optimizer.clip'", NULL);
     refused(good, "train.steps=many", "train.steps", "expected an integer, got a string", NULL);
     refused(good, "train.steps=\"5\"", "expected an integer", "remove the quotes", NULL);
     refused(good, "train.steps=-1", "-1 is out of range", "0 to", "steps", NULL);
-    refused(good, "steps=1", "section.key=value", NULL);
+    refused(good, "steps=1", "a key needs its section; did you mean 'train.steps'? write: train.steps=1",
+            NULL);
+    refused(good, "=1", "section.key=value", NULL);
     refused(good, "train.steps", "section.key=value", NULL);
     refused(good, "data.path=[\"a\"", "data.path", "not a JSON value", NULL);
     const char *const twice[] = {"train.steps=7", "train.steps=8"};
@@ -157,7 +160,7 @@ static void test_all_at_once(void **state)
             "data.global_batch: expected an integer, got 1.5",
             "t.json:4:34: optimizer.learning_rate: 0 is out of range; valid: above 0",
             "optimizer.nesterov: expected true or false, got a string",
-            "t.json:5:12: trian: unknown section; did you mean 'train'?", "steps: unknown section",
+            "t.json:5:12: trian: unknown section; did you mean 'train'?", "steps: a key needs its section",
             "train.steps", "t.json:7:10: log: expected an object", "t.json: data.shape: required", NULL);
     assert_int_equal(problem_count(), 11);
     /* Positions rise. */
@@ -183,6 +186,93 @@ static void test_many_problems(void **state)
     refused(text.text, NULL, "t.json:2:", "nonsense0", "more problems", NULL);
     assert_true(strlen(clt_error_text()) < CLT_ERROR_TEXT_SIZE);
     clt_str_free(&text);
+}
+
+/* What the user of another tool writes, and the line that the message tells to write instead. */
+static void test_other_tools(void **state)
+{
+    static const char *const overrides[][2] = {
+        {"learning_rate=0.1", "write: optimizer.learning_rate=0.1"},
+        {"optimizer.lr=0.1", "did you mean 'optimizer.learning_rate'? write: optimizer.learning_rate=0.1"},
+        {"lr=3e-4", "write: optimizer.learning_rate=3e-4"},
+        {"data.batch_size=16", "write: data.micro_batch=16"},
+        {"train_batch_size=16", "write: data.global_batch=16"},
+        {"micro_batch_size=4", "write: data.micro_batch=4"},
+        {"train.gradient_accumulation_steps=4", "did you mean 'data.global_batch'?"},
+        {"epochs=3", "write: train.epochs=3"},
+        {"num_epochs=3", "write: train.epochs=3"},
+        {"num_train_epochs=3", "write: train.epochs=3"},
+        {"trainer.max_steps=30", "write: train.steps=30"},
+        {"model.n_layer=4", "write: model.layers=4"},
+        {"num_layers=4", "write: model.layers=4"},
+        {"num_hidden_layers=4", "write: model.layers=4"},
+        {"n_head=4", "write: model.heads=4"},
+        {"num_attention_heads=4", "write: model.heads=4"},
+        {"d_model=64", "write: model.channels=64"},
+        {"model.n_embd=64", "write: model.channels=64"},
+        {"hidden_size=64", "write: model.channels=64"},
+        {"block_size=64", "write: model.context=64"},
+        {"seq_len=64", "write: model.context=64"},
+        {"max-seq-len=64", "write: model.context=64"},
+        {"n_positions=64", "write: model.context=64"},
+        {"vocab_size=64", "write: model.vocab=64"},
+        {"dropout=0.1", "write: model.dropout=0.1"},
+        {"train.dropout=0.1", "write: model.dropout=0.1"},
+        {"weight_decay=0.1", "write: optimizer.weight_decay=0.1"},
+        {"warmup_steps=10", "write: schedule.warmup=10"},
+        {"max_grad_norm=1", "write: optimizer.clip=1"},
+        {"grad_clip=1", "write: optimizer.clip=1"},
+        {"seed=1", "write: train.seed=1"},
+        {"fp16=true", "write: precision.mode=f16"},
+        {"bf16=True", "write: precision.mode=bf16"},
+        {"amp=true", "write: precision.mode=auto"},
+        {"device=cuda", "write: device.spec=gpu"},
+        {"output_dir=x", "--out DIR"},
+        {"save_steps=100", "write: checkpoint.every=100"},
+        {"eval_steps=100", "write: train.eval_every=100"},
+        {"logging_steps=100", "write: train.log_every=100"},
+        {"num_workers=2", "write: data.workers=2"},
+        {"LR=0.1", "write: optimizer.learning_rate=0.1"},
+        {"type=gpt", "a key needs its section; there are model.type, data.type"},
+        {"optimizer.optim=adamw_torch", "write: optimizer.type=adamw"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof overrides / sizeof overrides[0]; i++)
+        refused(good, overrides[i][0], overrides[i][1], NULL);
+    /* A value that our key would refuse is not repeated, nor one that a shell would change. */
+    refused(good, "lr=-1", "did you mean 'optimizer.learning_rate'?", NULL);
+    assert_null(strstr(clt_error_text(), "write:"));
+    refused(good, "data_dir=$(rm -rf x)", "did you mean 'data.path'?", NULL);
+    assert_null(strstr(clt_error_text(), "write:"));
+    refused("{\n\"learning_rate\": 0.1,\n\"device\": \"cuda\",\n\"training\": {\"epochs\": 3, "
+            "\"num_train_epochs\": 4},\n"
+            "\"model\": {\"type\": \"gpt\", \"n_layer\": 2, \"d_model\": \"wide\"}}",
+            NULL, "t.json:2:", "write: \"optimizer\": {\"learning_rate\": 0.1}",
+            "t.json:3:", "write: \"device\": {\"spec\": \"gpu\"}",
+            "t.json:4:", "write: \"train\": {\"epochs\": 4}", "write: \"model\": {\"layers\": 2}",
+            "did you mean 'model.channels'? (", NULL);
+}
+
+/* Every entry names a key that exists, and no key of ours is taken for another tool's. */
+static void test_other_tools_table(void **state)
+{
+    (void)state;
+    for (const clt_config_key *key = clt_config_schema; key->path; key++) {
+        const clt_foreign_key *other = clt_foreign_find(strchr(key->path, '.') + 1);
+        assert_true(!other || !other->path || strcmp(other->path, key->path) == 0 ||
+                    strcmp(other->name, "epochs") == 0);
+    }
+    char line[64], hint[256];
+    clt_given_value longest = {line, false};
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 1] = '\0';
+    assert_false(clt_foreign_line("train.steps", NULL, longest, hint, sizeof hint));
+    assert_null(clt_foreign_find(""));
+    assert_null(
+        clt_foreign_find("a_name_that_is_longer_than_anything_in_the_table_and_then_some_more_of_it"));
+    assert_true(clt_config_hint("batch-size", "8", hint, sizeof hint));
+    assert_non_null(strstr(hint, "write: data.micro_batch=8"));
+    assert_false(clt_config_hint("frobnicate", "8", hint, sizeof hint));
 }
 
 static void test_documents(void **state)
@@ -608,6 +698,8 @@ int main(void)
         cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_all_at_once),
         cmocka_unit_test(test_many_problems),
+        cmocka_unit_test(test_other_tools),
+        cmocka_unit_test(test_other_tools_table),
         cmocka_unit_test(test_documents),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_set),

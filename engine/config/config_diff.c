@@ -9,12 +9,12 @@
 /* Keys that may change in a resumed run: they change where and how fast it runs, not what it computes. */
 static bool may_change(const char *path)
 {
-    static const char *const keys[] = {"device.spec",        "device.tune",         "device.tune_seconds",
-                                       "device.timestamps",  "data.workers",        "data.prefetch",
-                                       "checkpoint.every",   "checkpoint.minutes",  "checkpoint.keep",
-                                       "checkpoint.final",   "checkpoint.best",     "checkpoint.major",
-                                       "log.level",          "train.log_every",     "train.eval_every",
-                                       "train.eval_batches", "train.max_nonfinite", "train.recompute"};
+    static const char *const keys[] = {
+        "device.spec",      "device.tune",        "device.tune_seconds", "device.timestamps",
+        "data.workers",     "data.prefetch",      "checkpoint.every",    "checkpoint.minutes",
+        "checkpoint.keep",  "checkpoint.final",   "checkpoint.best",     "checkpoint.major",
+        "log.level",        "log.tensorboard",    "log.histograms",      "train.log_every",
+        "train.eval_every", "train.eval_batches", "train.max_nonfinite", "train.recompute"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(keys[i], path) == 0)
             return true;

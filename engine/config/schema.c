@@ -225,6 +225,13 @@ const clt_config_key clt_config_schema[] = {
            "which diagnostics stderr and log.txt get: warnings, and with debug why variants and records were "
            "refused"),
 
+    BOOL("log.tensorboard", "false",
+         "the run folder gets an event file for TensorBoard: curves, hyper-parameters, events as text"),
+    INT("log.histograms", 0, STEPS, "0", "steps",
+        "with log.tensorboard: interval between histograms of all gradients and parameters, which are read "
+        "from "
+        "the device then; 0: none"),
+
     STRING("device.spec", "\"\"",
            "platform:device as in 0:0, cpu, gpu, or a part of the device's name; empty: the first GPU, else "
            "the CPU"),

@@ -16,7 +16,9 @@
 
 #include "engine/base/fileio.h"
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
+#include "engine/report/board.h"
 
 struct clt_rundir {
     char *path, *checkpoints, *metrics_path, *log_path, *stop_path;
@@ -27,6 +29,7 @@ struct clt_rundir {
     bool stuck;            /* the last attempt to write them failed */
     int64_t step;          /* of the newest line */
     pthread_mutex_t lines; /* held for a line of metrics.jsonl; nothing is logged meanwhile */
+    clt_board *board;      /* the same for TensorBoard, or NULL; under the same lock */
     double start, looked;  /* clock: opened, last looked for STOP */
 };
 
@@ -120,6 +123,7 @@ static clt_status fill(clt_rundir *dir, const char *path, const clt_config *conf
     CLT_TRY_GOTO(clt_path_join(path, "STOP", &dir->stop_path), done);
     CLT_TRY_GOTO(open_append(dir->metrics_path, &dir->metrics), done);
     CLT_TRY_GOTO(open_append(dir->log_path, &dir->log), done);
+    CLT_TRY_GOTO(clt_board_create(path, config, &dir->board), done);
 done:
     clt_str_free(&text);
     free(lock_path);
@@ -153,6 +157,7 @@ void clt_rundir_close(clt_rundir *dir)
         close(dir->metrics);
     if (dir->log >= 0)
         close(dir->log);
+    clt_board_close(dir->board);
     clt_lock_release(dir->lock);
     pthread_mutex_destroy(&dir->lines);
     clt_str_free(&dir->waiting);
@@ -231,11 +236,26 @@ static void say_trouble(const trouble *t, clt_status status)
     (void)clt_error_put(&error);
 }
 
+/* Around calls of the board: it says what went wrong once nothing is held any more. */
+static void board_lock(clt_rundir *dir)
+{
+    pthread_mutex_lock(&dir->lines);
+}
+
+static void board_unlock(clt_rundir *dir)
+{
+    trouble t = {""};
+    (void)clt_board_trouble(dir->board, t.text, sizeof t.text);
+    pthread_mutex_unlock(&dir->lines);
+    say_trouble(&t, clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK);
+}
+
 clt_status clt_rundir_flush(clt_rundir *dir)
 {
     trouble t = {""};
     pthread_mutex_lock(&dir->lines);
     clt_status status = flush(dir, &t);
+    clt_board_flush(dir->board);
     pthread_mutex_unlock(&dir->lines);
     say_trouble(&t, status);
     return status;
@@ -310,6 +330,39 @@ static int64_t newest_step(clt_rundir *dir)
     return step;
 }
 
+/* "key: value" on a line of its own, keys of objects with a point between. */
+static void list_fields(clt_str *out, const char *prefix, const clt_event_field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const clt_event_field *f = &fields[i];
+        char number[CLT_NUMBER_TEXT];
+        if (f->kind == CLT_EVENT_INT)
+            clt_str_printf(out, "%s%s: %lld\n", prefix, f->key, (long long)f->integer);
+        else if (f->kind == CLT_EVENT_NUMBER)
+            clt_str_printf(out, "%s%s: %s\n", prefix, f->key, clt_double_text(f->number, number));
+        else if (f->kind == CLT_EVENT_TEXT && f->text)
+            clt_str_printf(out, "%s%s: %s\n", prefix, f->key, f->text);
+        else if (f->kind == CLT_EVENT_OBJECT && f->count > 0 &&
+                 snprintf(number, sizeof number, "%s.", f->key) > 0)
+            list_fields(out, number, f->fields, f->count);
+    }
+}
+
+static void event_to_board(clt_rundir *dir, const char *event, int64_t step, const clt_event_field *fields,
+                           size_t count)
+{
+    clt_str text = {0};
+    if (!dir->board)
+        return;
+    list_fields(&text, "", fields, count);
+    board_lock(dir);
+    if (strcmp(event, "start") == 0)
+        clt_board_start(dir->board, step);
+    clt_board_event(dir->board, event, step < 0 ? dir->step : step, 0, text.text ? text.text : "");
+    board_unlock(dir);
+    clt_str_free(&text);
+}
+
 clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, const clt_event_field *fields,
                             size_t count)
 {
@@ -317,6 +370,7 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
     clt_json_writer w = clt_json_writer_make(&line, 0);
     if (!dir)
         return CLT_OK;
+    event_to_board(dir, event, step, fields, count);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "event", event);
     clt_jw_kint(&w, "step", step < 0 ? newest_step(dir) : step);
@@ -355,6 +409,11 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
     clt_jw_kint(&w, "device_bytes", (int64_t)m->device_bytes);
     put_time(&w, m->time);
     clt_jw_end_object(&w);
+    if (dir->board) {
+        board_lock(dir);
+        clt_board_step(dir->board, m);
+        board_unlock(dir);
+    }
     return write_line(dir, m->step, &line);
 }
 
@@ -380,7 +439,20 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
         clt_jw_end_object(&w);
     }
     clt_jw_end_object(&w);
+    if (dir->board) {
+        board_lock(dir);
+        clt_board_eval(dir->board, m, 0);
+        clt_board_flush(dir->board);
+        board_unlock(dir);
+    }
     return write_line(dir, m->step, &line);
+}
+
+void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const clt_histogram *histogram)
+{
+    board_lock(dir);
+    clt_board_histogram(dir->board, tag, step, histogram);
+    board_unlock(dir);
 }
 
 bool clt_rundir_take_stop(clt_rundir *dir)

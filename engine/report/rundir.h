@@ -6,6 +6,7 @@
 #define ENGINE_REPORT_RUNDIR_H
 
 #include "engine/config/config.h"
+#include "engine/report/histogram.h"
 #include "engine/train/trainer.h"
 
 typedef struct clt_rundir clt_rundir;
@@ -70,6 +71,8 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
 clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics);
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *metrics);
 clt_status clt_rundir_flush(clt_rundir *dir);
+/* For TensorBoard (log.tensorboard), which otherwise gets the same steps, evaluations and events. */
+void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const clt_histogram *histogram);
 /* Somebody put a file STOP into the folder: it is removed, and the run should end in an orderly way. Looks
  * once a second at most. */
 bool clt_rundir_take_stop(clt_rundir *dir);

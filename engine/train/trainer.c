@@ -77,6 +77,7 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
                  (long long)m.step, r->state.skipped_row);
         clt_tell_warning(l, text);
     }
+    l->step_scale = l->loss_scale;
     l->failed = (int64_t)r->state.skipped_row >= l->max_nonfinite;
     if (l->failed)
         l->bad = *r;
@@ -190,10 +191,12 @@ static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
     const clt_config *c = l->options->config;
     bool eval = due(clt_config_int(c, "train.eval_every"), done) && done < l->last_step, best = false,
          keep = due(clt_config_int(c, "checkpoint.every"), done) && done < l->last_step,
-         save_it = keep || (d->save && done < l->last_step && !d->stop);
-    if (eval || save_it || d->fail)
+         save_it = keep || (d->save && done < l->last_step && !d->stop), look = clt_histograms_due(l, done);
+    if (eval || save_it || look || d->fail)
         CLT_TRY(drain(l, true));
     d->fail = d->fail || l->failed;
+    if (look && !d->fail)
+        CLT_TRY(clt_tell_histograms(l, done));
     if (eval && !d->fail)
         CLT_TRY(evaluate(l, done, &best));
     if ((save_it || best) && !d->fail)

@@ -26,6 +26,7 @@ typedef struct clt_loop {
     double start, last_done, waited, comm;
     double step_seconds; /* of the newest finished step */
     float loss_scale;    /* of the step after the newest finished one */
+    float step_scale;    /* of the newest finished one */
     bool failed;         /* too many steps in a row were not finite; `bad` is the one that was too many */
     clt_step_result bad;
     bool discard;    /* stopped before the first step: what was made for this run goes away */
@@ -49,6 +50,10 @@ clt_status clt_tell_start(const clt_loop *loop);
 clt_status clt_tell_advice(const clt_loop *loop);
 /* profile.txt, profile.json and trace.json in the run folder. */
 clt_status clt_tell_profile(const clt_loop *loop);
+/* trainer_histograms.c: are histograms for TensorBoard wanted after `step` steps? All ranks say the same.
+ * Writes those of the newest step's gradients and of the parameters; all steps must have finished. */
+bool clt_histograms_due(const clt_loop *loop, int64_t step);
+clt_status clt_tell_histograms(clt_loop *loop, int64_t step);
 /* The last line of metrics.jsonl: "stopped" with its reason or "end". CLT_ESTORAGE: lines of the file could
  * not be written. */
 clt_status clt_tell_end(const clt_loop *loop, bool stopped);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A histogram of many values: bins of equal width between the smallest and the largest finite one. */
+#ifndef ENGINE_REPORT_HISTOGRAM_H
+#define ENGINE_REPORT_HISTOGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CLT_HISTOGRAM_BINS 30
+
+typedef struct clt_histogram {
+    double low, high; /* of the finite values; 0 and 0 when there are none */
+    uint64_t count[CLT_HISTOGRAM_BINS];
+    uint64_t finite, other; /* values in the bins; values that are infinite or no number, in no bin */
+} clt_histogram;
+
+/* Counts values[i] * scale, in double. Bin b holds [edge(b), edge(b + 1)), the last one its upper edge too;
+ * equal values all fall into the last bin. */
+void clt_histogram_of(const float *values, size_t n, double scale, clt_histogram *out);
+double clt_histogram_edge(const clt_histogram *histogram, int index); /* 0 to CLT_HISTOGRAM_BINS */
+
+#endif

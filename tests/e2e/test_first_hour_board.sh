@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# Looking at a run: event files for TensorBoard, written while it trains and after it was killed and resumed. With
+# CLTRAIN_TEST_TENSORBOARD=PYTHON, a python that has the package tensorboard, its own readers compare them with metrics.jsonl.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
+
+cat >small.json <<'END'
+{"model": {"type": "mlp", "hidden": [8]},
+ "data": {"type": "synthetic", "shape": [4], "classes": 3, "samples": 64, "micro_batch": 8},
+ "train": {"steps": 20, "eval_every": 10}, "checkpoint": {"every": 5}}
+END
+event_files() { find "$1" -name 'events.out.tfevents.*' | sort; }
+
+# --- off unless asked for; the training is the same with and without ---
+expect_code 0 "$CLTRAIN" train small.json --out runs/plain
+if [ -z "$(event_files runs/plain)" ]; then pass; else fail 'an event file nobody asked for'; fi
+expect_code 0 "$CLTRAIN" train small.json log.tensorboard=true log.histograms=5 --out runs/board
+file=$(event_files runs/board)
+if [ "$(wc -l <<<"$file")" -eq 1 ]; then pass; else fail "one session, one file: $file"; fi
+expect_same runs/plain/checkpoints/step_20/model.safetensors runs/board/checkpoints/step_20/model.safetensors
+cp "$file" content
+for tag in brain.Event:2 train/loss train/lr eval/accuracy speed/step_ms device/memory_bytes _hparams_/experiment \
+    _hparams_/session_start_info _hparams_/session_end_info optimizer.learning_rate config events gradients/fc1.weight parameters/fc1.bias; do
+    if grep -q -a -F "$tag" content; then pass; else fail "the event file has no $tag"; fi
+done
+
+# --- killed, resumed, killed, stopped: a file for each session, in the order of their names ---
+options=(small.json train.steps=100000 checkpoint.every=20 log.tensorboard=true --out runs/killed)
+resume=()
+for signal in KILL KILL TERM; do
+    "$CLTRAIN" train "${options[@]}" "${resume[@]}" >"$out" 2>&1 &
+    trainer=$!
+    before=$(ls runs/killed/checkpoints 2>/dev/null)
+    for _ in $(seq 200); do # until it has saved something new
+        [ "$(ls runs/killed/checkpoints 2>/dev/null)" != "$before" ] && break
+        sleep 0.05
+    done
+    kill -$signal $trainer
+    wait $trainer 2>/dev/null
+    resume=(--resume auto)
+done
+newest=$(ls runs/killed/checkpoints | sed -n 's/^step_//p' | sort -n | tail -n 1)
+expect_code 0 "$CLTRAIN" train "${options[@]}" --resume auto --max-steps $((newest + 100))
+if [ "$(event_files runs/killed | wc -l)" -eq 4 ]; then pass; else fail "four sessions, four files: $(event_files runs/killed)"; fi
+
+if [ -n "${CLTRAIN_TEST_TENSORBOARD:-}" ]; then
+    limit=600 expect_code 0 "$CLTRAIN_TEST_TENSORBOARD" "$CLTRAIN_SOURCE_DIR/tests/e2e/tensorboard_check.py" runs/board runs/killed
+else
+    note_skip 'CLTRAIN_TEST_TENSORBOARD names no python with TensorBoard: its own readers were not asked'
+fi
+finish

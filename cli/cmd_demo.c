@@ -201,7 +201,8 @@ static clt_status judge(const demo *d, const clt_run_result *result, double unig
     if (result->final_eval.samples == 0 || !isfinite(loss))
         CLT_FAIL(CLT_ECHECK, "the demo ended without a validation loss");
     printf("\nvalidation loss %.3f nats per byte; byte frequencies alone: %.3f", loss, unigram);
-    printf(" (%.2f against %.2f bits)\n", loss / log(2), unigram / log(2));
+    printf(" (%.2f against %.2f bits per byte, perplexity %.2f against %.2f)\n", loss / log(2),
+           unigram / log(2), exp(loss), exp(unigram));
     if (loss >= unigram)
         CLT_FAIL(CLT_ECHECK,
                  "the model (%.3f nats per byte) is no better than byte frequencies (%.3f) after %lld steps; "

@@ -16,7 +16,12 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m)
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_kdouble(&w, "loss", m->loss);
+    clt_jw_kstring(&w, "data", m->on_train ? "TRAINING" : "evaluation");
     clt_jw_kdouble(&w, "accuracy", m->accuracy);
+    if (isfinite(m->perplexity) && m->perplexity > 0)
+        clt_jw_kdouble(&w, "perplexity", m->perplexity);
+    if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
+        clt_jw_kdouble(&w, "bits_per_byte", m->bits_per_byte);
     clt_jw_kint(&w, "samples", m->samples);
     clt_jw_kint(&w, "targets", m->targets);
     clt_jw_kdouble(&w, "seconds", m->seconds);

@@ -8,6 +8,7 @@
 #include "cli/args.h"
 #include "cli/console.h"
 #include "engine/base/fileio.h"
+#include "engine/train/saved_run.h"
 
 typedef struct train_args {
     const char *out, *resume, *init, *device, *caps;
@@ -47,7 +48,7 @@ static clt_status choose_folder(const cmd_context *context, const char *config, 
 
 static void print_result(const clt_run_result *r, const char *folder, bool dry_run)
 {
-    char time[32];
+    char time[32], language[96];
     if (dry_run) {
         printf("dry run: config, data and plan are good; nothing was trained\n");
         return;
@@ -58,7 +59,8 @@ static void print_result(const clt_run_result *r, const char *folder, bool dry_r
     if (isfinite(r->last_loss))
         printf(", last loss %.4f", r->last_loss);
     if (r->final_eval.samples > 0) {
-        printf(", eval loss %.4f", r->final_eval.loss);
+        printf(", eval loss %.4f%s", r->final_eval.loss,
+               clt_language_text(&r->final_eval, ", ", language, sizeof language));
         if (isfinite(r->final_eval.accuracy))
             printf(", accuracy %.2f%%", 100 * r->final_eval.accuracy);
     }
@@ -119,14 +121,72 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
     return status;
 }
 
+/* The folder to go on in: --out, or the run folder itself when its newest checkpoint is meant. An older one
+ * would have to throw away what came after it. */
+static clt_status choose_saved_folder(const clt_saved_run *saved, const train_args *a, const char **folder)
+{
+    clt_checkpoint *newest;
+    *folder = a->dry_run ? NULL : a->out ? a->out : saved->folder;
+    if (a->out || a->dry_run)
+        return CLT_OK;
+    if (!saved->folder[0])
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain train: '%s' lies in no run folder; give a new one to go on in with --out DIR",
+                 saved->path);
+    CLT_TRY(clt_checkpoint_peek(saved->folder, &newest));
+    int64_t step = newest->step;
+    clt_checkpoint_close(newest);
+    if (step != saved->step)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain train: '%s' is not the newest checkpoint of '%s', which is step_%lld; to go on "
+                 "from step "
+                 "%lld give a new run folder with --out DIR",
+                 saved->path, saved->folder, (long long)step, (long long)saved->step);
+    return CLT_OK;
+}
+
+/* --resume RUN without a config: the run brings its own. */
+static clt_status train_saved(cmd_context *context, const train_args *a, const args_result *r)
+{
+    clt_saved_run *saved;
+    train_args own = *a;
+    const char *folder;
+    if (!a->resume || strcmp(a->resume, "none") == 0)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain train: missing argument: usage: cltrain train CONFIG [section.key=value ...], or "
+                 "cltrain train --resume RUN to go on with a run; see 'cltrain train --help'");
+    if (strcmp(a->resume, "auto") == 0)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain train: --resume auto looks into the run folder of a CONFIG, and none is given; "
+                 "--resume RUN names the run folder and needs no CONFIG");
+    if (a->init)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain train: --resume RUN goes on with the run's own weights; --init FILE does not go "
+                 "together with it");
+    clt_saved_run_options options = {
+        .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true};
+    CLT_TRY(clt_saved_run_open(a->resume, &options, &saved));
+    cmd_use_log_level(saved->config);
+    clt_status status = choose_saved_folder(saved, a, &folder);
+    if (status == CLT_OK)
+        status = clt_saved_run_need_data(saved, false, "going on with");
+    if (status == CLT_OK && clt_source_has_eval(saved->config))
+        status = clt_saved_run_need_data(saved, true, "going on with");
+    own.resume = a->out || !saved->folder[0] ? a->resume : saved->folder;
+    if (status == CLT_OK)
+        status = train(context, &own, saved->config, folder);
+    clt_saved_run_close(saved);
+    return status;
+}
+
 clt_status cmd_train(cmd_context *context, int argc, char **argv)
 {
     train_args a = {0};
     const args_option options[] = {
         ARGS_TEXT("--out", "DIR", a.out, "run folder (default: runs/<config>, numbered when taken)"),
-        ARGS_TEXT("--resume", "auto|DIR|none", a.resume,
+        ARGS_TEXT("--resume", "auto|RUN|none", a.resume,
                   "auto: go on from the run folder's newest checkpoint, if it has "
-                  "one; DIR: from that run or checkpoint folder (none)"),
+                  "one; RUN: from that run folder or one step_N of it (none)"),
         ARGS_TEXT("--init", "PATH", a.init,
                   "initial weights: a safetensors file, or a folder that save_pretrained of transformers "
                   "wrote, whose "
@@ -145,10 +205,10 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     const args_usage usage = {
         .command = "train",
         .operands = "CONFIG [section.key=value ...]",
-        .summary = "Trains the model of a config. SIGTERM, SIGINT, SIGUSR2, SIGHUP or a file STOP "
+        .summary = "Trains the model of a config; without CONFIG, --resume RUN goes on with a run as it "
+                   "is, and train.steps=MORE makes it longer. SIGTERM, SIGINT, SIGUSR2, SIGHUP or a file STOP "
                    "in the run folder: finishes the step, saves, exits with 75.",
         .options = options,
-        .min_operands = 1,
         .max_operands = 1,
         .overrides = true};
     args_result r;
@@ -159,6 +219,8 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
         return CLT_OK;
     if (!context->comm) /* ranks end together */
         cmd_signals_starting();
+    if (r.n_operands == 0)
+        return train_saved(context, &a, &r);
     CLT_TRY(cmd_load_config_over(&r, a.init, true, &config));
     clt_status status = CLT_OK;
     if (!a.out && a.resume && strcmp(a.resume, "auto") == 0)

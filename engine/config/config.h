@@ -109,8 +109,15 @@ clt_status clt_config_print_markdown(clt_str *out);
  * it, or NULL. */
 bool clt_config_hint(const char *name, const char *value, char *buffer, size_t size);
 
-/* Keys whose values differ between a resolved config on disk and `config` and that change what is computed,
- * one per line: "train.seed: was 1, is 2"; "" when there is none. */
-clt_status clt_config_diff(const char *resolved_path, const clt_config *config, clt_str *out);
+/* Keys by what a resumed run may do with them; those that only change where, how fast and how often something
+ * is done belong to none of these. */
+enum {
+    CLT_KEYS_FIXED = 1 << 0,  /* change what is computed */
+    CLT_KEYS_LENGTH = 1 << 1, /* the length of the training and its schedule */
+    CLT_KEYS_DATA = 1 << 2    /* where the training data and its tokenizer lie */
+};
+/* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
+ * "train.seed: was 1, is 2"; "" when there is none. */
+clt_status clt_config_diff(const char *resolved, const clt_config *config, unsigned kinds, clt_str *out);
 
 #endif

@@ -179,12 +179,25 @@ static void add(char *buffer, const char *format, ...)
     va_end(args);
 }
 
+const char *clt_language_text(const clt_eval_metrics *m, const char *separator, char *buffer, size_t size)
+{
+    int n = 0;
+    buffer[0] = '\0';
+    if (isfinite(m->perplexity) && m->perplexity > 0)
+        n = snprintf(buffer, size, "%sperplexity %.*f", separator, m->perplexity < 1000 ? 2 : 0,
+                     m->perplexity);
+    if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0 && n >= 0 && (size_t)n < size)
+        snprintf(buffer + n, size - (size_t)n, "%s%.3f bits/byte", separator, m->bits_per_byte);
+    return buffer;
+}
+
 const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
 {
-    snprintf(buffer, CLT_LINE_SIZE, "eval");
+    char language[96];
+    snprintf(buffer, CLT_LINE_SIZE, "eval%s", m->on_train ? " on the TRAINING data" : "");
     if (m->step >= 0)
         add(buffer, " at step %lld", (long long)m->step);
-    add(buffer, " | loss %.4f", m->loss);
+    add(buffer, " | loss %.4f%s", m->loss, clt_language_text(m, " | ", language, sizeof language));
     if (isfinite(m->accuracy))
         add(buffer, " | accuracy %.2f%%", 100 * m->accuracy);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)

@@ -18,6 +18,9 @@ const char *clt_duration_text(double seconds, char *buffer, size_t size);
  * come, as long as there is room, the time left, skipped updates, learning rate, time of the step, accuracy,
  * gradient norm, communication, loss scale, and with `bar` a bar. Returns buffer. */
 const char *clt_step_line(const clt_step_metrics *m, int columns, bool bar, char buffer[CLT_LINE_SIZE]);
+/* What stands behind the loss of a language model, "" elsewhere: " | perplexity 61.87 | 5.951 bits/byte" with
+ * the separator " | "; buffer of 96 bytes. Returns buffer. */
+const char *clt_language_text(const clt_eval_metrics *m, const char *separator, char *buffer, size_t size);
 /* An evaluation; "eval at step N" when it belongs to a step. Returns buffer. */
 const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE]);
 /* Something that takes a while: "building kernels 6/10 | 12s | about 8s left". total 0: nobody knows;

@@ -19,6 +19,7 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/report/board.h"
+#include "engine/report/rundir_config.h"
 
 struct clt_rundir {
     char *path, *checkpoints, *metrics_path, *log_path, *stop_path;
@@ -40,29 +41,6 @@ static clt_status open_append(const char *path, int *fd)
         CLT_FAIL(CLT_ESTORAGE, "opening '%s' for writing: %s; check the folder's permissions and free space",
                  path, strerror(errno));
     return CLT_OK;
-}
-
-static clt_status check_unchanged(const char *what, const char *config_path, const clt_config *config)
-{
-    clt_str diff = {0};
-    clt_status status = clt_config_diff(config_path, config, &diff);
-    if (status == CLT_OK && diff.length)
-        status = clt_fail(
-            CLT_ECONFIG, __FILE__, __LINE__,
-            "resuming from '%s': the config has changed; undo that, or start a new run with --init\n%s", what,
-            diff.text);
-    clt_str_free(&diff);
-    return status;
-}
-
-clt_status clt_rundir_check_config(const char *checkpoint, const clt_config *config)
-{
-    char *config_path = NULL;
-    CLT_TRY(clt_path_join(checkpoint, "../../config.resolved.json", &config_path));
-    clt_status status =
-        clt_file_exists(config_path) ? check_unchanged(checkpoint, config_path, config) : CLT_OK;
-    free(config_path);
-    return status;
 }
 
 static clt_status refuse_earlier(const char *path)
@@ -100,7 +78,7 @@ static clt_status check_earlier(const char *path, const char *config_path, const
         return CLT_OK;
     if (!resume)
         return refuse_earlier(path);
-    return check_unchanged(path, config_path, config);
+    return clt_resolved_config_check(path, config);
 }
 
 static clt_status fill(clt_rundir *dir, const char *path, const clt_config *config, bool resume)
@@ -428,6 +406,10 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
         clt_jw_kbool(&w, "nonfinite", true);
     if (!isnan(m->accuracy))
         clt_jw_kdouble(&w, "eval_accuracy", m->accuracy);
+    if (isfinite(m->perplexity) && m->perplexity > 0)
+        clt_jw_kdouble(&w, "eval_perplexity", m->perplexity);
+    if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
+        clt_jw_kdouble(&w, "eval_bits_per_byte", m->bits_per_byte);
     clt_jw_kint(&w, "eval_samples", m->samples);
     clt_jw_kdouble(&w, "eval_seconds", m->seconds);
     put_time(&w, 0);

@@ -18,9 +18,6 @@ clt_status clt_rundir_open(const char *path, const clt_config *config, bool resu
 /* Is there an earlier run in the folder? CLT_EUSAGE, or CLT_ESTORAGE while a process uses it, as
  * clt_rundir_open says it without `resume`: known before anything long is begun. */
 clt_status clt_rundir_check_free(const char *path);
-/* The config of the run that a checkpoint folder lies in, compared as above; nothing is known of a folder
- * that was moved elsewhere. */
-clt_status clt_rundir_check_config(const char *checkpoint, const clt_config *config);
 /* Drops the lines of metrics.jsonl after `step`, and a torn last one. */
 clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step);
 void clt_rundir_close(clt_rundir *dir);

@@ -17,6 +17,7 @@
 typedef struct eval_sums {
     double record[CLT_MAX_LOSSES][4];
     double samples;
+    double bytes; /* of the text that the targets stand for */
 } eval_sums;
 
 static int64_t micro_batches(const clt_run *run, int64_t batches)
@@ -24,6 +25,52 @@ static int64_t micro_batches(const clt_run *run, int64_t batches)
     int64_t each = run->job->micro_batch * run->ranks.ranks;
     int64_t all = (run->job->eval_source->samples + each - 1) / each;
     return batches > 0 && batches < all ? batches : all;
+}
+
+/* The one loss that is a sum over tokens of -log(probability), -1 when there is none or several: then neither
+ * perplexity nor bits per byte would mean anything. */
+static int language_loss(const clt_run *run)
+{
+    const clt_graph *graph = run->eval->plan->graph;
+    bool gpt = strcmp(clt_config_string(run->options->config, "model.type"), "gpt") == 0;
+    int found = -1;
+    if (!gpt && !run->job->eval_source->tokens)
+        return -1;
+    for (int i = 0; i < graph->n_losses; i++) {
+        const clt_node *node = graph->nodes[graph->losses[i].node];
+        if (strcmp(node->op->name, "cross_entropy") != 0 &&
+            strcmp(node->op->name, "linear_cross_entropy") != 0)
+            continue;
+        if (found >= 0 || clt_node_attr(node, "label_smoothing")->f > 0)
+            return -1;
+        found = i;
+    }
+    return found;
+}
+
+static double bytes_of_batch(const clt_run *run, int loss, const clt_fed *fed)
+{
+    const clt_source *source = run->job->eval_source;
+    const clt_loss *l = &run->eval->plan->graph->losses[loss];
+    double bytes = 0;
+    for (int64_t i = 0; i < fed->valid_samples; i++)
+        bytes += (double)source->type->target_bytes(source, fed->step * run->job->micro_batch + i,
+                                                    l->has_ignore ? l->ignore_index : INT64_MIN);
+    return bytes;
+}
+
+/* Text whose tokens are known to stand for so many bytes. */
+static bool counts_bytes(const clt_run *run, int loss)
+{
+    const clt_source *source = run->job->eval_source;
+    return loss >= 0 && source->type->target_bytes && source->tokenizer &&
+           strcmp(run->eval->plan->graph->losses[loss].target_field, "y") == 0;
+}
+
+void clt_eval_language(double nats, double targets, double bytes, clt_eval_metrics *m)
+{
+    m->perplexity = targets > 0 ? exp(nats / targets) : NAN;
+    m->bits_per_byte = bytes > 0 ? nats / log(2) / bytes : NAN;
 }
 
 /* Runs micro-batches and adds up their loss records. */
@@ -35,6 +82,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
     uint64_t offset;
     float *got;
     clt_fed fed = {0};
+    int loss = language_loss(run);
+    bool bytes = counts_bytes(run, loss);
     CLT_TRY(clt_realized_resolve(run->eval, plan->losses, &losses, &offset));
     CLT_TRY(clt_alloc(&got, FLUSH_EVERY * floats, sizeof *got, "evaluation"));
     clt_status status = CLT_OK;
@@ -51,6 +100,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
             if (status == CLT_OK)
                 status = ocl_read_async(OCL_QUEUE_COMPUTE, losses, offset, got + n * floats,
                                         floats * sizeof *got, NULL, NULL);
+            if (bytes) /* while the device computes */
+                sums->bytes += bytes_of_batch(run, loss, &fed);
         }
         clt_status finished = ocl_finish(run->device, OCL_QUEUE_COMPUTE);
         status = status == CLT_OK ? finished : status;
@@ -82,6 +133,10 @@ static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eva
         }
     }
     m->accuracy = hit_targets > 0 ? hits / hit_targets : NAN;
+    m->perplexity = m->bits_per_byte = NAN;
+    int language = language_loss(run);
+    if (language >= 0)
+        clt_eval_language(sums->record[language][1], sums->record[language][2], sums->bytes, m);
     m->samples = (int64_t)sums->samples;
 }
 
@@ -90,6 +145,8 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
     const clt_config *config = run->options->config;
     memset(metrics, 0, sizeof *metrics);
     metrics->step = step;
+    metrics->on_train = run->job->on_train;
+    metrics->accuracy = metrics->perplexity = metrics->bits_per_byte = NAN;
     if (!run->eval)
         return CLT_OK;
     double start = clt_now();

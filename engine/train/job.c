@@ -12,7 +12,7 @@
 #include "engine/data/synthetic_like.h"
 #include "engine/models/models.h"
 
-static clt_schedule read_schedule(const clt_config *c, int64_t steps)
+clt_schedule clt_job_schedule(const clt_config *c, int64_t steps)
 {
     static const char *const names[] = {"constant", "linear", "cosine", "step", "wsd"};
     clt_schedule s = {.peak = clt_config_float(c, "optimizer.learning_rate"),
@@ -65,17 +65,16 @@ static clt_status read_batch(clt_job *job)
     return CLT_OK;
 }
 
-static clt_status read_steps(clt_job *job, const clt_source *source)
+clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *out)
 {
-    job->steps = clt_config_int(job->config, "train.steps");
-    if (job->steps == 0) {
-        double steps = clt_config_float(job->config, "train.epochs") * (double)source->samples /
-                       (double)job->global_batch;
-        job->steps = steps < 1 ? 1 : (int64_t)floor(steps);
+    *out = clt_config_int(config, "train.steps");
+    if (*out == 0) {
+        double steps = clt_config_float(config, "train.epochs") * (double)samples / (double)global_batch;
+        *out = steps < 1 ? 1 : steps > (double)(INT64_C(1) << 53) ? INT64_C(1) << 53 : (int64_t)floor(steps);
     }
-    if (job->steps > (INT64_C(1) << 24))
+    if (*out > (INT64_C(1) << 24))
         CLT_FAIL(CLT_ECONFIG, "train.steps: %lld; at most 16777216 steps are possible in one run",
-                 (long long)job->steps);
+                 (long long)*out);
     return CLT_OK;
 }
 
@@ -419,8 +418,9 @@ static clt_status decide(clt_job *job)
     CLT_TRY(read_batch(job));
     if (!job->borrowed)
         CLT_TRY(open_sources(job, job->kind));
-    CLT_TRY(read_steps(job, job->train_source ? job->train_source : job->eval_source));
-    job->schedule = read_schedule(job->config, job->steps);
+    CLT_TRY(clt_job_steps(job->config, (job->train_source ? job->train_source : job->eval_source)->samples,
+                          job->global_batch, &job->steps));
+    job->schedule = clt_job_schedule(job->config, job->steps);
     job->update = read_update(job->config, job->steps);
     CLT_TRY(model_graph(job, &job->model, &prediction));
     if (job->kind != CLT_JOB_EVAL)

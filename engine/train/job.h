@@ -79,6 +79,10 @@ clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t 
 /* Largest micro-batch (dividing global_batch/ranks) whose plan fits in desc.usable_bytes; 0: none. */
 clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 
+/* Length of a training over so many samples, and its schedule of learning rates. */
+clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
+clt_schedule clt_job_schedule(const clt_config *config, int64_t steps);
+
 /* Builds the graph of the config's model for the fields of a source. */
 clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,
                          clt_graph **graph, int32_t *prediction);

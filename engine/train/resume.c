@@ -10,7 +10,6 @@
 
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/report/rundir.h"
 #include "engine/train/run.h"
 #include "engine/train/saver.h"
 #include "engine/train/tuned.h"
@@ -135,13 +134,28 @@ void clt_resume_path(const clt_run_options *o, char *path, size_t size)
         snprintf(path, size, "%s", automatic ? o->out_dir : o->resume);
 }
 
+clt_status clt_run_check_resume(clt_run *run)
+{
+    char path[1024];
+    clt_checkpoint *saved;
+    clt_continuation found;
+    clt_resume_path(run->options, path, sizeof path);
+    if (!path[0] || run->ranks.rank != 0 || clt_checkpoint_peek(path, &saved) != CLT_OK) {
+        clt_error_clear(); /* clt_run_resume says what is wrong with it */
+        return CLT_OK;
+    }
+    clt_status status = clt_continuation_check(saved, run->job, &found);
+    clt_checkpoint_close(saved);
+    return status;
+}
+
 clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra)
 {
     const clt_graph *graph = run->job->train->graph;
     clt_checkpoint *saved;
     CLT_TRY(clt_checkpoint_open(path, &saved));
     snprintf(run->resumed_from, sizeof run->resumed_from, "%s", saved->path);
-    clt_status status = clt_rundir_check_config(saved->path, run->options->config);
+    clt_status status = clt_continuation_check(saved, run->job, &run->continuation);
     if (status == CLT_OK)
         status = clt_run_load_file(run, saved->model, saved->path);
     for (size_t i = 0; i < graph->n_params && status == CLT_OK; i++)

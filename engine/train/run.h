@@ -8,6 +8,7 @@
 
 #include "comm/comm.h"
 #include "engine/plan/realize.h"
+#include "engine/train/continuation.h"
 #include "engine/train/feed.h"
 #include "engine/train/job.h"
 #include "engine/train/reporter.h"
@@ -39,7 +40,8 @@ typedef struct clt_run {
     uint64_t comm_bytes;     /* given to its sums in each step */
     double build_seconds;    /* realise and prime */
     int64_t first_step;
-    char resumed_from[1024]; /* checkpoint folder, "" */
+    char resumed_from[1024];       /* checkpoint folder, "" */
+    clt_continuation continuation; /* how it differs from the run that it resumes */
     comm_info ranks;
     clt_update_order order; /* agreed on by all ranks */
     bool warned_rounding;
@@ -99,11 +101,14 @@ bool clt_weights_fit_shape(const clt_param *param, const struct clt_named_tensor
 clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensors *file, const char *path,
                              clt_weights_taken *taken);
 /* resume.c: parameters, optimizer state, counters; sets first_step and resumed_from. path: as for
- * clt_checkpoint_open. CLT_ECONFIG: another config than that of the run it belongs to, or another global
- * batch. */
+ * clt_checkpoint_open. CLT_ECONFIG, CLT_EDATA: see clt_continuation_check; CLT_ECONFIG: another global batch.
+ */
 struct clt_saved_state;
 /* The folder that options->resume means now, "" when there is nothing to resume. */
 void clt_resume_path(const clt_run_options *options, char *path, size_t size);
+/* Before a device is opened: whether the run may go on from there. What is wrong with the checkpoint itself,
+ * other than that it belongs to another run, is left to clt_run_resume. */
+clt_status clt_run_check_resume(clt_run *run);
 clt_status clt_run_resume(clt_run *run, const char *path, struct clt_saved_state *extra);
 /* diagnose.c: loads batch number `step` again and runs it command by command under its loss scale; *found: a
  * tensor was not finite, and `text` names the first one. The feed is another one afterwards, at its end. */

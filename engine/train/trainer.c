@@ -10,6 +10,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
+#include "engine/report/rundir_config.h"
 #include "engine/train/trainer_loop.h"
 #include "engine/train/tuned.h"
 
@@ -315,14 +316,16 @@ static clt_status resume(clt_loop *l)
 static clt_status tell_resumed(clt_loop *l)
 {
     char text[1200];
-    if (l->dir && resumes(l->options))
+    if (l->dir && resumes(l->options)) {
         CLT_TRY(clt_rundir_truncate(l->dir, l->run->first_step));
+        CLT_TRY(clt_resolved_config_update(clt_rundir_path(l->dir), l->options->config));
+    }
     clt_runlog_attach(l->log, l->dir);
     snprintf(text, sizeof text, "resumed from %s at step %lld", l->run->resumed_from,
              (long long)l->run->first_step);
     if (!l->quiet && l->run->resumed_from[0])
         clt_tell(l, text);
-    return CLT_OK;
+    return clt_tell_continuation(l);
 }
 
 /* The run folder is opened when nothing but resuming in it can fail any more. */
@@ -381,9 +384,13 @@ static clt_status train(clt_loop *l)
     CLT_TRY(tell_resumed(l));
     CLT_TRY(prepare(l));
     CLT_TRY(clt_tell_start(l));
+    if (!l->run->job->eval_source && !l->quiet)
+        clt_tell_warning(
+            l, "there is no evaluation data: nothing will show how the model does on samples that it "
+               "was not trained on; data.eval_path names some (text also takes data.split)");
     if (l->run->first_step >= l->last_step) {
         if (!l->quiet)
-            clt_tell(l, "the run is complete: there is no step left");
+            clt_tell(l, "the run is complete: there is no step left; a larger train.steps makes it longer");
         return clt_tell_end(l, false);
     }
     decision d;

@@ -31,6 +31,10 @@ typedef struct clt_eval_metrics {
     int64_t step;    /* training step it belongs to, -1 for `eval` */
     double loss;     /* mean over counted targets of all losses, weighted */
     double accuracy; /* NAN if meaningless */
+    /* Of a language model, NAN otherwise: exp of the mean loss of a token, and the loss of the whole text in
+     * bits over its bytes, which compares models of different vocabularies. */
+    double perplexity, bits_per_byte;
+    bool on_train; /* of the training data */
     int64_t samples, targets;
     double seconds;
     int n_losses;
@@ -102,6 +106,9 @@ typedef struct clt_run_result {
     char checkpoint[1024]; /* last saved folder, "" if none */
 } clt_run_result;
 
+/* Perplexity and bits per byte of `nats` summed over `targets` tokens that stand for `bytes` bytes of text
+ * (0: unknown); NAN where there is none. */
+void clt_eval_language(double nats, double targets, double bytes, clt_eval_metrics *metrics);
 clt_status clt_train(const clt_run_options *options, clt_run_result *result);
 clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result);
 

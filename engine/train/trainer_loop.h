@@ -46,6 +46,8 @@ void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reaso
 void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
 /* The run is about to make its first step: the start-up table, and the event "start". */
 clt_status clt_tell_start(const clt_loop *loop);
+/* How a resumed run differs from the run before: its new length, data that lies elsewhere. */
+clt_status clt_tell_continuation(const clt_loop *loop);
 /* One line of advice at the end. Rank 0 speaks for all: the others' devices wait for the same things. */
 clt_status clt_tell_advice(const clt_loop *loop);
 /* profile.txt, profile.json and trace.json in the run folder. */

@@ -145,6 +145,28 @@ static clt_status start_event(const clt_loop *l)
     return clt_rundir_event(l->dir, "start", run->first_step, fields, COUNT(fields));
 }
 
+clt_status clt_tell_continuation(const clt_loop *l)
+{
+    const clt_run *run = l->run;
+    clt_state_block state;
+    char text[600];
+    bool warning;
+    CLT_TRY(clt_store_get_state(run->store, &state));
+    for (int i = 0; !l->quiet && clt_continuation_line(&run->continuation, run->job, run->first_step,
+                                                       state.update, i, &warning, text, sizeof text);
+         i++) {
+        if (warning)
+            clt_tell_warning(l, text);
+        else
+            clt_tell(l, text);
+    }
+    const clt_event_field fields[] = {CLT_FIELD_INT("steps_before", run->continuation.steps_before),
+                                      CLT_FIELD_INT("steps_total", run->continuation.steps_now)};
+    if (run->continuation.longer)
+        note(l, "extended", run->first_step, fields, COUNT(fields));
+    return CLT_OK;
+}
+
 clt_status clt_tell_start(const clt_loop *l)
 {
     show_table(l);

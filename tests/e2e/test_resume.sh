@@ -106,8 +106,10 @@ for from in auto run/checkpoints/step_9; do
     reject_text 'data.workers'
 done
 expect_absent never
-expect_code 2 "$CLTRAIN" train net.json --out run --resume auto train.steps=40
-expect_text '^train.steps: was 30, is 40$'
+expect_code 2 "$CLTRAIN" train net.json --out run --resume auto train.steps=20
+expect_text 'cannot become shorter' '^train.steps: was 30, is 20$' 'max-steps'
+expect_code 2 "$CLTRAIN" train net.json --out run --resume auto schedule.warmup=5
+expect_text 'can change only when the run becomes longer' '^schedule.warmup: was 4, is 5$'
 expect_code 0 "$CLTRAIN" train net.json --out run --resume auto data.workers=3 data.prefetch=9 checkpoint.keep=2 checkpoint.major=10 \
     checkpoint.best=true train.log_every=7 train.max_nonfinite=7
 as_straight run

@@ -205,9 +205,10 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     const args_usage usage = {
         .command = "train",
         .operands = "CONFIG [section.key=value ...]",
-        .summary = "Trains the model of a config; without CONFIG, --resume RUN goes on with a run as it "
-                   "is, and train.steps=MORE makes it longer. SIGTERM, SIGINT, SIGUSR2, SIGHUP or a file STOP "
-                   "in the run folder: finishes the step, saves, exits with 75.",
+        .summary =
+            "Trains the model of a config; without CONFIG, --resume RUN goes on with a run as it "
+            "is, and train.steps=MORE makes it longer. SIGTERM, SIGINT, SIGUSR2, SIGHUP or a file STOP "
+            "in the run folder: finishes the step, saves, exits with 75.",
         .options = options,
         .max_operands = 1,
         .overrides = true};

@@ -18,7 +18,8 @@ static bool is_one_of(const char *path, const char *const *keys)
     return false;
 }
 
-/* 0: a key that may change freely in a resumed run: it changes where and how fast it runs, and what is told. */
+/* 0: a key that may change freely in a resumed run: it changes where and how fast it runs, and what is told.
+ */
 static unsigned kind_of(const char *path)
 {
     static const char *const free_keys[] = {"device.",

@@ -183,16 +183,63 @@ static void on_stop(void *context, int number)
     console_stopping(&d->console, number, atomic_load(&d->at_step));
 }
 
+/* A config that ships: in configs/ here, in the source tree or bundle that the program is in, or where it is
+ * installed. */
+static void append_config(clt_str *out, const demo *d, const char *name)
+{
+    static const char *const places[] = {"", "/../", "/", "/../share/cltrain/"};
+    const char *program = d->context->program ? d->context->program : "";
+    const char *slash = strrchr(program, '/');
+    clt_str path = {0};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        clt_str_free(&path);
+        if (*places[i])
+            clt_str_printf(&path, "%.*s%s", slash ? (int)(slash - program) : 1, slash ? program : ".",
+                           places[i]);
+        clt_str_printf(&path, "configs/%s", name);
+        if (path.text && clt_file_exists(path.text))
+            break;
+    }
+    cmd_append_word(out, path.text ? path.text : name);
+    clt_str_free(&path);
+}
+
+/* One command that works as it is printed, and what it is for. */
+static void tell_command(const demo *d, const char *what, const char *command, const char *config,
+                         const char *rest)
+{
+    clt_str text = {0};
+    cmd_append_command(&text, d->context);
+    clt_str_printf(&text, " %s", command);
+    if (config) {
+        clt_str_append(&text, " ");
+        append_config(&text, d, config);
+    }
+    clt_str_append(&text, rest);
+    if (clt_str_check(&text) == CLT_OK)
+        printf("  %s\n    %s\n", what, text.text);
+    clt_str_free(&text);
+}
+
 static void tell_next(const demo *d)
 {
-    printf(
-        "\nwhat to try next:\n"
-        "  cltrain generate --checkpoint %s --prompt \"The \"\n"
-        "  cltrain train configs/gpt-shakespeare-cpu.json data.path=FILE   the same on a text of your own\n"
-        "  cltrain train configs/mlp-mnist.json      handwritten digits, over 97.5 %% right\n"
-        "  cltrain verify --quick                    does this device compute right?\n"
-        "  cltrain help                              everything else\n",
-        d->folder);
+    clt_str folder = {0}, generate = {0};
+    cmd_append_word(&folder, d->folder);
+    clt_str_printf(&generate, " %s --prompt \"The \"", folder.text ? folder.text : "");
+    clt_str text = {0};
+    clt_str_printf(&text, " %s", folder.text ? folder.text : "");
+    printf("\nwhat to try next:\n");
+    tell_command(d, "more of its text:", "generate", NULL, generate.text ? generate.text : "");
+    tell_command(d, "the run as a page with curves:", "report", NULL, text.text ? text.text : "");
+    tell_command(d, "the same on a text of your own:", "train", "gpt-shakespeare-cpu.json",
+                 " data.path=FILE");
+    tell_command(d, "handwritten digits, over 97.5 % right:", "data fetch mnist", NULL, "");
+    tell_command(d, "  and then:", "train", "mlp-mnist.json", "");
+    tell_command(d, "does this device compute right?", "verify --quick", NULL, "");
+    tell_command(d, "everything else:", "help", NULL, "");
+    clt_str_free(&folder);
+    clt_str_free(&generate);
+    clt_str_free(&text);
 }
 
 static clt_status judge(const demo *d, const clt_run_result *result, double unigram)

@@ -42,6 +42,7 @@ clt_status cmd_help(cmd_context *context, int argc, char **argv)
     printf("\nfirst steps:\n"
            "  cltrain doctor                            is there a device?\n"
            "  cltrain demo                              see it train\n"
+           "  cltrain data fetch mnist                  data for the next line\n"
            "  cltrain train configs/mlp-mnist.json      a run of your own; add section.key=value to change "
            "the config\n"
            "\n'cltrain COMMAND --help' lists the options of a command; docs/config.md lists the keys of a "

@@ -192,4 +192,12 @@ if [ $got -eq 130 ]; then pass; else fail "SIGINT: code $got, expected 130"; fi
 expect_code 0 "$CLTRAIN" demo --steps 300 --out demo-run
 expect_text 'unigram entropy' 'validation loss [0-9.]+ nats per byte; byte frequencies alone' 'what to try next'
 expect_file demo-run/metrics.jsonl
+# What it advises works as it is printed, program included.
+cp "$out" demo.txt
+for command in generate report; do
+    line=$(sed -n "s/^    \(.* $command demo-run.*\)/\1/p" demo.txt)
+    if [ -n "$line" ]; then expect_code 0 bash -c "$line"; else fail "the demo does not advise $command"; fi
+done
+config=$(sed -n 's/^    .* train \(.*mlp-mnist.json\)$/\1/p' demo.txt)
+if [ -f "$config" ]; then pass; else fail "the demo names '$config', which is not there"; fi
 finish

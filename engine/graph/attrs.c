@@ -13,6 +13,7 @@ typedef struct attr_problems {
     const clt_node *node;
     const clt_json_doc *doc;
     int count;
+    uint32_t said; /* required attributes that a message has named, bit i = attribute i */
 } attr_problems;
 
 static void problem(attr_problems *p, const clt_json *value, const char *key, const char *what)
@@ -140,22 +141,49 @@ static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *s
     }
 }
 
-static void unknown_key(attr_problems *p, const clt_json *value, const char *key)
+/* The attribute that a wrong key probably stands for: of the required ones that are missing, the nearest, or
+ * the only one there is when it is the only wrong key; else the nearest of all. *missing: it is such a one.
+ */
+static const char *meant(const clt_op *op, const clt_json *attrs, const char *key, bool *missing)
 {
-    const char *names[CLT_MAX_ATTRS + 4] = {"op", "name", "inputs", "share"};
-    int count = 4;
-    for (int i = 0; i < p->node->op->n_attrs; i++)
-        names[count++] = p->node->op->attrs[i].name;
-    const char *near = clt_nearest_name(key, names, (size_t)count);
+    const char *required[CLT_MAX_ATTRS], *names[CLT_MAX_ATTRS + 4] = {"op", "name", "inputs", "share"};
+    size_t n_required = 0, count = 4, wrong = 0;
+    for (int i = 0; i < op->n_attrs; i++) {
+        names[count++] = op->attrs[i].name;
+        if (op->attrs[i].required && !clt_json_get(attrs, op->attrs[i].name))
+            required[n_required++] = op->attrs[i].name;
+    }
+    for (const clt_json *value = clt_json_first(attrs); value; value = clt_json_next(value)) {
+        size_t i = 0;
+        while (i < count && strcmp(clt_json_key(value), names[i]) != 0)
+            i++;
+        wrong += i == count;
+    }
+    const char *near = clt_nearest_name(key, required, n_required);
+    if (!near && n_required == 1 && wrong == 1)
+        near = required[0];
+    *missing = near != NULL;
+    return near ? near : clt_nearest_name(key, names, count);
+}
+
+static void unknown_key(attr_problems *p, const clt_json *attrs, const clt_json *value, const char *key)
+{
+    const clt_op *op = p->node->op;
+    bool missing;
+    const char *near = meant(op, attrs, key, &missing);
     char what[512];
     int n = snprintf(what, sizeof what, "is unknown");
     if (near)
-        n += snprintf(what + n, sizeof what - (size_t)n, "; did you mean '%s'?", near);
+        n += snprintf(what + n, sizeof what - (size_t)n, "; did you mean '%s'%s?", near,
+                      missing ? ", which is required" : "");
     n += snprintf(what + n, sizeof what - (size_t)n, " (this op has:");
-    for (int i = 0; i < p->node->op->n_attrs && n < (int)sizeof what - 64; i++)
-        n += snprintf(what + n, sizeof what - (size_t)n, " %s", p->node->op->attrs[i].name);
-    snprintf(what + n, sizeof what - (size_t)n, "%s)", p->node->op->n_attrs ? "" : " none");
+    for (int i = 0; i < op->n_attrs && n < (int)sizeof what - 64; i++)
+        n += snprintf(what + n, sizeof what - (size_t)n, " %s", op->attrs[i].name);
+    snprintf(what + n, sizeof what - (size_t)n, "%s)", op->n_attrs ? "" : " none");
     problem(p, value, key, what);
+    for (int i = 0; i < op->n_attrs; i++) /* said already: it is not reported as missing as well */
+        if (missing && op->attrs[i].name == near)
+            p->said |= 1u << i;
 }
 
 clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *attrs, const clt_json_doc *doc)
@@ -174,10 +202,10 @@ clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *att
         if (index < op->n_attrs)
             parse_one(graph, &p, &op->attrs[index], value, &node->attr[index]);
         else if (!is_layer_key(key))
-            unknown_key(&p, value, key);
+            unknown_key(&p, attrs, value, key);
     }
     for (int i = 0; i < op->n_attrs; i++)
-        if (op->attrs[i].required && !node->attr[i].set)
+        if (op->attrs[i].required && !node->attr[i].set && !((p.said >> i) & 1))
             problem(&p, attrs, op->attrs[i].name, "is required");
     clt_status status = clt_str_check(&p.text);
     if (status == CLT_OK && p.count)

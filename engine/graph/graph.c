@@ -153,14 +153,9 @@ static clt_status find_op(const char *op_name, const char *name, const clt_op **
     *out = clt_op_find(op_name);
     if (*out)
         return CLT_OK;
-    const char *names[256];
-    int count;
-    const clt_op *const *ops = clt_op_list(&count);
-    for (int i = 0; i < count && i < 256; i++)
-        names[i] = ops[i]->name;
-    const char *near = clt_nearest_name(op_name, names, (size_t)(count < 256 ? count : 256));
-    CLT_FAIL(CLT_ECONFIG, "layer '%s': there is no op '%s'%s%s%s", name ? name : "?", op_name,
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    char hint[256];
+    CLT_FAIL(CLT_ECONFIG, "layer '%s': there is no op '%s'%s", name ? name : "?", op_name,
+             clt_op_hint(op_name, hint, sizeof hint));
 }
 
 static clt_status check_inputs(const clt_graph *graph, const clt_node *node)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/graph/graph_internal.h"
+#include "engine/models/findings.h"
 #include "engine/models/model_internal.h"
 #include "engine/ops/op.h"
 
@@ -18,8 +20,10 @@ typedef struct source {
 
 typedef struct graph_layer {
     const clt_json *value;
-    const clt_op *op;
+    const clt_op *op;   /* NULL: there is none of that name */
+    const clt_op *near; /* then: the one that is probably meant, or NULL */
     const char *name;
+    bool broken; /* something is wrong with it, or with a layer it reads: no more is said about it */
     int n_in;
     source in[CLT_MAX_IN];
     int share; /* layer whose parameters it uses, -1 */
@@ -31,40 +35,49 @@ typedef struct listing {
     clt_model_builder b;
     graph_layer *layers;
     int count;
-    clt_str problems;
-    int n_problems;
+    clt_findings findings;
 } listing;
 
-/* --- findings: every mistake in words and names is reported, one per line --- */
+/* --- findings: every mistake is reported, one per line; what only follows from another one is not --- */
 
-static void finding(listing *l, const clt_json *value, const graph_layer *layer, const char *format, ...)
+static void finding(listing *l, const clt_json *value, graph_layer *layer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-static void finding(listing *l, const clt_json *value, const graph_layer *layer, const char *format, ...)
+static void finding(listing *l, const clt_json *value, graph_layer *layer, const char *format, ...)
 {
-    char text[1024];
+    char text[1024], full[1400];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (l->n_problems++)
-        clt_str_append(&l->problems, "\n");
-    clt_model_position(l->b.doc, value, &l->problems);
+    if (layer)
+        layer->broken = true;
     if (layer && layer->name && layer->op)
-        clt_str_printf(&l->problems, "layer '%s' (%s): %s", layer->name, layer->op->name, text);
+        snprintf(full, sizeof full, "layer '%s' (%s): %s", layer->name, layer->op->name, text);
     else if (layer && layer->name)
-        clt_str_printf(&l->problems, "layer '%s': %s", layer->name, text);
+        snprintf(full, sizeof full, "layer '%s': %s", layer->name, text);
     else if (layer)
-        clt_str_printf(&l->problems, "model.layers[%d]: %s", (int)(layer - l->layers), text);
+        snprintf(full, sizeof full, "model.layers[%d]: %s", (int)(layer - l->layers), text);
     else
-        clt_str_printf(&l->problems, "model.layers: %s", text);
+        snprintf(full, sizeof full, "model.layers: %s", text);
+    clt_findings_add(&l->findings, value, CLT_ECONFIG, full);
 }
 
-static clt_status findings(listing *l)
+/* A failure of a layer that others may go on without; anything else than a mistake of the user ends it all.
+ */
+static clt_status failed_layer(listing *l, graph_layer *layer, clt_status status)
 {
-    if (l->n_problems == 0)
+    if (status == CLT_ECONFIG || status == CLT_ESHAPE) {
+        clt_findings_add_error(&l->findings, layer->value, status);
+        layer->broken = true;
         return CLT_OK;
-    CLT_TRY(clt_str_check(&l->problems));
-    CLT_FAIL(CLT_ECONFIG, "%s", l->problems.text);
+    }
+    return status;
+}
+
+static bool is_loss(const graph_layer *layer)
+{
+    const clt_op *op = layer->op ? layer->op : layer->near;
+    return op && (op->flags & CLT_OP_LOSS);
 }
 
 /* "; did you mean 'fc1'?" or "". */
@@ -79,7 +92,7 @@ static const char *hint(const char *word, const char *const *names, size_t count
 
 /* --- reading --- */
 
-static const char *text_of(listing *l, const graph_layer *layer, const char *key)
+static const char *text_of(listing *l, graph_layer *layer, const char *key)
 {
     const clt_json *value = clt_json_get(layer->value, key);
     if (!value)
@@ -95,8 +108,6 @@ static const char *text_of(listing *l, const graph_layer *layer, const char *key
 static void read_op(listing *l, graph_layer *layer)
 {
     char buffer[256];
-    const char *names[512];
-    int count;
     const char *op = text_of(l, layer, "op");
     if (!op) {
         if (!clt_json_get(layer->value, "op"))
@@ -107,13 +118,9 @@ static void read_op(listing *l, graph_layer *layer)
     if (layer->op && !(layer->op->flags & CLT_OP_FUSED))
         return;
     layer->op = NULL;
-    const clt_op *const *ops = clt_op_list(&count);
-    size_t n = 0;
-    for (int i = 0; i < count && n < 512; i++)
-        if (!(ops[i]->flags & CLT_OP_FUSED))
-            names[n++] = ops[i]->name;
-    finding(l, clt_json_get(layer->value, "op"), layer, "there is no op '%s'%s", op,
-            hint(op, names, n, buffer, sizeof buffer));
+    layer->near = clt_op_near(op);
+    finding(l, clt_json_get(layer->value, "op"), layer, "there is no op '%.80s'%s", op,
+            clt_op_hint(op, buffer, sizeof buffer));
 }
 
 /* Layer of a name among the first `count`, -1. */
@@ -170,7 +177,7 @@ static clt_status read_layers(listing *l, const clt_json *model)
         finding(l, list ? list : model, NULL,
                 "must be a non-empty list of layers, such as [{\"op\": \"linear\", \"out\": 10}, "
                 "{\"op\": \"cross_entropy\"}]");
-        return findings(l);
+        return CLT_OK;
     }
     l->count = (int)clt_json_count(list);
     CLT_TRY(clt_alloc(&l->layers, (size_t)l->count, sizeof *l->layers, "layer list"));
@@ -189,7 +196,19 @@ static clt_status read_layers(listing *l, const clt_json *model)
     }
     for (index = 0; index < l->count; index++)
         CLT_TRY(make_name(l, index));
-    return findings(l);
+    return CLT_OK;
+}
+
+/* Attributes are checked before anything is added, so that all layers' mistakes come together. */
+static clt_status check_attributes(listing *l)
+{
+    for (int i = 0; i < l->count; i++) {
+        graph_layer *layer = &l->layers[i];
+        clt_node node = {.op = layer->op, .name = layer->name};
+        if (layer->op)
+            CLT_TRY(failed_layer(l, layer, clt_attrs_parse(l->b.graph, &node, layer->value, l->b.doc)));
+    }
+    return CLT_OK;
 }
 
 /* --- inputs --- */
@@ -202,8 +221,25 @@ static clt_status all_names(const listing *l, const char ***names, size_t *count
     for (int i = 0; i < l->b.inputs->n_fields; i++)
         (*names)[(*count)++] = l->b.inputs->field[i].name;
     for (int i = 0; i < l->count; i++)
-        (*names)[(*count)++] = l->layers[i].name;
+        if (l->layers[i].name)
+            (*names)[(*count)++] = l->layers[i].name;
     return CLT_OK;
+}
+
+/* The name that a layer without a name would have if its op were right: "linear2". */
+static bool of_wrong_op(const listing *l, const char *name)
+{
+    size_t length = strcspn(name, "0123456789");
+    for (int i = 0; i < l->count; i++) {
+        const graph_layer *layer = &l->layers[i];
+        const clt_json *op = layer->op || layer->name ? NULL : clt_json_get(layer->value, "op");
+        const char *given = op ? clt_json_string(op) : NULL;
+        if ((layer->near && strlen(layer->near->name) == length &&
+             strncmp(layer->near->name, name, length) == 0) ||
+            (given && strlen(given) == length && strncmp(given, name, length) == 0))
+            return true;
+    }
+    return false;
 }
 
 /* Resolves "layer", "layer:1" or a field's name. */
@@ -215,6 +251,10 @@ static clt_status resolve(listing *l, graph_layer *layer, const clt_json *value,
     if (out->field >= 0)
         return CLT_OK;
     out->layer = find_layer(l, text, length, l->count);
+    if (out->layer < 0 && of_wrong_op(l, text)) {
+        layer->broken = true;
+        return CLT_OK;
+    }
     if (out->layer < 0) {
         const char **names;
         size_t count;
@@ -234,7 +274,7 @@ static clt_status resolve(listing *l, graph_layer *layer, const clt_json *value,
         else
             out->output = (int)output;
     }
-    if (l->layers[out->layer].op->flags & CLT_OP_LOSS)
+    if (is_loss(&l->layers[out->layer]))
         finding(l, value, layer, "input '%s' is a loss, which has no output", text);
     return CLT_OK;
 }
@@ -244,7 +284,7 @@ static void take_previous(listing *l, int index, source *out)
 {
     *out = (source){-1, clt_model_find_field(l->b.inputs, "x"), 0};
     for (int i = index - 1; i >= 0; i--) {
-        if (!(l->layers[i].op->flags & CLT_OP_LOSS)) {
+        if (!is_loss(&l->layers[i])) {
             out->layer = i;
             return;
         }
@@ -260,7 +300,7 @@ static clt_status read_inputs(listing *l, int index)
     const clt_json *list = clt_json_get(layer->value, "inputs");
     if (!list) {
         take_previous(l, index, &layer->in[layer->n_in++]);
-        if (layer->op->flags & CLT_OP_LOSS) {
+        if (is_loss(layer)) {
             int y = clt_model_find_field(l->b.inputs, "y");
             if (y < 0)
                 finding(l, layer->value, layer,
@@ -299,6 +339,8 @@ static clt_status read_share(listing *l, graph_layer *layer)
         finding(l, value, layer, "'share' names '%s', which is no layer%s", share,
                 hint(share, names, count, buffer, sizeof buffer));
         free(names);
+    } else if (!l->layers[layer->share].op || !layer->op) {
+        layer->broken = true;
     } else if (l->layers[layer->share].op != layer->op) {
         finding(l, value, layer, "cannot share parameters with '%s', which is a %s", share,
                 l->layers[layer->share].op->name);
@@ -309,31 +351,35 @@ static clt_status read_share(listing *l, graph_layer *layer)
     return CLT_OK;
 }
 
-/* Losses exist, and every other layer's result is read by somebody. */
-static void check_use(listing *l)
+static void report_no_loss(listing *l)
+{
+    clt_str names = {0};
+    int count;
+    const clt_op *const *ops = clt_op_list(&count);
+    for (int i = 0; i < count; i++)
+        if ((ops[i]->flags & CLT_OP_LOSS) && !(ops[i]->flags & CLT_OP_FUSED))
+            clt_str_printf(&names, "%s%s", names.length ? ", " : "", ops[i]->name);
+    finding(l, l->layers[l->count - 1].value, NULL,
+            "there is no loss, so there is nothing to minimise; end the list with one of %s",
+            names.text ? names.text : "the losses");
+    clt_str_free(&names);
+}
+
+/* Losses exist, and every other layer's result is read by somebody. sound: all inputs are known. */
+static void check_use(listing *l, bool sound)
 {
     bool any_loss = false;
     for (int i = 0; i < l->count; i++) {
-        any_loss = any_loss || (l->layers[i].op->flags & CLT_OP_LOSS);
-        for (int k = 0; k < l->layers[i].n_in; k++)
-            if (l->layers[i].in[k].layer >= 0)
-                l->layers[l->layers[i].in[k].layer].used = true;
+        const graph_layer *layer = &l->layers[i];
+        any_loss = any_loss || is_loss(layer) || (!layer->op && !layer->near); /* it may be one */
+        for (int k = 0; k < layer->n_in; k++)
+            if (layer->in[k].layer >= 0)
+                l->layers[layer->in[k].layer].used = true;
     }
-    if (!any_loss) {
-        clt_str names = {0};
-        int count;
-        const clt_op *const *ops = clt_op_list(&count);
-        for (int i = 0; i < count; i++)
-            if ((ops[i]->flags & CLT_OP_LOSS) && !(ops[i]->flags & CLT_OP_FUSED))
-                clt_str_printf(&names, "%s%s", names.length ? ", " : "", ops[i]->name);
-        finding(l, l->layers[l->count - 1].value, NULL,
-                "there is no loss, so there is nothing to minimise; end the list with one of %s",
-                names.text ? names.text : "the losses");
-        clt_str_free(&names);
-        return;
-    }
-    for (int i = 0; i < l->count; i++)
-        if (!l->layers[i].used && !(l->layers[i].op->flags & CLT_OP_LOSS))
+    if (!any_loss)
+        report_no_loss(l);
+    for (int i = 0; i < l->count && any_loss && sound; i++)
+        if (!l->layers[i].used && !is_loss(&l->layers[i]))
             finding(l, l->layers[i].value, &l->layers[i],
                     "nobody reads its output; remove the layer or use it as an input");
 }
@@ -352,9 +398,18 @@ static int waits_for(const listing *l, const graph_layer *layer)
     return -1;
 }
 
+/* It reads a layer that is wrong, so nothing can be said about it. */
+static bool reads_broken(const listing *l, const graph_layer *layer)
+{
+    for (int i = 0; i < layer->n_in; i++)
+        if (layer->in[i].layer >= 0 && l->layers[layer->in[i].layer].broken)
+            return true;
+    return layer->share >= 0 && l->layers[layer->share].broken;
+}
+
 /* Every layer that is left waits for another one: following that relation must come round. Names the cycle.
  */
-static clt_status fail_cycle(listing *l, int first)
+static clt_status report_cycle(listing *l, int first)
 {
     clt_str cycle = {0};
     clt_status status = CLT_OK;
@@ -371,8 +426,7 @@ static clt_status fail_cycle(listing *l, int first)
         finding(l, l->layers[start].value, NULL, "the layers form a cycle: %s'%s'", cycle.text,
                 l->layers[start].name);
     clt_str_free(&cycle);
-    CLT_TRY(status);
-    return findings(l);
+    return status;
 }
 
 static clt_status add_layer(listing *l, graph_layer *layer)
@@ -389,7 +443,7 @@ static clt_status add_layer(listing *l, graph_layer *layer)
             if (s->output >= from->node->n_out) {
                 finding(l, clt_json_get(layer->value, "inputs"), layer,
                         "reads output %d of '%s', which has %d", s->output, from->name, from->node->n_out);
-                return findings(l);
+                return CLT_OK;
             }
             inputs[i] = from->node->out[s->output];
         }
@@ -407,43 +461,57 @@ static clt_status add_layer(listing *l, graph_layer *layer)
 /* Adds the layers in the order of the list as far as their inputs allow. */
 static clt_status add_layers(listing *l)
 {
-    int placed = 0;
-    while (placed < l->count) {
-        int before = placed, stuck = -1;
+    for (bool moved = true; moved;) {
+        int stuck = -1;
+        moved = false;
         for (int i = 0; i < l->count; i++) {
-            if (l->layers[i].node)
+            graph_layer *layer = &l->layers[i];
+            if (layer->node || layer->broken)
                 continue;
-            if (waits_for(l, &l->layers[i]) >= 0) {
+            layer->broken = reads_broken(l, layer);
+            if (!layer->broken && waits_for(l, layer) >= 0) {
                 stuck = i;
                 continue;
             }
-            CLT_TRY(clt_model_at(l->b.doc, l->layers[i].value, add_layer(l, &l->layers[i])));
-            placed++;
+            if (!layer->broken)
+                CLT_TRY(failed_layer(l, layer, add_layer(l, layer)));
+            moved = true;
         }
-        if (placed == before)
-            return fail_cycle(l, stuck);
+        if (!moved && stuck >= 0)
+            return report_cycle(l, stuck);
     }
     return CLT_OK;
+}
+
+static clt_status build_list(listing *l, const clt_json *model)
+{
+    CLT_TRY(read_layers(l, model));
+    if (l->count == 0)
+        return CLT_OK;
+    for (int i = 0; i < l->count; i++) {
+        if (clt_json_typeof(l->layers[i].value) != CLT_JSON_OBJECT)
+            continue;
+        CLT_TRY(read_inputs(l, i));
+        CLT_TRY(read_share(l, &l->layers[i]));
+    }
+    bool sound = true;
+    for (int i = 0; i < l->count; i++)
+        sound = sound && !l->layers[i].broken;
+    CLT_TRY(check_attributes(l));
+    check_use(l, sound);
+    return add_layers(l);
 }
 
 static clt_status graph_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                               clt_graph *graph)
 {
-    listing l = {.b = {.doc = doc, .inputs = inputs, .graph = graph}};
-    clt_status status;
-    CLT_TRY_GOTO(read_layers(&l, model), done);
-    for (int i = 0; i < l.count; i++) {
-        CLT_TRY_GOTO(read_inputs(&l, i), done);
-        CLT_TRY_GOTO(read_share(&l, &l.layers[i]), done);
-    }
-    CLT_TRY_GOTO(findings(&l), done);
-    check_use(&l);
-    CLT_TRY_GOTO(findings(&l), done);
-    CLT_TRY_GOTO(add_layers(&l), done);
-done:
+    listing l = {.b = {.doc = doc, .inputs = inputs, .graph = graph}, .findings = {.doc = doc}};
+    clt_error error;
+    clt_status status = build_list(&l, model);
+    clt_error_take(status, &error);
+    clt_status found = clt_findings_finish(&l.findings);
     free(l.layers);
-    clt_str_free(&l.problems);
-    return status;
+    return status != CLT_OK ? clt_error_put(&error) : found;
 }
 
 const clt_model_family clt_model_graph = {"graph", "the layers of model.layers", graph_build, NULL};

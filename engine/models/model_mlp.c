@@ -61,13 +61,18 @@ static clt_status mlp_read(mlp *m)
 /* Width of the last layer, from the config or from the targets. */
 static clt_status mlp_outputs(mlp *m)
 {
+    if (strcmp(m->loss, "cross_entropy") == 0 && clt_dtype_is_float(m->y->dtype))
+        return mlp_fail(m, "loss",
+                        "targets are f32: model.loss=mse (or l1)? cross_entropy needs class numbers (u8, u16 "
+                        "or i32)");
     if (m->outputs > 0)
         return CLT_OK;
     m->outputs = clt_shape_elements(&m->y->shape);
     if (strcmp(m->loss, "cross_entropy") != 0)
         return CLT_OK;
     if (m->y->max_value < 0)
-        return mlp_fail(m, "outputs", "the number of classes is not known from the data; give it here");
+        return mlp_fail(m, "outputs",
+                        "the number of classes is not known from the data; give it: model.outputs=10, say");
     m->outputs = m->y->max_value + 1;
     return CLT_OK;
 }

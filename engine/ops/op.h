@@ -179,6 +179,10 @@ typedef struct clt_op {
 } clt_op;
 
 const clt_op *clt_op_find(const char *name); /* NULL if there is none */
+/* For a name that is no op: the op that is probably meant (by the name it has in other tools, or by its
+ * letters), or NULL; and what to say behind "there is no op 'x'". Ops that only plans make are left out. */
+const clt_op *clt_op_near(const char *name);
+const char *clt_op_hint(const char *name, char *buffer, size_t size);
 /* All registered ops in the order of ops.def. */
 const clt_op *const *clt_op_list(int *count);
 /* Index of a choice attribute etc. by attribute name (asserts that it exists: a programming error otherwise).

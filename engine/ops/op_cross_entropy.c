@@ -28,9 +28,19 @@ clt_status clt_cross_entropy_infer(clt_infer *ctx, const clt_shape *x)
     const clt_tensor *t = clt_infer_in(ctx, 1);
     char xs[CLT_SHAPE_TEXT], ts[CLT_SHAPE_TEXT];
     if (t->dtype != CLT_U8 && t->dtype != CLT_U16 && t->dtype != CLT_I32)
-        return clt_infer_fail(ctx, "target '%s' has type %s; class numbers must be u8, u16 or i32", t->name,
-                              clt_dtype_name(t->dtype));
+        return clt_infer_fail(
+            ctx,
+            "target '%s' has type %s; class numbers must be u8, u16 or i32; for targets that "
+            "are numbers use the loss mse (or l1)",
+            t->name, clt_dtype_name(t->dtype));
     int64_t rows = clt_shape_rows(x);
+    if (x->ndim > 2 && t->shape.ndim == 1 && t->shape.dim[0] == x->dim[0] && rows != x->dim[0])
+        return clt_infer_fail(
+            ctx,
+            "logits %s need one target per row, but '%s' has one per sample; to classify "
+            "samples of several dimensions put {\"op\": \"flatten\"} before the first linear "
+            "layer",
+            clt_shape_text(x, xs, sizeof xs), t->name);
     if (x->ndim < 2 || clt_shape_elements(&t->shape) != rows || t->shape.dim[0] != x->dim[0])
         return clt_infer_fail(ctx, "logits %s need one target per row, but '%s' is %s",
                               clt_shape_text(x, xs, sizeof xs), t->name,

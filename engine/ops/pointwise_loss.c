@@ -23,7 +23,15 @@ clt_status clt_pointwise_loss_infer(clt_infer *ctx)
             ctx, "target '%s' has type %s; 64-bit targets are not supported, convert them to f32", y->name,
             clt_dtype_name(y->dtype));
     int64_t elements = clt_shape_elements(&x->shape);
-    if (clt_shape_elements(&y->shape) != elements || y->shape.ndim < 1 || x->shape.dim[0] != y->shape.dim[0])
+    int64_t wanted = clt_shape_elements(&y->shape);
+    if (x->shape.ndim > 2 && y->shape.dim[0] == x->shape.dim[0] && wanted < elements &&
+        y->shape.ndim < x->shape.ndim)
+        return clt_infer_fail(
+            ctx,
+            "prediction %s has more numbers per sample than target '%s' %s; to predict one result from "
+            "samples of several dimensions put {\"op\": \"flatten\"} before the first linear layer",
+            clt_shape_text(&x->shape, xs, sizeof xs), y->name, clt_shape_text(&y->shape, ys, sizeof ys));
+    if (wanted != elements || y->shape.ndim < 1 || x->shape.dim[0] != y->shape.dim[0])
         return clt_infer_fail(
             ctx, "prediction %s and target '%s' %s must have the same number of elements per sample",
             clt_shape_text(&x->shape, xs, sizeof xs), y->name, clt_shape_text(&y->shape, ys, sizeof ys));

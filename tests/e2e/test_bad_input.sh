@@ -77,7 +77,7 @@ ce='{"op": "cross_entropy"}'
 layers graph.json '{"op": "linera", "out": 4}, '"$ce"
 refused 2 'graph.json:2:8: model.layers\[0\]: there is no op' "did you mean 'linear'" -- graph.json
 layers graph.json '{"op": "linear", "uot": 4}, '"$ce"
-refused 2 "attribute 'uot': is unknown; did you mean 'out'" "attribute 'out': is required" -- graph.json
+refused 2 "attribute 'uot': is unknown; did you mean 'out', which is required" -- graph.json
 layers graph.json '{"op": "linear", "out": 4, "inputs": ["nowhere"]}, '"$ce"
 refused 2 "layer 'linear1' \(linear\): input 'nowhere' is neither a layer nor a field" -- graph.json
 layers graph.json '{"op": "linear", "name": "a", "out": 8, "inputs": ["b"]}, {"op": "add", "name": "b", "inputs": ["a", "x"]}, '"$ce"

@@ -33,4 +33,26 @@ expect_code 2 "$CLTRAIN" train flat.json --out never
 expect_text 'write: "optimizer": \{"learning_rate": 0.1\}' 'write: "model": \{"layers": 4\}' 'write: "model": \{"channels": 64\}'
 expect_absent never
 
+# --- layer lists: everything at once, hints that fit; the README's example on images works ---
+{ printf '\x00\x00\x08\x03' && be32 64 && be32 4 && be32 4 && bytes 1024 7 256; } >images
+{ printf '\x00\x00\x08\x01' && be32 64 && bytes 64 3 4; } >labels
+layers() { # file, layers
+    printf '{"model": {"type": "graph", "layers": [%s]},\n "data": {"type": "idx", "path": "images", "targets": "labels", "micro_batch": 16, "scale": 0.00392156862745098},\n "train": {"epochs": 1}}\n' "$2" >"$1"
+}
+layers graph.json '{"op": "linear", "ot": 4}, {"op": "rellu"}, {"op": "dropout", "p": 7}, {"op": "cross_entropy"}'
+expect_code 2 "$CLTRAIN" train graph.json --out never
+expect_text "'ot': is unknown; did you mean 'out', which is required" "no op 'rellu'; did you mean 'relu'" "'p': 7 is out of range"
+layers graph.json '{"op": "linear", "out": 4}, {"op": "cross_entropy"}'
+expect_code 2 "$CLTRAIN" train graph.json --out never
+expect_text 'put \{"op": "flatten"\} before the first linear layer'
+readme_graph() { awk '/"layers": \[\{"op"/ { on = 1 } on { print } on && /cross_entropy/ { exit }' "$CLTRAIN_SOURCE_DIR/README.md"; }
+printf '{"model": {"type": "graph", %s},\n "data": {"type": "idx", "path": "images", "targets": "labels", "micro_batch": 16}, "train": {"steps": 1}}\n' \
+    "$(readme_graph)" >readme.json
+expect_code 0 "$CLTRAIN" train readme.json --dry-run
+{ npy_header '<f4' '(4, 2)' && f32 1 2 3 4 5 6 7 8; } >values.npy
+printf '{"model": {"type": "mlp"}, "data": {"type": "npy", "path": "values.npy", "targets": "values.npy", "micro_batch": 2}}' >reg.json
+expect_code 2 "$CLTRAIN" train reg.json --out never
+expect_text 'targets are f32: model.loss=mse \(or l1\)\?'
+expect_absent never
+
 finish

@@ -234,8 +234,10 @@ static const bad_case bad_cases[] = {
      "only the loss cross_entropy has an ignored target"},
     {"{\"type\":\"mlp\",\"loss\":\"mse\",\"embedding\":3}", &numbers,
      "model.embedding: the inputs are not integers"},
-    {"{\"type\":\"mlp\"}", &numbers, "model.outputs: the number of classes is not known"},
-    {"{\"type\":\"mlp\",\"outputs\":4}", &numbers, "class numbers must be u8, u16 or i32"},
+    {"{\"type\":\"mlp\"}", &numbers, "model.loss: targets are f32: model.loss=mse (or l1)?"},
+    {"{\"type\":\"mlp\",\"outputs\":4}", &numbers, "cross_entropy needs class numbers (u8, u16 or i32)"},
+    {LAYERS(LINEAR ",{\"op\":\"cross_entropy\"}"), &numbers,
+     "class numbers must be u8, u16 or i32; for targets that are numbers use the loss mse (or l1)"},
     {"{\"type\":\"mlp\",\"loss\":\"mse\",\"outputs\":4}", &numbers, "the same number of elements per sample"},
     {"{\"type\":\"graph\"}", &numbers, "model.layers: must be a non-empty list"},
     {"{\"type\":\"graph\",\"layers\":[]}", &numbers, "model.layers: must be a non-empty list"},
@@ -313,6 +315,71 @@ static const bad_case bad_cases[] = {
      &numbers, "inner dimensions of (4,2,3) and (4,2,3) differ: 3 and 2"},
 };
 
+/* Everything that is wrong with a list comes at once, in the order of the file, and nothing that only follows
+ * from it. */
+static void all_of_a_list(void **state)
+{
+    (void)state;
+    clt_graph *graph = NULL;
+    assert_int_equal(build("{\"type\":\"graph\",\"layers\":[\n"
+                           "{\"op\":\"liner\",\"out\":4},\n"
+                           "{\"op\":\"relu\"},\n"
+                           "{\"op\":\"linear\",\"ot\":4},\n"
+                           "{\"op\":\"dropout\",\"p\":2},\n"
+                           "{\"op\":\"add\",\"inputs\":[\"liner1\",\"nowhere\"]},\n"
+                           "{\"op\":\"reshape\",\"name\":\"bad\",\"inputs\":[\"x\"],\"shape\":[7]},\n"
+                           "{\"op\":\"linear\",\"inputs\":[\"bad\"],\"out\":\"3\"},\n"
+                           "{\"op\":\"linear\",\"inputs\":[\"linear1\"],\"out\":3},\n"
+                           "{\"op\":\"conv2d\"},\n"
+                           "{\"op\":\"mse\"}]}",
+                           &numbers, &graph),
+                     CLT_ECONFIG);
+    static const char *const lines[] = {
+        "net.json:2:7: model.layers[0]: there is no op 'liner'; did you mean 'linear'?",
+        "net.json:4:21: layer 'linear1' (linear): attribute 'ot': is unknown; did you mean 'out', which is "
+        "required? (this op has: out",
+        "net.json:5:21: layer 'dropout1' (dropout): attribute 'p': 2 is out of range",
+        "net.json:6:32: layer 'add1' (add): input 'nowhere' is neither a layer nor a field",
+        "net.json:7:1: layer 'bad' (reshape): ",
+        "net.json:8:39: layer 'linear2' (linear): attribute 'out': expected an integer",
+        "net.json:10:7: model.layers[8]: there is no op 'conv2d': there is no convolution yet; 'cltrain ops' "
+        "lists all of them",
+    };
+    const char *at = clt_error_text();
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        if (strncmp(at, lines[i], strlen(lines[i])) != 0)
+            fail_msg("expected: %s\ngot:      %s", lines[i], at);
+        at = strchr(at, '\n');
+        assert_true((at != NULL) == (i + 1 < sizeof lines / sizeof lines[0]));
+        at += at != NULL;
+    }
+    clt_graph_destroy(graph);
+}
+
+/* The hint fits the data: images need a flatten, numbers another loss. */
+static void hints_of_losses(void **state)
+{
+    static const char *const cases[][2] = {
+        {LAYERS("{\"op\":\"linear\",\"out\":10},{\"op\":\"cross_entropy\"}"),
+         "put {\"op\": \"flatten\"} before the first linear layer"},
+        {LAYERS("{\"op\":\"linear\",\"out\":1},{\"op\":\"mse\"}"),
+         "put {\"op\": \"flatten\"} before the first linear layer"},
+        {LAYERS("{\"op\":\"linear\",\"units\":10},{\"op\":\"cross_entropy\"}"),
+         "attribute 'units': is unknown; did you mean 'out', which is required?"},
+        {LAYERS("{\"op\":\"Dense\",\"out\":10},{\"op\":\"CrossEntropyLoss\"}"),
+         "there is no op 'CrossEntropyLoss'; did you mean 'cross_entropy'?"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clt_graph *graph = NULL;
+        assert_true(build(cases[i][0], &images, &graph) != CLT_OK);
+        if (!strstr(clt_error_text(), cases[i][1]))
+            fail_msg("expected: %s\ngot:      %s", cases[i][1], clt_error_text());
+        assert_null(strstr(clt_error_text(), "there is no loss"));
+        clt_graph_destroy(graph);
+    }
+}
+
 static void bad_models(void **state)
 {
     (void)state;
@@ -354,6 +421,8 @@ int main(void)
         cmocka_unit_test(graph_share_and_two_losses),
         cmocka_unit_test(graph_slices_of_indices),
         cmocka_unit_test(bad_models),
+        cmocka_unit_test(all_of_a_list),
+        cmocka_unit_test(hints_of_losses),
         cmocka_unit_test(all_mistakes_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

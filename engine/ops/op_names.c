@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names that are no op: which op is probably meant, by what other tools call it or by its letters. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/ops/op.h"
+
+typedef struct other_name {
+    const char *name; /* in lower case, without '_' and '-' */
+    const char *op;   /* NULL: there is none */
+    const char *note; /* or NULL */
+} other_name;
+
+static const other_name other_names[] = {
+    {"dense", "linear", NULL},
+    {"fc", "linear", NULL},
+    {"fullyconnected", "linear", NULL},
+    {"gemm", "linear", NULL},
+    {"embed", "embedding", NULL},
+    {"wte", "embedding", NULL},
+    {"swish", "silu", NULL},
+    {"gelunew", "gelu", "with \"approximate\": \"tanh\""},
+    {"gelutanh", "gelu", "with \"approximate\": \"tanh\""},
+    {"ln", "layernorm", NULL},
+    {"norm", "layernorm", NULL},
+    {"mul", "multiply", NULL},
+    {"residual", "add", "with \"inputs\": [both layers]"},
+    {"skip", "add", "with \"inputs\": [both layers]"},
+    {"sum", "reduce", "with \"kind\": \"sum\""},
+    {"mean", "reduce", "with \"kind\": \"mean\""},
+    {"avgpool", "reduce", "with \"kind\": \"mean\", over a whole dimension"},
+    {"globalavgpool", "reduce", "with \"kind\": \"mean\", over a whole dimension"},
+    {"view", "reshape", NULL},
+    {"permute", "transpose", NULL},
+    {"cat", "concat", NULL},
+    {"concatenate", "concat", NULL},
+    {"selfattention", "attention", NULL},
+    {"mha", "attention", NULL},
+    {"multiheadattention", "attention", NULL},
+    {"scaleddotproductattention", "attention", NULL},
+    {"softmaxcrossentropy", "cross_entropy", NULL},
+    {"crossentropyloss", "cross_entropy", NULL},
+    {"ce", "cross_entropy", NULL},
+    {"nll", "cross_entropy", "it takes logits, without a softmax before it"},
+    {"nllloss", "cross_entropy", "it takes logits, without a softmax before it"},
+    {"mseloss", "mse", NULL},
+    {"l2", "mse", NULL},
+    {"mae", "l1", NULL},
+    {"l1loss", "l1", NULL},
+    {"bce", "bce_with_logits", NULL},
+    {"bceloss", "bce_with_logits", "it takes logits, without a sigmoid before it"},
+    {"bcewithlogitsloss", "bce_with_logits", NULL},
+    {"conv", NULL, "there is no convolution yet"},
+    {"conv1d", NULL, "there is no convolution yet"},
+    {"conv2d", NULL, "there is no convolution yet"},
+    {"maxpool", NULL, "there is no pooling yet"},
+    {"maxpool2d", NULL, "there is no pooling yet"},
+    {"avgpool2d", NULL, "there is no pooling yet"},
+    {"batchnorm", "layernorm", "there is no batch normalisation"},
+    {"batchnorm1d", "layernorm", "there is no batch normalisation"},
+    {"batchnorm2d", "layernorm", "there is no batch normalisation"},
+    {"lstm", NULL, "there are no recurrent layers"},
+    {"gru", NULL, "there are no recurrent layers"},
+    {"rnn", NULL, "there are no recurrent layers"},
+};
+
+/* Lower case, without '_' and '-'; cut off at the buffer's end. */
+static void plain_name(const char *name, char *out, size_t size)
+{
+    size_t n = 0;
+    for (; *name && n + 1 < size; name++)
+        if (*name != '_' && *name != '-')
+            out[n++] = *name >= 'A' && *name <= 'Z' ? (char)(*name - 'A' + 'a') : *name;
+    out[n] = '\0';
+}
+
+static const other_name *other(const char *name)
+{
+    char plain[48];
+    plain_name(name, plain, sizeof plain);
+    for (size_t i = 0; i < sizeof other_names / sizeof other_names[0]; i++)
+        if (strcmp(other_names[i].name, plain) == 0)
+            return &other_names[i];
+    return NULL;
+}
+
+const clt_op *clt_op_near(const char *name)
+{
+    const char *names[128];
+    char plain[48], op_plain[48];
+    int count;
+    size_t n = 0;
+    const other_name *known = other(name);
+    const clt_op *const *ops = clt_op_list(&count);
+    if (known)
+        return known->op ? clt_op_find(known->op) : NULL;
+    plain_name(name, plain, sizeof plain);
+    for (int i = 0; i < count && n < sizeof names / sizeof names[0]; i++) {
+        if (ops[i]->flags & CLT_OP_FUSED)
+            continue;
+        plain_name(ops[i]->name, op_plain, sizeof op_plain);
+        if (strcmp(plain, op_plain) == 0)
+            return ops[i];
+        names[n++] = ops[i]->name;
+    }
+    const char *near = clt_nearest_name(name, names, n);
+    return near ? clt_op_find(near) : NULL;
+}
+
+const char *clt_op_hint(const char *name, char *buffer, size_t size)
+{
+    const other_name *known = other(name);
+    const clt_op *near = clt_op_near(name);
+    const char *note = known ? known->note : NULL;
+    if (near)
+        snprintf(buffer, size, "; did you mean '%s'%s%s?", near->name, note ? ", " : "", note ? note : "");
+    else
+        snprintf(buffer, size, "%s%s; 'cltrain ops' lists all of them", note ? ": " : "", note ? note : "");
+    return buffer;
+}

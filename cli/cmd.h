@@ -58,6 +58,8 @@ clt_status cmd_data(cmd_context *context, int argc, char **argv);
 clt_status cmd_generate(cmd_context *context, int argc, char **argv);
 clt_status cmd_export(cmd_context *context, int argc, char **argv);
 clt_status cmd_report(cmd_context *context, int argc, char **argv);
+clt_status cmd_compare(cmd_context *context, int argc, char **argv);
+clt_status cmd_watch(cmd_context *context, int argc, char **argv);
 clt_status cmd_tune(cmd_context *context, int argc, char **argv);
 clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv);
 clt_status cmd_probe(cmd_context *context, int argc, char **argv);

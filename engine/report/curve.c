@@ -197,7 +197,7 @@ double clt_curve_tail(const clt_curve *curve, double share)
         sum += curve->bins[i].sum;
         count += curve->bins[i].count;
     }
-    return count > 0 ? sum / (double)count : curve->last;
+    return count > 0 ? sum / (double)count : curve->values > 0 ? curve->last : NAN;
 }
 
 static int by_value(const void *a, const void *b)

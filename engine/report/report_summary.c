@@ -3,6 +3,7 @@
  * The report's figures: tiles of one run, the table of several. */
 #include <math.h>
 
+#include "engine/report/compare.h"
 #include "engine/report/report_internal.h"
 
 typedef void (*writer)(clt_str *out, double value);
@@ -16,27 +17,14 @@ static void tile(clt_str *out, const char *name, writer write, double value, con
     clt_str_printf(out, "</b><small>%s</small></div>\n", note ? note : "");
 }
 
-static double peak_memory(const clt_run_record *run)
-{
-    double planned = clt_run_number(clt_run_start(run), "memory_bytes");
-    const clt_curve *measured = &run->curve[CLT_METRIC_DEVICE_BYTES];
-    return measured->values > 0 && measured->high > 0 ? measured->high : planned;
-}
-
-/* Training loss at the end, over enough steps that one of them does not decide. */
-static double training_loss(const clt_run_record *run)
-{
-    return clt_curve_tail(&run->curve[CLT_METRIC_LOSS], 0.02);
-}
-
-static void loss_tiles(clt_str *out, const clt_run_record *run)
+static void loss_tiles(clt_str *out, const clt_run_record *run, const clt_run_facts *f)
 {
     const clt_curve *train = &run->curve[CLT_METRIC_LOSS], *eval = &run->curve[CLT_METRIC_EVAL_LOSS];
     clt_str note = {0};
     if (train->values > 0) {
         clt_str_append(&note, "last step: ");
         clt_html_number(&note, train->last);
-        tile(out, "training loss", clt_html_number, training_loss(run), note.text);
+        tile(out, "training loss", clt_html_number, f->mean_loss, note.text);
     }
     note.length = 0;
     if (eval->values > 0) {
@@ -46,14 +34,15 @@ static void loss_tiles(clt_str *out, const clt_run_record *run)
         tile(out, "evaluation loss", clt_html_number, eval->last, note.text);
     }
     note.length = 0;
-    if (clt_run_is_language(run) && (eval->values > 0 || train->values > 0)) {
-        double best = eval->values > 0 ? eval->low : training_loss(run);
+    if (clt_run_is_language(run)) {
         const clt_curve *bits = &run->curve[CLT_METRIC_EVAL_BITS_PER_BYTE];
+        bool measured = !isnan(f->perplexity);
         if (bits->values > 0) {
             clt_html_number(&note, bits->low);
             clt_str_append(&note, " bits per byte");
         }
-        tile(out, eval->values > 0 ? "best perplexity" : "perplexity", clt_html_number, exp(best), note.text);
+        tile(out, measured ? "best perplexity" : "perplexity", clt_html_number,
+             measured ? f->perplexity : exp(f->mean_loss), note.text);
     }
     clt_str_free(&note);
 }
@@ -77,8 +66,9 @@ void report_tiles(const report_page *page, const clt_run_record *run)
     clt_str *out = page->out;
     clt_metric speed = clt_run_speed_metric(run);
     clt_str note = {0};
+    const clt_run_facts f = clt_run_facts_of(run);
     clt_str_append(out, "<section class=\"tiles\">\n");
-    loss_tiles(out, run);
+    loss_tiles(out, run, &f);
     accuracy_tile(out, run);
     clt_str_append(&note, "");
     if (run->curve[CLT_METRIC_STEP_MS].values > 0) {
@@ -87,16 +77,15 @@ void report_tiles(const report_page *page, const clt_run_record *run)
     }
     tile(out, speed == CLT_METRIC_TOKENS_PER_S ? "tokens/s" : "samples/s", clt_html_count,
          clt_curve_median(&run->curve[speed]), note.text);
-    tile(out, "device busy", clt_html_share, clt_curve_median(&run->curve[CLT_METRIC_DEVICE_BUSY]),
-         "of each step");
-    tile(out, "peak device memory", clt_html_bytes, peak_memory(run), "");
+    tile(out, "device busy", clt_html_share, f.device_busy, "of each step");
+    tile(out, "peak device memory", clt_html_bytes, f.device_bytes, "");
     note.length = 0;
     clt_str_printf(&note, "%lld", (long long)(run->last_step > 0 ? run->last_step : 0));
     if (run->steps_total > 0)
         clt_str_printf(&note, " of %lld", (long long)run->steps_total);
     clt_str_append(&note, " steps");
-    tile(out, "time", clt_html_duration, clt_run_seconds(run), note.text);
-    tile(out, "parameters", clt_html_count, clt_run_number(clt_run_start(run), "parameters"), "");
+    tile(out, "time", clt_html_duration, f.seconds, note.text);
+    tile(out, "parameters", clt_html_count, f.parameters, "");
     if (run->skipped > 0)
         tile(out, "skipped updates", clt_html_count, (double)run->skipped, "");
     clt_str_append(out, "</section>\n");
@@ -111,36 +100,6 @@ typedef struct column {
     bool least_is_best, none_is_best;
     double value[CLT_REPORT_RUNS];
 } column;
-
-static double fact(const clt_run_record *run, int which)
-{
-    switch (which) {
-    case 0:
-        return run->last_step >= 0 ? (double)run->last_step : NAN;
-    case 1:
-        return training_loss(run);
-    case 2:
-        return run->curve[CLT_METRIC_EVAL_LOSS].values ? run->curve[CLT_METRIC_EVAL_LOSS].last : NAN;
-    case 3:
-        return run->curve[CLT_METRIC_EVAL_LOSS].values ? run->curve[CLT_METRIC_EVAL_LOSS].low : NAN;
-    case 4:
-        return clt_run_is_language(run) && run->curve[CLT_METRIC_EVAL_LOSS].values
-                   ? exp(run->curve[CLT_METRIC_EVAL_LOSS].low)
-                   : NAN;
-    case 5:
-        return run->curve[CLT_METRIC_EVAL_ACCURACY].values ? run->curve[CLT_METRIC_EVAL_ACCURACY].high : NAN;
-    case 6:
-        return clt_curve_median(&run->curve[CLT_METRIC_TOKENS_PER_S]);
-    case 7:
-        return clt_curve_median(&run->curve[CLT_METRIC_SAMPLES_PER_S]);
-    case 8:
-        return clt_curve_median(&run->curve[CLT_METRIC_DEVICE_BUSY]);
-    case 9:
-        return peak_memory(run);
-    default:
-        return clt_run_seconds(run);
-    }
-}
 
 static void write_step(clt_str *out, double value)
 {
@@ -179,15 +138,29 @@ void report_runs_table(const report_page *page)
                         {"peak memory", clt_html_bytes, true, true, {0}},
                         {"time", clt_html_duration, true, true, {0}}};
     const int n = (int)(sizeof columns / sizeof columns[0]);
+    enum { TOKENS = 6, SAMPLES = 7 };
     bool used[sizeof columns / sizeof columns[0]] = {false};
     clt_str *out = page->out;
-    for (int c = 0; c < n; c++)
-        for (int i = 0; i < page->count; i++) {
-            columns[c].value[i] = fact(page->runs[i], c);
-            used[c] |= !isnan(columns[c].value[i]);
+    for (int i = 0; i < page->count; i++) {
+        const clt_run_facts f = clt_run_facts_of(page->runs[i]);
+        const double values[] = {f.steps >= 0 ? (double)f.steps : NAN,
+                                 f.mean_loss,
+                                 f.eval_loss,
+                                 f.best_eval_loss,
+                                 f.perplexity,
+                                 f.accuracy,
+                                 f.tokens_per_s,
+                                 f.samples_per_s,
+                                 f.device_busy,
+                                 f.device_bytes,
+                                 f.seconds};
+        for (int c = 0; c < n; c++) {
+            columns[c].value[i] = values[c];
+            used[c] |= !isnan(values[c]);
         }
+    }
     /* one speed is enough */
-    used[clt_run_speed_metric(page->runs[0]) == CLT_METRIC_TOKENS_PER_S ? 7 : 6] = false;
+    used[clt_run_speed_metric(page->runs[0]) == CLT_METRIC_TOKENS_PER_S ? SAMPLES : TOKENS] = false;
     clt_str_append(out,
                    "<section class=\"card\"><h3>Runs</h3><div class=\"scroll\"><table><thead><tr><th>run</th>"
                    "<th>state</th>");

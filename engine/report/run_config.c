@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/fileio.h"
 #include "engine/config/config.h"
 #include "engine/report/run_record.h"
 
@@ -138,7 +139,8 @@ clt_status clt_run_names(clt_run_record *const *records, int count)
     for (int parts = 2; parts < 16; parts++) {
         for (int i = 0; i < count; i++)
             for (int k = 0; k < i; k++)
-                if (strcmp(records[i]->name, records[k]->name) == 0)
+                if (strcmp(records[i]->name, records[k]->name) == 0 &&
+                    !clt_same_folder(records[i]->folder, records[k]->folder))
                     twice[i] = twice[k] = true;
         for (int i = 0; i < count && status == CLT_OK; i++)
             if (twice[i])

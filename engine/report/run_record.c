@@ -208,28 +208,65 @@ clt_status clt_run_record_add(clt_run_record *r, const clt_metrics_line *line, c
 
 /* --- how it ended --- */
 
-/* The process that holds the folder's lock: 1 it lives, 0 there is none, -1 it is on another host. */
+/* When a process of this host began, in seconds since 1970; NAN when the system does not tell. */
+static double process_began(long process)
+{
+    char path[64], text[1024], line[256];
+    double ticks = NAN, boot = NAN;
+    snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    FILE *file = fopen(path, "re");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        (void)fclose(file);
+    text[n] = '\0';
+    /* the 22nd value; the second is a name in parentheses */
+    const char *at = strrchr(text, ')');
+    for (int i = 2; at && i < 22; i++)
+        at = strchr(at + 1, ' ');
+    if (at)
+        ticks = strtod(at, NULL);
+    file = fopen("/proc/stat", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "btime ", 6) == 0)
+            boot = strtod(line + 6, NULL);
+    if (file)
+        (void)fclose(file);
+    return boot + ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Is it the process that wrote the lock file, and not another one that has its number now? */
+static bool process_lives(long process, double locked)
+{
+    if (kill((pid_t)process, 0) != 0 && errno != EPERM)
+        return false;
+    double began = process_began(process);
+    return isnan(began) || began < locked + 5;
+}
+
+/* The process that holds the folder's lock: 1 it lives, 0 there is none, -1 it is on another host. Looking
+ * must not take the lock, not even for a moment: a run that begins just then would be refused. */
 static int holder_lives(const clt_run_record *r)
 {
     char *path = NULL, host[256] = {0}, holder[321] = {0}, there[256];
     long process = 0;
-    int lives = 0;
+    struct stat info;
     if (clt_path_join(r->folder, "lock", &path) != CLT_OK) {
         clt_error_clear();
         return 0;
     }
-    FILE *file = fopen(path, "re");
+    bool is_file = stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    FILE *file = is_file ? fopen(path, "re") : NULL;
     free(path);
     if (!file)
         return 0;
     size_t n = fread(holder, 1, sizeof holder - 1, file);
     (void)fclose(file);
     holder[n] = '\0';
-    if (sscanf(holder, "process %ld on host %255s", &process, there) == 2 && process > 0) {
-        bool here = gethostname(host, sizeof host - 1) == 0 && strcmp(host, there) == 0;
-        lives = !here ? -1 : kill((pid_t)process, 0) == 0 || errno == EPERM;
-    }
-    return lives;
+    if (sscanf(holder, "process %ld on host %255s", &process, there) != 2 || process <= 0 ||
+        process > INT32_MAX)
+        return 0;
+    bool here = gethostname(host, sizeof host - 1) == 0 && strcmp(host, there) == 0;
+    return here ? process_lives(process, (double)info.st_mtime) : -1;
 }
 
 /* Text of the last event of a kind: its message, reason or code. */
@@ -246,9 +283,11 @@ static void find_verdict(clt_run_record *r, clt_str *cause)
 {
     clt_run_event_kind ended =
         r->session_count > 0 ? r->sessions[r->session_count - 1].ended : CLT_RUN_EVENT_OTHER;
-    int holder = ended == CLT_RUN_EVENT_OTHER ? holder_lives(r) : 0;
-    double now = (double)time(NULL);
-    if (ended == CLT_RUN_EVENT_END) {
+    int holder = holder_lives(r);
+    bool fresh = (double)time(NULL) - r->modified < FRESH_SECONDS;
+    if (holder == 1 || (holder == -1 && fresh && ended == CLT_RUN_EVENT_OTHER)) {
+        r->verdict = CLT_RUN_RUNNING; /* also when it is just being resumed */
+    } else if (ended == CLT_RUN_EVENT_END) {
         r->verdict = CLT_RUN_FINISHED;
     } else if (ended == CLT_RUN_EVENT_STOPPED) {
         r->verdict = CLT_RUN_INTERRUPTED;
@@ -256,8 +295,6 @@ static void find_verdict(clt_run_record *r, clt_str *cause)
     } else if (ended == CLT_RUN_EVENT_FAILED) {
         r->verdict = CLT_RUN_FAILED;
         last_event_text(r, ended, "message", cause);
-    } else if (holder == 1 || (holder == -1 && now - r->modified < FRESH_SECONDS)) {
-        r->verdict = CLT_RUN_RUNNING;
     } else if (r->steps_total > 0 && r->last_step >= r->steps_total) {
         r->verdict = CLT_RUN_FINISHED;
     } else {

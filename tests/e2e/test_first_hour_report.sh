@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+#
+# Looking at runs: 'report' gives a page that needs nothing else and runs no foreign script, 'compare' a table and where losses part,
+# 'watch' a picture in the terminal. With a clean home, without a network. Chromium and html5lib judge the page where they are installed.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export HOME=$work/home
+mkdir -p "$HOME"
+export LC_ALL=C COLUMNS=80
+unset LINES
+
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [16]},
+ "data": {"type": "synthetic", "shape": [8], "classes": 4, "samples": 256, "micro_batch": 16},
+ "train": {"steps": 60, "eval_every": 20, "log_every": 10}, "checkpoint": {"every": 20}}
+JSON
+
+# --- a run that was interrupted and resumed ---
+expect_code 0 "$CLTRAIN" train net.json --out runs/a --max-steps 30
+expect_code 0 "$CLTRAIN" train net.json --out runs/a --resume auto
+sleep 0.1
+cp runs/a/metrics.jsonl before.jsonl
+expect_code 0 "$CLTRAIN" report runs/a
+expect_text 'report: runs/a/report.html' 'browser'
+expect_same before.jsonl runs/a/metrics.jsonl
+page=runs/a/report.html
+expect_file $page
+cp $page "$out"
+expect_text '<title>a</title>' 'finished' '>2 sessions<' 'class="mk resume"' 'class="mk save"' 'training loss' 'optimizer\.learning_rate' \
+    "Content-Security-Policy.*default-src 'none'" '<h3>Loss' '<h3>Learning rate' '<h3>Speed' 'prefers-color-scheme: dark' '@media print'
+# curves are in the page itself, with as many points as there are steps
+expect_awk 'the curve of the losses has no points' '/class="ln c0/ && /data-n="training"/ { if (gsub(/[0-9]+[ -][0-9]+/, "") >= 20) found = 1 } END { exit !found }' $page
+# nothing is loaded from anywhere
+if grep -n -i -E "(src|href|action|data)=[\"']?(https?:)?//|url\(|@import|<link|<iframe" $page; then fail 'the page loads something'; else pass; fi
+# the one script that may run is the one in the page
+script_hash=$(awk '/^<script>$/ { on = 1; printf "\n"; next } /^<\/script>$/ { exit } on' $page | sha256sum | cut -d' ' -f1)
+want=$(sed -n "s/.*script-src 'sha256-\([^']*\)'.*/\1/p" $page | base64 -d | od -An -v -tx1 | tr -d ' \n')
+if [ -n "$want" ] && [ "$script_hash" = "$want" ]; then pass; else fail "the script's hash is $script_hash, the page allows ${want:-none}"; fi
+if [ "$(grep -c '<script' $page)" -eq 1 ]; then pass; else fail 'the page has more than one script'; fi
+
+# any name of the run does, and other places
+expect_code 0 "$CLTRAIN" report runs/a/checkpoints/step_60 --out elsewhere.html --title 'A <b>title</b>'
+expect_file elsewhere.html
+cp elsewhere.html "$out"
+expect_text '<title>A &lt;b&gt;title&lt;/b&gt;</title>'
+"$CLTRAIN" report runs/a --out - 2>/dev/null | head -n 1 >"$out"
+expect_text '^<!DOCTYPE html>'
+
+# --- mistakes are said at once ---
+expect_code 2 "$CLTRAIN" report
+expect_text 'missing argument'
+expect_code 2 "$CLTRAIN" report runs/none
+expect_text "there is no run 'runs/none'"
+expect_code 2 "$CLTRAIN" report runs
+expect_text "no metrics.jsonl, so it is no run folder"
+expect_code 8 "$CLTRAIN" report runs/a --out none/there/page.html
+expect_code 2 "$CLTRAIN" report runs/a runs/a runs/a runs/a runs/a runs/a runs/a runs/a runs/a
+expect_code 2 "$CLTRAIN" compare runs/a
+expect_code 2 "$CLTRAIN" compare runs/a runs/none
+expect_code 2 "$CLTRAIN" watch runs/none --once
+
+# --- several runs ---
+expect_code 0 "$CLTRAIN" train net.json --out runs/b optimizer.learning_rate=0.1
+expect_code 0 "$CLTRAIN" train net.json --out runs/c
+expect_code 0 "$CLTRAIN" compare runs/a runs/b runs/c
+expect_text '^run .*steps .*loss .*best .*samples/s' '^a +60 ' '^b +60 ' '^b against a$' 'optimizer.learning_rate: 0.1, was ' \
+    'losses: differ from step [12] on; ' '^c against a$' 'config: the same' 'losses: the very same in all 60 common steps'
+expect_code 0 "$CLTRAIN" compare runs/a runs/b --json
+expect_text '"first_different_step": [12],' '"optimizer.learning_rate": \[' '"loss": [0-9.]+,' '"state": "finished"'
+cp "$out" compare.json
+expect_code 0 "$CLTRAIN" config --help # keeps $out from being read below
+if awk '/"common_steps": 60/ { found = 1 } END { exit !found }' compare.json; then pass; else fail 'compare --json does not count the common steps'; fi
+expect_code 0 "$CLTRAIN" compare runs/a runs/b --csv
+expect_text '^"run","state","steps",.*"optimizer.learning_rate"' '^"b","finished",60,.*,"0\.1"$'
+expect_code 2 "$CLTRAIN" compare runs/a runs/b --csv --json
+expect_code 0 "$CLTRAIN" report runs/a runs/b runs/c
+expect_file report.html
+cp report.html "$out"
+expect_text 'keys that differ' '<th>optimizer.learning_rate</th>' 'class="n best"' 'class="ln c1 r1"' 'class="ln c2 r2"' '<title>a, b and c</title>'
+
+# --- in the terminal ---
+COLUMNS=60 LINES=20 expect_code 0 "$CLTRAIN" watch runs/a --once
+expect_text 'finished, step 60 of 60 \(100 %\)' 'loss [0-9.]+' '\|.*\*' 'step 60$' 'end'
+expect_awk 'a line is wider than the screen' 'length($0) > 60 { exit 1 }' "$out"
+expect_awk 'the picture is higher than the screen' 'END { exit NR > 20 }' "$out"
+LC_ALL=C.UTF-8 expect_code 0 "$CLTRAIN" watch runs/a --once
+expect_text $'\xe2[\xa0-\xa3]' # braille
+# a run that is not there yet is waited for, and watched to its end
+"$CLTRAIN" watch runs/later >later.txt 2>&1 </dev/null &
+watcher=$!
+for _ in $(seq 100); do grep -q waiting later.txt && break; sleep 0.05; done
+expect_code 0 "$CLTRAIN" train net.json --out runs/later
+wait $watcher
+got=$?
+cp later.txt "$out"
+if [ $got -eq 0 ]; then pass; else fail "watch ended with $got"; fi
+expect_text 'waiting for a run in runs/later' 'runs/later: finished, step 60 of 60'
+# a run that goes on: q ends the watching, and the terminal is as before
+mkdir -p runs/live
+head -n 12 runs/a/metrics.jsonl >runs/live/metrics.jsonl
+echo "process $$ on host $(hostname)" >runs/live/lock
+COLUMNS=80 expect_code 0 "$CLTRAIN" watch runs/live --once
+expect_text 'runs/live: running'
+if command -v script >/dev/null; then
+    { sleep 1; printf q; sleep 1; } | limit=20 timeout 20 script -qec "stty rows 24 cols 80; '$CLTRAIN' watch runs/live; echo code \$?; stty -a" typescript >"$out" 2>&1
+    expect_text 'code 0' '[^-]icanon' '[^-]echo ' $'\033\[\\?1049h' $'\033\[\\?1049l' $'\033\[\\?25h'
+    { sleep 1; printf '\003'; sleep 1; } | timeout 20 script -qec "'$CLTRAIN' watch runs/live; echo code \$?; stty -a" typescript >"$out" 2>&1
+    expect_text 'code 0' '[^-]icanon' $'\033\[\\?1049l'
+else
+    note_skip "keys of 'watch' need script(1)"
+fi
+rm runs/live/lock
+COLUMNS=80 expect_code 0 "$CLTRAIN" watch runs/live
+expect_text 'not finished'
+
+# --- what a crash leaves behind ---
+mkdir -p runs/torn
+{ cat runs/a/metrics.jsonl; printf 'garbage\n\xff\xfe\n{"step":61,"lo'; } >runs/torn/metrics.jsonl
+expect_code 0 "$CLTRAIN" report runs/torn
+cp runs/torn/report.html "$out"
+expect_text '2 lines of metrics.jsonl could not be read' 'last line of metrics.jsonl is torn' 'Config.*</summary>'
+
+# --- a long run: what is drawn is bounded, and every spike is drawn ---
+mkdir -p runs/long
+awk 'BEGIN { for (i = 1; i <= 120000; i++) printf "{\"step\":%d,\"update\":%d,\"loss\":%.7f,\"accuracy\":0.5,\"grad_norm\":%.7f,\"lr\":0.001,\"loss_scale\":1,\"skipped\":0,\"step_ms\":%.4f,\"samples_per_s\":%.4f,\"device_busy\":0.9,\"device_bytes\":4096,\"time\":%d}\n", i, i, i == 77777 ? 1000 : 2 + sin(i), 1 + cos(i), 10 + sin(i * i), 99 + sin(i), i }' >runs/long/metrics.jsonl
+expect_code 0 "$CLTRAIN" report runs/long
+expect_awk 'the page is larger than 1 MB' '{ n += length($0) + 1 } END { exit n > 1000000 }' runs/long/report.html
+cp runs/long/report.html "$out"
+expect_text '>1000<|>500<' # the axis of the losses reaches the spike
+sed -n 1,2000p runs/long/metrics.jsonl >runs/live/metrics.jsonl
+expect_code 0 "$CLTRAIN" compare runs/long runs/live
+expect_text 'the very same in all 2000 common steps'
+
+# --- hostile text runs no script ---
+evil="runs/<img src=x onerror=document.body.append('owned')>"
+mkdir -p "$evil"
+payload='</title></style></pre></td><script>document.body.append(\"owned\")</script><img src=x onerror=document.body.append(\"owned\")><svg onload=document.body.append(\"owned\")>'
+for kind in start saved sample advice warning stopped failed; do
+    printf '{"event":"%s","step":1,"time":1,"device":"%s","host":"%s","prompt":"%s","text":"%s","reason":"%s","message":"%s","path":"%s"}\n' \
+        $kind "$payload" "$payload" "$payload" "$payload" "$payload" "$payload" "$payload"
+done >"$evil/metrics.jsonl"
+cat runs/a/metrics.jsonl >>"$evil/metrics.jsonl"
+printf '{"train": {"%s": "%s"}}' "$payload" "$payload" >"$evil/config.resolved.json"
+expect_code 0 "$CLTRAIN" report "$evil" --out evil.html
+expect_code 0 "$CLTRAIN" report "$evil" runs/a --out evils.html --title "</title><script>document.body.append('owned')</script>"
+if [ "$(grep -o '<script' evil.html evils.html | wc -l)" -eq 2 ] && ! grep -q '<img' evil.html evils.html; then pass; else fail 'hostile text became markup'; fi
+expect_code 0 "$CLTRAIN" watch "$evil" --once
+
+# --- what browsers and strict parsers say ---
+python=$(command -v "${CLTRAIN_PYTHON:-python3}")
+if [ -n "$python" ] && "$python" -c 'import html5lib' 2>/dev/null; then
+    for file in $page report.html evil.html evils.html runs/torn/report.html; do
+        expect_code 0 "$python" -c 'import sys, html5lib; html5lib.HTMLParser(strict=True).parse(open(sys.argv[1], encoding="utf-8").read())' "$file"
+    done
+else
+    note_skip 'the strict parse needs html5lib'
+fi
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+if [ -n "$browser" ]; then
+    for file in evil evils; do
+        limit=60 expect_code 0 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/browser" --dump-dom \
+            "file://$work/$file.html"
+        expect_text '</html>' 'class="plot"'
+        # text of the page may name it; what a script would add is text of the body itself
+        if sed -n '/<\/main>/,$p' "$out" | grep -q 'owned'; then fail "a foreign script ran in $file.html"; else pass; fi
+    done
+else
+    note_skip 'running hostile pages needs chromium'
+fi
+finish

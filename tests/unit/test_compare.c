@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctest-labels: quick
+ *
+ * Comparing runs: the first step with other losses, from where on runs are apart by more than their noise,
+ * keys that differ; and plots of characters. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/text.h"
+#include "engine/report/compare.h"
+#include "engine/report/text_plot.h"
+
+static char root[64];
+
+static void must(clt_status status)
+{
+    if (status != CLT_OK)
+        fail_msg("%s", clt_error_text());
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    (void)snprintf(root, sizeof root, "/tmp/cltrain-test-compare-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
+}
+
+static double noise(unsigned *seed)
+{
+    double sum = 0;
+    for (int i = 0; i < 12; i++) {
+        *seed = *seed * 1664525u + 1013904223u;
+        sum += (double)(*seed >> 8) / 16777216.0;
+    }
+    return sum - 6;
+}
+
+/* Losses falling from 5 to about 2, with noise of that size; from `from` on higher by the factor, to `to`. */
+static clt_run_record *run(const char *name, int steps, unsigned seed, double scatter, double factor,
+                           int from, int to)
+{
+    char path[256];
+    clt_str text = {0};
+    clt_run_record *record;
+    for (int i = 1; i <= steps; i++) {
+        double loss = 2 + 3 * exp(-i / 100.0) + scatter * noise(&seed);
+        clt_str_printf(&text, "{\"step\":%d,\"loss\":%.17g}\n", i,
+                       i >= from && i < to ? loss * factor : loss);
+    }
+    (void)snprintf(path, sizeof path, "%s/%s", root, name);
+    must(clt_mkdir_p(path));
+    (void)snprintf(path, sizeof path, "%s/%s/metrics.jsonl", root, name);
+    must(clt_str_check(&text));
+    must(clt_file_write(path, text.text, text.length));
+    clt_str_free(&text);
+    must(clt_run_record_load(path, &record));
+    return record;
+}
+
+static clt_parting part(clt_run_record *a, clt_run_record *b)
+{
+    clt_parting p;
+    must(clt_compare_losses(a, b, CLT_COMPARE_TOLERANCE, &p));
+    clt_run_record_free(a);
+    clt_run_record_free(b);
+    return p;
+}
+
+static void equal_runs_are_equal(void **state)
+{
+    (void)state;
+    clt_parting p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 300, 1, 0.1, 1, 0, 0));
+    assert_int_equal(p.common, 300);
+    assert_int_equal(p.last_common, 300);
+    assert_int_equal(p.first_different, -1);
+    assert_int_equal(p.apart_from, -1);
+    assert_int_equal(p.apart_once, -1);
+}
+
+static void the_last_bit_counts(void **state)
+{
+    (void)state;
+    clt_parting p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 500, 1, 0.1, 1 + 3e-16, 123, 500));
+    assert_in_range(p.first_different, 123, 130); /* a product may round to the same number */
+    assert_int_equal(p.apart_once, -1);
+}
+
+static void noise_is_not_a_difference(void **state)
+{
+    (void)state;
+    clt_parting p = part(run("a", 2000, 1, 0.1, 1, 0, 0), run("b", 2000, 2, 0.1, 1, 0, 0));
+    assert_int_equal(p.first_different, 1);
+    assert_int_equal(p.apart_from, -1);
+}
+
+static void runs_that_part_are_found(void **state)
+{
+    (void)state;
+    clt_parting p = part(run("a", 2000, 1, 0.05, 1, 0, 0), run("b", 2000, 2, 0.05, 1.2, 700, 9999));
+    assert_in_range(p.apart_from, 680, 721);
+    assert_true(p.end_b / p.end_a > 1.15 && p.end_b / p.end_a < 1.25);
+    p = part(run("a", 2000, 1, 0.05, 1, 0, 0), run("b", 2000, 1, 0.05, 1.2, 700, 1200));
+    assert_int_equal(p.apart_from, -1);
+    assert_in_range(p.apart_once, 700, 721); /* where a stretch begins */
+    assert_int_equal(p.first_different, 700);
+}
+
+static void few_steps_and_none(void **state)
+{
+    (void)state;
+    clt_parting p = part(run("a", 3, 1, 0, 1, 0, 0), run("b", 3, 1, 0, 2, 2, 9));
+    assert_int_equal(p.common, 3);
+    assert_int_equal(p.first_different, 2);
+    assert_int_equal(p.apart_from, 2);
+    p = part(run("a", 3, 1, 0, 1, 0, 0), run("b", 0, 1, 0, 2, 2, 9));
+    assert_int_equal(p.common, 0);
+    assert_int_equal(p.last_common, -1);
+    p = part(run("a", 100, 1, 0, 1, 0, 0),
+             run("b", 100, 1, 0, NAN, 50, 999)); /* "nan" is no number of JSON */
+    assert_int_equal(p.common, 49);
+}
+
+static void plots_fit_and_hold_their_line(void **state)
+{
+    (void)state;
+    clt_point line[200], marks[2] = {{0, 1}, {199, 0}};
+    for (int i = 0; i < 200; i++)
+        line[i] = (clt_point){i, i == 100 ? NAN : 1 - i / 199.0};
+    for (int unicode = 0; unicode < 2; unicode++)
+        for (int columns = 30; columns <= 250; columns += 55)
+            for (int rows = 5; rows <= 40; rows += 7) {
+                clt_text_plot plot = {columns, rows, unicode, false, 0, 199, line, marks, 200, 2};
+                clt_str out = {0};
+                int lines = 0, widest = 0, width = 0;
+                must(clt_text_plot_draw(&plot, &out));
+                for (size_t at = 0; at < out.length;) {
+                    size_t size = clt_utf8_size(out.text + at, out.length - at);
+                    assert_true(size > 0);
+                    width = out.text[at] == '\n' ? 0 : width + 1;
+                    widest = width > widest ? width : widest;
+                    lines += out.text[at] == '\n';
+                    at += size;
+                }
+                assert_int_equal(lines, rows);
+                assert_int_equal(widest, columns);
+                assert_non_null(strchr(out.text, 'o'));
+                assert_true(unicode || strchr(out.text, '*'));
+                clt_str_free(&out);
+            }
+    clt_text_plot none = {80, 20, true, false, 0, 1, line + 100, NULL, 1, 0};
+    clt_str out = {0};
+    must(clt_text_plot_draw(&none, &out));
+    assert_int_equal(out.length, 0);
+    clt_text_plot one = {80, 20, true, true, 5, 5, marks, NULL, 1, 0};
+    must(clt_text_plot_draw(&one, &out));
+    assert_true(out.length > 0);
+    clt_str_free(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(equal_runs_are_equal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_last_bit_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(noise_is_not_a_difference, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(runs_that_part_are_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(few_steps_and_none, set_up, tear_down),
+        cmocka_unit_test(plots_fit_and_hold_their_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

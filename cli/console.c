@@ -307,7 +307,7 @@ static void on_message(void *context, const char *text)
     console *c = begin_told(context);
     char line[4096], who[300] = "";
     const comm_info *ranks = c->context ? c->context->ranks : NULL;
-    if (ranks && ranks->ranks > 1)
+    if (ranks && ranks->ranks > 1 && ranks->rank > 0) /* rank 0 does the talking */
         snprintf(who, sizeof who, "[rank %d %s] ", ranks->rank, ranks->host);
     for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
         snprintf(line, sizeof line, "%s%.*s", who, (int)strcspn(at, "\n"), at);

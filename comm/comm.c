@@ -29,6 +29,8 @@ struct comm_request {
     bool ready, ok, done;
     bool on_heap; /* false: lives on the stack of a blocking call */
     clt_error error;
+    double ready_at; /* clock */
+    comm_times times;
     comm_request *previous, *next;
 };
 
@@ -95,8 +97,11 @@ static void run_next(comm *c)
             c->info.rank, c->info.host);
     } else {
         pthread_mutex_unlock(&c->mutex);
+        double begin = clt_now();
         status = run_collective(r);
+        double end = clt_now();
         pthread_mutex_lock(&c->mutex);
+        r->times = (comm_times){.inside = end - begin, .since_ready = end - r->ready_at};
         status = clt_fail_prefix(status, "rank %d (%s)", c->info.rank, c->info.host);
     }
     if (status != CLT_OK && !c->broken) {
@@ -364,16 +369,24 @@ void comm_request_ready(comm_request *request, bool ok)
     comm *c = request->owner;
     pthread_mutex_lock(&c->mutex);
     request->ready = true;
+    request->ready_at = clt_now();
     request->ok = ok;
     pthread_cond_signal(&c->work);
     pthread_mutex_unlock(&c->mutex);
 }
 
-clt_status comm_request_wait(comm_request *request)
+clt_status comm_request_wait_timed(comm_request *request, comm_times *times)
 {
     clt_status status = wait_and_unlink(request);
+    *times = request->times;
     free(request);
     return status;
+}
+
+clt_status comm_request_wait(comm_request *request)
+{
+    comm_times unused;
+    return comm_request_wait_timed(request, &unused);
 }
 
 /* --- agreement and the end of the job --- */

@@ -80,6 +80,12 @@ clt_status comm_all_reduce_post(comm *c, void *data, int64_t count, comm_type ty
                                 comm_request **out);
 void comm_request_ready(comm_request *request, bool ok);
 clt_status comm_request_wait(comm_request *request); /* frees the request */
+/* How long a request took on this rank, in seconds. */
+typedef struct comm_times {
+    double inside;      /* in the transport, waiting for ranks that join later included; 0: it did not run */
+    double since_ready; /* from comm_request_ready until it was done */
+} comm_times;
+clt_status comm_request_wait_timed(comm_request *request, comm_times *times); /* frees the request, too */
 /* All ranks must hold the same bytes (config, seeds, versions): CLT_ERANKS, on every rank, names `what` and
  * the first rank that differs from rank 0. */
 clt_status comm_check_equal(comm *c, const void *data, int64_t bytes, const char *what);

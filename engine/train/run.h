@@ -36,7 +36,8 @@ typedef struct clt_run {
     clt_feed *feed;
     clt_reporter *reporter;
     ocl_pinned *sync_memory; /* ranks > 1: what is summed, on its way */
-    double comm_seconds;     /* spent in SYNC so far */
+    double comm_seconds;     /* inside the sums of SYNC so far, waiting for other ranks included */
+    double comm_waited;      /* from the device's gradients being there until their sums were */
     uint64_t comm_bytes;     /* given to its sums in each step */
     double build_seconds;    /* realise and prime */
     int64_t first_step;

@@ -5,7 +5,6 @@
  * gradient. */
 #include <stdio.h>
 
-#include "engine/base/thread.h"
 #include "engine/train/run.h"
 
 static uint64_t bytes_of(const clt_run *run, int32_t tensor)
@@ -58,7 +57,7 @@ clt_status clt_sync_host(void *context, const ocl_command *command)
 {
     clt_run *run = context;
     const clt_tensor *t = clt_graph_tensor(run->job->train->graph, command->args[0].ref.tensor);
-    double start = clt_now();
+    comm_times times = {0};
     ocl_buffer *buffer;
     uint64_t offset;
     comm_request *request = NULL;
@@ -66,11 +65,12 @@ clt_status clt_sync_host(void *context, const ocl_command *command)
     clt_status status = post_sum(run, t, buffer, offset, &request);
     clt_error error;
     clt_error_take(status, &error);
-    clt_status waited = request ? comm_request_wait(request) : CLT_OK;
+    clt_status waited = request ? comm_request_wait_timed(request, &times) : CLT_OK;
     if (status != CLT_OK)
         return clt_error_put(&error);
     CLT_TRY(waited);
-    run->comm_seconds += clt_now() - start;
+    run->comm_seconds += times.inside;
+    run->comm_waited += times.since_ready;
     return ocl_write_async(OCL_QUEUE_COMPUTE, buffer, offset, ocl_pinned_data(run->sync_memory),
                            bytes_of(run, t->id), NULL, NULL);
 }

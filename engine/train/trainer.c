@@ -56,6 +56,9 @@ static clt_status too_many_nonfinite(clt_loop *l)
              advice_on_nonfinite(l, scale, sizeof scale));
 }
 
+#define WARM_UP 2      /* steps that a rank's speed leaves out */
+#define EARLY_STEPS 20 /* after which the speeds of the ranks are told for the first time */
+
 /* Deals with one finished step. */
 static clt_status digest(clt_loop *l, const clt_step_result *r)
 {
@@ -77,6 +80,10 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
                  "step %lld: loss or gradients are not finite; the update was skipped (%u in a row)",
                  (long long)m.step, r->state.skipped_row);
         clt_tell_warning(l, text);
+    }
+    if (r->step - l->run->first_step >= WARM_UP) {
+        l->own_ms += m.step_ms - m.comm_exposed_ms;
+        l->own_steps++;
     }
     l->step_scale = l->loss_scale;
     l->failed = (int64_t)r->state.skipped_row >= l->max_nonfinite;
@@ -162,11 +169,14 @@ static bool time_to_save(const clt_loop *l)
     return l->dir && minutes > 0 && clt_now() - l->saved_at >= 60 * minutes;
 }
 
-/* A stop or a failure that is known on any rank ends all of them at the same step; rank 0's clock says when
- * to save. */
-static clt_status decide(clt_loop *l, decision *out)
+/* After step `step` was enqueued. A stop or a failure that is known on any rank ends all of them at the same
+ * step; rank 0's clock says when to save; the rank whose sums over ranks took least waited for no other. */
+static clt_status decide(clt_loop *l, int64_t step, decision *out)
 {
-    int64_t told[2] = {CLT_STOP_NONE, time_to_save(l)};
+    clt_run *run = l->run;
+    clt_step_comm *took = &l->comm[step % CLT_COMM_STEPS];
+    double inside = run->comm_seconds - l->comm_total.inside;
+    int64_t told[3] = {CLT_STOP_NONE, time_to_save(l), -(int64_t)(inside * 1e9)};
     if (l->options->stop)
         told[0] = atomic_load(l->options->stop);
     if (!told[0] && l->dir && clt_rundir_take_stop(l->dir))
@@ -174,7 +184,10 @@ static clt_status decide(clt_loop *l, decision *out)
     if (l->failed)
         told[0] = CLT_STOP_FAILED;
     if (l->run->ranks.ranks > 1)
-        CLT_TRY(comm_all_reduce(l->options->comm, told, 2, COMM_I64, COMM_MAX));
+        CLT_TRY(comm_all_reduce(l->options->comm, told, 3, COMM_I64, COMM_MAX));
+    *took =
+        (clt_step_comm){.inside = -(double)told[2] * 1e-9, .waited = run->comm_waited - l->comm_total.waited};
+    l->comm_total = (clt_step_comm){.inside = run->comm_seconds, .waited = run->comm_waited};
     l->stop = told[0];
     *out = (decision){
         .stop = told[0] != CLT_STOP_NONE, .fail = told[0] == CLT_STOP_FAILED, .save = told[1] != 0};
@@ -228,11 +241,13 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         clt_watch_begin(l->watch, step);
         CLT_TRY(clt_step(l->run, step));
         clt_watch_end(l->watch, step);
-        CLT_TRY(decide(l, &d));
+        CLT_TRY(decide(l, step, &d));
         if (done == l->last_step)
             d.stop = false; /* it has come to its end by itself */
         else if (!d.stop)
             say_step(l, done + 1);
+        if (done - l->run->first_step == EARLY_STEPS && !d.stop && !d.fail)
+            CLT_TRY(clt_tell_ranks(l, CLT_RANKS_EARLY));
         CLT_TRY(between_steps(l, done, &d));
     }
     *stopped = d.stop;
@@ -350,6 +365,7 @@ static clt_status finish(clt_loop *l, bool stopped)
     CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
                                       : clt_keeper_poll(&l->keeper, true));
     clt_run_progress(l->run, "saving", 0, -1);
+    CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
     CLT_TRY(clt_tell_profile(l));
     CLT_TRY(clt_tell_advice(l));
     CLT_TRY(clt_tell_end(l, stopped));
@@ -388,13 +404,14 @@ static clt_status train(clt_loop *l)
         clt_tell_warning(
             l, "there is no evaluation data: nothing will show how the model does on samples that it "
                "was not trained on; data.eval_path names some (text also takes data.split)");
+    CLT_TRY(clt_tell_ranks(l, CLT_RANKS_START));
     if (l->run->first_step >= l->last_step) {
         if (!l->quiet)
             clt_tell(l, "the run is complete: there is no step left; a larger train.steps makes it longer");
         return clt_tell_end(l, false);
     }
     decision d;
-    CLT_TRY(decide(l, &d));
+    CLT_TRY(decide(l, l->run->first_step, &d));
     if (d.stop)
         return stopped_before(l);
     CLT_TRY(run_steps(l, &stopped));

@@ -13,6 +13,13 @@
  * signal that asked for it. */
 enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_FAILED };
 
+/* Seconds of a step's sums over ranks. */
+typedef struct clt_step_comm {
+    double inside; /* the least of all ranks: that of the one that comes last, and waits for nobody */
+    double waited; /* from this rank's gradients being there until their sums were */
+} clt_step_comm;
+#define CLT_COMM_STEPS 512 /* more than are ever in flight (reporter.h) */
+
 typedef struct clt_loop {
     clt_run *run;
     const clt_run_options *options;
@@ -23,7 +30,11 @@ typedef struct clt_loop {
     clt_run_result *result;
     int64_t last_step; /* this run ends before it */
     int64_t max_nonfinite;
-    double start, last_done, waited, comm;
+    double start, last_done, waited;
+    clt_step_comm comm_total;           /* of the steps enqueued so far */
+    clt_step_comm comm[CLT_COMM_STEPS]; /* of a step, by its number modulo CLT_COMM_STEPS */
+    double own_ms;       /* sum over finished steps of their time without waiting for other ranks */
+    int64_t own_steps;   /* of how many */
     double step_seconds; /* of the newest finished step */
     float loss_scale;    /* of the step after the newest finished one */
     float step_scale;    /* of the newest finished one */
@@ -48,6 +59,10 @@ void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metri
 clt_status clt_tell_start(const clt_loop *loop);
 /* How a resumed run differs from the run before: its new length, data that lies elsewhere. */
 clt_status clt_tell_continuation(const clt_loop *loop);
+/* trainer_ranks.c, with several ranks: a table of them, at the start without and later with their speeds, the
+ * slowest named. Collective. */
+typedef enum clt_ranks_when { CLT_RANKS_START, CLT_RANKS_EARLY, CLT_RANKS_END } clt_ranks_when;
+clt_status clt_tell_ranks(clt_loop *loop, clt_ranks_when when);
 /* One line of advice at the end. Rank 0 speaks for all: the others' devices wait for the same things. */
 clt_status clt_tell_advice(const clt_loop *loop);
 /* profile.txt, profile.json and trace.json in the run folder. */

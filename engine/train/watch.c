@@ -266,6 +266,8 @@ void clt_watch_digest(clt_watch *w, int64_t step, clt_step_metrics *m)
     m->device_busy = clt_step_times_busy(&w->times);
     m->h2d_gbs = clt_step_times_h2d(&w->times);
     m->d2h_gbs = clt_step_times_d2h(&w->times);
+    if (w->run->ranks.ranks > 1 && !w->times.unknown)
+        m->comm_exposed_ms = w->times.idle_ns[CLT_IDLE_COMM] * 1e-6;
     if (in_window(w, step))
         clt_trace_step(w->trace, step + 1, w->times.begin_ns, w->times.end_ns);
     bool first = step == w->options.first_step && w->options.last_step - step > 1;

@@ -37,7 +37,8 @@ void clt_watch_end(clt_watch *watch, int64_t step);
 /* Something else came between two steps, all steps being digested: the next one's window begins with its own
  * first command. pause: what runs until then belongs to no step. */
 void clt_watch_break(clt_watch *watch, bool pause);
-/* Step `step` has ended: fills device_busy, h2d_gbs and d2h_gbs; reads data_ms. */
+/* Step `step` has ended: fills device_busy, h2d_gbs, d2h_gbs and, with several ranks, comm_exposed_ms;
+ * reads data_ms. */
 void clt_watch_digest(clt_watch *watch, int64_t step, clt_step_metrics *metrics);
 
 /* --- at the end --- */

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+#
+# What a user sees of several ranks: a table of hosts and devices at the start, their speeds and the slowest one later, and times
+# of communication that neither exceed the step nor count the wait for a rank that is late.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
+
+cat >small.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [64]},
+ "data": {"type": "synthetic", "samples": 500, "shape": [32], "classes": 5, "micro_batch": 8, "global_batch": 32},
+ "train": {"steps": 60, "eval_every": 50}}
+JSON
+# keys RUN: step_ms, comm_ms and comm_exposed_ms of every step.
+keys() { sed -n -E 's/.*"step_ms":([^,]*),.*"comm_ms":([^,]*),"comm_exposed_ms":([^,]*),.*/\1 \2 \3/p' "$1/metrics.jsonl"; }
+
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train small.json --out two
+expect_text '^rank +host +device$' '^ +0 +[^ ]+ +.+ \([0-9]+:[0-9]+\)$' '^ +1 +[^ ]+ +.+ \([0-9]+:[0-9]+\)$' \
+    '^rank +host +samples/s +device$' '^slowest: rank [01] on [^ ]+, [0-9.k]+ samples/s on its own, fastest: rank [01]'
+if [ "$(grep -c '^rank  host' "$out")" -eq 3 ]; then pass; else fail 'a table at the start, after twenty steps and at the end'; fi
+if [ "$(grep -c 'rank  host' two/log.txt)" -eq 3 ]; then pass; else fail 'log.txt has the tables too'; fi
+keys two >times
+expect_awk 'no sum takes longer than its step' 'NF != 3 || $2 > $1 || $3 > $1 || $2 < 0 || $3 < 0 { exit 1 } END { if (NR != 60) exit 1 }' times
+expect_awk 'sums take time' '{ sum += $2 } END { exit !(sum > 0) }' times
+
+# One rank needs no table.
+expect_code 0 "$CLTRAIN" train small.json train.steps=5 --out one
+reject_text 'rank  host'
+keys one >times
+expect_awk 'one rank sums nothing' '$2 != 0 || $3 != 0 { exit 1 }' times
+
+# A rank that is late, because it is stopped for a second: rank 0's device waits for it, and that is not communication.
+for try in 1 2 3; do
+    rm -rf late
+    "${mpi[@]}" 2 "$CLTRAIN" train small.json train.steps=1000000 train.eval_every=0 --out late >late.out 2>&1 &
+    launcher=$!
+    for _ in $(seq 300); do [ "$(grep -c '"update":' late/metrics.jsonl 2>/dev/null)" -gt 30 ] 2>/dev/null && break || sleep 0.1; done
+    holder=$(sed -n 's/[^0-9]*\([0-9]*\).*/\1/p' late/lock 2>/dev/null | head -n 1)
+    other=
+    for process in $(pgrep -P $launcher); do [ "$process" != "$holder" ] && other=$process; done
+    if [ -n "$holder" ] && [ -n "$other" ]; then
+        kill -STOP "$other"; sleep 1; kill -CONT "$other"
+        sleep 1
+    fi
+    kill -USR2 $launcher
+    wait $launcher
+    keys late >times
+    if awk '$3 > 500 && $2 < $3 / 2 { found = 1 } END { exit !found }' times; then break; fi
+done
+cp late.out "$out"
+expect_awk "try $try: no step waited half a second for the stopped rank, or it was counted as communication" \
+    '$3 > 500 && $2 < $3 / 2 { found = 1 } END { exit !found }' times
+expect_awk 'no sum takes longer than its step' '$2 > $1 || $3 > $1 { exit 1 }' times
+finish

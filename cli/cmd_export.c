@@ -1,18 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain export: the weights of a checkpoint as one safetensors file, in f32 or 16 bits, for other programs.
- * Needs no device. */
+ * cltrain export: the weights of a checkpoint for other programs, in f32 or 16 bits: as a folder that Hugging
+ * Face's transformers loads, or as one safetensors file. Needs no device. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "cli/args.h"
 #include "cli/cmd.h"
+#include "engine/base/fileio.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/pretrained/hf_export.h"
 
 static clt_status read_type(const char *text, clt_dtype *dtype)
 {
     bool known = clt_dtype_from_name(text, dtype);
     if (!known || (*dtype != CLT_F32 && *dtype != CLT_F16 && *dtype != CLT_BF16))
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --dtype '%s'; it can be f32, f16 or bf16", text);
+    return CLT_OK;
+}
+
+/* Without --format the name decides: a folder that is there, a slash at the end or a name without a dot mean
+ * a folder. */
+static clt_status read_format(const char *text, const char *out, bool *folder)
+{
+    const char *slash = strrchr(out, '/'), *last = slash ? slash + 1 : out;
+    *folder = clt_is_directory(out) || !*last || (!strchr(last, '.') && !clt_file_exists(out));
+    if (!text)
+        return CLT_OK;
+    *folder = strcmp(text, "hf") == 0;
+    if (!*folder && strcmp(text, "safetensors") != 0)
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain export: --format '%s'; it can be hf (a folder for transformers) or safetensors (one "
+            "file)",
+            text);
     return CLT_OK;
 }
 
@@ -24,34 +45,72 @@ static void tell(const clt_export_result *x, clt_dtype dtype, const char *out)
         printf("%" PRId64 " values are too small for %s and became 0\n", x->vanished, clt_dtype_name(dtype));
 }
 
+static clt_status export_folder(const char *run, const char *tokenizer, clt_dtype dtype, const char *out)
+{
+    const clt_saved_run_options options = {.tokenizer = tokenizer, .tensors = true};
+    clt_saved_run *saved;
+    clt_hf_exported result;
+    CLT_TRY(clt_hf_export_place(out));
+    CLT_TRY(clt_saved_run_open(run, &options, &saved));
+    clt_status status = clt_hf_export(saved, dtype, out, &result);
+    clt_saved_run_close(saved);
+    CLT_TRY(status);
+    tell(&result.weights, dtype, out);
+    if (result.zero_biases)
+        printf("the model has no biases; GPT-2's class wants them, and got zeros, which change nothing\n");
+    if (result.tokenizer[0])
+        printf("tokenizer: %s\n", result.tokenizer);
+    else
+        printf("no tokenizer: the run's data had none; --tokenizer PATH adds one\n");
+    printf("in Python: AutoModelForCausalLM.from_pretrained('%s')%s\n", out,
+           result.tokenizer[0] ? ", AutoTokenizer likewise" : "");
+    return CLT_OK;
+}
+
+static clt_status export_file(const char *run, clt_dtype dtype, const char *out)
+{
+    clt_export_result result;
+    CLT_TRY(cmd_can_write(out));
+    CLT_TRY(clt_checkpoint_export(run, dtype, out, &result));
+    tell(&result, dtype, out);
+    return CLT_OK;
+}
+
 clt_status cmd_export(cmd_context *context, int argc, char **argv)
 {
-    const char *checkpoint = NULL, *out = NULL, *type = "f32", *run;
+    const char *checkpoint = NULL, *out = NULL, *type = "f32", *format = NULL, *tokenizer = NULL, *run;
     const args_option options[] = {
-        ARGS_TEXT("--out", "FILE", out, "the safetensors file to write"),
+        ARGS_TEXT("--out", "PATH", out, "the folder or the safetensors file to write"),
+        ARGS_TEXT(
+            "--format", "hf|safetensors", format,
+            "hf: a folder with config.json, weights and tokenizer that transformers loads; safetensors: the "
+            "weights alone, as one file (hf when PATH is a folder or has no ending)"),
         ARGS_TEXT("--dtype", "f32|f16|bf16", type, "type of the weights, rounded to nearest (f32)"),
-        ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"), ARGS_END};
+        ARGS_TEXT("--tokenizer", "PATH", tokenizer, "hf: vocabulary to write instead of the run's own"),
+        ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
+        ARGS_END};
     const args_usage usage = {
         .command = "export",
         .operands = "RUN",
         .summary =
-            "Writes the weights of a trained model as one safetensors file that PyTorch and --init read.\n"
+            "Writes a trained model for other programs: a folder for Hugging Face's transformers, or one\n"
+            "safetensors file that PyTorch and --init read.\n"
             "RUN is a run folder, its checkpoints folder or one step_N of it.",
         .options = options,
         .max_operands = 1};
     args_result r;
     clt_dtype dtype;
-    clt_export_result result;
+    bool folder;
     (void)context;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
     CLT_TRY(cmd_run_operand(&r, "export", checkpoint, "a training", &run));
     if (!out)
-        CLT_FAIL(CLT_EUSAGE, "cltrain export: give --out FILE, the safetensors file to write");
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: give --out PATH, the folder or the safetensors file to write");
     CLT_TRY(read_type(type, &dtype));
-    CLT_TRY(cmd_can_write(out));
-    CLT_TRY(clt_checkpoint_export(run, dtype, out, &result));
-    tell(&result, dtype, out);
-    return CLT_OK;
+    CLT_TRY(read_format(format, out, &folder));
+    if (tokenizer && !folder)
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --tokenizer is for --format hf; a safetensors file holds none");
+    return folder ? export_folder(run, tokenizer, dtype, out) : export_file(run, dtype, out);
 }

@@ -129,6 +129,12 @@ typedef struct clt_export_result {
 } clt_export_result;
 clt_status clt_checkpoint_export(const char *path, clt_dtype dtype, const char *out,
                                  clt_export_result *result);
+/* The same for n tensors in memory (those that are f32 are converted); result->from stays empty. */
+clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype dtype, const char *out,
+                              clt_export_result *result);
+/* CLT_EUSAGE when `out` would lie in the folder of a checkpoint, which holds what its manifest lists and
+ * nothing else. */
+clt_status clt_export_check_outside(const char *out);
 
 /* True if the folder (checkpoints or run folder) holds at least one step_N, good or bad, or cannot be listed:
  * opening it then tells why. */

@@ -62,13 +62,8 @@ static clt_status add(export *x, const clt_named_tensor *from, clt_dtype dtype)
     return narrow(x, from, dtype, x->data[i]);
 }
 
-/* A checkpoint's folder holds what its manifest lists, under the hashes that are there; and a device that the
- * file would replace is no place either. */
-static clt_status check_place(const char *out)
+clt_status clt_export_check_outside(const char *out)
 {
-    struct stat info;
-    if (stat(out, &info) == 0 && !S_ISREG(info.st_mode))
-        CLT_FAIL(CLT_EUSAGE, "exporting to '%s': that is no ordinary file", out);
     clt_str manifest = {0};
     const char *slash = strrchr(out, '/');
     clt_str_printf(&manifest, "%.*s%s", slash ? (int)(slash - out) + 1 : 0, out, CLT_MANIFEST_FILE);
@@ -81,34 +76,60 @@ static clt_status check_place(const char *out)
     return status;
 }
 
-static clt_status export_model(export *x, const clt_safetensors *model, clt_dtype dtype, const char *out)
+/* A device that the file would replace is no place. */
+static clt_status check_place(const char *out)
+{
+    struct stat info;
+    if (stat(out, &info) == 0 && !S_ISREG(info.st_mode))
+        CLT_FAIL(CLT_EUSAGE, "exporting to '%s': that is no ordinary file", out);
+    return clt_export_check_outside(out);
+}
+
+static clt_status check_type(clt_dtype dtype)
+{
+    if (dtype != CLT_F32 && dtype != CLT_F16 && dtype != CLT_BF16)
+        CLT_FAIL(CLT_EUNSUPPORTED, "exporting weights as %s: they can be f32, f16 or bf16",
+                 clt_dtype_name(dtype));
+    return CLT_OK;
+}
+
+static clt_status write_all(export *x, const clt_named_tensor *tensors, int n, clt_dtype dtype,
+                            const char *out)
 {
     /* `format` is what other programs look at: weights laid out as PyTorch has them. */
     static const char *const metadata[] = {"format", "pt"};
-    size_t n = (size_t)clt_safetensors_count(model);
-    CLT_TRY(clt_alloc(&x->tensors, n + 1, sizeof *x->tensors, "exported weights"));
-    CLT_TRY(clt_alloc(&x->data, n + 1, sizeof *x->data, "exported weights"));
-    for (int i = 0; i < (int)n; i++)
-        CLT_TRY(add(x, clt_safetensors_at(model, i), dtype));
+    CLT_TRY(clt_alloc(&x->tensors, (size_t)n + 1, sizeof *x->tensors, "exported weights"));
+    CLT_TRY(clt_alloc(&x->data, (size_t)n + 1, sizeof *x->data, "exported weights"));
+    for (int i = 0; i < n; i++)
+        CLT_TRY(add(x, &tensors[i], dtype));
     x->result->tensors = x->count;
     x->result->bytes = clt_named_tensors_bytes(x->tensors, x->count);
     return clt_safetensors_write(out, x->tensors, x->count, metadata, 1, NULL);
+}
+
+clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype dtype, const char *out,
+                              clt_export_result *result)
+{
+    export x = {.result = result};
+    memset(result, 0, sizeof *result);
+    CLT_TRY(check_type(dtype));
+    clt_status status = write_all(&x, tensors, n, dtype, out);
+    export_free(&x);
+    return status;
 }
 
 clt_status clt_checkpoint_export(const char *path, clt_dtype dtype, const char *out,
                                  clt_export_result *result)
 {
     clt_checkpoint *saved;
-    export x = {.result = result};
     memset(result, 0, sizeof *result);
-    if (dtype != CLT_F32 && dtype != CLT_F16 && dtype != CLT_BF16)
-        CLT_FAIL(CLT_EUNSUPPORTED, "exporting weights as %s: they can be f32, f16 or bf16",
-                 clt_dtype_name(dtype));
+    CLT_TRY(check_type(dtype));
     CLT_TRY(check_place(out));
     CLT_TRY(clt_checkpoint_open(path, &saved));
+    /* the tensors of a checkpoint lie one behind the other */
+    clt_status status = clt_export_tensors(clt_safetensors_at(saved->model, 0),
+                                           clt_safetensors_count(saved->model), dtype, out, result);
     snprintf(result->from, sizeof result->from, "%s", saved->path);
-    clt_status status = export_model(&x, saved->model, dtype, out);
-    export_free(&x);
     clt_checkpoint_close(saved);
     return clt_fail_prefix(status, "exporting '%s'", result->from);
 }

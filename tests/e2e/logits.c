@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "engine/base/fileio.h"
+#include "engine/data/tokenizer.h"
 #include "engine/pretrained/pretrained.h"
 #include "engine/verify/self_test.h"
 #include "tests/golden/first_logits.h"
@@ -28,14 +29,34 @@ static clt_status write_logits(int argc, char **argv)
     return status;
 }
 
+static clt_status print_ids(const char *path, const char *file)
+{
+    clt_tokenizer *tokenizer;
+    clt_ids ids = {0};
+    char *text = NULL;
+    size_t size;
+    CLT_TRY(clt_tokenizer_open(path, &tokenizer));
+    clt_status status = clt_file_read(file, false, 0, CLT_EDATA, &text, &size);
+    if (status == CLT_OK)
+        status = clt_tokenizer_encode(tokenizer, text, size, &ids);
+    for (size_t i = 0; i < ids.count; i++)
+        printf("%u ", ids.id[i]);
+    printf("\n");
+    free(ids.id);
+    free(text);
+    clt_tokenizer_close(tokenizer);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: logits OUT CONFIG INIT [key=value ...]\n");
+        fprintf(stderr, "usage: logits OUT CONFIG INIT [key=value ...], or logits --ids TOKENIZER FILE\n");
         return 2;
     }
     clt_self_test_register();
-    clt_status status = write_logits(argc, argv);
+    clt_status status =
+        strcmp(argv[1], "--ids") == 0 ? print_ids(argv[2], argv[3]) : write_logits(argc, argv);
     if (status != CLT_OK)
         fprintf(stderr, "logits: %s: %s\n", clt_status_text(status), clt_error_text());
     return clt_status_exit_code(status);

@@ -9,6 +9,7 @@
 golden=$CLTRAIN_SOURCE_DIR/tests/golden/data
 export HOME=$work/home
 mkdir home
+[ -z "${CLTRAIN_CACHE_DIR:-}" ] || export POCL_CACHE_DIR=$CLTRAIN_CACHE_DIR/pocl # what the driver built stays
 cp -r "$golden/hf_tied" hf
 cp -r "$golden/hf_shards" shards
 for _ in 1 2 3 4 5 6 7 8; do echo 'the rain in spain stays mainly in the plain, and the train is late again'; done >text.txt
@@ -117,8 +118,64 @@ cp run/config.resolved.json "$out"
 expect_text '"model.layers": "init"' '"model.context": "override"' '"model.bias": "init"' '"data.tokenizer": "init"' '"channels": 12' '"dropout": 0.1,'
 cp run/checkpoints/step_2/state.json "$out"
 expect_text '"init": \{' '"file": "hf"' '"tensors": 28'
-expect_code 0 "$CLTRAIN" eval few.json --init shards
-expect_text 'loss'
+
+# --- and out again ---
+loss() { sed -n -E 's/.*loss ([0-9.]+).*/\1/p' "$out"; }
+expect_code 2 "$CLTRAIN" export run --out hf
+expect_text "there is something already, and it stays as it is"
+expect_code 2 "$CLTRAIN" export run --out run/checkpoints/step_2/hf
+expect_text 'the folder of a checkpoint'
+expect_absent run/checkpoints/step_2/hf
+mkdir out_there
+expect_code 0 "$CLTRAIN" export run --out out_there
+expect_text 'out_there: 28 tensors, .* in f32' 'tokenizer: BPE, 267 tokens' "AutoModelForCausalLM.from_pretrained\('out_there'\)"
+expect_file out_there/config.json out_there/model.safetensors out_there/tokenizer.json out_there/tokenizer_config.json out_there/generation_config.json
+cp out_there/config.json "$out"
+expect_text '"GPT2LMHeadModel"' '"model_type": "gpt2"' '"vocab_size": 267' '"n_positions": 8' '"n_embd": 12' '"n_layer": 2' '"n_head": 3' \
+    '"activation_function": "gelu_new"' '"tie_word_embeddings": true' '"eos_token_id": 0' '"dtype": "float32"' '"resid_pdrop": 0.1,'
+cp out_there/tokenizer_config.json "$out"
+expect_text '"PreTrainedTokenizerFast"' '"eos_token": "<\|endoftext\|>"' '"model_max_length": 8'
+if grep -a -q '"format":"pt"' out_there/model.safetensors && grep -a -q '"transformer.h.1.mlp.c_proj.bias"' out_there/model.safetensors; then
+    pass
+else
+    fail 'the weights lack what transformers looks for'
+fi
+# what was written is read again: the same loss, to every digit that is shown
+expect_code 0 "$CLTRAIN" eval run
+before=$(loss)
+expect_code 0 "$CLTRAIN" eval few.json --init out_there
+if [ -n "$before" ] && [ "$(loss)" = "$before" ]; then pass; else fail "the exported weights give loss $(loss), not $before"; fi
+
+# bytes, no biases, a head of its own, exact gelu, 16 bits; the folder is named with a slash and does not exist
+cat >bytes.json <<'EOF'
+{"model": {"type": "gpt", "layers": 1, "heads": 3, "channels": 12, "context": 8, "bias": false, "tied": false, "activation": "gelu"},
+ "data": {"type": "text", "path": "text.txt", "micro_batch": 4}, "train": {"steps": 2}}
+EOF
+expect_code 0 "$CLTRAIN" train bytes.json --out bytes
+before=$(sed -n -E 's/.*eval loss ([0-9.]+).*/\1/p' "$out")
+expect_code 0 "$CLTRAIN" export bytes/checkpoints/step_2 --format hf --out new/folder.x/
+expect_text 'the model has no biases.* zeros, which change nothing' 'tokenizer: bytes'
+expect_code 0 "$CLTRAIN" eval few.json --init new/folder.x
+if [ -n "$before" ] && [ "$(loss)" = "$before" ]; then pass; else fail "zero biases give loss $(loss), not $before"; fi
+cp new/folder.x/config.json "$out"
+expect_text '"activation_function": "gelu"' '"tie_word_embeddings": false' '"eos_token_id": null' '"vocab_size": 256'
+expect_code 0 "$CLTRAIN" export bytes --out half --dtype bf16
+cp half/config.json "$out"
+expect_text '"dtype": "bfloat16"'
+expect_code 0 "$CLTRAIN" export bytes --out one.safetensors
+expect_text 'one.safetensors: 10 tensors'
+expect_code 2 "$CLTRAIN" export bytes --out one.safetensors --format hf
+expect_text 'there is something already'
+if find . -name '*.tmp-*' | grep -q .; then fail 'temporary files were left'; else pass; fi
+
+# a model that transformers has no class for
+cat >mlp.json <<'EOF'
+{"model": {"type": "mlp", "hidden": [4]}, "data": {"type": "synthetic", "shape": [3], "samples": 32, "micro_batch": 4}, "train": {"steps": 2}}
+EOF
+expect_code 0 "$CLTRAIN" train mlp.json --out mlp
+expect_code 2 "$CLTRAIN" export mlp --out mlp_hf
+expect_text 'it is an mlp, and only a gpt is a model that transformers knows' '--format safetensors'
+expect_absent mlp_hf
 
 # --- a config for a folder ---
 expect_code 0 "$CLTRAIN" config --from hf
@@ -127,4 +184,14 @@ expect_text '"layers": 2' '"activation": "gelu_tanh"' '"tokenizer": "hf"'
 expect_code 0 "$CLTRAIN" config --print made.json
 expect_code 2 "$CLTRAIN" config --from hf/model.safetensors
 expect_text 'from a folder that save_pretrained wrote'
+
+# --- against transformers itself ---
+if [ -n "${CLTRAIN_TEST_PYTHON:-}" ]; then
+    mkdir python
+    limit=600 expect_code 0 "$CLTRAIN_TEST_PYTHON" "$CLTRAIN_SOURCE_DIR/tests/golden/check_hf.py" "$CLTRAIN" \
+        "$CLTRAIN_BUILD_DIR/tests/logits" "$work/python" quick
+    expect_text '^0 failed'
+else
+    note_skip 'CLTRAIN_TEST_PYTHON names no Python with torch and transformers to compare with'
+fi
 finish

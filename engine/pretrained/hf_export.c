@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing a trained gpt for transformers. Checkpoints hold GPT-2's tensors under GPT-2's names and in its
+ * layout already, without padding; what is added here is the prefix, the biases of a model that has none
+ * (zeros, which change nothing), and the files around the weights. */
+#include "engine/pretrained/hf_export.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/fileio_error.h"
+#include "engine/data/tokenizer.h"
+
+typedef struct hf_export {
+    const clt_saved_run *saved;
+    clt_dtype dtype;
+    clt_tokenizer *tokenizer;
+    int64_t layers, heads, channels, context, vocab, end_of_text;
+    bool bias, tied;
+    const char *activation; /* as transformers calls it */
+    clt_arena *arena;       /* names and zeros */
+    clt_named_tensor *tensors;
+    int count;
+    char *folder; /* where it is written for now */
+    clt_hf_exported *result;
+} hf_export;
+
+/* --- the model --- */
+
+static clt_status refuse(const hf_export *x, const char *why)
+{
+    CLT_FAIL(
+        CLT_EUNSUPPORTED,
+        "exporting '%s' for transformers: %s; its weights alone can be exported with --format safetensors",
+        x->saved->path, why);
+}
+
+/* "auto" is the tanh form, which transformers calls gelu_new; its "gelu" is the exact one. */
+static clt_status read_activation(hf_export *x)
+{
+    static const char *const names[][2] = {{"auto", "gelu_new"},
+                                           {"gelu_tanh", "gelu_new"},
+                                           {"gelu", "gelu"},
+                                           {"relu", "relu"},
+                                           {"silu", "silu"}};
+    const char *ours = clt_config_string(x->saved->config, "model.activation");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i][0], ours) == 0) {
+            x->activation = names[i][1];
+            return CLT_OK;
+        }
+    return refuse(x, "GPT-2's class has no such activation");
+}
+
+static clt_status find_table(const hf_export *x, const char *name, int64_t *rows)
+{
+    const clt_named_tensor *t = clt_safetensors_find(x->saved->checkpoint->model, name);
+    if (!t || t->shape.ndim != 2 || t->shape.dim[0] < 1 || t->shape.dim[1] != x->channels)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "exporting '%s': it holds no table %s of %lld columns, as its config has it", x->saved->path,
+                 name, (long long)x->channels);
+    *rows = t->shape.dim[0];
+    return CLT_OK;
+}
+
+static clt_status read_model(hf_export *x)
+{
+    const clt_config *c = x->saved->config;
+    const char *type = clt_config_string(c, "model.type");
+    char why[200];
+    if (strcmp(type, "gpt") != 0) {
+        snprintf(why, sizeof why, "it is %s %s, and only a gpt is a model that transformers knows (GPT-2)",
+                 strcmp(type, "mlp") == 0 ? "an" : "a", type);
+        return refuse(x, why);
+    }
+    x->layers = clt_config_int(c, "model.layers");
+    x->heads = clt_config_int(c, "model.heads");
+    x->channels = clt_config_int(c, "model.channels");
+    x->bias = clt_config_bool(c, "model.bias");
+    x->tied = clt_config_bool(c, "model.tied");
+    CLT_TRY(find_table(x, "wte.weight", &x->vocab));
+    CLT_TRY(find_table(x, "wpe.weight", &x->context));
+    return read_activation(x);
+}
+
+/* The run's tokenizer, if it has one. */
+static clt_status open_tokenizer(hf_export *x)
+{
+    x->end_of_text = -1;
+    CLT_TRY(clt_fail_prefix(clt_tokenizer_open_config(x->saved->config, &x->tokenizer), "exporting '%s'",
+                            x->saved->path));
+    if (!x->tokenizer)
+        return CLT_OK;
+    if ((int64_t)clt_tokenizer_vocab(x->tokenizer) > x->vocab)
+        CLT_FAIL(CLT_EDATA,
+                 "exporting '%s': its tokenizer (%s) has %u tokens, its model %lld; name the one that it was "
+                 "trained with by --tokenizer",
+                 x->saved->path, clt_tokenizer_description(x->tokenizer), clt_tokenizer_vocab(x->tokenizer),
+                 (long long)x->vocab);
+    x->end_of_text = clt_tokenizer_end_of_text(x->tokenizer);
+    snprintf(x->result->tokenizer, sizeof x->result->tokenizer, "%s",
+             clt_tokenizer_description(x->tokenizer));
+    return CLT_OK;
+}
+
+/* --- the weights --- */
+
+static clt_status no_memory(const hf_export *x)
+{
+    CLT_FAIL(CLT_ENOMEM, "exporting '%s': out of host memory", x->saved->path);
+}
+
+/* One tensor of the checkpoint, under GPT-2's whole name; the shape is what the config says. */
+static clt_status add_tensor(hf_export *x, const char *name, const clt_shape *shape)
+{
+    char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
+    const clt_named_tensor *t = clt_safetensors_find(x->saved->checkpoint->model, name);
+    bool head = strcmp(name, "lm_head.weight") == 0;
+    if (!t)
+        CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': it has no tensor %s, which its config asks for",
+                 x->saved->path, name);
+    if (!clt_shape_equal(&t->shape, shape))
+        CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': its tensor %s is %s, its config asks for %s",
+                 x->saved->path, name, clt_shape_text(&t->shape, a, sizeof a),
+                 clt_shape_text(shape, b, sizeof b));
+    clt_named_tensor *out = &x->tensors[x->count++];
+    *out = *t;
+    out->name = clt_arena_printf(x->arena, "%s%s", head ? "" : "transformer.", name);
+    return out->name ? CLT_OK : no_memory(x);
+}
+
+static clt_status add_zeros(hf_export *x, const char *name, int64_t size)
+{
+    clt_named_tensor *out = &x->tensors[x->count++];
+    *out = (clt_named_tensor){clt_arena_printf(x->arena, "transformer.%s", name), CLT_F32, clt_shape1(size),
+                              clt_arena_alloc(x->arena, (size_t)size * sizeof(float))};
+    x->result->zero_biases = true;
+    return out->name && out->data ? CLT_OK : no_memory(x);
+}
+
+/* A layer's weight, (in, out) or (out), and its bias. */
+static clt_status add_layer(hf_export *x, const char *name, int64_t in, int64_t out)
+{
+    char text[96];
+    clt_shape shape = in ? clt_shape2(in, out) : clt_shape1(out), bias = clt_shape1(out);
+    snprintf(text, sizeof text, "%s.weight", name);
+    CLT_TRY(add_tensor(x, text, &shape));
+    snprintf(text, sizeof text, "%s.bias", name);
+    return x->bias ? add_tensor(x, text, &bias) : add_zeros(x, text, out);
+}
+
+static clt_status add_block(hf_export *x, int64_t layer)
+{
+    const int64_t c = x->channels;
+    const struct {
+        const char *name;
+        int64_t in, out;
+    } parts[] = {{"ln_1", 0, c}, {"attn.c_attn", c, 3 * c}, {"attn.c_proj", c, c},
+                 {"ln_2", 0, c}, {"mlp.c_fc", c, 4 * c},    {"mlp.c_proj", 4 * c, c}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "h.%lld.%s", (long long)layer, parts[i].name);
+        CLT_TRY(add_layer(x, name, parts[i].in, parts[i].out));
+    }
+    return CLT_OK;
+}
+
+static clt_status gather(hf_export *x)
+{
+    const clt_shape words = clt_shape2(x->vocab, x->channels), places = clt_shape2(x->context, x->channels);
+    /* two tables, twelve tensors a layer, the last norm, a head */
+    CLT_TRY(clt_alloc(&x->tensors, (size_t)(12 * x->layers + 5), sizeof *x->tensors, "exported weights"));
+    CLT_TRY(add_tensor(x, "wte.weight", &words));
+    CLT_TRY(add_tensor(x, "wpe.weight", &places));
+    for (int64_t layer = 0; layer < x->layers; layer++)
+        CLT_TRY(add_block(x, layer));
+    CLT_TRY(add_layer(x, "ln_f", 0, x->channels));
+    return x->tied ? CLT_OK : add_tensor(x, "lm_head.weight", &words);
+}
+
+/* --- the files --- */
+
+static clt_status write_text(const hf_export *x, const char *name, clt_str *text)
+{
+    char *path = NULL;
+    clt_str_append(text, "\n");
+    clt_status status = clt_str_check(text);
+    if (status == CLT_OK)
+        status = clt_path_join(x->folder, name, &path);
+    if (status == CLT_OK)
+        status = clt_file_write(path, text->text, text->length);
+    free(path);
+    clt_str_free(text);
+    return status;
+}
+
+static void token_ids(const hf_export *x, clt_json_writer *w)
+{
+    static const char *const keys[] = {"bos_token_id", "eos_token_id"};
+    for (int i = 0; i < 2; i++) {
+        clt_jw_key(w, keys[i]);
+        if (x->end_of_text >= 0)
+            clt_jw_int(w, x->end_of_text);
+        else
+            clt_jw_null(w);
+    }
+}
+
+static clt_status write_config(const hf_export *x)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 2);
+    double dropout = clt_config_float(x->saved->config, "model.dropout");
+    const char *dtype = x->dtype == CLT_F16 ? "float16" : x->dtype == CLT_BF16 ? "bfloat16" : "float32";
+    clt_jw_object(&w);
+    clt_jw_key(&w, "architectures");
+    clt_jw_array(&w);
+    clt_jw_string(&w, "GPT2LMHeadModel");
+    clt_jw_end_array(&w);
+    clt_jw_kstring(&w, "model_type", "gpt2");
+    clt_jw_kint(&w, "vocab_size", x->vocab);
+    clt_jw_kint(&w, "n_positions", x->context);
+    clt_jw_kint(&w, "n_embd", x->channels);
+    clt_jw_kint(&w, "n_layer", x->layers);
+    clt_jw_kint(&w, "n_head", x->heads);
+    clt_jw_kint(&w, "n_inner", 4 * x->channels);
+    clt_jw_kstring(&w, "activation_function", x->activation);
+    clt_jw_kdouble(&w, "resid_pdrop", dropout);
+    clt_jw_kdouble(&w, "embd_pdrop", dropout);
+    clt_jw_kdouble(&w, "attn_pdrop", dropout);
+    clt_jw_kdouble(&w, "layer_norm_epsilon", 1e-5);
+    clt_jw_kdouble(&w, "initializer_range", 0.02);
+    clt_jw_kbool(&w, "scale_attn_weights", true);
+    clt_jw_kbool(&w, "scale_attn_by_inverse_layer_idx", false);
+    clt_jw_kbool(&w, "reorder_and_upcast_attn", false);
+    clt_jw_kbool(&w, "tie_word_embeddings", x->tied);
+    clt_jw_kbool(&w, "use_cache", true);
+    token_ids(x, &w);
+    clt_jw_kstring(&w, "dtype", dtype);
+    clt_jw_kstring(&w, "torch_dtype", dtype); /* what older versions look for */
+    clt_jw_end_object(&w);
+    return write_text(x, "config.json", &text);
+}
+
+static clt_status write_generation_config(const hf_export *x)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 2);
+    clt_jw_object(&w);
+    clt_jw_kbool(&w, "_from_model_config", true);
+    token_ids(x, &w);
+    clt_jw_end_object(&w);
+    return write_text(x, "generation_config.json", &text);
+}
+
+/* The general class, which takes the tokenizer.json as it is; GPT-2's own would add an end-of-text token to a
+ * vocabulary that has none. */
+static clt_status write_tokenizer(const hf_export *x)
+{
+    static const char *const roles[] = {"bos_token", "eos_token", "unk_token"};
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 2);
+    char *path = NULL;
+    if (!x->tokenizer)
+        return CLT_OK;
+    CLT_TRY(clt_path_join(x->folder, "tokenizer.json", &path));
+    clt_status status = clt_tokenizer_save(x->tokenizer, path);
+    free(path);
+    CLT_TRY(status);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "tokenizer_class", "PreTrainedTokenizerFast");
+    clt_jw_kint(&w, "model_max_length", x->context);
+    clt_jw_kbool(&w, "clean_up_tokenization_spaces", false);
+    for (int i = 0; i < 3 && x->end_of_text >= 0; i++)
+        clt_jw_kstring(&w, roles[i], "<|endoftext|>");
+    clt_jw_end_object(&w);
+    return write_text(x, "tokenizer_config.json", &text);
+}
+
+static clt_status write_weights(hf_export *x)
+{
+    char *path = NULL;
+    CLT_TRY(clt_path_join(x->folder, "model.safetensors", &path));
+    clt_status status = clt_export_tensors(x->tensors, x->count, x->dtype, path, &x->result->weights);
+    free(path);
+    return status;
+}
+
+static clt_status write_all(hf_export *x)
+{
+    CLT_TRY(clt_mkdir_p(x->folder));
+    CLT_TRY(write_config(x));
+    CLT_TRY(write_generation_config(x));
+    CLT_TRY(write_tokenizer(x));
+    CLT_TRY(write_weights(x));
+    return clt_fsync_path(x->folder);
+}
+
+/* --- the folder --- */
+
+/* `folder` without slashes at its end; must be freed. */
+static clt_status bare(const char *folder, char **out)
+{
+    size_t size = strlen(folder);
+    while (size > 1 && folder[size - 1] == '/')
+        size--;
+    CLT_TRY(clt_alloc(out, size + 16, 1, "a folder's name"));
+    memcpy(*out, folder, size);
+    return CLT_OK;
+}
+
+static bool is_empty_folder(const char *path)
+{
+    DIR *dir = opendir(path);
+    int entries = 0;
+    while (dir && readdir(dir) && entries <= 2)
+        entries++;
+    if (dir)
+        closedir(dir);
+    return dir && entries <= 2; /* "." and ".." */
+}
+
+/* Is there no such folder, or an empty one? */
+static clt_status check_free(const char *folder)
+{
+    const char *slash = strrchr(folder, '/'), *last = slash ? slash + 1 : folder;
+    struct stat info;
+    bool own_name = *last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0;
+    if (own_name && (lstat(folder, &info) != 0 || (S_ISDIR(info.st_mode) && is_empty_folder(folder))))
+        return CLT_OK;
+    CLT_FAIL(
+        CLT_EUSAGE,
+        "exporting to '%s': there is something already, and it stays as it is; name a new folder, or remove "
+        "this one first",
+        folder);
+}
+
+clt_status clt_hf_export_place(const char *folder)
+{
+    char *path = NULL;
+    clt_status status = bare(folder, &path);
+    if (status == CLT_OK)
+        status = check_free(path);
+    if (status == CLT_OK)
+        status = clt_export_check_outside(path);
+    free(path);
+    return status;
+}
+
+static clt_status export_to(hf_export *x, const char *folder)
+{
+    clt_str temporary = {0};
+    CLT_TRY(read_model(x));
+    CLT_TRY(open_tokenizer(x));
+    CLT_TRY(gather(x));
+    clt_str_printf(&temporary, "%s.tmp-%ld", folder, (long)getpid());
+    clt_status status = clt_str_check(&temporary);
+    if (status == CLT_OK) {
+        x->folder = temporary.text;
+        status = write_all(x);
+    }
+    if (status == CLT_OK)
+        status = check_free(folder);
+    if (status == CLT_OK && rename(temporary.text, folder) != 0)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, folder);
+    if (status == CLT_OK)
+        status = clt_fsync_parent(folder);
+    clt_error error;
+    clt_error_take(status, &error);
+    if (status != CLT_OK && x->folder && clt_is_directory(temporary.text))
+        (void)clt_remove_tree(temporary.text);
+    clt_str_free(&temporary);
+    return clt_error_put(&error);
+}
+
+clt_status clt_hf_export(const clt_saved_run *saved, clt_dtype dtype, const char *folder,
+                         clt_hf_exported *result)
+{
+    hf_export x = {.saved = saved, .dtype = dtype, .result = result};
+    char *path = NULL;
+    memset(result, 0, sizeof *result);
+    CLT_TRY(clt_hf_export_place(folder));
+    clt_status status = bare(folder, &path);
+    if (status == CLT_OK)
+        status = clt_arena_create(&x.arena);
+    if (status == CLT_OK)
+        status = export_to(&x, path);
+    snprintf(result->weights.from, sizeof result->weights.from, "%s", saved->path);
+    clt_tokenizer_close(x.tokenizer);
+    clt_arena_destroy(x.arena);
+    free(x.tensors);
+    free(path);
+    return status;
+}

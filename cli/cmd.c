@@ -14,6 +14,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/base/text.h"
 #include "engine/pretrained/pretrained.h"
 
 const cmd_entry cmd_table[] = {
@@ -83,8 +84,9 @@ void cmd_append_command(clt_str *out, const cmd_context *context)
 
 void cmd_print_error(const cmd_context *context, clt_status status)
 {
-    const char *text = clt_error_text();
-    char who[96] = "";
+    char who[96] = "", text[CLT_ERROR_TEXT_SIZE];
+    snprintf(text, sizeof text, "%s", clt_error_text());
+    clt_text_tame(text);
     bool list = strchr(text, '\n') != NULL;
     if (context->ranks && context->ranks->ranks > 1)
         snprintf(who, sizeof who, "[rank %d %s] ", context->ranks->rank, context->ranks->host);

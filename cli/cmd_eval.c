@@ -23,6 +23,7 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m)
     if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
         clt_jw_kdouble(&w, "bits_per_byte", m->bits_per_byte);
     clt_jw_kint(&w, "samples", m->samples);
+    clt_jw_kint(&w, "samples_available", m->available);
     clt_jw_kint(&w, "targets", m->targets);
     clt_jw_kdouble(&w, "seconds", m->seconds);
     clt_jw_key(&w, "losses");

@@ -125,3 +125,15 @@ const char *clt_errno_text(int code, char buffer[CLT_ERRNO_TEXT])
 {
     return strerror_r(code, buffer, CLT_ERRNO_TEXT);
 }
+
+void clt_text_tame(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c; c++) {
+        bool control = (*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f;
+        bool high = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* U+0080 to U+009F */
+        if (control || high)
+            *c = '?';
+        if (high)
+            *++c = '?';
+    }
+}

@@ -21,6 +21,10 @@ const char *clt_float_text(float value, char buffer[CLT_NUMBER_TEXT]);
  * (overlong, surrogate, above U+10FFFF, cut off). */
 size_t clt_utf8_size(const char *bytes, size_t left);
 
+/* Replaces what could steer a terminal, control characters other than line break and tab, by '?', in place:
+ * for messages that hold names from files. */
+void clt_text_tame(char *text);
+
 /* Text of an errno value, safe with threads. Returns the text, which may or may not be in buffer. */
 #define CLT_ERRNO_TEXT 128
 const char *clt_errno_text(int code, char buffer[CLT_ERRNO_TEXT]);

@@ -202,7 +202,10 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
         add(buffer, " | accuracy %.2f%%", 100 * m->accuracy);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
         add(buffer, " | %s %.4f", m->loss_name[i], m->loss_value[i]);
-    add(buffer, " | %lld samples | %.1f s", (long long)m->samples, m->seconds);
+    add(buffer, " | %lld", (long long)m->samples);
+    if (m->available > m->samples)
+        add(buffer, " of %lld", (long long)m->available);
+    add(buffer, " samples | %.1f s", m->seconds);
     return buffer;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run.h"
@@ -138,6 +139,7 @@ static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eva
     if (language >= 0)
         clt_eval_language(sums->record[language][1], sums->record[language][2], sums->bytes, m);
     m->samples = (int64_t)sums->samples;
+    m->available = run->job->eval_source->samples;
 }
 
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics)
@@ -176,11 +178,29 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
     return CLT_OK;
 }
 
+/* The data of a saved run that has another content than it had. What the command line names is meant to be
+ * other data. */
+static void warn_of_other_data(const clt_run *run)
+{
+    const clt_saved_run *saved = run->options->saved;
+    const clt_config *config = run->options->config;
+    char now[CLT_HASH64_TEXT];
+    if (!saved || saved->config != config || !saved->has_facts || run->ranks.rank != 0 ||
+        strcmp(clt_config_origin(config, "data.path"), "override") == 0 ||
+        strcmp(clt_config_origin(config, "data.eval_path"), "override") == 0)
+        return;
+    const char *then = run->job->on_train ? saved->facts.fingerprint : saved->facts.eval_fingerprint;
+    if (*then && *clt_source_fingerprint(run->job->eval_source, now) && strcmp(now, then) != 0)
+        CLT_WARN("the %s data is not what it was when '%s' was saved: its files have another content",
+                 run->job->on_train ? "training" : "evaluation", saved->path);
+}
+
 clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result)
 {
     clt_run *run;
     CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &run));
     clt_status status = CLT_OK;
+    warn_of_other_data(run);
     if (options->init)
         status = clt_run_take_init(run);
     else if (options->saved)

@@ -36,6 +36,8 @@ typedef struct clt_eval_metrics {
     double perplexity, bits_per_byte;
     bool on_train; /* of the training data */
     int64_t samples, targets;
+    int64_t
+        available; /* samples that the data has; more than `samples` when train.eval_batches left some out */
     double seconds;
     int n_losses;
     char loss_name[CLT_MAX_LOSSES][64];

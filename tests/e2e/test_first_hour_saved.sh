@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# What a newcomer does with a trained model: one path is enough for eval, generate, export and --resume, from any folder, after data or
+# run have moved; a finished run is made longer; an evaluation says what it evaluated, in units that can be compared.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export CLTRAIN_GEMM=simple # starts fastest
+export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$HOME/.cache/pocl} # kernels may stay built; nothing else of the home folder is used
+export HOME=$work/home
+mkdir "$HOME"
+
+# --- needs no device: what is missing is said ---
+expect_code 2 "$CLTRAIN" eval
+expect_text 'cltrain eval RUN'
+expect_code 2 "$CLTRAIN" train
+expect_text 'cltrain train CONFIG' 'cltrain train --resume RUN'
+expect_code 2 "$CLTRAIN" train --resume auto
+expect_text '--resume RUN names the run folder'
+expect_code 7 "$CLTRAIN" train --resume nowhere
+expect_text 'nowhere: there is no such folder'
+expect_code 7 "$CLTRAIN" eval --checkpoint nowhere
+expect_code 2 "$CLTRAIN" export somewhere
+expect_text '--out FILE'
+
+"$CLTRAIN" devices >/dev/null 2>&1
+if [ $? -eq 4 ]; then
+    note_skip 'no OpenCL device: training and evaluating'
+    finish
+fi
+
+# json KEY FILE: a number of a JSON file.
+json() { sed -n -E "s/^ *\"$1\": ([-0-9.e+]+),?$/\1/p" "$2" | head -n 1; }
+# expect_near WHAT A B: equal to 1e-9.
+expect_near() {
+    if awk -v a="$2" -v b="$3" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(a != "" && b != "" && d <= 1e-9 * (b < 0 ? -b : b)) }'; then
+        pass
+    else
+        fail "$1: $2 is not $3"
+    fi
+}
+
+# --- a small language model on bytes, in the folder `home` ---
+mkdir -p place/data other && cd place || exit 1
+awk 'BEGIN { for (i = 0; i < 600; i++) printf "%s the %d cat sat on %d mats.\n", (i % 3 ? "and" : "Then"), i % 7, i % 5 }' >data/cats.txt
+cat >gpt.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 16},
+ "data": {"type": "text", "path": "data/cats.txt", "micro_batch": 8},
+ "optimizer": {"type": "adamw", "learning_rate": 0.01},
+ "train": {"steps": 20}, "checkpoint": {"every": 10, "keep": 0}}
+JSON
+expect_code 0 "$CLTRAIN" train gpt.json --out run
+expect_text '^done: 20 steps.*eval loss [0-9.]+, perplexity [0-9.]+, [0-9.]+ bits/byte'
+reject_text 'no evaluation data'
+for file in config.json data.json; do
+    expect_file run/checkpoints/step_20/$file
+    if grep -q "\"$file\"" run/checkpoints/step_20/manifest.json; then pass; else fail "$file is not in the manifest"; fi
+done
+
+# --- perplexity and bits per byte: of bytes, of tokens ---
+expect_code 0 "$CLTRAIN" eval run --json bytes.json
+expect_text '^eval \| loss [0-9.]+ \| perplexity [0-9.]+ \| [0-9.]+ bits/byte'
+loss=$(json loss bytes.json)
+expect_near 'perplexity is exp(loss)' "$(json perplexity bytes.json)" "$(awk -v l="$loss" 'BEGIN { printf "%.15g", exp(l) }')"
+expect_near 'a byte is a byte' "$(json bits_per_byte bytes.json)" "$(awk -v l="$loss" 'BEGIN { printf "%.15g", l / log(2) }')"
+expect_near 'metrics.jsonl' "$(values eval_perplexity run/metrics.jsonl | tail -n 1)" "$(json perplexity bytes.json)"
+expect_near 'metrics.jsonl' "$(values eval_bits_per_byte run/metrics.jsonl | tail -n 1)" "$(json bits_per_byte bytes.json)"
+
+expect_code 0 "$CLTRAIN" data prepare data/cats.txt --train-bpe 270 --out tokens
+expect_code 0 "$CLTRAIN" train gpt.json data.type=tokens data.path=tokens --out bpe
+expect_file bpe/checkpoints/step_20/tokenizer.json
+expect_code 0 "$CLTRAIN" eval bpe --json tokens.json
+# All bytes of the evaluation part but those of its first token, which nothing predicts.
+part=$(("$(wc -c <data/cats.txt)" / 10))
+bytes=$(awk -v l="$(json loss tokens.json)" -v n="$(json targets tokens.json)" -v b="$(json bits_per_byte tokens.json)" \
+    'BEGIN { printf "%.6f", l * n / log(2) / b }')
+if awk -v b="$bytes" -v p="$part" 'BEGIN { r = int(b + 0.5); exit !(b - r < 1e-3 && r - b < 1e-3 && r < p + 40 && r > p - 40) }'; then
+    pass
+else
+    fail "bits per byte count $bytes bytes, and the evaluation part has about $part"
+fi
+
+# --- from another folder, and after data and run have moved ---
+cp -r run ../alone
+cd ../other || exit 1
+for run in ../place/run ../place/run/checkpoints/step_20 ../alone; do
+    expect_code 0 "$CLTRAIN" eval $run
+    expect_text "^eval \| loss $(printf '%.4f' "$loss")"
+done
+mv ../place ../moved # run and data together
+expect_code 0 "$CLTRAIN" eval ../moved/run
+expect_text "^eval \| loss $(printf '%.4f' "$loss")"
+mkdir -p new && mv ../moved/data ../moved/tokens new/
+for run in ../moved/run ../moved/bpe; do # the data is elsewhere: generation does not need it
+    timeout 60 "$CLTRAIN" generate $run --prompt 'and the ' --max-new 5 >"$out" 2>&1 </dev/null || fail "generate $run"
+    expect_text '^and the '
+done
+cp -r ../moved/bpe/checkpoints/step_20 lonely # one step_N and nothing else
+expect_code 0 "$CLTRAIN" generate lonely --prompt x --max-new 3
+expect_code 0 "$CLTRAIN" generate --checkpoint lonely --tokenizer new/tokens --prompt x --max-new 3
+expect_code 3 "$CLTRAIN" generate lonely --tokenizer nowhere --prompt x
+expect_code 0 "$CLTRAIN" export lonely --out lonely.safetensors
+expect_file lonely.safetensors
+expect_code 3 "$CLTRAIN" eval ../moved/run
+expect_text "its evaluation data, which is not where it was: data.path 'data/cats.txt'" 'data.path='
+expect_code 0 "$CLTRAIN" eval ../moved/run data.path=new/data/cats.txt
+expect_code 0 "$CLTRAIN" eval lonely data.path=new/tokens
+
+# --- going on elsewhere: the same data at a new place; not other data ---
+expect_code 3 "$CLTRAIN" train --resume ../moved/run train.steps=24
+expect_text "training data, which is not where it was: data.path 'data/cats.txt'" 'give its new place with data.path='
+sed 's/cat/dog/' new/data/cats.txt >dogs.txt
+expect_code 3 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=dogs.txt
+expect_text 'not what the run was trained on' 'fingerprint' 'data.path: was'
+cp -r ../moved/run ../straight
+expect_code 0 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=new/data/cats.txt
+expect_text '^resumed from .*/step_20 at step 20$' 'the run was 20 steps long and is now 24' \
+    'learning rate: from 0.01 at step 20 to 0.01 at step 21 \(schedule constant' 'their content is the same'
+expect_file ../moved/run/config.resolved.1.json ../moved/run/checkpoints/step_24/config.json
+if grep -q '"steps": 20' ../moved/run/config.resolved.1.json && grep -q '"steps": 24' ../moved/run/config.resolved.json; then
+    pass
+else
+    fail 'config.resolved.json was not brought up to date'
+fi
+if grep -q '"event":"extended","step":20' ../moved/run/metrics.jsonl; then pass; else fail 'the extension is no event'; fi
+# A run that was made longer is the run that would have been so long, bit for bit: the schedule is constant.
+expect_code 0 "$CLTRAIN" train ../moved/gpt.json data.path=new/data/cats.txt train.steps=24 --out whole
+for file in model optimizer; do
+    expect_same whole/checkpoints/step_24/$file.safetensors ../moved/run/checkpoints/step_24/$file.safetensors
+done
+
+# --- what a run cannot become ---
+cd ..
+expect_code 2 "$CLTRAIN" train --resume moved/run train.steps=22
+expect_text 'cannot become shorter' '--max-steps N'
+expect_code 2 "$CLTRAIN" train --resume moved/run schedule.type=cosine
+expect_text 'can change only when the run becomes longer' 'schedule.type: was "constant", is "cosine"'
+expect_code 2 "$CLTRAIN" train --resume moved/run train.seed=2
+expect_text 'the config has changed' 'train.seed: was 1337, is 2'
+expect_code 2 "$CLTRAIN" train --resume moved/run/checkpoints/step_10
+expect_text 'is not the newest checkpoint of .moved/run., which is step_24' '--out DIR'
+expect_code 2 "$CLTRAIN" train --resume other/lonely data.path=other/new/tokens
+expect_text 'lies in no run folder' '--out DIR'
+expect_code 0 "$CLTRAIN" train --resume moved/run/checkpoints/step_10 --out branch --max-steps 11 data.path=other/new/data/cats.txt
+expect_text 'at step 10$'
+# With a new schedule; the jump is told.
+expect_code 0 "$CLTRAIN" train --resume moved/run/checkpoints/step_24 train.steps=30 schedule.type=linear
+expect_text 'from 0.01 at step 24 to 0.002 at step 25 \(schedule linear, which is new, over 30 steps\)'
+# Epochs count as well.
+cat >few.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [4]}, "data": {"type": "synthetic", "samples": 40, "shape": [4], "classes": 3, "micro_batch": 8},
+ "train": {"epochs": 2}}
+JSON
+expect_code 0 "$CLTRAIN" train few.json --out few
+expect_code 0 "$CLTRAIN" train few.json --out few --resume auto train.epochs=3
+expect_text 'the run was 10 steps long and is now 15' '^done: 15 steps'
+
+# --- evaluation without evaluation data ---
+{ printf '\0\0\010\003' && be32 32 && be32 4 && be32 4 && bytes 512 1 256; } >x.idx
+{ printf '\0\0\010\001' && be32 32 && bytes 32 2 3; } >y.idx
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [4]}, "data": {"type": "idx", "path": "x.idx", "targets": "y.idx", "micro_batch": 8}, "train": {"steps": 4}}
+JSON
+expect_code 0 "$CLTRAIN" train net.json --out net
+expect_text 'there is no evaluation data'
+if [ "$(grep -c 'there is no evaluation data' "$out")" -eq 1 ]; then pass; else fail 'the warning comes more than once'; fi
+expect_code 2 "$CLTRAIN" eval net
+expect_text 'names no evaluation data' 'data.eval_path and data.eval_targets' '--on train'
+expect_code 0 "$CLTRAIN" eval net --on train --json train.json
+expect_text '^eval on the TRAINING data \| loss'
+reject_text 'perplexity' 'bits/byte'
+if grep -q '"data": "TRAINING"' train.json && ! grep -q perplexity train.json; then pass; else fail "train.json: $(cat train.json)"; fi
+mv y.idx labels.idx # classes come from the checkpoint
+expect_code 0 "$CLTRAIN" eval net data.eval_path=x.idx data.eval_targets=labels.idx
+expect_text '^eval \| loss .* 32 samples'
+expect_code 2 "$CLTRAIN" eval net --on test
+expect_text "--on 'test'; it can be eval"
+
+# --- generate on what is no language model ---
+expect_code 2 "$CLTRAIN" generate net
+expect_text 'this run trained an mlp on idx data, samples \(4,4\) u8, 3 classes' "'cltrain predict'" "'cltrain eval'"
+finish

@@ -35,6 +35,7 @@ const cmd_entry cmd_table[] = {
     {"report", "write what happened in runs as one HTML page", cmd_report, 0},
     {"compare", "compare runs: results, configs, where losses part", cmd_compare, 0},
     {"watch", "follow a run that goes on: curves in the terminal", cmd_watch, CMD_STOPS},
+    {"ops", "list the ops of model.layers, or describe one", cmd_ops, 0},
     {"config", "print the schema, or a config with all its values", cmd_config, 0},
     {"cache", "list what is kept in the cache folders, or clear it", cmd_cache, 0},
     {"completion", "print the script that completes commands in bash, zsh or fish", cmd_completion, 0},

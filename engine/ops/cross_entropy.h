@@ -12,7 +12,8 @@
      .type = CLT_ATTR_INT,                                                                                   \
      .min = -INT32_MAX,                                                                                      \
      .max = INT32_MAX,                                                                                       \
-     .help = "targets of this value do not count (unset: all count)"},                                       \
+     .help = "targets of this value do not count; left out: all count",                                      \
+     .no_default = true},                                                                                    \
         {.name = "label_smoothing",                                                                          \
          .type = CLT_ATTR_FLOAT,                                                                             \
          .min = 0,                                                                                           \

@@ -27,7 +27,30 @@ typedef struct clt_attr_spec {
     double default_value, min, max; /* INT, FLOAT, BOOL (0/1); CHOICE: index; INTS: each element */
     const char *choices;            /* CHOICE */
     const char *help;               /* with unit where there is one */
+    bool no_default;                /* left out it means something of its own, which help says */
 } clt_attr_spec;
+
+/* What the example of an op is for: the fields x and y of the data. */
+typedef enum clt_doc_data {
+    CLT_DOC_IMAGES,  /* x (28,28) u8, y a class below 10 */
+    CLT_DOC_TEXT,    /* x and y (64) i32 below 256 */
+    CLT_DOC_WORDS,   /* x (64) i32 below 256, y a class below 10 */
+    CLT_DOC_NUMBERS, /* x (8) f32, y (1) f32 */
+    CLT_DOC_DECODE   /* x (1) i32 below 256, position (1) i32, y a class below 10 */
+} clt_doc_data;
+
+/* What 'cltrain ops' says of an op beside its formula (summary) and its attributes. */
+typedef struct clt_op_doc {
+    const char *text;    /* what it is for, in sentences */
+    const char *inputs;  /* a line for each: name, shape, types */
+    const char *output;  /* NULL: a loss has none */
+    const char *params;  /* learned parameters with shapes, NULL: none */
+    const char *example; /* a layer as in model.layers; NULL: not for configs */
+    /* Layers that make a whole list of it for the data; NULL: none before, a linear layer and cross_entropy
+     * behind it. */
+    const char *before, *after;
+    clt_doc_data data;
+} clt_op_doc;
 
 /* Neighbours that a linear layer's GEMM does on the way (engine/plan/fuse_linear.c), and dropout the residual
  * (fuse_dropout.c); ids -1: none. */
@@ -151,6 +174,7 @@ enum {
 typedef struct clt_op {
     const char *name;    /* word in configs: "softmax" */
     const char *summary; /* one line: formula */
+    const clt_op_doc *doc;
     const clt_attr_spec *attrs;
     int n_attrs;
     int min_in, max_in;

@@ -109,6 +109,7 @@ static clt_status activation_backward(ocl_emitter *e, const clt_call *call, cons
     extern const clt_op clt_op_##op;                                                                         \
     const clt_op clt_op_##op = {.name = #op,                                                                 \
                                 .summary = text,                                                             \
+                                .doc = &op##_doc,                                                            \
                                 .min_in = 1,                                                                 \
                                 .max_in = 1,                                                                 \
                                 .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP,                                  \
@@ -117,6 +118,47 @@ static clt_status activation_backward(ocl_emitter *e, const clt_call *call, cons
                                 .backward = op##_backward_variants,                                          \
                                 .ref = &clt_op_##op##_ref,                                                   \
                                 __VA_ARGS__};
+
+static const clt_op_doc relu_doc = {
+    .text = "Negative numbers become zero.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"relu\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc tanh_doc = {
+    .text = "The hyperbolic tangent: results lie between -1 and 1.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"tanh\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc sigmoid_doc = {
+    .text = "Results lie between 0 and 1. Before the loss bce_with_logits it must not stand, because that "
+            "includes it.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"sigmoid\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc silu_doc = {
+    .text = "Also called swish.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"silu\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc gelu_doc = {
+    .text = "The activation of GPT-2 and BERT; GPT-2 uses the approximation by tanh.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"gelu\", \"approximate\": \"tanh\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
 
 #define ACTIVATION_FROM_TABLE(name, text, ...) ACTIVATION_OP(name, text, &name##_spec, .n_attrs = 0)
 CLT_ACTIVATION_MAP(ACTIVATION_FROM_TABLE)

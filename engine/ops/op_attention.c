@@ -247,10 +247,25 @@ static const ocl_variant *const bwd_variants[] = {&clt_attention_bwd_mma, &bwd_g
                                                   &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_attention_ref;
+static const clt_op_doc attention_doc = {
+    .text = "Scaled dot-product attention by heads. With one input it holds queries, keys and values side by "
+            "side, as one linear layer of three times the width gives them; with three they come apart.",
+    .inputs =
+        "qkv: (N,T,3C), or with kv_heads (N,T,C+2*kv_heads*C/heads), f32, f16 or bf16\nor q: (N,Tq,C), k and "
+        "v: (N,Tk,kv_heads*C/heads)\noptionally last, length: (N) i32, keys of each sample that count",
+    .output = "y: (N,Tq,C), type of q",
+    .example = "{\"op\": \"attention\", \"heads\": 4}",
+    .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, {\"op\": \"positional\", \"positions\": "
+              "64}, {\"op\": \"linear\", \"out\": 96}, ",
+    .after = ", {\"op\": \"linear\", \"out\": 256}, {\"op\": \"cross_entropy\"}",
+    .data = CLT_DOC_TEXT,
+};
+
 extern const clt_op clt_op_attention;
 const clt_op clt_op_attention = {
     .name = "attention",
     .summary = "y = softmax(scale * q k^T) v by heads, causal or not",
+    .doc = &attention_doc,
     .attrs = attention_attrs,
     .n_attrs = sizeof attention_attrs / sizeof attention_attrs[0],
     .min_in = 1,

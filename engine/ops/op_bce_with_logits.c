@@ -33,10 +33,22 @@ static const ocl_variant fwd_row = {"row", 0, NULL, NULL, bce_with_logits_fwd_ro
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
 
 extern const clt_op_ref clt_op_bce_with_logits_ref;
+static const clt_op_doc bce_with_logits_doc = {
+    .text = "The loss for answers that are yes or no, one or several for each sample, sigmoid included: give "
+            "it logits. Accuracy counts the elements where x is above 0 exactly when y is above 0.5.",
+    .inputs = "x: logits (N,...), f32, f16 or bf16\ny: a field of the data with as many elements from 0 to "
+              "1, f32, f16, bf16, u8, u16, i32 or u32",
+    .example = "{\"op\": \"bce_with_logits\"}",
+    .before = "{\"op\": \"linear\", \"out\": 1}, ",
+    .after = "",
+    .data = CLT_DOC_NUMBERS,
+};
+
 extern const clt_op clt_op_bce_with_logits;
 const clt_op clt_op_bce_with_logits = {
     .name = "bce_with_logits",
     .summary = "loss = mean of -(y log s(x) + (1-y) log(1-s(x))), s the sigmoid",
+    .doc = &bce_with_logits_doc,
     .attrs = clt_pointwise_loss_attrs,
     .n_attrs = 1,
     .min_in = 2,

@@ -115,10 +115,20 @@ static const ocl_variant bwd_row = {"row", 0, NULL, NULL, concat_bwd_row, OCL_CA
 static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_concat_ref;
+static const clt_op_doc concat_doc = {
+    .text = "Joins up to 16 tensors along one dimension, in the order of the inputs.",
+    .inputs = "x0, x1, ...: equal shapes but for axis, one type of 1, 2 or 4 bytes",
+    .output = "y: their shape with the sizes along axis added up",
+    .example = "{\"op\": \"concat\", \"inputs\": [\"a\", \"b\"]}",
+    .before = "{\"op\": \"flatten\", \"name\": \"flat\"}, {\"op\": \"linear\", \"name\": \"a\", \"out\": "
+              "32}, {\"op\": \"linear\", \"name\": \"b\", \"inputs\": [\"flat\"], \"out\": 16}, ",
+};
+
 extern const clt_op clt_op_concat;
 const clt_op clt_op_concat = {
     .name = "concat",
     .summary = "y = inputs joined along one axis, in order",
+    .doc = &concat_doc,
     .attrs = concat_attrs,
     .n_attrs = sizeof concat_attrs / sizeof concat_attrs[0],
     .min_in = 1,

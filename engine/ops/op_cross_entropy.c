@@ -227,10 +227,21 @@ static const ocl_variant bwd_row = {"row", 0, NULL, NULL, cross_entropy_bwd_row,
 static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_cross_entropy_ref;
+static const clt_op_doc cross_entropy_doc = {
+    .text = "The loss of a classifier, softmax included: give it logits, not probabilities. Accuracy counts "
+            "the rows whose largest logit is the target's.",
+    .inputs = "x: logits (N,...,C), f32, f16 or bf16\ntarget: a field of the data with one class number for "
+              "each row, u8, u16 or i32",
+    .example = "{\"op\": \"cross_entropy\", \"label_smoothing\": 0.1}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, ",
+    .after = "",
+};
+
 extern const clt_op clt_op_cross_entropy;
 const clt_op clt_op_cross_entropy = {
     .name = "cross_entropy",
     .summary = "loss = -sum q log softmax(x), q = smoothed one-hot target",
+    .doc = &cross_entropy_doc,
     .attrs = cross_entropy_attrs,
     .n_attrs = sizeof cross_entropy_attrs / sizeof cross_entropy_attrs[0],
     .min_in = 2,

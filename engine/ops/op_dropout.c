@@ -91,10 +91,21 @@ CLT_ELEMENTWISE_VARIANTS(dropout_forward)
 CLT_ELEMENTWISE_VARIANTS(dropout_backward)
 
 extern const clt_op_ref clt_op_dropout_ref;
+static const clt_op_doc dropout_doc = {
+    .text =
+        "Sets a random share of the elements to zero while training and scales the others up; does nothing "
+        "in evaluation and generation. What is dropped depends on train.seed, the step and the sample alone.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"dropout\", \"p\": 0.1}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
 extern const clt_op clt_op_dropout;
 const clt_op clt_op_dropout = {
     .name = "dropout",
     .summary = "y = x / (1 - p) with probability 1 - p, else 0; y = x when not training",
+    .doc = &dropout_doc,
     .attrs = dropout_attrs,
     .n_attrs = 1,
     .min_in = 1,

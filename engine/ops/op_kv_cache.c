@@ -59,9 +59,23 @@ static const ocl_variant forward_flat = {"flat", 0, NULL, NULL, kv_cache_forward
 static const ocl_variant *const forward_variants[] = {&forward_flat, NULL};
 extern const clt_op_ref clt_op_kv_cache_ref;
 
+static const clt_op_doc kv_cache_doc = {
+    .text = "Keeps a row for each run on the device: the keys and values of earlier tokens while text is "
+            "generated. It has no gradient, so it has no use in training.",
+    .inputs =
+        "x: (N,1,C), f32, f16 or bf16\nposition: (N) i32, the row that x is written to; 0 clears the others",
+    .output = "y: (N,rows,C), type of x, kept from run to run",
+    .example = "{\"op\": \"kv_cache\", \"inputs\": [\"key\", \"position\"], \"rows\": 64}",
+    .before = "{\"op\": \"embedding\", \"name\": \"key\", \"vocab\": 256, \"dim\": 32}, ",
+    .after = ", {\"op\": \"reduce\", \"axes\": [1]}, {\"op\": \"linear\", \"out\": 10}, {\"op\": "
+             "\"cross_entropy\"}",
+    .data = CLT_DOC_DECODE,
+};
+
 const clt_op clt_op_kv_cache = {
     .name = "kv_cache",
     .summary = "y[n, position[n]] = x[n]; y is kept from run to run",
+    .doc = &kv_cache_doc,
     .attrs = kv_cache_attrs,
     .n_attrs = 1,
     .min_in = 2,

@@ -31,10 +31,21 @@ static const ocl_variant fwd_row = {"row", 0, NULL, NULL, l1_fwd_row, OCL_CAP_WI
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
 
 extern const clt_op_ref clt_op_l1_ref;
+static const clt_op_doc l1_doc = {
+    .text = "The mean absolute error: less moved by single targets that are far off than mse.",
+    .inputs = "x: (N,...), f32, f16 or bf16\ny: a field of the data with as many elements, f32, f16, bf16, "
+              "u8, u16, i32 or u32",
+    .example = "{\"op\": \"l1\"}",
+    .before = "{\"op\": \"linear\", \"out\": 1}, ",
+    .after = "",
+    .data = CLT_DOC_NUMBERS,
+};
+
 extern const clt_op clt_op_l1;
 const clt_op clt_op_l1 = {
     .name = "l1",
     .summary = "loss = mean |x - y|",
+    .doc = &l1_doc,
     .attrs = clt_pointwise_loss_attrs,
     .n_attrs = 1,
     .min_in = 2,

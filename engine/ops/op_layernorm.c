@@ -225,10 +225,20 @@ static const ocl_variant bwd_row = {"row", 0, NULL, NULL, layernorm_bwd_row, OCL
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_layernorm_ref;
+static const clt_op_doc layernorm_doc = {
+    .text = "Gives every row the mean 0 and the variance 1, then a learned factor and shift for each column.",
+    .inputs = "x: (N,...,C), f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .params = "weight: (C) unless affine is false; bias: (C) unless bias or affine is false",
+    .example = "{\"op\": \"layernorm\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
 extern const clt_op clt_op_layernorm;
 const clt_op clt_op_layernorm = {
     .name = "layernorm",
     .summary = "y = (x - mean) / sqrt(var + eps) * w + b over the last dimension",
+    .doc = &layernorm_doc,
     .attrs = layernorm_attrs,
     .n_attrs = 3,
     .min_in = 1,

@@ -139,10 +139,21 @@ static const ocl_variant backward_gemm = {"gemm", 0, NULL, NULL, linear_backward
 static const ocl_variant *const backward_variants[] = {&backward_gemm, NULL};
 
 extern const clt_op_ref clt_op_linear_ref;
+static const clt_op_doc linear_doc = {
+    .text = "A fully connected layer: every output is a weighted sum of all features of the last dimension. "
+            "Dimensions before the last one are rows, each treated alike.",
+    .inputs = "x: (N,...,I), f32, f16 or bf16",
+    .output = "y: (N,...,out), type of x",
+    .params = "weight: (out,I); bias: (out) unless bias is false",
+    .example = "{\"op\": \"linear\", \"out\": 64}",
+    .before = "{\"op\": \"flatten\"}, ",
+};
+
 extern const clt_op clt_op_linear;
 const clt_op clt_op_linear = {
     .name = "linear",
     .summary = "y = x W^T + b",
+    .doc = &linear_doc,
     .attrs = linear_attrs,
     .n_attrs = sizeof linear_attrs / sizeof linear_attrs[0],
     .min_in = 1,

@@ -194,10 +194,19 @@ static const ocl_variant bwd_row = {"row", 0, NULL, NULL, head_bwd_row, OCL_CAP_
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_linear_cross_entropy_ref;
+static const clt_op_doc linear_cross_entropy_doc = {
+    .text = "A linear layer and the loss behind it in one, some rows at a time, so that the logits never "
+            "exist as a whole. The plan makes it where a linear layer is followed by cross_entropy; it is "
+            "not for configs.",
+    .inputs = "x: (N,...,I), f32, f16 or bf16\ntarget: class numbers, one for each row, u8, u16 or i32",
+    .params = "weight: (out,I); bias: (out) unless bias is false",
+};
+
 extern const clt_op clt_op_linear_cross_entropy;
 const clt_op clt_op_linear_cross_entropy = {
     .name = "linear_cross_entropy",
     .summary = "cross_entropy of a linear layer's outputs, some rows at a time; made by the plan",
+    .doc = &linear_cross_entropy_doc,
     .attrs = head_attrs,
     .n_attrs = sizeof head_attrs / sizeof head_attrs[0],
     .min_in = 2,

@@ -31,10 +31,21 @@ static const ocl_variant fwd_row = {"row", 0, NULL, NULL, mse_fwd_row, OCL_CAP_W
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
 
 extern const clt_op_ref clt_op_mse_ref;
+static const clt_op_doc mse_doc = {
+    .text = "The mean squared error, the usual loss for targets that are numbers.",
+    .inputs = "x: (N,...), f32, f16 or bf16\ny: a field of the data with as many elements, f32, f16, bf16, "
+              "u8, u16, i32 or u32",
+    .example = "{\"op\": \"mse\"}",
+    .before = "{\"op\": \"linear\", \"out\": 1}, ",
+    .after = "",
+    .data = CLT_DOC_NUMBERS,
+};
+
 extern const clt_op clt_op_mse;
 const clt_op clt_op_mse = {
     .name = "mse",
     .summary = "loss = mean (x - y)^2",
+    .doc = &mse_doc,
     .attrs = clt_pointwise_loss_attrs,
     .n_attrs = 1,
     .min_in = 2,

@@ -28,7 +28,8 @@ static const clt_attr_spec reduce_attrs[] = {
      .min = -CLT_MAX_DIMS,
      .max = CLT_MAX_DIMS,
      .help =
-         "dimensions to reduce, 0 being the batch, which stays; negative: from the end; default: all others"},
+         "dimensions to reduce, 0 being the batch, which stays; negative: from the end; left out: all others",
+     .no_default = true},
     {.name = "keepdims",
      .type = CLT_ATTR_BOOL,
      .default_value = 0,
@@ -290,10 +291,22 @@ REDUCE_VARIANTS(reduce_forward)
 REDUCE_VARIANTS(reduce_backward)
 
 extern const clt_op_ref clt_op_reduce_ref;
+static const clt_op_doc reduce_doc = {
+    .text = "The sum, the mean or the largest of the elements along some dimensions, the batch never among "
+            "them: pooling over a sequence, for instance.",
+    .inputs = "x: (N,...), f32, f16 or bf16",
+    .output = "y: x without these dimensions, or with size 1 there (keepdims), type of x",
+    .example = "{\"op\": \"reduce\", \"kind\": \"mean\", \"axes\": [1]}",
+    .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, ",
+    .after = ", {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+    .data = CLT_DOC_WORDS,
+};
+
 extern const clt_op clt_op_reduce;
 const clt_op clt_op_reduce = {
     .name = "reduce",
     .summary = "y = sum, mean or max of x over axes",
+    .doc = &reduce_doc,
     .attrs = reduce_attrs,
     .n_attrs = 3,
     .min_in = 1,

@@ -66,10 +66,20 @@ static const ocl_variant bwd_copy = {"copy", 0, NULL, NULL, reshape_bwd_copy, 0}
 static const ocl_variant *const bwd_variants[] = {&bwd_copy, NULL};
 
 extern const clt_op_ref clt_op_reshape_ref;
+static const clt_op_doc reshape_doc = {
+    .text = "The same numbers under another shape; the batch dimension is kept and not named.",
+    .inputs = "x: (N,...), any type",
+    .output = "y: (N, shape...), type of x",
+    .example = "{\"op\": \"reshape\", \"shape\": [7, -1]}",
+    .before = "",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+
 extern const clt_op clt_op_reshape;
 const clt_op clt_op_reshape = {
     .name = "reshape",
     .summary = "y = x under another shape, the batch kept",
+    .doc = &reshape_doc,
     .attrs = reshape_attrs,
     .n_attrs = sizeof reshape_attrs / sizeof reshape_attrs[0],
     .min_in = 1,

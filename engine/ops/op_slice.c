@@ -110,10 +110,20 @@ static const ocl_variant bwd_row = {"row", 0, NULL, NULL, slice_bwd_row, OCL_CAP
 static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_slice_ref;
+static const clt_op_doc slice_doc = {
+    .text = "A range of one dimension.",
+    .inputs = "x: (N,...), any type of 1, 2 or 4 bytes",
+    .output = "y: (N,...,stop-start,...), type of x",
+    .example = "{\"op\": \"slice\", \"axis\": 1, \"start\": 4, \"stop\": 24}",
+    .before = "",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+
 extern const clt_op clt_op_slice;
 const clt_op clt_op_slice = {
     .name = "slice",
     .summary = "y = x[..., start:stop, ...] along one axis",
+    .doc = &slice_doc,
     .attrs = slice_attrs,
     .n_attrs = sizeof slice_attrs / sizeof slice_attrs[0],
     .min_in = 1,

@@ -120,9 +120,28 @@ static const ocl_variant bwd_row = {"row", 0, NULL, NULL, softmax_bwd_row, OCL_C
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_softmax_ref, clt_op_log_softmax_ref;
+static const clt_op_doc softmax_doc = {
+    .text = "Probabilities over the last dimension. Before the loss cross_entropy it must not stand, because "
+            "that includes it.",
+    .inputs = "x: (N,...,C), f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"softmax\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc log_softmax_doc = {
+    .text = "Logarithms of the probabilities over the last dimension, in nats. Before the loss cross_entropy "
+            "it is not needed.",
+    .inputs = "x: (N,...,C), f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"log_softmax\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
 const clt_op clt_op_softmax = {
     .name = "softmax",
     .summary = "y = exp(x) / sum exp(x) over the last dimension",
+    .doc = &softmax_doc,
     .min_in = 1,
     .max_in = 1,
     .flags = CLT_OP_WIDE,
@@ -134,6 +153,7 @@ const clt_op clt_op_softmax = {
 const clt_op clt_op_log_softmax = {
     .name = "log_softmax",
     .summary = "y = x - log sum exp(x) over the last dimension",
+    .doc = &log_softmax_doc,
     .min_in = 1,
     .max_in = 1,
     .flags = CLT_OP_WIDE,

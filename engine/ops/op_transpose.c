@@ -332,10 +332,20 @@ static const ocl_variant bwd_lane = {"lane", 0, NULL, NULL, transpose_bwd_lane, 
 static const ocl_variant *const bwd_variants[] = {&bwd_tile, &bwd_flat, &bwd_lane, NULL};
 
 extern const clt_op_ref clt_op_transpose_ref;
+static const clt_op_doc transpose_doc = {
+    .text = "Puts the dimensions in another order. The batch stays the first one.",
+    .inputs = "x: any shape, any type of 1, 2 or 4 bytes",
+    .output = "y: x's dimensions in the order of perm, type of x",
+    .example = "{\"op\": \"transpose\", \"perm\": [0, 2, 1]}",
+    .before = "",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+
 extern const clt_op clt_op_transpose;
 const clt_op clt_op_transpose = {
     .name = "transpose",
     .summary = "dimension d of y is dimension perm[d] of x",
+    .doc = &transpose_doc,
     .attrs = transpose_attrs,
     .n_attrs = sizeof transpose_attrs / sizeof transpose_attrs[0],
     .min_in = 1,

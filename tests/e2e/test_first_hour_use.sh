@@ -55,4 +55,16 @@ expect_code 2 "$CLTRAIN" train reg.json --out never
 expect_text 'targets are f32: model.loss=mse \(or l1\)\?'
 expect_absent never
 
+# --- ops: the list, one op in full, the page; every example is checked by test_op_pages ---
+expect_code 0 "$CLTRAIN" ops
+expect_text '  linear +y = x W\^T \+ b' '^losses:' '  cross_entropy '
+expect_code 0 "$CLTRAIN" ops linear
+expect_text '^out +integer, at least 1 +required' '^bias +true or false +true' '^example +\{"op": "linear", "out": 64\}' '^in a list +\[.*"cross_entropy"\}\]'
+expect_code 2 "$CLTRAIN" ops Dense
+expect_text "there is no op 'Dense'; did you mean 'linear'"
+expect_code 0 "$CLTRAIN" ops --markdown
+expect_same "$out" "$CLTRAIN_SOURCE_DIR/docs/ops.md"
+expect_code 0 "$CLTRAIN" ops gelu --json
+expect_text '"choices": \[' '"default": "none"'
+
 finish

@@ -29,8 +29,8 @@ while [ $# -gt 0 ]; do
 done
 folder=$(preset_folder "$preset")
 
-install_packages "${CLTRAIN_PACKAGES[@]}" "${CLTRAIN_TEST_PACKAGES[@]}" -- "${CLTRAIN_OPTIONAL_PACKAGES[@]}"
-build "$preset" all -DBUILD_TESTING=ON
+install_packages "${CLTRAIN_PACKAGES[@]}" "${CLTRAIN_MPI_PACKAGES[@]}" "${CLTRAIN_TEST_PACKAGES[@]}" -- "${CLTRAIN_OPTIONAL_PACKAGES[@]}"
+build "$preset" all -DBUILD_TESTING=ON -DCLTRAIN_MPI=ON
 say "testing: labels ${labels:=quick|comm}"
 result=0
 (cd "$CLTRAIN_ROOT" && ctest --preset "$preset" -L "^($labels)\$" -j "$jobs" --output-on-failure --no-tests=error "$@") || result=$?

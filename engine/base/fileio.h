@@ -38,6 +38,8 @@ clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path)
 clt_status clt_fsync_path(const char *path);   /* file or folder */
 clt_status clt_fsync_parent(const char *path); /* the folder that holds path, after a rename */
 clt_status clt_mkdir_p(const char *path);
+/* Could that be done, and a file be made in it? Nothing is made. CLT_ESTORAGE says why not. */
+clt_status clt_mkdir_possible(const char *path);
 bool clt_file_exists(const char *path);
 bool clt_is_directory(const char *path);
 bool clt_same_folder(const char *a, const char *b); /* both are there and are the same folder */

@@ -112,6 +112,45 @@ clt_status clt_mkdir_p(const char *path)
     return status;
 }
 
+/* The nearest folder above `path` that is there, in place; "." or "/" at the end. */
+static void cut_to_existing(char *path)
+{
+    struct stat info;
+    while (stat(path, &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        char *slash = strrchr(path, '/');
+        while (slash > path && slash[-1] == '/')
+            slash--;
+        if (!slash) {
+            memcpy(path, ".", 2);
+            return;
+        }
+        slash[slash == path] = '\0';
+    }
+}
+
+clt_status clt_mkdir_possible(const char *path)
+{
+    struct stat info;
+    char *above = NULL;
+    size_t length = strlen(path);
+    if (length == 0)
+        CLT_FAIL(CLT_ESTORAGE, "creating a folder: its path is empty; give one");
+    CLT_TRY(clt_alloc(&above, length + 2, 1, "a path"));
+    memcpy(above, path, length);
+    cut_to_existing(above);
+    clt_status status = CLT_OK;
+    if (stat(above, &info) == 0 && !S_ISDIR(info.st_mode))
+        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__,
+                          "creating the folder '%s': '%s' is there and is not a folder; remove it or choose "
+                          "another place",
+                          path, above);
+    else if (access(above, W_OK | X_OK) != 0)
+        status =
+            clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s': writing into '%s'", path, above);
+    free(above);
+    return status;
+}
+
 static clt_status remove_entry(int parent, const char *name, const char *shown);
 
 /* Everything inside the folder `fd`, which this function closes. */

@@ -140,11 +140,15 @@ clt_status clt_run_check_resume(clt_run *run)
     clt_checkpoint *saved;
     clt_continuation found;
     clt_resume_path(run->options, path, sizeof path);
-    if (!path[0] || run->ranks.rank != 0 || clt_checkpoint_peek(path, &saved) != CLT_OK) {
-        clt_error_clear(); /* clt_run_resume says what is wrong with it */
+    if (!path[0] || run->ranks.rank != 0)
+        return CLT_OK;
+    clt_status status = clt_checkpoint_peek(path, &saved);
+    if (status != CLT_OK && run->options->out_dir && clt_same_folder(path, run->options->out_dir)) {
+        clt_error_clear(); /* what a killed save left is put in order first; then clt_run_resume says more */
         return CLT_OK;
     }
-    clt_status status = clt_continuation_check(saved, run->job, &found);
+    CLT_TRY(status);
+    status = clt_continuation_check(saved, run->job, &found);
     clt_checkpoint_close(saved);
     return status;
 }

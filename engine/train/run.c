@@ -104,6 +104,18 @@ static clt_status open_init(clt_run *run)
     return clt_weights_check(run->job->model, run->init, path, &run->taken);
 }
 
+clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job)
+{
+    clt_safetensors *file;
+    if (!options->init)
+        return CLT_OK;
+    CLT_TRY(clt_pretrained_check_tokenizer(options->init, options->config));
+    CLT_TRY(clt_weights_open(options->init, &file));
+    clt_status status = clt_weights_check(job->model, file, options->init, NULL);
+    clt_safetensors_close(file);
+    return status;
+}
+
 static clt_status create(clt_run *run, clt_job_kind kind)
 {
     const clt_config *config = run->options->config;

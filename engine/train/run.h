@@ -80,6 +80,8 @@ void clt_transpose_last(const clt_shape *shape, const float *in, float *out);
 /* Parameters alone as one safetensors file. */
 clt_status clt_run_save_parameters(clt_run *run, const char *path);
 clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint);
+/* Whether the weights of options->init fit the job's model, and their tokenizer the data; needs no device. */
+clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job);
 /* The values of run->init, which is closed then; does nothing when there is none. Sets run->taken. */
 clt_status clt_run_take_init(clt_run *run);
 /* One tensor of a file into an arena; every parameter from a file. */

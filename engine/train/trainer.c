@@ -425,17 +425,21 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
                            ? options->device_spec
                            : clt_config_string(options->config, "device.spec");
     ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
+    const clt_job_data data = {0};
+    const clt_update_order order = {0};
     ocl_device *device;
+    ocl_device_desc desc;
     ocl_tuning *set = NULL;
     clt_job *job = NULL;
-    CLT_TRY(ocl_device_open(&open, &device));
-    ocl_device_desc desc = *ocl_device_describe(device);
-    ocl_device_close(device);
-    clt_status status = clt_tuned_describe(options->config, &desc, &set);
+    int ranks = options->comm ? comm_describe(options->comm)->ranks : 1;
+    clt_status status = clt_job_open(options->config, &data, ranks, CLT_JOB_TRAIN, &job);
     CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(clt_job_create(options->config, &desc,
-                                options->comm ? comm_describe(options->comm)->ranks : 1, CLT_JOB_TRAIN, &job),
-                 done);
+    CLT_TRY_GOTO(clt_run_check_init(options, job), done);
+    CLT_TRY_GOTO(ocl_device_open(&open, &device), done);
+    desc = *ocl_device_describe(device);
+    ocl_device_close(device);
+    CLT_TRY_GOTO(clt_tuned_describe(options->config, &desc, &set), done);
+    CLT_TRY_GOTO(clt_job_plan(job, &desc, &order), done);
     result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
     result->device_bytes = clt_plan_memory(job->train, job->eval).total;
     status = clt_job_check_memory(job);
@@ -451,6 +455,7 @@ static clt_status open_log(clt_loop *l)
     const clt_run_options *o = l->options;
     if (!o->out_dir || (o->comm && comm_describe(o->comm)->rank != 0))
         return CLT_OK;
+    CLT_TRY(clt_mkdir_possible(o->out_dir));
     if (!continues(o))
         CLT_TRY(clt_rundir_check_free(o->out_dir));
     return clt_runlog_begin(o->config, &l->log);

@@ -26,7 +26,11 @@ put() {
 
 # --- what is known without a device is said without one ---
 export OCL_ICD_VENDORS=/nonexistent
-init() { expect_code "$1" "$CLTRAIN" train few.json --out run --init "${@:2}"; }
+init() {
+    local options=(--out run)
+    case " $* " in *' --out '*) options=() ;; esac
+    expect_code "$1" "$CLTRAIN" train few.json "${options[@]}" --init "${@:2}"
+}
 
 init 2 hf model.layers=3 model.heads=4 model.channels=16 model.context=40 model.vocab=300 model.tied=false model.activation=gelu
 expect_text 'model.layers: 3 contradicts the weights: n_layer is 2' 'model.heads: 4 .*n_head is 3' 'model.channels: 16 .*n_embd is 12' \
@@ -78,6 +82,18 @@ expect_text 'h.\{2..3\}.mlp.c_fc.weight is missing; the model needs it as \[12,4
 put tie_word_embeddings false
 init 7 changed
 expect_text 'lm_head.weight is missing; the model needs it as \[267,12\]' 'model.tied=true$'
+
+# the dry run says the same, and other paths are looked at as early
+expect_code 7 "$CLTRAIN" train few.json --dry-run --init changed
+expect_text 'lm_head.weight is missing'
+init 8 hf --out few.json/run
+expect_text "creating the folder 'few.json/run': 'few.json' is there and is not a folder"
+init 3 hf data.path=nowhere.txt
+expect_text "opening 'nowhere.txt'"
+expect_code 7 "$CLTRAIN" train few.json model.type=gpt model.layers=1 model.heads=1 model.channels=4 model.context=8 --out run --resume absent
+expect_text 'absent: there is no such folder'
+init 7 hf --resume empty_yet
+expect_text 'empty_yet'
 
 # paths that are no weights
 init 7 absent

@@ -21,7 +21,7 @@ expect_code 7 "$CLTRAIN" train --resume nowhere
 expect_text 'nowhere: there is no such folder'
 expect_code 7 "$CLTRAIN" eval --checkpoint nowhere
 expect_code 2 "$CLTRAIN" export somewhere
-expect_text '--out FILE'
+expect_text '--out PATH'
 
 "$CLTRAIN" devices >/dev/null 2>&1
 if [ $? -eq 4 ]; then

@@ -79,6 +79,7 @@ static ocl_command *begin(ocl_emitter *e, ocl_command_kind kind)
     memset(command, 0, sizeof *command);
     command->kind = kind;
     command->label = keep_text(e, e->label);
+    command->layer = keep_text(e, e->layer);
     command->variant = keep_text(e, e->variant);
     command->made_by = e->made_by;
     command->form = e->form;

@@ -68,6 +68,7 @@ struct ocl_variant;
 typedef struct ocl_command {
     ocl_command_kind kind;
     const char *label;   /* what for: "fc1.forward" (owner's arena) */
+    const char *layer;   /* layers of the model whose work it does, "fc1+act1" (owner's arena), or "" */
     const char *variant; /* name of the variant that emitted it, or "" */
     /* What a driver that refuses the command refuses with it (cl/fallback.h). */
     const struct ocl_variant *made_by; /* NULL: no variant */
@@ -101,7 +102,8 @@ void ocl_command_list_free(ocl_command_list *list); /* frees the array, not the 
 typedef struct ocl_emitter {
     ocl_command_list *list;
     const ocl_device_desc *device;
-    const char *label; /* copied into every command */
+    const char *label; /* copied into every command, as is the layer (NULL: none) */
+    const char *layer;
     const char *variant;
     const struct ocl_variant *made_by; /* the record behind `variant`, or NULL */
     const char *form;

@@ -20,6 +20,15 @@ void clt_fuse_kill(clt_work *work)
     work->node = NULL;
 }
 
+void clt_fuse_note(clt_work *work, const clt_node *node)
+{
+    for (int i = 0; i < CLT_MAX_FUSED; i++)
+        if (!work->fused[i]) {
+            work->fused[i] = node;
+            return;
+        }
+}
+
 bool clt_fuse_is(const clt_node *node, const char *op)
 {
     return strcmp(node->op->name, op) == 0;
@@ -128,6 +137,7 @@ void clt_fuse_residual(clt_plan *plan, size_t at, int32_t *result)
             plan->work[back].node->out[0] == y)
             return;
     plan->work[at].epilogue.residual = residual;
+    clt_fuse_note(&plan->work[at], add);
     *result = add->out[0];
     clt_fuse_kill(&plan->work[reader]);
 }

@@ -26,6 +26,8 @@ clt_status clt_fuse_clone(clt_plan *plan, const clt_node *node, clt_node **out);
 /* The work makes `result` instead of its node's output, by a node of its own. */
 clt_status clt_fuse_yield(clt_plan *plan, size_t at, int32_t result);
 void clt_fuse_kill(clt_work *work);
+/* The work does that node's work as well: for the names of layers in reports. */
+void clt_fuse_note(clt_work *work, const clt_node *node);
 bool clt_fuse_dead(const clt_work *work);
 /* Takes the dead work out of the list. */
 void clt_fuse_sweep(clt_plan *plan);

@@ -99,6 +99,7 @@ static void fold_derivative(clt_plan *plan, size_t at)
     linear->epilogue.activation = activation;
     /* the sign of relu's output is that of its input, so that the input need not be kept */
     linear->epilogue.dact = activation == OCL_ACT_RELU ? y : x;
+    clt_fuse_note(linear, work->node);
     clt_fuse_kill(work);
 }
 
@@ -133,6 +134,7 @@ static clt_status fuse_activation(clt_plan *plan, clt_work *linear, int32_t *res
         return CLT_OK;
     const clt_node *node = plan->work[at].node;
     linear->epilogue.activation = clt_fuse_activation_of(node);
+    clt_fuse_note(linear, node);
     *result = node->out[0];
     clt_fuse_kill(&plan->work[at]);
     bool others = clt_fuse_readers(plan, x, &only) > 0 || clt_fuse_kept(plan, x);

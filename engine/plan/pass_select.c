@@ -112,6 +112,15 @@ const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *l
     return NULL;
 }
 
+/* Its node's name, with those of the nodes that were fused with it: "fc1+act1". */
+static const char *layer_of(const clt_plan *plan, const clt_work *work)
+{
+    const char *name = work->node->name;
+    for (int i = 0; name && i < CLT_MAX_FUSED && work->fused[i]; i++)
+        name = clt_arena_printf(plan->graph->arena, "%s+%s", name, work->fused[i]->name);
+    return name;
+}
+
 clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add)
 {
     const clt_node *node = work->node;
@@ -126,7 +135,8 @@ clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work 
                                       !forward      ? "backward"
                                       : work->again ? "recompute"
                                                     : "forward");
-    if (!emitter->label)
+    emitter->layer = layer_of(plan, work);
+    if (!emitter->label || !emitter->layer)
         return CLT_ENOMEM;
     emitter->node = node->id;
     const ocl_variant *const *list = forward ? node->op->forward : node->op->backward;
@@ -143,6 +153,7 @@ static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_wor
 {
     const clt_tensor *to = clt_graph_tensor(plan->graph, work->add_to);
     emitter->label = clt_arena_printf(plan->graph->arena, "%s.backward", work->node->name);
+    emitter->layer = work->node->name;
     if (!emitter->label)
         return CLT_ENOMEM;
     emitter->node = work->node->id;

@@ -146,6 +146,7 @@ typedef struct clt_plan_options {
 
 /* One piece of work after autodiff: a node's forward or backward, or the sum of a second gradient. */
 typedef enum clt_work_kind { CLT_WORK_FORWARD, CLT_WORK_BACKWARD, CLT_WORK_ADD } clt_work_kind;
+#define CLT_MAX_FUSED 2 /* an activation and an addition */
 typedef struct clt_work {
     clt_work_kind kind;
     const clt_node *node;      /* of the graph, or made by a pass with the same id and other tensors */
@@ -156,8 +157,9 @@ typedef struct clt_work {
     bool dparam_accumulate[CLT_MAX_NODE_PARAMS]; /* in BACKWARD; in BACKWARD_ADD always true */
     int32_t add_to, add_from;                    /* ADD */
     clt_epilogue epilogue;                       /* of a linear layer; residual: of dropout, too */
-    bool again;                                  /* FORWARD, repeated for the backward pass */
-    bool record;                                 /* a loss's backward writes the record: see clt_call */
+    const clt_node *fused[CLT_MAX_FUSED]; /* other nodes whose work this one does as well, NULL behind them */
+    bool again;                           /* FORWARD, repeated for the backward pass */
+    bool record;                          /* a loss's backward writes the record: see clt_call */
 } clt_work;
 
 typedef enum clt_place_kind { CLT_PLACE_NONE, CLT_PLACE_PLAN, CLT_PLACE_STORE } clt_place_kind;

@@ -64,6 +64,7 @@ static void describe_commands(clt_profile *p)
             clt_profile_entry *e = &p->entries[n++];
             *e = (clt_profile_entry){.phase = clt_phase_name((clt_phase)phase),
                                      .label = c->label ? c->label : "",
+                                     .layer = c->layer ? c->layer : "",
                                      .kernel = what(c),
                                      .variant = c->variant ? c->variant : "",
                                      .on_device = true};
@@ -199,6 +200,24 @@ static int longest_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
+/* Entries of a row stand in the order of the plan, in which a layer's commands follow each other. */
+static bool is_new_layer(const char *before, const char *layer)
+{
+    return layer && *layer && (!before || strcmp(before, layer) != 0);
+}
+
+const char *clt_profile_layers(const clt_profile_row *row, char *buffer, size_t size)
+{
+    const char *layer = row->first->layer;
+    if (!layer || !*layer)
+        snprintf(buffer, size, "%s", "");
+    else if (row->layers > 1)
+        snprintf(buffer, size, "%.80s and %zu more", layer, row->layers - 1);
+    else
+        snprintf(buffer, size, "%.100s", layer);
+    return buffer;
+}
+
 clt_status clt_profile_group(const clt_profile *p, clt_profile_row **rows, size_t *count)
 {
     const clt_profile_entry **ran;
@@ -216,6 +235,7 @@ clt_status clt_profile_group(const clt_profile *p, clt_profile_row **rows, size_
         if (i == 0 || by_work(&ran[i - 1], &ran[i]) != 0)
             (*rows)[(*count)++] = (clt_profile_row){.first = ran[i]};
         clt_profile_row *row = &(*rows)[*count - 1];
+        row->layers += is_new_layer(row->commands > 0 ? ran[i - 1]->layer : NULL, ran[i]->layer);
         row->commands++;
         row->calls += ran[i]->calls;
         row->ns += ran[i]->ns;

@@ -20,6 +20,7 @@ typedef struct clt_profile_entry {
     uint64_t calls;
     double ns, flops, bytes; /* of all calls */
     double idle_ns;          /* time without work right before it */
+    const char *layer;       /* layers of the model whose work it does, "fc1+act1"; NULL or "": none */
 } clt_profile_entry;
 
 typedef struct clt_profile {
@@ -54,11 +55,21 @@ double clt_roofline_percent(const ocl_limits *limits, double flops, double bytes
 /* Commands of one kernel, variant, shape and amount of work, together; longest first. free() the rows. */
 typedef struct clt_profile_row {
     const clt_profile_entry *first; /* of its names */
-    size_t commands;
+    size_t commands, layers;        /* layers: different ones */
     uint64_t calls;
     double ns, flops, bytes, idle_ns;
 } clt_profile_row;
 clt_status clt_profile_group(const clt_profile *profile, clt_profile_row **rows, size_t *count);
+
+/* "fc1+act1", or "fc1+act1 and 3 more"; "" for what belongs to no layer. Returns buffer. */
+const char *clt_profile_layers(const clt_profile_row *row, char *buffer, size_t size);
+
+/* The profile in three lines: the kernels that take most of the time, what the device did, what to change.
+ * advice: the line of clt_advice, or "". CLT_ENOMEM. */
+#define CLT_SUMMARY_LINES 3
+#define CLT_SUMMARY_SIZE 640
+clt_status clt_profile_summary(const clt_profile *profile, const char *advice,
+                               char lines[CLT_SUMMARY_LINES][CLT_SUMMARY_SIZE]);
 
 /* Tables for people; one object with "kernels", "commands", "phases", "idle", "host", "memory", "limits". */
 clt_status clt_profile_text(const clt_profile *profile, clt_str *out);

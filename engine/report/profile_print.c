@@ -134,14 +134,15 @@ static void text_phases(const clt_profile *p, double total, clt_str *out)
 static void text_row(const clt_profile *p, const clt_profile_row *r, double total, clt_str *out)
 {
     bool memory;
-    char roof[32] = "-";
+    char roof[32] = "-", layers[128];
     double percent = clt_roofline_percent(limits_of(p, r->first), r->flops, r->bytes, r->ns, &memory);
     if (!isnan(percent))
         snprintf(roof, sizeof roof, "%.1f%%%c", percent, memory ? 'm' : 'a');
-    clt_str_printf(out, "%5.1f%% %10.4f %7.1f %9.2f %8.2f %8s  %-28s %-10s %s\n",
+    clt_str_printf(out, "%5.1f%% %10.4f %7.1f %9.2f %8.2f %8s  %-28s %-10s %-28s %s\n",
                    total > 0 ? 100 * r->ns / total : 0, per_step(p, r->ns),
                    p->steps ? (double)r->calls / (double)p->steps : 0, rate(r->flops, r->ns),
-                   rate(r->bytes, r->ns), roof, r->first->kernel, r->first->variant, r->first->shape);
+                   rate(r->bytes, r->ns), roof, r->first->kernel, r->first->variant,
+                   clt_profile_layers(r, layers, sizeof layers), r->first->shape);
 }
 
 static clt_status text_kernels(const clt_profile *p, double total, clt_str *out)
@@ -149,8 +150,8 @@ static clt_status text_kernels(const clt_profile *p, double total, clt_str *out)
     clt_profile_row *rows;
     size_t n;
     CLT_TRY(clt_profile_group(p, &rows, &n));
-    clt_str_printf(out, "\n%6s %10s %7s %9s %8s %8s  %-28s %-10s %s\n", "share", "ms/step", "calls",
-                   "GFLOP/s", "GB/s", "%roof", "kernel", "variant", "shape: written<read");
+    clt_str_printf(out, "\n%6s %10s %7s %9s %8s %8s  %-28s %-10s %-28s %s\n", "share", "ms/step", "calls",
+                   "GFLOP/s", "GB/s", "%roof", "kernel", "variant", "layer", "shape: written<read");
     for (size_t i = 0; i < n; i++)
         text_row(p, &rows[i], total, out);
     clt_str_append(out, "(%roof: m limited by memory, a by arithmetic)\n");
@@ -213,6 +214,10 @@ static clt_status json_kernels(const clt_profile *p, double total, clt_json_writ
         json_work(p, rows[i].first, &rows[i], w);
         clt_jw_kdouble(w, "share", total > 0 ? rows[i].ns / total : 0);
         clt_jw_kint(w, "commands", (int64_t)rows[i].commands);
+        if (rows[i].first->layer && *rows[i].first->layer) {
+            clt_jw_kstring(w, "layer", rows[i].first->layer);
+            clt_jw_kint(w, "layers", (int64_t)rows[i].layers);
+        }
         clt_jw_end_object(w);
     }
     clt_jw_end_array(w);
@@ -236,6 +241,8 @@ static void json_commands(const clt_profile *p, clt_json_writer *w)
         clt_jw_object(w);
         clt_jw_kstring(w, "phase", e->phase);
         clt_jw_kstring(w, "command", e->label);
+        if (e->layer && *e->layer)
+            clt_jw_kstring(w, "layer", e->layer);
         json_work(p, e, &one, w);
         clt_jw_end_object(w);
     }

@@ -16,7 +16,7 @@ typedef struct slice {
     uint64_t begin_ns, end_ns; /* device clock */
     uint64_t bytes;
     double flops;
-    const char *kernel, *variant;
+    const char *kernel, *variant, *layer;
 } slice;
 
 struct clt_trace {
@@ -80,6 +80,7 @@ void clt_trace_span(clt_trace *t, const ocl_span *span, const char *name, const 
         s.flops = span->command->flops;
         s.kernel = span->command->kernel;
         s.variant = span->command->variant;
+        s.layer = span->command->layer;
     }
     add(t, &s);
 }
@@ -168,6 +169,8 @@ static void device_event(const clt_trace *t, const slice *s, double zero, clt_js
     clt_jw_kint(w, "step", s->id);
     if (s->kernel && *s->kernel)
         clt_jw_kstring(w, "kernel", s->kernel);
+    if (s->layer && *s->layer)
+        clt_jw_kstring(w, "layer", s->layer);
     if (s->variant && *s->variant)
         clt_jw_kstring(w, "variant", s->variant);
     if (s->bytes)

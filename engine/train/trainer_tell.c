@@ -188,6 +188,20 @@ static clt_status write_text(const clt_loop *l, const char *name, const clt_str 
     return status;
 }
 
+/* Three lines, on the console and at the top of profile.txt. */
+static clt_status tell_summary(const clt_loop *l, const clt_profile *profile, clt_str *text)
+{
+    char lines[CLT_SUMMARY_LINES][CLT_SUMMARY_SIZE], advice[512];
+    clt_watch_advice(l->watch, advice, sizeof advice);
+    CLT_TRY(clt_profile_summary(profile, advice, lines));
+    for (int i = 0; i < CLT_SUMMARY_LINES; i++) {
+        clt_tell(l, lines[i]);
+        clt_str_printf(text, "%s\n", lines[i]);
+    }
+    clt_str_append(text, "\n");
+    return CLT_OK;
+}
+
 clt_status clt_tell_profile(const clt_loop *l)
 {
     clt_str text = {0}, json = {0}, trace = {0};
@@ -198,8 +212,9 @@ clt_status clt_tell_profile(const clt_loop *l)
     clt_watch_measure_limits(l->watch);
     const clt_profile *profile = clt_watch_profile(l->watch);
     clt_json_writer w = clt_json_writer_make(&json, 2);
-    clt_status status = clt_profile_text(profile, &text);
+    clt_status status = tell_summary(l, profile, &text);
     CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(clt_profile_text(profile, &text), done);
     CLT_TRY_GOTO(write_text(l, "profile.txt", &text), done);
     CLT_TRY_GOTO(clt_profile_json(profile, &w), done);
     CLT_TRY_GOTO(write_text(l, "profile.json", &json), done);
@@ -215,6 +230,11 @@ clt_status clt_tell_profile(const clt_loop *l)
     snprintf(line, sizeof line, "profile: profile.txt, profile.json%s in %.300s", window,
              clt_rundir_path(l->dir));
     clt_tell(l, line);
+    if (trace.length) {
+        snprintf(line, sizeof line, "look at it: open %.300s/trace.json at ui.perfetto.dev",
+                 clt_rundir_path(l->dir));
+        clt_tell(l, line);
+    }
 done:
     clt_str_free(&text);
     clt_str_free(&json);
@@ -229,7 +249,8 @@ clt_status clt_tell_advice(const clt_loop *l)
     clt_watch_advice(l->watch, line, sizeof line);
     if (!line[0] || l->quiet)
         return CLT_OK;
-    clt_tell(l, line);
+    if (!l->options->profile || !l->dir) /* the profile's summary ends with it */
+        clt_tell(l, line);
     return clt_rundir_event(l->dir, "advice", l->result->steps, fields, COUNT(fields));
 }
 

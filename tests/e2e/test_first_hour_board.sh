@@ -27,6 +27,16 @@ for tag in brain.Event:2 train/loss train/lr eval/accuracy speed/step_ms device/
     if grep -q -a -F "$tag" content; then pass; else fail "the event file has no $tag"; fi
 done
 
+# --- a profile ends with what matters, names the viewer and the layers ---
+expect_code 0 "$CLTRAIN" train small.json --profile --out runs/profile
+expect_text '^busiest: .*fc1\+act1' '^device: busy [0-9]+ % of a step of [0-9.]+ ms; idle' '^change: ' \
+    '^look at it: open runs/profile/trace.json at ui.perfetto.dev$'
+if [ "$(grep -c 'change: ' "$out")" -eq 1 ] && ! grep -q '^advice:' "$out"; then pass; else fail 'the advice stands there twice'; fi
+expect_awk 'profile.txt begins with the summary and has a column of layers' \
+    'NR == 1 { good = /^busiest: / } / layer / { column = 1 } / fc1\+act1 / { layer = 1 } END { exit !(good && column && layer) }' runs/profile/profile.txt
+expect_code 0 grep -q '"layer":"fc1+act1"' runs/profile/trace.json
+expect_code 0 grep -q '"layer": "fc1+act1"' runs/profile/profile.json
+
 # --- killed, resumed, killed, stopped: a file for each session, in the order of their names ---
 options=(small.json train.steps=100000 checkpoint.every=20 log.tensorboard=true --out runs/killed)
 resume=()

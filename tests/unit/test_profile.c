@@ -142,13 +142,13 @@ static void test_roofline(void **state)
 
 /* Two layers of one shape, one of another, a variant of the same kernel, one command that never ran. */
 static clt_profile_entry entries[] = {
-    {"forward", "a.forward", "gemm", "lane", "8x8<8x8", true, 10, 1000, 10 * 500, 10 * 40, 5},
-    {"forward", "b.forward", "gemm", "lane", "8x8<8x8", true, 10, 3000, 10 * 500, 10 * 40, 7},
-    {"forward", "c.forward", "gemm", "lane", "9x8<9x8", true, 10, 2500, 10 * 560, 10 * 45, 0},
-    {"backward", "a.backward", "gemm", "simple", "8x8<8x8", true, 10, 2000, 10 * 500, 10 * 40, 0},
-    {"backward", "b.backward", "gemm", "lane", "8x8<8x8", true, 10, 500, 10 * 100, 10 * 40, 0},
-    {"update", "never", "gemm", "lane", "8x8<8x8", true, 0, 0, 0, 0, 0},
-    {"transfers", "reads by the host", "read", "", "", false, 10, 1000, 0, 640, 100},
+    {"forward", "a.forward", "gemm", "lane", "8x8<8x8", true, 10, 1000, 10 * 500, 10 * 40, 5, "a+act"},
+    {"forward", "b.forward", "gemm", "lane", "8x8<8x8", true, 10, 3000, 10 * 500, 10 * 40, 7, "b+act"},
+    {"forward", "c.forward", "gemm", "lane", "9x8<9x8", true, 10, 2500, 10 * 560, 10 * 45, 0, "c"},
+    {"backward", "a.backward", "gemm", "simple", "8x8<8x8", true, 10, 2000, 10 * 500, 10 * 40, 0, "a"},
+    {"backward", "b.backward", "gemm", "lane", "8x8<8x8", true, 10, 500, 10 * 100, 10 * 40, 0, "b"},
+    {"update", "never", "gemm", "lane", "8x8<8x8", true, 0, 0, 0, 0, 0, ""},
+    {"transfers", "reads by the host", "read", "", "", false, 10, 1000, 0, 640, 100, NULL},
 };
 
 static clt_profile made_up(const clt_plan *plan)
@@ -193,6 +193,36 @@ static void test_group(void **state)
         total += rows[i].ns;
     near("nothing is lost", total, 10000);
     free(rows);
+}
+
+static void test_summary(void **state)
+{
+    (void)state;
+    clt_profile p = made_up(NULL);
+    char lines[CLT_SUMMARY_LINES][CLT_SUMMARY_SIZE];
+    must(clt_profile_summary(&p, "", lines), "summary");
+    assert_string_equal(lines[0], "busiest: gemm 40 % (a+act and 1 more), gemm 25 % (c), gemm 20 % (a)");
+    assert_non_null(
+        strstr(lines[1], "busy 80 % of a step of 0.00125 ms; idle 4 % waiting for data, 0 % for"));
+    assert_non_null(strstr(lines[2], "change: the device waits for the host"));
+    /* the advice of the run comes first */
+    must(clt_profile_summary(&p, "advice: the device idled 20 %; try data.workers=8 (now 1)", lines),
+         "summary");
+    assert_string_equal(lines[2], "change: the device idled 20 %; try data.workers=8 (now 1)");
+    /* a busy device: its slowest product, then nothing */
+    p.idle_ns[CLT_IDLE_INPUT] = p.idle_ns[CLT_IDLE_HOST] = 0;
+    must(clt_profile_summary(&p, "", lines), "summary");
+    assert_non_null(strstr(lines[2], "cltrain tune"));
+    p.have_limits = false;
+    must(clt_profile_summary(&p, "", lines), "summary");
+    assert_non_null(strstr(lines[2], "nothing stands out"));
+    /* nothing was measured */
+    p.n_entries = 0;
+    p.steps = 0;
+    p.step_ns = 0;
+    must(clt_profile_summary(&p, "", lines), "summary");
+    assert_non_null(strstr(lines[0], "nothing was measured"));
+    assert_null(strstr(lines[1], "nan"));
 }
 
 static void test_added_spans(void **state)
@@ -343,6 +373,11 @@ static void test_entries(void **state)
         }
     assert_int_equal(n, p->n_commands);
     assert_true(found);
+    for (size_t i = 0; i < p->n_commands; i++) { /* a command's layer is in its label; an update has none */
+        const clt_profile_entry *e = clt_profile_command(p, i);
+        assert_true(strncmp(e->label, e->layer, strcspn(e->layer, "+")) == 0);
+        assert_true((e->layer[0] == '\0') == (strcmp(e->phase, "update") == 0));
+    }
     assert_string_equal(clt_profile_transfer(p, OCL_SPAN_COPY)->kernel, "copy");
     assert_string_equal(clt_profile_transfer(p, OCL_SPAN_D2H)->kernel, "read");
     assert_string_equal(clt_profile_transfer(p, OCL_SPAN_H2D)->kernel, "write");
@@ -421,6 +456,6 @@ int main(void)
         cmocka_unit_test(test_roofline),    cmocka_unit_test(test_group),
         cmocka_unit_test(test_added_spans), cmocka_unit_test(test_memory_peak),
         cmocka_unit_test(test_tables),      cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_trace)};
+        cmocka_unit_test(test_trace),       cmocka_unit_test(test_summary)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

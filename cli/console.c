@@ -257,8 +257,10 @@ static void on_start(void *context, const clt_table_row *rows, int count)
     clt_str text = {0};
     int width = 0, screen = terminal_columns();
     for (int i = 0; i < count; i++)
-        width = (int)strlen(rows[i].label) > width ? (int)strlen(rows[i].label) : width;
+        width = !rows[i].technical && (int)strlen(rows[i].label) > width ? (int)strlen(rows[i].label) : width;
     for (int i = 0; i < count; i++) {
+        if (rows[i].technical)
+            continue;
         clt_str_printf(&text, "%s%-*s%s  ", terminal_begin(STDOUT_FILENO, INK_STRONG), width, rows[i].label,
                        terminal_end(STDOUT_FILENO, INK_STRONG));
         table_wrap(rows[i].value, width + 2, width + 2, screen, &text);

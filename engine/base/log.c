@@ -129,3 +129,15 @@ void clt_log(clt_log_level level, const char *format, ...)
     }
     va_end(again);
 }
+
+void clt_log_note(const char *line)
+{
+    if (inside_sink || atomic_load(&copy.level) < (int)CLT_LOG_INFO)
+        return;
+    pthread_mutex_lock(&sink_lock);
+    inside_sink = true;
+    if (copy.call)
+        copy.call(copy.context, CLT_LOG_INFO, line);
+    inside_sink = false;
+    pthread_mutex_unlock(&sink_lock);
+}

@@ -27,6 +27,9 @@ clt_log_level clt_log_max_level(void); /* lines above it reach nobody */
 bool clt_log_level_from_name(const char *name, clt_log_level *level);
 void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* To the second receiver alone, with level INFO: what a run does, for its log. */
+void clt_log_note(const char *line);
+
 #define CLT_WARN(...) clt_log(CLT_LOG_WARN, __VA_ARGS__)
 #define CLT_INFO(...) clt_log(CLT_LOG_INFO, __VA_ARGS__)
 #define CLT_DEBUG(...)                                                                                       \

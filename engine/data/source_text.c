@@ -219,11 +219,10 @@ static clt_status set_fields(clt_source *source, const text_state *state, const 
     if (state->sequences) {
         clt_sequence_fields(source, &state->sequence, state->dtype, most);
         source->description = clt_arena_printf(
-            source->arena,
-            "text: %lld sequences of %lld %s in %lld %s (%llu of %llu bytes) of %s; tokenizer %s",
-            (long long)source->samples, (long long)state->sequence.context, unit, (long long)state->tokens,
-            unit, (unsigned long long)state->length, (unsigned long long)state->size, names,
-            clt_tokenizer_description(state->tokenizer));
+            source->arena, "text: %lld %s, %.0f%% of %s, in sequences of %lld; tokenizer: %s",
+            (long long)state->tokens, unit,
+            state->size > 0 ? 100.0 * (double)state->length / (double)state->size : 0.0, names,
+            (long long)state->sequence.context, clt_tokenizer_description(state->tokenizer));
         return source->description ? CLT_OK : CLT_ENOMEM;
     }
     source->samples = state->tokens - state->window;

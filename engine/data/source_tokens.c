@@ -96,10 +96,9 @@ static clt_status describe(clt_source *source, const tokens_state *state)
     char more[48] = "";
     if (state->n_shards > 1)
         (void)snprintf(more, sizeof more, " and %zu more", state->n_shards - 1);
-    source->description =
-        clt_arena_printf(source->arena, "tokens: %lld sequences of %lld in %lld tokens (%s) of '%s'%s",
-                         (long long)source->samples, (long long)state->sequence.context,
-                         (long long)state->tokens, state->wide ? "u32" : "u16", state->shards[0].path, more);
+    source->description = clt_arena_printf(source->arena, "tokens: %lld of '%s'%s, in sequences of %lld",
+                                           (long long)state->tokens, state->shards[0].path, more,
+                                           (long long)state->sequence.context);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 

@@ -66,6 +66,18 @@ size_t clt_plan_commands(const clt_plan *plan)
            plan->phase[CLT_PHASE_UPDATE].count;
 }
 
+double clt_plan_flops(const clt_plan *plan)
+{
+    double forward = 0, backward = 0, update = 0;
+    for (size_t i = 0; i < plan->phase[CLT_PHASE_FORWARD].count; i++)
+        forward += plan->phase[CLT_PHASE_FORWARD].commands[i].flops;
+    for (size_t i = 0; i < plan->phase[CLT_PHASE_BACKWARD].count; i++)
+        backward += plan->phase[CLT_PHASE_BACKWARD].commands[i].flops;
+    for (size_t i = 0; i < plan->phase[CLT_PHASE_UPDATE].count; i++)
+        update += plan->phase[CLT_PHASE_UPDATE].commands[i].flops;
+    return (forward + backward) * plan->options.accumulation + update;
+}
+
 clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
 {
     clt_memory_report r = {0};

@@ -215,6 +215,7 @@ typedef struct clt_memory_report {
 #define CLT_STAGING_SLOTS 3 /* device ring slots */
 /* eval may be NULL; both share the store and the slabs. */
 clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval);
+double clt_plan_flops(const clt_plan *plan);    /* of one step */
 size_t clt_plan_commands(const clt_plan *plan); /* of one step: accumulation counted */
 
 /* Text and JSON form: memory map, phases, commands with their tensors (plan_print.c). */

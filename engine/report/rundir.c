@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/fileio.h"
@@ -31,7 +32,7 @@ struct clt_rundir {
     int64_t step;          /* of the newest line */
     pthread_mutex_t lines; /* held for a line of metrics.jsonl; nothing is logged meanwhile */
     clt_board *board;      /* the same for TensorBoard, or NULL; under the same lock */
-    double start, looked;  /* clock: opened, last looked for STOP */
+    double looked;         /* clock: last looked for STOP */
 };
 
 static clt_status open_append(const char *path, int *fd)
@@ -116,7 +117,6 @@ clt_status clt_rundir_open(const char *path, const clt_config *config, bool resu
     CLT_TRY(clt_alloc(&dir, 1, sizeof *dir, "run folder"));
     dir->metrics = dir->log = -1;
     pthread_mutex_init(&dir->lines, NULL);
-    dir->start = clt_now();
     dir->path = strdup(path);
     clt_status status = dir->path ? fill(dir, path, config, resume) : CLT_ENOMEM;
     if (status != CLT_OK) {
@@ -446,9 +446,33 @@ bool clt_rundir_take_stop(clt_rundir *dir)
     return unlink(dir->stop_path) == 0;
 }
 
-void clt_rundir_log(clt_rundir *dir, const char *format, ...)
+/* "2026-11-23T06:05:11+0100" */
+static void clock_text(double time, char *text, size_t size)
+{
+    time_t seconds = (time_t)time;
+    struct tm parts;
+    text[0] = '\0';
+    if (!localtime_r(&seconds, &parts) || strftime(text, size, "%Y-%m-%dT%H:%M:%S%z", &parts) == 0)
+        snprintf(text, size, "%.0f", time);
+}
+
+void clt_rundir_log_at(clt_rundir *dir, double time, const char *text)
 {
     clt_str line = {0};
+    char clock[48];
+    if (!dir)
+        return;
+    clock_text(time, clock, sizeof clock);
+    clt_str_printf(&line, "%s %s\n", clock, text);
+    /* the log is a comfort: a full disk shows itself at the metrics and checkpoints, which are not */
+    if (clt_str_check(&line) == CLT_OK &&
+        clt_fd_write(dir->log, line.text, line.length, dir->log_path) != CLT_OK)
+        clt_error_clear();
+    clt_str_free(&line);
+}
+
+void clt_rundir_log(clt_rundir *dir, const char *format, ...)
+{
     char text[2048];
     va_list args;
     if (!dir)
@@ -456,12 +480,7 @@ void clt_rundir_log(clt_rundir *dir, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    clt_str_printf(&line, "%10.3f %s\n", clt_now() - dir->start, text);
-    /* the log is a comfort: a full disk shows itself at the metrics and checkpoints, which are not */
-    if (clt_str_check(&line) == CLT_OK &&
-        clt_fd_write(dir->log, line.text, line.length, dir->log_path) != CLT_OK)
-        clt_error_clear();
-    clt_str_free(&line);
+    clt_rundir_log_at(dir, clt_wall_time(), text);
 }
 
 /* Keeps the lines whose "step" is at most `step`. */

@@ -73,7 +73,8 @@ void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const 
 /* Somebody put a file STOP into the folder: it is removed, and the run should end in an orderly way. Looks
  * once a second at most. */
 bool clt_rundir_take_stop(clt_rundir *dir);
-/* One line of log.txt. */
+/* One line of log.txt, which begins with the date and the time: now, or in seconds since 1970. */
+void clt_rundir_log_at(clt_rundir *dir, double time, const char *text);
 void clt_rundir_log(clt_rundir *dir, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

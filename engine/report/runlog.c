@@ -10,22 +10,24 @@
 
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/base/text.h"
+#include "engine/base/thread.h"
 
 #define MAX_WAITING (256u << 10) /* bytes; a run that says more before its first step says it on stderr */
 
 struct clt_runlog {
     pthread_mutex_t lock; /* attaching is not serialised with lines */
     clt_rundir *dir;
-    clt_str waiting; /* whole lines */
+    clt_str waiting; /* whole lines, each with its time before it */
 };
 
 /* The thread may be in the middle of handling an error, which is none of the log's business. */
-static void write_line(clt_rundir *dir, const char *line)
+static void write_line(clt_rundir *dir, double time, const char *line)
 {
     static const char warning[] = "warning: ";
     clt_error error;
     clt_error_take(clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK, &error);
-    clt_rundir_log(dir, "%s", line);
+    clt_rundir_log_at(dir, time, line);
     if (strncmp(line, warning, sizeof warning - 1) == 0) {
         const clt_event_field text = CLT_FIELD_TEXT("text", line + sizeof warning - 1);
         (void)clt_rundir_event(dir, "warning", -1, &text, 1);
@@ -39,12 +41,16 @@ static void on_line(void *context, clt_log_level level, const char *line)
     static const char *const names[] = {"error", "warning", "info", "debug", "trace"};
     clt_runlog *log = context;
     char text[2048];
-    snprintf(text, sizeof text, "%s: %s", names[level], line);
+    double now = clt_wall_time();
+    if (level == CLT_LOG_INFO)
+        snprintf(text, sizeof text, "%s", line);
+    else
+        snprintf(text, sizeof text, "%s: %s", names[level], line);
     pthread_mutex_lock(&log->lock);
     if (log->dir)
-        write_line(log->dir, text);
+        write_line(log->dir, now, text);
     else if (log->waiting.length < MAX_WAITING)
-        clt_str_printf(&log->waiting, "%s\n", text);
+        clt_str_printf(&log->waiting, "%.3f %s\n", now, text);
     pthread_mutex_unlock(&log->lock);
 }
 
@@ -66,8 +72,13 @@ static void write_waiting(clt_runlog *log)
     char *line = log->waiting.failed ? NULL : log->waiting.text;
     while (line && *line) {
         size_t length = strcspn(line, "\n");
+        bool last = line[length] == '\0';
         line[length] = '\0';
-        write_line(log->dir, line);
+        char *text;
+        double time = clt_strtod(line, &text);
+        write_line(log->dir, time, text + (*text == ' '));
+        if (last)
+            break;
         line += length + 1;
     }
     clt_str_free(&log->waiting);

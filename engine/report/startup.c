@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
+#include "engine/report/lines.h"
 #include "engine/train/tuned.h"
 
 typedef struct table {
@@ -26,14 +27,24 @@ static void add(table *t, const char *label, const char *format, ...)
     va_end(args);
 }
 
+/* The newest row is for the log. */
+static void technical(table *t)
+{
+    t->rows[t->count - 1].technical = true;
+}
+
 static void add_device(table *t, const ocl_device_desc *d)
 {
     char caps[256], masked[256] = "";
     ocl_caps_text(d->caps, caps, sizeof caps);
     if (d->masked_caps)
         ocl_caps_text(d->masked_caps, masked, sizeof masked);
-    add(t, "device", "%s (%s), %u compute units, %s%s%s", d->name, d->spec, d->compute_units,
-        caps[0] ? caps : "no optional capability", masked[0] ? "; masked: " : "", masked);
+    add(t, "device", "%s (%s), %u compute units%s%s", d->name, d->spec, d->compute_units,
+        masked[0] ? "; masked: " : "", masked);
+    add(t, "capabilities", "%s", caps[0] ? caps : "no optional capability");
+    technical(t);
+    add(t, "driver", "%s, %s", d->platform, d->driver);
+    technical(t);
 }
 
 /* What precision.mode auto has taken, and why; "" when the config says it itself. */
@@ -86,49 +97,136 @@ static void add_weights(table *t, const clt_run *run)
             clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
 }
 
-int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS])
+/* Measuring takes a minute: a run must be long enough that it may save more. */
+#define TUNE_FLOPS 1e14
+
+static void add_tuning(table *t, const clt_run *run)
+{
+    char text[256];
+    int unmeasured = clt_tuned_unmeasured(run->tuned);
+    double flops = clt_plan_flops(run->job->train) * (double)(run->job->steps - run->first_step);
+    if (unmeasured > 0 && flops >= TUNE_FLOPS)
+        add(t, "hint",
+            "'cltrain tune CONFIG' would measure which kernels are fastest on this device: %d of %d matrix "
+            "products have never been measured here",
+            unmeasured, run->tuned->problems);
+    add(t, "tuning", "%s", clt_tuned_text(run->tuned, text, sizeof text));
+    technical(t);
+}
+
+static void add_training(table *t, const clt_run *run)
+{
+    const clt_job *job = run->job;
+    char parts[64] = "", ranks[48] = "";
+    double context = (double)clt_config_int(run->options->config, "model.context"); /* sequences overlap */
+    double samples = (double)job->train_source->samples / (context > 0 ? context : 1);
+    if (job->accumulation > 1)
+        snprintf(parts, sizeof parts, ", %d times %lld", job->accumulation, (long long)job->micro_batch);
+    else if (job->ranks > 1)
+        snprintf(parts, sizeof parts, ", %lld", (long long)job->micro_batch);
+    if (job->ranks > 1)
+        snprintf(ranks, sizeof ranks, " on each of %d ranks", job->ranks);
+    else if (job->accumulation > 1)
+        snprintf(ranks, sizeof ranks, " one after the other");
+    add(t, "batch", "%lld samples a step%s%s", (long long)job->global_batch, parts, ranks);
+    if (samples > 0)
+        add(t, "steps", "%lld, %.3g times through the training data", (long long)job->steps,
+            (double)job->steps * (double)job->global_batch / samples);
+}
+
+static void add_optimizer(table *t, const clt_run *run)
 {
     const clt_job *job = run->job;
     const clt_config *c = run->options->config;
-    const ocl_device_desc *d = ocl_device_describe(run->device);
+    char decay[48] = "", clip[64] = "", warmup[48] = "";
+    if (job->update.weight_decay > 0)
+        snprintf(decay, sizeof decay, ", weight decay %g", job->update.weight_decay);
+    if (job->update.clip > 0)
+        snprintf(clip, sizeof clip, ", gradients clipped to norm %g", (double)job->update.clip);
+    if (job->schedule.warmup > 0)
+        snprintf(warmup, sizeof warmup, ", %lld steps of warm-up", (long long)job->schedule.warmup);
+    add(t, "optimizer", "%s, learning rate %g (%s%s)%s%s", clt_config_string(c, "optimizer.type"),
+        job->schedule.peak, clt_config_string(c, "schedule.type"), warmup, decay, clip);
+}
+
+static void add_memory(table *t, const clt_job *job)
+{
     clt_memory_report m = clt_plan_memory(job->train, job->eval);
+    char all[32], params[32], gradients[32], optimizer[32], activations[32];
+    add(t, "memory", "%s on the device: parameters %s, gradients %s, optimizer %s, activations %s",
+        clt_bytes_text(m.total, all, sizeof all), clt_bytes_text(m.params, params, sizeof params),
+        clt_bytes_text(m.gradients, gradients, sizeof gradients),
+        clt_bytes_text(m.optimizer, optimizer, sizeof optimizer),
+        clt_bytes_text(m.activations, activations, sizeof activations));
+}
+
+/* "1,234,567" */
+static const char *grouped(long long value, char *text, size_t size)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%lld", value);
+    size_t at = 0;
+    for (int i = 0; i < n && at + 2 < size; i++) {
+        if (i > 0 && (n - i) % 3 == 0)
+            text[at++] = ',';
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+static void add_folder(table *t, const clt_run *run, const char *run_dir)
+{
+    double minutes = clt_config_float(run->options->config, "checkpoint.minutes");
+    int64_t every = clt_config_int(run->options->config, "checkpoint.every");
+    char when[96] = "";
+    if (every > 0)
+        snprintf(when, sizeof when, "every %lld steps", (long long)every);
+    if (minutes > 0)
+        snprintf(when + strlen(when), sizeof when - strlen(when), "%severy %g minutes",
+                 every > 0 ? " and " : "", minutes);
+    add(t, "run folder", "%.180s, saved %s%s", run_dir, when,
+        clt_config_bool(run->options->config, "checkpoint.final")
+            ? (when[0] ? " and at the end" : "at the end")
+        : when[0] ? ""
+                  : "only when it is stopped");
+}
+
+int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS])
+{
+    const clt_job *job = run->job;
+    const clt_source *train = job->train_source, *eval = job->eval_source;
+    const ocl_device_desc *d = ocl_device_describe(run->device);
+    ocl_counters counters = ocl_device_counters(run->device);
+    char count[48];
+    memset(rows, 0, CLT_STARTUP_ROWS * sizeof *rows);
     table t = {rows, 0};
-    char caps[256];
-    const double mib = 1048576.0;
     add_device(&t, d);
-    add(&t, "driver", "%s, %s", d->platform, d->driver);
+    add(&t, "model", "%s, %s parameters", clt_config_string(run->options->config, "model.type"),
+        grouped((long long)clt_graph_param_elements(job->train->graph), count, sizeof count));
+    add_weights(&t, run);
     add_precision(&t, job);
     add_hint(&t, job, d);
-    add(&t, "model", "%s, %lld parameters in %zu tensors", clt_config_string(c, "model.type"),
-        (long long)clt_graph_param_elements(job->train->graph), job->train->graph->n_params);
-    add_weights(&t, run);
-    add(&t, "batch", "micro %lld x accumulation %d x ranks %d = %lld samples", (long long)job->micro_batch,
-        job->accumulation, job->ranks, (long long)job->global_batch);
-    add(&t, "training data", "%.180s", job->train_source->description ? job->train_source->description : "");
-    if (job->eval_source)
-        add(&t, "evaluation data", "%.180s",
-            job->eval_source->description ? job->eval_source->description : "none");
-    add(&t, "optimizer", "%s, learning rate %g, decay %g, clip %g", clt_config_string(c, "optimizer.type"),
-        job->schedule.peak, job->update.weight_decay, (double)job->update.clip);
-    add(&t, "schedule", "%s over %lld steps, warm-up %lld", clt_config_string(c, "schedule.type"),
-        (long long)job->steps, (long long)job->schedule.warmup);
-    add(&t, "memory",
-        "%.1f MiB: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f, inputs %.1f",
-        (double)m.total / mib, (double)m.params / mib, (double)m.gradients / mib, (double)m.optimizer / mib,
-        (double)m.activations / mib, (double)(m.inputs + m.staging) / mib);
-    ocl_counters counters = ocl_device_counters(run->device);
+    add(&t, "training data", "%.380s", train->description ? train->description : "");
+    if (eval)
+        add(&t, "evaluation data", "%.380s", eval->description ? eval->description : "none");
+    add_training(&t, run);
+    add_optimizer(&t, run);
+    add_memory(&t, job);
     add(&t, "plan",
         "%zu commands per step, built in %.1f s (%llu programs, %llu of them from the cache, %llu compiled "
         "in child processes)",
         clt_plan_commands(job->train), run->build_seconds, (unsigned long long)counters.programs_built,
         (unsigned long long)counters.programs_loaded, (unsigned long long)counters.programs_in_children);
-    add(&t, "tuning", "%s", clt_tuned_text(run->tuned, caps, sizeof caps));
+    technical(&t);
+    add_tuning(&t, run);
     add(&t, "determinism", "D1: bitwise repeatable on this device, driver, binary and rank count; seed %llu",
         (unsigned long long)job->seed);
+    technical(&t);
     if (run->ranks.ranks > 1)
         add(&t, "ranks", "%d over %s, this one %d on %s", run->ranks.ranks,
             run->ranks.description ? run->ranks.description : "?", run->ranks.rank, run->ranks.host);
     if (run_dir)
-        add(&t, "run folder", "%.180s", run_dir);
+        add_folder(&t, run, run_dir);
     return t.count;
 }

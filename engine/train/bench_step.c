@@ -126,25 +126,13 @@ static double median(double *values, int n)
     return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
-static double step_flops(const clt_plan *plan)
-{
-    double forward = 0, backward = 0, update = 0;
-    for (size_t i = 0; i < plan->phase[CLT_PHASE_FORWARD].count; i++)
-        forward += plan->phase[CLT_PHASE_FORWARD].commands[i].flops;
-    for (size_t i = 0; i < plan->phase[CLT_PHASE_BACKWARD].count; i++)
-        backward += plan->phase[CLT_PHASE_BACKWARD].commands[i].flops;
-    for (size_t i = 0; i < plan->phase[CLT_PHASE_UPDATE].count; i++)
-        update += plan->phase[CLT_PHASE_UPDATE].commands[i].flops;
-    return (forward + backward) * plan->options.accumulation + update;
-}
-
 static void write_text(const bench *b, double step_ms, double samples, clt_str *text)
 {
     const clt_run *run = b->run;
     const ocl_device_desc *d = ocl_device_describe(run->device);
     clt_str_printf(text, "device %s, driver %s\n", d->name, d->driver);
     clt_str_printf(text, "step %.3f ms (median of %d), %.1f samples/s, %.2f GFLOP/s", step_ms, b->steps,
-                   samples, step_flops(run->job->train) / step_ms * 1e-6);
+                   samples, clt_plan_flops(run->job->train) / step_ms * 1e-6);
     if (isfinite(b->busy))
         clt_str_printf(text, ", device busy %.1f %%", 100 * b->busy);
     clt_str_printf(text,
@@ -204,7 +192,7 @@ static clt_status write_json(const bench *b, double step_ms, double samples, clt
     clt_jw_kint(w, "steps", b->steps);
     clt_jw_kdouble(w, "samples_per_s", samples);
     clt_jw_kdouble(w, "tokens_per_s", samples * (double)job->train->graph->losses[0].targets_per_sample);
-    clt_jw_kdouble(w, "gflops", step_flops(job->train) / step_ms * 1e-6);
+    clt_jw_kdouble(w, "gflops", clt_plan_flops(job->train) / step_ms * 1e-6);
     clt_jw_kdouble(w, "device_busy", b->busy);
     clt_jw_kdouble(w, "h2d_gbs", b->h2d_gbs);
     clt_jw_kdouble(w, "d2h_gbs", b->d2h_gbs);

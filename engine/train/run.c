@@ -10,6 +10,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/pretrained/pretrained.h"
+#include "engine/base/log.h"
 #include "engine/train/agreement.h"
 #include "engine/train/saved_run.h"
 #include "engine/train/tuned.h"
@@ -31,10 +32,24 @@ static clt_status initialise(clt_run *run)
     return clt_store_set_state(run->store, &state);
 }
 
-void clt_run_progress(const clt_run *run, const char *what, int64_t done, int64_t total)
+/* The log says when each part of the start began; evaluations and checkpoints have lines of their own. */
+static void note_phase(clt_run *run, const char *what)
 {
-    if (run->ranks.rank == 0)
-        clt_progress(&run->options->observer, what, done, total);
+    char name[sizeof run->phase];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(what, ":"), what);
+    if (run->reporter || strcmp(name, run->phase) == 0)
+        return;
+    memcpy(run->phase, name, sizeof name);
+    clt_log_note(name);
+}
+
+void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t total)
+{
+    if (run->ranks.rank != 0)
+        return;
+    if (total >= 0)
+        note_phase(run, what);
+    clt_progress(&run->options->observer, what, done, total);
 }
 
 /* Ranks must train the same thing. */

@@ -43,6 +43,7 @@ typedef struct clt_run {
     int64_t first_step;
     char resumed_from[1024];       /* checkpoint folder, "" */
     clt_continuation continuation; /* how it differs from the run that it resumes */
+    char phase[64];          /* of the start, as noted in the log */
     comm_info ranks;
     clt_update_order order; /* agreed on by all ranks */
     bool warned_rounding;
@@ -54,7 +55,7 @@ typedef struct clt_run {
 clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out);
 void clt_run_destroy(clt_run *run);
 /* What is under way, to the observer's `progress`; on rank 0. */
-void clt_run_progress(const clt_run *run, const char *what, int64_t done, int64_t total);
+void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t total);
 /* run_objects.c: opens the run's device; store, slabs and executors of its plans, primed. A driver's refusal
  * of a command ends in other plans (cl/fallback.h) and a warning; it is an error when nothing else is left.
  * Collective. */

@@ -15,7 +15,7 @@
 #include "engine/train/tuned.h"
 
 /* "building kernels: gemm" */
-static void tell_progress(const clt_run *run, const char *stage, int done, int total, const char *what)
+static void tell_progress(clt_run *run, const char *stage, int done, int total, const char *what)
 {
     char text[160];
     snprintf(text, sizeof text, "%s%s%s", stage, what && *what ? ": " : "", what ? what : "");

@@ -71,10 +71,7 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
     l->result->updates = m.update;
     l->result->skipped = m.skipped;
     l->result->last_loss = m.loss;
-    if (l->dir)
-        CLT_TRY(clt_rundir_step(l->dir, &m));
-    if (!l->quiet && l->options->observer.step)
-        l->options->observer.step(l->options->observer.context, &m);
+    CLT_TRY(clt_tell_step(l, &m));
     if (m.nonfinite && !l->quiet) {
         snprintf(text, sizeof text,
                  "step %lld: loss or gradients are not finite; the update was skipped (%u in a row)",
@@ -148,10 +145,7 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     clt_keeper_note(&l->keeper, &m, &best);
     l->result->best_eval_loss = l->keeper.state.best_eval_loss;
     l->result->final_eval = m;
-    if (l->dir)
-        CLT_TRY(clt_rundir_eval(l->dir, &m));
-    if (!l->quiet && l->options->observer.eval)
-        l->options->observer.eval(l->options->observer.context, &m);
+    CLT_TRY(clt_tell_eval(l, &m));
     l->last_done = clt_now(); /* evaluation is not part of the next step's time */
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "evaluate", step, begin, l->last_done);
     *save_it = best && clt_config_bool(l->options->config, "checkpoint.best");
@@ -475,6 +469,7 @@ static clt_status run_once(const clt_run_options *options, clt_run_result *resul
         return status;
     }
     l.quiet = l.run->ranks.rank != 0;
+    l.log_every = clt_config_int(options->config, "train.log_every");
     l.max_nonfinite = clt_config_int(options->config, "train.max_nonfinite");
     result->build_seconds = l.run->build_seconds;
     result->parameters = (uint64_t)clt_graph_param_elements(l.run->job->train->graph);

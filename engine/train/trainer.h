@@ -48,6 +48,7 @@ typedef struct clt_eval_metrics {
 typedef struct clt_table_row {
     char label[32];
     char value[400];
+    bool technical; /* for the log; of no use to most people on a screen */
 } clt_table_row;
 
 /* Any member may be NULL. Called on rank 0 only (message: on every rank). */

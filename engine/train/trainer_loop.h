@@ -40,6 +40,7 @@ typedef struct clt_loop {
     float step_scale;    /* of the newest finished one */
     bool failed;         /* too many steps in a row were not finite; `bad` is the one that was too many */
     clt_step_result bad;
+    int64_t log_every;
     bool discard;    /* stopped before the first step: what was made for this run goes away */
     double saved_at; /* the last checkpoint was begun, or the run was */
     int64_t stop;    /* why it ends early: one of clt_stop, or the number of a signal */
@@ -55,6 +56,9 @@ void clt_tell_keeper_warning(void *context, const char *text);
 void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reason reason);
 /* The numbers of a step that has ended. */
 void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
+/* To the observer, metrics.jsonl and, one step in train.log_every, the log. */
+clt_status clt_tell_step(clt_loop *loop, const clt_step_metrics *metrics);
+clt_status clt_tell_eval(const clt_loop *loop, const clt_eval_metrics *metrics);
 /* The run is about to make its first step: the start-up table, and the event "start". */
 clt_status clt_tell_start(const clt_loop *loop);
 /* How a resumed run differs from the run before: its new length, data that lies elsewhere. */

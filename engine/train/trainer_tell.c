@@ -10,6 +10,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/hash.h"
 #include "engine/base/thread.h"
+#include "engine/report/lines.h"
 #include "engine/report/startup.h"
 #include "engine/train/trainer_loop.h"
 
@@ -57,6 +58,8 @@ void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason rea
                                       CLT_FIELD_TEXT("reason", clt_save_reason_name(reason))};
     if (o->saved)
         o->saved(o->context, r->step, r->path, r->seconds);
+    clt_rundir_log(l->dir, "saved step %lld to %s (%.1f s, %s)", (long long)r->step, r->path, r->seconds,
+                   clt_save_reason_name(reason));
     note(l, "saved", r->step, fields, COUNT(fields));
 }
 
@@ -107,6 +110,33 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->steps_total = l->last_step;
     m->eta_s =
         (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
+}
+
+clt_status clt_tell_step(clt_loop *l, const clt_step_metrics *m)
+{
+    char line[CLT_LINE_SIZE];
+    const clt_observer *o = &l->options->observer;
+    if (l->dir)
+        CLT_TRY(clt_rundir_step(l->dir, m));
+    if (!l->quiet && o->step)
+        o->step(o->context, m);
+    bool first = m->step == l->run->first_step + 1, last = m->step >= l->last_step;
+    if (l->dir && (first || last || m->step % l->log_every == 0))
+        clt_rundir_log_at(l->dir, m->time, clt_step_line(m, 0, false, line));
+    return CLT_OK;
+}
+
+clt_status clt_tell_eval(const clt_loop *l, const clt_eval_metrics *m)
+{
+    char line[CLT_LINE_SIZE];
+    const clt_observer *o = &l->options->observer;
+    if (l->dir)
+        CLT_TRY(clt_rundir_eval(l->dir, m));
+    if (!l->quiet && o->eval)
+        o->eval(o->context, m);
+    if (l->dir)
+        clt_rundir_log(l->dir, "%s", clt_eval_line(m, line));
+    return CLT_OK;
 }
 
 static void show_table(const clt_loop *l)
@@ -278,6 +308,11 @@ clt_status clt_tell_end(const clt_loop *l, bool stopped)
                           stop[] = {CLT_FIELD_TEXT("reason", stop_reason(l->stop))};
     if (!l->dir)
         return CLT_OK;
+    if (stopped)
+        clt_rundir_log(l->dir, "stopped after step %lld of %lld (%s)", (long long)l->result->steps,
+                       (long long)l->last_step, stop_reason(l->stop));
+    else
+        clt_rundir_log(l->dir, "the end, after %.1f s of training", l->result->seconds);
     CLT_TRY(clt_rundir_event(l->dir, stopped ? "stopped" : "end", l->result->steps, stopped ? stop : end, 1));
     return clt_rundir_flush(l->dir);
 }

@@ -319,6 +319,19 @@ clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
     return CLT_OK;
 }
 
+static int tuned_products(const clt_tuned *t)
+{
+    int tuned = 0;
+    for (size_t i = 0; t->used && i < t->used->count; i++)
+        tuned += is_product(t->used->records[i].family);
+    return tuned;
+}
+
+int clt_tuned_unmeasured(const clt_tuned *t)
+{
+    return t->mode == CLT_TUNE_CACHED && !t->pinned ? t->problems - tuned_products(t) : 0;
+}
+
 const char *clt_tuned_text(const clt_tuned *t, char *buffer, size_t size)
 {
     char hash[CLT_HASH64_TEXT], seconds[48] = "";
@@ -328,10 +341,7 @@ const char *clt_tuned_text(const clt_tuned *t, char *buffer, size_t size)
     }
     if (t->seconds > 0)
         snprintf(seconds, sizeof seconds, ", measured for %.1f s", t->seconds);
-    int tuned = 0;
-    for (size_t i = 0; t->used && i < t->used->count; i++)
-        tuned += is_product(t->used->records[i].family);
-    snprintf(buffer, size, "%d of %d products tuned (%s), choices %s%s", tuned, t->problems,
+    snprintf(buffer, size, "%d of %d products tuned (%s), choices %s%s", tuned_products(t), t->problems,
              t->pinned                ? "kept from the checkpoint"
              : t->mode == CLT_TUNE_ON ? "on"
                                       : "cached",

@@ -53,6 +53,8 @@ clt_status clt_tuned_measure(clt_tuned *tuned, ocl_device *device, const clt_con
 clt_status clt_tuned_note(clt_tuned *tuned, const clt_job *job);
 /* One line: "12 of 14 products tuned (cached), choices 0123456789abcdef". Returns buffer. */
 const char *clt_tuned_text(const clt_tuned *tuned, char *buffer, size_t size);
+/* Products of the job's plans that nobody has measured here, and may be measured with `cltrain tune`. */
+int clt_tuned_unmeasured(const clt_tuned *tuned);
 /* Member "tuning" of a checkpoint's state: the choices in use, then those for other devices. */
 void clt_tuned_write(const clt_tuned *tuned, clt_json_writer *w);
 /* Whether the state of a checkpoint pins other choices for this device than those that hold. */

@@ -35,7 +35,7 @@ expect_close one two
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out down --max-steps 15
 cp -r down same
 expect_code 0 "$CLTRAIN" train net.json --out down --resume auto
-expect_text '^resumed from down/checkpoints/step_15 at step 15$' '^batch .*accumulation 4 x ranks 1 = 16 samples'
+expect_text '^resumed from down/checkpoints/step_15 at step 15$' '^batch .*16 samples a step, 4 times 4 one after the other'
 expect_close one down
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out same --resume auto
 if [ "$(grep -c 'resumed from same/checkpoints/step_15 at step 15$' "$out")" -eq 1 ]; then pass; else fail 'rank 0 alone should say it'; fi

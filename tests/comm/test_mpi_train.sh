@@ -55,7 +55,7 @@ JSON
 expect_code 0 "$CLTRAIN" train graph.json --out one1
 units=$(sed -n 's/^device .*, \([0-9]*\) compute units.*/\1/p' "$out")
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train graph.json --out two
-expect_text '^batch +micro 4 x accumulation 4 x ranks 2 = 32 samples' '^ranks +2 over ' '^done: 30 steps'
+expect_text '^batch +32 samples a step, 4 times 4 on each of 2 ranks' '^ranks +2 over ' '^done: 30 steps'
 if [ "$(grep -c '^step 30/30' "$out")" -eq 1 ]; then pass; else fail 'rank 0 alone should print'; fi
 if grep -q 'PoCL\|Portable Computing' "$out"; then
     got=$(sed -n 's/^device .*, \([0-9]*\) compute units.*/\1/p' "$out")
@@ -66,7 +66,7 @@ else
 fi
 follows one1 two 30
 expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train graph.json --out four
-expect_text '^batch +micro 4 x accumulation 2 x ranks 4 = 32 samples'
+expect_text '^batch +32 samples a step, 2 times 4 on each of 4 ranks'
 follows one1 four 30
 
 # Text, the embedding's gradient; samples per epoch and evaluation samples that no batch divides; the default folder.

@@ -26,13 +26,17 @@ JSON
 CLTRAIN_CACHE_DIR=$work/full expect_code 0 "$put" 'NT m=16 n=48 k=80 batch=1 f32*f32->f32' simple
 
 two empty empty --out none
+with_log none
 expect_text '^tuning +0 of'
 two full full --out both
+with_log both
 expect_text '^tuning +1 of'
 two full empty --out first # rank 0's record is everybody's
+with_log first
 expect_text '^tuning +1 of'
 expect_same "$(model both)" "$(model first)"
 two empty full --out second # and rank 1's is nobody's
+with_log second
 expect_text '^tuning +0 of'
 expect_same "$(model none)" "$(model second)"
 if cmp -s "$(model both)" "$(model none)"; then note_skip 'simple and the default give the same bits here'; fi
@@ -42,6 +46,7 @@ mkdir -p half/checkpoints
 cp first/config.resolved.json first/metrics.jsonl half/
 cp -r first/checkpoints/step_3 half/checkpoints/
 two empty empty --out half --resume auto
+with_log half
 expect_text 'kept from the checkpoint'
 expect_same "$(model both)" "$(model half)"
 
@@ -57,10 +62,12 @@ expect_text 'kept from the checkpoint' '^done: 6 steps'
 # --- measured by rank 0, for both ---
 export CLTRAIN_GEMM=simple
 two measured nothing --out on device.tune=on device.tune_seconds=60
+with_log on
 expect_text 'products tuned \(on\), choices .*measured'
 expect_file measured/tuning/*.json
 expect_absent nothing/tuning
 two measured nothing --out on-again device.tune=on
+with_log on-again
 reject_text 'measured for'
 expect_same "$(model on)" "$(model on-again)"
 finish

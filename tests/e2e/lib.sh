@@ -116,6 +116,9 @@ expect_blocked() {
     if [ -d "/proc/$process" ] && [ -z "$open" ]; then pass; else fail "threads of $process that do not block $*:${open:- no process}"; fi
 }
 
+# with_log RUN: the lines of the run's log.txt, without the clock, are part of the last output from here on.
+with_log() { sed 's/^[^ ]* //' "$1/log.txt" >>"$out"; }
+
 # values KEY FILE: the number behind a key in each line of metrics.jsonl that has it.
 values() { sed -n -E "s/.*\"$1\": *(-?[0-9.]+([eE][-+]?[0-9]+)?).*/\1/p" "$2"; }
 

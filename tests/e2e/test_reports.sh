@@ -100,5 +100,7 @@ expect_text '^hint +matrix units for tf32 are idle: precision.matmul=tf32'
 CLTRAIN_EMULATE=mma_tf32 train --out used_tf32 precision.matmul=tf32
 reject_text '^hint '
 train --out plain --caps=none
-expect_text '^device +.* compute units, no optional capability; masked: '
+expect_text '^device +.* compute units; masked: '
+with_log plain
+expect_text '^capabilities +no optional capability$'
 finish

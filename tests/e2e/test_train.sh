@@ -44,7 +44,7 @@ cat >mlp.json <<'JSON'
  "train": {"steps": 40, "eval_every": 15, "log_every": 10}, "checkpoint": {"every": 10, "keep": 2}}
 JSON
 expect_code 0 "$CLTRAIN" train mlp.json --out mlp
-expect_text '^device ' '^batch +micro 16 x accumulation 2 x ranks 1 = 32 samples' '^determinism +D1' '^step 1/40 ' '^step 40/40 ' \
+expect_text '^device ' '^batch +32 samples a step, 2 times 16 one after the other' '^step 1/40 ' '^step 40/40 ' \
     '^eval at step 40 ' '^done: 40 steps' '^checkpoint: mlp/checkpoints/step_40'
 if tr -d '\n' <"$out" | grep -q '[[:cntrl:]]'; then fail 'piped output holds control characters'; else pass; fi
 check_run mlp 40

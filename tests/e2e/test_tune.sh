@@ -49,8 +49,10 @@ if [ "$(stat -c %a measured/tuning)" = 700 ]; then pass; else fail 'the folder o
 expect_code 0 "$CLTRAIN" tune --list
 expect_text '^  device .* records$' '^  gemm +NT m=16 n=48 k=80'
 expect_code 0 "$CLTRAIN" train net.json --out tuned
+with_log tuned
 expect_text '^tuning +([0-9]+) of \1 products tuned \(cached\), choices [0-9a-f]{16}$'
 expect_code 0 "$CLTRAIN" train net.json --out untuned device.tune=off
+with_log untuned
 expect_text '^tuning +off$'
 expect_code 0 "$CLTRAIN" tune --clear
 expect_text 'are forgotten$'
@@ -74,6 +76,7 @@ record=$(cat "$out")
 expect_code 0 "$CLTRAIN" plan net.json --device 0:0
 expect_text 'kernel .*\.forward +simple +gemm_fwd_dot'
 expect_code 0 "$CLTRAIN" train net.json --out recorded
+with_log recorded
 expect_text '^tuning +1 of [0-9]+ products tuned'
 if cmp -s "$(model untuned)" "$(model recorded)"; then
     note_skip 'simple and the default give the same bits here: pinned choices cannot be told from others'
@@ -93,15 +96,18 @@ half() { # NAME FROM: a run that ended after step 4
 use empty
 half again recorded
 expect_code 0 "$CLTRAIN" train net.json --out again --resume auto
+with_log again
 expect_text '^tuning +1 of [0-9]+ products tuned \(kept from the checkpoint\)'
 expect_same "$(model recorded)" "$(model again)"
 use by_record
 half plain untuned # nothing was pinned there, and nothing stays
 expect_code 0 "$CLTRAIN" train net.json --out plain --resume auto device.tune=cached
+with_log plain
 expect_text '^tuning +0 of [0-9]+ products tuned \(kept from the checkpoint\)'
 expect_same "$(model untuned)" "$(model plain)"
 half dropped recorded
 expect_code 0 "$CLTRAIN" train net.json --out dropped --resume auto device.tune=off
+with_log dropped
 expect_text 'device.tune is off: the 1 choices in dropped are not used' '^tuning +off$'
 
 # --- records that are not to be trusted: one line, the default, and they are replaced ---
@@ -109,12 +115,14 @@ damage() { # what to do with the file
     cp good.json "$record"
     "$@"
     expect_code 0 "$CLTRAIN" train net.json --out damaged
-    expect_text "^warning: tuning records are ignored: .*" '^tuning +0 of [0-9]+ products tuned \(cached\)'
     if [ "$(grep -c 'tuning records are ignored' "$out")" -eq 1 ]; then pass; else fail 'it should be said once'; fi
+    with_log damaged
+    expect_text "^warning: tuning records are ignored: .*" '^tuning +0 of [0-9]+ products tuned \(cached\)'
     expect_same "$(model untuned)" "$(model damaged)"
     rm -rf damaged
     expect_code 0 "$put" "$problem" simple
     expect_code 0 "$CLTRAIN" train net.json --out damaged
+    with_log damaged
     reject_text 'ignored'
     expect_text '^tuning +1 of'
     rm -rf damaged
@@ -135,6 +143,7 @@ moved=$(cat "$out")
 if [ "$(basename "$moved")" != "$(basename "$record")" ]; then
     mv "$moved" "other/tuning/$(basename "$record")"
     expect_code 0 "$CLTRAIN" train net.json --out foreign
+    with_log foreign
     expect_text '^warning: tuning records are ignored: .*it is of 1 compute units, this device has'
     expect_same "$(model untuned)" "$(model foreign)"
 fi
@@ -144,6 +153,7 @@ mkdir kernels
 cp "$CLTRAIN_SOURCE_DIR/cl/kernels/gemm.cl" kernels/
 echo '/* changed */' >>kernels/gemm.cl
 expect_code 0 env CLTRAIN_KERNEL_DIR=kernels "$CLTRAIN" train net.json --out changed
+with_log changed
 expect_text '^warning: 1 tuning records in .* are of other kernels' '^tuning +0 of'
 # A variant that does not exist any more, a value that was never offered: the default.
 expect_code 0 "$put" "$problem" vanished
@@ -157,14 +167,17 @@ expect_same "$(model untuned)" "$(model offered)"
 use started
 export CLTRAIN_GEMM=simple
 expect_code 0 "$CLTRAIN" train net.json --out on device.tune=on device.tune_seconds=60
+with_log on
 expect_text '^tuning +[0-9]+ of [0-9]+ products tuned \(on\), choices .*, measured for [0-9.]+ s$'
 expect_code 0 "$CLTRAIN" train net.json --out on-again device.tune=on
+with_log on-again
 reject_text 'measured for'
 expect_text '^tuning +[0-9]+ of [0-9]+ products tuned \(on\), choices [0-9a-f]{16}$'
 expect_same "$(model on)" "$(model on-again)"
 # What cannot be kept is used all the same.
 mkdir closed && touch closed/tuning && use closed
 expect_code 0 "$CLTRAIN" train net.json --out unkept device.tune=on device.tune_seconds=60
+with_log unkept
 expect_text '^warning: saving tuning records: ' 'measured for'
 expect_code 8 "$CLTRAIN" tune net.json --seconds 10
 finish

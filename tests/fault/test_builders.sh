@@ -26,6 +26,7 @@ trains() {
     expect_code 0 env POCL_CACHE_DIR="$work/pocl-$name" CLTRAIN_BUILDERS="$builders" "$@" \
         "$CLTRAIN" train mlp.json --out "$name"
     values loss "$name/metrics.jsonl" >"$name.loss"
+    with_log "$name"
 }
 same_losses() {
     if cmp -s one.loss "$1.loss"; then pass; else fail "$1: losses differ from those without children"; fi

@@ -43,7 +43,7 @@ typedef struct clt_run {
     int64_t first_step;
     char resumed_from[1024];       /* checkpoint folder, "" */
     clt_continuation continuation; /* how it differs from the run that it resumes */
-    char phase[64];          /* of the start, as noted in the log */
+    char phase[64];                /* of the start, as noted in the log */
     comm_info ranks;
     clt_update_order order; /* agreed on by all ranks */
     bool warned_rounding;

@@ -145,6 +145,22 @@ static clt_status choose_saved_folder(const clt_saved_run *saved, const train_ar
     return CLT_OK;
 }
 
+/* A run that ended before its first checkpoint can only begin again. */
+static clt_status check_saved_anything(const char *run)
+{
+    char *config = NULL;
+    CLT_TRY(clt_path_join(run, "config.resolved.json", &config));
+    bool begun = clt_file_exists(config) && !clt_checkpoint_exists(run);
+    free(config);
+    if (begun)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "'%s' holds a run that ended before its first checkpoint, so there is nothing to go on "
+                 "from; begin "
+                 "again with 'cltrain train %s/config.resolved.json --out %s --resume auto'",
+                 run, run, run);
+    return CLT_OK;
+}
+
 /* --resume RUN without a config: the run brings its own. */
 static clt_status train_saved(cmd_context *context, const train_args *a, const args_result *r)
 {
@@ -163,6 +179,7 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain train: --resume RUN goes on with the run's own weights; --init FILE does not go "
                  "together with it");
+    CLT_TRY(check_saved_anything(a->resume));
     clt_saved_run_options options = {
         .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true};
     CLT_TRY(clt_saved_run_open(a->resume, &options, &saved));
@@ -222,6 +239,12 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
         cmd_signals_starting();
     if (r.n_operands == 0)
         return train_saved(context, &a, &r);
+    if (clt_is_directory(r.operands[0]) && clt_checkpoint_exists(r.operands[0]))
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain train: '%s' is a folder with a trained run; 'cltrain train --resume %s' goes on with "
+            "it, a new run needs a CONFIG file",
+            r.operands[0], r.operands[0]);
     CLT_TRY(cmd_load_config_over(&r, a.init, true, &config));
     clt_status status = CLT_OK;
     if (!a.out && a.resume && strcmp(a.resume, "auto") == 0)

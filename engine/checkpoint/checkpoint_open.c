@@ -165,7 +165,9 @@ static clt_status find_checkpoint(const char *path, step_opener opener, bool tel
 {
     *out = NULL;
     if (!clt_is_directory(path))
-        CLT_FAIL(CLT_ECHECKPOINT, "opening checkpoint %s: there is no such folder", path);
+        CLT_FAIL(CLT_ECHECKPOINT, "opening checkpoint %s: %s", path,
+                 clt_file_exists(path) ? "it is a file; name a run folder, or a folder step_N of one"
+                                       : "there is no such folder");
     char *folder = NULL;
     CLT_TRY(clt_path_join(path, CLT_MANIFEST_FILE, &folder));
     bool is_step = clt_file_exists(folder) || is_named_step(path);

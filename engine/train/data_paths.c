@@ -17,7 +17,7 @@
 static bool leads_somewhere(const char *path)
 {
     glob_t found;
-    if (clt_file_exists(path) || clt_is_directory(path))
+    if (clt_file_exists(path))
         return true;
     if (!strpbrk(path, "*?["))
         return false;

@@ -146,7 +146,7 @@ static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_opt
         return set_path(saved->config, "data.tokenizer", o->tokenizer);
     if (strcmp(clt_config_origin(saved->config, "data.tokenizer"), "override") == 0)
         return CLT_OK;
-    if (o->training && (!*named || clt_file_exists(named) || clt_is_directory(named)))
+    if (o->training && (!*named || clt_file_exists(named)))
         return CLT_OK;
     CLT_TRY(clt_path_join(saved->path, CLT_SAVED_TOKENIZER_FILE, &path));
     clt_status status = clt_file_exists(path) ? set_path(saved->config, "data.tokenizer", path) : CLT_OK;

@@ -21,7 +21,7 @@ expect_code 7 "$CLTRAIN" train --resume nowhere
 expect_text 'nowhere: there is no such folder'
 expect_code 7 "$CLTRAIN" eval --checkpoint nowhere
 expect_code 2 "$CLTRAIN" export somewhere
-expect_text '--out PATH'
+expect_text '--out (PATH|FILE)'
 
 "$CLTRAIN" devices >/dev/null 2>&1
 if [ $? -eq 4 ]; then
@@ -154,6 +154,15 @@ JSON
 expect_code 0 "$CLTRAIN" train few.json --out few
 expect_code 0 "$CLTRAIN" train few.json --out few --resume auto train.epochs=3
 expect_text 'the run was 10 steps long and is now 15' '^done: 15 steps'
+
+# Folders and files that are not what was meant.
+expect_code 2 "$CLTRAIN" train few
+expect_text "'few' is a folder with a trained run" 'cltrain train --resume few'
+expect_code 7 "$CLTRAIN" generate few.json
+expect_text 'it is a file; name a run folder'
+mkdir begun && cp few/config.resolved.json begun/
+expect_code 7 "$CLTRAIN" train --resume begun
+expect_text 'ended before its first checkpoint' 'train begun/config.resolved.json --out begun --resume auto'
 
 # --- evaluation without evaluation data ---
 { printf '\0\0\010\003' && be32 32 && be32 4 && be32 4 && bytes 512 1 256; } >x.idx

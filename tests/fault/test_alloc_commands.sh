@@ -36,8 +36,8 @@ run() { # NAME VARIABLE=VALUE...: the command, its result in the folder `result`
     prepare) "${it[@]}" data prepare text --train-bpe 280 --threads 1 --out result/data >"$out" 2>&1 ;;
     export) "${it[@]}" export --checkpoint good --out result/net.safetensors >"$out" 2>&1 ;;
     verify) "${it[@]}" verify -t softmax.odd --small --mode correct --seed 7 >"$out" 2>&1 ;;
-    eval) "${it[@]}" eval net.json --checkpoint good --json result/text >"$out" 2>&1 ;;
-    generate) "${it[@]}" generate --checkpoint good --prompt 'line' --max-new 4 --temperature 0 >result/text 2>"$out" ;;
+    eval) "${it[@]}" eval good --json result/text >"$out" 2>&1 ;;
+    generate) "${it[@]}" generate good --prompt 'line' --max-new 4 --temperature 0 >result/text 2>"$out" ;;
     esac
 }
 digest() { # times differ from run to run

@@ -232,6 +232,12 @@ const clt_config_key clt_config_schema[] = {
         "from "
         "the device then; 0: none"),
 
+    STRING(
+        "log.sample_prompt", "\"\"",
+        "language models: after each checkpoint the model continues this text, which metrics.jsonl and the "
+        "report show; empty: never"),
+    INT("log.sample_tokens", 1, 100000, "100", "tokens", "with log.sample_prompt: length of each sample"),
+
     STRING("device.spec", "\"\"",
            "platform:device as in 0:0, cpu, gpu, or a part of the device's name; empty: the first GPU, else "
            "the CPU"),

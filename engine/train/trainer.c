@@ -200,9 +200,11 @@ static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
     bool eval = due(clt_config_int(c, "train.eval_every"), done) && done < l->last_step, best = false,
          keep = due(clt_config_int(c, "checkpoint.every"), done) && done < l->last_step,
          save_it = keep || (d->save && done < l->last_step && !d->stop), look = clt_histograms_due(l, done);
-    if (eval || save_it || look || d->fail)
+    if (eval || save_it || look || clt_sample_due(l) || d->fail)
         CLT_TRY(drain(l, true));
     d->fail = d->fail || l->failed;
+    if (clt_sample_due(l) && !d->fail && !d->stop)
+        clt_tell_sample(l);
     if (look && !d->fail)
         CLT_TRY(clt_tell_histograms(l, done));
     if (eval && !d->fail)
@@ -359,6 +361,8 @@ static clt_status finish(clt_loop *l, bool stopped)
     CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
                                       : clt_keeper_poll(&l->keeper, true));
     clt_run_progress(l->run, "saving", 0, -1);
+    if (clt_sample_due(l) && !stopped)
+        clt_tell_sample(l);
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
     CLT_TRY(clt_tell_profile(l));
     CLT_TRY(clt_tell_advice(l));

@@ -41,6 +41,9 @@ typedef struct clt_loop {
     bool failed;         /* too many steps in a row were not finite; `bad` is the one that was too many */
     clt_step_result bad;
     int64_t log_every;
+    char sample_from[1024]; /* checkpoint that the model is to write a sample from; "": none */
+    int64_t sample_step;
+    bool no_samples; /* one failed: it is not tried again */
     bool discard;    /* stopped before the first step: what was made for this run goes away */
     double saved_at; /* the last checkpoint was begun, or the run was */
     int64_t stop;    /* why it ends early: one of clt_stop, or the number of a signal */
@@ -54,6 +57,12 @@ void clt_tell_warning(const clt_loop *loop, const char *text);
 /* For the keeper, whose context is the loop. */
 void clt_tell_keeper_warning(void *context, const char *text);
 void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reason reason);
+/* trainer_sample.c: a checkpoint is complete; with log.sample_prompt the model writes a text from it at the
+ * next opportunity: between two steps, when no command is in flight. Only the rank that saves does so.
+ * Failures are told once and end nothing. */
+void clt_sample_later(clt_loop *loop, const clt_save_result *result);
+bool clt_sample_due(const clt_loop *loop);
+void clt_tell_sample(clt_loop *loop);
 /* The numbers of a step that has ended. */
 void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
 /* To the observer, metrics.jsonl and, one step in train.log_every, the log. */

@@ -5,6 +5,8 @@
 # Looking at runs: 'report' gives a page that needs nothing else and runs no foreign script, 'compare' a table and where losses part,
 # 'watch' a picture in the terminal. With a clean home, without a network. Chromium and html5lib judge the page where they are installed.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# kernels stay built: they are not what is tried here
+export POCL_CACHE_DIR=${POCL_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pocl/kcache}
 export HOME=$work/home
 mkdir -p "$HOME"
 export LC_ALL=C COLUMNS=80
@@ -78,6 +80,25 @@ expect_code 0 "$CLTRAIN" report runs/a runs/b runs/c
 expect_file report.html
 cp report.html "$out"
 expect_text 'keys that differ' '<th>optimizer.learning_rate</th>' 'class="n best"' 'class="ln c1 r1"' 'class="ln c2 r2"' '<title>a, b and c</title>'
+
+# --- samples that the model writes on the way: on the page, and nothing else changes ---
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "line %d says %d\n", i, i * 7 % 31 }' >text
+cat >gpt.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 1, "channels": 16, "context": 16},
+ "data": {"type": "text", "path": "text", "micro_batch": 4, "split": 0.1},
+ "train": {"steps": 12, "eval_every": 6}, "checkpoint": {"every": 4}}
+JSON
+expect_code 0 "$CLTRAIN" train gpt.json --out runs/silent
+expect_code 0 "$CLTRAIN" train gpt.json --out runs/writes 'log.sample_prompt="line <b>"' log.sample_tokens=20
+expect_text 'sample of step 12: line <b>'
+if [ "$(grep -c '"event":"sample","step":[0-9]*,.*"prompt":"line <b>","text":"' runs/writes/metrics.jsonl)" -ge 2 ]; then pass; else fail 'there are no samples'; fi
+expect_code 0 "$CLTRAIN" compare runs/silent runs/writes
+expect_text 'the very same in all 12 common steps'
+expect_code 0 "$CLTRAIN" report runs/writes
+cp runs/writes/report.html "$out"
+expect_text '<figcaption>step 12</figcaption><pre><b>line &lt;b&gt;</b>' 'best perplexity'
+expect_code 0 "$CLTRAIN" train net.json --out runs/mlp 'log.sample_prompt="x"' # no language model: said, and no more
+expect_text 'warning.*no samples are made|no samples are made'
 
 # --- in the terminal ---
 COLUMNS=60 LINES=20 expect_code 0 "$CLTRAIN" watch runs/a --once

@@ -134,4 +134,35 @@ for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
     esac
 done
 cd ..
+
+# --- the front page: what it says first, figures that are measured ones, commands that the program knows ---
+readme=$CLTRAIN_SOURCE_DIR/README.md
+head -n 12 "$readme" >"$out"
+expect_text 'OpenCL' 'State of GPUs' 'docs/devices.md'
+head -n 60 "$readme" >"$out"
+expect_text '^    git clone .*cltrain$' '^    scripts/demo.sh' '^    step 1/.* loss ' '!\[.*\]\(docs/report.png\)' 'docs/results.md'
+for figure in $(sed -n '/^| | cltrain/,/^$/p' "$readme" | grep -o -E '[0-9]{4}|[0-9]\.[0-9]{2}'); do
+    case $figure in
+    1024 | 2.15) ;; # a length, a version
+    *) expect_code 0 grep -q -F -w -e "$figure" "$CLTRAIN_SOURCE_DIR/docs/results.md" ;;
+    esac
+done
+if [ "$(sed -n '/^| | cltrain/,/^$/p' "$readme" | grep -c '^|')" -eq 5 ]; then pass; else fail 'README.md: there are not three rows of figures'; fi
+cd "$CLTRAIN_SOURCE_DIR" || exit 1
+awk '/^    (cltrain|mpirun) / { sub(/^.*cltrain /, ""); sub(/  +#.*/, ""); print }' README.md docs/README.md docs/configs.md docs/runs.md docs/checkpoints.md >"$work/commands"
+n_commands=0
+while read -r command rest; do
+    n_commands=$((n_commands + 1))
+    part=
+    case $command in data | bench | completion) part=${rest%% *} ;; esac
+    "$CLTRAIN" "$command" $part --help >"$work/help" 2>&1 || fail "the docs name a command that there is not: $command $part"
+    for word in $rest; do
+        case $word in
+        --*) if grep -q -e "^  ${word%%=*}\b" "$work/help"; then pass; else fail "cltrain $command $part has no option $word"; fi ;;
+        configs/*.json) if [ -f "$word" ]; then pass; else fail "there is no $word"; fi ;;
+        *.*=*) if grep -q -F -e "| \`${word%%=*}\` |" docs/config.md; then pass; else fail "there is no key ${word%%=*}"; fi ;;
+        esac
+    done
+done <"$work/commands"
+if [ $n_commands -ge 25 ]; then pass; else fail "only $n_commands commands were found in the docs"; fi
 finish

@@ -205,9 +205,9 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
                   "auto: go on from the run folder's newest checkpoint, if it has "
                   "one; RUN: from that run folder or one step_N of it (none)"),
         ARGS_TEXT("--init", "PATH", a.init,
-                  "initial weights: a safetensors file, or a folder that save_pretrained of transformers "
-                  "wrote, whose "
-                  "config.json and tokenizer are taken where CONFIG does not say otherwise"),
+                  "initial weights: a folder that save_pretrained of transformers wrote, a run, or a "
+                  "safetensors file; "
+                  "what is known of their model and tokenizer fills the CONFIG"),
         ARGS_DEVICE(a.device),
         ARGS_CAPS(a.caps),
         ARGS_INT("--max-steps", "N", a.max_steps, 1, 1e12, "end early; the schedule stays as it is"),

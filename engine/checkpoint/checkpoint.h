@@ -43,14 +43,17 @@ clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
  * be NULL): 64-bit hash of the file. */
 clt_status clt_safetensors_write(const char *path, const clt_named_tensor *tensors, int count,
                                  const char *const *metadata, int n_metadata, uint64_t *hash);
+/* Whether the file begins as one does; a file that is not there does not. */
+bool clt_safetensors_looks(const char *path);
 /* Bytes of the tensors' data. */
 uint64_t clt_named_tensors_bytes(const clt_named_tensor *tensors, int count);
 /* CLT_ENUMERIC names the first tensor with a NaN or an infinity, and where in it. */
 clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int count);
 
 /* weights.c: the weights that `path` means: a safetensors file, an index of several (NAME.index.json), or a
- * folder with model.safetensors or model.safetensors.index.json. CLT_ECHECKPOINT for what is none of these (a
- * path that does not exist, weights in PyTorch's own format, a run folder) says what to do instead. */
+ * folder with model.safetensors or model.safetensors.index.json, or what clt_checkpoint_open takes (the
+ * newest checkpoint of a run). CLT_ECHECKPOINT for what is none of these (a path that does not exist, weights
+ * in PyTorch's own format) says what to do instead. */
 clt_status clt_weights_open(const char *path, clt_safetensors **out);
 
 /* --- checkpoints --- */

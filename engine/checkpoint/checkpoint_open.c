@@ -160,6 +160,20 @@ static bool is_named_step(const char *path)
     return length - begin > 5 && strncmp(path + begin, "step_", 5) == 0;
 }
 
+/* A folder that save_pretrained wrote. */
+static bool holds_weights(const char *path)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    bool found = false;
+    for (int i = 0; i < 2 && !found; i++) {
+        char *file = NULL;
+        if (clt_path_join(path, names[i], &file) == CLT_OK)
+            found = clt_file_exists(file);
+        free(file);
+    }
+    return found;
+}
+
 /* tell: warns of those that are passed over. */
 static clt_status find_checkpoint(const char *path, step_opener opener, bool tell, clt_checkpoint **out)
 {
@@ -179,9 +193,12 @@ static clt_status find_checkpoint(const char *path, step_opener opener, bool tel
     clt_step_list list = {0};
     clt_status status = find_steps(path, &folder, &list);
     if (status == CLT_OK && list.count == 0)
-        status =
-            clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
-                     "opening a checkpoint: %s holds none (no folder step_N, here or in checkpoints/)", path);
+        status = clt_fail(
+            CLT_ECHECKPOINT, __FILE__, __LINE__,
+            "opening a checkpoint: %s holds none (no folder step_N, here or in checkpoints/)%s", path,
+            holds_weights(path)
+                ? "; it holds weights of another program, which train and eval take as CONFIG --init"
+                : "");
     else if (status == CLT_OK)
         status = clt_fail_prefix(open_newest(folder, &list, opener, tell, out), "opening a checkpoint");
     clt_steps_free(&list);

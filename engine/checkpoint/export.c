@@ -82,6 +82,12 @@ static clt_status check_place(const char *out)
     struct stat info;
     if (stat(out, &info) == 0 && !S_ISREG(info.st_mode))
         CLT_FAIL(CLT_EUSAGE, "exporting to '%s': that is no ordinary file", out);
+    if (stat(out, &info) == 0 && info.st_size > 0 && !clt_safetensors_looks(out))
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "exporting to '%s': there is a file already that holds no weights, and it stays as it is; name "
+            "another one, or remove it",
+            out);
     return clt_export_check_outside(out);
 }
 

@@ -10,7 +10,7 @@
 
 #include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
-#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/checkpoint_internal.h"
 
 #define MAX_PARTS 10000
 #define INDEX_MAX_BYTES 100000000u
@@ -46,26 +46,35 @@ static clt_status refuse_folder(const char *path)
                      "weights: '%.400s' holds %s, which is not read, and no "
                      "model.safetensors; " SAVE_AS_SAFETENSORS,
                      path, other[i], path, path);
-    if (has_file(path, "config.resolved.json") || clt_checkpoint_exists(path))
-        CLT_FAIL(CLT_ECHECKPOINT,
-                 "weights: '%.400s' is a run folder of cltrain; go on with it by --resume, or start from its "
-                 "weights with --init %.400s/checkpoints/step_N/model.safetensors",
-                 path, path);
     CLT_FAIL(CLT_ECHECKPOINT,
              "weights: the folder '%.400s' holds neither model.safetensors nor model.safetensors.index.json; "
              "give a folder that save_pretrained wrote, or a safetensors file",
              path);
 }
 
+#define HEAD_BYTES 9 /* of safetensors: the length of its header, and the first letter of it */
+
+static bool read_head(const char *path, unsigned char head[HEAD_BYTES])
+{
+    FILE *file = fopen(path, "rb");
+    memset(head, 0, HEAD_BYTES);
+    size_t got = file ? fread(head, 1, HEAD_BYTES, file) : 0;
+    if (file)
+        fclose(file);
+    return got == HEAD_BYTES;
+}
+
+bool clt_safetensors_looks(const char *path)
+{
+    unsigned char head[HEAD_BYTES];
+    return read_head(path, head) && head[8] == '{';
+}
+
 /* Formats that are met often, by their first bytes. */
 static clt_status refuse_format(const char *path)
 {
-    unsigned char head[9] = {0};
-    FILE *file = fopen(path, "rb");
-    size_t got = file ? fread(head, 1, sizeof head, file) : 0;
-    if (file)
-        fclose(file);
-    if (got == sizeof head && head[8] == '{') /* the header of safetensors, behind its length */
+    unsigned char head[HEAD_BYTES];
+    if (read_head(path, head) && head[8] == '{')
         return CLT_OK;
     bool pickle = memcmp(head, "PK\3\4", 4) == 0 || (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5);
     if (pickle || ends_with(path, ".bin") || ends_with(path, ".pt") || ends_with(path, ".pth"))
@@ -172,9 +181,22 @@ done:
     return status;
 }
 
+/* The newest checkpoint of a run that verifies. */
+static clt_status open_checkpoint(const char *path, clt_safetensors **out)
+{
+    clt_checkpoint *saved;
+    CLT_TRY(clt_checkpoint_open(path, &saved));
+    *out = saved->model;
+    saved->model = NULL;
+    clt_checkpoint_close(saved);
+    return CLT_OK;
+}
+
 static clt_status open_in_folder(const char *path, clt_safetensors **out)
 {
     char *inside = NULL;
+    if (has_file(path, CLT_MANIFEST_FILE) || clt_checkpoint_exists(path))
+        return open_checkpoint(path, out);
     bool one = has_file(path, "model.safetensors");
     if (!one && !has_file(path, "model.safetensors.index.json"))
         return refuse_folder(path);

@@ -14,8 +14,9 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/data/tokenizer.h"
+#include "engine/train/saved_run.h"
 
-#define MAX_PRESETS 16
+#define MAX_PRESETS 40
 #define CONFIG_MAX_BYTES 16000000u
 
 struct clt_pretrained {
@@ -196,12 +197,6 @@ static clt_status check_type(const clt_pretrained *p)
     if (clt_json_typeof(p->root) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it is no object, so no config.json of a model",
                  p->config_path);
-    if (!type && clt_json_get(p->root, "model"))
-        CLT_FAIL(
-            CLT_ECHECKPOINT,
-            "'%.600s' is a checkpoint of cltrain, not a folder that save_pretrained wrote; to start from its "
-            "weights, name %.600s/model.safetensors; to go on with its run, use --resume",
-            p->folder, p->folder);
     if (strcmp(name, "gpt2") != 0)
         CLT_FAIL(CLT_EUNSUPPORTED,
                  "reading '%s': model_type is '%.60s'; cltrain takes gpt2 (learned positions, norms before "
@@ -252,23 +247,27 @@ static bool holds(const char *folder, const char *name)
     return there;
 }
 
+/* A run folder, its checkpoints folder or a step_N. */
+static bool is_checkpoint(const char *path)
+{
+    return clt_is_directory(path) && (holds(path, "manifest.json") || clt_checkpoint_exists(path));
+}
+
 static bool has_tokenizer(const char *folder)
 {
     return holds(folder, "tokenizer.json") || holds(folder, "vocab.json") || holds(folder, "encoder.json");
 }
 
-static clt_status add_tokenizer(clt_pretrained *p)
+static clt_status add_tokenizer(clt_pretrained *p, const char *path, const char *reason)
 {
     clt_str quoted = {0};
     clt_json_writer w = clt_json_writer_make(&quoted, 0);
-    if (!has_tokenizer(p->folder))
-        return CLT_OK;
-    clt_jw_string(&w, p->folder);
+    clt_jw_string(&w, path);
     const char *value = clt_str_check(&quoted) == CLT_OK ? clt_arena_strdup(p->arena, quoted.text) : NULL;
     clt_str_free(&quoted);
     if (!value)
         return CLT_ENOMEM;
-    add(p, "data.tokenizer", value, "the tokenizer lies beside the weights", CLT_PRESET_DEFAULT, "text");
+    add(p, "data.tokenizer", value, reason, CLT_PRESET_DEFAULT, "text");
     return CLT_OK;
 }
 
@@ -293,7 +292,62 @@ static clt_status read_folder(clt_pretrained *p)
     CLT_TRY(status);
     p->root = clt_json_root(p->doc);
     CLT_TRY(read_model(p));
-    return add_tokenizer(p);
+    return has_tokenizer(p->folder) ? add_tokenizer(p, p->folder, "the tokenizer lies beside the weights")
+                                    : CLT_OK;
+}
+
+/* --- checkpoints of our own --- */
+
+/* Keys that decide which parameters there are, and what is computed with them. */
+static clt_preset_kind kind_of(const char *key, const char *value)
+{
+    static const char *const fixed[] = {"model.type",      "model.activation", "model.bias",
+                                        "model.embedding", "model.outputs",    "model.heads",
+                                        "model.vocab",     "model.channels",   "model.tied"};
+    if (strcmp(key, "model.context") == 0)
+        return CLT_PRESET_AT_MOST;
+    if (strcmp(key, "model.layers") == 0 && *value != '[')
+        return CLT_PRESET_EQUAL;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        if (strcmp(fixed[i], key) == 0)
+            return CLT_PRESET_EQUAL;
+    return CLT_PRESET_DEFAULT;
+}
+
+/* The model section of the run, as far as it says something. */
+static clt_status read_section(clt_pretrained *p, const clt_config *config)
+{
+    const clt_json *model = clt_config_model(config, NULL);
+    for (const clt_json *value = model ? clt_json_first(model) : NULL; value; value = clt_json_next(value)) {
+        clt_str text = {0};
+        clt_json_writer w = clt_json_writer_make(&text, 0);
+        clt_jw_value(&w, value);
+        clt_status status = clt_str_check(&text);
+        bool open = status == CLT_OK && (strcmp(text.text, "0") == 0 || strcmp(text.text, "\"auto\"") == 0 ||
+                                         strcmp(text.text, "[]") == 0);
+        const char *key = clt_arena_printf(p->arena, "model.%s", clt_json_key(value));
+        if (status == CLT_OK && key && !open)
+            add(p, key, clt_arena_strdup(p->arena, text.text),
+                clt_arena_printf(p->arena, "%s is %.60s", key, text.text), kind_of(key, text.text), NULL);
+        clt_str_free(&text);
+        CLT_TRY(status);
+        if (!key)
+            CLT_FAIL(CLT_ENOMEM, "reading '%s': out of host memory", p->config_path);
+    }
+    return CLT_OK;
+}
+
+static clt_status read_checkpoint(clt_pretrained *p, const char *path)
+{
+    clt_saved_run *saved;
+    CLT_TRY(clt_saved_run_open(path, NULL, &saved));
+    p->config_path = clt_arena_printf(p->arena, "%s/config.json", saved->path);
+    clt_status status = p->config_path ? read_section(p, saved->config) : CLT_ENOMEM;
+    const char *tokenizer = clt_config_string(saved->config, "data.tokenizer");
+    if (status == CLT_OK && *tokenizer)
+        status = add_tokenizer(p, tokenizer, "the run has a tokenizer");
+    clt_saved_run_close(saved);
+    return status;
 }
 
 /* Texts of the arena are NULL when there is no memory. */
@@ -313,16 +367,17 @@ clt_status clt_pretrained_open(const char *path, clt_pretrained **out)
     CLT_TRY(clt_alloc(&p, 1, sizeof *p, "pretrained weights"));
     clt_status status = clt_arena_create(&p->arena);
     /* without weights it is the wrong path, whatever else a folder holds or lacks */
-    if (status == CLT_OK)
-        status = clt_weights_open(path, &weights);
-    if (status == CLT_OK)
+    bool own = is_checkpoint(path);
+    if (status == CLT_OK && own)
+        status = read_checkpoint(p, path);
+    else if (status == CLT_OK && (status = clt_weights_open(path, &weights)) == CLT_OK)
         clt_safetensors_close(weights);
-    if (status == CLT_OK && clt_is_directory(path)) {
+    if (status == CLT_OK && !own && clt_is_directory(path)) {
         p->folder = clt_arena_strdup(p->arena, path);
         status = p->folder ? read_folder(p) : CLT_ENOMEM;
-        if (status == CLT_OK)
-            status = check_texts(p);
     }
+    if (status == CLT_OK)
+        status = check_texts(p);
     if (status != CLT_OK) {
         clt_pretrained_close(p);
         return status;
@@ -408,8 +463,10 @@ clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *co
 clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out)
 {
     if (!p->folder)
-        CLT_FAIL(CLT_EUSAGE,
-                 "a config can be made from a folder that save_pretrained wrote, not from a file");
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "a config can be made from a folder that save_pretrained wrote, not from a file of weights; a "
+            "run has its own, config.resolved.json");
     clt_str_append(out, "{\n  \"model\": {\n");
     int written = 0;
     for (int i = 0; i < p->count; i++) {

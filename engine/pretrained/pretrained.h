@@ -11,7 +11,8 @@
 
 typedef struct clt_pretrained clt_pretrained;
 
-/* Reads the config.json of the folder; a file of weights has none, and no presets. CLT_EUNSUPPORTED lists
+/* Reads the config.json of the folder, or the config of a run of our own; a file of weights has none, and no
+ * presets. CLT_EUNSUPPORTED lists
  * everything in it that our gpt cannot be, each with the reason; CLT_ECHECKPOINT: the path, its config.json
  * or its weights are missing or cannot be read. */
 clt_status clt_pretrained_open(const char *path, clt_pretrained **out);

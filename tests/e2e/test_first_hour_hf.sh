@@ -159,6 +159,7 @@ fi
 # what was written is read again: the same loss, to every digit that is shown
 expect_code 0 "$CLTRAIN" eval run
 before=$(loss)
+first=$before
 expect_code 0 "$CLTRAIN" eval few.json --init out_there
 if [ -n "$before" ] && [ "$(loss)" = "$before" ]; then pass; else fail "the exported weights give loss $(loss), not $before"; fi
 
@@ -192,6 +193,17 @@ expect_code 0 "$CLTRAIN" train mlp.json --out mlp
 expect_code 2 "$CLTRAIN" export mlp --out mlp_hf
 expect_text 'it is an mlp, and only a gpt is a model that transformers knows' '--format safetensors'
 expect_absent mlp_hf
+
+# --- a run of cltrain's own is taken the same way; other folders say what they are for ---
+expect_code 2 "$CLTRAIN" train few.json --init run model.layers=3 --out again
+expect_text 'model.layers: 3 contradicts the weights: model.layers is 2'
+expect_code 0 "$CLTRAIN" eval few.json --init run/checkpoints/step_2
+if [ "$(loss)" = "$first" ]; then pass; else fail "the run's weights give loss $(loss), not $first"; fi
+expect_code 7 "$CLTRAIN" generate hf
+expect_text 'hf holds none' 'CONFIG --init'
+printf 'my notes\n' >notes.txt
+expect_code 2 "$CLTRAIN" export run --out notes.txt
+expect_text 'there is a file already that holds no weights'
 
 # --- a config for a folder ---
 expect_code 0 "$CLTRAIN" config --from hf

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Folders of other programs' models as strangers may send them: config.json and the index of the weights with
+ * every byte changed and cut off at every length, types that are not what they should be, and what presets do
+ * to a config. Nothing crashes; everything is accepted or refused with a message. Needs no device.
+ * ctest-labels: quick */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/fileio.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/pretrained/pretrained.h"
+
+#define GOLDEN CLT_TEST_SOURCE_DIR "/tests/golden/data/"
+
+static char dir[] = "/tmp/cltrain_pretrained_XXXXXX";
+
+static void must(clt_status status)
+{
+    if (status != CLT_OK)
+        fail_msg("%s: %s", clt_status_name(status), clt_error_text());
+}
+
+static const char *in_dir(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static char *read_golden(const char *name, size_t *size)
+{
+    char path[512], *text;
+    snprintf(path, sizeof path, GOLDEN "%s", name);
+    must(clt_file_read(path, false, 0, CLT_EDATA, &text, size));
+    return text;
+}
+
+static void copy_golden(const char *folder, const char *name)
+{
+    char from[256];
+    size_t size;
+    snprintf(from, sizeof from, "%s/%s", folder, name);
+    char *text = read_golden(from, &size);
+    FILE *file = fopen(in_dir(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, size, file), size);
+    fclose(file);
+    free(text);
+}
+
+static void put(const char *name, const char *text, size_t size)
+{
+    FILE *file = fopen(in_dir(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, size, file), size);
+    fclose(file);
+}
+
+static const char few[] = "{\"data\": {\"type\": \"text\", \"path\": \"a.txt\"}}";
+
+/* The status of reading the folder and making a config with it; a refusal has a message. */
+static clt_status try_folder(void)
+{
+    clt_pretrained *p = NULL;
+    clt_config *config = NULL;
+    clt_str made = {0};
+    clt_status status = clt_pretrained_open(dir, &p);
+    if (status == CLT_OK)
+        must(clt_pretrained_config(p, &made));
+    if (status == CLT_OK)
+        status = clt_config_parse_over(few, "few.json", NULL, 0, clt_pretrained_presets(p, true), &config);
+    if (status != CLT_OK)
+        assert_true(strlen(clt_error_text()) > 10);
+    clt_str_free(&made);
+    clt_config_destroy(config);
+    clt_pretrained_close(p);
+    return status;
+}
+
+static void empty_dir(void)
+{
+    static const char *const names[] = {"config.json",
+                                        "model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "model-00001-of-00003.safetensors",
+                                        "model-00002-of-00003.safetensors",
+                                        "model-00003-of-00003.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        (void)unlink(in_dir(names[i]));
+}
+
+/* Every byte changed, then every length. */
+static void damage(const char *name, const char *text, size_t size, clt_status (*attempt)(void))
+{
+    char *copy = malloc(size + 1);
+    int accepted = 0, refused = 0;
+    static const char other[] = "0\"{[x";
+    assert_non_null(copy);
+    for (size_t i = 0; i < size; i++) {
+        memcpy(copy, text, size);
+        copy[i] = other[i % 5];
+        put(name, copy, size);
+        *(attempt() == CLT_OK ? &accepted : &refused) += 1;
+    }
+    for (size_t n = 0; n + 2 < size; n += 7) {
+        put(name, text, n);
+        assert_int_not_equal(attempt(), CLT_OK);
+    }
+    put(name, text, size);
+    assert_int_equal(attempt(), CLT_OK);
+    assert_true(refused > 0 && accepted > 0);
+    free(copy);
+}
+
+static void test_config_damage(void **state)
+{
+    (void)state;
+    size_t size;
+    char *text = read_golden("hf_tied/config.json", &size);
+    empty_dir();
+    copy_golden("hf_tied", "model.safetensors");
+    damage("config.json", text, size, try_folder);
+    free(text);
+}
+
+static clt_status try_weights(void)
+{
+    clt_safetensors *file = NULL;
+    clt_status status = clt_weights_open(dir, &file);
+    if (status != CLT_OK)
+        assert_true(strlen(clt_error_text()) > 10);
+    clt_safetensors_close(file);
+    return status;
+}
+
+static void test_index_damage(void **state)
+{
+    (void)state;
+    size_t size;
+    char *text = read_golden("hf_shards/model.safetensors.index.json", &size);
+    empty_dir();
+    copy_golden("hf_shards", "model-00001-of-00003.safetensors");
+    copy_golden("hf_shards", "model-00002-of-00003.safetensors");
+    copy_golden("hf_shards", "model-00003-of-00003.safetensors");
+    damage("model.safetensors.index.json", text, size, try_weights);
+    free(text);
+}
+
+static void expect_refusal(const char *json, clt_status want, const char *words)
+{
+    put("config.json", json, strlen(json));
+    assert_int_equal(try_folder(), want);
+    if (!strstr(clt_error_text(), words))
+        fail_msg("'%s' is not in: %s", words, clt_error_text());
+}
+
+static void test_types(void **state)
+{
+    (void)state;
+    empty_dir();
+    copy_golden("hf_tied", "model.safetensors");
+    expect_refusal("[]", CLT_ECHECKPOINT, "no object");
+    expect_refusal("{}", CLT_EUNSUPPORTED, "model_type is ''");
+    expect_refusal("{\"model_type\": 7}", CLT_EUNSUPPORTED, "model_type is ''");
+    expect_refusal("{\"model_type\": \"gpt2\", \"n_layer\": -1}", CLT_EUNSUPPORTED,
+                   "n_layer: is not a whole number");
+    expect_refusal("{\"model_type\": \"gpt2\", \"n_layer\": 1e9}", CLT_EUNSUPPORTED, "n_layer: is not");
+    expect_refusal("{\"model_type\": \"gpt2\", \"n_embd\": 99999999999}", CLT_EUNSUPPORTED, "n_embd: is not");
+    expect_refusal("{\"model_type\": \"gpt2\", \"n_embd\": 7}", CLT_EUNSUPPORTED,
+                   "n_embd: is no multiple of n_head");
+    expect_refusal("{\"model_type\": \"gpt2\", \"n_head\": {}}", CLT_EUNSUPPORTED, "n_head: is not");
+    expect_refusal("{\"model_type\": \"gpt2\", \"resid_pdrop\": \"x\"}", CLT_EUNSUPPORTED,
+                   "resid_pdrop: is not a number");
+    expect_refusal("{\"model_type\": \"gpt2\", \"attn_pdrop\": 1}", CLT_EUNSUPPORTED, "below 1");
+    expect_refusal("{\"model_type\": \"gpt2\", \"tie_word_embeddings\": 1}", CLT_EUNSUPPORTED,
+                   "neither true nor false");
+    expect_refusal("{\"model_type\": \"gpt2\", \"n_inner\": []}", CLT_EUNSUPPORTED, "n_inner");
+    expect_refusal("{\"model_type\": \"gpt2\", \"auto_map\": {}}", CLT_EUNSUPPORTED, "auto_map");
+    expect_refusal("{\"model_type\": \"gpt2\", \"quantization_config\": {}}", CLT_EUNSUPPORTED, "quantised");
+    expect_refusal("{\"model_type\": \"gpt2\", \"pruned_heads\": {\"1\": [0]}}", CLT_EUNSUPPORTED,
+                   "pruned_heads");
+    expect_refusal("{\"model_type\": \"gpt2\", \"activation_function\": null}", CLT_EUNSUPPORTED,
+                   "activation_function");
+    expect_refusal("{\"model_type\": \"gpt2\", \"n_positions\": 30000000}", CLT_ECONFIG, "model.context");
+    /* what is left out means what transformers means by it; other names of the same keys are known */
+    static const char sparse[] = "{\"model_type\": \"gpt2\", \"num_hidden_layers\": 2, \"n_head\": null}";
+    put("config.json", sparse, strlen(sparse));
+    assert_int_equal(try_folder(), CLT_OK);
+}
+
+static const clt_config_preset items[] = {
+    {"model.type", "\"mlp\"", "its type is mlp", CLT_PRESET_EQUAL, NULL},
+    {"model.bias", "false", "it has no bias", CLT_PRESET_EQUAL, NULL},
+    {"model.activation", "\"tanh\"", "tanh is used", CLT_PRESET_EQUAL, NULL},
+    {"model.outputs", "7", "there are 7 classes", CLT_PRESET_AT_MOST, NULL},
+    {"model.dropout", "0.25", "it was trained so", CLT_PRESET_DEFAULT, NULL},
+    {"data.tokenizer", "\"folder\"", "it lies there", CLT_PRESET_DEFAULT, "text"},
+};
+
+static clt_status parse(const char *model, const char *data, clt_config **config)
+{
+    static const clt_config_presets presets = {"w.json", items, 6};
+    char text[512];
+    snprintf(text, sizeof text, "{\"model\": {%s}, \"data\": {%s}}", model, data);
+    return clt_config_parse_over(text, "t.json", NULL, 0, &presets, config);
+}
+
+#define SYNTHETIC "\"type\": \"synthetic\", \"shape\": [3]"
+
+static void test_presets(void **state)
+{
+    (void)state;
+    clt_config *c;
+    must(parse("", SYNTHETIC, &c));
+    assert_string_equal(clt_config_string(c, "model.type"), "mlp");
+    assert_string_equal(clt_config_origin(c, "model.type"), "init");
+    assert_int_equal(clt_config_int(c, "model.outputs"), 7);
+    assert_string_equal(clt_config_string(c, "data.tokenizer"), "");
+    assert_false(clt_config_bool(c, "model.bias"));
+    clt_config_destroy(c);
+    /* the same, less where that is allowed, left to follow, and a default that is not kept */
+    must(parse(
+        "\"type\": \"mlp\", \"bias\": false, \"outputs\": 5, \"activation\": \"auto\", \"dropout\": 0.5",
+        SYNTHETIC, &c));
+    assert_string_equal(clt_config_origin(c, "model.type"), "file");
+    assert_int_equal(clt_config_int(c, "model.outputs"), 5);
+    assert_string_equal(clt_config_string(c, "model.activation"), "tanh");
+    assert_true(clt_config_float(c, "model.dropout") == 0.5);
+    clt_config_destroy(c);
+    must(parse("\"outputs\": 0", "\"type\": \"text\", \"path\": \"x\"", &c));
+    assert_int_equal(clt_config_int(c, "model.outputs"), 7);
+    assert_string_equal(clt_config_string(c, "data.tokenizer"), "folder");
+    clt_config_destroy(c);
+    assert_int_equal(parse("\"bias\": true, \"outputs\": 8, \"activation\": \"relu\"", SYNTHETIC, &c),
+                     CLT_ECONFIG);
+    static const char *const words[] = {"t.json:1:",
+                                        "model.bias: true contradicts the weights: it has no bias",
+                                        "model.outputs: 8 contradicts",
+                                        "model.activation: relu contradicts",
+                                        "'w.json'",
+                                        "leave the key out"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (!strstr(clt_error_text(), words[i]))
+            fail_msg("'%s' is not in: %s", words[i], clt_error_text());
+}
+
+static void test_missing_preset(void **state)
+{
+    (void)state;
+    static const clt_config_preset ask = {"model.dropout", NULL, "there are three", CLT_PRESET_MISSING, NULL};
+    static const clt_config_presets presets = {"w.json", &ask, 1};
+    static const char text[] = "{\"model\": {\"type\": \"mlp\"%s}, \"data\": {" SYNTHETIC "}}";
+    char full[256];
+    clt_config *c;
+    snprintf(full, sizeof full, text, "");
+    assert_int_equal(clt_config_parse_over(full, "t.json", NULL, 0, &presets, &c), CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "model.dropout: has to be given: there are three"));
+    snprintf(full, sizeof full, text, ", \"dropout\": 0");
+    must(clt_config_parse_over(full, "t.json", NULL, 0, &presets, &c));
+    clt_config_destroy(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_config_damage),
+                                       cmocka_unit_test(test_index_damage), cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_presets), cmocka_unit_test(test_missing_preset)};
+    if (!mkdtemp(dir))
+        return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    empty_dir();
+    (void)rmdir(dir);
+    return failed;
+}

@@ -1,25 +1,164 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain plan CONFIG and cltrain estimate CONFIG: what would run, and how much memory it needs. Needs no
- * device. */
+ * cltrain plan CONFIG and cltrain estimate CONFIG: what would run, and how much memory it needs, on the
+ * device that would train. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "cli/args.h"
-#include "cli/cmd.h"
-#include "engine/train/trainer.h"
+#include "cli/console.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+#include "engine/train/describe.h"
 
-typedef clt_status (*describe_function)(const clt_config *config, const ocl_device_desc *desc, bool json,
-                                        clt_str *out);
+enum { LABEL = 14 };
 
-static clt_status describe(int argc, char **argv, const char *command, const char *summary,
-                           describe_function function)
+static void row(clt_str *out, const char *label, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void row(clt_str *out, const char *label, const char *format, ...)
 {
-    const char *device = NULL, *caps_text = NULL;
-    bool json = false;
+    char value[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    clt_str_printf(out, "%-*s", LABEL, label);
+    table_wrap(value, LABEL, LABEL, terminal_columns(), out);
+}
+
+static void print_device(const clt_description *d, clt_str *out)
+{
+    const clt_described_device *device = &d->device;
+    char bytes[32];
+    console_bytes(device->desc.usable_bytes, bytes, sizeof bytes);
+    if (!device->generic)
+        row(out, "device", "%s (%s), %s usable", device->desc.name, device->desc.spec, bytes);
+    else if (*device->why)
+        row(out, "device",
+            "none was found (%s): planned for a generic GPU with %s; name one with --device SPEC",
+            device->why, bytes);
+    else
+        row(out, "device", "a generic GPU with %s, as asked for", bytes);
+}
+
+static void print_memory(const clt_description *d, clt_str *out)
+{
+    const clt_memory_report *r = &d->memory;
+    char text[8][32];
+    const uint64_t parts[8] = {r->params, r->gradients, r->optimizer,   r->state,
+                               r->inputs, r->staging,   r->activations, r->total};
+    for (int i = 0; i < 8; i++)
+        console_bytes(parts[i], text[i], sizeof text[i]);
+    row(out, "memory",
+        "%s: parameters %s, gradients %s, optimizer %s, activations %s, inputs %s, staging %s, run state %s",
+        text[7], text[0], text[1], text[2], text[6], text[4], text[5], text[3]);
+    bool fits = r->total <= d->job->desc.usable_bytes;
+    char usable[32], largest[96] = "no data.micro_batch fits";
+    if (d->largest > 0)
+        snprintf(largest, sizeof largest, "the largest data.micro_batch that fits is %lld",
+                 (long long)d->largest);
+    row(out, "", "%s the %s that the device can give; %s", fits ? "fits into" : "DOES NOT FIT into",
+        console_bytes(d->job->desc.usable_bytes, usable, sizeof usable), largest);
+    for (int i = 0; i < 3; i++)
+        console_bytes(d->activations[i], text[i], sizeof text[i]);
+    row(out, "", "activations by train.recompute: none %s, gelu %s, block %s", text[0], text[1], text[2]);
+}
+
+static void print_summary(const clt_description *d, clt_str *out)
+{
+    const clt_job *job = d->job;
+    const clt_graph *graph = job->train->graph;
+    print_device(d, out);
+    if (job->data_missing[0])
+        row(out, "data", "was not read, its shapes follow from the config: %s", job->data_missing);
+    row(out, "model", "%s, %lld parameters in %zu tensors", clt_config_string(job->config, "model.type"),
+        (long long)clt_graph_param_elements(graph), graph->n_params);
+    row(out, "batch", "micro %lld x accumulation %d = %lld samples in a step on one rank",
+        (long long)job->micro_batch, job->accumulation, (long long)job->global_batch);
+    row(out, "steps", "%lld", (long long)job->steps);
+    print_memory(d, out);
+}
+
+static clt_status print_layers(const clt_description *d, clt_str *out)
+{
+    static const table_column columns[] = {{"layer", 20, 12, 0, false},
+                                           {"op", 16, 10, 2, false},
+                                           {"output", 18, 10, 1, false},
+                                           {"parameters", 12, 0, 0, true},
+                                           {"activations", 12, 0, 0, true}};
+    clt_layer_row *rows;
+    int count;
+    table t;
+    CLT_TRY(clt_description_layers(d, &rows, &count));
+    table_make(&t, columns, 5, terminal_columns());
+    clt_str_append(out, "\n");
+    table_head(&t, out);
+    for (int i = 0; i < count; i++) {
+        char shape[CLT_SHAPE_TEXT] = "", parameters[32] = "", bytes[32] = "";
+        if (rows[i].shape.ndim > 0)
+            clt_shape_text(&rows[i].shape, shape, sizeof shape);
+        if (rows[i].parameters > 0)
+            snprintf(parameters, sizeof parameters, "%lld", (long long)rows[i].parameters);
+        if (rows[i].activations > 0)
+            console_bytes(rows[i].activations, bytes, sizeof bytes);
+        const char *const cells[] = {rows[i].name, rows[i].op, shape, parameters, bytes};
+        table_row(&t, cells, out);
+    }
+    free(rows);
+    clt_str_append(out, "(activations that do not live at the same time share memory)\n");
+    return clt_str_check(out);
+}
+
+typedef struct plan_args {
+    const char *command, *device;
+    bool json, full, plan;
+} plan_args;
+
+static clt_status describe(const plan_args *a, const clt_description *d, clt_str *out)
+{
+    if (a->json)
+        return a->plan ? clt_description_plan_json(d, out) : clt_description_estimate_json(d, out);
+    print_summary(d, out);
+    if (a->plan || a->full)
+        CLT_TRY(print_layers(d, out));
+    if (!a->full) {
+        clt_str_printf(out, "%s", a->plan ? "the list of commands and the memory map: --full\n" : "");
+        return clt_str_check(out);
+    }
+    clt_str_append(out, "\n");
+    return clt_description_full(d, out);
+}
+
+static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
+{
+    clt_config *config = NULL;
+    clt_description *d = NULL;
+    clt_str text = {0};
+    CLT_TRY(cmd_load_config(r, &config));
+    clt_status status = clt_describe(config, a->device, caps, &d);
+    if (status == CLT_OK)
+        status = describe(a, d, &text);
+    if (status == CLT_OK)
+        status = clt_str_check(&text);
+    if (status == CLT_OK && text.length > 0)
+        status = cmd_write_text("-", text.text);
+    clt_str_free(&text);
+    clt_description_close(d);
+    clt_config_destroy(config);
+    return status;
+}
+
+static clt_status command(int argc, char **argv, plan_args *a, const char *summary)
+{
+    const char *caps_text = NULL;
     const args_option options[] = {
-        ARGS_JSON(json),
-        ARGS_TEXT("--device", "SPEC", device,
-                  "plan for this device (default: a device like most, none is opened)"),
+        ARGS_JSON(a->json), ARGS_FLAG("--full", a->full, "also every command and the place of every tensor"),
+        ARGS_TEXT("--device", "SPEC", a->device,
+                  "0:0, cpu, gpu or a part of the device's name; generic: a GPU like most, none is opened "
+                  "(default: the device that would train)"),
         ARGS_CAPS(caps_text), ARGS_END};
-    const args_usage usage = {.command = command,
+    const args_usage usage = {.command = a->command,
                               .operands = "CONFIG [section.key=value ...]",
                               .summary = summary,
                               .options = options,
@@ -27,42 +166,28 @@ static clt_status describe(int argc, char **argv, const char *command, const cha
                               .max_operands = 1,
                               .overrides = true};
     args_result r;
-    clt_config *config = NULL;
-    ocl_device_desc desc;
-    clt_str text = {0};
     uint32_t caps;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
     CLT_TRY(cmd_caps(caps_text, &caps));
-    CLT_TRY(cmd_load_config(&r, &config));
-    clt_status status = CLT_OK;
-    if (device)
-        status = cmd_describe_device(device, caps, &desc);
-    else
-        ocl_desc_generic(&desc);
-    desc.caps &= caps;
-    if (status == CLT_OK)
-        status = function(config, &desc, json, &text);
-    if (status == CLT_OK)
-        status = clt_str_check(&text);
-    if (status == CLT_OK && text.length > 0)
-        status = cmd_write_text("-", text.text);
-    clt_str_free(&text);
-    clt_config_destroy(config);
-    return status;
+    return run(a, &r, caps);
 }
 
 clt_status cmd_plan(cmd_context *context, int argc, char **argv)
 {
+    plan_args a = {.command = "plan", .plan = true};
     (void)context;
-    return describe(argc, argv, "plan", "Shows the memory map and the commands of a config.",
-                    clt_describe_plan);
+    return command(argc, argv, &a,
+                   "Shows what a config would train: memory, batch, steps and a table of its layers; with "
+                   "--full also the commands of a step and the memory map. Builds no kernel.");
 }
 
 clt_status cmd_estimate(cmd_context *context, int argc, char **argv)
 {
+    plan_args a = {.command = "estimate"};
     (void)context;
-    return describe(argc, argv, "estimate", "Shows memory by class and the largest micro-batch that fits.",
-                    clt_describe_estimate);
+    return command(argc, argv, &a,
+                   "Shows the memory that a training needs by class, and the largest micro-batch that fits. "
+                   "Builds no kernel.");
 }

@@ -114,11 +114,10 @@ static void add_tuning(table *t, const clt_run *run)
     technical(t);
 }
 
-static void add_training(table *t, const clt_run *run)
+static void add_training(table *t, const clt_job *job)
 {
-    const clt_job *job = run->job;
     char parts[64] = "", ranks[48] = "";
-    double context = (double)clt_config_int(run->options->config, "model.context"); /* sequences overlap */
+    double context = (double)clt_config_int(job->config, "model.context"); /* sequences overlap */
     double samples = (double)job->train_source->samples / (context > 0 ? context : 1);
     if (job->accumulation > 1)
         snprintf(parts, sizeof parts, ", %d times %lld", job->accumulation, (long long)job->micro_batch);
@@ -134,10 +133,9 @@ static void add_training(table *t, const clt_run *run)
             (double)job->steps * (double)job->global_batch / samples);
 }
 
-static void add_optimizer(table *t, const clt_run *run)
+static void add_optimizer(table *t, const clt_job *job)
 {
-    const clt_job *job = run->job;
-    const clt_config *c = run->options->config;
+    const clt_config *c = job->config;
     char decay[48] = "", clip[64] = "", warmup[48] = "";
     if (job->update.weight_decay > 0)
         snprintf(decay, sizeof decay, ", weight decay %g", job->update.weight_decay);
@@ -192,27 +190,40 @@ static void add_folder(table *t, const clt_run *run, const char *run_dir)
                   : "only when it is stopped");
 }
 
+/* What the job says; run NULL: there is none yet. */
+static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, const clt_run *run)
+{
+    const clt_source *train = job->train_source, *eval = job->eval_source;
+    char count[48];
+    memset(t->rows, 0, CLT_STARTUP_ROWS * sizeof *t->rows);
+    add_device(t, d);
+    add(t, "model", "%s, %s parameters", clt_config_string(job->config, "model.type"),
+        grouped((long long)clt_graph_param_elements(job->train->graph), count, sizeof count));
+    if (run)
+        add_weights(t, run);
+    add_precision(t, job);
+    add_hint(t, job, d);
+    add(t, "training data", "%.380s", train->description ? train->description : "");
+    if (eval)
+        add(t, "evaluation data", "%.380s", eval->description ? eval->description : "none");
+    add_training(t, job);
+    add_optimizer(t, job);
+    add_memory(t, job);
+}
+
+int clt_startup_job_rows(const clt_job *job, clt_table_row rows[CLT_STARTUP_ROWS])
+{
+    table t = {rows, 0};
+    add_job(&t, job, &job->desc, NULL);
+    return t.count;
+}
+
 int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS])
 {
     const clt_job *job = run->job;
-    const clt_source *train = job->train_source, *eval = job->eval_source;
-    const ocl_device_desc *d = ocl_device_describe(run->device);
     ocl_counters counters = ocl_device_counters(run->device);
-    char count[48];
-    memset(rows, 0, CLT_STARTUP_ROWS * sizeof *rows);
     table t = {rows, 0};
-    add_device(&t, d);
-    add(&t, "model", "%s, %s parameters", clt_config_string(run->options->config, "model.type"),
-        grouped((long long)clt_graph_param_elements(job->train->graph), count, sizeof count));
-    add_weights(&t, run);
-    add_precision(&t, job);
-    add_hint(&t, job, d);
-    add(&t, "training data", "%.380s", train->description ? train->description : "");
-    if (eval)
-        add(&t, "evaluation data", "%.380s", eval->description ? eval->description : "none");
-    add_training(&t, run);
-    add_optimizer(&t, run);
-    add_memory(&t, job);
+    add_job(&t, job, ocl_device_describe(run->device), run);
     add(&t, "plan",
         "%zu commands per step, built in %.1f s (%llu programs, %llu of them from the cache, %llu compiled "
         "in child processes)",

@@ -11,6 +11,7 @@
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/report/rundir_config.h"
+#include "engine/report/startup.h"
 #include "engine/train/trainer_loop.h"
 #include "engine/train/tuned.h"
 
@@ -417,6 +418,16 @@ static clt_status train(clt_loop *l)
 }
 
 /* Plans, checks the data and the memory, and stops there. */
+/* The start-up table as far as it is known without a run. */
+static void tell_dry_run(const clt_run_options *options, const clt_job *job)
+{
+    clt_table_row rows[CLT_STARTUP_ROWS];
+    bool first = !options->comm || comm_describe(options->comm)->rank == 0;
+    int count = clt_startup_job_rows(job, rows);
+    if (first && options->observer.start)
+        options->observer.start(options->observer.context, rows, count);
+}
+
 static clt_status dry_run(const clt_run_options *options, clt_run_result *result)
 {
     const char *spec = options->device_spec && *options->device_spec
@@ -440,6 +451,7 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
     CLT_TRY_GOTO(clt_job_plan(job, &desc, &order), done);
     result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
     result->device_bytes = clt_plan_memory(job->train, job->eval).total;
+    tell_dry_run(options, job);
     status = clt_job_check_memory(job);
 done:
     clt_job_destroy(job);

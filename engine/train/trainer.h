@@ -115,12 +115,6 @@ void clt_eval_language(double nats, double targets, double bytes, clt_eval_metri
 clt_status clt_train(const clt_run_options *options, clt_run_result *result);
 clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result);
 
-/* plan and estimate need no device: `desc` NULL plans for ocl_desc_generic (or the device of the SPEC when
- * one is given). Output is text, or JSON. */
-clt_status clt_describe_plan(const clt_config *config, const ocl_device_desc *desc, bool json, clt_str *out);
-clt_status clt_describe_estimate(const clt_config *config, const ocl_device_desc *desc, bool json,
-                                 clt_str *out);
-
 /* bench step: synthetic input of the config's shapes; `json` receives the record DESIGN.md and the README
  * document. */
 typedef struct clt_bench_options {

@@ -21,13 +21,13 @@ holds() { # what, awk expression
 }
 
 # --- GPT-2 124M, 4 x 1024 tokens; its text was never prepared here ---
-size=(data.micro_batch=4 model.context=1024)
+size=(data.micro_batch=4 model.context=1024 --device generic) # the same everywhere
 for mode in f32 f16 bf16; do
     for tier in none block; do
         estimated $mode.$tier "$gpt2" "${size[@]}" precision.mode=$mode train.recompute=$tier
     done
 done
-expect_text '"data_missing": ".*tokens.*No such file'
+expect_text '"data_missing": ".*No such file'
 full=$(bytes_of f32.none activations)
 count=$(sed -n -E 's/^.*"parameters": ([0-9]+).*/\1/p' f32.none.json | head -n 1)
 for mode in f16 bf16; do
@@ -41,22 +41,22 @@ for mode in f16 bf16; do
     holds "$mode against the formula of the docs" "$(bytes_of $mode.none total) >= 0.98 * $formula"
 done
 expect_code 0 "$CLTRAIN" estimate "$gpt2" "${size[@]}"
-expect_text '^the data was not read, its shapes follow from the config: ' 'largest data.micro_batch that fits'
+expect_text '^data +was not read, its shapes follow from the config: ' 'the largest data.micro_batch that fits is [0-9]+'
 expect_code 0 "$CLTRAIN" plan "$gpt2" "${size[@]}"
-expect_text '^the data was not read'
+expect_text '^data +was not read'
 expect_code 3 "$CLTRAIN" train "$gpt2" --out never "${size[@]}"
 expect_absent never
 
 # Nor does it take longer for long sequences: samples that are only shaped like the data need not be read.
 expect_code 0 "$CLTRAIN" estimate "$gpt2" model.layers=1 model.heads=3 model.channels=48 model.vocab=500 model.context=1000000 \
-    data.micro_batch=1
-expect_text '^device can give '
+    data.micro_batch=1 --device generic
+expect_text 'the 8.0 GiB that the device can give'
 
 # --- sizes that the kernels' 32-bit numbers or a buffer cannot hold are refused by name, whatever the device ---
 refused() { # CODE TEXT SETTING...
     local code=$1 text=$2
     shift 2
-    expect_code "$code" "$CLTRAIN" plan "$gpt2" "$@"
+    expect_code "$code" "$CLTRAIN" plan "$gpt2" "$@" --device generic
     expect_text "$text"
 }
 refused 2 "tensor 'lm_head': .*too large" data.micro_batch=2200000

@@ -33,7 +33,7 @@ expect_code 2 "$CLTRAIN" train flat.json --out never
 expect_text 'write: "optimizer": \{"learning_rate": 0.1\}' 'write: "model": \{"layers": 4\}' 'write: "model": \{"channels": 64\}'
 expect_absent never
 
-# --- layer lists: everything at once, hints that fit; the README's example on images works ---
+# --- layer lists: everything at once, hints that fit; the example of docs/configs.md works on images ---
 { printf '\x00\x00\x08\x03' && be32 64 && be32 4 && be32 4 && bytes 1024 7 256; } >images
 { printf '\x00\x00\x08\x01' && be32 64 && bytes 64 3 4; } >labels
 layers() { # file, layers
@@ -45,10 +45,10 @@ expect_text "'ot': is unknown; did you mean 'out', which is required" "no op 're
 layers graph.json '{"op": "linear", "out": 4}, {"op": "cross_entropy"}'
 expect_code 2 "$CLTRAIN" train graph.json --out never
 expect_text 'put \{"op": "flatten"\} before the first linear layer'
-readme_graph() { awk '/"layers": \[\{"op"/ { on = 1 } on { print } on && /cross_entropy/ { exit }' "$CLTRAIN_SOURCE_DIR/README.md"; }
+example_graph() { awk '/"layers": \[\{"op"/ { on = 1 } on { print } on && /cross_entropy/ { exit }' "$CLTRAIN_SOURCE_DIR/docs/configs.md"; }
 printf '{"model": {"type": "graph", %s},\n "data": {"type": "idx", "path": "images", "targets": "labels", "micro_batch": 16}, "train": {"steps": 1}}\n' \
-    "$(readme_graph)" >readme.json
-expect_code 0 "$CLTRAIN" train readme.json --dry-run
+    "$(example_graph)" >example.json
+expect_code 0 "$CLTRAIN" train example.json --dry-run
 { npy_header '<f4' '(4, 2)' && f32 1 2 3 4 5 6 7 8; } >values.npy
 printf '{"model": {"type": "mlp"}, "data": {"type": "npy", "path": "values.npy", "targets": "values.npy", "micro_batch": 2}}' >reg.json
 expect_code 2 "$CLTRAIN" train reg.json --out never
@@ -66,5 +66,29 @@ expect_code 0 "$CLTRAIN" ops --markdown
 expect_same "$out" "$CLTRAIN_SOURCE_DIR/docs/ops.md"
 expect_code 0 "$CLTRAIN" ops gelu --json
 expect_text '"choices": \[' '"default": "none"'
+
+# --- plan, estimate, --dry-run: the device that would train, a summary and the layers first; nothing is trained or built ---
+expect_code 0 "$CLTRAIN" plan base.json --device generic
+expect_text '^device +a generic GPU with 8.0 GiB, as asked for' '^model +mlp, 212 parameters' '^batch +micro 16 x accumulation 1 = 16' '^steps +20$' \
+    'fits into the' '^fc1 +linear +\(16,16\) +144' '^loss +cross_entropy' 'memory map: --full'
+expect_awk 'plan without --full is longer than a screen' 'END { exit NR > 24 }' "$out"
+expect_code 0 "$CLTRAIN" plan base.json --device generic --full
+expect_text 'phase forward: [0-9]+ commands' 'memory map:'
+expect_code 0 "$CLTRAIN" plan "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" --device generic
+expect_text '^blocks 2 to 12, like 1 '
+expect_code 0 env OCL_ICD_VENDORS=/nonexistent "$CLTRAIN" estimate base.json
+expect_text '^device +none was found \(.*planned for a generic GPU'
+expect_code 4 env OCL_ICD_VENDORS=/nonexistent "$CLTRAIN" estimate base.json --device cpu
+if "$CLTRAIN" devices >/dev/null 2>&1; then
+    name=$("$CLTRAIN" devices --json | sed -n -E 's/^ *"name": "(.*)",?$/\1/p' | head -n 1)
+    for command in plan estimate; do
+        expect_code 0 "$CLTRAIN" $command base.json --device "${name:0:20}"
+        expect_text "^device +.* \\([0-9]+:[0-9]+\\), .* usable"
+        reject_text generic
+    done
+    expect_code 0 "$CLTRAIN" train base.json --dry-run
+    expect_text '^device ' '^model +mlp, 212 parameters' '^batch ' '^training data +.*256 samples' '^schedule +.* over 20 steps' '^memory ' 'nothing was trained'
+    expect_absent runs
+fi
 
 finish

@@ -127,7 +127,7 @@ expect_code 0 "$CLTRAIN" train graph.json --out graph
 check_run graph 30
 check_eval graph.json graph
 used=$(values device_bytes graph.steps | tail -n 1)
-for device in '' '--device cpu'; do
+for device in '--device generic' '' '--device cpu'; do
     # shellcheck disable=SC2086 # two words or none
     expect_code 0 "$CLTRAIN" estimate graph.json --json $device
     expect_awk "estimate ${device:-without a device} is not within 5 % of the $used bytes used" \
@@ -135,8 +135,8 @@ for device in '' '--device cpu'; do
 done
 export OCL_ICD_VENDORS=/nonexistent
 expect_code 0 "$CLTRAIN" estimate graph.json
-expect_text 'activations +[0-9.]+ MiB' 'this run fits' 'largest data.micro_batch that fits: [0-9]+'
-expect_code 0 "$CLTRAIN" plan graph.json
+expect_text 'activations [0-9.]+ (KiB|MiB)' 'fits into the' 'the largest data.micro_batch that fits is [0-9]+' '^device +none was found \(.*planned for a generic GPU'
+expect_code 0 "$CLTRAIN" plan graph.json --full
 expect_text 'training plan' 'evaluation plan' 'phase forward: [0-9]+ commands' 'phase update' 'stem.forward' 'lower bound'
 expect_code 0 "$CLTRAIN" plan graph.json data.micro_batch=64 --json
 expect_text '"micro_batch": 64'

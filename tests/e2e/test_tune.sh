@@ -73,7 +73,7 @@ problem='NT m=16 n=48 k=80 batch=1 f32*f32->f32'
 use by_record
 expect_code 0 "$put" "$problem" simple
 record=$(cat "$out")
-expect_code 0 "$CLTRAIN" plan net.json --device 0:0
+expect_code 0 "$CLTRAIN" plan net.json --device 0:0 --full
 expect_text 'kernel .*\.forward +simple +gemm_fwd_dot'
 expect_code 0 "$CLTRAIN" train net.json --out recorded
 with_log recorded

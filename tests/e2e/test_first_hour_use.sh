@@ -87,7 +87,7 @@ if "$CLTRAIN" devices >/dev/null 2>&1; then
         reject_text generic
     done
     expect_code 0 "$CLTRAIN" train base.json --dry-run
-    expect_text '^device ' '^model +mlp, 212 parameters' '^batch ' '^training data +.*256 samples' '^schedule +.* over 20 steps' '^memory ' 'nothing was trained'
+    expect_text '^device ' '^model +mlp, 212 parameters' '^batch ' '^training data +.*256 samples' '^steps +20, ' '^optimizer +adamw' '^memory ' 'nothing was trained'
     expect_absent runs
 fi
 

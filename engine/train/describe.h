@@ -23,10 +23,10 @@ typedef struct clt_description {
     uint64_t activations[3]; /* bytes by clt_recompute */
 } clt_description;
 
-/* For the device that `train` would take: `spec` (NULL: device.spec of the config, else the default one), with
- * the capabilities of the mask. "generic" asks for the generic one, which is also taken when no spec is given
- * and there is no device. CLT_EDEVICE when `spec` names none. Config and data are looked at before any device
- * is. */
+/* For the device that `train` would take: `spec` (NULL: device.spec of the config, else the default one),
+ * with the capabilities of the mask. "generic" asks for the generic one, which is also taken when no spec is
+ * given and there is no device. CLT_EDEVICE when `spec` names none. Config and data are looked at before any
+ * device is. */
 clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, clt_description **out);
 void clt_description_close(clt_description *d); /* NULL is fine */
 

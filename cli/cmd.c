@@ -62,6 +62,18 @@ bool cmd_prints(const cmd_context *context)
     return !context->ranks || context->ranks->rank == 0;
 }
 
+/* $'...', which shows what a terminal would obey. */
+static void append_escaped(clt_str *out, const char *word)
+{
+    clt_str_append(out, "$'");
+    for (; *word; word++)
+        if ((unsigned char)*word < 0x20 || *word == 0x7f)
+            clt_str_printf(out, "\\%03o", (unsigned)*word);
+        else
+            clt_str_printf(out, *word == '\'' || *word == '\\' ? "\\%c" : "%c", *word);
+    clt_str_append(out, "'");
+}
+
 void cmd_append_word(clt_str *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
@@ -69,6 +81,11 @@ void cmd_append_word(clt_str *out, const char *word)
         clt_str_append(out, word);
         return;
     }
+    for (const char *c = word; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            append_escaped(out, word);
+            return;
+        }
     clt_str_append(out, "'");
     for (; *word; word++)
         if (*word == '\'')

@@ -7,6 +7,9 @@
 
 #include "cli/args.h"
 #include "cli/console.h"
+#include "cli/next_commands.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/train/saved_run.h"
 
@@ -48,27 +51,32 @@ static clt_status choose_folder(const cmd_context *context, const char *config, 
 
 static void print_result(const clt_run_result *r, const char *folder, bool dry_run)
 {
-    char time[32], language[96];
+    char time[32], language[96], path[2048];
+    clt_str done = {0}, lines = {0};
     if (dry_run) {
         printf("dry run: config, data and plan are good; nothing was trained\n");
         return;
     }
-    printf("done: %lld steps in %s", (long long)r->steps, console_time(r->seconds, time, sizeof time));
+    clt_str_printf(&done, "done: %lld steps in %s", (long long)r->steps,
+                   console_time(r->seconds, time, sizeof time));
     if (r->skipped > 0)
-        printf(", %lld updates skipped", (long long)r->skipped);
+        clt_str_printf(&done, ", %lld updates skipped", (long long)r->skipped);
     if (isfinite(r->last_loss))
-        printf(", last loss %.4f", r->last_loss);
+        clt_str_printf(&done, ", last loss %.4f", r->last_loss);
     if (r->final_eval.samples > 0) {
-        printf(", eval loss %.4f%s", r->final_eval.loss,
-               clt_language_text(&r->final_eval, ", ", language, sizeof language));
+        clt_str_printf(&done, ", eval loss %.4f%s", r->final_eval.loss,
+                       clt_language_text(&r->final_eval, ", ", language, sizeof language));
         if (isfinite(r->final_eval.accuracy))
-            printf(", accuracy %.2f%%", 100 * r->final_eval.accuracy);
+            clt_str_printf(&done, ", accuracy %.2f%%", 100 * r->final_eval.accuracy);
     }
-    printf("\n");
+    if (clt_str_check(&done) == CLT_OK)
+        table_wrap(done.text, 0, 2, terminal_columns(), &lines);
+    table_print(&lines);
+    clt_str_free(&done);
     if (r->checkpoint[0])
-        printf("checkpoint: %s\n", r->checkpoint);
+        printf("checkpoint: %s\n", text_clean(r->checkpoint, path, sizeof path));
     if (folder)
-        printf("run folder: %s\n", folder);
+        printf("run folder: %s\n", text_clean(folder, path, sizeof path));
 }
 
 typedef struct train_view {
@@ -86,6 +94,15 @@ static void on_stop(void *context, int number)
 {
     train_view *v = context;
     console_stopping(&v->console, number, atomic_load(&v->at_step));
+}
+
+/* The message of an interruption waits in the thread's error. */
+static void tell_next(const cmd_context *context, const next_run *next, clt_status status)
+{
+    clt_error error;
+    clt_error_take(status, &error);
+    print_next_commands(context, next);
+    (void)clt_error_put(&error);
 }
 
 static clt_status train(cmd_context *context, const train_args *a, const clt_config *config,
@@ -118,6 +135,15 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
     console_close(&v.console);
     if (status == CLT_OK && cmd_prints(context))
         print_result(&result, folder, a->dry_run);
+    const next_run next = {
+        .folder = folder,
+        .device = a->device,
+        .caps = a->caps,
+        .result = &result,
+        .ended = status == CLT_OK && (a->max_steps == 0 || result.steps < a->max_steps),
+        .epochs = clt_config_int(config, "train.steps") > 0 ? 0 : clt_config_float(config, "train.epochs")};
+    if ((status == CLT_OK || status == CLT_EINTERRUPTED) && cmd_prints(context) && !a->dry_run)
+        tell_next(context, &next, status);
     return status;
 }
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# What a user sees on a terminal of any width, in a pipe, without colours and with a name in UTF-8: lines that fit, a history of
+# losses above one live line, a start-up table in plain words, progress of what lasts, the next commands; and log.txt. On a real
+# pseudo terminal.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+screen=$CLTRAIN_BUILD_DIR/tests/screen_of
+[ -x "$screen" ] || skip_all 'screen_of was not built'
+export HOME=$work CLTRAIN_GEMM=simple TERM=xterm
+unset NO_COLOR CLICOLOR CLICOLOR_FORCE
+
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [64, 64]},
+ "data": {"type": "synthetic", "samples": 512, "shape": [16], "classes": 4, "noise": 1, "micro_batch": 32, "global_batch": 64},
+ "optimizer": {"learning_rate": 0.001, "clip": 1}, "schedule": {"type": "cosine"},
+ "train": {"steps": 400, "eval_every": 200, "log_every": 100}}
+JSON
+widest() { awk '{ if (length($0) > w) w = length($0) } END { print w + 0 }' "$@"; }
+# escapes FILE: what is sent beside plain text, each kind once.
+escapes() { grep -o -a -P '\x1b\[[0-9;]*[A-Za-z]|\r(?!\n|$)' "$1" | sed -e 's/\r/CR/' -e $'s/\033/ESC/' | sort -u | tr '\n' ' '; }
+
+# --- every step line fits, with loss and speed; the history stays; nothing is torn ---
+for columns in 60 80 250; do
+    expect_code 0 "$screen" -c $columns -o raw$columns "$CLTRAIN" train net.json --out w$columns
+    grep '^step [0-9]' "$out" >steps
+    if [ "$(sed 's/^step \([0-9]*\).*/\1/' steps | tr '\n' ' ')" = '1 100 200 300 400 ' ]; then pass; else fail "$columns columns: the history is not whole"; fi
+    if [ "$(grep -c '| loss [0-9.]* | [0-9.]*k\{0,1\} samples/s' steps)" -eq 5 ]; then pass; else fail "$columns columns: loss and speed are not in every line"; fi
+    if [ "$(widest steps)" -le $columns ] && [ "$(widest "$out")" -le $columns ]; then pass; else fail "$columns columns: a line is wider"; fi
+    expect_text '^eval at step 200 ' '^eval at step 400 ' '^device +' '^  evaluate '
+    reject_text '<escape' '<control' 'kernels 1' '\] \| loss' # no live line is left
+done
+grep -q 'gnorm' steps && pass || fail 'a wide terminal shows the norm'
+grep -a -q $'\r.*\[=*>* *\] | loss' raw250 && pass || fail 'a wide terminal shows no bar'
+case $(escapes raw80) in *'ESC[K'*) pass ;; *) fail 'a live line is rewritten in place' ;; esac
+grep -a -q $'\033\[1m' raw80 && pass || fail 'a terminal shows colours'
+
+# --- a window that changes its width ---
+expect_code 0 "$screen" -c 120 -w 'step 100/' -r 64 "$CLTRAIN" train net.json train.steps=4000 --out narrower
+grep '^step \([2-9]00\|[0-9]*000\)/' "$out" >steps
+if [ "$(widest steps)" -le 64 ]; then pass; else fail 'the new width is not noticed'; fi
+
+# --- plain words: no hashes, levels or riddles, the device first; all of it is in log.txt ---
+cp w80/log.txt log80
+expect_code 0 "$screen" -c 120 "$CLTRAIN" train net.json --out words --max-steps 1
+head -n 1 "$out" | grep -q '^device ' && pass || fail 'the device is not named first'
+reject_text 'choices' '[0-9a-f]{12}' 'D1' 'products tuned' 'programs' 'cltrain tune'
+expect_text '^batch +64 samples a step, 2 times 32' '^steps +400, 50 times through the training data' \
+    '^optimizer +adamw, learning rate 0.001 \(cosine\), gradients clipped to norm 1' \
+    '^memory .* on the device' '^run folder +words, saved every 15 minutes and at the end'
+yes 'to be or not to be' | head -n 4000 >text.txt
+cat >gpt.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 16}, "data": {"type": "text", "path": "text.txt", "micro_batch": 4},
+ "train": {"steps": 3}}
+JSON
+expect_code 0 "$CLTRAIN" train gpt.json --out gpt
+expect_text 'text: 68400 bytes, 90% of .*text.txt.*, in sequences of 16' "^  sample +$CLTRAIN generate gpt --prompt 'The '\$"
+reject_text 'sequences of 16 in'
+
+# --- log.txt: date and time of each line, in order; phases, steps, evaluations, saves ---
+if grep -v -q -E '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[+-][0-9]{4} ' log80; then fail 'a line of log.txt has no time'; else pass; fi
+cp log80 "$out"
+expect_text ' asking the device what it can do$' ' building kernels$' ' tuning +.* choices ' ' determinism +D1' ' step 1/400 \| loss' \
+    ' step 300/400 \| loss .* gnorm' ' eval at step 200 \| loss' ' saved step 400 to w80/checkpoints/step_400 \(.*, final\)$' ' the end, after '
+reject_text $'\033' $'\r'
+if sort -c <(cut -c1-19 log80); then pass; else fail 'the times of log.txt are not in order'; fi
+from=$(date -d "$(head -n 1 log80 | cut -d ' ' -f 1)" +%s)
+now=$(date +%s)
+if [ $((now - from)) -ge 0 ] && [ $((now - from)) -lt 600 ]; then pass; else fail 'log.txt does not begin when the run did'; fi
+
+# --- pipes, TERM=dumb, NO_COLOR, --color ---
+"$CLTRAIN" train net.json --out pipe >pipe.txt 2>&1
+if [ -z "$(escapes pipe.txt)" ]; then pass; else fail "a pipe gets $(escapes pipe.txt)"; fi
+cp pipe.txt "$out"
+expect_text '^step 100/400 \| loss .* gnorm' "^  longer +$CLTRAIN train --resume pipe train.steps=800\$"
+expect_code 0 env TERM=dumb "$screen" -c 80 -o dumb.raw "$CLTRAIN" train net.json --out dumb
+if [ -z "$(escapes dumb.raw)" ]; then pass; else fail "TERM=dumb gets $(escapes dumb.raw)"; fi
+expect_text '^step 400/400 '
+colours() { if grep -a -q $'\033\[[0-9;]*m' "$1"; then echo yes; else echo no; fi; }
+wants_colours() { # YES OR NO, WHAT
+    if [ "$(colours it.raw)" = "$1" ]; then pass; else fail "colours with $2: not $1"; fi
+}
+short=(train net.json train.steps=1 train.eval_every=0)
+wrong=("$screen" -c 80 -o it.raw "$CLTRAIN" train absent.json) # errors have a colour, too
+expect_code 2 "${wrong[@]}" && wants_colours yes 'a terminal'
+NO_COLOR=1 expect_code 2 "${wrong[@]}" && wants_colours no NO_COLOR
+NO_COLOR='' expect_code 2 "${wrong[@]}" && wants_colours yes 'an empty NO_COLOR'
+CLICOLOR=0 expect_code 2 "${wrong[@]}" && wants_colours no CLICOLOR=0
+TERM=dumb expect_code 2 "${wrong[@]}" && wants_colours no TERM=dumb
+expect_code 2 "${wrong[@]}" --color never && wants_colours no '--color never'
+"$CLTRAIN" train absent.json --color=always 2>it.raw || wants_colours yes '--color always'
+CLICOLOR_FORCE=1 "$CLTRAIN" train absent.json 2>it.raw || wants_colours yes CLICOLOR_FORCE
+"$CLTRAIN" train absent.json 2>it.raw || wants_colours no 'a file'
+expect_code 2 "$CLTRAIN" "${short[@]}" --color blue
+expect_text "--color: 'blue' is not auto, always or never"
+
+# --- a run folder whose name is hostile or not ASCII; a shell can take the commands as they are ---
+name=$'r\303\274n \033[31m it\'s'
+expect_code 0 "$screen" -c 60 -o it.raw "$CLTRAIN" "${short[@]}" --color never --out "$name"
+if [ "$(colours it.raw)" = no ]; then pass; else fail 'the name of a folder steers the terminal'; fi
+expect_code 0 "$CLTRAIN" "${short[@]}" --out "it's here"
+sed -n 's/^  longer *//p' "$out" >command.sh
+expect_code 0 bash command.sh
+expect_text '^step 2/2 '
+
+# --- progress of what lasts: a cold start, in a pipe; data prepare leaves no line behind and prints what to do ---
+POCL_CACHE_DIR=$work/cold CLTRAIN_CACHE_DIR=$work/cold expect_code 0 "$screen" -c 72 -o it.raw "$CLTRAIN" "${short[@]}" --out cold
+grep -a -q 'building kernels [0-9]*/[0-9]* | ' it.raw && pass || fail 'no progress while kernels were built'
+reject_text 'building kernels'
+expect_code 0 "$screen" -c 80 -o it.raw "$CLTRAIN" data prepare text.txt --out shards --train-bpe 300
+grep -a -q 'tokenising' it.raw && pass || fail 'data prepare shows no progress'
+reject_text 'choosing merges' 'tokenising [0-9]'
+expect_text "^  $CLTRAIN train shards/gpt.json\$"
+tail -n 1 "$out" >command.sh
+expect_code 0 bash -c "$(tail -n 1 command.sh) --dry-run"
+finish

@@ -90,9 +90,8 @@ static void table_line(const comparison *c, const table *t, int run, clt_str *ou
     table_row(t, cells, out);
 }
 
-static void print_runs(const comparison *c, int screen)
+static void put_runs(const comparison *c, int screen, clt_str *out)
 {
-    clt_str out = {0};
     table t;
     int longest = 3;
     bool eval = false, perplexity = false, accuracy = false;
@@ -120,10 +119,9 @@ static void print_runs(const comparison *c, int screen)
     for (int i = 0; i < 10; i++)
         if (!shown[i])
             t.width[i] = 0;
-    table_head(&t, &out);
+    table_head(&t, out);
     for (int i = 0; i < c->count; i++)
-        table_line(c, &t, i, &out);
-    table_print(&out);
+        table_line(c, &t, i, out);
 }
 
 static void put_losses(const comparison *c, const clt_parting *p, clt_str *out)
@@ -175,18 +173,21 @@ static void put_pair(const comparison *c, int run, int screen, clt_str *out)
     put_losses(c, &p->parting, &losses);
     clt_str_append(out, "  losses: ");
     table_wrap(losses.text ? losses.text : "", 10, 6, screen, out);
+    out->failed = out->failed || losses.failed || line.failed;
     clt_str_free(&losses);
     clt_str_free(&line);
 }
 
-static void print_text(const comparison *c)
+static clt_status print_text(const comparison *c)
 {
     clt_str out = {0};
     int screen = terminal_columns();
-    print_runs(c, screen);
+    put_runs(c, screen, &out);
     for (int i = 1; i < c->count; i++)
         put_pair(c, i, screen, &out);
+    clt_status status = clt_str_check(&out);
     table_print(&out);
+    return status;
 }
 
 /* --- as JSON --- */
@@ -368,6 +369,7 @@ static clt_status print_csv(const comparison *c)
         clt_str name = {0};
         csv_text(&name, c->runs[i]->name);
         clt_str_printf(&out, "\n%s", name.text ? name.text + 1 : "");
+        out.failed = out.failed || name.failed;
         clt_str_free(&name);
         csv_text(&out, clt_run_verdict_text(c->runs[i]->verdict));
         for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++)
@@ -414,7 +416,7 @@ clt_status cmd_compare(cmd_context *context, int argc, char **argv)
     else if (status == CLT_OK && csv)
         status = print_csv(c);
     else if (status == CLT_OK)
-        print_text(c);
+        status = print_text(c);
     free_all(c);
     return status;
 }

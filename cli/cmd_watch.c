@@ -98,6 +98,7 @@ static void put_head(const watch *w, int columns, clt_str *out)
     if (r->cause && *r->cause)
         clt_str_printf(&line, ": %s", r->cause);
     table_wrap(line.text ? line.text : "", 0, 2, columns, out);
+    out->failed = out->failed || line.failed;
     clt_str_free(&line);
 }
 
@@ -131,6 +132,7 @@ static void put_values(const watch *w, int columns, clt_str *out)
     if (r->skipped > 0)
         clt_str_printf(&line, " | skipped %lld", (long long)r->skipped);
     table_wrap(line.text ? line.text : "no step yet", 0, 2, columns, out);
+    out->failed = out->failed || line.failed;
     clt_str_free(&line);
 }
 
@@ -184,6 +186,7 @@ static void put_event(const clt_run_event *e, int columns, clt_str *out)
     text_clean(line.text ? line.text : "", clean, sizeof clean);
     size_t fit = columns > 0 ? text_fit(clean, columns - 2) : strlen(clean);
     clt_str_printf(out, "  %.*s\n", (int)fit, clean);
+    out->failed = out->failed || line.failed;
     clt_str_free(&line);
 }
 
@@ -363,6 +366,7 @@ static clt_status follow_in_lines(watch *w)
         if (status == CLT_OK && w->run && due && w->news) {
             put_head(w, 0, &line);
             put_values(w, 0, &line);
+            status = clt_str_check(&line);
             table_print(&line);
             told = clt_now();
             w->news = false;

@@ -68,24 +68,23 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Where the axis ends when the few greatest values are let go. */
-static double clip(const clt_chart *chart, double high)
+static clt_status clip(const clt_chart *chart, double *high)
 {
     double *values;
     size_t total = 0, count = 0;
     for (int i = 0; i < chart->line_count; i++)
         total += chart->lines[i].count;
-    if (clt_alloc(&values, total, sizeof *values, "the axis of a chart") != CLT_OK) {
-        clt_error_clear();
-        return high;
-    }
+    CLT_TRY(clt_alloc(&values, total, sizeof *values, "the axis of a chart"));
     for (int i = 0; i < chart->line_count; i++)
         for (size_t k = 0; k < chart->lines[i].count; k++)
             if (isfinite(top_of(chart, i, k)))
                 values[count++] = top_of(chart, i, k);
     qsort(values, count, sizeof *values, by_value);
-    double most = count > 0 ? values[(count - 1) * 97 / 100] : high;
+    double most = count > 0 ? values[(count - 1) * 97 / 100] : *high;
     free(values);
-    return most > 0 && high > 2 * most ? 1.25 * most : high;
+    if (most > 0 && *high > 2 * most)
+        *high = 1.25 * most;
+    return CLT_OK;
 }
 
 /* 1, 2 or 5 times a power of ten, at least `least`. */
@@ -98,8 +97,6 @@ static double nice_step(double least)
 
 static scale make_scale(const clt_chart *chart, double low, double high)
 {
-    if (chart->clipped)
-        high = clip(chart, high);
     scale s = {low, high, chart->logarithmic && low > 0};
     if (s.logarithmic) {
         s.low = log10(low);
@@ -386,6 +383,8 @@ clt_status clt_chart_draw(const clt_chart *chart, clt_str *out)
         if (chart->line_count == 0)
             return CLT_OK;
     }
+    if (chart->clipped)
+        CLT_TRY(clip(chart, &high));
     scale s = make_scale(chart, low, high);
     draw_y_axis(chart, &s, &grid, &labels);
     draw_x_axis(chart, &labels);

@@ -203,7 +203,10 @@ static clt_status differing_environment(const clt_run_record *a, const clt_run_r
         clt_str x = {0}, y = {0};
         clt_run_member(clt_run_start(a), keys[i], &x);
         clt_run_member(clt_run_start(b), keys[i], &y);
-        if (strcmp(x.text ? x.text : "", y.text ? y.text : "") != 0)
+        status = clt_str_check(&x);
+        if (status == CLT_OK)
+            status = clt_str_check(&y);
+        if (status == CLT_OK && strcmp(x.text ? x.text : "", y.text ? y.text : "") != 0)
             status = add_difference(out, keys[i], x.text, y.text, true);
         clt_str_free(&x);
         clt_str_free(&y);

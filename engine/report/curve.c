@@ -200,27 +200,46 @@ double clt_curve_tail(const clt_curve *curve, double share)
     return count > 0 ? sum / (double)count : curve->values > 0 ? curve->last : NAN;
 }
 
-static int by_value(const void *a, const void *b)
+/* Doubles as integers of the same order. */
+static uint64_t order_of(double value)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
 }
 
+static double value_of(uint64_t order)
+{
+    uint64_t bits = order >> 63 ? order & ~((uint64_t)1 << 63) : ~order;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static size_t bins_below(const clt_curve *curve, uint64_t order)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < curve->count; i++)
+        count +=
+            curve->bins[i].count > 0 && order_of(curve->bins[i].sum / (double)curve->bins[i].count) < order;
+    return count;
+}
+
+/* Bit by bit the greatest number with at most half of the means below it: no memory is needed for sorting. */
 double clt_curve_median(const clt_curve *curve)
 {
-    double *means;
-    size_t count = 0;
-    if (clt_alloc(&means, curve->count, sizeof *means, "the median of a curve") != CLT_OK) {
-        clt_error_clear();
-        return curve->last;
-    }
+    size_t filled = 0;
+    uint64_t median = 0;
     for (size_t i = 0; i < curve->count; i++)
-        if (curve->bins[i].count > 0)
-            means[count++] = curve->bins[i].sum / (double)curve->bins[i].count;
-    qsort(means, count, sizeof *means, by_value);
-    double median = count > 0 ? means[count / 2] : NAN;
-    free(means);
-    return median;
+        filled += curve->bins[i].count > 0;
+    if (filled == 0)
+        return NAN;
+    for (int bit = 63; bit >= 0; bit--) {
+        uint64_t higher = median | (uint64_t)1 << bit;
+        if (bins_below(curve, higher) <= filled / 2)
+            median = higher;
+    }
+    return value_of(median);
 }
 
 double clt_curve_mean(const clt_curve *curve, double from, double to)

@@ -131,15 +131,15 @@ static bool quick_step(const char *line, size_t length, int64_t *step)
     return length - at > sizeof next && memcmp(line + at, next, sizeof next - 1) == 0;
 }
 
-static bool training_step(const char *line, size_t length, int64_t *step)
+/* *step: -1 for other lines. */
+static clt_status training_step(const char *line, size_t length, int64_t *step)
 {
     clt_metrics_line values;
     if (quick_step(line, length, step))
-        return true;
-    if (!clt_metrics_line_read(line, length, &values) || values.kind != CLT_LINE_STEP)
-        return false;
-    *step = values.step;
-    return true;
+        return CLT_OK;
+    clt_status status = clt_metrics_line_read(line, length, &values);
+    *step = status == CLT_OK && values.kind == CLT_LINE_STEP ? values.step : -1;
+    return status == CLT_EDATA ? CLT_OK : status;
 }
 
 static clt_status first_pass(clt_history *h)
@@ -152,7 +152,8 @@ static clt_status first_pass(clt_history *h)
         CLT_TRY(raw_line(h, &line, &length, &at));
         if (!line)
             break;
-        if (!training_step(line, length, &step))
+        CLT_TRY(training_step(line, length, &step));
+        if (step < 0)
             continue;
         if (step <= previous)
             CLT_TRY(add_rewind(h, at, step));
@@ -236,7 +237,10 @@ clt_status clt_history_next(clt_history *h, clt_metrics_line *line, const char *
             return CLT_OK;
         if (size == 0)
             continue;
-        if (!clt_metrics_line_read(raw, size, line)) {
+        clt_status status = clt_metrics_line_read(raw, size, line);
+        if (status != CLT_OK && status != CLT_EDATA)
+            return status;
+        if (status == CLT_EDATA) {
             h->counts.garbage++;
             continue;
         }
@@ -287,7 +291,7 @@ static clt_status find_in_folder(const char *operand, char **path)
     char *real = realpath(operand, NULL);
     char *joined = NULL;
     if (!real)
-        return clt_fail_errno(CLT_EUSAGE, errno, "opening '%s'", operand);
+        return clt_fail_errno(errno == ENOMEM ? CLT_ENOMEM : CLT_EUSAGE, errno, "opening '%s'", operand);
     /* A run folder stays as the user wrote it, which is the shorter name. */
     const char *way = way_to_metrics(real);
     clt_status status = clt_path_join(way[0] == '.' ? real : operand, way, &joined);

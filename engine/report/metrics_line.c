@@ -312,20 +312,22 @@ static bool read_members(const clt_json *root, clt_metrics_line *out)
     return complete(out, event && clt_json_typeof(event) == CLT_JSON_STRING);
 }
 
-bool clt_metrics_line_read_strict(const char *text, size_t length, clt_metrics_line *out)
+clt_status clt_metrics_line_read_strict(const char *text, size_t length, clt_metrics_line *out)
 {
     clt_json_doc *doc;
     reset(out);
-    if (clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &doc) != CLT_OK) {
-        clt_error_clear();
-        return false;
+    clt_status status = clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &doc);
+    if (status != CLT_OK) {
+        if (status == CLT_EDATA)
+            clt_error_clear();
+        return status;
     }
-    bool good = read_members(clt_json_root(doc), out);
+    status = read_members(clt_json_root(doc), out) ? CLT_OK : CLT_EDATA;
     clt_json_destroy(doc);
-    return good;
+    return status;
 }
 
-bool clt_metrics_line_read(const char *text, size_t length, clt_metrics_line *out)
+clt_status clt_metrics_line_read(const char *text, size_t length, clt_metrics_line *out)
 {
-    return scan(text, length, out) || clt_metrics_line_read_strict(text, length, out);
+    return scan(text, length, out) ? CLT_OK : clt_metrics_line_read_strict(text, length, out);
 }

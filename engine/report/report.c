@@ -63,7 +63,7 @@ static void told(clt_str *out, const clt_json_doc *start, const char *before, co
         clt_html_text_cut(out, text.text, 200);
         clt_str_printf(out, "%s</li>", after);
     }
-    clt_str_free(&text);
+    report_release(out, &text);
 }
 
 static void facts(const report_page *page, const clt_run_record *run)

@@ -301,7 +301,7 @@ static clt_status losses(const report_page *page)
         find_marks(page->runs[0], marks);
     clt_status status = loss_card(page, marks);
     for (size_t i = 0; i < marks->count; i++)
-        clt_str_free(&marks->titles[i]);
+        report_release(page->out, &marks->titles[i]);
     free(marks);
     return status;
 }

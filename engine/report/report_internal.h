@@ -15,6 +15,13 @@ typedef struct report_page {
     clt_str *out;
 } report_page;
 
+/* Frees a piece of text that went into `out`. If memory was missing for it, the page is not whole either. */
+static inline void report_release(clt_str *out, clt_str *piece)
+{
+    out->failed = out->failed || piece->failed;
+    clt_str_free(piece);
+}
+
 /* report_charts.c: all curves of all runs. */
 clt_status report_charts(const report_page *page);
 /* report_tables.c; each writes nothing when there is nothing to tell. */

@@ -44,7 +44,7 @@ static void loss_tiles(clt_str *out, const clt_run_record *run, const clt_run_fa
         tile(out, measured ? "best perplexity" : "perplexity", clt_html_number,
              measured ? f->perplexity : exp(f->mean_loss), note.text);
     }
-    clt_str_free(&note);
+    report_release(out, &note);
 }
 
 static void accuracy_tile(clt_str *out, const clt_run_record *run)
@@ -58,7 +58,7 @@ static void accuracy_tile(clt_str *out, const clt_run_record *run)
     } else if (train->values > 0 && !clt_run_is_language(run)) {
         tile(out, "training accuracy", clt_html_share, clt_curve_tail(train, 0.02), "");
     }
-    clt_str_free(&note);
+    report_release(out, &note);
 }
 
 void report_tiles(const report_page *page, const clt_run_record *run)
@@ -89,7 +89,7 @@ void report_tiles(const report_page *page, const clt_run_record *run)
     if (run->skipped > 0)
         tile(out, "skipped updates", clt_html_count, (double)run->skipped, "");
     clt_str_append(out, "</section>\n");
-    clt_str_free(&note);
+    report_release(out, &note);
 }
 
 /* --- several runs --- */

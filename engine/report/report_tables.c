@@ -28,7 +28,7 @@ static void member_cell(clt_str *out, const clt_json_doc *doc, const char *key)
     clt_str text = {0};
     clt_run_member(doc, key, &text);
     cell(out, text.text);
-    clt_str_free(&text);
+    report_release(out, &text);
 }
 
 static void step_cell(clt_str *out, int64_t step)
@@ -126,8 +126,8 @@ static void sample(clt_str *out, const clt_run_event *e)
     bool repeats = n > 0 && text.length >= n && memcmp(text.text, prompt.text, n) == 0;
     clt_html_text_cut(out, text.text ? text.text + (repeats ? n : 0) : NULL, MAX_TEXT);
     clt_str_append(out, "</pre></figure>\n");
-    clt_str_free(&prompt);
-    clt_str_free(&text);
+    report_release(out, &prompt);
+    report_release(out, &text);
 }
 
 void report_samples(const report_page *page, const clt_run_record *run)
@@ -213,8 +213,8 @@ static void event_row(clt_str *out, const clt_run_event *e)
     cell(out, name.text);
     cell(out, text.text);
     clt_str_append(out, "</tr>\n");
-    clt_str_free(&text);
-    clt_str_free(&name);
+    report_release(out, &text);
+    report_release(out, &name);
 }
 
 void report_events(const report_page *page, const clt_run_record *run)

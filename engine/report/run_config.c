@@ -17,30 +17,38 @@ static const char *preset_of(const char *key)
     return NULL;
 }
 
-/* Numbers are compared as numbers: 1e-3 and 0.001 are the same. */
-static bool same_json(const char *a, const char *b)
+static clt_status as_plain_text(const clt_json *value, clt_str *out)
+{
+    clt_json_writer w = clt_json_writer_make(out, 0);
+    clt_jw_value(&w, value);
+    return clt_str_check(out);
+}
+
+/* Of two JSON texts. Numbers are compared as numbers: 1e-3 and 0.001 are the same. */
+static clt_status same_json(const char *a, const char *b, bool *same)
 {
     clt_json_doc *x = NULL, *y = NULL;
     clt_str p = {0}, q = {0};
-    bool same = strcmp(a, b) == 0;
-    if (!same && clt_json_parse(a, strlen(a), "value", CLT_EDATA, &x) == CLT_OK &&
-        clt_json_parse(b, strlen(b), "default", CLT_EDATA, &y) == CLT_OK) {
+    *same = strcmp(a, b) == 0;
+    if (*same)
+        return CLT_OK;
+    clt_status status = clt_json_parse(a, strlen(a), "value", CLT_EDATA, &x);
+    if (status == CLT_OK)
+        status = clt_json_parse(b, strlen(b), "default", CLT_EDATA, &y);
+    if (status == CLT_OK)
+        status = as_plain_text(clt_json_root(x), &p);
+    if (status == CLT_OK)
+        status = as_plain_text(clt_json_root(y), &q);
+    if (status == CLT_OK) {
         const clt_json *v = clt_json_root(x), *w = clt_json_root(y);
-        if (clt_json_typeof(v) == CLT_JSON_NUMBER && clt_json_typeof(w) == CLT_JSON_NUMBER) {
-            same = clt_json_number(v) == clt_json_number(w);
-        } else {
-            clt_json_writer to_p = clt_json_writer_make(&p, 0), to_q = clt_json_writer_make(&q, 0);
-            clt_jw_value(&to_p, v);
-            clt_jw_value(&to_q, w);
-            same = p.text && q.text && strcmp(p.text, q.text) == 0;
-        }
+        bool numbers = clt_json_typeof(v) == CLT_JSON_NUMBER && clt_json_typeof(w) == CLT_JSON_NUMBER;
+        *same = numbers ? clt_json_number(v) == clt_json_number(w) : strcmp(p.text, q.text) == 0;
     }
-    clt_error_clear();
     clt_json_destroy(x);
     clt_json_destroy(y);
     clt_str_free(&p);
     clt_str_free(&q);
-    return same;
+    return status;
 }
 
 static clt_status add_entry(clt_config_entries *out, const char *section, const char *key,
@@ -61,10 +69,11 @@ static clt_status add_entry(clt_config_entries *out, const char *section, const 
         return status;
     }
     const char *preset = preset_of(path.text);
-    out->items[out->count++] = (clt_config_entry){.key = path.text,
-                                                  .value = text.text,
-                                                  .preset = preset,
-                                                  .changed = !preset || !same_json(text.text, preset)};
+    bool same = false;
+    out->items[out->count++] = (clt_config_entry){path.text, text.text, preset, true};
+    if (preset)
+        CLT_TRY(same_json(text.text, preset, &same));
+    out->items[out->count - 1].changed = !same;
     return CLT_OK;
 }
 
@@ -122,7 +131,7 @@ static const char *tail_of(const char *path, int parts)
 static clt_status rename_run(clt_run_record *record, int parts)
 {
     char *real = realpath(record->folder, NULL);
-    char *name = strdup(tail_of(real ? real : record->folder, parts));
+    char *name = real ? strdup(tail_of(real, parts)) : NULL;
     free(real);
     if (!name)
         CLT_FAIL(CLT_ENOMEM, "naming runs: out of host memory");

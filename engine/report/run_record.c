@@ -4,6 +4,7 @@
 #include "engine/report/run_record.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/base/fileio.h"
+#include "engine/base/fileio_error.h"
 
 #define MAX_EVENT_BYTES 65536 /* longer events are left out */
 #define MAX_CONFIG_BYTES (8u << 20)
@@ -133,10 +135,7 @@ static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, con
         r->counts.garbage++;
         return CLT_OK;
     }
-    if (clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &doc) != CLT_OK) {
-        clt_error_clear();
-        return CLT_OK;
-    }
+    CLT_TRY(clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &doc));
     clt_run_event event = {kind_of(doc), line->step, line->value[CLT_METRIC_TIME], doc};
     if (event.kind == CLT_RUN_EVENT_START) {
         clt_status status = clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &start);
@@ -208,29 +207,35 @@ clt_status clt_run_record_add(clt_run_record *r, const clt_metrics_line *line, c
 
 /* --- how it ended --- */
 
+/* The beginning of a small file as text, "" when it cannot be read. Takes no memory: a report must not turn
+ * out otherwise because there is little. */
+static void read_small(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
 /* When a process of this host began, in seconds since 1970; NAN when the system does not tell. */
 static double process_began(long process)
 {
-    char path[64], text[1024], line[256];
+    char path[64], text[16384];
     double ticks = NAN, boot = NAN;
     snprintf(path, sizeof path, "/proc/%ld/stat", process);
-    FILE *file = fopen(path, "re");
-    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        (void)fclose(file);
-    text[n] = '\0';
+    read_small(path, text, sizeof text);
     /* the 22nd value; the second is a name in parentheses */
     const char *at = strrchr(text, ')');
     for (int i = 2; at && i < 22; i++)
         at = strchr(at + 1, ' ');
     if (at)
         ticks = strtod(at, NULL);
-    file = fopen("/proc/stat", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "btime ", 6) == 0)
-            boot = strtod(line + 6, NULL);
-    if (file)
-        (void)fclose(file);
+    snprintf(path, sizeof path, "/proc/uptime");
+    read_small(path, text, sizeof text);
+    double up = strtod(text, NULL);
+    if (up > 0)
+        boot = (double)time(NULL) - up;
     return boot + ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
@@ -247,21 +252,13 @@ static bool process_lives(long process, double locked)
  * must not take the lock, not even for a moment: a run that begins just then would be refused. */
 static int holder_lives(const clt_run_record *r)
 {
-    char *path = NULL, host[256] = {0}, holder[321] = {0}, there[256];
+    char path[4096], host[256] = {0}, holder[321], there[256];
     long process = 0;
     struct stat info;
-    if (clt_path_join(r->folder, "lock", &path) != CLT_OK) {
-        clt_error_clear();
+    int length = snprintf(path, sizeof path, "%s/lock", r->folder);
+    if (length < 0 || (size_t)length >= sizeof path || stat(path, &info) != 0 || !S_ISREG(info.st_mode))
         return 0;
-    }
-    bool is_file = stat(path, &info) == 0 && S_ISREG(info.st_mode);
-    FILE *file = is_file ? fopen(path, "re") : NULL;
-    free(path);
-    if (!file)
-        return 0;
-    size_t n = fread(holder, 1, sizeof holder - 1, file);
-    (void)fclose(file);
-    holder[n] = '\0';
+    read_small(path, holder, sizeof holder);
     if (sscanf(holder, "process %ld on host %255s", &process, there) != 2 || process <= 0 ||
         process > INT32_MAX)
         return 0;
@@ -353,16 +350,28 @@ static clt_status open_config(clt_run_record *r)
         r->config_problem = strdup(clt_error_text());
         clt_error_clear();
         status = CLT_OK;
+        if (!r->config_problem)
+            CLT_FAIL(CLT_ENOMEM, "reading a run's config: out of host memory");
     }
     return status;
 }
 
+/* The last part of the folder's path; of "." or "..", that of the folder that it is. */
 static clt_status take_name(clt_run_record *r)
 {
-    char *real = realpath(r->folder, NULL);
-    const char *path = real ? real : r->folder;
-    const char *slash = strrchr(path, '/');
-    r->name = strdup(slash && slash[1] ? slash + 1 : path);
+    size_t length = strlen(r->folder);
+    while (length > 1 && r->folder[length - 1] == '/')
+        length--;
+    size_t begin = length;
+    while (begin > 0 && r->folder[begin - 1] != '/')
+        begin--;
+    bool dots = strspn(r->folder + begin, ".") >= length - begin;
+    char *real = dots ? realpath(r->folder, NULL) : NULL;
+    if (dots && !real)
+        return clt_fail_errno(errno == ENOMEM ? CLT_ENOMEM : CLT_EDATA, errno, "opening '%s'", r->folder);
+    const char *slash = real ? strrchr(real, '/') : NULL;
+    r->name =
+        real ? strdup(slash && slash[1] ? slash + 1 : real) : strndup(r->folder + begin, length - begin);
     free(real);
     if (!r->name)
         CLT_FAIL(CLT_ENOMEM, "opening '%s': out of host memory", r->folder);

@@ -22,7 +22,7 @@ cat >net.json <<'JSON'
 JSON
 expect_code 0 "$CLTRAIN" train net.json --out good
 env LD_PRELOAD="$shim" "$CLTRAIN" verify -t softmax.odd --small --mode correct >/dev/null 2>&1 # asks the device
-names=(plan estimate config prepare export verify eval generate)
+names=(plan estimate config prepare export verify eval generate report compare watch)
 run() { # NAME VARIABLE=VALUE...: the command, its result in the folder `result`
     local name=$1
     shift
@@ -37,13 +37,16 @@ run() { # NAME VARIABLE=VALUE...: the command, its result in the folder `result`
     export) "${it[@]}" export --checkpoint good --out result/net.safetensors >"$out" 2>&1 ;;
     verify) "${it[@]}" verify -t softmax.odd --small --mode correct --seed 7 >"$out" 2>&1 ;;
     eval) "${it[@]}" eval good --json result/text >"$out" 2>&1 ;;
+    report) "${it[@]}" report good good --out result/page.html >"$out" 2>&1 ;;
+    compare) "${it[@]}" compare good good --json >result/text 2>"$out" ;;
+    watch) "${it[@]}" watch good --once >result/text 2>"$out" ;;
     generate) "${it[@]}" generate good --prompt 'line' --max-new 4 --temperature 0 >result/text 2>"$out" ;;
     esac
 }
 digest() { # times differ from run to run
     (cd result && find . -type f | sort | while read -r file; do
         echo "$file"
-        sed -E 's/"(seconds|ms|samples_per_second|tokens_per_second)": *[-0-9.e+]+//g' "$file" | sha256sum
+        sed -E 's/ on 20[-0-9]+ [0-9:]+ UTC//; s/"(seconds|ms|samples_per_second|tokens_per_second)": *[-0-9.e+]+//g' "$file" | sha256sum
     done)
 }
 total=0

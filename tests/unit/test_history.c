@@ -108,7 +108,7 @@ static void numbers_are_what_strtod_reads(void **state)
         clt_double_text(value, text);
         (void)snprintf(line, sizeof line, "{\"step\":7,\"loss\":%s}", text);
         clt_metrics_line read;
-        assert_true(clt_metrics_line_read(line, strlen(line), &read));
+        must(clt_metrics_line_read(line, strlen(line), &read));
         if (memcmp(&read.value[CLT_METRIC_LOSS], &value, sizeof value) != 0)
             fail_msg("%s was read as %.17g", text, read.value[CLT_METRIC_LOSS]);
     }
@@ -179,8 +179,8 @@ static void both_readers_agree(void **state)
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         clt_metrics_line fast, strict;
-        bool a = clt_metrics_line_read(lines[i], strlen(lines[i]), &fast);
-        bool b = clt_metrics_line_read_strict(lines[i], strlen(lines[i]), &strict);
+        bool a = clt_metrics_line_read(lines[i], strlen(lines[i]), &fast) == CLT_OK;
+        bool b = clt_metrics_line_read_strict(lines[i], strlen(lines[i]), &strict) == CLT_OK;
         if (a != b)
             fail_msg("%s: %d and %d", lines[i], a, b);
         if (!a)

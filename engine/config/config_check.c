@@ -224,6 +224,17 @@ static void check_parallel(rules *r)
                "precision.loss_scaling dynamic, or take bf16 here");
 }
 
+static void check_log(rules *r)
+{
+    if (usable(r, "log.sample_every") && get(r, "log.sample_every")->i > 0 && usable(r, "model.type") &&
+        !is(r, "model.type", "gpt"))
+        broken(r, "log.sample_every", "only a gpt writes texts");
+    if (usable(r, "log.histograms") && get(r, "log.histograms")->i > 0 && usable(r, "log.tensorboard") &&
+        !get(r, "log.tensorboard")->b)
+        broken(r, "log.histograms",
+               "they go into TensorBoard's event file: set log.tensorboard true as well");
+}
+
 static void check_required(rules *r)
 {
     for (int i = 0; clt_config_schema[i].path; i++) {
@@ -245,6 +256,7 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     check_schedule(&r);
     check_precision(&r);
     check_parallel(&r);
+    check_log(&r);
 }
 
 clt_status clt_config_check(const clt_config *config)

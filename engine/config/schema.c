@@ -234,9 +234,12 @@ const clt_config_key clt_config_schema[] = {
 
     STRING(
         "log.sample_prompt", "\"\"",
-        "language models: after each checkpoint the model continues this text, which metrics.jsonl and the "
-        "report show; empty: never"),
-    INT("log.sample_tokens", 1, 100000, "100", "tokens", "with log.sample_prompt: length of each sample"),
+        "gpt: at each evaluation and at the end the model continues this text, which log.txt, metrics.jsonl, "
+        "the report and TensorBoard show; empty: only with log.sample_every, from the beginning of a text"),
+    INT("log.sample_every", 0, STEPS, "0", "steps",
+        "gpt: interval between these texts; 0: at each evaluation if there is a log.sample_prompt, else "
+        "never"),
+    INT("log.sample_tokens", 1, 100000, "100", "tokens", "length of each of these texts"),
 
     STRING("device.spec", "\"\"",
            "platform:device as in 0:0, cpu, gpu, or a part of the device's name; empty: the first GPU, else "

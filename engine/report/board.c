@@ -264,6 +264,10 @@ void clt_board_eval(clt_board *b, const clt_eval_metrics *m, double time)
     begin(b, m->step, time);
     put_scalar(b, "eval/loss", m->loss);
     put_known(b, "eval/accuracy", m->accuracy);
+    if (isfinite(m->perplexity) && m->perplexity > 0) /* of language models */
+        put_scalar(b, "eval/perplexity", m->perplexity);
+    if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
+        put_scalar(b, "eval/bits_per_byte", m->bits_per_byte);
     put_known(b, "eval/seconds", m->seconds);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++) {
         (void)snprintf(tag, sizeof tag, "eval/loss/%s", m->loss_name[i]);

@@ -12,17 +12,25 @@
 #define LOW_ROOF 40.0  /* percent: below it a matrix product may be faster with other tiles */
 #define IDLE_SHARE 0.1 /* of the step: more is worth a word */
 
+static bool is_kernel(const clt_profile_row *row)
+{
+    return strcmp(row->first->phase, "transfers") != 0;
+}
+
 static void busiest(const clt_profile_row *rows, size_t n, double total, char line[CLT_SUMMARY_SIZE])
 {
     char layers[128];
     int used = snprintf(line, CLT_SUMMARY_SIZE, "busiest: ");
-    for (size_t i = 0; i < n && i < BUSIEST && used < CLT_SUMMARY_SIZE; i++) {
+    int shown = 0;
+    for (size_t i = 0; i < n && shown < BUSIEST && used < CLT_SUMMARY_SIZE; i++) {
+        if (!is_kernel(&rows[i]))
+            continue;
         clt_profile_layers(&rows[i], layers, sizeof layers);
-        used += snprintf(line + used, CLT_SUMMARY_SIZE - (size_t)used, "%s%s %.0f %%%s%s%s", i ? ", " : "",
-                         rows[i].first->kernel, total > 0 ? 100 * rows[i].ns / total : 0,
+        used += snprintf(line + used, CLT_SUMMARY_SIZE - (size_t)used, "%s%s %.0f %%%s%s%s",
+                         shown++ ? ", " : "", rows[i].first->kernel, total > 0 ? 100 * rows[i].ns / total : 0,
                          layers[0] ? " (" : "", layers, layers[0] ? ")" : "");
     }
-    if (n == 0)
+    if (shown == 0)
         snprintf(line, CLT_SUMMARY_SIZE, "busiest: nothing was measured");
 }
 
@@ -93,7 +101,7 @@ clt_status clt_profile_summary(const clt_profile *p, const char *advice,
         total += rows[i].ns;
     busiest(rows, n, total, lines[0]);
     device(p, lines[1]);
-    change(p, n > 0 ? &rows[0] : NULL, advice, lines[2]);
+    change(p, n > 0 && is_kernel(&rows[0]) ? &rows[0] : NULL, advice, lines[2]);
     free(rows);
     return CLT_OK;
 }

@@ -332,7 +332,11 @@ static void event_to_board(clt_rundir *dir, const char *event, int64_t step, con
     clt_str text = {0};
     if (!dir->board)
         return;
-    list_fields(&text, "", fields, count);
+    if (strcmp(event, "sample") == 0) /* the prompt, and what follows it */
+        for (size_t i = 0; i < count; i++)
+            clt_str_append(&text, fields[i].text ? fields[i].text : "");
+    else
+        list_fields(&text, "", fields, count);
     board_lock(dir);
     if (strcmp(event, "start") == 0)
         clt_board_start(dir->board, step);

@@ -43,6 +43,19 @@ typedef struct clt_generate_result {
  * trained no language model, and what to use instead. */
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result);
 
+/* A decoder: the same again and again with one model, whose parameters may change in between. It has device
+ * objects of its own. */
+typedef struct clt_decoder clt_decoder;
+struct clt_run;
+/* options->config: with model.vocab set; borrowed, as all of the options. The parameters are not set yet.
+ * name: of the run, for messages. CLT_EDATA (tokenizer), CLT_EDEVMEM. */
+clt_status clt_decoder_create(const clt_run_options *options, const char *name, clt_decoder **out);
+void clt_decoder_destroy(clt_decoder *decoder);        /* NULL is fine */
+struct clt_run *clt_decoder_run(clt_decoder *decoder); /* whose store has the parameters */
+/* Continues options->prompt; of the options counts what is about the text. */
+clt_status clt_decoder_generate(clt_decoder *decoder, const clt_generate_options *options,
+                                clt_generate_result *result);
+
 /* clt_sample_window: continues `prompt` by n bytes with a window model (text data: the last data.window bytes
  * -> next byte). options->saved: its parameters; options->source: shapes of its data. CLT_ECONFIG when the
  * model is no window model over bytes. */
@@ -50,7 +63,6 @@ clt_status clt_sample_window(const clt_run_options *options, const char *prompt,
                              const clt_sampling *sampling, clt_str *out);
 
 /* decode.c, for tests: feeds one token at `position` and reads the logits after it (outputs floats). */
-struct clt_run;
 clt_status clt_decode_token(struct clt_run *run, int32_t token, int32_t position, float *logits);
 
 #endif

@@ -181,7 +181,7 @@ static clt_status decide(clt_loop *l, int64_t step, decision *out)
     if (l->run->ranks.ranks > 1)
         CLT_TRY(comm_all_reduce(l->options->comm, told, 3, COMM_I64, COMM_MAX));
     *took =
-        (clt_step_comm){.inside = -(double)told[2] * 1e-9, .waited = run->comm_waited - l->comm_total.waited};
+        (clt_step_comm){.inside = (double)-told[2] * 1e-9, .waited = run->comm_waited - l->comm_total.waited};
     l->comm_total = (clt_step_comm){.inside = run->comm_seconds, .waited = run->comm_waited};
     l->stop = told[0];
     *out = (decision){
@@ -200,16 +200,17 @@ static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
     const clt_config *c = l->options->config;
     bool eval = due(clt_config_int(c, "train.eval_every"), done) && done < l->last_step, best = false,
          keep = due(clt_config_int(c, "checkpoint.every"), done) && done < l->last_step,
-         save_it = keep || (d->save && done < l->last_step && !d->stop), look = clt_histograms_due(l, done);
-    if (eval || save_it || look || clt_sample_due(l) || d->fail)
+         save_it = keep || (d->save && done < l->last_step && !d->stop), look = clt_histograms_due(l, done),
+         write = clt_sample_due(l, done);
+    if (eval || save_it || look || write || d->fail)
         CLT_TRY(drain(l, true));
     d->fail = d->fail || l->failed;
-    if (clt_sample_due(l) && !d->fail && !d->stop)
-        clt_tell_sample(l);
     if (look && !d->fail)
         CLT_TRY(clt_tell_histograms(l, done));
     if (eval && !d->fail)
         CLT_TRY(evaluate(l, done, &best));
+    if (write && !d->fail && !d->stop)
+        clt_tell_sample(l, done);
     if ((save_it || best) && !d->fail)
         CLT_TRY(save(l, done, keep ? CLT_SAVE_INTERVAL : best ? CLT_SAVE_BEST : CLT_SAVE_TIME));
     return CLT_OK;
@@ -362,8 +363,6 @@ static clt_status finish(clt_loop *l, bool stopped)
     CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
                                       : clt_keeper_poll(&l->keeper, true));
     clt_run_progress(l->run, "saving", 0, -1);
-    if (clt_sample_due(l) && !stopped)
-        clt_tell_sample(l);
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
     CLT_TRY(clt_tell_profile(l));
     CLT_TRY(clt_tell_advice(l));
@@ -398,6 +397,7 @@ static clt_status train(clt_loop *l)
         return CLT_OK;
     CLT_TRY(tell_resumed(l));
     CLT_TRY(prepare(l));
+    clt_sampler_open(l);
     CLT_TRY(clt_tell_start(l));
     if (!l->run->job->eval_source && !l->quiet)
         clt_tell_warning(
@@ -496,6 +496,7 @@ static clt_status run_once(const clt_run_options *options, clt_run_result *resul
     clt_error_take(status, &error);
     if (status == CLT_OK && l.repin)
         snprintf(pins, size, "%s", l.run->resumed_from);
+    clt_sampler_close(&l);
     clt_keeper_close(&l.keeper); /* reads the store: before the run */
     clt_watch_destroy(l.watch);
     clt_run_destroy(l.run);

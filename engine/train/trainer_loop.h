@@ -27,6 +27,7 @@ typedef struct clt_loop {
     clt_runlog *log; /* as dir, from the beginning on */
     clt_keeper keeper;
     clt_watch *watch;
+    struct clt_sampler *sampler; /* rank 0 with samples on the way; else NULL */
     clt_run_result *result;
     int64_t last_step; /* this run ends before it */
     int64_t max_nonfinite;
@@ -41,9 +42,6 @@ typedef struct clt_loop {
     bool failed;         /* too many steps in a row were not finite; `bad` is the one that was too many */
     clt_step_result bad;
     int64_t log_every;
-    char sample_from[1024]; /* checkpoint that the model is to write a sample from; "": none */
-    int64_t sample_step;
-    bool no_samples; /* one failed: it is not tried again */
     bool discard;    /* stopped before the first step: what was made for this run goes away */
     double saved_at; /* the last checkpoint was begun, or the run was */
     int64_t stop;    /* why it ends early: one of clt_stop, or the number of a signal */
@@ -57,12 +55,6 @@ void clt_tell_warning(const clt_loop *loop, const char *text);
 /* For the keeper, whose context is the loop. */
 void clt_tell_keeper_warning(void *context, const char *text);
 void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reason reason);
-/* trainer_sample.c: a checkpoint is complete; with log.sample_prompt the model writes a text from it at the
- * next opportunity: between two steps, when no command is in flight. Only the rank that saves does so.
- * Failures are told once and end nothing. */
-void clt_sample_later(clt_loop *loop, const clt_save_result *result);
-bool clt_sample_due(const clt_loop *loop);
-void clt_tell_sample(clt_loop *loop);
 /* The numbers of a step that has ended. */
 void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
 /* To the observer, metrics.jsonl and, one step in train.log_every, the log. */
@@ -84,6 +76,13 @@ clt_status clt_tell_profile(const clt_loop *loop);
  * Writes those of the newest step's gradients and of the parameters; all steps must have finished. */
 bool clt_histograms_due(const clt_loop *loop, int64_t step);
 clt_status clt_tell_histograms(clt_loop *loop, int64_t step);
+/* trainer_sample.c: texts on the way (log.sample_prompt, log.sample_every), on device objects of their own,
+ * which the training does not notice. That there is no room for them or no tokenizer is said once. open:
+ * before the first step. due: all ranks say the same. */
+void clt_sampler_open(clt_loop *loop);
+void clt_sampler_close(clt_loop *loop);
+bool clt_sample_due(const clt_loop *loop, int64_t step);
+void clt_tell_sample(clt_loop *loop, int64_t step); /* all steps must have finished */
 /* The last line of metrics.jsonl: "stopped" with its reason or "end". CLT_ESTORAGE: lines of the file could
  * not be written. */
 clt_status clt_tell_end(const clt_loop *loop, bool stopped);

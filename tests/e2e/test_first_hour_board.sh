@@ -29,13 +29,34 @@ done
 
 # --- a profile ends with what matters, names the viewer and the layers ---
 expect_code 0 "$CLTRAIN" train small.json --profile --out runs/profile
-expect_text '^busiest: .*fc1\+act1' '^device: busy [0-9]+ % of a step of [0-9.]+ ms; idle' '^change: ' \
+expect_text '^busiest: [a-z_]+ [0-9]+ %' '^device: busy [0-9]+ % of a step of [0-9.]+ ms; idle' '^change: ' \
     '^look at it: open runs/profile/trace.json at ui.perfetto.dev$'
 if [ "$(grep -c 'change: ' "$out")" -eq 1 ] && ! grep -q '^advice:' "$out"; then pass; else fail 'the advice stands there twice'; fi
 expect_awk 'profile.txt begins with the summary and has a column of layers' \
     'NR == 1 { good = /^busiest: / } / layer / { column = 1 } / fc1\+act1 / { layer = 1 } END { exit !(good && column && layer) }' runs/profile/profile.txt
 expect_code 0 grep -q '"layer":"fc1+act1"' runs/profile/trace.json
 expect_code 0 grep -q '"layer": "fc1+act1"' runs/profile/profile.json
+
+# --- texts on the way: on the console, in log.txt, metrics.jsonl and for TensorBoard; the training stays as it is, bit for bit ---
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "%d bottles of <b>beer</b> on the wall;\n", i % 17 }' >text.txt
+cat >gpt.json <<'END'
+{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 16},
+ "data": {"type": "text", "path": "text.txt", "tokenizer": "bytes", "micro_batch": 4}, "train": {"steps": 20}}
+END
+expect_code 0 "$CLTRAIN" train gpt.json --out runs/quiet
+expect_code 0 "$CLTRAIN" train gpt.json log.sample_every=10 log.sample_prompt='9 bottles' log.sample_tokens=12 log.tensorboard=true --out runs/sample
+expect_text '^sample of step 10: 9 bottles' '^sample of step 20: 9 bottles'
+expect_same runs/quiet/checkpoints/step_20/model.safetensors runs/sample/checkpoints/step_20/model.safetensors
+expect_same <(values loss runs/quiet/metrics.jsonl) <(values loss runs/sample/metrics.jsonl)
+if [ "$(grep -c '"event":"sample","step":[12]0,.*"prompt":"9 bottles","text":' runs/sample/metrics.jsonl)" -eq 2 ]; then pass; else fail 'two events'; fi
+expect_code 0 grep -q 'sample of step 10: 9 bottles' runs/sample/log.txt
+expect_code 0 grep -q -a 'eval/perplexity' "$(event_files runs/sample)"
+expect_code 0 grep -q -a '    9 bottles' "$(event_files runs/sample)"
+expect_code 2 "$CLTRAIN" train small.json log.sample_every=10 --out runs/never
+expect_text 'log.sample_every: only a gpt writes texts'
+expect_code 2 "$CLTRAIN" train small.json log.histograms=10 --out runs/never
+expect_text 'log.histograms: .*set log.tensorboard true'
+expect_absent runs/never
 
 # --- killed, resumed, killed, stopped: a file for each session, in the order of their names ---
 options=(small.json train.steps=100000 checkpoint.every=20 log.tensorboard=true --out runs/killed)
@@ -57,7 +78,7 @@ expect_code 0 "$CLTRAIN" train "${options[@]}" --resume auto --max-steps $((newe
 if [ "$(event_files runs/killed | wc -l)" -eq 4 ]; then pass; else fail "four sessions, four files: $(event_files runs/killed)"; fi
 
 if [ -n "${CLTRAIN_TEST_TENSORBOARD:-}" ]; then
-    limit=600 expect_code 0 "$CLTRAIN_TEST_TENSORBOARD" "$CLTRAIN_SOURCE_DIR/tests/e2e/tensorboard_check.py" runs/board runs/killed
+    limit=600 expect_code 0 "$CLTRAIN_TEST_TENSORBOARD" "$CLTRAIN_SOURCE_DIR/tests/e2e/tensorboard_check.py" runs/board runs/sample runs/killed
 else
     note_skip 'CLTRAIN_TEST_TENSORBOARD names no python with TensorBoard: its own readers were not asked'
 fi

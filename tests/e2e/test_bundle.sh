@@ -57,7 +57,7 @@ if [ -x bundle/mpirun ]; then
     with_mpi=yes
     expect_code 0 "${bare[@]}" LD_DEBUG=files LD_DEBUG_OUTPUT="$work/two" bundle/mpirun --oversubscribe --bind-to none -np 2 \
         "$work/bundle/cltrain" train bundle/configs/mlp-regression.json --max-steps 3 --out run2
-    expect_text '^ranks +2 over '
+    expect_text '^rank +host +device'
     grep -h 'calling init: ' two.* | grep -E '/(libmpi|libopen-|libpmix|mca_|pmix_mca_)' >mpi_files
     expect_file mpi_files
     if grep -v -F "$work/bundle/" mpi_files >others; then

@@ -164,7 +164,7 @@ size_t clt_curve_smooth(const clt_curve *curve, double spread, size_t most, clt_
         double sum = 0, weights = 0;
         int64_t nearest = -1;
         /* a run begins steeply: there the bell is narrow */
-        double wide = reach < (double)i * 0.4 ? reach : (double)i * 0.4;
+        double wide = reach < (double)i * 0.25 ? reach : (double)i * 0.25;
         size_t far = (size_t)(3 * wide) + 1;
         size_t from = i > far ? i - far : 0, to = i + far < curve->count ? i + far : curve->count - 1;
         for (size_t k = from; k <= to; k++) {

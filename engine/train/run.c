@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/pretrained/pretrained.h"
@@ -177,6 +178,8 @@ clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt
     run->ranks = (comm_info){.rank = 0, .ranks = 1, .local_rank = 0, .local_ranks = 1, .transport = "self"};
     if (options->comm)
         run->ranks = *comm_describe(options->comm);
+    else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
+        run->ranks.host[0] = '\0';
     clt_status status = create(run, kind);
     if (status != CLT_OK) {
         clt_run_destroy(run);

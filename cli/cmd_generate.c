@@ -62,11 +62,12 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         ARGS_END};
     const args_usage usage = {
         .command = "generate",
-        .operands = "RUN",
+        .operands = "RUN [section.key=value ...]",
         .summary = "Continues a text with a trained language model. RUN is a run folder, its\n"
                    "checkpoints folder or one step_N of it; config and tokenizer are in there.",
         .options = options,
-        .max_operands = 1};
+        .max_operands = 1,
+        .overrides = true};
     args_result r;
     uint32_t caps;
     (void)context;
@@ -77,6 +78,8 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
     CLT_TRY(cmd_caps(caps_text, &caps));
     clt_generate_options o = {.checkpoint = run,
                               .tokenizer = tokenizer,
+                              .overrides = r.overrides,
+                              .n_overrides = r.n_overrides,
                               .prompt = prompt,
                               .max_new = (int)max_new,
                               .sampling = {temperature, (int)top_k, top_p, (uint64_t)seed},

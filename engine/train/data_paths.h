@@ -22,4 +22,9 @@ clt_status clt_data_paths_find(clt_config *config, const clt_data_places *places
  * "data.path 'a.txt', data.targets 'b.idx'". Nothing is opened. */
 clt_status clt_data_paths_missing(const clt_config *config, bool eval, clt_str *out);
 
+/* CLT_EDATA when something of it is missing: names all of it and the key that gives its new place. what:
+ * "going on with"; run: the run or checkpoint; folder: where it was trained, "" or NULL when unknown. */
+clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *what, const char *run,
+                               const char *folder);
+
 #endif

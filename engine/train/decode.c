@@ -246,7 +246,10 @@ static bool is_window_model(const clt_saved_run *saved)
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result)
 {
     clt_saved_run *saved;
-    clt_saved_run_options open = {.tensors = true, .tokenizer = options->tokenizer};
+    clt_saved_run_options open = {.tensors = true,
+                                  .tokenizer = options->tokenizer,
+                                  .overrides = options->overrides,
+                                  .n_overrides = options->n_overrides};
     *result = (clt_generate_result){0};
     CLT_TRY(clt_saved_run_open(options->checkpoint, &open, &saved));
     clt_status status = strcmp(clt_config_string(saved->config, "model.type"), "gpt") == 0

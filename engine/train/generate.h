@@ -21,6 +21,8 @@ int clt_sample(const float *logits, int n, const clt_sampling *sampling, uint64_
 typedef struct clt_generate_options {
     const char *checkpoint; /* run, checkpoints or step_N folder */
     const char *tokenizer;  /* folder or file of a vocabulary; NULL: the one that the run was trained with */
+    const char *const *overrides; /* "section.key=value" for the config */
+    int n_overrides;
     const char *prompt;
     int max_new; /* tokens */
     clt_sampling sampling;

@@ -13,6 +13,7 @@
 #include "engine/pretrained/pretrained.h"
 #include "engine/base/log.h"
 #include "engine/train/agreement.h"
+#include "engine/train/data_paths.h"
 #include "engine/train/saved_run.h"
 #include "engine/train/tuned.h"
 
@@ -145,6 +146,11 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     if (run->options->init)
         CLT_TRY(clt_pretrained_check_tokenizer(run->options->init, config));
     clt_run_progress(run, "opening the data", 0, 0);
+    char from[1024] = "";
+    if (kind == CLT_JOB_TRAIN)
+        clt_resume_path(run->options, from, sizeof from);
+    if (from[0])
+        CLT_TRY(clt_data_paths_need(config, false, "going on with", from, NULL));
     CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
     CLT_TRY(open_init(run));
     if (kind == CLT_JOB_TRAIN)

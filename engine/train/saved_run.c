@@ -205,18 +205,7 @@ void clt_saved_run_words(const clt_saved_run *saved, clt_str *out)
 
 clt_status clt_saved_run_need_data(const clt_saved_run *saved, bool eval, const char *what)
 {
-    bool own = clt_config_list_count(saved->config, "data.eval_path") > 0;
-    const char *key = eval && own ? "data.eval_path" : "data.path";
-    clt_str missing = {0};
-    clt_status status = clt_data_paths_missing(saved->config, eval, &missing);
-    if (status == CLT_OK && missing.length)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "%s '%s' needs its %s data, which is not where it was: %s (the run was started in "
-                          "'%s'); give its new place with %s=…",
-                          what, saved->path, eval ? "evaluation" : "training", missing.text,
-                          saved->facts.folder[0] ? saved->facts.folder : "an unknown folder", key);
-    clt_str_free(&missing);
-    return status;
+    return clt_data_paths_need(saved->config, eval, what, saved->path, saved->facts.folder);
 }
 
 clt_status clt_saved_run_shapes(const clt_saved_run *saved, clt_source **out)

@@ -97,6 +97,8 @@ for run in ../moved/run ../moved/bpe; do # the data is elsewhere: generation doe
 done
 cp -r ../moved/bpe/checkpoints/step_20 lonely # one step_N and nothing else
 expect_code 0 "$CLTRAIN" generate lonely --prompt x --max-new 3
+expect_code 2 "$CLTRAIN" generate lonely precision.mode=f33
+expect_text 'precision.mode'
 expect_code 0 "$CLTRAIN" generate --checkpoint lonely --tokenizer new/tokens --prompt x --max-new 3
 expect_code 3 "$CLTRAIN" generate lonely --tokenizer nowhere --prompt x
 expect_code 0 "$CLTRAIN" export lonely --out lonely.safetensors
@@ -109,6 +111,8 @@ expect_code 0 "$CLTRAIN" eval lonely data.path=new/tokens
 # --- going on elsewhere: the same data at a new place; not other data ---
 expect_code 3 "$CLTRAIN" train --resume ../moved/run train.steps=24
 expect_text "training data, which is not where it was: data.path 'data/cats.txt'" 'give its new place with data.path='
+expect_code 3 "$CLTRAIN" train ../moved/gpt.json --out ../moved/run --resume auto
+expect_text "going on with '../moved/run' needs its training data.*data.path 'data/cats.txt'" 'give its new place with data.path='
 sed 's/cat/dog/' new/data/cats.txt >dogs.txt
 expect_code 3 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=dogs.txt
 expect_text 'not what the run was trained on' 'fingerprint' 'data.path: was'

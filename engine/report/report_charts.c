@@ -256,6 +256,11 @@ static void loss_legend(const report_page *page, const mark_list *marks)
             clt_str_printf(page->out, "<span class=\"key\"><i class=\"mk %s\"></i>%s</span>", kinds[k][0],
                            kinds[k][1]);
     }
+    for (int i = 0; i < page->count; i++)
+        if (page->runs[i]->curve[CLT_METRIC_LOSS].bad > 0) {
+            clt_str_append(page->out, "<span class=\"key\"><i class=\"nf\"></i>not finite</span>");
+            break;
+        }
     clt_str_append(page->out, "</p>");
 }
 

@@ -31,6 +31,7 @@ const cmd_entry cmd_table[] = {
     {"verify", "check that this device computes every op right", cmd_verify, 0},
     {"data", "load a published data set, turn text into token shards, check data", cmd_data, CMD_STOPS},
     {"generate", "continue a text with a trained language model", cmd_generate, 0},
+    {"predict", "predict with a trained classifier or regression", cmd_predict, 0},
     {"export", "write the weights of a checkpoint as one file, in f32 or 16 bits", cmd_export, 0},
     {"report", "write what happened in runs as one HTML page", cmd_report, 0},
     {"compare", "compare runs: results, configs, where losses part", cmd_compare, 0},

@@ -48,6 +48,7 @@ clt_status cmd_plan(cmd_context *context, int argc, char **argv);
 clt_status cmd_estimate(cmd_context *context, int argc, char **argv);
 clt_status cmd_bench(cmd_context *context, int argc, char **argv);
 clt_status cmd_verify(cmd_context *context, int argc, char **argv);
+clt_status cmd_predict(cmd_context *context, int argc, char **argv);
 clt_status cmd_ops(cmd_context *context, int argc, char **argv);
 clt_status cmd_config(cmd_context *context, int argc, char **argv);
 clt_status cmd_cache(cmd_context *context, int argc, char **argv);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/train/predict.h"
 #include "engine/api/api_internal.h"
 #include "engine/base/thread.h"
 
@@ -74,14 +75,9 @@ clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
 static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, int64_t in_size, float *x_pad,
                                 float *y_pad)
 {
-    clt_run *run = net->run;
-    const clt_graph *graph = run->eval->plan->graph;
-    int32_t field = clt_graph_find_field(graph, "x");
-    memset(x_pad, 0, (size_t)(graph->micro_batch * in_size) * sizeof *x_pad);
+    memset(x_pad, 0, (size_t)(net->run->eval->plan->graph->micro_batch * in_size) * sizeof *x_pad);
     memcpy(x_pad, x, (size_t)(samples * in_size) * sizeof *x_pad);
-    CLT_TRY(clt_realized_write(run->eval, graph->fields[field].tensor, x_pad));
-    CLT_TRY(clt_realized_run(run->eval, CLT_PHASE_FORWARD));
-    return clt_realized_read_f32(run->eval, run->job->prediction, y_pad);
+    return clt_run_predict(net->run, x_pad, y_pad);
 }
 
 static clt_status predict_all(cltrain *net, int64_t samples, const float *x, int64_t in_size,

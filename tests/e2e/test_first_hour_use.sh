@@ -91,4 +91,77 @@ if "$CLTRAIN" devices >/dev/null 2>&1; then
     expect_absent runs
 fi
 
+# --- predict: a classifier and a regression, from every kind of file to every kind of file ---
+"$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is predicted'; finish; }
+layers net.json '{"op": "flatten"}, {"op": "linear", "out": 4}, {"op": "cross_entropy"}'
+sed -i 's/"data": {/"data": {"eval_path": "images", "eval_targets": "labels", /; s/"epochs": 1/"steps": 8/; s/"micro_batch": 16/"micro_batch": 10/' net.json
+expect_code 0 "$CLTRAIN" train net.json --out net
+expect_code 0 "$CLTRAIN" eval net --json eval.json
+predict() { limit=60 expect_code "$@"; }
+predict 0 "$CLTRAIN" predict net --input images --out all.csv
+expect_text '64 samples predicted in .* written to all.csv'
+# 64 samples in micro-batches of 10: the last one is partial. The classes hit as often as eval says.
+tail -c +9 labels | od -An -v -tu1 -w1 | tr -d ' ' >truth
+expect_awk 'predict and eval do not agree' 'FNR == 1 { f++ } f == 1 { t[FNR - 1] = $1 } f == 2 && FNR > 1 { split($0, c, ","); n++; hits += c[2] == t[c[1]]
+    sum = c[4] + c[5] + c[6] + c[7]; if (sum < 0.9999 || sum > 1.0001 || c[3] < 0.25) bad = 1 }
+    f == 3 && /"accuracy"/ { split($0, a, /[:,]/); said = a[2] } END { d = hits / n - said; exit bad || n != 64 || d > 1e-6 || d < -1e-6 }' truth all.csv eval.json
+cut -d, -f1-3 all.csv >best.csv
+predict 0 "$CLTRAIN" predict net # the run's own evaluation data
+grep -v '^input\|predicted in' "$out" | cut -d, -f1-3 >own.csv
+expect_same best.csv own.csv
+gzip -k images
+predict 0 "$CLTRAIN" predict net images.gz --out gz.csv
+expect_same all.csv gz.csv
+# The same pixels as text, with a header that is skipped, and as an npy array of flat rows: the model flattens.
+{ echo 'a,b,c' && tail -c +17 images | od -An -v -tu1 -w16 | sed -E 's/^ +//; s/ +/,/g'; } >pixels.csv
+predict 0 "$CLTRAIN" predict net pixels.csv --out text.csv
+expect_text 'the first line \(a,b,c\) is no sample: skipped'
+expect_same all.csv text.csv
+{ npy_header '|u1' '(64, 16)' && tail -c +17 images; } >flat.npy
+predict 0 "$CLTRAIN" predict net flat.npy --out flat.csv
+expect_same all.csv flat.csv
+expect_code 0 bash -c "sed -n 2,3p pixels.csv | tr , ' ' | '$CLTRAIN' predict net --input - 2>/dev/null"
+expect_same <(head -n 3 all.csv) "$out"
+predict 0 "$CLTRAIN" predict net images --top-k 2 --out top.jsonl
+expect_awk 'top-k is not sorted' '{ if (!/"top":\[\{"class":[0-3],"probability":[0-9.e-]+\},\{"class"/) bad = 1 } END { exit bad || NR != 64 }' top.jsonl
+predict 0 "$CLTRAIN" predict net images --out all.npy
+expect_awk 'not a header and 64 x 4 numbers' '{ exit $1 != 192 + 64 * 4 * 4 }' <(wc -c <all.npy)
+# what does not fit is said before a device is asked
+predict 2 "$CLTRAIN" predict net --top-k 2 --format npy --out x.npy
+expect_text 'all classes'
+predict 3 "$CLTRAIN" predict net values.npy --out never.csv
+expect_text 'its samples have the shape \(2\), the run was trained on \(4,4\)'
+printf '1,2,3\n' >short.csv
+predict 3 "$CLTRAIN" predict net short.csv --out never.csv
+expect_text "short.csv': line 1 has 3 numbers, a sample of this model has 16"
+{ seq -s, 1 15 | tr -d '\n' && echo ',nan'; } >nan.csv
+predict 3 "$CLTRAIN" predict net nan.csv --out never.csv
+expect_text 'number 16 is not finite'
+{ seq -s, 1 15 | tr -d '\n' && echo ',0.5'; } >half.csv
+predict 3 "$CLTRAIN" predict net half.csv --out never.csv
+expect_text 'trained on inputs of type u8: whole numbers from 0 to 255'
+printf 'who knows' >mystery
+predict 2 "$CLTRAIN" predict net mystery
+expect_text 'give --input-type idx, npy, raw or csv'
+predict 3 "$CLTRAIN" predict net absent.npy
+expect_text 'No such file'
+expect_absent never.csv ./*.tmp-*
+# a model that does not flatten takes no other shape
+layers rows.json '{"op": "linear", "out": 4}, {"op": "reduce", "axes": [1]}, {"op": "cross_entropy"}'
+expect_code 0 "$CLTRAIN" train rows.json --out rows train.steps=1
+predict 3 "$CLTRAIN" predict rows flat.npy
+expect_text 'the model does not flatten them: reshape the array'
+# a regression gives values; a language model is told what to use
+printf '{"model": {"type": "mlp", "hidden": [], "loss": "mse"}, "data": {"type": "npy", "path": "values.npy", "targets": "values.npy", "micro_batch": 2}, "train": {"steps": 200}, "optimizer": {"learning_rate": 0.05}}' >reg.json
+expect_code 0 "$CLTRAIN" train reg.json --out reg
+predict 0 "$CLTRAIN" predict reg values.npy --out reg.csv
+expect_awk 'the regression is not near its targets' 'BEGIN { FS = "," } FNR == 1 { bad = $0 != "sample,y0,y1" } FNR > 1 { e = $2 - (2 * FNR - 3); if (e * e > 0.5) bad = 1 } END { exit bad || FNR != 5 }' reg.csv
+predict 2 "$CLTRAIN" predict reg values.npy --top-k 1
+expect_text 'top-k is for classifiers'
+awk 'BEGIN { for (i = 0; i < 90; i++) printf "the cat sat. " }' >text.txt
+printf '{"model": {"type": "gpt", "layers": 1, "heads": 1, "channels": 8, "context": 8}, "data": {"type": "text", "path": "text.txt", "micro_batch": 4}, "train": {"steps": 1}}' >gpt.json
+expect_code 0 "$CLTRAIN" train gpt.json --out gpt
+predict 2 "$CLTRAIN" predict gpt --input -
+expect_text 'cltrain generate gpt' 'predict is for classifiers and regressions'
+
 finish

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain predict RUN [FILE...]: what a trained classifier or regression says of samples. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/args.h"
+#include "cli/console.h"
+#include "cli/predict_out.h"
+#include "engine/base/fileio.h"
+#include "engine/base/thread.h"
+#include "engine/data/rows.h"
+
+typedef struct predict_args {
+    const char *input, *type, *out, *format, *device, *caps;
+    int64_t top;
+    const char *files[ARGS_MAX + 1];
+    int n_files;
+    clt_rows_type rows_type;
+    uint32_t caps_mask;
+} predict_args;
+
+/* The files to read: --input, the operands behind RUN, else the run's own evaluation data. */
+static clt_status choose_files(predict_args *a, const args_result *r, const clt_saved_run *saved)
+{
+    const clt_config *c = saved->config;
+    if (a->input)
+        a->files[a->n_files++] = a->input;
+    for (int i = 1; i < r->n_operands; i++)
+        a->files[a->n_files++] = r->operands[i];
+    if (a->n_files > 0)
+        return CLT_OK;
+    if (clt_config_list_count(c, "data.eval_path") == 0)
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain predict: name what to predict: --input FILE (idx, npy, csv or raw), or --input - for "
+            "lines of numbers on the standard input; the run has no evaluation data to take instead");
+    CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
+    a->files[a->n_files++] = clt_config_list_string(c, "data.eval_path", 0);
+    if (a->rows_type == CLT_ROWS_AUTO)
+        (void)clt_rows_type_from_name(clt_config_string(c, "data.type"), &a->rows_type);
+    fprintf(stderr, "input: the run's evaluation data, %s\n", a->files[0]);
+    return CLT_OK;
+}
+
+/* Whether samples of the file are samples of the model. */
+static clt_status check_shape(const clt_predictor *p, const char *path, const clt_rows_facts *facts)
+{
+    char has[CLT_SHAPE_TEXT], wants[CLT_SHAPE_TEXT];
+    if (!facts->shaped || clt_shape_equal(&facts->shape, &p->input))
+        return CLT_OK;
+    bool same = clt_shape_elements(&facts->shape) == p->elements;
+    if (same && (p->flattens || p->elements == 1))
+        return CLT_OK;
+    clt_shape_text(&facts->shape, has, sizeof has);
+    clt_shape_text(&p->input, wants, sizeof wants);
+    CLT_FAIL(CLT_EDATA, "predicting '%s': its samples have the shape %s, the run was trained on %s%s", path,
+             has, wants,
+             same ? "; there are as many numbers, but the model does not flatten them: reshape the array"
+                  : "");
+}
+
+static clt_status check_files(const predict_args *a, const clt_predictor *p)
+{
+    for (int i = 0; i < a->n_files; i++) {
+        clt_rows *rows;
+        if (strcmp(a->files[i], "-") == 0)
+            continue;
+        CLT_TRY(clt_rows_open(a->files[i], a->rows_type, &p->input, &rows));
+        clt_status status = check_shape(p, a->files[i], clt_rows_describe(rows));
+        clt_rows_close(rows);
+        CLT_TRY(status);
+    }
+    return CLT_OK;
+}
+
+static clt_status predict_file(const predict_args *a, clt_predictor *p, const char *path, predict_out *out,
+                               double *x, float *y)
+{
+    clt_rows *rows;
+    int64_t got = 1, first = 0;
+    bool told = false;
+    CLT_TRY(clt_rows_open(path, a->rows_type, &p->input, &rows));
+    clt_status status = CLT_OK;
+    /* A person who types samples wants an answer to each. */
+    int64_t most = strcmp(path, "-") == 0 ? 1 : p->micro_batch;
+    while (status == CLT_OK && got > 0) {
+        status = clt_rows_next(rows, most, x, &got);
+        if (!told && clt_rows_describe(rows)->header[0]) {
+            fprintf(stderr, "%s: the first line (%s) is no sample: skipped\n", path,
+                    clt_rows_describe(rows)->header);
+            told = true;
+        }
+        if (status == CLT_OK && got > 0)
+            status = clt_predictor_run(p, x, got, first, y);
+        if (status == CLT_OK && got > 0)
+            status = predict_out_write(out, path, y, got);
+        if (most == 1 && status == CLT_OK && fflush(out->file) != 0)
+            status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing predictions failed");
+        first += got;
+    }
+    clt_rows_close(rows);
+    return status;
+}
+
+static clt_status predict_files(const predict_args *a, clt_predictor *p, predict_out *out)
+{
+    double *x = NULL, start = clt_now();
+    float *y = NULL;
+    clt_status status = clt_alloc(&x, (size_t)(p->micro_batch * p->elements), sizeof *x, "samples");
+    if (status == CLT_OK)
+        status = clt_alloc(&y, (size_t)(p->micro_batch * p->rows * p->outputs), sizeof *y, "predictions");
+    if (status == CLT_OK)
+        status = predict_out_open(out);
+    for (int i = 0; i < a->n_files && status == CLT_OK; i++)
+        status = predict_file(a, p, a->files[i], out, x, y);
+    clt_error error;
+    clt_error_take(status, &error);
+    clt_status closed = predict_out_close(out, status != CLT_OK);
+    free(x);
+    free(y);
+    if (status != CLT_OK)
+        return clt_error_put(&error);
+    CLT_TRY(closed);
+    if (out->samples == 0)
+        CLT_FAIL(CLT_EDATA, "predicting: there was no sample in the input");
+    fprintf(stderr, "%lld sample%s predicted in %.2f s%s%s\n", (long long)out->samples,
+            out->samples == 1 ? "" : "s", clt_now() - start, out->path ? ", written to " : "",
+            out->path ? out->path : "");
+    if (out->not_finite)
+        CLT_FAIL(CLT_ENUMERIC,
+                 "predicting: %lld predictions hold numbers that are not finite; the weights or "
+                 "the inputs are too large",
+                 (long long)out->not_finite);
+    return CLT_OK;
+}
+
+static clt_status predict(predict_args *a, const args_result *r, const clt_saved_run *saved)
+{
+    clt_predictor *p;
+    predict_out out = {.top = a->top, .path = a->out};
+    CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
+    CLT_TRY(clt_predictor_open(saved, &p));
+    clt_status status = choose_files(a, r, saved);
+    out.of = p;
+    out.files = a->n_files > 1;
+    if (status == CLT_OK && a->top && p->kind != CLT_PREDICT_CLASSES)
+        status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                     "cltrain predict: --top-k is for classifiers with several classes; this run has none");
+    if (status == CLT_OK && a->top && out.format == PREDICT_NPY)
+        status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                     "cltrain predict: --top-k writes csv or jsonl; an npy file has the probabilities of "
+                     "all classes");
+    if (status == CLT_OK && out.format == PREDICT_NPY && !a->out)
+        status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "cltrain predict: npy needs a file: --out FILE.npy");
+    if (status == CLT_OK && out.top > p->outputs)
+        out.top = p->outputs;
+    if (status == CLT_OK)
+        status = check_files(a, p);
+    if (status == CLT_OK && a->out)
+        status = clt_file_can_write(a->out);
+    if (status == CLT_OK)
+        status = clt_predictor_start(p, a->device, a->caps_mask, NULL);
+    if (status == CLT_OK)
+        status = predict_files(a, p, &out);
+    clt_predictor_close(p);
+    return status;
+}
+
+clt_status cmd_predict(cmd_context *context, int argc, char **argv)
+{
+    predict_args a = {0};
+    const args_option options[] = {
+        ARGS_TEXT("--input", "FILE", a.input,
+                  "samples: idx (plain or .gz), npy, csv or raw f32; - for lines of numbers on the standard "
+                  "input (the run's evaluation data)"),
+        ARGS_TEXT("--input-type", "auto|idx|npy|csv|raw", a.type, "what the input is (by content and name)"),
+        ARGS_TEXT("--out", "FILE", a.out, "write .csv, .jsonl or .npy (the standard output, as csv)"),
+        ARGS_TEXT("--format", "csv|jsonl|npy", a.format, "whatever the name of the file says"),
+        ARGS_INT("--top-k", "K", a.top, 1, 1e6, "classifiers: only the K most likely classes, in that order"),
+        ARGS_DEVICE(a.device),
+        ARGS_CAPS(a.caps),
+        ARGS_END};
+    const args_usage usage = {
+        .command = "predict",
+        .operands = "RUN [FILE ...] [section.key=value ...]",
+        .summary =
+            "Predicts with a trained classifier or regression: RUN is a run folder, its checkpoints "
+            "folder or one step_N of it. Classifiers give probabilities, regressions values in the unit "
+            "of their targets. docs/predict.md says more.",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = ARGS_MAX,
+        .overrides = true};
+    args_result r;
+    clt_saved_run *saved;
+    (void)context;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(cmd_caps(a.caps, &a.caps_mask));
+    if (a.type && !clt_rows_type_from_name(a.type, &a.rows_type))
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --input-type '%s'; there are auto, idx, npy, csv and raw",
+                 a.type);
+    const clt_saved_run_options open = {
+        .overrides = r.overrides, .n_overrides = r.n_overrides, .tensors = true};
+    CLT_TRY(clt_saved_run_open(r.operands[0], &open, &saved));
+    cmd_use_log_level(saved->config);
+    clt_status status = predict(&a, &r, saved);
+    clt_saved_run_close(saved);
+    return status;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing predictions: see predict_out.h. */
+#include "cli/predict_out.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/json.h"
+#include "engine/base/text.h"
+
+#define NPY_HEADER 192 /* bytes, so that the number of samples can be written at the end */
+
+static bool ends_with(const char *path, const char *end)
+{
+    size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
+}
+
+clt_status predict_format_choose(const char *format, const char *path, predict_format *out)
+{
+    static const char *const names[] = {"csv", "jsonl", "npy"};
+    *out = PREDICT_CSV;
+    for (int i = 0; i < 3; i++) {
+        char end[8];
+        snprintf(end, sizeof end, ".%s", names[i]);
+        if (format ? strcmp(format, names[i]) == 0 : path && ends_with(path, end)) {
+            *out = (predict_format)i;
+            return CLT_OK;
+        }
+    }
+    if (format)
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --format '%s'; there are csv, jsonl and npy", format);
+    if (path)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain predict: the ending of '%s' says no format: .csv, .jsonl or .npy do, or --format",
+                 path);
+    return CLT_OK;
+}
+
+static clt_status write_failed(const predict_out *o)
+{
+    CLT_FAIL(CLT_ESTORAGE, "writing predictions to %s: %s", o->path ? o->path : "the standard output",
+             strerror(errno));
+}
+
+static clt_status put(predict_out *o, const void *data, size_t size)
+{
+    return fwrite(data, 1, size, o->file) == size ? CLT_OK : write_failed(o);
+}
+
+/* The header of an array of o->samples predictions. */
+static clt_status npy_header(predict_out *o)
+{
+    const clt_predictor *p = o->of;
+    char head[NPY_HEADER + 1], shape[96], text[NPY_HEADER];
+    if (p->rows > 1)
+        snprintf(shape, sizeof shape, "(%lld, %lld, %lld)", (long long)o->samples, (long long)p->rows,
+                 (long long)p->outputs);
+    else
+        snprintf(shape, sizeof shape, "(%lld, %lld)", (long long)o->samples, (long long)p->outputs);
+    snprintf(text, sizeof text, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", shape);
+    snprintf(head, sizeof head, "%-*s\n", NPY_HEADER - 11, text);
+    memmove(head + 10, head, NPY_HEADER - 10);
+    memcpy(head, "\x93NUMPY\x01\x00\xb6\x00", 10);
+    return put(o, head, NPY_HEADER);
+}
+
+/* "sample,class,probability,p0,p1" and its relatives. */
+static clt_status csv_header(predict_out *o)
+{
+    const clt_predictor *p = o->of;
+    clt_str line = {0};
+    bool single = p->outputs == 1;
+    clt_str_printf(&line, "%ssample%s", o->files ? "file," : "", p->rows > 1 ? ",row" : "");
+    if (p->kind == CLT_PREDICT_CLASSES || (p->kind == CLT_PREDICT_YES_NO && single))
+        clt_str_append(&line, ",class,probability");
+    if (o->top)
+        for (int64_t i = 1; i < o->top; i++)
+            clt_str_printf(&line, ",class%lld,probability%lld", (long long)i + 1, (long long)i + 1);
+    else if (p->kind == CLT_PREDICT_VALUES)
+        for (int64_t i = 0; i < p->outputs; i++)
+            clt_str_printf(&line, single ? ",y" : ",y%lld", (long long)i);
+    else if (!single)
+        for (int64_t i = 0; i < p->outputs; i++)
+            clt_str_printf(&line, ",p%lld", (long long)i);
+    clt_str_append(&line, "\n");
+    clt_status status = clt_str_check(&line);
+    if (status == CLT_OK)
+        status = put(o, line.text, line.length);
+    clt_str_free(&line);
+    return status;
+}
+
+clt_status predict_out_open(predict_out *o)
+{
+    struct stat info;
+    clt_str partial = {0};
+    bool in_place = o->path && stat(o->path, &info) == 0 && !S_ISREG(info.st_mode);
+    if (o->top)
+        CLT_TRY(clt_alloc(&o->order, (size_t)o->of->outputs, sizeof *o->order, "predictions"));
+    if (!o->path) {
+        o->file = stdout;
+    } else if (in_place) {
+        o->file = fopen(o->path, "wb");
+    } else {
+        clt_str_printf(&partial, "%s.tmp-%ld", o->path, (long)getpid());
+        CLT_TRY(clt_str_check(&partial));
+        o->partial = partial.text;
+        o->file = fopen(o->partial, "wb");
+    }
+    if (!o->file)
+        return write_failed(o);
+    if (o->format == PREDICT_NPY)
+        return npy_header(o);
+    return o->format == PREDICT_CSV ? csv_header(o) : CLT_OK;
+}
+
+/* o->order: the most likely classes first; equal ones in order of their numbers. */
+static void rank(predict_out *o, const float *scores)
+{
+    for (int64_t k = 0; k < o->top; k++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < o->of->outputs; i++) {
+            bool taken = false;
+            for (int64_t before = 0; before < k && !taken; before++)
+                taken = o->order[before] == i;
+            if (!taken && (best < 0 || scores[i] > scores[best]))
+                best = i;
+        }
+        o->order[k] = best;
+    }
+}
+
+static int64_t likeliest(const float *scores, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        best = scores[i] > scores[best] ? i : best;
+    return best;
+}
+
+static void number(clt_str *line, float value)
+{
+    char text[CLT_NUMBER_TEXT];
+    clt_str_append(line, clt_float_text(value, text));
+}
+
+/* A file's name as a cell: quoted where it needs it. */
+static void cell(clt_str *line, const char *text)
+{
+    if (!strpbrk(text, ",\"\n\r")) {
+        clt_str_append(line, text);
+        return;
+    }
+    clt_str_append(line, "\"");
+    for (; *text; text++)
+        clt_str_printf(line, *text == '"' ? "\"\"" : "%c", *text);
+    clt_str_append(line, "\"");
+}
+
+static void csv_row(predict_out *o, const char *input, int64_t row, const float *scores, clt_str *line)
+{
+    const clt_predictor *p = o->of;
+    if (o->files) {
+        cell(line, input);
+        clt_str_append(line, ",");
+    }
+    clt_str_printf(line, "%lld", (long long)o->samples);
+    if (p->rows > 1)
+        clt_str_printf(line, ",%lld", (long long)row);
+    if (o->top) {
+        for (int64_t k = 0; k < o->top; k++) {
+            clt_str_printf(line, ",%lld,", (long long)o->order[k]);
+            number(line, scores[o->order[k]]);
+        }
+        clt_str_append(line, "\n");
+        return;
+    }
+    if (p->kind == CLT_PREDICT_YES_NO && p->outputs == 1)
+        clt_str_printf(line, ",%d", scores[0] > 0.5f);
+    else if (p->kind == CLT_PREDICT_CLASSES) {
+        int64_t best = likeliest(scores, p->outputs);
+        clt_str_printf(line, ",%lld,", (long long)best);
+        number(line, scores[best]);
+        if (p->outputs == 1) {
+            clt_str_append(line, "\n");
+            return;
+        }
+    }
+    for (int64_t i = 0; i < p->outputs; i++) {
+        clt_str_append(line, ",");
+        number(line, scores[i]);
+    }
+    clt_str_append(line, "\n");
+}
+
+static void json_row(predict_out *o, const char *input, int64_t row, const float *scores, clt_str *line)
+{
+    const clt_predictor *p = o->of;
+    clt_json_writer w = clt_json_writer_make(line, 0);
+    clt_jw_object(&w);
+    if (o->files)
+        clt_jw_kstring(&w, "file", input);
+    clt_jw_kint(&w, "sample", o->samples);
+    if (p->rows > 1)
+        clt_jw_kint(&w, "row", row);
+    if (p->kind == CLT_PREDICT_CLASSES) {
+        int64_t best = o->top ? o->order[0] : likeliest(scores, p->outputs);
+        clt_jw_kint(&w, "class", best);
+        clt_jw_key(&w, "probability");
+        clt_jw_float(&w, scores[best]);
+    } else if (p->kind == CLT_PREDICT_YES_NO) {
+        clt_jw_key(&w, "yes");
+        clt_jw_array(&w);
+        for (int64_t i = 0; i < p->outputs; i++)
+            if (scores[i] > 0.5f)
+                clt_jw_int(&w, i);
+        clt_jw_end_array(&w);
+    }
+    clt_jw_key(&w, o->top ? "top" : p->kind == CLT_PREDICT_VALUES ? "values" : "probabilities");
+    clt_jw_array(&w);
+    for (int64_t i = 0; i < (o->top ? o->top : p->outputs); i++) {
+        if (!o->top) {
+            clt_jw_float(&w, scores[i]);
+            continue;
+        }
+        clt_jw_object(&w);
+        clt_jw_kint(&w, "class", o->order[i]);
+        clt_jw_key(&w, "probability");
+        clt_jw_float(&w, scores[o->order[i]]);
+        clt_jw_end_object(&w);
+    }
+    clt_jw_end_array(&w);
+    clt_jw_end_object(&w);
+    clt_str_append(line, "\n");
+}
+
+clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples)
+{
+    const clt_predictor *p = o->of;
+    clt_str line = {0};
+    clt_status status = CLT_OK;
+    for (int64_t s = 0; s < samples && status == CLT_OK; s++, o->samples++)
+        for (int64_t r = 0; r < p->rows && status == CLT_OK; r++, scores += p->outputs) {
+            bool finite = true;
+            for (int64_t i = 0; i < p->outputs; i++)
+                finite = finite && isfinite(scores[i]);
+            o->not_finite += !finite;
+            if (o->format == PREDICT_NPY) {
+                status = put(o, scores, (size_t)p->outputs * sizeof *scores); /* hosts are little-endian */
+                continue;
+            }
+            line.length = 0;
+            if (o->top)
+                rank(o, scores);
+            if (o->format == PREDICT_CSV)
+                csv_row(o, input, r, scores, &line);
+            else
+                json_row(o, input, r, scores, &line);
+            status = clt_str_check(&line);
+            if (status == CLT_OK)
+                status = put(o, line.text, line.length);
+        }
+    clt_str_free(&line);
+    return status;
+}
+
+static clt_status finish_file(predict_out *o)
+{
+    if (o->format == PREDICT_NPY) {
+        if (fseeko(o->file, 0, SEEK_SET) != 0)
+            return write_failed(o);
+        CLT_TRY(npy_header(o));
+    }
+    if (fflush(o->file) != 0 || (o->partial && fsync(fileno(o->file)) != 0))
+        return write_failed(o);
+    if (o->partial && rename(o->partial, o->path) != 0)
+        return write_failed(o);
+    return o->partial ? clt_fsync_parent(o->path) : CLT_OK;
+}
+
+clt_status predict_out_close(predict_out *o, bool failed)
+{
+    clt_status status = o->file && !failed ? finish_file(o) : CLT_OK;
+    if (o->file && o->path)
+        fclose(o->file);
+    if (o->partial && (failed || status != CLT_OK))
+        unlink(o->partial);
+    free(o->partial);
+    free(o->order);
+    o->file = NULL;
+    o->partial = NULL;
+    o->order = NULL;
+    return status;
+}

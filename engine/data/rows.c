@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples to predict, one after another: see rows.h. Array files are read by the sources of training. */
+#include "engine/data/rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/json.h"
+#include "engine/base/text.h"
+#include "engine/data/data.h"
+
+#define LINE_MOST ((size_t)64 << 20) /* bytes of a line of text */
+
+struct clt_rows {
+    clt_rows_facts facts;
+    char name[1024]; /* for messages */
+    int64_t elements;
+    /* array files */
+    clt_source *source;
+    clt_config *config;
+    void *sample; /* one, as it lies in the file */
+    int64_t at;
+    /* text */
+    FILE *file;
+    bool owned;
+    char *line;
+    size_t room;
+    int64_t line_number;
+    bool begun; /* the first line with text has been seen */
+};
+
+bool clt_rows_type_from_name(const char *name, clt_rows_type *type)
+{
+    static const char *const names[] = {"auto", "idx", "npy", "raw", "csv"};
+    for (int i = 0; i < 5; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *type = (clt_rows_type)i;
+            return true;
+        }
+    return false;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+static clt_status guess_type(const char *path, clt_rows_type *type)
+{
+    static const struct {
+        const char *end;
+        clt_rows_type type;
+    } ends[] = {{".csv", CLT_ROWS_CSV}, {".tsv", CLT_ROWS_CSV}, {".txt", CLT_ROWS_CSV},
+                {".raw", CLT_ROWS_RAW}, {".bin", CLT_ROWS_RAW}, {".f32", CLT_ROWS_RAW},
+                {".npy", CLT_ROWS_NPY}, {".idx", CLT_ROWS_IDX}, {"-ubyte", CLT_ROWS_IDX}};
+    unsigned char b[6] = {0};
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
+    size_t n = fread(b, 1, sizeof b, file);
+    fclose(file);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (ends_with(path, ends[i].end))
+            *type = ends[i].type;
+    if (n == 6 && memcmp(b, "\x93NUMPY", 6) == 0)
+        *type = CLT_ROWS_NPY;
+    else if (n >= 4 && ((b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14 && b[3] >= 1 && b[3] <= 6 &&
+                         *type != CLT_ROWS_RAW) ||
+                        (b[0] == 0x1f && b[1] == 0x8b)))
+        *type = CLT_ROWS_IDX;
+    if (*type == CLT_ROWS_AUTO)
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "opening '%s': neither its name nor its content says what it is; give --input-type idx, npy, "
+            "raw or csv",
+            path);
+    return CLT_OK;
+}
+
+/* --- array files --- */
+
+/* The sources of training want a config; this one names the file and nothing else. */
+static clt_status array_config(const char *path, clt_rows_type type, const clt_shape *shape, clt_config **out)
+{
+    static const char *const types[] = {"", "idx", "npy", "raw"};
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    clt_str_append(&text, "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", types[type]);
+    clt_jw_kstring(&w, "path", path);
+    if (type == CLT_ROWS_RAW) {
+        clt_jw_key(&w, "shape");
+        clt_jw_array(&w);
+        for (int i = 0; i < shape->ndim; i++)
+            clt_jw_int(&w, shape->dim[i]);
+        if (shape->ndim == 0)
+            clt_jw_int(&w, 1);
+        clt_jw_end_array(&w);
+    }
+    clt_jw_end_object(&w);
+    clt_str_append(&text, "}");
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, path, NULL, 0, out);
+    clt_str_free(&text);
+    return status;
+}
+
+static clt_status open_array(clt_rows *rows, const char *path, clt_rows_type type, const clt_shape *shape)
+{
+    static const char prefix[] = "opening data.path: "; /* the key that it has in a config */
+    CLT_TRY(array_config(path, type, shape, &rows->config));
+    clt_status status = clt_source_open(rows->config, CLT_SPLIT_TRAIN, &rows->source);
+    if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
+        clt_error error;
+        clt_error_take(status, &error);
+        return clt_fail(status, __FILE__, __LINE__, "%s", error.text + sizeof prefix - 1);
+    }
+    CLT_TRY(status);
+    const clt_source_field *x = &rows->source->fields[0];
+    rows->facts.samples = rows->source->samples;
+    rows->facts.shaped = type != CLT_ROWS_RAW;
+    rows->facts.shape = x->shape;
+    rows->elements = clt_shape_elements(&x->shape);
+    return clt_alloc(&rows->sample, 1, clt_source_field_bytes(x) ? clt_source_field_bytes(x) : 1, "a sample");
+}
+
+static double number_at(const void *data, clt_dtype dtype, int64_t i)
+{
+    switch (dtype) {
+    case CLT_U8:
+        return ((const uint8_t *)data)[i];
+    case CLT_U16:
+        return ((const uint16_t *)data)[i];
+    case CLT_I32:
+        return ((const int32_t *)data)[i];
+    default:
+        return (double)((const float *)data)[i];
+    }
+}
+
+static clt_status next_array(clt_rows *rows, int64_t most, double *out, int64_t *got)
+{
+    const clt_source *source = rows->source;
+    for (; *got < most && rows->at < source->samples; (*got)++, rows->at++) {
+        CLT_TRY(source->type->read(source, rows->at, 0, rows->sample));
+        for (int64_t i = 0; i < rows->elements; i++)
+            *out++ = number_at(rows->sample, source->fields[0].dtype, i);
+    }
+    return CLT_OK;
+}
+
+/* --- text --- */
+
+static clt_status open_text(clt_rows *rows, const char *path, const clt_shape *shape)
+{
+    rows->elements = clt_shape_elements(shape);
+    rows->facts.samples = -1;
+    rows->owned = strcmp(path, "-") != 0;
+    rows->file = rows->owned ? fopen(path, "rb") : stdin;
+    if (!rows->file)
+        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
+    if (rows->owned && clt_is_directory(path))
+        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: it is a folder; name a file", path);
+    return CLT_OK;
+}
+
+/* The next line without its end; *end: there is none. */
+static clt_status read_line(clt_rows *rows, size_t *length, bool *end)
+{
+    size_t n = 0;
+    int c;
+    while ((c = getc_unlocked(rows->file)) != EOF && c != '\n') {
+        if (n >= LINE_MOST)
+            CLT_FAIL(CLT_EDATA, "reading '%s': line %lld is longer than 64 MiB; is it text?", rows->name,
+                     (long long)rows->line_number + 1);
+        if (n + 2 > rows->room)
+            CLT_TRY(clt_grow(&rows->line, &rows->room, n + 2, 1, "a line of text"));
+        if (c == '\0')
+            CLT_FAIL(CLT_EDATA, "reading '%s': line %lld holds a zero byte: it is no text; give --input-type",
+                     rows->name, (long long)rows->line_number + 1);
+        rows->line[n++] = (char)c;
+    }
+    if (ferror(rows->file))
+        CLT_FAIL(CLT_EDATA, "reading '%s': %s", rows->name, strerror(errno));
+    *end = c == EOF && n == 0;
+    if (!*end)
+        rows->line_number++;
+    if (n + 1 > rows->room)
+        CLT_TRY(clt_grow(&rows->line, &rows->room, n + 1, 1, "a line of text"));
+    if (n && rows->line[n - 1] == '\r')
+        n--;
+    rows->line[n] = '\0';
+    *length = n;
+    return CLT_OK;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* One number, in quotes or not, at *at; false: it is none. */
+static bool take_number(char **at, double *value)
+{
+    bool quoted = **at == '"';
+    char *start = *at + quoted, *end;
+    bool hex = start[0] == '0' && (start[1] == 'x' || start[1] == 'X');
+    *value = clt_strtod(start, &end);
+    if (end == start || hex || (quoted && *end != '"'))
+        return false;
+    end += quoted;
+    if (*end && !is_blank(*end) && *end != ',' && *end != ';')
+        return false;
+    *at = end;
+    return true;
+}
+
+/* The numbers of a line: how many there are, of which the first `elements` are stored; -1: the text at *bad
+ * is no number. A separator is blanks, or one ',' or ';' with blanks around it. */
+static int64_t take_numbers(char *line, int64_t elements, double *out, char **bad)
+{
+    int64_t n = 0;
+    for (char *at = line;;) {
+        double value;
+        while (is_blank(*at))
+            at++;
+        *bad = at;
+        if (!*at)
+            return n;
+        if (!take_number(&at, &value))
+            return -1;
+        if (n < elements)
+            out[n] = value;
+        n++;
+        while (is_blank(*at))
+            at++;
+        if (*at != ',' && *at != ';')
+            continue;
+        at++;
+        while (is_blank(*at))
+            at++;
+        *bad = at;
+        if (!*at || *at == ',' || *at == ';')
+            return -1;
+    }
+}
+
+/* Where the table begins with names: a word in the first line that is no number. */
+static bool is_header(clt_rows *rows, const char *bad)
+{
+    bool first = !rows->begun;
+    rows->begun = true;
+    if (!first || !*bad || strchr(",;", *bad))
+        return false;
+    char start[48];
+    size_t n = 0;
+    for (const char *c = rows->line; *c && n + 1 < sizeof start; c++)
+        start[n++] = (unsigned char)*c < 32 || *c == 127 ? '?' : *c;
+    start[n] = '\0';
+    snprintf(rows->facts.header, sizeof rows->facts.header, "%s%s", start, rows->line[n] ? "..." : "");
+    return true;
+}
+
+static clt_status wrong_count(const clt_rows *rows, int64_t n)
+{
+    CLT_FAIL(CLT_EDATA, "reading '%s': line %lld has %lld numbers, a sample of this model has %lld%s",
+             rows->name, (long long)rows->line_number, (long long)n, (long long)rows->elements,
+             n == rows->elements + 1 ? "; is one column the target? leave it out" : "");
+}
+
+static clt_status bad_text(const clt_rows *rows, const char *bad)
+{
+    char word[40];
+    size_t n = 0;
+    for (; bad[n] && n + 1 < sizeof word && !strchr(",; \t", bad[n]); n++)
+        word[n] = (unsigned char)bad[n] < 32 || bad[n] == 127 ? '?' : bad[n];
+    word[n] = '\0';
+    CLT_FAIL(CLT_EDATA, "reading '%s': line %lld, column %lld: %s%s%s", rows->name,
+             (long long)rows->line_number, (long long)(bad - rows->line) + 1, n ? "'" : "",
+             n ? word : "a number is missing", n ? "' is no number" : "");
+}
+
+/* One sample; *end: there are no more. */
+static clt_status next_line(clt_rows *rows, double *out, bool *end)
+{
+    for (;;) {
+        size_t length;
+        char *line, *bad;
+        CLT_TRY(read_line(rows, &length, end));
+        if (*end)
+            return CLT_OK;
+        line = rows->line;
+        if (rows->line_number == 1 && length >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0)
+            line += 3; /* the mark that some programs put in front of UTF-8 */
+        int64_t n = take_numbers(line, rows->elements, out, &bad);
+        if (n < 0 && is_header(rows, bad))
+            continue;
+        if (n == 0)
+            continue;
+        rows->begun = true;
+        if (n < 0)
+            return bad_text(rows, bad);
+        if (n != rows->elements)
+            return wrong_count(rows, n);
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(out[i]) || fabs(out[i]) > 3.4028234663852886e38)
+                CLT_FAIL(CLT_EDATA,
+                         "reading '%s': line %lld: number %lld is not finite, or too large for f32",
+                         rows->name, (long long)rows->line_number, (long long)i + 1);
+        return CLT_OK;
+    }
+}
+
+/* --- both --- */
+
+clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, clt_rows **out)
+{
+    clt_rows *rows;
+    bool standard = strcmp(path, "-") == 0;
+    *out = NULL;
+    if (standard && type != CLT_ROWS_AUTO && type != CLT_ROWS_CSV)
+        CLT_FAIL(CLT_EUSAGE, "the standard input is read as lines of numbers; name a file for other types");
+    if (!standard && type == CLT_ROWS_AUTO)
+        CLT_TRY(guess_type(path, &type));
+    CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
+    bool text = standard || type == CLT_ROWS_CSV;
+    rows->facts.type = text ? CLT_ROWS_CSV : type;
+    snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
+    clt_status status = text ? open_text(rows, path, shape) : open_array(rows, path, type, shape);
+    if (status == CLT_OK)
+        *out = rows;
+    else
+        clt_rows_close(rows);
+    return status;
+}
+
+void clt_rows_close(clt_rows *rows)
+{
+    if (!rows)
+        return;
+    clt_source_close(rows->source);
+    clt_config_destroy(rows->config);
+    if (rows->file && rows->owned)
+        fclose(rows->file);
+    free(rows->sample);
+    free(rows->line);
+    free(rows);
+}
+
+const clt_rows_facts *clt_rows_describe(const clt_rows *rows)
+{
+    return &rows->facts;
+}
+
+clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got)
+{
+    *got = 0;
+    if (rows->source)
+        return next_array(rows, most, out, got);
+    for (bool end = false; *got < most;) {
+        CLT_TRY(next_line(rows, out + *got * rows->elements, &end));
+        if (end)
+            break;
+        ++*got;
+    }
+    return CLT_OK;
+}

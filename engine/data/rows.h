@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples to predict, read one after another: idx (plain or .gz), npy and raw f32 files, and text with a
+ * sample on each line (csv). Numbers come as they are written, without data.scale. Text of any length takes
+ * no more memory than its longest line. It knows no model. */
+#ifndef ENGINE_DATA_ROWS_H
+#define ENGINE_DATA_ROWS_H
+
+#include "engine/base/dtype.h"
+#include "engine/base/status.h"
+
+typedef enum clt_rows_type {
+    CLT_ROWS_AUTO,
+    CLT_ROWS_IDX,
+    CLT_ROWS_NPY,
+    CLT_ROWS_RAW,
+    CLT_ROWS_CSV
+} clt_rows_type;
+/* "auto", "idx", "npy", "raw", "csv"; false for anything else. */
+bool clt_rows_type_from_name(const char *name, clt_rows_type *type);
+
+typedef struct clt_rows clt_rows;
+
+typedef struct clt_rows_facts {
+    clt_rows_type type;
+    int64_t samples;  /* -1: nobody knows before the end */
+    bool shaped;      /* the file says the shape of a sample; lines of text do not */
+    clt_shape shape;  /* of one sample, where shaped */
+    char header[128]; /* the beginning of a line of names that was skipped, "" */
+} clt_rows_facts;
+
+/* path "-": lines of numbers from the standard input, separated by commas, spaces, tabs or semicolons.
+ * AUTO: by what the file begins with, then by its name; CLT_EUSAGE when neither says it. `shape`: of a sample
+ * of the model, which raw files have and lines of text have the elements of. CLT_EDATA names the file and
+ * what is wrong. */
+clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, clt_rows **out);
+void clt_rows_close(clt_rows *rows); /* NULL is fine */
+/* Text: its header is known after the first clt_rows_next. */
+const clt_rows_facts *clt_rows_describe(const clt_rows *rows);
+/* The next samples, at most `most`: samples times elements numbers. *got 0: that was all. CLT_EDATA: a number
+ * that is not finite or no number, or a line with too few or too many; names file, line or sample. */
+clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got);
+
+#endif

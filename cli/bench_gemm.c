@@ -11,6 +11,8 @@
 #include "cl/gemm.h"
 #include "cl/tuning_store.h"
 #include "cli/bench.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
 #include "engine/base/json.h"
 #include "engine/base/rng.h"
 #include "engine/base/thread.h"
@@ -279,6 +281,53 @@ static const char *choice_of(const product *p, char *text, size_t size)
     return "";
 }
 
+static const table_column columns[] = {{"m", 6, 0, 0, true},       {"n", 6, 0, 0, true},
+                                       {"k", 6, 0, 0, true},       {"layout", 6, 0, 0, false},
+                                       {"dtype", 5, 0, 3, false},  {"backend", 10, 7, 0, false},
+                                       {"time", 15, 11, 1, true},  {"speed", 18, 13, 0, true},
+                                       {"best", 14, 12, 4, false}, {"choice", 36, 12, 5, false}};
+#define N_COLUMNS ((int)(sizeof columns / sizeof columns[0]))
+
+static void print_titles(void)
+{
+    table t;
+    clt_str text = {0};
+    table_make(&t, columns, N_COLUMNS, terminal_columns());
+    table_head(&t, &text);
+    table_print(&text);
+}
+
+/* Without a column for the reason, which must be read all the same. */
+static void refused_row(const char *m, const char *n, const char *k, const char *layout, const char *backend,
+                        const char *reason, clt_str *out)
+{
+    clt_str line = {0};
+    clt_str_printf(&line, "%6s  %6s  %6s  %s %s %s", m, n, k, layout, backend, reason);
+    if (clt_str_check(&line) == CLT_OK)
+        table_wrap(line.text, 0, 24, terminal_columns(), out);
+    clt_str_free(&line);
+}
+
+/* choice: of the tuning record; or why the backend refused, with no time and no speed. */
+static void print_row(const gemm_bench *b, const ocl_gemm *g, const char *backend, const char *time,
+                      const char *speed, const char *best, const char *choice)
+{
+    char m[24], n[24], k[24], layout[3] = {g->ta ? 't' : 'n', g->tb ? 't' : 'n', '\0'};
+    table t;
+    clt_str text = {0};
+    snprintf(m, sizeof m, "%lld", (long long)g->m);
+    snprintf(n, sizeof n, "%lld", (long long)g->n);
+    snprintf(k, sizeof k, "%lld", (long long)g->k);
+    const char *cells[N_COLUMNS] = {m,       n,    k,     layout, clt_dtype_name(b->dtype),
+                                    backend, time, speed, best,   choice};
+    table_make(&t, columns, N_COLUMNS, terminal_columns());
+    if (!*time && t.width[N_COLUMNS - 1] == 0)
+        refused_row(m, n, k, layout, backend, choice, &text);
+    else
+        table_row(&t, cells, &text);
+    table_print(&text);
+}
+
 static void write_row(gemm_bench *b, const product *p, const char *backend, double ms, double best)
 {
     const ocl_gemm *g = &p->gemm;
@@ -286,10 +335,11 @@ static void write_row(gemm_bench *b, const product *p, const char *backend, doub
     clt_json_writer *w = &b->writer;
     char text[OCL_CHOICE_TEXT];
     const char *choice = choice_of(p, text, sizeof text);
-    printf("%6lld %6lld %6lld  %c%c  %-5s %-10s %12.4f ms %10.1f GFLOP/s, best %.1f%s%s\n", (long long)g->m,
-           (long long)g->n, (long long)g->k, g->ta ? 't' : 'n', g->tb ? 't' : 'n', clt_dtype_name(b->dtype),
-           backend, ms, gflops, ocl_gemm_flops(g) / (best * 1e6), choice[0] ? "  " : "", choice);
-    fflush(stdout);
+    char time[32], speed[40], most[40];
+    snprintf(time, sizeof time, "%.4f ms", ms);
+    snprintf(speed, sizeof speed, "%.1f GFLOP/s", gflops);
+    snprintf(most, sizeof most, "best %.1f", ocl_gemm_flops(g) / (best * 1e6));
+    print_row(b, g, backend, time, speed, most, choice);
     clt_jw_object(w);
     clt_jw_kint(w, "m", g->m);
     clt_jw_kint(w, "n", g->n);
@@ -322,9 +372,9 @@ static clt_status measure(gemm_bench *b, const gemm_size *size, bool ta, bool tb
     double ms = 0, best = 0;
     clt_status status = product_build(&p, force);
     if (status == CLT_EUNSUPPORTED && force && strcmp(b->backend, "all") == 0) {
-        printf("%6lld %6lld %6lld  %c%c  %-5s %-10s refused: %s\n", (long long)size->m, (long long)size->n,
-               (long long)size->k, ta ? 't' : 'n', tb ? 't' : 'n', clt_dtype_name(b->dtype), force,
-               clt_error_text());
+        char reason[600];
+        snprintf(reason, sizeof reason, "refused: %s", clt_error_text());
+        print_row(b, &p.gemm, force, "", "", "", reason);
         product_free(&p);
         return CLT_OK;
     }
@@ -358,8 +408,8 @@ static clt_status run_all(gemm_bench *b, clt_str *json)
     ocl_limits limits;
     printf("device %s\n", d->name);
     CLT_TRY(ocl_measure_limits(b->device, 2.0, &limits));
-    printf("limits: %.1f GFLOP/s FMA, %.1f GB/s streaming\n     m      n      k  layout\n",
-           limits.fma_peak_gflops, limits.stream_gbs);
+    printf("limits: %.1f GFLOP/s FMA, %.1f GB/s streaming\n", limits.fma_peak_gflops, limits.stream_gbs);
+    print_titles();
     b->writer = clt_json_writer_make(json, 2);
     clt_jw_object(&b->writer);
     clt_jw_kstring(&b->writer, "bench", "gemm");

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "cli/bench.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
 #include "engine/base/json.h"
 #include "engine/verify/speed.h"
 
@@ -17,12 +19,53 @@ typedef struct ops_run {
     int streams, too_slow; /* directions that memory limits; those below at_least */
 } ops_run;
 
+static const table_column columns[] = {{"case", 28, 16, 0, false}, {"direction", 9, 0, 0, false},
+                                       {"ms", 10, 0, 0, true},     {"GB/s", 8, 0, 1, true},
+                                       {"GFLOP/s", 9, 0, 2, true}, {"stream", 7, 0, 0, true},
+                                       {"", 8, 8, 0, false}};
+#define N_COLUMNS ((int)(sizeof columns / sizeof columns[0]))
+
+static void print_titles(void)
+{
+    table t;
+    clt_str text = {0};
+    table_make(&t, columns, N_COLUMNS, terminal_columns());
+    table_head(&t, &text);
+    table_print(&text);
+}
+
+/* "93 %", with "n" behind it when the comparison is with nontemporal stores, in brackets where caches or
+ * arithmetic decide. */
+static const char *share_text(const clt_speed_result *r, char *text, size_t size)
+{
+    snprintf(text, size, "-");
+    if (!isnan(r->share))
+        snprintf(text, size, r->streams ? "%.0f%%%s" : "(%.0f%%%s)", 100.0 * r->share,
+                 r->nontemporal ? "n" : "");
+    return text;
+}
+
+static void print_row(const char *name, const clt_speed_result *r, const char *judgement)
+{
+    char ms[32], gbs[32], gflops[32], share[32];
+    table t;
+    clt_str text = {0};
+    snprintf(ms, sizeof ms, "%.4f", r->ms);
+    snprintf(gbs, sizeof gbs, "%.2f", r->gbs);
+    snprintf(gflops, sizeof gflops, "%.2f", r->gflops);
+    const char *cells[N_COLUMNS] = {name,   r->kernel ? "" : r->direction,      ms,       gbs,
+                                    gflops, share_text(r, share, sizeof share), judgement};
+    table_make(&t, columns, N_COLUMNS, terminal_columns());
+    table_row(&t, cells, &text);
+    table_print(&text);
+}
+
 static void on_limits(void *context, const ocl_device_desc *desc, const ocl_limits *limits)
 {
     ops_run *run = context;
     printf("device %s: %.1f GFLOP/s, stream %.1f GB/s, %.1f with plain stores\n", desc->name,
            limits->fma_peak_gflops, limits->stream_gbs, limits->plain_stream_gbs);
-    printf("%-28s %-9s %10s %8s %9s %7s\n", "case", "direction", "ms", "GB/s", "GFLOP/s", "stream");
+    print_titles();
     clt_jw_kstring(&run->writer, "device", desc->name);
     clt_jw_kstring(&run->writer, "driver", desc->driver);
     clt_jw_kdouble(&run->writer, "fma_peak_gflops", limits->fma_peak_gflops);
@@ -32,36 +75,27 @@ static void on_limits(void *context, const ocl_device_desc *desc, const ocl_limi
     clt_jw_array(&run->writer);
 }
 
-/* "93 %", with "n" behind it when the comparison is with nontemporal stores, in brackets where caches or
- * arithmetic decide. */
-static void print_share(const clt_speed_result *r)
-{
-    char text[32] = "-";
-    if (!isnan(r->share))
-        snprintf(text, sizeof text, r->streams ? "%.0f%%%s" : "(%.0f%%%s)", 100.0 * r->share,
-                 r->nontemporal ? "n" : "");
-    printf(" %7s", text);
-}
-
 static void on_result(void *context, const clt_speed_result *r)
 {
     ops_run *run = context;
+    char name[120];
     if (r->refusal) {
-        printf("%-28s left out: %s\n", r->name, r->refusal);
+        clt_str line = {0}, lines = {0};
+        clt_str_printf(&line, "%-28s  left out: %s", r->name, r->refusal);
+        if (clt_str_check(&line) == CLT_OK)
+            table_wrap(line.text, 0, 30, terminal_columns(), &lines);
+        clt_str_free(&line);
+        table_print(&lines);
         return;
     }
     if (r->kernel) {
-        if (!run->kernels)
-            return;
-        printf("  %-26s %-9s %10.4f %8.2f %9.2f", r->kernel, "", r->ms, r->gbs, r->gflops);
-        print_share(r);
-        printf("\n");
+        snprintf(name, sizeof name, "  %s", r->kernel);
+        if (run->kernels)
+            print_row(name, r, "");
         return;
     }
-    printf("%-28s %-9s %10.4f %8.2f %9.2f", r->name, r->direction, r->ms, r->gbs, r->gflops);
-    print_share(r);
     bool slow = run->at_least > 0.0 && clt_speed_too_slow(r, run->at_least);
-    printf("%s\n", slow ? "  TOO SLOW" : "");
+    print_row(r->name, r, slow ? "TOO SLOW" : "");
     run->streams += r->streams;
     run->too_slow += slow;
     clt_jw_object(&run->writer);

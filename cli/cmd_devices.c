@@ -9,6 +9,8 @@
 #include "cl/listing.h"
 #include "cli/args.h"
 #include "cli/console.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
 #include "engine/base/json.h"
 
 static void write_quirks(clt_json_writer *w, uint32_t quirks)
@@ -90,25 +92,45 @@ static void write_device(clt_json_writer *w, const device_view *view)
     clt_jw_end_object(w);
 }
 
+/* On a screen the list may be wrapped between two names. */
+static void append_caps(clt_str *out, uint32_t caps, int screen)
+{
+    char text[256];
+    ocl_caps_text(caps, text, sizeof text);
+    for (const char *c = text; *c; c++)
+        clt_str_printf(out, screen > 0 && *c == ',' ? "%c " : "%c", *c);
+}
+
 static void print_device(const device_view *view)
 {
     const ocl_device_desc *d = &view->desc;
-    char memory[32], caps[256];
-    printf("%-5s %-5s %s | %s | driver %s | %s | %u units | %s | ", d->spec,
-           d->is_gpu   ? "gpu"
-           : d->is_cpu ? "cpu"
-                       : "other",
-           d->name, d->vendor, d->driver, d->version, d->compute_units,
-           console_bytes(d->usable_bytes, memory, sizeof memory));
-    if (view->usable)
-        printf("caps %s\n", ocl_caps_text(d->caps, caps, sizeof caps));
-    else
-        printf("NOT USABLE: %s\n", view->error);
+    char memory[32];
+    int screen = terminal_columns();
+    clt_str line = {0}, lines = {0};
+    clt_str_printf(&line, "%-5s %-5s %s | %s | driver %s | %s | %u units | %s | ", d->spec,
+                   d->is_gpu   ? "gpu"
+                   : d->is_cpu ? "cpu"
+                               : "other",
+                   d->name, d->vendor, d->driver, d->version, d->compute_units,
+                   console_bytes(d->usable_bytes, memory, sizeof memory));
+    if (view->usable) {
+        clt_str_append(&line, "caps ");
+        append_caps(&line, d->caps, screen);
+    } else {
+        clt_str_printf(&line, "NOT USABLE: %s", view->error);
+    }
+    if (clt_str_check(&line) == CLT_OK)
+        table_wrap(line.text, 0, 12, screen, &lines);
     for (int i = 0; view->usable && i < OCL_CAP_COUNT; i++)
-        if (ocl_answer_is_loss(view->report[i].answer))
-            printf("      goes without %s (%s): %s\n", ocl_cap_name(i),
-                   ocl_answer_name(view->report[i].answer), view->report[i].reason);
-    fflush(stdout); /* the next device may take long */
+        if (ocl_answer_is_loss(view->report[i].answer)) {
+            line.length = 0;
+            clt_str_printf(&line, "      goes without %s (%s): %s", ocl_cap_name(i),
+                           ocl_answer_name(view->report[i].answer), view->report[i].reason);
+            if (clt_str_check(&line) == CLT_OK)
+                table_wrap(line.text, 0, 12, screen, &lines);
+        }
+    clt_str_free(&line);
+    table_print(&lines); /* the next device may take long */
 }
 
 static void look(const ocl_device_desc *listed, bool again, device_view *view)

@@ -9,6 +9,8 @@
 #include "cl/tuning_store.h"
 #include "cli/args.h"
 #include "cli/console.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
 #include "engine/base/json.h"
 #include "engine/train/tuned.h"
 
@@ -28,9 +30,22 @@ typedef struct tune_view {
 
 /* --- tables --- */
 
+static const table_column measured_columns[] = {{"problem", 58, 26, 0, false}, {"default", 14, 6, 2, false},
+                                                {"ms", 12, 8, 1, true},        {"fastest", 38, 12, 0, false},
+                                                {"ms", 12, 8, 0, true},        {"speed-up", 9, 8, 0, true},
+                                                {"", 15, 15, 3, false}};
+static const table_column kept_columns[] = {{"family", 8, 0, 2, false},    {"problem", 58, 26, 0, false},
+                                            {"fastest", 38, 12, 0, false}, {"ms", 12, 8, 0, true},
+                                            {"speed-up", 9, 8, 0, true},   {"", 15, 15, 3, false}};
+#define COLUMNS(list) ((int)(sizeof(list) / sizeof(list)[0]))
+
 static void header(void)
 {
-    printf("%-58s %-14s %12s   %-38s %12s %9s\n", "problem", "default", "ms", "fastest", "ms", "speed-up");
+    table t;
+    clt_str text = {0};
+    table_make(&t, measured_columns, COLUMNS(measured_columns), terminal_columns());
+    table_head(&t, &text);
+    table_print(&text);
 }
 
 static double gain(const ocl_choice *c)
@@ -50,12 +65,24 @@ static const char *fastest(const ocl_choice *c, const char *standard, char *text
 
 static void print_row(const ocl_choice *c, const char *standard)
 {
-    char text[OCL_CHOICE_TEXT], name[OCL_TUNE_PROBLEM + OCL_TUNE_NAME];
+    char text[OCL_CHOICE_TEXT], name[OCL_TUNE_PROBLEM + OCL_TUNE_NAME], before[24], after[24], speed[24];
+    table t;
+    clt_str row = {0};
     snprintf(name, sizeof name, "%s%s%s", strcmp(c->family, OCL_GEMM_FAMILY) == 0 ? "" : c->family,
              strcmp(c->family, OCL_GEMM_FAMILY) == 0 ? "" : " ", c->problem);
-    printf("%-58s %-14s %12.4f   %-38s %12.4f %8.2fx%s\n", name, standard, c->default_ns * 1e-6,
-           fastest(c, standard, text, sizeof text), c->ns * 1e-6, gain(c),
-           c->complete ? "" : "  (not all tried)");
+    snprintf(before, sizeof before, "%.4f", c->default_ns * 1e-6);
+    snprintf(after, sizeof after, "%.4f", c->ns * 1e-6);
+    snprintf(speed, sizeof speed, "%.2fx", gain(c));
+    const char *cells[] = {name,
+                           standard,
+                           before,
+                           fastest(c, standard, text, sizeof text),
+                           after,
+                           speed,
+                           c->complete ? "" : "(not all tried)"};
+    table_make(&t, measured_columns, COLUMNS(measured_columns), terminal_columns());
+    table_row(&t, cells, &row);
+    table_print(&row);
 }
 
 static void write_row(clt_json_writer *w, const ocl_tune_row *row)
@@ -200,9 +227,24 @@ static clt_status measure(cmd_context *context, const tune_args *a, const clt_co
 
 /* --- what is known --- */
 
+/* A row, whose lines begin with two spaces. */
+static void append_kept(const table *columns, const ocl_choice *r, clt_str *rows)
+{
+    char text[OCL_CHOICE_TEXT], ms[32], speed[24];
+    clt_str row = {0};
+    snprintf(ms, sizeof ms, "%.4f ms", r->ns * 1e-6);
+    snprintf(speed, sizeof speed, "%.2fx", gain(r));
+    const char *cells[] = {r->family, r->problem, ocl_choice_text(r, text, sizeof text),
+                           ms,        speed,      r->complete ? "" : "(not all tried)"};
+    table_row(columns, cells, &row);
+    for (const char *line = row.text; line && *line; line += strcspn(line, "\n") + 1)
+        clt_str_printf(rows, "  %.*s\n", (int)strcspn(line, "\n"), line);
+    clt_str_free(&row);
+}
+
 static void list_file(void *context, const char *path, const ocl_tuning *t, int outdated, const char *defect)
 {
-    int *files = context;
+    int *files = context, screen = terminal_columns();
     (*files)++;
     printf("%s\n", path);
     if (defect) {
@@ -214,13 +256,12 @@ static void list_file(void *context, const char *path, const ocl_tuning *t, int 
     if (outdated)
         printf(", and %d of other kernels, which are ignored", outdated);
     printf("\n");
-    for (size_t i = 0; i < t->count; i++) {
-        char text[OCL_CHOICE_TEXT];
-        const ocl_choice *r = &t->records[i];
-        printf("  %-8s %-58s %-38s %12.4f ms %7.2fx%s\n", r->family, r->problem,
-               ocl_choice_text(r, text, sizeof text), r->ns * 1e-6, gain(r),
-               r->complete ? "" : "  (not all tried)");
-    }
+    table columns;
+    clt_str rows = {0};
+    table_make(&columns, kept_columns, COLUMNS(kept_columns), screen > 0 ? screen - 2 : 0);
+    for (size_t i = 0; i < t->count; i++)
+        append_kept(&columns, &t->records[i], &rows);
+    table_print(&rows);
 }
 
 static clt_status list(void)

@@ -105,7 +105,7 @@ expect_code 0 bash command.sh
 expect_text '^step 2/2 '
 
 # --- progress of what lasts: a cold start, in a pipe; data prepare leaves no line behind and prints what to do ---
-POCL_CACHE_DIR=$work/cold CLTRAIN_CACHE_DIR=$work/cold expect_code 0 "$screen" -c 72 -o it.raw "$CLTRAIN" "${short[@]}" --out cold
+POCL_CACHE_DIR=$work/cold expect_code 0 "$screen" -c 72 -o it.raw "$CLTRAIN" "${short[@]}" --out cold
 grep -a -q 'building kernels [0-9]*/[0-9]* | ' it.raw && pass || fail 'no progress while kernels were built'
 reject_text 'building kernels'
 expect_code 0 "$screen" -c 80 -o it.raw "$CLTRAIN" data prepare text.txt --out shards --train-bpe 300
@@ -114,4 +114,15 @@ reject_text 'choosing merges' 'tokenising [0-9]'
 expect_text "^  $CLTRAIN train shards/gpt.json\$"
 tail -n 1 "$out" >command.sh
 expect_code 0 bash -c "$(tail -n 1 command.sh) --dry-run"
+
+# --- tables: columns are left out or wrapped, never words cut in two ---
+expect_code 0 "$screen" -c 60 "$CLTRAIN" devices
+if [ "$(widest "$out")" -le 60 ] && ! grep -q -E '^[^ ]' <(sed 1d "$out"); then pass; else fail 'devices: a device is not one block'; fi
+expect_code 0 "$screen" -c 60 "$CLTRAIN" bench gemm --sizes 16 --seconds 0.01 --layout nt
+expect_text '^ +m +n +k +layout +backend .*speed$' '^ +16 +16 +16 +nt +simple .* GFLOP/s$'
+expect_code 0 "$screen" -c 60 "$CLTRAIN" bench ops -t 'relu.gpt2*' --seconds 0.001
+expect_text '^case +direction +ms +stream' '^relu.gpt2 +backward '
+expect_code 0 "$screen" -c 80 "$CLTRAIN" tune net.json --seconds 0.1 --caps=-prefetch
+expect_text '^problem +default +ms +fastest +ms +speed-up$' '^N?T?.* m=32 n=[0-9]+ k=[0-9]+.*x$'
+if [ "$(widest <(grep -E '^(problem|[NT][NT] |f32)' "$out"))" -le 80 ]; then pass; else fail 'tune: a row is wider than the terminal'; fi
 finish

@@ -223,6 +223,9 @@ clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out)
     int fd;
     struct stat info;
     *out = (clt_mapping){0};
+    /* asked before it is opened: a pipe would wait for somebody to write */
+    if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
+        CLT_FAIL(code, "mapping '%s': only a regular file can be mapped; check the path", path);
     CLT_TRY(open_file(path, code, &fd, &info));
     if (!S_ISREG(info.st_mode)) {
         close(fd);

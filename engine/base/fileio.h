@@ -42,6 +42,8 @@ clt_status clt_mkdir_p(const char *path);
 clt_status clt_mkdir_possible(const char *path);
 bool clt_file_exists(const char *path);
 bool clt_is_directory(const char *path);
+bool clt_is_regular(
+    const char *path); /* a file, and no folder, device or pipe, whose reading may never end */
 bool clt_same_folder(const char *a, const char *b); /* both are there and are the same folder */
 clt_status clt_remove_tree(const char *path);       /* no symlink following */
 /* Joins with one '/'; an absolute b wins. Result must be freed. */

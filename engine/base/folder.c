@@ -67,6 +67,12 @@ bool clt_is_directory(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool clt_is_regular(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
 bool clt_same_folder(const char *a, const char *b)
 {
     struct stat first, second;

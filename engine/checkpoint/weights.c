@@ -26,7 +26,7 @@ static bool has_file(const char *folder, const char *name)
     char *path = NULL;
     if (clt_path_join(folder, name, &path) != CLT_OK)
         return false;
-    bool there = clt_file_exists(path) && !clt_is_directory(path);
+    bool there = clt_is_regular(path);
     free(path);
     return there;
 }
@@ -214,6 +214,9 @@ clt_status clt_weights_open(const char *path, clt_safetensors **out)
         return clt_fail_errno(CLT_ECHECKPOINT, errno, "weights: opening '%.800s'", path);
     if (S_ISDIR(info.st_mode))
         return open_in_folder(path, out);
+    if (!S_ISREG(info.st_mode)) /* a pipe would wait for somebody to write */
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "weights: '%.800s' is no ordinary file; give a safetensors file or a folder", path);
     if (ends_with(path, ".index.json"))
         return open_index(path, out);
     CLT_TRY(refuse_format(path));

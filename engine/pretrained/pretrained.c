@@ -28,6 +28,7 @@ struct clt_pretrained {
     int count;
     clt_config_presets presets;
     clt_str problems;
+    int tensors; /* that the weights hold */
 };
 
 /* --- reading --- */
@@ -214,7 +215,8 @@ static clt_status read_model(clt_pretrained *p)
                              *const vocab[] = {"vocab_size", NULL};
     CLT_TRY(check_type(p));
     add(p, "model.type", "\"gpt\"", "model_type is gpt2", CLT_PRESET_EQUAL, NULL);
-    add_count(p, "model.layers", layers, 12, CLT_PRESET_EQUAL);
+    if (add_count(p, "model.layers", layers, 12, CLT_PRESET_EQUAL) > p->tensors)
+        problem(p, "n_layer", "is more than the weights have tensors");
     int64_t n_heads = add_count(p, "model.heads", heads, 12, CLT_PRESET_EQUAL);
     int64_t width = add_count(p, "model.channels", channels, 768, CLT_PRESET_EQUAL);
     add_count(p, "model.context", context, 1024, CLT_PRESET_AT_MOST);
@@ -242,7 +244,7 @@ static bool holds(const char *folder, const char *name)
         clt_error_clear();
         return false;
     }
-    bool there = clt_file_exists(path);
+    bool there = clt_is_regular(path);
     free(path);
     return there;
 }
@@ -277,7 +279,7 @@ static clt_status read_folder(clt_pretrained *p)
     size_t size;
     CLT_TRY(clt_path_join(p->folder, "config.json", &path));
     p->config_path = clt_arena_strdup(p->arena, path);
-    bool there = clt_file_exists(path);
+    bool there = clt_is_regular(path);
     free(path);
     if (!p->config_path)
         return CLT_ENOMEM;
@@ -370,8 +372,10 @@ clt_status clt_pretrained_open(const char *path, clt_pretrained **out)
     bool own = is_checkpoint(path);
     if (status == CLT_OK && own)
         status = read_checkpoint(p, path);
-    else if (status == CLT_OK && (status = clt_weights_open(path, &weights)) == CLT_OK)
+    else if (status == CLT_OK && (status = clt_weights_open(path, &weights)) == CLT_OK) {
+        p->tensors = clt_safetensors_count(weights);
         clt_safetensors_close(weights);
+    }
     if (status == CLT_OK && !own && clt_is_directory(path)) {
         p->folder = clt_arena_strdup(p->arena, path);
         status = p->folder ? read_folder(p) : CLT_ENOMEM;

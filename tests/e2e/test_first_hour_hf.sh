@@ -111,10 +111,22 @@ init 7 old
 expect_text 'holds pytorch_model.bin, which is not read' "M.from_pretrained\('old'\).save_pretrained\('old-safetensors'\)"
 init 7 old/pytorch_model.bin
 expect_text "PyTorch's own format" 'save_file'
+# pipes and devices, whose reading would never end
+mkfifo empty/config.json old/model.safetensors
+init 7 empty
+expect_text "'empty' holds no config.json"
+init 7 old
+expect_text 'holds pytorch_model.bin'
+init 7 /dev/zero
+expect_text 'is no ordinary file'
 cp -r shards hole
 rm hole/model-00002-of-00003.safetensors
 init 7 hole
 expect_text 'model-00002-of-00003.safetensors' 'No such file'
+mkfifo hole/model-00002-of-00003.safetensors
+init 7 hole
+expect_text 'only a regular file can be mapped'
+rm hole/model-00002-of-00003.safetensors
 sed -i 's|model-00002|../shards/model-00002|' hole/model.safetensors.index.json
 init 7 hole
 expect_text 'is not the name of a file beside it'

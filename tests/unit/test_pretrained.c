@@ -174,6 +174,8 @@ static void test_types(void **state)
     expect_refusal("{\"model_type\": 7}", CLT_EUNSUPPORTED, "model_type is ''");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_layer\": -1}", CLT_EUNSUPPORTED,
                    "n_layer: is not a whole number");
+    expect_refusal("{\"model_type\": \"gpt2\", \"n_layer\": 100000}", CLT_EUNSUPPORTED,
+                   "n_layer: is more than the weights have tensors");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_layer\": 1e9}", CLT_EUNSUPPORTED, "n_layer: is not");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_embd\": 99999999999}", CLT_EUNSUPPORTED, "n_embd: is not");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_embd\": 7}", CLT_EUNSUPPORTED,

@@ -55,7 +55,15 @@ static bool last_digit_up(char *text)
  * is half the gap above, so a shorter text may exist that is not the nearest: the next one away from zero. */
 static void shortest(double value, bool narrow, int from, int to, char *buffer)
 {
+    int exponent;
+    bool power = fabs(frexp(value, &exponent)) == 0.5;
     for (int digits = from; digits <= to; digits++) {
+        if (!power) { /* the nearest text is the only one that may read back */
+            (void)snprintf(buffer, CLT_NUMBER_TEXT, "%.*g", digits, value);
+            if (digits == to || reads_back(buffer, value, narrow))
+                return;
+            continue;
+        }
         char trial[CLT_NUMBER_TEXT];
         (void)snprintf(trial, sizeof trial, "%.*e", digits - 1, value);
         bool good = reads_back(trial, value, narrow);
@@ -72,12 +80,41 @@ static void shortest(double value, bool narrow, int from, int to, char *buffer)
     }
 }
 
+/* Numbers of up to six decimals, and not too large or small for the plain form, by integers alone: the usual
+ * case where many are written. The text has 15 digits at most, so no other one that short reads back. */
+static bool few_decimals(double value, char *buffer)
+{
+    double size = fabs(value), scaled = round(size * 1e6);
+    if (!(size < 1e9) || (size > 0 && size < 1e-4) || scaled / 1e6 != size)
+        return false;
+    uint64_t whole = (uint64_t)scaled / 1000000, rest = (uint64_t)scaled % 1000000;
+    char digits[24];
+    int n = 0, at = 0;
+    if (signbit(value))
+        buffer[at++] = '-';
+    do
+        digits[n++] = (char)('0' + whole % 10);
+    while ((whole /= 10) > 0);
+    while (n > 0)
+        buffer[at++] = digits[--n];
+    for (uint64_t unit = 100000; rest > 0; unit /= 10) {
+        if (unit == 100000)
+            buffer[at++] = '.';
+        buffer[at++] = (char)('0' + rest / unit);
+        rest %= unit;
+    }
+    buffer[at] = '\0';
+    return true;
+}
+
 static const char *number_text(double value, bool narrow, int sure, int to, char *buffer)
 {
     if (isnan(value))
         return strcpy(buffer, "nan");
     if (isinf(value))
         return strcpy(buffer, value < 0 ? "-inf" : "inf");
+    if (!narrow && few_decimals(value, buffer))
+        return buffer;
     pthread_once(&c_locale_once, c_locale_init);
     locale_t before = c_locale ? uselocale(c_locale) : (locale_t)0;
     /* Up to `sure` digits, %g drops the zeros of anything shorter by itself; subnormals have fewer digits. */

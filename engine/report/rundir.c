@@ -29,6 +29,7 @@ struct clt_rundir {
     clt_str waiting;       /* lines of metrics.jsonl that are not in the file yet */
     bool earlier, made;    /* it held an earlier run; the folder was not there before */
     bool stuck;            /* the last attempt to write them failed */
+    double written;        /* clock: that attempt */
     int64_t step;          /* of the newest line */
     pthread_mutex_t lines; /* held for a line of metrics.jsonl; nothing is logged meanwhile */
     clt_board *board;      /* the same for TensorBoard, or NULL; under the same lock */
@@ -127,12 +128,16 @@ clt_status clt_rundir_open(const char *path, const clt_config *config, bool resu
     return CLT_OK;
 }
 
+static void write_rest(clt_rundir *dir);
+
 void clt_rundir_close(clt_rundir *dir)
 {
     if (!dir)
         return;
-    if (dir->metrics >= 0)
+    if (dir->metrics >= 0) {
+        write_rest(dir);
         close(dir->metrics);
+    }
     if (dir->log >= 0)
         close(dir->log);
     clt_board_close(dir->board);
@@ -192,6 +197,9 @@ static clt_status flush(clt_rundir *dir, trouble *t)
     struct stat before;
     bool regular = fstat(dir->metrics, &before) == 0 && S_ISREG(before.st_mode);
     clt_error error;
+    dir->written = clt_now();
+    if (dir->waiting.length == 0)
+        return CLT_OK;
     clt_error_take(clt_fd_write(dir->metrics, dir->waiting.text, dir->waiting.length, dir->metrics_path),
                    &error);
     dir->stuck = error.status != CLT_OK;
@@ -239,9 +247,34 @@ clt_status clt_rundir_flush(clt_rundir *dir)
     return status;
 }
 
-#define MAX_WAITING (16u << 20)
+/* What is said of it was said, or will be by who closes the folder after a failure. */
+static void write_rest(clt_rundir *dir)
+{
+    trouble t = {""};
+    clt_error kept;
+    clt_error_take(clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK, &kept);
+    (void)flush(dir, &t);
+    clt_error_clear();
+    (void)clt_error_put(&kept);
+}
 
-static clt_status append_line(clt_rundir *dir, clt_str *line, trouble *t)
+void clt_rundir_poll(clt_rundir *dir)
+{
+    if (!dir)
+        return;
+    pthread_mutex_lock(&dir->lines);
+    if (!dir->stuck)
+        write_rest(dir);
+    clt_board_flush(dir->board);
+    pthread_mutex_unlock(&dir->lines);
+}
+
+#define MAX_WAITING (16u << 20)
+#define WRITE_SECONDS 0.2        /* lines of steps that follow each other faster are written together */
+#define WRITE_BYTES (256u << 10) /* of them at most */
+
+/* later: the line may wait a moment, for the others that come soon. */
+static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, trouble *t)
 {
     bool was_stuck = dir->stuck;
     clt_str_append(line, "\n");
@@ -251,6 +284,8 @@ static clt_status append_line(clt_rundir *dir, clt_str *line, trouble *t)
         status = clt_str_check(&dir->waiting);
     }
     CLT_TRY(status);
+    if (later && !dir->stuck && dir->waiting.length < WRITE_BYTES && clt_now() - dir->written < WRITE_SECONDS)
+        return CLT_OK;
     status = flush(dir, t);
     if (status != CLT_ESTORAGE || dir->waiting.length > MAX_WAITING)
         return status;
@@ -261,14 +296,15 @@ static clt_status append_line(clt_rundir *dir, clt_str *line, trouble *t)
     return CLT_OK;
 }
 
-/* Takes the line. step < 0: that of the line before, which the line was written with. */
-static clt_status write_line(clt_rundir *dir, int64_t step, clt_str *line)
+/* Takes the line. step < 0: that of the line before, which the line was written with. later: see append_line.
+ */
+static clt_status write_line(clt_rundir *dir, int64_t step, bool later, clt_str *line)
 {
     trouble t = {""};
     pthread_mutex_lock(&dir->lines);
     if (step >= 0)
         dir->step = step;
-    clt_status status = append_line(dir, line, &t);
+    clt_status status = append_line(dir, line, later, &t);
     pthread_mutex_unlock(&dir->lines);
     clt_str_free(line);
     say_trouble(&t, status);
@@ -359,11 +395,31 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
     put_time(&w, 0);
     put_fields(&w, fields, count);
     clt_jw_end_object(&w);
-    return write_line(dir, step, &line);
+    return write_line(dir, step, false, &line);
 }
 
-clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
+/* More digits of a time would say nothing, and cost more than all else that is done for a step. */
+static double rounded(double value, double parts)
 {
+    return fabs(value) < 1e8 ? round(value * parts) / parts : value;
+}
+
+/* The numbers as they are written, here and for TensorBoard. */
+static clt_step_metrics as_written(const clt_step_metrics *m)
+{
+    clt_step_metrics w = *m;
+    double *const ms[] = {&w.step_ms, &w.data_ms, &w.comm_ms, &w.comm_exposed_ms, &w.device_busy};
+    double *const rates[] = {&w.samples_per_s, &w.tokens_per_s, &w.h2d_gbs, &w.d2h_gbs};
+    for (size_t i = 0; i < sizeof ms / sizeof ms[0]; i++)
+        *ms[i] = rounded(*ms[i], 1e6);
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
+        *rates[i] = rounded(*rates[i], 1e4);
+    return w;
+}
+
+clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics)
+{
+    const clt_step_metrics written = as_written(metrics), *m = &written;
     clt_str line = {0};
     clt_json_writer w = clt_json_writer_make(&line, 0);
     clt_jw_object(&w);
@@ -396,7 +452,7 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
         clt_board_step(dir->board, m);
         board_unlock(dir);
     }
-    return write_line(dir, m->step, &line);
+    return write_line(dir, m->step, true, &line);
 }
 
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
@@ -431,7 +487,7 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
         clt_board_flush(dir->board);
         board_unlock(dir);
     }
-    return write_line(dir, m->step, &line);
+    return write_line(dir, m->step, false, &line);
 }
 
 void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const clt_histogram *histogram)

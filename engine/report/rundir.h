@@ -68,6 +68,9 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
 clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics);
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *metrics);
 clt_status clt_rundir_flush(clt_rundir *dir);
+/* Lines of steps are written a few times a second, all others at once. poll: writes those that wait now,
+ * because nothing may come for a while; trouble shows itself at the next line. NULL is fine. */
+void clt_rundir_poll(clt_rundir *dir);
 /* For TensorBoard (log.tensorboard), which otherwise gets the same steps, evaluations and events. */
 void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const clt_histogram *histogram);
 /* Somebody put a file STOP into the folder: it is removed, and the run should end in an orderly way. Looks

@@ -202,8 +202,10 @@ static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
          keep = due(clt_config_int(c, "checkpoint.every"), done) && done < l->last_step,
          save_it = keep || (d->save && done < l->last_step && !d->stop), look = clt_histograms_due(l, done),
          write = clt_sample_due(l, done);
-    if (eval || save_it || look || write || d->fail)
+    if (eval || save_it || look || write || d->fail) {
         CLT_TRY(drain(l, true));
+        clt_rundir_poll(l->dir);
+    }
     d->fail = d->fail || l->failed;
     if (look && !d->fail)
         CLT_TRY(clt_tell_histograms(l, done));

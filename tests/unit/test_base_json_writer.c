@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/base/json.h"
 #include "engine/base/json_seal.h"
 #include "engine/base/rng.h"
@@ -219,6 +220,28 @@ static void check_shortest(double value)
     }
 }
 
+/* The way of numbers with few decimals says what printf says. */
+static void test_few_decimals(void **state)
+{
+    (void)state;
+    char buffer[CLT_NUMBER_TEXT], plain[64];
+    uint64_t x = 88172645463325252u;
+    for (int i = 0; i < 20000; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        int64_t places = (int64_t[]){1, 10, 1000, 1000000}[x & 3];
+        double value = (double)((int64_t)(x >> 4) % 1000000000) / (double)places * (x & 8 ? -1 : 1);
+        (void)snprintf(plain, sizeof plain, "%.15g", value);
+        assert_string_equal(clt_double_text(value, buffer), plain);
+    }
+    assert_string_equal(clt_double_text(-0.0, buffer), "-0");
+    assert_string_equal(clt_double_text(1e9, buffer), "1000000000");
+    assert_string_equal(clt_double_text(999999999.999999, buffer), "999999999.999999");
+    assert_string_equal(clt_double_text(0.0001, buffer), "0.0001");
+    assert_string_equal(clt_double_text(0.00009, buffer), "9e-05");
+}
+
 static void test_shortest(void **state)
 {
     (void)state;
@@ -304,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_double_round_trip),
         cmocka_unit_test(test_float_round_trip),
         cmocka_unit_test(test_shortest),
+        cmocka_unit_test(test_few_decimals),
         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_seal),
     };

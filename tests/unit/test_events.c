@@ -265,7 +265,7 @@ static clt_step_metrics metrics_of(int64_t step)
                               .lr = 1e-3 * x,
                               .loss_scale = 65536,
                               .accuracy = NAN,
-                              .step_ms = x * 7,
+                              .step_ms = (double)step * 7.125,
                               .samples_per_s = 1e5 * x,
                               .tokens_per_s = NAN,
                               .device_busy = 0.5,
@@ -457,6 +457,60 @@ static void full_disk_costs_nothing(void **state)
     clt_str_free(&event);
 }
 
+/* Lines of fast steps are written together, but not late: what follows an event, or a moment, is in the file.
+ */
+static void lines_are_not_kept_long(void **state)
+{
+    (void)state;
+    clt_rundir *dir;
+    char path[128], *text;
+    size_t size;
+    (void)snprintf(path, sizeof path, "%s/metrics.jsonl", run);
+    must(clt_rundir_open(run, config, false, &dir));
+    for (int64_t step = 1; step <= 50; step++) {
+        clt_step_metrics m = metrics_of(step);
+        must(clt_rundir_step(dir, &m));
+    }
+    for (int way = 0; way < 2; way++) {
+        clt_step_metrics m = metrics_of(51 + way);
+        must(clt_rundir_step(dir, &m));
+        if (way == 0)
+            must(clt_rundir_event(dir, "saved", -1, NULL, 0));
+        else
+            clt_rundir_poll(dir);
+        must(clt_file_read(path, false, 0, CLT_EDATA, &text, &size));
+        assert_non_null(strstr(text, way ? "{\"step\":52," : "{\"step\":51,"));
+        assert_int_equal(text[size - 1], '\n');
+        free(text);
+    }
+    clt_step_metrics last = metrics_of(53);
+    must(clt_rundir_step(dir, &last));
+    clt_rundir_close(dir);
+    must(clt_file_read(path, false, 0, CLT_EDATA, &text, &size));
+    assert_non_null(strstr(text, "{\"step\":53,"));
+    free(text);
+}
+
+/* What a step's line and its event cost the main thread: 3 % of a step of 1 ms are 30 us. The limit leaves
+ * room for sanitizers; the measured number is printed. */
+static void a_step_costs_little(void **state)
+{
+    (void)state;
+    enum { STEPS = 5000 };
+    clt_rundir *dir;
+    must(clt_rundir_open(run, config, false, &dir));
+    must(clt_rundir_event(dir, "start", 0, NULL, 0));
+    double start = clt_thread_cpu();
+    for (int64_t step = 1; step <= STEPS; step++) {
+        clt_step_metrics m = metrics_of(step);
+        must(clt_rundir_step(dir, &m));
+    }
+    double us = (clt_thread_cpu() - start) / STEPS * 1e6;
+    clt_rundir_close(dir);
+    printf("metrics.jsonl and event file: %.1f us of CPU a step\n", us);
+    assert_true(us < 150);
+}
+
 /* A folder that cannot be written to any more: training goes on without events. */
 static void no_file_no_failure(void **state)
 {
@@ -559,6 +613,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(sessions_follow_each_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(not_asked_for_no_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(full_disk_costs_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_are_not_kept_long, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_step_costs_little, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_file_no_failure, set_up, tear_down),
         cmocka_unit_test(histograms_count_every_value),
         cmocka_unit_test_setup_teardown(histograms_are_written, set_up, tear_down),

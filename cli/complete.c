@@ -219,7 +219,9 @@ static void offer_operands(const line *l, const args_usage *usage)
 {
     char word[64];
     int before = count_operands(l, usage);
-    if (usage->overrides && (before >= usage->min_operands || *l->word) && strncmp(l->word, "./", 2) != 0)
+    /* Keys come after the config, or where there need be none. */
+    bool keys = before > 0 || *l->word || usage->max_operands == 0 || is_given(l, "--resume");
+    if (usage->overrides && keys && strncmp(l->word, "./", 2) != 0)
         offer_keys(l);
     if (before >= usage->max_operands || (usage->overrides && strchr(l->word, '=')))
         return;

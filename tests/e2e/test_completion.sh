@@ -32,6 +32,8 @@ offers '' '=>' train eval cache completion help --help '!probe' '!verify-worker'
 offers tr '=>' train '!eval'
 offers train '' '=>' :json '!model.'
 offers train x.json '' '=>' model. data. :nospace '!:json'
+offers train --resume runs/mine '' '=>' :json train.
+offers eval '' '=>' :dirs '!model.'
 offers train x.json optimizer.l '=>' optimizer.learning_rate= '!optimizer.beta1='
 offers train x.json optimizer.type= '=>' optimizer.type=adamw
 offers train x.json data.shuffle=t '=>' data.shuffle=true '!data.shuffle=false'
@@ -177,7 +179,7 @@ fi
 if command -v man >/dev/null && man --help 2>&1 | grep -q -- --warnings; then
     MANWIDTH=80 man --warnings -P cat -l cltrain.1 2>warnings | sed -e 's/.\x08//g' -e 's/\x1b\[[0-9;]*m//g' >page.txt
     if [ -s warnings ]; then fail "man warns: $(head -n 3 warnings)"; else pass; fi
-    expect_code 0 grep -q -E '^ +--resume auto\|DIR\|none$' page.txt
+    expect_code 0 grep -q -E '^ +--resume auto\|RUN\|none$' page.txt
     expect_code 0 grep -q -E '^ +optimizer.learning_rate$' page.txt
     expect_code 0 grep -q -E '^ +10 +device lost$' page.txt
 else

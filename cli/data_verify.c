@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/args.h"
+#include "cli/console.h"
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
 #include "engine/data/prepare.h"
@@ -19,12 +20,14 @@
 
 typedef struct verify_run {
     const cmd_context *context;
+    console console;       /* shows what is being read */
     const char *tokenizer; /* for shards given by name; "" none */
     int good, bad;
 } verify_run;
 
 static void report(verify_run *v, const char *what, clt_status status, const char *description)
 {
+    console_clear(&v->console);
     if (status == CLT_OK) {
         v->good++;
         printf("ok   %s: %s\n", what, description);
@@ -224,8 +227,16 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    for (int i = 0; i < r.n_operands && !stopped(&v); i++)
-        CLT_TRY(verify_operand(&v, r.operands[i], &r));
+    console_init(&v.console, context, 1);
+    clt_status status = CLT_OK;
+    for (int i = 0; i < r.n_operands && status == CLT_OK && !stopped(&v); i++) {
+        char what[160];
+        snprintf(what, sizeof what, "reading the data: %.120s", r.operands[i]);
+        console_observer(&v.console).progress(&v.console, what, i, r.n_operands);
+        status = verify_operand(&v, r.operands[i], &r);
+    }
+    console_close(&v.console);
+    CLT_TRY(status);
     if (stopped(&v))
         CLT_FAIL(CLT_EINTERRUPTED, "verifying data: stopped by a signal; run it again");
     if (v.bad > 0)

@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "comm/comm.h"
 #include "engine/base/text.h"
 
 #define LEAST_COLUMNS 20
@@ -35,6 +36,13 @@ void terminal_use_color(terminal_when when)
     color = when;
 }
 
+/* mpirun gives its ranks a terminal of its own, and passes on what they write there to wherever its own
+ * output goes. */
+static bool is_screen(int fd)
+{
+    return isatty(fd) && !comm_under_launcher();
+}
+
 static bool is_dumb(void)
 {
     const char *term = getenv("TERM");
@@ -43,13 +51,13 @@ static bool is_dumb(void)
 
 bool terminal_rewrites(void)
 {
-    return isatty(STDOUT_FILENO) && !is_dumb();
+    return is_screen(STDOUT_FILENO) && !is_dumb();
 }
 
 int terminal_columns(void)
 {
     struct winsize size;
-    if (!isatty(STDOUT_FILENO))
+    if (!is_screen(STDOUT_FILENO))
         return 0;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col < LEAST_COLUMNS ? LEAST_COLUMNS : size.ws_col;
@@ -101,7 +109,7 @@ bool terminal_takes(void)
 
 void terminal_write(const char *text, size_t size)
 {
-    int fd = isatty(STDOUT_FILENO) ? own_terminal() : -1;
+    int fd = is_screen(STDOUT_FILENO) ? own_terminal() : -1;
     fflush(stdout);
     if (fd < 0) {
         fwrite(text, 1, size, stdout);
@@ -137,7 +145,7 @@ static bool shows_color(int fd)
         return false;
     if (is_set("CLICOLOR_FORCE", "0"))
         return true;
-    return isatty(fd) && !is_dumb() && !(cli != NULL && strcmp(cli, "0") == 0);
+    return is_screen(fd) && !is_dumb() && !(cli != NULL && strcmp(cli, "0") == 0);
 }
 
 const char *terminal_begin(int fd, terminal_ink ink)

@@ -18,6 +18,7 @@ keys() { sed -n -E 's/.*"step_ms":([^,]*),.*"comm_ms":([^,]*),"comm_exposed_ms":
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train small.json --out two
 expect_text '^rank +host +device$' '^ +0 +[^ ]+ +.+ \([0-9]+:[0-9]+\)$' '^ +1 +[^ ]+ +.+ \([0-9]+:[0-9]+\)$' \
     '^rank +host +samples/s +device$' '^slowest: rank [01] on [^ ]+, [0-9.k]+ samples/s on its own, fastest: rank [01]'
+if grep -q $'\033' "$out"; then fail 'colours went into a pipe, because mpirun gives its ranks a terminal'; else pass; fi
 if [ "$(grep -c '^rank  host' "$out")" -eq 3 ]; then pass; else fail 'a table at the start, after twenty steps and at the end'; fi
 if [ "$(grep -c 'rank  host' two/log.txt)" -eq 3 ]; then pass; else fail 'log.txt has the tables too'; fi
 keys two >times

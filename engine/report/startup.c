@@ -9,6 +9,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/report/lines.h"
+#include "engine/report/run_record.h"
 #include "engine/train/tuned.h"
 
 typedef struct table {
@@ -211,10 +212,38 @@ static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, cons
     add_memory(t, job);
 }
 
-int clt_startup_job_rows(const clt_job *job, clt_table_row rows[CLT_STARTUP_ROWS])
+/* What a step of the run took when it ran last, if that was on this device and with as many ranks. */
+static void add_step_time(table *t, const clt_job *job, const clt_run_record *record)
+{
+    const clt_json_doc *start = clt_run_start(record);
+    clt_str device = {0};
+    char ms[32], rest[32];
+    if (!start || record->session_count == 0 || clt_run_number(start, "ranks") != (double)job->ranks)
+        return;
+    const clt_run_session *s = &record->sessions[record->session_count - 1];
+    int64_t steps = s->last_step - s->first_step + 1;
+    clt_run_member(start, "device", &device);
+    if (clt_str_check(&device) == CLT_OK && device.text && strcmp(device.text, job->desc.name) == 0 &&
+        s->first_step > 0 && steps > 0 && s->step_seconds > 0) {
+        double seconds = s->step_seconds / (double)steps;
+        snprintf(ms, sizeof ms, "%.3g", seconds * 1e3);
+        add(t, "time per step",
+            "%s ms on this device, when the run made steps %lld to %lld; all %lld take %s", ms,
+            (long long)s->first_step, (long long)s->last_step, (long long)job->steps,
+            clt_duration_text(seconds * (double)job->steps, rest, sizeof rest));
+    }
+    clt_str_free(&device);
+}
+
+int clt_startup_job_rows(const clt_job *job, const char *resumed, clt_table_row rows[CLT_STARTUP_ROWS])
 {
     table t = {rows, 0};
+    clt_run_record *record = NULL;
     add_job(&t, job, &job->desc, NULL);
+    if (resumed && strcmp(resumed, "auto") != 0 && clt_run_record_load(resumed, &record) == CLT_OK)
+        add_step_time(&t, job, record);
+    clt_error_clear(); /* nothing is known then */
+    clt_run_record_free(record);
     return t.count;
 }
 

@@ -7,8 +7,9 @@
 #include "engine/train/run.h"
 
 #define CLT_STARTUP_ROWS 18
-/* The rows that are known before a device allocates anything: for a dry run. Returns how many. */
-int clt_startup_job_rows(const clt_job *job, clt_table_row rows[CLT_STARTUP_ROWS]);
+/* The rows that are known before a device allocates anything: for a dry run. resumed: the run that it would
+ * go on with, whose steps tell how long one takes; NULL: none. Returns how many. */
+int clt_startup_job_rows(const clt_job *job, const char *resumed, clt_table_row rows[CLT_STARTUP_ROWS]);
 int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS]);
 
 #endif

@@ -419,17 +419,17 @@ static clt_status train(clt_loop *l)
     return finish(l, stopped);
 }
 
-/* Plans, checks the data and the memory, and stops there. */
 /* The start-up table as far as it is known without a run. */
 static void tell_dry_run(const clt_run_options *options, const clt_job *job)
 {
     clt_table_row rows[CLT_STARTUP_ROWS];
     bool first = !options->comm || comm_describe(options->comm)->rank == 0;
-    int count = clt_startup_job_rows(job, rows);
+    int count = clt_startup_job_rows(job, resumes(options) ? options->resume : NULL, rows);
     if (first && options->observer.start)
         options->observer.start(options->observer.context, rows, count);
 }
 
+/* Plans, checks the data and the memory, and stops there. */
 static clt_status dry_run(const clt_run_options *options, clt_run_result *result)
 {
     const char *spec = options->device_spec && *options->device_spec

@@ -117,6 +117,9 @@ sed 's/cat/dog/' new/data/cats.txt >dogs.txt
 expect_code 3 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=dogs.txt
 expect_text 'not what the run was trained on' 'fingerprint' 'data.path: was'
 cp -r ../moved/run ../straight
+# How long a step takes is known from the steps that the run has made on this device.
+expect_code 0 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=new/data/cats.txt --dry-run
+expect_text '^time per step +[0-9.]+ ms on this device, when the run made steps [0-9]+ to 20; all 24 take ' 'nothing was trained'
 expect_code 0 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=new/data/cats.txt
 expect_text '^resumed from .*/step_20 at step 20$' 'the run was 20 steps long and is now 24' \
     'learning rate: from 0.01 at step 20 to 0.01 at step 21 \(schedule constant' 'their content is the same'

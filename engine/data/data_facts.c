@@ -58,7 +58,7 @@ void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_da
 {
     memset(facts, 0, sizeof *facts);
     snprintf(facts->type, sizeof facts->type, "%s", train->type->name);
-    take_text(train->description, facts->description, sizeof facts->description);
+    take_text(train->description ? train->description : "", facts->description, sizeof facts->description);
     facts->samples = train->samples;
     facts->bytes = train->bytes;
     facts->scale = (double)train->scale;

@@ -44,6 +44,12 @@ finish() {
     exit
 }
 
+# clean_home: an empty home folder, as a new user has one; only the kernels that the driver has built for other tests stay.
+clean_home() {
+    export POCL_CACHE_DIR=${POCL_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pocl/kcache} HOME=$work/home
+    mkdir -p "$HOME"
+}
+
 # expect_code CODE COMMAND...: runs it, keeps its output in $out, counts whether it ended with CODE. A crash is never right.
 expect_code() {
     local want=$1 got

@@ -7,9 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 golden=$CLTRAIN_SOURCE_DIR/tests/golden/data
-export HOME=$work/home
-mkdir home
-[ -z "${CLTRAIN_CACHE_DIR:-}" ] || export POCL_CACHE_DIR=$CLTRAIN_CACHE_DIR/pocl # what the driver built stays
+clean_home
 cp -r "$golden/hf_tied" hf
 cp -r "$golden/hf_shards" shards
 for _ in 1 2 3 4 5 6 7 8; do echo 'the rain in spain stays mainly in the plain, and the train is late again'; done >text.txt

@@ -5,10 +5,7 @@
 # Looking at runs: 'report' gives a page that needs nothing else and runs no foreign script, 'compare' a table and where losses part,
 # 'watch' a picture in the terminal. With a clean home, without a network. Chromium and html5lib judge the page where they are installed.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-# kernels stay built: they are not what is tried here
-export POCL_CACHE_DIR=${POCL_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pocl/kcache}
-export HOME=$work/home
-mkdir -p "$HOME"
+clean_home
 export LC_ALL=C COLUMNS=80
 unset LINES
 

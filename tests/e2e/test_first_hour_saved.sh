@@ -6,9 +6,7 @@
 # run have moved; a finished run is made longer; an evaluation says what it evaluated, in units that can be compared.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CLTRAIN_GEMM=simple # starts fastest
-export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$HOME/.cache/pocl} # kernels may stay built; nothing else of the home folder is used
-export HOME=$work/home
-mkdir "$HOME"
+clean_home
 
 # --- needs no device: what is missing is said ---
 expect_code 2 "$CLTRAIN" eval

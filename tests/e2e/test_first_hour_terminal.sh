@@ -8,7 +8,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 screen=$CLTRAIN_BUILD_DIR/tests/screen_of
 [ -x "$screen" ] || skip_all 'screen_of was not built'
-export HOME=$work CLTRAIN_GEMM=simple TERM=xterm
+clean_home
+export CLTRAIN_GEMM=simple TERM=xterm
 unset NO_COLOR CLICOLOR CLICOLOR_FORCE
 
 cat >net.json <<'JSON'

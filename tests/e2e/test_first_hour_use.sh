@@ -5,8 +5,8 @@
 # What somebody who comes from another tool writes and asks in the first hour: wrong keys, layer lists with mistakes, what ops there
 # are, what a run would need, and predictions from a trained net.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-export HOME=$work/home COLUMNS=80
-mkdir -p "$HOME"
+clean_home
+export COLUMNS=80 CLTRAIN_GEMM=simple # starts fastest
 
 cat >base.json <<'JSON'
 {

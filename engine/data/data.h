@@ -144,7 +144,9 @@ typedef struct clt_loader clt_loader;
 /* "auto": 75 % of the cores divided by local ranks, at least 1. */
 int clt_loader_auto_workers(int local_ranks);
 clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out);
-/* Joins the threads; safe at any moment. */
+/* Joins the threads; safe at any moment. Slots may still be given back until the loader is destroyed. */
+void clt_loader_stop(clt_loader *loader);
+/* The same, and frees the loader. */
 void clt_loader_destroy(clt_loader *loader);
 /* Next micro-batch in order (blocks until it is filled); a slot with an error returns that error. *slot NULL
  * at the end. */

@@ -409,7 +409,7 @@ clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out
     return CLT_OK;
 }
 
-void clt_loader_destroy(clt_loader *loader)
+void clt_loader_stop(clt_loader *loader)
 {
     if (!loader)
         return;
@@ -424,11 +424,19 @@ void clt_loader_destroy(clt_loader *loader)
         clt_thread_join(loader->workers[i].thread);
         free(loader->workers[i].scratch);
     }
+    free(loader->workers);
+    loader->workers = NULL;
+}
+
+void clt_loader_destroy(clt_loader *loader)
+{
+    if (!loader)
+        return;
+    clt_loader_stop(loader);
     pthread_cond_destroy(&loader->is_idle);
     pthread_cond_destroy(&loader->has_ready);
     pthread_cond_destroy(&loader->has_free);
     pthread_mutex_destroy(&loader->lock);
-    free(loader->workers);
     free(loader->slots);
     free(loader);
 }

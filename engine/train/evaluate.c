@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/faults.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
@@ -111,7 +112,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
         clt_run_progress(run, "evaluating", done, all);
     }
     clt_run_progress(run, "evaluating", 0, -1);
-    free(got);
+    if (!ocl_commands_failed(run->device)) /* else reads under way may still write into it */
+        free(got);
     return status;
 }
 

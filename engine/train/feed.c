@@ -143,11 +143,12 @@ void clt_feed_destroy(clt_feed *feed)
     /* callbacks still refer to this object: let both queues run dry first */
     bool ended = ocl_finish(feed->realized->device, OCL_QUEUE_COPY) == CLT_OK &&
                  ocl_finish(feed->realized->device, OCL_QUEUE_COMPUTE) == CLT_OK;
-    clt_loader_destroy(feed->loader);
-    if (!ended) { /* transfers may still use the slots: they stay */
+    clt_loader_stop(feed->loader);
+    if (!ended) { /* transfers may still use the slots and call back: all of it stays */
         clt_error_put(&kept);
         return;
     }
+    clt_loader_destroy(feed->loader);
     for (int i = 0; i < RING; i++)
         ocl_event_release(feed->copied[i]);
     for (int i = 0; i < feed->n_slots && feed->pinned; i++)

@@ -266,7 +266,7 @@ void clt_saver_destroy(clt_saver *s)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     clt_thread_join(s->thread);
-    if (!ended) /* the driver may still write into its memory */
+    if (!ended || ocl_commands_failed(s->run->device)) /* the driver may still write into its memory */
         return;
     for (int i = 0; i < s->n_tensors; i++) {
         free((void *)(uintptr_t)s->tensors[i].name);

@@ -136,11 +136,26 @@ evaluation() {
     if [ "$hits" -gt 5 ]; then pass; else fail "$hits events of an evaluation were hit"; fi
     echo "call_shim: $hits runs of an evaluation with a fault, up to number $n"
 }
+# A command fails while the device is still busy with those before it: what they write to and call back for is not freed under them.
+late_writes() {
+    local n
+    sed 's/\[16, 8\]/[1024, 1024]/; s/"samples": 64, "micro_batch": 8, "global_batch": 16/"samples": 4096, "micro_batch": 512, "global_batch": 512/
+        s/"steps": 4/"steps": 1/' net.json >wide.json
+    expect_code 0 "$CLTRAIN" train wide.json --out wide
+    for n in 20 40 60; do
+        rm -f hit late
+        expect_code 10 env CLT_CALL_SHIM="log=hit;event=$n" LD_PRELOAD="$shims/call_shim.so $shims/free_shim.so" CLT_FREE_SHIM_LOG=late \
+            "$CLTRAIN" eval wide --on train
+        expect_file hit
+        if [ "$(cat late)" -gt 500 ]; then pass; else fail "free_shim looked at $(cat late) blocks"; fi
+    done
+}
 if [[ $kinds == *events* ]]; then
     expect_code 0 env LD_PRELOAD="$shims/call_shim.so" "$CLTRAIN" eval net.json --checkpoint good/checkpoints/step_4
     want_eval=$(sed -n 's/^eval .*loss \([0-9.]*\) .*/\1/p' "$out")
     [ -n "$want_eval" ] || fail 'the evaluation prints no loss'
     evaluation
+    [ "$model" != mlp ] || late_writes
 fi
 [[ $kinds == *allocations* ]] || finish
 

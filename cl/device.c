@@ -600,7 +600,7 @@ void ocl_device_close(ocl_device *device)
 #else
     (void)last;
 #endif
-    for (const ocl_buffer *b = device->buffers; b != NULL; b = b->next)
+    for (const ocl_buffer *b = device->buffers; b != NULL && !lost; b = b->next)
         CLT_WARN("closing device %s while buffer '%s' (%llu bytes) is open", device->desc.spec, b->what,
                  (unsigned long long)b->bytes);
     if (device->fill_kernel != NULL)

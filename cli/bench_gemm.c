@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/exec.h"
-#include "cl/gemm.h"
-#include "cl/tuning_store.h"
+#include "cl/command/exec.h"
+#include "cl/gemm/gemm.h"
+#include "cl/tune/tuning_store.h"
 #include "cli/bench.h"
 #include "cli/table.h"
 #include "cli/terminal.h"

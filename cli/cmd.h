@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "cl/device.h"
+#include "cl/device/device.h"
 #include "comm/comm.h"
 #include "engine/base/mem.h"
 #include "engine/config/config.h"

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl/binary.h"
-#include "cl/exec.h"
+#include "cl/command/binary.h"
+#include "cl/command/exec.h"
 #include "cli/bench.h"
 #include "cli/console.h"
 #include "engine/base/json.h"

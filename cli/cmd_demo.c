@@ -13,7 +13,7 @@
 #include "cli/console.h"
 #include "cli/demo_text.h"
 #include "engine/base/fileio.h"
-#include "engine/train/generate.h"
+#include "engine/train/generate/generate.h"
 
 #define TEXT_BYTES 3000000u
 #define SAMPLE_BYTES 400

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/listing.h"
+#include "cl/device/listing.h"
 #include "cli/args.h"
 #include "cli/console.h"
 #include "cli/table.h"

@@ -6,7 +6,7 @@
 
 #include "cli/args.h"
 #include "cli/console.h"
-#include "engine/train/generate.h"
+#include "engine/train/generate/generate.h"
 
 /* The prompt, when its continuation comes: not in front of a message that there is none. */
 static void print_prompt(const char **prompt)

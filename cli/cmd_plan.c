@@ -10,7 +10,7 @@
 #include "cli/console.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
-#include "engine/train/describe.h"
+#include "engine/train/inspect/describe.h"
 
 enum { LABEL = 14 };
 

@@ -4,9 +4,9 @@
  * pipe that only they have. */
 #include <stdlib.h>
 
-#include "cl/asking.h"
-#include "cl/builders.h"
-#include "cl/listing.h"
+#include "cl/device/asking.h"
+#include "cl/command/builders.h"
+#include "cl/device/listing.h"
 #include "cli/args.h"
 #include "cli/cmd.h"
 

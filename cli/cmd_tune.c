@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/tuning_store.h"
+#include "cl/tune/tuning_store.h"
 #include "cli/args.h"
 #include "cli/console.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "engine/base/json.h"
-#include "engine/train/tuned.h"
+#include "engine/train/run/tuned.h"
 
 typedef struct tune_args {
     const char *device, *caps, *json;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl/gemm.h"
-#include "cl/icd_loader.h"
+#include "cl/gemm/gemm.h"
+#include "cl/device/icd_loader.h"
 #include "cli/args.h"
 #include "cli/cmd.h"
 #include "engine/base/json.h"

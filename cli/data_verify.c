@@ -16,7 +16,7 @@
 #include "engine/data/source_pair.h"
 #include "engine/data/text_paths.h"
 #include "engine/data/tokenizer.h"
-#include "engine/train/job.h"
+#include "engine/train/run/job.h"
 
 typedef struct verify_run {
     const cmd_context *context;

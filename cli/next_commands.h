@@ -5,7 +5,7 @@
 #define CLI_NEXT_COMMANDS_H
 
 #include "cli/cmd.h"
-#include "engine/train/trainer.h"
+#include "engine/train/run/trainer.h"
 
 /* The run: its folder, its result, and what was asked for beside the config (either may be NULL). */
 typedef struct next_run {

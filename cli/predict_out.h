@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "engine/base/mem.h"
-#include "engine/train/predict.h"
+#include "engine/train/run/predict.h"
 
 typedef enum predict_format { PREDICT_CSV, PREDICT_JSONL, PREDICT_NPY } predict_format;
 

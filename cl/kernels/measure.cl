@@ -2,7 +2,7 @@
  *
  * What a device can do at best: fused multiply-adds from registers, and streams through memory, in lane style
  * (one work-item per group, float16 vectors) and in group style (many work-items). Nothing is computed that
- * anybody needs. Host side: cl/measure.c and cl/stream.c, which count the work.
+ * anybody needs. Host side: cl/measure/measure.c and cl/measure/stream.c, which count the work.
  *
  * -DNONTEMPORAL=1: the compiler has stores that pass by the caches, and streams with them are wanted */
 #include "common.clh"
@@ -15,7 +15,7 @@
  * how many that is differs between devices, so several are tried. x converges to add / (1 - factor): it stays
  * a normal number. Chains start from memory, each lane from a value of its own: a compiler that knows that
  * lanes or work-items are equal computes one of them and copies it (Intel's does).
- * start: START_FLOATS floats, which cl/measure.c writes. */
+ * start: START_FLOATS floats, which cl/measure/measure.c writes. */
 #define START_FLOATS 256
 #define FMA_BODY(type, count, LOAD_START)                                                                    \
     type x[count];                                                                                           \

@@ -5,7 +5,7 @@
 #define ENGINE_API_API_INTERNAL_H
 
 #include "engine/cltrain.h"
-#include "engine/train/run.h"
+#include "engine/train/run/run.h"
 
 struct cltrain {
     clt_str layers; /* JSON objects, comma-separated */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/train/predict.h"
+#include "engine/train/run/predict.h"
 #include "engine/api/api_internal.h"
 #include "engine/base/thread.h"
 

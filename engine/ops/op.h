@@ -7,8 +7,8 @@
 #ifndef ENGINE_OPS_OP_H
 #define ENGINE_OPS_OP_H
 
-#include "cl/gemm.h"
-#include "cl/variant.h"
+#include "cl/gemm/gemm.h"
+#include "cl/command/variant.h"
 #include "engine/graph/graph.h"
 
 typedef enum clt_attr_type {
@@ -77,7 +77,7 @@ typedef struct clt_call {
     bool din_accumulate[CLT_MAX_IN];     /* add instead of write */
     int32_t dparam[CLT_MAX_NODE_PARAMS]; /* wanted gradient of each parameter; -1 */
     bool dparam_accumulate[CLT_MAX_NODE_PARAMS];
-    /* losses: forward accumulates into record `loss` (4 floats, engine/ops/loss.h) of `losses`; backward
+    /* losses: forward accumulates into record `loss` (4 floats, engine/ops/loss/loss.h) of `losses`; backward
      * scales by it */
     int32_t losses;
     bool record;        /* backward writes the loss record too: there is no forward work */

@@ -4,7 +4,7 @@
  * kernels, sums and products. Knows emitters and the kernel families elementwise and binary, no op in
  * particular.
  */
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
 
 #include <string.h>
 

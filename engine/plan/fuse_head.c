@@ -5,7 +5,7 @@
  * In evaluation it pays only where there are several chunks. Knows the two ops by name. */
 #include <string.h>
 
-#include "engine/ops/linear_cross_entropy.h"
+#include "engine/ops/loss/linear_cross_entropy.h"
 #include "engine/plan/fuse.h"
 
 typedef struct head {

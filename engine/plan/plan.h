@@ -7,8 +7,8 @@
 #ifndef ENGINE_PLAN_PLAN_H
 #define ENGINE_PLAN_PLAN_H
 
-#include "cl/command.h"
-#include "cl/tuning.h"
+#include "cl/command/command.h"
+#include "cl/tune/tuning.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/op.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/fallback.h"
+#include "cl/command/fallback.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/train/store.h"

@@ -6,7 +6,7 @@
 #ifndef ENGINE_PLAN_REALIZE_H
 #define ENGINE_PLAN_REALIZE_H
 
-#include "cl/exec.h"
+#include "cl/command/exec.h"
 #include "engine/plan/plan.h"
 
 /* Activation slabs, as large as the largest plan needs. */
@@ -43,7 +43,7 @@ typedef struct clt_realize_options {
     ocl_progress_fn progress;
     void *progress_context;
     struct ocl_refusal
-        *refusal; /* receives the command that the driver refused (cl/fallback.h); may be NULL */
+        *refusal; /* receives the command that the driver refused (cl/command/fallback.h); may be NULL */
 } clt_realize_options;
 
 clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl/gemm.h"
+#include "cl/gemm/gemm.h"
 #include "engine/ops/op.h"
 #include "engine/plan/plan.h"
 

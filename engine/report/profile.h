@@ -6,7 +6,7 @@
 #ifndef ENGINE_REPORT_PROFILE_H
 #define ENGINE_REPORT_PROFILE_H
 
-#include "cl/exec.h"
+#include "cl/command/exec.h"
 #include "engine/base/json.h"
 #include "engine/report/step_times.h"
 

@@ -7,7 +7,7 @@
 
 #include "engine/config/config.h"
 #include "engine/report/histogram.h"
-#include "engine/train/trainer.h"
+#include "engine/train/run/trainer.h"
 
 typedef struct clt_rundir clt_rundir;
 

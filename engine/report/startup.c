@@ -10,7 +10,7 @@
 #include "engine/base/hash.h"
 #include "engine/report/lines.h"
 #include "engine/report/run_record.h"
-#include "engine/train/tuned.h"
+#include "engine/train/run/tuned.h"
 
 typedef struct table {
     clt_table_row *rows;

@@ -4,7 +4,7 @@
 #ifndef ENGINE_REPORT_STARTUP_H
 #define ENGINE_REPORT_STARTUP_H
 
-#include "engine/train/run.h"
+#include "engine/train/run/run.h"
 
 #define CLT_STARTUP_ROWS 18
 /* The rows that are known before a device allocates anything: for a dry run. resumed: the run that it would

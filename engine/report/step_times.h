@@ -6,7 +6,7 @@
 #ifndef ENGINE_REPORT_STEP_TIMES_H
 #define ENGINE_REPORT_STEP_TIMES_H
 
-#include "cl/record.h"
+#include "cl/command/record.h"
 #include "engine/plan/plan.h"
 
 /* Why the compute queue had nothing to do. */

@@ -5,7 +5,7 @@
 #ifndef ENGINE_REPORT_TRACE_H
 #define ENGINE_REPORT_TRACE_H
 
-#include "cl/record.h"
+#include "cl/command/record.h"
 #include "engine/base/json.h"
 #include "engine/base/span.h"
 

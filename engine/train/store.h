@@ -6,7 +6,7 @@
 #ifndef ENGINE_TRAIN_STORE_H
 #define ENGINE_TRAIN_STORE_H
 
-#include "cl/memory.h"
+#include "cl/device/memory.h"
 #include "engine/plan/plan.h"
 #include "engine/train/step_block.h"
 

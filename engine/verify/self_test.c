@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl/asking.h"
+#include "cl/device/asking.h"
 #include "engine/verify/verify_internal.h"
 
 #define SEED 20231 /* the same data every time: an answer is remembered */

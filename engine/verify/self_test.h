@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The self-test of a device: a few of the checker's own cases, each about a capability, run before the
- * capability counts (cl/asking.h says when and where). */
+ * capability counts (cl/device/asking.h says when and where). */
 #ifndef ENGINE_VERIFY_SELF_TEST_H
 #define ENGINE_VERIFY_SELF_TEST_H
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
 #include "engine/verify/speed_internal.h"
 #include "engine/verify/verify_internal.h"
 

@@ -6,7 +6,7 @@
 #ifndef ENGINE_VERIFY_SPEED_H
 #define ENGINE_VERIFY_SPEED_H
 
-#include "cl/exec.h"
+#include "cl/command/exec.h"
 
 /* One direction of a case, or one command of it. */
 typedef struct clt_speed_result {

@@ -6,7 +6,7 @@
 #ifndef ENGINE_VERIFY_VERIFY_H
 #define ENGINE_VERIFY_VERIFY_H
 
-#include "cl/device.h"
+#include "cl/device/device.h"
 #include "engine/base/mem.h"
 
 typedef enum clt_verify_state {

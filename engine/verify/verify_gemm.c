@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of GEMM backends, by the contract of cl/gemm.h alone: sizes round tile edges, every layout, batches,
- * shared and interleaved operands, offsets and row strides, scalars, storage types, epilogues. Operands lie
- * in buffers full of plausible numbers; everything of C's buffer that is not C must keep its bits. Knows no
- * op and no backend. */
+ * Checks of GEMM backends, by the contract of cl/gemm/gemm.h alone: sizes round tile edges, every layout,
+ * batches, shared and interleaved operands, offsets and row strides, scalars, storage types, epilogues.
+ * Operands lie in buffers full of plausible numbers; everything of C's buffer that is not C must keep its
+ * bits. Knows no op and no backend. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/gemm_mma.h"
-#include "cl/gemm_tile.h"
-#include "cl/gemm_wgmma.h"
-#include "cl/tuning.h"
+#include "cl/gemm/gemm_mma.h"
+#include "cl/gemm/gemm_tile.h"
+#include "cl/gemm/gemm_wgmma.h"
+#include "cl/tune/tuning.h"
 #include "engine/base/thread.h"
 #include "engine/verify/verify_gemm_cases.h"
 #include "engine/verify/verify_internal.h"

@@ -5,7 +5,7 @@
 #ifndef ENGINE_VERIFY_GEMM_CASES_H
 #define ENGINE_VERIFY_GEMM_CASES_H
 
-#include "cl/gemm.h"
+#include "cl/gemm/gemm.h"
 
 typedef enum clt_gemm_form {
     FORM_TIGHT,  /* dense operands at the start of their tensors */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
 #include "engine/verify/verify_internal.h"
 
 /* One run: data and references of all copies, on a bench. */

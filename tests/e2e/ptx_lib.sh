@@ -13,7 +13,7 @@ for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
     fi
 done
 [ -n "$clang" ] || skip_all "there is no clang with an NVPTX target"
-kernels=$CLTRAIN_SOURCE_DIR/cl/kernels
+kernels=$CLTRAIN_BUILD_DIR/kernels
 ampere="80 86 89 90" # generations that know the instructions of sm_80
 if ptxas --help | grep -q sm_120; then ampere="$ampere 120"; fi
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/gemm.h"
-#include "cl/tuning_store.h"
+#include "cl/gemm/gemm.h"
+#include "cl/tune/tuning_store.h"
 
 static clt_status put(const ocl_device_desc *desc, int argc, char **argv)
 {

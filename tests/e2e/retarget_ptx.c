@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * PTX for sm_90 from standard input to the same program for sm_90a on standard output, for the scripts that
- * look at kernels with NVIDIA's assembler: what cl/retarget.h does with a driver's binary. */
+ * look at kernels with NVIDIA's assembler: what cl/command/retarget.h does with a driver's binary. */
 #include <stdio.h>
 
-#include "cl/retarget.h"
+#include "cl/command/retarget.h"
 
 int main(void)
 {

@@ -45,7 +45,7 @@ check_mma() {
 }
 
 # The forms that the host chooses from: KERNEL WARPS PIECES COLS.
-forms=$(sed -n '/^static const mma_form forms/,/};/p' "$CLTRAIN_SOURCE_DIR/engine/ops/attention_mma.c" |
+forms=$(sed -n '/^static const mma_form forms/,/};/p' "$CLTRAIN_SOURCE_DIR/engine/ops/attention/attention_mma.c" |
     awk '/_FORWARD\]/ { k = 1 } /_DQ\]/ { k = 2 } /_DKV\]/ { k = 3 }
          { while (match($0, /\{[0-9]+, [0-9]+, [0-9]+\}/)) { f = substr($0, RSTART + 1, RLENGTH - 2); gsub(/,/, "", f); print k, f; $0 = substr($0, RSTART + RLENGTH) } }')
 if [ "$(wc -l <<<"$forms")" -eq 10 ]; then pass; else fail "the table of forms was not read: $forms"; fi

@@ -4,7 +4,7 @@
 # Every kernel file is OpenCL C 1.2 by clang's judgement too, alone and with its own defaults, and NVIDIA's branches of the probe
 # kernels compile to PTX that holds the instruction they are about. Needs no device. ctest-labels: quick
 set -u
-source_dir=${CLTRAIN_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
+kernels=${CLTRAIN_BUILD_DIR:?set it to the build folder}/kernels
 clang=
 for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
     if command -v "$name" >/dev/null; then
@@ -20,23 +20,23 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
 count=0
-for file in "$source_dir"/cl/kernels/*.cl; do
+for file in "$kernels"/*.cl; do
     if ! "$clang" -x cl -cl-std=CL1.2 -Werror -fsyntax-only -Xclang -finclude-default-header \
-        -I"$source_dir/cl/kernels" "$file"; then
+        -I"$kernels" "$file"; then
         echo "FAIL: $file"
         failed=1
     fi
     count=$((count + 1))
 done
 if [ "$count" -eq 0 ]; then
-    echo "FAIL: no kernel file in $source_dir/cl/kernels"
+    echo "FAIL: no kernel file in $kernels"
     failed=1
 fi
 
 check_ptx() { # macro, instruction
     if ! "$clang" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -D__NV_CL_C_VERSION=120 "-D$1=1" \
         -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -target-feature -Xclang +ptx75 -O2 -S \
-        "$source_dir/cl/kernels/probe.cl" -o "$work/probe.ptx"; then
+        "$kernels/probe.cl" -o "$work/probe.ptx"; then
         echo "FAIL: probe.cl with -D$1 does not compile to PTX"
         failed=1
     elif ! grep -q "$2" "$work/probe.ptx"; then

@@ -7,7 +7,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 
-kernels=$CLTRAIN_SOURCE_DIR/cl/kernels
+kernels=$CLTRAIN_BUILD_DIR/kernels
 reported=0
 
 # defect NAME FILE OLD NEW PATTERN: the first OLD of the file becomes NEW, and a check of that name fails or a rule is broken. The
@@ -64,7 +64,7 @@ export CLTRAIN_PTX_SM=90 CLTRAIN_PTX_LOCAL=232448
 products='gemm.deep_tiles[wgmma_f16]'
 large='gemm.tails_nn[wgmma_f16_128x256*'
 wide='gemm.tails_nn[wgmma_bf16_192x256*'
-# (A program without one of the kinds of instruction is refused before it runs: cl/retarget.c. So they stay, elsewhere.)
+# (A program without one of the kinds of instruction is refused before it runs: cl/command/retarget.c. So they stay, elsewhere.)
 defect 'wgmma: copies not fenced' gemm_wgmma.cl '        WGMMA_SEE();' '        if (t > 1000000) WGMMA_SEE();' "$products"
 defect 'wgmma: copies not waited for' gemm_wgmma.cl '#define COPIES_LEFT 1' '#define COPIES_LEFT 2' "$products"
 defect 'wgmma: main loop without its barrier' gemm_wgmma.cl 'barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there' '/* tile t is there' "$products"

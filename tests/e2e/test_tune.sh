@@ -150,7 +150,7 @@ fi
 # Kernels that are not those of the record.
 use by_record
 mkdir kernels
-cp "$CLTRAIN_SOURCE_DIR/cl/kernels/gemm.cl" kernels/
+cp "$CLTRAIN_SOURCE_DIR/cl/gemm/gemm.cl" kernels/
 echo '/* changed */' >>kernels/gemm.cl
 expect_code 0 env CLTRAIN_KERNEL_DIR=kernels "$CLTRAIN" train net.json --out changed
 with_log changed

@@ -40,15 +40,15 @@ expect_code 2 "$CLTRAIN" verify --shard 3/3
 # A kernel that computes something else.
 mkdir kernels
 sed 's|^#define STORE_f32(p, i, v).*|#define STORE_f32(p, i, v) ((p)[i] = (v) + 1e-3f)|' \
-    "$CLTRAIN_SOURCE_DIR/cl/kernels/common.clh" >kernels/common.clh
-if cmp -s kernels/common.clh "$CLTRAIN_SOURCE_DIR/cl/kernels/common.clh"; then fail "nothing was planted"; fi
+    "$CLTRAIN_BUILD_DIR/kernels/common.clh" >kernels/common.clh
+if cmp -s kernels/common.clh "$CLTRAIN_BUILD_DIR/kernels/common.clh"; then fail "nothing was planted"; fi
 CLTRAIN_KERNEL_DIR=$work/kernels expect_code 1 "$CLTRAIN" verify -t 'relu.tail[lane]/correct' --seed 9 --caps all
 expect_text '^FAIL +relu\.tail\[lane\]/correct' "repeat: cltrain verify -t 'relu.tail\[lane\]/correct' --seed 9 --device "
 
 # SGD keeps zeros between parameters as they are on a driver whose fma(a, b, 0) has the sign of a * b (Mesa's rusticl).
 mkdir zeros
 sed -e 's|fma(|other_fma(|g' -e 's|^#ifndef CHUNK$|#define other_fma(a, b, c) select(fma(a, b, c), (a) * (b), (c) == 0.0f)\n&|' \
-    "$CLTRAIN_SOURCE_DIR/cl/kernels/update.cl" >zeros/update.cl
+    "$CLTRAIN_BUILD_DIR/kernels/update.cl" >zeros/update.cl
 expect_awk 'the other fma is planted' '/[^_]fma\(/ { own++ } /other_fma/ { n++ } END { exit own != 1 || n < 5 }' zeros/update.cl
 CLTRAIN_KERNEL_DIR=$work/zeros expect_code 0 "$CLTRAIN" verify -t 'update.sgd' --seed 9 --mode correct
 expect_text '^[12] passed, 0 failed'

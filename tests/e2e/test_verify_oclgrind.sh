@@ -45,7 +45,7 @@ fi
 
 mkdir kernels
 sed 's|^#define STORE_f32(p, i, v).*|#define STORE_f32(p, i, v) ((p)[i] = (v), (p)[(i) + 1000000000] = 0.0f)|' \
-    "$CLTRAIN_SOURCE_DIR/cl/kernels/common.clh" >kernels/common.clh
+    "$CLTRAIN_BUILD_DIR/kernels/common.clh" >kernels/common.clh
 CLTRAIN_KERNEL_DIR=$work/kernels watched planted "$CLTRAIN" verify --mode correct -t 'relu.one[lane]'
 if grep -q 'Invalid write' planted; then pass; else fail "an invalid write was planted and not reported"; fi
 finish

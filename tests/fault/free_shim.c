@@ -19,9 +19,10 @@
 
 #define VISIBLE __attribute__((visibility("default")))
 #define PATTERN 0xDB
-#define MOST 200000      /* blocks; later ones are freed */
-#define GRACE_US 1000000 /* what is still under way at the end of the program gets so long to come too late  \
-                          */
+#define MOST 200000 /* blocks; later ones are freed */
+#define GRACE_US                                                                                             \
+    1000000 /* what is still under way at the end of the program gets so long to come too late               \
+             */
 
 static uintptr_t text_from, text_to; /* the program's own code */
 static unsigned char *kept[MOST];

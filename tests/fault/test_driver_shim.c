@@ -5,7 +5,7 @@
  * The bad driver of fault/driver_shim.c does what its grammar says: this program runs itself once for each
  * entry with the shim loaded, as a small OpenCL program that builds, launches and reads one kernel and writes
  * down what it got. */
-#include "tests/unit/cl_test.h"
+#include "tests/unit/cl/cl_test.h"
 
 #include <CL/cl.h>
 #include <signal.h>

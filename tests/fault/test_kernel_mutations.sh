@@ -328,9 +328,9 @@ try() {
     checks=${rest%% :: *}
     op=${rest#* :: }
     : >"$log"
-    cp -r "$CLTRAIN_SOURCE_DIR/cl/kernels" "$kernels"
+    cp -r "$CLTRAIN_BUILD_DIR/kernels" "$kernels"
     sed -i "$edit" "$kernels/$file"
-    if cmp -s "$kernels/$file" "$CLTRAIN_SOURCE_DIR/cl/kernels/$file"; then
+    if cmp -s "$kernels/$file" "$CLTRAIN_BUILD_DIR/kernels/$file"; then
         echo "the edit changes nothing any more: $2" >"results/$1"
     else
         CLTRAIN_KERNEL_DIR=$kernels timeout 600 "$CLTRAIN" verify --mode correct -t "$checks" --seed 9 >"$log" 2>&1 </dev/null &

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cl/device.h"
+#include "cl/device/device.h"
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
 

@@ -3,9 +3,9 @@
  * A training step builds, allocates and waits for nothing, by the OpenCL calls that interpose.c counts: in
  * windows of steps, and by comparing a run with one twice as long. What a step does call is exactly what its
  * plan says. CLBlast's own calls are counted apart. ctest-labels: quick */
-#include "tests/unit/train_test.h"
+#include "tests/unit/train/train_test.h"
 
-#include "engine/train/watch.h"
+#include "engine/train/inspect/watch.h"
 #include "tests/fault/interpose.h"
 
 #define WARM_UP 3

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/train/run.h"
+#include "engine/train/run/run.h"
 
 static clt_status feed_once(clt_run *run)
 {

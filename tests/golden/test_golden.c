@@ -11,7 +11,7 @@
  * divides by the root of a second moment that may be near zero. ctest-labels: quick */
 #include "tests/golden/golden_test.h"
 
-#include "engine/train/run.h"
+#include "engine/train/run/run.h"
 
 #define STEPS 10
 #define BATCH 15

@@ -13,7 +13,7 @@
  * ctest-labels: quick */
 #include "tests/golden/golden_test.h"
 
-#include "engine/train/run.h"
+#include "engine/train/run/run.h"
 
 #define STEPS 10
 #define BATCH 15

@@ -6,7 +6,7 @@
  * its last change, applied updates and learning rate must be GradScaler's to the bit, and a skipped step must
  * leave every byte of parameters, their 16-bit copies and optimizer state alone. Needs a device, no PyTorch.
  * ctest-labels: quick */
-#include "tests/unit/train_test.h"
+#include "tests/unit/train/train_test.h"
 
 #define DATA CLT_TEST_SOURCE_DIR "/tests/golden/data/"
 #define STEPS 100

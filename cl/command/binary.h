@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a driver's compiler made of a program, in a few words: format and target of its binary, and what the
+ * compiler says of registers that did not suffice. For reports from machines that nobody can look at later.
+ */
+#ifndef CL_BINARY_H
+#define CL_BINARY_H
+
+#include <stddef.h>
+
+#include "cl/command/exec.h"
+
+#define OCL_BINARY_TEXT 160
+
+/* "PTX 8.3, sm_90, 12 kernels, local memory 0 B", "ELF for x86-64, 23412 B", "SPIR-V 1.2, ..."; returns out.
+ * Local memory of PTX is the largest stack of a function: arrays that did not go into registers. Pure. */
+const char *ocl_binary_describe(const void *data, size_t size, char out[OCL_BINARY_TEXT]);
+/* From the log of a build with -cl-nv-verbose: "up to 128 registers, 3 of 12 kernels spill, up to 96 B"; ""
+ * when the log does not speak of registers. Pure. */
+const char *ocl_spills_describe(const char *log, char out[OCL_BINARY_TEXT]);
+/* Of a program that was built: of its first device's binary. "" when the driver gives none. */
+const char *ocl_program_describe(const ocl_program *program, char out[OCL_BINARY_TEXT]);
+
+#endif

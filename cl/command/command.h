@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Commands as data. A phase of a plan is a flat list of them: kernel, library GEMM, copy, fill, host call
+ * (communication), marker. Emitting needs no device; an executor (cl/command/exec.h) later builds programs,
+ * resolves tensors and binds arguments. Tensors are plain numbers here: what they mean is the owner's
+ * business. */
+#ifndef CL_COMMAND_H
+#define CL_COMMAND_H
+
+#include "cl/device/device.h"
+#include "engine/base/dtype.h"
+
+#define OCL_NO_TENSOR_ID (-1)
+
+typedef struct ocl_tensor_ref {
+    int32_t tensor;  /* id in the owner's table, or OCL_NO_TENSOR_ID */
+    uint64_t offset; /* bytes from the tensor's start */
+} ocl_tensor_ref;
+
+static inline ocl_tensor_ref ocl_ref(int32_t tensor)
+{
+    ocl_tensor_ref ref = {tensor, 0};
+    return ref;
+}
+#define OCL_NO_TENSOR ocl_ref(OCL_NO_TENSOR_ID)
+
+typedef enum ocl_access { OCL_READ = 1, OCL_WRITE = 2, OCL_READ_WRITE = 3 } ocl_access;
+
+typedef enum ocl_arg_kind {
+    OCL_ARG_TENSOR, /* two kernel arguments: __global buffer, ulong offset in ELEMENTS of the tensor's type */
+    OCL_ARG_I32,
+    OCL_ARG_U32,
+    OCL_ARG_U64,
+    OCL_ARG_F32,
+    OCL_ARG_LOCAL,  /* u64 bytes of local memory */
+    OCL_ARG_TICKETS /* __global uint *: two counters, zero before each run of the kernel, which leaves them so
+                     */
+} ocl_arg_kind;
+
+typedef struct ocl_arg {
+    ocl_arg_kind kind;
+    ocl_access access;      /* TENSOR */
+    ocl_tensor_ref ref;     /* TENSOR */
+    uint32_t element_bytes; /* TENSOR: unit of the offset argument */
+    uint64_t bytes;         /* TENSOR: bytes touched (0 = unknown, counted as the whole tensor) */
+    bool bound;             /* U32, U64: ocl_arg_is_bound */
+    union {
+        int32_t i32;
+        uint32_t u32;
+        uint64_t u64;
+        float f32;
+    } value;
+} ocl_arg;
+
+typedef enum ocl_command_kind {
+    OCL_CMD_KERNEL,
+    OCL_CMD_GEMM, /* library call (CLBlast); counted apart because it sets arguments and allocates inside */
+    OCL_CMD_COPY, /* args[0] written, args[1] read, args[0].bytes bytes */
+    OCL_CMD_FILL, /* args[0] filled with the 32-bit pattern value.u32 over args[0].bytes bytes */
+    OCL_CMD_HOST, /* calls back into the owner (communication); args list the tensors it reads and writes */
+    OCL_CMD_MARKER
+} ocl_command_kind;
+
+#define OCL_MAX_ARGS 28
+
+struct ocl_gemm;
+struct ocl_variant;
+
+typedef struct ocl_command {
+    ocl_command_kind kind;
+    const char *label;   /* what for: "fc1.forward" (owner's arena) */
+    const char *layer;   /* layers of the model whose work it does, "fc1+act1" (owner's arena), or "" */
+    const char *variant; /* name of the variant that emitted it, or "" */
+    /* What a driver that refuses the command refuses with it (cl/command/fallback.h). */
+    const struct ocl_variant *made_by; /* NULL: no variant */
+    const char *form;                  /* of a matrix product: its tile; NULL: none */
+    uint32_t needs;                    /* capabilities without which another command would stand here */
+    int32_t node;                      /* owner's op id, -1 none */
+    const char *family;                /* KERNEL: source file without ".cl": "elementwise" */
+    const char *kernel;                /* KERNEL: function name */
+    const char *options; /* KERNEL: "-DA=1 -DB=2" in emission order; part of the program key. GEMM: the
+                            library's parameter sets (ocl_clblast_configure), or NULL */
+    int n_args;
+    ocl_arg args[OCL_MAX_ARGS];
+    uint32_t work_dim;
+    size_t global[3], local[3]; /* never 0: no driver chooses */
+    bool free_local;            /* 1D: local[0] may be halved, which changes nothing but the groups */
+    struct ocl_gemm *gemm;      /* GEMM (list's arena) */
+    int32_t host_code;          /* HOST: passed to the callback */
+    double flops;               /* floating point operations, for reports */
+} ocl_command;
+
+/* A list owns its commands and their strings. */
+typedef struct ocl_command_list {
+    clt_arena *arena; /* borrowed from the owner */
+    ocl_command *commands;
+    size_t count, capacity;
+} ocl_command_list;
+void ocl_command_list_free(ocl_command_list *list); /* frees the array, not the arena */
+
+/* Emitter: what ops and GEMM backends write to. Errors are sticky: the first one is kept in `status` (with
+ * its message) and returned by ocl_emit_status, so that emission code reads straight down. */
+typedef struct ocl_emitter {
+    ocl_command_list *list;
+    const ocl_device_desc *device;
+    const char *label; /* copied into every command, as is the layer (NULL: none) */
+    const char *layer;
+    const char *variant;
+    const struct ocl_variant *made_by; /* the record behind `variant`, or NULL */
+    const char *form;
+    int32_t node;
+    clt_status status;
+    clt_error error;
+    /* Scratch memory that lives from its first to its last use: returns a tensor id. */
+    int32_t (*workspace)(void *owner, clt_dtype dtype, uint64_t elements, const char *name);
+    void *owner;
+    bool tf32; /* every product of f32 may be one of tf32 (cl/gemm/gemm.h) */
+    /* Tuning (cl/tune/tuning.h); each may be NULL. */
+    const struct ocl_choice *record; /* in force for what is emitted now */
+    struct ocl_choice *asked;        /* receives what ocl_tuned is asked for and answers */
+    struct ocl_tuning_log *log;      /* receives every problem of a tunable family */
+    /* building a kernel command */
+    ocl_command *open;
+    clt_str options;
+} ocl_emitter;
+
+/* Kernel commands: begin, defines and arguments in the order of the kernel's parameters, end.
+ *   ocl_kernel_begin(e, "softmax", "softmax_fwd_row");
+ *   ocl_define(e, "DTYPE_F32", 1);
+ *   ocl_arg_out(e, y, CLT_F32, elements); ocl_arg_in(e, x, CLT_F32, elements); ocl_arg_u32(e, rows); ...
+ *   ocl_kernel_end_1d(e, global, local, flops); */
+void ocl_kernel_begin(ocl_emitter *e, const char *family, const char *kernel);
+void ocl_define(ocl_emitter *e, const char *name, int64_t value);
+void ocl_define_text(ocl_emitter *e, const char *name, const char *value);
+/* An option of clBuildProgram itself, "-cl-...". */
+void ocl_build_option(ocl_emitter *e, const char *option);
+/* A tensor argument. `elements` of `dtype` are touched (for byte accounting); ref.offset is in bytes, a
+ * multiple of the element size; the kernel receives (__global T *buffer, ulong offset_in_elements). */
+void ocl_arg_tensor(ocl_emitter *e, ocl_access access, ocl_tensor_ref ref, clt_dtype dtype,
+                    uint64_t elements);
+void ocl_arg_in(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
+void ocl_arg_out(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
+void ocl_arg_inout(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
+/* Output that is written (accumulate false) or added to (true); also passes the flag as the next int
+ * argument. */
+void ocl_arg_grad(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements, bool accumulate);
+void ocl_arg_i32(ocl_emitter *e, int32_t value);
+void ocl_arg_u32(ocl_emitter *e, uint32_t value);
+void ocl_arg_u64(ocl_emitter *e, uint64_t value);
+/* The argument that was emitted last says how much there is to do: with 0 in its place every work-item
+ * returns at once and touches no memory, so that a child process can launch the kernel in its full size for
+ * the compiler's sake alone. */
+void ocl_arg_is_bound(ocl_emitter *e);
+void ocl_arg_f32(ocl_emitter *e, float value);
+void ocl_arg_local(ocl_emitter *e, uint64_t bytes);
+void ocl_arg_tickets(ocl_emitter *e); /* cl/kernels/tickets.clh */
+/* The open kernel is what it is because the device has these capabilities. What its variant needs, and groups
+ * of more than 64 items, are known without being said. */
+void ocl_kernel_needs(ocl_emitter *e, uint32_t caps);
+/* One work-item after the other, none of which asks for its group: global is rounded up to groups of `local`
+ * items, which become smaller where the kernel on this device allows no more; local 0: a size for this
+ * device. Kernels guard their tails. A driver never chooses: several take groups of one item for sizes
+ * without small factors. */
+void ocl_kernel_end_items(ocl_emitter *e, uint64_t global, uint64_t local, double flops);
+/* Groups of exactly `local` items (0: as ocl_kernel_end_items); global is rounded up to a multiple of it. */
+void ocl_kernel_end_1d(ocl_emitter *e, uint64_t global, uint64_t local, double flops);
+void ocl_kernel_end_2d(ocl_emitter *e, uint64_t gx, uint64_t gy, uint64_t lx, uint64_t ly, double flops);
+void ocl_kernel_end_3d(ocl_emitter *e, const uint64_t global[3], const uint64_t local[3], double flops);
+
+void ocl_emit_copy(ocl_emitter *e, ocl_tensor_ref dst, ocl_tensor_ref src, uint64_t bytes);
+void ocl_emit_fill(ocl_emitter *e, ocl_tensor_ref dst, uint64_t bytes, uint32_t pattern);
+void ocl_emit_library_gemm(ocl_emitter *e, const struct ocl_gemm *gemm); /* copies it */
+/* tensors the host code reads/writes are appended with ocl_arg_tensor before ocl_host_end. */
+void ocl_host_begin(ocl_emitter *e, int32_t code);
+void ocl_host_end(ocl_emitter *e);
+void ocl_emit_marker(ocl_emitter *e);
+int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name);
+/* Value of a tunable (cl/command/variant.h) in the record in force, else fallback: the variant's own idea. A
+ * variant that cannot use the values it gets fails with CLT_EUNSUPPORTED before it emits anything. */
+int ocl_tuned(const ocl_emitter *e, const char *name, int fallback);
+/* Records a failure raised while emitting. */
+void ocl_emit_fail(ocl_emitter *e, clt_status status);
+/* First failure, with its message restored, or CLT_OK. */
+clt_status ocl_emit_status(ocl_emitter *e);
+void ocl_emitter_free(ocl_emitter *e);
+
+/* Bytes a command must move: the sum of its arguments' bytes (a READ_WRITE argument counts twice). */
+uint64_t ocl_command_bytes(const ocl_command *command);
+/* Do two commands run the same machine code? Drivers finish compiling at a kernel's first launch, for its
+ * group size and, PoCL, for launches with fewer than OCL_SMALL_LAUNCH work-items in each dimension apart. */
+#define OCL_SMALL_LAUNCH 65535
+bool ocl_same_code(const ocl_command *a, const ocl_command *b);
+const char *ocl_command_kind_name(ocl_command_kind kind);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running a realised command list: enqueueing, and profiling by one event per command. Everything that
+ * builds, creates or binds is in cl/command/exec_create.c; nothing here may call a build, create,
+ * set-argument or wait function, except ocl_exec_collect, which is outside a step. It must not know what the
+ * commands compute. */
+#include "cl/command/exec_internal.h"
+#include "cl/command/faults_internal.h"
+#include "cl/command/record_internal.h"
+
+#include <stdlib.h>
+
+#ifdef CLT_HAVE_CLBLAST
+#include "cl/gemm/gemm.h"
+#endif
+
+/* What one pass over a range carries along. */
+typedef struct run_state {
+    cl_event before; /* still to be waited for by the next device command, or NULL */
+    ocl_counters tally;
+} run_state;
+
+static cl_uint waits(const run_state *run)
+{
+    return run->before != NULL ? 1 : 0;
+}
+
+static const cl_event *wait_list(const run_state *run)
+{
+    return run->before != NULL ? &run->before : NULL;
+}
+
+/* One more reference to an event, or to none. */
+static bool keep(cl_event event)
+{
+    return event == NULL || clRetainEvent(event) == CL_SUCCESS;
+}
+
+static void drop(cl_event event)
+{
+    if (event != NULL)
+        clReleaseEvent(event);
+}
+
+/* References for one more owner of both events; without them it goes without this command. */
+static bool keep_both(cl_event start, cl_event end)
+{
+    if (!keep(start))
+        return false;
+    if (keep(end))
+        return true;
+    drop(start);
+    return false;
+}
+
+static clt_status keep_event(ocl_exec *exec, size_t index, cl_event start, cl_event end)
+{
+    CLT_TRY(clt_grow(&exec->pending, &exec->pending_capacity, exec->n_pending + 1, sizeof *exec->pending,
+                     "profiling events"));
+    if (keep_both(start, end))
+        exec->pending[exec->n_pending++] = (exec_pending){index, start, end};
+    return CLT_OK;
+}
+
+static clt_status run_kernel(ocl_exec *exec, size_t index, run_state *run, cl_event *done)
+{
+    const ocl_command *c = &exec->list->commands[index];
+    const exec_entry *entry = &exec->entries[index];
+    cl_int code;
+    OCL_METERED(exec->device, code,
+                clEnqueueNDRangeKernel(exec->queue, entry->kernel, c->work_dim, NULL, c->global, entry->local,
+                                       waits(run), wait_list(run), done));
+    OCL_CHECK(code, "enqueueing kernel %s of '%s'", c->kernel, c->label);
+    run->tally.kernels_enqueued++;
+    return CLT_OK;
+}
+
+static clt_status run_copy(ocl_exec *exec, size_t index, run_state *run, cl_event *done)
+{
+    const exec_entry *entry = &exec->entries[index];
+    cl_int code;
+    OCL_METERED(exec->device, code,
+                clEnqueueCopyBuffer(exec->queue, entry->source, entry->target, entry->source_offset,
+                                    entry->target_offset, entry->bytes, waits(run), wait_list(run), done));
+    OCL_CHECK(code, "enqueueing a copy of '%s'", exec->list->commands[index].label);
+    run->tally.copies++;
+    return CLT_OK;
+}
+
+static clt_status run_fill(ocl_exec *exec, size_t index, run_state *run, cl_event *done)
+{
+    const exec_entry *entry = &exec->entries[index];
+    cl_int code;
+    if (entry->kernel != NULL) /* quirk fill_by_kernel */
+        OCL_METERED(exec->device, code,
+                    clEnqueueNDRangeKernel(exec->queue, entry->kernel, 1, NULL, &entry->fill_items,
+                                           entry->local, waits(run), wait_list(run), done));
+    else
+        OCL_METERED(exec->device, code,
+                    clEnqueueFillBuffer(exec->queue, entry->target, &entry->pattern, entry->pattern_bytes,
+                                        entry->target_offset, entry->bytes, waits(run), wait_list(run),
+                                        done));
+    OCL_CHECK(code, "enqueueing a fill of '%s'", exec->list->commands[index].label);
+    run->tally.fills++;
+    return CLT_OK;
+}
+
+/* Library and host code take no wait list: a barrier in front of them holds the in-order queue. */
+static clt_status settle(ocl_exec *exec, run_state *run, size_t index)
+{
+    if (run->before == NULL)
+        return CLT_OK;
+    OCL_CHECK(clEnqueueBarrierWithWaitList(exec->queue, 1, &run->before, NULL),
+              "enqueueing a barrier before '%s'", exec->list->commands[index].label);
+    run->before = NULL;
+    return CLT_OK;
+}
+
+static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_event *start, cl_event *done)
+{
+    CLT_TRY(settle(exec, run, index));
+#ifdef CLT_HAVE_CLBLAST
+    const exec_entry *entry = &exec->entries[index];
+    ocl_event *event = NULL;
+    clt_status status;
+    /* A call may run several kernels and returns the last one's event: a marker in front gives the start. */
+    if (start != NULL)
+        OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
+    OCL_METERED(exec->device, status,
+                ocl_clblast_run(exec->device, entry->gemm, entry->library_sets, entry->operand, &event));
+    CLT_TRY(status);
+    *done = ocl_event_raw(event);
+    run->tally.library_calls++;
+    return CLT_OK;
+#else
+    (void)start;
+    (void)done;
+    CLT_FAIL(CLT_EINTERNAL, "running '%s': this build has no GEMM library",
+             exec->list->commands[index].label);
+#endif
+}
+
+static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
+{
+    const ocl_command *c = &exec->list->commands[index];
+    CLT_TRY(settle(exec, run, index));
+    clt_status status = exec->options.host(exec->options.host_context, c);
+    return status == CLT_OK ? CLT_OK
+                            : clt_fail_prefix(status, "host command %d of '%s': ", c->host_code, c->label);
+}
+
+/* A command's event goes to the list of commands under way, and where they are asked for to the profile and
+ * the recorder. Takes over both events. */
+static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, bool record, cl_event start,
+                            cl_event end)
+{
+    const ocl_command *c = &exec->list->commands[index];
+    clt_status status = CLT_OK, kept = CLT_OK;
+    if (end != NULL)
+        status = ocl_faults_add(exec->device, c->label, c->kind == OCL_CMD_KERNEL ? c->kernel : "", end);
+    if (record && end != NULL && keep_both(start, end)) {
+        ocl_span span = {.kind = OCL_SPAN_COMMAND, .queue = OCL_QUEUE_COMPUTE, .flags = edges, .command = c};
+        ocl_record_add(exec->device, &span, start, end);
+    }
+    if (exec->profile && end != NULL)
+        kept = keep_event(exec, index, start, end);
+    drop(start);
+    drop(end);
+    return status == CLT_OK ? kept : status;
+}
+
+static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_state *run)
+{
+    ocl_record_level level = ocl_record_level_of(exec->device);
+    bool record = level == OCL_RECORD_ALL || (level == OCL_RECORD_EDGES && edges != 0);
+    bool timed = exec->profile || record;
+    cl_event start = NULL, end = NULL, *done = &end;
+    clt_status status = CLT_OK;
+    switch (exec->list->commands[index].kind) {
+    case OCL_CMD_KERNEL:
+        status = run_kernel(exec, index, run, done);
+        break;
+    case OCL_CMD_COPY:
+        status = run_copy(exec, index, run, done);
+        break;
+    case OCL_CMD_FILL:
+        status = run_fill(exec, index, run, done);
+        break;
+    case OCL_CMD_GEMM:
+        status = run_gemm(exec, index, run, timed ? &start : NULL, done);
+        break;
+    case OCL_CMD_HOST:
+        return run_host(exec, index, run);
+    case OCL_CMD_MARKER:
+        if (!timed) /* on an in-order queue it orders nothing: it only gives a time */
+            return CLT_OK;
+        OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, waits(run), wait_list(run), done),
+                  "enqueueing a marker");
+        break;
+    }
+    if (status == CLT_OK)
+        run->before = NULL;
+    clt_status kept = hand_over(exec, index, edges, record, start, end);
+    return status == CLT_OK ? kept : status;
+}
+
+/* Where stretches begin and end: at the range's ends and at host commands. */
+static uint32_t edges_of(const ocl_exec *exec, size_t first, size_t index, size_t last)
+{
+    const ocl_command *commands = exec->list->commands;
+    bool opens = index == first || commands[index - 1].kind == OCL_CMD_HOST;
+    bool closes = index + 1 == last || commands[index + 1].kind == OCL_CMD_HOST;
+    return (opens ? (uint32_t)OCL_SPAN_OPENS : 0) | (closes ? (uint32_t)OCL_SPAN_CLOSES : 0);
+}
+
+static void add_tally(ocl_device *device, const ocl_counters *tally)
+{
+    pthread_mutex_lock(&device->lock);
+    device->counters.kernels_enqueued += tally->kernels_enqueued;
+    device->counters.library_calls += tally->library_calls;
+    device->counters.copies += tally->copies;
+    device->counters.fills += tally->fills;
+    pthread_mutex_unlock(&device->lock);
+}
+
+clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait)
+{
+    run_state run = {.before = ocl_event_raw(wait)};
+    clt_status status = CLT_OK;
+    if (first > last || last > exec->list->count)
+        CLT_FAIL(CLT_EINTERNAL, "running commands %zu to %zu of a list of %zu", first, last,
+                 exec->list->count);
+    for (size_t i = first; i < last && status == CLT_OK; i++)
+        status = run_one(exec, i, edges_of(exec, first, i, last), &run);
+    add_tally(exec->device, &run.tally);
+    CLT_TRY(status);
+    return ocl_flush(exec->device, OCL_QUEUE_COMPUTE); /* PoCL starts nothing before */
+}
+
+clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait)
+{
+    return ocl_exec_run_range(exec, 0, exec->list->count, wait);
+}
+
+/* Profiling */
+
+void ocl_exec_profile(ocl_exec *exec, bool on)
+{
+    exec->profile = on && exec->device->profiling;
+}
+
+const ocl_command_time *ocl_exec_times(const ocl_exec *exec, size_t *count)
+{
+    *count = exec->list->count;
+    return exec->times;
+}
+
+void ocl_exec_drop_events(ocl_exec *exec)
+{
+    for (size_t i = 0; i < exec->n_pending; i++) {
+        drop(exec->pending[i].start);
+        drop(exec->pending[i].end);
+    }
+    exec->n_pending = 0;
+}
+
+static clt_status collect_one(ocl_exec *exec, const exec_pending *pending)
+{
+    ocl_command_time *time = &exec->times[pending->command];
+    uint64_t start, end, marker_start, marker_end;
+    if (pending->end == NULL)
+        return CLT_OK;
+    CLT_TRY(ocl_event_times(ocl_event_wrap(pending->end), &start, &end));
+    if (pending->start != NULL) {
+        CLT_TRY(ocl_event_times(ocl_event_wrap(pending->start), &marker_start, &marker_end));
+        start = marker_end < end ? marker_end : start;
+    }
+    time->calls++;
+    time->total_ns += end > start ? end - start : 0;
+    time->last_start_ns = start;
+    time->last_end_ns = end;
+    return CLT_OK;
+}
+
+clt_status ocl_exec_collect(ocl_exec *exec)
+{
+    clt_status status = CLT_OK;
+    if (!exec->device->profiling)
+        CLT_FAIL(CLT_EINTERNAL, "collecting times: device %s was opened without profiling",
+                 exec->device->desc.spec);
+    if (exec->n_pending > 0)
+        status = ocl_finish(exec->device, OCL_QUEUE_COMPUTE);
+    for (size_t i = 0; i < exec->n_pending && status == CLT_OK; i++)
+        status = collect_one(exec, &exec->pending[i]);
+    ocl_exec_drop_events(exec);
+    return status;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The executor's own structs, shared by cl/command/exec_create.c (builds and binds) and cl/command/exec.c
+ * (enqueues). Nobody else includes it. */
+#ifndef CL_EXEC_INTERNAL_H
+#define CL_EXEC_INTERNAL_H
+
+#include "cl/device/internal.h"
+
+struct ocl_gemm;
+
+/* One command, resolved. Which fields are used depends on the command's kind. */
+typedef struct exec_entry {
+    cl_kernel kernel;                    /* KERNEL; FILL under the quirk fill_by_kernel */
+    size_t local[3];                     /* of that kernel: the command's, or fewer where they are free */
+    cl_mem target, source;               /* COPY, FILL */
+    size_t target_offset, source_offset; /* bytes */
+    size_t bytes;
+    cl_uint pattern;
+    size_t pattern_bytes; /* 4, or 1 for ranges that are not whole words */
+    size_t fill_items;
+    struct ocl_gemm *gemm;    /* GEMM: a copy whose offsets count from the operands' buffers */
+    ocl_buffer *operand[3];   /* a, b, c */
+    const char *library_sets; /* the library's parameter sets, the list's; NULL: its own */
+} exec_entry;
+
+typedef struct exec_pending {
+    size_t command;
+    cl_event start, end; /* start: only where the command is more than one device command */
+} exec_pending;
+
+struct ocl_exec {
+    ocl_device *device;
+    cl_command_queue queue;
+    const ocl_command_list *list;
+    ocl_exec_options options;
+    exec_entry *entries;     /* one per command */
+    ocl_command_time *times; /* one per command */
+    bool profile;
+    exec_pending *pending;
+    size_t n_pending, pending_capacity;
+};
+
+/* Releases the kept events without reading them. */
+void ocl_exec_drop_events(ocl_exec *exec);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The recorder: when the commands of a device ran, without waiting for any of them. It keeps the events of
+ * what is enqueued in a ring of fixed size and hands their times over when the caller knows that the commands
+ * have ended. Beside it the meter: processor time that the main thread spends inside OpenCL calls. Both are
+ * for the one thread that enqueues. What a tag means is the owner's business. */
+#ifndef CL_RECORD_H
+#define CL_RECORD_H
+
+#include "cl/command/command.h"
+#include "cl/device/memory.h"
+
+typedef enum ocl_record_level {
+    OCL_RECORD_OFF,
+    OCL_RECORD_EDGES, /* transfers, and the first and last command of each stretch that an executor enqueues
+                       */
+    OCL_RECORD_ALL    /* transfers and every command */
+} ocl_record_level;
+
+typedef enum ocl_span_kind {
+    OCL_SPAN_COMMAND, /* a command of an executor's list */
+    OCL_SPAN_H2D,     /* ocl_write_async */
+    OCL_SPAN_D2H,     /* ocl_read_async */
+    OCL_SPAN_COPY     /* ocl_copy_async */
+} ocl_span_kind;
+
+/* A stretch is what an executor enqueues without coming back to the host: a range, or the part of one between
+ * two host commands. A lone command opens and closes its own. */
+enum { OCL_SPAN_OPENS = 1, OCL_SPAN_CLOSES = 2 };
+
+typedef struct ocl_span {
+    int64_t tag;
+    ocl_span_kind kind;
+    ocl_queue queue;
+    uint32_t flags;             /* OCL_SPAN_OPENS, OCL_SPAN_CLOSES */
+    bool all;                   /* recorded at OCL_RECORD_ALL */
+    const ocl_command *command; /* COMMAND */
+    uint64_t bytes;             /* transfers */
+    double host_at;             /* clt_now() right after it was enqueued */
+    /* device clock, ns; all 0 when the device gave no times. queued_ns: only at OCL_RECORD_ALL */
+    uint64_t queued_ns, start_ns, end_ns;
+} ocl_span;
+
+/* ocl_record_start: makes a recorder for `capacity` commands in flight; CLT_EUNSUPPORTED when the device's
+ * queues give no times. The level is OFF at first. */
+clt_status ocl_record_start(ocl_device *device, size_t capacity);
+/* Forgets what was not taken. ocl_device_close calls it too. */
+void ocl_record_stop(ocl_device *device);
+/* What is enqueued from now on is recorded at this level under this tag, which never falls. */
+void ocl_record_set(ocl_device *device, ocl_record_level level, int64_t tag);
+/* Hands over, in the order in which they were enqueued, the commands of all tags up to `tag`, which have
+ * ended. Returns how many of these tags could not be kept because the ring was full, since the last call. */
+typedef void (*ocl_span_fn)(void *context, const ocl_span *span);
+uint64_t ocl_record_take(ocl_device *device, int64_t tag, ocl_span_fn fn, void *context);
+
+/* Processor time of the main thread inside the OpenCL calls of executors and transfers while the meter is on.
+ * Reading the clock twice a call costs about as much as a call, half of it inside; who knows what the same
+ * work takes without the meter can take that out. */
+typedef struct ocl_meter_reading {
+    double inside; /* seconds */
+    uint64_t calls;
+} ocl_meter_reading;
+void ocl_meter(ocl_device *device, bool on);
+ocl_meter_reading ocl_meter_read(const ocl_device *device);
+
+#endif

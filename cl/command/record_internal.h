@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the files of cl/ that enqueue report to the recorder and the meter. Nobody else includes it. */
+#ifndef CL_RECORD_INTERNAL_H
+#define CL_RECORD_INTERNAL_H
+
+#include "cl/device/internal.h"
+#include "cl/command/record.h"
+#include "engine/base/thread.h"
+
+/* OFF without a recorder. */
+ocl_record_level ocl_record_level_of(const ocl_device *device);
+/* Takes over both events; tag, level and host time are filled in. Only while the level is not OFF. */
+void ocl_record_add(ocl_device *device, const ocl_span *span, cl_event start, cl_event end);
+
+/* code = (call), with the thread's processor time added up while the meter is on. */
+#define OCL_METERED(device, code, call)                                                                      \
+    do {                                                                                                     \
+        double ocl_metered_ = (device)->meter.on ? clt_thread_cpu() : 0.0;                                   \
+        (code) = (call);                                                                                     \
+        if ((device)->meter.on) {                                                                            \
+            (device)->meter.seconds += clt_thread_cpu() - ocl_metered_;                                      \
+            (device)->meter.calls++;                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one record that describes an implementation of anything: a kernel family's group or lane form, a GEMM
+ * backend, an op's forward or backward. Lists are ordered; the last entry always accepts; refusals are logged
+ * with their reason. */
+#ifndef CL_VARIANT_H
+#define CL_VARIANT_H
+
+#include "cl/command/command.h"
+#include "cl/device/device.h"
+
+/* One tunable integer of a variant and the values worth trying. The variant reads it with ocl_tuned
+ * (cl/command/command.h) and decides itself when no record gives a value. Not every combination need be
+ * possible: emit refuses those that are not. In a list those that need another program come first: the tuner
+ * tries them last. */
+typedef struct ocl_tunable {
+    const char *name;
+    int count;
+    int values[12];
+} ocl_tunable;
+
+typedef struct ocl_variant {
+    const char *name; /* suffix of its kernels: "row", "group", "lane", "simple", "clblast" */
+    uint32_t needs;   /* OCL_CAP_* bits */
+    /* May be NULL: accepts everything. On refusal writes why into reason. problem's type is fixed by the
+     * list. */
+    bool (*accepts)(const void *problem, const ocl_device_desc *device, char *reason, size_t size);
+    const ocl_tunable *tunables; /* NULL-name terminated, or NULL */
+    clt_status (*emit)(ocl_emitter *emitter, const void *problem);
+    /* OCL_CAP_* bits that its kernels make use of without needing them: others may run it too, as the last
+     * way on. The checker leaves it out where the driver lost one of these capabilities. */
+    uint32_t written_for;
+} ocl_variant;
+
+/* False with the reason when the variant cannot be used for this problem on this device. */
+bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const ocl_device_desc *device,
+                         char *reason, size_t size);
+
+/* ocl_variant_select: the first variant of the NULL-terminated list that the device's capabilities allow and
+ * that accepts the problem; `force` (may be NULL) takes only the variant of that name. Refusals go to the
+ * debug log as "what: variant: reason". When the driver refused some of the list (cl/command/fallback.h) and
+ * no other variant accepts, one that refuses only for its lack of speed is taken. CLT_EUNSUPPORTED when none
+ * accepts (or the forced one refuses), with all reasons. */
+clt_status ocl_variant_select(const ocl_variant *const *list, const void *problem,
+                              const ocl_device_desc *device, const char *what, const char *force,
+                              const ocl_variant **out);
+
+#endif

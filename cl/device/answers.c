@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The record of a device's answers, pure, and its text. */
+#include "cl/device/answers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/device/internal.h"
+#include "engine/base/fileio.h"
+#include "engine/base/hash.h"
+#include "engine/base/json.h"
+#include "engine/base/json_seal.h"
+
+#define FORMAT_NAME "cltrain-answers"
+#define FORMAT_VERSION 5
+#define SEAL "hash"
+
+static const char *const answer_names[OCL_ANSWER_COUNT] = {
+    "not asked", "yes", "no", "masked", "wrong", "refused", "failed", "crashed", "hung"};
+
+const char *ocl_answer_name(ocl_answer answer)
+{
+    return (unsigned)answer < OCL_ANSWER_COUNT ? answer_names[answer] : "?";
+}
+
+bool ocl_answer_from_name(const char *name, ocl_answer *out)
+{
+    for (int i = 0; i < OCL_ANSWER_COUNT; i++) {
+        if (strcmp(name, answer_names[i]) == 0) {
+            *out = (ocl_answer)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *ocl_style_name(ocl_style style)
+{
+    return style == OCL_STYLE_LANES ? "lanes" : style == OCL_STYLE_GROUPS ? "groups" : "asked";
+}
+
+bool ocl_style_from_name(const char *name, ocl_style *out)
+{
+    static const ocl_style all[] = {OCL_STYLE_ASKED, OCL_STYLE_LANES, OCL_STYLE_GROUPS};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (strcmp(name, ocl_style_name(all[i])) == 0) {
+            *out = all[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ocl_answer_is_loss(ocl_answer answer)
+{
+    return answer >= OCL_ANSWER_WRONG;
+}
+
+/* --- identity --- */
+
+static void add_text(clt_hash64_state *state, const char *text)
+{
+    text = text ? text : "";
+    clt_hash64_add(state, text, strlen(text) + 1);
+}
+
+clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key)
+{
+    /* Played units are tested as well; a library that stands before the driver is a part of it. */
+    static const char *const variables[] = {"CLTRAIN_EMULATE", "LD_PRELOAD"};
+    clt_hash64_state state;
+    uint64_t kernels;
+    CLT_TRY(ocl_kernels_hash(&kernels));
+    clt_hash64_begin(&state);
+    add_text(&state, FORMAT_NAME);
+    clt_hash64_add(&state, &kernels, sizeof kernels);
+    add_text(&state, CLT_VERSION);
+    add_text(&state, device->platform);
+    add_text(&state, device->vendor);
+    add_text(&state, device->name);
+    add_text(&state, device->driver);
+    add_text(&state, device->version);
+    clt_hash64_add(&state, &device->compute_units, sizeof device->compute_units);
+    clt_hash64_add(&state, &device->quirks, sizeof device->quirks);
+    if (style != OCL_STYLE_ASKED)
+        add_text(&state, ocl_style_name(style));
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        add_text(&state, getenv(variables[i]));
+    *key = clt_hash64_end(&state);
+    return CLT_OK;
+}
+
+/* --- items --- */
+
+const ocl_item *ocl_answers_find(const ocl_answers *answers, const char *name)
+{
+    for (int i = 0; i < answers->count; i++)
+        if (strcmp(answers->items[i].name, name) == 0)
+            return &answers->items[i];
+    return NULL;
+}
+
+clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item)
+{
+    for (int i = 0; i < answers->count; i++) {
+        if (strcmp(answers->items[i].name, item->name) == 0) {
+            answers->items[i] = *item;
+            return CLT_OK;
+        }
+    }
+    if (answers->count == OCL_ITEMS_MAX)
+        CLT_FAIL(CLT_EINTERNAL, "asking a device for its capabilities: more than %d questions",
+                 OCL_ITEMS_MAX);
+    answers->items[answers->count++] = *item;
+    return CLT_OK;
+}
+
+/* Self-tests drop what they test; probes are named after their capability. */
+bool ocl_item_is_test(const ocl_item *item)
+{
+    return strncmp(item->name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
+}
+
+bool ocl_answers_lost_test(const ocl_answers *answers)
+{
+    for (int i = 0; i < answers->count; i++)
+        if (ocl_item_is_test(&answers->items[i]) && ocl_answer_is_loss(answers->items[i].answer))
+            return true;
+    return false;
+}
+
+uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool tests)
+{
+    uint32_t caps = 0;
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
+        const ocl_item *item = ocl_answers_find(answers, ocl_cap_name(cap));
+        if (item != NULL && item->answer == OCL_ANSWER_YES)
+            caps |= 1u << cap;
+    }
+    caps |= played;
+    for (int i = 0; i < answers->count && tests; i++)
+        if (ocl_item_is_test(&answers->items[i]) && answers->items[i].answer != OCL_ANSWER_YES)
+            caps &= ~answers->items[i].drops;
+    return caps;
+}
+
+static bool are_tested(const ocl_answers *answers, uint32_t caps)
+{
+    for (int i = 0; i < answers->n_tested; i++)
+        if (answers->tested[i] == caps)
+            return true;
+    return false;
+}
+
+void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t played, bool tests)
+{
+    uint32_t caps = ocl_answers_caps(answers, played, tests) & mask;
+    answers->probed |= mask;
+    if (!tests || are_tested(answers, caps))
+        return;
+    if (answers->n_tested == OCL_TESTED_MAX) /* the oldest goes */
+        memmove(answers->tested, answers->tested + 1, --answers->n_tested * sizeof answers->tested[0]);
+    answers->tested[answers->n_tested++] = caps;
+}
+
+bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t played, bool tests)
+{
+    return (mask & ~answers->probed) == 0 &&
+           (!tests || are_tested(answers, ocl_answers_caps(answers, played, tests) & mask));
+}
+
+void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
+{
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        bool local = strncmp(item->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0;
+        if (item->answer != OCL_ANSWER_YES)
+            continue;
+        if (local && item->value > device->local_proven_bytes)
+            device->local_proven_bytes = item->value;
+        if (strcmp(item->name, OCL_ITEM_LOCAL_REPORT) == 0)
+            device->local_report_factor = item->value;
+        if (strcmp(item->name, OCL_ITEM_GROUP_LIMIT) == 0)
+            device->kernel_group_limit = item->value;
+        if (strcmp(item->name, OCL_ITEM_LARGER_GROUPS) == 0)
+            device->kernel_group_limit = device->larger_groups = item->value;
+    }
+}
+
+const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests)
+{
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        bool floor =
+            strcmp(item->name, OCL_ITEM_BASIC) == 0 || (tests && ocl_item_is_test(item) && item->drops == 0);
+        if (floor && ocl_answer_is_loss(item->answer))
+            return item;
+    }
+    return NULL;
+}
+
+ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap)
+{
+    ocl_cap_report report = {.answer = OCL_ANSWER_NOT_ASKED};
+    const ocl_item *item = ocl_answers_find(answers, ocl_cap_name(cap));
+    if (item != NULL) {
+        report.answer = item->answer;
+        snprintf(report.reason, sizeof report.reason, "%s", item->reason);
+    }
+    if (ocl_answer_is_loss(report.answer))
+        return report;
+    for (int i = 0; i < answers->count; i++) {
+        item = &answers->items[i];
+        if (!ocl_item_is_test(item) || !(item->drops >> cap & 1u) || item->answer == OCL_ANSWER_YES)
+            continue;
+        report.answer = item->answer;
+        snprintf(report.reason, sizeof report.reason, "self-test %s: %.180s",
+                 item->name + strlen(OCL_TEST_PREFIX), item->reason);
+        break;
+    }
+    return report;
+}
+
+/* --- devices of one model, of which one is broken --- */
+
+clt_status ocl_answers_apply_refusal(ocl_answers *answers, const char *spec)
+{
+    for (int i = 0; i < answers->n_refused; i++)
+        if (strcmp(answers->refused[i].spec, spec) == 0)
+            return ocl_answers_set(answers, &answers->refused[i].item);
+    return CLT_OK;
+}
+
+static void forget_refusal(ocl_answers *answers, const char *spec)
+{
+    for (int i = 0; i < answers->n_refused; i++)
+        if (strcmp(answers->refused[i].spec, spec) == 0)
+            answers->refused[i--] = answers->refused[--answers->n_refused];
+}
+
+void ocl_answers_note(const ocl_answers *answers, const char *spec, ocl_answers *file)
+{
+    const ocl_item *failed = ocl_answers_refusal(answers, true);
+    if (failed == NULL) {
+        int n = file->n_refused;
+        ocl_refused_device refused[OCL_REFUSED_MAX];
+        memcpy(refused, file->refused, sizeof refused);
+        *file = *answers;
+        memcpy(file->refused, refused, sizeof refused);
+        file->n_refused = n;
+    }
+    file->key = answers->key;
+    forget_refusal(file, spec);
+    if (failed != NULL && file->n_refused < OCL_REFUSED_MAX) {
+        ocl_refused_device *entry = &file->refused[file->n_refused++];
+        snprintf(entry->spec, sizeof entry->spec, "%s", spec);
+        entry->item = *failed;
+    }
+}
+
+/* --- denials --- */
+
+bool ocl_denials_any(const ocl_denials *denials)
+{
+    return denials->caps != 0 || denials->count > 0;
+}
+
+bool ocl_denials_has(const ocl_denials *denials, const ocl_denial *d)
+{
+    for (int i = 0; i < denials->count; i++)
+        if (strcmp(denials->list[i].variant, d->variant) == 0 && strcmp(denials->list[i].form, d->form) == 0)
+            return true;
+    return false;
+}
+
+bool ocl_denials_equal(const ocl_denials *a, const ocl_denials *b)
+{
+    bool equal = a->caps == b->caps && a->count == b->count;
+    for (int i = 0; i < a->count && equal; i++)
+        equal = ocl_denials_has(b, &a->list[i]);
+    return equal;
+}
+
+void ocl_denials_add(ocl_denials *denials, const ocl_denials *more)
+{
+    denials->caps |= more->caps;
+    for (int i = 0; i < more->count; i++)
+        if (denials->count < OCL_GIVEN_UP_MAX && !ocl_denials_has(denials, &more->list[i]))
+            denials->list[denials->count++] = more->list[i];
+}
+
+/* --- text --- */
+
+/* A device that was refused, or a driver that refused a kernel, may be fine after a restart. */
+static void boot_identity(char *out, size_t size)
+{
+    char *text = NULL;
+    size_t length;
+    snprintf(out, size, "?");
+    if (clt_file_read("/proc/sys/kernel/random/boot_id", false, 4096, CLT_EDATA, &text, &length) == CLT_OK)
+        snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
+    else
+        clt_error_clear();
+    free(text);
+}
+
+static bool is_kept(const ocl_item *item)
+{
+    return item->answer != OCL_ANSWER_FAILED && item->answer != OCL_ANSWER_MASKED &&
+           item->answer != OCL_ANSWER_NOT_ASKED;
+}
+
+static void print_bits(clt_json_writer *w, const char *key, uint32_t bits)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%08" PRIx32, bits);
+    clt_jw_kstring(w, key, text);
+}
+
+/* As the members of an object that is open. */
+static void print_item(clt_json_writer *w, const ocl_item *item)
+{
+    clt_jw_kstring(w, "item", item->name);
+    clt_jw_kstring(w, "answer", ocl_answer_name(item->answer));
+    print_bits(w, "drops", item->drops);
+    clt_jw_kint(w, "value", (int64_t)item->value);
+    clt_jw_kstring(w, "reason", item->reason);
+}
+
+static void print_tested(clt_json_writer *w, const uint32_t *tested, int count)
+{
+    clt_jw_key(w, "tested");
+    clt_jw_array(w);
+    for (int i = 0; i < count; i++)
+        clt_jw_int(w, tested[i]);
+    clt_jw_end_array(w);
+}
+
+static void print_refused(clt_json_writer *w, const ocl_answers *answers)
+{
+    clt_jw_key(w, "refused");
+    clt_jw_array(w);
+    for (int i = 0; i < answers->n_refused; i++) {
+        if (!is_kept(&answers->refused[i].item))
+            continue;
+        clt_jw_object(w);
+        clt_jw_kstring(w, "spec", answers->refused[i].spec);
+        print_item(w, &answers->refused[i].item);
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_array(w);
+}
+
+void ocl_denials_write(const ocl_denials *denials, clt_json_writer *w)
+{
+    clt_jw_object(w);
+    clt_jw_key(w, "capabilities");
+    clt_jw_array(w);
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++)
+        if (denials->caps >> cap & 1u)
+            clt_jw_string(w, ocl_cap_name(cap));
+    clt_jw_end_array(w);
+    clt_jw_key(w, "variants");
+    clt_jw_array(w);
+    for (int i = 0; i < denials->count; i++) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "variant", denials->list[i].variant);
+        clt_jw_kstring(w, "form", denials->list[i].form);
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_array(w);
+    clt_jw_end_object(w);
+}
+
+clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *device, clt_str *out)
+{
+    char text[64], boot[64];
+    clt_json_writer w = clt_json_writer_make(out, 2);
+    uint32_t probed = answers->probed;
+    int n_tested = answers->n_tested;
+    size_t from = out->length;
+    boot_identity(boot, sizeof boot);
+    for (int i = 0; i < answers->count; i++)
+        if (!is_kept(&answers->items[i]))
+            n_tested = probed = 0; /* something must be asked again */
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "format", FORMAT_NAME);
+    clt_jw_kint(&w, "version", FORMAT_VERSION);
+    clt_jw_kstring(&w, "key", clt_hash64_text(answers->key, text));
+    clt_jw_kstring(&w, "device", device->name);
+    clt_jw_kstring(&w, "driver", device->driver);
+    clt_jw_kstring(&w, "boot", boot);
+    print_bits(&w, "probed", probed);
+    print_tested(&w, answers->tested, n_tested);
+    print_refused(&w, answers);
+    clt_jw_key(&w, "denials");
+    ocl_denials_write(&answers->denials, &w);
+    clt_jw_key(&w, "answers");
+    clt_jw_array(&w);
+    for (int i = 0; i < answers->count; i++) {
+        if (!is_kept(&answers->items[i]))
+            continue;
+        clt_jw_object(&w);
+        print_item(&w, &answers->items[i]);
+        clt_jw_end_object(&w);
+    }
+    clt_jw_end_array(&w);
+    return clt_json_seal(out, from, SEAL);
+}
+
+/* A member that must be text of fewer than `size` bytes. */
+static clt_status take_string(const clt_json *object, const char *key, const char *source, char *out,
+                              size_t size)
+{
+    const clt_json *value = clt_json_get(object, key);
+    if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or no short text", source, key);
+    snprintf(out, size, "%s", clt_json_string(value));
+    return CLT_OK;
+}
+
+static clt_status take_bits(const clt_json *object, const char *key, const char *source, uint32_t *out)
+{
+    char text[16], *end;
+    CLT_TRY(take_string(object, key, source, text, sizeof text));
+    unsigned long value = strtoul(text, &end, 16);
+    if (strlen(text) != 8 || *end != '\0')
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is not eight hexadecimal digits", source, key);
+    *out = (uint32_t)value;
+    return CLT_OK;
+}
+
+static clt_status check_object(const clt_json *object, int members, const char *source, const char *what)
+{
+    if (clt_json_typeof(object) != CLT_JSON_OBJECT || clt_json_count(object) != (size_t)members)
+        CLT_FAIL(CLT_EDATA, "%s: %s is no object of %d members", source, what, members);
+    return CLT_OK;
+}
+
+static clt_status take_list(const clt_json *root, const char *key, const char *source, const clt_json **out)
+{
+    *out = clt_json_get(root, key);
+    if (*out == NULL || clt_json_typeof(*out) != CLT_JSON_ARRAY)
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or no list", source, key);
+    return CLT_OK;
+}
+
+static clt_status parse_item(const clt_json *object, const char *source, ocl_item *item)
+{
+    char answer[32];
+    int64_t value;
+    memset(item, 0, sizeof *item);
+    CLT_TRY(take_string(object, "item", source, item->name, sizeof item->name));
+    CLT_TRY(take_string(object, "answer", source, answer, sizeof answer));
+    CLT_TRY(take_bits(object, "drops", source, &item->drops));
+    char reason[3 * OCL_REASON_SIZE]; /* the writer makes three bytes of one that is no UTF-8 */
+    CLT_TRY(take_string(object, "reason", source, reason, sizeof reason));
+    snprintf(item->reason, sizeof item->reason, "%.*s", OCL_REASON_SIZE - 1, reason);
+    if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is no answer that is kept", source, answer);
+    const clt_json *number = clt_json_get(object, "value");
+    if (number == NULL || clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) ||
+        value < 0)
+        CLT_FAIL(CLT_EDATA, "%s: 'value' is no whole number", source);
+    item->value = (uint64_t)value;
+    return CLT_OK;
+}
+
+static clt_status parse_items(const clt_json *root, const char *source, ocl_answers *out)
+{
+    const clt_json *list;
+    CLT_TRY(take_list(root, "answers", source, &list));
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        ocl_item item;
+        CLT_TRY(check_object(at, 5, source, "an answer"));
+        CLT_TRY(parse_item(at, source, &item));
+        if (ocl_answers_find(out, item.name) != NULL)
+            CLT_FAIL(CLT_EDATA, "%s: '%s' is answered twice", source, item.name);
+        CLT_TRY(ocl_answers_set(out, &item));
+    }
+    return CLT_OK;
+}
+
+static clt_status parse_tested(const clt_json *root, const char *source, ocl_answers *out)
+{
+    const clt_json *list;
+    CLT_TRY(take_list(root, "tested", source, &list));
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        int64_t caps;
+        if (clt_json_typeof(at) != CLT_JSON_NUMBER || !clt_json_int(at, &caps) || caps < 0 ||
+            caps > UINT32_MAX || out->n_tested == OCL_TESTED_MAX)
+            CLT_FAIL(CLT_EDATA, "%s: 'tested' holds what is no set of capabilities", source);
+        out->tested[out->n_tested++] = (uint32_t)caps;
+    }
+    return CLT_OK;
+}
+
+static clt_status parse_refused(const clt_json *root, const char *source, ocl_answers *out)
+{
+    const clt_json *list;
+    CLT_TRY(take_list(root, "refused", source, &list));
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        ocl_refused_device entry;
+        CLT_TRY(check_object(at, 6, source, "a refused device"));
+        CLT_TRY(take_string(at, "spec", source, entry.spec, sizeof entry.spec));
+        CLT_TRY(parse_item(at, source, &entry.item));
+        if (out->n_refused < OCL_REFUSED_MAX)
+            out->refused[out->n_refused++] = entry;
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_denials_read(const clt_json *object, const char *source, ocl_denials *out)
+{
+    const clt_json *list;
+    memset(out, 0, sizeof *out);
+    if (object == NULL)
+        CLT_FAIL(CLT_EDATA, "%s: it does not say what the driver refused", source);
+    CLT_TRY(check_object(object, 2, source, "what the driver refused"));
+    CLT_TRY(take_list(object, "capabilities", source, &list));
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        if (clt_json_typeof(at) != CLT_JSON_STRING)
+            CLT_FAIL(CLT_EDATA, "%s: a capability that the driver refused is no text", source);
+        for (int cap = 0; cap < OCL_CAP_COUNT; cap++)
+            if (strcmp(clt_json_string(at), ocl_cap_name(cap)) == 0)
+                out->caps |= 1u << cap;
+    }
+    CLT_TRY(take_list(object, "variants", source, &list));
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        ocl_denials one = {.count = 1};
+        CLT_TRY(check_object(at, 2, source, "a denial"));
+        CLT_TRY(take_string(at, "variant", source, one.list[0].variant, sizeof one.list[0].variant));
+        CLT_TRY(take_string(at, "form", source, one.list[0].form, sizeof one.list[0].form));
+        ocl_denials_add(out, &one);
+    }
+    return CLT_OK;
+}
+
+static clt_status parse_root(const clt_json *root, const char *source, ocl_answers *out)
+{
+    char format[32], key[CLT_HASH64_TEXT], want[CLT_HASH64_TEXT], boot[64], now[64];
+    int64_t version = 0;
+    if (clt_json_typeof(root) != CLT_JSON_OBJECT)
+        CLT_FAIL(CLT_EDATA, "%s: it holds no object", source);
+    CLT_TRY(take_string(root, "format", source, format, sizeof format));
+    const clt_json *number = clt_json_get(root, "version");
+    if (number != NULL && clt_json_typeof(number) == CLT_JSON_NUMBER)
+        (void)clt_json_int(number, &version);
+    if (strcmp(format, FORMAT_NAME) != 0 || version != FORMAT_VERSION)
+        CLT_FAIL(CLT_EDATA, "%s: it is no file of format %s %d", source, FORMAT_NAME, FORMAT_VERSION);
+    CLT_TRY(take_string(root, "key", source, key, sizeof key));
+    if (strcmp(key, clt_hash64_text(out->key, want)) != 0)
+        CLT_FAIL(CLT_EDATA, "%s: it is of another device, driver or cltrain", source);
+    CLT_TRY(take_string(root, "boot", source, boot, sizeof boot));
+    CLT_TRY(take_bits(root, "probed", source, &out->probed));
+    CLT_TRY(parse_tested(root, source, out));
+    CLT_TRY(parse_refused(root, source, out));
+    CLT_TRY(ocl_denials_read(clt_json_get(root, "denials"), source, &out->denials));
+    CLT_TRY(parse_items(root, source, out));
+    boot_identity(now, sizeof now);
+    if (strcmp(boot, now) != 0) {
+        out->n_refused = 0;
+        memset(&out->denials, 0, sizeof out->denials);
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_answers_parse(const char *text, size_t length, const char *source, ocl_answers *out)
+{
+    clt_json_doc *doc;
+    if (!clt_json_sealed(text, length, SEAL))
+        CLT_FAIL(CLT_EDATA, "%s: does not match its own hash; it was cut off, damaged or edited", source);
+    CLT_TRY(clt_json_parse(text, length, source, CLT_EDATA, &doc));
+    clt_status status = parse_root(clt_json_root(doc), source, out);
+    clt_json_destroy(doc);
+    if (status == CLT_OK)
+        out->remembered = true;
+    return status;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of a device's answers in the user's cache. It must not know what is asked. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cl/device/answers.h"
+#include "engine/base/cache_folder.h"
+#include "engine/base/fileio.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+
+#define MAX_BYTES 1000000u
+
+/* "nvidia-h100-80gb-hbm3-0123456789abcdef-fedcba9876543210.json": the device's name as its other files have
+ * it, then the key. */
+clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock)
+{
+    char *folder = NULL, name[OCL_DEVICE_FILE_NAME], file[160], text[CLT_HASH64_TEXT];
+    clt_status status = CLT_OK;
+    *path = *lock = NULL;
+    ocl_device_file_name(device, name, sizeof name);
+    char *dot = strrchr(name, '.');
+    if (dot != NULL)
+        *dot = '\0';
+    CLT_TRY(clt_cache_folder("answers", &folder));
+    CLT_TRY_GOTO(clt_private_folder_make(folder), done);
+    snprintf(file, sizeof file, "%s-%s.json", name, clt_hash64_text(key, text));
+    CLT_TRY_GOTO(clt_path_join(folder, file, path), done);
+    snprintf(file, sizeof file, "%s-%s.lock", name, text);
+    status = clt_path_join(folder, file, lock);
+done:
+    free(folder);
+    if (status != CLT_OK) {
+        free(*path);
+        *path = NULL;
+    }
+    return status;
+}
+
+/* What the file has of the model; nothing when there is none or it is not believed. */
+static clt_status read_file(const char *path, const ocl_device_desc *device, uint64_t key, bool tell,
+                            ocl_answers *out)
+{
+    struct stat info; /* opening a pipe would wait for its other end */
+    char *text = NULL;
+    size_t length;
+    memset(out, 0, sizeof *out);
+    out->key = key;
+    if (lstat(path, &info) != 0)
+        return CLT_OK;
+    clt_status status = S_ISREG(info.st_mode)
+                            ? clt_file_read(path, false, MAX_BYTES, CLT_EDATA, &text, &length)
+                            : clt_fail(CLT_EDATA, __FILE__, __LINE__, "%s: it is no file", path);
+    if (status == CLT_OK)
+        status = ocl_answers_parse(text, length, path, out);
+    free(text);
+    if (status == CLT_OK || status == CLT_ENOMEM)
+        return status;
+    if (tell)
+        CLT_WARN("remembered capabilities of device '%s' are not believed, it is asked again: %s",
+                 device->name, clt_error_text());
+    clt_error_clear();
+    memset(out, 0, sizeof *out);
+    out->key = key;
+    return CLT_OK;
+}
+
+/* A device's name in the list of the refused: its number, and what numbers devices anew, such as
+ * CUDA_VISIBLE_DEVICES, which schedulers set for each process. */
+static void name_device(const ocl_device_desc *device, char out[OCL_REFUSED_SPEC])
+{
+    static const char *const variables[] = {
+        "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",   "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+        "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",       "ONEAPI_DEVICE_SELECTOR"};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+        if (value != NULL)
+            hash = hash * 31 + clt_hash64(value, strlen(value)) + i;
+    }
+    int n = snprintf(out, OCL_REFUSED_SPEC, "%.16s", device->spec);
+    if (hash != 0)
+        snprintf(out + n, OCL_REFUSED_SPEC - (size_t)n, "@%08x", (unsigned)(hash ^ hash >> 32));
+}
+
+clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out)
+{
+    char name[OCL_REFUSED_SPEC];
+    CLT_TRY(read_file(path, device, key, true, out));
+    name_device(device, name);
+    return ocl_answers_apply_refusal(out, name);
+}
+
+clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers)
+{
+    clt_str text = {0};
+    ocl_answers *file = NULL;
+    CLT_TRY(clt_alloc(&file, 1, sizeof *file, "answers"));
+    clt_status status = read_file(path, device, answers->key, false, file);
+    char name[OCL_REFUSED_SPEC];
+    name_device(device, name);
+    if (status == CLT_OK) {
+        ocl_answers_note(answers, name, file);
+        status = ocl_answers_print(file, device, &text);
+    }
+    if (status == CLT_OK)
+        status = clt_file_write(path, text.text, text.length);
+    clt_str_free(&text);
+    free(file);
+    return status;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Puts the questions to a device in this process, and the child's side of asking: the same with every
+ * question announced to the parent before it is put and answered as soon as it is. */
+#include "cl/device/asking.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/command/builders.h"
+#include "cl/device/internal.h"
+#include "engine/base/child.h"
+#include "engine/base/hash.h"
+
+static const ocl_self_test_set *tests;
+
+void ocl_self_tests_register(const ocl_self_test_set *set)
+{
+    tests = set;
+}
+
+/* --- asking in this process --- */
+
+typedef struct asking {
+    ocl_asker *asker; /* whose device is NULL: to be opened for the next question */
+    char *extensions;
+    uint32_t played;
+} asking;
+
+/* The device as it stands so far. */
+static ocl_device_desc desc_now(const asking *a)
+{
+    const ocl_answers *answers = a->asker->answers;
+    ocl_device_desc desc = a->asker->found->desc;
+    desc.caps = ocl_caps_with_played(ocl_answers_caps(answers, a->played, a->asker->tests), a->played) &
+                a->asker->mask;
+    desc.played_caps = a->played & desc.caps;
+    ocl_answers_sizes(answers, &desc);
+    return desc;
+}
+
+/* A context that saw a failure may be dead: the next question gets a new one. */
+static void forget_device(asking *a)
+{
+    ocl_device_close(a->asker->device);
+    a->asker->device = NULL;
+}
+
+/* What a failed call means. The reason is kept to one line. */
+static void take_failure(clt_status status, ocl_item *item)
+{
+    bool refused = status == CLT_EBUILD || status == CLT_EUNSUPPORTED;
+    item->answer = refused ? OCL_ANSWER_REFUSED : OCL_ANSWER_FAILED;
+    snprintf(item->reason, sizeof item->reason, "%s", clt_error_text());
+    for (char *c = item->reason; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    clt_error_clear();
+}
+
+static clt_status finish_item(asking *a, ocl_item *item, clt_status status)
+{
+    if (status == CLT_ENOMEM)
+        return status;
+    if (status != CLT_OK)
+        take_failure(status, item);
+    if (ocl_answer_is_loss(item->answer))
+        forget_device(a);
+    CLT_TRY(ocl_answers_set(a->asker->answers, item));
+    return a->asker->ended ? a->asker->ended(item) : CLT_OK;
+}
+
+static clt_status begin_item(asking *a, ocl_item *item)
+{
+    if (a->asker->begun)
+        CLT_TRY(a->asker->begun(item));
+    if (a->asker->device == NULL)
+        CLT_TRY(ocl_device_open_bare(a->asker->found, false, &a->asker->device));
+    a->asker->device->desc = desc_now(a);
+    return CLT_OK;
+}
+
+/* A device that is refused is not asked any more. */
+static bool is_open_question(const asking *a, const char *name)
+{
+    return ocl_answers_find(a->asker->answers, name) == NULL &&
+           ocl_answers_refusal(a->asker->answers, a->asker->tests) == NULL;
+}
+
+/* A refused build of what the device did not announce is no loss. */
+static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item)
+{
+    bool offered =
+        q->cap != OCL_CAP_FP16 || (a->extensions != NULL && strstr(a->extensions, "cl_khr_fp16") != NULL);
+    if ((q->cap & OCL_CAPS_UNITS) && a->asker->found->desc.compute_capability == 0)
+        offered = false;
+    if (strncmp(q->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0)
+        offered = false; /* more than the driver reports is never promised */
+    if (item->answer == OCL_ANSWER_REFUSED && !offered)
+        item->answer = OCL_ANSWER_NO;
+}
+
+/* A call that failed, and not by what the question is about: another time it may not. */
+static bool may_pass(clt_status status)
+{
+    return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EBUILD && status != CLT_EUNSUPPORTED;
+}
+
+static clt_status put_question(asking *a, ocl_probe_state *state, ocl_item *item)
+{
+    CLT_TRY(begin_item(a, item));
+    state->device = a->asker->device;
+    item->reason[0] = '\0';
+    clt_status status = state->question->ask(state, item);
+    if (may_pass(status))
+        forget_device(a);
+    return status;
+}
+
+/* Questions about lane-style code, and some others, so that two children take about as long. No question of
+ * one share depends on an answer of the other. */
+static int share_of(const ocl_question *q)
+{
+    const uint32_t second =
+        OCL_CAP_WIDE_VECTORS | OCL_CAP_NONTEMPORAL | OCL_CAP_PREFETCH | OCL_CAP_INT64_ATOMICS;
+    return (q->cap & second) != 0;
+}
+
+static bool is_mine(const asking *a, int share)
+{
+    return a->asker->share == OCL_ALL_SHARES || a->asker->share == share;
+}
+
+static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
+{
+    ocl_item item = {.drops = q->cap};
+    snprintf(item.name, sizeof item.name, "%s", q->name);
+    if (!is_mine(a, share_of(q)))
+        return CLT_OK;
+    if (!is_open_question(a, q->name))
+        return CLT_OK;
+    if (q->cap != 0 && !(q->cap & a->asker->mask))
+        return CLT_OK;
+    ocl_device_desc desc = desc_now(a);
+    ocl_probe_state state = {q, NULL, &desc, a->asker->answers, desc.caps, a->extensions, a->asker->style};
+    if (q->wanted != NULL && !q->wanted(&state, item.reason, sizeof item.reason)) {
+        item.answer = OCL_ANSWER_NO;
+        return item.reason[0] != '\0' ? finish_item(a, &item, CLT_OK) : CLT_OK;
+    }
+    *asked = true;
+    clt_status status = put_question(a, &state, &item);
+    if (may_pass(status)) /* once more, in a new context */
+        status = put_question(a, &state, &item);
+    if (status != CLT_OK && status != CLT_ENOMEM) {
+        take_failure(status, &item);
+        judge_refusal(a, q, &item);
+        status = CLT_OK;
+    }
+    return finish_item(a, &item, status);
+}
+
+static clt_status put_test(asking *a, const ocl_self_test *t, bool *right, ocl_item *item)
+{
+    CLT_TRY(begin_item(a, item));
+    clt_status status = tests->run(t, a->asker->device, right, item->reason, sizeof item->reason);
+    if (may_pass(status))
+        forget_device(a);
+    return status;
+}
+
+static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
+{
+    ocl_item item = {.drops = t->drops, .answer = OCL_ANSWER_YES};
+    bool right = false;
+    ocl_device_desc desc = desc_now(a);
+    snprintf(item.name, sizeof item.name, OCL_TEST_PREFIX "%s", t->name);
+    if (!is_mine(a, t->share))
+        return CLT_OK;
+    if (!is_open_question(a, item.name) || (t->drops & ~desc.caps) != 0 || !tests->wanted(t, &desc))
+        return CLT_OK;
+    *asked = true;
+    clt_status status = put_test(a, t, &right, &item);
+    if (may_pass(status))
+        status = put_test(a, t, &right, &item);
+    if (status == CLT_OK && !right)
+        item.answer = OCL_ANSWER_WRONG;
+    if (status == CLT_OK && right)
+        item.reason[0] = '\0';
+    return finish_item(a, &item, status);
+}
+
+/* Every round asks what has become worth asking: a form of matrix units that fails its self-test makes the
+ * next older one interesting. */
+static clt_status ask_rounds(asking *a)
+{
+    bool asked = true;
+    while (asked) {
+        asked = false;
+        for (const ocl_question *q = ocl_questions; q->name != NULL; q++)
+            CLT_TRY(ask_question(a, q, &asked));
+        for (int i = 0; a->asker->tests && tests != NULL && i < tests->count; i++)
+            CLT_TRY(ask_test(a, &tests->tests[i], &asked));
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_ask_here(ocl_asker *asker)
+{
+    asking a = {.asker = asker};
+    CLT_TRY(ocl_played_caps(&a.played));
+    CLT_TRY(ocl_device_extensions(asker->found->id, &a.extensions));
+    clt_status status = ask_rounds(&a);
+    free(a.extensions);
+    if (status == CLT_OK) {
+        ocl_answers_note_asked(asker->answers, asker->mask, a.played, asker->tests);
+    }
+    return status;
+}
+
+/* --- the child's side --- */
+
+static clt_status say_begun(const ocl_item *item)
+{
+    return clt_child_say("begin %s %08" PRIx32, item->name, item->drops);
+}
+
+static clt_status say_ended(const ocl_item *item)
+{
+    return clt_child_say("end %s %d %08" PRIx32 " %" PRIu64 " %s", item->name, (int)item->answer, item->drops,
+                         item->value, item->reason);
+}
+
+/* "item=1:drops:value,..." */
+static clt_status parse_have(const char *text, ocl_answers *answers)
+{
+    while (*text != '\0') {
+        ocl_item item = {0};
+        char entry[128];
+        int answer = 0;
+        size_t length = strcspn(text, ",");
+        snprintf(entry, sizeof entry, "%.*s", (int)length, text);
+        if (sscanf(entry, "%39[^=]=%d:%" SCNx32 ":%" SCNu64, item.name, &answer, &item.drops, &item.value) !=
+                4 ||
+            answer <= 0 || answer >= OCL_ANSWER_COUNT)
+            CLT_FAIL(CLT_EUSAGE, "'%s' is no known answer", entry);
+        item.answer = (ocl_answer)answer;
+        CLT_TRY(ocl_answers_set(answers, &item));
+        text += length + (text[length] == ',');
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests)
+{
+    asker->tests = with_tests;
+    CLT_TRY(parse_have(have, asker->answers));
+    CLT_TRY(ocl_ask_here(asker));
+    return clt_child_say("done");
+}
+
+static clt_status serve(const char *spec, ocl_asker *asker, bool stay)
+{
+    ocl_found *found = NULL;
+    int count = 0, index = -1;
+    char text[CLT_HASH64_TEXT];
+    CLT_TRY(ocl_enumerate(&found, &count));
+    for (int i = 0; i < count; i++)
+        if (strcmp(found[i].desc.spec, spec) == 0)
+            index = i;
+    clt_status status = CLT_OK;
+    if (index < 0)
+        status =
+            clt_fail(CLT_EDEVICE, __FILE__, __LINE__, "there is no device %s in the child process", spec);
+    if (status == CLT_OK)
+        status = ocl_answers_key(&found[index].desc, asker->style, &asker->answers->key);
+    if (status == CLT_OK)
+        status = clt_child_say("device %s", clt_hash64_text(asker->answers->key, text));
+    if (status == CLT_OK) {
+        asker->found = &found[index];
+        status = ocl_asking_again(asker, "", asker->tests);
+    }
+    if (status == CLT_OK && stay)
+        status = ocl_builder_go_on(asker);
+    ocl_device_close(asker->device);
+    free(found);
+    return status;
+}
+
+clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
+                            bool with_tests, int share, bool stay)
+{
+    ocl_asker asker = {.tests = with_tests, .share = share, .begun = say_begun, .ended = say_ended};
+    char *end;
+    unsigned long bits = strtoul(mask, &end, 16);
+    CLT_TRY(clt_child_begin());
+    if (mask[0] == '\0' || *end != '\0')
+        CLT_FAIL(CLT_EUSAGE, "'%s' is no mask", mask);
+    if (!ocl_style_from_name(style, &asker.style))
+        CLT_FAIL(CLT_EUSAGE, "'%s' is no style", style);
+    asker.mask = (uint32_t)bits;
+    CLT_TRY(clt_alloc(&asker.answers, 1, sizeof *asker.answers, "answers"));
+    clt_status status = parse_have(have, asker.answers);
+    if (status == CLT_OK)
+        status = serve(spec, &asker, stay);
+    free(asker.answers);
+    if (status != CLT_OK)
+        (void)clt_child_say("error %d %s", (int)status, clt_error_text());
+    return status;
+}

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device's answers for this process: remembered, or asked for in child processes. A child that crashes or
+ * falls silent has answered the question that it was at; another one goes on with the rest. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cl/device/asking.h"
+#include "cl/command/builders.h"
+#include "cl/command/fallback.h"
+#include "cl/device/internal.h"
+#include "engine/base/child.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+
+#define PROBE_SECONDS 30.0 /* for one probe kernel */
+#define TEST_SECONDS 180.0 /* for a self-test: some compilers need a minute for a large kernel */
+
+/* --- one child --- */
+
+typedef struct interview {
+    const ocl_device_desc *desc;
+    uint32_t mask;
+    bool tests;
+    int share; /* of the questions; OCL_ALL_SHARES */
+    ocl_style style;
+    ocl_answers *answers;
+    clt_child *child; /* that answered before and waits for more questions; NULL: none */
+    bool stay;        /* it is to wait when it has answered */
+    ocl_item current; /* the question that was put and is not answered; "" if none */
+    bool greeted, done;
+    clt_status status; /* of the child, when it says that it cannot go on: */
+    char error[512];
+} interview;
+
+/* Seconds that a question may take; CLTRAIN_PROBE_SECONDS is for slow machines and for tests. */
+static double limit_of(const interview *v)
+{
+    const char *text = getenv("CLTRAIN_PROBE_SECONDS");
+    double own = text != NULL ? atof(text) : 0.0;
+    return own > 0.0 ? own : ocl_item_is_test(&v->current) ? TEST_SECONDS : PROBE_SECONDS;
+}
+
+/* False: the line is none that a child writes. */
+static bool take_begin(interview *v, const char *line)
+{
+    ocl_item item = {0};
+    if (sscanf(line, "begin %39s %" SCNx32, item.name, &item.drops) != 2)
+        return false;
+    v->current = item;
+    return true;
+}
+
+static bool take_end(interview *v, const char *line)
+{
+    ocl_item item = {0};
+    int answer = 0, at = 0;
+    if (sscanf(line, "end %39s %d %" SCNx32 " %" SCNu64 "%n", item.name, &answer, &item.drops, &item.value,
+               &at) != 4 ||
+        answer <= 0 || answer >= OCL_ANSWER_COUNT)
+        return false;
+    item.answer = (ocl_answer)answer;
+    snprintf(item.reason, sizeof item.reason, "%s", line + at + (line[at] == ' '));
+    v->current.name[0] = '\0';
+    return ocl_answers_set(v->answers, &item) == CLT_OK;
+}
+
+static bool take_line(interview *v, const char *line)
+{
+    char key[CLT_HASH64_TEXT];
+    if (strncmp(line, "device ", 7) == 0) {
+        v->greeted = strcmp(line + 7, clt_hash64_text(v->answers->key, key)) == 0;
+        v->status = CLT_EUNSUPPORTED;
+        if (!v->greeted)
+            snprintf(v->error, sizeof v->error, "device %s is another one there, or it is another cltrain",
+                     v->desc->spec);
+        return v->greeted;
+    }
+    int status = 0, at = 0;
+    if (sscanf(line, "error %d %n", &status, &at) == 1 && at > 0) {
+        v->status = status == CLT_ENOMEM ? CLT_ENOMEM : CLT_EUNSUPPORTED;
+        snprintf(v->error, sizeof v->error, "%s", line + at);
+        return false;
+    }
+    if (!v->greeted)
+        return false;
+    if (strcmp(line, "done") == 0)
+        v->done = true;
+    return v->done || take_begin(v, line) || take_end(v, line);
+}
+
+static void write_have(const ocl_answers *answers, clt_str *out)
+{
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        clt_str_printf(out, "%s%s=%d:%08" PRIx32 ":%" PRIu64, i ? "," : "", item->name, (int)item->answer,
+                       item->drops, item->value);
+    }
+}
+
+/* Starts a child with the questions, or tells them to the one that is there. */
+static clt_status start(interview *v, const char *program)
+{
+    clt_str have = {0}, line = {0};
+    char mask[16], share[16];
+    snprintf(mask, sizeof mask, "%08" PRIx32, v->mask);
+    snprintf(share, sizeof share, "%d", v->share);
+    write_have(v->answers, &have);
+    clt_status status = clt_str_check(&have);
+    const char *arguments[16] = {"probe", "--device", v->desc->spec,           "--mask",
+                                 mask,    "--style",  ocl_style_name(v->style)};
+    int n = 7;
+    if (!v->tests)
+        arguments[n++] = "--no-tests";
+    if (v->stay)
+        arguments[n++] = "--stay";
+    if (v->share != OCL_ALL_SHARES) {
+        arguments[n++] = "--share";
+        arguments[n++] = share;
+    }
+    if (status == CLT_OK && have.length > 0) {
+        arguments[n++] = "--have";
+        arguments[n++] = have.text;
+    }
+    if (status == CLT_OK && v->child != NULL) {
+        clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
+        status = clt_str_check(&line);
+        /* one that is gone by now is seen when it does not answer */
+        if (status == CLT_OK && clt_child_send(v->child, line.text, line.length, PROBE_SECONDS) != CLT_OK)
+            clt_error_clear();
+    } else if (status == CLT_OK) {
+        v->greeted = false;
+        status = clt_child_start(program, arguments, v->stay ? CLT_CHILD_INPUT : 0, &v->child);
+    }
+    clt_str_free(&line);
+    clt_str_free(&have);
+    return status;
+}
+
+/* What the end of the child says about the question that it was at. */
+static clt_status settle(interview *v, clt_child_event event, double limit, const clt_child_end *end)
+{
+    ocl_item *item = &v->current;
+    bool killed = event == CLT_CHILD_ENDED && end->signal == SIGKILL;
+    item->answer = event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG
+                   : killed ? OCL_ANSWER_FAILED /* by somebody else, such as a lack of memory: not kept */
+                            : OCL_ANSWER_CRASHED;
+    if (event == CLT_CHILD_SILENT)
+        snprintf(item->reason, sizeof item->reason, "no answer in %g s", limit);
+    else if (event == CLT_CHILD_LINE)
+        snprintf(item->reason, sizeof item->reason, "the child process wrote what it cannot mean");
+    else
+        snprintf(item->reason, sizeof item->reason, "the driver ended its process with %s%s%.160s", end->text,
+                 end->words[0] ? ": " : "", end->words);
+    clt_status status = ocl_answers_set(v->answers, item);
+    item->name[0] = '\0';
+    return status;
+}
+
+/* One child's answers, from the first to the last that it gives. CLT_EDEVICE: it did not come to a question;
+ * CLT_ENOMEM: it had no memory for one, and this process would have no more. */
+static clt_status take_answers(interview *v)
+{
+    clt_child_end end;
+    const char *line = "";
+    clt_child_event event = CLT_CHILD_ENDED;
+    double limit = 0.0;
+    v->done = false;
+    v->current.name[0] = v->error[0] = '\0';
+    do {
+        limit = limit_of(v);
+        event = clt_child_next(v->child, limit, &line);
+    } while (event == CLT_CHILD_LINE && take_line(v, line) && !v->done);
+    if (v->done && v->stay)
+        return CLT_OK;
+    clt_child_stop(v->child, &end);
+    v->child = NULL;
+    if (end.words[0])
+        CLT_DEBUG("asking device %s: the child process said: %s", v->desc->spec, end.words);
+    if (v->done)
+        return CLT_OK;
+    if (v->current.name[0] != '\0' && v->error[0] == '\0')
+        return settle(v, event, limit, &end);
+    if (v->error[0] != '\0')
+        CLT_FAIL(v->status, "asking device %s in a child process: %s", v->desc->spec, v->error);
+    if (event == CLT_CHILD_SILENT)
+        CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': the driver did not list its devices in %g s",
+                 v->desc->spec, v->desc->name, limit);
+    CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': listing devices ended a child process with %s%s%s",
+             v->desc->spec, v->desc->name, end.text, end.words[0] ? ": " : "", end.words);
+}
+
+/* The same, with the start. CLT_EUNSUPPORTED: there can be no child. */
+static clt_status run_child(interview *v, const char *program)
+{
+    CLT_TRY(start(v, program));
+    return take_answers(v);
+}
+
+/* --- two children --- */
+
+/* Where kernels are compiled and run by the cores, questions take a second of one core and self-tests
+ * several: a second child asks a share of them while the first asks the other. Questions of one share do not
+ * depend on answers of the other, so what they bring is kept however they end. Self-tests do: each child
+ * takes the other's for well, so when anything does not end well what both were told of tests is forgotten,
+ * and one child asks them in their order. */
+typedef struct companion {
+    interview own;
+    ocl_answers answers;
+    clt_error error;
+} companion;
+
+static void *run_companion(void *context)
+{
+    companion *c = context;
+    clt_error_take(take_answers(&c->own), &c->error);
+    return NULL;
+}
+
+/* What the companion was told and the first child was not. */
+static clt_status merge(ocl_answers *answers, const ocl_answers *other)
+{
+    for (int i = 0; i < other->count; i++)
+        if (ocl_answers_find(answers, other->items[i].name) == NULL)
+            CLT_TRY(ocl_answers_set(answers, &other->items[i]));
+    return CLT_OK;
+}
+
+/* Only a child that has said all it had to say can be told more. */
+static clt_child *kept_child(const interview *v)
+{
+    if (v->done || v->child == NULL)
+        return v->child;
+    clt_child_stop(v->child, NULL);
+    return NULL;
+}
+
+/* One child for each share, or the one that is kept of it. Both are started by this thread, whose end would
+ * be theirs. *well: both have come to the end of their questions. */
+static clt_status run_shares(interview *v, const char *program, bool tests, clt_child *kept[2], bool *well)
+{
+    companion *c;
+    clt_thread *thread = NULL;
+    interview own = *v;
+    *well = false;
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
+    c->answers = *v->answers;
+    own.tests = tests;
+    own.stay = true;
+    own.greeted = true; /* of a child that is kept; start says so of a new one */
+    c->own = own;
+    c->own.answers = &c->answers;
+    own.share = 0;
+    own.child = kept[0];
+    c->own.share = 1;
+    c->own.child = kept[1];
+    clt_status status = start(&own, program);
+    bool second = status == CLT_OK && start(&c->own, program) == CLT_OK &&
+                  clt_thread_start(&thread, "questions", run_companion, c) == CLT_OK;
+    if (status == CLT_OK) {
+        clt_error_clear(); /* of a second child that cannot be had: what it would ask stays open */
+        status = take_answers(&own);
+    }
+    clt_thread_join(thread);
+    kept[0] = kept_child(&own);
+    kept[1] = kept_child(&c->own);
+    *well = status == CLT_OK && second && own.done && c->own.done && c->error.status == CLT_OK;
+    if (status == CLT_OK)
+        status = merge(v->answers, &c->answers);
+    free(c);
+    return status;
+}
+
+static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
+{
+    int kept = 0;
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        if (!ocl_item_is_test(item) || ocl_answers_find(before, item->name) != NULL)
+            answers->items[kept++] = *item;
+    }
+    answers->count = kept;
+}
+
+/* As run_child, for what two children can ask. What is left after it is for one child, and most often
+ * nothing: then the two are kept. */
+static clt_status run_two(interview *v, const char *program, clt_child *kept[2])
+{
+    ocl_answers *before;
+    bool well;
+    clt_status status = run_shares(v, program, false, kept, &well);
+    if (status != CLT_OK && status != CLT_EUNSUPPORTED) {
+        clt_error_clear(); /* one child alone may do: it has the memory of two */
+        status = CLT_OK;
+    }
+    if (status != CLT_OK || !well || ocl_answers_refusal(v->answers, false) != NULL)
+        return status;
+    CLT_TRY(clt_alloc(&before, 1, sizeof *before, "answers"));
+    *before = *v->answers;
+    status = run_shares(v, program, true, kept, &well);
+    v->done = status == CLT_OK && well && !ocl_answers_lost_test(v->answers);
+    if (!v->done) {
+        clt_error_clear();
+        status = CLT_OK;
+        forget_new_tests(v->answers, before);
+    }
+    free(before);
+    return status;
+}
+
+/* The two are good builders for a training that begins now, where a driver compiles for one thread at a time.
+ */
+static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
+{
+    uint64_t key;
+    keep = keep && (found->desc.quirks & OCL_QUIRK_SERIAL_BUILDS) != 0 &&
+           ocl_answers_key(&found->desc, OCL_STYLE_ASKED, &key) == CLT_OK;
+    for (int i = 0; i < 2; i++)
+        if (kept[i] != NULL && keep)
+            ocl_builders_adopt(key, kept[i]);
+        else if (kept[i] != NULL)
+            clt_child_stop(kept[i], NULL);
+}
+
+/* --- all children --- */
+
+/* What is asked of a device. */
+typedef struct wishes {
+    uint32_t mask;
+    bool again, tests;
+    ocl_style style;
+} wishes;
+
+/* Without a program to be the child, the questions are put here: better than no capability at all. */
+static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl_answers *answers)
+{
+    ocl_asker asker = {.found = found,
+                       .mask = w->mask,
+                       .tests = w->tests,
+                       .share = OCL_ALL_SHARES,
+                       .style = w->style,
+                       .answers = answers};
+    CLT_WARN("device %s '%s' is asked for its capabilities in this process, which a bad driver may end: %s",
+             found->desc.spec, found->desc.name, clt_error_text());
+    clt_error_clear();
+    clt_status status = ocl_ask_here(&asker);
+    ocl_device_close(asker.device);
+    return status;
+}
+
+/* Each child answers at least one question, by its end if not otherwise. */
+static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answers *answers)
+{
+    interview v = {.desc = &found->desc,
+                   .mask = w->mask,
+                   .tests = w->tests,
+                   .share = OCL_ALL_SHARES,
+                   .style = w->style,
+                   .answers = answers};
+    char *program;
+    clt_child *kept[2] = {NULL, NULL};
+    bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_answers_lost_test(answers);
+    clt_status status = clt_program_find(&program);
+    for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
+        status = alone ? run_child(&v, program) : run_two(&v, program, kept);
+        alone = true;
+        if (ocl_answers_refusal(answers, w->tests) != NULL)
+            break;
+    }
+    free(program);
+    keep_or_stop(found, status == CLT_OK && v.done, kept);
+    if (status == CLT_EUNSUPPORTED)
+        return ask_without_child(found, w, answers);
+    if (status == CLT_OK && !v.done && ocl_answers_refusal(answers, w->tests) == NULL)
+        CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': child processes come to no end of the questions",
+                 found->desc.spec, found->desc.name);
+    uint32_t played = 0;
+    if (status == CLT_OK)
+        status = ocl_played_caps(&played);
+    if (status == CLT_OK)
+        ocl_answers_note_asked(answers, w->mask, played, w->tests);
+    return status;
+}
+
+/* --- remembering --- */
+
+static bool is_complete(const ocl_answers *answers, const wishes *w)
+{
+    uint32_t played = 0;
+    if (ocl_played_caps(&played) != CLT_OK)
+        clt_error_clear(); /* whoever asks fails by it */
+    return answers->count > 0 && (ocl_answers_were_asked(answers, w->mask, played, w->tests) ||
+                                  ocl_answers_refusal(answers, w->tests) != NULL);
+}
+
+/* Ranks of one host start at once: one asks, the others wait for its answers, though not for good. Returns
+ * what to close, below 0: nothing. */
+static int take_turn(const char *path)
+{
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    double until = clt_now() + 20 * PROBE_SECONDS;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* a file system without locks: everybody asks at once */
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
+           clt_now() < until)
+        (void)nanosleep(&pause, NULL);
+    return fd;
+}
+
+/* Every start then asks again, which takes seconds. */
+static void forgets(const ocl_found *found)
+{
+    CLT_WARN("what device %s '%s' can do cannot be remembered, so that every start asks it again: %s",
+             found->desc.spec, found->desc.name, clt_error_text());
+    clt_error_clear();
+}
+
+static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answers *out)
+{
+    char *path = NULL, *lock = NULL;
+    uint64_t key = out->key;
+    int turn = -1;
+    clt_status status = ocl_answers_path(&found->desc, key, &path, &lock);
+    if (status == CLT_ESTORAGE) { /* asked every time, then */
+        forgets(found);
+        return ask_children(found, w, out);
+    }
+    CLT_TRY(status);
+    if (!w->again)
+        status = ocl_answers_load(path, &found->desc, key, out);
+    if (status == CLT_OK && !is_complete(out, w)) {
+        turn = take_turn(lock);
+        if (!w->again)
+            status = ocl_answers_load(path, &found->desc, key, out);
+    }
+    if (status == CLT_OK && !is_complete(out, w)) {
+        status = ask_children(found, w, out);
+        out->remembered = false;
+        if (status == CLT_OK && ocl_answers_save(path, &found->desc, out) != CLT_OK)
+            forgets(found);
+    }
+    if (turn >= 0)
+        close(turn);
+    free(path);
+    free(lock);
+    return status;
+}
+
+/* --- this process --- */
+
+/* A process that opens a device again has its answers. */
+typedef struct known_device {
+    cl_device_id id;
+    ocl_answers answers;
+} known_device;
+static pthread_mutex_t known_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* held while asking: one asks for all threads */
+static known_device *known;
+static size_t n_known, known_capacity;
+
+static void tell_losses(const ocl_found *found, const ocl_answers *answers)
+{
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
+        ocl_cap_report report = ocl_answers_report(answers, cap);
+        if (ocl_answer_is_loss(report.answer))
+            CLT_WARN("device %s '%s' goes without '%s' (%s)%s: %s", found->desc.spec, found->desc.name,
+                     ocl_cap_name(cap), ocl_answer_name(report.answer),
+                     answers->remembered ? ", as remembered; 'cltrain devices --again' asks again" : "",
+                     report.reason);
+    }
+}
+
+static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)
+{
+    wishes w = {options->caps_mask, options->ask_again, !options->checker, options->style};
+    known_device *mine = NULL;
+    memset(out, 0, sizeof *out);
+    CLT_TRY(ocl_answers_key(&found->desc, w.style, &out->key));
+    for (size_t i = 0; i < n_known; i++)
+        if (known[i].id == found->id && known[i].answers.key == out->key)
+            mine = &known[i];
+    if (mine != NULL && !w.again && is_complete(&mine->answers, &w)) {
+        *out = mine->answers;
+        return CLT_OK;
+    }
+    CLT_TRY(ask_and_keep(found, &w, out));
+    if (mine == NULL) {
+        CLT_TRY(clt_grow(&known, &known_capacity, n_known + 1, sizeof *known, "known devices"));
+        mine = &known[n_known++];
+    }
+    *mine = (known_device){found->id, *out};
+    tell_losses(found, out);
+    return CLT_OK;
+}
+
+/* --- denials --- */
+
+const ocl_denials *ocl_device_denials(const ocl_device *device)
+{
+    return &device->answers.denials;
+}
+
+static clt_status keep_denials(const ocl_device *device, const ocl_denials *denials)
+{
+    char *path, *lock;
+    uint64_t key = device->answers.key;
+    ocl_answers *answers = NULL;
+    CLT_TRY(ocl_answers_path(&device->desc, key, &path, &lock));
+    int turn = take_turn(lock);
+    clt_status status = clt_alloc(&answers, 1, sizeof *answers, "answers");
+    if (status == CLT_OK)
+        status = ocl_answers_load(path, &device->desc, key, answers);
+    if (status == CLT_OK) {
+        ocl_denials_add(&answers->denials, denials);
+        status = ocl_answers_save(path, &device->desc, answers);
+    }
+    if (turn >= 0)
+        close(turn);
+    free(answers);
+    free(path);
+    free(lock);
+    return status;
+}
+
+void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials)
+{
+    pthread_mutex_lock(&known_lock);
+    ocl_denials_add(&device->answers.denials, denials);
+    for (size_t i = 0; i < n_known; i++)
+        if (known[i].id == device->id && known[i].answers.key == device->answers.key)
+            ocl_denials_add(&known[i].answers.denials, denials);
+    if (keep_denials(device, denials) != CLT_OK) { /* they are found again at the next start */
+        CLT_DEBUG("what device %s '%s' refused is not remembered: %s", device->desc.spec, device->desc.name,
+                  clt_error_text());
+        clt_error_clear();
+    }
+    pthread_mutex_unlock(&known_lock);
+}
+
+clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)
+{
+    pthread_mutex_lock(&known_lock);
+    clt_status status = ask_as_needed(found, options, out);
+    pthread_mutex_unlock(&known_lock);
+    CLT_TRY(status);
+    const ocl_item *refused = ocl_answers_refusal(out, !options->checker);
+    if (refused != NULL)
+        CLT_FAIL(CLT_EDEVICE,
+                 "device %s '%s' (driver %s) cannot be used: %s %s%s%s; update the driver or choose another "
+                 "device",
+                 found->desc.spec, found->desc.name, found->desc.driver,
+                 strcmp(refused->name, OCL_ITEM_BASIC) == 0 ? "running a trivial kernel" : refused->name,
+                 ocl_answer_name(refused->answer), refused->reason[0] ? ": " : "", refused->reason);
+    return CLT_OK;
+}

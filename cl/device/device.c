@@ -1,0 +1,653 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Platforms and devices: listing, choosing by SPEC, opening with a context and two in-order queues, closing.
+ * It exists so that everybody else holds an ocl_device and never a platform. It must not know what runs on
+ * the device. */
+#include "cl/command/faults_internal.h"
+#include "cl/device/icd.h"
+#include "cl/device/listing.h"
+#include "cl/command/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#ifdef CLT_HAVE_CLBLAST
+#include "cl/gemm/gemm.h"
+#endif
+
+#define NV_COMPUTE_CAPABILITY_MAJOR 0x4000
+#define NV_COMPUTE_CAPABILITY_MINOR 0x4001
+
+static int rank_count = 1; /* ranks on this host, from ocl_prepare_process */
+
+/* Open devices, so that an event can be traced back to its device and the last close can clean up. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static ocl_device **open_devices;
+static size_t n_open, open_capacity;
+
+int ocl_threads_here(void)
+{
+    int share = clt_cpu_count() / rank_count;
+    return share > 1 ? share : 1;
+}
+
+void ocl_prepare_process(int local_rank, int local_ranks)
+{
+    (void)local_rank; /* every rank gets the same share */
+    rank_count = local_ranks > 1 ? local_ranks : 1;
+    /* PoCL 3 reads the first name, PoCL 4 and later the second; what the user set is left alone. */
+    static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
+    if (rank_count == 1 || getenv(names[0]) != NULL || getenv(names[1]) != NULL)
+        return;
+    char text[16];
+    snprintf(text, sizeof text, "%d", ocl_threads_here());
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        setenv(names[i], text, 0);
+}
+
+/* Listing */
+
+static void trim(char *text)
+{
+    size_t start = strspn(text, " \t\r\n");
+    size_t length = strlen(text);
+    while (length > start && strchr(" \t\r\n", text[length - 1]))
+        length--;
+    memmove(text, text + start, length - start);
+    text[length - start] = '\0';
+}
+
+/* A number or a struct of known size. */
+static clt_status ask(cl_device_id id, cl_device_info what, size_t size, void *out)
+{
+    OCL_CHECK(clGetDeviceInfo(id, what, size, out, NULL), "asking a device for its property 0x%04x", what);
+    return CLT_OK;
+}
+
+static clt_status ask_u32(cl_device_id id, cl_device_info what, uint32_t *out)
+{
+    cl_uint value = 0;
+    CLT_TRY(ask(id, what, sizeof value, &value));
+    *out = value;
+    return CLT_OK;
+}
+
+static clt_status ask_u64(cl_device_id id, cl_device_info what, uint64_t *out)
+{
+    cl_ulong value = 0;
+    CLT_TRY(ask(id, what, sizeof value, &value));
+    *out = value;
+    return CLT_OK;
+}
+
+static clt_status ask_size(cl_device_id id, cl_device_info what, uint64_t *out)
+{
+    size_t value = 0;
+    CLT_TRY(ask(id, what, sizeof value, &value));
+    *out = value;
+    return CLT_OK;
+}
+
+/* A text of any length; free() it. */
+static clt_status ask_text(cl_device_id id, cl_device_info what, char **out)
+{
+    size_t size = 0;
+    *out = NULL;
+    OCL_CHECK(clGetDeviceInfo(id, what, 0, NULL, &size), "asking a device for its property 0x%04x", what);
+    CLT_TRY(clt_alloc(out, size + 1, 1, "a device's text"));
+    clt_status status = ask(id, what, size, *out);
+    if (status != CLT_OK) {
+        free(*out);
+        *out = NULL;
+        return status;
+    }
+    trim(*out);
+    return CLT_OK;
+}
+
+/* At most OCL_NAME_SIZE-1 characters of a driver's text, whatever its length. */
+static clt_status ask_name(cl_device_id id, cl_device_info what, char *out)
+{
+    char *text;
+    CLT_TRY(ask_text(id, what, &text));
+    snprintf(out, OCL_NAME_SIZE, "%s", text);
+    free(text);
+    return CLT_OK;
+}
+
+static clt_status ask_platform_name(cl_platform_id id, char *out)
+{
+    size_t size = 0;
+    char *text = NULL;
+    OCL_CHECK(clGetPlatformInfo(id, CL_PLATFORM_NAME, 0, NULL, &size), "asking a platform for its name");
+    CLT_TRY(clt_alloc(&text, size + 1, 1, "a platform's name"));
+    cl_int code = clGetPlatformInfo(id, CL_PLATFORM_NAME, size, text, NULL);
+    if (code == CL_SUCCESS) {
+        trim(text);
+        snprintf(out, OCL_NAME_SIZE, "%s", text);
+    }
+    free(text);
+    OCL_CHECK(code, "asking a platform for its name");
+    return CLT_OK;
+}
+
+clt_status ocl_device_extensions(cl_device_id id, char **out)
+{
+    return ask_text(id, CL_DEVICE_EXTENSIONS, out);
+}
+
+static clt_status ask_compute_capability(cl_device_id id, uint32_t *out)
+{
+    char *extensions;
+    uint32_t major, minor;
+    *out = 0;
+    CLT_TRY(ocl_device_extensions(id, &extensions));
+    bool nvidia = strstr(extensions, "cl_nv_device_attribute_query") != NULL;
+    free(extensions);
+    if (!nvidia)
+        return CLT_OK;
+    CLT_TRY(ask_u32(id, NV_COMPUTE_CAPABILITY_MAJOR, &major));
+    CLT_TRY(ask_u32(id, NV_COMPUTE_CAPABILITY_MINOR, &minor));
+    *out = major * 10 + minor;
+    return CLT_OK;
+}
+
+/* All of these are in OpenCL 1.2: an answer that cannot be had is no zero, which would choose other kernels.
+ */
+static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
+{
+    size_t items[16] = {0};
+    uint64_t resolution;
+    uint32_t align_bits;
+    cl_device_fp_config rounding = 0;
+    CLT_TRY(ask_u32(id, CL_DEVICE_MAX_COMPUTE_UNITS, &desc->compute_units));
+    CLT_TRY(ask_u32(id, CL_DEVICE_MAX_CLOCK_FREQUENCY, &desc->max_clock_mhz));
+    CLT_TRY(ask_compute_capability(id, &desc->compute_capability));
+    CLT_TRY(ask_u32(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, &desc->vector_floats));
+    CLT_TRY(ask_size(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, &desc->max_work_group));
+    CLT_TRY(ask(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items));
+    for (int i = 0; i < 3; i++)
+        desc->max_work_item[i] = items[i];
+    CLT_TRY(ask_u64(id, CL_DEVICE_LOCAL_MEM_SIZE, &desc->local_bytes));
+    desc->local_proven_bytes = desc->local_bytes;
+    CLT_TRY(ask_u64(id, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE, &desc->constant_bytes));
+    CLT_TRY(ask_u64(id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, &desc->cache_bytes));
+    CLT_TRY(ask_u64(id, CL_DEVICE_GLOBAL_MEM_SIZE, &desc->global_bytes));
+    desc->usable_bytes = desc->global_bytes;
+    CLT_TRY(ask_u64(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &desc->max_alloc_bytes));
+    CLT_TRY(ask_u32(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, &align_bits));
+    desc->align_bytes = align_bits / 8 > 64 ? align_bits / 8 : 64;
+    CLT_TRY(ask_size(id, CL_DEVICE_PROFILING_TIMER_RESOLUTION, &resolution));
+    desc->profiling_resolution_ns = (double)resolution;
+    CLT_TRY(ask(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof rounding, &rounding));
+    desc->rounds_correctly = (rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    if (desc->is_cpu) { /* device memory is host memory: what the system and the control group still have,
+                           shared by the ranks */
+        uint64_t share = clt_memory_available() / (uint64_t)rank_count;
+        if (share < desc->usable_bytes)
+            desc->usable_bytes = share;
+    }
+    return CLT_OK;
+}
+
+static clt_status describe(cl_platform_id platform, cl_device_id id, int p, int d, ocl_device_desc *desc)
+{
+    cl_device_type type = 0;
+    memset(desc, 0, sizeof *desc);
+    snprintf(desc->spec, sizeof desc->spec, "%d:%d", p, d);
+    CLT_TRY(ask_name(id, CL_DEVICE_NAME, desc->name));
+    CLT_TRY(ask_name(id, CL_DEVICE_VENDOR, desc->vendor));
+    CLT_TRY(ask_name(id, CL_DRIVER_VERSION, desc->driver));
+    CLT_TRY(ask_name(id, CL_DEVICE_VERSION, desc->version));
+    CLT_TRY(ask_platform_name(platform, desc->platform));
+    CLT_TRY(ask(id, CL_DEVICE_TYPE, sizeof type, &type));
+    desc->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
+    desc->is_cpu = !desc->is_gpu && (type & CL_DEVICE_TYPE_CPU) != 0;
+    CLT_TRY(describe_limits(id, desc));
+    ocl_apply_quirks(desc);
+    return CLT_OK;
+}
+
+/* A device that does not answer is left out, by name; only a lack of memory is the caller's failure. */
+static clt_status add_device(cl_platform_id platform, cl_device_id id, int p, int d, ocl_found *found,
+                             bool *usable)
+{
+    found->platform = platform;
+    found->id = id;
+    clt_status status = describe(platform, id, p, d, &found->desc);
+    *usable = status == CLT_OK;
+    if (status == CLT_OK || status == CLT_ENOMEM)
+        return status;
+    CLT_WARN("device %s '%s' is left out: %s", found->desc.spec, found->desc.name, clt_error_text());
+    clt_error_clear();
+    return CLT_OK;
+}
+
+/* A platform whose devices cannot be listed must not hide those of the others. */
+static clt_status left_out(int p, cl_int code)
+{
+    clt_status status = ocl_fail(code, __FILE__, __LINE__, "listing the devices of platform %d", p);
+    if (status == CLT_ENOMEM)
+        return status;
+    CLT_WARN("platform %d is left out: %s", p, clt_error_text());
+    clt_error_clear();
+    return CLT_OK;
+}
+
+static clt_status list_platform(cl_platform_id platform, int p, ocl_found **list, size_t *capacity,
+                                size_t *count)
+{
+    cl_uint n = 0;
+    cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &n);
+    if (code == CL_SUCCESS ? n == 0 : code == CL_DEVICE_NOT_FOUND) {
+        CLT_DEBUG("platform %d has no device", p);
+        return CLT_OK;
+    }
+    if (code != CL_SUCCESS)
+        return left_out(p, code);
+    cl_device_id *ids = NULL;
+    clt_status status = CLT_OK;
+    CLT_TRY(clt_alloc(&ids, n, sizeof *ids, "the list of devices"));
+    code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, n, ids, NULL);
+    if (code != CL_SUCCESS)
+        CLT_TRY_GOTO(left_out(p, code), done);
+    if (code != CL_SUCCESS)
+        goto done;
+    CLT_TRY_GOTO(clt_grow(list, capacity, *count + n, sizeof **list, "the list of devices"), done);
+    for (cl_uint d = 0; d < n; d++) {
+        bool usable;
+        CLT_TRY_GOTO(add_device(platform, ids[d], p, (int)d, &(*list)[*count], &usable), done);
+        *count += usable;
+    }
+done:
+    free(ids);
+    return status;
+}
+
+clt_status ocl_enumerate(ocl_found **out, int *count)
+{
+    cl_platform_id *platforms = NULL;
+    ocl_found *list = NULL;
+    size_t capacity = 0, found = 0;
+    cl_uint n = 0;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    *count = 0;
+    CLT_TRY(ocl_listing_prepare());
+    OCL_CHECK(clGetPlatformIDs(0, NULL, &n), "listing OpenCL platforms");
+    CLT_TRY(clt_alloc(&platforms, n, sizeof *platforms, "the list of platforms"));
+    cl_int code = n > 0 ? clGetPlatformIDs(n, platforms, NULL) : CL_SUCCESS;
+    if (code != CL_SUCCESS) {
+        status = ocl_fail(code, __FILE__, __LINE__, "listing %u OpenCL platforms", n);
+        goto fail;
+    }
+    for (cl_uint p = 0; p < n; p++)
+        CLT_TRY_GOTO(list_platform(platforms[p], (int)p, &list, &capacity, &found), fail);
+    if (found == 0)
+        CLT_FAIL_GOTO(CLT_EDEVICE, fail,
+                      "listing OpenCL devices: %u platform(s) and no device; run 'cltrain doctor'", n);
+    free(platforms);
+    *out = list;
+    *count = (int)found;
+    return CLT_OK;
+fail:
+    free(platforms);
+    free(list);
+    return status;
+}
+
+clt_status ocl_list_devices(ocl_device_desc **out, int *count)
+{
+    ocl_found *found = NULL;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(ocl_enumerate(&found, count));
+    CLT_TRY_GOTO(clt_alloc(out, (size_t)*count, sizeof **out, "the list of devices"), done);
+    for (int i = 0; i < *count; i++)
+        (*out)[i] = found[i].desc;
+done:
+    free(found);
+    return status;
+}
+
+/* Opening */
+
+static clt_status choose(const ocl_found *found, int count, const ocl_open_options *options, int *index,
+                         int *matches)
+{
+    const ocl_device_desc **list = NULL;
+    CLT_TRY(clt_alloc(&list, (size_t)count, sizeof *list, "the list of devices"));
+    for (int i = 0; i < count; i++)
+        list[i] = &found[i].desc;
+    clt_status status = ocl_spec_match(list, count, options->spec, options->local_rank, index, matches);
+    free(list);
+    return status;
+}
+
+/* The floor: available, with a compiler, full profile, OpenCL 1.2, little endian. */
+static clt_status check_floor(cl_device_id id, const ocl_device_desc *desc)
+{
+    static const struct {
+        cl_device_info what;
+        const char *text;
+    } needed[] = {
+        {CL_DEVICE_AVAILABLE, "it is not available (in use, or its driver is not working)"},
+        {CL_DEVICE_COMPILER_AVAILABLE, "its driver has no OpenCL C compiler"},
+        {CL_DEVICE_ENDIAN_LITTLE, "it is big-endian"},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        cl_bool value = CL_FALSE;
+        CLT_TRY(ask(id, needed[i].what, sizeof value, &value));
+        if (!value)
+            CLT_FAIL(CLT_EDEVICE, "opening device %s '%s': %s; choose another device", desc->spec, desc->name,
+                     needed[i].text);
+    }
+    int major = 0, minor = 0;
+    if (sscanf(desc->version, "OpenCL %d.%d", &major, &minor) != 2 || major * 10 + minor < 12)
+        CLT_FAIL(CLT_EDEVICE,
+                 "opening device %s '%s': it reports '%s' and OpenCL 1.2 is needed; choose another device",
+                 desc->spec, desc->name, desc->version);
+    char *profile;
+    CLT_TRY(ask_text(id, CL_DEVICE_PROFILE, &profile));
+    bool full = strcmp(profile, "FULL_PROFILE") == 0;
+    free(profile);
+    if (!full)
+        CLT_FAIL(CLT_EDEVICE,
+                 "opening device %s '%s': it has only the embedded profile; choose another device",
+                 desc->spec, desc->name);
+    return CLT_OK;
+}
+
+static clt_status create_queues(ocl_device *device)
+{
+    cl_int code;
+    cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform, 0};
+    const ocl_device_desc *desc = &device->desc;
+    CLT_TRY(ocl_faults_create(device)); /* every command that a queue gets goes on its list */
+    device->context = clCreateContext(properties, 1, &device->id, NULL, NULL, &code);
+    OCL_CHECK(code, "creating a context on device %s '%s'", desc->spec, desc->name);
+    for (int i = 0; i < 2; i++) {
+        device->queue[i] = clCreateCommandQueue(device->context, device->id,
+                                                device->profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+        if (code == CL_INVALID_QUEUE_PROPERTIES && device->profiling && i == 0) {
+            device->profiling = false; /* what needs times says so itself */
+            device->queue[i] = clCreateCommandQueue(device->context, device->id, 0, &code);
+        }
+        OCL_CHECK(code, "creating the %s queue on device %s '%s'",
+                  i == OCL_QUEUE_COMPUTE ? "compute" : "copy", desc->spec, desc->name);
+    }
+    return CLT_OK;
+}
+
+static clt_status register_device(ocl_device *device)
+{
+    pthread_mutex_lock(&open_lock);
+    clt_status status =
+        clt_grow(&open_devices, &open_capacity, n_open + 1, sizeof *open_devices, "the list of open devices");
+    if (status == CLT_OK)
+        open_devices[n_open++] = device;
+    pthread_mutex_unlock(&open_lock);
+    return status;
+}
+
+/* True when it was the last one. */
+static bool unregister_device(ocl_device *device)
+{
+    pthread_mutex_lock(&open_lock);
+    bool was_open = false;
+    for (size_t i = 0; i < n_open; i++) {
+        if (open_devices[i] == device) {
+            open_devices[i] = open_devices[--n_open];
+            was_open = true;
+            break;
+        }
+    }
+    bool last = was_open && n_open == 0;
+    if (n_open == 0) {
+        free(open_devices);
+        open_devices = NULL;
+        open_capacity = 0;
+    }
+    pthread_mutex_unlock(&open_lock);
+    return last;
+}
+
+clt_status ocl_played_caps(uint32_t *played)
+{
+    const char *text = getenv("CLTRAIN_EMULATE");
+    char names[200];
+    *played = 0;
+    if (text == NULL || text[0] == '\0')
+        return CLT_OK;
+    clt_status status = ocl_caps_parse(text, played);
+    CLT_TRY(clt_fail_prefix(status, "environment variable CLTRAIN_EMULATE"));
+    if ((*played & ~(uint32_t)OCL_CAPS_UNITS) != 0)
+        CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_EMULATE=%s: only matrix units can be played: %s",
+                 text, ocl_caps_text(OCL_CAPS_UNITS, names, sizeof names));
+    return CLT_OK;
+}
+
+/* Lane style goes with it: where it pays it would take all products. */
+uint32_t ocl_caps_with_played(uint32_t caps, uint32_t played)
+{
+    return played ? (caps & ~(uint32_t)OCL_CAP_WIDE_VECTORS) : caps;
+}
+
+/* Capabilities that count, of a device that was asked; those that it plays among them. */
+static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
+{
+    char text[256];
+    ocl_device_desc *desc = &device->desc;
+    uint32_t played, all = (1u << OCL_CAP_COUNT) - 1;
+    CLT_TRY(ocl_played_caps(&played));
+    uint32_t caps = ocl_caps_with_played(ocl_answers_caps(&device->answers, played, tests), played);
+    if (played != 0 && (caps & OCL_CAP_PTX))
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "environment variable CLTRAIN_EMULATE=%s: device '%s' runs inline PTX, so that kernels would "
+            "use its own matrix units",
+            getenv("CLTRAIN_EMULATE"), desc->name);
+    desc->caps = caps & mask;
+    desc->played_caps = played & caps;
+    desc->masked_caps = 0; /* what it has or may have */
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
+        const ocl_item *item = ocl_answers_find(&device->answers, ocl_cap_name(cap));
+        bool never_asked = item == NULL && !(device->answers.probed >> cap & 1u);
+        if ((caps >> cap & 1u) || never_asked)
+            desc->masked_caps |= 1u << cap & ~mask & all;
+    }
+    ocl_answers_sizes(&device->answers, desc);
+    if (desc->played_caps != 0)
+        CLT_WARN("device '%s' plays matrix units that it has not (CLTRAIN_EMULATE): %s; it is slow",
+                 desc->name, ocl_caps_text(desc->played_caps, text, sizeof text));
+    CLT_DEBUG("device %s '%s': capabilities %s", desc->spec, desc->name,
+              ocl_caps_text(desc->caps, text, sizeof text));
+    return CLT_OK;
+}
+
+clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out)
+{
+    ocl_device *device = NULL;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&device, 1, sizeof *device, "a device"));
+    pthread_mutex_init(&device->lock, NULL);
+    device->platform = found->platform;
+    device->id = found->id;
+    device->desc = found->desc;
+    device->profiling = profiling;
+    CLT_TRY_GOTO(create_queues(device), fail);
+    CLT_TRY_GOTO(register_device(device), fail);
+    *out = device;
+    return CLT_OK;
+fail:
+    ocl_device_close(device);
+    return status;
+}
+
+/* The device that SPEC names, and its answers. One that was not asked for by its number or name and cannot
+ * be used is passed over. */
+static clt_status choose_usable(ocl_found *found, int count, const ocl_open_options *options, int *index,
+                                int *matches, ocl_answers *answers)
+{
+    clt_error first = {.status = CLT_OK};
+    for (int left = count; left > 0; left--) {
+        clt_status status = choose(found, left, options, index, matches);
+        if (status != CLT_OK)
+            return first.status != CLT_OK ? clt_error_put(&first) : status;
+        ocl_found chosen = found[*index];
+        status = check_floor(chosen.id, &chosen.desc);
+        if (status == CLT_OK)
+            status = ocl_ask(&chosen, options, answers);
+        if (status == CLT_OK || status != CLT_EDEVICE || ocl_spec_names_one(options->spec))
+            return status;
+        CLT_WARN("passing over device %s '%s': %s", chosen.desc.spec, chosen.desc.name, clt_error_text());
+        if (first.status == CLT_OK)
+            clt_error_take(status, &first);
+        memmove(&found[*index], &found[*index + 1], (size_t)(left - 1 - *index) * sizeof *found);
+    }
+    return clt_error_put(&first);
+}
+
+/* CLTRAIN_STYLE=lanes or groups: this one, whatever is faster and whatever a checkpoint says. */
+static clt_status style_of_environment(ocl_style *style)
+{
+    const char *text = getenv("CLTRAIN_STYLE");
+    if (text != NULL && text[0] != '\0' && !ocl_style_from_name(text, style))
+        CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_STYLE=%s: 'lanes' and 'groups' are known", text);
+    return CLT_OK;
+}
+
+clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
+{
+    ocl_open_options own = *wanted, *options = &own;
+    ocl_found *found = NULL;
+    ocl_device *device = NULL;
+    ocl_answers *answers = NULL;
+    int count, index = 0, matches = 1;
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(style_of_environment(&own.style));
+    CLT_TRY(ocl_enumerate(&found, &count));
+    CLT_TRY_GOTO(clt_alloc(&answers, 1, sizeof *answers, "answers"), fail);
+    CLT_TRY_GOTO(choose_usable(found, count, options, &index, &matches, answers), fail);
+    bool profiling = options->profiling || (options->profiling_on_cpu && found[index].desc.is_cpu);
+    CLT_TRY_GOTO(ocl_device_open_bare(&found[index], profiling, &device), fail);
+    int sharing = (rank_count + matches - 1) / matches; /* ranks on each device */
+    if (!device->desc.is_cpu && sharing > 1) {
+        CLT_WARN("%d ranks share device %s '%s' and its memory", sharing, device->desc.spec,
+                 device->desc.name);
+        device->desc.usable_bytes /= (uint64_t)sharing;
+    }
+    device->answers = *answers;
+    CLT_TRY_GOTO(take_answers(device, options->caps_mask, !options->checker), fail);
+    ocl_binary_cache_open(device);
+    free(found);
+    free(answers);
+    *out = device;
+    return CLT_OK;
+fail:
+    free(found);
+    free(answers);
+    ocl_device_close(device);
+    ocl_builders_forget();
+    return status;
+}
+
+ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap)
+{
+    ocl_cap_report report = ocl_answers_report(&device->answers, cap);
+    if (report.answer <= OCL_ANSWER_YES)
+        report.answer = device->desc.caps >> cap & 1u          ? OCL_ANSWER_YES
+                        : device->desc.masked_caps >> cap & 1u ? OCL_ANSWER_MASKED
+                                                               : OCL_ANSWER_NOT_ASKED;
+    return report;
+}
+
+static void finish_queues(const ocl_device *device)
+{
+    for (int i = 0; i < 2; i++)
+        if (device->queue[i] != NULL)
+            clFinish(device->queue[i]);
+}
+
+static void release_context(ocl_device *device)
+{
+    for (int i = 0; i < 2; i++)
+        if (device->queue[i] != NULL)
+            clReleaseCommandQueue(device->queue[i]);
+    if (device->context != NULL)
+        clReleaseContext(device->context);
+}
+
+void ocl_device_close(ocl_device *device)
+{
+    if (device == NULL)
+        return;
+    bool lost = ocl_commands_failed(device); /* then its queues and context stay */
+    if (!lost)
+        finish_queues(device);
+    ocl_builders_dismiss(device);
+    ocl_record_stop(device);
+    ocl_faults_destroy(device);
+    bool last = unregister_device(device);
+#ifdef CLT_HAVE_CLBLAST
+    if (last)
+        ocl_clblast_clear();
+#else
+    (void)last;
+#endif
+    for (const ocl_buffer *b = device->buffers; b != NULL && !lost; b = b->next)
+        CLT_WARN("closing device %s while buffer '%s' (%llu bytes) is open", device->desc.spec, b->what,
+                 (unsigned long long)b->bytes);
+    if (device->fill_kernel != NULL)
+        clReleaseKernel(device->fill_kernel);
+    if (device->fill_byte_kernel != NULL)
+        clReleaseKernel(device->fill_byte_kernel);
+    if (device->tickets != NULL)
+        clReleaseMemObject(device->tickets);
+    ocl_programs_forget(device);
+    free(device->programs);
+    ocl_binary_cache_close(device);
+    if (!lost)
+        release_context(device);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+const ocl_device_desc *ocl_device_describe(const ocl_device *device)
+{
+    return &device->desc;
+}
+
+ocl_device *ocl_device_of_queue(cl_command_queue queue)
+{
+    ocl_device *result = NULL;
+    pthread_mutex_lock(&open_lock);
+    for (size_t i = 0; i < n_open && result == NULL; i++)
+        if (open_devices[i]->queue[0] == queue || open_devices[i]->queue[1] == queue)
+            result = open_devices[i];
+    pthread_mutex_unlock(&open_lock);
+    return result;
+}
+
+void ocl_count_host_wait(ocl_device *device)
+{
+    if (device == NULL)
+        return;
+    pthread_mutex_lock(&device->lock);
+    device->counters.host_waits++;
+    pthread_mutex_unlock(&device->lock);
+}
+
+ocl_counters ocl_device_counters(const ocl_device *device)
+{
+    ocl_device *own = (ocl_device *)(uintptr_t)device; /* only the lock is touched */
+    pthread_mutex_lock(&own->lock);
+    ocl_counters result = own->counters;
+    pthread_mutex_unlock(&own->lock);
+    return result;
+}

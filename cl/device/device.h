@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Platforms, devices and what they can do. A device description is plain data (no handle), so that planning
+ * needs no device; an open device owns the context, the queues and the program cache. Capabilities come from
+ * probe kernels that were built and run, never from an extension string alone and never from a device name;
+ * known-bad drivers sit in one quirk table. This room knows nothing of models or training. */
+#ifndef CL_DEVICE_H
+#define CL_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+
+/* Capability bits: id, name (--caps, devices --json), what the probe proves. */
+#define OCL_CAP_MAP(X)                                                                                       \
+    X(OCL_CAP_LOCAL, "local", "__local memory and barriers over work-groups of 64 items give right results") \
+    X(OCL_CAP_WG256, "wg256", "work-groups of 256 items run")                                                \
+    X(OCL_CAP_FP64, "fp64", "double arithmetic")                                                             \
+    X(OCL_CAP_FP16, "fp16", "half arithmetic")                                                               \
+    X(OCL_CAP_INT64_ATOMICS, "int64_atomics", "64-bit integer atomics")                                      \
+    X(OCL_CAP_SUBGROUPS, "subgroups", "sub-group reductions")                                                \
+    X(OCL_CAP_WIDE_VECTORS, "wide_vectors",                                                                  \
+      "float16 arithmetic runs at least as fast as scalar (lane style)")                                     \
+    X(OCL_CAP_NONTEMPORAL, "nontemporal", "stores that pass by the caches (__builtin_nontemporal_store)")    \
+    X(OCL_CAP_PREFETCH, "prefetch", "asking for a cache line ahead of its use (__builtin_prefetch)")         \
+    X(OCL_CAP_PTX, "ptx", "inline PTX")                                                                      \
+    X(OCL_CAP_MMA_F16, "mma_f16", "mma.sync m16n8k16 f16 with f32 accumulators, result checked")             \
+    X(OCL_CAP_MMA_BF16, "mma_bf16", "mma.sync m16n8k16 bf16 with f32 accumulators, result checked")          \
+    X(OCL_CAP_MMA_TF32, "mma_tf32", "mma.sync m16n8k8 tf32 and its rounding, result checked")                \
+    X(OCL_CAP_MMA_F16_K8, "mma_f16_k8", "mma.sync m16n8k8 f16 (looked for where there is no m16n8k16)")      \
+    X(OCL_CAP_WMMA_F16, "wmma_f16", "wmma m16n16k16 f16 (looked for where there is no mma.sync)")            \
+    X(OCL_CAP_WGMMA, "wgmma",                                                                                \
+      "wgmma m64n64k16 f16 in a program that was loaded back as sm_90a, result checked")                     \
+    X(OCL_CAP_WGMMA_LARGE, "wgmma_large", "wgmma with more than 48 KiB of local memory, result checked")     \
+    X(OCL_CAP_WGMMA_WIDE, "wgmma_wide", "wgmma in groups of 384 items with as much, result checked")
+
+/* Any matrix units for f16. */
+#define OCL_CAPS_F16_UNITS (OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8 | OCL_CAP_WMMA_F16)
+
+/* What CLTRAIN_EMULATE may name: matrix units that a device then plays, as their kernels do in local memory
+ * wherever they are not compiled by NVIDIA. So any device can be asked for all that a GPU with them does:
+ * choices, storage and results are its, the speed is not. */
+#define OCL_CAPS_UNITS (OCL_CAPS_F16_UNITS | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32)
+
+typedef enum ocl_cap_index {
+#define OCL_CAP_INDEX(id, name, text) id##_INDEX,
+    OCL_CAP_MAP(OCL_CAP_INDEX)
+#undef OCL_CAP_INDEX
+        OCL_CAP_COUNT
+} ocl_cap_index;
+enum {
+#define OCL_CAP_BIT(id, name, text) id = 1 << id##_INDEX,
+    OCL_CAP_MAP(OCL_CAP_BIT)
+#undef OCL_CAP_BIT
+};
+#define OCL_CAPS_ALL (~0u)
+
+/* How a device answered when it was asked for a capability: the capability counts only after a probe kernel
+ * and self-tests of the kernels that use it, all in a child process (cl/device/asking.h). */
+typedef enum ocl_answer {
+    OCL_ANSWER_NOT_ASKED, /* it depends on another capability that the device has not */
+    OCL_ANSWER_YES,
+    OCL_ANSWER_NO,      /* the device or its compiler does not offer it */
+    OCL_ANSWER_MASKED,  /* not asked, because the caller's mask takes it away */
+    OCL_ANSWER_WRONG,   /* from here on the capability is lost: its results were wrong */
+    OCL_ANSWER_REFUSED, /* its build or launch was refused, although it is offered */
+    OCL_ANSWER_FAILED,  /* another OpenCL call failed; not remembered */
+    OCL_ANSWER_CRASHED, /* the driver ended the process */
+    OCL_ANSWER_HUNG,    /* no answer in time */
+    OCL_ANSWER_COUNT
+} ocl_answer;
+#define OCL_REASON_SIZE 240
+typedef struct ocl_cap_report {
+    ocl_answer answer;
+    char reason[OCL_REASON_SIZE]; /* "" where the answer is yes */
+} ocl_cap_report;
+const char *ocl_answer_name(ocl_answer answer); /* "yes", "crashed" */
+bool ocl_answer_is_loss(ocl_answer answer);     /* the device should have it, and does not give it */
+
+/* Quirk effects: what the engine does differently for drivers in the quirk table. */
+enum {
+    OCL_QUIRK_POLL_EVENTS = 1 << 0,     /* callbacks on ended events are lost: ask first */
+    OCL_QUIRK_FILL_BY_KERNEL = 1 << 1,  /* clEnqueueFillBuffer cannot be trusted */
+    OCL_QUIRK_NO_SUB_BUFFERS = 1 << 2,  /* informational: nobody uses them */
+    OCL_QUIRK_MAX_ALLOC_SOFT = 1 << 3,  /* CL_DEVICE_MAX_MEM_ALLOC_SIZE is not enforced */
+    OCL_QUIRK_FLUSH_IS_FINISH = 1 << 4, /* clFlush starts nothing: finish instead */
+    OCL_QUIRK_NO_SHUFFLES = 1 << 5,     /* vector shuffles in kernels cannot be relied on */
+    OCL_QUIRK_SERIAL_BUILDS = 1 << 6,   /* programs are built one after the other */
+    OCL_QUIRK_OWN_CACHE = 1 << 7, /* the driver keeps what it compiled: our cache of binaries gains nothing */
+    OCL_QUIRK_STALE_CACHE = 1 << 8, /* what the driver keeps is wrong: cl/device/listing.c switches it off */
+    OCL_QUIRK_NO_PLAYED_ATTENTION = 1 << 9 /* attention on units that it plays is not compiled */
+};
+/* Not a driver's fault: set by the checker in the description it plans with, so that variants made for GPUs
+ * do not refuse a CPU device for its lack of speed. A macro because an enumerator must fit an int. */
+#define OCL_QUIRK_ANY_STYLE (1u << 31)
+
+#define OCL_NAME_SIZE 128
+
+struct ocl_tuning;
+struct ocl_variant;
+
+/* A variant, or one tile of it, that planning leaves out because the driver refused it
+ * (cl/command/fallback.h). */
+#define OCL_GIVEN_UP_MAX 32
+#define OCL_FORM_TEXT 96
+typedef struct ocl_given_up {
+    const struct ocl_variant *variant;
+    char form[OCL_FORM_TEXT]; /* "": the whole variant */
+} ocl_given_up;
+
+typedef struct ocl_device_desc {
+    char spec[16];            /* "0:0", platform:device */
+    char name[OCL_NAME_SIZE]; /* device name as reported */
+    char vendor[OCL_NAME_SIZE];
+    char driver[OCL_NAME_SIZE];  /* CL_DRIVER_VERSION */
+    char version[OCL_NAME_SIZE]; /* CL_DEVICE_VERSION */
+    char platform[OCL_NAME_SIZE];
+    bool is_cpu, is_gpu;
+    uint32_t caps;        /* OCL_CAP_* after masking */
+    uint32_t masked_caps; /* those that the caller took away (ocl_open_options) */
+    uint32_t played_caps; /* those that it has not, but plays: see OCL_CAPS_UNITS */
+    uint32_t quirks;      /* OCL_QUIRK_* */
+    uint32_t compute_units;
+    uint32_t max_clock_mhz;
+    uint32_t
+        vector_floats; /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT: f32 lanes of its registers, 1 where unknown */
+    uint32_t compute_capability; /* NVIDIA: major*10+minor, 0 elsewhere */
+    uint64_t max_work_group;     /* work-items, as reported for the device */
+    uint64_t
+        kernel_group_limit; /* work-items that it allows a plain kernel, which may be fewer; 0: unknown */
+    /* Work-items of a group that it was shown to run although it says of every kernel that it takes fewer; 0:
+     * what it says of kernels holds. */
+    uint64_t larger_groups;
+    uint64_t max_work_item[3];
+    uint64_t local_bytes, constant_bytes;
+    /* Local memory that a work-group was shown to have, by a kernel that declares as much statically: at
+     * least local_bytes; NVIDIA's driver reports 48 KiB and runs kernels with more. */
+    uint64_t local_proven_bytes;
+    /* What the driver says of a kernel's local arrays (CL_KERNEL_LOCAL_MEM_SIZE) as a multiple of their
+     * bytes, where it was shown that they take no more than their bytes; 0: not asked, as 1. */
+    uint64_t local_report_factor;
+    uint64_t cache_bytes;     /* of the largest cache, 0: unknown */
+    uint64_t global_bytes;    /* as reported */
+    uint64_t usable_bytes;    /* min(reported, what the host and control group allow on CPU devices, share per
+                                 rank) */
+    uint64_t max_alloc_bytes; /* largest single buffer */
+    uint32_t align_bytes;     /* alignment every tensor offset keeps (>= 64, from MEM_BASE_ADDR_ALIGN) */
+    bool rounds_correctly;    /* can be told to round divisions and square roots of f32 correctly */
+    double profiling_resolution_ns;
+    ocl_given_up given_up[OCL_GIVEN_UP_MAX];
+    int n_given_up;
+    uint32_t
+        suspected_caps; /* dropped for the kernel suspected_in; they return if it is refused without them */
+    char suspected_in[64];
+    const struct ocl_tuning *tuning; /* records for planning (cl/tune/tuning.h), borrowed; NULL: none */
+} ocl_device_desc;
+
+/* Work-items that a group of a kernel without needs of its own may have; a large number where nothing is
+ * known. */
+static inline uint64_t ocl_group_limit(const ocl_device_desc *device)
+{
+    uint64_t limit = device->max_work_group ? device->max_work_group : UINT32_MAX;
+    return device->kernel_group_limit && device->kernel_group_limit < limit ? device->kernel_group_limit
+                                                                            : limit;
+}
+/* `wanted`, a power of two, halved until the device allows it. */
+static inline uint64_t ocl_group_items(const ocl_device_desc *device, uint64_t wanted)
+{
+    while (wanted > 1 && wanted > ocl_group_limit(device))
+        wanted /= 2;
+    return wanted;
+}
+
+/* A description to plan against when no device is at hand: a mid-size GPU without extensions. */
+void ocl_desc_generic(ocl_device_desc *out);
+const char *ocl_cap_name(int index);
+/* Writes "local,wg256,fp64"; returns buffer. */
+const char *ocl_caps_text(uint32_t caps, char *buffer, size_t size);
+/* Parses a --caps list: "all", "none", "local,fp64", "-local" (all but). CLT_EUSAGE with the nearest name. */
+clt_status ocl_caps_parse(const char *text, uint32_t *mask);
+const char *ocl_quirk_name(uint32_t bit);
+
+/* Name of a file about one device with its driver, readable and different for each key:
+ * "nvidia-h100-80gb-hbm3-0123456789abcdef.json". The key is platform, name, driver and compute units. */
+#define OCL_DEVICE_FILE_NAME 96
+void ocl_device_file_name(const ocl_device_desc *device, char *out, size_t size);
+
+/* clt: before the first OpenCL call of a process: divides a CPU device among `local_ranks` ranks on this host
+ * (POCL_MAX_PTHREAD_COUNT and the share of memory in usable_bytes). */
+void ocl_prepare_process(int local_rank, int local_ranks);
+
+/* Every device of every platform, in platform order. CLT_EDEVICE with an explanation (see doctor) when there
+ * is none. The array is freed with free(). caps are not probed here (probing needs an open device): caps ==
+ * 0. */
+clt_status ocl_list_devices(ocl_device_desc **out, int *count);
+
+typedef struct ocl_device ocl_device;
+
+/* Lane style (capability wide_vectors) or groups: which is faster is timed when the device is asked, and not
+ * timed where a checkpoint says how its run computed, because sums are rounded differently in the two. */
+typedef enum ocl_style { OCL_STYLE_ASKED, OCL_STYLE_LANES, OCL_STYLE_GROUPS } ocl_style;
+const char *ocl_style_name(ocl_style style); /* "asked", "lanes", "groups" */
+bool ocl_style_from_name(const char *name, ocl_style *out);
+
+typedef struct ocl_open_options {
+    const char *spec;   /* SPEC of DESIGN.md §7 or NULL: first GPU, else the CPU */
+    uint32_t caps_mask; /* OCL_CAPS_ALL, or fewer to play a weaker device */
+    bool profiling;     /* queues with CL_QUEUE_PROFILING_ENABLE */
+    /* The same on CPU devices alone, where it costs nothing that can be measured; GPUs' drivers were seen to
+     * take up to 1.8 times as long for queues that note times. */
+    bool profiling_on_cpu;
+    int local_rank;  /* picks the local_rank-th device of those that match, if there are several GPUs */
+    bool checker;    /* for the checker: what only failed its self-test counts all the same */
+    bool ask_again;  /* for its capabilities, whatever is remembered of them */
+    ocl_style style; /* LANES, GROUPS: this one, if the device can do it, whatever is faster */
+} ocl_open_options;
+
+/* Opens a device: capabilities as remembered or asked for, context, in-order compute queue, in-order copy
+ * queue. A device that cannot run kernels is passed over with a warning unless SPEC is its number or name.
+ * CLT_EDEVICE names the SPEC, what there is, and what to do. */
+clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
+void ocl_device_close(ocl_device *device);
+const ocl_device_desc *ocl_device_describe(const ocl_device *device);
+/* How an open device stands to a capability, by its index. */
+ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap);
+
+/* ocl_doctor: looks for the reasons why there is no device: ICD files read, the library each one names and
+ * whether it loads (with the loader's message), OCL_ICD_VENDORS and friends, /dev nodes and their
+ * permissions, platforms that have no device. Appends findings as lines; *healthy is true when at least one
+ * device could be opened and a probe ran. */
+typedef enum ocl_finding_level {
+    OCL_FINDING_OK,
+    OCL_FINDING_NOTE,
+    OCL_FINDING_WARN,
+    OCL_FINDING_ERROR
+} ocl_finding_level;
+typedef void (*ocl_finding_fn)(void *context, ocl_finding_level level, const char *text, const char *advice);
+clt_status ocl_doctor(ocl_finding_fn report, void *context, bool *healthy);
+
+/* One wrapper turns an OpenCL code into a status and message: "doing what on which object:
+ * CL_OUT_OF_RESOURCES (-5)". */
+clt_status ocl_fail(int cl_code, const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+const char *ocl_error_name(int cl_code);
+
+#endif

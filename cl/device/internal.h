@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of cl/ share and nobody else sees: the structs behind the opaque handles. */
+#ifndef CL_INTERNAL_H
+#define CL_INTERNAL_H
+
+#include <CL/cl.h>
+#include <pthread.h>
+
+#include "cl/device/answers.h"
+#include "cl/command/builders.h"
+#include "cl/command/exec.h"
+#include "cl/device/memory.h"
+
+/* The meter of cl/command/record.h: CPU seconds and calls so far. */
+typedef struct ocl_meter_state {
+    bool on;
+    double seconds;
+    uint64_t calls;
+} ocl_meter_state;
+
+struct ocl_recorder;
+struct ocl_faults;
+struct ocl_binary_cache;
+
+/* Threads or processes that build at a time, at most: each takes some hundred MiB of host memory. */
+#define OCL_BUILDERS_MAX 8
+
+struct ocl_device {
+    cl_platform_id platform;
+    cl_device_id id;
+    cl_context context;
+    cl_command_queue queue[2]; /* by ocl_queue */
+    bool profiling;
+    struct ocl_recorder *recorder; /* cl/command/record.c; NULL: nothing is recorded */
+    struct ocl_faults
+        *faults; /* cl/command/faults.c: commands that are not known to have ended well; under lock */
+    ocl_meter_state meter;
+    ocl_device_desc desc;
+    ocl_answers answers;
+    struct ocl_program **programs; /* cache by (family, options) */
+    size_t n_programs, programs_capacity;
+    struct ocl_builder
+        *builders[OCL_BUILDERS_MAX];   /* children at work (cl/command/program_build.c), or NULL */
+    struct ocl_binary_cache *binaries; /* cl/command/program_cache.c; NULL: no binaries are kept */
+    uint64_t bytes, peak_bytes;
+    ocl_counters counters;
+    pthread_mutex_t lock;
+    struct ocl_buffer *buffers; /* open buffers, newest first; under lock */
+    cl_kernel fill_kernel;      /* fill_u32, created on first need (OCL_QUIRK_FILL_BY_KERNEL); under lock */
+    cl_kernel fill_byte_kernel; /* fill_u8, for ranges that are not whole words */
+    cl_mem tickets;             /* OCL_ARG_TICKETS of every command, created on first need; under lock */
+};
+
+struct ocl_buffer {
+    ocl_device *device;
+    cl_mem mem;
+    uint64_t bytes;
+    void *pages; /* of ours, on which it lies; NULL: the driver's own memory */
+    char what[64];
+    struct ocl_buffer *next, *previous; /* the device's list */
+};
+
+struct ocl_program {
+    char *family, *options, *log;
+    cl_program program;
+    double build_seconds;
+    bool from_cache; /* loaded as a binary from our cache */
+};
+
+#define OCL_CHECK(code, ...)                                                                                 \
+    do {                                                                                                     \
+        cl_int ocl_check_code_ = (code);                                                                     \
+        if (ocl_check_code_ != CL_SUCCESS)                                                                   \
+            return ocl_fail(ocl_check_code_, __FILE__, __LINE__, __VA_ARGS__);                               \
+    } while (0)
+
+/* Work-items that a group of this kernel may have: what the driver says, unless it was shown to run more. */
+static inline cl_int ocl_kernel_limit(const ocl_device *device, cl_kernel kernel, size_t *limit)
+{
+    *limit = 1;
+    cl_int code =
+        clGetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof *limit, limit, NULL);
+    if (code == CL_SUCCESS && device->desc.larger_groups > *limit)
+        *limit = (size_t)device->desc.larger_groups;
+    return code;
+}
+
+/* Bytes of the local arrays that this kernel declares: what the driver says, unless it was shown to say a
+ * multiple. Asked before the kernel has arguments: whether those in local memory count, too, depends on the
+ * driver once they are set. */
+static inline cl_int ocl_kernel_local_bytes(const ocl_device *device, cl_kernel kernel, uint64_t *bytes)
+{
+    cl_ulong said = 0;
+    cl_int code =
+        clGetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof said, &said, NULL);
+    *bytes = said / (device->desc.local_report_factor ? device->desc.local_report_factor : 1);
+    return code;
+}
+
+/* `wanted`, a power of two, halved until this kernel may have groups of that size. */
+static inline size_t ocl_kernel_items(const ocl_device *device, cl_kernel kernel, size_t wanted)
+{
+    size_t limit;
+    if (ocl_kernel_limit(device, kernel, &limit) != CL_SUCCESS)
+        limit = 1;
+    while (wanted > 1 && wanted > limit)
+        wanted /= 2;
+    return wanted;
+}
+
+/* Events: ocl_event is the cl_event itself. */
+static inline cl_event ocl_event_raw(ocl_event *event)
+{
+    return (cl_event)(void *)event;
+}
+static inline ocl_event *ocl_event_wrap(cl_event event)
+{
+    return (ocl_event *)(void *)event;
+}
+
+/* A device as the platforms list it. */
+typedef struct ocl_found {
+    cl_platform_id platform;
+    cl_device_id id;
+    ocl_device_desc desc;
+} ocl_found;
+
+/* device.c: every device of every platform; free() the array. */
+clt_status ocl_enumerate(ocl_found **out, int *count);
+/* The device among `count` descriptions that SPEC names: its index, and how many devices of its platform
+ * match (ranks are dealt out over them). CLT_EDEVICE says what there is. Pure. */
+clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const char *spec, int local_rank,
+                          int *index, int *matches);
+/* Is SPEC the number or name of a device, and not "any", "cpu" or "gpu"? */
+bool ocl_spec_names_one(const char *spec);
+/* Threads that this process may keep busy: its cores, shared with the other ranks on this host. */
+int ocl_threads_here(void);
+/* The open device that owns a queue, or NULL. */
+ocl_device *ocl_device_of_queue(cl_command_queue queue);
+void ocl_count_host_wait(ocl_device *device);
+
+/* A device with its queues, without capabilities: nothing of it was tried. */
+clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out);
+/* Capabilities that CLTRAIN_EMULATE names, which the device then plays; 0: none. CLT_EUSAGE. */
+clt_status ocl_played_caps(uint32_t *played);
+/* The capabilities of a device that plays some: lane style goes with them. */
+uint32_t ocl_caps_with_played(uint32_t caps, uint32_t played);
+
+/* probes.c: the questions that probe kernels answer, in the order in which they are asked. */
+typedef struct ocl_probe_state {
+    const struct ocl_question *question;
+    ocl_device *device; /* open while a question is put, NULL while it is considered */
+    const ocl_device_desc *desc;
+    const ocl_answers *answers; /* so far */
+    uint32_t caps;              /* those that count so far */
+    const char *extensions;     /* of the device, may be NULL */
+    ocl_style style;            /* not timed unless ASKED */
+} ocl_probe_state;
+typedef struct ocl_question {
+    const char *name; /* of a capability, or "basic", "local_memory_64" */
+    uint32_t cap;
+    /* Is it worth asking now? Else why not, or nothing when that may change. NULL: always. */
+    bool (*wanted)(const ocl_probe_state *state, char *why, size_t size);
+    /* Fills in answer, value and reason; a status says what failed: a refused build counts as REFUSED. */
+    clt_status (*ask)(const ocl_probe_state *state, ocl_item *item);
+    uint32_t parameter;
+} ocl_question;
+extern const ocl_question ocl_questions[]; /* ends with a NULL name */
+#define OCL_ITEM_BASIC "basic"
+#define OCL_ITEM_GROUP_LIMIT "group_limit"
+#define OCL_ITEM_LARGER_GROUPS "larger_groups"
+#define OCL_ITEM_LOCAL_REPORT "local_report"
+#define OCL_ITEM_LOCAL_MEMORY "local_memory_" /* KiB */
+#define OCL_TEST_PREFIX "test:"
+
+/* asking.c: asks for what is not answered yet, in this process. begun and ended (may be NULL) are told of
+ * each question. */
+typedef struct ocl_asker {
+    const ocl_found *found;
+    uint32_t mask;
+    bool tests;
+    int share; /* OCL_ALL_SHARES: all */
+    ocl_style style;
+    ocl_answers *answers;
+    clt_status (*begun)(const ocl_item *item);
+    clt_status (*ended)(const ocl_item *item);
+    ocl_device *device; /* what is open, to be closed by the caller; NULL: nothing */
+} ocl_asker;
+clt_status ocl_ask_here(ocl_asker *asker);
+/* asking.c, the child's side: what the command line says, and one more time with other --have or --no-tests.
+ */
+clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests);
+/* asking_child.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device was
+ * refused; the answers are filled in all the same. */
+clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out);
+
+/* device.c: CL_DEVICE_EXTENSIONS; free() it. */
+clt_status ocl_device_extensions(cl_device_id id, char **out);
+/* quirks.c: fills desc->quirks from the table. */
+void ocl_apply_quirks(ocl_device_desc *desc);
+
+/* program.c */
+void ocl_program_destroy(struct ocl_program *program);
+/* Releases every program of the device; no kernel of them may be in use. */
+void ocl_programs_forget(ocl_device *device);
+/* ocl_program_get without a saved source on failure: for probes, whose failure is an answer. */
+clt_status ocl_program_try(ocl_device *device, const char *family, const char *options, ocl_program **out);
+/* The log of the last build, "" if there is none; free() it. */
+clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out);
+bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
+/* Will building it be short? (ocl_binary_known) */
+bool ocl_program_known(const ocl_device *device, const char *family, const char *options);
+
+/* retarget.c: replaces a built program by the same one for sm_90a, and its log. CLT_EBUILD, CLT_EUNSUPPORTED:
+ * the driver or its compiler do not go along. */
+clt_status ocl_program_retarget(ocl_device *device, ocl_program *program, const char *options);
+/* binary.c: what the driver keeps of a program that was built, for its first device; free() it. */
+clt_status ocl_program_binary(cl_program program, char **out, size_t *size);
+
+/* program_build.c */
+/* Programs that are built at a time in this process. */
+int ocl_build_threads(const ocl_device *device, size_t programs);
+/* Builds those that the device has not got yet, several at a time where the driver's compiler allows it. The
+ * progress function is called by this thread alone. On failure *failed is the index of the first of the list
+ * that does not build, and the message is its. */
+clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes, size_t count,
+                              ocl_progress_fn progress, void *progress_context, size_t *failed);
+
+/* program_cache.c: binaries of built programs on disk, a file each, for drivers that compile slowly and keep
+ * nothing themselves. Nothing here can fail a build: what cannot be read or written is built from source. */
+void ocl_binary_cache_open(ocl_device *device);
+void ocl_binary_cache_close(ocl_device *device);
+/* Is what is built now kept, as a binary or as a mark? */
+bool ocl_binary_cache_keeps(const ocl_device *device);
+/* Is there a binary, or a mark that it was built before, so that it is in the driver's own cache? */
+bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options);
+/* The program, built from its kept binary, or NULL. Any thread. */
+cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options);
+void ocl_binary_store(ocl_device *device, const char *source, const char *full_options, cl_program program);
+/* A program from a binary; *out is NULL unless the program was created, also when it did not build. */
+cl_int ocl_build_binary(const ocl_device *device, const unsigned char *binary, size_t bytes,
+                        const char *options, cl_program *out);
+/* Removes the files that were not used for longest until those left take `limit` bytes at most, and what
+ * writers that died left behind. */
+void ocl_binary_cache_trim(const char *folder, uint64_t limit);
+
+/* program_source.c */
+/* Text of "softmax.cl" or "common.clh" with its includes resolved; free() it. */
+clt_status ocl_source_text(const char *file_name, char **out);
+/* Bytes of a family's own source as it is built in, 0 if it is not: an idea of what compiling it takes. */
+size_t ocl_source_length(const char *family);
+
+/* Identity of all kernels of this program: version and every source, those of CLTRAIN_KERNEL_DIR where it has
+ * them. What was learned about a device's driver with other kernels does not count for these. */
+clt_status ocl_kernels_hash(uint64_t *hash);
+
+/* memory.c: enqueues a fill with a 32-bit pattern, or a byte fill when `bytes` or `offset` is not a multiple
+ * of 4 (then all bytes of the pattern must be equal). */
+clt_status ocl_enqueue_fill(ocl_device *device, cl_command_queue queue, cl_mem mem, uint64_t offset,
+                            uint64_t bytes, uint32_t pattern, cl_event *done);
+/* Global size of a fill kernel for `count` elements. */
+size_t ocl_fill_items(uint64_t count);
+
+#endif

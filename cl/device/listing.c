@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Listing devices in a child first: see listing.h. It calls no OpenCL function itself, except in the child.
+ */
+#include "cl/device/listing.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cl/device/icd.h"
+#include "cl/device/icd_entry.h"
+#include "cl/device/icd_folder.h"
+#include "cl/device/icd_loader.h"
+#include "cl/device/internal.h"
+#include "engine/base/cache_folder.h"
+#include "engine/base/child.h"
+#include "engine/base/fileio.h"
+#include "engine/base/hash.h"
+#include "engine/base/json.h"
+#include "engine/base/json_seal.h"
+#include "engine/base/log.h"
+
+#define LIST_SECONDS 60.0 /* many GPUs whose kernel module must start first take tens of seconds */
+#define MAX_DEAD 16
+#define FORMAT_NAME "cltrain-listing"
+#define SEAL "hash"
+#define STALE "stale_cache"     /* what the child says of OCL_QUIRK_STALE_CACHE, and a key of the file */
+#define LISTED "CLTRAIN_LISTED" /* of a child's environment: the cltrain that started it has seen to it */
+
+static ocl_dead_driver dead[MAX_DEAD];
+static int n_dead;
+static bool
+    stale_cache; /* OCL_QUIRK_STALE_CACHE of a device: PoCL's cache of kernels goes off before it is loaded */
+static bool ask_again;
+static bool is_listing_child;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+int ocl_listing_dead(const ocl_dead_driver **list)
+{
+    *list = dead;
+    return n_dead;
+}
+
+void ocl_listing_again(void)
+{
+    ask_again = true;
+}
+
+clt_status ocl_listing_serve(void)
+{
+    ocl_found *found = NULL;
+    int count;
+    CLT_TRY(clt_child_begin());
+    CLT_TRY(clt_child_say("listing"));
+    is_listing_child = true;
+    bool listed = ocl_enumerate(&found, &count) == CLT_OK; /* no device is an answer as well */
+    clt_status status = CLT_OK;
+    for (int i = 0; listed && i < count && status == CLT_OK; i++)
+        if (found[i].desc.quirks & OCL_QUIRK_STALE_CACHE)
+            status = clt_child_say(STALE);
+    free(found);
+    CLT_TRY(status);
+    return clt_child_say("done");
+}
+
+/* --- what is listed --- */
+
+typedef struct sources {
+    const char *variable; /* by which the loader is told the folder; NULL: there is none */
+    const char *folder;   /* of ICD files; NULL: a variable names something else */
+    ocl_icd_entry *entries;
+    size_t n;
+    uint64_t key;
+} sources;
+
+static clt_status find_sources(sources *s)
+{
+    const ocl_icd_report *report = ocl_icd_prepare();
+    ocl_loader_reads reads = ocl_loader_variables();
+    const char *vendors = getenv("OCL_ICD_VENDORS"), *path = getenv("OPENCL_VENDOR_PATH");
+    int error;
+    s->variable = reads.vendors ? "OCL_ICD_VENDORS" : reads.vendor_path ? "OPENCL_VENDOR_PATH" : NULL;
+    if (vendors != NULL && vendors[0] != '\0' && reads.vendors)
+        s->folder = clt_is_directory(vendors) ? vendors : NULL;
+    else if (path != NULL && path[0] != '\0' && reads.vendor_path)
+        s->folder = clt_is_directory(path) ? path : NULL;
+    else
+        s->folder = report->system;
+    return s->folder ? ocl_icd_folder_read(s->folder, &s->entries, &s->n, &error) : CLT_OK;
+}
+
+static uint64_t hash_text(const char *text)
+{
+    return clt_hash64(text, strlen(text));
+}
+
+/* A file as it is: another one in its place lists other devices, or lists them otherwise. */
+static uint64_t hash_file(const char *path)
+{
+    struct stat info;
+    char text[256];
+    if (path == NULL || stat(path, &info) != 0)
+        return 1;
+    snprintf(text, sizeof text, "%llu %llu %lld %lld.%09ld", (unsigned long long)info.st_dev,
+             (unsigned long long)info.st_ino, (long long)info.st_size, (long long)info.st_mtim.tv_sec,
+             info.st_mtim.tv_nsec);
+    return hash_text(path) * 31 + hash_text(text);
+}
+
+static bool steers_drivers(const char *variable)
+{
+    static const char *const prefixes[] = {"OCL_",  "OPENCL_", "POCL_",    "CUDA_", "NVIDIA_", "ROCR_",
+                                           "HIP_",  "ZE_",     "RUSTICL_", "MESA_", "GALLIUM", "LP_",
+                                           "LIBGL", "LD_",     "SYCL_",    "GPU_",  "INTEL_",  "HSA_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+extern char **environ;
+
+static void make_key(sources *s)
+{
+    char loader[OCL_LOADER_PATH], *boot = NULL;
+    size_t size;
+    uint64_t sum = hash_text(FORMAT_NAME " 2 " CLT_VERSION);
+    for (char **at = environ; *at != NULL; at++) /* in any order */
+        if (steers_drivers(*at))
+            sum += hash_text(*at);
+    if (ocl_loader_file(loader, sizeof loader))
+        sum += hash_file(loader);
+    for (size_t i = 0; i < s->n; i++) {
+        char *file = ocl_icd_locate(s->entries[i].library);
+        sum = sum * 1000003 + hash_text(s->entries[i].path) + hash_text(s->entries[i].library) +
+              hash_file(file);
+        free(file);
+    }
+    if (clt_file_read("/proc/sys/kernel/random/boot_id", false, 4096, CLT_EDATA, &boot, &size) == CLT_OK)
+        sum += hash_text(boot);
+    else
+        clt_error_clear();
+    free(boot);
+    s->key = sum;
+}
+
+/* --- remembering --- */
+
+static clt_status memory_path(const sources *s, char **out)
+{
+    char *folder, name[64], text[CLT_HASH64_TEXT];
+    *out = NULL;
+    CLT_TRY(clt_cache_folder("listing", &folder));
+    snprintf(name, sizeof name, "%s.json", clt_hash64_text(s->key, text));
+    clt_status status = clt_private_folder_make(folder);
+    if (status == CLT_OK)
+        status = clt_path_join(folder, name, out);
+    free(folder);
+    return status;
+}
+
+static bool take_text(const clt_json *object, const char *key, char *out, size_t size)
+{
+    const clt_json *value = clt_json_get(object, key);
+    if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
+        return false;
+    snprintf(out, size, "%s", clt_json_string(value));
+    return true;
+}
+
+static bool take_answers(const clt_json *root)
+{
+    char format[32];
+    if (clt_json_typeof(root) != CLT_JSON_OBJECT || !take_text(root, "format", format, sizeof format) ||
+        strcmp(format, FORMAT_NAME) != 0)
+        return false;
+    const clt_json *list = clt_json_get(root, "dead");
+    if (list == NULL || clt_json_typeof(list) != CLT_JSON_ARRAY)
+        return false;
+    const clt_json *stale = clt_json_get(root, STALE);
+    if (stale == NULL || clt_json_typeof(stale) != CLT_JSON_BOOL)
+        return false;
+    stale_cache = clt_json_bool(stale);
+    for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
+        ocl_dead_driver *d = &dead[n_dead];
+        if (n_dead == MAX_DEAD || clt_json_typeof(at) != CLT_JSON_OBJECT ||
+            !take_text(at, "entry", d->entry, sizeof d->entry) ||
+            !take_text(at, "library", d->library, sizeof d->library) ||
+            !take_text(at, "reason", d->reason, sizeof d->reason))
+            return false;
+        n_dead++;
+    }
+    return true;
+}
+
+/* False: nothing that can be believed is there. */
+static bool recall(const sources *s)
+{
+    char *path = NULL, *text = NULL;
+    size_t length;
+    clt_json_doc *doc = NULL;
+    bool known = !ask_again && memory_path(s, &path) == CLT_OK && clt_file_exists(path) &&
+                 clt_file_read(path, false, 1 << 20, CLT_EDATA, &text, &length) == CLT_OK &&
+                 clt_json_sealed(text, length, SEAL) &&
+                 clt_json_parse(text, length, path, CLT_EDATA, &doc) == CLT_OK &&
+                 take_answers(clt_json_root(doc));
+    if (!known) {
+        n_dead = 0;
+        stale_cache = false;
+    }
+    clt_json_destroy(doc);
+    free(text);
+    free(path);
+    clt_error_clear();
+    return known;
+}
+
+static void remember(const sources *s)
+{
+    char *path = NULL;
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 2);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "format", FORMAT_NAME);
+    clt_jw_kbool(&w, STALE, stale_cache);
+    clt_jw_key(&w, "dead");
+    clt_jw_array(&w);
+    for (int i = 0; i < n_dead; i++) {
+        clt_jw_object(&w);
+        clt_jw_kstring(&w, "entry", dead[i].entry);
+        clt_jw_kstring(&w, "library", dead[i].library);
+        clt_jw_kstring(&w, "reason", dead[i].reason);
+        clt_jw_end_object(&w);
+    }
+    clt_jw_end_array(&w);
+    clt_status status = clt_json_seal(&text, 0, SEAL);
+    if (status == CLT_OK)
+        status = memory_path(s, &path);
+    if (status == CLT_OK)
+        status = clt_file_write(path, text.text, text.length);
+    if (status != CLT_OK)
+        CLT_DEBUG("%s", clt_error_text());
+    clt_error_clear();
+    clt_str_free(&text);
+    free(path);
+}
+
+/* --- asking --- */
+
+/* Does a child list the devices, with the environment as it is? Else why not. *sure becomes false when the
+ * next start may find it otherwise. */
+static clt_status lists(const char *program, bool *good, bool *sure, char *why, size_t size)
+{
+    static const char *const arguments[] = {"probe", "--list", NULL};
+    const char *limit_text = getenv("CLTRAIN_PROBE_SECONDS"), *line;
+    double limit = limit_text != NULL && atof(limit_text) > 0.0 ? atof(limit_text) : LIST_SECONDS;
+    clt_child *child;
+    clt_child_end end;
+    CLT_TRY(clt_child_start(program, arguments, 0, &child));
+    clt_child_event event = clt_child_next(child, limit, &line);
+    if (event != CLT_CHILD_LINE || strcmp(line, "listing") != 0) {
+        clt_child_stop(child, &end);
+        CLT_FAIL(CLT_EUNSUPPORTED, "'%s' is another cltrain: %s %s", program, end.text, end.words);
+    }
+    while ((event = clt_child_next(child, limit, &line)) == CLT_CHILD_LINE && strcmp(line, STALE) == 0)
+        stale_cache = true;
+    *good = event == CLT_CHILD_LINE && strcmp(line, "done") == 0;
+    clt_child_stop(child, &end);
+    /* a lack of memory may pass; silence is remembered, or every start would wait for it */
+    *sure = *sure && (*good || event == CLT_CHILD_SILENT || end.signal != SIGKILL);
+    if (event == CLT_CHILD_SILENT)
+        snprintf(why, size, "it did not answer in %g s", limit);
+    else if (!*good)
+        snprintf(why, size, "it ended the process with %s%s%.160s", end.text, end.words[0] ? ": " : "",
+                 end.words);
+    return CLT_OK;
+}
+
+static const char *file_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool is_dead(const ocl_icd_entry *entry)
+{
+    for (int i = 0; i < n_dead; i++)
+        if (strcmp(dead[i].entry, file_part(entry->path)) == 0)
+            return true;
+    return false;
+}
+
+/* Names the entries before `end` that are not dead to the loader. */
+static clt_status name_living(const sources *s, size_t end)
+{
+    ocl_icd_file *files;
+    size_t count = 0;
+    char *folder = NULL;
+    CLT_TRY(clt_alloc(&files, s->n + 1, sizeof *files, "ICD entries"));
+    for (size_t i = 0; i < end; i++)
+        if (s->entries[i].library[0] != '\0' && !is_dead(&s->entries[i]))
+            files[count++] = (ocl_icd_file){file_part(s->entries[i].path), s->entries[i].library};
+    clt_status status = ocl_icd_folder_make(files, count, &folder);
+    free(files);
+    if (status == CLT_OK) {
+        setenv(s->variable, folder, 1);
+        setenv("CLTRAIN_ICD_MADE", folder, 1);
+    }
+    free(folder);
+    return status;
+}
+
+/* Adds one driver after the other: one that does harm alone, or beside those before it, is left out. */
+static clt_status find_dead(const sources *s, const char *program, bool *sure)
+{
+    char no_driver[OCL_REASON_SIZE] = "";
+    bool harmless = true;
+    CLT_TRY(name_living(s, 0));
+    CLT_TRY(lists(program, &harmless, sure, no_driver, sizeof no_driver));
+    if (!harmless)
+        CLT_FAIL(CLT_EDEVICE,
+                 "listing OpenCL devices does harm even without any driver's ICD file: %s; look at "
+                 "OCL_ICD_FILENAMES, OPENCL_LAYERS and LD_PRELOAD",
+                 no_driver);
+    for (size_t i = 0; i < s->n; i++) {
+        char why[OCL_REASON_SIZE] = "";
+        bool good = true;
+        if (s->entries[i].library[0] == '\0')
+            continue;
+        CLT_TRY(name_living(s, i + 1));
+        CLT_TRY(lists(program, &good, sure, why, sizeof why));
+        if (good || n_dead == MAX_DEAD)
+            continue;
+        ocl_dead_driver *d = &dead[n_dead++];
+        snprintf(d->entry, sizeof d->entry, "%s", file_part(s->entries[i].path));
+        snprintf(d->library, sizeof d->library, "%s", s->entries[i].library);
+        snprintf(d->reason, sizeof d->reason, "%s", why);
+    }
+    return CLT_OK;
+}
+
+static clt_status ask(const sources *s)
+{
+    char *program, why[OCL_REASON_SIZE] = "";
+    bool good = true, sure = true;
+    clt_status status = clt_program_find(&program);
+    if (status == CLT_OK)
+        status = lists(program, &good, &sure, why, sizeof why);
+    if (status == CLT_EUNSUPPORTED) { /* no child: told when the device is asked */
+        CLT_DEBUG("%s", clt_error_text());
+        clt_error_clear();
+        free(program);
+        return CLT_OK;
+    }
+    if (status == CLT_OK && !good && (s->n == 0 || s->variable == NULL))
+        status =
+            clt_fail(CLT_EDEVICE, __FILE__, __LINE__,
+                     "an OpenCL driver cannot list its devices: %s; run 'cltrain doctor' with one driver "
+                     "at a time (OCL_ICD_VENDORS)",
+                     why);
+    if (status == CLT_OK && !good)
+        status = find_dead(s, program, &sure);
+    free(program);
+    if (status == CLT_OK && sure)
+        remember(s);
+    return status;
+}
+
+static clt_status apply(const sources *s)
+{
+    if (stale_cache)
+        setenv("POCL_KERNEL_CACHE", "0", 0);
+    if (n_dead == 0)
+        return CLT_OK;
+    for (int i = 0; i < n_dead; i++)
+        CLT_WARN("the OpenCL driver %s (%s) is left out, because listing its devices does harm: %s; "
+                 "'cltrain devices --again' tries it again",
+                 dead[i].library, dead[i].entry, dead[i].reason);
+    return name_living(s, s->n);
+}
+
+static clt_status prepare(void)
+{
+    sources s = {0};
+    if (is_listing_child ||
+        getenv(LISTED) != NULL) /* by the parent; its choice of drivers is in the environment, too */
+        return CLT_OK;
+    clt_status status = find_sources(&s);
+    if (status == CLT_OK) {
+        make_key(&s);
+        status = recall(&s) ? CLT_OK : ask(&s);
+    }
+    if (status == CLT_OK)
+        status = apply(&s);
+    if (status == CLT_OK) /* children list the same drivers; programs that the host starts may not */
+        clt_child_tell(LISTED "=1");
+    ocl_icd_entries_free(s.entries, s.n);
+    return status;
+}
+
+clt_status ocl_listing_prepare(void)
+{
+    static bool done;
+    clt_status status = CLT_OK;
+    pthread_mutex_lock(&lock);
+    if (!done)
+        status = prepare();
+    done = done || status == CLT_OK;
+    pthread_mutex_unlock(&lock);
+    return status;
+}

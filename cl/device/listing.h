@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Drivers that end or block the process as soon as they are loaded or list their devices. Before the first
+ * OpenCL call of a process a child process lists the devices; when it crashes or hangs, children find out
+ * which drivers do that, and the loader of this process is given the others. That a set of drivers lists its
+ * devices is remembered until one of their files, the environment or the boot changes. */
+#ifndef CL_LISTING_H
+#define CL_LISTING_H
+
+#include <stdbool.h>
+
+#include "cl/device/device.h"
+
+typedef struct ocl_dead_driver {
+    char entry[256];   /* the ICD file's name */
+    char library[512]; /* what it names */
+    char reason[OCL_REASON_SIZE];
+} ocl_dead_driver;
+
+/* Only the first call of a process does anything. CLT_EDEVICE: the drivers cannot be told apart, or none is
+ * left. */
+clt_status ocl_listing_prepare(void);
+/* The drivers that were left out. */
+int ocl_listing_dead(const ocl_dead_driver **list);
+/* Does not believe what is remembered; before the first use of OpenCL. */
+void ocl_listing_again(void);
+/* The child's side, for the program's hidden command. */
+clt_status ocl_listing_serve(void);
+
+#endif

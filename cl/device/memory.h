@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device memory as slabs (one cl_mem each, no larger than the device's limit) and pinned host memory, and the
+ * transfers between them. A tensor is (slab, byte offset); there are no sub-buffers. */
+#ifndef CL_MEMORY_H
+#define CL_MEMORY_H
+
+#include "cl/device/device.h"
+
+typedef struct ocl_buffer ocl_buffer; /* one cl_mem */
+
+/* `what` names the buffer in messages ("activations slab 0"). CLT_EDEVMEM when the device refuses, or when
+ * the sum of all open buffers would pass desc.usable_bytes (checked before the call). */
+clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out);
+/* The same, and full of zeros for every command that is enqueued on the compute queue from now on. */
+clt_status ocl_buffer_create_zeroed(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out);
+void ocl_buffer_destroy(ocl_buffer *buffer);
+uint64_t ocl_buffer_bytes(const ocl_buffer *buffer);
+/* Bytes in all buffers of this device now, and at most since it was opened. */
+uint64_t ocl_device_bytes(const ocl_device *device);
+uint64_t ocl_device_peak_bytes(const ocl_device *device);
+
+/* Pinned host memory (CL_MEM_ALLOC_HOST_PTR, mapped once). */
+typedef struct ocl_pinned ocl_pinned;
+clt_status ocl_pinned_create(ocl_device *device, uint64_t bytes, const char *what, ocl_pinned **out);
+void ocl_pinned_destroy(ocl_pinned *pinned);
+void *ocl_pinned_data(ocl_pinned *pinned);
+
+typedef enum ocl_queue { OCL_QUEUE_COMPUTE, OCL_QUEUE_COPY } ocl_queue;
+
+/* An event the caller owns; NULL is fine everywhere. */
+typedef struct ocl_event ocl_event;
+void ocl_event_release(ocl_event *event);
+/* fn is called once, from a driver thread, when the command ended (ok = false: it failed). It must not call
+ * OpenCL. */
+typedef void (*ocl_event_fn)(void *context, bool ok);
+clt_status ocl_event_callback(ocl_event *event, ocl_event_fn fn, void *context);
+/* Asks whether the command ended, without blocking (drivers with the quirk poll_events); fails when the
+ * command failed. */
+clt_status ocl_event_poll(ocl_event *event, bool *ended);
+/* Blocks the host (not allowed inside a step). */
+clt_status ocl_event_wait(ocl_event *event);
+/* Device time in ns between start and end; profiling devices only. */
+clt_status ocl_event_times(ocl_event *event, uint64_t *start_ns, uint64_t *end_ns);
+
+/* Blocking transfers, for set-up, checkpoints and tests. */
+clt_status ocl_write(ocl_buffer *dst, uint64_t offset, const void *src, uint64_t bytes);
+clt_status ocl_read(ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes);
+clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes); /* enqueued, not waited for */
+/* Non-blocking transfers on a queue; host memory must stay valid until `done`. wait may be NULL. *done may be
+ * NULL. */
+clt_status ocl_write_async(ocl_queue queue, ocl_buffer *dst, uint64_t offset, const void *src, uint64_t bytes,
+                           ocl_event *wait, ocl_event **done);
+clt_status ocl_read_async(ocl_queue queue, ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes,
+                          ocl_event *wait, ocl_event **done);
+clt_status ocl_copy_async(ocl_queue queue, ocl_buffer *src, uint64_t src_offset, ocl_buffer *dst,
+                          uint64_t dst_offset, uint64_t bytes, ocl_event *wait, ocl_event **done);
+/* A marker that completes when everything enqueued before it on the queue did. */
+clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done);
+clt_status ocl_flush(ocl_device *device, ocl_queue queue);  /* clFlush: never blocks */
+clt_status ocl_finish(ocl_device *device, ocl_queue queue); /* blocks */
+
+#endif

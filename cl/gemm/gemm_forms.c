@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The choice of a form: every standard form with what was asked for put into it, every number of parts of k,
+ * the cheapest by the backend's own model; and the commands of the chosen one. One copy, so that wishes,
+ * records, splits and refusals mean the same in every backend that has forms. It must not know how a kernel
+ * multiplies. */
+#include "cl/gemm/gemm_forms.h"
+
+#include "cl/command/fallback.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Partial sums of split problems stay below this. */
+#define MAX_PART_FLOATS (UINT64_C(1) << 24)
+
+static const int split_counts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+
+/* Arithmetic of forms */
+
+int64_t ocl_form_up(int64_t size, int64_t tile)
+{
+    return (size + tile - 1) / tile;
+}
+
+uint64_t ocl_form_groups(const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    return (uint64_t)(ocl_form_up(g->m, f->bm) * ocl_form_up(g->n, f->bn)) * (uint64_t)g->batch *
+           (uint64_t)f->splits;
+}
+
+uint64_t ocl_form_workspace(const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    return f->splits > 1 ? (uint64_t)(g->m * g->n) * (uint64_t)g->batch * (uint64_t)f->splits : 0;
+}
+
+int64_t ocl_form_part_steps(const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    return ocl_form_up(ocl_form_up(g->k, f->splits), f->bk) * f->bk;
+}
+
+int ocl_form_max_items(const ocl_device_desc *device)
+{
+    uint64_t limit = device->caps & OCL_CAP_WG256 ? 256 : 64;
+    return (int)(ocl_group_limit(device) < limit ? ocl_group_limit(device) : limit);
+}
+
+uint64_t ocl_form_max_local(const ocl_device_desc *device)
+{
+    return device->local_proven_bytes > device->local_bytes ? device->local_proven_bytes
+                                                            : device->local_bytes;
+}
+
+/* Bits of an offset that must be 0. */
+static uint64_t low_bits(ocl_tensor_ref ref)
+{
+    return ref.tensor != OCL_NO_TENSOR_ID ? ref.offset : 0;
+}
+
+int ocl_form_vector(const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    uint64_t bytes = clt_dtype_bytes(g->type_c), stride = g->batch > 1 ? (uint64_t)g->stride_c : 0;
+    if (f->splits > 1)
+        return g->n % 4 == 0 ? 4 : 1;
+    uint64_t places = low_bits(g->c) | low_bits(g->residual) | low_bits(g->pre) | low_bits(g->dact) |
+                      low_bits(g->bias) | (uint64_t)g->ldc * bytes | stride * bytes;
+    return places % 16 == 0 ? (int)(16 / bytes) : 1;
+}
+
+/* Choice */
+
+static int *value(ocl_gemm_form *f, const ocl_form_key *key)
+{
+    return (int *)(void *)((char *)f + key->offset);
+}
+
+static int value_of(const ocl_gemm_form *f, const ocl_form_key *key)
+{
+    return *(const int *)(const void *)((const char *)f + key->offset);
+}
+
+/* "bm=64 bn=64 bk=16 ...": what one program is made of; splits are not. */
+static const char *form_text(const ocl_form_family *family, const ocl_gemm_form *f, char text[OCL_FORM_TEXT])
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (const ocl_form_key *key = family->keys; key->name != NULL && at < OCL_FORM_TEXT; key++)
+        at += (size_t)snprintf(text + at, OCL_FORM_TEXT - at, "%s%s=%d", at ? " " : "", key->name,
+                               value_of(f, key));
+    return text;
+}
+
+bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *device,
+                          const ocl_gemm_form *f)
+{
+    char text[OCL_FORM_TEXT];
+    return device->n_given_up > 0 && ocl_is_given_up(device, family->variant, form_text(family, f, text));
+}
+
+/* Parts that would have nothing to add are left out. */
+static bool splits_possible(const ocl_gemm *g, const ocl_gemm_form *f, int splits)
+{
+    ocl_gemm_form split = *f;
+    split.splits = splits;
+    return splits == 1 || (ocl_form_workspace(g, &split) <= MAX_PART_FLOATS &&
+                           (splits - 1) * ocl_form_part_steps(g, &split) < g->k);
+}
+
+typedef struct best_form {
+    bool found;
+    double time;
+    ocl_gemm_form form;
+} best_form;
+
+/* Tries every number of parts, or the wanted one. */
+static void try_form(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device,
+                     int wanted_splits, const ocl_gemm_form *form, best_form *best)
+{
+    ocl_gemm_form f = *form;
+    if (!family->fits(g, device, &f) || ocl_form_is_given_up(family, device, &f))
+        return;
+    for (size_t s = 0; s < sizeof split_counts / sizeof split_counts[0]; s++) {
+        int splits = split_counts[s];
+        if (wanted_splits ? splits != wanted_splits : splits > 1 && g->k / splits < family->min_part)
+            continue;
+        if (!splits_possible(g, &f, splits))
+            continue;
+        f.splits = splits;
+        double time = family->cost(g, device, &f);
+        if (!best->found || time < best->time)
+            *best = (best_form){true, time, f};
+    }
+}
+
+static void refuse(const ocl_form_family *family, const ocl_device_desc *device, const ocl_gemm_form *wanted,
+                   char *reason, size_t size)
+{
+    size_t at = 0;
+    for (const ocl_form_key *key = family->keys; key->name != NULL && at < size; key++)
+        if (value_of(wanted, key) != 0)
+            at += (size_t)snprintf(reason + at, size - at, "%s=%d ", key->name, value_of(wanted, key));
+    if (wanted->splits != 0 && at < size)
+        at += (size_t)snprintf(reason + at, size - at, "split=%d ", wanted->splits);
+    if (at < size)
+        snprintf(reason + at, size - at,
+                 "%s this problem, work-groups of %d items and %llu bytes of local memory",
+                 at > 0 ? "does not fit" : "no form fits", ocl_form_max_items(device),
+                 (unsigned long long)ocl_form_max_local(device));
+}
+
+bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device,
+                     const ocl_gemm_form *wanted, ocl_gemm_form *out, char *reason, size_t size)
+{
+    static const ocl_gemm_form nothing;
+    best_form best = {0};
+    wanted = wanted ? wanted : &nothing;
+    for (const ocl_gemm_form *form = family->forms; form->bm != 0; form++) {
+        ocl_gemm_form f = *form;
+        for (const ocl_form_key *key = family->keys; key->name != NULL; key++)
+            if (key->role == OCL_FORM_KEPT && value_of(wanted, key) != 0)
+                *value(&f, key) = value_of(wanted, key);
+        if (family->complete != NULL)
+            family->complete(g, device, wanted, &f);
+        try_form(family, g, device, wanted->splits, &f, &best);
+    }
+    if (!best.found)
+        refuse(family, device, wanted, reason, size);
+    *out = best.form;
+    return best.found;
+}
+
+double ocl_form_time(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device)
+{
+    ocl_gemm_form form;
+    char reason[240];
+    return ocl_form_choose(family, g, device, NULL, &form, reason, sizeof reason)
+               ? family->cost(g, device, &form)
+               : (double)INFINITY;
+}
+
+static clt_status choose_or_fail(const ocl_form_family *family, const ocl_emitter *e, const ocl_gemm *g,
+                                 const ocl_gemm_form *wanted, ocl_gemm_form *out)
+{
+    char reason[240], what[OCL_GEMM_TEXT];
+    if (!ocl_form_choose(family, g, e->device, wanted, out, reason, sizeof reason))
+        CLT_FAIL(CLT_EUNSUPPORTED, "emitting %s: %s", ocl_gemm_text(g, what, sizeof what), reason);
+    return CLT_OK;
+}
+
+clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
+                           ocl_gemm_form *out)
+{
+    char what[OCL_GEMM_TEXT];
+    ocl_gemm_form wanted = {.splits = e->workspace == NULL};
+    CLT_TRY(choose_or_fail(family, e, g, &wanted, out));
+    for (const ocl_form_key *key = family->keys; key->name != NULL; key++)
+        *value(&wanted, key) = ocl_tuned(e, key->name, value_of(out, key));
+    wanted.splits = ocl_tuned(e, "split", out->splits);
+    CLT_TRY(choose_or_fail(family, e, g, &wanted, out));
+    if (out->splits > 1 && e->workspace == NULL)
+        CLT_FAIL(CLT_EUNSUPPORTED, "emitting %s: %d parts need a workspace",
+                 ocl_gemm_text(g, what, sizeof what), out->splits);
+    char text[OCL_FORM_TEXT];
+    e->form = clt_arena_strdup(e->list->arena, form_text(family, out, text));
+    return e->form ? CLT_OK : CLT_ENOMEM;
+}
+
+/* Commands */
+
+/* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
+static void emit_product(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
+                         const ocl_gemm_form *f, int32_t part)
+{
+    uint64_t items = (uint64_t)family->items(f);
+    ocl_kernel_begin(e, family->program, family->kernel);
+    family->defines(e, g, f);
+    ocl_gemm_operand_defines(e, g);
+    ocl_define(e, "PARTIAL", f->splits > 1);
+    ocl_define(e, "VC", ocl_form_vector(g, f));
+    if (family->uses != NULL)
+        ocl_kernel_needs(e, family->uses(g, e->device, f));
+    if (f->splits > 1) {
+        ocl_gemm_part_args(e, g, part, ocl_form_workspace(g, f));
+        ocl_arg_u32(e, (uint32_t)f->splits);
+        ocl_arg_u32(e, (uint32_t)ocl_form_part_steps(g, f));
+    } else {
+        ocl_gemm_epilogue_defines(e, g);
+        ocl_gemm_operand_args(e, g);
+    }
+    ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
+}
+
+/* Adds the sums of parts of k, which lie in `part` one after the other per batch item, and finishes them into
+ * C. */
+static void emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t part)
+{
+    uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
+    ocl_kernel_begin(e, "gemm_tile", "gemm_sum_tile");
+    ocl_gemm_epilogue_defines(e, g);
+    ocl_gemm_result_arg(e, g);
+    ocl_arg_in(e, part, CLT_F32, elements * (uint64_t)splits);
+    ocl_gemm_epilogue_args(e, g);
+    ocl_arg_u32(e, (uint32_t)g->m);
+    ocl_arg_u32(e, (uint32_t)g->n);
+    ocl_arg_u64(e, (uint64_t)g->ldc);
+    ocl_arg_u64(e, (uint64_t)g->stride_c);
+    ocl_arg_u32(e, (uint32_t)g->batch);
+    ocl_arg_u32(e, (uint32_t)splits);
+    ocl_arg_f32(e, g->alpha);
+    ocl_arg_f32(e, g->beta);
+    ocl_kernel_end_items(e, elements, 64, (double)elements * (splits - 1));
+}
+
+clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g)
+{
+    ocl_gemm_form f;
+    int32_t part = OCL_NO_TENSOR_ID;
+    CLT_TRY(ocl_form_decide(family, e, g, &f));
+    if (f.splits > 1)
+        part = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
+    emit_product(family, e, g, &f, part);
+    if (f.splits > 1)
+        emit_sum(e, g, f.splits, part);
+    return ocl_emit_status(e);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GEMM backend `lane` on the host: which problems it takes, how C is cut into blocks, the kernel command
+ * (kernel in cl/gemm/gemm_lane.cl). It packs inside its one kernel, so it needs neither workspace nor
+ * weights that were packed ahead: a packed element of B serves all rows of a block, which makes packing a few
+ * percent of the work. It must not know what the matrices mean. */
+#include "cl/gemm/gemm_lane.h"
+
+#include <stdio.h>
+
+#define LANE_WIDTH 16 /* floats of a vector: LANES of cl/kernels/lanes.clh */
+/* What one block may keep busy beside its slivers: the panel of A is read again for every sliver and belongs
+ * into part of a core's second-level cache; sums are touched once per block of k, in order. Rows of A that
+ * are read where they lie keep less well, as they fall into few sets of the caches. */
+#define PANEL_BYTES (UINT64_C(400) << 10)
+#define PACKED_BYTES (UINT64_C(960) << 10)
+#define UNPACKED_BYTES (UINT64_C(640) << 10)
+/* Matrices up to the first size are taken to lie in a cache close by, those above the second in memory. */
+#define NEAR_BYTES 4e6
+#define FAR_BYTES 16e6
+#define SLIVERS 4 /* of B that the kernel packs at a time */
+#define MAX_TILES_ACROSS 64
+#define MAX_PARTS 2 /* of a block at the end */
+/* A group per core takes blocks until none is left; several at a time where there are very many. */
+#define MAX_TICKETS (UINT64_C(1) << 20)
+
+/* Costs in units of one fused multiply-add of 16 lanes, per element or as named; measured on a core with
+ * 256-bit vectors, good to a factor of two, which is enough to rank blocks. */
+#define COST_PACK_B 0.3
+#define COST_PACK_B_TRANSPOSED 0.4
+#define COST_PACK_A 0.4
+#define COST_READ_A 0.05
+#define COST_SHARED 0.25    /* more where the operand comes from a cache that the cores share */
+#define COST_FAR 0.6        /* more where it comes from memory each time */
+#define COST_UNPACKED 0.025 /* more per multiply-add with A unpacked: addresses */
+#define COST_TILE 40.0      /* per tile and block of k: entry, sums in and out */
+#define COST_GROUP 3000.0   /* per block */
+#define COST_UNEVEN 0.3     /* of the last piece, per problem */
+
+/* 0: decided here. */
+static const ocl_tunable lane_tunables[] = {{"mr", 5, {0, 6, 8, 12, 14}},
+                                            {"nv", 4, {0, 1, 2, 3}},
+                                            {"kc", 5, {0, 192, 256, 384, 512}},
+                                            {"mt", 6, {0, 8, 16, 32, 48, 64}},
+                                            {"nt", 6, {0, 4, 8, 12, 16, 24}},
+                                            {"pack_a", 2, {0, 1}},
+                                            {0}};
+
+static int64_t up(int64_t size, int64_t tile)
+{
+    return (size + tile - 1) / tile;
+}
+
+/* MRP of the kernel. */
+static int packed_rows(const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    return g->ta ? b->mr : (b->mr + 7) / 8 * 8;
+}
+
+static uint64_t panel_b_bytes(const ocl_lane_blocks *b)
+{
+    return SLIVERS * (uint64_t)b->kc * (uint64_t)b->nv * LANE_WIDTH * 4;
+}
+
+static uint64_t panel_a_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    return b->pack_a ? (uint64_t)b->mt * (uint64_t)b->kc * (uint64_t)packed_rows(g, b) * 4 : 0;
+}
+
+static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    uint64_t tile = (uint64_t)b->mr * (uint64_t)b->nv * LANE_WIDTH * 4;
+    return g->k > b->kc ? tile * (uint64_t)b->mt * (uint64_t)b->nt : tile;
+}
+
+uint64_t ocl_lane_local_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    return panel_b_bytes(b) + panel_a_bytes(g, b) + sums_bytes(g, b);
+}
+
+static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *b)
+{
+    uint64_t rows_of_a = (uint64_t)b->mt * (uint64_t)b->mr * (uint64_t)b->kc * 4;
+    if (ocl_lane_local_bytes(g, b) > device->local_bytes)
+        return false;
+    if (!b->pack_a)
+        return rows_of_a + sums_bytes(g, b) <= UNPACKED_BYTES;
+    return panel_a_bytes(g, b) <= PANEL_BYTES && panel_a_bytes(g, b) + sums_bytes(g, b) <= PACKED_BYTES;
+}
+
+static double distance_cost(int64_t rows, int64_t columns, clt_dtype type)
+{
+    double bytes = (double)rows * (double)columns * (double)clt_dtype_bytes(type);
+    return bytes > FAR_BYTES ? COST_FAR : bytes > NEAR_BYTES ? COST_SHARED : 0.0;
+}
+
+/* Time of a block of `mt` rows of tiles. */
+static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
+{
+    double k = (double)g->k, tiles = (double)mt * b->nt, k_blocks = (double)up(g->k, b->kc);
+    double pack_b = (g->tb ? COST_PACK_B_TRANSPOSED : COST_PACK_B) + distance_cost(g->k, g->n, g->type_b);
+    double pack_a = (b->pack_a ? COST_PACK_A : COST_READ_A) + distance_cost(g->m, g->k, g->type_a);
+    double step = b->pack_a ? 1.0 : 1.0 + COST_UNPACKED;
+    return tiles * b->mr * b->nv * k * step + (double)b->nt * b->nv * LANE_WIDTH * k * pack_b +
+           (double)mt * b->mr * k * pack_a + tiles * k_blocks * COST_TILE + COST_GROUP;
+}
+
+/* Time of the problem on all cores: the last ones begin their pieces while the others do one block more. A
+ * core that is late or taken away for a while holds up the end by a part of a piece: small ones win ties. */
+static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *b)
+{
+    int64_t units = device->compute_units ? (int64_t)device->compute_units : 1;
+    int64_t whole = (int64_t)(b->blocks - b->cut), rounds = up(whole, units);
+    int64_t meanwhile = (rounds * units - whole) * b->parts;
+    int64_t pieces = (int64_t)b->cut * b->parts - meanwhile;
+    double piece = block_cost(g, b, (int)up(b->mt, b->parts));
+    return (double)rounds * block_cost(g, b, b->mt) + (double)up(pieces > 0 ? pieces : 0, units) * piece +
+           COST_UNEVEN * piece;
+}
+
+static void count_blocks(const ocl_gemm *g, const ocl_device_desc *device, int parts, ocl_lane_blocks *b)
+{
+    uint64_t units = device->compute_units ? device->compute_units : 1;
+    int64_t down = up(up(g->m, b->mr), b->mt), across = up(up(g->n, b->nv * LANE_WIDTH), b->nt);
+    b->blocks = (uint64_t)(down * across * g->batch);
+    b->parts = b->mt >= parts && b->blocks <= MAX_TICKETS / 2 ? parts : 1;
+    b->cut = b->parts == 1 ? 0 : b->blocks < units ? b->blocks : units;
+}
+
+/* More rows than an address register each: packed, they need one. */
+static bool must_pack(const ocl_gemm *g, int mr)
+{
+    return g->ta || g->type_a != CLT_F32 || g->m < mr || mr > 8;
+}
+
+/* Accumulators, one vector of the sliver per column and one broadcast fill the registers: 16 of them where a
+ * vector has 4 or 8 floats, 32 where it has 16. A sliver and, if packed, a tile of A share the first cache
+ * level with what comes next. */
+static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
+                        bool pack_a, ocl_lane_blocks *b)
+{
+    bool large = device->vector_floats >= 16;
+    b->mr = wanted->mr ? wanted->mr : large ? 14 : 6;
+    b->nv = wanted->nv ? wanted->nv : large && g->n > LANE_WIDTH ? 2 : 1;
+    b->pack_a = pack_a || must_pack(g, b->mr);
+    int longest = b->nv > 1 || (b->pack_a && g->k <= 256) ? 256 : b->pack_a ? 192 : 384;
+    int64_t parts = up(g->k, wanted->kc ? wanted->kc : longest);
+    b->kc = parts > 1 ? (int)(up(up(g->k, parts), 8) * 8) : (int)(g->k > 0 ? g->k : 1);
+}
+
+typedef struct lane_search {
+    const ocl_gemm *g;
+    const ocl_device_desc *device;
+    const ocl_lane_blocks *wanted;
+    ocl_lane_blocks best;
+    double time; /* 0: none found */
+} lane_search;
+
+static void consider(lane_search *s, ocl_lane_blocks *b)
+{
+    if (!fits(s->g, s->device, b))
+        return;
+    for (int parts = 1; parts <= MAX_PARTS; parts++) {
+        count_blocks(s->g, s->device, parts, b);
+        double time = cost(s->g, s->device, b);
+        if (s->time == 0.0 || time < s->time) {
+            s->time = time;
+            s->best = *b;
+        }
+    }
+}
+
+/* All heights and widths of blocks that cut C evenly. */
+static void consider_blocks(lane_search *s, bool pack_a)
+{
+    const ocl_lane_blocks *wanted = s->wanted;
+    ocl_lane_blocks b = {0};
+    choose_tile(s->g, s->device, wanted, pack_a, &b);
+    int64_t down = up(s->g->m, b.mr), across = up(s->g->n, b.nv * LANE_WIDTH), last_mt = 0;
+    for (int64_t i = 1; i <= down; i++) {
+        int64_t mt = wanted->mt ? (wanted->mt < down ? wanted->mt : down) : up(down, i), last_nt = 0;
+        if (mt == last_mt)
+            continue;
+        b.mt = (int)(last_mt = mt);
+        for (int64_t j = up(across, MAX_TILES_ACROSS); j <= across; j++) {
+            int64_t nt = wanted->nt ? (wanted->nt < across ? wanted->nt : across) : up(across, j);
+            if (nt == last_nt)
+                continue;
+            b.nt = (int)(last_nt = nt);
+            consider(s, &b);
+        }
+    }
+}
+
+bool ocl_lane_choose(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
+                     ocl_lane_blocks *out)
+{
+    static const ocl_lane_blocks nothing;
+    lane_search s = {.g = g, .device = device, .wanted = wanted ? wanted : &nothing};
+    if (!s.wanted->pack_a)
+        consider_blocks(&s, false);
+    consider_blocks(&s, true);
+    if (s.time > 0.0)
+        *out = s.best;
+    return s.time > 0.0;
+}
+
+/* The smallest block fits where any does. */
+static bool lane_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const ocl_gemm *g = problem;
+    static const ocl_lane_blocks nothing;
+    ocl_lane_blocks smallest = {.mt = 1, .nt = 1};
+    if (g->m < 3 || g->n < 4) {
+        snprintf(reason, size, "%lld x %lld is too small for tiles", (long long)g->m, (long long)g->n);
+        return false;
+    }
+    choose_tile(g, device, &nothing, true, &smallest);
+    if (!fits(g, device, &smallest)) {
+        snprintf(reason, size, "no block fits %llu bytes of local memory",
+                 (unsigned long long)device->local_bytes);
+        return false;
+    }
+    return true;
+}
+
+static void lane_args(ocl_emitter *e, const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    ocl_gemm_operand_args(e, g);
+    ocl_arg_u32(e, (uint32_t)b->mt);
+    ocl_arg_u32(e, (uint32_t)b->nt);
+    ocl_arg_u32(e, (uint32_t)b->kc);
+    ocl_arg_tickets(e);
+    ocl_arg_u32(e, (uint32_t)clt_div_up(b->blocks, MAX_TICKETS));
+    ocl_arg_u32(e, (uint32_t)b->cut);
+    ocl_arg_u32(e, (uint32_t)b->parts);
+    ocl_arg_local(e, panel_b_bytes(b));
+    if (b->pack_a)
+        ocl_arg_local(e, panel_a_bytes(g, b));
+    ocl_arg_local(e, sums_bytes(g, b));
+}
+
+static uint64_t groups_of(const ocl_device_desc *device, const ocl_lane_blocks *b)
+{
+    uint64_t units = device->compute_units ? device->compute_units : 1;
+    uint64_t pieces = b->blocks + b->cut * (uint64_t)(b->parts - 1);
+    return pieces < units ? pieces : units;
+}
+
+static clt_status lane_emit(ocl_emitter *e, const void *problem)
+{
+    /* The forward products of a model have several epilogues in one layout (B transposed), which would be as
+     * many programs of a second or two for the compiler each; other products seldom have one. */
+    ocl_gemm own = *(const ocl_gemm *)problem;
+    const ocl_gemm *g = &own;
+    own.optional_operands = own.tb;
+    ocl_lane_blocks wanted = {.mr = ocl_tuned(e, "mr", 0),
+                              .nv = ocl_tuned(e, "nv", 0),
+                              .kc = ocl_tuned(e, "kc", 0),
+                              .mt = ocl_tuned(e, "mt", 0),
+                              .nt = ocl_tuned(e, "nt", 0),
+                              .pack_a = ocl_tuned(e, "pack_a", 0) != 0};
+    ocl_lane_blocks b;
+    if (!ocl_lane_choose(g, e->device, &wanted, &b) && !ocl_lane_choose(g, e->device, NULL, &b))
+        CLT_FAIL(CLT_EUNSUPPORTED, "emitting a lane GEMM: no block fits %llu bytes of local memory",
+                 (unsigned long long)e->device->local_bytes);
+    ocl_kernel_begin(e, "gemm_lane", "gemm_fwd_lane");
+    ocl_define(e, "MR", b.mr);
+    ocl_define(e, "NV", b.nv);
+    ocl_define(e, "SLIVERS", SLIVERS);
+    ocl_define(e, "PACK_A", b.pack_a);
+    ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
+    /* Whole tiles finished from registers take a copy of the epilogue for each vector of sums. */
+    ocl_define(e, "DIRECT", g->activation == OCL_ACT_NONE);
+    ocl_define(e, "PREFETCH", (e->device->caps & OCL_CAP_PREFETCH) != 0);
+    ocl_kernel_needs(e, e->device->caps & OCL_CAP_PREFETCH);
+    ocl_gemm_operand_defines(e, g);
+    ocl_gemm_epilogue_defines(e, g);
+    lane_args(e, g, &b);
+    ocl_kernel_end_1d(e, groups_of(e->device, &b), 1, ocl_gemm_flops(g));
+    return ocl_emit_status(e);
+}
+
+const ocl_variant ocl_gemm_lane = {.name = "lane",
+                                   .needs = OCL_CAP_WIDE_VECTORS,
+                                   .accepts = lane_accepts,
+                                   .tunables = lane_tunables,
+                                   .emit = lane_emit};

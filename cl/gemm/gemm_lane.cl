@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GEMM backend `lane`, for CPU devices: one work-item per work-group makes blocks of C and works as a
+ * blocked matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of
+ * op(B) at a time into local memory (a sliver: converted to f32, transposed where the layout asks for it;
+ * SLIVERS of them together), and multiplies the sliver, now in the first cache level, with all its rows
+ * of A, MR at a time, in MR x NV accumulators of sixteen lanes. f32 rows of A that lie along k are read
+ * where they are; others are packed once per block of k. What the packing will read next, and the lines
+ * of C that a tile will go to, are asked for ahead.
+ *
+ * Every sum runs over k in order with fma, whatever the blocks are: no choice of MR, NV, kc, mt or nt
+ * changes a bit, and backend `simple` gives the same bits in the layouts NN, TN and TT. Host side:
+ * cl/gemm/gemm_lane.c.
+ *
+ * Local memory: panel_b SLIVERS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
+ * k > kc, else one. Offsets inside blocks are 32-bit, bases 64-bit. */
+#include "common.clh"
+#include "lanes.clh"
+#include "tickets.clh"
+
+#include "gemm_epilogue.clh"
+#include "gemm_operands.clh"
+
+#ifndef MR /* rows of a tile */
+#define MR 6
+#endif
+#ifndef NV /* float16 vectors along a tile's columns */
+#define NV 1
+#endif
+#ifndef PACK_A /* needed when TA, when A is not f32, and when m < MR */
+#define PACK_A (TA)
+#endif
+#ifndef PREFETCH /* 1: lines of B are asked for before they are packed, where the compiler can say so */
+#define PREFETCH 0
+#endif
+
+#ifndef SLIVERS /* of B that are packed together, a power of two */
+#define SLIVERS 4
+#endif
+
+#define STEPS 4 /* of k that are written out: with packed A a step is short, and counting it costs */
+
+#ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV times as much code */
+#define DIRECT 0
+#endif
+
+#define NR (LANES * NV) /* columns of a tile */
+#if TA /* floats between the columns of a packed tile of A; TRANSPOSE8 writes eight at a time */
+#define MRP MR
+#else
+#define MRP ((MR + 7) / 8 * 8)
+#endif
+
+#define EACH_VECTOR _Pragma("unroll") for (uint v = 0; v < NV; v++)
+#define EACH_SUM _Pragma("unroll") for (uint r = 0; r < MR; r++) EACH_VECTOR
+
+/* MR elements, of which MR is an even number up to 14, into floats. */
+#define LOAD4_f32(p) vload4(0, p)
+#define LOAD4_f16(p) vload_half4(0, (const __global half *)(p))
+#define LOAD4_bf16(p) as_float4(convert_uint4(vload4(0, p)) << 16)
+#define LOAD4(dt, p) CLT_CAT(LOAD4_, dt)(p)
+#define LOAD2_f32(p) vload2(0, p)
+#define LOAD2_f16(p) vload_half2(0, (const __global half *)(p))
+#define LOAD2_bf16(p) as_float2(convert_uint2(vload2(0, p)) << 16)
+#define LOAD2(dt, p) CLT_CAT(LOAD2_, dt)(p)
+#define COPY_ROWS(dt, from, out)                                                                             \
+    do {                                                                                                     \
+        if (MR & 8)                                                                                          \
+            vstore8(LANES_LOAD8(dt, from, 0), 0, out);                                                       \
+        if (MR & 4)                                                                                          \
+            vstore4(LOAD4(dt, (from) + (MR & 8)), 0, (out) + (MR & 8));                                      \
+        if (MR & 2)                                                                                          \
+            vstore2(LOAD2(dt, (from) + (MR & 12)), 0, (out) + (MR & 12));                                    \
+    } while (0)
+
+/* out[q*step + r] = source[row(r) + q] for r, q in 0..7; `row` is a macro. */
+#define TRANSPOSE8(dt, source, row, out, step)                                                               \
+    do {                                                                                                     \
+        float8 rows_[8];                                                                                     \
+        _Pragma("unroll") for (uint r_ = 0; r_ < 8; r_++) rows_[r_] = LANES_LOAD8(dt, source, row(r_));      \
+        TURN8(float, out, step, rows_);                                                                      \
+    } while (0)
+
+/* `count` slivers of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(sliver*kn + k)*NR + j]. Columns
+ * behind n repeat the last one; their sums are not stored. */
+static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong k0, uint kn, uint j0,
+                          uint count, __local float *panel)
+{
+#if TB
+#define ROW_B(r) (ulong) min(j + (r), n - 1) * ldb
+    for (uint sliver = 0; sliver < count; sliver++) {
+        for (uint v = 0; v < NR; v += 8) {
+            uint k = 0, j = j0 + sliver * NR + v;
+            __local float *out = panel + sliver * kn * NR + v;
+            for (; k + 8 <= kn; k += 8) {
+                __global const STORAGE(DTB) *source = b + k0 + k;
+                TRANSPOSE8(DTB, source, ROW_B, out, NR);
+                out += 8 * NR;
+            }
+            for (; k < kn; k++) {
+                for (uint r = 0; r < 8; r++)
+                    out[r] = LOAD(DTB, b, ROW_B(r) + k0 + k);
+                out += NR;
+            }
+        }
+    }
+#else
+    /* several slivers at a time: long pieces of B's rows, which may lie a page apart each */
+    __global const STORAGE(DTB) *row = b + k0 * ldb;
+    bool inside = n - j0 >= count * NR;
+    for (uint k = 0; k < kn; k++) {
+        uint j = j0;
+        for (uint sliver = 0; sliver < count; sliver++) {
+            __local float *out = panel + (sliver * kn + k) * NR;
+            if (inside) {
+#pragma unroll
+                for (uint v = 0; v < NR; v += LANES)
+                    vstore16(LOAD16(DTB, row, j + v), 0, out + v);
+            } else {
+                for (uint v = 0; v < NR; v++)
+                    out[v] = LOAD(DTB, row, min(j + v, n - 1));
+            }
+            j += NR;
+        }
+        row += ldb;
+    }
+#endif
+}
+
+/* Lines of memory that the next packing will read, brought into the cache a few at a time while the present
+ * slivers are multiplied: packing is short, so its reads from memory would otherwise stand in a row. Packing
+ * costs little by itself: waiting for what it reads was most of what a product loses to the FMA limit. */
+typedef struct clt_ahead {
+    __global const uchar *row;
+    ulong step;       /* bytes between rows */
+    uint rows, lines; /* rows left; lines of a row */
+    uint line;        /* next one in the row */
+    uint share;       /* lines per call */
+} clt_ahead;
+
+#define LINE_BYTES 64
+#if PREFETCH && defined(__clang__)
+#define FETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#define FETCH_RESULT(p) __builtin_prefetch((const void *)(size_t)(p), 1, 3)
+#else
+#define FETCH_LINE(p) (void)0
+#define FETCH_RESULT(p) (void)0
+#endif
+
+/* Where a tile's results will go, and what its epilogue reads there: on its way while the tile is multiplied.
+ * Rows that do not exist do no harm. Uses what FINISH uses. */
+#if HAS_PRE
+#define FETCH_PRE(at) IF_PRE FETCH_RESULT(pre + pre_at + (at))
+#else
+#define FETCH_PRE(at)
+#endif
+#if HAS_DACT
+#define FETCH_DACT(at) FETCH_RESULT(dact + dact_at + (at))
+#else
+#define FETCH_DACT(at)
+#endif
+#if HAS_RESIDUAL
+#define FETCH_RESIDUAL(at) IF_RESIDUAL FETCH_RESULT(residual + residual_at + (at))
+#else
+#define FETCH_RESIDUAL(at)
+#endif
+#define FETCH_RESULTS(i, j)                                                                                  \
+    EACH_SUM                                                                                                 \
+    {                                                                                                        \
+        ulong at_ = (ulong)z * stride_c + (ulong)((i) + r) * ldc + (j) + v * LANES;                          \
+        FETCH_RESULT(c + c_at + at_);                                                                        \
+        FETCH_PRE(at_);                                                                                      \
+        FETCH_DACT(at_);                                                                                     \
+        FETCH_RESIDUAL(at_);                                                                                 \
+    }
+
+static inline void fetch_ahead(clt_ahead *ahead)
+{
+    for (uint i = 0; i < ahead->share && ahead->rows > 0; i++) {
+        FETCH_LINE(ahead->row + ahead->line * LINE_BYTES);
+        if (++ahead->line == ahead->lines) {
+            ahead->line = 0;
+            ahead->row += ahead->step;
+            ahead->rows--;
+        }
+    }
+}
+
+/* `rows` pieces of `bytes` bytes, `step` apart, spread over `calls` calls. */
+static inline clt_ahead plan_ahead(__global const void *from, ulong step, uint rows, uint bytes, uint calls)
+{
+    clt_ahead ahead;
+    ahead.row = from;
+    ahead.step = step;
+    ahead.rows = rows;
+    ahead.lines = (bytes + LINE_BYTES - 1) / LINE_BYTES;
+    ahead.line = 0;
+    ahead.share = (rows * ahead.lines + calls - 1) / calls;
+    return ahead;
+}
+
+#define BYTES_B sizeof(STORAGE(DTB))
+#define BYTES_A sizeof(STORAGE(DTA))
+/* Rows k0.. of `count` columns of op(B) from j0 on; columns k0.. of `count` rows of op(A) from i0 on. */
+static inline clt_ahead plan_b(__global const STORAGE(DTB) * b, ulong ldb, ulong k0, uint kn, uint j0,
+                               uint count, uint calls)
+{
+#if TB
+    return plan_ahead(b + j0 * ldb + k0, ldb * BYTES_B, count, kn * BYTES_B, calls);
+#else
+    return plan_ahead(b + k0 * ldb + j0, ldb * BYTES_B, kn, count * BYTES_B, calls);
+#endif
+}
+static inline clt_ahead plan_a(__global const STORAGE(DTA) * a, ulong lda, ulong k0, uint kn, uint i0,
+                               uint count, uint calls)
+{
+#if TA
+    return plan_ahead(a + k0 * lda + i0, lda * BYTES_A, kn, count * BYTES_A, calls);
+#else
+    return plan_ahead(a + i0 * lda + k0, lda * BYTES_A, count, kn * BYTES_A, calls);
+#endif
+}
+
+#if PACK_A
+/* Rows i0.. of op(A), `tiles` tiles of MR, columns k0..k0+kn-1, into panel[(tile*kn + k)*MRP + i]. Rows
+ * behind m repeat the last one. */
+static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ulong k0, uint kn, uint i0,
+                          uint tiles, __local float *panel)
+{
+#if TA
+    /* eight tiles at a time: whole cache lines of A's rows, few enough streams to write */
+    for (uint first = 0; first < tiles; first += 8) {
+        uint i = i0 + first * MR, count = min(tiles - first, 8u), whole = min(count, (m - i) / MR);
+        __global const STORAGE(DTA) *column = a + k0 * lda + i;
+        for (uint k = 0; k < kn; k++) {
+            __global const STORAGE(DTA) *from = column;
+            __local float *out = panel + (first * kn + k) * MRP;
+            for (uint tile = 0; tile < whole; tile++) {
+                COPY_ROWS(DTA, from, out);
+                from += MR;
+                out += kn * MRP;
+            }
+            for (uint r = 0; whole < count && r < MR; r++)
+                out[r] = LOAD(DTA, column, min(whole * MR + r, m - 1 - i));
+            column += lda;
+        }
+    }
+#else
+    for (uint tile = 0; tile < tiles; tile++) {
+        for (uint v = 0; v < MRP; v += 8) {
+            uint i = i0 + tile * MR + v, k = 0;
+            __local float *out = panel + tile * kn * MRP + v;
+#define ROW_A(r) (ulong) min(i + (r), m - 1) * lda
+            for (; k + 8 <= kn; k += 8) {
+                __global const STORAGE(DTA) *source = a + k0 + k;
+                TRANSPOSE8(DTA, source, ROW_A, out, MRP);
+                out += 8 * MRP;
+            }
+            for (; k < kn; k++) {
+                for (uint r = 0; r < 8; r++)
+                    out[r] = LOAD(DTA, a, ROW_A(r) + k0 + k);
+                out += MRP;
+            }
+        }
+    }
+#endif
+}
+#define A_SPACE __local const float
+#define A_COLUMN MRP /* between neighbours along k */
+#else
+#define A_SPACE __global const float
+#define A_COLUMN 1
+#endif
+
+/* Sums stay in registers only where what works on them is part of its caller. */
+#define INLINE __attribute__((always_inline)) static inline
+
+/* One step of k, `at` steps behind where `a` and `panel` point. */
+#define STEP(at)                                                                                             \
+    do {                                                                                                     \
+        float16 w_[NV];                                                                                      \
+        EACH_VECTOR w_[v] = vload16(v, panel + (at)*NR);                                                     \
+        _Pragma("unroll") for (uint r = 0; r < MR; r++)                                                      \
+        {                                                                                                    \
+            float16 s_ = (float16)(a[r * a_row + (at)*A_COLUMN]);                                            \
+            EACH_VECTOR acc[r][v] = fma(s_, w_[v], acc[r][v]);                                               \
+        }                                                                                                    \
+    } while (0)
+
+/* acc += a tile of A times the packed sliver */
+INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, __local const float *panel, uint kn)
+{
+    uint k = 0;
+#if PACK_A /* else the rows' addresses are worked out anew in every step, and nothing is gained */
+    for (; k + STEPS <= kn; k += STEPS) {
+#pragma unroll
+        for (uint at = 0; at < STEPS; at++)
+            STEP(at);
+        a += STEPS * A_COLUMN;
+        panel += STEPS * NR;
+    }
+#endif
+    for (; k < kn; k++) {
+        STEP(0);
+        a += A_COLUMN;
+        panel += NR;
+    }
+}
+
+/* Blocks of mt x nt tiles, the rows' blocks fastest, then columns, then batch items. Behind the `whole` first
+ * ones each is cut into `parts` pieces of rows, a ticket each. */
+typedef struct clt_grid {
+    uint mt, nt, parts, row_tiles, column_tiles, row_blocks;
+    ulong per_item, whole, tickets; /* blocks of a batch item; blocks that are not cut; tickets in all */
+} clt_grid;
+
+typedef struct clt_place {
+    uint z, first_row, rows, first_column, columns; /* batch item; tiles */
+} clt_place;
+
+/* What a ticket stands for. There may be no rows left for a block's last piece. */
+
+static inline clt_place place_of(const clt_grid *grid, ulong ticket)
+{
+    ulong block = ticket;
+    uint part = 0, mt = grid->mt;
+    if (ticket >= grid->whole) {
+        ulong piece = ticket - grid->whole, behind = piece / grid->parts;
+        part = (uint)(piece - behind * grid->parts);
+        block = grid->whole + behind;
+        mt = (mt + grid->parts - 1) / grid->parts;
+    }
+    clt_place place;
+    place.z = (uint)(block / grid->per_item);
+    ulong in_item = block - place.z * grid->per_item;
+    uint column_block = (uint)(in_item / grid->row_blocks);
+    uint row_block = (uint)(in_item - (ulong)column_block * grid->row_blocks);
+    uint until = min((row_block + 1) * grid->mt, grid->row_tiles);
+    place.first_row = min(row_block * grid->mt + part * mt, until);
+    place.rows = min(mt, until - place.first_row);
+    place.first_column = column_block * grid->nt;
+    place.columns = min(grid->nt, grid->column_tiles - place.first_column);
+    return place;
+}
+
+/* gemm_fwd_lane: C in blocks of mt x nt tiles, of which the last `cut` go in `parts` pieces. A group takes
+ * `share` of them at a time until none is left, so that cores which are late or slowed down hold up the end
+ * by no more than a piece; which group does a block changes no bit. While whole blocks are left it takes the
+ * next ones before it has done the last of these, to ask for their operands ahead. share > 1: nothing is cut.
+ * tickets: clt_next_ticket. The hint says that the arithmetic is in vectors already: Intel's compiler otherwise makes a
+ * second kernel of several work-items at a time, which groups of one item never run, and takes 5 s instead of 0.3. */
+__attribute__((vec_type_hint(float16))) __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
+gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tickets, uint share, uint cut,
+              uint parts, __local float *panel_b,
+#if PACK_A
+              __local float *panel_a,
+#endif
+              __local float *block_sums)
+{
+    clt_grid grid;
+    grid.mt = mt;
+    grid.nt = nt;
+    grid.parts = parts;
+    grid.row_tiles = (m + MR - 1) / MR;
+    grid.column_tiles = (n + NR - 1) / NR;
+    grid.row_blocks = (grid.row_tiles + mt - 1) / mt;
+    grid.per_item = (ulong)grid.row_blocks * ((grid.column_tiles + nt - 1) / nt);
+    grid.whole = grid.per_item * batch - cut;
+    grid.tickets = grid.whole + (ulong)cut * parts;
+    a += a_at;
+    b += b_at;
+    ulong ticket = clt_next_ticket(tickets) * (ulong)share, until = ticket + share;
+    while (ticket < grid.tickets) {
+        clt_place place = place_of(&grid, ticket);
+        ulong next = ticket + 1;
+        bool known = next < until;
+        uint z = place.z, rows = place.rows, columns = rows > 0 ? place.columns : 0;
+        uint i0 = place.first_row * MR, j0 = place.first_column * NR;
+        __global const STORAGE(DTA) *item_a = a + z * stride_a;
+        __global const STORAGE(DTB) *item_b = b + z * stride_b;
+        ulong k0 = 0;
+        clt_ahead ahead, ahead_a;
+        ahead_a.rows = 0;
+        do {
+            uint kn = (uint)min((ulong)kc, k - k0);
+            bool last = k0 + kn == k;
+            if (last && !known && ticket + get_num_groups(0) < grid.whole) {
+                next = clt_next_ticket(tickets) * (ulong)share;
+                until = next + share;
+                known = true;
+            }
+            /* after this block of k: the next one, else the first of the next block of C, else nothing */
+            clt_place after = place;
+            ulong after_k0 = k0 + kn;
+            uint after_kn = (uint)min((ulong)kc, k - after_k0);
+            if (last && known && next < grid.tickets) {
+                after = place_of(&grid, next);
+                after_k0 = 0;
+                after_kn = min(kc, k);
+            }
+#if PACK_A
+            pack_a(item_a, lda, m, k0, kn, i0, rows, panel_a);
+#endif
+            for (uint jt = 0; jt < columns; jt++) {
+                uint j = j0 + jt * NR, width = min(n - j, (uint)NR), sliver = jt & (SLIVERS - 1);
+                __local const float *panel = panel_b + sliver * kn * NR;
+                if (sliver == 0) {
+                    uint left = columns - jt, count = min(left, (uint)SLIVERS), step = jt + count;
+                    pack_b(item_b, ldb, n, k0, kn, j, count, panel_b);
+                    if (step < columns) {
+                        uint from = j0 + step * NR, wide = min(left - count, (uint)SLIVERS) * NR;
+                        ahead = plan_b(item_b, ldb, k0, kn, from, min(wide, n - from), rows * count);
+                    } else {
+                        uint from = after.first_column * NR, wide = min(after.columns, (uint)SLIVERS) * NR;
+                        ahead = plan_b(b + after.z * stride_b, ldb, after_k0, after_kn, from,
+                                       min(wide, n - from), rows * count);
+                    }
+                    if (PACK_A && left <= 2 * SLIVERS && (jt == 0 || left > SLIVERS)) {
+                        uint from = after.first_row * MR;
+                        ahead_a = plan_a(a + after.z * stride_a, lda, after_k0, after_kn, from,
+                                         min(after.rows * MR, m - from), rows * left);
+                    }
+                }
+                for (uint it = 0; it < rows; it++) {
+                    fetch_ahead(&ahead);
+                    if (PACK_A)
+                        fetch_ahead(&ahead_a);
+                    __local float *sums = block_sums + (k > kc ? (jt * rows + it) * (MR * NR) : 0);
+                    uint i = i0 + it * MR, skip = 0, height = min(m - i, (uint)MR);
+                    float16 acc[MR][NV];
+                    if (last)
+                        FETCH_RESULTS(i, j);
+                    if (k0 == 0)
+                        EACH_SUM acc[r][v] = (float16)(0.0f);
+                    else
+                        EACH_SUM acc[r][v] = vload16(0, sums + r * NR + v * LANES);
+#if PACK_A
+                    multiply(acc, panel_a + it * kn * MRP, 1, panel, kn);
+#else
+                    /* the last rows of C: a full tile that ends there; only its new rows are stored */
+                    skip = MR - height;
+                    i -= skip;
+                    height = MR;
+                    multiply(acc, item_a + i * lda + k0, lda, panel, kn);
+#endif
+#if DIRECT
+                    if (last && skip == 0 && height == MR && width == NR) {
+                        EACH_SUM FINISH16(i + r, j + v * LANES, acc[r][v]);
+                        continue;
+                    }
+#endif
+                    EACH_SUM vstore16(acc[r][v], 0, sums + r * NR + v * LANES);
+                    if (!last)
+                        continue;
+                    if (width == NR) {
+                        for (uint r = skip; r < height; r++)
+                            EACH_VECTOR FINISH16(i + r, j + v * LANES, vload16(v, sums + r * NR));
+                        continue;
+                    }
+                    for (uint r = skip; r < height; r++)
+                        for (uint q = 0; q < width; q++)
+                            FINISH(i + r, j + q, sums[r * NR + q]);
+                }
+            }
+            k0 += kn;
+        } while (k0 < k);
+        if (!known) {
+            next = clt_next_ticket(tickets) * (ulong)share;
+            until = next + share;
+        }
+        ticket = next;
+    }
+    clt_end_tickets(tickets);
+}

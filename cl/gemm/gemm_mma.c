@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GEMM backend `mma` on the host, for GPUs with matrix units: which problems it takes, what its forms need
+ * and cost (cl/gemm/gemm_forms.c chooses), which instructions a device has for them, the kernel command
+ * (cl/gemm/gemm_mma.cl, which also argues for the forms). It must not know what the matrices mean, and it
+ * decides by what a probe has shown of the device. */
+#include "cl/gemm/gemm_mma.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define WARP 32
+
+/* Three or four tiles under way hide the memory's latency; the small forms are for products that would leave
+ * compute units without work, those of two stages also for devices without asynchronous copies. Of forms that
+ * cost the same by the model the first one is taken: the large ones with more stages than fit into 48 KiB
+ * come before those with fewer, for devices that were shown to have the room. bk is that of 16-bit elements.
+ */
+#define FORM(m, n, k, rows, columns, slots)                                                                  \
+    {                                                                                                        \
+        .bm = m, .bn = n, .bk = k, .pm = rows, .pn = columns, .stages = slots                                \
+    }
+const ocl_gemm_form ocl_mma_forms[] = {FORM(256, 128, 32, 64, 64, 4),
+                                       FORM(128, 256, 32, 64, 64, 4),
+                                       FORM(256, 128, 32, 64, 64, 3),
+                                       FORM(128, 256, 32, 64, 64, 3),
+                                       FORM(256, 128, 32, 64, 64, 2),
+                                       FORM(128, 256, 32, 64, 64, 2),
+                                       FORM(128, 128, 32, 64, 32, 3),
+                                       FORM(128, 128, 32, 64, 32, 2),
+                                       FORM(128, 64, 32, 64, 32, 4),
+                                       FORM(64, 128, 32, 32, 64, 4),
+                                       FORM(128, 64, 32, 64, 32, 2),
+                                       FORM(64, 64, 32, 32, 32, 4),
+                                       FORM(64, 64, 32, 32, 32, 2),
+                                       FORM(32, 64, 32, 16, 32, 3),
+                                       FORM(32, 32, 32, 16, 16, 4),
+                                       FORM(32, 32, 32, 16, 16, 2),
+                                       {0}};
+
+static const ocl_tunable mma_tunables[] = {{"bm", 4, {128, 64, 32, 256}},
+                                           {"bn", 4, {128, 64, 32, 256}},
+                                           {"bk", 3, {32, 16, 64}},
+                                           {"wm", 3, {64, 32, 16}},
+                                           {"wn", 3, {32, 64, 16}},
+                                           {"stages", 3, {3, 4, 2}},
+                                           {"sm", 3, {80, 75, 70}},
+                                           {"split", 12, {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}},
+                                           {0}};
+
+/* Arithmetic of forms */
+
+static int chunk(const ocl_gemm *g) /* elements of 16 bytes */
+{
+    return 16 / (int)clt_dtype_bytes(g->type_a);
+}
+
+int ocl_mma_items(const ocl_gemm_form *f)
+{
+    return f->bm / f->pm * (f->bn / f->pn) * WARP;
+}
+
+/* SLOT_A, SLOT_B of the kernel: rows along k or across it, which Volta's loads want padded. */
+static uint64_t slot_chunks(const ocl_gemm *g, const ocl_gemm_form *f, bool along, int lines)
+{
+    int rows = along ? lines : f->bk, pitch = (along ? f->bk : lines) / chunk(g) + (f->sm < 75);
+    return (uint64_t)rows * (uint64_t)pitch;
+}
+
+uint64_t ocl_mma_local_bytes(const ocl_gemm *g, const ocl_gemm_form *f, bool emulated)
+{
+    uint64_t slot = slot_chunks(g, f, !g->ta, f->bm) + slot_chunks(g, f, g->tb, f->bn);
+    uint64_t tiles = 16 * (uint64_t)f->stages * slot;
+    int gap = g->type_b != CLT_F32 || g->tb ? 8 : f->pn < 32 ? 16 : 4; /* LINE_FLOATS of the kernel */
+    uint64_t lines = 4 * (uint64_t)(f->bm / f->pm) * 16 * (uint64_t)(f->bn + gap);
+    uint64_t words = f->sm < 75 ? 256 : 192; /* MMA_SCRATCH of cl/kernels/mma.clh, a warp */
+    uint64_t scratch = emulated ? 4 * (uint64_t)(ocl_mma_items(f) / WARP) * words : 0;
+    return (tiles > lines ? tiles : lines) + scratch;
+}
+
+bool ocl_mma_aligned(const ocl_gemm *g, bool of_a)
+{
+    uint64_t bytes = clt_dtype_bytes(g->type_a), start = of_a ? g->a.offset : g->b.offset;
+    uint64_t ld = (uint64_t)(of_a ? g->lda : g->ldb) * bytes;
+    uint64_t stride = g->batch > 1 ? (uint64_t)(of_a ? g->stride_a : g->stride_b) * bytes : 0;
+    return (start | ld | stride) % 16 == 0;
+}
+
+/* Limits of the device */
+
+int ocl_mma_generation(clt_dtype type, const ocl_device_desc *device)
+{
+    if (type == CLT_F32)
+        return device->caps & OCL_CAP_MMA_TF32 ? 80 : 0;
+    if (type == CLT_BF16)
+        return device->caps & OCL_CAP_MMA_BF16 ? 80 : 0;
+    return device->caps & OCL_CAP_MMA_F16      ? 80
+           : device->caps & OCL_CAP_MMA_F16_K8 ? 75
+           : device->caps & OCL_CAP_WMMA_F16   ? 70
+                                               : 0;
+}
+
+/* The emulation has all of them; f16 alone is older than 80. */
+static bool has_generation(const ocl_gemm *g, const ocl_device_desc *device, int sm)
+{
+    int own = ocl_mma_generation(g->type_a, device);
+    if (own != 0)
+        return sm == own;
+    return sm == 80 || (g->type_a == CLT_F16 && (sm == 75 || sm == 70));
+}
+
+static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
+                     ocl_gemm_form *f)
+{
+    int own = ocl_mma_generation(g->type_a, device);
+    f->sm = wanted->sm != 0 ? wanted->sm : own != 0 ? own : 80;
+    if (wanted->bk == 0 && g->type_a == CLT_F32)
+        f->bk /= 2;
+}
+
+static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    bool emulated = ocl_mma_generation(g->type_a, device) == 0 || device->played_caps != 0;
+    bool regular = f->bm >= f->pm && f->bn >= f->pn && f->stages >= 2 && f->bk >= 2 * chunk(g);
+    return regular && has_generation(g, device, f->sm) &&
+           (f->sm >= 80 || f->stages == 2) && /* what goes through registers fills one slot ahead */
+           ocl_mma_items(f) <= ocl_form_max_items(device) &&
+           f->pm * f->pn <= 64 * 64 && /* sums of an item: 128 registers */
+           ocl_mma_local_bytes(g, f, emulated) <= ocl_form_max_local(device);
+}
+
+/* A model of the time, to rank forms until the tuner has measured. Unit: one multiply-add of one compute
+ * unit, of which its matrix units do about a thousand a clock. In a clock a unit gets 25 to 33 bytes from the
+ * second-level cache (public measurements of V100, A100, H100) and moves 128 to or from local memory: both
+ * weigh enough that a tile of 64 x 64, which reads twice the bytes of one of 128 x 128 for every
+ * multiply-add, is bound by the cache. */
+
+#define FMA_PER_CACHE_BYTE 36.0   /* multiply-adds in the time that a byte takes from second-level cache */
+#define FMA_PER_LOCAL_BYTE 8.0    /* to or from local memory */
+#define FMA_PER_MEMORY_BYTE 120.0 /* from memory */
+#define COST_STEP 6000.0          /* a barrier, addresses, what copies leave to wait for */
+#define COST_TILE 2000000.0       /* a work-group's start, first tiles, sums to C: about 2 us */
+#define COST_COMMAND 4000000.0    /* one more kernel: about 3 us */
+#define REGISTERS 65536.0         /* of a compute unit */
+
+/* Work-groups that one unit runs side by side; they fill one another's waiting. */
+static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w, double groups_per_unit)
+{
+    double resident = REGISTERS / (w->registers * w->items);
+    /* units have two to four times the local memory that a device reports for one work-group, and all that
+     * one was shown to have */
+    double unit = 2.0 * (double)device->local_bytes, proven = (double)ocl_form_max_local(device);
+    double by_local = (unit > proven ? unit : proven) / w->local_bytes;
+    resident = by_local < resident ? by_local : resident;
+    resident = groups_per_unit < resident ? groups_per_unit : resident;
+    return resident < 1.0 ? 1.0 : (double)(int)resident;
+}
+
+double ocl_mma_time(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
+                    const ocl_mma_work *w)
+{
+    double units = device->compute_units ? device->compute_units : 1;
+    double groups = (double)ocl_form_groups(g, f),
+           rounds = (double)ocl_form_up((int64_t)groups, (int64_t)units);
+    double steps = (double)ocl_form_part_steps(g, f) / f->bk, bytes = (double)clt_dtype_bytes(g->type_a);
+    double local = w->lines * f->bk * bytes * FMA_PER_LOCAL_BYTE;
+    double load = (double)(f->bm + f->bn) * f->bk * bytes * FMA_PER_CACHE_BYTE;
+    double step = w->multiply > local ? w->multiply : local;
+    step = step > load ? step : load;
+    double overlap = side_by_side(device, w, groups / units);
+    double total = rounds * (steps * (step + COST_STEP / overlap) + COST_TILE / overlap);
+    if (f->splits > 1) /* written and read */
+        total += COST_COMMAND + 8.0 * (double)ocl_form_workspace(g, f) * FMA_PER_MEMORY_BYTE / units;
+    return total;
+}
+
+static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    double bytes = (double)clt_dtype_bytes(g->type_a); /* units are half as fast for f32, and before 80 */
+    double warps = ocl_mma_items(f) / (double)WARP;
+    ocl_mma_work work = {.items = ocl_mma_items(f),
+                         .registers = f->pm * f->pn / (double)WARP + 64.0,
+                         .multiply = (double)f->bm * f->bn * f->bk * (f->sm < 80 ? 2.0 : bytes / 2.0),
+                         /* fragments of every warp, and the tiles as they come */
+                         .lines = warps * (f->pm + f->pn) + f->bm + f->bn,
+                         .local_bytes = (double)ocl_mma_local_bytes(g, f, false)};
+    return ocl_mma_time(g, device, f, &work);
+}
+
+/* Choice */
+
+static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    ocl_define(e, "BM", f->bm);
+    ocl_define(e, "BN", f->bn);
+    ocl_define(e, "BK", f->bk);
+    ocl_define(e, "WM", f->pm);
+    ocl_define(e, "WN", f->pn);
+    ocl_define(e, "STAGES", f->stages);
+    ocl_define(e, "ALIGNED_A", ocl_mma_aligned(g, true));
+    ocl_define(e, "ALIGNED_B", ocl_mma_aligned(g, false));
+    ocl_define(e, "MMA_BF16", g->type_a == CLT_BF16);
+    ocl_define(e, "MMA_TF32", g->type_a == CLT_F32);
+    ocl_define(e, "MMA_SM", f->sm);
+    if (g->type_a == CLT_F32)
+        ocl_define(e, "MMA_ROUND_EVEN", e->device->compute_capability >= 90 && e->device->played_caps == 0);
+}
+
+static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    (void)f;
+    return device->caps & (g->type_a == CLT_F32    ? OCL_CAP_MMA_TF32
+                           : g->type_a == CLT_BF16 ? OCL_CAP_MMA_BF16
+                                                   : OCL_CAPS_F16_UNITS);
+}
+
+static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
+                                    {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
+                                    {"bk", offsetof(ocl_gemm_form, bk), OCL_FORM_KEPT},
+                                    {"wm", offsetof(ocl_gemm_form, pm), OCL_FORM_KEPT},
+                                    {"wn", offsetof(ocl_gemm_form, pn), OCL_FORM_KEPT},
+                                    {"stages", offsetof(ocl_gemm_form, stages), OCL_FORM_KEPT},
+                                    {"sm", offsetof(ocl_gemm_form, sm), OCL_FORM_FOLLOWS},
+                                    {0}};
+
+const ocl_form_family ocl_mma_family = {.variant = &ocl_gemm_mma,
+                                        .forms = ocl_mma_forms,
+                                        .keys = keys,
+                                        .min_part = 256,
+                                        .complete = complete,
+                                        .fits = fits,
+                                        .cost = cost,
+                                        .program = "gemm_mma",
+                                        .kernel = "gemm_fwd_mma",
+                                        .items = ocl_mma_items,
+                                        .uses = uses,
+                                        .defines = product_defines};
+
+/* Why the operands are none for matrix units, or NULL. */
+static const char *refused_types(const ocl_gemm *g)
+{
+    if (g->type_a != g->type_b)
+        return "matrix units multiply f16 by f16, bf16 by bf16 or tf32 by tf32";
+    if (g->type_a == CLT_F32 && !g->tf32)
+        return "f32 products keep all bits of their operands (precision.matmul ieee)";
+    return NULL;
+}
+
+static bool mma_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const ocl_gemm *g = problem;
+    const char *types = refused_types(g);
+    ocl_gemm_form form;
+    if (types != NULL) {
+        snprintf(reason, size, "%s, not %s by %s", types, clt_dtype_name(g->type_a),
+                 clt_dtype_name(g->type_b));
+        return false;
+    }
+    if (g->lda > UINT32_MAX || g->ldb > UINT32_MAX) {
+        snprintf(reason, size, "rows of %s lie more than 2^32 elements apart",
+                 g->lda > UINT32_MAX ? "A" : "B");
+        return false;
+    }
+    if (ocl_mma_generation(g->type_a, device) == 0 && !(device->quirks & OCL_QUIRK_ANY_STYLE)) {
+        snprintf(reason, size, "the device has no matrix units for %s",
+                 g->type_a == CLT_F32 ? "tf32" : clt_dtype_name(g->type_a));
+        return false;
+    }
+    return ocl_form_choose(&ocl_mma_family, g, device, NULL, &form, reason, size);
+}
+
+static clt_status mma_emit(ocl_emitter *e, const void *problem)
+{
+    return ocl_form_emit(&ocl_mma_family, e, problem);
+}
+
+const ocl_variant ocl_gemm_mma = {.name = "mma",
+                                  .needs = OCL_CAP_LOCAL,
+                                  .accepts = mma_accepts,
+                                  .tunables = mma_tunables,
+                                  .emit = mma_emit};

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GEMM backend `tile` on the host, for GPUs: which problems it takes, what its forms need and cost
+ * (cl/gemm/gemm_forms.c chooses), the kernel commands (kernels in cl/gemm/gemm_tile.cl, which also argues for
+ * the forms). It must not know what the matrices mean, and it decides by what a device has, never by what it
+ * is called. */
+#include "cl/gemm/gemm_tile.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Tall ones and wide ones are for products with a short side: there a large tile would be mostly edge. */
+#define FORM(m, n, k, rows, columns)                                                                         \
+    {                                                                                                        \
+        .bm = m, .bn = n, .bk = k, .pm = rows, .pn = columns                                                 \
+    }
+const ocl_gemm_form ocl_tile_forms[] = {
+    FORM(128, 128, 8, 8, 8), FORM(128, 64, 8, 8, 8),  FORM(64, 128, 8, 8, 8),  FORM(64, 64, 8, 8, 8),
+    FORM(64, 64, 16, 4, 4),  FORM(128, 32, 16, 8, 4), FORM(32, 128, 16, 4, 8), FORM(32, 32, 16, 4, 4),
+    FORM(32, 32, 32, 2, 2),  FORM(256, 16, 8, 4, 4),  FORM(16, 256, 8, 4, 4),  {0}};
+
+static const ocl_tunable tile_tunables[] = {{"bm", 5, {128, 64, 32, 16, 256}},
+                                            {"bn", 5, {128, 64, 32, 16, 256}},
+                                            {"bk", 3, {8, 16, 32}},
+                                            {"tm", 3, {8, 4, 2}},
+                                            {"tn", 3, {8, 4, 2}},
+                                            {"va", 4, {8, 4, 2, 1}},
+                                            {"vb", 4, {8, 4, 2, 1}},
+                                            {"split", 12, {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}},
+                                            {0}};
+
+/* Arithmetic of forms */
+
+int ocl_tile_items(const ocl_gemm_form *f)
+{
+    return f->bm / f->pm * (f->bn / f->pn);
+}
+
+/* STAGE_FLOATS of cl/gemm/gemm_stage.clh. */
+static int tile_floats(bool along, int lines, int bk, int width)
+{
+    int spread = 32 * width / bk;
+    int gap = spread < 4 ? 4 : spread >= 32 ? 0 : spread;
+    return bk * lines + (along ? bk / width * gap : 0);
+}
+
+uint64_t ocl_tile_local_bytes(const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    int floats = tile_floats(!g->ta, f->bm, f->bk, f->va) + tile_floats(g->tb, f->bn, f->bk, f->vb);
+    return 2 * 4 * (uint64_t)floats;
+}
+
+/* The largest power of two up to `limit` that divides where every vector of an operand starts, fills no more
+ * than 16 bytes, and leaves something to load for every item. */
+static int vector_width(const ocl_gemm *g, bool of_a, const ocl_gemm_form *f, int limit)
+{
+    clt_dtype type = of_a ? g->type_a : g->type_b;
+    uint64_t bytes = clt_dtype_bytes(type), start = (of_a ? g->a.offset : g->b.offset) / bytes;
+    uint64_t ld = (uint64_t)(of_a ? g->lda : g->ldb), stride = (uint64_t)(of_a ? g->stride_a : g->stride_b);
+    int elements = (of_a ? f->bm : f->bn) * f->bk, width = 16 / (int)bytes;
+    while (width > 1 && ((start | ld | (g->batch > 1 ? stride : 0)) % (uint64_t)width != 0 || width > limit ||
+                         width > f->bk || elements / width < ocl_tile_items(f)))
+        width /= 2;
+    return width;
+}
+
+static void set_widths(const ocl_gemm *g, const ocl_gemm_form *wanted, ocl_gemm_form *f)
+{
+    f->va = vector_width(g, true, f, wanted->va ? wanted->va : 8);
+    f->vb = vector_width(g, false, f, wanted->vb ? wanted->vb : 8);
+}
+
+/* Limits of the device */
+
+static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    uint64_t local = ocl_tile_local_bytes(g, f), slab = (uint64_t)(f->bm / f->pm * f->bn) * 4;
+    return f->bm >= f->pm && f->bn >= f->pn && ocl_tile_items(f) >= 8 &&
+           ocl_tile_items(f) <= ocl_form_max_items(device) && local <= ocl_form_max_local(device) &&
+           slab <= local;
+}
+
+/* A model of the time, to rank forms: good to a factor of two, which is enough until the tuner has measured.
+ * Unit: one multiply-add of one compute unit, of which it does about a hundred a clock.  */
+
+#define FMA_PER_CACHE_BYTE 6.0   /* multiply-adds in the time that a byte takes from the second-level cache */
+#define FMA_PER_MEMORY_BYTE 10.0 /* from memory */
+#define COST_TILE 6000.0         /* a work-group's start, first loads and sums in and out */
+#define COST_COMMAND 400000.0    /* one more kernel: about 3 us */
+#define REGISTERS 65536.0        /* of a compute unit */
+
+/* Work-groups that one unit runs side by side. */
+static double side_by_side(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
+                           double groups_per_unit)
+{
+    double items = ocl_tile_items(f), on_the_way = (double)(f->bm + f->bn) * f->bk / items;
+    double registers = f->pm * f->pn + 2 * (f->pm + f->pn) + 2.0 * on_the_way + 30.0;
+    double resident = REGISTERS / (registers * items);
+    double by_local = (double)device->local_bytes / (double)ocl_tile_local_bytes(g, f);
+    resident = by_local < resident ? by_local : resident;
+    resident = groups_per_unit < resident ? groups_per_unit : resident;
+    return resident < 1.0 ? 1.0 : (double)(int)resident;
+}
+
+/* How far 32-wide units with that many neighbours at work hide what they wait for. */
+static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
+                     double groups_per_unit)
+{
+    double warps = side_by_side(g, device, f, groups_per_unit) * ocl_tile_items(f) / 32.0;
+    return warps / (warps + 2.0);
+}
+
+static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    double units = device->compute_units ? device->compute_units : 1;
+    double groups = (double)ocl_form_groups(g, f),
+           rounds = (double)ocl_form_up((int64_t)groups, (int64_t)units);
+    double steps = (double)ocl_form_part_steps(g, f), sums = (double)f->bm * f->bn,
+           reads = (double)(f->pm + f->pn);
+    /* local memory gives a float to four multiply-adds, and neighbours share some of what they read */
+    double local = sums * (reads / (f->pm * f->pn)) * 3.3;
+    double multiply = sums > local ? sums : local;
+    double bytes = f->bm * (double)clt_dtype_bytes(g->type_a) + f->bn * (double)clt_dtype_bytes(g->type_b);
+    double load = bytes * FMA_PER_CACHE_BYTE;
+    double step = (multiply > load ? multiply : load) / hidden(g, device, f, groups / units);
+    double total = rounds * (steps * step + sums * 20.0 + COST_TILE);
+    if (f->splits > 1) /* written and read */
+        total += COST_COMMAND + 8.0 * (double)ocl_form_workspace(g, f) * FMA_PER_MEMORY_BYTE / units;
+    return total;
+}
+
+/* Choice */
+
+/* Lines of 8 steps of k are half a sector of 32 bytes when their elements have 16 bits: then 16 steps, where
+ * every item still has 16 bytes to load of each tile, and as many work-groups run side by side. (First-level
+ * caches keep the other half for the next step: fewer groups would cost more than it does.) */
+static bool takes_longer_lines(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
+                               const ocl_gemm_form *longer)
+{
+    bool a = !g->ta && clt_dtype_bytes(g->type_a) == 2, b = g->tb && clt_dtype_bytes(g->type_b) == 2;
+    int least = f->bm < f->bn ? f->bm : f->bn;
+    return f->bk == 8 && (a || b) && least * 16 / 8 >= ocl_tile_items(f) &&
+           ocl_tile_local_bytes(g, longer) <= ocl_form_max_local(device) &&
+           side_by_side(g, device, longer, 1e9) >= side_by_side(g, device, f, 1e9);
+}
+
+static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
+                     ocl_gemm_form *f)
+{
+    ocl_gemm_form longer = *f;
+    longer.bk = 16;
+    set_widths(g, wanted, f);
+    set_widths(g, wanted, &longer);
+    if (wanted->bk == 0 && takes_longer_lines(g, device, f, &longer) &&
+        !ocl_form_is_given_up(&ocl_tile_family, device, &longer))
+        *f = longer;
+}
+
+/* Offsets inside a tile, from its first element, pass 32 bits. */
+static bool wide_offsets(const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    int64_t limit = UINT32_MAX, lines_a = g->ta ? f->bk : f->bm, lines_b = g->tb ? f->bn : f->bk;
+    return g->lda > (limit - 1024) / lines_a || g->ldb > (limit - 1024) / lines_b;
+}
+
+static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    ocl_define(e, "BM", f->bm);
+    ocl_define(e, "BN", f->bn);
+    ocl_define(e, "BK", f->bk);
+    ocl_define(e, "TM", f->pm);
+    ocl_define(e, "TN", f->pn);
+    ocl_define(e, "VA", f->va);
+    ocl_define(e, "VB", f->vb);
+    ocl_define(e, "WIDE_OFFSETS", wide_offsets(g, f));
+}
+
+static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
+                                    {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
+                                    {"bk", offsetof(ocl_gemm_form, bk), OCL_FORM_KEPT},
+                                    {"tm", offsetof(ocl_gemm_form, pm), OCL_FORM_KEPT},
+                                    {"tn", offsetof(ocl_gemm_form, pn), OCL_FORM_KEPT},
+                                    {"va", offsetof(ocl_gemm_form, va), OCL_FORM_FOLLOWS},
+                                    {"vb", offsetof(ocl_gemm_form, vb), OCL_FORM_FOLLOWS},
+                                    {0}};
+
+const ocl_form_family ocl_tile_family = {.variant = &ocl_gemm_tile,
+                                         .forms = ocl_tile_forms,
+                                         .keys = keys,
+                                         .min_part = 128,
+                                         .complete = complete,
+                                         .fits = fits,
+                                         .cost = cost,
+                                         .program = "gemm_tile",
+                                         .kernel = "gemm_fwd_tile",
+                                         .items = ocl_tile_items,
+                                         .defines = product_defines};
+
+static bool tile_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    ocl_gemm_form form;
+    if (device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE)) {
+        snprintf(reason, size, "local memory and many items gain nothing on a CPU");
+        return false;
+    }
+    return ocl_form_choose(&ocl_tile_family, problem, device, NULL, &form, reason, size);
+}
+
+static clt_status tile_emit(ocl_emitter *e, const void *problem)
+{
+    return ocl_form_emit(&ocl_tile_family, e, problem);
+}
+
+const ocl_variant ocl_gemm_tile = {.name = "tile",
+                                   .needs = OCL_CAP_LOCAL,
+                                   .accepts = tile_accepts,
+                                   .tunables = tile_tunables,
+                                   .emit = tile_emit};

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GEMM backend `wgmma` on the host, for compute capability 9.0: which problems it takes, what its forms need
+ * and cost (cl/gemm/gemm_forms.c chooses), the kernel command (cl/gemm/gemm_wgmma.cl, which also argues for
+ * the forms). The driver builds its programs in a second step (cl/command/retarget.c), which may be refused
+ * like any build; `mma` then takes the products (cl/command/fallback.c). It must not know what the matrices
+ * mean. */
+#include "cl/gemm/gemm_wgmma.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cl/gemm/gemm_mma.h"
+#include "cl/command/retarget.h"
+
+#define WARPGROUP 128 /* items that multiply together */
+#define BK 64         /* steps of k in local memory: rows of 128 bytes */
+
+/* Of forms that cost the same by the model the first one is taken. Those of two stages are for devices that
+ * were not shown to have more local memory than NVIDIA's driver reports. */
+#define FORM(m, n, slots)                                                                                    \
+    {                                                                                                        \
+        .bm = m, .bn = n, .bk = BK, .stages = slots                                                          \
+    }
+const ocl_gemm_form ocl_wgmma_forms[] = {
+    FORM(128, 256, 4), FORM(256, 128, 4), FORM(128, 256, 3), FORM(256, 128, 3), FORM(128, 128, 3),
+    FORM(128, 128, 4), FORM(64, 256, 4),  FORM(64, 128, 4),  FORM(64, 128, 2),  FORM(128, 64, 4),
+    FORM(128, 64, 2),  FORM(64, 64, 4),   FORM(64, 64, 2),   FORM(192, 256, 4), {0}};
+
+static const ocl_tunable wgmma_tunables[] = {{"bm", 4, {128, 256, 64, 192}},
+                                             {"bn", 3, {256, 128, 64}},
+                                             {"stages", 3, {4, 3, 2}},
+                                             {"split", 12, {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}},
+                                             {0}};
+
+/* Arithmetic of forms */
+
+int ocl_wgmma_items(const ocl_gemm_form *f)
+{
+    return f->bm / f->pm * (f->bn / f->pn) * WARPGROUP;
+}
+
+uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *f)
+{
+    uint64_t tiles = (uint64_t)f->stages * (uint64_t)(f->bm + f->bn) * BK * 2;
+    uint64_t lines =
+        4 * (uint64_t)(f->bm / f->pm) * 64 * (uint64_t)(f->bn + 8); /* SLAB_FLOATS of the kernel */
+    return tiles > lines ? tiles : lines;
+}
+
+/* A group of four warps has as much of a tile as its registers hold, so that as few groups as can be read the
+ * same lines: all columns, and 64 rows or 128. */
+static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
+                     ocl_gemm_form *f)
+{
+    (void)g;
+    (void)device;
+    (void)wanted;
+    f->pn = f->bn;
+    f->pm = f->bm % 128 == 0 && f->bm > 128 ? 128 : 64;
+}
+
+/* The products that cl/kernels/wgmma.clh has. */
+static bool has_part(const ocl_gemm_form *f)
+{
+    return (f->pm == 64 && (f->pn == 64 || f->pn == 128 || f->pn == 256)) || (f->pm == 128 && f->pn == 128);
+}
+
+/* What a form uses beside the instructions. */
+static uint32_t sizes_of(const ocl_gemm_form *f)
+{
+    return (ocl_wgmma_local_bytes(f) > OCL_WGMMA_SMALL_BYTES ? (uint32_t)OCL_CAP_WGMMA_LARGE : 0) |
+           (ocl_wgmma_items(f) > 256 ? (uint32_t)OCL_CAP_WGMMA_WIDE : 0);
+}
+
+static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    (void)g;
+    if (!has_part(f) || f->bm < f->pm || f->bn < f->pn || (sizes_of(f) & ~device->caps) != 0)
+        return false;
+    uint64_t items = (uint64_t)ocl_wgmma_items(f), most = (uint64_t)ocl_form_max_items(device);
+    return f->stages >= 2 && f->stages <= 4 && items <= (items > 256 ? ocl_group_limit(device) : most) &&
+           ocl_wgmma_local_bytes(f) <= ocl_form_max_local(device);
+}
+
+static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    int parts = f->bm / 64 * (f->bn / f->pn); /* each reads its 64 lines of A and its columns of B */
+    ocl_mma_work work = {.items = ocl_wgmma_items(f),
+                         .registers = f->pm * f->pn / (double)WARPGROUP + 64.0,
+                         .multiply = 0.5 * f->bm * f->bn * f->bk, /* 2048 multiply-adds a clock */
+                         .lines = (double)parts * (64 + f->pn) + f->bm + f->bn,
+                         .local_bytes = (double)ocl_wgmma_local_bytes(f)};
+    return ocl_mma_time(g, device, f, &work);
+}
+
+/* Choice */
+
+static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    ocl_define(e, "BM", f->bm);
+    ocl_define(e, "BN", f->bn);
+    ocl_define(e, "WM", f->pm);
+    ocl_define(e, "WN", f->pn);
+    ocl_define(e, "STAGES", f->stages);
+    ocl_define(e, "MMA_BF16", g->type_a == CLT_BF16);
+    ocl_define(e, "MMA_SM", 80); /* of the copies */
+    ocl_define(e, OCL_RETARGET_DEFINE, 1);
+}
+
+static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    (void)g;
+    (void)device;
+    return OCL_CAP_WGMMA | sizes_of(f);
+}
+
+static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
+                                    {"bn", offsetof(ocl_gemm_form, bn), OCL_FORM_KEPT},
+                                    {"stages", offsetof(ocl_gemm_form, stages), OCL_FORM_KEPT},
+                                    {0}};
+
+const ocl_form_family ocl_wgmma_family = {.variant = &ocl_gemm_wgmma,
+                                          .forms = ocl_wgmma_forms,
+                                          .keys = keys,
+                                          .min_part = 512,
+                                          .complete = complete,
+                                          .fits = fits,
+                                          .cost = cost,
+                                          .program = "gemm_wgmma",
+                                          .kernel = "gemm_fwd_wgmma",
+                                          .items = ocl_wgmma_items,
+                                          .uses = uses,
+                                          .defines = product_defines};
+
+static bool wgmma_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const ocl_gemm *g = problem;
+    ocl_gemm_form form;
+    if (g->type_a != g->type_b || (g->type_a != CLT_F16 && g->type_a != CLT_BF16)) {
+        snprintf(reason, size, "it multiplies f16 by f16 or bf16 by bf16, not %s by %s",
+                 clt_dtype_name(g->type_a), clt_dtype_name(g->type_b));
+        return false;
+    }
+    if (!ocl_mma_aligned(g, true) || !ocl_mma_aligned(g, false)) {
+        snprintf(reason, size, "rows of %s do not start at multiples of 16 bytes",
+                 ocl_mma_aligned(g, true) ? "B" : "A");
+        return false;
+    }
+    return ocl_form_choose(&ocl_wgmma_family, g, device, NULL, &form, reason, size);
+}
+
+static clt_status wgmma_emit(ocl_emitter *e, const void *problem)
+{
+    return ocl_form_emit(&ocl_wgmma_family, e, problem);
+}
+
+const ocl_variant ocl_gemm_wgmma = {.name = "wgmma",
+                                    .needs = OCL_CAP_LOCAL | OCL_CAP_WGMMA,
+                                    .accepts = wgmma_accepts,
+                                    .tunables = wgmma_tunables,
+                                    .emit = wgmma_emit};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the GEMM backend `wgmma` (cl/gemm/gemm_wgmma.c) cuts a problem into tiles and parts: plain arithmetic,
+ * for its tests and the checker. */
+#ifndef CL_GEMM_WGMMA_H
+#define CL_GEMM_WGMMA_H
+
+#include "cl/gemm/gemm_forms.h"
+
+/* Local memory that every device with these instructions reports. Forms with more are large: programs for
+ * sm_90a must have been shown to get it (OCL_CAP_WGMMA_LARGE). */
+#define OCL_WGMMA_SMALL_BYTES (48u << 10)
+
+extern const ocl_form_family ocl_wgmma_family;
+extern const ocl_gemm_form ocl_wgmma_forms[]; /* bm 0 ends; `complete` sets the parts of four warps */
+
+int ocl_wgmma_items(const ocl_gemm_form *form);            /* of a work-group */
+uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* of a work-group */
+
+#endif

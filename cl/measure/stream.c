@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streams through memory: triad, copy and read over arrays that no cache holds. They are the denominators of
+ * every "share of the memory's speed". It must not know what is compared with them. */
+#include "cl/measure/stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+
+typedef struct stream_launch {
+    cl_kernel kernel;
+    size_t global, local;
+    double moved; /* bytes */
+} stream_launch;
+
+static const char *const form_names[OCL_STREAM_FORMS] = {"lane", "lane_nt", "group"};
+
+bool ocl_stream_has(const ocl_stream *stream, ocl_stream_form form)
+{
+    return form != OCL_STREAM_LANE_NT || (stream->device->desc.caps & OCL_CAP_NONTEMPORAL) != 0;
+}
+
+ocl_stream_form ocl_stream_plain_form(const ocl_stream *stream)
+{
+    return stream->device->desc.caps & OCL_CAP_WIDE_VECTORS ? OCL_STREAM_LANE : OCL_STREAM_GROUP;
+}
+
+static clt_status make_launch(const ocl_stream *s, const char *what, ocl_stream_form form, int part,
+                              stream_launch *out)
+{
+    static const struct {
+        const char *what;
+        double arrays;
+    } moved[] = {{"triad", 3.0}, {"copy", 2.0}, {"read", 1.0}, {"fill", 3.0}};
+    const ocl_device_desc *desc = &s->device->desc;
+    bool lane = form != OCL_STREAM_GROUP;
+    uint64_t bytes = clt_align_up(s->bytes / (uint64_t)part, 64);
+    cl_ulong vectors = bytes / (lane ? 64 : 16);
+    char name[64];
+    cl_int code;
+    snprintf(name, sizeof name, "measure_%s_%s", what, form_names[form]);
+    out->moved = 0.0;
+    for (size_t i = 0; i < sizeof moved / sizeof moved[0]; i++)
+        if (strcmp(moved[i].what, what) == 0)
+            out->moved = moved[i].arrays * (double)bytes;
+    out->kernel = clCreateKernel(s->program->program, name, &code);
+    OCL_CHECK(code, "creating kernel %s", name);
+    /* Many groups a unit, so that a unit that was interrupted does not hold up the rest. */
+    out->local = lane ? 1 : ocl_kernel_items(s->device, out->kernel, 256);
+    out->global = (size_t)desc->compute_units * (lane ? 64 : 16 * out->local);
+    for (cl_uint i = 0; i < 3 && code == CL_SUCCESS; i++)
+        code = clSetKernelArg(out->kernel, i, sizeof(cl_mem), &s->array[i]->mem);
+    if (code == CL_SUCCESS)
+        code = clSetKernelArg(out->kernel, 3, sizeof vectors, &vectors);
+    if (code == CL_SUCCESS)
+        return CLT_OK;
+    clReleaseKernel(out->kernel);
+    return ocl_fail(code, __FILE__, __LINE__, "binding %s", name);
+}
+
+static clt_status run_launch(const ocl_stream *s, const stream_launch *l, double *seconds)
+{
+    const ocl_device_desc *desc = &s->device->desc;
+    cl_command_queue queue = s->device->queue[OCL_QUEUE_COMPUTE];
+    double start = clt_now();
+    OCL_CHECK(clEnqueueNDRangeKernel(queue, l->kernel, 1, NULL, &l->global, &l->local, 0, NULL, NULL),
+              "running a stream on device %s '%s'", desc->spec, desc->name);
+    OCL_CHECK(clFinish(queue), "waiting for a stream on device %s '%s'", desc->spec, desc->name);
+    *seconds = clt_now() - start;
+    *seconds = *seconds > 1e-9 ? *seconds : 1e-9;
+    return CLT_OK;
+}
+
+static clt_status best_of(const ocl_stream *s, const stream_launch *l, int runs, double budget, double *best)
+{
+    double until = clt_now() + budget, seconds = 0.0;
+    for (int i = 0; i < runs || clt_now() < until; i++) {
+        CLT_TRY(run_launch(s, l, &seconds));
+        if (i == 0 || seconds < *best)
+            *best = seconds;
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_stream_best(const ocl_stream *stream, ocl_stream_kind kind, ocl_stream_form form, int part,
+                           int runs, double budget, double *gbs)
+{
+    static const char *const names[] = {"triad", "copy", "read"};
+    stream_launch l;
+    double seconds = 1.0;
+    CLT_TRY(make_launch(stream, names[kind], form, part, &l));
+    clt_status status = best_of(stream, &l, runs, budget, &seconds);
+    clReleaseKernel(l.kernel);
+    *gbs = l.moved / seconds * 1e-9;
+    return status;
+}
+
+/* Memory belongs to whoever touches it first: the kernels do, in the order in which they stream. */
+static clt_status first_touch(const ocl_stream *s)
+{
+    stream_launch l;
+    double seconds;
+    CLT_TRY(make_launch(s, "fill", ocl_stream_plain_form(s), 1, &l));
+    clt_status status = run_launch(s, &l, &seconds);
+    clReleaseKernel(l.kernel);
+    return status;
+}
+
+/* The three arrays are four times the last cache, so that nothing of one pass is left for the next, or enough
+ * for a pass to be long against a launch; a quarter of the memory at most. */
+static uint64_t array_bytes(const ocl_device *device)
+{
+    const ocl_device_desc *desc = &device->desc;
+    uint64_t total = desc->is_cpu ? UINT64_C(192) << 20 : UINT64_C(3) << 30, held = ocl_device_bytes(device);
+    uint64_t room = desc->usable_bytes > held ? (desc->usable_bytes - held) / 4 : 0;
+    total = 4 * desc->cache_bytes > total ? 4 * desc->cache_bytes : total;
+    total = total > room ? room : total;
+    uint64_t bytes = total / 3 < desc->max_alloc_bytes ? total / 3 : desc->max_alloc_bytes;
+    /* at least what the FMA kernels of cl/measure/measure.c write */
+    uint64_t least = (uint64_t)desc->compute_units * 32 * 256 * 4;
+    bytes = bytes < least ? least : bytes;
+    return clt_align_up(bytes, 4096);
+}
+
+clt_status ocl_stream_program(ocl_device *device, ocl_program **out)
+{
+    bool nontemporal = (device->desc.caps & OCL_CAP_NONTEMPORAL) != 0;
+    return ocl_program_get(device, "measure", nontemporal ? "-DNONTEMPORAL=1" : "", out);
+}
+
+clt_status ocl_stream_create(ocl_device *device, ocl_stream **out)
+{
+    ocl_stream *s;
+    clt_status status;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&s, 1, sizeof *s, "a stream"));
+    s->device = device;
+    s->bytes = array_bytes(device);
+    CLT_TRY_GOTO(ocl_stream_program(device, &s->program), fail);
+    for (int i = 0; i < 3; i++)
+        CLT_TRY_GOTO(ocl_buffer_create(device, s->bytes, "a measurement array", &s->array[i]), fail);
+    CLT_TRY_GOTO(first_touch(s), fail);
+    *out = s;
+    return CLT_OK;
+fail:
+    ocl_stream_destroy(s);
+    return status;
+}
+
+clt_status ocl_stream_triad(const ocl_stream *stream, bool nontemporal, double *gbs)
+{
+    ocl_stream_form form = ocl_stream_plain_form(stream);
+    if (nontemporal && ocl_stream_has(stream, OCL_STREAM_LANE_NT))
+        form = OCL_STREAM_LANE_NT;
+    return ocl_stream_best(stream, OCL_STREAM_TRIAD, form, 1, 1, 0.0, gbs);
+}
+
+void ocl_stream_destroy(ocl_stream *stream)
+{
+    if (stream == NULL)
+        return;
+    (void)clFinish(stream->device->queue[OCL_QUEUE_COMPUTE]); /* a failure was reported by whoever enqueued */
+    for (int i = 0; i < 3; i++)
+        ocl_buffer_destroy(stream->array[i]);
+    free(stream);
+}

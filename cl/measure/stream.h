@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What cl/measure/measure.c needs of cl/measure/stream.c beyond the public calls: every kind of stream, style
+ * and store. */
+#ifndef CL_STREAM_H
+#define CL_STREAM_H
+
+#include "cl/device/internal.h"
+
+typedef enum ocl_stream_kind { OCL_STREAM_TRIAD, OCL_STREAM_COPY, OCL_STREAM_READ } ocl_stream_kind;
+
+/* How a stream is written: lane style (one work-item per group, a long run each, plain or nontemporal stores)
+ * or group style (the whole grid walks together). */
+typedef enum ocl_stream_form {
+    OCL_STREAM_LANE,
+    OCL_STREAM_LANE_NT,
+    OCL_STREAM_GROUP,
+    OCL_STREAM_FORMS
+} ocl_stream_form;
+
+struct ocl_stream {
+    ocl_device *device;
+    struct ocl_program *program;
+    ocl_buffer *array[3];
+    uint64_t bytes; /* of each array */
+};
+
+/* The program of all measurements. */
+clt_status ocl_stream_program(ocl_device *device, ocl_program **out);
+bool ocl_stream_has(const ocl_stream *stream, ocl_stream_form form);
+/* The form of plain stores that the probes favour. */
+ocl_stream_form ocl_stream_plain_form(const ocl_stream *stream);
+/* Shortest time of at least `runs` runs over the first 1/part of the arrays, until the budget is spent, as
+ * GB/s of the bytes that the kernel names: a cache that reads a line before it is written moves more. */
+clt_status ocl_stream_best(const ocl_stream *stream, ocl_stream_kind kind, ocl_stream_form form, int part,
+                           int runs, double budget, double *gbs);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tuner: which variant with which values of its tunables is fastest for a problem. The search itself
+ * (cl/tune/tuner.c) is pure: it sees candidates through a table of functions and can be tested with invented
+ * times. cl/tune/tuner_gemm.c measures matrix products on a device. A choice is trusted only when its result
+ * was compared with a reference, and taken only when it beats the default by more than noise. */
+#ifndef CL_TUNER_H
+#define CL_TUNER_H
+
+#include <stdatomic.h>
+
+#include "cl/tune/tuning.h"
+
+/* One problem of a family, as the search sees it. */
+typedef struct ocl_tune_target {
+    void *context;
+    const char *family, *problem;
+    const ocl_variant *const *list;
+    const void *data; /* what the variants' accepts functions get */
+    const ocl_device_desc *device;
+    const ocl_variant *standard; /* the variant of the engine's choice without a record */
+    const char *only;            /* look at no other variant, NULL: at all */
+    /* Makes a candidate ready to run; `asked` receives the values it runs with, as far as they are known. A
+     * failure, here or in time or check, drops the candidate; CLT_ENOMEM and CLT_EDEVLOST end the search. */
+    clt_status (*prepare)(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked);
+    /* Nanoseconds of one execution, the mean of as many as the clock needs. The first call warms up. */
+    clt_status (*time)(void *context, void *ready, double *ns);
+    /* Runs it and compares the result with the reference; *right false: `why` says what is wrong. */
+    clt_status (*check)(void *context, void *ready, bool *right, char *why, size_t size);
+    void (*release)(void *context, void *ready);
+    double (*now)(void *context); /* seconds */
+    /* Variants that were far behind on other problems and are not worth building again. May be NULL. */
+    bool (*skip)(void *context, const ocl_variant *variant);
+    /* A candidate was dropped because its result is wrong. May be NULL. */
+    void (*wrong)(void *context, const ocl_choice *candidate, const char *why);
+} ocl_tune_target;
+
+typedef struct ocl_tune_limits {
+    double deadline;        /* now() when the search ends with what it has */
+    int rounds;             /* timings of a candidate, of which the median counts */
+    int finals;             /* timings of the default and the best candidate in turn at the end */
+    int max_candidates;     /* per problem */
+    double abandon, margin; /* a candidate slower than abandon * best is dropped after one timing; the winner
+                               must be faster than the default by the part margin */
+    const atomic_int *stop; /* may be NULL: ends like a deadline */
+} ocl_tune_limits;
+/* rounds 3, finals 7, 400 candidates, 2, 0.02; no deadline. */
+ocl_tune_limits ocl_tune_limits_default(void);
+
+typedef struct ocl_tune_result {
+    ocl_choice choice;                   /* what to keep; the default choice has no values */
+    char standard[OCL_TUNE_NAME];        /* variant of the default */
+    int tried, abandoned, failed, wrong; /* candidates: measured, dropped for slowness, impossible, wrong */
+    uint32_t behind, near; /* by place in the list: variants beyond hope, and the others measured */
+    bool complete;         /* false: the time ran out first, or one variant only was wanted */
+    bool found;            /* there is a choice; false: not even the default could be measured */
+} ocl_tune_result;
+
+/* ocl_tune_search: measures the default, each variant as it is, then values of the tunables of the fast ones:
+ * all combinations where there are few, else one tunable after the other from the best so far. `seed` (may be
+ * NULL): an earlier choice, tried early. A candidate becomes the best only after its result was checked. */
+clt_status ocl_tune_search(const ocl_tune_target *target, const ocl_tune_limits *limits,
+                           const ocl_choice *seed, ocl_tune_result *result);
+
+/* --- on a device --- */
+
+typedef struct ocl_tune_row {
+    const char *problem, *family;
+    int64_t calls;
+    double flops; /* of one call */
+    const ocl_tune_result *result;
+} ocl_tune_row;
+
+typedef struct ocl_tune_options {
+    double seconds;            /* for everything; what does not fit is left for the next time */
+    const ocl_tuning_log *log; /* the problems, each with its share of the time by what it costs */
+    const ocl_tuning *known;   /* earlier records: seeds; may be NULL */
+    bool missing_only;         /* leave alone what has a complete record of its own in `known` */
+    const atomic_int *stop;    /* may be NULL */
+    void *context;
+    /* Before each problem; total counts the problems to measure. May be NULL. */
+    void (*progress)(void *context, int done, int total, const char *what);
+    void (*row)(void *context, const ocl_tune_row *row);    /* after each; may be NULL */
+    void (*message)(void *context, const char *line);       /* wrong results and the like; may be NULL */
+    clt_status (*keep)(void *context, const ocl_tuning *t); /* new records, after each problem; may be NULL */
+} ocl_tune_options;
+
+/* ocl_tune_run: measures the problems of the log on the device and returns the new records. Problems of
+ * families that nobody can measure are left out. CLBlast's parameters come first where that backend is in
+ * play. */
+clt_status ocl_tune_run(ocl_device *device, const ocl_device_desc *desc, const ocl_tune_options *options,
+                        ocl_tuning **out);
+/* True when ocl_tune_run with missing_only would have something to measure. */
+bool ocl_tune_missing(const ocl_tuning_log *log, const ocl_tuning *known);
+/* The problems that `cltrain tune` takes without a config: squares from 512 to 4096, and the products of
+ * GPT-2 124M (forward, input gradient, weight gradient) at 256 and 4096 tokens. */
+clt_status ocl_tune_builtin(ocl_tuning_log *log);
+
+#endif

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuning of matrix products on a device: which problems in which order and for how long, and the targets that
+ * the search sees, one for a product and one for CLBlast's own parameters. It must not know where problems
+ * come from nor where records go. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/tune/tuner.h"
+#include "cl/tune/tuner_bench.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+
+#define MAX_BENCHES 4
+#define MAX_VARIANTS 16
+#define BEHIND 2 /* so often far behind is enough */
+#define MIN_SHARE                                                                                            \
+    2.0 /* seconds: less shows nothing of a problem; better to leave others for the next time                \
+         */
+
+typedef struct tuning_run {
+    ocl_device *device;
+    ocl_device_desc desc; /* its records: those found so far, then those known */
+    const ocl_tune_options *options;
+    ocl_tuning *fresh;  /* new records */
+    ocl_tuning *in_use; /* what desc points to */
+    double deadline;
+    int done, total;
+    int behind[MAX_VARIANTS]; /* problems on which a backend was far behind; below 0: it came near once */
+} tuning_run;
+
+/* One target's context. */
+typedef struct session {
+    tuning_run *run;
+    const char *problem;
+    ocl_gemm_bench *bench[MAX_BENCHES];
+    int n;
+} session;
+
+typedef struct ready_set {
+    ocl_gemm_ready *ready[MAX_BENCHES];
+    bool warm;
+    ocl_tuning *trial; /* CLBlast's parameters on trial */
+    ocl_device_desc desc;
+} ready_set;
+
+static void say(const tuning_run *r, const char *text)
+{
+    if (r->options->message != NULL)
+        r->options->message(r->options->context, text);
+}
+
+/* What both targets do alike */
+
+static double now(void *context)
+{
+    (void)context;
+    return clt_now();
+}
+
+static void release(void *context, void *handle)
+{
+    const session *s = context;
+    ready_set *set = handle;
+    if (set == NULL)
+        return;
+    for (int i = 0; i < s->n; i++)
+        ocl_gemm_ready_destroy(set->ready[i]);
+    ocl_tuning_destroy(set->trial);
+    free(set);
+}
+
+/* The geometric mean over the problems of the target. */
+static clt_status time_set(void *context, void *handle, double *ns)
+{
+    const session *s = context;
+    ready_set *set = handle;
+    double sum = 0.0;
+    for (int i = 0; i < s->n; i++) {
+        double each;
+        CLT_TRY(ocl_gemm_ready_time(set->ready[i], !set->warm, &each));
+        sum += log(each > 0.001 ? each : 0.001);
+    }
+    set->warm = true;
+    *ns = exp(sum / s->n);
+    return CLT_OK;
+}
+
+static clt_status check_set(void *context, void *handle, bool *right, char *why, size_t size)
+{
+    const session *s = context;
+    ready_set *set = handle;
+    *right = true;
+    for (int i = 0; i < s->n && *right; i++)
+        CLT_TRY(ocl_gemm_ready_check(set->ready[i], right, why, size));
+    return CLT_OK;
+}
+
+static void wrong(void *context, const ocl_choice *candidate, const char *why)
+{
+    const session *s = context;
+    char text[OCL_CHOICE_TEXT], line[OCL_CHOICE_TEXT + OCL_TUNE_PROBLEM + 512];
+    snprintf(line, sizeof line,
+             "tuning %s: %s gives a wrong result and is not used: %s; 'cltrain verify' tells more",
+             s->problem, ocl_choice_text(candidate, text, sizeof text), why);
+    say(s->run, line);
+    CLT_WARN("%s", line);
+}
+
+/* Target: one product */
+
+static clt_status prepare_product(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked)
+{
+    session *s = context;
+    ready_set *set;
+    CLT_TRY(clt_alloc(&set, 1, sizeof *set, "a tuning candidate"));
+    *ready = set;
+    asked->n_values = candidate->n_values;
+    return ocl_gemm_ready_create(s->bench[0], &s->run->desc, candidate, NULL, asked, &set->ready[0]);
+}
+
+/* Target: CLBlast's parameters on a few products */
+
+static clt_status prepare_clblast(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked)
+{
+    session *s = context;
+    ready_set *set;
+    CLT_TRY(clt_alloc(&set, 1, sizeof *set, "a tuning candidate"));
+    *ready = set;
+    set->desc = s->run->desc;
+    CLT_TRY(ocl_tuning_create(&set->desc, &set->trial));
+    CLT_TRY(ocl_tuning_set(set->trial, candidate));
+    set->desc.tuning = set->trial;
+    for (const ocl_tunable *t = ocl_clblast_parameters[0]->tunables; t->name != NULL; t++)
+        CLT_TRY(ocl_choice_set(asked, t->name, ocl_choice_value(candidate, t->name, 0)));
+    for (int i = 0; i < s->n; i++)
+        CLT_TRY(ocl_gemm_ready_create(s->bench[i], &set->desc, NULL, "clblast", NULL, &set->ready[i]));
+    return CLT_OK;
+}
+
+static bool skip(void *context, const ocl_variant *variant)
+{
+    const session *s = context;
+    for (int i = 0; i < MAX_VARIANTS && ocl_gemm_variants[i] != NULL; i++)
+        if (ocl_gemm_variants[i] == variant)
+            return s->run->behind[i] >= BEHIND;
+    return false;
+}
+
+static void close_session(session *s)
+{
+    for (int i = 0; i < s->n; i++)
+        ocl_gemm_bench_destroy(s->bench[i]);
+}
+
+/* Records */
+
+static clt_status remember(tuning_run *r, const ocl_choice *choice)
+{
+    CLT_TRY(ocl_tuning_set(r->fresh, choice));
+    CLT_TRY(ocl_tuning_set(r->in_use, choice));
+    return r->options->keep != NULL ? r->options->keep(r->options->context, r->fresh) : CLT_OK;
+}
+
+static bool is_known(const ocl_tuning *known, const ocl_tuning_use *use)
+{
+    const ocl_choice *record = ocl_tuning_exact(known, use->family, use->problem);
+    /* While the environment names one backend, more than what that one can do is not to be had. */
+    return record != NULL && (record->complete || ocl_gemm_preferred() != NULL);
+}
+
+static bool can_measure(const ocl_tuning_use *use)
+{
+    return strcmp(use->family, OCL_GEMM_FAMILY) == 0 && use->data != NULL;
+}
+
+bool ocl_tune_missing(const ocl_tuning_log *log, const ocl_tuning *known)
+{
+    for (size_t i = 0; i < log->count; i++)
+        if (can_measure(&log->at[i]) && !is_known(known, &log->at[i]))
+            return true;
+    return false;
+}
+
+static clt_status report(tuning_run *r, const ocl_tuning_use *use, const ocl_tune_result *result)
+{
+    ocl_tune_row row = {.problem = use->problem,
+                        .family = use->family,
+                        .calls = use->calls,
+                        .flops = use->flops,
+                        .result = result};
+    /* A default without a rival proves nothing: the next time goes on, unless no rival was wanted. */
+    if (result->found && (result->complete || result->tried > 1 || ocl_gemm_preferred() != NULL))
+        CLT_TRY(remember(r, &result->choice));
+    if (r->options->row != NULL)
+        r->options->row(r->options->context, &row);
+    return CLT_OK;
+}
+
+static bool out_of_time(const tuning_run *r)
+{
+    return clt_now() >= r->deadline || (r->options->stop != NULL && atomic_load(r->options->stop) != 0);
+}
+
+/* A problem that cannot be measured is told and left out, unless the device is gone. */
+static clt_status forgive(const tuning_run *r, const char *problem, clt_status status)
+{
+    char line[CLT_ERROR_TEXT_SIZE + OCL_TUNE_PROBLEM + 64];
+    if (status == CLT_OK || status == CLT_ENOMEM || status == CLT_EDEVLOST)
+        return status;
+    snprintf(line, sizeof line, "tuning %s: left out: %s", problem, clt_error_text());
+    say(r, line);
+    clt_error_clear();
+    return CLT_OK;
+}
+
+/* One product */
+
+static clt_status search_product(tuning_run *r, const ocl_tuning_use *use, double deadline,
+                                 ocl_tune_result *result)
+{
+    session s = {.run = r, .problem = use->problem, .n = 1};
+    ocl_tune_limits limits = ocl_tune_limits_default();
+    const ocl_gemm *g = use->data;
+    ocl_tune_target t = {.context = &s,
+                         .family = OCL_GEMM_FAMILY,
+                         .problem = use->problem,
+                         .list = ocl_gemm_variants,
+                         .device = &r->desc,
+                         .only = ocl_gemm_preferred(),
+                         .prepare = prepare_product,
+                         .time = time_set,
+                         .check = check_set,
+                         .release = release,
+                         .now = now,
+                         .skip = skip,
+                         .wrong = wrong};
+    CLT_TRY(ocl_gemm_standard(g, &r->desc, use->problem, &t.standard));
+    double start = clt_now();
+    CLT_TRY(ocl_gemm_bench_create(r->device, &r->desc, g, &s.bench[0]));
+    double prepared = clt_now();
+    t.data = ocl_gemm_bench_problem(s.bench[0]);
+    limits.deadline = deadline;
+    limits.stop = r->options->stop;
+    const ocl_choice *seed = ocl_tuning_find(r->in_use, OCL_GEMM_FAMILY, use->problem);
+    clt_status status = ocl_tune_search(&t, &limits, seed, result);
+    close_session(&s);
+    CLT_DEBUG("tuning %s: operands and reference %.2f s, %d candidates (%d dropped early) %.2f s",
+              use->problem, prepared - start, result->tried, result->abandoned, clt_now() - prepared);
+    return status;
+}
+
+/* What one problem says about the backends. */
+static void learn(tuning_run *r, const ocl_tune_result *result)
+{
+    for (int i = 0; i < MAX_VARIANTS && ocl_gemm_variants[i] != NULL; i++) {
+        if ((result->near >> i & 1u) != 0)
+            r->behind[i] = INT32_MIN / 2;
+        else if ((result->behind >> i & 1u) != 0)
+            r->behind[i]++;
+    }
+}
+
+static clt_status tune_product(tuning_run *r, const ocl_tuning_use *use, double seconds)
+{
+    ocl_tune_result result = {0};
+    if (r->options->progress != NULL)
+        r->options->progress(r->options->context, r->done, r->total, use->problem);
+    clt_status status = search_product(r, use, clt_now() + seconds, &result);
+    r->done++;
+    if (status != CLT_OK)
+        return forgive(r, use->problem, status);
+    learn(r, &result);
+    return report(r, use, &result);
+}
+
+/* CLBlast */
+
+/* What its tuned parameters were made for: large plain products. */
+#define CLBLAST_MIN_WORK (INT64_C(1) << 30) /* multiply-adds */
+
+static bool suits_clblast(const ocl_gemm *g)
+{
+    return g->batch == 1 && g->m > 0 && g->n > 0 && g->k >= CLBLAST_MIN_WORK / g->m / g->n &&
+           g->activation == OCL_ACT_NONE && g->bias.tensor == OCL_NO_TENSOR_ID &&
+           g->residual.tensor == OCL_NO_TENSOR_ID;
+}
+
+/* Whether a product is a reason to choose CLBlast's parameters: it would be taken, or be a candidate that may
+ * win. */
+static bool takes_clblast(const tuning_run *r, const ocl_tuning_use *use)
+{
+    char reason[160];
+    const ocl_variant *standard = NULL, *clblast = NULL;
+    const char *preferred = ocl_gemm_preferred();
+    for (size_t i = 0; ocl_gemm_variants[i] != NULL; i++)
+        if (strcmp(ocl_gemm_variants[i]->name, "clblast") == 0)
+            clblast = ocl_gemm_variants[i];
+    if (clblast == NULL || !can_measure(use) ||
+        !ocl_variant_accepts(clblast, use->data, &r->desc, reason, sizeof reason))
+        return false;
+    if (preferred != NULL)
+        return strcmp(preferred, "clblast") == 0;
+    if (ocl_gemm_standard(use->data, &r->desc, use->problem, &standard) != CLT_OK) {
+        clt_error_clear();
+        return false;
+    }
+    return strcmp(standard->name, "clblast") == 0 ||
+           (strcmp(standard->name, "tile") == 0 && suits_clblast(use->data));
+}
+
+/* The products on which parameters are judged: the first ones of the list, which cost most, each at least
+ * four times as large or small as the others. */
+static clt_status open_clblast(tuning_run *r, const ocl_tuning_use *const *uses, size_t count, session *s)
+{
+    double taken[MAX_BENCHES];
+    for (size_t i = 0; i < count && s->n < MAX_BENCHES - 1; i++) {
+        bool near = false;
+        for (int k = 0; k < s->n; k++)
+            near = near || (taken[k] < 4.0 * uses[i]->flops && uses[i]->flops < 4.0 * taken[k]);
+        if (near || !takes_clblast(r, uses[i]))
+            continue;
+        taken[s->n] = uses[i]->flops;
+        CLT_TRY(ocl_gemm_bench_create(r->device, &r->desc, uses[i]->data, &s->bench[s->n]));
+        s->n++;
+    }
+    return CLT_OK;
+}
+
+static clt_status search_clblast(tuning_run *r, session *s, double seconds, ocl_tune_result *result)
+{
+    ocl_tune_limits limits = ocl_tune_limits_default();
+    ocl_tune_target t = {.context = s,
+                         .family = OCL_CLBLAST_FAMILY,
+                         .problem = OCL_CLBLAST_PROBLEM,
+                         .list = ocl_clblast_parameters,
+                         .data = ocl_gemm_bench_problem(s->bench[0]),
+                         .device = &r->desc,
+                         .standard = ocl_clblast_parameters[0],
+                         .prepare = prepare_clblast,
+                         .time = time_set,
+                         .check = check_set,
+                         .release = release,
+                         .now = now,
+                         .wrong = wrong};
+    limits.deadline = clt_now() + seconds;
+    limits.stop = r->options->stop;
+    const ocl_choice *seed = ocl_tuning_exact(r->in_use, OCL_CLBLAST_FAMILY, OCL_CLBLAST_PROBLEM);
+    return ocl_tune_search(&t, &limits, seed, result);
+}
+
+/* Where it is in play, a quarter of the time goes to its parameters. */
+static clt_status tune_clblast(tuning_run *r, const ocl_tuning_use *const *uses, size_t count)
+{
+    session s = {.run = r, .problem = "CLBlast's parameters"};
+    ocl_tuning_use use = {.family = OCL_CLBLAST_FAMILY, .problem = OCL_CLBLAST_PROBLEM, .calls = 1};
+    ocl_tune_result result = {0};
+    if (r->options->missing_only && is_known(r->options->known, &use))
+        return CLT_OK;
+    clt_status status = open_clblast(r, uses, count, &s);
+    if (status == CLT_OK && s.n > 0) {
+        if (r->options->progress != NULL)
+            r->options->progress(r->options->context, r->done, r->total, s.problem);
+        status = search_clblast(r, &s, (r->deadline - clt_now()) / 4.0, &result);
+        if (status == CLT_OK)
+            status = report(r, &use, &result);
+    }
+    close_session(&s);
+    return forgive(r, s.problem, status);
+}
+
+/* All of them */
+
+static double cost(const ocl_tuning_use *use)
+{
+    return use->flops * (double)use->calls;
+}
+
+static int by_cost(const void *a, const void *b)
+{
+    const ocl_tuning_use *x = *(const ocl_tuning_use *const *)a, *y = *(const ocl_tuning_use *const *)b;
+    if (cost(x) != cost(y))
+        return cost(x) < cost(y) ? 1 : -1;
+    return strcmp(x->problem, y->problem);
+}
+
+/* Half of the time is shared out by cost, half evenly: a small problem takes as long to build candidates for.
+ */
+static clt_status tune_all(tuning_run *r, const ocl_tuning_use *const *uses, size_t count)
+{
+    double total = 0.0;
+    for (size_t i = 0; i < count; i++)
+        total += cost(uses[i]);
+    CLT_TRY(tune_clblast(r, uses, count));
+    for (size_t i = 0; i < count && !out_of_time(r); i++) {
+        double left = r->deadline - clt_now(), share = total > 0.0 ? cost(uses[i]) / total : 0.0;
+        double seconds = left * (0.5 * share + 0.5 / (double)(count - i));
+        CLT_TRY(
+            tune_product(r, uses[i], seconds < MIN_SHARE ? (left < MIN_SHARE ? left : MIN_SHARE) : seconds));
+        total -= cost(uses[i]);
+    }
+    return CLT_OK;
+}
+
+static clt_status run_all(tuning_run *r)
+{
+    const ocl_tuning_log *log = r->options->log;
+    const ocl_tuning_use **uses;
+    size_t count = 0;
+    if (log->count == 0)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&uses, log->count, sizeof *uses, "problems to tune"));
+    for (size_t i = 0; i < log->count; i++)
+        if (can_measure(&log->at[i]) &&
+            !(r->options->missing_only && is_known(r->options->known, &log->at[i])))
+            uses[count++] = &log->at[i];
+    qsort(uses, count, sizeof *uses, by_cost);
+    r->total = (int)count;
+    clt_status status = count > 0 ? tune_all(r, uses, count) : CLT_OK;
+    free(uses);
+    return status;
+}
+
+/* A name that is none would leave nothing to compare the default with. */
+static clt_status check_preferred(void)
+{
+    const char *name = ocl_gemm_preferred();
+    for (size_t i = 0; name != NULL && ocl_gemm_variants[i] != NULL; i++)
+        if (strcmp(ocl_gemm_variants[i]->name, name) == 0)
+            return CLT_OK;
+    if (name != NULL)
+        CLT_FAIL(CLT_EUNSUPPORTED, "tuning: environment variable CLTRAIN_GEMM=%s: there is no such backend",
+                 name);
+    return CLT_OK;
+}
+
+clt_status ocl_tune_run(ocl_device *device, const ocl_device_desc *desc, const ocl_tune_options *options,
+                        ocl_tuning **out)
+{
+    tuning_run r = {.device = device, .desc = *desc, .options = options};
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(check_preferred());
+    r.deadline = clt_now() + options->seconds;
+    CLT_TRY_GOTO(ocl_tuning_create(desc, &r.fresh), done);
+    CLT_TRY_GOTO(ocl_tuning_create(desc, &r.in_use), done);
+    if (options->known != NULL)
+        CLT_TRY_GOTO(ocl_tuning_merge(r.in_use, options->known, true), done);
+    r.desc.tuning = r.in_use;
+    CLT_TRY_GOTO(run_all(&r), done);
+    *out = r.fresh;
+    r.fresh = NULL;
+done:
+    ocl_tuning_destroy(r.fresh);
+    ocl_tuning_destroy(r.in_use);
+    return status;
+}
+
+/* The problems of `cltrain tune` without a config */
+
+static clt_status add_product(ocl_tuning_log *log, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    ocl_gemm g = ocl_gemm_make(m, n, k, ta, tb);
+    return ocl_gemm_log(log, &g, NULL);
+}
+
+/* y = x W^T, dx = dy W, dW = dy^T x. */
+static clt_status add_linear(ocl_tuning_log *log, int64_t rows, int64_t in, int64_t out)
+{
+    CLT_TRY(add_product(log, rows, out, in, false, true));
+    CLT_TRY(add_product(log, rows, in, out, false, false));
+    return add_product(log, out, in, rows, true, false);
+}
+
+clt_status ocl_tune_builtin(ocl_tuning_log *log)
+{
+    static const int64_t gpt2[][2] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}, {768, 50304}};
+    for (int64_t size = 512; size <= 4096; size *= 2) {
+        CLT_TRY(add_product(log, size, size, size, false, false));
+        CLT_TRY(add_product(log, size, size, size, false, true));
+        CLT_TRY(add_product(log, size, size, size, true, false));
+    }
+    for (int64_t tokens = 256; tokens <= 4096; tokens *= 16)
+        for (size_t i = 0; i < sizeof gpt2 / sizeof gpt2[0]; i++)
+            CLT_TRY(add_linear(log, tokens, gpt2[i][0], gpt2[i][1]));
+    return CLT_OK;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuning records: for a problem of a kernel family ("gemm", "NN m=512 n=512 k=512 batch=1 f32*f32->f32")
+ * which variant with which values of its tunables is fastest on one device with one driver. They exist
+ * because that can be measured and not computed. A record only ever chooses among what a variant declares, so
+ * a bad one costs time and never correctness. Everything here is pure: files are cl/tune/tuning_store.c's
+ * business, measuring is cl/tune/tuner.h's. It must not know what a family computes. */
+#ifndef CL_TUNING_H
+#define CL_TUNING_H
+
+#include "cl/device/answers.h"
+#include "cl/command/variant.h"
+#include "engine/base/json.h"
+
+#define OCL_TUNE_NAME 24     /* bytes of a family's, variant's or tunable's name */
+#define OCL_TUNE_PROBLEM 160 /* bytes of a problem's text */
+#define OCL_TUNE_MAX 16      /* tunables of a variant */
+
+typedef struct ocl_tuned_value {
+    char name[OCL_TUNE_NAME];
+    int value;
+} ocl_tuned_value;
+
+/* One choice, and what it gained. */
+typedef struct ocl_choice {
+    char family[OCL_TUNE_NAME];
+    char problem[OCL_TUNE_PROBLEM];
+    char variant[OCL_TUNE_NAME];
+    int n_values; /* tunables without a value are the variant's to decide */
+    ocl_tuned_value values[OCL_TUNE_MAX];
+    double ns, default_ns; /* of one execution; 0: not known (shipped, or pinned in a checkpoint) */
+    int tried;             /* candidates measured, the default among them */
+    bool complete;         /* false: the time ran out before all candidates were measured */
+} ocl_choice;
+
+/* What was measured belongs to one device with one driver. */
+typedef struct ocl_tuning_key {
+    char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
+    uint32_t compute_units;
+} ocl_tuning_key;
+
+/* The kernels of a family, as they were when its records were measured. */
+typedef struct ocl_tuning_family {
+    char name[OCL_TUNE_NAME];
+    uint64_t hash;
+} ocl_tuning_family;
+
+/* Records of one device with one driver, ordered by family and problem, each problem once. */
+typedef struct ocl_tuning {
+    ocl_tuning_key key;
+    bool exact;          /* a problem without a record of its own gets none (pinned in a checkpoint) */
+    ocl_style style;     /* in which the run of a checkpoint computed; ASKED: not known */
+    bool has_denials;    /* the run of a checkpoint says what it went without: */
+    ocl_denials denials; /* what the driver had refused (cl/command/fallback.h) */
+    ocl_choice *records;
+    size_t count, capacity;
+} ocl_tuning;
+
+clt_status ocl_tuning_create(const ocl_device_desc *device, ocl_tuning **out);
+void ocl_tuning_destroy(ocl_tuning *tuning); /* NULL is fine */
+clt_status ocl_tuning_copy(const ocl_tuning *tuning, ocl_tuning **out);
+/* Adds a record, or replaces the one of the same family and problem. */
+clt_status ocl_tuning_set(ocl_tuning *tuning, const ocl_choice *record);
+void ocl_tuning_remove(ocl_tuning *tuning, const char *family, const char *problem);
+/* Adds the records of `from`; `replace`: also those of problems that have one. */
+clt_status ocl_tuning_merge(ocl_tuning *tuning, const ocl_tuning *from, bool replace);
+/* The record of exactly this problem, or NULL. */
+const ocl_choice *ocl_tuning_exact(const ocl_tuning *tuning, const char *family, const char *problem);
+/* The record of this problem or, unless the set is exact, of the nearest one like it: the same words, and
+ * each "name=size" within a factor of two (1 is like 1 only). NULL when there is none. */
+const ocl_choice *ocl_tuning_find(const ocl_tuning *tuning, const char *family, const char *problem);
+/* True when the set is of this device and driver; else says what differs. */
+bool ocl_tuning_fits(const ocl_tuning *tuning, const ocl_device_desc *device, char *why, size_t size);
+/* Identity of the choices (not of the times). Equal hash: equal choices. */
+uint64_t ocl_tuning_hash(const ocl_tuning *tuning);
+
+/* Sets a value of a record by name; CLT_EINTERNAL when there are too many. */
+clt_status ocl_choice_set(ocl_choice *record, const char *name, int value);
+/* Value of a tunable, or fallback. */
+int ocl_choice_value(const ocl_choice *record, const char *name, int fallback);
+bool ocl_choice_equal(const ocl_choice *a, const ocl_choice *b); /* variant and values */
+/* Writes "lane mr=6 nv=2"; returns buffer. */
+const char *ocl_choice_text(const ocl_choice *record, char *buffer, size_t size);
+#define OCL_CHOICE_TEXT 320
+/* The variant that a record names, when it is in the list, the device has what it needs, it accepts the
+ * problem, and it declares every value; else NULL with the reason. */
+const ocl_variant *ocl_choice_variant(const ocl_choice *record, const ocl_variant *const *list,
+                                      const void *problem, const ocl_device_desc *device, char *reason,
+                                      size_t size);
+
+/* --- text: JSON, strict --- */
+
+/* The set as a JSON object. `measured`: with times; without, equal choices give equal text. */
+void ocl_tuning_write(const ocl_tuning *tuning, bool measured, clt_json_writer *w);
+/* CLT_EDATA says what is wrong with the object. Records of families whose kernels have changed since are left
+ * out and counted in *outdated (may be NULL). */
+clt_status ocl_tuning_read(const clt_json *object, const char *source, ocl_tuning **out, int *outdated);
+/* A file: the object with a hash of every byte before it as its last member. */
+clt_status ocl_tuning_print(const ocl_tuning *tuning, clt_str *out);
+clt_status ocl_tuning_parse(const char *text, size_t length, const char *source, ocl_tuning **out,
+                            int *outdated);
+#define OCL_TUNING_MAX_BYTES 16000000u
+#define OCL_TUNING_MAX_RECORDS 16384u
+
+/* Hash of what a family's choices are about: its kernel sources (files whose name starts with the family's),
+ * and the variants and tunables that are registered for it. */
+clt_status ocl_family_hash(const char *family, uint64_t *hash);
+
+/* --- what a plan asked for --- */
+
+/* A problem as it was emitted. */
+typedef struct ocl_tuning_use {
+    char family[OCL_TUNE_NAME], problem[OCL_TUNE_PROBLEM];
+    void *data; /* the family's own description of it, for measuring; owned; NULL: cannot be measured alone */
+    size_t size;
+    int64_t calls;
+    double flops; /* of one call */
+    bool tuned;   /* a record was in force: */
+    ocl_choice record;
+} ocl_tuning_use;
+
+struct ocl_tuning_log {
+    ocl_tuning_use *at; /* distinct problems in the order of their first use */
+    size_t count, capacity;
+};
+typedef struct ocl_tuning_log ocl_tuning_log;
+/* log NULL: does nothing. record NULL: the default was taken. */
+clt_status ocl_tuning_log_add(ocl_tuning_log *log, const char *family, const char *problem, const void *data,
+                              size_t size, double flops, const ocl_choice *record);
+clt_status ocl_tuning_log_merge(ocl_tuning_log *log, const ocl_tuning_log *from);
+void ocl_tuning_log_free(ocl_tuning_log *log);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuning records on disk: one file per device with driver in a private folder of the user's cache, and sets
+ * that ship inside the program (cl/params). Nothing found there is trusted further than it proves to be
+ * whole, of this device and driver, and of these kernels; whatever is not is ignored, told in one line, and
+ * replaced the next time something is measured. */
+#ifndef CL_TUNING_STORE_H
+#define CL_TUNING_STORE_H
+
+#include "cl/command/kernel_source.h"
+#include "cl/tune/tuning.h"
+
+/* The folder: $CLTRAIN_CACHE_DIR/tuning, else $XDG_CACHE_HOME/cltrain/tuning, else
+ * $HOME/.cache/cltrain/tuning. CLT_ESTORAGE when none of the three variables says where. Free with free(). */
+clt_status ocl_tuning_folder(char **out);
+/* The file of a device in it. Free with free(). */
+clt_status ocl_tuning_path(const ocl_device_desc *device, char **out);
+
+/* ocl_tuning_load: records of this device, those on disk before those that ship; an empty set when there is
+ * nothing. Fails only for lack of memory. */
+clt_status ocl_tuning_load(const ocl_device_desc *device, ocl_tuning **out);
+/* ocl_tuning_save: adds records to the device's file, which replaces those of the same problems. The folder
+ * is made with mode 0700; the file appears by a rename; processes that save at once take turns.
+ * CLT_ESTORAGE. */
+clt_status ocl_tuning_save(const ocl_device_desc *device, const ocl_tuning *records);
+/* Removes the device's file; *removed tells whether there was one. */
+clt_status ocl_tuning_clear(const ocl_device_desc *device, bool *removed);
+
+/* Calls fn for each file of the folder: its set, or why it cannot be read (tuning NULL). CLT_ESTORAGE:
+ * nothing in the folder is believed. */
+typedef void (*ocl_tuning_file_fn)(void *context, const char *path, const ocl_tuning *tuning, int outdated,
+                                   const char *defect);
+clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context);
+
+/* Sets that ship: the files of cl/params; ends with a NULL name. They may give "*" as driver and 0 as compute
+ * units (any), and "*" as hash of a family. */
+extern const ocl_embedded_source ocl_embedded_params[];
+/* Adds the records of those sets of the table that fit the device. A set that cannot be read is told. */
+clt_status ocl_tuning_add_shipped(ocl_tuning *tuning, const ocl_device_desc *device,
+                                  const ocl_embedded_source *table);
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuning records as text: JSON that is read strictly, with a hash of its own as its last member when it is a
+ * file. A record is believed only when everything about it is in order, because a file may be half written,
+ * edited, copied from another machine or older than the kernels it speaks of. It must not know where files
+ * are. */
+#include "cl/tune/tuning.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/gemm/gemm.h"
+#include "cl/device/internal.h"
+#include "cl/command/kernel_source.h"
+#include "engine/base/hash.h"
+#include "engine/base/json_seal.h"
+
+#define FORMAT_NAME "cltrain-tuning"
+#define FORMAT_VERSION 1
+
+/* Families */
+
+static void hash_text(clt_hash64_state *state, const char *text)
+{
+    clt_hash64_add(state, text, strlen(text) + 1);
+}
+
+static void hash_variants(clt_hash64_state *state, const ocl_variant *const *list)
+{
+    char text[32];
+    for (size_t i = 0; list[i] != NULL; i++) {
+        hash_text(state, list[i]->name);
+        for (const ocl_tunable *t = list[i]->tunables; t != NULL && t->name != NULL; t++) {
+            hash_text(state, t->name);
+            for (int v = 0; v < t->count; v++) {
+                snprintf(text, sizeof text, "%d", t->values[v]);
+                hash_text(state, text);
+            }
+        }
+    }
+}
+
+/* A record holds numbers of sets: it is about what they are. */
+static void hash_sets(clt_hash64_state *state)
+{
+    hash_variants(state, ocl_clblast_parameters);
+    for (int kernel = OCL_CLBLAST_XGEMM; kernel <= OCL_CLBLAST_SWITCH; kernel++) {
+        ocl_clblast_set set;
+        for (int number = 1; ocl_clblast_get_set((ocl_clblast_kernel)kernel, number, &set); number++) {
+            hash_text(state, set.kernel);
+            clt_hash64_add(state, set.values, (size_t)set.count * sizeof set.values[0]);
+        }
+    }
+}
+
+clt_status ocl_family_hash(const char *family, uint64_t *hash)
+{
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    hash_text(&state, CLT_VERSION);
+    hash_text(&state, family);
+    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
+        size_t length = strlen(s->name);
+        char *text = NULL;
+        if (strncmp(s->name, family, strlen(family)) != 0 || length < 3 ||
+            strcmp(s->name + length - 3, ".cl") != 0)
+            continue;
+        CLT_TRY(ocl_source_text(s->name, &text));
+        hash_text(&state, text);
+        free(text);
+    }
+    if (strcmp(family, OCL_GEMM_FAMILY) == 0)
+        hash_variants(&state, ocl_gemm_variants);
+    if (strcmp(family, OCL_CLBLAST_FAMILY) == 0)
+        hash_sets(&state);
+    *hash = clt_hash64_end(&state);
+    return CLT_OK;
+}
+
+/* Writing */
+
+static void write_families(const ocl_tuning *tuning, clt_json_writer *w)
+{
+    const char *last = "";
+    clt_jw_key(w, "families");
+    clt_jw_object(w);
+    for (size_t i = 0; i < tuning->count; i++) {
+        char text[CLT_HASH64_TEXT];
+        uint64_t hash = 0;
+        if (strcmp(tuning->records[i].family, last) == 0)
+            continue;
+        last = tuning->records[i].family;
+        if (ocl_family_hash(last, &hash) != CLT_OK) { /* no source: nobody will believe the records */
+            clt_error_clear();
+            hash = 0;
+        }
+        clt_jw_kstring(w, last, clt_hash64_text(hash, text));
+    }
+    clt_jw_end_object(w);
+}
+
+static void write_record(const ocl_choice *r, bool measured, clt_json_writer *w)
+{
+    clt_jw_object(w);
+    clt_jw_kstring(w, "family", r->family);
+    clt_jw_kstring(w, "problem", r->problem);
+    clt_jw_kstring(w, "variant", r->variant);
+    clt_jw_key(w, "values");
+    clt_jw_object(w);
+    for (int i = 0; i < r->n_values; i++)
+        clt_jw_kint(w, r->values[i].name, r->values[i].value);
+    clt_jw_end_object(w);
+    if (measured) {
+        clt_jw_kdouble(w, "ns", r->ns);
+        clt_jw_kdouble(w, "default_ns", r->default_ns);
+        clt_jw_kint(w, "tried", r->tried);
+        clt_jw_kbool(w, "complete", r->complete);
+    }
+    clt_jw_end_object(w);
+}
+
+static void write_members(const ocl_tuning *tuning, bool measured, clt_json_writer *w)
+{
+    clt_jw_kstring(w, "format", FORMAT_NAME);
+    clt_jw_kint(w, "format_version", FORMAT_VERSION);
+    clt_jw_kstring(w, "platform", tuning->key.platform);
+    clt_jw_kstring(w, "device", tuning->key.device);
+    clt_jw_kstring(w, "driver", tuning->key.driver);
+    clt_jw_kint(w, "compute_units", tuning->key.compute_units);
+    clt_jw_kbool(w, "exact", tuning->exact);
+    if (tuning->style != OCL_STYLE_ASKED)
+        clt_jw_kstring(w, "style", ocl_style_name(tuning->style));
+    if (tuning->has_denials) {
+        clt_jw_key(w, "denials");
+        ocl_denials_write(&tuning->denials, w);
+    }
+    write_families(tuning, w);
+    clt_jw_key(w, "records");
+    clt_jw_array(w);
+    for (size_t i = 0; i < tuning->count; i++)
+        write_record(&tuning->records[i], measured, w);
+    clt_jw_end_array(w);
+}
+
+void ocl_tuning_write(const ocl_tuning *tuning, bool measured, clt_json_writer *w)
+{
+    clt_jw_object(w);
+    write_members(tuning, measured, w);
+    clt_jw_end_object(w);
+}
+
+/* Reading */
+
+#define MAX_FAMILIES 32
+
+typedef struct reader {
+    const char *source;
+    ocl_tuning *tuning;
+    int n_families;
+    struct {
+        const char *name;
+        bool current; /* its kernels are those of this program */
+    } family[MAX_FAMILIES];
+    int outdated;
+} reader;
+
+#define BAD(r, ...) CLT_FAIL(CLT_EDATA, "%s: %s", (r)->source, __VA_ARGS__)
+
+/* Copies a string of 1 to size-1 printable characters. */
+static bool take_text(const clt_json *value, char *out, size_t size)
+{
+    if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING)
+        return false;
+    const char *text = clt_json_string(value);
+    size_t length = strlen(text);
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            return false;
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(out, text, length + 1);
+    return true;
+}
+
+static bool take_int(const clt_json *value, int64_t min, int64_t max, int64_t *out)
+{
+    return value != NULL && clt_json_typeof(value) == CLT_JSON_NUMBER && clt_json_int(value, out) &&
+           *out >= min && *out <= max;
+}
+
+static bool take_ns(const clt_json *value, double *out)
+{
+    if (value == NULL || clt_json_typeof(value) != CLT_JSON_NUMBER)
+        return false;
+    *out = clt_json_number(value);
+    return isfinite(*out) && *out >= 0.0;
+}
+
+static clt_status read_values(const reader *r, const clt_json *values, ocl_choice *record)
+{
+    if (values == NULL || clt_json_typeof(values) != CLT_JSON_OBJECT || clt_json_count(values) > OCL_TUNE_MAX)
+        BAD(r, "a record's \"values\" is no object of tunables");
+    for (const clt_json *v = clt_json_first(values); v != NULL; v = clt_json_next(v)) {
+        int64_t value;
+        if (!take_int(v, INT32_MIN, INT32_MAX, &value) || strlen(clt_json_key(v)) >= OCL_TUNE_NAME)
+            BAD(r, "a tunable's value is no integer, or its name is too long");
+        CLT_TRY(ocl_choice_set(record, clt_json_key(v), (int)value));
+    }
+    return CLT_OK;
+}
+
+/* "measured" members come together or not at all. */
+static clt_status read_measured(const reader *r, const clt_json *object, ocl_choice *record)
+{
+    const clt_json *ns = clt_json_get(object, "ns"), *was = clt_json_get(object, "default_ns"),
+                   *tried = clt_json_get(object, "tried"), *complete = clt_json_get(object, "complete");
+    int64_t count = 0;
+    record->complete = true;
+    if (ns == NULL && was == NULL && tried == NULL && complete == NULL)
+        return CLT_OK;
+    if (!take_ns(ns, &record->ns) || !take_ns(was, &record->default_ns) ||
+        !take_int(tried, 0, INT32_MAX, &count) || complete == NULL ||
+        clt_json_typeof(complete) != CLT_JSON_BOOL)
+        BAD(r, "a record's times are incomplete or impossible");
+    record->tried = (int)count;
+    record->complete = clt_json_bool(complete);
+    return CLT_OK;
+}
+
+static clt_status read_record(reader *r, const clt_json *object)
+{
+    ocl_choice record = {0};
+    if (clt_json_typeof(object) != CLT_JSON_OBJECT ||
+        !take_text(clt_json_get(object, "family"), record.family, sizeof record.family) ||
+        !take_text(clt_json_get(object, "problem"), record.problem, sizeof record.problem) ||
+        !take_text(clt_json_get(object, "variant"), record.variant, sizeof record.variant))
+        BAD(r, "a record lacks its family, problem or variant");
+    CLT_TRY(read_values(r, clt_json_get(object, "values"), &record));
+    CLT_TRY(read_measured(r, object, &record));
+    int family = 0;
+    while (family < r->n_families && strcmp(r->family[family].name, record.family) != 0)
+        family++;
+    if (family == r->n_families)
+        BAD(r, "a record's family is not among \"families\"");
+    if (ocl_tuning_exact(r->tuning, record.family, record.problem) != NULL)
+        BAD(r, "a problem has two records");
+    if (!r->family[family].current) {
+        r->outdated++;
+        return CLT_OK;
+    }
+    return ocl_tuning_set(r->tuning, &record);
+}
+
+/* A shipped set says "*" instead of a hash: it is a first guess for whatever the kernels have become. */
+static clt_status read_families(reader *r, const clt_json *families)
+{
+    if (families == NULL || clt_json_typeof(families) != CLT_JSON_OBJECT ||
+        clt_json_count(families) > MAX_FAMILIES)
+        BAD(r, "it does not say which kernels it is of");
+    for (const clt_json *v = clt_json_first(families); v != NULL; v = clt_json_next(v)) {
+        char text[CLT_HASH64_TEXT], was[CLT_HASH64_TEXT];
+        uint64_t hash;
+        if (!take_text(v, was, sizeof was))
+            BAD(r, "the hash of a family's kernels is no text");
+        CLT_TRY(ocl_family_hash(clt_json_key(v), &hash));
+        r->family[r->n_families].name = clt_json_key(v);
+        r->family[r->n_families++].current =
+            strcmp(was, "*") == 0 || strcmp(was, clt_hash64_text(hash, text)) == 0;
+    }
+    return CLT_OK;
+}
+
+static clt_status read_head(reader *r, const clt_json *root)
+{
+    char format[64];
+    int64_t version = 0, units = 0;
+    ocl_tuning_key *key = &r->tuning->key;
+    const clt_json *exact;
+    if (root == NULL || clt_json_typeof(root) != CLT_JSON_OBJECT ||
+        !take_text(clt_json_get(root, "format"), format, sizeof format) || strcmp(format, FORMAT_NAME) != 0)
+        BAD(r, "it holds no tuning records");
+    if (!take_int(clt_json_get(root, "format_version"), 1, INT32_MAX, &version))
+        BAD(r, "it has no format version");
+    if (version != FORMAT_VERSION)
+        CLT_FAIL(CLT_EDATA, "%s: it has format %" PRId64 ", this cltrain reads %d", r->source, version,
+                 FORMAT_VERSION);
+    exact = clt_json_get(root, "exact");
+    if (!take_text(clt_json_get(root, "platform"), key->platform, sizeof key->platform) ||
+        !take_text(clt_json_get(root, "device"), key->device, sizeof key->device) ||
+        !take_text(clt_json_get(root, "driver"), key->driver, sizeof key->driver) ||
+        !take_int(clt_json_get(root, "compute_units"), 0, UINT32_MAX, &units) || exact == NULL ||
+        clt_json_typeof(exact) != CLT_JSON_BOOL)
+        BAD(r, "it does not say which device and driver it is of");
+    key->compute_units = (uint32_t)units;
+    r->tuning->exact = clt_json_bool(exact);
+    const clt_json *style = clt_json_get(root, "style");
+    char name[16];
+    if (style != NULL &&
+        (!take_text(style, name, sizeof name) || !ocl_style_from_name(name, &r->tuning->style)))
+        BAD(r, "its style is none that is known");
+    const clt_json *denials = clt_json_get(root, "denials");
+    r->tuning->has_denials = denials != NULL;
+    if (denials != NULL)
+        CLT_TRY(ocl_denials_read(denials, r->source, &r->tuning->denials));
+    return read_families(r, clt_json_get(root, "families"));
+}
+
+static clt_status read_all(reader *r, const clt_json *root)
+{
+    CLT_TRY(read_head(r, root));
+    const clt_json *records = clt_json_get(root, "records");
+    if (records == NULL || clt_json_typeof(records) != CLT_JSON_ARRAY ||
+        clt_json_count(records) > OCL_TUNING_MAX_RECORDS)
+        BAD(r, "it has no list of records");
+    for (const clt_json *v = clt_json_first(records); v != NULL; v = clt_json_next(v))
+        CLT_TRY(read_record(r, v));
+    return CLT_OK;
+}
+
+clt_status ocl_tuning_read(const clt_json *object, const char *source, ocl_tuning **out, int *outdated)
+{
+    reader r = {.source = source};
+    *out = NULL;
+    CLT_TRY(clt_alloc(&r.tuning, 1, sizeof *r.tuning, "tuning records"));
+    clt_status status = read_all(&r, object);
+    if (status != CLT_OK) {
+        ocl_tuning_destroy(r.tuning);
+        return status;
+    }
+    if (outdated != NULL)
+        *outdated = r.outdated;
+    *out = r.tuning;
+    return CLT_OK;
+}
+
+/* Files */
+
+#define SEAL "tuning_xxh64"
+
+clt_status ocl_tuning_print(const ocl_tuning *tuning, clt_str *out)
+{
+    size_t from = out->length;
+    clt_json_writer w = clt_json_writer_make(out, 2);
+    clt_jw_object(&w);
+    write_members(tuning, true, &w);
+    return clt_json_seal(out, from, SEAL);
+}
+
+clt_status ocl_tuning_parse(const char *text, size_t length, const char *source, ocl_tuning **out,
+                            int *outdated)
+{
+    clt_json_doc *doc;
+    *out = NULL;
+    if (!clt_json_sealed(text, length, SEAL))
+        CLT_FAIL(CLT_EDATA, "%s: does not match its own hash; it was cut off, damaged or edited", source);
+    CLT_TRY(clt_json_parse(text, length, source, CLT_EDATA, &doc));
+    clt_status status = ocl_tuning_read(clt_json_root(doc), source, out, outdated);
+    clt_json_destroy(doc);
+    return status;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lane form of attention, for CPU devices: one item per block of queries, or per share of a key head
+ * (engine/ops/attention/attention_lane.cl). Knows sizes and device descriptions. */
+#include <stdio.h>
+
+#include "engine/ops/attention/attention.h"
+
+#define LANE_MAX_HEAD 256 /* the lane form keeps its tiles in private memory */
+#define LANE_MAX_SHARES 16
+#define LANE_SUM_ROWS 4 /* SUM_ROWS of attention_lane.cl */
+
+/* Sizes of the lane kernels' products and tiles (attention_lane.cl), and into how many shares backward splits
+ * the tiles of a key head. */
+typedef struct lane_form {
+    int64_t rows, vectors, bq, bk, qb, kb, shares;
+} lane_form;
+
+static int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* The size of equal tiles of `total`, at most `most`, both multiples of `unit`. */
+static int64_t even_tile(int64_t total, int64_t most, int64_t unit)
+{
+    int64_t tiles = (total + most - 1) / most;
+    return round_up((total + tiles - 1) / tiles, unit);
+}
+
+/* The fewest shares that keep all compute units busy for nearly all of the time: with `heads` equal pieces of
+ * work on `units`, the time is proportional to ceil(heads * shares / units) / shares. */
+static int64_t lane_shares(int64_t heads, int64_t tiles, int64_t units)
+{
+    int64_t best = 1;
+    double least = 0;
+    for (int64_t shares = 1; shares <= tiles && shares <= LANE_MAX_SHARES; shares++) {
+        double time = (double)((heads * shares + units - 1) / units) / (double)shares;
+        if (shares == 1 || time < 0.9 * least) {
+            best = shares;
+            least = time;
+        }
+    }
+    return best;
+}
+
+/* Accumulators of a product, its operands and a broadcast fill the registers: 32 of sixteen lanes hold 16
+ * accumulators and more, 16 of eight lanes (or 32 of four) hold 6. Tiles stay within the nearest caches and
+ * are smaller where large ones would leave compute units without work. */
+static lane_form lane_measure(const clt_attention *s, const ocl_device_desc *device)
+{
+    bool large = device->vector_floats >= 16;
+    int64_t units = device->compute_units ? (int64_t)device->compute_units : 1;
+    int64_t queries = s->dim <= 64 ? 96 : s->dim <= 128 ? 64 : 32, keys = queries;
+    lane_form f = {.vectors = large && round_up(s->dim, 16) % 32 == 0 ? 2 : 1};
+    f.rows = large ? 16 / f.vectors : 6;
+    while (queries > 32 && s->batch * s->heads * ((s->tq + queries - 1) / queries) < 2 * units)
+        queries -= 32;
+    while (keys > 32 && s->batch * s->kv_heads * ((s->tk + keys - 1) / keys) < 2 * units)
+        keys -= 32;
+    f.bq = even_tile(s->tq, queries, 16 * f.vectors);
+    f.kb = even_tile(s->tk, keys, 16 * f.vectors);
+    f.bk = f.qb = round_up(s->dim <= 128 ? 64 : 32, f.rows);
+    f.shares = lane_shares(s->batch * s->kv_heads, (s->tk + f.kb - 1) / f.kb, units);
+    return f;
+}
+
+static bool lane_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    if (!device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE))
+        snprintf(reason, size, "large private tiles suit CPU devices only");
+    else if (s.dim > LANE_MAX_HEAD)
+        snprintf(reason, size, "a head of %lld elements; tiles hold %d", (long long)s.dim, LANE_MAX_HEAD);
+    else
+        return true;
+    return false;
+}
+
+static void lane_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const lane_form *f,
+                       clt_attention_kernel kernel, const char *name)
+{
+    clt_attention_begin(e, call, s, "attention_lane", kernel, name);
+    ocl_define(e, "ROWS", f->rows);
+    ocl_define(e, "VECTORS", f->vectors);
+    ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
+}
+
+static clt_status attention_fwd_lane(ocl_emitter *e, const void *problem)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    lane_form f = lane_measure(&s, e->device);
+    lane_begin(e, call, &s, &f, CLT_ATTENTION_FORWARD, "attention_fwd_lane");
+    ocl_define(e, "BQ", f.bq);
+    ocl_define(e, "BK", f.bk);
+    clt_attention_outputs(e, call, &s);
+    clt_attention_inputs(e, call, &s);
+    clt_attention_sizes(e, call, &s);
+    ocl_kernel_end_1d(e, (uint64_t)(s.batch * s.heads) * clt_div_up((uint64_t)s.tq, (uint64_t)f.bq), 1,
+                      clt_attention_pairs(call, &s) * (4.0 * (double)s.dim + 5.0));
+    return CLT_OK;
+}
+
+/* A gradient (+)= the sum of its copies. */
+static void lane_sum(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                     const clt_attention_grads *g, int i, int32_t copies, int64_t shares)
+{
+    uint64_t rows = (uint64_t)(s->batch * (i ? s->tk : s->tq));
+    uint64_t elements = rows * (uint64_t)((i ? s->kv_heads : s->heads) * s->dim);
+    ocl_kernel_begin(e, "attention_lane", "attention_bwd_sum_lane");
+    ocl_define(e, "KERNEL", CLT_ATTENTION_SUM);
+    ocl_define(e, "HEAD_SIZE", s->dim);
+    ocl_define(e, "HEADS", i ? s->kv_heads : s->heads);
+    clt_define_dtype(e, "GT", clt_call_dtype(call, g->tensor[i]));
+    clt_attention_grad_arg(e, call, s, g, i, 1);
+    ocl_arg_in(e, copies, CLT_F32, (uint64_t)shares * elements);
+    ocl_arg_u64(e, rows);
+    clt_arg_size32(e, shares, "shares");
+    ocl_kernel_end_1d(e, clt_div_up(rows, LANE_SUM_ROWS), 1, (double)shares * (double)elements);
+}
+
+/* The kernel adds to f32 alone: gradients of other types, and those of queries that several items make, get
+ * copies of their own first. */
+static bool lane_apart(const clt_call *call, const lane_form *f, const clt_attention_grads *g, int i)
+{
+    return (i == 0 && f->shares > 1) || (g->tensor[i] >= 0 && clt_call_dtype(call, g->tensor[i]) != CLT_F32);
+}
+
+static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
+{
+    static const char *const names[3] = {"attention.dq", "attention.dk", "attention.dv"};
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    lane_form f = lane_measure(&s, e->device);
+    clt_attention_grads g, to;
+    if (!clt_attention_wants(call, &s, &g))
+        return CLT_OK;
+    to = g;
+    for (int i = 0; i < 3; i++) {
+        int64_t rows = s.batch * (i ? s.tk : s.tq), width = (i ? s.kv_heads : s.heads) * s.dim;
+        if (!lane_apart(call, &f, &g, i)) {
+            clt_attention_scratch(e, &s, &to, i, CLT_F32);
+            continue;
+        }
+        to.tensor[i] = ocl_workspace(e, CLT_F32, (uint64_t)((i ? 1 : f.shares) * rows * width), names[i]);
+        to.start[i] = 0;
+        to.ld[i] = width;
+        to.accumulate[i] = false;
+    }
+    lane_begin(e, call, &s, &f, CLT_ATTENTION_BACKWARD, "attention_bwd_lane");
+    ocl_define(e, "QB", f.qb);
+    ocl_define(e, "KB", f.kb);
+    clt_define_dtype(e, "DYT", clt_call_dtype(call, call->dout[0]));
+    for (int i = 0; i < 3; i++)
+        clt_attention_grad_arg(e, call, &s, &to, i, i ? 1 : f.shares);
+    ocl_arg_in(e, call->dout[0], clt_call_dtype(call, call->dout[0]),
+               clt_attention_rows(&s) * (uint64_t)s.dim);
+    ocl_arg_in(e, call->out[0], clt_call_dtype(call, call->out[0]), clt_attention_rows(&s) * (uint64_t)s.dim);
+    ocl_arg_in(e, call->saved[0], CLT_F32, clt_attention_rows(&s));
+    clt_arg_size32(e, f.shares, "shares");
+    clt_attention_inputs(e, call, &s);
+    clt_attention_sizes(e, call, &s);
+    ocl_kernel_end_1d(e, (uint64_t)(s.batch * s.kv_heads * f.shares), 1,
+                      clt_attention_pairs(call, &s) * (10.0 * (double)s.dim + 5.0));
+    for (int i = 0; i < 3; i++)
+        if (g.tensor[i] >= 0 && lane_apart(call, &f, &g, i))
+            lane_sum(e, call, &s, &g, i, to.tensor[i], i ? 1 : f.shares);
+    return CLT_OK;
+}
+const ocl_variant clt_attention_fwd_lane = {"lane", OCL_CAP_WIDE_VECTORS, lane_accepts,
+                                            NULL,   attention_fwd_lane,   OCL_CAP_WIDE_VECTORS};
+const ocl_variant clt_attention_bwd_lane = {"lane", OCL_CAP_WIDE_VECTORS, lane_accepts,
+                                            NULL,   attention_bwd_lane,   OCL_CAP_WIDE_VECTORS};

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The form of attention for GPUs with matrix units (engine/ops/attention/attention_mma.cl, which argues for
+ * the sizes): which problems it takes, how many rows a work-group holds and takes from local memory. Decides
+ * by what probes have shown of the device; knows no device by name. */
+#include <stdio.h>
+
+#include "cl/gemm/gemm_mma.h"
+#include "engine/ops/attention/attention.h"
+
+#define FEWEST_WARPS 2
+#define MMA_MAX_HEAD 128    /* sums of a head fill the registers of an item */
+#define EMULATION_WORDS 192 /* MMA_SCRATCH of mma.clh, a warp */
+#define WIDE_HEAD 64        /* up to it a warp holds two pieces of 16 rows */
+#define GROUPS_A_UNIT 2     /* fewer work-groups than that would leave compute units without work */
+
+typedef struct mma_form {
+    int warps, pieces, cols; /* -DWARPS -DPIECES -DCOLS; warps 0: none */
+} mma_form;
+
+/* In the order of preference: from the most products for each byte read from local memory to the smallest
+ * need of local memory. */
+static const mma_form forms[][5] = {
+    [CLT_ATTENTION_FORWARD] = {{4, 2, 64}, {4, 1, 64}, {4, 1, 32}, {2, 1, 16}, {0}},
+    [CLT_ATTENTION_DQ] = {{4, 2, 64}, {4, 1, 32}, {2, 1, 16}, {0}},
+    [CLT_ATTENTION_DKV] = {{4, 2, 32}, {4, 1, 16}, {2, 1, 16}, {0}}};
+
+static int64_t form_rows(const mma_form *f)
+{
+    return 16 * f->pieces * f->warps;
+}
+
+static uint64_t form_items(const mma_form *f)
+{
+    return 32 * (uint64_t)f->warps;
+}
+
+/* MMA_SM of mma.clh: the generation of the device's instructions; 0: none that this form can use. Sums become
+ * operands without leaving their registers, so that the layout of fragments must be known: that of mma.sync
+ * is, that of Volta's wmma is not. */
+static int generation(clt_dtype dtype, const ocl_device_desc *device)
+{
+    int sm = ocl_mma_generation(dtype, device);
+    return sm >= 75 ? sm : 0;
+}
+
+static bool emulated(clt_dtype dtype, const ocl_device_desc *device)
+{
+    return generation(dtype, device) == 0 || device->played_caps != 0;
+}
+
+/* Of a work-group: two slots of two tiles; over keys also the values held, and lse and delta. */
+static uint64_t local_bytes(const clt_attention *s, clt_attention_kernel kernel, const mma_form *f,
+                            bool emulate)
+{
+    uint64_t pitch = ((uint64_t)s->dim + 15) / 16 * 16 + 8, rows = 4 * (uint64_t)f->cols, other = 0;
+    if (kernel == CLT_ATTENTION_DKV) {
+        rows += (uint64_t)form_rows(f);
+        other = 4 * (uint64_t)f->cols * sizeof(float);
+    }
+    if (emulate)
+        other += (uint64_t)f->warps * EMULATION_WORDS * sizeof(uint32_t);
+    return 2 * rows * pitch + other;
+}
+
+static uint64_t form_groups(const clt_attention *s, clt_attention_kernel kernel, const mma_form *f)
+{
+    bool keys = kernel == CLT_ATTENTION_DKV;
+    return (uint64_t)(s->batch * (keys ? s->kv_heads : s->heads)) *
+           clt_div_up((uint64_t)(keys ? s->tk : s->tq), (uint64_t)form_rows(f));
+}
+
+/* Half of a block or more would hold no rows: a smaller one does. Two pieces read local memory half as often;
+ * they need small heads, in backward the registers that the random numbers of dropout would take, and enough
+ * rows for all compute units. */
+static bool form_suits(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
+                       const mma_form *f, const ocl_device_desc *device)
+{
+    uint64_t units = device->compute_units ? device->compute_units : 1;
+    int64_t rows = kernel == CLT_ATTENTION_DKV ? s->tk : s->tq;
+    if (f->warps > FEWEST_WARPS && form_rows(f) / 2 >= rows)
+        return false;
+    if (f->pieces == 1)
+        return true;
+    return s->dim <= WIDE_HEAD && !(kernel != CLT_ATTENTION_FORWARD && clt_attention_drops(call)) &&
+           form_groups(s, kernel, f) >= GROUPS_A_UNIT * units;
+}
+
+static mma_form choose(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
+                       const ocl_device_desc *device)
+{
+    const mma_form *f = forms[kernel];
+    bool emulate = emulated(clt_call_dtype(call, call->in[0]), device);
+    while (f->warps && !(form_suits(call, s, kernel, f, device) && form_items(f) <= clt_group_limit(device) &&
+                         local_bytes(s, kernel, f, emulate) <= device->local_bytes))
+        f++;
+    return *f;
+}
+
+/* The same answer for both directions, but for types of gradients. */
+static bool mma_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    clt_dtype dtype = clt_call_dtype(call, call->in[0]);
+    if (dtype != CLT_F16 && dtype != CLT_BF16)
+        snprintf(reason, size, "matrix units multiply f16 or bf16, not %s", clt_dtype_name(dtype));
+    else if (generation(dtype, device) == 0 && !(device->quirks & OCL_QUIRK_ANY_STYLE))
+        snprintf(reason, size, "the device has no matrix units for %s", clt_dtype_name(dtype));
+    else if (emulated(dtype, device) && (device->quirks & OCL_QUIRK_NO_PLAYED_ATTENTION))
+        snprintf(reason, size, "the driver's compiler fails at it (quirk %s)",
+                 ocl_quirk_name(OCL_QUIRK_NO_PLAYED_ATTENTION));
+    else if (s.dim > MMA_MAX_HEAD)
+        snprintf(reason, size, "a head of %lld elements; registers hold %d", (long long)s.dim, MMA_MAX_HEAD);
+    else if (!choose(call, &s, CLT_ATTENTION_FORWARD, device).warps ||
+             !choose(call, &s, CLT_ATTENTION_DQ, device).warps ||
+             !choose(call, &s, CLT_ATTENTION_DKV, device).warps)
+        snprintf(reason, size,
+                 "no tile of heads of %lld elements fits work-groups of %llu items and %llu bytes of local "
+                 "memory",
+                 (long long)s.dim, (unsigned long long)clt_group_limit(device),
+                 (unsigned long long)device->local_bytes);
+    else
+        return true;
+    return false;
+}
+
+/* A tensor that the kernels read or write in its own type or as f32. */
+static bool fits_type(const clt_call *call, int32_t tensor, char *reason, size_t size)
+{
+    clt_dtype dtype = clt_call_dtype(call, call->in[0]);
+    if (tensor < 0)
+        return true;
+    clt_dtype other = clt_call_dtype(call, tensor);
+    if (other == dtype || other == CLT_F32)
+        return true;
+    snprintf(reason, size, "gradients of type %s beside values of type %s", clt_dtype_name(other),
+             clt_dtype_name(dtype));
+    return false;
+}
+
+static bool mma_accepts_backward(const void *problem, const ocl_device_desc *device, char *reason,
+                                 size_t size)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    if (!mma_accepts(problem, device, reason, size) || !fits_type(call, call->dout[0], reason, size))
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (!fits_type(call, call->din[s.input[i]], reason, size))
+            return false;
+    return true;
+}
+
+static mma_form mma_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                          clt_attention_kernel kernel, const char *name)
+{
+    clt_dtype dtype = clt_call_dtype(call, call->in[0]);
+    mma_form f = choose(call, s, kernel, e->device);
+    int sm = generation(dtype, e->device);
+    clt_attention_begin(e, call, s, "attention_mma", kernel, name);
+    ocl_define(e, "MMA_SM", sm ? sm : 80); /* emulated on request: the newest */
+    ocl_define(e, "WARPS", f.warps);
+    ocl_define(e, "PIECES", f.pieces);
+    ocl_define(e, "COLS", f.cols);
+    ocl_define(e, "MMA_BF16", dtype == CLT_BF16);
+    return f;
+}
+
+static void mma_end(ocl_emitter *e, const clt_attention *s, clt_attention_kernel kernel, const mma_form *f,
+                    double flops)
+{
+    ocl_kernel_end_1d(e, form_groups(s, kernel, f) * form_items(f), form_items(f), flops);
+}
+
+static clt_status attention_fwd_mma(ocl_emitter *e, const void *problem)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    mma_form f = mma_begin(e, call, &s, CLT_ATTENTION_FORWARD, "attention_fwd_mma");
+    clt_attention_outputs(e, call, &s);
+    clt_attention_inputs(e, call, &s);
+    clt_attention_sizes(e, call, &s);
+    mma_end(e, &s, CLT_ATTENTION_FORWARD, &f, clt_attention_pairs(call, &s) * (4.0 * (double)s.dim + 5.0));
+    return CLT_OK;
+}
+
+static void mma_backward(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                         const clt_attention_grads *g, clt_attention_kernel kernel)
+{
+    int first = kernel == CLT_ATTENTION_DKV;
+    double flops = (first ? 8.0 : 6.0) * (double)s->dim + 5.0;
+    mma_form f = mma_begin(e, call, s, kernel, first ? "attention_bwd_kv_mma" : "attention_bwd_q_mma");
+    clt_attention_grad_types(e, call, g, first);
+    for (int i = first; i < (first ? 3 : 1); i++)
+        clt_attention_grad_arg(e, call, s, g, i, 1);
+    clt_attention_backward_args(e, call, s, g);
+    mma_end(e, s, kernel, &f, clt_attention_pairs(call, s) * flops);
+}
+
+static clt_status attention_bwd_mma(ocl_emitter *e, const void *problem)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    clt_attention_grads g;
+    if (!clt_attention_wants(call, &s, &g))
+        return CLT_OK;
+    clt_attention_delta(e, call, &s, &g, true);
+    if (g.tensor[0] >= 0)
+        mma_backward(e, call, &s, &g, CLT_ATTENTION_DQ);
+    if (g.tensor[1] >= 0 || g.tensor[2] >= 0) {
+        clt_attention_scratch_kv(e, call, &s, &g);
+        mma_backward(e, call, &s, &g, CLT_ATTENTION_DKV);
+    }
+    return CLT_OK;
+}
+
+const ocl_variant clt_attention_fwd_mma = {"mma", OCL_CAP_LOCAL, mma_accepts, NULL, attention_fwd_mma, 0};
+const ocl_variant clt_attention_bwd_mma = {"mma", OCL_CAP_LOCAL,     mma_accepts_backward,
+                                           NULL,  attention_bwd_mma, 0};

@@ -1,0 +1,820 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention, the form for GPUs with matrix units: 16-bit storage, f32 sums, scores and probabilities that
+ * never leave registers. A work-group holds ROWS rows of one side (queries for y and dq, keys for dk and dv),
+ * each of its warps PIECES pieces of 16 rows as operands A, and takes the other side COLS rows at a time
+ * through two slots of local memory: while one is multiplied, copies fill the other. Sums of scores are, once
+ * packed, the operand A of the next product (mma_registers.clh), in backward over keys too, because there
+ * scores are computed transposed. Tiles that no query of the block sees are never brought; a tile that all of
+ * them see entirely is not masked. Sums run in a fixed order without atomics.
+ * Same results as attention.cl up to rounding, its probabilities and their slopes being rounded to the
+ * storage type on their way into a product, as the matrix units want them. Defines: attention.clh and below.
+ *
+ * Local memory. A row has HEAD elements, HEAD_SIZE filled up with zeros to a multiple of 16, and lies PITCH =
+ * HEAD + 8 apart: an odd number of 16-byte words, so that the eight rows which a fragment load or eight
+ * copies reach at once lie in different banks, for every head size and without an exchange of addresses.
+ * Four tiles of COLS rows are 36 KiB with 64 rows of 64 elements, 34 KiB with 32 of 128, of 48 for a group.
+ *
+ * Why these forms. A warp reads a streamed tile once for its 16 PIECES rows: 8 PIECES multiply-adds for each
+ * byte, where an SM of Ampere needs 8 and one of Hopper 10 (gemm_mma.cl). Two pieces fit the registers up to
+ * HEAD 64, one up to 128; what is larger goes to attention_group.cl. engine/ops/attention/attention_mma.c chooses.
+ *
+ * Forward takes 64 keys at a time where they fit. What comes once for a tile (a barrier, a wait, copies, the maximum of every
+ * row and its exchange between four items) then comes half as often as with 32: 558 instructions of ptxas for sm_80 instead of
+ * 640 for the 128 products of 64 keys, of which 192 are exponentials and their arguments. FlashAttention-2 takes 64 to 128.
+ *
+ * Occupancy: 128 items a group, registers by ptxas for sm_75 to sm_120 (tests/e2e/test_attention_ptx.sh), all
+ * without spills: with two pieces forward 246, dq 232, dk and dv 252: two groups, eight warps on an SM; with one
+ * piece and heads of 64 up to 168: three. Above 128 registers because two thirds of them are operands and sums
+ * that would otherwise be read from local memory, whose bandwidth is the limit here: each warp has 4 PIECES
+ * independent products under way, which hide the latency of one another, and the other group of the SM fills
+ * the time of the exponentials. */
+#ifndef DT
+#define DT f16
+#endif
+#include "common.clh"
+#include "attention.clh"
+#include "mma.clh"
+#include "mma_registers.clh"
+
+#ifndef WARPS
+#define WARPS 4
+#endif
+#ifndef PIECES /* of 16 rows each, of a warp */
+#define PIECES 1
+#endif
+#ifndef COLS /* rows of the other side in a tile: a multiple of 16; ROWS / 4 or more, for dq ROWS / 2 */
+#define COLS 32
+#endif
+#ifndef KERNEL /* 1: forward, 2: dq, 3: dk and dv; 0: all, to be looked at */
+#define KERNEL 0
+#endif
+
+#define ITEMS (32 * WARPS)
+#define ROWS (16 * PIECES * WARPS)
+#define HEAD ((HEAD_SIZE + 15) / 16 * 16)
+#define PITCH (HEAD + 8)
+#define STEPS (HEAD / 16)  /* products over a head */
+#define CHUNKS (HEAD / 8)  /* 16 bytes each; as many columns of sums */
+#define SLOT (2 * COLS * PITCH) /* elements: a tile of either operand */
+#define WHOLE (HEAD_SIZE % 8 == 0) /* all chunks of a head are there and begin at multiples of 16 bytes */
+#define LOG2E 1.44269504088896340736f
+#define LN2 0.69314718055994530942f
+#define GROUP __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+
+/* `rows` rows besides two slots; at the end 16 rows of f32 sums of every warp, which are no more. */
+#define MEMORY(rows) __local uint4 memory[(2 * SLOT + (rows)*PITCH) / 8] __attribute__((aligned(128)))
+#if MMA_SCRATCH
+#define SCRATCH                                                                                              \
+    __local uint scratches[WARPS * MMA_SCRATCH];                                                             \
+    __local uint *scratch = scratches + (uint)get_local_id(0) / 32 * MMA_SCRATCH
+#else
+#define SCRATCH __local uint *scratch = (__local uint *)memory /* nobody looks */
+#endif
+
+/* --- rows between memories --- */
+
+/* Eight elements of a row, of which `have` exist. */
+static inline uint4 chunk_16(__global const ushort *from, int have)
+{
+    uint word[4];
+    if (WHOLE && have > 0)
+        return *(__global const uint4 *)from;
+    MMA_UNROLL for (int i = 0; i < 4; i++)
+    {
+        word[i] = 0;
+        if (2 * i < have)
+            word[i] = from[2 * i];
+        if (2 * i + 1 < have)
+            word[i] |= (uint)from[2 * i + 1] << 16;
+    }
+    return (uint4)(word[0], word[1], word[2], word[3]);
+}
+static inline uint4 chunk_f32(__global const float *from, int have)
+{
+    uint word[4];
+    MMA_UNROLL for (int i = 0; i < 4; i++)
+    {
+        float low = 0.0f, high = 0.0f;
+        if (2 * i < have)
+            low = from[2 * i];
+        if (2 * i + 1 < have)
+            high = from[2 * i + 1];
+        word[i] = MMA_PACK(low, high);
+    }
+    return (uint4)(word[0], word[1], word[2], word[3]);
+}
+#define chunk_f16 chunk_16
+#define chunk_bf16 chunk_16
+#define COPIES_f16 (WHOLE && MMA_ASYNCHRONOUS)
+#define COPIES_bf16 COPIES_f16
+#define COPIES_f32 0
+
+/* DEFINE_BRING(dt) defines bring_DT(to, from, ld, start, rows, tile_rows): `rows` rows of a head from row `start` on, and zeros up
+ * to tile_rows, into local memory, by copies that end some time later where they can. An item always brings the same chunk, of every ROWS_APART-th row, if
+ * the items divide a tile evenly; of a tile whose rows all exist it then needs no test, and one addition for each copy. */
+#define ROWS_APART (ITEMS / CHUNKS)
+#define EVENLY(tile_rows) (HEAD_SIZE == HEAD && ITEMS % CHUNKS == 0 && (tile_rows) % ROWS_APART == 0)
+#define DEFINE_BRING(dt)                                                                                     \
+    static inline void CLT_CAT(bring_, dt)(__local ushort * to, __global const STORAGE(dt) * from, uint ld,  \
+                                           uint start, uint rows, uint tile_rows)                            \
+    {                                                                                                        \
+        if (EVENLY(tile_rows) && rows >= tile_rows) {                                                        \
+            uint row = (uint)get_local_id(0) / CHUNKS, chunk = (uint)get_local_id(0) % CHUNKS;               \
+            __global const STORAGE(dt) *at = from + ((ulong)(start + row) * ld + 8 * chunk);                 \
+            MMA_UNROLL for (uint i = 0; i < tile_rows / ROWS_APART; i++)                                     \
+            {                                                                                                \
+                uint line = (row + i * ROWS_APART) * PITCH + 8 * chunk;                                      \
+                if (CLT_CAT(COPIES_, dt))                                                                    \
+                    MMA_COPY(to, line, (__global const ushort *)at, 16);                                     \
+                else                                                                                         \
+                    *(__local uint4 *)(to + line) = CLT_CAT(chunk_, dt)(at, 8);                              \
+                at += (ulong)ROWS_APART * ld;                                                                \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
+        _Pragma("unroll 1") for (uint i = 0; i < (tile_rows * CHUNKS + ITEMS - 1) / ITEMS; i++)              \
+        {                                                                                                    \
+            uint v = (uint)get_local_id(0) + i * ITEMS;                                                      \
+            if (tile_rows * CHUNKS % ITEMS != 0 && v >= tile_rows * CHUNKS)                                  \
+                break;                                                                                       \
+            uint row = v / CHUNKS, chunk = v - row * CHUNKS;                                                 \
+            int have = row < rows ? clamp(HEAD_SIZE - 8 * (int)chunk, 0, 8) : 0;                             \
+            __global const STORAGE(dt) *at = have > 0 ? from + ((ulong)(start + row) * ld + 8 * chunk) : from; \
+            if (CLT_CAT(COPIES_, dt))                                                                        \
+                MMA_COPY(to, row *PITCH + 8 * chunk, (__global const ushort *)at, 2 * (uint)have);           \
+            else                                                                                             \
+                *(__local uint4 *)(to + row * PITCH + 8 * chunk) = CLT_CAT(chunk_, dt)(at, have);            \
+        }                                                                                                    \
+    }
+DEFINE_BRING(f32)
+DEFINE_BRING(f16)
+DEFINE_BRING(bf16)
+#define BRING(dt, ...) CLT_CAT(bring_, dt)(__VA_ARGS__)
+
+/* Sums of piece i of each warp, times `factor` of the item's upper and lower row, into local memory; nobody
+ * may still use what lies there. */
+static inline void line_up(__local float *lines, const float4 sum[CHUNKS], float2 factor)
+{
+    uint lane = MMA_LANE, warp = (uint)get_local_id(0) / 32;
+    __local float2 *to = (__local float2 *)(lines + (warp * 16 + (lane >> 2)) * PITCH + 2 * (lane & 3));
+    MMA_UNROLL for (uint n = 0; n < CHUNKS; n++)
+    {
+        to[4 * n] = sum[n].xy * factor.x;
+        to[4 * (PITCH + n)] = sum[n].zw * factor.y;
+    }
+}
+
+/* put_DT(to, ld, lines, i, rows, accumulate): what line_up() left, piece i, to (+)= rows of which `rows` exist; an item writes 16
+ * bytes at a time, beside what its neighbours write. */
+#define LINES_OF_PIECE(e, parts, width)                                                                      \
+    uint line = (e) / (parts), d = (width) * ((e) - line * (parts));                                         \
+    uint row = (line / 16 * PIECES + i) * 16 + (line & 15)
+
+static inline void put_f32(__global float *to, uint ld, __local const float *lines, uint i, uint rows,
+                           int accumulate)
+{
+    _Pragma("unroll 1") for (uint e = (uint)get_local_id(0); e < 16 * WARPS * 2 * CHUNKS; e += ITEMS)
+    {
+        LINES_OF_PIECE(e, 2 * CHUNKS, 4);
+        if (row >= rows || d >= HEAD_SIZE)
+            continue;
+        float4 sum = *(__local const float4 *)(lines + line * PITCH + d);
+        __global float *at = to + ((ulong)row * ld + d);
+        if (WHOLE) {
+            *(__global float4 *)at = accumulate ? *(__global const float4 *)at + sum : sum;
+        } else {
+            const float part[4] = {sum.x, sum.y, sum.z, sum.w};
+            MMA_UNROLL for (uint k = 0; k < 4; k++)
+                if (d + k < HEAD_SIZE)
+                    at[k] = accumulate ? at[k] + part[k] : part[k];
+        }
+    }
+}
+
+/* Eight sums to a row of which `have` elements exist. Where matrix units are emulated they are stored one by one: with
+ * 16-byte stores the emulated gradients of keys were wrong on PoCL 3.1 on a processor with AVX-512. The cause was not found; as PTX the
+ * same source gives the right values. */
+#define BY_CHUNKS (WHOLE && MMA_SCRATCH == 0)
+#define DEFINE_PUT_CHUNK(dt)                                                                                 \
+    static inline void CLT_CAT(put_chunk_, dt)(__global ushort * to, float *sum, int have, int accumulate)   \
+    {                                                                                                        \
+        MMA_UNROLL for (int i = 0; i < 8; i++)                                                               \
+        {                                                                                                    \
+            if (accumulate && (WHOLE || i < have))                                                           \
+                sum[i] += LOAD(dt, to, i);                                                                   \
+            if (!BY_CHUNKS && i < have)                                                                      \
+                STORE(dt, to, i, sum[i]);                                                                    \
+        }                                                                                                    \
+        if (BY_CHUNKS)                                                                                       \
+            *(__global uint4 *)to = (uint4)(MMA_PACK(sum[0], sum[1]), MMA_PACK(sum[2], sum[3]),              \
+                                            MMA_PACK(sum[4], sum[5]), MMA_PACK(sum[6], sum[7]));             \
+    }
+DEFINE_PUT_CHUNK(f16)
+DEFINE_PUT_CHUNK(bf16)
+
+/* Half of the items read the upper four of their eight sums first, so that eight neighbours reach different banks. Where there
+ * are none, neither is the exchange. */
+#define DEFINE_PUT(dt)                                                                                       \
+    static inline void CLT_CAT(put_, dt)(__global ushort * to, uint ld, __local const float *lines, uint i,  \
+                                         uint rows, int accumulate)                                          \
+    {                                                                                                        \
+        uint swap = MMA_SCRATCH ? 0 : (uint)get_local_id(0) & 4;                                             \
+        _Pragma("unroll 1") for (uint e = (uint)get_local_id(0); e < 16 * WARPS * CHUNKS; e += ITEMS)        \
+        {                                                                                                    \
+            LINES_OF_PIECE(e, CHUNKS, 8);                                                                    \
+            __local const float *from = lines + line * PITCH + d;                                            \
+            float4 one = *(__local const float4 *)(from + swap);                                             \
+            float4 two = *(__local const float4 *)(from + (4 - swap));                                       \
+            float4 low = swap ? two : one, high = swap ? one : two;                                          \
+            float sum[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};                     \
+            if (row < rows && d < HEAD_SIZE)                                                                 \
+                CLT_CAT(put_chunk_, dt)(to + ((ulong)row * ld + d), sum, HEAD_SIZE - (int)d, accumulate);    \
+        }                                                                                                    \
+    }
+DEFINE_PUT(f16)
+DEFINE_PUT(bf16)
+
+/* The block's rows (+)= sum * factor, of which `rows` exist; by way of local memory every row is written by
+ * neighbouring items. */
+#define PUT(dt, to, ld, sum, factor, rows, accumulate)                                                       \
+    MMA_UNROLL for (uint i_ = 0; i_ < PIECES; i_++)                                                          \
+    {                                                                                                        \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        line_up((__local float *)memory, (sum)[i_], factor);                                                 \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        CLT_CAT(put_, dt)(to, ld, (__local const float *)memory, i_, rows, accumulate);                      \
+    }
+
+/* --- products --- */
+
+/* Where this item's row of the four 8 x 8 matrices of a fragment load starts: of A, and of B stored by steps;
+ * of B stored by columns. */
+static inline uint place_steps(void)
+{
+    return (MMA_LANE & 15) * PITCH + 8 * (MMA_LANE >> 4);
+}
+static inline uint place_columns(void)
+{
+    return (8 * (MMA_LANE >> 4) + (MMA_LANE & 7)) * PITCH + (MMA_LANE & 8);
+}
+
+/* The warp's rows of a block in local memory, as operands. */
+static inline void hold(uint4 held[PIECES][STEPS], __local const ushort *block, __local uint *scratch)
+{
+    uint at = (uint)get_local_id(0) / 32 * (16 * PIECES) * PITCH + place_steps();
+    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+    {
+        MMA_UNROLL for (uint s = 0; s < STEPS; s++)
+            held[i][s] = MMA_LOAD(block, at + 16 * i * PITCH + 16 * s, scratch);
+    }
+}
+
+/* The operand B of eight columns, of two that a fragment load brings. */
+static inline uint2 half_of(uint4 both, uint e)
+{
+    uint pick = -e;
+    return (uint2)(both.x ^ ((both.x ^ both.z) & pick), both.y ^ ((both.y ^ both.w) & pick));
+}
+
+/* tile[i][.] = rows held . the 16 rows of a tile from `at` (place_columns() of the first) on. */
+static inline void dots(float4 tile[PIECES][2], const uint4 held[PIECES][STEPS], __local const ushort *rows,
+                        uint at, __local uint *scratch)
+{
+    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+        tile[i][0] = tile[i][1] = (float4)(0.0f);
+    MMA_UNROLL for (uint s = 0; s < STEPS; s++)
+    {
+        uint4 both = MMA_LOAD(rows, at + 16 * s, scratch);
+        MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+        {
+            MMA_UNROLL for (uint e = 0; e < 2; e++)
+            {
+                uint2 right = half_of(both, e);
+                MMA_MULTIPLY(tile[i][e], held[i][s], right, scratch);
+            }
+        }
+    }
+}
+
+/* sum[i] += weights[i] times the 16 rows of a tile from `at` (place_steps() of the first) on. */
+static inline void mix(float4 sum[PIECES][CHUNKS], const uint4 weights[PIECES], __local const ushort *rows,
+                       uint at, __local uint *scratch)
+{
+    MMA_UNROLL for (uint n = 0; n < CHUNKS; n += 2)
+    {
+        uint4 both = MMA_LOAD_T(rows, at + 8 * n, scratch);
+        MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+        {
+            MMA_UNROLL for (uint e = 0; e < 2; e++)
+            {
+                uint2 right = half_of(both, e);
+                MMA_MULTIPLY(sum[i][n + e], weights[i], right, scratch);
+            }
+        }
+    }
+}
+
+/* A tile of 16 x 16 sums as an operand. */
+static inline uint4 operand(float4 left, float4 right)
+{
+    return (uint4)(MMA_PACK(left.x, left.y), MMA_PACK(left.z, left.w), MMA_PACK(right.x, right.y),
+                   MMA_PACK(right.z, right.w));
+}
+
+#define NOTHING(sum)                                                                                         \
+    MMA_UNROLL for (uint i_ = 0; i_ < PIECES; i_++)                                                          \
+    {                                                                                                        \
+        MMA_UNROLL for (uint n_ = 0; n_ < CHUNKS; n_++)                                                      \
+            (sum)[i_][n_] = (float4)(0.0f);                                                                  \
+    }
+
+/* --- what queries see, and dropout --- */
+
+/* Keys below it are seen by query i; at most 0: none. */
+static inline int seen_by(uint i, uint tq, uint keys)
+{
+#if CAUSAL
+    return (int)i + (int)keys - (int)tq + 1;
+#else
+    return (int)keys;
+#endif
+}
+
+/* Factors of probabilities `number` and number + step, step 1 or more. */
+static inline float2 keep_pair(__global const uint *sb, uint op, ulong number, uint step, float p_drop,
+                               float keep_scale)
+{
+#if DROPOUT
+    uint4 block = clt_rng_block(sb, RNG_DROPOUT, op, number / 4);
+    uint first = attention_word(block, (uint)number & 3);
+    if ((number ^ (number + step)) > 3)
+        block = clt_rng_block(sb, RNG_DROPOUT, op, (number + step) / 4);
+    uint second = attention_word(block, (uint)(number + step) & 3);
+    return (float2)(clt_uniform(first) >= p_drop ? keep_scale : 0.0f,
+                    clt_uniform(second) >= p_drop ? keep_scale : 0.0f);
+#else
+    return (float2)(1.0f);
+#endif
+}
+
+/* The scores of keys j0.. that the query of a row does not see go. */
+static inline float4 hide(float4 score, int column, int seen_up, int seen_low)
+{
+    return (float4)(column < seen_up ? score.x : -INFINITY, column + 1 < seen_up ? score.y : -INFINITY,
+                    column < seen_low ? score.z : -INFINITY, column + 1 < seen_low ? score.w : -INFINITY);
+}
+
+/* What a group over a block of queries works on: `rows` queries from i0 on, of head h in sample n; the keys up to `visible` are
+ * seen by some of them. Of them, the item's warp has those from `first` on: keys below `seen` are seen by some of these, those
+ * below `clear` by all. The item's first query is `mine`, its columns begin at `pair`. */
+#define BLOCK_OF_QUERIES                                                                                     \
+    uint blocks = (tq + ROWS - 1) / ROWS, lane = MMA_LANE, pair = 2 * (lane & 3);                            \
+    ulong item = get_group_id(0), head = item / blocks;                                                      \
+    uint i0 = (blocks - 1 - (uint)(item - head * blocks)) * ROWS;                                            \
+    uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);                   \
+    uint rows = min(tq - i0, (uint)ROWS), visible = attention_visible(i0 + rows - 1, tq, keys);              \
+    uint first = i0 + (uint)get_local_id(0) / 32 * (16 * PIECES), mine = first + (lane >> 2);                \
+    int clear = seen_by(first, tq, keys), seen = clear + CAUSAL * (16 * PIECES - 1);                         \
+    float unit = scale * LOG2E
+
+#if KERNEL == 0 || KERNEL == 1
+
+/* --- forward --- */
+
+/* The largest score of a row of piece i, of which four items hold a part each. */
+static inline float row_max(float4 score[COLS / 16][PIECES][2], uint i, bool lower, __local uint *scratch)
+{
+    float top = -INFINITY;
+    MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
+    {
+        float4 s = score[c / 2][i][c & 1];
+        top = fmax(top, lower ? fmax(s.z, s.w) : fmax(s.x, s.y));
+    }
+    top = fmax(top, MMA_SHUFFLE_XOR(top, 1, scratch));
+    return fmax(top, MMA_SHUFFLE_XOR(top, 2, scratch));
+}
+
+/* Online softmax. Exponentials of a row are taken relative to `top`, which need not be its largest score: any number near it
+ * serves, since sums are divided in the end. So `top` follows only when the largest score has left it 2^SLACK behind, and in most
+ * tiles no earlier sum is scaled. What is kept is decided by a row's own scores alone, whatever rows its neighbours hold. Weights
+ * are then at most 2^SLACK: 16-bit types hold that, and round it as they round 1. */
+#define SLACK 8.0f
+#define NO_TOP -3.402823466e+38f /* finite: scores of -INFINITY relative to it give 0, not NaN */
+
+/* Scales earlier sums and totals of piece i where a row's largest score, in units of log 2, has left `top` behind. */
+static inline void follow(float2 *top, float2 *total, float4 sum[CHUNKS], float2 largest)
+{
+    float2 next = (float2)(largest.x > top->x + SLACK ? largest.x : top->x,
+                           largest.y > top->y + SLACK ? largest.y : top->y);
+    if (next.x == top->x && next.y == top->y)
+        return;
+    float2 shrink = (float2)(MMA_EXP2(top->x - next.x), MMA_EXP2(top->y - next.y));
+    *top = next;
+    *total *= shrink;
+    MMA_UNROLL for (uint n = 0; n < CHUNKS; n++) sum[n] *= shrink.xxyy;
+}
+
+/* Scores of piece i become exponentials relative to `top`, which the item's part of the total is added to. */
+static inline void weights_of(float4 score[COLS / 16][PIECES][2], uint i, float unit, float2 top,
+                              float2 *total)
+{
+    MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
+    {
+        float4 s = score[c / 2][i][c & 1];
+        s.x = MMA_EXP2(fma(s.x, unit, -top.x));
+        s.y = MMA_EXP2(fma(s.y, unit, -top.x));
+        s.z = MMA_EXP2(fma(s.z, unit, -top.y));
+        s.w = MMA_EXP2(fma(s.w, unit, -top.y));
+        total->x += s.x + s.y;
+        total->y += s.z + s.w;
+        score[c / 2][i][c & 1] = s;
+    }
+}
+
+#if DROPOUT
+/* Bit e of digit c: element e of the item's fragment of columns 8 c.. of a tile stays; `number` is that of
+ * its first element. */
+static inline uint keep_tile(__global const uint *sb, uint op, ulong number, uint tk, float p_drop)
+{
+    uint bits = 0;
+#pragma unroll 1
+    for (uint c = 0; c < COLS / 8; c++) {
+        float2 up = keep_pair(sb, op, number + 8 * c, 1, p_drop, 1.0f);
+        float2 low = keep_pair(sb, op, number + 8 * (ulong)tk + 8 * c, 1, p_drop, 1.0f);
+        uint digit = (up.x > 0.0f) | (up.y > 0.0f) << 1 | (low.x > 0.0f) << 2 | (low.y > 0.0f) << 3;
+        bits |= digit << 4 * c;
+    }
+    return bits;
+}
+
+static inline float4 thin(float4 p, uint bits)
+{
+    return (float4)(bits & 1 ? p.x : 0.0f, bits & 2 ? p.y : 0.0f, bits & 4 ? p.z : 0.0f,
+                    bits & 8 ? p.w : 0.0f);
+}
+#endif
+
+/* y and lse; one group per block of queries of a head, the last block, which sees most keys, first. */
+GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
+                             ATTENTION_INPUTS, ATTENTION_SIZES)
+{
+    MEMORY(0);
+    SCRATCH;
+    __local ushort *slots = (__local ushort *)memory;
+    BLOCK_OF_QUERIES;
+    uint4 query[PIECES][STEPS];
+    float4 sum[PIECES][CHUNKS];
+    float2 top[PIECES], total[PIECES];
+    NOTHING(sum)
+    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+    {
+        top[i] = (float2)(NO_TOP);
+        total[i] = (float2)(0.0f);
+    }
+    k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
+    v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
+    __local ushort *block = ROWS > 2 * COLS ? slots : slots + SLOT; /* beside the first tile, or before it */
+    BRING(DT, block, q + q0 + (ulong)n * tq * ldq + h * HEAD_SIZE, ldq, i0, rows, ROWS);
+    if (ROWS > 2 * COLS) {
+        MMA_COPIES_END();
+        MMA_COPIES_WAIT(0);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        hold(query, block, scratch);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    BRING(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
+    BRING(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
+    MMA_COPIES_END();
+    if (ROWS <= 2 * COLS) {
+        MMA_COPIES_WAIT(0);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        hold(query, block, scratch);
+    }
+    uint now = 0, columns = place_columns(), steps = COLS * PITCH + place_steps();
+#pragma unroll 1
+    for (uint j0 = 0; j0 < visible; j0 += COLS, now = SLOT - now) {
+        __local ushort *slot = slots + now, *other = slots + (SLOT - now);
+        MMA_COPIES_WAIT(0);
+        barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there, and nobody reads the other slot any more */
+        uint next = j0 + COLS;
+        if (next < visible) {
+            BRING(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
+            BRING(DT, other + COLS * PITCH, v, ldv, next, min(visible - next, (uint)COLS), COLS);
+        }
+        MMA_COPIES_END();
+#if DROPOUT
+        uint kept[PIECES]; /* ahead of the scores, which take the registers */
+        MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+        {
+            ulong number = attention_number(sb + sb0, n, h, mine + 16 * i, tq, tk) + j0 + pair;
+            kept[i] = keep_tile(sb + sb0, op, number, tk, p_drop);
+        }
+#endif
+        float4 score[COLS / 16][PIECES][2];
+        MMA_UNROLL for (uint c = 0; c < COLS / 16; c++)
+            dots(score[c], query, slot, columns + 16 * c * PITCH, scratch);
+        if ((int)(j0 + COLS) > clear) {
+            MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+            {
+                int seen_up = seen_by(mine + 16 * i, tq, keys);
+                int seen_low = seen_by(mine + 16 * i + 8, tq, keys);
+                MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
+                    score[c / 2][i][c & 1] =
+                        hide(score[c / 2][i][c & 1], (int)(j0 + 8 * c + pair), seen_up, seen_low);
+            }
+        }
+        MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+        {
+            float2 largest = (float2)(row_max(score, i, false, scratch), row_max(score, i, true, scratch));
+            follow(&top[i], &total[i], sum[i], largest * unit);
+            weights_of(score, i, unit, top[i], &total[i]);
+#if DROPOUT
+            MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
+                score[c / 2][i][c & 1] = thin(score[c / 2][i][c & 1], kept[i] >> 4 * c);
+#endif
+        }
+        MMA_TOGETHER(); /* rows follow their own scores */
+        MMA_UNROLL for (uint c = 0; c < COLS / 16; c++)
+        {
+            uint4 weights[PIECES];
+            MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+                weights[i] = operand(score[c][i][0], score[c][i][1]);
+            mix(sum, weights, slot, steps + 16 * c * PITCH, scratch);
+        }
+    }
+    MMA_COPIES_WAIT(0);
+    y += y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE;
+    lse += lse0 + head * tq;
+    float2 norm[PIECES];
+    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+    {
+        float up = total[i].x + MMA_SHUFFLE_XOR(total[i].x, 1, scratch);
+        float low = total[i].y + MMA_SHUFFLE_XOR(total[i].y, 1, scratch);
+        up += MMA_SHUFFLE_XOR(up, 2, scratch);
+        low += MMA_SHUFFLE_XOR(low, 2, scratch);
+        norm[i] = (float2)(up == 0.0f ? 0.0f : 1.0f / up, low == 0.0f ? 0.0f : 1.0f / low);
+#if DROPOUT
+        norm[i] *= keep_scale;
+#endif
+        uint row = mine + 16 * i;
+        if (pair == 0 && row < tq)
+            lse[row] = up == 0.0f ? 0.0f : (top[i].x + log2(up)) * LN2;
+        if (pair == 0 && row + 8 < tq)
+            lse[row + 8] = low == 0.0f ? 0.0f : (top[i].y + log2(low)) * LN2;
+    }
+    PUT(DT, y, HEADS * HEAD_SIZE, sum, norm[i_], rows, 0)
+}
+
+#endif
+
+/* --- backward --- */
+
+/* Scores and slopes become keep * P and dS; norm (in units of log 2) and mean are those of each element's
+ * query. */
+static inline void weigh(float4 *score, float4 *slope, float unit, float4 norm, float4 mean, float4 keep)
+{
+    float4 p = (float4)(MMA_EXP2(fma(score->x, unit, -norm.x)), MMA_EXP2(fma(score->y, unit, -norm.y)),
+                        MMA_EXP2(fma(score->z, unit, -norm.z)), MMA_EXP2(fma(score->w, unit, -norm.w)));
+    *slope = p * (*slope * keep - mean);
+    *score = p * keep;
+}
+
+#if KERNEL == 0 || KERNEL == 2
+
+/* dq; one group per block of queries of a head, as in forward. */
+GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,
+                               __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,
+                               ulong lse0, __global const float *delta, ulong delta0, ATTENTION_INPUTS,
+                               ATTENTION_SIZES)
+{
+    MEMORY(0);
+    SCRATCH;
+    __local ushort *slots = (__local ushort *)memory;
+    BLOCK_OF_QUERIES;
+    uint4 query[PIECES][STEPS], given[PIECES][STEPS];
+    float4 sum[PIECES][CHUNKS], norm[PIECES], mean[PIECES];
+    NOTHING(sum)
+    lse += lse0 + head * tq;
+    delta += delta0 + head * tq;
+    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+    {
+        uint up = min(mine + 16 * i, tq - 1), low = min(mine + 16 * i + 8, tq - 1);
+        norm[i] = (float4)(lse[up], lse[up], lse[low], lse[low]) * LOG2E;
+        mean[i] = (float4)(delta[up], delta[up], delta[low], delta[low]);
+    }
+    ulong line = (ulong)n * tq + i0;
+    k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
+    v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
+    BRING(DT, slots, q + q0 + line * ldq + h * HEAD_SIZE, ldq, 0, rows, ROWS);
+    dy += dy0 + (line * HEADS + h) * HEAD_SIZE;
+    BRING(DYT, slots + ROWS * PITCH, dy, HEADS * HEAD_SIZE, 0, rows, ROWS);
+    MMA_COPIES_END();
+    MMA_COPIES_WAIT(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    hold(query, slots, scratch);
+    hold(given, slots + ROWS * PITCH, scratch);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    BRING(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
+    BRING(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
+    MMA_COPIES_END();
+    uint now = 0, columns = place_columns(), steps = place_steps();
+#pragma unroll 1
+    for (uint j0 = 0; j0 < visible; j0 += COLS) {
+        __local ushort *slot = slots + now, *other = slots + (SLOT - now);
+        MMA_COPIES_WAIT(0);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        uint next = j0 + COLS;
+        if (next < visible) {
+            BRING(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
+            BRING(DT, other + COLS * PITCH, v, ldv, next, min(visible - next, (uint)COLS), COLS);
+        }
+        MMA_COPIES_END();
+#pragma unroll 1
+        for (uint c = 0; c < COLS; c += 16) {
+            if (MMA_SCRATCH == 0 && (int)(j0 + c) >= seen)
+                break; /* no row of this warp takes part; where matrix units are emulated, all warps must come to each product */
+            float4 score[PIECES][2], slope[PIECES][2];
+            uint4 changes[PIECES];
+            dots(score, query, slot, columns + c * PITCH, scratch);
+            dots(slope, given, slot + COLS * PITCH, columns + c * PITCH, scratch);
+            if ((int)(j0 + c + 16) > clear) {
+                MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+                {
+                    int up = seen_by(mine + 16 * i, tq, keys), low = seen_by(mine + 16 * i + 8, tq, keys);
+                    MMA_UNROLL for (uint e = 0; e < 2; e++)
+                        score[i][e] = hide(score[i][e], (int)(j0 + c + 8 * e + pair), up, low);
+                }
+            }
+            MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+            {
+                MMA_UNROLL for (uint e = 0; e < 2; e++)
+                {
+                    float4 keep = (float4)(1.0f);
+#if DROPOUT
+                    ulong number =
+                        attention_number(sb + sb0, n, h, mine + 16 * i, tq, tk) + j0 + c + 8 * e + pair;
+                    float2 up = keep_pair(sb + sb0, op, number, 1, p_drop, keep_scale);
+                    float2 low = keep_pair(sb + sb0, op, number + 8 * (ulong)tk, 1, p_drop, keep_scale);
+                    keep = (float4)(up.x, up.y, low.x, low.y);
+#endif
+                    weigh(&score[i][e], &slope[i][e], unit, norm[i], mean[i], keep);
+                }
+                changes[i] = operand(slope[i][0], slope[i][1]);
+            }
+            mix(sum, changes, slot, steps + c * PITCH, scratch);
+        }
+        now = SLOT - now;
+    }
+    MMA_COPIES_WAIT(0);
+    dq += dq0 + line * lddq + h * HEAD_SIZE;
+    PUT(GT, dq, lddq, sum, (float2)(scale), rows, accumulate)
+}
+
+#endif
+#if KERNEL == 0 || KERNEL == 3
+
+/* As hide(), of transposed scores: rows are keys, columns the query that sees those below `seen`, and the next one. */
+static inline float4 hide_keys(float4 score, int key, int seen)
+{
+    int next = seen + CAUSAL;
+    return (float4)(key < seen ? score.x : -INFINITY, key < next ? score.y : -INFINITY,
+                    key + 8 < seen ? score.z : -INFINITY, key + 8 < next ? score.w : -INFINITY);
+}
+
+/* The warp's rows of a block in local memory times the 16 rows of a tile from `at` on, as dots(). */
+static inline void dots_again(float4 tile[PIECES][2], __local const ushort *block, __local const ushort *rows,
+                              uint at, __local uint *scratch)
+{
+    uint mine = (uint)get_local_id(0) / 32 * (16 * PIECES) * PITCH + place_steps();
+    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+        tile[i][0] = tile[i][1] = (float4)(0.0f);
+    MMA_UNROLL for (uint s = 0; s < STEPS; s++)
+    {
+        uint4 both = MMA_LOAD(rows, at + 16 * s, scratch);
+        MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+        {
+            uint4 held = MMA_LOAD(block, mine + 16 * i * PITCH + 16 * s, scratch);
+            MMA_UNROLL for (uint e = 0; e < 2; e++)
+            {
+                uint2 right = half_of(both, e);
+                MMA_MULTIPLY(tile[i][e], held, right, scratch);
+            }
+        }
+    }
+}
+
+/* dk and dv; one group per block of keys of a key head. Scores stand transposed: rows are keys. Two sums and
+ * the keys fill the registers, so that the block's values stay in local memory. */
+GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
+                                __global STORAGE(GT) * dv, ulong dv0, uint lddv, int accumulate_v,
+                                __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,
+                                ulong lse0, __global const float *delta, ulong delta0, ATTENTION_INPUTS,
+                                ATTENTION_SIZES)
+{
+    MEMORY(ROWS);
+    SCRATCH;
+    __local float facts[4 * COLS]; /* of each slot's queries: lse in units of log 2, delta */
+    __local ushort *slots = (__local ushort *)memory;
+    uint blocks = (tk + ROWS - 1) / ROWS, lid = (uint)get_local_id(0), lane = MMA_LANE, pair = 2 * (lane & 3);
+    ulong item = get_group_id(0), head = item / blocks;
+    uint j0 = (uint)(item - head * blocks) * ROWS;
+    uint n = (uint)(head / KV_HEADS), g = (uint)(head - (ulong)n * KV_HEADS), keys = KEYS_OF(n);
+    uint have = min(tk - j0, (uint)ROWS), held = min(attention_beyond(keys, j0), (uint)ROWS);
+    uint first = attention_first_query(j0, tq, keys) / COLS * COLS;
+    uint first_key = j0 + lid / 32 * (16 * PIECES), mine = first_key + (lane >> 2); /* of the warp, of the item */
+    uint tiles = held > 0 && first < tq ? SHARING * ((tq - first + COLS - 1) / COLS) : 0;
+    float unit = scale * LOG2E;
+    uint4 key[PIECES][STEPS];
+    __local ushort *value = slots + 2 * SLOT;
+    float4 sum_k[PIECES][CHUNKS], sum_v[PIECES][CHUNKS];
+    NOTHING(sum_k)
+    NOTHING(sum_v)
+    ulong row = (ulong)n * tk + j0;
+    BRING(DT, slots, k + k0 + row * ldk + g * HEAD_SIZE, ldk, 0, held, ROWS);
+    BRING(DT, value, v + v0 + row * ldv + g * HEAD_SIZE, ldv, 0, held, ROWS);
+    MMA_COPIES_END();
+    MMA_COPIES_WAIT(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    hold(key, slots, scratch);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    q += q0 + (ulong)n * tq * ldq;
+    dy += dy0 + (ulong)n * tq * (HEADS * HEAD_SIZE);
+    lse += lse0 + (ulong)n * HEADS * tq;
+    delta += delta0 + (ulong)n * HEADS * tq;
+    uint now = 0, columns = place_columns(), steps = place_steps();
+    uint i0 = first, h = g * SHARING, next_i0 = first, next_h = h; /* of the tile at hand and of the next */
+#pragma unroll 1
+    for (uint tile = 0; tile <= tiles; tile++) { /* multiplies from the second turn on */
+        __local ushort *slot = slots + (SLOT - now), *other = slots + now;
+        __local float *fact = facts + (now ? 0 : 2 * COLS), *next_fact = facts + (now ? 2 * COLS : 0);
+        float norm_next = INFINITY, mean_next = 0.0f; /* queries that do not exist: their P is 0 */
+        MMA_COPIES_WAIT(0);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (tile < tiles) {
+            uint rows = min(tq - next_i0, (uint)COLS);
+            BRING(DT, other, q + next_h * HEAD_SIZE, ldq, next_i0, rows, COLS);
+            BRING(DYT, other + COLS * PITCH, dy + next_h * HEAD_SIZE, HEADS * HEAD_SIZE, next_i0, rows, COLS);
+            if (lid < rows) {
+                norm_next = lse[(ulong)next_h * tq + next_i0 + lid] * LOG2E;
+                mean_next = delta[(ulong)next_h * tq + next_i0 + lid];
+            }
+        }
+        MMA_COPIES_END();
+#pragma unroll 1
+        for (uint c = tile > 0 ? 0 : COLS; c < COLS; c += 16) {
+            float4 score[PIECES][2], slope[PIECES][2];
+            uint4 weights[PIECES], changes[PIECES];
+            dots(score, key, slot, columns + c * PITCH, scratch);
+            dots_again(slope, value, slot + COLS * PITCH, columns + c * PITCH, scratch);
+            if ((int)(first_key + 16 * PIECES) > seen_by(i0 + c, tq, keys)) {
+                MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+                {
+                    MMA_UNROLL for (uint e = 0; e < 2; e++)
+                        score[i][e] = hide_keys(score[i][e], (int)(mine + 16 * i),
+                                                seen_by(i0 + c + 8 * e + pair, tq, keys));
+                }
+            }
+            MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+            {
+                MMA_UNROLL for (uint e = 0; e < 2; e++)
+                {
+                    uint at = c + 8 * e + pair;
+                    float2 norm = *(__local const float2 *)(fact + at);
+                    float2 mean = *(__local const float2 *)(fact + COLS + at);
+                    float4 keep = (float4)(1.0f);
+#if DROPOUT
+                    ulong number = attention_number(sb + sb0, n, h, i0 + at, tq, tk) + mine + 16 * i;
+                    float2 up = keep_pair(sb + sb0, op, number, tk, p_drop, keep_scale);
+                    float2 low = keep_pair(sb + sb0, op, number + 8, tk, p_drop, keep_scale);
+                    keep = (float4)(up.x, up.y, low.x, low.y);
+#endif
+                    weigh(&score[i][e], &slope[i][e], unit, (float4)(norm.x, norm.y, norm.x, norm.y),
+                          (float4)(mean.x, mean.y, mean.x, mean.y), keep);
+                }
+                weights[i] = operand(score[i][0], score[i][1]);
+                changes[i] = operand(slope[i][0], slope[i][1]);
+            }
+            mix(sum_v, weights, slot + COLS * PITCH, steps + c * PITCH, scratch);
+            mix(sum_k, changes, slot, steps + c * PITCH, scratch);
+        }
+        if (lid < COLS) {
+            next_fact[lid] = norm_next;
+            next_fact[COLS + lid] = mean_next;
+        }
+        i0 = next_i0;
+        h = next_h;
+        next_i0 += COLS;
+        if (next_i0 >= tq) {
+            next_i0 = first;
+            next_h++;
+        }
+        now = SLOT - now;
+    }
+    MMA_COPIES_WAIT(0);
+    dk += dk0 + row * lddk + g * HEAD_SIZE;
+    dv += dv0 + row * lddv + g * HEAD_SIZE;
+    PUT(GT, dk, lddk, sum_k, (float2)(scale), have, accumulate_k)
+    PUT(GT, dv, lddv, sum_v, (float2)(1.0f), have, accumulate_v)
+}
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adding a vector to every row, and its gradient, for the ops that have a bias (bias, linear). */
+#ifndef ENGINE_OPS_BIAS_H
+#define ENGINE_OPS_BIAS_H
+
+#include "engine/ops/elementwise/elementwise.h"
+
+/* y (rows,cols) = x (rows,cols) + b (cols); y may be x. */
+void clt_emit_bias(ocl_emitter *e, const clt_call *call, int32_t y, int32_t x, int32_t b, int64_t rows,
+                   int64_t cols, clt_style style);
+/* db (cols) (+)= column sums of dy (rows,cols), in a fixed order and in the style for the device: see
+ * column_sums.h. */
+void clt_emit_bias_grad(ocl_emitter *e, const clt_call *call, int32_t db, bool accumulate, int32_t dy,
+                        int64_t rows, int64_t cols);
+
+#endif

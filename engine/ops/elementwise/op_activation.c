@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The activations relu, tanh, sigmoid, silu (one table, see op_activation.h) and gelu. Knows flat arrays, no
+ * model. */
+#include "engine/ops/elementwise/op_activation.h"
+
+#include <string.h>
+
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/emit_util.h"
+
+/* relu, tanh, sigmoid, silu, gelu: y = f(x), element by element
+ * shapes  x any -> y as x                                dtypes  x,y f32|f16|bf16; arithmetic f32
+ * grads   dx = dy * f'(x), from y for tanh and sigmoid: write or accumulate   units   none
+ * memory  no workspace                                   errors  CLT_ESHAPE for an integer x
+ * source  Hendrycks & Gimpel 2016, arXiv:1606.08415 (gelu, silu)
+ * tested  verify -t 'relu*', 'gelu*', ...; relu exact, others tol 8-32 */
+
+/* What the kernels are specialised with. */
+typedef struct activation {
+    const char *fn, *dfn;
+    bool from_output;
+    int flops_fwd, flops_bwd;
+} activation;
+
+enum { GELU_NONE, GELU_TANH };
+static const clt_attr_spec gelu_attrs[] = {
+    {.name = "approximate",
+     .type = CLT_ATTR_CHOICE,
+     .default_value = GELU_NONE,
+     .choices = "none|tanh",
+     .help = "none: x Phi(x) with the error function; tanh: the approximation GPT-2 was trained with"},
+};
+/* An error function counts as one operation, as tanh and exp do. */
+static const activation gelu_erf = {"clt_gelu_erf", "clt_dgelu_erf", false, 5, 10};
+static const activation gelu_tanh = {"clt_gelu_tanh", "clt_dgelu_tanh", false, 9, 16};
+
+#define ACTIVATION_SPEC(name, text, fn, dfn, from_output, fwd, bwd, ...)                                     \
+    static const activation name##_spec = {fn, dfn, from_output, fwd, bwd};
+CLT_ACTIVATION_MAP(ACTIVATION_SPEC)
+#undef ACTIVATION_SPEC
+
+static clt_status activation_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    clt_shape shape = clt_infer_in(ctx, 0)->shape;
+    return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
+}
+
+/* Functions of an instruction or two: memory is all the time they take. */
+static bool is_light(const char *fn)
+{
+    static const char *const names[] = {"clt_relu", "clt_drelu", "clt_dtanh_y", "clt_dsigmoid_y"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], fn) == 0)
+            return true;
+    return false;
+}
+
+static clt_status activation_forward(ocl_emitter *e, const clt_call *call, const activation *f,
+                                     clt_style style)
+{
+    uint64_t n = (uint64_t)clt_call_elements(call, call->in[0]);
+    clt_elementwise_begin(e, "unary", "unary_fwd", style);
+    ocl_define_text(e, "FN", f->fn);
+    if (f == &gelu_erf)
+        ocl_define(e, "STAGED", 1);
+    clt_define_type_of(e, "DT", call, call->in[0]);
+    if (is_light(f->fn))
+        clt_define_stores(e, style, clt_call_dtype(call, call->out[0]), n, false);
+    clt_arg_out_of(e, call, call->out[0], n);
+    clt_arg_in_of(e, call, call->in[0], n);
+    clt_elementwise_end(e, n, f->flops_fwd * (double)n, style);
+    return CLT_OK;
+}
+
+static clt_status activation_backward(ocl_emitter *e, const clt_call *call, const activation *f,
+                                      clt_style style)
+{
+    if (call->din[0] < 0)
+        return CLT_OK;
+    int32_t v = f->from_output ? call->out[0] : call->in[0];
+    uint64_t n = (uint64_t)clt_call_elements(call, call->in[0]);
+    clt_elementwise_begin(e, "unary", "unary_bwd", style);
+    ocl_define_text(e, "DFN", f->dfn);
+    clt_define_type_of(e, "DT", call, v);
+    clt_define_type_of(e, "DYT", call, call->dout[0]);
+    clt_define_type_of(e, "GT", call, call->din[0]);
+    if (is_light(f->dfn))
+        clt_define_stores(e, style, clt_call_dtype(call, call->din[0]), n, call->din_accumulate[0]);
+    clt_arg_grad_of(e, call, call->din[0], n, call->din_accumulate[0]);
+    clt_arg_in_of(e, call, call->dout[0], n);
+    clt_arg_in_of(e, call, v, n);
+    clt_elementwise_end(e, n, (f->flops_bwd + call->din_accumulate[0]) * (double)n, style);
+    return CLT_OK;
+}
+
+#define ACTIVATION_OP(op, text, spec, ...)                                                                   \
+    static clt_status op##_forward(ocl_emitter *e, const clt_call *call, clt_style style)                    \
+    {                                                                                                        \
+        return activation_forward(e, call, spec, style);                                                     \
+    }                                                                                                        \
+    static clt_status op##_backward(ocl_emitter *e, const clt_call *call, clt_style style)                   \
+    {                                                                                                        \
+        return activation_backward(e, call, spec, style);                                                    \
+    }                                                                                                        \
+    CLT_ELEMENTWISE_VARIANTS(op##_forward)                                                                   \
+    CLT_ELEMENTWISE_VARIANTS(op##_backward)                                                                  \
+    extern const clt_op clt_op_##op;                                                                         \
+    const clt_op clt_op_##op = {.name = #op,                                                                 \
+                                .summary = text,                                                             \
+                                .doc = &op##_doc,                                                            \
+                                .min_in = 1,                                                                 \
+                                .max_in = 1,                                                                 \
+                                .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP,                                  \
+                                .infer = activation_infer,                                                   \
+                                .forward = op##_forward_variants,                                            \
+                                .backward = op##_backward_variants,                                          \
+                                .ref = &clt_op_##op##_ref,                                                   \
+                                __VA_ARGS__};
+
+static const clt_op_doc relu_doc = {
+    .text = "Negative numbers become zero.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"relu\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc tanh_doc = {
+    .text = "The hyperbolic tangent: results lie between -1 and 1.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"tanh\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc sigmoid_doc = {
+    .text = "Results lie between 0 and 1. Before the loss bce_with_logits it must not stand, because that "
+            "includes it.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"sigmoid\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc silu_doc = {
+    .text = "Also called swish.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"silu\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc gelu_doc = {
+    .text = "The activation of GPT-2 and BERT; GPT-2 uses the approximation by tanh.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"gelu\", \"approximate\": \"tanh\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+#define ACTIVATION_FROM_TABLE(name, text, ...) ACTIVATION_OP(name, text, &name##_spec, .n_attrs = 0)
+CLT_ACTIVATION_MAP(ACTIVATION_FROM_TABLE)
+#undef ACTIVATION_FROM_TABLE
+
+static const activation *gelu_kind(const clt_call *call)
+{
+    return clt_node_attr(call->node, "approximate")->choice == GELU_TANH ? &gelu_tanh : &gelu_erf;
+}
+ACTIVATION_OP(gelu, "y = x * Phi(x), Phi the normal distribution", gelu_kind(call), .attrs = gelu_attrs,
+              .n_attrs = 1)

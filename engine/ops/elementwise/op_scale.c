@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ops scale and cast: affine maps, the second from the storage type of a batch field. Knows flat arrays,
+ * no model. */
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/emit_util.h"
+
+/* scale: y = x * value + shift
+ * shapes  x any -> y as x                                dtypes  x,y f32|f16|bf16; arithmetic f32
+ * grads   dx = dy * value: write or accumulate           units   value: y per x; shift: unit of y
+ * memory  no workspace                                   errors  CLT_ESHAPE for an integer x
+ * source  -                                              tested  verify -t 'scale*', tol 2, or exact */
+
+/* cast: y = (x * scale - mean) / std
+ * shapes  x any -> y as x                                dtypes  x u8|u16|i32|u32|f32|f16|bf16; y f32
+ * grads   dx = dy * scale / std for floats: write or accumulate
+ * units   mean, std: unit of x * scale
+ * memory  no workspace                                   errors  CLT_ESHAPE for an x of 64-bit type
+ * source  -
+ * tested  verify -t 'cast*', tol 4; exact by default */
+
+static const clt_attr_spec scale_attrs[] = {
+    {.name = "value", .type = CLT_ATTR_FLOAT, .default_value = 1, .help = "factor"},
+    {.name = "shift", .type = CLT_ATTR_FLOAT, .default_value = 0, .help = "added after the factor"},
+};
+static const clt_attr_spec cast_attrs[] = {
+    {.name = "scale",
+     .type = CLT_ATTR_FLOAT,
+     .default_value = 1,
+     .help = "factor of the stored number: 1/255 for pixels"},
+    {.name = "mean", .type = CLT_ATTR_FLOAT, .default_value = 0, .help = "subtracted after the factor"},
+    {.name = "std",
+     .type = CLT_ATTR_FLOAT,
+     .default_value = 1,
+     .min = 1e-30,
+     .max = 1e30,
+     .help = "divides what is left"},
+};
+
+/* y = x * factor + shift with both numbers rounded once, from double. */
+typedef struct affine {
+    float factor, shift;
+} affine;
+
+static affine affine_of(const clt_node *node)
+{
+    if (node->op->attrs == scale_attrs)
+        return (affine){(float)clt_node_attr(node, "value")->f, (float)clt_node_attr(node, "shift")->f};
+    double std = clt_node_attr(node, "std")->f;
+    return (affine){(float)(clt_node_attr(node, "scale")->f / std),
+                    (float)(-clt_node_attr(node, "mean")->f / std)};
+}
+
+static clt_status scale_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    clt_shape shape = clt_infer_in(ctx, 0)->shape;
+    return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
+}
+
+static clt_status cast_infer(clt_infer *ctx)
+{
+    const clt_tensor *x = clt_infer_in(ctx, 0);
+    clt_shape shape = x->shape;
+    if (x->dtype == CLT_I64 || x->dtype == CLT_F64)
+        return clt_infer_fail(
+            ctx,
+            "input '%s' has type %s; 64-bit fields cannot be converted on the device, store them as "
+            "f32 or i32",
+            x->name, clt_dtype_name(x->dtype));
+    return clt_infer_out(ctx, CLT_F32, &shape);
+}
+
+static clt_status affine_forward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    affine a = affine_of(call->node);
+    uint64_t n = (uint64_t)clt_call_elements(call, call->in[0]);
+    clt_elementwise_begin(e, "elementwise", "elementwise_fwd_affine", style);
+    clt_define_type_of(e, "DT", call, call->in[0]);
+    clt_define_type_of(e, "GT", call, call->out[0]);
+    clt_define_stores(e, style, clt_call_dtype(call, call->out[0]), n, false);
+    clt_arg_out_of(e, call, call->out[0], n);
+    clt_arg_in_of(e, call, call->in[0], n);
+    ocl_arg_f32(e, a.factor);
+    ocl_arg_f32(e, a.shift);
+    clt_elementwise_end(e, n, 2.0 * (double)n, style);
+    return CLT_OK;
+}
+
+static clt_status affine_backward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    if (call->din[0] < 0)
+        return CLT_OK;
+    uint64_t n = (uint64_t)clt_call_elements(call, call->in[0]);
+    clt_elementwise_begin(e, "elementwise", "elementwise_bwd_affine", style);
+    clt_define_type_of(e, "DT", call, call->dout[0]);
+    clt_define_type_of(e, "GT", call, call->din[0]);
+    clt_define_stores(e, style, clt_call_dtype(call, call->din[0]), n, call->din_accumulate[0]);
+    clt_arg_grad_of(e, call, call->din[0], n, call->din_accumulate[0]);
+    clt_arg_in_of(e, call, call->dout[0], n);
+    ocl_arg_f32(e, affine_of(call->node).factor);
+    clt_elementwise_end(e, n, (1 + call->din_accumulate[0]) * (double)n, style);
+    return CLT_OK;
+}
+CLT_ELEMENTWISE_VARIANTS(affine_forward)
+CLT_ELEMENTWISE_VARIANTS(affine_backward)
+
+extern const clt_op_ref clt_op_scale_ref, clt_op_cast_ref;
+static const clt_op_doc scale_doc = {
+    .text = "Multiplies by a constant and adds another one; nothing is learned.",
+    .inputs = "x: any shape, f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"scale\", \"value\": 0.5}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+static const clt_op_doc cast_doc = {
+    .text = "Makes numbers of stored integers. Where a layer needs numbers and gets integers, the model puts "
+            "one there itself, for the field x with data.scale, data.mean and data.std.",
+    .inputs = "x: any shape, u8, u16, i32, u32, f32, f16 or bf16",
+    .output = "y: shape of x, f32",
+    .example = "{\"op\": \"cast\", \"scale\": 0.00392156862745098, \"mean\": 0.1307, \"std\": 0.3081}",
+    .before = "",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+
+extern const clt_op clt_op_scale, clt_op_cast;
+const clt_op clt_op_scale = {
+    .name = "scale",
+    .summary = "y = x * value + shift",
+    .doc = &scale_doc,
+    .attrs = scale_attrs,
+    .n_attrs = 2,
+    .min_in = 1,
+    .max_in = 1,
+    .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP | CLT_OP_CONVERTS,
+    .infer = scale_infer,
+    .forward = affine_forward_variants,
+    .backward = affine_backward_variants,
+    .ref = &clt_op_scale_ref,
+};
+const clt_op clt_op_cast = {
+    .name = "cast",
+    .summary = "y = (x * scale - mean) / std as f32, from any 8 to 32-bit type",
+    .doc = &cast_doc,
+    .attrs = cast_attrs,
+    .n_attrs = 3,
+    .min_in = 1,
+    .max_in = 1,
+    .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP | CLT_OP_CONVERTS,
+    .infer = cast_infer,
+    .forward = affine_forward_variants,
+    .backward = affine_backward_variants,
+    .ref = &clt_op_cast_ref,
+};

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reduction of per-row losses into a loss record, shared by every loss. Knows rows of three floats, no
+ * loss in particular. */
+#include "engine/ops/loss/loss.h"
+#include "engine/ops/emit_util.h"
+
+/* Rows of up to this many are summed in one stage; above, parts near the square root of the rows keep
+ * rounding errors near eps * 2 * sqrt(rows). */
+#define ONE_STAGE_ROWS 64
+#define MAX_PARTS 256
+
+void clt_emit_loss_record(ocl_emitter *e, const clt_call *call, int32_t rows_tensor, int64_t rows)
+{
+    uint64_t n = (uint64_t)rows, parts = n;
+    int32_t part = rows_tensor;
+    if (n > ONE_STAGE_ROWS) {
+        uint64_t wanted = 1;
+        while (wanted * wanted < n && wanted < MAX_PARTS)
+            wanted++;
+        uint64_t block = clt_div_up(n, wanted);
+        parts = clt_div_up(n, block);
+        part = ocl_workspace(e, CLT_F32, 3 * parts, "loss.part");
+        ocl_kernel_begin(e, "loss", "loss_fwd_part");
+        ocl_arg_out(e, part, CLT_F32, 3 * parts);
+        ocl_arg_in(e, rows_tensor, CLT_F32, 3 * n);
+        ocl_arg_u64(e, n);
+        ocl_arg_u64(e, block);
+        ocl_arg_u32(e, (uint32_t)parts);
+        ocl_kernel_end_items(e, parts, clt_local_rows(e->device, parts), 3.0 * (double)n);
+    }
+    ocl_tensor_ref record = ocl_ref(call->losses);
+    record.offset = (uint64_t)call->node->loss * CLT_LOSS_RECORD * sizeof(float);
+    ocl_kernel_begin(e, "loss", "loss_fwd_record");
+    ocl_arg_tensor(e, OCL_READ_WRITE, record, CLT_F32, CLT_LOSS_RECORD);
+    ocl_arg_in(e, part, CLT_F32, 3 * parts);
+    clt_arg_step(e, call);
+    ocl_arg_u32(e, (uint32_t)parts);
+    ocl_arg_f32(e, (float)clt_node_attr(call->node, "weight")->f);
+    ocl_arg_u32(e, (uint32_t)call->node->loss);
+    ocl_kernel_end_1d(e, 1, 1, 3.0 * (double)parts);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loss bce_with_logits: the shared pointwise emission with its own formula. Knows no model. */
+#include "engine/ops/emit_util.h"
+#include "engine/ops/loss/pointwise_loss.h"
+
+/* bce_with_logits: loss = sum max(x,0) - x y + log(1+exp(-|x|)) / normaliser (elements of the global batch)
+ * shapes  x (N,...), y the same number of elements -> record (4)
+ * dtypes  x f32|f16|bf16; y these or u8|u16|i32|u32; arithmetic f32
+ * grads   dx = (sigmoid(x) - y) * weight/normaliser * loss_scale: write or accumulate
+ * memory  workspace 12 bytes per 1024 elements                  units   nats
+ * source  torch.nn.functional.binary_cross_entropy_with_logits; a hit: x > 0 exactly when y > 0.5
+ * errors  CLT_ESHAPE: types, element counts
+ * tested  verify -t 'bce_with_logits*', tol 8 */
+
+static clt_status bce_with_logits_fwd_group(ocl_emitter *e, const void *problem)
+{
+    return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_BCE, true);
+}
+static clt_status bce_with_logits_fwd_row(ocl_emitter *e, const void *problem)
+{
+    return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_BCE, false);
+}
+static clt_status bce_with_logits_bwd(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    return clt_pointwise_loss_backward(e, call, CLT_POINTWISE_BCE, style);
+}
+CLT_ELEMENTWISE_VARIANTS(bce_with_logits_bwd)
+
+static const ocl_variant fwd_group = {
+    "group", OCL_CAP_LOCAL, clt_accepts_group, NULL, bce_with_logits_fwd_group, 0};
+static const ocl_variant fwd_row = {"row", 0, NULL, NULL, bce_with_logits_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
+
+extern const clt_op_ref clt_op_bce_with_logits_ref;
+static const clt_op_doc bce_with_logits_doc = {
+    .text = "The loss for answers that are yes or no, one or several for each sample, sigmoid included: give "
+            "it logits. Accuracy counts the elements where x is above 0 exactly when y is above 0.5.",
+    .inputs = "x: logits (N,...), f32, f16 or bf16\ny: a field of the data with as many elements from 0 to "
+              "1, f32, f16, bf16, u8, u16, i32 or u32",
+    .example = "{\"op\": \"bce_with_logits\"}",
+    .before = "{\"op\": \"linear\", \"out\": 1}, ",
+    .after = "",
+    .data = CLT_DOC_NUMBERS,
+};
+
+extern const clt_op clt_op_bce_with_logits;
+const clt_op clt_op_bce_with_logits = {
+    .name = "bce_with_logits",
+    .summary = "loss = mean of -(y log s(x) + (1-y) log(1-s(x))), s the sigmoid",
+    .doc = &bce_with_logits_doc,
+    .attrs = clt_pointwise_loss_attrs,
+    .n_attrs = 1,
+    .min_in = 2,
+    .max_in = 2,
+    .flags = CLT_OP_LOSS | CLT_OP_HITS,
+    .infer = clt_pointwise_loss_infer,
+    .forward = fwd_variants,
+    .backward = bce_with_logits_bwd_variants,
+    .no_grad_inputs = 2,
+    .ref = &clt_op_bce_with_logits_ref,
+};

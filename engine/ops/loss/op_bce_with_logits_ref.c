@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference and test cases of bce_with_logits; the formulas are in pointwise_loss_ref.c. */
+#include "engine/ops/case.h"
+#include "engine/ops/loss/pointwise_loss.h"
+
+static void bce_with_logits_forward(clt_ref_call *call)
+{
+    clt_pointwise_loss_ref_forward(call, CLT_POINTWISE_BCE);
+}
+static void bce_with_logits_backward(clt_ref_call *call)
+{
+    clt_pointwise_loss_ref_backward(call, CLT_POINTWISE_BCE);
+}
+
+/* exp and log1p of the device are good to 3 units in the last place; sums run in blocks. */
+#define CLT_BIN(...) CLT_CASE_BINARY(CLT_F32, __VA_ARGS__)
+static const clt_op_case bce_with_logits_cases[CLT_POINTWISE_CASES] = {CLT_POINTWISE_CASE_LIST(CLT_BIN)};
+
+extern const clt_op_ref clt_op_bce_with_logits_ref;
+const clt_op_ref clt_op_bce_with_logits_ref = {bce_with_logits_forward, bce_with_logits_backward,
+                                               bce_with_logits_cases, CLT_POINTWISE_CASES, 8};

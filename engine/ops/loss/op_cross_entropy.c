@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loss cross_entropy, softmax included. Knows rows of logits and integer targets, no model. */
+#include "engine/ops/loss/cross_entropy.h"
+#include "engine/ops/emit_util.h"
+#include "engine/ops/loss/loss.h"
+
+/* cross_entropy: loss = -sum_c q_c log softmax(x)_c, q = (1 - s) onehot(target) + s / C
+ * shapes  x (N,...,P), target (N,...) -> record (4); saves stats (R,2) = {max, sum exp(x - max)}
+ *         the first C = classes of P logits count; the others have no probability and a gradient of zero
+ * dtypes  x f32|f16|bf16; target u8|u16|i32; arithmetic f32
+ * grads   dx = weight/normaliser * loss_scale * (softmax(x) - q): write or accumulate
+ * memory  workspace 12*R bytes                                  units   loss in nats
+ * errors  CLT_ESHAPE: types, not one target per row; a target out of range (the loader refuses it) gives NaN
+ * source  torch.nn.functional.cross_entropy, mean over counted targets
+ * tested  verify -t 'cross_entropy*', tol 8 */
+
+static const clt_attr_spec cross_entropy_attrs[] = {CLT_CROSS_ENTROPY_ATTRS};
+
+static int64_t cross_entropy_classes(const clt_node *node, const clt_shape *x)
+{
+    int64_t classes = clt_node_attr(node, "classes")->i;
+    return classes > 0 ? classes : clt_shape_last(x);
+}
+
+clt_status clt_cross_entropy_infer(clt_infer *ctx, const clt_shape *x)
+{
+    const clt_tensor *t = clt_infer_in(ctx, 1);
+    char xs[CLT_SHAPE_TEXT], ts[CLT_SHAPE_TEXT];
+    if (t->dtype != CLT_U8 && t->dtype != CLT_U16 && t->dtype != CLT_I32)
+        return clt_infer_fail(
+            ctx,
+            "target '%s' has type %s; class numbers must be u8, u16 or i32; for targets that "
+            "are numbers use the loss mse (or l1)",
+            t->name, clt_dtype_name(t->dtype));
+    int64_t rows = clt_shape_rows(x);
+    if (x->ndim > 2 && t->shape.ndim == 1 && t->shape.dim[0] == x->dim[0] && rows != x->dim[0])
+        return clt_infer_fail(
+            ctx,
+            "logits %s need one target per row, but '%s' has one per sample; to classify "
+            "samples of several dimensions put {\"op\": \"flatten\"} before the first linear "
+            "layer",
+            clt_shape_text(x, xs, sizeof xs), t->name);
+    if (x->ndim < 2 || clt_shape_elements(&t->shape) != rows || t->shape.dim[0] != x->dim[0])
+        return clt_infer_fail(ctx, "logits %s need one target per row, but '%s' is %s",
+                              clt_shape_text(x, xs, sizeof xs), t->name,
+                              clt_shape_text(&t->shape, ts, sizeof ts));
+    int64_t per_sample = rows / x->dim[0], classes = cross_entropy_classes(ctx->node, x);
+    if (classes > clt_shape_last(x))
+        return clt_infer_fail(ctx, "\"classes\": %lld, but a row has %lld logits", (long long)classes,
+                              (long long)clt_shape_last(x));
+    const clt_attr *ignore = clt_node_attr(ctx->node, "ignore_index");
+    clt_infer_bound(ctx, 1, classes, ignore->set, ignore->i);
+    return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, ignore->set, ignore->i, per_sample);
+}
+
+static clt_status cross_entropy_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    clt_shape x = clt_infer_in(ctx, 0)->shape;
+    CLT_TRY(clt_cross_entropy_infer(ctx, &x));
+    clt_shape stats = clt_shape2(clt_shape_rows(&x), 2);
+    return clt_infer_saved(ctx, "stats", CLT_F32, &stats);
+}
+
+clt_cross_entropy clt_cross_entropy_make(const clt_call *call, const clt_shape *x, clt_dtype dtype)
+{
+    clt_cross_entropy s = {.call = call,
+                           .logits = call->in[0],
+                           .target = call->in[1],
+                           .out = -1,
+                           .stats = call->saved[0],
+                           .rows = (uint64_t)clt_shape_rows(x),
+                           .cols = (uint64_t)cross_entropy_classes(call->node, x),
+                           .stride = (uint64_t)clt_shape_last(x),
+                           .dtype = dtype,
+                           .target_dtype = clt_call_dtype(call, call->in[1])};
+    s.per_sample = (int64_t)s.rows / x->dim[0];
+    return s;
+}
+
+static clt_cross_entropy cross_entropy_all(const clt_call *call)
+{
+    const clt_tensor *x = clt_call_tensor(call, call->in[0]);
+    return clt_cross_entropy_make(call, &x->shape, x->dtype);
+}
+
+static void cross_entropy_define(ocl_emitter *e, const clt_cross_entropy *s)
+{
+    clt_define_dtype(e, "DT", s->dtype);
+    clt_define_dtype(e, "TT", s->target_dtype);
+    ocl_define(e, "HAS_IGNORE", clt_node_attr(s->call->node, "ignore_index")->set);
+    ocl_define(e, "SMOOTH", clt_node_attr(s->call->node, "label_smoothing")->f > 0.0);
+}
+
+/* Reads or writes the part of a per-row tensor of the micro-batch that belongs to these rows. */
+static void cross_entropy_rows_arg(ocl_emitter *e, const clt_cross_entropy *s, ocl_access access,
+                                   int32_t tensor, clt_dtype dtype, uint64_t per_row)
+{
+    ocl_tensor_ref ref = {tensor, s->first * per_row * clt_dtype_bytes(dtype)};
+    ocl_arg_tensor(e, access, ref, dtype, s->rows * per_row);
+}
+
+/* The arguments that end forward, and go before the backward ones. */
+static void cross_entropy_size_args(ocl_emitter *e, const clt_cross_entropy *s)
+{
+    const clt_node *node = s->call->node;
+    ocl_arg_u64(e, s->rows);
+    clt_arg_size32(e, (int64_t)s->cols, "classes");
+    clt_arg_size32(e, (int64_t)s->stride, "logits");
+    clt_arg_size32(e, s->per_sample, "targets per sample");
+    ocl_arg_i32(e, (int32_t)clt_node_attr(node, "ignore_index")->i);
+    ocl_arg_f32(e, (float)clt_node_attr(node, "label_smoothing")->f);
+    ocl_arg_u64(e, s->first);
+}
+
+static void cross_entropy_loss_args(ocl_emitter *e, const clt_call *call)
+{
+    ocl_arg_f32(e, (float)clt_node_attr(call->node, "weight")->f);
+    ocl_arg_u32(e, (uint32_t)call->node->loss);
+}
+
+static void cross_entropy_end(ocl_emitter *e, const clt_cross_entropy *s, uint64_t wg, double flops)
+{
+    if (wg)
+        ocl_kernel_end_1d(e, s->rows * wg, wg, flops);
+    else
+        ocl_kernel_end_items(e, s->rows, clt_local_rows(e->device, s->rows), flops);
+}
+
+void clt_emit_cross_entropy(ocl_emitter *e, const clt_cross_entropy *s, bool group)
+{
+    uint64_t wg = group ? clt_local_group(e->device, s->cols) : 0;
+    ocl_kernel_begin(e, "cross_entropy", group ? "cross_entropy_fwd_group" : "cross_entropy_fwd_row");
+    cross_entropy_define(e, s);
+    if (group)
+        ocl_define(e, "WG", (int64_t)wg);
+    cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
+    ocl_arg_out(e, s->stats, CLT_F32, 2 * s->rows);
+    ocl_arg_in(e, s->logits, s->dtype, s->rows * s->cols);
+    cross_entropy_rows_arg(e, s, OCL_READ, s->target, s->target_dtype, 1);
+    clt_arg_step(e, s->call);
+    cross_entropy_size_args(e, s);
+    cross_entropy_end(e, s, wg, 4.0 * (double)(s->rows * s->cols));
+}
+
+void clt_emit_cross_entropy_in_place(ocl_emitter *e, const clt_cross_entropy *s, bool group)
+{
+    uint64_t wg = group ? clt_local_group(e->device, s->cols) : 0;
+    ocl_kernel_begin(e, "cross_entropy",
+                     group ? "cross_entropy_bwd_record_group" : "cross_entropy_bwd_record_row");
+    cross_entropy_define(e, s);
+    ocl_define(e, "HAS_SCALE", s->call->loss_scale >= 0);
+    ocl_define(e, "KEEP_EXP", s->dtype == CLT_F32);
+    if (group)
+        ocl_define(e, "WG", (int64_t)wg);
+    ocl_arg_inout(e, s->logits, s->dtype, s->rows * s->stride);
+    cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
+    cross_entropy_rows_arg(e, s, OCL_READ, s->target, s->target_dtype, 1);
+    clt_arg_step(e, s->call);
+    if (s->call->loss_scale >= 0)
+        ocl_arg_in(e, s->call->loss_scale, CLT_F32, 1);
+    cross_entropy_size_args(e, s);
+    cross_entropy_loss_args(e, s->call);
+    cross_entropy_end(e, s, wg, 6.0 * (double)(s->rows * s->cols));
+}
+
+static clt_status cross_entropy_forward(ocl_emitter *e, const clt_call *call, bool group)
+{
+    clt_cross_entropy s = cross_entropy_all(call);
+    s.out = ocl_workspace(e, CLT_F32, 3 * s.rows, "cross_entropy.rows");
+    clt_emit_cross_entropy(e, &s, group);
+    clt_emit_loss_record(e, call, s.out, (int64_t)s.rows);
+    return CLT_OK;
+}
+static clt_status cross_entropy_fwd_group(ocl_emitter *e, const void *problem)
+{
+    return cross_entropy_forward(e, problem, true);
+}
+static clt_status cross_entropy_fwd_row(ocl_emitter *e, const void *problem)
+{
+    return cross_entropy_forward(e, problem, false);
+}
+
+static clt_status cross_entropy_backward(ocl_emitter *e, const clt_call *call, bool by_row)
+{
+    if (call->din[0] < 0)
+        return CLT_OK;
+    clt_cross_entropy s = cross_entropy_all(call);
+    uint64_t elements = s.rows * s.stride;
+    clt_dtype dx_dtype = clt_call_dtype(call, call->din[0]);
+    ocl_kernel_begin(e, "cross_entropy", by_row ? "cross_entropy_bwd_row" : "cross_entropy_bwd_flat");
+    cross_entropy_define(e, &s);
+    clt_define_dtype(e, "GT", dx_dtype);
+    ocl_define(e, "HAS_SCALE", call->loss_scale >= 0);
+    clt_define_wide(e, elements);
+    ocl_arg_grad(e, call->din[0], dx_dtype, elements, call->din_accumulate[0]);
+    ocl_arg_in(e, s.logits, s.dtype, elements);
+    ocl_arg_in(e, s.target, s.target_dtype, s.rows);
+    ocl_arg_in(e, s.stats, CLT_F32, 2 * s.rows);
+    clt_arg_step(e, call);
+    if (call->loss_scale >= 0)
+        ocl_arg_in(e, call->loss_scale, CLT_F32, 1);
+    cross_entropy_size_args(e, &s);
+    cross_entropy_loss_args(e, call);
+    if (by_row)
+        ocl_kernel_end_items(e, s.rows, clt_local_rows(e->device, s.rows), 4.0 * (double)elements);
+    else
+        ocl_kernel_end_items(e, elements, clt_local_flat(e->device), 4.0 * (double)elements);
+    return CLT_OK;
+}
+static clt_status cross_entropy_bwd_flat(ocl_emitter *e, const void *problem)
+{
+    return cross_entropy_backward(e, problem, false);
+}
+static clt_status cross_entropy_bwd_row(ocl_emitter *e, const void *problem)
+{
+    return cross_entropy_backward(e, problem, true);
+}
+
+static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL,           clt_accepts_group,
+                                      NULL,    cross_entropy_fwd_group, 0};
+static const ocl_variant fwd_row = {"row", 0, NULL, NULL, cross_entropy_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
+static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, cross_entropy_bwd_flat, 0};
+static const ocl_variant bwd_row = {"row", 0, NULL, NULL, cross_entropy_bwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
+
+extern const clt_op_ref clt_op_cross_entropy_ref;
+static const clt_op_doc cross_entropy_doc = {
+    .text = "The loss of a classifier, softmax included: give it logits, not probabilities. Accuracy counts "
+            "the rows whose largest logit is the target's.",
+    .inputs = "x: logits (N,...,C), f32, f16 or bf16\ntarget: a field of the data with one class number for "
+              "each row, u8, u16 or i32",
+    .example = "{\"op\": \"cross_entropy\", \"label_smoothing\": 0.1}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, ",
+    .after = "",
+};
+
+extern const clt_op clt_op_cross_entropy;
+const clt_op clt_op_cross_entropy = {
+    .name = "cross_entropy",
+    .summary = "loss = -sum q log softmax(x), q = smoothed one-hot target",
+    .doc = &cross_entropy_doc,
+    .attrs = cross_entropy_attrs,
+    .n_attrs = sizeof cross_entropy_attrs / sizeof cross_entropy_attrs[0],
+    .min_in = 2,
+    .max_in = 2,
+    .flags = CLT_OP_LOSS | CLT_OP_HITS,
+    .infer = cross_entropy_infer,
+    .forward = fwd_variants,
+    .backward = bwd_variants,
+    .no_grad_inputs = 2,
+    .in_place_inputs = 1,
+    .ref = &clt_op_cross_entropy_ref,
+};

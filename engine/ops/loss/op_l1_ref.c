@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference of l1; formulas and test cases are in pointwise_loss_ref.c. */
+#include "engine/ops/loss/pointwise_loss.h"
+
+static void l1_forward(clt_ref_call *call)
+{
+    clt_pointwise_loss_ref_forward(call, CLT_POINTWISE_L1);
+}
+static void l1_backward(clt_ref_call *call)
+{
+    clt_pointwise_loss_ref_backward(call, CLT_POINTWISE_L1);
+}
+
+extern const clt_op_ref clt_op_l1_ref;
+/* Each term is rounded once; sums run in blocks of 16 lanes and 1024 elements. */
+const clt_op_ref clt_op_l1_ref = {l1_forward, l1_backward, clt_pointwise_cases, CLT_POINTWISE_CASES, 8};

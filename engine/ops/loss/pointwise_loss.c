@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Emission of the losses that are a sum over elements. Knows element counts, no model. */
+#include "engine/ops/loss/pointwise_loss.h"
+#include "engine/ops/emit_util.h"
+
+const clt_attr_spec clt_pointwise_loss_attrs[1] = {
+    {.name = "weight",
+     .type = CLT_ATTR_FLOAT,
+     .default_value = 1,
+     .min = 0,
+     .max = 1e6,
+     .help = "factor of this loss"},
+};
+
+clt_status clt_pointwise_loss_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    const clt_tensor *x = clt_infer_in(ctx, 0), *y = clt_infer_in(ctx, 1);
+    char xs[CLT_SHAPE_TEXT], ys[CLT_SHAPE_TEXT];
+    if (y->dtype == CLT_I64 || y->dtype == CLT_F64)
+        return clt_infer_fail(
+            ctx, "target '%s' has type %s; 64-bit targets are not supported, convert them to f32", y->name,
+            clt_dtype_name(y->dtype));
+    int64_t elements = clt_shape_elements(&x->shape);
+    int64_t wanted = clt_shape_elements(&y->shape);
+    if (x->shape.ndim > 2 && y->shape.dim[0] == x->shape.dim[0] && wanted < elements &&
+        y->shape.ndim < x->shape.ndim)
+        return clt_infer_fail(
+            ctx,
+            "prediction %s has more numbers per sample than target '%s' %s; to predict one result from "
+            "samples of several dimensions put {\"op\": \"flatten\"} before the first linear layer",
+            clt_shape_text(&x->shape, xs, sizeof xs), y->name, clt_shape_text(&y->shape, ys, sizeof ys));
+    if (wanted != elements || y->shape.ndim < 1 || x->shape.dim[0] != y->shape.dim[0])
+        return clt_infer_fail(
+            ctx, "prediction %s and target '%s' %s must have the same number of elements per sample",
+            clt_shape_text(&x->shape, xs, sizeof xs), y->name, clt_shape_text(&y->shape, ys, sizeof ys));
+    int64_t per_sample = elements / x->shape.dim[0];
+    return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, false, 0, per_sample);
+}
+
+/* Elements per row of the record's reduction. Fixed, so that the order of the sum depends on the shape alone.
+ */
+#define BLOCK 1024
+
+static void pointwise_loss_inputs(ocl_emitter *e, const clt_call *call, uint64_t elements)
+{
+    ocl_arg_in(e, call->in[0], clt_call_dtype(call, call->in[0]), elements);
+    ocl_arg_in(e, call->in[1], clt_call_dtype(call, call->in[1]), elements);
+    clt_arg_step(e, call);
+}
+
+static void pointwise_loss_define(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind)
+{
+    ocl_define(e, "KIND", kind);
+    clt_define_dtype(e, "DT", clt_call_dtype(call, call->in[0]));
+    clt_define_dtype(e, "TT", clt_call_dtype(call, call->in[1]));
+}
+
+static void pointwise_loss_sizes(ocl_emitter *e, const clt_call *call, uint64_t elements)
+{
+    ocl_arg_u64(e, elements);
+    ocl_arg_u64(e, elements / (uint64_t)clt_call_tensor(call, call->in[0])->shape.dim[0]);
+}
+
+clt_status clt_pointwise_loss_forward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind,
+                                      bool group)
+{
+    uint64_t elements = (uint64_t)clt_call_elements(call, call->in[0]), blocks = clt_div_up(elements, BLOCK);
+    uint64_t wg = clt_local_group(e->device, BLOCK / 4);
+    int32_t rows = ocl_workspace(e, CLT_F32, 3 * blocks, "loss.rows");
+    ocl_kernel_begin(e, "pointwise_loss", group ? "pointwise_loss_fwd_group" : "pointwise_loss_fwd_row");
+    pointwise_loss_define(e, call, kind);
+    ocl_define(e, "BLOCK", BLOCK);
+    if (group)
+        ocl_define(e, "WG", (int64_t)wg);
+    ocl_arg_out(e, rows, CLT_F32, 3 * blocks);
+    pointwise_loss_inputs(e, call, elements);
+    pointwise_loss_sizes(e, call, elements);
+    if (group)
+        ocl_kernel_end_1d(e, blocks * wg, wg, 3.0 * (double)elements);
+    else
+        ocl_kernel_end_items(e, blocks, clt_local_rows(e->device, blocks), 3.0 * (double)elements);
+    clt_emit_loss_record(e, call, rows, (int64_t)blocks);
+    return CLT_OK;
+}
+
+clt_status clt_pointwise_loss_backward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind,
+                                       clt_style style)
+{
+    if (call->din[0] < 0)
+        return CLT_OK;
+    uint64_t elements = (uint64_t)clt_call_elements(call, call->in[0]);
+    clt_dtype dx_dtype = clt_call_dtype(call, call->din[0]);
+    clt_elementwise_begin(e, "pointwise_loss", "pointwise_loss_bwd", style);
+    pointwise_loss_define(e, call, kind);
+    clt_define_dtype(e, "GT", dx_dtype);
+    ocl_define(e, "HAS_SCALE", call->loss_scale >= 0);
+    if (kind != CLT_POINTWISE_BCE)
+        clt_define_stores(e, style, dx_dtype, elements, call->din_accumulate[0]);
+    ocl_arg_grad(e, call->din[0], dx_dtype, elements, call->din_accumulate[0]);
+    pointwise_loss_inputs(e, call, elements);
+    if (call->loss_scale >= 0)
+        ocl_arg_in(e, call->loss_scale, CLT_F32, 1);
+    ocl_arg_u64(e, elements / (uint64_t)clt_call_tensor(call, call->in[0])->shape.dim[0]);
+    ocl_arg_f32(e, (float)clt_node_attr(call->node, "weight")->f);
+    ocl_arg_u32(e, (uint32_t)call->node->loss);
+    clt_elementwise_end(e, elements, 3.0 * (double)elements, style);
+    return CLT_OK;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Emission of column sums: the cut of the rows into blocks, the tiles of columns, one or two stages. Knows
+ * the kernel family colsum, no op in particular. */
+#include "engine/ops/reduce/column_sums.h"
+#include "engine/ops/emit_util.h"
+
+/* About as many blocks as rows in a block: rounding errors grow with the square root of the rows only, and
+ * the second stage is short. Many columns keep a device busy without blocks, which saves the second stage. */
+#define MIN_BLOCK_ROWS 16
+#define MAX_BLOCKS 256
+#define MANY_COLUMNS 16384
+#define ONE_STAGE_ROWS 256
+
+/* Columns of an item in lane style, at most MAX_TILE of kernels/colsum.cl; groups wanted for each unit. */
+#define MAX_TILE 1024
+#define MIN_TILE 64
+#define GROUPS_PER_UNIT 8
+/* Rows read side by side where a tile is a part of each row; fewer with two matrices: prefetchers follow a
+ * limited number of streams. */
+#define ROWS_OF_ONE 8
+#define ROWS_OF_TWO 4
+
+clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols)
+{
+    clt_column_blocks b = {1, (uint64_t)rows};
+    if (rows <= MIN_BLOCK_ROWS || (cols >= MANY_COLUMNS && rows <= ONE_STAGE_ROWS))
+        return b;
+    b.count = 1;
+    while (b.count * b.count < b.rows && b.count < MAX_BLOCKS)
+        b.count++;
+    b.rows = clt_div_up(b.rows, b.count);
+    b.rows = b.rows < MIN_BLOCK_ROWS ? MIN_BLOCK_ROWS : b.rows;
+    b.count = clt_div_up((uint64_t)rows, b.rows);
+    return b;
+}
+
+/* What p sums: HAVE_P of kernels/colsum.cl. */
+typedef enum column_product { PRODUCT_NONE, PRODUCT_DY_X, PRODUCT_DY_NORMALISED, PRODUCT_X } column_product;
+
+/* One launch: what it reads and where it writes. */
+typedef struct column_launch {
+    int32_t dy, x, mean, rstd;
+    int32_t p, q;                    /* with a row per block */
+    clt_dtype dy_type, x_type, type; /* of dy, x, and p and q */
+    bool p_accumulate, q_accumulate;
+    column_product product;
+    uint64_t rows, cols;
+    clt_column_blocks blocks;
+} column_launch;
+
+/* Narrower tiles where there are too few for the device; results do not depend on it. */
+static uint64_t lane_tile(const ocl_device_desc *device, const column_launch *l)
+{
+    uint64_t units = device->compute_units ? device->compute_units : 1, tile = MAX_TILE;
+    while (tile > MIN_TILE && clt_div_up(l->cols, tile) * l->blocks.count < units * GROUPS_PER_UNIT)
+        tile /= 2;
+    return tile;
+}
+
+static double flops_per_element(const column_launch *l)
+{
+    static const double of_product[] = {0.0, 2.0, 4.0, 1.0};
+    return of_product[l->product] + (l->q >= 0 ? 1.0 : 0.0);
+}
+
+static void launch(ocl_emitter *e, const column_launch *l, clt_style style)
+{
+    uint64_t elements = l->rows * l->cols, sums = l->blocks.count * l->cols;
+    ocl_kernel_begin(e, "colsum", "colsum_bwd_w");
+    uint64_t items = clt_define_group(e, style);
+    uint64_t tile = style == CLT_STYLE_LANE ? lane_tile(e->device, l) : items;
+    ocl_define(e, "HAVE_P", l->product);
+    ocl_define(e, "HAVE_Q", l->q >= 0);
+    if (style == CLT_STYLE_LANE)
+        ocl_define(e, "ROWS", tile >= l->cols ? 1 : l->product ? ROWS_OF_TWO : ROWS_OF_ONE);
+    clt_define_dtype(e, "DYT", l->dy_type);
+    if (l->product)
+        clt_define_dtype(e, "DT", l->x_type);
+    clt_define_dtype(e, "GT", l->type);
+    if (l->product)
+        ocl_arg_grad(e, l->p, l->type, sums, l->p_accumulate);
+    if (l->q >= 0)
+        ocl_arg_grad(e, l->q, l->type, sums, l->q_accumulate);
+    ocl_arg_in(e, l->dy, l->dy_type, elements);
+    if (l->product)
+        ocl_arg_in(e, l->x, l->x_type, elements);
+    if (l->product == PRODUCT_DY_NORMALISED) {
+        ocl_arg_in(e, l->mean, CLT_F32, l->rows);
+        ocl_arg_in(e, l->rstd, CLT_F32, l->rows);
+    }
+    ocl_arg_u64(e, l->rows);
+    ocl_arg_u64(e, l->cols);
+    ocl_arg_u64(e, l->blocks.rows);
+    ocl_arg_u32(e, (uint32_t)tile);
+    ocl_kernel_end_2d(e, clt_div_up(l->cols, tile) * items, l->blocks.count, items, 1,
+                      flops_per_element(l) * (double)elements);
+}
+
+/* Both sums in one launch, or each in its own where they are of different types. */
+static void launch_both(ocl_emitter *e, const clt_call *call, column_launch l, clt_style style)
+{
+    clt_dtype p_type = l.product ? clt_call_dtype(call, l.p) : CLT_F32,
+              q_type = l.q >= 0 ? clt_call_dtype(call, l.q) : CLT_F32;
+    column_launch alone = l;
+    if (l.product && l.q >= 0 && p_type != q_type) {
+        alone.product = 0;
+        alone.type = q_type;
+        launch(e, &alone, style);
+        l.q = -1;
+    }
+    l.type = l.product ? p_type : q_type;
+    launch(e, &l, style);
+}
+
+void clt_emit_column_blocks(ocl_emitter *e, const clt_call *call, const clt_column_sums *s, int32_t part_p,
+                            int32_t part_q, uint64_t blocks, clt_style style)
+{
+    bool both = s->p >= 0 && s->q >= 0; /* a single sum is always the kernel's q */
+    column_launch l = {.dy = s->q >= 0 ? part_q : part_p,
+                       .x = part_p,
+                       .mean = -1,
+                       .rstd = -1,
+                       .p = s->p,
+                       .q = s->q >= 0 ? s->q : s->p,
+                       .dy_type = CLT_F32,
+                       .x_type = CLT_F32,
+                       .p_accumulate = s->p_accumulate,
+                       .q_accumulate = s->q >= 0 ? s->q_accumulate : s->p_accumulate,
+                       .product = both ? PRODUCT_X : PRODUCT_NONE,
+                       .rows = blocks,
+                       .cols = (uint64_t)s->cols,
+                       .blocks = {1, blocks}};
+    launch_both(e, call, l, style);
+}
+
+void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *s, clt_style style)
+{
+    if (s->p < 0 && s->q < 0)
+        return;
+    column_launch l = {.dy = s->dy,
+                       .x = s->x,
+                       .mean = s->mean,
+                       .rstd = s->rstd,
+                       .p = s->p,
+                       .q = s->q,
+                       .dy_type = clt_call_dtype(call, s->dy),
+                       .x_type = s->p >= 0 ? clt_call_dtype(call, s->x) : CLT_F32,
+                       .type = CLT_F32,
+                       .p_accumulate = s->p_accumulate,
+                       .q_accumulate = s->q_accumulate,
+                       .product = PRODUCT_NONE,
+                       .rows = (uint64_t)s->rows,
+                       .cols = (uint64_t)s->cols,
+                       .blocks = clt_column_blocks_of(s->rows, s->cols)};
+    if (s->p >= 0)
+        l.product = s->mean >= 0 ? PRODUCT_DY_NORMALISED : PRODUCT_DY_X;
+    if (l.blocks.count == 1) {
+        launch_both(e, call, l, style);
+        return;
+    }
+    uint64_t sums = l.blocks.count * l.cols;
+    l.p = s->p >= 0 ? ocl_workspace(e, CLT_F32, sums, "colsum.p") : -1;
+    l.q = s->q >= 0 ? ocl_workspace(e, CLT_F32, sums, "colsum.q") : -1;
+    l.p_accumulate = l.q_accumulate = false;
+    launch(e, &l, style);
+    clt_emit_column_blocks(e, call, s, l.p, l.q, l.blocks.count, style);
+}
+
+void clt_emit_column_sum(ocl_emitter *e, const clt_call *call, int32_t out, bool accumulate, int32_t dy,
+                         int64_t rows, int64_t cols, clt_style style)
+{
+    clt_column_sums s = {.dy = dy,
+                         .x = -1,
+                         .mean = -1,
+                         .rstd = -1,
+                         .p = -1,
+                         .q = out,
+                         .q_accumulate = accumulate,
+                         .rows = rows,
+                         .cols = cols};
+    clt_emit_column_sums(e, call, &s, style);
+}

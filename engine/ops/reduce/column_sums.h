@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Deterministic sums down the columns of a matrix (colsum.cl): gradients of biases, norms and broadcast
+ * inputs. How rows are cut into blocks depends on the matrix alone, never on the device, and so do results.
+ */
+#ifndef ENGINE_OPS_COLUMN_SUMS_H
+#define ENGINE_OPS_COLUMN_SUMS_H
+
+#include "engine/ops/elementwise/elementwise.h"
+
+/* What is summed. Ids that are not wanted or not there: -1.
+ *   x absent:             q = sum over rows of dy
+ *   x, no stats:          p = sum of dy * x,                     q = sum of dy
+ *   x and mean, rstd:     p = sum of dy * (x - mean) * rstd,     q = sum of dy */
+typedef struct clt_column_sums {
+    int32_t dy, x, mean, rstd;
+    int32_t p, q;
+    bool p_accumulate, q_accumulate;
+    int64_t rows, cols;
+} clt_column_sums;
+
+/* Blocks of rows: `count` of `rows` each (the last may have fewer). */
+typedef struct clt_column_blocks {
+    uint64_t count, rows;
+} clt_column_blocks;
+clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols);
+
+/* Both stages. Workspace: 4*cols*blocks bytes for each of p and q, blocks <= 256, none for a single block. */
+void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, clt_style style);
+/* The sums of one matrix: out (cols) (+)= sum over rows of dy (rows,cols). */
+void clt_emit_column_sum(ocl_emitter *e, const clt_call *call, int32_t out, bool accumulate, int32_t dy,
+                         int64_t rows, int64_t cols, clt_style style);
+/* The second stage alone: p (cols) (+)= sum over blocks of part_p (blocks,cols) f32, q likewise. */
+void clt_emit_column_blocks(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, int32_t part_p,
+                            int32_t part_q, uint64_t blocks, clt_style style);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The op reduce: sum, mean or maximum over any dimensions but the batch. Knows shapes and strides, no model.
+ */
+#include <string.h>
+
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/emit_util.h"
+
+/* reduce: y = sum, mean or max of x over `axes` (all but the batch by default)
+ * shapes  x (N,...) -> y without the axes, or with size 1 there (keepdims)
+ *         max saves the place of the first maximum among its elements, u32, shaped as y
+ * dtypes  x,y f32|f16|bf16; accumulates f32              units   none
+ * grads   dx = dy, dy / count, or dy at the first maximum: write or accumulate
+ * memory  no workspace
+ * errors  CLT_ESHAPE: integer x, bad axes, nothing to reduce
+ * source  -                                              tested  verify -t 'reduce*', tol 16, or exact */
+
+enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX };
+static const clt_attr_spec reduce_attrs[] = {
+    {.name = "kind",
+     .type = CLT_ATTR_CHOICE,
+     .default_value = REDUCE_MEAN,
+     .choices = "sum|mean|max",
+     .help = "what to compute"},
+    {.name = "axes",
+     .type = CLT_ATTR_INTS,
+     .min = -CLT_MAX_DIMS,
+     .max = CLT_MAX_DIMS,
+     .help =
+         "dimensions to reduce, 0 being the batch, which stays; negative: from the end; left out: all others",
+     .no_default = true},
+    {.name = "keepdims",
+     .type = CLT_ATTR_BOOL,
+     .default_value = 0,
+     .min = 0,
+     .max = 1,
+     .help = "keep reduced dimensions with size 1"},
+};
+
+/* Which dimensions go. */
+static clt_status reduce_axes(const clt_infer *ctx, const clt_shape *shape, bool *gone)
+{
+    const clt_attr *axes = clt_node_attr(ctx->node, "axes");
+    for (int d = 0; d < CLT_MAX_DIMS; d++)
+        gone[d] = axes->n_list == 0 && d > 0 && d < shape->ndim;
+    for (int i = 0; i < axes->n_list; i++) {
+        int axis = 0;
+        CLT_TRY(clt_infer_axis(ctx, axes->list[i], shape->ndim, &axis));
+        if (gone[axis])
+            return clt_infer_fail(ctx, "axis %d is listed twice", axis);
+        gone[axis] = true;
+    }
+    return CLT_OK;
+}
+
+static clt_status reduce_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    clt_shape shape = clt_infer_in(ctx, 0)->shape, out = {0, {0}};
+    clt_dtype dtype = clt_infer_in(ctx, 0)->dtype;
+    bool gone[CLT_MAX_DIMS];
+    char text[CLT_SHAPE_TEXT];
+    if (shape.ndim < 2)
+        return clt_infer_fail(ctx, "the input %s has only the batch dimension: there is nothing to reduce",
+                              clt_shape_text(&shape, text, sizeof text));
+    CLT_TRY(reduce_axes(ctx, &shape, gone));
+    for (int d = 0; d < shape.ndim; d++)
+        if (!gone[d] || clt_node_attr(ctx->node, "keepdims")->b)
+            out.dim[out.ndim++] = gone[d] ? 1 : shape.dim[d];
+    CLT_TRY(clt_infer_out(ctx, dtype, &out));
+    if (clt_node_attr(ctx->node, "kind")->choice == REDUCE_MAX)
+        return clt_infer_saved(ctx, "index", CLT_U32, &out);
+    return CLT_OK;
+}
+
+/* The shape as the kernels see it: up to three kept and three reduced dimensions, innermost last, missing
+ * ones of size 1. Six dimensions cannot alternate more often. */
+typedef struct reduce_view {
+    uint64_t kept[3], kept_stride[3], reduced[3], reduced_stride[3];
+    uint64_t outputs, count; /* elements of y; elements per output */
+    bool inner_kept;
+    int kind;
+} reduce_view;
+
+/* Adds a dimension outside of those already there, merged with the last one when they are contiguous. */
+static void view_add(uint64_t *sizes, uint64_t *strides, int *at, bool merge, uint64_t size, uint64_t stride)
+{
+    if (merge) {
+        sizes[*at] *= size;
+        return;
+    }
+    --*at;
+    sizes[*at] = size;
+    strides[*at] = stride;
+}
+
+static reduce_view reduce_look(const clt_call *call)
+{
+    const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
+    const clt_attr *axes = clt_node_attr(call->node, "axes");
+    reduce_view v = {.kept = {1, 1, 1}, .reduced = {1, 1, 1}, .outputs = 1, .count = 1, .inner_kept = false};
+    v.kind = clt_node_attr(call->node, "kind")->choice;
+    int at_kept = 3, at_reduced = 3, last = -1;
+    uint64_t stride = 1;
+    for (int d = shape->ndim - 1; d >= 0; d--) {
+        uint64_t size = (uint64_t)shape->dim[d];
+        bool gone = axes->n_list == 0 && d > 0;
+        for (int i = 0; i < axes->n_list; i++)
+            gone = gone || axes->list[i] == d || axes->list[i] + shape->ndim == d;
+        if (size == 1)
+            continue;
+        if (gone) {
+            view_add(v.reduced, v.reduced_stride, &at_reduced, last == 1, size, stride);
+            v.count *= size;
+        } else {
+            view_add(v.kept, v.kept_stride, &at_kept, last == 0, size, stride);
+            v.outputs *= size;
+        }
+        if (last < 0)
+            v.inner_kept = !gone;
+        last = gone;
+        stride *= size;
+    }
+    if (at_reduced == 3) /* sizes of 1 only: rows of one element */
+        v.reduced_stride[2] = 1;
+    return v;
+}
+
+/* Sizes are 32-bit in the kernels, strides are not. */
+static void reduce_shape_args(ocl_emitter *e, const reduce_view *v)
+{
+    for (int i = 0; i < 3; i++)
+        clt_arg_size32(e, (int64_t)v->kept[i], "kept elements");
+    for (int i = 0; i < 3; i++)
+        ocl_arg_u64(e, v->kept_stride[i]);
+    for (int i = 0; i < 3; i++)
+        clt_arg_size32(e, (int64_t)v->reduced[i], "reduced elements");
+    for (int i = 0; i < 3; i++)
+        ocl_arg_u64(e, v->reduced_stride[i]);
+    ocl_arg_f32(e, v->kind == REDUCE_MEAN ? (float)(1.0 / (double)v->count) : 1.0f);
+    if (v->kind == REDUCE_MAX && v->count > UINT32_MAX)
+        ocl_emit_fail(e,
+                      clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                               "emitting %s: a maximum over %llu elements; at most 2^32-1 can be told apart",
+                               e->label ? e->label : "reduce", (unsigned long long)v->count));
+}
+
+/* How the work is divided. */
+typedef enum reduce_form { FORM_GROUP, FORM_COLUMN_FLAT, FORM_COLUMN_LANE, FORM_ROW } reduce_form;
+/* Columns of an item of the lane form, at most MAX_TILE of kernels/reduce.cl, groups wanted for each unit,
+ * and rows read side by side where a tile is a part of each row. */
+#define MAX_TILE 1024
+#define MIN_TILE 64
+#define GROUPS_PER_UNIT 8
+#define ROWS_OF_TILES 8
+
+static uint64_t reduce_tile(const ocl_device_desc *device, const reduce_view *v)
+{
+    uint64_t units = device->compute_units ? device->compute_units : 1, tile = MAX_TILE;
+    while (tile > MIN_TILE &&
+           clt_div_up(v->kept[2], tile) * v->kept[1] * v->kept[0] < units * GROUPS_PER_UNIT)
+        tile /= 2;
+    return tile;
+}
+
+/* Defines that depend on the form. */
+typedef struct reduce_launch {
+    reduce_form form;
+    uint64_t local, tile; /* items of a work-group; columns of one */
+} reduce_launch;
+
+static reduce_launch reduce_define(ocl_emitter *e, const reduce_view *v, reduce_form form)
+{
+    reduce_launch l = {.form = form, .local = 1};
+    ocl_define(e, "MAX", v->kind == REDUCE_MAX);
+    if (form == FORM_ROW) {
+        l.local = clt_local_rows(e->device, v->kept[2]);
+    } else if (form == FORM_GROUP) {
+        l.local = clt_local_group(e->device, v->count);
+        ocl_define(e, "WG", (int64_t)l.local);
+    } else if (form == FORM_COLUMN_LANE) {
+        l.local = clt_define_group(e, CLT_STYLE_LANE);
+        l.tile = reduce_tile(e->device, v);
+        ocl_define(e, "ROWS", l.tile >= v->kept[2] ? 1 : ROWS_OF_TILES);
+    } else {
+        l.tile = l.local = clt_define_group(e, CLT_STYLE_FLAT);
+    }
+    return l;
+}
+
+static void reduce_end(ocl_emitter *e, const reduce_view *v, const reduce_launch *l, double flops)
+{
+    uint64_t global[3] = {v->kept[2], v->kept[1], v->kept[0]}, group[3] = {l->local, 1, 1};
+    if (l->form == FORM_GROUP)
+        global[0] *= l->local;
+    if (l->tile) {
+        ocl_arg_u32(e, (uint32_t)l->tile);
+        global[0] = clt_div_up(v->kept[2], l->tile) * l->local;
+    }
+    ocl_kernel_end_3d(e, global, group, flops);
+}
+
+static const char *const forward_kernels[] = {"reduce_fwd_group", "reduce_fwd_column", "reduce_fwd_column",
+                                              "reduce_fwd_row"};
+static const char *const backward_kernels[] = {"reduce_bwd_group", "reduce_bwd_column", "reduce_bwd_column",
+                                               "reduce_bwd_row"};
+
+static clt_status reduce_forward(ocl_emitter *e, const clt_call *call, reduce_form form)
+{
+    reduce_view v = reduce_look(call);
+    bool index = v.kind == REDUCE_MAX && call->saved[0] >= 0; /* plans without backward may have none */
+    ocl_kernel_begin(e, "reduce", forward_kernels[form]);
+    reduce_launch l = reduce_define(e, &v, form);
+    ocl_define(e, "INDEX", index);
+    clt_define_type_of(e, "DT", call, call->in[0]);
+    clt_arg_out_of(e, call, call->out[0], v.outputs);
+    if (index)
+        ocl_arg_out(e, call->saved[0], CLT_U32, v.outputs);
+    clt_arg_in_of(e, call, call->in[0], v.outputs * v.count);
+    reduce_shape_args(e, &v);
+    reduce_end(e, &v, &l, (double)v.outputs * (double)v.count);
+    return CLT_OK;
+}
+
+static clt_status reduce_backward(ocl_emitter *e, const clt_call *call, reduce_form form)
+{
+    if (call->din[0] < 0)
+        return CLT_OK;
+    reduce_view v = reduce_look(call);
+    ocl_kernel_begin(e, "reduce", backward_kernels[form]);
+    reduce_launch l = reduce_define(e, &v, form);
+    clt_define_type_of(e, "DYT", call, call->dout[0]);
+    clt_define_type_of(e, "GT", call, call->din[0]);
+    bool lane = form == FORM_COLUMN_LANE || (form == FORM_ROW && v.reduced_stride[2] == 1);
+    uint64_t inner = form == FORM_ROW ? v.reduced[2] : v.kept[2]; /* vectors begin where these do */
+    if (lane)
+        clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->din[0]), v.outputs * v.count,
+                          call->din_accumulate[0] || inner % 16 != 0);
+    clt_arg_grad_of(e, call, call->din[0], v.outputs * v.count, call->din_accumulate[0]);
+    clt_arg_in_of(e, call, call->dout[0], v.outputs);
+    if (v.kind == REDUCE_MAX)
+        ocl_arg_in(e, call->saved[0], CLT_U32, v.outputs);
+    reduce_shape_args(e, &v);
+    double adds = call->din_accumulate[0] ? (double)v.outputs * (double)v.count : 0.0;
+    reduce_end(e, &v, &l, adds + (double)v.outputs);
+    return CLT_OK;
+}
+
+static bool accepts_group(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    reduce_view v = reduce_look(problem);
+    if (v.inner_kept) {
+        snprintf(reason, size, "the innermost dimension is kept");
+        return false;
+    }
+    return clt_accepts_group(problem, device, reason, size);
+}
+
+static bool accepts_lane(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    (void)device;
+    reduce_view v = reduce_look(problem);
+    if (!v.inner_kept)
+        snprintf(reason, size, "the innermost dimension is reduced");
+    return v.inner_kept;
+}
+
+static bool accepts_flat(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    return accepts_lane(problem, device, reason, size) &&
+           clt_accepts_flat_style(problem, device, reason, size);
+}
+
+#define REDUCE_VARIANT(direction, word, form, caps, accept, suited)                                          \
+    static clt_status direction##_##word(ocl_emitter *e, const void *call)                                   \
+    {                                                                                                        \
+        return direction(e, call, form);                                                                     \
+    }                                                                                                        \
+    static const ocl_variant direction##_variant_##word = {#word, caps, accept, NULL, direction##_##word,    \
+                                                           suited};
+#define REDUCE_VARIANTS(direction)                                                                           \
+    REDUCE_VARIANT(direction, group, FORM_GROUP, OCL_CAP_LOCAL, accepts_group, 0)                            \
+    REDUCE_VARIANT(direction, flat, FORM_COLUMN_FLAT, 0, accepts_flat, 0)                                    \
+    REDUCE_VARIANT(direction, lane, FORM_COLUMN_LANE, 0, accepts_lane, OCL_CAP_WIDE_VECTORS)                 \
+    REDUCE_VARIANT(direction, row, FORM_ROW, 0, NULL, OCL_CAP_WIDE_VECTORS)                                  \
+    static const ocl_variant *const direction##_variants[] = {                                               \
+        &direction##_variant_group, &direction##_variant_flat, &direction##_variant_lane,                    \
+        &direction##_variant_row, NULL};
+REDUCE_VARIANTS(reduce_forward)
+REDUCE_VARIANTS(reduce_backward)
+
+extern const clt_op_ref clt_op_reduce_ref;
+static const clt_op_doc reduce_doc = {
+    .text = "The sum, the mean or the largest of the elements along some dimensions, the batch never among "
+            "them: pooling over a sequence, for instance.",
+    .inputs = "x: (N,...), f32, f16 or bf16",
+    .output = "y: x without these dimensions, or with size 1 there (keepdims), type of x",
+    .example = "{\"op\": \"reduce\", \"kind\": \"mean\", \"axes\": [1]}",
+    .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, ",
+    .after = ", {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+    .data = CLT_DOC_WORDS,
+};
+
+extern const clt_op clt_op_reduce;
+const clt_op clt_op_reduce = {
+    .name = "reduce",
+    .summary = "y = sum, mean or max of x over axes",
+    .doc = &reduce_doc,
+    .attrs = reduce_attrs,
+    .n_attrs = 3,
+    .min_in = 1,
+    .max_in = 1,
+    .flags = CLT_OP_WIDE,
+    .infer = reduce_infer,
+    .forward = reduce_forward_variants,
+    .backward = reduce_backward_variants,
+    .ref = &clt_op_reduce_ref,
+};

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The op concat: tensors one after the other along one dimension. Moves elements of any type; knows no model.
+ */
+#include "engine/ops/emit_util.h"
+#include "engine/ops/shape/window.h"
+
+/* concat: y = inputs joined along one axis, in order
+ * shapes  x_i (N,...,A_i,...) -> y (N,...,sum A_i,...)          dtypes  any of 1, 2 or 4 bytes, all the same
+ * grads   dx_i: write or accumulate                             units   none
+ * memory  no workspace
+ * errors  CLT_ESHAPE: batch axis, shapes or types differ
+ * source  -                                                     tested  verify -t 'concat*', exact */
+
+static const clt_attr_spec concat_attrs[] = {
+    {.name = "axis",
+     .type = CLT_ATTR_INT,
+     .default_value = -1,
+     .min = -CLT_MAX_DIMS,
+     .max = CLT_MAX_DIMS - 1,
+     .help = "dimension, 0 being the batch (not allowed), -1 the last"},
+};
+
+static clt_status concat_infer(clt_infer *ctx)
+{
+    clt_shape y = clt_infer_in(ctx, 0)->shape;
+    clt_dtype dtype = clt_infer_in(ctx, 0)->dtype;
+    char first[CLT_SHAPE_TEXT], other[CLT_SHAPE_TEXT];
+    int axis = 0;
+    CLT_TRY(clt_infer_axis(ctx, clt_node_attr(ctx->node, "axis")->i, y.ndim, &axis));
+    clt_shape_text(&y, first, sizeof first);
+    if (clt_dtype_bytes(dtype) > 4)
+        return clt_infer_fail(ctx, "64-bit types are not supported, the inputs have type %s",
+                              clt_dtype_name(dtype));
+    for (int i = 1; i < ctx->node->n_in; i++) {
+        const clt_tensor *x = clt_infer_in(ctx, i);
+        if (x->dtype != dtype)
+            return clt_infer_fail(ctx, "input %d has type %s, but input 0 has type %s", i,
+                                  clt_dtype_name(x->dtype), clt_dtype_name(dtype));
+        bool fits = x->shape.ndim == y.ndim;
+        for (int d = 0; fits && d < y.ndim; d++)
+            fits = d == axis || x->shape.dim[d] == y.dim[d];
+        if (!fits)
+            return clt_infer_fail(ctx, "input %d %s does not fit input 0 %s: only dimension %d may differ", i,
+                                  clt_shape_text(&x->shape, other, sizeof other), first, axis);
+        y.dim[axis] += x->shape.dim[axis];
+    }
+    return clt_infer_out(ctx, dtype, &y);
+}
+
+/* The window of y that input `index` fills, as (y side, x side); *start moves on. */
+static clt_window concat_window(const clt_call *call, int index, int64_t *start)
+{
+    const clt_shape *x = &clt_call_tensor(call, call->in[index])->shape;
+    const clt_shape *y = &clt_call_tensor(call, call->out[0])->shape;
+    int64_t given = clt_node_attr(call->node, "axis")->i;
+    int axis = (int)(given < 0 ? given + y->ndim : given);
+    int64_t inner = clt_window_inner(y, axis), run = x->dim[axis] * inner;
+    clt_window w = {.outer = clt_window_outer(y, axis),
+                    .run = run,
+                    .y_stride = y->dim[axis] * inner,
+                    .y_start = *start,
+                    .x_stride = run,
+                    .x_start = 0};
+    *start += run;
+    return w;
+}
+
+static clt_status concat_forward(ocl_emitter *e, const clt_call *call, bool by_row)
+{
+    int64_t start = 0;
+    for (int i = 0; i < call->node->n_in; i++) {
+        clt_window w = concat_window(call, i, &start);
+        clt_emit_window(e, call->out[0], call->in[i], clt_call_dtype(call, call->out[0]), &w, false, false,
+                        by_row);
+    }
+    return CLT_OK;
+}
+
+static clt_status concat_backward(ocl_emitter *e, const clt_call *call, bool by_row)
+{
+    int64_t start = 0;
+    for (int i = 0; i < call->node->n_in; i++) {
+        clt_window f = concat_window(call, i, &start);
+        clt_window w = {f.outer, f.run, f.x_stride, 0, f.y_stride, f.y_start};
+        if (call->din[i] >= 0)
+            clt_emit_window(e, call->din[i], call->dout[0], clt_call_dtype(call, call->din[i]), &w, true,
+                            call->din_accumulate[i], by_row);
+    }
+    return CLT_OK;
+}
+
+static clt_status concat_fwd_flat(ocl_emitter *e, const void *problem)
+{
+    return concat_forward(e, problem, false);
+}
+static clt_status concat_fwd_row(ocl_emitter *e, const void *problem)
+{
+    return concat_forward(e, problem, true);
+}
+static clt_status concat_bwd_flat(ocl_emitter *e, const void *problem)
+{
+    return concat_backward(e, problem, false);
+}
+static clt_status concat_bwd_row(ocl_emitter *e, const void *problem)
+{
+    return concat_backward(e, problem, true);
+}
+
+static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, concat_fwd_flat, 0};
+static const ocl_variant fwd_row = {"row", 0, NULL, NULL, concat_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant *const fwd_variants[] = {&fwd_flat, &fwd_row, NULL};
+static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, concat_bwd_flat, 0};
+static const ocl_variant bwd_row = {"row", 0, NULL, NULL, concat_bwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
+
+extern const clt_op_ref clt_op_concat_ref;
+static const clt_op_doc concat_doc = {
+    .text = "Joins up to 16 tensors along one dimension, in the order of the inputs.",
+    .inputs = "x0, x1, ...: equal shapes but for axis, one type of 1, 2 or 4 bytes",
+    .output = "y: their shape with the sizes along axis added up",
+    .example = "{\"op\": \"concat\", \"inputs\": [\"a\", \"b\"]}",
+    .before = "{\"op\": \"flatten\", \"name\": \"flat\"}, {\"op\": \"linear\", \"name\": \"a\", \"out\": "
+              "32}, {\"op\": \"linear\", \"name\": \"b\", \"inputs\": [\"flat\"], \"out\": 16}, ",
+};
+
+extern const clt_op clt_op_concat;
+const clt_op clt_op_concat = {
+    .name = "concat",
+    .summary = "y = inputs joined along one axis, in order",
+    .doc = &concat_doc,
+    .attrs = concat_attrs,
+    .n_attrs = sizeof concat_attrs / sizeof concat_attrs[0],
+    .min_in = 1,
+    .max_in = CLT_MAX_IN,
+    .flags = CLT_OP_MOVE,
+    .infer = concat_infer,
+    .forward = fwd_variants,
+    .backward = bwd_variants,
+    .ref = &clt_op_concat_ref,
+};

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Generation token by token: the decode plan over a checkpoint's parameters, the tokenizer at both ends. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/data/tokenizer.h"
+#include "engine/train/generate/generate.h"
+#include "engine/train/run/run.h"
+#include "engine/train/state/saved_run.h"
+
+struct clt_decoder {
+    clt_tokenizer *tokenizer;
+    clt_run_options run_options;
+    clt_run *run;
+    int32_t context, used; /* places; of which filled */
+    float *logits, *scratch;
+    clt_ids ids;                        /* prompt, then what was generated */
+    const clt_generate_options *wanted; /* of the text being made */
+};
+
+clt_status clt_decode_token(clt_run *run, int32_t token, int32_t position, float *logits)
+{
+    const clt_graph *graph = run->job->eval->graph;
+    const struct {
+        const char *name;
+        int32_t value;
+    } fields[] = {{"x", token}, {"position", position}, {"length", position + 1}};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        int32_t field = clt_graph_find_field(graph, fields[i].name);
+        CLT_TRY(clt_realized_write(run->eval, graph->fields[field].tensor, &fields[i].value));
+    }
+    CLT_TRY(clt_realized_run(run->eval, CLT_PHASE_FORWARD));
+    return clt_realized_read_f32(run->eval, run->job->prediction, logits);
+}
+
+static clt_status find_tokenizer(clt_decoder *d, const clt_config *config, const char *name)
+{
+    int64_t vocab = clt_config_int(config, "model.vocab");
+    CLT_TRY(clt_tokenizer_open_config(config, &d->tokenizer));
+    if (!d->tokenizer)
+        CLT_FAIL(
+            CLT_EDATA,
+            "generating from '%s': the run's data is tokens without a tokenizer; name one with --tokenizer "
+            "(a folder or file of its vocabulary)",
+            name);
+    if (clt_tokenizer_vocab(d->tokenizer) > vocab)
+        CLT_FAIL(CLT_EDATA, "generating from '%s': the tokenizer (%s) has more tokens than the model (%lld)",
+                 name, clt_tokenizer_description(d->tokenizer), (long long)vocab);
+    return CLT_OK;
+}
+
+static clt_status open_model(clt_decoder *d)
+{
+    CLT_TRY(clt_run_create(&d->run_options, CLT_JOB_DECODE, &d->run));
+    d->context = (int32_t)d->run->job->context;
+    int outputs =
+        (int)clt_shape_last(&clt_graph_tensor(d->run->job->eval->graph, d->run->job->prediction)->shape);
+    CLT_TRY(clt_alloc(&d->logits, (size_t)outputs, sizeof *d->logits, "generation"));
+    return clt_alloc(&d->scratch, (size_t)outputs, sizeof *d->scratch, "generation");
+}
+
+clt_status clt_decoder_create(const clt_run_options *options, const char *name, clt_decoder **out)
+{
+    clt_decoder *d;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&d, 1, sizeof *d, "generation"));
+    d->run_options = *options;
+    clt_status status = find_tokenizer(d, options->config, name);
+    if (status == CLT_OK)
+        status = open_model(d);
+    if (status != CLT_OK) {
+        clt_decoder_destroy(d);
+        return status;
+    }
+    *out = d;
+    return CLT_OK;
+}
+
+void clt_decoder_destroy(clt_decoder *d)
+{
+    if (!d)
+        return;
+    clt_run_destroy(d->run);
+    clt_tokenizer_close(d->tokenizer);
+    free(d->logits);
+    free(d->scratch);
+    free(d->ids.id);
+    free(d);
+}
+
+struct clt_run *clt_decoder_run(clt_decoder *d)
+{
+    return d->run;
+}
+
+/* Reads the ids from `first` on into an empty cache. */
+static clt_status prefill(clt_decoder *d, size_t first)
+{
+    d->used = 0;
+    for (size_t i = first; i < d->ids.count; i++, d->used++)
+        CLT_TRY(clt_decode_token(d->run, (int32_t)d->ids.id[i], d->used, d->logits));
+    return CLT_OK;
+}
+
+static clt_status push_id(clt_ids *ids, uint32_t id)
+{
+    CLT_TRY(clt_grow(&ids->id, &ids->capacity, ids->count + 1, sizeof *ids->id, "tokens"));
+    ids->id[ids->count++] = id;
+    return CLT_OK;
+}
+
+static clt_status give_text(clt_decoder *d, uint32_t id)
+{
+    clt_str text = {0};
+    clt_status status = clt_tokenizer_decode(d->tokenizer, &id, 1, &text);
+    if (status == CLT_OK && d->wanted->text && text.length)
+        d->wanted->text(d->wanted->context, text.text, text.length);
+    clt_str_free(&text);
+    return status;
+}
+
+static clt_status next_token(clt_decoder *d, int index)
+{
+    int known = (int)clt_tokenizer_vocab(d->tokenizer); /* padding and unused rows are no text */
+    uint32_t id = (uint32_t)clt_sample(d->logits, known, &d->wanted->sampling, (uint64_t)index, d->scratch);
+    CLT_TRY(push_id(&d->ids, id));
+    CLT_TRY(give_text(d, id));
+    if (d->used == d->context) /* full: go on with the newest half */
+        return prefill(d, d->ids.count - (size_t)(d->context / 2 > 0 ? d->context / 2 : 1));
+    CLT_TRY(clt_decode_token(d->run, (int32_t)id, d->used, d->logits));
+    d->used++;
+    return CLT_OK;
+}
+
+clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, clt_generate_result *result)
+{
+    *result = (clt_generate_result){0};
+    d->wanted = o;
+    d->ids.count = 0;
+    CLT_TRY(clt_tokenizer_encode(d->tokenizer, o->prompt, strlen(o->prompt), &d->ids));
+    if (d->ids.count == 0) { /* nothing to start from: the end of a text, or a line break */
+        int64_t end = clt_tokenizer_end_of_text(d->tokenizer);
+        CLT_TRY(end >= 0 ? push_id(&d->ids, (uint32_t)end)
+                         : clt_tokenizer_encode(d->tokenizer, "\n", 1, &d->ids));
+    }
+    double start = clt_now();
+    size_t keep = (size_t)d->context;
+    CLT_TRY(prefill(d, d->ids.count > keep ? d->ids.count - keep : 0));
+    result->prompt_tokens = (int)d->ids.count;
+    result->prompt_seconds = clt_now() - start;
+    start = clt_now();
+    for (; result->new_tokens < o->max_new; result->new_tokens++)
+        CLT_TRY(next_token(d, result->new_tokens));
+    result->new_seconds = clt_now() - start;
+    return CLT_OK;
+}
+
+/* --- from a checkpoint --- */
+
+/* The number of tokens comes from the saved table: the data it was counted on may be gone. */
+static clt_status find_vocab(clt_saved_run *saved)
+{
+    char text[32];
+    const clt_named_tensor *table = clt_safetensors_find(saved->checkpoint->model, "wte.weight");
+    if (!table || table->shape.ndim != 2 || table->shape.dim[0] > INT32_MAX / 2)
+        CLT_FAIL(CLT_ECHECKPOINT, "generating from '%s': it holds no token table wte.weight, so it is no gpt",
+                 saved->path);
+    snprintf(text, sizeof text, "%d", (int)table->shape.dim[0]);
+    return clt_config_set(saved->config, "model.vocab", text);
+}
+
+static clt_status generate_gpt(const clt_generate_options *o, clt_saved_run *saved,
+                               clt_generate_result *result)
+{
+    clt_decoder *d = NULL;
+    const clt_run_options run = {.config = saved->config,
+                                 .device_spec = o->device_spec,
+                                 .caps_mask = o->caps_mask,
+                                 .observer = o->observer};
+    CLT_TRY(find_vocab(saved));
+    CLT_TRY(clt_decoder_create(&run, saved->path, &d));
+    clt_status status = clt_run_load_file(d->run, saved->checkpoint->model, saved->path);
+    if (status == CLT_OK)
+        status = clt_decoder_generate(d, o, result);
+    clt_decoder_destroy(d);
+    return status;
+}
+
+/* Window models: the whole text at once. */
+static clt_status generate_window(const clt_generate_options *o, const clt_saved_run *saved,
+                                  clt_generate_result *result)
+{
+    clt_source *shapes = NULL;
+    clt_str text = {0};
+    if (saved->has_facts)
+        CLT_TRY(clt_saved_run_shapes(saved, &shapes));
+    clt_run_options run = {.config = saved->config,
+                           .saved = saved,
+                           .source = shapes,
+                           .device_spec = o->device_spec,
+                           .caps_mask = o->caps_mask,
+                           .predicts = true,
+                           .observer = o->observer};
+    double start = clt_now();
+    clt_status status = clt_sample_window(&run, o->prompt, o->max_new, &o->sampling, &text);
+    if (status == CLT_OK && o->text)
+        o->text(o->context, text.text, text.length);
+    result->new_tokens = (int)text.length;
+    result->new_seconds = clt_now() - start;
+    clt_str_free(&text);
+    clt_source_close(shapes);
+    return status;
+}
+
+/* Says what the run did train, and which commands are made for that. */
+static clt_status no_language_model(const clt_saved_run *saved)
+{
+    clt_str words = {0};
+    clt_saved_run_words(saved, &words);
+    clt_status status = clt_str_check(&words);
+    if (status == CLT_OK)
+        status = clt_fail(
+            CLT_EUNSUPPORTED, __FILE__, __LINE__,
+            "generating from '%s': this run trained %s; generate continues texts with a gpt, or with "
+            "a model of data.window bytes. Use 'cltrain predict' for what the model makes of new "
+            "samples, 'cltrain eval' for its loss on the evaluation data",
+            saved->path, words.text);
+    clt_str_free(&words);
+    return status;
+}
+
+/* A window of bytes that the next byte follows from. */
+static bool is_window_model(const clt_saved_run *saved)
+{
+    const clt_config *c = saved->config;
+    const char *tokenizer = clt_config_string(c, "data.tokenizer");
+    return strcmp(clt_config_string(c, "data.type"), "text") == 0 &&
+           clt_config_int(c, "model.context") == 0 && (!*tokenizer || strcmp(tokenizer, "bytes") == 0);
+}
+
+clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result)
+{
+    clt_saved_run *saved;
+    clt_saved_run_options open = {.tensors = true,
+                                  .tokenizer = options->tokenizer,
+                                  .overrides = options->overrides,
+                                  .n_overrides = options->n_overrides};
+    *result = (clt_generate_result){0};
+    CLT_TRY(clt_saved_run_open(options->checkpoint, &open, &saved));
+    clt_status status = strcmp(clt_config_string(saved->config, "model.type"), "gpt") == 0
+                            ? generate_gpt(options, saved, result)
+                        : is_window_model(saved) ? generate_window(options, saved, result)
+                                                 : no_language_model(saved);
+    clt_saved_run_close(saved);
+    return status;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Denials of earlier runs: shared between ranks, applied to a description, noted from one. The order of the
+ * update: the smallest group that any rank takes, none where any rank goes without groups. */
+#include "engine/train/run/agreement.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/command/fallback.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/train/run/tuned.h"
+
+/* --- which ranks have the same device --- */
+
+void clt_tell_device(const ocl_device_desc *desc, clt_told_device *out)
+{
+    memcpy(out->platform, desc->platform, sizeof out->platform);
+    memcpy(out->device, desc->name, sizeof out->device);
+    memcpy(out->driver, desc->driver, sizeof out->driver);
+}
+
+bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc)
+{
+    return strcmp(told->platform, desc->platform) == 0 && strcmp(told->device, desc->name) == 0 &&
+           strcmp(told->driver, desc->driver) == 0;
+}
+
+/* --- denials --- */
+
+/* What rank 0 tells the others. */
+typedef struct told_denials {
+    clt_told_device device;
+    int32_t kept; /* they are a checkpoint's */
+    ocl_denials denials;
+} told_denials;
+
+/* Ranks with rank 0's device take its list instead of their own. */
+static clt_status share(clt_run *run, ocl_denials *denials, bool *kept)
+{
+    const ocl_device_desc *desc = &run->tuned->desc;
+    told_denials *told;
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&told, 1, sizeof *told, "denials"));
+    clt_tell_device(desc, &told->device);
+    told->kept = *kept;
+    told->denials = *denials;
+    clt_status status = comm_broadcast(run->options->comm, told, sizeof *told, 0);
+    if (status == CLT_OK && clt_is_told_device(&told->device, desc)) {
+        *denials = told->denials;
+        *kept = told->kept != 0;
+    }
+    free(told);
+    return status;
+}
+
+void clt_apply_denials(const ocl_denials *denials, ocl_device_desc *desc)
+{
+    desc->caps &= ~denials->caps;
+    for (int i = 0; i < denials->count && desc->n_given_up < OCL_GIVEN_UP_MAX; i++) {
+        const ocl_denial *d = &denials->list[i];
+        const ocl_variant *variant = clt_variant_named(d->variant);
+        if (!variant || ocl_is_given_up(desc, variant, d->form))
+            continue;
+        ocl_given_up *entry = &desc->given_up[desc->n_given_up++];
+        entry->variant = variant;
+        snprintf(entry->form, sizeof entry->form, "%s", d->form);
+    }
+}
+
+static void print(const ocl_denials *denials, uint32_t caps, clt_str *what)
+{
+    char names[200];
+    if (caps)
+        clt_str_printf(what, "capability %s", ocl_caps_text(caps, names, sizeof names));
+    for (int i = 0; i < denials->count; i++)
+        clt_str_printf(what, "%s%s%s%s'%s'", what->length ? ", " : "",
+                       denials->list[i].form[0] ? "tile " : "", denials->list[i].form,
+                       denials->list[i].form[0] ? " of variant " : "variant ", denials->list[i].variant);
+}
+
+static void tell(const ocl_denials *denials, const ocl_device_desc *desc, uint32_t caps, bool kept)
+{
+    clt_str what = {0};
+    print(denials, caps, &what);
+    CLT_WARN("device %s '%s': this run goes on without %s, which the driver refused %s", desc->spec,
+             desc->name, what.text ? what.text : "?",
+             kept ? "to the run of the checkpoint: it computes as that did"
+                  : "in an earlier run; 'cltrain devices --again' forgets that");
+    clt_str_free(&what);
+}
+
+/* What the device refused to another run since, and the run of the checkpoint used. */
+static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, const ocl_device_desc *desc)
+{
+    clt_str what = {0};
+    ocl_denials more = {.caps = remembered->caps & ~kept->caps};
+    for (int i = 0; i < remembered->count; i++)
+        if (!ocl_denials_has(kept, &remembered->list[i]))
+            more.list[more.count++] = remembered->list[i];
+    print(&more, more.caps, &what);
+    if (what.length)
+        CLT_WARN(
+            "device %s '%s': the driver refused %s to another run; the run of the checkpoint used it, so "
+            "that it is tried again",
+            desc->spec, desc->name, what.text);
+    clt_str_free(&what);
+}
+
+clt_status clt_recall_denials(clt_run *run)
+{
+    ocl_device_desc *desc = &run->tuned->desc;
+    const ocl_denials *remembered = ocl_device_denials(run->device);
+    bool kept = run->tuned->keeps_denials;
+    ocl_denials denials = kept ? run->tuned->denials : *remembered;
+    CLT_TRY(share(run, &denials, &kept));
+    uint32_t caps = desc->caps & denials.caps;
+    clt_apply_denials(&denials, desc);
+    if (caps || denials.count)
+        tell(&denials, desc, caps, kept);
+    if (kept)
+        tell_tried(&denials, remembered, desc);
+    return CLT_OK;
+}
+
+void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_denials *out)
+{
+    *out = (ocl_denials){.caps = caps & ~desc->caps};
+    for (int i = first; i < desc->n_given_up; i++) {
+        ocl_denial *d = &out->list[out->count];
+        snprintf(d->form, sizeof d->form, "%s", desc->given_up[i].form);
+        out->count += clt_variant_name(desc->given_up[i].variant, d->variant, sizeof d->variant);
+    }
+}
+
+void clt_note_denials(clt_run *run, uint32_t caps, int first)
+{
+    ocl_denials denials;
+    clt_denials_of(&run->tuned->desc, caps, first, &denials);
+    if (ocl_denials_any(&denials))
+        ocl_device_remember_denials(run->device, &denials);
+}
+
+/* --- the update --- */
+
+static int64_t kind_of(const ocl_device_desc *desc)
+{
+    const char *const names[] = {desc->platform, desc->name, desc->driver};
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    for (int i = 0; i < 3; i++)
+        clt_hash64_add(&state, names[i], strlen(names[i]) + 1);
+    return (int64_t)(clt_hash64_end(&state) >> 1);
+}
+
+clt_status clt_agree_on_update(clt_run *run, bool *changed)
+{
+    const ocl_device_desc *desc = &run->tuned->desc;
+    clt_update_order order = {0};
+    *changed = false;
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    enum { ITEMS, KIND, EXACT, COUNT };
+    int64_t least[COUNT] = {(int64_t)clt_update_items(desc), kind_of(desc), desc->rounds_correctly};
+    int64_t most[COUNT];
+    memcpy(most, least, sizeof most);
+    CLT_TRY(comm_all_reduce(run->options->comm, least, COUNT, COMM_I64, COMM_MIN));
+    CLT_TRY(comm_all_reduce(run->options->comm, most, COUNT, COMM_I64, COMM_MAX));
+    if (least[KIND] != most[KIND] || least[ITEMS] != most[ITEMS]) {
+        order.items = (uint32_t)least[ITEMS];
+        order.exact = least[EXACT] != 0;
+    }
+    if (least[KIND] != most[KIND] && !order.exact && run->ranks.rank == 0 && !run->warned_rounding)
+        CLT_WARN("the ranks' devices are of different kinds, and not all of them round divisions and square "
+                 "roots correctly: parameters may differ between ranks in their last bits");
+    run->warned_rounding = true;
+    *changed = memcmp(&order, &run->order, sizeof order) != 0;
+    run->order = order;
+    return CLT_OK;
+}

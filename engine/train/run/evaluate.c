@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Evaluation: one pass over the evaluation data with the evaluation plan over the same store. Every rank
+ * takes its share; sums are kept in double and added over ranks. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/command/faults.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/train/run/run.h"
+#include "engine/train/state/saved_run.h"
+
+#define FLUSH_EVERY 32 /* micro-batches in flight before the host waits */
+
+typedef struct eval_sums {
+    double record[CLT_MAX_LOSSES][4];
+    double samples;
+    double bytes; /* of the text that the targets stand for */
+} eval_sums;
+
+static int64_t micro_batches(const clt_run *run, int64_t batches)
+{
+    int64_t each = run->job->micro_batch * run->ranks.ranks;
+    int64_t all = (run->job->eval_source->samples + each - 1) / each;
+    return batches > 0 && batches < all ? batches : all;
+}
+
+/* The one loss that is a sum over tokens of -log(probability), -1 when there is none or several: then neither
+ * perplexity nor bits per byte would mean anything. */
+static int language_loss(const clt_run *run)
+{
+    const clt_graph *graph = run->eval->plan->graph;
+    bool gpt = strcmp(clt_config_string(run->options->config, "model.type"), "gpt") == 0;
+    int found = -1;
+    if (!gpt && !run->job->eval_source->tokens)
+        return -1;
+    for (int i = 0; i < graph->n_losses; i++) {
+        const clt_node *node = graph->nodes[graph->losses[i].node];
+        if (strcmp(node->op->name, "cross_entropy") != 0 &&
+            strcmp(node->op->name, "linear_cross_entropy") != 0)
+            continue;
+        if (found >= 0 || clt_node_attr(node, "label_smoothing")->f > 0)
+            return -1;
+        found = i;
+    }
+    return found;
+}
+
+static double bytes_of_batch(const clt_run *run, int loss, const clt_fed *fed)
+{
+    const clt_source *source = run->job->eval_source;
+    const clt_loss *l = &run->eval->plan->graph->losses[loss];
+    double bytes = 0;
+    for (int64_t i = 0; i < fed->valid_samples; i++)
+        bytes += (double)source->type->target_bytes(source, fed->step * run->job->micro_batch + i,
+                                                    l->has_ignore ? l->ignore_index : INT64_MIN);
+    return bytes;
+}
+
+/* Text whose tokens are known to stand for so many bytes. */
+static bool counts_bytes(const clt_run *run, int loss)
+{
+    const clt_source *source = run->job->eval_source;
+    return loss >= 0 && source->type->target_bytes && source->tokenizer &&
+           strcmp(run->eval->plan->graph->losses[loss].target_field, "y") == 0;
+}
+
+void clt_eval_language(double nats, double targets, double bytes, clt_eval_metrics *m)
+{
+    m->perplexity = targets > 0 ? exp(nats / targets) : NAN;
+    m->bits_per_byte = bytes > 0 ? nats / log(2) / bytes : NAN;
+}
+
+/* Runs micro-batches and adds up their loss records. */
+static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eval_sums *sums)
+{
+    const clt_plan *plan = run->eval->plan;
+    size_t floats = (size_t)plan->graph->n_losses * 4;
+    ocl_buffer *losses;
+    uint64_t offset;
+    float *got;
+    clt_fed fed = {0};
+    int loss = language_loss(run);
+    bool bytes = counts_bytes(run, loss);
+    CLT_TRY(clt_realized_resolve(run->eval, plan->losses, &losses, &offset));
+    CLT_TRY(clt_alloc(&got, FLUSH_EVERY * floats, sizeof *got, "evaluation"));
+    clt_status status = CLT_OK;
+    int64_t all = micro_batches(run, batches);
+    clt_run_progress(run, "evaluating", 0, all);
+    for (int64_t done = 0; status == CLT_OK && !fed.end && (batches == 0 || done < batches);) {
+        size_t n = 0;
+        for (; n < FLUSH_EVERY && status == CLT_OK && (batches == 0 || done < batches); n++, done++) {
+            status = clt_feed_next(feed, &fed);
+            if (status != CLT_OK || fed.end)
+                break;
+            sums->samples += (double)fed.valid_samples;
+            status = clt_realized_run(run->eval, CLT_PHASE_FORWARD);
+            if (status == CLT_OK)
+                status = ocl_read_async(OCL_QUEUE_COMPUTE, losses, offset, got + n * floats,
+                                        floats * sizeof *got, NULL, NULL);
+            if (bytes) /* while the device computes */
+                sums->bytes += bytes_of_batch(run, loss, &fed);
+        }
+        clt_status finished = ocl_finish(run->device, OCL_QUEUE_COMPUTE);
+        status = status == CLT_OK ? finished : status;
+        for (size_t i = 0; i < n * floats; i++)
+            sums->record[i % floats / 4][i % 4] += (double)got[i];
+        clt_run_progress(run, "evaluating", done, all);
+    }
+    clt_run_progress(run, "evaluating", 0, -1);
+    if (!ocl_commands_failed(run->device)) /* else reads under way may still write into it */
+        free(got);
+    return status;
+}
+
+static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eval_metrics *m)
+{
+    const clt_graph *graph = run->eval->plan->graph;
+    double hits = 0, hit_targets = 0;
+    m->loss = 0;
+    m->n_losses = graph->n_losses;
+    for (int i = 0; i < graph->n_losses; i++) {
+        const double *record = sums->record[i];
+        double mean = record[2] > 0 ? record[1] / record[2] : NAN;
+        snprintf(m->loss_name[i], sizeof m->loss_name[i], "%s", graph->losses[i].name);
+        m->loss_value[i] = mean;
+        m->loss += (double)graph->losses[i].weight * mean;
+        m->targets += (int64_t)record[2];
+        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) {
+            hits += record[3];
+            hit_targets += record[2];
+        }
+    }
+    m->accuracy = hit_targets > 0 ? hits / hit_targets : NAN;
+    m->perplexity = m->bits_per_byte = NAN;
+    int language = language_loss(run);
+    if (language >= 0)
+        clt_eval_language(sums->record[language][1], sums->record[language][2], sums->bytes, m);
+    m->samples = (int64_t)sums->samples;
+    m->available = run->job->eval_source->samples;
+}
+
+clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics)
+{
+    const clt_config *config = run->options->config;
+    memset(metrics, 0, sizeof *metrics);
+    metrics->step = step;
+    metrics->on_train = run->job->on_train;
+    metrics->accuracy = metrics->perplexity = metrics->bits_per_byte = NAN;
+    if (!run->eval)
+        return CLT_OK;
+    double start = clt_now();
+    int64_t workers = clt_config_int(config, "data.workers");
+    clt_feed_options options = {.realized = run->eval,
+                                .source = run->job->eval_source,
+                                .global_batch = run->job->micro_batch * run->ranks.ranks,
+                                .accumulation = 1,
+                                .rank = run->ranks.rank,
+                                .ranks = run->ranks.ranks,
+                                .seed = run->job->seed,
+                                .evaluation = true,
+                                .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks)
+                                                       : (int)workers,
+                                .prefetch = (int)clt_config_int(config, "data.prefetch")};
+    clt_feed *feed;
+    eval_sums sums = {0};
+    CLT_TRY(clt_feed_create(&options, &feed));
+    clt_status status = sum_batches(run, feed, batches, &sums);
+    clt_feed_destroy(feed);
+    CLT_TRY(status);
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64,
+                                COMM_SUM));
+    mean_over_targets(run, &sums, metrics);
+    metrics->seconds = clt_now() - start;
+    return CLT_OK;
+}
+
+/* The data of a saved run that has another content than it had. What the command line names is meant to be
+ * other data. */
+static void warn_of_other_data(const clt_run *run)
+{
+    const clt_saved_run *saved = run->options->saved;
+    const clt_config *config = run->options->config;
+    char now[CLT_HASH64_TEXT];
+    if (!saved || saved->config != config || !saved->has_facts || run->ranks.rank != 0 ||
+        strcmp(clt_config_origin(config, "data.path"), "override") == 0 ||
+        strcmp(clt_config_origin(config, "data.eval_path"), "override") == 0)
+        return;
+    const char *then = run->job->on_train ? saved->facts.fingerprint : saved->facts.eval_fingerprint;
+    if (*then && *clt_source_fingerprint(run->job->eval_source, now) && strcmp(now, then) != 0)
+        CLT_WARN("the %s data is not what it was when '%s' was saved: its files have another content",
+                 run->job->on_train ? "training" : "evaluation", saved->path);
+}
+
+clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result)
+{
+    clt_run *run;
+    CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &run));
+    clt_status status = CLT_OK;
+    warn_of_other_data(run);
+    if (options->init)
+        status = clt_run_take_init(run);
+    else if (options->saved)
+        status = clt_run_load_file(run, options->saved->checkpoint->model, options->saved->path);
+    else
+        status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give a run folder or --init PATH");
+    if (status == CLT_OK)
+        status = clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result);
+    clt_run_destroy(run);
+    return status;
+}

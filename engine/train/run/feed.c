@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The feed. A loader slot goes back to the loader when its upload's event fires; a ring slot is reused when
+ * its device copy has ended. */
+#include "engine/train/run/feed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/command/faults.h"
+#include "engine/base/span.h"
+#include "engine/base/thread.h"
+#include "engine/train/step_block.h"
+
+#define RING CLT_STAGING_SLOTS
+
+typedef struct upload {
+    clt_feed *feed;
+    clt_slot *slot;
+} upload;
+
+struct clt_feed {
+    clt_realized *realized;
+    clt_loader *loader;
+    uint64_t seed, bytes, step_offset;
+    const clt_graph *graph;
+    int n_slots;
+    ocl_pinned **pinned;
+    void **slots;
+    upload *uploads;  /* by slot index */
+    ocl_buffer *ring; /* RING pieces of ring_stride bytes */
+    uint64_t ring_stride;
+    ocl_event *copied[RING]; /* the device copy that last read each piece */
+    int next;
+    ocl_buffer *input;
+    uint64_t input_offset;
+    int workers;
+    double loaded; /* seconds that the loader's threads took for the batches fed so far */
+    int64_t fed;
+};
+
+/* Which source field fills each graph field, and where in the slot. */
+static clt_status map_fields(const clt_plan *plan, const clt_source *source, clt_loader_options *o)
+{
+    const clt_graph *graph = plan->graph;
+    if (graph->n_fields > CLT_MAX_FIELDS)
+        CLT_FAIL(CLT_ECONFIG, "feeding: the model wants %zu batch fields; at most %d fit", graph->n_fields,
+                 CLT_MAX_FIELDS);
+    o->n_fields = (int)graph->n_fields;
+    for (int f = 0; f < o->n_fields; f++) {
+        const clt_field *field = &graph->fields[f];
+        int found = -1;
+        for (int s = 0; s < source->n_fields; s++)
+            if (strcmp(source->fields[s].name, field->name) == 0)
+                found = s;
+        if (found < 0 || source->fields[found].dtype != field->dtype ||
+            !clt_shape_equal(&source->fields[found].shape, &field->shape))
+            CLT_FAIL(CLT_EDATA, "feeding: the model's batch field '%s' does not fit the data (%s)",
+                     field->name, source->description ? source->description : source->type->name);
+        o->source_field[f] = found;
+        o->offset[f] = plan->place[field->tensor].offset;
+    }
+    return CLT_OK;
+}
+
+static clt_status make_slots(clt_feed *feed, int prefetch)
+{
+    ocl_device *device = feed->realized->device;
+    feed->n_slots = prefetch < 2 ? 2 : prefetch;
+    CLT_TRY(clt_alloc(&feed->pinned, (size_t)feed->n_slots, sizeof *feed->pinned, "loader slots"));
+    CLT_TRY(clt_alloc(&feed->slots, (size_t)feed->n_slots, sizeof *feed->slots, "loader slots"));
+    CLT_TRY(clt_alloc(&feed->uploads, (size_t)feed->n_slots, sizeof *feed->uploads, "loader slots"));
+    for (int i = 0; i < feed->n_slots; i++) {
+        CLT_TRY(ocl_pinned_create(device, feed->bytes, "loader slot", &feed->pinned[i]));
+        feed->slots[i] = ocl_pinned_data(feed->pinned[i]);
+        memset(feed->slots[i], 0, feed->bytes);
+    }
+    feed->ring_stride = clt_align_up(feed->bytes, feed->realized->plan->device.align_bytes);
+    return ocl_buffer_create(device, feed->ring_stride * RING, "staging ring", &feed->ring);
+}
+
+/* A failed upload need not call back, and its slot is not released then. */
+static clt_status check_commands(void *context)
+{
+    ocl_device *device = context;
+    return ocl_commands_check(device, ocl_commands_enqueued(device));
+}
+
+clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
+{
+    const clt_plan *plan = options->realized->plan;
+    clt_feed *feed;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&feed, 1, sizeof *feed, "feed"));
+    feed->realized = options->realized;
+    feed->graph = plan->graph;
+    feed->seed = options->seed;
+    feed->bytes = plan->input_bytes;
+    feed->step_offset = plan->step_offset;
+    feed->workers = options->workers;
+    clt_loader_options o = {.source = options->source,
+                            .micro_batch = plan->graph->micro_batch,
+                            .global_batch = options->global_batch,
+                            .accumulation = options->accumulation,
+                            .rank = options->rank,
+                            .ranks = options->ranks,
+                            .seed = options->seed,
+                            .shuffle = options->shuffle,
+                            .evaluation = options->evaluation,
+                            .first_step = options->first_step,
+                            .last_step = options->last_step,
+                            .graph = plan->graph,
+                            .workers = options->workers,
+                            .slot_bytes = plan->input_bytes,
+                            .spans = options->realized->spans,
+                            .check = check_commands,
+                            .check_context = options->realized->device};
+    clt_status status = map_fields(plan, options->source, &o);
+    if (status == CLT_OK)
+        status =
+            clt_realized_resolve(options->realized, plan->graph->step, &feed->input, &feed->input_offset);
+    feed->input_offset = 0; /* the input region starts slab 0 */
+    if (status == CLT_OK)
+        status = make_slots(feed, options->prefetch);
+    o.n_slots = feed->n_slots;
+    o.slots = feed->slots;
+    if (status == CLT_OK)
+        status = clt_loader_create(&o, &feed->loader);
+    if (status != CLT_OK) {
+        clt_feed_destroy(feed);
+        return status;
+    }
+    *out = feed;
+    return CLT_OK;
+}
+
+void clt_feed_destroy(clt_feed *feed)
+{
+    clt_error kept;
+    if (!feed)
+        return;
+    clt_error_take(CLT_EINTERNAL, &kept);
+    /* callbacks still refer to this object: let both queues run dry first */
+    bool ended = ocl_finish(feed->realized->device, OCL_QUEUE_COPY) == CLT_OK &&
+                 ocl_finish(feed->realized->device, OCL_QUEUE_COMPUTE) == CLT_OK;
+    clt_loader_stop(feed->loader);
+    if (!ended) { /* transfers may still use the slots and call back: all of it stays */
+        clt_error_put(&kept);
+        return;
+    }
+    clt_loader_destroy(feed->loader);
+    for (int i = 0; i < RING; i++)
+        ocl_event_release(feed->copied[i]);
+    for (int i = 0; i < feed->n_slots && feed->pinned; i++)
+        ocl_pinned_destroy(feed->pinned[i]);
+    ocl_buffer_destroy(feed->ring);
+    free(feed->pinned);
+    free(feed->slots);
+    free(feed->uploads);
+    free(feed);
+    clt_error_put(&kept);
+}
+
+static void upload_done(void *context, bool ok)
+{
+    upload *u = context;
+    (void)ok; /* a failed upload fails the device copy that waits for it */
+    clt_loader_release(u->feed->loader, u->slot);
+}
+
+static void fill_step_block(const clt_feed *feed, const clt_slot *slot)
+{
+    clt_step_block *block = (clt_step_block *)(void *)((char *)slot->data + feed->step_offset);
+    memset(block, 0, sizeof *block);
+    block->seed_lo = (uint32_t)feed->seed;
+    block->seed_hi = (uint32_t)(feed->seed >> 32);
+    block->step = (uint32_t)slot->step;
+    block->micro = (uint32_t)slot->micro;
+    block->sample_lo = (uint32_t)slot->sample_base;
+    block->sample_hi = (uint32_t)(slot->sample_base >> 32);
+    block->valid = (uint32_t)slot->valid_samples;
+    for (int i = 0; i < feed->graph->n_losses; i++)
+        block->norm[i] = slot->normaliser[i] > 0 ? (float)(1.0 / slot->normaliser[i]) : 0.0f;
+}
+
+clt_status clt_feed_next(clt_feed *feed, clt_fed *fed)
+{
+    clt_slot *slot;
+    ocl_event *up = NULL, *copied = NULL;
+    int piece = feed->next;
+    clt_spans *spans = feed->realized->spans;
+    double begin = spans ? clt_now() : 0;
+    CLT_TRY(clt_loader_next(feed->loader, &slot));
+    *fed = (clt_fed){.end = slot == NULL};
+    if (!slot)
+        return CLT_OK;
+    double got = spans ? clt_now() : 0;
+    clt_spans_add(spans, CLT_TRACK_HOST, "wait for data", slot->step + 1, begin, got);
+    feed->loaded += slot->load_seconds;
+    feed->fed++;
+    *fed = (clt_fed){slot->step, slot->valid_samples, slot->micro, false};
+    fill_step_block(feed, slot);
+    uint64_t offset = feed->ring_stride * (uint64_t)piece;
+    CLT_TRY(ocl_write_async(OCL_QUEUE_COPY, feed->ring, offset, slot->data, feed->bytes, feed->copied[piece],
+                            &up));
+    feed->uploads[slot->index] = (upload){feed, slot};
+    clt_status status = ocl_event_callback(up, upload_done, &feed->uploads[slot->index]);
+    if (status == CLT_OK)
+        status = ocl_flush(feed->realized->device, OCL_QUEUE_COPY);
+    if (status == CLT_OK)
+        status = ocl_copy_async(OCL_QUEUE_COMPUTE, feed->ring, offset, feed->input, feed->input_offset,
+                                feed->bytes, up, &copied);
+    ocl_event_release(up);
+    CLT_TRY(status);
+    ocl_event_release(feed->copied[piece]);
+    feed->copied[piece] = copied;
+    feed->next = (piece + 1) % RING;
+    if (spans)
+        clt_spans_add(spans, CLT_TRACK_HOST, "upload", fed->step + 1, got, clt_now());
+    return CLT_OK;
+}
+
+double clt_feed_load_seconds(const clt_feed *feed)
+{
+    return feed->fed > 0 ? feed->loaded / (double)feed->fed : 0;
+}
+
+int clt_feed_workers(const clt_feed *feed)
+{
+    return feed->workers;
+}
+
+int clt_feed_slots(const clt_feed *feed)
+{
+    return feed->n_slots;
+}
+
+double clt_feed_wait_seconds(const clt_feed *feed)
+{
+    return clt_loader_wait_seconds(feed->loader);
+}

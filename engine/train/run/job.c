@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Jobs: from a config to sources, batch identity, schedule and plans. */
+#include "engine/train/run/job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/data/synthetic_like.h"
+#include "engine/models/models.h"
+
+clt_schedule clt_job_schedule(const clt_config *c, int64_t steps)
+{
+    static const char *const names[] = {"constant", "linear", "cosine", "step", "wsd"};
+    clt_schedule s = {.peak = clt_config_float(c, "optimizer.learning_rate"),
+                      .min = clt_config_float(c, "schedule.min_learning_rate"),
+                      .warmup = clt_config_int(c, "schedule.warmup"),
+                      .horizon = clt_config_int(c, "schedule.horizon"),
+                      .every = clt_config_int(c, "schedule.step_every"),
+                      .factor = clt_config_float(c, "schedule.step_factor"),
+                      .decay_steps = clt_config_int(c, "schedule.decay_steps")};
+    for (int i = 0; i < 5; i++)
+        if (strcmp(clt_config_string(c, "schedule.type"), names[i]) == 0)
+            s.type = (clt_schedule_type)i;
+    if (s.horizon == 0)
+        s.horizon = steps;
+    return s;
+}
+
+static clt_update_spec read_update(const clt_config *c, int64_t entries)
+{
+    const char *type = clt_config_string(c, "optimizer.type");
+    return (clt_update_spec){.type = strcmp(type, "sgd") == 0    ? CLT_OPT_SGD
+                                     : strcmp(type, "adam") == 0 ? CLT_OPT_ADAM
+                                                                 : CLT_OPT_ADAMW,
+                             .momentum = clt_config_float(c, "optimizer.momentum"),
+                             .nesterov = clt_config_bool(c, "optimizer.nesterov"),
+                             .beta1 = clt_config_float(c, "optimizer.beta1"),
+                             .beta2 = clt_config_float(c, "optimizer.beta2"),
+                             .eps = clt_config_float(c, "optimizer.eps"),
+                             .weight_decay = clt_config_float(c, "optimizer.weight_decay"),
+                             .decay_all = strcmp(clt_config_string(c, "optimizer.decay"), "all") == 0,
+                             .clip = (float)clt_config_float(c, "optimizer.clip"),
+                             .schedule_entries = entries};
+}
+
+static clt_status read_batch(clt_job *job)
+{
+    const clt_config *c = job->config;
+    job->micro_batch = clt_config_int(c, "data.micro_batch");
+    job->global_batch = clt_config_int(c, "data.global_batch");
+    int64_t unit = job->micro_batch * job->ranks;
+    if (job->global_batch == 0)
+        job->global_batch = unit;
+    if (job->global_batch % unit != 0)
+        CLT_FAIL(
+            CLT_ERANKS,
+            "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld times %d ranks; change "
+            "one of them",
+            (long long)job->global_batch, (long long)job->micro_batch, job->ranks);
+    job->accumulation = (int32_t)(job->global_batch / unit);
+    return CLT_OK;
+}
+
+clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *out)
+{
+    *out = clt_config_int(config, "train.steps");
+    if (*out == 0) {
+        double steps = clt_config_float(config, "train.epochs") * (double)samples / (double)global_batch;
+        *out = steps < 1 ? 1 : steps > (double)(INT64_C(1) << 53) ? INT64_C(1) << 53 : (int64_t)floor(steps);
+    }
+    if (*out > (INT64_C(1) << 24))
+        CLT_FAIL(CLT_ECONFIG, "train.steps: %lld; at most 16777216 steps are possible in one run",
+                 (long long)*out);
+    return CLT_OK;
+}
+
+clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,
+                         clt_graph **out, int32_t *prediction)
+{
+    clt_model_inputs inputs = {.scale = source->scale, .mean = source->mean, .std = source->std};
+    const clt_json_doc *doc;
+    const clt_json *model = clt_config_model(config, &doc);
+    clt_graph *graph;
+    *out = NULL;
+    for (int i = 0; i < source->n_fields && i < CLT_MODEL_MAX_FIELDS; i++) {
+        const clt_source_field *f = &source->fields[i];
+        inputs.field[inputs.n_fields++] =
+            (clt_model_field){f->name, f->dtype, f->shape, f->is_index ? f->max_value : -1};
+    }
+    CLT_TRY(clt_graph_create(micro_batch, &graph));
+    clt_model_info info = {.prediction = -1};
+    clt_status status = clt_model_build(model, doc, &inputs, graph);
+    if (status == CLT_OK)
+        status = clt_model_describe(graph, &info);
+    if (status != CLT_OK) {
+        clt_graph_destroy(graph);
+        return status;
+    }
+    *prediction = info.prediction;
+    *out = graph;
+    return CLT_OK;
+}
+
+static clt_status check_bounds(const clt_graph *graph, const clt_source *source)
+{
+    if (!source)
+        return CLT_OK;
+    for (size_t i = 0; i < graph->n_fields; i++) {
+        const clt_field *field = &graph->fields[i];
+        for (int s = 0; s < source->n_fields && field->bound; s++)
+            if (strcmp(source->fields[s].name, field->name) == 0)
+                CLT_TRY(clt_source_check_bound(source, s, field->bound, field->bound_ignores,
+                                               field->bound_ignore));
+    }
+    return CLT_OK;
+}
+
+static clt_recompute read_recompute(const clt_config *c)
+{
+    const char *tier = clt_config_string(c, "train.recompute");
+    return strcmp(tier, "gelu") == 0    ? CLT_RECOMPUTE_GELU
+           : strcmp(tier, "block") == 0 ? CLT_RECOMPUTE_BLOCK
+                                        : CLT_RECOMPUTE_NONE;
+}
+
+/* precision.mode auto: what the device's matrix units take; bf16 needs no loss scaling. */
+static clt_dtype read_storage(const clt_config *c, const ocl_device_desc *desc)
+{
+    const char *mode = clt_config_string(c, "precision.mode");
+    if (strcmp(mode, "auto") == 0)
+        return desc->caps & OCL_CAP_MMA_BF16 ? CLT_BF16 : desc->caps & OCL_CAPS_F16_UNITS ? CLT_F16 : CLT_F32;
+    return strcmp(mode, "f16") == 0 ? CLT_F16 : strcmp(mode, "bf16") == 0 ? CLT_BF16 : CLT_F32;
+}
+
+/* precision.matmul tf32, on a device that has it. */
+static bool read_tf32(const clt_job *job)
+{
+    return strcmp(clt_config_string(job->config, "precision.matmul"), "tf32") == 0 &&
+           (job->desc.caps & OCL_CAP_MMA_TF32) != 0;
+}
+
+static void read_precision(clt_job *job)
+{
+    const clt_config *c = job->config;
+    const char *scaling = clt_config_string(c, "precision.loss_scaling");
+    job->storage = read_storage(c, &job->desc);
+    bool automatic = strcmp(scaling, "auto") == 0, dynamic = strcmp(scaling, "dynamic") == 0;
+    job->update.scaling =
+        (clt_loss_scaling){.on = automatic ? job->storage == CLT_F16 : strcmp(scaling, "off") != 0,
+                           .dynamic = automatic ? job->storage == CLT_F16 : dynamic,
+                           .growth = clt_config_float(c, "precision.growth"),
+                           .backoff = clt_config_float(c, "precision.backoff"),
+                           .minimum = (float)clt_config_float(c, "precision.min_loss_scale"),
+                           .interval = (uint32_t)clt_config_int(c, "precision.growth_interval")};
+    if (job->storage == CLT_F32) /* auto */
+        job->update.scaling.on = job->update.scaling.dynamic = false;
+    job->loss_scale = (float)clt_config_float(c, "precision.loss_scale");
+    if (strcmp(clt_config_string(c, "precision.matmul"), "tf32") == 0 && !read_tf32(job))
+        CLT_WARN(
+            "precision.matmul tf32: device '%s' has no matrix units for tf32 (mma_tf32); products of f32 "
+            "keep all bits, as with ieee",
+            job->desc.name);
+}
+
+/* Type of parameter gradients between ranks. */
+static clt_dtype read_wire(const clt_config *c)
+{
+    const char *type = clt_config_string(c, "parallel.gradients");
+    return strcmp(type, "bf16") == 0 ? CLT_BF16 : strcmp(type, "f16") == 0 ? CLT_F16 : CLT_F32;
+}
+
+static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
+{
+    bool train = mode == CLT_PLAN_TRAIN;
+    clt_update_spec update = job->update;
+    update.order = job->order;
+    return (clt_plan_options){.mode = mode,
+                              .accumulation = train ? job->accumulation : 1,
+                              .ranks = train ? job->ranks : 1,
+                              .update = update,
+                              .storage = job->storage,
+                              .wire = read_wire(job->config),
+                              .tf32 = read_tf32(job),
+                              .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
+                              .no_fuse = strcmp(clt_config_string(job->config, "train.fuse"), "off") == 0};
+}
+
+static clt_status plan_train(clt_job *job)
+{
+    clt_graph *graph;
+    int32_t prediction;
+    CLT_TRY(clt_job_graph(job->config, job->train_source, job->micro_batch, &graph, &prediction));
+    clt_graph_tensor(graph, prediction)->is_output = false; /* training reads losses only */
+    for (int i = 0; i < graph->n_losses; i++)
+        job->hits_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) != 0;
+    clt_plan_options options = plan_options(job, CLT_PLAN_TRAIN);
+    return clt_plan_compute(graph, &job->desc, &options, &job->train);
+}
+
+/* The shapes that the model is built for. Widths that come from the data (model.outputs 0) come from the
+ * training data, or from what it told: evaluation data may lack the last class. */
+static clt_source shapes_of(const clt_job *job)
+{
+    clt_source shapes = job->train_source ? *job->train_source : *job->eval_source;
+    for (int i = 0; job->facts && i < shapes.n_fields; i++)
+        for (int k = 0; k < job->facts->n_fields; k++)
+            if (strcmp(job->facts->fields[k].name, shapes.fields[i].name) == 0)
+                shapes.fields[i].max_value = job->facts->fields[k].max_value;
+    return shapes;
+}
+
+static clt_status model_graph(const clt_job *job, clt_graph **graph, int32_t *prediction)
+{
+    clt_source shapes = shapes_of(job);
+    return clt_job_graph(job->config, &shapes, job->micro_batch, graph, prediction);
+}
+
+static clt_status plan_eval(clt_job *job)
+{
+    clt_graph *graph;
+    CLT_TRY(model_graph(job, &graph, &job->prediction));
+    clt_graph_tensor(graph, job->prediction)->is_output = job->predicts;
+    job->hits_losses = 0;
+    for (int i = 0; i < graph->n_losses; i++)
+        job->hits_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) != 0;
+    clt_plan_options options = plan_options(job, CLT_PLAN_EVAL);
+    options.layout = job->train ? job->train->layout : NULL;
+    return clt_plan_compute(graph, &job->desc, &options, &job->eval);
+}
+
+/* The training data says how many classes or tokens there are. Text and shards know it from their tokenizer.
+ */
+static bool width_from_data(const clt_config *c)
+{
+    const char *type = clt_config_string(c, "model.type"), *data = clt_config_string(c, "data.type");
+    if (strcmp(type, "mlp") == 0)
+        return clt_config_int(c, "model.outputs") == 0;
+    return strcmp(type, "gpt") == 0 && clt_config_int(c, "model.vocab") == 0 && strcmp(data, "text") != 0 &&
+           strcmp(data, "tokens") != 0;
+}
+
+/* Generation: no data, no loss; keys and values stay on the device. */
+static clt_status decode_graph(clt_job *job, clt_graph **out)
+{
+    const clt_json_doc *doc;
+    const clt_json *model = clt_config_model(job->config, &doc);
+    CLT_TRY(clt_graph_create(1, out));
+    clt_status status = clt_model_build_decode(model, doc, clt_config_int(job->config, "model.vocab"), *out,
+                                               &job->prediction, &job->context);
+    if (status != CLT_OK) {
+        clt_graph_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static clt_status plan_decode(clt_job *job)
+{
+    clt_graph *graph;
+    CLT_TRY(decode_graph(job, &graph));
+    clt_plan_options options = plan_options(job, CLT_PLAN_EVAL);
+    return clt_plan_compute(graph, &job->desc, &options, &job->eval);
+}
+
+static clt_status check_eval_data(const clt_config *c)
+{
+    if (clt_source_has_eval(c))
+        return CLT_OK;
+    const char *type = clt_config_string(c, "data.type");
+    const char *keys =
+        strcmp(type, "text") == 0     ? "data.eval_path, or data.split above 0 for a part of the text"
+        : strcmp(type, "tokens") == 0 ? "data.eval_path, or a data.path whose folder holds val shards"
+                                      : "data.eval_path and data.eval_targets";
+    CLT_FAIL(
+        CLT_ECONFIG,
+        "evaluating: the config names no evaluation data; give %s; --on train evaluates the training data",
+        keys);
+}
+
+static clt_status open_files(clt_job *job, clt_job_kind kind)
+{
+    bool has_eval = clt_source_has_eval(job->config);
+    if (kind == CLT_JOB_TRAIN)
+        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
+    if (kind == CLT_JOB_EVAL && job->on_train)
+        return clt_source_open(job->config, CLT_SPLIT_TRAIN_ONCE, &job->eval_source);
+    if (kind == CLT_JOB_EVAL)
+        CLT_TRY(check_eval_data(job->config));
+    if (kind == CLT_JOB_EVAL && !job->facts && width_from_data(job->config))
+        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
+    if (has_eval)
+        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_EVAL, &job->eval_source));
+    return CLT_OK;
+}
+
+static clt_status open_sources(clt_job *job, clt_job_kind kind)
+{
+    if (kind == CLT_JOB_SYNTHETIC)
+        return clt_source_open_like(job->config, &job->train_source);
+    if (kind != CLT_JOB_DESCRIBE)
+        return open_files(job, kind);
+    clt_status status = open_files(job, CLT_JOB_TRAIN);
+    if (status != CLT_EDATA || !clt_source_like_needs_no_files(job->config))
+        return status;
+    /* Memory and commands follow from the config alone: whoever plans a job need not have its text yet. */
+    clt_error error;
+    clt_error_take(status, &error);
+    snprintf(job->data_missing, sizeof job->data_missing, "%.500s", error.text);
+    clt_source_close(job->train_source);
+    clt_source_close(job->eval_source);
+    job->train_source = job->eval_source = NULL;
+    CLT_TRY(clt_source_open_like(job->config, &job->train_source));
+    return clt_source_has_eval(job->config) ? clt_source_open_like(job->config, &job->eval_source) : CLT_OK;
+}
+
+static uint64_t need(const clt_job *job)
+{
+    return clt_plan_memory(job->train, job->eval).total;
+}
+
+/* Which plans a job has, or would have if they fitted. */
+typedef struct wanted_plans {
+    bool train, eval;
+} wanted_plans;
+
+/* Plans again with another micro-batch; *fits is false when that is not possible. Fails for lack of host
+ * memory alone, which says nothing of the device's. */
+static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int64_t micro, bool *fits)
+{
+    clt_job trial = *job;
+    trial.micro_batch = micro;
+    trial.accumulation = (int32_t)(job->global_batch / (micro * job->ranks));
+    trial.train = trial.eval = NULL;
+    clt_error kept;
+    clt_error_take(CLT_EINTERNAL, &kept);
+    clt_status status = wanted.train ? plan_train(&trial) : CLT_OK;
+    if (status == CLT_OK && wanted.eval)
+        status = plan_eval(&trial);
+    *fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
+    clt_plan_destroy(trial.eval);
+    clt_plan_destroy(trial.train);
+    if (status == CLT_ENOMEM)
+        return status;
+    clt_error_put(&kept);
+    return CLT_OK;
+}
+
+/* 0: none fits. data.global_batch given: a divisor of the local batch; else a power of two. */
+static clt_status largest_micro_batch(const clt_job *job, wanted_plans wanted, int64_t *best)
+{
+    int64_t local = job->global_batch / job->ranks;
+    bool fits = true;
+    *best = 0;
+    if (clt_config_int(job->config, "data.global_batch") > 0) {
+        for (int64_t parts = 1; parts <= local && *best == 0; parts++) {
+            if (local % parts != 0)
+                continue;
+            CLT_TRY(micro_batch_fits(job, wanted, local / parts, &fits));
+            *best = fits ? local / parts : 0;
+        }
+        return CLT_OK;
+    }
+    clt_job trial = *job;
+    for (int64_t micro = 1; micro <= (INT64_C(1) << 24) && fits; micro *= 2) {
+        trial.global_batch = micro * job->ranks;
+        CLT_TRY(micro_batch_fits(&trial, wanted, micro, &fits));
+        *best = fits ? micro : *best;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch, bool *fits)
+{
+    clt_job trial = *job;
+    trial.global_batch = global_batch;
+    return micro_batch_fits(&trial, (wanted_plans){job->train != NULL, job->eval != NULL}, micro_batch, fits);
+}
+
+clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes)
+{
+    clt_job trial = *job;
+    trial.recompute = tier;
+    trial.train = NULL;
+    CLT_TRY(plan_train(&trial));
+    *bytes = clt_plan_memory(trial.train, job->eval).activations;
+    clt_plan_destroy(trial.train);
+    return CLT_OK;
+}
+
+clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out)
+{
+    return largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL}, out);
+}
+
+/* A plan that does not even fit in single buffers says which micro-batch would. */
+static clt_status name_what_fits(const clt_job *job, wanted_plans wanted)
+{
+    clt_error error;
+    int64_t fits;
+    clt_error_take(CLT_EDEVMEM, &error);
+    CLT_TRY(largest_micro_batch(job, wanted, &fits));
+    if (fits > 0)
+        CLT_FAIL(CLT_EDEVMEM, "%.3900s; data.micro_batch=%lld fits", error.text, (long long)fits);
+    CLT_FAIL(CLT_EDEVMEM, "%.3900s; no data.micro_batch fits: use a smaller model or a larger device",
+             error.text);
+}
+
+/* Everything that needs no device: the data, the batch, and the model with the shape of every parameter. */
+static clt_status decide(clt_job *job)
+{
+    int32_t prediction;
+    if (job->kind == CLT_JOB_DECODE)
+        return decode_graph(job, &job->model);
+    CLT_TRY(read_batch(job));
+    if (!job->borrowed)
+        CLT_TRY(open_sources(job, job->kind));
+    CLT_TRY(clt_job_steps(job->config, (job->train_source ? job->train_source : job->eval_source)->samples,
+                          job->global_batch, &job->steps));
+    job->schedule = clt_job_schedule(job->config, job->steps);
+    job->update = read_update(job->config, job->steps);
+    CLT_TRY(model_graph(job, &job->model, &prediction));
+    if (job->kind != CLT_JOB_EVAL)
+        CLT_TRY(check_bounds(job->model, job->train_source));
+    return check_bounds(job->model, job->eval_source);
+}
+
+static clt_status plan_all(clt_job *job)
+{
+    if (job->kind == CLT_JOB_DECODE)
+        return plan_decode(job);
+    read_precision(job);
+    if (job->kind != CLT_JOB_EVAL)
+        CLT_TRY(plan_train(job));
+    return job->eval_source ? plan_eval(job) : CLT_OK;
+}
+
+clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
+                        clt_job **out)
+{
+    clt_job *job;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&job, 1, sizeof *job, "job"));
+    job->config = config;
+    job->kind = kind;
+    job->ranks = ranks;
+    job->prediction = -1;
+    job->predicts = data->predicts;
+    job->facts = kind == CLT_JOB_EVAL ? data->facts : NULL;
+    job->on_train = data->on_train;
+    job->seed = (uint64_t)clt_config_int(config, "train.seed");
+    job->recompute = read_recompute(config);
+    job->borrowed = data->source != NULL;
+    job->train_source = job->eval_source = data->source;
+    clt_status status = decide(job);
+    if (status != CLT_OK) {
+        clt_job_destroy(job);
+        return status;
+    }
+    *out = job;
+    return CLT_OK;
+}
+
+clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order)
+{
+    job->desc = *desc;
+    job->order = *order;
+    clt_status status = plan_all(job);
+    if (status == CLT_EDEVMEM && job->kind != CLT_JOB_DECODE)
+        status = name_what_fits(job, (wanted_plans){job->kind != CLT_JOB_EVAL, job->eval_source != NULL});
+    return status;
+}
+
+clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
+                          clt_job **out)
+{
+    const clt_update_order own = {0};
+    const clt_job_data data = {0};
+    CLT_TRY(clt_job_open(config, &data, ranks, kind, out));
+    clt_status status = clt_job_plan(*out, desc, &own);
+    if (status != CLT_OK) {
+        clt_job_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
+{
+    bool train = job->train != NULL, eval = job->eval != NULL;
+    clt_plan_destroy(job->eval); /* borrows the training plan's layout */
+    clt_plan_destroy(job->train);
+    job->train = job->eval = NULL;
+    bool other_caps = job->desc.caps != desc->caps;
+    job->desc = *desc;
+    job->hits_losses = 0;
+    if (job->kind == CLT_JOB_DECODE)
+        return plan_decode(job);
+    if (other_caps) /* precision.mode auto, tf32 */
+        read_precision(job);
+    if (train)
+        CLT_TRY(plan_train(job));
+    return eval ? plan_eval(job) : CLT_OK;
+}
+
+void clt_job_destroy(clt_job *job)
+{
+    if (!job)
+        return;
+    clt_plan_destroy(job->eval); /* borrows the training plan's layout */
+    clt_plan_destroy(job->train);
+    clt_graph_destroy(job->model);
+    if (!job->borrowed) {
+        clt_source_close(job->train_source);
+        clt_source_close(job->eval_source);
+    }
+    free(job);
+}
+
+clt_status clt_job_check_memory(const clt_job *job)
+{
+    clt_memory_report r = clt_plan_memory(job->train, job->eval);
+    if (r.total <= job->desc.usable_bytes)
+        return CLT_OK;
+    const char *largest = "activations";
+    uint64_t most = r.activations;
+    if (r.params > most)
+        largest = "parameters", most = r.params;
+    if (r.optimizer > most)
+        largest = "optimizer state", most = r.optimizer;
+    int64_t fits;
+    CLT_TRY(clt_job_largest_micro_batch(job, &fits));
+    CLT_FAIL(CLT_EDEVMEM,
+             "planning: the run needs %.1f MiB but device '%s' can give %.1f MiB (largest part: %s, %.1f "
+             "MiB); %s%.0lld%s",
+             (double)r.total / 1048576.0, job->desc.name, (double)job->desc.usable_bytes / 1048576.0, largest,
+             (double)most / 1048576.0,
+             fits ? "data.micro_batch=" : "no micro-batch fits: use a smaller model or a larger device",
+             (long long)fits, fits ? " fits" : "");
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper. */
+#include "engine/train/run/keeper.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/config/config.h"
+
+const char *clt_save_reason_name(clt_save_reason reason)
+{
+    static const char *const names[] = {"interval", "time", "best", "final", "stop"};
+    return names[reason];
+}
+
+clt_status clt_keeper_open(clt_keeper *k, clt_run *run, const char *folder)
+{
+    k->run = run;
+    k->newest = -1;
+    return folder ? clt_saver_create(run, folder, &k->saver) : CLT_OK;
+}
+
+void clt_keeper_close(clt_keeper *k)
+{
+    clt_saver_destroy(k->saver);
+    k->saver = NULL;
+}
+
+/* Only trouble with storage may pass by itself. */
+static bool may_pass(clt_status status)
+{
+    return status == CLT_ESTORAGE || status == CLT_ENOMEM;
+}
+
+static clt_status digest(clt_keeper *k, const clt_save_result *r)
+{
+    char text[CLT_ERROR_TEXT_SIZE + 128];
+    if (r->error.status == CLT_OK) {
+        k->failures = 0;
+        snprintf(k->result->checkpoint, sizeof k->result->checkpoint, "%s", r->path);
+        k->saved(k->context, r, k->reason);
+        return CLT_OK;
+    }
+    k->failures++;
+    k->newest = -1;
+    if (!may_pass(r->error.status))
+        return clt_error_put(&r->error);
+    if (k->failures >= CLT_KEEPER_FAILURES) {
+        clt_error_put(&r->error);
+        return clt_fail_prefix(r->error.status, "%d checkpoints in a row could not be written, the run ends",
+                               k->failures);
+    }
+    snprintf(text, sizeof text,
+             "the checkpoint of step %lld could not be written (%d in a row), the run goes on: %s",
+             (long long)r->step, k->failures, r->error.text);
+    k->warn(k->context, text);
+    return CLT_OK;
+}
+
+clt_status clt_keeper_poll(clt_keeper *k, bool wait)
+{
+    clt_save_result result;
+    bool have;
+    if (!k->saver)
+        return CLT_OK;
+    clt_saver_poll(k->saver, wait, &result, &have);
+    return have ? digest(k, &result) : CLT_OK;
+}
+
+clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
+{
+    const clt_config *c = k->run->options->config;
+    clt_retention retention = {.keep = (int)clt_config_int(c, "checkpoint.keep"),
+                               .major = clt_config_int(c, "checkpoint.major"),
+                               .best = clt_config_bool(c, "checkpoint.best") ? k->state.best_step : -1};
+    if (!k->saver || k->newest == step)
+        return CLT_OK;
+    CLT_TRY(clt_keeper_poll(k, true)); /* one save is in flight at a time */
+    k->newest = step;
+    k->reason = reason;
+    return clt_saver_begin(k->saver, step, &k->state, &retention);
+}
+
+clt_status clt_keeper_finish(clt_keeper *k, int64_t step, clt_save_reason reason)
+{
+    CLT_TRY(clt_keeper_poll(k, true));
+    while (k->saver && k->newest != step) {
+        CLT_TRY(clt_keeper_save(k, step, reason));
+        CLT_TRY(clt_keeper_poll(k, true));
+    }
+    return CLT_OK;
+}
+
+void clt_keeper_note(clt_keeper *k, const clt_eval_metrics *m, bool *best)
+{
+    *best = isfinite(m->loss) && !(m->loss >= k->state.best_eval_loss);
+    if (*best) {
+        k->state.best_eval_loss = m->loss;
+        k->state.best_step = m->step;
+    }
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What does not fit between a file of weights and a model, as text. Names come from a file that anybody may
+ * have written, so what cannot be shown is replaced. It knows GPT-2's names, to say which keys would fit. */
+#include "engine/train/run/misfit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/train/run/run.h"
+
+#define MISFIT_TEXT 3300 /* of the error's text; what does not fit is counted */
+
+/* Digits between two dots are the number of a layer: "h.11.ln_1.bias" -> "h.%.ln_1.bias", 11. */
+static int64_t layer_of(const char *name, char out[CLT_MISFIT_NAME])
+{
+    const char *digits = NULL;
+    size_t n_digits = 0, length = 0;
+    int64_t layer = -1;
+    for (const char *dot = strchr(name, '.'); dot && !digits; dot = strchr(dot + 1, '.')) {
+        size_t n = strspn(dot + 1, "0123456789");
+        if (n > 0 && n < 10 && dot[n + 1] == '.') {
+            digits = dot + 1;
+            n_digits = n;
+            layer = strtoll(digits, NULL, 10);
+        }
+    }
+    for (const char *at = name; *at && length + 1 < CLT_MISFIT_NAME;) {
+        if (at == digits) {
+            out[length++] = '%';
+            at += n_digits;
+            continue;
+        }
+        bool shows = (unsigned char)*at >= 32 && *at != 127 && *at != '%';
+        out[length++] = (char)(shows ? *at : '?');
+        at++;
+    }
+    out[length] = '\0';
+    return layer;
+}
+
+static bool same_line(const clt_misfit *a, const clt_misfit *b)
+{
+    return a->kind == b->kind && strcmp(a->name, b->name) == 0 && clt_shape_equal(&a->need, &b->need) &&
+           clt_shape_equal(&a->have, &b->have) && a->dtype == b->dtype && (a->first < 0) == (b->first < 0);
+}
+
+void clt_misfits_add(clt_misfits *list, clt_misfit_kind kind, const char *name, const clt_shape *need,
+                     const clt_named_tensor *have)
+{
+    clt_misfit one = {.kind = kind, .count = 1};
+    one.first = one.last = layer_of(name, one.name);
+    if (need)
+        one.need = *need;
+    if (have) {
+        one.have = have->shape;
+        one.dtype = have->dtype;
+    }
+    list->count++;
+    for (int i = 0; i < list->n_lines; i++) {
+        clt_misfit *line = &list->lines[i];
+        if (!same_line(line, &one))
+            continue;
+        line->count++;
+        line->first = one.first < line->first ? one.first : line->first;
+        line->last = one.last > line->last ? one.last : line->last;
+        return;
+    }
+    if (list->n_lines < CLT_MISFIT_LINES)
+        list->lines[list->n_lines++] = one;
+    else
+        list->untold++;
+}
+
+static void add_name(const clt_misfit *m, clt_str *out)
+{
+    const char *layer = m->first < 0 ? NULL : strchr(m->name, '%');
+    if (!layer) {
+        clt_str_append(out, m->name);
+        return;
+    }
+    clt_str_append_n(out, m->name, (size_t)(layer - m->name));
+    if (m->count == 1)
+        clt_str_printf(out, "%lld", (long long)m->first);
+    else
+        clt_str_printf(out, "{%lld..%lld}", (long long)m->first, (long long)m->last);
+    clt_str_append(out, layer + 1);
+}
+
+static const char *dims(const clt_shape *shape, char *text, size_t size)
+{
+    clt_shape_text(shape, text, size);
+    for (char *c = text; *c; c++)
+        *c = (char)(*c == '(' ? '[' : *c == ')' ? ']' : *c);
+    return text;
+}
+
+static bool is_transposed(const clt_misfit *m)
+{
+    return m->have.ndim == 2 && m->need.ndim == 2 && m->have.dim[0] == m->need.dim[1] &&
+           m->have.dim[1] == m->need.dim[0];
+}
+
+static void add_line(const clt_misfit *m, clt_str *out)
+{
+    char need[CLT_SHAPE_TEXT], have[CLT_SHAPE_TEXT];
+    dims(&m->need, need, sizeof need);
+    dims(&m->have, have, sizeof have);
+    clt_str_append(out, "\n  ");
+    add_name(m, out);
+    switch (m->kind) {
+    case CLT_MISFIT_SHAPE:
+        clt_str_printf(out, " is %s, the model needs %s%s", have, need,
+                       is_transposed(m) ? " (the other way round; GPT-2's files hold it as inputs x outputs)"
+                                        : "");
+        break;
+    case CLT_MISFIT_TYPE:
+        clt_str_printf(out, " holds %s numbers, and weights are F32, F16, BF16 or F64",
+                       clt_dtype_safetensors(m->dtype));
+        break;
+    case CLT_MISFIT_MISSING:
+        clt_str_printf(out, " is missing; the model needs it as %s", need);
+        break;
+    case CLT_MISFIT_UNUSED:
+        clt_str_printf(out, " %s: the model has no such parameter", have);
+        break;
+    }
+}
+
+/* --- which keys would fit --- */
+
+static int64_t row_count(const clt_named_tensor *t)
+{
+    return t && t->shape.ndim == 2 ? t->shape.dim[0] : 0;
+}
+
+static int64_t param_rows(const clt_graph *graph, const char *name)
+{
+    const clt_param *param = clt_graph_find_param(graph, name);
+    return param ? clt_param_file_shape(param).dim[0] : 0;
+}
+
+/* Layers are numbered h.0, h.1 ...; a stranger's file may hold any number. */
+static int64_t file_layers(const clt_safetensors *file)
+{
+    char name[64];
+    int64_t n = 0;
+    for (; n < clt_safetensors_count(file); n++) {
+        snprintf(name, sizeof name, "h.%lld.ln_1.weight", (long long)n);
+        if (!clt_weights_find(file, name))
+            break;
+    }
+    return n;
+}
+
+static int64_t graph_layers(const clt_graph *graph)
+{
+    char name[64];
+    int64_t n = 0;
+    for (; n < (int64_t)graph->n_params; n++) {
+        snprintf(name, sizeof name, "h.%lld.ln_1.weight", (long long)n);
+        if (!clt_graph_find_param(graph, name))
+            break;
+    }
+    return n;
+}
+
+static void hint(clt_str *out, const char *key, int64_t file, int64_t model)
+{
+    if (file > 0 && file != model)
+        clt_str_printf(out, " model.%s=%lld", key, (long long)file);
+}
+
+static void add_hints(const clt_misfits *list, clt_str *out)
+{
+    const clt_safetensors *file = list->file;
+    const clt_graph *graph = list->graph;
+    const clt_named_tensor *table = clt_weights_find(file, "wte.weight"),
+                           *places = clt_weights_find(file, "wpe.weight"),
+                           *head = clt_weights_find(file, "lm_head.weight");
+    const clt_param *own = clt_graph_find_param(graph, "wte.weight");
+    clt_str keys = {0};
+    if (!own || !table || table->shape.ndim != 2) {
+        clt_str_append(out, "\ncheck the model section of the config against the file");
+        return;
+    }
+    hint(&keys, "layers", file_layers(file), graph_layers(graph));
+    hint(&keys, "channels", table->shape.dim[1], own->shape.dim[1]);
+    if (!clt_weights_fit_shape(own, table))
+        hint(&keys, "vocab", row_count(table), param_rows(graph, "wte.weight"));
+    const clt_param *own_places = clt_graph_find_param(graph, "wpe.weight");
+    if (places && own_places && !clt_weights_fit_shape(own_places, places))
+        hint(&keys, "context", row_count(places), param_rows(graph, "wpe.weight"));
+    bool file_bias = clt_weights_find(file, "ln_f.bias"), own_bias = clt_graph_find_param(graph, "ln_f.bias");
+    if (file_bias != own_bias)
+        clt_str_printf(&keys, " model.bias=%s", file_bias ? "true" : "false");
+    bool own_head = clt_graph_find_param(graph, "lm_head.weight") != NULL;
+    for (int i = 0; i < list->n_lines; i++)
+        if (strcmp(clt_weights_short_name(list->lines[i].name), "lm_head.weight") == 0 &&
+            own_head != (head != NULL))
+            clt_str_printf(&keys, " model.tied=%s", own_head ? "true" : "false");
+    if (keys.length)
+        clt_str_printf(out, "\nthese keys would fit the file:%s", keys.text);
+    clt_str_free(&keys);
+}
+
+clt_status clt_misfits_finish(const clt_misfits *list, const char *path)
+{
+    clt_str text = {0};
+    int64_t untold = list->untold;
+    if (list->count == 0)
+        return CLT_OK;
+    for (int kind = CLT_MISFIT_SHAPE; kind <= CLT_MISFIT_UNUSED; kind++)
+        for (int i = 0; i < list->n_lines; i++) {
+            const clt_misfit *m = &list->lines[i];
+            if ((int)m->kind == kind && text.length < MISFIT_TEXT - 400)
+                add_line(m, &text);
+            else if ((int)m->kind == kind)
+                untold += m->count;
+        }
+    if (untold > 0)
+        clt_str_printf(&text, "\n  and %lld more", (long long)untold);
+    add_hints(list, &text);
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
+                          "the weights of '%.300s' and the model do not fit together (%lld tensor%s):%s",
+                          path, (long long)list->count, list->count == 1 ? "" : "s", text.text);
+    clt_str_free(&text);
+    return status;
+}

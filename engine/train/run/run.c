@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Creating and destroying runs: what is decided before the device's objects are made (run_objects.c), and the
+ * initial values. */
+#include "engine/train/run/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/pretrained/pretrained.h"
+#include "engine/base/log.h"
+#include "engine/train/run/agreement.h"
+#include "engine/train/run/data_paths.h"
+#include "engine/train/state/saved_run.h"
+#include "engine/train/run/tuned.h"
+
+static clt_status initialise(clt_run *run)
+{
+    const clt_job *job = run->job;
+    if (!job->train)
+        return CLT_OK;
+    CLT_TRY(clt_store_init(run->store, job->train->graph, job->seed));
+    CLT_TRY(clt_store_set_groups(run->store, (float)job->update.weight_decay));
+    float *table;
+    CLT_TRY(clt_alloc(&table, (size_t)job->steps * 4, sizeof *table, "schedule"));
+    clt_schedule_table(&job->schedule, job->update.beta1, job->update.beta2, job->steps, table);
+    clt_status status = clt_store_set_schedule(run->store, table);
+    free(table);
+    CLT_TRY(status);
+    clt_state_block state = {.loss_scale = job->update.scaling.on ? job->loss_scale : 1.0f};
+    return clt_store_set_state(run->store, &state);
+}
+
+/* The log says when each part of the start began; evaluations and checkpoints have lines of their own. */
+static void note_phase(clt_run *run, const char *what)
+{
+    char name[sizeof run->phase];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(what, ":"), what);
+    if (run->reporter || strcmp(name, run->phase) == 0)
+        return;
+    memcpy(run->phase, name, sizeof name);
+    clt_log_note(name);
+}
+
+void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t total)
+{
+    if (run->ranks.rank != 0)
+        return;
+    if (total >= 0)
+        note_phase(run, what);
+    clt_progress(&run->options->observer, what, done, total);
+}
+
+/* Ranks must train the same thing. */
+static clt_status check_ranks(clt_run *run)
+{
+    clt_str text = {0};
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    clt_status status = clt_config_print(run->options->config, false, &text);
+    if (status == CLT_OK)
+        status = comm_check_equal(run->options->comm, text.text, (int64_t)text.length, "the configuration");
+    clt_str_free(&text);
+    return status;
+}
+
+/* A resumed run keeps the choices of its checkpoint, so that it computes the same. */
+static clt_status open_tuning(clt_run *run, clt_job_kind kind)
+{
+    const clt_run_options *o = run->options;
+    char pins[1024] = "";
+    if (o->tuning_from)
+        snprintf(pins, sizeof pins, "%s", o->tuning_from);
+    else if (kind == CLT_JOB_TRAIN)
+        clt_resume_path(o, pins, sizeof pins);
+    return clt_tuned_open(o->config, ocl_device_describe(run->device), o->comm, pins, &o->observer,
+                          &run->tuned);
+}
+
+/* A resumed run computes in the style of its checkpoint, and ranks in that of rank 0: which style is faster
+ * was timed, and may come out otherwise this time. */
+static clt_status keep_style(clt_run *run)
+{
+    ocl_style wanted = run->tuned->style, now = clt_tuned_style(&run->tuned->desc);
+    char line[400];
+    if (wanted == OCL_STYLE_ASKED || wanted == now)
+        return CLT_OK;
+    if (now != OCL_STYLE_ASKED && !getenv("CLTRAIN_STYLE")) {
+        run->style = wanted;
+        ocl_device_close(run->device);
+        run->device = NULL;
+        CLT_TRY(clt_run_open_device(run));
+        clt_tuned_move(run->tuned, ocl_device_describe(run->device));
+    }
+    if (wanted == clt_tuned_style(&run->tuned->desc) || !run->options->observer.message)
+        return CLT_OK;
+    snprintf(
+        line, sizeof line,
+        "device: %s in style '%s', which this run cannot or may not use: sums may be rounded differently "
+        "%s",
+        run->ranks.rank ? "rank 0 computes" : "the checkpoint was computed", ocl_style_name(wanted),
+        run->ranks.rank ? "on this rank" : "from here on");
+    run->options->observer.message(run->options->observer.context, line);
+    return CLT_OK;
+}
+
+/* Weights to start from: every tensor is compared with the model before a device is asked anything. The file
+ * stays open until its values are taken. */
+static clt_status open_init(clt_run *run)
+{
+    const char *path = run->options->init;
+    const clt_saved_run *saved = run->options->saved;
+    if (saved && saved->checkpoint->model && !path)
+        return clt_weights_check(run->job->model, saved->checkpoint->model, saved->path, NULL);
+    if (!path)
+        return CLT_OK;
+    CLT_TRY(clt_weights_open(path, &run->init));
+    return clt_weights_check(run->job->model, run->init, path, &run->taken);
+}
+
+clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job)
+{
+    clt_safetensors *file;
+    if (!options->init)
+        return CLT_OK;
+    CLT_TRY(clt_pretrained_check_tokenizer(options->init, options->config));
+    CLT_TRY(clt_weights_open(options->init, &file));
+    clt_status status = clt_weights_check(job->model, file, options->init, NULL);
+    clt_safetensors_close(file);
+    return status;
+}
+
+static clt_status create(clt_run *run, clt_job_kind kind)
+{
+    const clt_config *config = run->options->config;
+    bool changed;
+    CLT_TRY(check_ranks(run));
+    const clt_saved_run *saved = run->options->saved;
+    const clt_job_data data = {.source = run->options->source,
+                               .facts = saved && saved->has_facts ? &saved->facts : NULL,
+                               .on_train = run->options->on_train,
+                               .predicts = run->options->predicts};
+    if (run->options->init)
+        CLT_TRY(clt_pretrained_check_tokenizer(run->options->init, config));
+    clt_run_progress(run, "opening the data", 0, 0);
+    char from[1024] = "";
+    if (kind == CLT_JOB_TRAIN)
+        clt_resume_path(run->options, from, sizeof from);
+    if (from[0])
+        CLT_TRY(clt_data_paths_need(config, false, "going on with", from, NULL));
+    CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
+    CLT_TRY(open_init(run));
+    if (kind == CLT_JOB_TRAIN)
+        CLT_TRY(clt_run_check_resume(run));
+    clt_run_progress(run, "asking the device what it can do", 0, 0);
+    CLT_TRY(clt_run_open_device(run));
+    CLT_TRY(open_tuning(run, kind));
+    CLT_TRY(keep_style(run));
+    CLT_TRY(clt_recall_denials(run));
+    CLT_TRY(clt_agree_on_update(run, &changed));
+    clt_run_progress(run, "planning", 0, 0);
+    CLT_TRY(clt_job_plan(run->job, &run->tuned->desc, &run->order));
+    if (run->job->train)
+        CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
+                                  &run->options->observer, run->options->stop, run->job));
+    CLT_TRY(clt_run_make_objects(run));
+    clt_run_progress(run, "setting the parameters", 0, 0);
+    CLT_TRY(initialise(run));
+    clt_run_progress(run, "setting the parameters", 0, -1);
+    if (run->job->train)
+        CLT_TRY(clt_sync_prepare(run));
+    return CLT_OK;
+}
+
+clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out)
+{
+    clt_run *run;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&run, 1, sizeof *run, "run"));
+    run->options = options;
+    run->ranks = (comm_info){.rank = 0, .ranks = 1, .local_rank = 0, .local_ranks = 1, .transport = "self"};
+    if (options->comm)
+        run->ranks = *comm_describe(options->comm);
+    else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
+        run->ranks.host[0] = '\0';
+    clt_status status = create(run, kind);
+    if (status != CLT_OK) {
+        clt_run_destroy(run);
+        return status;
+    }
+    *out = run;
+    return CLT_OK;
+}
+
+clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step)
+{
+    const clt_config *c = run->options->config;
+    int64_t workers = clt_config_int(c, "data.workers");
+    return (clt_feed_options){.realized = run->train,
+                              .source = run->job->train_source,
+                              .global_batch = run->job->global_batch,
+                              .accumulation = run->job->accumulation,
+                              .rank = run->ranks.rank,
+                              .ranks = run->ranks.ranks,
+                              .seed = run->job->seed,
+                              .shuffle = clt_config_bool(c, "data.shuffle"),
+                              .first_step = first_step,
+                              .last_step = last_step,
+                              .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks)
+                                                     : (int)workers,
+                              .prefetch = (int)clt_config_int(c, "data.prefetch")};
+}
+
+void clt_run_destroy(clt_run *run)
+{
+    if (!run)
+        return;
+    clt_feed_destroy(run->feed);
+    clt_reporter_destroy(run->reporter);
+    ocl_pinned_destroy(run->sync_memory);
+    clt_run_drop_objects(run);
+    ocl_device_close(run->device);
+    clt_job_destroy(run->job);
+    clt_safetensors_close(run->init);
+    clt_tuned_close(run->tuned); /* the job's plans borrow from it */
+    free(run);
+}

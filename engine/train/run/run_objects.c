@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device objects of a run: the open device, store, slabs, executors, all run once. When the driver
+ * refuses a command, the run gives up what the command needed (cl/command/fallback.h), plans again and goes
+ * on with what is left; ranks whose devices are the same do so together. It must not know what a plan
+ * computes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/command/fallback.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/train/run/agreement.h"
+#include "engine/train/state/checksum.h"
+#include "engine/train/run/tuned.h"
+
+/* "building kernels: gemm" */
+static void tell_progress(clt_run *run, const char *stage, int done, int total, const char *what)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s%s%s", stage, what && *what ? ": " : "", what ? what : "");
+    clt_run_progress(run, text, done, total);
+}
+
+static void on_build(void *context, int done, int total, const char *what)
+{
+    tell_progress(context, "building kernels", done, total, what);
+}
+
+/* Drivers finish a kernel's compilation, and touch memory, when it runs for the first time. */
+static void on_prime(void *context, int done, int total, const char *what)
+{
+    tell_progress(context, "running each kernel once", done, total, what);
+}
+
+clt_status clt_run_open_device(clt_run *run)
+{
+    const clt_run_options *o = run->options;
+    const char *spec =
+        o->device_spec && *o->device_spec ? o->device_spec : clt_config_string(o->config, "device.spec");
+    bool asked = clt_config_is_set(o->config, "device.timestamps");
+    bool stamps = clt_config_bool(o->config, "device.timestamps");
+    ocl_open_options open = {.spec = *spec ? spec : NULL,
+                             .caps_mask = o->caps_mask,
+                             .profiling = o->profile || (asked && stamps),
+                             .profiling_on_cpu = stamps,
+                             .local_rank = run->ranks.local_rank,
+                             .style = run->style};
+    return ocl_device_open(&open, &run->device);
+}
+
+static clt_status realize(clt_run *run, ocl_refusal *refusal)
+{
+    const clt_plan *plans[2] = {run->job->train, run->job->eval};
+    const clt_plan *any = plans[0] ? plans[0] : plans[1];
+    CLT_TRY(clt_store_create(run->device, any->store, plans[0] != NULL, &run->store));
+    CLT_TRY(clt_pool_create(run->device, plans, 2, &run->pool));
+    clt_realize_options options = {.store = run->store,
+                                   .pool = run->pool,
+                                   .host = clt_sync_host,
+                                   .host_context = run,
+                                   .progress = on_build,
+                                   .progress_context = run,
+                                   .refusal = refusal};
+    /* The saver's own come when the run folder is opened. */
+    clt_realized *made[2];
+    clt_checksums *sums = NULL;
+    if (plans[0] && run->options->out_dir && run->ranks.rank == 0) {
+        CLT_TRY(clt_checksums_plan(run->store, &run->tuned->desc, &sums));
+        options.ahead = clt_checksums_ahead(sums);
+    }
+    clt_status status = clt_plans_realize(plans, run->device, &options, made);
+    clt_checksums_destroy(sums);
+    CLT_TRY(status);
+    run->train = made[0];
+    run->eval = made[1];
+    if (run->train)
+        CLT_TRY(clt_realized_prime(run->train, on_prime, run, refusal));
+    if (run->eval)
+        CLT_TRY(clt_realized_prime(run->eval, on_prime, run, refusal));
+    clt_run_progress(run, "running each kernel once", 0, -1);
+    return clt_store_zero(run->store);
+}
+
+void clt_run_drop_objects(clt_run *run)
+{
+    clt_realized_destroy(run->train);
+    clt_realized_destroy(run->eval);
+    clt_store_destroy(run->store);
+    clt_pool_destroy(run->pool);
+    run->train = run->eval = NULL;
+    run->store = NULL;
+    run->pool = NULL;
+}
+
+/* precision.mode auto may mean different storage on different devices: their gradients, of which only some
+ * carry a loss scale, must not be added up. */
+static clt_status check_precision(clt_run *run)
+{
+    const char *name = clt_dtype_name(run->job->storage);
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    clt_status status = comm_check_equal(run->options->comm, name, (int64_t)strlen(name),
+                                         "what precision.mode auto takes on their devices");
+    return clt_fail_prefix(status, "set precision.mode to one type");
+}
+
+/* A refusal as one rank tells the others. */
+typedef struct told_refusal {
+    clt_told_device device;
+    int32_t variant, lasting;
+    uint32_t needs, group_limit;
+    char form[OCL_FORM_TEXT], kernel[64], label[96];
+} told_refusal;
+
+static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal *out)
+{
+    memset(out, 0, sizeof *out);
+    clt_tell_device(desc, &out->device);
+    out->variant = r->variant ? clt_variant_number(r->variant) : -1;
+    out->lasting = r->lasting;
+    out->needs = r->needs;
+    out->group_limit = r->group_limit;
+    memcpy(out->form, r->form, sizeof out->form);
+    memcpy(out->kernel, r->kernel, sizeof out->kernel);
+    memcpy(out->label, r->label, sizeof out->label);
+}
+
+static void hear(const told_refusal *told, ocl_refusal *r)
+{
+    bool lost = r->lost;
+    *r = (ocl_refusal){.refused = true,
+                       .lost = lost,
+                       .lasting = told->lasting,
+                       .needs = told->needs,
+                       .group_limit = told->group_limit};
+    r->variant = clt_variant_at(told->variant);
+    memcpy(r->form, told->form, sizeof r->form);
+    memcpy(r->kernel, told->kernel, sizeof r->kernel);
+    memcpy(r->label, told->label, sizeof r->label);
+}
+
+/* The first rank's refusal is that of all ranks with the same device and driver. *any: some rank plans again.
+ * Collective. */
+static clt_status agree(clt_run *run, ocl_refusal *refusal, bool *any)
+{
+    comm *ranks = run->options->comm;
+    const ocl_device_desc *desc = &run->tuned->desc;
+    told_refusal told = {0};
+    int64_t first = refusal->refused ? run->ranks.rank : run->ranks.ranks;
+    *any = refusal->refused;
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    CLT_TRY(comm_all_reduce(ranks, &first, 1, COMM_I64, COMM_MIN));
+    *any = first < run->ranks.ranks;
+    if (!*any)
+        return CLT_OK;
+    if (first == run->ranks.rank)
+        tell(desc, refusal, &told);
+    CLT_TRY(comm_broadcast(ranks, &told, sizeof told, (int)first));
+    if (first != run->ranks.rank && clt_is_told_device(&told.device, desc))
+        hear(&told, refusal);
+    return CLT_OK;
+}
+
+static size_t choices_used(const clt_run *run)
+{
+    return run->tuned->used ? run->tuned->used->count : 0;
+}
+
+static clt_status plan_again(clt_run *run)
+{
+    size_t before = choices_used(run);
+    CLT_TRY(clt_job_replan(run->job, &run->tuned->desc));
+    CLT_TRY(clt_tuned_note(run->tuned, run->job));
+    if (choices_used(run) < before)
+        CLT_WARN("%zu tuning choice(s)%s name what the driver refused and are ignored",
+                 before - choices_used(run), run->tuned->pinned ? " of the checkpoint" : "");
+    return clt_job_check_memory(run->job);
+}
+
+/* Gives up what the refused command needed, and plans without it. `cause`: why it was refused; CLT_OK on a
+ * rank that follows another one. */
+static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_error *cause)
+{
+    ocl_device_desc *desc = &run->tuned->desc;
+    char what[240];
+    if (!ocl_give_up(desc, refusal, what, sizeof what))
+        return cause->status != CLT_OK ? clt_error_put(cause)
+                                       : clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                                                  "preparing '%s': another rank's device refused it and "
+                                                  "nothing can take its place",
+                                                  refusal->label);
+    CLT_WARN("device %s '%s': this run goes on without %s, which '%s' needed%s%.1200s", desc->spec,
+             desc->name, what, refusal->label, cause->status != CLT_OK ? ": " : " on another rank",
+             cause->status != CLT_OK ? cause->text : "");
+    clt_run_drop_objects(run);
+    if (refusal->lost) {
+        ocl_device_close(run->device);
+        run->device = NULL;
+        CLT_TRY(clt_run_open_device(run));
+    }
+    /* what was agreed on may need what is gone; the ranks agree again when all have planned */
+    run->order = run->job->order = (clt_update_order){0};
+    clt_status status = plan_again(run);
+    clt_error second;
+    if (status != CLT_EUNSUPPORTED || cause->status == CLT_OK)
+        return status;
+    clt_error_take(status, &second);
+    CLT_FAIL(cause->status, "%.2600s\n  and nothing can take its place: %.1000s", cause->text, second.text);
+}
+
+/* Some rank has planned again: what all must have in common may be something else. */
+static clt_status agree_again(clt_run *run)
+{
+    bool changed;
+    CLT_TRY(check_precision(run));
+    CLT_TRY(clt_agree_on_update(run, &changed));
+    if (!changed)
+        return CLT_OK;
+    run->job->order = run->order;
+    clt_run_drop_objects(run);
+    return plan_again(run);
+}
+
+/* What the driver would answer the next time, too: a build that its compiler refused, a launch that this
+ * kernel does not allow. Not a lack of memory, a device that others keep busy, a command that failed while it
+ * ran, or a context that was lost. */
+static bool is_lasting(clt_status status, bool lost)
+{
+    return !lost && (status == CLT_EBUILD || status == CLT_EUNSUPPORTED);
+}
+
+clt_status clt_run_make_objects(clt_run *run)
+{
+    double start = clt_now();
+    uint32_t caps = run->tuned->desc.caps;
+    int given_up = run->tuned->desc.n_given_up; /* as its checkpoint or earlier runs did */
+    bool gave_up = false, lasting = true;
+    CLT_TRY(check_precision(run));
+    CLT_TRY(clt_tuned_note(run->tuned, run->job));
+    CLT_TRY(clt_job_check_memory(run->job));
+    for (bool any = true; any;) {
+        ocl_refusal refusal = {0};
+        clt_error cause = {.status = CLT_OK};
+        clt_status status = run->store ? CLT_OK : realize(run, &refusal);
+        if (status != CLT_OK && !refusal.refused)
+            return status;
+        clt_error_take(status, &cause);
+        refusal.lasting = is_lasting(status, refusal.lost);
+        CLT_TRY(agree(run, &refusal, &any));
+        if (refusal.refused)
+            CLT_TRY(go_on(run, &refusal, &cause));
+        gave_up = gave_up || refusal.refused;
+        lasting = lasting && (refusal.lasting || !refusal.refused);
+        if (any)
+            CLT_TRY(agree_again(run));
+    }
+    if (gave_up && lasting)
+        clt_note_denials(run, caps, given_up);
+    run->build_seconds = clt_now() - start;
+    return CLT_OK;
+}

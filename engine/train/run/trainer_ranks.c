@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of ranks: which host and device each one has, and how fast it is on its own. A step lasts as long
+ * on every rank, because they wait for each other; what a rank's device takes without that says which one the
+ * others wait for. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/report/lines.h"
+#include "engine/train/run/trainer_loop.h"
+
+#define SHOWN 16 /* more ranks are in log.txt only */
+
+/* What a rank tells the others; the same layout on all of them. */
+typedef struct told_rank {
+    char host[64], device[160], spec[32];
+    double own_ms; /* of a step, mean; 0: not known yet */
+} told_rank;
+
+static clt_status gather(const clt_loop *l, told_rank *all)
+{
+    const clt_run *run = l->run;
+    const ocl_device_desc *d = ocl_device_describe(run->device);
+    told_rank *mine = &all[run->ranks.rank];
+    (void)snprintf(mine->host, sizeof mine->host, "%s", run->ranks.host);
+    (void)snprintf(mine->device, sizeof mine->device, "%s", d->name);
+    (void)snprintf(mine->spec, sizeof mine->spec, "%s", d->spec);
+    mine->own_ms = l->own_steps > 0 ? l->own_ms / (double)l->own_steps : 0;
+    for (int rank = 0; rank < run->ranks.ranks; rank++)
+        CLT_TRY(comm_broadcast(l->options->comm, &all[rank], sizeof all[rank], rank));
+    return CLT_OK;
+}
+
+/* Samples or tokens per second of a rank's share of the batch. */
+static double speed(const clt_loop *l, const told_rank *r)
+{
+    const clt_graph *graph = l->run->job->train->graph;
+    double per_sample = graph->n_losses ? (double)graph->losses[0].targets_per_sample : 1;
+    double share =
+        (double)l->run->job->global_batch / l->run->ranks.ranks * (per_sample > 1 ? per_sample : 1);
+    return r->own_ms > 0 ? share / r->own_ms * 1e3 : 0;
+}
+
+static const char *unit(const clt_loop *l)
+{
+    const clt_graph *graph = l->run->job->train->graph;
+    return graph->n_losses && graph->losses[0].targets_per_sample > 1 ? "tok/s" : "samples/s";
+}
+
+static void show(const clt_loop *l, int index, const char *line)
+{
+    if (index < SHOWN)
+        clt_tell(l, line);
+    else
+        clt_rundir_log(l->dir, "%s", line);
+}
+
+static void show_rows(const clt_loop *l, const told_rank *all, bool speeds)
+{
+    int ranks = l->run->ranks.ranks, wide = 4;
+    char line[384], text[32] = "", more[96];
+    for (int i = 0; i < ranks; i++)
+        wide = (int)strlen(all[i].host) > wide ? (int)strlen(all[i].host) : wide;
+    (void)snprintf(line, sizeof line, "rank  %-*s  %s%sdevice", wide, "host", speeds ? unit(l) : "",
+                   speeds ? "  " : "");
+    clt_tell(l, line);
+    for (int i = 0; i < ranks; i++) {
+        if (speeds)
+            (void)clt_count_text(speed(l, &all[i]), text, sizeof text);
+        (void)snprintf(line, sizeof line, "%4d  %-*s  %*s%s%s (%s)", i, wide, all[i].host,
+                       speeds ? (int)strlen(unit(l)) : 0, text, speeds ? "  " : "", all[i].device,
+                       all[i].spec);
+        show(l, i, line);
+    }
+    if (ranks > SHOWN) {
+        (void)snprintf(more, sizeof more, "and %d more ranks, which log.txt lists", ranks - SHOWN);
+        if (l->options->observer.message)
+            l->options->observer.message(l->options->observer.context, more);
+    }
+}
+
+static void show_slowest(const clt_loop *l, const told_rank *all)
+{
+    int slowest = 0, fastest = 0;
+    char line[384], slow[32], fast[32];
+    for (int i = 1; i < l->run->ranks.ranks; i++) {
+        slowest = speed(l, &all[i]) < speed(l, &all[slowest]) ? i : slowest;
+        fastest = speed(l, &all[i]) > speed(l, &all[fastest]) ? i : fastest;
+    }
+    double a = speed(l, &all[slowest]), b = speed(l, &all[fastest]);
+    (void)snprintf(line, sizeof line, "slowest: rank %d on %s, %s %s on its own, fastest: rank %d, %s%s",
+                   slowest, all[slowest].host, clt_count_text(a, slow, sizeof slow), unit(l), fastest,
+                   clt_count_text(b, fast, sizeof fast),
+                   a < 0.8 * b ? "; the others wait for the slowest one in every step" : "");
+    clt_tell(l, line);
+}
+
+clt_status clt_tell_ranks(clt_loop *l, clt_ranks_when when)
+{
+    int ranks = l->run->ranks.ranks;
+    told_rank *all;
+    if (ranks < 2)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&all, (size_t)ranks, sizeof *all, "table of ranks"));
+    clt_status status = gather(l, all);
+    bool speeds = when != CLT_RANKS_START;
+    for (int i = 0; i < ranks; i++)
+        speeds = speeds && all[i].own_ms > 0;
+    if (status == CLT_OK && !l->quiet && (speeds || when == CLT_RANKS_START))
+        show_rows(l, all, speeds);
+    if (status == CLT_OK && !l->quiet && speeds)
+        show_slowest(l, all);
+    free(all);
+    return status;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checksums on the device and on the host: checksum.h. */
+#include "engine/train/state/checksum.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/command/exec.h"
+#include "engine/base/log.h"
+#include "engine/train/step_block.h"
+
+#define CHUNK CLT_STORE_CHUNK
+#define GROUP_ITEMS 64
+
+static const clt_arena_kind summed[] = {CLT_ARENA_PARAM, CLT_ARENA_OPT1, CLT_ARENA_OPT2, CLT_ARENA_STATE};
+#define N_SUMMED (sizeof summed / sizeof summed[0])
+
+struct clt_checksums {
+    const clt_store *store;
+    uint64_t first[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS]; /* a slab's first chunk in the table */
+    uint64_t chunks;
+    ocl_buffer *table; /* (chunks, 2) u32 */
+    uint32_t *host;    /* the same */
+    ocl_command_list list;
+    ocl_exec *exec;
+};
+
+/* Words of a slab that are summed: of the state arena the block alone, not the schedule behind it. */
+static uint64_t slab_words(const clt_store *store, clt_arena_kind arena, int32_t slab)
+{
+    if (!store->slab[arena][slab])
+        return 0;
+    return arena == CLT_ARENA_STATE ? CLT_STATE_WORDS : ocl_buffer_bytes(store->slab[arena][slab]) / 4;
+}
+
+/* Tensors of the command list: a slab of an arena, and the table behind all of them. */
+#define TABLE_TENSOR (CLT_ARENA_COUNT * CLT_MAX_STORE_SLABS)
+
+static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+{
+    const clt_checksums *sums = context;
+    *offset = 0;
+    *buffer = tensor == TABLE_TENSOR
+                  ? sums->table
+                  : sums->store->slab[tensor / CLT_MAX_STORE_SLABS][tensor % CLT_MAX_STORE_SLABS];
+    return CLT_OK;
+}
+
+static void emit_slab(ocl_emitter *e, const clt_checksums *sums, clt_arena_kind arena, int32_t slab)
+{
+    uint64_t words = slab_words(sums->store, arena, slab), chunks = clt_div_up(words, CHUNK);
+    bool lane = (e->device->caps & OCL_CAP_WIDE_VECTORS) != 0 || (e->device->caps & OCL_CAP_LOCAL) == 0;
+    ocl_tensor_ref table = {TABLE_TENSOR, sums->first[arena][slab] * 2 * sizeof(uint32_t)};
+    if (words == 0)
+        return;
+    ocl_kernel_begin(e, "checksum", lane ? "checksum_lane" : "checksum_group");
+    ocl_define(e, "CHUNK", CHUNK);
+    ocl_define(e, "ITEMS", GROUP_ITEMS);
+    ocl_arg_in(e, (int32_t)arena * CLT_MAX_STORE_SLABS + slab, CLT_U32, words);
+    ocl_arg_tensor(e, OCL_WRITE, table, CLT_U32, 2 * chunks);
+    ocl_arg_u64(e, words);
+    if (lane)
+        ocl_arg_is_bound(e);
+    ocl_kernel_end_1d(e, lane ? chunks : chunks * GROUP_ITEMS, lane ? 1 : GROUP_ITEMS, 3.0 * (double)words);
+}
+
+static clt_status make_list(clt_checksums *sums, const ocl_device_desc *device)
+{
+    ocl_emitter emitter = {.list = &sums->list, .device = device, .label = "checksums"};
+    CLT_TRY(clt_arena_create(&sums->list.arena));
+    for (size_t a = 0; a < N_SUMMED; a++)
+        for (int32_t s = 0; s < sums->store->layout->n_slabs; s++)
+            emit_slab(&emitter, sums, summed[a], s);
+    clt_status status = ocl_emit_status(&emitter);
+    ocl_emitter_free(&emitter);
+    return status;
+}
+
+/* Once before the first step: a launch may be refused only then, and no training is to end at its first
+ * checkpoint for it. */
+static clt_status prime(const clt_checksums *sums)
+{
+    CLT_TRY(ocl_exec_run(sums->exec, NULL));
+    return ocl_finish(sums->store->device, OCL_QUEUE_COMPUTE);
+}
+
+clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *device, clt_checksums **out)
+{
+    clt_checksums *sums;
+    clt_status status;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&sums, 1, sizeof *sums, "checksums"));
+    sums->store = store;
+    for (size_t a = 0; a < N_SUMMED; a++) {
+        for (int32_t s = 0; s < store->layout->n_slabs; s++) {
+            sums->first[summed[a]][s] = sums->chunks;
+            sums->chunks += clt_div_up(slab_words(store, summed[a], s), CHUNK);
+        }
+    }
+    CLT_TRY_GOTO(clt_alloc(&sums->host, sums->chunks, 2 * sizeof *sums->host, "checksums"), fail);
+    CLT_TRY_GOTO(
+        ocl_buffer_create(store->device, sums->chunks * 2 * sizeof *sums->host, "checksums", &sums->table),
+        fail);
+    CLT_TRY_GOTO(make_list(sums, device), fail);
+    *out = sums;
+    return CLT_OK;
+fail:
+    clt_checksums_destroy(sums);
+    return status;
+}
+
+ocl_exec_ahead clt_checksums_ahead(clt_checksums *sums)
+{
+    return (ocl_exec_ahead){&sums->list, resolve, sums};
+}
+
+clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device, clt_checksums **out)
+{
+    clt_checksums *sums;
+    clt_status status;
+    *out = NULL;
+    CLT_TRY(clt_checksums_plan(store, device, &sums));
+    ocl_exec_options options = {.resolve = resolve, .resolve_context = sums};
+    CLT_TRY_GOTO(ocl_exec_create(store->device, &sums->list, &options, &sums->exec), refused);
+    CLT_TRY_GOTO(prime(sums), refused);
+    *out = sums;
+    return CLT_OK;
+refused:
+    if (status != CLT_ENOMEM && status != CLT_EDEVLOST) {
+        CLT_WARN("checkpoints are saved without checksums of the device: %s", clt_error_text());
+        clt_error_clear();
+        status = CLT_OK;
+    }
+    clt_checksums_destroy(sums);
+    return status;
+}
+
+void clt_checksums_destroy(clt_checksums *sums)
+{
+    if (!sums)
+        return;
+    ocl_exec_destroy(sums->exec);
+    ocl_command_list_free(&sums->list);
+    clt_arena_destroy(sums->list.arena);
+    ocl_buffer_destroy(sums->table);
+    free(sums->host);
+    free(sums);
+}
+
+clt_status clt_checksums_enqueue(clt_checksums *sums)
+{
+    CLT_TRY(ocl_exec_run(sums->exec, NULL));
+    return ocl_read_async(OCL_QUEUE_COMPUTE, sums->table, 0, sums->host,
+                          sums->chunks * 2 * sizeof *sums->host, NULL, NULL);
+}
+
+clt_status clt_checksums_compare(const clt_checksums *sums, clt_arena_kind arena, int32_t slab,
+                                 uint64_t offset, const void *data, uint64_t elements, const char *what)
+{
+    const char *bytes = data;
+    const uint32_t *want = sums->host + 2 * (sums->first[arena][slab] + offset / CHUNK);
+    for (uint64_t at = 0; at < elements; at += CHUNK, want += 2) {
+        uint32_t n = (uint32_t)(elements - at < CHUNK ? elements - at : CHUNK), sum = 0, weighted = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t word;
+            memcpy(&word, bytes + 4 * (at + i), sizeof word);
+            sum += word;
+            weighted += word * (i + 1);
+        }
+        if (sum != want[0] || weighted != want[1])
+            CLT_FAIL(CLT_ESTORAGE,
+                     "reading '%s' from device '%s': elements %llu to %llu arrived with other bits than the "
+                     "device holds; memory, bus or driver damaged them",
+                     what, ocl_device_describe(sums->store->device)->name, (unsigned long long)at,
+                     (unsigned long long)(at + n - 1));
+    }
+    return CLT_OK;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Going on with a saved run: see continuation.h. */
+#include "engine/train/state/continuation.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fileio.h"
+#include "engine/data/tokenizer.h"
+#include "engine/train/state/saved_texts.h"
+
+typedef struct comparison {
+    const clt_checkpoint *saved;
+    const clt_job *job;
+    clt_config *was;
+    bool has_facts;
+    clt_data_facts facts;
+    clt_continuation *out;
+} comparison;
+
+/* --- what the checkpoint says --- */
+
+/* The text of its config, *text NULL when it is not known; *path names it. */
+static clt_status config_text(const clt_checkpoint *saved, char **text, char **path)
+{
+    size_t size;
+    CLT_TRY(clt_path_join(saved->path, CLT_SAVED_CONFIG_FILE, path));
+    CLT_TRY(clt_checkpoint_text(saved, CLT_SAVED_CONFIG_FILE, text, &size));
+    if (*text)
+        return CLT_OK;
+    free(*path);
+    *path = NULL;
+    CLT_TRY(clt_path_join(saved->path, "../../config.resolved.json", path));
+    return clt_file_exists(*path) ? clt_file_read(*path, false, 0, CLT_ECONFIG, text, &size) : CLT_OK;
+}
+
+static clt_status read_facts(comparison *c)
+{
+    char *text = NULL;
+    size_t size;
+    CLT_TRY(clt_checkpoint_text(c->saved, CLT_DATA_FACTS_FILE, &text, &size));
+    clt_status status = text ? clt_data_facts_parse(text, size, CLT_DATA_FACTS_FILE, &c->facts) : CLT_OK;
+    c->has_facts = text && status == CLT_OK;
+    free(text);
+    return clt_fail_prefix(status, "resuming from '%s'", c->saved->path);
+}
+
+/* --- keys --- */
+
+static clt_status refuse(const comparison *c, const char *why, const clt_str *diff)
+{
+    CLT_FAIL(CLT_ECONFIG, "resuming from '%s': %s\n%s", c->saved->path, why, diff->text);
+}
+
+static clt_status check_fixed(const comparison *c, const char *was)
+{
+    clt_str diff = {0};
+    clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_FIXED, &diff);
+    if (status == CLT_OK && diff.length)
+        status = refuse(c, "the config has changed; undo that, or start a new run with --init", &diff);
+    clt_str_free(&diff);
+    return status;
+}
+
+/* --- length and schedule --- */
+
+static clt_status check_length(const comparison *c, const char *was)
+{
+    clt_continuation *out = c->out;
+    clt_str diff = {0};
+    int64_t samples = c->has_facts ? c->facts.samples : c->job->train_source->samples;
+    out->steps_now = c->job->steps;
+    CLT_TRY(clt_job_steps(c->was, samples, c->job->global_batch, &out->steps_before));
+    clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_LENGTH, &diff);
+    out->longer = diff.length && out->steps_now > out->steps_before;
+    if (out->longer)
+        out->schedule_before = clt_job_schedule(c->was, out->steps_before);
+    else if (status == CLT_OK && diff.length && out->steps_now < out->steps_before)
+        status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                          "resuming from '%s': the run is %" PRId64
+                          " steps long and cannot become shorter (%" PRId64
+                          "); to end it early give --max-steps N\n%s",
+                          c->saved->path, out->steps_before, out->steps_now, diff.text);
+    else if (status == CLT_OK && diff.length && strstr(diff.text, "schedule."))
+        status =
+            refuse(c,
+                   "the schedule can change only when the run becomes longer: give a larger train.steps, or "
+                   "undo it",
+                   &diff);
+    clt_str_free(&diff);
+    return status;
+}
+
+/* --- data --- */
+
+static clt_status check_moved(const comparison *c, const clt_str *diff, const char *now)
+{
+    const clt_source *source = c->job->train_source;
+    if (!c->has_facts || !c->facts.fingerprint[0])
+        return refuse(
+            c,
+            "the config has changed, and the checkpoint has no fingerprint of its training data (an "
+            "older cltrain saved it), so it cannot be seen that the data is the same; undo that, or "
+            "start a new run with --init",
+            diff);
+    if (strcmp(c->facts.fingerprint, now) != 0)
+        CLT_FAIL(
+            CLT_EDATA,
+            "resuming from '%s': the data at the new place is not what the run was trained on (%" PRId64
+            " samples, %" PRId64 " bytes, fingerprint %s; there: %" PRId64 " samples, %" PRId64
+            " bytes, fingerprint %s); give the place of the same data, or start a new run on other data with "
+            "--init\n%s",
+            c->saved->path, c->facts.samples, c->facts.bytes, c->facts.fingerprint, source->samples,
+            source->bytes, now, diff->text);
+    c->out->data_moved = true;
+    return CLT_OK;
+}
+
+static clt_status check_tokenizer(const comparison *c)
+{
+    const clt_tokenizer *tokenizer = c->job->train_source->tokenizer;
+    if (!c->has_facts || !c->facts.tokenizer[0] || !tokenizer ||
+        clt_tokenizer_hash(tokenizer) == c->facts.tokenizer_hash)
+        return CLT_OK;
+    CLT_FAIL(CLT_EDATA,
+             "resuming from '%s': the tokenizer (%s) is not the one that the run was trained with, so tokens "
+             "would "
+             "mean something else; the run's own is %s",
+             c->saved->path, clt_tokenizer_description(tokenizer),
+             strcmp(c->facts.tokenizer, "bytes") == 0
+                 ? "data.tokenizer=bytes"
+                 : "the tokenizer.json of the checkpoint (data.tokenizer=…)");
+}
+
+static clt_status check_data(const comparison *c, const char *was)
+{
+    char now[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT] = "";
+    clt_str diff = {0};
+    clt_source_fingerprint(c->job->train_source, now);
+    if (c->job->eval_source)
+        clt_source_fingerprint(c->job->eval_source, eval);
+    clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_DATA, &diff);
+    if (status == CLT_OK && diff.length)
+        status = check_moved(c, &diff, now);
+    else if (c->has_facts && c->facts.fingerprint[0])
+        c->out->data_changed = strcmp(c->facts.fingerprint, now) != 0;
+    c->out->eval_changed = c->has_facts && c->facts.eval_fingerprint[0] && eval[0] &&
+                           strcmp(c->facts.eval_fingerprint, eval) != 0;
+    clt_str_free(&diff);
+    return status == CLT_OK ? check_tokenizer(c) : status;
+}
+
+/* --- all of it --- */
+
+static clt_status compare(comparison *c)
+{
+    char *text = NULL, *path = NULL;
+    clt_status status = config_text(c->saved, &text, &path);
+    if (status == CLT_OK && text)
+        status = check_fixed(c, text);
+    if (status == CLT_OK && text)
+        status = clt_fail_prefix(clt_config_parse(text, path, NULL, 0, &c->was), "resuming from '%s'",
+                                 c->saved->path);
+    if (status == CLT_OK)
+        status = read_facts(c);
+    if (status == CLT_OK && text && c->job->train_source)
+        status = check_length(c, text);
+    if (status == CLT_OK && text && c->job->train_source)
+        status = check_data(c, text);
+    clt_config_destroy(c->was);
+    free(path);
+    free(text);
+    return status;
+}
+
+clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *job, clt_continuation *out)
+{
+    comparison *c;
+    memset(out, 0, sizeof *out);
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "comparing configs"));
+    *c = (comparison){.saved = saved, .job = job, .out = out};
+    clt_status status = compare(c);
+    free(c);
+    return status;
+}
+
+/* --- in words --- */
+
+static void tell_longer(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
+                        char *text, size_t size)
+{
+    static const char *const names[] = {"constant", "linear", "cosine", "step", "wsd"};
+    double next = clt_schedule_rate(&job->schedule, update);
+    char before[96] = "";
+    if (update > 0)
+        snprintf(before, sizeof before, "from %.4g at step %" PRId64 " to ",
+                 clt_schedule_rate(&c->schedule_before, (int64_t)update - 1), step);
+    snprintf(text, size,
+             "the run was %" PRId64 " steps long and is now %" PRId64
+             "; learning rate: %s%.4g at step %" PRId64 " (schedule %s%s over %" PRId64 " steps)",
+             c->steps_before, c->steps_now, before, next, step + 1, names[job->schedule.type],
+             c->schedule_before.type == job->schedule.type ? "" : ", which is new,", job->schedule.horizon);
+}
+
+bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
+                           int index, bool *warning, char *text, size_t size)
+{
+    const bool there[] = {c->longer, c->data_moved, c->data_changed, c->eval_changed};
+    int line = 0;
+    for (; line < 4; line++)
+        if (there[line] && index-- == 0)
+            break;
+    *warning = line >= 2;
+    if (line == 0)
+        tell_longer(c, job, step, update, text, size);
+    else if (line == 1)
+        snprintf(text, size, "the data's files lie elsewhere now; their content is the same");
+    else if (line == 2)
+        snprintf(text, size,
+                 "the training data is not what it was when step %" PRId64
+                 " was saved: the files have another content, so the run goes on, but not as it would have",
+                 step);
+    else if (line == 3)
+        snprintf(text, size,
+                 "the evaluation data is not what it was when step %" PRId64
+                 " was saved: losses of evaluations before and after it cannot be compared",
+                 step);
+    return line < 4;
+}

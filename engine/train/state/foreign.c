@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which tensor of a file is which parameter, for files that other programs wrote: a prefix before every name,
+ * buffers and second copies that the model makes itself. What a file holds beyond that and the model does not
+ * use is an error, because a model that leaves out a part of somebody's weights computes something else.
+ * Nothing here needs a device; misfit.c writes the list of what does not fit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/train/run/misfit.h"
+#include "engine/train/run/run.h"
+
+/* GPT-2's weights come with and without it. */
+static const char prefix[] = "transformer.";
+
+const char *clt_weights_short_name(const char *name)
+{
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
+}
+
+const clt_named_tensor *clt_weights_find(const clt_safetensors *file, const char *name)
+{
+    char longer[512];
+    const clt_named_tensor *tensor = clt_safetensors_find(file, name);
+    if (tensor || (size_t)snprintf(longer, sizeof longer, "%s%s", prefix, name) >= sizeof longer)
+        return tensor;
+    return clt_safetensors_find(file, longer);
+}
+
+const clt_named_tensor *clt_run_find_tensor(const clt_safetensors *file, const clt_param *param)
+{
+    return clt_weights_find(file, param->file_name);
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+static bool same_values(const clt_named_tensor *a, const clt_named_tensor *b)
+{
+    size_t bytes = (size_t)clt_shape_elements(&a->shape) * clt_dtype_bytes(a->dtype);
+    return b && a->dtype == b->dtype && clt_shape_equal(&a->shape, &b->shape) &&
+           memcmp(a->data, b->data, bytes) == 0;
+}
+
+/* Causal masks, and the head of a model whose head is the token table. */
+static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
+                            const clt_named_tensor *tensor)
+{
+    const clt_param *table = clt_graph_find_param(graph, "wte.weight");
+    if (ends_with(tensor->name, ".attn.bias") || ends_with(tensor->name, ".attn.masked_bias"))
+        return true;
+    return strcmp(clt_weights_short_name(tensor->name), "lm_head.weight") == 0 && table &&
+           same_values(tensor, clt_run_find_tensor(file, table));
+}
+
+/* A second tensor under the parameter's other name is not used. */
+static bool is_used(const clt_graph *graph, const clt_safetensors *file, const clt_named_tensor *tensor)
+{
+    const char *shorter = clt_weights_short_name(tensor->name);
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const char *name = graph->params[i].file_name;
+        if (strcmp(name, tensor->name) == 0 || strcmp(name, shorter) == 0)
+            return clt_run_find_tensor(file, &graph->params[i]) == tensor;
+    }
+    return false;
+}
+
+/* How many more rows of a token table may be padding that another program added. */
+static int64_t padding_rows(int64_t rows)
+{
+    return rows / 16 > 63 ? rows / 16 : 63;
+}
+
+bool clt_weights_fit_shape(const clt_param *param, const clt_named_tensor *tensor)
+{
+    clt_shape want = clt_param_file_shape(param), given = tensor->shape;
+    if (given.ndim == want.ndim && given.ndim > 0 && given.dim[0] > want.dim[0] &&
+        (param->file_longer == CLT_LONGER_ANY || (param->file_longer == CLT_LONGER_PADDED &&
+                                                  given.dim[0] - want.dim[0] <= padding_rows(want.dim[0]))))
+        given.dim[0] = want.dim[0];
+    return clt_shape_equal(&given, &want);
+}
+
+/* "wpe.weight: the first 256 of 1024 rows" */
+static void note_rows(const clt_param *param, const clt_named_tensor *tensor, clt_weights_taken *taken)
+{
+    int64_t rows = clt_param_file_shape(param).dim[0];
+    size_t used = strlen(taken->notes);
+    if (tensor->shape.ndim > 0 && tensor->shape.dim[0] > rows)
+        snprintf(taken->notes + used, sizeof taken->notes - used, "%s%.60s: the first %lld of %lld rows",
+                 used ? "; " : "", param->file_name, (long long)rows, (long long)tensor->shape.dim[0]);
+}
+
+clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file, const char *path,
+                             clt_weights_taken *taken)
+{
+    clt_misfits list = {.graph = graph, .file = file};
+    clt_weights_taken own;
+    taken = taken ? taken : &own;
+    memset(taken, 0, sizeof *taken);
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_param *param = &graph->params[i];
+        const clt_named_tensor *tensor = clt_run_find_tensor(file, param);
+        clt_shape need = clt_param_file_shape(param);
+        if (!tensor)
+            clt_misfits_add(&list, CLT_MISFIT_MISSING, param->file_name, &need, NULL);
+        else if (!clt_dtype_is_float(tensor->dtype))
+            clt_misfits_add(&list, CLT_MISFIT_TYPE, tensor->name, &need, tensor);
+        else if (!clt_weights_fit_shape(param, tensor))
+            clt_misfits_add(&list, CLT_MISFIT_SHAPE, tensor->name, &need, tensor);
+        else
+            note_rows(param, tensor, taken);
+        taken->tensors++;
+    }
+    for (int i = 0; i < clt_safetensors_count(file); i++) {
+        const clt_named_tensor *tensor = clt_safetensors_at(file, i);
+        if (!is_used(graph, file, tensor) && !may_be_left_out(graph, file, tensor))
+            clt_misfits_add(&list, CLT_MISFIT_UNUSED, tensor->name, NULL, tensor);
+    }
+    return clt_misfits_finish(&list, path);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Resuming: parameters, optimizer state and the state block from a checkpoint, exactly. Data order, dropout
+ * and the schedule are pure functions of the step, so there is nothing else to restore. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/train/run/run.h"
+#include "engine/train/state/saver.h"
+#include "engine/train/run/tuned.h"
+
+static clt_status load_moment(clt_run *run, const clt_checkpoint *saved, const clt_param *param, int k)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s.moment%d", param->file_name, k + 1);
+    const clt_named_tensor *tensor = saved->optimizer ? clt_safetensors_find(saved->optimizer, name) : NULL;
+    if (!tensor)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "resuming from '%s': the optimizer state has no tensor '%s'; was the optimizer another one?",
+                 saved->path, name);
+    return clt_run_load_tensor(run, param, k ? CLT_ARENA_OPT2 : CLT_ARENA_OPT1, tensor, saved->path);
+}
+
+static clt_status get_int(const clt_checkpoint *saved, const char *key, int64_t *out)
+{
+    const clt_json *value = clt_json_get(clt_json_root(saved->state), key);
+    if (!value || !clt_json_int(value, out) || *out < 0)
+        CLT_FAIL(CLT_ECHECKPOINT, "resuming from '%s': state.json has no valid '%s'", saved->path, key);
+    return CLT_OK;
+}
+
+static clt_status get_count(const clt_checkpoint *saved, const char *key, uint32_t *out)
+{
+    int64_t value;
+    CLT_TRY(get_int(saved, key, &value));
+    if (value > UINT32_MAX)
+        CLT_FAIL(CLT_ECHECKPOINT, "resuming from '%s': state.json has no valid '%s'", saved->path, key);
+    *out = (uint32_t)value;
+    return CLT_OK;
+}
+
+static double get_double(const clt_checkpoint *saved, const char *key, double missing)
+{
+    const clt_json *value = clt_json_get(clt_json_root(saved->state), key);
+    return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : missing;
+}
+
+/* Where the config leaves the global batch to the rank count, another rank count would silently change it. */
+static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, int64_t step)
+{
+    int64_t samples, batch = run->job->global_batch;
+    CLT_TRY(get_int(saved, "samples", &samples));
+    if (samples != step * batch)
+        CLT_FAIL(CLT_ECONFIG,
+                 "resuming from '%s': its %" PRId64 " steps took %" PRId64 " samples, this run takes %" PRId64
+                 " a step; with another rank count, give "
+                 "data.global_batch from the start",
+                 saved->path, step, samples, batch);
+    return CLT_OK;
+}
+
+/* Checkpoints that do not say are of this storage. */
+static const char *storage_of(const clt_run *run, const clt_checkpoint *saved)
+{
+    const clt_json *value = clt_json_get(clt_json_root(saved->state), "storage");
+    return value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value)
+                                                              : clt_dtype_name(run->job->storage);
+}
+
+/* Scale and its counter are of the storage that this device trains in: precision.mode auto may mean another
+ * one here, with which both begin anew. */
+static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_state_block *state)
+{
+    const clt_loss_scaling *scaling = &run->job->update.scaling;
+    const char *now = clt_dtype_name(run->job->storage), *then = storage_of(run, saved);
+    bool same = strcmp(now, then) == 0;
+    double scale = get_double(saved, "loss_scale", 1.0);
+    if (!same && run->ranks.rank == 0)
+        CLT_WARN("resuming from '%s': it was trained with %s storage, and precision.mode auto takes %s on "
+                 "device '%s'; the run goes on from the same parameters, but not as it would have there",
+                 saved->path, then, now, run->job->desc.name);
+    bool kept = scaling->on && scaling->dynamic && same && scale > 0 && isfinite((float)scale);
+    state->loss_scale = !scaling->on ? 1.0f : kept ? (float)scale : run->job->loss_scale;
+    if (!kept)
+        state->growth = 0;
+}
+
+/* The weights that the run once started from. */
+static void restore_init(clt_run *run, const clt_checkpoint *saved)
+{
+    const clt_json *init = clt_json_get(clt_json_root(saved->state), "init");
+    const clt_json *file = init ? clt_json_get(init, "file") : NULL,
+                   *hash = init ? clt_json_get(init, "hash") : NULL;
+    const clt_json *tensors = init ? clt_json_get(init, "tensors") : NULL;
+    int64_t count = 0;
+    memset(&run->taken, 0, sizeof run->taken);
+    if (!file || !hash || !tensors || !clt_json_int(tensors, &count))
+        return;
+    snprintf(run->taken.file, sizeof run->taken.file, "%s", clt_json_string(file));
+    run->taken.tensors = (int)count;
+    run->taken.hash = strtoull(clt_json_string(hash), NULL, 16);
+}
+
+static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
+{
+    int64_t step;
+    clt_state_block state = {0};
+    CLT_TRY(get_int(saved, "step", &step));
+    CLT_TRY(check_batch(run, saved, step));
+    CLT_TRY(get_count(saved, "update", &state.update));
+    CLT_TRY(get_count(saved, "skipped", &state.skipped));
+    CLT_TRY(get_count(saved, "skipped_in_a_row", &state.skipped_row));
+    CLT_TRY(get_count(saved, "growth", &state.growth));
+    restore_scale(run, saved, &state);
+    restore_init(run, saved);
+    extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
+    extra->best_step = (int64_t)get_double(saved, "best_step", -1);
+    run->first_step = step;
+    return clt_store_set_state(run->store, &state);
+}
+
+void clt_resume_path(const clt_run_options *o, char *path, size_t size)
+{
+    bool automatic = o->resume && strcmp(o->resume, "auto") == 0;
+    path[0] = '\0';
+    if (!o->resume || strcmp(o->resume, "none") == 0)
+        return;
+    if (!automatic || (o->out_dir && clt_checkpoint_exists(o->out_dir)))
+        snprintf(path, size, "%s", automatic ? o->out_dir : o->resume);
+}
+
+clt_status clt_run_check_resume(clt_run *run)
+{
+    char path[1024];
+    clt_checkpoint *saved;
+    clt_continuation found;
+    clt_resume_path(run->options, path, sizeof path);
+    if (!path[0] || run->ranks.rank != 0)
+        return CLT_OK;
+    clt_status status = clt_checkpoint_peek(path, &saved);
+    if (status != CLT_OK && run->options->out_dir && clt_same_folder(path, run->options->out_dir)) {
+        clt_error_clear(); /* what a killed save left is put in order first; then clt_run_resume says more */
+        return CLT_OK;
+    }
+    CLT_TRY(status);
+    status = clt_continuation_check(saved, run->job, &found);
+    clt_checkpoint_close(saved);
+    return status;
+}
+
+clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra)
+{
+    const clt_graph *graph = run->job->train->graph;
+    clt_checkpoint *saved;
+    CLT_TRY(clt_checkpoint_open(path, &saved));
+    snprintf(run->resumed_from, sizeof run->resumed_from, "%s", saved->path);
+    clt_status status = clt_continuation_check(saved, run->job, &run->continuation);
+    if (status == CLT_OK)
+        status = clt_run_load_file(run, saved->model, saved->path);
+    for (size_t i = 0; i < graph->n_params && status == CLT_OK; i++)
+        for (int k = 0; graph->params[i].trainable && k < run->store->layout->opt_states && status == CLT_OK;
+             k++)
+            status = load_moment(run, saved, &graph->params[i], k);
+    if (status == CLT_OK)
+        status = load_state(run, saved, extra);
+    run->repin =
+        run->ranks.rank == 0 && clt_tuned_differs(run->tuned, clt_json_root(saved->state), saved->path);
+    if (status == CLT_OK && run->first_step > run->job->steps)
+        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
+                          "resuming from '%s': it is at step %" PRId64 ", past the end of this run (%" PRId64
+                          " steps)",
+                          saved->path, run->first_step, run->job->steps);
+    clt_checkpoint_close(saved);
+    return status;
+}

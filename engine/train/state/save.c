@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parameters of a run to and from files (checkpoints are the saver's). Tensors are written as f32, unpadded,
+ * by the names of the parameters. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/train/run/run.h"
+
+typedef struct snapshot {
+    clt_named_tensor *tensors;
+    float **data;
+    int count;
+} snapshot;
+
+static void snapshot_free(snapshot *s)
+{
+    for (int i = 0; i < s->count; i++)
+        free(s->data[i]);
+    free(s->tensors);
+    free(s->data);
+}
+
+void clt_transpose_last(const clt_shape *shape, const float *in, float *out)
+{
+    int64_t c = clt_shape_last(shape), r = shape->dim[shape->ndim - 2],
+            n = clt_shape_elements(shape) / (r * c);
+    for (int64_t b = 0; b < n; b++)
+        for (int64_t i = 0; i < r; i++)
+            for (int64_t j = 0; j < c; j++)
+                out[b * r * c + j * r + i] = in[b * r * c + i * c + j];
+}
+
+clt_shape clt_param_file_shape(const clt_param *param)
+{
+    clt_shape shape = param->shape;
+    if (param->file_rows)
+        shape.dim[0] = param->file_rows;
+    if (param->file_transposed && shape.ndim >= 2) {
+        shape.dim[shape.ndim - 1] = param->shape.dim[shape.ndim - 2];
+        shape.dim[shape.ndim - 2] = param->shape.dim[shape.ndim - 1];
+    }
+    return shape;
+}
+
+static clt_status snapshot_add(clt_run *run, snapshot *s, const clt_param *param)
+{
+    const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
+    int i = s->count++;
+    CLT_TRY(clt_alloc(&s->data[i], slot->elements, sizeof(float), "parameters"));
+    CLT_TRY(clt_store_read(run->store, CLT_ARENA_PARAM, slot, s->data[i]));
+    if (param->file_transposed && param->shape.ndim >= 2) {
+        float *swapped;
+        CLT_TRY(clt_alloc(&swapped, slot->elements, sizeof(float), "parameters"));
+        clt_transpose_last(&param->shape, s->data[i], swapped);
+        free(s->data[i]);
+        s->data[i] = swapped;
+    }
+    s->tensors[i] = (clt_named_tensor){param->file_name, CLT_F32, clt_param_file_shape(param), s->data[i]};
+    return CLT_OK;
+}
+
+static clt_status snapshot_take(clt_run *run, snapshot *s)
+{
+    const clt_graph *graph = run->job->train->graph;
+    CLT_TRY(clt_alloc(&s->tensors, graph->n_params, sizeof *s->tensors, "parameters"));
+    CLT_TRY(clt_alloc(&s->data, graph->n_params, sizeof *s->data, "parameters"));
+    for (size_t i = 0; i < graph->n_params; i++)
+        CLT_TRY(snapshot_add(run, s, &graph->params[i]));
+    return CLT_OK;
+}
+
+clt_status clt_run_save_parameters(clt_run *run, const char *path)
+{
+    snapshot model = {0};
+    clt_status status = snapshot_take(run, &model);
+    if (status == CLT_OK)
+        status = clt_named_tensors_check_finite(model.tensors, model.count);
+    if (status == CLT_OK)
+        status = clt_safetensors_write(path, model.tensors, model.count, NULL, 0, NULL);
+    snapshot_free(&model);
+    return status;
+}
+
+clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_kind arena,
+                               const clt_named_tensor *tensor, const char *path)
+{
+    const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
+    char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
+    clt_shape want = clt_param_file_shape(param);
+    if (!clt_weights_fit_shape(param, tensor))
+        CLT_FAIL(CLT_ECHECKPOINT, "loading '%s': tensor '%s' has shape %s; the model needs %s", path,
+                 tensor->name, clt_shape_text(&tensor->shape, a, sizeof a),
+                 clt_shape_text(&want, b, sizeof b));
+    float *values, *swapped = NULL;
+    uint64_t in_file = (uint64_t)clt_shape_elements(&tensor->shape),
+             used = (uint64_t)clt_shape_elements(&want);
+    CLT_TRY(clt_alloc(&values, in_file > slot->elements ? in_file : slot->elements, sizeof *values,
+                      "parameters"));
+    clt_status status = clt_named_tensor_to_f32(tensor, values);
+    if (used < slot->elements) /* padding, which the file may hold something in */
+        memset(values + used, 0, (slot->elements - used) * sizeof *values);
+    if (status == CLT_OK && param->file_transposed && want.ndim >= 2)
+        status = clt_alloc(&swapped, slot->elements, sizeof *swapped, "parameters");
+    if (swapped)
+        clt_transpose_last(&want, values, swapped);
+    if (status == CLT_OK)
+        status = clt_store_write(run->store, arena, slot, swapped ? swapped : values);
+    free(values);
+    free(swapped);
+    return status;
+}
+
+static clt_status load_all(clt_run *run, const clt_safetensors *file, const char *path)
+{
+    const clt_graph *graph = run->job->model;
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_param *param = &graph->params[i];
+        clt_run_progress(run, "loading the parameters", (int64_t)i, (int64_t)graph->n_params);
+        CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM, clt_run_find_tensor(file, param), path));
+    }
+    clt_run_progress(run, "loading the parameters", 0, -1);
+    return CLT_OK;
+}
+
+clt_status clt_run_load_file(clt_run *run, const clt_safetensors *file, const char *path)
+{
+    CLT_TRY(clt_weights_check(run->job->model, file, path, NULL));
+    return load_all(run, file, path);
+}
+
+clt_status clt_run_take_init(clt_run *run)
+{
+    if (!run->init)
+        return CLT_OK;
+    run->taken.hash = clt_safetensors_hash(run->init);
+    snprintf(run->taken.file, sizeof run->taken.file, "%s", run->options->init);
+    clt_status status = load_all(run, run->init, run->options->init);
+    clt_safetensors_close(run->init);
+    run->init = NULL;
+    return status;
+}
+
+clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint)
+{
+    clt_safetensors *file = NULL;
+    clt_checkpoint *saved = NULL;
+    clt_status status;
+    clt_run_progress(run, "loading the parameters", 0, 0);
+    if (checkpoint) {
+        CLT_TRY(clt_checkpoint_open(path, &saved));
+        status = clt_run_load_file(run, saved->model, saved->path);
+    } else {
+        CLT_TRY(clt_weights_open(path, &file));
+        status = clt_run_load_file(run, file, path);
+    }
+    clt_checkpoint_close(saved);
+    clt_safetensors_close(file);
+    return status;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Saved runs: see saved_run.h. */
+#include "engine/train/state/saved_run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fileio.h"
+#include "engine/train/run/data_paths.h"
+#include "engine/train/state/saved_texts.h"
+
+/* --- where it lies --- */
+
+/* A file is above step_N when the checkpoint lies in its run folder: run/checkpoints/step_N. */
+static clt_status above(const char *step, const char *name, char **path)
+{
+    clt_str relative = {0};
+    clt_str_printf(&relative, "../../%s", name);
+    clt_status status = clt_str_check(&relative);
+    if (status == CLT_OK)
+        status = clt_path_join(step, relative.text, path);
+    clt_str_free(&relative);
+    return status;
+}
+
+/* "run/checkpoints/step_5" -> "run", as short as it was written; else with "..". */
+static void name_folder(clt_saved_run *saved)
+{
+    char *text = saved->folder;
+    size_t size = sizeof saved->folder;
+    const char *path = saved->path, *checkpoints = NULL;
+    for (const char *at = path; (at = strstr(at, "/checkpoints/step_")); at++)
+        checkpoints = at;
+    if (checkpoints && checkpoints > path && !strchr(checkpoints + 13, '/'))
+        snprintf(text, size, "%.*s", (int)(checkpoints - path), path);
+    else if (strncmp(path, "checkpoints/step_", 17) == 0)
+        snprintf(text, size, ".");
+    else if ((size_t)snprintf(text, size, "%s/../..", path) >= size)
+        text[0] = '\0';
+}
+
+static clt_status find_folder(clt_saved_run *saved)
+{
+    char *config = NULL;
+    snprintf(saved->path, sizeof saved->path, "%s", saved->checkpoint->path);
+    if (strlen(saved->checkpoint->path) >= sizeof saved->path)
+        CLT_FAIL(CLT_ECHECKPOINT, "opening a saved run: its path of %zu bytes is too long",
+                 strlen(saved->checkpoint->path));
+    CLT_TRY(above(saved->path, "config.resolved.json", &config));
+    if (clt_file_exists(config))
+        name_folder(saved);
+    free(config);
+    return CLT_OK;
+}
+
+/* --- its config --- */
+
+/* A config in one of the places where an older run, or somebody who copied it by hand, has it. */
+static clt_status config_beside(const clt_saved_run *saved, char **found)
+{
+    static const char *const places[] = {"config.resolved.json", "../config.resolved.json",
+                                         "../../config.resolved.json"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        CLT_TRY(clt_path_join(saved->path, places[i], found));
+        if (clt_file_exists(*found))
+            return CLT_OK;
+        free(*found);
+        *found = NULL;
+    }
+    CLT_FAIL(
+        CLT_ECHECKPOINT,
+        "opening the saved run '%s': it holds no config.json (an older cltrain wrote it), and there is no "
+        "config.resolved.json of its run above it; put the run's config.resolved.json into the folder, or "
+        "name the config where the command takes one",
+        saved->path);
+}
+
+static clt_status open_config(clt_saved_run *saved, const clt_saved_run_options *o)
+{
+    char *text = NULL, *path = NULL;
+    size_t length;
+    CLT_TRY(clt_checkpoint_text(saved->checkpoint, CLT_SAVED_CONFIG_FILE, &text, &length));
+    clt_status status =
+        text ? clt_path_join(saved->path, CLT_SAVED_CONFIG_FILE, &path) : config_beside(saved, &path);
+    if (status == CLT_OK && text)
+        status = clt_config_parse(text, path, o->overrides, o->n_overrides, &saved->config);
+    else if (status == CLT_OK)
+        status = clt_config_load(path, o->overrides, o->n_overrides, &saved->config);
+    free(path);
+    free(text);
+    return status;
+}
+
+static clt_status open_facts(clt_saved_run *saved)
+{
+    char *text = NULL, *path = NULL;
+    size_t length;
+    CLT_TRY(clt_checkpoint_text(saved->checkpoint, CLT_DATA_FACTS_FILE, &text, &length));
+    if (!text)
+        return CLT_OK;
+    clt_status status = clt_path_join(saved->path, CLT_DATA_FACTS_FILE, &path);
+    if (status == CLT_OK)
+        status = clt_data_facts_parse(text, length, path, &saved->facts);
+    saved->has_facts = status == CLT_OK;
+    free(path);
+    free(text);
+    return status;
+}
+
+/* --- its data and tokenizer --- */
+
+static clt_status find_data(clt_saved_run *saved)
+{
+    char *near = NULL;
+    clt_data_places places = {.then = saved->facts.folder};
+    if (saved->folder[0] && saved->facts.folder_from_run[0])
+        CLT_TRY(clt_path_join(saved->folder, saved->facts.folder_from_run, &near));
+    places.near = near;
+    clt_status status = clt_data_paths_find(saved->config, &places);
+    free(near);
+    return clt_fail_prefix(status, "opening the saved run '%s'", saved->path);
+}
+
+static clt_status set_path(clt_config *config, const char *key, const char *path)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    clt_jw_string(&w, path);
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_config_set(config, key, text.text);
+    clt_str_free(&text);
+    return status;
+}
+
+/* The one of the command line; else the saved one, which is as it was when the training began. A training
+ * goes on with the one that its config names, so that its config stays as it is. */
+static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_options *o)
+{
+    const char *named = clt_config_string(saved->config, "data.tokenizer");
+    char *path = NULL;
+    if (o->tokenizer)
+        return set_path(saved->config, "data.tokenizer", o->tokenizer);
+    if (strcmp(clt_config_origin(saved->config, "data.tokenizer"), "override") == 0)
+        return CLT_OK;
+    if (o->training && (!*named || clt_file_exists(named)))
+        return CLT_OK;
+    CLT_TRY(clt_path_join(saved->path, CLT_SAVED_TOKENIZER_FILE, &path));
+    clt_status status = clt_file_exists(path) ? set_path(saved->config, "data.tokenizer", path) : CLT_OK;
+    free(path);
+    return status;
+}
+
+/* --- all of it --- */
+
+static clt_status fill(clt_saved_run *saved, const char *path, const clt_saved_run_options *o)
+{
+    CLT_TRY(o->tensors ? clt_checkpoint_open(path, &saved->checkpoint)
+                       : clt_checkpoint_peek(path, &saved->checkpoint));
+    saved->step = saved->checkpoint->step;
+    CLT_TRY(find_folder(saved));
+    CLT_TRY(open_config(saved, o));
+    CLT_TRY(open_facts(saved));
+    CLT_TRY(find_data(saved));
+    return choose_tokenizer(saved, o);
+}
+
+clt_status clt_saved_run_open(const char *path, const clt_saved_run_options *options, clt_saved_run **out)
+{
+    static const clt_saved_run_options none;
+    clt_saved_run *saved;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&saved, 1, sizeof *saved, "a saved run"));
+    clt_status status = fill(saved, path, options ? options : &none);
+    if (status != CLT_OK) {
+        clt_saved_run_close(saved);
+        return status;
+    }
+    *out = saved;
+    return CLT_OK;
+}
+
+void clt_saved_run_close(clt_saved_run *saved)
+{
+    if (!saved)
+        return;
+    clt_config_destroy(saved->config);
+    clt_checkpoint_close(saved->checkpoint);
+    free(saved);
+}
+
+void clt_saved_run_words(const clt_saved_run *saved, clt_str *out)
+{
+    const char *type = clt_config_string(saved->config, "model.type");
+    clt_str_printf(out, "%s %s%s on ", strcmp(type, "mlp") == 0 ? "an" : "a", type,
+                   strcmp(type, "graph") == 0 ? " of layers" : "");
+    if (saved->has_facts)
+        clt_data_facts_words(&saved->facts, out);
+    else
+        clt_str_printf(out, "%s data", clt_config_string(saved->config, "data.type"));
+}
+
+clt_status clt_saved_run_need_data(const clt_saved_run *saved, bool eval, const char *what)
+{
+    return clt_data_paths_need(saved->config, eval, what, saved->path, saved->facts.folder);
+}
+
+clt_status clt_saved_run_shapes(const clt_saved_run *saved, clt_source **out)
+{
+    *out = NULL;
+    if (!saved->has_facts)
+        CLT_FAIL(
+            CLT_ECHECKPOINT,
+            "'%s' has no data.json, which tells the shapes of its data: it was saved by an older cltrain; "
+            "go on with the run for a step, and it is saved anew",
+            saved->path);
+    return clt_source_open_facts(&saved->facts, out);
+}

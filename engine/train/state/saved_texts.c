@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The text files of a checkpoint: see saved_texts.h. */
+#include "engine/train/state/saved_texts.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/text.h"
+#include "engine/data/data_facts.h"
+#include "engine/data/tokenizer.h"
+
+/* The way from one absolute folder to another: "../../data"; "." when they are the same. */
+static void way(const char *from, const char *to, clt_str *out)
+{
+    size_t same = 0, i = 0;
+    for (; from[i] && from[i] == to[i]; i++)
+        if (from[i] == '/')
+            same = i;
+    if ((!from[i] && (!to[i] || to[i] == '/')) || (from[i] == '/' && !to[i]))
+        same = i;
+    for (const char *at = from + same; *at; at++)
+        if (*at == '/' && at[1])
+            clt_str_append(out, out->length ? "/.." : "..");
+    const char *rest = to + same;
+    rest += *rest == '/';
+    if (*rest)
+        clt_str_printf(out, "%s%s", out->length ? "/" : "", rest);
+    if (!out->length)
+        clt_str_append(out, ".");
+}
+
+/* A place that JSON cannot hold exactly is not told. */
+static void keep(const char *path, char *out, size_t size)
+{
+    size_t left = strlen(path);
+    if (left >= size)
+        return;
+    for (const char *at = path; left > 0;) {
+        size_t step = clt_utf8_size(at, left);
+        if (step == 0 || (unsigned char)*at < 0x20 || *at == 0x7f)
+            return;
+        at += step;
+        left -= step;
+    }
+    snprintf(out, size, "%s", path);
+}
+
+static void tell_folder(const char *checkpoints, clt_data_facts *facts)
+{
+    char here[PATH_MAX], run[PATH_MAX];
+    clt_str up = {0}, from = {0};
+    if (!getcwd(here, sizeof here))
+        return;
+    keep(here, facts->folder, sizeof facts->folder);
+    clt_str_printf(&up, "%s/..", checkpoints); /* the run folder is there, checkpoints/ may come later */
+    const char *last = strrchr(checkpoints, '/');
+    if (clt_str_check(&up) == CLT_OK && !realpath(up.text, run) && last) {
+        up.length = 0;
+        clt_str_printf(&up, "%.*s", (int)(last - checkpoints), checkpoints);
+    }
+    if (clt_str_check(&up) == CLT_OK && up.length && realpath(up.text, run)) {
+        way(run, here, &from);
+        if (clt_str_check(&from) == CLT_OK)
+            keep(from.text, facts->folder_from_run, sizeof facts->folder_from_run);
+    }
+    clt_error_clear();
+    clt_str_free(&up);
+    clt_str_free(&from);
+}
+
+static void add_file(clt_saved_texts *t, const char *name, const clt_str *text)
+{
+    t->files[t->n_files++] = (clt_checkpoint_file){name, text->text, text->length};
+}
+
+clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_saved_texts *out)
+{
+    const clt_source *source = run->job->train_source;
+    clt_data_facts *facts;
+    memset(out, 0, sizeof *out);
+    CLT_TRY(clt_alloc(&facts, 1, sizeof *facts, "data.json"));
+    clt_data_facts_take(source, run->job->eval_source, facts);
+    tell_folder(folder, facts);
+    clt_status status = clt_data_facts_print(facts, &out->data);
+    free(facts);
+    if (status == CLT_OK)
+        status = clt_config_print(run->options->config, true, &out->config);
+    if (status == CLT_OK && source->tokenizer && !clt_tokenizer_is_bytes(source->tokenizer))
+        status = clt_tokenizer_print(source->tokenizer, &out->tokenizer);
+    if (status != CLT_OK) {
+        clt_saved_texts_free(out);
+        return status;
+    }
+    add_file(out, CLT_SAVED_CONFIG_FILE, &out->config);
+    add_file(out, CLT_DATA_FACTS_FILE, &out->data);
+    if (out->tokenizer.length)
+        add_file(out, CLT_SAVED_TOKENIZER_FILE, &out->tokenizer);
+    return CLT_OK;
+}
+
+void clt_saved_texts_free(clt_saved_texts *texts)
+{
+    clt_str_free(&texts->config);
+    clt_str_free(&texts->data);
+    clt_str_free(&texts->tokenizer);
+}

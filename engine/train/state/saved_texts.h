@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The text files that make a checkpoint self-contained: config.json (the resolved config), data.json (what
+ * the data told) and, for a BPE vocabulary, tokenizer.json. They are made once for a run, so that a save does
+ * not depend on files that may have changed since. saved_run.h reads them. */
+#ifndef ENGINE_TRAIN_SAVED_TEXTS_H
+#define ENGINE_TRAIN_SAVED_TEXTS_H
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/train/run/run.h"
+
+#define CLT_SAVED_CONFIG_FILE "config.json"
+#define CLT_SAVED_TOKENIZER_FILE "tokenizer.json"
+
+typedef struct clt_saved_texts {
+    clt_str config, data, tokenizer;
+    clt_checkpoint_file files[3]; /* point into the texts */
+    int n_files;
+} clt_saved_texts;
+
+/* `folder`: the checkpoints folder of the run. Fails for lack of memory alone. */
+clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_saved_texts *out);
+void clt_saved_texts_free(clt_saved_texts *texts);
+
+#endif

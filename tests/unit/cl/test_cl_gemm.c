@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GEMM backends against a double-precision loop: layouts, strides, offsets, batches, scalars, storage types,
+ * epilogues, edges of every tile, the choice of a backend and the contract's refusals. ctest-labels: quick */
+#include "tests/unit/cl/gemm_test.h"
+
+#define NO_LANES (~(uint32_t)OCL_CAP_WIDE_VECTORS)
+
+static int begin(void **state)
+{
+    gemm_bench *bench = calloc(1, sizeof *bench);
+    assert_non_null(bench);
+    bench->device = test_open(false);
+    bench->desc = *ocl_device_describe(bench->device);
+    bench->random = 2024;
+    *state = bench;
+    return 0;
+}
+
+static int end(void **state)
+{
+    gemm_bench *bench = *state;
+    ocl_device_close(bench->device);
+    free(bench);
+    return 0;
+}
+
+/* Both forms of `simple`, whatever the device prefers. */
+static void set_style(gemm_bench *bench, bool lane)
+{
+    bench->desc.caps = lane ? bench->desc.caps | OCL_CAP_WIDE_VECTORS : bench->desc.caps & NO_LANES;
+}
+
+static void pad(gemm_bench *bench, ocl_gemm *g)
+{
+    g->lda += gemm_random(bench, 4);
+    g->ldb += gemm_random(bench, 4);
+    g->ldc += gemm_random(bench, 4);
+    g->a.offset = gemm_random(bench, 70) * clt_dtype_bytes(g->type_a);
+    g->b.offset = gemm_random(bench, 70) * clt_dtype_bytes(g->type_b);
+    g->c.offset = gemm_random(bench, 70) * clt_dtype_bytes(g->type_c);
+    int64_t rows_a = g->ta ? g->k : g->m, rows_b = g->tb ? g->n : g->k;
+    g->stride_a = rows_a * g->lda + gemm_random(bench, 9);
+    g->stride_b = rows_b * g->ldb + gemm_random(bench, 9);
+    g->stride_c = g->m * g->ldc + gemm_random(bench, 9);
+}
+
+static const int64_t sizes[][3] = {{1, 1, 1},     {1, 129, 7},  {129, 1, 65}, {2, 3, 15},   {7, 16, 16},
+                                   {8, 32, 3},    {15, 17, 33}, {16, 33, 2},  {17, 15, 1},  {33, 64, 17},
+                                   {64, 65, 129}, {65, 31, 64}, {3, 2, 130},  {40, 128, 48}};
+
+static void layouts(gemm_bench *bench, const char *backend, int64_t batch)
+{
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (int layout = 0; layout < 4; layout++) {
+            ocl_gemm g = ocl_gemm_make(sizes[s][0], sizes[s][1], sizes[s][2], layout >> 1, layout & 1);
+            g.batch = batch;
+            g.alpha = s % 3 ? 1.0f : -0.75f;
+            g.beta = s % 2 ? 0.0f : s % 4 ? 1.0f : 0.5f;
+            if (s % 5)
+                pad(bench, &g);
+            if (s % 4 == 1)
+                g.stride_b = 0;
+            if (s % 4 == 3)
+                g.stride_a = 0;
+            assert_ok(gemm_case(bench, g, backend));
+        }
+    }
+}
+
+static void test_simple_layouts(void **state)
+{
+    gemm_bench *bench = *state;
+    for (int lane = 0; lane < 2; lane++) {
+        set_style(bench, lane);
+        layouts(bench, "simple", 1);
+        layouts(bench, "simple", 3);
+    }
+}
+
+static void test_exact(void **state)
+{
+    gemm_bench *bench = *state;
+    bench->integers = true;
+    for (int lane = 0; lane < 2; lane++) {
+        set_style(bench, lane);
+        layouts(bench, "simple", 2);
+    }
+}
+
+static void test_batches(void **state)
+{
+    gemm_bench *bench = *state;
+    for (int lane = 0; lane < 2; lane++) {
+        set_style(bench, lane);
+        for (int layout = 0; layout < 4; layout++) {
+            /* attention: heads packed side by side in the rows of every operand */
+            ocl_gemm g = ocl_gemm_make(19, 24, 21, layout >> 1, layout & 1);
+            g.batch = 3;
+            g.stride_a = g.lda;
+            g.stride_b = g.ldb;
+            g.stride_c = g.ldc;
+            g.lda *= 3;
+            g.ldb *= 3;
+            g.ldc *= 3;
+            assert_ok(gemm_case(bench, g, NULL));
+            g.beta = 1.0f;
+            assert_ok(gemm_case(bench, g, "simple"));
+        }
+    }
+}
+
+static void test_storage_types(void **state)
+{
+    static const clt_dtype types[][3] = {{CLT_F16, CLT_F16, CLT_F16},
+                                         {CLT_BF16, CLT_BF16, CLT_BF16},
+                                         {CLT_F32, CLT_BF16, CLT_F16},
+                                         {CLT_F16, CLT_F32, CLT_BF16},
+                                         {CLT_BF16, CLT_F16, CLT_F32}};
+    gemm_bench *bench = *state;
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        for (int variant = 0; variant < 16; variant++) {
+            int layout = variant & 3;
+            /* uniform storage: all layouts, the group form for one of them; mixed storage takes two cases */
+            if (t >= 2 && variant != (int)t * 3 && variant != (int)t * 3 - 3)
+                continue;
+            if (t < 2 && !(variant & 4) != (layout == (int)t))
+                continue;
+            set_style(bench, variant & 4);
+            bench->integers = variant & 8;
+            ocl_gemm g = ocl_gemm_make(33, 45, variant & 8 ? 65 : 50, layout >> 1, layout & 1);
+            g.type_a = types[t][0];
+            g.type_b = types[t][1];
+            g.type_c = types[t][2];
+            g.batch = 2;
+            g.beta = 1.0f;
+            pad(bench, &g);
+            assert_ok(gemm_case(bench, g, "simple"));
+        }
+    }
+}
+
+static void test_epilogue(void **state)
+{
+    gemm_bench *bench = *state;
+    for (int variant = 0; variant < 12; variant++) {
+        int residual = variant / 4; /* none, of its own, C itself */
+        ocl_gemm g = ocl_gemm_make(37, 41, 29, false, variant % 3 == 0);
+        g.activation = (ocl_activation)(variant & 3);
+        g.type_c = variant == 6 ? CLT_BF16 : CLT_F32;
+        g.batch = 2;
+        pad(bench, &g);
+        if (variant % 5 != 0)
+            g.bias = (ocl_tensor_ref){GEMM_BIAS, 12};
+        if (residual == 1)
+            g.residual = (ocl_tensor_ref){GEMM_RESIDUAL, 20};
+        if (residual == 2)
+            g.residual = (ocl_tensor_ref){GEMM_C, g.c.offset};
+        set_style(bench, variant % 4 != 1);
+        assert_ok(gemm_case(bench, g, NULL));
+        g.beta = 0.5f;
+        assert_ok(gemm_case(bench, g, "simple"));
+    }
+}
+
+static void test_no_products(void **state)
+{
+    gemm_bench *bench = *state;
+    ocl_gemm g = ocl_gemm_make(5, 40, 0, false, false);
+    assert_ok(gemm_case(bench, g, NULL)); /* C full of NaN becomes 0 */
+    g.beta = 2.0f;
+    g.bias = (ocl_tensor_ref){GEMM_BIAS, 0};
+    assert_ok(gemm_case(bench, g, NULL));
+    g = ocl_gemm_make(5, 40, 0, false, true);
+    assert_ok(gemm_case(bench, g, NULL));
+}
+
+static void test_empty(void **state)
+{
+    gemm_bench *bench = *state;
+    for (int i = 0; i < 2; i++) {
+        gemm_operand o[GEMM_OPERANDS];
+        ocl_gemm g = ocl_gemm_make(i ? 0 : 4, i ? 4 : 0, 3, false, false);
+        size_t commands = 9;
+        void *after;
+        gemm_operands(bench, &g, o);
+        assert_ok(gemm_execute(bench, &g, o, NULL, &commands, &after));
+        assert_int_equal(commands, 0);
+        free(after);
+        gemm_free(o);
+    }
+}
+
+static void test_repeats_bitwise(void **state)
+{
+    gemm_bench *bench = *state;
+    for (int layout = 0; layout < 4; layout++) {
+        gemm_operand o[GEMM_OPERANDS];
+        ocl_gemm g = ocl_gemm_make(65, 77, 130, layout >> 1, layout & 1);
+        void *first, *second;
+        gemm_operands(bench, &g, o);
+        assert_ok(gemm_execute(bench, &g, o, "simple", NULL, &first));
+        assert_ok(gemm_execute(bench, &g, o, "simple", NULL, &second));
+        assert_memory_equal(first, second, o[GEMM_C].elements * 4);
+        free(first);
+        free(second);
+        gemm_free(o);
+    }
+}
+
+/* NaN and infinity in the operands reach C: nothing is multiplied away or clamped. */
+static void test_non_finite(void **state)
+{
+    gemm_bench *bench = *state;
+    for (int layout = 0; layout < 4; layout++) {
+        gemm_operand o[GEMM_OPERANDS];
+        ocl_gemm g = ocl_gemm_make(9, 21, 19, layout >> 1, layout & 1);
+        void *after;
+        g.activation = OCL_ACT_RELU;
+        gemm_operands(bench, &g, o);
+        int64_t row = 4, p = 18; /* the last k, which is in every form's tail */
+        uint64_t at = o[GEMM_A].first + (uint64_t)(g.ta ? p * g.lda + row : row * g.lda + p);
+        ((float *)o[GEMM_A].image)[at] = NAN;
+        assert_ok(gemm_execute(bench, &g, o, NULL, NULL, &after));
+        for (int64_t i = 0; i < g.m; i++)
+            for (int64_t j = 0; j < g.n; j++)
+                assert_int_equal(isnan(((float *)after)[o[GEMM_C].first + (uint64_t)(i * g.ldc + j)]) != 0,
+                                 i == row);
+        free(after);
+        gemm_free(o);
+    }
+}
+
+static void test_folds_shared_b(void **state)
+{
+    gemm_bench *bench = *state;
+    ocl_gemm g = ocl_gemm_make(5, 33, 12, false, true);
+    g.batch = 4;
+    g.stride_b = 0;
+    assert_ok(gemm_case(bench, g, NULL));
+    ocl_command_list list = {0};
+    ocl_emitter e = {.list = &list, .device = &bench->desc};
+    assert_ok(clt_arena_create(&list.arena));
+    g.a = ocl_ref(GEMM_A);
+    g.b = ocl_ref(GEMM_B);
+    g.c = ocl_ref(GEMM_C);
+    assert_ok(ocl_gemm_emit(&e, &g, "simple"));
+    assert_int_equal(list.count, 1);
+    assert_int_equal(list.commands[0].args[3].value.u32, 20); /* m */
+    assert_string_equal(list.commands[0].variant, "simple");
+    assert_true(list.commands[0].flops == 2.0 * 5 * 33 * 12 * 4);
+    assert_true(ocl_command_bytes(&list.commands[0]) == 4 * (20 * 12 + 33 * 12 + 20 * 33));
+    ocl_emitter_free(&e);
+    ocl_command_list_free(&list);
+    clt_arena_destroy(list.arena);
+}
+
+static void refuse(ocl_gemm g, const char *part)
+{
+    assert_int_equal(ocl_gemm_check(&g), CLT_ESHAPE);
+    assert_contains(clt_error_text(), part);
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    ocl_gemm good = ocl_gemm_make(4, 5, 6, false, true), g;
+    good.a = ocl_ref(1);
+    good.b = ocl_ref(2);
+    good.c = ocl_ref(3);
+    assert_ok(ocl_gemm_check(&good));
+    g = good, g.m = -1, refuse(g, "sizes");
+    g = good, g.k = INT64_C(1) << 31, refuse(g, "sizes");
+    g = good, g.batch = 0, refuse(g, "batch");
+    g = good, g.lda = 5, refuse(g, "row stride of A");
+    g = good, g.ldb = 5, refuse(g, "row stride of B");
+    g = good, g.ldc = 4, refuse(g, "row stride of C");
+    g = good, g.stride_a = -1, refuse(g, "batch stride of A");
+    g = good, g.type_a = CLT_I32, refuse(g, "i32");
+    g = good, g.type_c = CLT_F64, refuse(g, "f64");
+    g = good, g.b.tensor = OCL_NO_TENSOR_ID, refuse(g, "B has no tensor");
+    g = good, g.a.offset = 2, refuse(g, "A starts at byte 2");
+    g = good, g.bias = (ocl_tensor_ref){4, 6}, refuse(g, "bias");
+    g = good, g.residual = (ocl_tensor_ref){4, 6}, refuse(g, "residual");
+    g = good, g.batch = 2, g.stride_c = 0, refuse(g, "overlap");
+    g = good, g.batch = 2, g.stride_c = 19, refuse(g, "overlap");
+    g = good, g.lda = INT64_MAX / 2, refuse(g, "2^62");
+    g = good, g.c = g.a, refuse(g, "same memory");
+    g = good, g.activation = (ocl_activation)7, refuse(g, "activation");
+}
+
+static void test_check_activation_operands(void **state)
+{
+    (void)state;
+    ocl_gemm good = ocl_gemm_make(4, 5, 6, false, true), g;
+    good.a = ocl_ref(1);
+    good.b = ocl_ref(2);
+    good.c = ocl_ref(3);
+    good.activation = OCL_ACT_GELU_TANH;
+    g = good, g.pre = ocl_ref(4), g.bias = ocl_ref(5), g.residual = good.c;
+    assert_ok(ocl_gemm_check(&g));
+    g = good, g.dact = ocl_ref(4);
+    assert_ok(ocl_gemm_check(&g));
+    g = good, g.dact = g.c;
+    assert_ok(ocl_gemm_check(&g));
+    good.pre = ocl_ref(4);
+    g = good, g.activation = OCL_ACT_NONE, refuse(g, "pre without an activation");
+    g = good, g.pre.offset = 6, refuse(g, "pre-activation starts at byte 6");
+    g = good, g.pre = g.c, refuse(g, "pre is the same memory");
+    g = good, g.residual = g.pre, refuse(g, "pre is the same memory");
+    g = good, g.dact = ocl_ref(6), refuse(g, "dact excludes");
+    good.pre = OCL_NO_TENSOR;
+    good.dact = ocl_ref(4);
+    g = good, g.activation = OCL_ACT_NONE, refuse(g, "dact without an activation");
+    g = good, g.dact.offset = 2, refuse(g, "dact starts at byte 2");
+    g = good, g.bias = ocl_ref(6), refuse(g, "dact excludes");
+    g = good, g.residual = ocl_ref(6), refuse(g, "dact excludes");
+}
+
+static void test_text(void **state)
+{
+    char text[OCL_GEMM_TEXT];
+    (void)state;
+    ocl_gemm g = ocl_gemm_make(4, 5, 6, false, true);
+    assert_string_equal(ocl_gemm_text(&g, text, sizeof text), "gemm NT m=4 n=5 k=6 batch=1 f32*f32->f32");
+    g.bias = g.pre = g.residual = ocl_ref(1);
+    g.activation = OCL_ACT_GELU_TANH;
+    assert_string_equal(ocl_gemm_text(&g, text, sizeof text),
+                        "gemm NT m=4 n=5 k=6 batch=1 f32*f32->f32 +bias +gelu_tanh +pre +residual");
+}
+
+/* Emits one f32 GEMM and returns the backend that was chosen. */
+static const char *chosen(gemm_bench *bench, const ocl_gemm *problem, const char *force, clt_status *status)
+{
+    static char name[32];
+    ocl_command_list list = {0};
+    ocl_emitter e = {.list = &list, .device = &bench->desc, .variant = "outer"};
+    ocl_gemm g = *problem;
+    g.a = ocl_ref(0);
+    g.b = ocl_ref(1);
+    g.c = ocl_ref(2);
+    assert_ok(clt_arena_create(&list.arena));
+    *status = ocl_gemm_emit(&e, &g, force);
+    snprintf(name, sizeof name, "%s", list.count ? list.commands[0].variant : "none");
+    assert_string_equal(e.variant, "outer");
+    ocl_emitter_free(&e);
+    ocl_command_list_free(&list);
+    clt_arena_destroy(list.arena);
+    return name;
+}
+
+static void test_choice(void **state)
+{
+    gemm_bench *bench = *state;
+    clt_status status;
+    ocl_gemm g = ocl_gemm_make(64, 64, 64, false, false);
+    bool library = false;
+    for (int i = 0; ocl_gemm_variants[i] != NULL; i++)
+        library = library || strcmp(ocl_gemm_variants[i]->name, "clblast") == 0;
+    unsetenv("CLTRAIN_GEMM");
+    set_style(bench, true);
+    assert_string_equal(chosen(bench, &g, NULL, &status), "lane");
+    ocl_gemm row = ocl_gemm_make(1, 64, 64, false, false);
+    assert_string_equal(chosen(bench, &row, NULL, &status), "simple");
+    set_style(bench, false);
+    bench->desc.caps |= OCL_CAP_LOCAL;
+    assert_string_equal(chosen(bench, &g, NULL, &status), "simple"); /* CLBlast serves by a record alone */
+    assert_string_equal(chosen(bench, &g, "simple", &status), "simple");
+    assert_string_equal(chosen(bench, &g, "cublas", &status), "none");
+    assert_int_equal(status, CLT_EUNSUPPORTED);
+    assert_contains(clt_error_text(), "simple");
+    setenv("CLTRAIN_GEMM", "simple", 1);
+    assert_string_equal(chosen(bench, &g, NULL, &status), "simple");
+    setenv("CLTRAIN_GEMM", "smple", 1);
+    assert_string_equal(chosen(bench, &g, NULL, &status), "none");
+    assert_contains(clt_error_text(), "CLTRAIN_GEMM=smple");
+    setenv("CLTRAIN_GEMM", "clblast", 1);
+    g.type_c = CLT_F16; /* a preference gives way where it cannot serve */
+    if (library)
+        assert_string_equal(chosen(bench, &g, NULL, &status), "simple");
+    unsetenv("CLTRAIN_GEMM");
+}
+
+int main(void)
+{
+    test_need_device();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_simple_layouts, begin, end),
+        cmocka_unit_test_setup_teardown(test_exact, begin, end),
+        cmocka_unit_test_setup_teardown(test_batches, begin, end),
+        cmocka_unit_test_setup_teardown(test_storage_types, begin, end),
+        cmocka_unit_test_setup_teardown(test_epilogue, begin, end),
+        cmocka_unit_test_setup_teardown(test_no_products, begin, end),
+        cmocka_unit_test_setup_teardown(test_empty, begin, end),
+        cmocka_unit_test_setup_teardown(test_repeats_bitwise, begin, end),
+        cmocka_unit_test_setup_teardown(test_non_finite, begin, end),
+        cmocka_unit_test_setup_teardown(test_folds_shared_b, begin, end),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_check_activation_operands),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test_setup_teardown(test_choice, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

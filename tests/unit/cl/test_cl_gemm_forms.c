@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The choice of forms (cl/gemm/gemm_forms.c) for the backends `tile` and `mma` on descriptions of GPUs of
+ * several generations, without a device: what is chosen fits, follows the problem's shape, minds wishes and
+ * records, uses the instructions that probes have shown, and refusals say why. ctest-labels: quick */
+#include <string.h>
+
+#include "cl/gemm/gemm_mma.h"
+#include "cl/gemm/gemm_tile.h"
+#include "cl/gemm/gemm_wgmma.h"
+#include "cl/tune/tuning.h"
+#include "tests/unit/cl/cl_test.h"
+
+#define BOTH 2
+static const ocl_form_family *const families[BOTH] = {&ocl_tile_family, &ocl_mma_family};
+
+/* What the probes of cl/device/probes.c find on a generation. */
+static ocl_device_desc gpu(int generation)
+{
+    ocl_device_desc d;
+    ocl_desc_generic(&d);
+    d.is_gpu = true;
+    d.is_cpu = false;
+    d.compute_units = 108;
+    d.local_bytes = d.local_proven_bytes = 48 << 10;
+    d.max_work_group = 1024;
+    d.caps = OCL_CAP_LOCAL | OCL_CAP_WG256;
+    d.compute_capability = (uint32_t)generation;
+    if (generation >= 80)
+        d.caps |= OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32;
+    else if (generation >= 75)
+        d.caps |= OCL_CAP_MMA_F16_K8;
+    else if (generation >= 70)
+        d.caps |= OCL_CAP_WMMA_F16;
+    return d;
+}
+
+static ocl_gemm product(int64_t m, int64_t n, int64_t k, int layout, clt_dtype type)
+{
+    ocl_gemm g = ocl_gemm_make(m, n, k, layout >> 1, layout & 1);
+    g.type_a = g.type_b = type;
+    g.tf32 = type == CLT_F32;
+    return g;
+}
+
+static uint64_t local_bytes(const ocl_form_family *family, const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    return family == &ocl_mma_family ? ocl_mma_local_bytes(g, f, false) : ocl_tile_local_bytes(g, f);
+}
+
+static ocl_gemm_form chosen(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *d)
+{
+    ocl_gemm_form f;
+    char reason[240];
+    if (!ocl_form_choose(family, g, d, NULL, &f, reason, sizeof reason))
+        fail_msg("%s", reason);
+    int items = family == &ocl_mma_family ? ocl_mma_items(&f) : ocl_tile_items(&f);
+    assert_true(items <= ocl_form_max_items(d));
+    assert_true(local_bytes(family, g, &f) <= d->local_bytes);
+    assert_true(f.splits >= 1 && (f.splits - 1) * ocl_form_part_steps(g, &f) < (g->k > 0 ? g->k : 1));
+    assert_true(ocl_form_workspace(g, &f) <= UINT64_C(1) << 24);
+    return f;
+}
+
+static void test_fits_everywhere(void **state)
+{
+    static const int64_t sizes[][3] = {{8192, 8192, 8192}, {256, 768, 3072}, {768, 50257, 256},
+                                       {1, 3072, 768},     {64, 64, 64},     {4096, 8, 512},
+                                       {8, 4096, 512},     {3, 5, 0}};
+    static const int generations[] = {70, 75, 80, 90, 120};
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
+    (void)state;
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        for (size_t v = 0; v < sizeof generations / sizeof generations[0]; v++)
+            for (int t = 0; t < 3; t++)
+                for (int layout = 0; layout < 4; layout++) {
+                    ocl_gemm g = product(sizes[s][0], sizes[s][1], sizes[s][2], layout, types[t]);
+                    ocl_device_desc d = gpu(generations[v]);
+                    chosen(&ocl_tile_family, &g, &d);
+                    if (ocl_mma_generation(types[t], &d) != 0)
+                        chosen(&ocl_mma_family, &g, &d);
+                }
+}
+
+static void test_shape_decides(void **state)
+{
+    ocl_device_desc d = gpu(90);
+    (void)state;
+    for (int i = 0; i < BOTH; i++) {
+        ocl_gemm large = product(8192, 8192, 8192, 0, CLT_F16), small = product(128, 128, 128, 0, CLT_F16);
+        ocl_gemm tall = product(65536, 32, 512, 1, CLT_F16), wide = product(32, 65536, 512, 1, CLT_F16);
+        ocl_gemm deep = product(64, 64, 65536, 2, CLT_F16);
+        ocl_gemm_form f = chosen(families[i], &large, &d);
+        assert_true(f.bm * f.bn >= 128 * 64 && f.splits == 1);
+        f = chosen(families[i], &small, &d);
+        assert_true(f.bm * f.bn <= 64 * 64); /* one large tile would leave 107 units idle */
+        f = chosen(families[i], &tall, &d);
+        assert_true(f.bn <= 64 && f.bm >= f.bn);
+        f = chosen(families[i], &wide, &d);
+        assert_true(f.bm <= 64 && f.bn >= f.bm);
+        f = chosen(families[i], &deep, &d);
+        assert_true(f.splits > 1 && ocl_form_workspace(&deep, &f) == (uint64_t)(f.splits * 64 * 64));
+        assert_int_equal(ocl_form_part_steps(&deep, &f) % f.bk, 0);
+    }
+}
+
+/* GPUs that people rent, as they describe themselves. */
+typedef struct played_gpu {
+    const char *name;
+    int generation;
+    uint32_t units;
+    bool large_forward; /* forward products of a whole batch fill it with large tiles */
+} played_gpu;
+static const played_gpu played_gpus[] = {{"H100", 90, 132, true},
+                                         {"A100", 80, 108, true},
+                                         {"RTX 4090", 89, 128, true},
+                                         {"T4", 75, 40, false},
+                                         {"V100", 70, 80, false}};
+
+static void check_played(const played_gpu *p, const ocl_gemm *g, int least_m, int least_n)
+{
+    char what[OCL_GEMM_TEXT];
+    ocl_device_desc d = gpu(p->generation);
+    d.compute_units = p->units;
+    if (ocl_mma_generation(g->type_a, &d) == 0)
+        return;
+    ocl_gemm_form f = chosen(&ocl_mma_family, g, &d);
+    if (f.bm < least_m || f.bn < least_n)
+        fail_msg("%s: %s gets tiles of %dx%d (%d parts of k), at least %dx%d expected", p->name,
+                 ocl_gemm_text(g, what, sizeof what), f.bm, f.bn, f.splits, least_m, least_n);
+}
+
+/* A layer of `in` to `out` features on `rows` tokens: forward, gradient of its input, of its weight. */
+static void check_layer(const played_gpu *p, int64_t rows, int64_t in, int64_t out, clt_dtype type)
+{
+    ocl_gemm fwd = product(rows, out, in, 1, type), dx = product(rows, in, out, 0, type);
+    ocl_gemm dw = product(out, in, rows, 2, type);
+    int least = p->large_forward && rows == 8192 ? 128 : 64;
+    check_played(p, &fwd, least, least);
+    check_played(p, &dx, 64, 64);
+    check_played(p, &dw, 64, 64);
+}
+
+static void test_played_gpus(void **state)
+{
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
+    static const int64_t layers[][2] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}, {768, 50304}};
+    (void)state;
+    for (size_t i = 0; i < sizeof played_gpus / sizeof played_gpus[0]; i++)
+        for (int t = 0; t < 3; t++) {
+            for (int64_t rows = 1024; rows <= 8192; rows *= 2)
+                for (size_t l = 0; l < sizeof layers / sizeof layers[0]; l++)
+                    check_layer(&played_gpus[i], rows, layers[l][0], layers[l][1], types[t]);
+            for (int layout = 0; layout < 4; layout++) {
+                ocl_gemm large = product(8192, 8192, 8192, layout, types[t]);
+                check_played(&played_gpus[i], &large, 128, 64);
+            }
+        }
+}
+
+static void test_instructions(void **state)
+{
+    ocl_gemm f16 = product(4096, 4096, 4096, 1, CLT_F16), bf16 = product(4096, 4096, 4096, 1, CLT_BF16);
+    ocl_gemm tf32 = product(4096, 4096, 4096, 1, CLT_F32);
+    ocl_device_desc volta = gpu(70), turing = gpu(75), ampere = gpu(80);
+    (void)state;
+    ocl_gemm_form f = chosen(&ocl_mma_family, &f16, &ampere);
+    assert_int_equal(f.sm, 80);
+    int bk = f.bk;
+    f = chosen(&ocl_mma_family, &tf32, &ampere);
+    assert_int_equal(f.sm, 80);
+    assert_int_equal(f.bk, bk / 2); /* the same bytes */
+    assert_int_equal(chosen(&ocl_mma_family, &bf16, &ampere).sm, 80);
+    f = chosen(&ocl_mma_family, &f16, &turing);
+    assert_int_equal(f.sm, 75);
+    assert_int_equal(f.stages, 2); /* no asynchronous copies */
+    f = chosen(&ocl_mma_family, &f16, &volta);
+    assert_int_equal(f.sm, 70);
+    assert_int_equal(f.stages, 2);
+    /* rows of local memory are a chunk longer for wmma */
+    ocl_gemm_form padded = f, dense = f;
+    dense.sm = 75;
+    assert_int_equal(ocl_mma_local_bytes(&f16, &padded, false),
+                     ocl_mma_local_bytes(&f16, &dense, false) + 16ull * 2 * (uint64_t)(f.bm + f.bn));
+    /* a probe that failed there takes the units away, whatever the generation */
+    ampere.caps &= ~(uint32_t)OCL_CAP_MMA_F16;
+    assert_int_equal(ocl_mma_generation(CLT_F16, &ampere), 0);
+    assert_int_equal(ocl_mma_generation(CLT_BF16, &ampere), 80);
+}
+
+static void refused(const ocl_gemm *g, const ocl_device_desc *d, const char *why)
+{
+    char reason[240] = "";
+    const ocl_variant *variant;
+    if (ocl_variant_accepts(&ocl_gemm_mma, g, d, reason, sizeof reason))
+        fail_msg("mma took a product that it must refuse (%s)", why);
+    assert_contains(reason, why);
+    assert_ok(ocl_gemm_standard(g, d, "test", &variant)); /* something else takes it */
+    assert_string_not_equal(variant->name, "mma");
+}
+
+static void test_refusals(void **state)
+{
+    ocl_gemm f16 = product(512, 512, 512, 0, CLT_F16), bf16 = product(512, 512, 512, 0, CLT_BF16);
+    ocl_gemm f32 = product(512, 512, 512, 0, CLT_F32), mixed = f16;
+    ocl_device_desc turing = gpu(75), ampere = gpu(80), none = gpu(60);
+    const ocl_variant *variant;
+    (void)state;
+    mixed.type_b = CLT_F32;
+    refused(&mixed, &ampere, "not f16 by f32");
+    refused(&bf16, &turing, "no matrix units for bf16");
+    refused(&f32, &turing, "no matrix units for tf32");
+    refused(&f16, &none, "no matrix units for f16");
+    f32.tf32 = false;
+    refused(&f32, &ampere, "precision.matmul ieee");
+    ocl_gemm apart = f16; /* the kernel counts a row's elements with 32 bits */
+    apart.lda = INT64_C(1) << 32;
+    refused(&apart, &ampere, "rows of A lie more than 2^32 elements apart");
+    apart.ldb = apart.lda--;
+    refused(&apart, &ampere, "rows of B lie more than 2^32 elements apart");
+    assert_ok(ocl_gemm_standard(&bf16, &turing, "test", &variant));
+    assert_string_equal(variant->name, "tile");
+    ampere.local_bytes = ampere.local_proven_bytes = 2 << 10;
+    refused(&f16, &ampere, "2048 bytes of local memory");
+    assert_ok(ocl_gemm_standard(&f16, &turing, "test", &variant));
+    assert_string_equal(variant->name, "mma");
+}
+
+/* More stages where more local memory was shown to work, and never more than that. */
+static void test_proven_local_memory(void **state)
+{
+    static const struct {
+        int generation;
+        uint32_t units;
+        uint64_t kib;
+        int stages;
+    } devices[] = {
+        {90, 132, 227, 4}, {80, 108, 163, 4}, {89, 128, 99, 4}, {80, 108, 72, 3}, {80, 108, 48, 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
+        ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
+        ocl_device_desc d = gpu(devices[i].generation);
+        ocl_gemm_form f;
+        char reason[240];
+        d.compute_units = devices[i].units;
+        d.local_proven_bytes = devices[i].kib << 10;
+        assert_true(ocl_form_choose(&ocl_mma_family, &g, &d, NULL, &f, reason, sizeof reason));
+        assert_int_equal(f.bm * f.bn, 256 * 128);
+        assert_int_equal(f.stages, devices[i].stages);
+        assert_true(ocl_mma_local_bytes(&g, &f, false) <= d.local_proven_bytes);
+    }
+}
+
+/* 16-bit lines along k fill a sector of 32 bytes where that costs no work-group on a unit; f32 ones do
+ * anyway. */
+static void test_lines_of_tile(void **state)
+{
+    ocl_device_desc d = gpu(60);
+    ocl_gemm_form wish = {.bm = 128, .bn = 128, .pm = 8, .pn = 8}, f;
+    char reason[240];
+    (void)state;
+    for (int layout = 0; layout < 4; layout++) {
+        ocl_gemm half = product(4096, 4096, 4096, layout, CLT_BF16),
+                 f32 = product(4096, 4096, 4096, layout, CLT_F32);
+        assert_true(ocl_form_choose(&ocl_tile_family, &half, &d, &wish, &f, reason, sizeof reason));
+        assert_int_equal(f.bk, layout == 2 ? 8 : 16); /* TN: k runs along neither */
+        assert_true(layout == 2 || layout == 3 || f.va == 8);
+        assert_true(ocl_form_choose(&ocl_tile_family, &f32, &d, &wish, &f, reason, sizeof reason));
+        assert_int_equal(f.bk, 8);
+    }
+    ocl_gemm half = product(4096, 4096, 4096, 1, CLT_BF16);
+    wish.bk = 8; /* a record's */
+    assert_true(ocl_form_choose(&ocl_tile_family, &half, &d, &wish, &f, reason, sizeof reason));
+    assert_int_equal(f.bk, 8);
+    wish.bk = 0;
+    d.local_bytes = d.local_proven_bytes = 24 << 10; /* no room */
+    assert_true(ocl_form_choose(&ocl_tile_family, &half, &d, &wish, &f, reason, sizeof reason));
+    assert_int_equal(f.bk, 8);
+}
+
+/* CLBlast is for records: without one, large plain f32 products on a GPU are `tile`'s too. */
+static void test_library_needs_record(void **state)
+{
+    ocl_gemm g = product(8192, 3072, 768, 0, CLT_F32);
+    ocl_device_desc d = gpu(80);
+    const ocl_variant *variant;
+    (void)state;
+    g.tf32 = false;
+    assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
+    assert_string_equal(variant->name, "tile");
+    d.local_bytes = d.local_proven_bytes = 1 << 10; /* no room for tiles */
+    assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
+    assert_string_equal(variant->name, "simple");
+}
+
+/* H100 takes wgmma for what is large enough for its tiles, no other device does, and what its copies cannot
+ * read is not its. */
+static void test_wgmma(void **state)
+{
+    static const struct {
+        int64_t m, n, k;
+        const char *variant;
+    } products[] = {{8192, 8192, 8192, "wgmma"}, {8192, 3072, 768, "wgmma"}, {8192, 768, 768, "wgmma"},
+                    {8192, 50304, 768, "wgmma"}, {128, 128, 128, "mma"},     {32, 4096, 512, "mma"}};
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16};
+    ocl_device_desc hopper = gpu(90), none = gpu(90);
+    const ocl_variant *variant;
+    char reason[240];
+    ocl_gemm_form f;
+    (void)state;
+    hopper.compute_units = none.compute_units = 132;
+    hopper.local_proven_bytes = none.local_proven_bytes = 227 << 10;
+    hopper.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE;
+    for (size_t p = 0; p < sizeof products / sizeof products[0]; p++)
+        for (int layout = 0; layout < 4; layout++)
+            for (int t = 0; t < 2; t++) {
+                ocl_gemm g = product(products[p].m, products[p].n, products[p].k, layout, types[t]);
+                assert_ok(ocl_gemm_standard(&g, &hopper, "test", &variant));
+                assert_string_equal(variant->name, products[p].variant);
+                assert_ok(ocl_gemm_standard(&g, &none, "test", &variant));
+                assert_string_equal(variant->name, "mma");
+            }
+    ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_int_equal(f.bm * f.bn, 256 * 128);
+    assert_int_equal(f.stages, 4);
+    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_proven_bytes && ocl_wgmma_items(&f) <= 256);
+    hopper.caps |= OCL_CAP_WGMMA_WIDE;
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_int_equal(f.bm, 192);
+    assert_int_equal(f.bn, 256);
+    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_proven_bytes && ocl_wgmma_items(&f) == 384);
+    hopper.max_work_group = 256;
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_items(&f) <= 256);
+    hopper.max_work_group = 1024;
+    hopper.local_proven_bytes =
+        48 << 10; /* forms for that exist, though nobody would choose them for speed */
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
+    hopper.local_proven_bytes = 227 << 10; /* of which programs for sm_90a get 48 */
+    hopper.caps &= ~(uint32_t)OCL_CAP_WGMMA_LARGE;
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
+    hopper.caps |= OCL_CAP_WGMMA_LARGE;
+    g.ldb = 8194;
+    assert_false(ocl_variant_accepts(&ocl_gemm_wgmma, &g, &hopper, reason, sizeof reason));
+    assert_contains(reason, "rows of B");
+    g = product(8192, 8192, 8192, 1, CLT_F32);
+    assert_false(ocl_variant_accepts(&ocl_gemm_wgmma, &g, &hopper, reason, sizeof reason));
+    assert_contains(reason, "not f32 by f32");
+    ocl_gemm_form wish = {.bm = 256, .bn = 256};
+    assert_false(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, &wish, &f, reason, sizeof reason));
+}
+
+static void test_wishes(void **state)
+{
+    ocl_gemm g = product(512, 512, 4096, 0, CLT_F16);
+    ocl_device_desc d = gpu(80);
+    ocl_gemm_form f, wish = {.bm = 64, .bn = 64, .splits = 4};
+    char reason[240];
+    (void)state;
+    for (int i = 0; i < BOTH; i++) {
+        assert_true(ocl_form_choose(families[i], &g, &d, &wish, &f, reason, sizeof reason));
+        assert_int_equal(f.bm, 64);
+        assert_int_equal(f.bn, 64);
+        assert_int_equal(f.splits, 4);
+    }
+    wish = (ocl_gemm_form){.bm = 256, .bn = 256};
+    assert_false(ocl_form_choose(&ocl_mma_family, &g, &d, &wish, &f, reason, sizeof reason));
+    assert_contains(reason, "bm=256 bn=256");
+    wish = (ocl_gemm_form){.sm = 75}; /* not probed on this device */
+    assert_false(ocl_form_choose(&ocl_mma_family, &g, &d, &wish, &f, reason, sizeof reason));
+    assert_contains(reason, "sm=75");
+    wish = (ocl_gemm_form){.splits = 64}; /* parts without a step of their own */
+    g.k = 128;
+    assert_false(ocl_form_choose(&ocl_tile_family, &g, &d, &wish, &f, reason, sizeof reason));
+    assert_contains(reason, "split=64");
+}
+
+static void test_vectors_of_c(void **state)
+{
+    ocl_gemm g = product(64, 64, 64, 0, CLT_F16);
+    ocl_gemm_form f = {.splits = 1};
+    (void)state;
+    assert_int_equal(ocl_form_vector(&g, &f), 4); /* C is f32 */
+    g.type_c = CLT_F16;
+    assert_int_equal(ocl_form_vector(&g, &f), 8);
+    g.bias = (ocl_tensor_ref){1, 8};
+    assert_int_equal(ocl_form_vector(&g, &f), 1);
+    g.bias.offset = 32;
+    g.residual = (ocl_tensor_ref){2, 16};
+    assert_int_equal(ocl_form_vector(&g, &f), 8);
+    g.ldc = 68; /* rows start at multiples of 8 bytes */
+    assert_int_equal(ocl_form_vector(&g, &f), 1);
+    g.ldc = 64;
+    g.stride_c = 4;
+    assert_int_equal(ocl_form_vector(&g, &f), 8); /* one item */
+    g.batch = 2;
+    assert_int_equal(ocl_form_vector(&g, &f), 1);
+    f.splits = 2; /* sums of a part lie in their own memory */
+    assert_int_equal(ocl_form_vector(&g, &f), 4);
+    g.n = 63;
+    assert_int_equal(ocl_form_vector(&g, &f), 1);
+}
+
+/* What is emitted for f32 when precision.matmul is tf32. */
+static void test_emitted_tf32(void **state)
+{
+    ocl_device_desc d = gpu(80);
+    (void)state;
+    for (int tf32 = 0; tf32 < 2; tf32++) {
+        ocl_command_list list = {0};
+        ocl_emitter e = {.list = &list, .device = &d, .label = "test", .tf32 = tf32 != 0};
+        ocl_gemm g = ocl_gemm_make(256, 256, 256, false, true), half = product(256, 256, 256, 1, CLT_F16);
+        g.a.tensor = half.a.tensor = 0;
+        g.b.tensor = half.b.tensor = 1;
+        g.c.tensor = half.c.tensor = 2;
+        assert_ok(clt_arena_create(&list.arena));
+        assert_ok(ocl_gemm_emit(&e, &g, NULL));
+        assert_ok(ocl_gemm_emit(&e, &half, NULL));
+        assert_int_equal(list.count, 2);
+        assert_string_equal(list.commands[0].variant, tf32 ? "mma" : "tile");
+        assert_string_equal(list.commands[1].variant, "mma");
+        assert_int_equal(strstr(list.commands[0].options, "MMA_TF32=1") != NULL, tf32);
+        assert_non_null(strstr(list.commands[1].options, "MMA_TF32=0"));
+        ocl_emitter_free(&e);
+        ocl_command_list_free(&list);
+        clt_arena_destroy(list.arena);
+    }
+}
+
+/* Records of products that keep all bits say nothing about those that do not. */
+static void test_problem_text(void **state)
+{
+    char ieee[OCL_TUNE_PROBLEM], tf32[OCL_TUNE_PROBLEM];
+    ocl_gemm g = product(8, 8, 8, 0, CLT_F32);
+    (void)state;
+    ocl_gemm_problem(&g, tf32, sizeof tf32);
+    g.tf32 = false;
+    ocl_gemm_problem(&g, ieee, sizeof ieee);
+    assert_contains(tf32, "+tf32");
+    assert_string_not_equal(tf32, ieee);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fits_everywhere),
+        cmocka_unit_test(test_shape_decides),
+        cmocka_unit_test(test_played_gpus),
+        cmocka_unit_test(test_instructions),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_lines_of_tile),
+        cmocka_unit_test(test_proven_local_memory),
+        cmocka_unit_test(test_library_needs_record),
+        cmocka_unit_test(test_wgmma),
+        cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_vectors_of_c),
+        cmocka_unit_test(test_emitted_tf32),
+        cmocka_unit_test(test_problem_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every kernel file that is built in compiles alone, with its own defaults, no option and no warning.
+ * ctest-labels: quick */
+#include "tests/unit/cl/cl_test.h"
+
+#include "cl/command/kernel_source.h"
+
+static void test_every_family(void **state)
+{
+    (void)state;
+    ocl_device *device = test_open(false);
+    int families = 0;
+    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
+        const char *dot = strrchr(s->name, '.');
+        char family[64];
+        ocl_program *program;
+        assert_int_equal(strlen(s->text), s->length);
+        if (dot == NULL || strcmp(dot, ".cl") != 0)
+            continue;
+        snprintf(family, sizeof family, "%.*s", (int)(dot - s->name), s->name);
+        if (ocl_program_get(device, family, "", &program) != CLT_OK)
+            fail_msg("%s does not compile alone: %s", s->name, clt_error_text());
+        if (strstr(ocl_program_log(program), "warning")) /* PoCL writes their number on users' terminals */
+            fail_msg("%s compiles with warnings: %s", s->name, ocl_program_log(program));
+        families++;
+    }
+    assert_true(families >= 2); /* fill and probe at least */
+    ocl_device_close(device);
+}
+
+int main(void)
+{
+    test_need_device();
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_family)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuning on a real device: the reference of the measuring bench agrees with every backend in every form, a
+ * wrong kernel is found and never kept, budgets and stops are obeyed, CLBlast takes its parameter sets and
+ * gives them back. ctest-labels: quick */
+#include "tests/unit/cl/cl_test.h"
+
+#include <math.h>
+
+#include "cl/device/internal.h"
+#include "cl/command/kernel_source.h"
+#include "cl/tune/tuner.h"
+#include "cl/tune/tuner_bench.h"
+#include "engine/base/log.h"
+
+static ocl_device *device;
+static ocl_device_desc desc;
+
+static int begin(void **state)
+{
+    (void)state;
+    unsetenv("CLTRAIN_GEMM");
+    device = test_open(false);
+    desc = *ocl_device_describe(device);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    ocl_device_close(device);
+    return 0;
+}
+
+static ocl_gemm product(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    ocl_gemm g = ocl_gemm_make(m, n, k, ta, tb);
+    g.a = ocl_ref(0);
+    g.b = ocl_ref(1);
+    g.c = ocl_ref(2);
+    return g;
+}
+
+/* Runs every backend that accepts the problem and compares it; returns how many there were. */
+static int all_backends(const ocl_gemm *g)
+{
+    ocl_gemm_bench *bench;
+    char reason[256], why[256] = "";
+    int count = 0;
+    assert_ok(ocl_gemm_bench_create(device, &desc, g, &bench));
+    for (size_t i = 0; ocl_gemm_variants[i] != NULL; i++) {
+        ocl_gemm_ready *ready;
+        bool right;
+        double ns = 0;
+        if (!ocl_variant_accepts(ocl_gemm_variants[i], ocl_gemm_bench_problem(bench), &desc, reason,
+                                 sizeof reason))
+            continue;
+        assert_ok(ocl_gemm_ready_create(bench, &desc, NULL, ocl_gemm_variants[i]->name, NULL, &ready));
+        assert_ok(ocl_gemm_ready_check(ready, &right, why, sizeof why));
+        if (!right) {
+            char text[OCL_TUNE_PROBLEM];
+            fail_msg("%s, %s: %s", ocl_gemm_variants[i]->name, ocl_gemm_problem(g, text, sizeof text), why);
+        }
+        assert_ok(ocl_gemm_ready_time(ready, true, &ns));
+        assert_true(ns > 0 && isfinite(ns));
+        assert_ok(ocl_gemm_ready_check(ready, &right, why, sizeof why)); /* also after it ran many times */
+        assert_true(right);
+        ocl_gemm_ready_destroy(ready);
+        count++;
+    }
+    ocl_gemm_bench_destroy(bench);
+    return count;
+}
+
+static void test_reference_of_every_form(void **state)
+{
+    (void)state;
+    ocl_gemm g = product(33, 29, 40, false, false);
+    assert_true(all_backends(&g) >= 1);
+    g = product(17, 50, 31, false, true);
+    g.bias = ocl_ref(3);
+    g.activation = OCL_ACT_GELU_TANH;
+    g.pre = ocl_ref(4);
+    g.residual = ocl_ref(5);
+    all_backends(&g);
+    g = product(30, 20, 25, true, false);
+    g.beta = 1.0f;
+    all_backends(&g);
+    g = product(20, 30, 10, false, false);
+    g.activation = OCL_ACT_GELU_ERF;
+    g.dact = ocl_ref(3);
+    all_backends(&g);
+    g = product(24, 16, 8, false, true); /* heads side by side */
+    g.batch = 3;
+    g.alpha = 0.125f;
+    g.stride_a = g.lda;
+    g.stride_b = g.ldb;
+    g.stride_c = g.ldc;
+    g.lda *= 3;
+    g.ldb *= 3;
+    g.ldc *= 3;
+    all_backends(&g);
+    g = product(18, 22, 26, true, true);
+    g.type_a = g.type_b = g.type_c = CLT_BF16;
+    g.bias = ocl_ref(3);
+    all_backends(&g);
+}
+
+/* Bytes of the operands through which a product rotates on a device of that kind. */
+static uint64_t operands(bool cpu, uint64_t cache, uint64_t usable)
+{
+    ocl_gemm_bench *bench;
+    ocl_gemm g = product(512, 512, 512, false, true);
+    ocl_device_desc kept = device->desc;
+    uint64_t before = device->bytes;
+    device->desc.is_cpu = cpu;
+    device->desc.cache_bytes = cache;
+    device->desc.usable_bytes = usable;
+    assert_ok(ocl_gemm_bench_create(device, &desc, &g, &bench));
+    uint64_t bytes = device->bytes - before;
+    ocl_gemm_bench_destroy(bench);
+    device->desc = kept;
+    return bytes;
+}
+
+/* A GPU reports its small first-level caches; its operands must not fit in the second level all the same. */
+static void test_cold_operands(void **state)
+{
+    (void)state;
+    const uint64_t mib = UINT64_C(1) << 20, one = 3 * mib; /* a copy: three matrices of f32 */
+    uint64_t bytes = operands(false, 4 * mib, 80000 * mib);
+    assert_true(bytes >= 256 * mib && bytes <= 256 * mib + 2 * one);
+    bytes = operands(false, 80 * mib, 80000 * mib); /* one that reports what it has */
+    assert_true(bytes >= 320 * mib && bytes <= 320 * mib + 2 * one);
+    bytes = operands(false, 4 * mib, 800 * mib); /* a small one gives an eighth */
+    assert_true(bytes >= 100 * mib && bytes <= 100 * mib + 2 * one);
+    bytes = operands(true, 4 * mib, 80000 * mib);
+    assert_true(bytes >= 32 * mib && bytes <= 32 * mib + 2 * one);
+}
+
+/* Large enough for a reference from the device, and to be made smaller. */
+static void test_large_problems(void **state)
+{
+    (void)state;
+    ocl_gemm g = product(640, 640, 512, false, true);
+    assert_true(ocl_gemm_flops(&g) > 4e8);
+    assert_true(all_backends(&g) >= 1);
+    ocl_gemm_bench *bench;
+    g = product(60000, 7000, 3000, true, false);
+    g.lda += 8;
+    assert_ok(ocl_gemm_bench_create(device, &desc, &g, &bench));
+    const ocl_gemm *made = ocl_gemm_bench_problem(bench);
+    assert_true(ocl_gemm_flops(made) <= 2e9 * (desc.compute_units + 1));
+    assert_true(made->m >= made->k && made->k > 500); /* the largest sizes were halved */
+    assert_int_equal(made->lda, 60008);               /* what was strided stays so */
+    assert_int_equal(made->ldb, made->n);
+    assert_ok(ocl_gemm_check(made));
+    ocl_gemm_bench_destroy(bench);
+}
+
+/* --- a kernel that computes something else --- */
+
+static char folder[64];
+
+/* Every source of the family with an fma that is off by one. */
+static void break_kernels(void)
+{
+    test_kernel_folder(folder);
+    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
+        char *text;
+        clt_str bad = {0};
+        size_t length = strlen(s->name);
+        if (strncmp(s->name, "gemm", 4) != 0 || strcmp(s->name + length - 3, ".cl") != 0)
+            continue;
+        assert_ok(ocl_source_text(s->name, &text));
+        clt_str_append(&bad, "#define wrong_fma(a, b, c) (fma(a, b, c) + 1.0f)\n");
+        for (const char *at = text; *at != '\0';) {
+            const char *call = strstr(at, " fma(");
+            if (call == NULL) {
+                clt_str_append(&bad, at);
+                break;
+            }
+            clt_str_append_n(&bad, at, (size_t)(call - at));
+            clt_str_append(&bad, " wrong_fma(");
+            at = call + strlen(" fma(");
+        }
+        test_write_source(folder, s->name, bad.text);
+        clt_str_free(&bad);
+        free(text);
+    }
+}
+
+static int mend_kernels(void **state)
+{
+    unsetenv("CLTRAIN_KERNEL_DIR");
+    if (folder[0] != '\0' && clt_remove_tree(folder) != CLT_OK)
+        return -1;
+    folder[0] = '\0';
+    return end(state);
+}
+
+typedef struct heard {
+    char lines[8192];
+    int rows, progress, kept, total;
+    bool found;
+    atomic_int *stop;
+} heard;
+
+static void on_message(void *context, const char *line)
+{
+    heard *h = context;
+    size_t used = strlen(h->lines);
+    snprintf(h->lines + used, sizeof h->lines - used, "%s\n", line);
+}
+static void on_row(void *context, const ocl_tune_row *row)
+{
+    heard *h = context;
+    h->rows++;
+    h->found = row->result->found;
+    if (h->stop != NULL)
+        atomic_store(h->stop, 1);
+}
+static void on_progress(void *context, int done, int total, const char *what)
+{
+    heard *h = context;
+    assert_true(done < total && what[0] != '\0');
+    h->progress++;
+    h->total = total;
+}
+static clt_status on_keep(void *context, const ocl_tuning *records)
+{
+    heard *h = context;
+    h->kept = (int)records->count;
+    return CLT_OK;
+}
+
+static ocl_tuning *tune(heard *h, const ocl_tuning_log *log, const ocl_tuning *known, double seconds,
+                        bool missing_only)
+{
+    ocl_tuning *records;
+    ocl_tune_options options = {.seconds = seconds,
+                                .log = log,
+                                .known = known,
+                                .missing_only = missing_only,
+                                .stop = h->stop,
+                                .context = h,
+                                .progress = on_progress,
+                                .row = on_row,
+                                .message = on_message,
+                                .keep = on_keep};
+    assert_ok(ocl_tune_run(device, &desc, &options, &records));
+    return records;
+}
+
+static void test_wrong_kernels(void **state)
+{
+    (void)state;
+    break_kernels();
+    heard h = {0};
+    ocl_tuning_log log = {0};
+    ocl_gemm g = product(48, 48, 48, false, false);
+    assert_ok(ocl_gemm_log(&log, &g, NULL));
+    assert_int_equal(setenv("CLTRAIN_GEMM", "simple", 1), 0); /* a library would be right */
+    ocl_tuning *records = tune(&h, &log, NULL, 5.0, false);
+    assert_contains(h.lines, "gives a wrong result and is not used");
+    assert_contains(h.lines, "NN m=48 n=48 k=48");
+    const ocl_choice *kept =
+        ocl_tuning_exact(records, OCL_GEMM_FAMILY, "NN m=48 n=48 k=48 batch=1 f32*f32->f32");
+    if (kept != NULL)
+        assert_string_equal(kept->variant, "clblast"); /* the only one whose source is not ours */
+    ocl_tuning_destroy(records);
+    ocl_tuning_log_free(&log);
+    unsetenv("CLTRAIN_GEMM");
+    /* A reference that is wrong itself ends the problem with a word, not the run. */
+    h = (heard){0};
+    g = product(640, 640, 512, false, false);
+    assert_ok(ocl_gemm_log(&log, &g, NULL));
+    records = tune(&h, &log, NULL, 5.0, false);
+    assert_contains(h.lines, "the reference product is wrong on this device");
+    assert_int_equal(records->count, 0);
+    ocl_tuning_destroy(records);
+    ocl_tuning_log_free(&log);
+}
+
+/* --- a run --- */
+
+static void test_run(void **state)
+{
+    (void)state;
+    ocl_tuning_log log = {0};
+    ocl_gemm small = product(16, 16, 16, false, false), tall = product(64, 16, 16, false, false);
+    heard h = {0};
+    setenv("CLTRAIN_GEMM", "simple", 1); /* few candidates: this is about the order of things */
+    assert_ok(ocl_gemm_log(&log, &small, NULL));
+    assert_ok(ocl_gemm_log(&log, &tall, NULL));
+    assert_ok(ocl_tuning_log_add(&log, "unheard of", "x", NULL, 0, 0, NULL)); /* nobody can measure it */
+    assert_true(ocl_tune_missing(&log, NULL));
+    ocl_tuning *records = tune(&h, &log, NULL, 60.0, true);
+    assert_int_equal(records->count, 2);
+    assert_int_equal(h.rows, 2);
+    assert_int_equal(h.progress, 2);
+    assert_int_equal(h.total, 2);
+    assert_int_equal(h.kept, 2);
+    assert_string_equal(h.lines, "");
+    for (size_t i = 0; i < records->count; i++) {
+        assert_false(records->records[i].complete); /* one backend is not all of them */
+        assert_true(records->records[i].ns > 0 && records->records[i].default_ns > 0);
+    }
+    assert_false(ocl_tune_missing(&log, records));
+    unsetenv("CLTRAIN_GEMM");
+    assert_true(ocl_tune_missing(&log, records)); /* without that wish there is more to try */
+    setenv("CLTRAIN_GEMM", "simple", 1);
+    /* Nothing is missing: nothing is measured. Else what is. */
+    h = (heard){0};
+    ocl_tuning *again = tune(&h, &log, records, 60.0, true);
+    assert_int_equal(h.rows + (int)again->count, 0);
+    ocl_tuning_destroy(again);
+    char gone[OCL_TUNE_PROBLEM];
+    snprintf(gone, sizeof gone, "%s", records->records[1].problem);
+    ocl_tuning_remove(records, OCL_GEMM_FAMILY, gone);
+    assert_true(ocl_tune_missing(&log, records));
+    again = tune(&h, &log, records, 60.0, true);
+    assert_int_equal(again->count, 1);
+    assert_string_equal(again->records[0].problem, gone);
+    ocl_tuning_destroy(again);
+    /* A stop after the first one. */
+    atomic_int stop = 0;
+    h = (heard){.stop = &stop};
+    again = tune(&h, &log, NULL, 60.0, false);
+    assert_int_equal(h.rows, 1);
+    ocl_tuning_destroy(again);
+    ocl_tuning_destroy(records);
+    ocl_tuning_log_free(&log);
+    unsetenv("CLTRAIN_GEMM");
+}
+
+static void test_builtin_list(void **state)
+{
+    (void)state;
+    ocl_tuning_log log = {0};
+    assert_ok(ocl_tune_builtin(&log));
+    assert_int_equal(log.count, 42);
+    for (size_t i = 0; i < log.count; i++) {
+        const ocl_gemm *g = log.at[i].data;
+        assert_string_equal(log.at[i].family, OCL_GEMM_FAMILY);
+        assert_true(g->m >= 256 && g->n >= 256 && g->k >= 256);
+    }
+    ocl_tuning_log_free(&log);
+}
+
+/* --- CLBlast --- */
+
+static void test_clblast_parameters(void **state)
+{
+    (void)state;
+    ocl_gemm g = product(70, 65, 80, false, true);
+    ocl_gemm_bench *bench;
+    ocl_tuning *t;
+    ocl_choice sets = {.family = OCL_CLBLAST_FAMILY, .problem = OCL_CLBLAST_PROBLEM, .variant = "parameters"};
+    char reason[200], why[256] = "";
+    const ocl_variant *clblast = NULL;
+    for (size_t i = 0; ocl_gemm_variants[i] != NULL; i++)
+        if (strcmp(ocl_gemm_variants[i]->name, "clblast") == 0)
+            clblast = ocl_gemm_variants[i];
+    if (clblast == NULL || !ocl_variant_accepts(clblast, &g, &desc, reason, sizeof reason))
+        skip();
+    assert_ok(ocl_gemm_bench_create(device, &desc, &g, &bench));
+    assert_ok(ocl_tuning_create(&desc, &t));
+    desc.tuning = t;
+    /* Sets, other sets, and back to the library's own: right every time. */
+    for (int round = 0; round < 4; round++) {
+        ocl_gemm_ready *ready;
+        bool right;
+        sets.n_values = 0;
+        assert_ok(ocl_choice_set(&sets, "xgemm", round == 3 ? 0 : 1 + round));
+        assert_ok(ocl_choice_set(&sets, "direct", round == 3 ? 0 : 2));
+        assert_ok(ocl_choice_set(&sets, "switch",
+                                 round == 1   ? 6
+                                 : round == 3 ? 0
+                                              : 1)); /* direct, indirect */
+        assert_ok(ocl_tuning_set(t, &sets));
+        assert_ok(ocl_gemm_ready_create(bench, &desc, NULL, "clblast", NULL, &ready));
+        assert_ok(ocl_gemm_ready_check(ready, &right, why, sizeof why));
+        if (!right)
+            fail_msg("round %d: %s", round, why);
+        ocl_gemm_ready_destroy(ready);
+    }
+    assert_int_equal(ocl_clblast_configure(device, "xgemm=99"), CLT_EUNSUPPORTED);
+    assert_int_equal(ocl_clblast_configure(device, "nonsense"), CLT_EUNSUPPORTED);
+    assert_ok(ocl_clblast_configure(device, NULL));
+    ocl_tuning_destroy(t);
+    ocl_gemm_bench_destroy(bench);
+}
+
+static clt_status find_operand(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+{
+    (void)tensor;
+    *buffer = context;
+    *offset = 0;
+    return CLT_OK;
+}
+
+static void count_told(void *context, clt_log_level level, const char *line)
+{
+    (void)level;
+    *(int *)context += strstr(line, "different parameters for CLBlast") != NULL;
+}
+
+static void expect_sets(int xgemm, int direct, int change)
+{
+    int set[3];
+    ocl_clblast_configured(device, set);
+    assert_int_equal(set[OCL_CLBLAST_XGEMM], xgemm);
+    assert_int_equal(set[OCL_CLBLAST_DIRECT], direct);
+    assert_int_equal(set[OCL_CLBLAST_SWITCH], change);
+}
+
+/* Two plans of one process with different sets, and one with none: each runs with its own, however they take
+ * turns, computes the same bits every time, and the turns are told once. */
+static void test_clblast_two_plans(void **state)
+{
+    (void)state;
+    static const char *const sets[3] = {"direct=2 switch=1 xgemm=1", "direct=3 switch=6 xgemm=2", NULL};
+    static const int expected[3][3] = {{1, 2, 1}, {2, 3, 6}, {0, 0, 0}};
+    enum { SIZE = 48, ELEMENTS = SIZE * SIZE };
+    ocl_gemm g = product(SIZE, SIZE, SIZE, false, false);
+    ocl_buffer *buffer;
+    ocl_exec *exec[3];
+    ocl_command_list list[3] = {{0}};
+    float in[ELEMENTS], first[3][ELEMENTS], again[ELEMENTS];
+    int told = 0;
+    assert_ok(ocl_buffer_create(device, 3 * sizeof in, "operands", &buffer));
+    for (int i = 0; i < ELEMENTS; i++)
+        in[i] = (float)(i % 37) / 37.0f - 0.4f;
+    for (int i = 0; i < 3; i++)
+        assert_ok(ocl_write(buffer, (uint64_t)i * sizeof in, in, sizeof in));
+    g.a.offset = 0, g.b.offset = sizeof in, g.c.offset = 2 * sizeof in;
+    bool library = true;
+    for (int p = 0; p < 3 && library; p++) {
+        assert_ok(clt_arena_create(&list[p].arena));
+        ocl_emitter e = {.list = &list[p], .device = &desc, .label = "t", .variant = "", .node = -1};
+        ocl_emit_library_gemm(&e, &g);
+        list[p].commands[0].options = sets[p];
+        assert_ok(ocl_emit_status(&e));
+        ocl_emitter_free(&e);
+        ocl_exec_options options = {.resolve = find_operand, .resolve_context = buffer};
+        clt_status status = ocl_exec_create(device, &list[p], &options, &exec[p]);
+        library = status != CLT_EUNSUPPORTED; /* a build without the library */
+        if (library)
+            assert_ok(status);
+    }
+    clt_log_set_sink(count_told, &told, CLT_LOG_WARN);
+    for (int turn = 0; turn < 6 && library; turn++) {
+        int p = turn % 3;
+        assert_ok(ocl_exec_run(exec[p], NULL));
+        expect_sets(expected[p][0], expected[p][1], expected[p][2]);
+        assert_ok(ocl_read(buffer, 2 * sizeof in, turn < 3 ? first[p] : again, sizeof in));
+        if (turn >= 3)
+            assert_memory_equal(first[p], again, sizeof in);
+    }
+    clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
+    if (library)
+        assert_int_equal(told, 1);
+    for (int p = 0; p < 3; p++) {
+        if (library)
+            ocl_exec_destroy(exec[p]);
+        clt_arena *arena = list[p].arena;
+        ocl_command_list_free(&list[p]);
+        clt_arena_destroy(arena);
+    }
+    ocl_buffer_destroy(buffer);
+}
+
+static int n_lines;
+static void count_line(void *context, clt_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    assert_contains(line, "a tuning record is ignored");
+    n_lines++;
+}
+
+/* Sets that the library does not take, as after it was replaced by another version: one line, and its own. */
+static void test_clblast_refusal(void **state)
+{
+    (void)state;
+    ocl_gemm g = product(8, 8, 8, false, false);
+    ocl_command_list list = {0};
+    ocl_buffer *buffer;
+    ocl_exec *exec;
+    assert_ok(ocl_buffer_create(device, 4096, "operands", &buffer));
+    assert_ok(clt_arena_create(&list.arena));
+    ocl_emitter e = {.list = &list, .device = &desc, .label = "t", .variant = "", .node = -1};
+    for (size_t i = 0; i < 2; i++) {
+        ocl_emit_library_gemm(&e, &g);
+        list.commands[i].options = "xgemm=99";
+    }
+    assert_ok(ocl_emit_status(&e));
+    ocl_exec_options options = {.resolve = find_operand, .resolve_context = buffer};
+    n_lines = 0;
+    clt_log_set_sink(count_line, NULL, CLT_LOG_WARN);
+    clt_status status = ocl_exec_create(device, &list, &options, &exec);
+    clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
+    if (status == CLT_EUNSUPPORTED) { /* a build without the library */
+        assert_contains(clt_error_text(), "this build has none");
+    } else {
+        assert_ok(status);
+        assert_int_equal(n_lines, 1);
+        ocl_exec_destroy(exec);
+    }
+    clt_arena *arena = list.arena;
+    ocl_emitter_free(&e);
+    ocl_command_list_free(&list);
+    clt_arena_destroy(arena);
+    ocl_buffer_destroy(buffer);
+}
+
+int main(void)
+{
+    test_need_device();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_reference_of_every_form, begin, end),
+        cmocka_unit_test_setup_teardown(test_large_problems, begin, end),
+        cmocka_unit_test_setup_teardown(test_cold_operands, begin, end),
+        cmocka_unit_test_setup_teardown(test_wrong_kernels, begin, mend_kernels),
+        cmocka_unit_test_setup_teardown(test_run, begin, end),
+        cmocka_unit_test_setup_teardown(test_builtin_list, begin, end),
+        cmocka_unit_test_setup_teardown(test_clblast_parameters, begin, end),
+        cmocka_unit_test_setup_teardown(test_clblast_two_plans, begin, end),
+        cmocka_unit_test_setup_teardown(test_clblast_refusal, begin, end),
+    };
+    return cmocka_run_group_tests_name("tuner on a device", tests, NULL, NULL);
+}

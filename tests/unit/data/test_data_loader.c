@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loader against its definition: which sample is where for any number of ranks, accumulation steps and
+ * threads; resume, evaluation, normalisers, errors, early ends. The source is made by hand, so that it can be
+ * slow, fail and keep count. ctest-labels: quick */
+#include "tests/unit/data/data_test.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "engine/base/rng.h"
+#include "engine/base/thread.h"
+
+/* Sample i has x = i (i32) and y = {i % 7, (i*i) % 5} (u8). */
+typedef struct probe {
+    clt_source source;
+    bool jitter;      /* reads take random times */
+    int64_t fail_at;  /* index whose read fails, -1 none */
+    int64_t slow_ns;  /* every read takes this long */
+    atomic_int reads; /* of field 0 */
+} probe;
+
+static void nap(int64_t ns)
+{
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    nanosleep(&t, NULL);
+}
+
+static clt_status probe_read(const clt_source *source, int64_t index, int field, void *dst)
+{
+    probe *p = source->state;
+    if (index == p->fail_at)
+        CLT_FAIL(CLT_EDATA, "reading sample %lld of 'probe': it is broken", (long long)index);
+    if (field == 0) {
+        int32_t value = (int32_t)index;
+        memcpy(dst, &value, 4);
+        int count = atomic_fetch_add(&p->reads, 1);
+        if (p->slow_ns)
+            nap(p->slow_ns);
+        else if (p->jitter && count % 3 == 0)
+            nap((int64_t)clt_rng_u32(1, CLT_RNG_VERIFY, 0, 0, (uint64_t)count) % 60000);
+    } else {
+        uint8_t y[2] = {(uint8_t)(index % 7), (uint8_t)(index * index % 5)};
+        memcpy(dst, y, 2);
+    }
+    return CLT_OK;
+}
+
+static const clt_source_type probe_type = {.name = "probe", .help = "probe", .read = probe_read};
+
+static void make_probe(probe *p, int64_t samples)
+{
+    memset(p, 0, sizeof *p);
+    p->source.type = &probe_type;
+    p->source.n_fields = 2;
+    p->source.fields[0] = (clt_source_field){"x", CLT_I32, {.ndim = 0}, true, samples - 1};
+    p->source.fields[1] = (clt_source_field){"y", CLT_U8, clt_shape1(2), true, 6};
+    p->source.samples = samples;
+    p->source.description = "probe";
+    p->source.state = p;
+    p->fail_at = -1;
+}
+
+#define MAX_SLOTS 8
+#define MAX_BATCH 64
+typedef struct bench {
+    probe probe;
+    clt_graph graph;
+    clt_field fields[2];
+    clt_loader_options options;
+    void *slots[MAX_SLOTS];
+    uint8_t memory[MAX_SLOTS][MAX_BATCH * 8];
+} bench;
+
+/* y comes first in a slot and the graph's fields are in the other order: offsets and mapping must be obeyed.
+ */
+static void make_bench(bench *b, int64_t samples, int64_t micro_batch, int accumulation, int ranks)
+{
+    memset(b, 0, sizeof *b);
+    make_probe(&b->probe, samples);
+    b->fields[0] = (clt_field){.name = "y", .dtype = CLT_U8, .shape = clt_shape1(2), .tensor = 1};
+    b->fields[1] = (clt_field){.name = "x", .dtype = CLT_I32};
+    b->graph.fields = b->fields;
+    b->graph.n_fields = 2;
+    b->graph.micro_batch = micro_batch;
+    for (int i = 0; i < MAX_SLOTS; i++)
+        b->slots[i] = b->memory[i];
+    b->options = (clt_loader_options){.source = &b->probe.source,
+                                      .n_fields = 2,
+                                      .source_field = {1, 0},
+                                      .offset = {0, MAX_BATCH * 4},
+                                      .micro_batch = micro_batch,
+                                      .global_batch = micro_batch * accumulation * ranks,
+                                      .accumulation = accumulation,
+                                      .ranks = ranks,
+                                      .seed = 99,
+                                      .shuffle = true,
+                                      .graph = &b->graph,
+                                      .workers = 2,
+                                      .n_slots = 3,
+                                      .slots = b->slots,
+                                      .slot_bytes = sizeof b->memory[0]};
+}
+
+static clt_loader *open_loader(const bench *b)
+{
+    clt_loader *loader = NULL;
+    if (clt_loader_create(&b->options, &loader) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    return loader;
+}
+
+static int32_t slot_x(const clt_slot *slot, int64_t i)
+{
+    int32_t x;
+    memcpy(&x, (const char *)slot->data + MAX_BATCH * 4 + 4 * i, 4);
+    return x;
+}
+
+static void check_slot(const bench *b, const clt_slot *slot, int64_t ticket)
+{
+    const clt_loader_options *o = &b->options;
+    assert_int_equal(slot->step, o->first_step + ticket / o->accumulation);
+    assert_int_equal(slot->micro, ticket % o->accumulation);
+    assert_int_equal(slot->sample_base, (o->rank * o->accumulation + slot->micro) * o->micro_batch);
+    assert_int_equal(slot->valid_samples, o->micro_batch);
+    assert_int_equal(slot->error.status, CLT_OK);
+    assert_true(slot->load_seconds >= 0 && slot->index >= 0 && slot->index < o->n_slots);
+    assert_ptr_equal(slot->data, b->slots[slot->index]);
+    for (int64_t i = 0; i < o->micro_batch; i++) {
+        uint64_t position = (uint64_t)(slot->step * o->global_batch) + slot->sample_base + (uint64_t)i;
+        int64_t want = clt_sample_index(position, o->source->samples, o->seed, o->shuffle);
+        assert_int_equal(slot_x(slot, i), want);
+        assert_int_equal(((uint8_t *)slot->data)[2 * i], want % 7);
+        assert_int_equal(((uint8_t *)slot->data)[2 * i + 1], want * want % 5);
+    }
+}
+
+/* Reads a stream to its end, checks every slot, notes every sample. */
+static void drain(const bench *b, int *seen)
+{
+    const clt_loader_options *o = &b->options;
+    clt_loader *loader = open_loader(b);
+    clt_slot *slot = NULL;
+    int64_t ticket = 0;
+    for (;; ticket++) {
+        assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+        if (!slot)
+            break;
+        check_slot(b, slot, ticket);
+        for (int64_t i = 0; seen && i < o->micro_batch; i++)
+            seen[slot_x(slot, i)]++;
+        clt_loader_release(loader, slot);
+    }
+    assert_int_equal(ticket, (o->last_step - o->first_step) * o->accumulation);
+    assert_int_equal(clt_loader_next(loader, &slot), CLT_OK); /* the end stays the end */
+    assert_null(slot);
+    clt_loader_destroy(loader);
+}
+
+static void test_every_sample_once(void **state)
+{
+    (void)state;
+    static const int workers[] = {1, 2, 5};
+    static bench b;
+    for (int ranks = 1; ranks <= 4; ranks++)
+        for (int accumulation = 1; accumulation <= 3; accumulation++)
+            for (size_t w = 0; w < sizeof workers / sizeof workers[0]; w++) {
+                int seen[256] = {0};
+                int64_t global = 3 * accumulation * ranks, samples = 4 * global;
+                for (int rank = 0; rank < ranks; rank++) {
+                    make_bench(&b, samples, 3, accumulation, ranks);
+                    b.probe.jitter = workers[w] > 1 && rank == 0;
+                    b.options.rank = rank;
+                    b.options.workers = workers[w];
+                    b.options.n_slots = 2 + (int)w;
+                    b.options.last_step = 8; /* two epochs */
+                    drain(&b, seen);
+                }
+                for (int64_t i = 0; i < samples; i++)
+                    assert_int_equal(seen[i], 2);
+            }
+}
+
+/* Epochs need not end with a batch, and a data set may be smaller than a batch. */
+static void test_odd_sizes(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 5, 13, 31};
+    static bench b;
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        int seen[256] = {0};
+        make_bench(&b, sizes[s], 4, 2, 1);
+        b.options.last_step = sizes[s]; /* 8 epochs in all */
+        drain(&b, seen);
+        for (int64_t i = 0; i < sizes[s]; i++)
+            assert_int_equal(seen[i], 8);
+    }
+}
+
+/* check_slot compares with the pure function, so a stream that begins anywhere is the tail of the whole one.
+ */
+static void test_resume(void **state)
+{
+    (void)state;
+    static bench b;
+    int whole[64] = {0}, parts[64] = {0};
+    make_bench(&b, 50, 4, 2, 1);
+    b.options.last_step = 11;
+    drain(&b, whole);
+    for (int64_t cut = 0; cut <= 11; cut += 11) {
+        memset(parts, 0, sizeof parts);
+        b.options.first_step = 0;
+        b.options.last_step = 4 + cut / 3;
+        drain(&b, parts);
+        b.options.first_step = b.options.last_step;
+        b.options.last_step = 11;
+        drain(&b, parts);
+        assert_memory_equal(whole, parts, sizeof whole);
+    }
+    b.options.first_step = b.options.last_step = 11; /* nothing left */
+    drain(&b, parts);
+    b.options.first_step = 1000000007; /* far out: positions beyond 2^32 */
+    b.options.last_step = 1000000009;
+    drain(&b, parts);
+    b.options.shuffle = false;
+    drain(&b, parts);
+}
+
+static void test_evaluation(void **state)
+{
+    (void)state;
+    static bench b;
+    for (int64_t samples = 1; samples <= 13; samples++)
+        for (int ranks = 1; ranks <= 3; ranks++) {
+            int seen[16] = {0};
+            for (int rank = 0; rank < ranks; rank++) {
+                make_bench(&b, samples, 4, 1, ranks);
+                b.options.evaluation = true;
+                b.options.rank = rank;
+                b.graph.n_losses = 1;
+                b.graph.losses[0] =
+                    (clt_loss){.name = "l", .target_field = "y", .has_ignore = true, .ignore_index = 0};
+                clt_loader *loader = open_loader(&b);
+                clt_slot *slot = NULL;
+                int64_t turn = 0;
+                for (;; turn++) {
+                    assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+                    if (!slot)
+                        break;
+                    assert_int_equal(slot->step, turn * ranks + rank);
+                    assert_int_equal(slot->micro, 0);
+                    assert_int_equal(slot->sample_base, slot->step * 4);
+                    assert_true(slot->normaliser[0] == 1.0);
+                    assert_true(slot->valid_samples >= 1 && slot->valid_samples <= 4);
+                    assert_true(slot->valid_samples == 4 || slot->step == (samples - 1) / 4);
+                    for (int64_t i = 0; i < 4; i++) {
+                        if (i < slot->valid_samples)
+                            seen[slot_x(slot, i)]++;
+                        assert_int_equal(slot_x(slot, i), i < slot->valid_samples ? slot->step * 4 + i : 0);
+                    }
+                    clt_loader_release(loader, slot);
+                }
+                clt_loader_destroy(loader);
+            }
+            for (int64_t i = 0; i < samples; i++)
+                assert_int_equal(seen[i], 1);
+        }
+}
+
+static void test_normalisers(void **state)
+{
+    (void)state;
+    static bench b;
+    enum { SAMPLES = 29, MICRO = 3, ACC = 2, RANKS = 2, G = MICRO * ACC * RANKS };
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int workers = 1; workers <= 4; workers += 3) {
+            make_bench(&b, SAMPLES, MICRO, ACC, RANKS);
+            b.options.rank = rank;
+            b.options.workers = workers;
+            b.options.last_step = 40; /* more than the loader remembers */
+            b.graph.n_losses = 3;
+            b.graph.losses[0] = (clt_loss){.name = "plain", .target_field = "y", .targets_per_sample = 2};
+            b.graph.losses[1] = (clt_loss){.name = "some",
+                                           .target_field = "y",
+                                           .has_ignore = true,
+                                           .ignore_index = 1,
+                                           .targets_per_sample = 2};
+            b.graph.losses[2] = (clt_loss){.name = "none",
+                                           .target_field = "x",
+                                           .has_ignore = true,
+                                           .ignore_index = -100,
+                                           .targets_per_sample = 1};
+            clt_loader *loader = open_loader(&b);
+            clt_slot *slot = NULL;
+            int64_t least = INT64_MAX, most = 0;
+            for (int64_t ticket = 0; ticket < 40 * ACC; ticket++) {
+                int64_t valid = 0;
+                assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+                check_slot(&b, slot, ticket);
+                for (int64_t i = 0; i < G; i++) {
+                    int64_t s = clt_sample_index((uint64_t)(slot->step * G + i), SAMPLES, 99, true);
+                    valid += (s % 7 != 1) + (s * s % 5 != 1);
+                }
+                assert_true(slot->normaliser[0] == 2.0 * G);
+                assert_true(slot->normaliser[1] == (double)valid);
+                assert_true(slot->normaliser[2] == (double)G);
+                least = valid < least ? valid : least;
+                most = valid > most ? valid : most;
+                clt_loader_release(loader, slot);
+            }
+            assert_true(least < most); /* the count does change from step to step */
+            clt_loader_destroy(loader);
+        }
+    /* a loss that counts a field which no batch carries */
+    clt_loader *loader = NULL;
+    b.graph.losses[1].target_field = "z";
+    assert_int_equal(clt_loader_create(&b.options, &loader), CLT_ECONFIG);
+    expect_words("\"some\"|\"z\"");
+    assert_null(loader);
+}
+
+static void test_destroy_early(void **state)
+{
+    (void)state;
+    static bench b;
+    clt_loader_destroy(NULL);
+    for (int take = 0; take < 6; take++)
+        for (int keep = 0; keep < 2; keep++) {
+            make_bench(&b, 100, 8, 1, 1);
+            b.probe.jitter = true;
+            b.options.workers = 3;
+            b.options.last_step = 1000000;
+            clt_loader *loader = open_loader(&b);
+            clt_slot *slot = NULL;
+            for (int i = 0; i < take; i++) {
+                assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+                if (!keep || i + 1 < take)
+                    clt_loader_release(loader, slot);
+            }
+            clt_loader_destroy(loader);
+        }
+    /* a long fill is given up, not waited for: 64 samples of 20 ms */
+    make_bench(&b, 100, 64, 1, 1);
+    b.probe.slow_ns = 20000000;
+    b.options.last_step = 10;
+    double begin = clt_now();
+    clt_loader_destroy(open_loader(&b));
+    assert_true(clt_now() - begin < 1.0);
+}
+
+static void test_error_travels(void **state)
+{
+    (void)state;
+    static bench b;
+    for (int workers = 1; workers <= 4; workers++) {
+        make_bench(&b, 40, 4, 1, 1);
+        b.options.shuffle = false;
+        b.options.workers = workers;
+        b.options.n_slots = 4;
+        b.options.last_step = 100;
+        b.probe.fail_at = 22; /* batch 5 */
+        clt_loader *loader = open_loader(&b);
+        clt_slot *slot = NULL;
+        for (int64_t k = 0; k < 5; k++) { /* everything before the bad batch arrives */
+            assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+            check_slot(&b, slot, k);
+            clt_loader_release(loader, slot);
+        }
+        for (int again = 0; again < 3; again++) {
+            clt_error_clear();
+            assert_int_equal(clt_loader_next(loader, &slot), CLT_EDATA);
+            assert_null(slot);
+            expect_words("batch 5|field \"y\"|sample 22 of 'probe'|broken");
+        }
+        clt_loader_destroy(loader);
+    }
+    /* a sample that is only counted, by the rank that does not load it */
+    make_bench(&b, 40, 4, 1, 2);
+    b.options.shuffle = false;
+    b.options.last_step = 100;
+    b.probe.fail_at = 6;
+    b.graph.n_losses = 1;
+    b.graph.losses[0] = (clt_loss){.name = "l", .target_field = "y", .has_ignore = true, .ignore_index = 1};
+    clt_loader *loader = open_loader(&b);
+    clt_slot *slot = NULL;
+    assert_int_equal(clt_loader_next(loader, &slot), CLT_EDATA);
+    expect_words("sample 6");
+    clt_loader_destroy(loader);
+}
+
+static void test_bounded(void **state)
+{
+    (void)state;
+    static bench b;
+    make_bench(&b, 40, 4, 1, 1);
+    b.options.last_step = 50;
+    b.options.workers = 4;
+    b.options.n_slots = 3;
+    clt_loader *loader = open_loader(&b);
+    clt_slot *held[3] = {NULL};
+    /* a slow consumer: three slots are filled and no more, however long it thinks */
+    for (int i = 0; i < 500 && atomic_load(&b.probe.reads) < 12; i++)
+        nap(2000000);
+    nap(20000000);
+    assert_int_equal(atomic_load(&b.probe.reads), 12);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(clt_loader_next(loader, &held[i]), CLT_OK);
+        check_slot(&b, held[i], i);
+    }
+    nap(20000000);
+    assert_int_equal(atomic_load(&b.probe.reads), 12); /* lent slots are not touched */
+    for (int i = 0; i < 3; i++)
+        check_slot(&b, held[i], i);
+    clt_loader_release(loader, held[1]); /* in any order */
+    clt_slot *next = NULL;
+    assert_int_equal(clt_loader_next(loader, &next), CLT_OK);
+    check_slot(&b, next, 3);
+    assert_int_equal(next->index, held[1]->index);
+    clt_loader_release(loader, next);
+    clt_loader_release(loader, next); /* a second release changes nothing */
+    clt_loader_release(loader, NULL);
+    clt_loader_release(loader, held[2]);
+    clt_loader_release(loader, held[0]);
+    for (int64_t k = 4; k < 50; k++) {
+        assert_int_equal(clt_loader_next(loader, &next), CLT_OK);
+        check_slot(&b, next, k);
+        clt_loader_release(loader, next);
+    }
+    clt_loader_destroy(loader);
+
+    /* a slow producer: the consumer waits, and the wait is counted */
+    make_bench(&b, 40, 4, 1, 1);
+    b.options.workers = 1;
+    b.options.last_step = 3;
+    b.probe.slow_ns = 2000000;
+    loader = open_loader(&b);
+    assert_int_equal(clt_loader_next(loader, &next), CLT_OK);
+    assert_true(next->load_seconds >= 0.008);
+    assert_int_equal(clt_loader_next(loader, &next), CLT_OK);
+    assert_true(clt_loader_wait_seconds(loader) > 0.008);
+    clt_loader_destroy(loader);
+}
+
+typedef struct consumer {
+    clt_loader *loader;
+    const bench *bench;
+    int64_t slots;
+    clt_status status;
+    atomic_int thread_id; /* 0 until it runs */
+} consumer;
+
+static void *consume(void *context)
+{
+    consumer *c = context;
+    clt_slot *slot = NULL;
+    atomic_store(&c->thread_id, (int)gettid());
+    while ((c->status = clt_loader_next(c->loader, &slot)) == CLT_OK && slot) {
+        c->slots++;
+        clt_loader_release(c->loader, slot);
+    }
+    return NULL;
+}
+
+/* Returns once the consumer has been seen asleep five times in a row: it waits in clt_loader_next. */
+static void await_sleep(consumer *c)
+{
+    int asleep = 0;
+    for (int i = 0; i < 10000 && asleep < 5; i++) {
+        char path[64], line[256] = "";
+        nap(2000000);
+        (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&c->thread_id));
+        FILE *file = atomic_load(&c->thread_id) ? fopen(path, "r") : NULL;
+        if (!file)
+            continue;
+        const char *got = fgets(line, sizeof line, file);
+        (void)fclose(file);
+        const char *end = got ? strrchr(line, ')') : NULL;
+        asleep = end && strncmp(end, ") S", 3) == 0 ? asleep + 1 : 0;
+    }
+    assert_int_equal(asleep, 5);
+}
+
+/* Several consumers share one stream without loss, and all of them see its end. */
+static void test_consumers(void **state)
+{
+    (void)state;
+    static bench b;
+    for (int broken = 0; broken < 2; broken++) {
+        make_bench(&b, 400, 4, 1, 1);
+        b.options.last_step = 60;
+        b.options.shuffle = false;
+        b.probe.jitter = true;
+        b.probe.fail_at = broken ? 100 : -1;
+        consumer c[3] = {{0}};
+        clt_thread *threads[3];
+        clt_loader *loader = open_loader(&b);
+        for (int i = 0; i < 3; i++) {
+            c[i].loader = loader;
+            assert_int_equal(clt_thread_start(&threads[i], "consumer", consume, &c[i]), CLT_OK);
+        }
+        for (int i = 0; i < 3; i++) {
+            clt_thread_join(threads[i]);
+            assert_int_equal(c[i].status, broken ? CLT_EDATA : CLT_OK);
+        }
+        assert_int_equal(c[0].slots + c[1].slots + c[2].slots, broken ? 25 : 60);
+        clt_loader_destroy(loader);
+    }
+    /* destroy while a consumer waits: it is told, not left behind */
+    make_bench(&b, 400, 64, 1, 1);
+    b.options.last_step = 60;
+    b.probe.slow_ns = 50000000;
+    consumer c = {.loader = open_loader(&b), .bench = &b};
+    clt_thread *thread = NULL;
+    assert_int_equal(clt_thread_start(&thread, "consumer", consume, &c), CLT_OK);
+    await_sleep(&c);
+    clt_loader_destroy(c.loader);
+    clt_thread_join(thread);
+    assert_int_equal(c.status, CLT_EINTERRUPTED);
+    assert_int_equal(c.slots, 0);
+}
+
+static void refuse(bench *b, clt_status code, const char *words)
+{
+    clt_loader *loader = NULL;
+    clt_error_clear();
+    assert_int_equal(clt_loader_create(&b->options, &loader), code);
+    assert_null(loader);
+    expect_words(words);
+    make_bench(b, 40, 4, 2, 2);
+}
+
+/* Slots that nobody gives back: what is asked while the consumer waits ends the wait, and asks no sooner. */
+static clt_status after_three(void *context)
+{
+    int *asked = context;
+    return ++*asked < 3 ? CLT_OK : clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "the upload failed");
+}
+
+static void test_check_while_waiting(void **state)
+{
+    bench b;
+    int asked = 0;
+    (void)state;
+    make_bench(&b, 200, 4, 1, 1);
+    b.options.last_step = 40;
+    b.options.check = after_three;
+    b.options.check_context = &asked;
+    clt_loader *loader = open_loader(&b);
+    clt_slot *slot[4] = {NULL};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(clt_loader_next(loader, &slot[i]), CLT_OK);
+        assert_non_null(slot[i]);
+    }
+    assert_int_equal(asked, 0);
+    assert_int_equal(clt_loader_next(loader, &slot[3]), CLT_EDEVLOST);
+    assert_int_equal(asked, 3);
+    assert_non_null(strstr(clt_error_text(), "the upload failed"));
+    clt_loader_release(loader, slot[0]); /* it goes on where it was */
+    assert_int_equal(clt_loader_next(loader, &slot[3]), CLT_OK);
+    assert_int_equal(slot[3]->step, 3);
+    clt_loader_destroy(loader);
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    static bench b;
+    make_bench(&b, 40, 4, 2, 2);
+    b.options.global_batch = 17;
+    refuse(&b, CLT_ERANKS, "global batch of 17|micro-batch 4|accumulation 2|ranks 2|multiple");
+    b.options.rank = 2;
+    refuse(&b, CLT_EINTERNAL, "rank 2 of 2");
+    b.options.workers = 0;
+    refuse(&b, CLT_EINTERNAL, "0 workers");
+    b.options.n_slots = 1;
+    refuse(&b, CLT_EINTERNAL, "1 slots");
+    b.options.slot_bytes = MAX_BATCH * 4 + 15;
+    refuse(&b, CLT_EINTERNAL, "\"x\"|does not fit a slot");
+    b.options.offset[1] = 258;
+    refuse(&b, CLT_EINTERNAL, "\"x\"|offset 258");
+    b.options.source_field[0] = 2;
+    refuse(&b, CLT_EINTERNAL, "no field 2");
+    b.slots[1] = NULL;
+    refuse(&b, CLT_EINTERNAL, "slot 1");
+    b.options.last_step = -1;
+    refuse(&b, CLT_EINTERNAL, "0 to -1");
+    b.options.last_step = INT64_MAX;
+    refuse(&b, CLT_ECONFIG, "fewer train.steps");
+    b.fields[0].shape = clt_shape1(3);
+    refuse(&b, CLT_ESHAPE, "\"y\"|(3) u8|(2) u8|probe");
+    b.fields[1].dtype = CLT_U8;
+    refuse(&b, CLT_ESHAPE, "\"x\"|u8|i32");
+    assert_true(clt_loader_auto_workers(1) >= 1);
+    assert_int_equal(clt_loader_auto_workers(1000000), 1);
+    assert_true(clt_loader_auto_workers(0) == clt_loader_auto_workers(1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_sample_once),
+        cmocka_unit_test(test_odd_sizes),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_normalisers),
+        cmocka_unit_test(test_destroy_early),
+        cmocka_unit_test(test_error_travels),
+        cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_consumers),
+        cmocka_unit_test(test_check_while_waiting),
+        cmocka_unit_test(test_options),
+    };
+    return cmocka_run_group_tests_name("data loader", tests, data_setup, data_teardown);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vocabulary files: every published form, and every way in which a file can be wrong that would make ids
+ * wrong. ctest-labels: quick */
+#include "tests/unit/data/tokenizer_test.h"
+
+#include <sys/stat.h>
+
+#include "engine/data/tokenizer_internal.h"
+
+/* The members of a vocabulary: the 256 single bytes, then the given extra ones. */
+static void base_vocab(clt_str *out, const char *extra)
+{
+    for (unsigned i = 0; i < 256; i++) {
+        char byte = (char)clt_byte_of_order(i);
+        clt_str_append(out, i ? "," : "");
+        clt_str_append(out, byte == '"' || byte == '\\' ? "\"\\" : "\"");
+        clt_letters_of_bytes(&byte, 1, out);
+        clt_str_printf(out, "\":%u", i);
+    }
+    clt_str_append(out, extra);
+}
+
+/* "\304\240" is the letter of a space. */
+#define SP "\304\240"
+#define EXTRA ",\"he\":256,\"hel\":257,\"" SP "h\":258,\"lo\":259,\"<|endoftext|>\":260"
+#define MERGES "#version: 0.2\nh e\nhe l\n" SP " h\nl o\n"
+
+static void put_vocab(const char *name, const char *extra)
+{
+    clt_str text = {0};
+    clt_str_append(&text, "{");
+    base_vocab(&text, extra);
+    clt_str_append(&text, "}");
+    put_file(name, text.text, text.length);
+    clt_str_free(&text);
+}
+
+static void put_merges(const char *name, const char *text)
+{
+    put_file(name, text, strlen(text));
+}
+
+/* A tokenizer.json with these parts; `rest` stands in front of the model, `more` inside it. */
+static void put_json(const char *name, const char *extra, const char *merges, const char *rest,
+                     const char *more)
+{
+    clt_str text = {0};
+    clt_str_printf(&text, "{\"version\":\"1.0\",%s\"model\":{\"type\":\"BPE\",%s\"vocab\":{", rest, more);
+    base_vocab(&text, extra);
+    clt_str_printf(&text, "},\"merges\":%s}}", merges);
+    put_file(name, text.text, text.length);
+    clt_str_free(&text);
+}
+
+#define LEVEL "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+#define MERGES_STRINGS "[\"h e\",\"he l\",\"" SP " h\",\"l o\"]"
+#define MERGES_PAIRS "[[\"h\",\"e\"],[\"he\",\"l\"],[\"" SP "\",\"h\"],[\"l\",\"o\"]]"
+
+/* "hello hello": hel lo SPh e l lo -> 'h e' comes before 'SP h', so the second word is SP hel lo */
+static void expect_hello(const clt_tokenizer *t)
+{
+    uint32_t want[] = {257, 259, 0, 257, 259};
+    want[2] = t->byte_token[' '];
+    clt_ids ids = encode_all(t, "hello hello", 11);
+    expect_ids(&ids, want, 5);
+    free(ids.id);
+    assert_int_equal(round_trip(t, "hi hello", 8), 5); /* SPh: "h" "i" " h" ... */
+}
+
+static void test_pair_of_files(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+    for (int i = 0; i < 2; i++) {
+        put_vocab(names[i][0], EXTRA);
+        put_merges(names[i][1],
+                   i ? MERGES : "h e\r\nhe l\r\n" SP " h\r\nl o"); /* without version and last newline */
+        const char *const ways[] = {test_dir, in_dir(names[i][0]), in_dir(names[i][1])};
+        for (int k = 0; k < 3; k++) {
+            clt_tokenizer *t = open_tokenizer(ways[k]);
+            assert_int_equal(clt_tokenizer_vocab(t), 261);
+            assert_int_equal(clt_tokenizer_end_of_text(t), 260);
+            assert_int_equal(t->n_merges, 4);
+            clt_ids ids = encode_all(t, "hello", 5);
+            uint32_t want[] = {257, 259};
+            expect_ids(&ids, want, 2);
+            free(ids.id);
+            clt_tokenizer_close(t);
+        }
+        assert_int_equal(unlink(in_dir(names[i][0])), 0);
+        assert_int_equal(unlink(in_dir(names[i][1])), 0);
+    }
+}
+
+static void test_tokenizer_json(void **state)
+{
+    (void)state;
+    put_json("s.json", EXTRA, MERGES_STRINGS, LEVEL, "");
+    put_json("p.json", EXTRA, MERGES_PAIRS, LEVEL, "\"dropout\":null,\"unk_token\":null,");
+    clt_tokenizer *s = open_tokenizer(in_dir("s.json")), *p = open_tokenizer(in_dir("p.json"));
+    assert_true(clt_tokenizer_hash(s) == clt_tokenizer_hash(p));
+    expect_hello(s);
+    expect_hello(p);
+    clt_tokenizer_close(s);
+    clt_tokenizer_close(p);
+    /* added tokens: one that the vocabulary has, one that it has not and that holds a space */
+    put_json("a.json", EXTRA, MERGES_STRINGS,
+             LEVEL "\"added_tokens\":[{\"id\":260,\"content\":\"<|endoftext|>\"},{\"id\":261,\"content\":\"a "
+                   "b\"}],\"normalizer\":null,\"decoder\":{\"type\":\"ByteLevel\"},",
+             "");
+    clt_tokenizer *a = open_tokenizer(in_dir("a.json"));
+    uint32_t special[] = {261, 260};
+    clt_str text = {0};
+    assert_int_equal(clt_tokenizer_vocab(a), 262);
+    assert_int_equal(clt_tokenizer_decode(a, special, 2, &text), CLT_OK);
+    assert_string_equal(text.text, "a b<|endoftext|>");
+    clt_str_free(&text);
+    clt_ids ids = encode_all(a, "a b", 3);
+    assert_int_equal(ids.count, 3);
+    free(ids.id);
+    /* saved, it is the same */
+    assert_int_equal(clt_tokenizer_save(a, in_dir("again.json")), CLT_OK);
+    clt_tokenizer *again = open_tokenizer(in_dir("again.json"));
+    assert_true(clt_tokenizer_hash(a) == clt_tokenizer_hash(again));
+    clt_tokenizer_close(again);
+    clt_tokenizer_close(a);
+    /* a word that is a token as a whole: "hel" without the merge that makes it */
+    put_json("i.json", EXTRA, "[\"h e\"]", LEVEL, "\"ignore_merges\":true,");
+    clt_tokenizer *i = open_tokenizer(in_dir("i.json"));
+    ids = encode_all(i, "hel", 3);
+    uint32_t want[] = {257};
+    expect_ids(&ids, want, 1);
+    free(ids.id);
+    clt_tokenizer_close(i);
+}
+
+static void expect_bad(const char *path, const char *words)
+{
+    clt_tokenizer *t = NULL;
+    clt_error_clear();
+    clt_status status = clt_tokenizer_open(path, &t);
+    if (status != CLT_EDATA)
+        fail_msg("%s for %s (%s): %s", clt_status_name(status), path, words, clt_error_text());
+    assert_null(t);
+    expect_words(words);
+}
+
+static void bad_vocab(const char *extra, const char *words)
+{
+    put_vocab("vocab.json", extra);
+    expect_bad(in_dir("vocab.json"), words);
+}
+
+static void test_bad_vocab(void **state)
+{
+    (void)state;
+    put_merges("merges.txt", MERGES);
+    bad_vocab(",\"he\":255", "vocab.json:1:|\"he\"|id 255|already");
+    bad_vocab(",\"he\":257", "\"he\"|257 is out of range|257 tokens|0 to 256");
+    bad_vocab(",\"he\":-1", "-1 is out of range");
+    bad_vocab(",\"he\":1000000000000000000", "out of range");
+    bad_vocab(",\"he\":4294967296", "4294967296 is out of range");
+    bad_vocab(",\"he\":256.0", "\"he\"|not an integer");
+    bad_vocab(",\"he\":\"256\"", "\"he\"|not an integer");
+    bad_vocab(",\"\":256", "1 to 65535 bytes");
+    bad_vocab(",\"he\":256,\"he\":257", "duplicate key|he");
+    bad_vocab(",\"he\":256,\"h", "vocab.json:1:"); /* cut off */
+    bad_vocab(",\"\xff\":256", "vocab.json:1:|UTF-8");
+    put_file("vocab.json", "{\"a\":0,\"b\":1}", 13);
+    expect_bad(in_dir("vocab.json"), "single byte 0x00|byte-level");
+    put_file("vocab.json", "{}", 2);
+    expect_bad(in_dir("vocab.json"), "single byte");
+    put_file("vocab.json", "[1]", 3);
+    expect_bad(in_dir("vocab.json"), "is array|object");
+    put_file("vocab.json", "", 0);
+    expect_bad(in_dir("vocab.json"), "vocab.json");
+    char *large = malloc(70000);
+    assert_non_null(large);
+    memset(large, 'h', 70000);
+    memcpy(large, ",\"", 2);
+    memcpy(large + 69990, "\":256", 6);
+    bad_vocab(large, "65535 bytes");
+    free(large);
+    /* an entry that is not written in byte letters is kept as it is, and nothing encodes to it */
+    put_vocab("vocab.json", EXTRA ",\"a b\":261");
+    clt_tokenizer *t = open_tokenizer(in_dir("vocab.json"));
+    assert_int_equal(round_trip(t, "a b", 3), 3);
+    clt_tokenizer_close(t);
+}
+
+static void bad_merges(const char *text, const char *words)
+{
+    put_merges("merges.txt", text);
+    expect_bad(in_dir("merges.txt"), words);
+}
+
+static void test_bad_merges(void **state)
+{
+    (void)state;
+    put_vocab("vocab.json", EXTRA);
+    bad_merges("#version: 0.2\nh e\nh zz\n", "merges.txt': line 3|merge 2|no token 'zz'");
+    bad_merges("zz e\n", "line 1|no token 'zz'");
+    bad_merges("\xe6\x97\xa5 e\n", "no token");
+    bad_merges("h e\nh o\n", "line 2|no token for what it makes");
+    bad_merges("h e\nh e\n", "line 2|twice");
+    bad_merges("h e\nhe\n", "line 2|not two tokens with one space");
+    bad_merges("h e\nhe  l\n", "line 2|one space");
+    bad_merges("h e\n he\n", "line 2|one space");
+    bad_merges("h e\nhe \n", "line 2|one space");
+    bad_merges("h e\nhe l x\n", "line 2|one space");
+    bad_merges("h e\n#version: 0.2\n", "line 2"); /* only at the top */
+    bad_merges("h e\n\xff e\n", "line 2|UTF-8");
+    bad_merges("", "empty");
+    put_file("merges.txt", "h e\n\0 e\n", 8);
+    expect_bad(in_dir("merges.txt"), "line 2|UTF-8");
+    put_merges("merges.txt", "");
+    assert_int_equal(truncate(in_dir("merges.txt"), 65 << 20), 0);
+    expect_bad(in_dir("merges.txt"), "merges.txt|more than");
+    /* cut off at the end of a line: the vocabulary has many tokens that nothing makes */
+    clt_str extra = {0};
+    for (int i = 0; i < 300; i++)
+        clt_str_printf(&extra, ",\"t%d\":%d", i, 256 + i);
+    put_vocab("vocab.json", extra.text);
+    clt_str_free(&extra);
+    bad_merges("#version: 0.2\nt 0\n", "299 tokens|made by no merge|cut off");
+}
+
+static void bad_json(const char *extra, const char *merges, const char *rest, const char *more,
+                     const char *words)
+{
+    put_json("tokenizer.json", extra, merges, rest, more);
+    expect_bad(in_dir("tokenizer.json"), words);
+}
+
+#define POST(text) LEVEL "\"post_processor\":" text ","
+#define TEXT_PIECE "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}"
+#define TOKEN_PIECE "{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}"
+#define TEMPLATE(pieces) "{\"type\":\"TemplateProcessing\",\"single\":[" pieces "],\"special_tokens\":{}}"
+#define SEQUENCE(parts) "{\"type\":\"Sequence\",\"processors\":[" parts "]}"
+
+/* Post-processors that would change ids, or that nobody knows. */
+static void bad_post_processors(void)
+{
+    static const char *const bad[][2] = {
+        {POST("{\"type\":\"TemplateProcessing\"}"), "post_processor|template is not one text"},
+        {POST(TEMPLATE("")), "template is not one text"},
+        {POST(TEMPLATE(TEXT_PIECE "," TEXT_PIECE)), "template is not one text"},
+        {POST(TEMPLATE(TOKEN_PIECE "," TEXT_PIECE)), "adds a special token to every text"},
+        {POST(TEMPLATE(TEXT_PIECE "," TOKEN_PIECE)), "adds a special token to every text"},
+        {POST(TEMPLATE("7")), "adds a special token"},
+        {POST(SEQUENCE("{\"type\":\"ByteLevel\"}," TEMPLATE(TEXT_PIECE "," TOKEN_PIECE))), "special token"},
+        {POST("{\"type\":\"Sequence\"}"), "post_processor other than"},
+        {POST("{\"type\":\"RobertaProcessing\"}"), "post_processor other than ByteLevel or a template"},
+        {POST("{\"type\":7}"), "post_processor other than"},
+        {POST("[]"), "none of those known"},
+        {POST(SEQUENCE(
+             SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(""))))))))))),
+         "none of those known"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        bad_json(EXTRA, "[]", bad[i][0], "", bad[i][1]);
+}
+
+/* Those that other programs write and that leave every id as it is. */
+static void test_idle_post_processors(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        POST("null"),
+        POST("{\"type\":\"ByteLevel\",\"trim_offsets\":false}"),
+        POST(TEMPLATE(TEXT_PIECE)),
+        POST(SEQUENCE("")),
+        POST(SEQUENCE("{\"type\":\"ByteLevel\"}," SEQUENCE(TEMPLATE(TEXT_PIECE)))),
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        put_json("post.json", EXTRA, MERGES_STRINGS, good[i], "");
+        clt_tokenizer *t = open_tokenizer(in_dir("post.json"));
+        expect_hello(t);
+        clt_tokenizer_close(t);
+    }
+}
+
+static void test_bad_tokenizer_json(void **state)
+{
+    (void)state;
+    bad_json(EXTRA, "[\"h zz\"]", LEVEL, "", "tokenizer.json:1:|no token 'zz'");
+    bad_json(EXTRA, "[[\"h\"]]", LEVEL, "", "merge 1|neither");
+    bad_json(EXTRA, "[[\"h\",\"e\",\"l\"]]", LEVEL, "", "neither");
+    bad_json(EXTRA, "[[\"h\",1]]", LEVEL, "", "neither");
+    bad_json(EXTRA, "[7]", LEVEL, "", "neither");
+    bad_json(EXTRA, "[\"he\"]", LEVEL, "", "one space");
+    bad_json(EXTRA, "{}", LEVEL, "", "model.merges is object");
+    bad_json(EXTRA, "[\"h e\",\"h e\"]", LEVEL, "", "merge 2|twice");
+    bad_json(EXTRA, "[]", "", "", "pre_tokenizer other than ByteLevel|not supported");
+    bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"Metaspace\"},", "", "pre_tokenizer");
+    bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true},", "",
+             "add_prefix_space");
+    bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"use_regex\":false},", "", "use_regex");
+    bad_json(EXTRA, "[]", LEVEL "\"normalizer\":{\"type\":\"NFC\"},", "", "normalizer");
+    bad_json(EXTRA, "[]", LEVEL "\"decoder\":{\"type\":\"WordPiece\"},", "", "decoder");
+    bad_post_processors();
+    bad_json(EXTRA, "[]", LEVEL, "\"dropout\":0.1,", "dropout");
+    bad_json(EXTRA, "[]", LEVEL, "\"byte_fallback\":true,", "byte_fallback");
+    bad_json(EXTRA, "[]", LEVEL, "\"end_of_word_suffix\":\"</w>\",", "end_of_word_suffix");
+    bad_json(EXTRA, "[]", LEVEL, "\"continuing_subword_prefix\":\"##\",", "continuing_subword_prefix");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":5,\"content\":\"he\"}],", "", "\"he\"|another id");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":5,\"content\":\"new\"}],", "", "id 5|already");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":300,\"content\":\"new\"}],", "", "out of range");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"content\":\"new\"}],", "", "not an integer");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":261}],", "", "content");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[5],", "", "content");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":{},", "", "added_tokens is object");
+    put_file("tokenizer.json", "{\"model\":{\"type\":\"Unigram\"}}", 28);
+    expect_bad(in_dir("tokenizer.json"), "model.type other than BPE");
+    put_file("tokenizer.json", "{\"model\":{}}", 12);
+    expect_bad(in_dir("tokenizer.json"), "pre_tokenizer");
+    put_file("tokenizer.json", "", 0);
+    assert_int_equal(truncate(in_dir("tokenizer.json"), 101 << 20), 0);
+    expect_bad(in_dir("tokenizer.json"), "tokenizer.json|more than");
+    assert_int_equal(unlink(in_dir("tokenizer.json")), 0);
+}
+
+static void test_missing(void **state)
+{
+    (void)state;
+    expect_bad("/nowhere/tok", "/nowhere/tok");
+    assert_int_equal(mkdir(in_dir("empty"), 0700), 0);
+    expect_bad(in_dir("empty"), "empty'|tokenizer.json|vocab.json|check the path");
+    expect_bad(in_dir("empty/merges.txt"), "vocab.json|beside");
+    put_vocab("empty/vocab.json", EXTRA);
+    expect_bad(in_dir("empty"), "vocabulary without merges|merges.txt");
+}
+
+/* Every single byte of a small tokenizer changed, and every length: accepted or refused, never a crash. */
+static void test_damage(void **state)
+{
+    (void)state;
+    clt_str text = {0};
+    char *file = NULL;
+    size_t size = 0;
+    int accepted = 0, refused = 0;
+    put_json("d.json", EXTRA, MERGES_PAIRS, LEVEL, "");
+    assert_int_equal(clt_file_read(in_dir("d.json"), false, 0, CLT_EDATA, &file, &size), CLT_OK);
+    for (size_t i = 0; i < 2 * size; i += 1 + i % 7) {
+        clt_tokenizer *t = NULL;
+        text.length = 0;
+        clt_str_append_n(&text, file, i < size ? size : i - size);
+        if (i < size)
+            text.text[i] = (char)test_random(i);
+        put_file("d.json", text.text, text.length);
+        clt_status status = clt_tokenizer_open(in_dir("d.json"), &t);
+        assert_true(status == CLT_OK || status == CLT_EDATA);
+        accepted += status == CLT_OK;
+        refused += status != CLT_OK;
+        clt_tokenizer_close(t);
+    }
+    assert_true(refused > 500);
+    print_message("%d damaged files refused, %d still good\n", refused, accepted);
+    clt_str_free(&text);
+    free(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pair_of_files),
+                                       cmocka_unit_test(test_tokenizer_json),
+                                       cmocka_unit_test(test_bad_vocab),
+                                       cmocka_unit_test(test_bad_merges),
+                                       cmocka_unit_test(test_damage),
+                                       cmocka_unit_test(test_idle_post_processors),
+                                       cmocka_unit_test(test_bad_tokenizer_json),
+                                       cmocka_unit_test(test_missing)};
+    return cmocka_run_group_tests(tests, data_setup, data_teardown);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fused plans against plans without fusion: which commands disappear, and that several training steps give
+ * the same bits (losses, gradients, parameters), for GPTs, MLPs and graphs whose shapes invite fusing and
+ * forbid it. ctest-labels: quick */
+#include "tests/unit/plan/fuse_test.h"
+
+/* --- plans --- */
+
+static clt_plan *plan_of(const char *model, const char *more, bool fuse)
+{
+    char text[4096];
+    snprintf(text, sizeof text,
+             "{\"model\":%s,\"data\":{\"type\":\"synthetic\",\"shape\":[24],\"classes\":7,\"samples\":64,"
+             "\"micro_batch\":64},\"train\":{\"steps\":3,\"fuse\":\"%s\"%s}}",
+             model, fuse ? "on" : "off", more);
+    clt_config *config = train_config(text);
+    ocl_device_desc desc;
+    clt_job *job;
+    ocl_desc_generic(&desc);
+    must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), "job");
+    clt_plan *plan = job->train;
+    job->train = NULL;
+    clt_job_destroy(job);
+    clt_config_destroy(config);
+    return plan;
+}
+
+static size_t count(const clt_plan *plan, clt_phase phase, const char *kernel)
+{
+    size_t n = 0;
+    for (size_t c = 0; c < plan->phase[phase].count; c++)
+        if (plan->phase[phase].commands[c].kind == OCL_CMD_KERNEL)
+            n += strncmp(plan->phase[phase].commands[c].kernel, kernel, strlen(kernel)) == 0;
+    return n;
+}
+
+/* A residual block is a norm and two GEMMs forward; backward nothing is copied, added or bent apart. */
+static void test_residual_plan(void **state)
+{
+    (void)state;
+    clt_plan *plan = plan_of(RESIDUAL, "", true), *plain = plan_of(RESIDUAL, "", false);
+    static const char *const gone[] = {"unary", "binary", "elementwise", "bias_fwd"};
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
+        for (int p = CLT_PHASE_FORWARD; p <= CLT_PHASE_BACKWARD; p++)
+            assert_int_equal(count(plan, (clt_phase)p, gone[i]), 0);
+    assert_int_equal(count(plain, CLT_PHASE_FORWARD, "unary_fwd"), 2);
+    assert_int_equal(count(plain, CLT_PHASE_FORWARD, "binary_fwd"), 2);
+    assert_int_equal(count(plain, CLT_PHASE_BACKWARD, "unary_bwd"), 2);
+    assert_int_equal(count(plain, CLT_PHASE_BACKWARD, "elementwise_bwd_copy"), 4);
+    assert_true(plan->activation_bytes < plain->activation_bytes);
+    clt_plan_destroy(plan);
+    clt_plan_destroy(plain);
+}
+
+/* x + f(x) where f's own GEMM adds into the gradient it reads: one branch needs a copy. */
+static void test_copy_that_must_stay(void **state)
+{
+    (void)state;
+    clt_plan *plan = plan_of(GRAPH(STEM "," LAYER("linear", "mid", ",\"out\":16") "," LAYER(
+                                 "add", "sum", ",\"inputs\":[\"stem\",\"mid\"]") "," HEAD),
+                             "", true);
+    assert_int_equal(count(plan, CLT_PHASE_BACKWARD, "elementwise_bwd_copy"), 1);
+    clt_plan_destroy(plan);
+}
+
+/* The input of relu need not be kept: its output says as much. */
+static void test_relu_keeps_one_tensor(void **state)
+{
+    (void)state;
+    clt_plan *plan = plan_of("{\"type\":\"mlp\",\"hidden\":[64,64],\"activation\":\"relu\"}", "", true);
+    for (size_t i = 0; i < plan->graph->n_tensors; i++) {
+        const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
+        if (t->cls == CLT_TC_ACTIVATION && strcmp(t->name, "fc1") == 0)
+            assert_int_equal(plan->place[i].kind, CLT_PLACE_NONE);
+    }
+    assert_int_equal(count(plan, CLT_PHASE_BACKWARD, "unary_bwd"), 0);
+    clt_plan_destroy(plan);
+}
+
+static const clt_tensor *named(const clt_plan *plan, const char *name)
+{
+    for (size_t i = 0; i < plan->graph->n_tensors; i++)
+        if (strcmp(clt_graph_tensor(plan->graph, (int32_t)i)->name, name) == 0)
+            return clt_graph_tensor(plan->graph, (int32_t)i);
+    fail_msg("no tensor '%s'", name);
+    return NULL;
+}
+
+/* Logits that no linear layer makes: their gradient takes their place, unless backward reads them again. */
+#define LOGITS(op)                                                                                                     \
+    GRAPH(                                                                                                             \
+        STEM                                                                                                           \
+        "," LAYER("linear", "a", ",\"out\":7") "," LAYER("linear", "b", ",\"out\":7,\"inputs\":[\"stem\"]") "," LAYER( \
+            "multiply", "c",                                                                                           \
+            ",\"inputs\":[\"a\",\"b\"]") "," LAYER(op, "d", "") "," LAYER("cross_entropy", "loss",                     \
+                                                                          ",\"inputs\":[\"d\",\"y\"]"))
+#define SCALED LOGITS("silu")
+#define BENT LOGITS("tanh")
+
+static void test_gradient_in_place(void **state)
+{
+    (void)state;
+    static const char *const models[] = {SCALED, BENT};
+    for (int m = 0; m < 2; m++) {
+        clt_plan *plan = plan_of(models[m], "", true);
+        assert_int_equal(named(plan, "d d")->view_of, m == 0 ? named(plan, "d")->id : -1);
+        clt_plan_destroy(plan);
+    }
+}
+
+/* --- on the device --- */
+
+/* 1024 rows of 20000 classes: 78 MiB of logits, two chunks. */
+#define WIDE_HEAD(more)                                                                                      \
+    "{\"model\":{\"type\":\"gpt\",\"layers\":1,\"heads\":2,\"channels\":16,\"context\":32,\"vocab\":20000,"  \
+    "\"vocab_pad\":64" more "},\"data\":{\"type\":\"text\",\"path\":\"%D/text.txt\",\"micro_batch\":32,"     \
+    "\"split\":0.5},\"optimizer\":{\"type\":\"adamw\"},\"train\":{\"steps\":2,\"eval_batches\":1}}"
+
+/* The derivative of what feeds it belongs to the rows at hand. */
+#define WIDE_CLASSES                                                                                         \
+    "{\"model\":" GRAPH(                                                                                     \
+        STEM "," LAYER("gelu", "act", "") "," LAYER("linear", "head", ",\"out\":20032") "," LAYER(           \
+            "cross_entropy", "loss",                                                                         \
+            ",\"inputs\":[\"head\",\"y\"]")) ",\"data\":{\"type\":\"synthetic\",\"shape\":[24],\"classes\":" \
+                                             "20032,\"samples\":2048,"                                       \
+                                             "\"micro_batch\":1024},\"optimizer\":{\"type\":\"adamw\"},"     \
+                                             "\"train\":{\"steps\":2}}"
+
+static void fused_is_unfused(const char *text)
+{
+    trained plain = train(text, "train.fuse=off", 3), fused = train(text, "", 3);
+    same_bits(text, &plain, &fused);
+    trained_free(&plain);
+    trained_free(&fused);
+}
+
+static void test_mlp(void **state)
+{
+    (void)state;
+    fused_is_unfused(OVER_NUMBERS("{\"type\":\"mlp\",\"hidden\":[40,33],\"activation\":\"gelu\"}", ""));
+    fused_is_unfused(
+        OVER_NUMBERS("{\"type\":\"mlp\",\"hidden\":[40,33],\"activation\":\"relu\",\"dropout\":0.3}", TWICE));
+    fused_is_unfused(OVER_NUMBERS("{\"type\":\"mlp\",\"hidden\":[40],\"activation\":\"tanh\"}", ""));
+}
+
+static void test_gpt(void **state)
+{
+    (void)state;
+    fused_is_unfused(OVER_TEXT("\"activation\":\"gelu_tanh\"", ",\"global_batch\":4"));
+    fused_is_unfused(OVER_TEXT("\"activation\":\"gelu\",\"bias\":false,\"tied\":false,\"dropout\":0.2", ""));
+    fused_is_unfused(OVER_TEXT("\"activation\":\"relu\"", ""));
+}
+
+static void test_graphs(void **state)
+{
+    (void)state;
+    fused_is_unfused(OVER_NUMBERS(RESIDUAL, TWICE));
+    /* the activation's input and output have other readers */
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM "," LAYER("relu", "a", "") "," LAYER("linear", "b", ",\"out\":16") "," LAYER(
+            "add", "c", ",\"inputs\":[\"stem\",\"b\"]") "," LAYER("multiply", "d",
+                                                                  ",\"inputs\":[\"c\",\"a\"]") "," HEAD),
+        ""));
+    /* relu straight into a sum, whose output alone is stored */
+    fused_is_unfused(
+        OVER_NUMBERS(GRAPH(STEM "," LAYER("linear", "b", ",\"out\":16") "," LAYER("relu", "a", "") "," LAYER(
+                         "add", "c", ",\"inputs\":[\"stem\",\"a\"]") "," HEAD),
+                     ""));
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM "," LAYER("linear", "b", ",\"out\":16") "," LAYER("gelu", "a", "") "," LAYER(
+            "add", "c",
+            ",\"inputs\":[\"a\",\"stem\"]") "," LAYER("linear", "e",
+                                                      ",\"out\":16") "," LAYER("add", "f",
+                                                                               ",\"inputs\":[\"e\","
+                                                                               "\"c\"]") "," LAYER("add", "g",
+                                                                                                   ",\"in"
+                                                                                                   "puts"
+                                                                                                   "\":["
+                                                                                                   "\"f\""
+                                                                                                   ",\"c"
+                                                                                                   "\"]") "," HEAD),
+        TWICE));
+    fused_is_unfused(OVER_NUMBERS(SCALED, ""));
+    fused_is_unfused(OVER_NUMBERS(BENT, TWICE));
+    /* the head's logits seen as another shape */
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM "," LAYER("linear", "head", ",\"out\":7") "," LAYER("flatten", "line", "") "," LAYER(
+            "cross_entropy", "loss", ",\"inputs\":[\"line\",\"y\"]")),
+        ""));
+    /* a sum of three, and the same tensor twice */
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM "," LAYER("tanh", "a", "") "," LAYER("linear", "b", ",\"out\":16") "," LAYER(
+            "add", "c",
+            ",\"inputs\":[\"stem\",\"a\",\"b\"]") "," LAYER("add", "d",
+                                                            ",\"inputs\":[\"c\",\"c\"]") "," HEAD),
+        ""));
+}
+
+/* Derivatives that only look as if they could be part of the GEMM before them. */
+#define WIDE(name, from) LAYER("linear", name, ",\"inputs\":[\"" from "\"],\"out\":16")
+#define BEND(op, name, from) LAYER(op, name, ",\"inputs\":[\"" from "\"]")
+#define PAIR(op, name, a, b) LAYER(op, name, ",\"inputs\":[\"" a "\",\"" b "\"]")
+
+static void test_derivatives(void **state)
+{
+    (void)state;
+    /* two activations in a row: one GEMM has room for one */
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM "," BEND("relu", "a", "stem") "," BEND("gelu", "b", "a") "," WIDE("c", "b") "," HEAD),
+        TWICE));
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM "," BEND("gelu", "a", "stem") "," BEND("relu", "b", "a") "," WIDE("c", "b") "," HEAD),
+        ""));
+    /* the other reader of stem writes its gradient between the GEMM and the activation's turn, which adds */
+    fused_is_unfused(
+        OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," BEND("tanh", "t", "stem") "," WIDE(
+                         "b", "a") "," PAIR("add", "c", "b", "t") "," HEAD),
+                     TWICE));
+    /* two GEMMs make the gradient of what gelu gives, and a product of it with itself adds twice */
+    fused_is_unfused(OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," WIDE("b", "a") "," WIDE(
+                                      "c", "a") "," PAIR("multiply", "d", "b", "c") "," HEAD),
+                                  ""));
+    fused_is_unfused(OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," WIDE("b", "a") "," PAIR(
+                                      "multiply", "c", "a", "a") "," PAIR("add", "d", "b", "c") "," HEAD),
+                                  TWICE));
+}
+
+/* Sums that a GEMM's residual cannot stand for. */
+static void test_sums(void **state)
+{
+    (void)state;
+    static const char *const graphs[] = {
+        /* another reader wants what the layer gives */
+        OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," PAIR("add", "c", "stem", "b") "," PAIR(
+                         "multiply", "d", "c", "b") "," HEAD),
+                     ""),
+        OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," BEND("tanh", "m", "b") "," PAIR(
+                         "add", "c", "stem", "b") "," PAIR("add", "d", "c", "m") "," HEAD),
+                     ""),
+        /* that reader is a head, which reads in the backward phase only */
+        OVER_NUMBERS(
+            GRAPH(
+                STEM
+                "," WIDE("b", "stem") "," LAYER("linear", "aside", ",\"inputs\":[\"b\"],\"out\":7") "," LAYER(
+                    "cross_entropy", "aux",
+                    ",\"inputs\":[\"aside\",\"y\"],\"weight\":0.3") "," PAIR("add", "c", "stem",
+                                                                             "b") "," HEAD),
+            TWICE),
+        /* three */
+        OVER_NUMBERS(GRAPH(STEM "," BEND("tanh", "a", "stem") "," WIDE("b", "a") "," LAYER(
+                         "add", "c", ",\"inputs\":[\"b\",\"a\",\"stem\"]") "," HEAD),
+                     ""),
+        /* the layer's result twice */
+        OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," PAIR("add", "c", "b", "b") "," HEAD), TWICE),
+        /* what is added comes later than the layer */
+        OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," BEND("tanh", "t", "stem") "," PAIR("add", "c", "b",
+                                                                                             "t") "," HEAD),
+                     ""),
+    };
+    for (size_t i = 0; i < sizeof graphs / sizeof graphs[0]; i++)
+        fused_is_unfused(graphs[i]);
+}
+
+/* Gradients that look like copies of another one until somebody writes there, and the memory has moved on
+ * when its next reader comes. */
+static void test_gradients_that_move_on(void **state)
+{
+    (void)state;
+    /* the sum hands its gradient to stem and b; tanh adds to stem's before what feeds b reads b's */
+    fused_is_unfused(
+        OVER_NUMBERS(GRAPH(STEM "," BEND("silu", "a", "stem") "," BEND("silu", "b", "a") "," BEND(
+                         "tanh", "t", "stem") "," PAIR("add", "c", "stem", "b") "," PAIR("multiply", "d", "c",
+                                                                                         "t") "," HEAD),
+                     TWICE));
+    /* somebody adds to b's, then somebody else to stem's */
+    fused_is_unfused(OVER_NUMBERS(
+        GRAPH(STEM
+              "," BEND("silu", "a", "stem") "," BEND("silu", "b", "a") "," BEND("tanh", "t", "stem") "," BEND(
+                  "sigmoid", "s", "b") "," PAIR("add", "c", "stem",
+                                                "b") "," PAIR("multiply", "m", "t",
+                                                              "s") "," PAIR("multiply", "d", "c",
+                                                                            "m") "," HEAD),
+        ""));
+}
+
+static void close_to(const char *what, const float *a, const float *b, uint64_t n)
+{
+    double largest = 0, worst = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        largest = fmax(largest, fabs((double)a[i]));
+        worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
+    }
+    if (!(largest > 1e-5 && worst <= 1e-6 * largest))
+        fail_msg("%s: differs by %.3g of at most %.3g", what, worst, largest);
+}
+
+/* A head in chunks: the same loss to the bit, gradients that differ in the order of one sum, and neither plan
+ * ever holds all logits. */
+static void test_chunked_head(void **state)
+{
+    (void)state;
+    static const char *const models[] = {WIDE_HEAD(""), WIDE_HEAD(",\"tied\":false"), WIDE_CLASSES};
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        trained plain = train(models[m], "train.fuse=off", 1), fused = train(models[m], "", 1);
+        assert_true(memcmp(plain.loss[0], fused.loss[0], sizeof plain.loss[0]) == 0);
+        assert_int_equal(plain.elements, fused.elements);
+        close_to(models[m], plain.grads, fused.grads, plain.elements);
+        assert_true(plain.train_bytes > 2 * fused.train_bytes);
+        assert_true(fused.train_bytes < 1024 * 20032 * 4);
+        trained_free(&plain);
+        trained_free(&fused);
+    }
+}
+
+static void test_chunked_evaluation(void **state)
+{
+    (void)state;
+    clt_eval_metrics metrics[2];
+    uint64_t bytes[2];
+    for (int fuse = 0; fuse < 2; fuse++) {
+        clt_config *config = train_config(WIDE_HEAD(""));
+        set(config, "train.fuse", fuse ? "on" : "off");
+        clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
+        clt_run *run;
+        must(clt_run_create(&options, CLT_JOB_TRAIN, &run), "run");
+        must(clt_run_evaluate(run, 0, 1, &metrics[fuse]), "evaluation");
+        bytes[fuse] = run->job->eval->activation_bytes;
+        clt_run_destroy(run);
+        clt_config_destroy(config);
+    }
+    assert_true(metrics[0].samples > 0 && metrics[0].samples <= 32);
+    assert_int_equal(metrics[0].targets, metrics[1].targets);
+    assert_true(metrics[0].loss == metrics[1].loss);
+    assert_true(metrics[0].accuracy == metrics[1].accuracy);
+    assert_true(bytes[1] < bytes[0] && bytes[1] < 1024 * 20032 * 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_residual_plan),
+                                       cmocka_unit_test(test_copy_that_must_stay),
+                                       cmocka_unit_test(test_relu_keeps_one_tensor),
+                                       cmocka_unit_test(test_gradient_in_place),
+                                       cmocka_unit_test(test_mlp),
+                                       cmocka_unit_test(test_gpt),
+                                       cmocka_unit_test(test_graphs),
+                                       cmocka_unit_test(test_derivatives),
+                                       cmocka_unit_test(test_sums),
+                                       cmocka_unit_test(test_gradients_that_move_on),
+                                       cmocka_unit_test(test_chunked_head),
+                                       cmocka_unit_test(test_chunked_evaluation)};
+    int missing = train_need_device();
+    return missing ? missing : cmocka_run_group_tests(tests, fuse_setup, train_teardown);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Predictions of a saved run against cltrain_predict of the library over the same weights: values of a
+ * regression and probabilities of a classifier, for numbers of samples that no micro-batch divides. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/fileio.h"
+#include "engine/cltrain.h"
+#include "engine/train/run/predict.h"
+
+#define SAMPLES 37
+#define INPUTS 5
+
+static void check(const char *name, const char *model, const char *data, int outputs, bool classes)
+{
+    char text[1024], config_path[128], folder[128], weights[1200];
+    double x[SAMPLES * INPUTS];
+    float x32[SAMPLES * INPUTS], got[SAMPLES * 4], want[SAMPLES * 4];
+    clt_config *config;
+    clt_run_result result;
+    clt_saved_run *saved;
+    clt_predictor *p;
+    cltrain *net;
+    snprintf(config_path, sizeof config_path, "test_predict-%s-%ld.json", name, (long)getpid());
+    snprintf(folder, sizeof folder, "test_predict-%s-%ld", name, (long)getpid());
+    snprintf(text, sizeof text,
+             "{\"model\": %s, \"data\": {\"type\": \"synthetic\", \"samples\": 64, \"shape\": [5], "
+             "\"micro_batch\": 8, %s}, \"train\": {\"steps\": 6}}",
+             model, data);
+    assert_int_equal(clt_file_write(config_path, text, strlen(text)), CLT_OK);
+    assert_int_equal(clt_config_load(config_path, NULL, 0, &config), CLT_OK);
+    const clt_run_options options = {.config = config, .out_dir = folder, .caps_mask = OCL_CAPS_ALL};
+    if (clt_train(&options, &result) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    for (int i = 0; i < SAMPLES * INPUTS; i++) {
+        x32[i] = (float)sin(i * 1.7);
+        x[i] = (double)x32[i];
+    }
+    const clt_saved_run_options open = {.tensors = true};
+    if (clt_saved_run_open(folder, &open, &saved) != CLT_OK || clt_predictor_open(saved, &p) != CLT_OK ||
+        clt_predictor_start(p, NULL, OCL_CAPS_ALL, NULL) != CLT_OK ||
+        clt_predictor_run(p, x, SAMPLES, 0, got) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    assert_int_equal(p->outputs, outputs);
+    assert_int_equal(p->kind, classes ? CLT_PREDICT_CLASSES : CLT_PREDICT_VALUES);
+    clt_predictor_close(p);
+    clt_saved_run_close(saved);
+
+    snprintf(weights, sizeof weights, "%s/model.safetensors", result.checkpoint);
+    assert_int_equal(cltrain_create(&net), 0);
+    if (cltrain_config(net, config_path) || cltrain_load(net, weights) ||
+        cltrain_predict(net, SAMPLES, x32, want, (int64_t)SAMPLES * outputs))
+        fail_msg("%s", cltrain_error());
+    cltrain_destroy(net);
+    for (int i = 0; i < SAMPLES; i++) {
+        double sum = 0;
+        for (int k = 0; k < outputs && classes; k++)
+            sum += exp((double)want[i * outputs + k]);
+        for (int k = 0; k < outputs; k++) {
+            double value = (double)want[i * outputs + k];
+            double expected = classes ? exp(value) / sum : value;
+            assert_true(fabs((double)got[i * outputs + k] - expected) <= 1e-6);
+        }
+    }
+    clt_config_destroy(config);
+    remove(config_path);
+    assert_int_equal(clt_remove_tree(folder), CLT_OK);
+}
+
+static void test_regression(void **state)
+{
+    (void)state;
+    check("values", "{\"type\": \"mlp\", \"hidden\": [7], \"loss\": \"mse\"}",
+          "\"classes\": 0, \"target_shape\": [3]", 3, false);
+}
+
+static void test_classifier(void **state)
+{
+    (void)state;
+    check("classes", "{\"type\": \"mlp\", \"hidden\": [7], \"dropout\": 0.5}", "\"classes\": 4", 4, true);
+}
+
+int main(void)
+{
+    ocl_device *device;
+    const ocl_open_options open = {.caps_mask = OCL_CAPS_ALL};
+    if (ocl_device_open(&open, &device) != CLT_OK) {
+        printf("SKIP: %s\n", clt_error_text());
+        return 77;
+    }
+    ocl_device_close(device);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_regression),
+        cmocka_unit_test(test_classifier),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

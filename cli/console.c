@@ -4,6 +4,7 @@
 #include "cli/console.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -213,11 +214,25 @@ void console_clear(console *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* For the thread that takes signals: another thread may hold the lock and wait for a reader of the output
+ * that reads nothing any more. False: so it seems, and what was to be said is left out. */
+static bool lock_soon(console *c)
+{
+    for (int i = 0; i < 20; i++) {
+        if (pthread_mutex_trylock(&c->lock) == 0)
+            return true;
+        (void)poll(NULL, 0, 10);
+    }
+    return false;
+}
+
 void console_make_way(void)
 {
     pthread_mutex_lock(&in_use_lock);
-    if (in_use)
-        console_clear(in_use);
+    if (in_use && lock_soon(in_use)) {
+        clear_line(in_use);
+        pthread_mutex_unlock(&in_use->lock);
+    }
     pthread_mutex_unlock(&in_use_lock);
 }
 
@@ -328,9 +343,12 @@ void console_stopping(console *c, int number, int64_t step)
     else
         snprintf(line, sizeof line, "stopping as soon as the start is over%s",
                  key ? "; Ctrl-C again ends at once" : "");
-    pthread_mutex_lock(&c->lock);
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (!lock_soon(c))
+        return;
     c->open = c->open || c->tty; /* the terminal has shown ^C */
-    print_line(c, INK_WARNING, line);
+    if (c->tty || poll(&out, 1, 0) > 0)
+        print_line(c, INK_WARNING, line);
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -45,8 +45,8 @@ void console_close(console *c);
 /* Before something else is printed, on stderr say: takes back the live line of whatever console has one. */
 void console_make_way(void);
 clt_observer console_observer(console *c);
-/* Prints at once that the run was asked to stop, by signal `number`, while it made step `step`. Any thread.
- */
+/* Prints at once that the run was asked to stop, by signal `number`, while it made step `step`; nothing where
+ * nobody reads the output. Any thread, which is not held up. */
 void console_stopping(console *c, int number, int64_t step);
 
 /* Short names of engine/report/lines.h. */

@@ -65,6 +65,27 @@ on_terminal 130 -c 80 -w 'step 1/' -k '\x03' -w 'again' -k '\x03' "$CLTRAIN" tra
     'model.hidden=[1024,1024]' data.micro_batch=1024 data.global_batch=16384
 expect_absent twice/checkpoints/step_1
 
+# an output that nobody reads any more holds the run up, but not a second Ctrl-C
+mkfifo stuck.pipe
+exec 8<>stuck.pipe # both ends are open, and nothing is read
+env --default-signal=INT "$CLTRAIN" train net.json --out stuck train.log_every=1 >&8 2>/dev/null 8>&- &
+process=$!
+lines=-1
+for _ in $(seq 300); do # until no line comes any more
+    before=$lines
+    lines=$(cat stuck/metrics.jsonl 2>/dev/null | wc -l)
+    if [ "$lines" -gt 0 ] && [ "$lines" -eq "$before" ]; then break; else sleep 0.3; fi
+done
+kill -INT $process
+sleep 0.5
+kill -INT $process
+for _ in $(seq 40); do kill -0 $process 2>/dev/null && sleep 0.05 || break; done
+kill -KILL $process 2>/dev/null
+wait $process
+code=$?
+exec 8>&-
+if [ $code -eq 130 ]; then pass; else fail "a second Ctrl-C where the output is not read: code $code"; fi
+
 # --- ... and before the first step: at once, nothing is left ---
 POCL_CACHE_DIR=$work/cold CLTRAIN_CACHE_DIR=$work/cold on_terminal 75 -c 80 -w 'building kernels' -k '\x03' "$CLTRAIN" train net.json \
     --out early

@@ -346,6 +346,12 @@ void clt_board_event(clt_board *b, const char *event, int64_t step, double time,
         clt_tfevents_add(b->file, &b->event);
 }
 
+void clt_board_discard(clt_board *b)
+{
+    if (b && b->file)
+        (void)remove(clt_tfevents_path(b->file));
+}
+
 void clt_board_flush(clt_board *b)
 {
     if (b && b->file)

@@ -27,6 +27,8 @@ void clt_board_eval(clt_board *board, const clt_eval_metrics *metrics, double ti
 void clt_board_event(clt_board *board, const char *event, int64_t step, double time, const char *lines);
 void clt_board_histogram(clt_board *board, const char *tag, int64_t step, const clt_histogram *histogram);
 void clt_board_flush(clt_board *board);
+/* Removes the file of this session, if there is one; nothing more is to be told. */
+void clt_board_discard(clt_board *board);
 /* What went wrong, once; false: nothing new. */
 bool clt_board_trouble(clt_board *board, char *text, size_t size);
 

@@ -165,6 +165,7 @@ void clt_rundir_discard(clt_rundir *dir)
     static const char *const mine[] = {"metrics.jsonl", "log.txt", "checkpoints", "STOP",
                                        "config.resolved.json"};
     if (dir && !dir->earlier) {
+        clt_board_discard(dir->board);
         for (size_t i = 0; i < sizeof mine / sizeof mine[0]; i++)
             remove_in(dir->path, mine[i]);
     }

@@ -412,6 +412,19 @@ static void not_asked_for_no_file(void **state)
 
 /* The file may not grow for a while: the run goes on, says so once, and all records come when it may again.
  */
+/* A run that is stopped before its first step leaves no folder. */
+static void discarded_runs_leave_nothing(void **state)
+{
+    (void)state;
+    clt_rundir *dir;
+    must(clt_rundir_open(run, config, false, &dir));
+    must(clt_rundir_event(dir, "start", 0, NULL, 0));
+    assert_int_equal(clt_rundir_flush(dir), CLT_OK);
+    assert_true(clt_is_directory(run));
+    clt_rundir_discard(dir);
+    assert_false(clt_is_directory(run));
+}
+
 static void full_disk_costs_nothing(void **state)
 {
     (void)state;
@@ -612,6 +625,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(cut_files_are_read_up_to_the_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sessions_follow_each_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(not_asked_for_no_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(discarded_runs_leave_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(full_disk_costs_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lines_are_not_kept_long, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_step_costs_little, set_up, tear_down),

@@ -2,11 +2,15 @@
  *
  * The worker's side of checks in worker processes (verify_apart.c has the parent's). A worker asks for each
  * case before it runs the case's checks, and names each check before it runs it. Lines that it writes:
- *   device KIND SPEC NAME         the device is open; KIND is cpu or other
- *   claim PASS INDEX SUBJECT CASE may I run the checks of this case? The parent answers "take FROM", the
- * first index to run, or "leave" begin INDEX NAME              this check runs now end STATE ERROR LIMIT MS
- * REASON done MATCHED                  nothing is left error STATUS TEXT             no check can run any
- * more */
+ *
+ *     device KIND SPEC NAME               the device is open; KIND is cpu or other
+ *     claim PASS INDEX SUBJECT CASE       may I run the checks of this case?
+ *     begin INDEX NAME                    this check runs now
+ *     end STATE ERROR LIMIT MS REASON     it has ended
+ *     done MATCHED                        nothing is left
+ *     error STATUS TEXT                   no check can run any more
+ *
+ * The parent answers a claim with "take FROM", the first index to run, or "leave". */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,6 +14,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "engine/base/text.h"
+#include "engine/report/lines.h"
 
 #define MAX_RUNS 32
 
@@ -58,13 +59,15 @@ static void free_all(comparison *c)
 
 #define CELL_TEXT 40
 
-static const char *number(const char *format, double value, char *cell)
+static const char *number(double value, int decimals, char *cell)
 {
-    if (isnan(value))
-        snprintf(cell, CELL_TEXT, "-");
-    else
-        snprintf(cell, CELL_TEXT, format, value);
-    return cell;
+    return isnan(value) ? "-" : clt_value_text(value, decimals, cell, CELL_TEXT);
+}
+
+static const char *formatted(const char *format, double value, char *cell)
+{
+    snprintf(cell, CELL_TEXT, format, value);
+    return isnan(value) ? "-" : cell;
 }
 
 static bool counts_tokens(const comparison *c)
@@ -78,12 +81,12 @@ static void table_line(const comparison *c, const table *t, int run, clt_str *ou
     char cell[9][CELL_TEXT];
     double speed = counts_tokens(c) ? f->tokens_per_s : f->samples_per_s;
     const char *cells[10] = {c->runs[run]->name,
-                             number("%.0f", f->steps >= 0 ? (double)f->steps : NAN, cell[0]),
-                             number("%.4f", f->loss, cell[1]),
-                             number("%.4f", f->eval_loss, cell[2]),
-                             number("%.4f", f->best_eval_loss, cell[3]),
-                             number("%.2f", f->perplexity, cell[4]),
-                             number("%.2f%%", 100 * f->accuracy, cell[5]),
+                             formatted("%.0f", f->steps >= 0 ? (double)f->steps : NAN, cell[0]),
+                             number(f->loss, 4, cell[1]),
+                             number(f->eval_loss, 4, cell[2]),
+                             number(f->best_eval_loss, 4, cell[3]),
+                             number(f->perplexity, 2, cell[4]),
+                             formatted("%.2f%%", 100 * f->accuracy, cell[5]),
                              isnan(speed) ? "-" : console_count(speed, cell[6], CELL_TEXT),
                              isnan(f->seconds) ? "-" : console_time(f->seconds, cell[7], CELL_TEXT),
                              clt_run_verdict_text(c->runs[run]->verdict)};

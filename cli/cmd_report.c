@@ -8,6 +8,7 @@
 
 #include "cli/args.h"
 #include "cli/cmd.h"
+#include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
 
@@ -20,7 +21,7 @@ static clt_status default_path(clt_run_record *const *runs, int count, char **ou
 static clt_status write_page(clt_run_record *const *runs, int count, const char *title, const char *wanted)
 {
     clt_str page = {0};
-    char *usual = NULL;
+    char *usual = NULL, shown[4096];
     const clt_report_options options = {.title = title, .now = clt_wall_time()};
     clt_status status = default_path(runs, count, &usual);
     const char *path = wanted ? wanted : usual;
@@ -30,7 +31,8 @@ static clt_status write_page(clt_run_record *const *runs, int count, const char 
         status = cmd_write_text(path, page.text);
     if (status == CLT_OK)
         printf("report: %s (%zu KiB); open it in a browser\n",
-               strcmp(path, "-") == 0 ? "standard output" : path, page.length / 1024 + 1);
+               strcmp(path, "-") == 0 ? "standard output" : text_clean(path, shown, sizeof shown),
+               page.length / 1024 + 1);
     free(usual);
     clt_str_free(&page);
     return status;

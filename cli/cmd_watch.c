@@ -18,12 +18,14 @@
 #include "cli/terminal.h"
 #include "engine/base/thread.h"
 #include "engine/report/compare.h"
+#include "engine/report/lines.h"
 #include "engine/report/text_plot.h"
 
 #define LOOK_SECONDS 0.5  /* between two looks at the files */
 #define LINE_SECONDS 10.0 /* without a terminal: a line so often */
 #define QUIET_SECONDS 15.0
 #define EVENTS_SHOWN 4
+#define ESCAPE_MS 50 /* what belongs to an Escape comes sooner */
 
 typedef struct watch {
     const char *operand;
@@ -102,7 +104,15 @@ static void put_head(const watch *w, int columns, clt_str *out)
     clt_str_free(&line);
 }
 
-static void value(clt_str *out, const char *format, double x)
+static void value(clt_str *out, const char *name, double x, int decimals)
+{
+    char text[32];
+    if (!isnan(x))
+        clt_str_printf(out, "%s%s %s", out->length ? " | " : "", name,
+                       clt_value_text(x, decimals, text, sizeof text));
+}
+
+static void value_in(clt_str *out, const char *format, double x)
 {
     if (!isnan(x))
         clt_str_printf(out, out->length ? " | " : ""), clt_str_printf(out, format, x);
@@ -116,19 +126,20 @@ static void put_values(const watch *w, int columns, clt_str *out)
     clt_str line = {0};
     char rate[32];
     const clt_curve *hits = &r->curve[CLT_METRIC_EVAL_ACCURACY], *lr = &r->curve[CLT_METRIC_LR];
-    value(&line, "loss %.4f", f.loss);
-    value(&line, "eval %.4f", f.eval_loss);
+    value(&line, "loss", f.loss, 4);
+    value(&line, "eval", f.eval_loss, 4);
     if (f.best_eval_step >= 0 && f.best_eval_loss < f.eval_loss)
-        clt_str_printf(&line, " (best %.4f at step %lld)", f.best_eval_loss, (long long)f.best_eval_step);
-    value(&line, "perplexity %.2f", clt_run_is_language(r) ? exp(f.eval_loss) : NAN);
-    value(&line, "accuracy %.2f%%", hits->values ? 100 * hits->last : NAN);
-    value(&line, "lr %.2e", lr->values ? lr->last : NAN);
+        clt_str_printf(&line, " (best %s at step %lld)",
+                       clt_value_text(f.best_eval_loss, 4, rate, sizeof rate), (long long)f.best_eval_step);
+    value(&line, "perplexity", clt_run_is_language(r) ? exp(f.eval_loss) : NAN, 2);
+    value_in(&line, "accuracy %.2f%%", hits->values ? 100 * hits->last : NAN);
+    value_in(&line, "lr %.2e", lr->values ? lr->last : NAN);
     double per_s = clt_curve_tail(&r->curve[speed], 0.1);
     if (per_s > 0)
         clt_str_printf(&line, " | %s %s", console_count(per_s, rate, sizeof rate),
                        speed == CLT_METRIC_TOKENS_PER_S ? "tok/s" : "samples/s");
-    value(&line, "%.1f ms", clt_curve_tail(&r->curve[CLT_METRIC_STEP_MS], 0.1));
-    value(&line, "device busy %.0f%%", 100 * clt_curve_tail(&r->curve[CLT_METRIC_DEVICE_BUSY], 0.1));
+    value_in(&line, "%.1f ms", clt_curve_tail(&r->curve[CLT_METRIC_STEP_MS], 0.1));
+    value_in(&line, "device busy %.0f%%", 100 * clt_curve_tail(&r->curve[CLT_METRIC_DEVICE_BUSY], 0.1));
     if (r->skipped > 0)
         clt_str_printf(&line, " | skipped %lld", (long long)r->skipped);
     table_wrap(line.text ? line.text : "no step yet", 0, 2, columns, out);
@@ -258,7 +269,8 @@ static void screen_size(int *columns, int *rows)
 
 static struct termios usual;
 
-/* Keys come at once and are not shown; signals still do. */
+/* Keys come at once and are not shown. Ctrl-C and Ctrl-Z are keys too: as signals they could end or stop the
+ * process while the terminal is not as it was. */
 static bool take_keys(void)
 {
     if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &usual) != 0)
@@ -267,18 +279,31 @@ static bool take_keys(void)
     quiet.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     quiet.c_cc[VMIN] = 0;
     quiet.c_cc[VTIME] = 0;
+    quiet.c_cc[VINTR] = quiet.c_cc[VSUSP] = _POSIX_VDISABLE;
     return tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
+}
+
+/* q, Ctrl-C, or Escape alone: arrows and the wheel of a mouse begin with Escape, too. */
+static bool means_end(const char *typed, size_t size, struct pollfd *in)
+{
+    if (typed[0] == 27)
+        return size == 1 && poll(in, 1, ESCAPE_MS) == 0;
+    for (size_t i = 0; i < size; i++)
+        if (typed[i] == 'q' || typed[i] == 'Q' || typed[i] == 3)
+            return true;
+    return false;
 }
 
 /* Waits for the next look; true when the user has had enough. */
 static bool wait_for_user(const watch *w, bool keys)
 {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    char key = 0;
+    char typed[64];
     int n = poll(&in, keys ? 1 : 0, (int)(LOOK_SECONDS * 1000));
-    if (n > 0 && read(STDIN_FILENO, &key, 1) == 1 && (key == 'q' || key == 'Q' || key == 3 || key == 27))
+    ssize_t size = n > 0 ? read(STDIN_FILENO, typed, sizeof typed) : 0;
+    if (size > 0 && means_end(typed, (size_t)size, &in))
         return true;
-    if (n > 0 && key == 0) /* nobody is there any more */
+    if (n > 0 && size <= 0) /* nobody is there any more */
         (void)poll(NULL, 0, (int)(LOOK_SECONDS * 1000));
     return *w->context->stop != 0;
 }

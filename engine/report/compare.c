@@ -218,10 +218,11 @@ clt_status clt_run_differences(const clt_run_record *a, const clt_run_record *b,
 {
     clt_config_entries x = {0}, y = {0};
     *out = (clt_differences){0};
+    bool known = a->config && b->config; /* else every key of the other one would seem to differ */
     clt_status status = clt_run_config_entries(a, &x);
     if (status == CLT_OK)
         status = clt_run_config_entries(b, &y);
-    if (status == CLT_OK)
+    if (status == CLT_OK && known)
         status = differing_keys(&x, &y, out);
     if (status == CLT_OK)
         status = differing_environment(a, b, out);

@@ -47,6 +47,15 @@ const char *clt_duration_text(double seconds, char *buffer, size_t size)
     return buffer;
 }
 
+const char *clt_value_text(double value, int decimals, char *buffer, size_t size)
+{
+    if (fabs(value) < 1e5)
+        snprintf(buffer, size, "%.*f", decimals, value);
+    else
+        snprintf(buffer, size, "%.4g", value);
+    return buffer;
+}
+
 /* --- a step: fields in the order in which they are shown; those that matter least go first --- */
 
 typedef enum field {
@@ -106,12 +115,12 @@ static void put_bar(step_fields *f, const clt_step_metrics *m)
 
 static void fill(step_fields *f, const clt_step_metrics *m, bool bar)
 {
-    char eta[32];
+    char eta[32], loss[32];
     memset(f, 0, sizeof *f);
     put(f, STEP, "step %lld/%lld", (long long)m->step, (long long)m->steps_total);
     if (bar)
         put_bar(f, m);
-    put(f, LOSS, fabs(m->loss) < 1e5 ? "loss %.4f" : "loss %.4g", m->loss);
+    put(f, LOSS, "loss %s", clt_value_text(m->loss, 4, loss, sizeof loss));
     put_speed(f, m);
     if (isfinite(m->eta_s))
         put(f, ETA, "eta %s", clt_duration_text(m->eta_s, eta, sizeof eta));
@@ -182,10 +191,11 @@ static void add(char *buffer, const char *format, ...)
 const char *clt_language_text(const clt_eval_metrics *m, const char *separator, char *buffer, size_t size)
 {
     int n = 0;
+    char text[32];
     buffer[0] = '\0';
     if (isfinite(m->perplexity) && m->perplexity > 0)
-        n = snprintf(buffer, size, "%sperplexity %.*f", separator, m->perplexity < 1000 ? 2 : 0,
-                     m->perplexity);
+        n = snprintf(buffer, size, "%sperplexity %s", separator,
+                     clt_value_text(m->perplexity, m->perplexity < 1000 ? 2 : 0, text, sizeof text));
     if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0 && n >= 0 && (size_t)n < size)
         snprintf(buffer + n, size - (size_t)n, "%s%.3f bits/byte", separator, m->bits_per_byte);
     return buffer;
@@ -193,15 +203,16 @@ const char *clt_language_text(const clt_eval_metrics *m, const char *separator, 
 
 const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
 {
-    char language[96];
+    char language[96], loss[32];
     snprintf(buffer, CLT_LINE_SIZE, "eval%s", m->on_train ? " on the TRAINING data" : "");
     if (m->step >= 0)
         add(buffer, " at step %lld", (long long)m->step);
-    add(buffer, " | loss %.4f%s", m->loss, clt_language_text(m, " | ", language, sizeof language));
+    add(buffer, " | loss %s%s", clt_value_text(m->loss, 4, loss, sizeof loss),
+        clt_language_text(m, " | ", language, sizeof language));
     if (isfinite(m->accuracy))
         add(buffer, " | accuracy %.2f%%", 100 * m->accuracy);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
-        add(buffer, " | %s %.4f", m->loss_name[i], m->loss_value[i]);
+        add(buffer, " | %s %s", m->loss_name[i], clt_value_text(m->loss_value[i], 4, loss, sizeof loss));
     add(buffer, " | %lld", (long long)m->samples);
     if (m->available > m->samples)
         add(buffer, " of %lld", (long long)m->available);

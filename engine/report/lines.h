@@ -14,6 +14,9 @@ const char *clt_count_text(double value, char *buffer, size_t size);
 const char *clt_bytes_text(uint64_t bytes, char *buffer, size_t size);
 const char *clt_duration_text(double seconds, char *buffer, size_t size);
 
+/* With so many decimals; from 100000 on, where they say nothing, with four digits: "1.234e+08". */
+const char *clt_value_text(double value, int decimals, char *buffer, size_t size);
+
 /* A step. columns: no more than that many characters, 0: everything. Loss and speed are always there; then
  * come, as long as there is room, the time left, skipped updates, learning rate, time of the step, accuracy,
  * gradient norm, communication, loss scale, and with `bar` a bar. Returns buffer. */

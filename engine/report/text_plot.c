@@ -53,7 +53,8 @@ static void dot_of(const clt_text_plot *p, const grid *g, const clt_point *at, i
 {
     double span = p->last - p->first;
     double h = span > 0 ? (at->step - p->first) / span : 0.5;
-    double v = (height(g, at->value) - g->low) / (g->high - g->low);
+    /* halves: the range itself may be no finite number */
+    double v = (height(g, at->value) / 2 - g->low / 2) / (g->high / 2 - g->low / 2);
     int wide = g->columns * g->across - 1, tall = g->rows * g->down - 1;
     *x = (int)lround((h < 0 ? 0 : h > 1 ? 1 : h) * wide);
     *y = (int)lround((1 - (v > 0 ? v < 1 ? v : 1 : 0)) * tall);
@@ -100,14 +101,22 @@ static void fill(const clt_text_plot *p, grid *g)
     }
 }
 
+/* With as many digits as there is room for: a number that is cut would be another one. */
+static void label_text(double value, char *text, size_t size)
+{
+    int length = LABEL;
+    for (int digits = 4; digits > 0 && length >= LABEL; digits--)
+        length = snprintf(text, size, "%.*g", digits, value);
+}
+
 static void put_label(const grid *g, int row, clt_str *out)
 {
     char text[32] = "";
     int every = g->rows > 12 ? 4 : 3;
     double share = g->rows > 1 ? (double)row / (g->rows - 1) : 0;
-    double value = g->high - share * (g->high - g->low);
+    double value = (1 - share) * g->high + share * g->low;
     if (row % every == 0 || row == g->rows - 1)
-        snprintf(text, sizeof text, "%.4g", g->logarithmic ? pow(10, value) : value);
+        label_text(g->logarithmic ? pow(10, value) : value, text, sizeof text);
     if (row + 2 >= g->rows && row != g->rows - 1)
         text[0] = '\0'; /* room for the last one */
     clt_str_printf(out, "%*.*s ", LABEL - 1, LABEL - 1, text);

@@ -79,6 +79,13 @@ expect_file report.html
 cp report.html "$out"
 expect_text 'keys that differ' '<th>optimizer.learning_rate</th>' 'class="n best"' 'class="ln c1 r1"' 'class="ln c2 r2"' '<title>a, b and c</title>'
 
+# a run whose config is gone: it is unknown, and no key of the other one differs
+mkdir -p runs/bare
+cp runs/c/metrics.jsonl runs/bare/
+expect_code 0 "$CLTRAIN" compare runs/a runs/bare
+expect_text 'config: unknown' 'the very same in all 60 common steps'
+reject_text 'not set'
+
 # --- samples that the model writes on the way: on the page, and nothing else changes ---
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "line %d says %d\n", i, i * 7 % 31 }' >text
 cat >gpt.json <<'JSON'
@@ -124,6 +131,11 @@ expect_text 'runs/live: running'
 if command -v script >/dev/null; then
     { sleep 1; printf q; sleep 1; } | limit=20 timeout 20 script -qec "stty rows 24 cols 80; '$CLTRAIN' watch runs/live; echo code \$?; stty -a" typescript >"$out" 2>&1
     expect_text 'code 0' '[^-]icanon' '[^-]echo ' $'\033\[\\?1049h' $'\033\[\\?1049l' $'\033\[\\?25h'
+    # Ctrl-C twice, before it is answered; the wheel of a mouse, which sends arrows, ends nothing
+    { sleep 1; printf '\003'; sleep 0.05; printf '\003'; sleep 1; } | limit=20 timeout 20 script -qec "'$CLTRAIN' watch runs/live; echo code \$?; stty -a" typescript >"$out" 2>&1
+    expect_text 'code 0' '[^-]icanon' '[^-]echo ' $'\033\[\\?1049l'
+    { sleep 1; printf '\033[A'; sleep 1; } | limit=20 timeout 20 script -qec "timeout --foreground 1.6 '$CLTRAIN' watch runs/live; echo code \$?" typescript >"$out" 2>&1
+    expect_text 'code 124'
     { sleep 1; printf '\003'; sleep 1; } | timeout 20 script -qec "'$CLTRAIN' watch runs/live; echo code \$?; stty -a" typescript >"$out" 2>&1
     expect_text 'code 0' '[^-]icanon' $'\033\[\\?1049l'
 else
@@ -165,6 +177,21 @@ expect_code 0 "$CLTRAIN" report "$evil" --out evil.html
 expect_code 0 "$CLTRAIN" report "$evil" runs/a --out evils.html --title "</title><script>document.body.append('owned')</script>"
 if [ "$(grep -o '<script' evil.html evils.html | wc -l)" -eq 2 ] && ! grep -q '<img' evil.html evils.html; then pass; else fail 'hostile text became markup'; fi
 expect_code 0 "$CLTRAIN" watch "$evil" --once
+
+escapes=$'runs/red\033[31m'
+cp -r runs/a "$escapes"
+expect_code 0 "$CLTRAIN" report "$escapes"
+expect_text 'report: runs/red\?\[31m/report.html'
+reject_text $'\033'
+
+# --- numbers of a training that went wrong stay short ---
+mkdir -p runs/wrong
+printf '{"step":%d,"update":1,"loss":%s}\n' 1 2.5 2 1e30 3 -1e308 >runs/wrong/metrics.jsonl
+COLUMNS=80 expect_code 0 "$CLTRAIN" watch runs/wrong --once
+expect_text '^loss -1e\+308$'
+reject_text nan inf '[0-9]{20}'
+expect_code 0 "$CLTRAIN" compare runs/wrong runs/a
+expect_text '^wrong +3 +-1e\+308 '
 
 # --- what browsers and strict parsers say ---
 python=$(command -v "${CLTRAIN_PYTHON:-python3}")

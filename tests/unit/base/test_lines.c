@@ -139,6 +139,11 @@ static void evaluations(void **state)
     m.step = 12;
     m.accuracy = NAN;
     assert_non_null(strstr(clt_eval_line(&m, line), "eval at step 12 | loss 0.5000 | "));
+    m.loss = 1.25e38; /* training went wrong: numbers stay short, and whole */
+    m.perplexity = 1e300;
+    m.bits_per_byte = 2;
+    assert_non_null(
+        strstr(clt_eval_line(&m, line), " | loss 1.25e+38 | perplexity 1e+300 | 2.000 bits/byte | "));
     m.n_losses = CLT_MAX_LOSSES; /* more than a line has room for: cut, no more */
     for (int i = 0; i < CLT_MAX_LOSSES; i++)
         memset(m.loss_name[i], 'x', sizeof m.loss_name[i] - 1);

@@ -174,6 +174,33 @@ static void plots_fit_and_hold_their_line(void **state)
     clt_str_free(&out);
 }
 
+/* A label that is cut would be another number. */
+static void labels_of_plots_are_whole(void **state)
+{
+    (void)state;
+    static const double values[][2] = {{-1.2345e8, 1.2345e8}, {-1e308, 1e308}, {1e30, 2e30}, {-2e-7, -1e-7}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        double high = values[i][1];
+        clt_point line[2] = {{0, values[i][0]}, {1, high}};
+        clt_text_plot plot = {80, 20, false, false, 0, 1, line, NULL, 2, 0};
+        clt_str out = {0};
+        must(clt_text_plot_draw(&plot, &out));
+        double first = strtod(out.text, NULL), last = 0;
+        for (const char *at = out.text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+            char *end;
+            double label = strtod(at, &end);
+            assert_true(isfinite(label));
+            if (*end != ' ' || end[1] != '|')
+                continue;
+            assert_true(label <= last || last == 0);
+            last = label;
+        }
+        assert_true(fabs(first - high) <= 0.1 * fabs(high));
+        assert_true(fabs(last - values[i][0]) <= 0.1 * fabs(values[i][0]));
+        clt_str_free(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +210,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(runs_that_part_are_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(few_steps_and_none, set_up, tear_down),
         cmocka_unit_test(plots_fit_and_hold_their_line),
+        cmocka_unit_test(labels_of_plots_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,6 +104,8 @@ typedef struct clt_checkpoint {
     clt_safetensors *model, *optimizer; /* optimizer may be NULL */
     clt_json_doc *state, *manifest;
 } clt_checkpoint;
+/* How often what a running training has removed meanwhile is looked for again, as a newer one. */
+#define CLT_READ_AGAIN 20
 /* path: a step_N folder, a checkpoints folder, or a run folder (newest that verifies is taken, each rejected
  * one logged with its reason). Verifies sizes and hashes. */
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);

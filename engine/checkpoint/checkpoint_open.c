@@ -133,11 +133,13 @@ static clt_status open_newest(const char *folder, const clt_step_list *list, ste
         char *path = NULL;
         CLT_TRY_GOTO(clt_path_join(folder, list->at[i].name, &path), done);
         status = opener(path, out);
-        free(path);
-        if (status == CLT_OK || status == CLT_ENOMEM)
+        if (status == CLT_OK || status == CLT_ENOMEM) {
+            free(path);
             goto done;
-        if (tell)
+        }
+        if (tell && clt_is_directory(path)) /* else the training that goes on has removed it */
             CLT_WARN("checkpoint %s is passed over: %s", list->at[i].name, clt_error_text());
+        free(path);
         clt_str_printf(&reasons, "\n  %s", clt_error_text());
     }
     CLT_TRY_GOTO(clt_str_check(&reasons), done);
@@ -174,24 +176,14 @@ static bool holds_weights(const char *path)
     return found;
 }
 
-/* tell: warns of those that are passed over. */
-static clt_status find_checkpoint(const char *path, step_opener opener, bool tell, clt_checkpoint **out)
+/* newest: the last step that was listed, -1 for none. */
+static clt_status open_listed(const char *path, step_opener opener, bool tell, int64_t *newest,
+                              clt_checkpoint **out)
 {
-    *out = NULL;
-    if (!clt_is_directory(path))
-        CLT_FAIL(CLT_ECHECKPOINT, "opening checkpoint %s: %s", path,
-                 clt_file_exists(path) ? "it is a file; name a run folder, or a folder step_N of one"
-                                       : "there is no such folder");
     char *folder = NULL;
-    CLT_TRY(clt_path_join(path, CLT_MANIFEST_FILE, &folder));
-    bool is_step = clt_file_exists(folder) || is_named_step(path);
-    free(folder);
-    folder = NULL;
-    if (is_step)
-        return clt_fail_prefix(opener(path, out), "opening a checkpoint");
-
     clt_step_list list = {0};
     clt_status status = find_steps(path, &folder, &list);
+    *newest = status == CLT_OK && list.count > 0 ? list.at[list.count - 1].step : -1;
     if (status == CLT_OK && list.count == 0)
         status = clt_fail(
             CLT_ECHECKPOINT, __FILE__, __LINE__,
@@ -204,6 +196,50 @@ static clt_status find_checkpoint(const char *path, step_opener opener, bool tel
     clt_steps_free(&list);
     free(folder);
     return status;
+}
+
+static bool has_newer(const char *path, int64_t step)
+{
+    char *folder = NULL;
+    clt_step_list list = {0};
+    clt_error kept;
+    clt_error_take(CLT_ECHECKPOINT, &kept);
+    bool newer =
+        find_steps(path, &folder, &list) == CLT_OK && list.count > 0 && list.at[list.count - 1].step > step;
+    clt_steps_free(&list);
+    free(folder);
+    (void)clt_error_put(&kept);
+    return newer;
+}
+
+/* The newest of a run. A training that goes on saves newer ones and removes older ones, perhaps all that were
+ * listed before one of them is read. */
+static clt_status open_in_run(const char *path, step_opener opener, bool tell, clt_checkpoint **out)
+{
+    int64_t newest;
+    clt_status status = open_listed(path, opener, tell, &newest, out);
+    for (int again = 0;
+         status == CLT_ECHECKPOINT && newest >= 0 && again < CLT_READ_AGAIN && has_newer(path, newest);
+         again++)
+        status = open_listed(path, opener, tell, &newest, out);
+    return status;
+}
+
+/* tell: warns of those that are passed over. */
+static clt_status find_checkpoint(const char *path, step_opener opener, bool tell, clt_checkpoint **out)
+{
+    *out = NULL;
+    if (!clt_is_directory(path))
+        CLT_FAIL(CLT_ECHECKPOINT, "opening checkpoint %s: %s", path,
+                 clt_file_exists(path) ? "it is a file; name a run folder, or a folder step_N of one"
+                                       : "there is no such folder");
+    char *folder = NULL;
+    CLT_TRY(clt_path_join(path, CLT_MANIFEST_FILE, &folder));
+    bool is_step = clt_file_exists(folder) || is_named_step(path);
+    free(folder);
+    if (is_step)
+        return clt_fail_prefix(opener(path, out), "opening a checkpoint");
+    return open_in_run(path, opener, tell, out);
 }
 
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)

@@ -168,19 +168,30 @@ static clt_status fill(clt_saved_run *saved, const char *path, const clt_saved_r
     return choose_tokenizer(saved, o);
 }
 
+static clt_status open_once(const char *path, const clt_saved_run_options *o, bool *removed,
+                            clt_saved_run **out)
+{
+    clt_saved_run *saved;
+    *removed = false;
+    CLT_TRY(clt_alloc(&saved, 1, sizeof *saved, "a saved run"));
+    clt_status status = fill(saved, path, o);
+    *removed = status != CLT_OK && saved->checkpoint && !clt_is_directory(saved->checkpoint->path);
+    if (status == CLT_OK)
+        *out = saved;
+    else
+        clt_saved_run_close(saved);
+    return status;
+}
+
 clt_status clt_saved_run_open(const char *path, const clt_saved_run_options *options, clt_saved_run **out)
 {
     static const clt_saved_run_options none;
-    clt_saved_run *saved;
+    bool removed = true; /* by a training that goes on, which has saved a newer one */
+    clt_status status = CLT_OK;
     *out = NULL;
-    CLT_TRY(clt_alloc(&saved, 1, sizeof *saved, "a saved run"));
-    clt_status status = fill(saved, path, options ? options : &none);
-    if (status != CLT_OK) {
-        clt_saved_run_close(saved);
-        return status;
-    }
-    *out = saved;
-    return CLT_OK;
+    for (int again = 0; !*out && removed && again <= CLT_READ_AGAIN; again++)
+        status = open_once(path, options ? options : &none, &removed, out);
+    return status;
 }
 
 void clt_saved_run_close(clt_saved_run *saved)

@@ -7,9 +7,11 @@
 #include "tests/unit/data/tokenizer_test.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 #include "engine/base/rng.h"
 #include "engine/base/text.h"
+#include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/data/data_facts.h"
 #include "engine/data/fingerprint.h"
@@ -461,7 +463,8 @@ static void data_is_found_near_the_run_then_where_it_was(void **state)
 
 /* --- checkpoints --- */
 
-static void save_step(const char *folder, int64_t step, const clt_checkpoint_file *files, int n_files)
+static void save_step_keeping(const char *folder, int64_t step, const clt_checkpoint_file *files, int n_files,
+                              int keep)
 {
     static const float values[] = {1, 2, 3};
     clt_named_tensor tensor = {"w", CLT_F32, clt_shape1(3), values};
@@ -472,7 +475,12 @@ static void save_step(const char *folder, int64_t step, const clt_checkpoint_fil
                                       .config_json = net,
                                       .files = files,
                                       .n_files = n_files};
-    must(clt_checkpoint_save(folder, &content, 0), "saving");
+    must(clt_checkpoint_save(folder, &content, keep), "saving");
+}
+
+static void save_step(const char *folder, int64_t step, const clt_checkpoint_file *files, int n_files)
+{
+    save_step_keeping(folder, step, files, n_files, 0);
 }
 
 static void expect_open(const char *path, clt_status want, const char *says)
@@ -552,6 +560,48 @@ static void damaged_or_missing_texts_are_told(void **state)
     expect_open(in_dir("empty"), CLT_ECHECKPOINT, "holds none");
 }
 
+typedef struct writing {
+    char folder[512];
+    clt_checkpoint_file *files;
+    atomic_bool done;
+} writing;
+
+/* As a training does that keeps one checkpoint. */
+static void *save_many(void *context)
+{
+    writing *w = context;
+    for (int64_t step = 1; step <= 60; step++)
+        save_step_keeping(w->folder, step, w->files, 2, 1);
+    atomic_store(&w->done, true);
+    return NULL;
+}
+
+static void a_run_can_be_opened_while_it_removes_checkpoints(void **state)
+{
+    clt_data_facts f = example();
+    clt_str facts = printed(&f);
+    clt_checkpoint_file files[] = {{"config.json", net, sizeof net - 1},
+                                   {"data.json", facts.text, facts.length}};
+    writing w = {.files = files};
+    clt_thread *writer;
+    int64_t last = 0;
+    (void)state;
+    snprintf(w.folder, sizeof w.folder, "%s", in_dir("live"));
+    save_step_keeping(w.folder, 0, files, 2, 1);
+    must(clt_thread_start(&writer, "writer", save_many, &w), "thread");
+    while (!atomic_load(&w.done)) {
+        clt_saved_run_options tensors = {.tensors = last % 2 == 0};
+        clt_saved_run *saved;
+        must(clt_saved_run_open(w.folder, &tensors, &saved), "a run that goes on");
+        assert_true(saved->step >= last && saved->has_facts);
+        last = saved->step;
+        clt_saved_run_close(saved);
+    }
+    clt_thread_join(writer);
+    clt_str_free(&facts);
+    expect_open(in_dir("live/step_59"), CLT_ECHECKPOINT, "no such folder");
+}
+
 static void messages_cannot_steer_a_terminal(void **state)
 {
     char text[] = "a\x1b[2J\x07 b\n\tc\x7f\xc2\x9b \xc3\xa9";
@@ -576,6 +626,7 @@ int main(void)
                                        cmocka_unit_test(data_is_found_near_the_run_then_where_it_was),
                                        cmocka_unit_test(saved_runs_open_by_any_of_their_folders),
                                        cmocka_unit_test(damaged_or_missing_texts_are_told),
+                                       cmocka_unit_test(a_run_can_be_opened_while_it_removes_checkpoints),
                                        cmocka_unit_test(messages_cannot_steer_a_terminal)};
     return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

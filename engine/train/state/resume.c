@@ -55,7 +55,7 @@ static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, i
 {
     int64_t samples, batch = run->job->global_batch;
     CLT_TRY(get_int(saved, "samples", &samples));
-    if (samples != step * batch)
+    if (step > INT64_MAX / batch || samples != step * batch)
         CLT_FAIL(CLT_ECONFIG,
                  "resuming from '%s': its %" PRId64 " steps took %" PRId64 " samples, this run takes %" PRId64
                  " a step; with another rank count, give "
@@ -119,7 +119,9 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
     restore_scale(run, saved, &state);
     restore_init(run, saved);
     extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
-    extra->best_step = (int64_t)get_double(saved, "best_step", -1);
+    const clt_json *best = clt_json_get(clt_json_root(saved->state), "best_step");
+    if (!best || !clt_json_int(best, &extra->best_step) || extra->best_step < 0)
+        extra->best_step = -1;
     run->first_step = step;
     return clt_store_set_state(run->store, &state);
 }

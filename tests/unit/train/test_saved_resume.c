@@ -29,8 +29,9 @@ static void put_data(void)
     put_npy("few.npy", "<i4", few, ROWS, 0);
 }
 
-/* Saves the newest checkpoint of a run again without the texts that older programs did not write. */
-static void make_old(const char *run)
+/* Saves the newest checkpoint of a run again without the texts that older programs did not write, with
+ * another state unless that is NULL. */
+static void save_again(const char *run, const char *other_state)
 {
     clt_checkpoint *saved;
     clt_str state = {0};
@@ -44,7 +45,7 @@ static void make_old(const char *run)
                                       .n_model = n,
                                       .optimizer = clt_safetensors_at(saved->optimizer, 0),
                                       .n_optimizer = m,
-                                      .state_json = state.text,
+                                      .state_json = other_state ? other_state : state.text,
                                       .config_json = "{}"};
     snprintf(folder, sizeof folder, "%s/checkpoints", run);
     must(clt_checkpoint_save(in_dir(folder), &content, 0), "saving");
@@ -87,6 +88,25 @@ static clt_status go_on(const char *run, const char *steps, record *r, clt_run_r
     return status;
 }
 
+/* Numbers that a stranger may have written. */
+static void hostile_states_do_no_harm(void **state)
+{
+    clt_run_result result;
+    record r = {0};
+    (void)state;
+    put_data();
+    clt_config *config = train_config(net);
+    must(train_run(config, "hostile", NULL, &r, &result), "training");
+    clt_config_destroy(config);
+    save_again("hostile",
+               "{\"step\": 5, \"samples\": 20, \"update\": 5, \"skipped\": 0, \"skipped_in_a_row\": 0, "
+               "\"growth\": 0, \"best_eval_loss\": 1e300, \"best_step\": 1e300, \"loss_scale\": 1e300}");
+    must(go_on("hostile", "7", &r, &result), "a best step that is none");
+    save_again("hostile", "{\"step\": 9223372036854775807, \"samples\": 9223372036854775804}");
+    assert_int_equal(go_on("hostile", "9", &r, &result), CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "steps took 9223372036854775804 samples"));
+}
+
 static void older_checkpoints_are_evaluated_and_gone_on_with(void **state)
 {
     clt_run_result result;
@@ -97,7 +117,7 @@ static void older_checkpoints_are_evaluated_and_gone_on_with(void **state)
     must(train_run(config, "new", NULL, &r, &result), "training");
     must(train_run(config, "old", NULL, &r, &result), "training");
     clt_config_destroy(config);
-    make_old("old");
+    save_again("old", NULL);
     assert_true(evaluate("new") == evaluate("old")); /* the classes come from data.json, or from the data */
     const char *runs[] = {"new", "old"};
     for (int i = 0; i < 2; i++) {
@@ -126,7 +146,7 @@ static void older_checkpoints_know_their_data_by_path_alone(void **state)
     clt_config *config = train_config(net);
     must(train_run(config, "moved", NULL, &r, &result), "training");
     clt_config_destroy(config);
-    make_old("moved");
+    save_again("moved", NULL);
     assert_int_equal(rename(in_dir("x.npy"), in_dir("z.npy")), 0);
     config = train_config(net);
     char path[256], value[300];
@@ -180,7 +200,8 @@ static void only_plain_losses_over_tokens_have_a_perplexity(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(older_checkpoints_are_evaluated_and_gone_on_with),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hostile_states_do_no_harm),
+                                       cmocka_unit_test(older_checkpoints_are_evaluated_and_gone_on_with),
                                        cmocka_unit_test(older_checkpoints_know_their_data_by_path_alone),
                                        cmocka_unit_test(only_plain_losses_over_tokens_have_a_perplexity)};
     int skipped = train_need_device();

@@ -55,6 +55,12 @@ static clt_status check_shape(const clt_predictor *p, const char *path, const cl
         return CLT_OK;
     clt_shape_text(&facts->shape, has, sizeof has);
     clt_shape_text(&p->input, wants, sizeof wants);
+    if (!same && facts->samples * clt_shape_elements(&facts->shape) == p->elements)
+        CLT_FAIL(
+            CLT_EDATA,
+            "predicting '%s': its first dimension, %lld, counts samples, so a sample has the shape %s; the "
+            "run was trained on %s. For a single sample put a dimension of 1 in front of the others",
+            path, (long long)facts->samples, has, wants);
     CLT_FAIL(CLT_EDATA, "predicting '%s': its samples have the shape %s, the run was trained on %s%s", path,
              has, wants,
              same ? "; there are as many numbers, but the model does not flatten them: reshape the array"
@@ -140,6 +146,8 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
 {
     clt_predictor *p;
     predict_out out = {.top = a->top, .path = a->out};
+    if (a->out && strcmp(a->out, "-") == 0) /* the standard output, as for --json */
+        a->out = out.path = NULL;
     CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
     CLT_TRY(clt_predictor_open(saved, &p));
     clt_status status = choose_files(a, r, saved);

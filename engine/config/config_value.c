@@ -90,8 +90,9 @@ static const char *found_text(const clt_json *json, char *buffer, size_t size)
 
 static bool quoted_number(const clt_json *json)
 {
-    if (clt_json_typeof(json) != CLT_JSON_STRING || !strpbrk(clt_json_string(json), "0123456789"))
-        return false; /* "nan" and "inf" are read as well, and are no numbers of a config */
+    if (clt_json_typeof(json) != CLT_JSON_STRING || !strpbrk(clt_json_string(json), "0123456789") ||
+        strpbrk(clt_json_string(json), "xX"))
+        return false; /* "nan", "inf" and "0x10" are read as well, and are no numbers of a config */
     char *end = NULL;
     (void)clt_strtod(clt_json_string(json), &end);
     return *end == '\0';
@@ -279,6 +280,19 @@ static clt_status keep_raw(reader *r, const clt_json *json)
     return CLT_OK;
 }
 
+/* Whether every entry is an object whose op, if it has one, is a name. Then the model is built from it, which
+ * tells all that is wrong with the layers at once. */
+static bool are_layers(const clt_json *list)
+{
+    for (const clt_json *layer = clt_json_first(list); layer; layer = clt_json_next(layer)) {
+        bool object = clt_json_typeof(layer) == CLT_JSON_OBJECT;
+        const clt_json *op = object ? clt_json_get(layer, "op") : NULL;
+        if (!object || (op && clt_json_typeof(op) != CLT_JSON_STRING))
+            return false;
+    }
+    return true;
+}
+
 /* Only the form; the model builder knows the ops. */
 static void read_layers(reader *r, const clt_json *json)
 {
@@ -293,14 +307,15 @@ static void read_layers(reader *r, const clt_json *json)
         return;
     }
     int index = 0;
+    bool told = !are_layers(json);
     for (const clt_json *layer = clt_json_first(json); layer; layer = clt_json_next(layer), index++) {
         bool object = clt_json_typeof(layer) == CLT_JSON_OBJECT;
         const clt_json *op = object ? clt_json_get(layer, "op") : NULL;
         if (!object)
             wrong_type(r, layer, "a layer: an object such as {\"op\": \"linear\", \"out\": 10}");
-        else if (!op)
+        else if (!op && told)
             wrong(r, layer, "layer %d has no \"op\"", index);
-        else if (clt_json_typeof(op) != CLT_JSON_STRING)
+        else if (op && clt_json_typeof(op) != CLT_JSON_STRING)
             wrong_type(r, op, "the op's name as a string");
     }
     r->value->count = index;

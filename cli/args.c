@@ -150,12 +150,15 @@ static clt_status option(const args_usage *usage, int argc, char **argv, int *at
     return take_value(usage, o, argv[++*at]);
 }
 
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
+
 /* "section.key=value": letters, digits, '_' and a dot before the '='. Behind the last operand, a name without
- * a section is one too, so that the config can say which section is missing. */
+ * a section is one too, so that the config can say which section is missing, and a '-' as in "weight-decay".
+ */
 static bool is_override(const args_usage *usage, const char *text, const args_result *out)
 {
-    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
     bool complete = out->n_operands > 0 && out->n_operands >= usage->max_operands;
+    size_t n = strspn(text, complete ? NAME_LETTERS "-" : NAME_LETTERS);
     return n > 0 && text[n] == '=' && *text != '.' && (complete || memchr(text, '.', n) != NULL);
 }
 

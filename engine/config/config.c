@@ -4,10 +4,12 @@
  * problem. Knows nothing of what the values mean. */
 #include "engine/config/config.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/base/text.h"
 #include "engine/config/config_internal.h"
 
 #define CONFIG_MAX_BYTES 16000000u
@@ -150,17 +152,35 @@ static clt_status read_file(clt_config *config, const clt_json_doc *doc, clt_con
     return CLT_OK;
 }
 
+static bool is_word(const clt_config_key *key)
+{
+    return key->type == CLT_CFG_STRING || key->type == CLT_CFG_CHOICE || key->type == CLT_CFG_STRINGS;
+}
+
 /* A value on the command line is JSON; where the key wants a word and it is none (or a number such as 0), the
  * text itself. */
 static bool wants_text(const clt_config_key *key, const clt_json_doc *doc)
 {
-    bool word = key->type == CLT_CFG_STRING || key->type == CLT_CFG_CHOICE || key->type == CLT_CFG_STRINGS;
     clt_json_type type = doc ? clt_json_typeof(clt_json_root(doc)) : CLT_JSON_NULL;
     if (!doc)
         return true;
-    if (!word || type == CLT_JSON_STRING)
+    if (!is_word(key) || type == CLT_JSON_STRING)
         return false;
     return type != CLT_JSON_OBJECT && !(type == CLT_JSON_ARRAY && key->type == CLT_CFG_STRINGS);
+}
+
+/* Numbers as people and other programs write them, which JSON does not have: ".001", "1.", "+5", "007". */
+static bool plain_number(const char *given, char text[CLT_NUMBER_TEXT])
+{
+    char *end = NULL;
+    size_t length = strlen(given);
+    if (length > 15 || !strpbrk(given, "0123456789") || strspn(given, "0123456789.+-eE") != length)
+        return false;
+    double value = clt_strtod(given, &end);
+    if (*end || !isfinite(value))
+        return false;
+    clt_double_text(value, text);
+    return true;
 }
 
 /* The value as a document; *text is the document's text (arena). */
@@ -177,11 +197,15 @@ static clt_status override_doc(clt_config *config, const clt_config_key *key, co
     bool looks_like_json = !*doc && (*given == '[' || *given == '{' || *given == '"');
     if (looks_like_json)
         return status; /* the message says where the JSON ends badly */
+    char number[CLT_NUMBER_TEXT];
     clt_str quoted = {0};
     clt_json_writer w = clt_json_writer_make(&quoted, 0);
     clt_json_destroy(*doc);
     *doc = NULL;
-    clt_jw_string(&w, given);
+    if (!is_word(key) && plain_number(given, number))
+        clt_str_append(&quoted, number);
+    else
+        clt_jw_string(&w, given);
     status = clt_str_check(&quoted);
     *text = status == CLT_OK ? clt_arena_strdup(config->arena, quoted.text) : NULL;
     clt_str_free(&quoted);

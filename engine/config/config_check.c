@@ -240,8 +240,11 @@ static void check_required(rules *r)
     for (int i = 0; clt_config_schema[i].path; i++) {
         const clt_config_key *key = &clt_config_schema[i];
         if (!r->config->values[i].present)
-            clt_config_report(r->list, r->config->source, 0, 0, "%s: required but missing; valid: %s",
-                              key->path, key->choices ? key->choices : key->help);
+            clt_config_report(r->list, r->config->source, 0, 0, "%s: required but missing; valid: %s%s",
+                              key->path, key->choices ? key->choices : key->help,
+                              strcmp(key->path, "model.type") == 0
+                                  ? "; or start from weights that say it: --init FOLDER"
+                                  : "");
     }
 }
 

@@ -262,6 +262,7 @@ static const clt_foreign_key foreign_keys[] = {
     NONE("run_name", NULL, FOLDER),
     NONE("logging_dir", NULL, FOLDER),
     NONE("resume_from_checkpoint", NULL, RESUME),
+    NONE("resume", NULL, RESUME),
     NONE("init_from", NULL, INIT),
     NONE("pretrained", NULL, INIT),
     NONE("model_name_or_path", NULL, INIT),

@@ -46,6 +46,14 @@ static size_t sections(clt_arena *arena, const char **names)
     return count;
 }
 
+static const char *first_path(const char *section)
+{
+    const clt_config_key *key = clt_config_schema;
+    while (key->path && !in_section(key->path, section))
+        key++;
+    return key->path ? key->path : section;
+}
+
 static const char *nearest_path(const char *name, const char *section)
 {
     const char *names[MAX_NAMES], *paths[MAX_NAMES];
@@ -151,7 +159,10 @@ static void report_section(clt_config_problems *list, const clt_place *at, const
     clt_str all = {0};
     for (size_t i = 0; i < count; i++)
         clt_str_printf(&all, "%s%s", i ? ", " : "", names[i]);
-    if (near)
+    if (near && strcmp(near, name) == 0)
+        clt_config_report(list, at->source, at->line, at->column,
+                          "%s: it is a section; name a key of it, such as %s", name, first_path(name));
+    else if (near)
         clt_config_report(list, at->source, at->line, at->column, "%s: unknown section; did you mean '%s'?",
                           name, near);
     else if (g.path && value.text)

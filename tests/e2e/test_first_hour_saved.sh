@@ -18,6 +18,9 @@ expect_text '--resume RUN names the run folder'
 expect_code 7 "$CLTRAIN" train --resume nowhere
 expect_text 'nowhere: there is no such folder'
 expect_code 7 "$CLTRAIN" eval --checkpoint nowhere
+printf '{"data": {"type": "text", "path": "my.txt"}}' >nomodel.json
+expect_code 2 "$CLTRAIN" train nomodel.json
+expect_text 'model.type: required but missing; valid: mlp\|graph\|gpt; or start from weights that say it: --init FOLDER'
 expect_code 2 "$CLTRAIN" export somewhere
 expect_text '--out (PATH|FILE)'
 
@@ -137,7 +140,7 @@ done
 # --- what a run cannot become ---
 cd ..
 expect_code 2 "$CLTRAIN" train --resume moved/run train.steps=22
-expect_text 'cannot become shorter' '--max-steps N'
+expect_text 'cannot become shorter' '--max-steps N' 'give train.steps=24 as well, or go on with .cltrain train --resume RUN. alone'
 expect_code 2 "$CLTRAIN" train --resume moved/run schedule.type=cosine
 expect_text 'can change only when the run becomes longer' 'schedule.type: was "constant", is "cosine"'
 expect_code 2 "$CLTRAIN" train --resume moved/run train.seed=2

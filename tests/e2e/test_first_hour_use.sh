@@ -26,6 +26,8 @@ train --lr 0.1
 expect_text "unknown option '--lr'.*write: optimizer.learning_rate=0.1"
 train --batch-size=8
 expect_text "write: data.micro_batch=8"
+train weight-decay=0.1 resume=auto
+expect_text 'write: optimizer.weight_decay=0.1' 'use --resume auto'
 train output_dir=x
 expect_text 'name the run folder with --out DIR'
 printf '{"learning_rate": 0.1, "n_layer": 4, "model": {"type": "gpt", "d_model": 64}}' >flat.json
@@ -42,6 +44,9 @@ layers() { # file, layers
 layers graph.json '{"op": "linear", "ot": 4}, {"op": "rellu"}, {"op": "dropout", "p": 7}, {"op": "cross_entropy"}'
 expect_code 2 "$CLTRAIN" train graph.json --out never
 expect_text "'ot': is unknown; did you mean 'out', which is required" "no op 'rellu'; did you mean 'relu'" "'p': 7 is out of range"
+layers graph.json '{"op": "linear", "ot": 4}, {"out": 3}, {"op": "cross_entropy"}'
+expect_code 2 "$CLTRAIN" train graph.json --out never
+expect_text "'ot': is unknown; did you mean 'out', which is required" "model.layers.1.: has no 'op'"
 layers graph.json '{"op": "linear", "out": 4}, {"op": "cross_entropy"}'
 expect_code 2 "$CLTRAIN" train graph.json --out never
 expect_text 'put \{"op": "flatten"\} before the first linear layer'
@@ -156,6 +161,12 @@ printf '{"model": {"type": "mlp", "hidden": [], "loss": "mse"}, "data": {"type":
 expect_code 0 "$CLTRAIN" train reg.json --out reg
 predict 0 "$CLTRAIN" predict reg values.npy --out reg.csv
 expect_awk 'the regression is not near its targets' 'BEGIN { FS = "," } FNR == 1 { bad = $0 != "sample,y0,y1" } FNR > 1 { e = $2 - (2 * FNR - 3); if (e * e > 0.5) bad = 1 } END { exit bad || FNR != 5 }' reg.csv
+expect_code 0 bash -c "'$CLTRAIN' predict reg values.npy --out - 2>/dev/null"
+expect_same reg.csv "$out"
+expect_absent ./-
+{ npy_header '<f4' '(2,)' && printf '\0\0\0\0\0\0\0\0'; } >single.npy
+predict 3 "$CLTRAIN" predict reg single.npy
+expect_text 'its first dimension, 2, counts samples' 'put a dimension of 1 in front'
 predict 2 "$CLTRAIN" predict reg values.npy --top-k 1
 expect_text 'top-k is for classifiers'
 awk 'BEGIN { for (i = 0; i < 90; i++) printf "the cat sat. " }' >text.txt

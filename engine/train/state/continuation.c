@@ -82,8 +82,10 @@ static clt_status check_length(const comparison *c, const char *was)
         status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
                           "resuming from '%s': the run is %" PRId64
                           " steps long and cannot become shorter (%" PRId64
-                          "); to end it early give --max-steps N\n%s",
-                          c->saved->path, out->steps_before, out->steps_now, diff.text);
+                          "). If it was made longer after this config was written: give train.steps=%" PRId64
+                          " as well, or go on with 'cltrain train --resume RUN' alone, which takes the run's "
+                          "own config. To end it early give --max-steps N\n%s",
+                          c->saved->path, out->steps_before, out->steps_now, out->steps_before, diff.text);
     else if (status == CLT_OK && diff.length && strstr(diff.text, "schedule."))
         status =
             refuse(c,

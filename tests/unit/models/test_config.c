@@ -48,6 +48,15 @@ static clt_config *parse_ok(const char *text, const char *const *overrides, int 
 }
 
 /* Parses a text that must be refused; every word of the NULL-terminated list must be in the message. */
+/* Refused with `says`, and without `not`. */
+static void refused_without(const char *text, const char *override, const char *says, const char * not )
+{
+    clt_config *config = NULL;
+    assert_int_equal(clt_config_parse(text, "t.json", &override, 1, &config), CLT_ECONFIG);
+    if (!strstr(clt_error_text(), says) || strstr(clt_error_text(), not ))
+        fail_msg("message: %s", clt_error_text());
+}
+
 static void refused(const char *text, const char *override, ...)
 {
     clt_config *config = NULL;
@@ -122,6 +131,22 @@ static void test_overrides(void **state)
     refused(good, "optimiser.clip=1", "unknown section", "did you mean 'optimizer.clip'", NULL);
     refused(good, "train.steps=many", "train.steps", "expected an integer, got a string", NULL);
     refused(good, "train.steps=\"5\"", "expected an integer", "remove the quotes", NULL);
+    const char *const bare[] = {"optimizer.learning_rate=.001", "optimizer.clip=2.", "train.steps=+5",
+                                "data.micro_batch=007", "schedule.min_learning_rate=-.0e+2"};
+    c = parse_ok(good, bare, 5);
+    assert_true(clt_config_float(c, "optimizer.learning_rate") == 0.001);
+    assert_true(clt_config_float(c, "optimizer.clip") == 2);
+    assert_int_equal(clt_config_int(c, "train.steps"), 5);
+    assert_int_equal(clt_config_int(c, "data.micro_batch"), 7);
+    clt_config_destroy(c);
+    refused(good, "train.steps=1.5", "1.5", NULL);
+    refused(good, "train.steps=.", "expected an integer, got a string", NULL);
+    refused(good, "optimizer.learning_rate=1-2", "expected a number, got a string", NULL);
+    refused(good, "train=5", "train: it is a section; name a key of it, such as train.steps", NULL);
+    refused(good, "weight-decay=0.1",
+            "did you mean 'optimizer.weight_decay'? write: optimizer.weight_decay=0.1", NULL);
+    refused(good, "resume=auto", "resume: unknown key; it is no key: use --resume auto", NULL);
+    refused_without(good, "train.steps=0x10", "expected an integer, got a string (\"0x10\")", "quotes");
     refused(good, "train.steps=-1", "-1 is out of range", "0 to", "steps", NULL);
     refused(good, "steps=1", "a key needs its section; did you mean 'train.steps'? write: train.steps=1",
             NULL);

@@ -137,6 +137,16 @@ for file in model optimizer; do
     expect_same whole/checkpoints/step_24/$file.safetensors ../moved/run/checkpoints/step_24/$file.safetensors
 done
 
+# A vocabulary that is the bytes is not saved as a file; the run goes on, and is used, without the folder that it came from.
+expect_code 0 "$CLTRAIN" export ../moved/run --out ../bytes_folder
+expect_code 0 "$CLTRAIN" train ../moved/gpt.json data.path=new/data/cats.txt --init ../bytes_folder --out from_bytes train.steps=2
+expect_code 3 "$CLTRAIN" train --resume from_bytes train.steps=3 data.tokenizer=nowhere
+expect_text "data.tokenizer 'nowhere'.*give its new place with data.tokenizer="
+rm -r ../bytes_folder
+expect_code 0 "$CLTRAIN" generate from_bytes --prompt x --max-new 3
+expect_code 0 "$CLTRAIN" eval from_bytes
+expect_code 0 "$CLTRAIN" train --resume from_bytes train.steps=3
+
 # --- what a run cannot become ---
 cd ..
 expect_code 2 "$CLTRAIN" train --resume moved/run train.steps=22

@@ -147,17 +147,17 @@ clt_status clt_data_paths_missing(const clt_config *config, bool eval, clt_str *
 clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *what, const char *run,
                                const char *folder)
 {
-    bool own = clt_config_list_count(config, "data.eval_path") > 0, known = folder && *folder;
+    bool known = folder && *folder;
     clt_str missing = {0};
     clt_status status = clt_data_paths_missing(config, eval, &missing);
     if (status == CLT_OK && missing.length)
         status = clt_fail(
             CLT_EDATA, __FILE__, __LINE__,
             "%s '%s' needs its %s data, which is not where it was: %s%s%s%s; give its new place with "
-            "%s=…",
+            "%.*s=…",
             what, run, eval ? "evaluation" : "training", missing.text,
             known ? " (the run was started in '" : "", known ? folder : "", known ? "')" : "",
-            eval && own ? "data.eval_path" : "data.path");
+            (int)strcspn(missing.text, " "), missing.text); /* the first key that is named */
     clt_str_free(&missing);
     return status;
 }

@@ -149,7 +149,11 @@ static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_opt
     if (o->training && (!*named || clt_file_exists(named)))
         return CLT_OK;
     CLT_TRY(clt_path_join(saved->path, CLT_SAVED_TOKENIZER_FILE, &path));
-    clt_status status = clt_file_exists(path) ? set_path(saved->config, "data.tokenizer", path) : CLT_OK;
+    clt_status status = CLT_OK;
+    if (clt_file_exists(path))
+        status = set_path(saved->config, "data.tokenizer", path);
+    else if (*named && strcmp(saved->facts.tokenizer, "bytes") == 0) /* of a file, which is not needed */
+        status = set_path(saved->config, "data.tokenizer", "bytes");
     free(path);
     return status;
 }

@@ -200,4 +200,15 @@ for command in generate report; do
 done
 config=$(sed -n 's/^    .* train \(.*mlp-mnist.json\)$/\1/p' demo.txt)
 if [ -f "$config" ]; then pass; else fail "the demo names '$config', which is not there"; fi
+# --- an output that takes nothing is an error, also of texts longer than a buffer ---
+if [ -c /dev/full ]; then
+    for command in man 'config --markdown' version 'completion bash'; do
+        # shellcheck disable=SC2086
+        "$CLTRAIN" $command >/dev/full 2>"$out"
+        code=$?
+        if [ $code -eq 8 ]; then pass; else fail "'$command' to a full device: code $code"; fi
+    done
+    expect_text 'writing to the standard output'
+fi
+
 finish

@@ -83,6 +83,12 @@ static clt_status refuse_format(const char *path)
                  "in Python, write the state dict with safetensors.torch.save_file, or the model with "
                  "save_pretrained",
                  path);
+    if (head[0] == '{')
+        CLT_FAIL(
+            CLT_ECHECKPOINT,
+            "weights: '%.400s' is a text in JSON and holds no weights; name the folder in which it lies, "
+            "if that is one that save_pretrained wrote, or a safetensors file",
+            path);
     if (memcmp(head, "GGUF", 4) == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "weights: '%.400s' is a GGUF file, which is not read; give safetensors",
                  path);

@@ -21,6 +21,8 @@ expect_code 7 "$CLTRAIN" eval --checkpoint nowhere
 printf '{"data": {"type": "text", "path": "my.txt"}}' >nomodel.json
 expect_code 2 "$CLTRAIN" train nomodel.json
 expect_text 'model.type: required but missing; valid: mlp\|graph\|gpt; or start from weights that say it: --init FOLDER'
+expect_code 7 "$CLTRAIN" train nomodel.json --init nomodel.json
+expect_text "'nomodel.json' is a text in JSON and holds no weights; name the folder"
 expect_code 2 "$CLTRAIN" export somewhere
 expect_text '--out (PATH|FILE)'
 

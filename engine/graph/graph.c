@@ -148,6 +148,18 @@ int64_t clt_graph_param_elements(const clt_graph *graph)
     return total;
 }
 
+int64_t clt_graph_tokens(const clt_graph *graph)
+{
+    if (graph->n_losses == 0)
+        return 1;
+    const clt_loss *loss = &graph->losses[0];
+    for (size_t i = 0; i < graph->n_fields; i++)
+        if (strcmp(graph->fields[i].name, loss->target_field) == 0 &&
+            !clt_dtype_is_float(graph->fields[i].dtype))
+            return loss->targets_per_sample;
+    return 1;
+}
+
 static clt_status find_op(const char *op_name, const char *name, const clt_op **out)
 {
     *out = clt_op_find(op_name);

@@ -58,6 +58,8 @@ typedef struct watcher {
     clt_child *child;
     bool running, done, opened;
     int ended;      /* checks of this process */
+    bool helped;    /* some process of it has opened the device */
+    bool left;      /* it could not help: the others do all there is */
     uint64_t index; /* of the check that runs, or ran last */
     char name[256], op_case[256];
     clt_status error; /* what the process ended with */
@@ -198,7 +200,7 @@ static bool take_device(watcher *w, const char *line)
     if (sscanf(line, "device %7s %15s %n", kind, spec, &at) != 2 || at == 0)
         return false;
     pthread_mutex_lock(&s->lock);
-    w->opened = true;
+    w->opened = w->helped = true;
     if (!s->opened) {
         ocl_device_desc desc = {.is_cpu = strcmp(kind, "cpu") == 0};
         snprintf(s->spec, sizeof s->spec, "%s", spec);
@@ -334,8 +336,9 @@ static void *watch(void *context)
     while (status == CLT_OK && !w->done && !stop) {
         status = run_worker(w);
         pthread_mutex_lock(&w->s->lock);
-        w->s->failed = w->s->failed || status != CLT_OK;
-        stop = w->s->failed;
+        w->left = status != CLT_OK && w->number > 0 && !w->helped;
+        w->s->failed = w->s->failed || (status != CLT_OK && !w->left);
+        stop = w->s->failed || w->left;
         pthread_cond_broadcast(&w->s->changed);
         pthread_mutex_unlock(&w->s->lock);
     }
@@ -386,7 +389,9 @@ static clt_status run_workers(supervisor *s, int jobs)
     clt_error_take(status, &error);
     for (int i = 0; i < n; i++) {
         clt_thread_join(watchers[i].thread);
-        if (watchers[i].end.status != CLT_OK && error.status == CLT_OK)
+        if (watchers[i].left)
+            CLT_WARN("a worker of the checker could not help: %s", watchers[i].end.text);
+        else if (watchers[i].end.status != CLT_OK && error.status == CLT_OK)
             error = watchers[i].end;
     }
     free(watchers);

@@ -58,6 +58,11 @@ JSON
 expect_code 0 "$CLTRAIN" train gpt.json --out gpt
 expect_text 'text: 68400 bytes, 90% of .*text.txt.*, in sequences of 16' "^  sample +$CLTRAIN generate gpt --prompt 'The '\$"
 reject_text 'sequences of 16 in'
+expect_text '^step .* tok/s'
+# The three values of a sample are no tokens.
+expect_code 0 "$CLTRAIN" train net.json model.outputs=3 model.loss=mse data.target_shape=[3] data.classes=0 train.steps=2 train.eval_every=0 --out three
+expect_text '^step .* samples/s'
+reject_text 'tok/s'
 
 # --- log.txt: date and time of each line, in order; phases, steps, evaluations, saves ---
 if grep -v -q -E '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[+-][0-9]{4} ' log80; then fail 'a line of log.txt has no time'; else pass; fi

@@ -209,6 +209,15 @@ sort names | diff - ran >"$out" && pass || fail 'not every check was run once'
 sed -n -E 's/^ *"name": "(.*)",$/\1/p' jobs.json | diff names - >"$out" && pass || fail 'the report is not in the order of the list'
 expect_awk 'other checks than those of the kernel failed, or none' \
     '/"name"/ { name = $2 } /"state": "FAIL"/ { n++; bad += name !~ /group/ } END { exit n < 3 || bad > 0 }' jobs.json
+# A second worker that cannot open the device costs nothing but its help.
+cat >helper <<SH
+#!/usr/bin/env bash
+if [ "\$1" = verify-worker ] && ! mkdir "$work/first" 2>/dev/null; then exit 3; fi
+exec "$CLTRAIN" "\$@"
+SH
+chmod +x helper
+expect_code 0 env CLTRAIN_PROGRAM="$work/helper" "$CLTRAIN" verify --small --mode correct --seed 7 -t 'softmax.*' --jobs 2
+expect_text 'could not help' "^$(wc -l <names) passed, 0 failed"
 expect_code 2 "$CLTRAIN" verify-worker --pattern 'relu.*' 3<&-
 expect_text 'is for cltrain itself'
 finish

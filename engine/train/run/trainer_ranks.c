@@ -35,17 +35,14 @@ static clt_status gather(const clt_loop *l, told_rank *all)
 /* Samples or tokens per second of a rank's share of the batch. */
 static double speed(const clt_loop *l, const told_rank *r)
 {
-    const clt_graph *graph = l->run->job->train->graph;
-    double per_sample = graph->n_losses ? (double)graph->losses[0].targets_per_sample : 1;
-    double share =
-        (double)l->run->job->global_batch / l->run->ranks.ranks * (per_sample > 1 ? per_sample : 1);
+    double share = (double)l->run->job->global_batch / l->run->ranks.ranks *
+                   (double)clt_graph_tokens(l->run->job->train->graph);
     return r->own_ms > 0 ? share / r->own_ms * 1e3 : 0;
 }
 
 static const char *unit(const clt_loop *l)
 {
-    const clt_graph *graph = l->run->job->train->graph;
-    return graph->n_losses && graph->losses[0].targets_per_sample > 1 ? "tok/s" : "samples/s";
+    return clt_graph_tokens(l->run->job->train->graph) > 1 ? "tok/s" : "samples/s";
 }
 
 static void show(const clt_loop *l, int index, const char *line)

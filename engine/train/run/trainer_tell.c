@@ -63,11 +63,6 @@ void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason rea
     note(l, "saved", r->step, fields, COUNT(fields));
 }
 
-static double tokens_per_sample(const clt_graph *graph)
-{
-    return graph->n_losses ? (double)graph->losses[0].targets_per_sample : 1.0;
-}
-
 void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
 {
     const clt_run *run = l->run;
@@ -94,7 +89,7 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->time = clt_wall_time() - (clt_now() - r->done_at);
     l->step_seconds = m->step_ms * 1e-3;
     m->samples_per_s = m->step_ms > 0 ? (double)run->job->global_batch / m->step_ms * 1e3 : NAN;
-    m->tokens_per_s = m->samples_per_s * tokens_per_sample(graph);
+    m->tokens_per_s = m->samples_per_s * (double)clt_graph_tokens(graph);
     double waited = clt_feed_wait_seconds(run->feed);
     m->data_ms = (waited - l->waited) * 1e3;
     l->waited = waited;

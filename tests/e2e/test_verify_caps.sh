@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-parts: none -local -wide_vectors local
+# ctest-parts: none
+# ctest-full: -local -wide_vectors local
 #
 # The checker's small cases on the default device playing a weaker one: nothing fails.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

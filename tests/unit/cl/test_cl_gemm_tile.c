@@ -2,7 +2,7 @@
  *
  * The GEMM backend `tile`: every form that it may choose gives the bits of `simple` for every layout, storage
  * type and epilogue as long as k is not split, sums of integers are exact when it is, what is chosen stays
- * within what a device has. ctest-labels: quick */
+ * within what a device has. ctest-labels: quick ctest-full: all */
 #include <math.h>
 
 #include "cl/gemm/gemm_tile.h"

@@ -2,7 +2,7 @@
  *
  * Fused plans against plans without fusion: which commands disappear, and that several training steps give
  * the same bits (losses, gradients, parameters), for GPTs, MLPs and graphs whose shapes invite fusing and
- * forbid it. ctest-labels: quick */
+ * forbid it. ctest-labels: quick ctest-full: all */
 #include "tests/unit/plan/fuse_test.h"
 
 /* --- plans --- */
@@ -129,6 +129,8 @@ static void test_gradient_in_place(void **state)
 
 static void fused_is_unfused(const char *text)
 {
+    if (left_out())
+        return;
     trained plain = train(text, "train.fuse=off", 3), fused = train(text, "", 3);
     same_bits(text, &plain, &fused);
     trained_free(&plain);
@@ -302,6 +304,8 @@ static void test_chunked_head(void **state)
     (void)state;
     static const char *const models[] = {WIDE_HEAD(""), WIDE_HEAD(",\"tied\":false"), WIDE_CLASSES};
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        if (left_out())
+            continue;
         trained plain = train(models[m], "train.fuse=off", 1), fused = train(models[m], "", 1);
         assert_true(memcmp(plain.loss[0], fused.loss[0], sizeof plain.loss[0]) == 0);
         assert_int_equal(plain.elements, fused.elements);
@@ -336,7 +340,7 @@ static void test_chunked_evaluation(void **state)
     assert_true(bytes[1] < bytes[0] && bytes[1] < 1024 * 20032 * 4);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_residual_plan),
                                        cmocka_unit_test(test_copy_that_must_stay),
@@ -350,6 +354,7 @@ int main(void)
                                        cmocka_unit_test(test_gradients_that_move_on),
                                        cmocka_unit_test(test_chunked_head),
                                        cmocka_unit_test(test_chunked_evaluation)};
+    every_case = argc > 1 && strcmp(argv[1], "all") == 0;
     int missing = train_need_device();
     return missing ? missing : cmocka_run_group_tests(tests, fuse_setup, train_teardown);
 }

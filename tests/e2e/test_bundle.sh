@@ -26,8 +26,9 @@ expect_code 0 sh -c "readelf -d bundle/cltrain | grep -F '(RPATH)' | grep -F '[\
 find bundle -type f -exec readelf -d {} + >dynamic 2>/dev/null
 if grep -E 'R(UN)?PATH' dynamic | grep -q -F -e "$build" -e "$work"; then fail 'a library is looked for in a build folder'; else pass; fi
 
-# Nothing of this environment is left but a device's driver. PATH: PoCL calls a linker.
-bare=(env -i PATH="$PATH" HOME="$work" OCL_ICD_VENDORS="$vendors" POCL_CACHE_DIR="${POCL_CACHE_DIR:-$work/pocl}"
+# Nothing of this environment is left but a device's driver and the kernels that it has built. PATH: PoCL calls a linker.
+built=${POCL_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pocl/kcache}
+bare=(env -i PATH="$PATH" HOME="$work" OCL_ICD_VENDORS="$vendors" POCL_CACHE_DIR="$built"
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
 expect_code 0 "${bare[@]}" LD_DEBUG=files LD_DEBUG_OUTPUT="$work/one" bundle/cltrain version
 for library in $(cd bundle/lib && echo lib*.so*); do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-full: all
 #
 # `cltrain bench ops`: its judgements and its exit codes, on bounds and records that decide whatever the machine does. How fast
 # anything is does not matter here. Nothing of a driver's compiler may be written between our lines.
@@ -14,14 +15,15 @@ ops() { # CODE OPTION...
 }
 
 # --- a first run, with nothing built before ---
-export POCL_CACHE_DIR=$work/pocl
-mkdir "$POCL_CACHE_DIR"
-ops 0 -t 'dropout.gpt2' --kernels
+mkdir pocl
+POCL_CACHE_DIR=$work/pocl ops 0 -t 'dropout.gpt2' --kernels
 expect_text '^device .*stream [0-9.]+ GB/s' '^dropout.gpt2 +forward .*%' '^  dropout_bwd ' '^dropout.gpt2 +backward '
 reject_text 'warning'
 
 # --- records ---
-ops 0 -t 's*.gpt2' --json now.json
+several='sc*.gpt2'
+all_cases && several='s*.gpt2'
+ops 0 -t "$several" --json now.json
 record() { # FACTOR: the record with all its times multiplied
     awk -v f="$1" '/"ms": / { match($0, /[0-9.e+-]+,?$/); $0 = substr($0, 1, RSTART - 1) substr($0, RSTART) * f "," } { print }' \
         now.json >old.json
@@ -29,7 +31,7 @@ record() { # FACTOR: the record with all its times multiplied
 grep -q '"name": "scale.gpt2"' now.json && grep -q '"stream_share": ' now.json && grep -q '"ms": ' now.json &&
     pass || fail "the record lacks something"
 record 1000 # all was far slower once
-ops 0 -t 's*.gpt2' --compare old.json
+ops 0 -t "$several" --compare old.json
 expect_text '0.[0-9]+x time +name "?scale.gpt2"? direction "?forward"?' ', 0 slower by more than 10 %, 0 without a partner'
 reject_text 'SLOWER'
 record 0.001

@@ -372,7 +372,7 @@ static uint64_t operand_bytes(int64_t rows, int64_t columns, int64_t batch, clt_
     return (uint64_t)rows * (uint64_t)columns * (uint64_t)batch * clt_dtype_bytes(dtype);
 }
 
-void ocl_emit_library_gemm(ocl_emitter *e, const struct ocl_gemm *gemm)
+void ocl_emit_library_gemm(ocl_emitter *e, const struct ocl_gemm *gemm, const ocl_library *library)
 {
     ocl_command *command = begin(e, OCL_CMD_GEMM);
     if (command == NULL)
@@ -384,6 +384,7 @@ void ocl_emit_library_gemm(ocl_emitter *e, const struct ocl_gemm *gemm)
         return;
     }
     *command->gemm = *gemm;
+    command->library = library;
     command->flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
     int64_t batch_a = gemm->stride_a ? gemm->batch : 1, batch_b = gemm->stride_b ? gemm->batch : 1;
     add_bytes(e, gemm->beta != 0.0f ? OCL_READ_WRITE : OCL_WRITE, gemm->c,

@@ -63,8 +63,23 @@ typedef enum ocl_command_kind {
 
 #define OCL_MAX_ARGS 28
 
+struct ocl_buffer;
+struct ocl_device;
+struct ocl_event;
 struct ocl_gemm;
 struct ocl_variant;
+
+/* A library that computes products by calls of its own. The executor prepares each call once, when it is made
+ * and the operands' places are known, so that nothing is built in a step. */
+typedef struct ocl_library {
+    const char *name;
+    /* gemm: its offsets count from the buffers `operand` (a, b, c), which outlive the call. */
+    clt_status (*prepare)(struct ocl_device *device, const struct ocl_gemm *gemm,
+                          struct ocl_buffer *const operand[3], void **call);
+    /* Enqueues on the compute queue; *done receives the event of its end, done NULL: nobody asks. */
+    clt_status (*run)(void *call, struct ocl_event **done);
+    void (*release)(void *call); /* NULL is fine */
+} ocl_library;
 
 typedef struct ocl_command {
     ocl_command_kind kind;
@@ -78,14 +93,14 @@ typedef struct ocl_command {
     int32_t node;                      /* owner's op id, -1 none */
     const char *family;                /* KERNEL: source file without ".cl": "elementwise" */
     const char *kernel;                /* KERNEL: function name */
-    const char *options; /* KERNEL: "-DA=1 -DB=2" in emission order; part of the program key. GEMM: the
-                            library's parameter sets (ocl_clblast_configure), or NULL */
+    const char *options;               /* KERNEL: "-DA=1 -DB=2" in emission order; part of the program key */
     int n_args;
     ocl_arg args[OCL_MAX_ARGS];
     uint32_t work_dim;
     size_t global[3], local[3]; /* never 0: no driver chooses */
     bool free_local;            /* 1D: local[0] may be halved, which changes nothing but the groups */
     struct ocl_gemm *gemm;      /* GEMM (list's arena) */
+    const ocl_library *library; /* GEMM: who computes it; NULL: this build has none */
     int32_t host_code;          /* HOST: passed to the callback */
     double flops;               /* floating point operations, for reports */
 } ocl_command;
@@ -169,7 +184,8 @@ void ocl_kernel_end_3d(ocl_emitter *e, const uint64_t global[3], const uint64_t 
 
 void ocl_emit_copy(ocl_emitter *e, ocl_tensor_ref dst, ocl_tensor_ref src, uint64_t bytes);
 void ocl_emit_fill(ocl_emitter *e, ocl_tensor_ref dst, uint64_t bytes, uint32_t pattern);
-void ocl_emit_library_gemm(ocl_emitter *e, const struct ocl_gemm *gemm); /* copies it */
+/* Copies the product. */
+void ocl_emit_library_gemm(ocl_emitter *e, const struct ocl_gemm *gemm, const ocl_library *library);
 /* tensors the host code reads/writes are appended with ocl_arg_tensor before ocl_host_end. */
 void ocl_host_begin(ocl_emitter *e, int32_t code);
 void ocl_host_end(ocl_emitter *e);

@@ -10,10 +10,6 @@
 
 #include <stdlib.h>
 
-#ifdef CLT_HAVE_CLBLAST
-#include "cl/gemm/gemm.h"
-#endif
-
 /* What one pass over a range carries along. */
 typedef struct run_state {
     cl_event before; /* still to be waited for by the next device command, or NULL */
@@ -119,25 +115,17 @@ static clt_status settle(ocl_exec *exec, run_state *run, size_t index)
 static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_event *start, cl_event *done)
 {
     CLT_TRY(settle(exec, run, index));
-#ifdef CLT_HAVE_CLBLAST
     const exec_entry *entry = &exec->entries[index];
     ocl_event *event = NULL;
     clt_status status;
     /* A call may run several kernels and returns the last one's event: a marker in front gives the start. */
     if (start != NULL)
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
-    OCL_METERED(exec->device, status,
-                ocl_clblast_run(exec->device, entry->gemm, entry->library_sets, entry->operand, &event));
+    OCL_METERED(exec->device, status, entry->library->run(entry->call, &event));
     CLT_TRY(status);
     *done = ocl_event_raw(event);
     run->tally.library_calls++;
     return CLT_OK;
-#else
-    (void)start;
-    (void)done;
-    CLT_FAIL(CLT_EINTERNAL, "running '%s': this build has no GEMM library",
-             exec->list->commands[index].label);
-#endif
 }
 
 static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)

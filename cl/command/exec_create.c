@@ -396,37 +396,20 @@ static clt_status realise_copy(ocl_exec *exec, const ocl_command *c, exec_entry 
     return CLT_OK;
 }
 
-/* Parameters that this version of the library does not take are left out, with one line for the list: they
- * are a matter of speed. */
-static clt_status configure_library(const ocl_exec *exec, const ocl_command *c, exec_entry *entry)
-{
-    const ocl_command *first = exec->list->commands;
-    clt_status status = ocl_clblast_configure(exec->device, c->options);
-    entry->library_sets = status == CLT_OK ? c->options : NULL;
-    if (status != CLT_EUNSUPPORTED || c->options == NULL)
-        return status;
-    while (first->kind != OCL_CMD_GEMM)
-        first++;
-    if (first == c)
-        CLT_WARN("a tuning record is ignored: %s", clt_error_text());
-    clt_error_clear();
-    return ocl_clblast_configure(exec->device, NULL);
-}
-
 static clt_status realise_gemm(ocl_exec *exec, const ocl_command *c, exec_entry *entry)
 {
     static const int args[3] = {1, 2, 0}; /* a, b, c among the command's arguments */
-#ifndef CLT_HAVE_CLBLAST
-    CLT_FAIL(CLT_EUNSUPPORTED,
-             "preparing '%s': it calls a GEMM library and this build has none; choose another backend",
-             c->label);
-#endif
-    CLT_TRY(configure_library(exec, c, entry));
-    CLT_TRY(clt_alloc(&entry->gemm, 1, sizeof *entry->gemm, "a GEMM"));
-    *entry->gemm = *c->gemm;
-    ocl_tensor_ref *refs[3] = {&entry->gemm->a, &entry->gemm->b, &entry->gemm->c};
+    ocl_buffer *operand[3];
+    if (c->library == NULL)
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "preparing '%s': it calls a GEMM library and this build has none; choose another backend",
+                 c->label);
+    ocl_gemm gemm = *c->gemm;
+    ocl_tensor_ref *refs[3] = {&gemm.a, &gemm.b, &gemm.c};
     for (int i = 0; i < 3; i++)
-        CLT_TRY(resolve(exec, c, args[i], &entry->operand[i], &refs[i]->offset));
+        CLT_TRY(resolve(exec, c, args[i], &operand[i], &refs[i]->offset));
+    CLT_TRY(c->library->prepare(exec->device, &gemm, operand, &entry->call));
+    entry->library = c->library;
     return CLT_OK;
 }
 
@@ -488,7 +471,8 @@ void ocl_exec_destroy(ocl_exec *exec)
     for (size_t i = 0; exec->entries != NULL && i < exec->list->count; i++) {
         if (exec->entries[i].kernel != NULL)
             clReleaseKernel(exec->entries[i].kernel);
-        free(exec->entries[i].gemm);
+        if (exec->entries[i].library != NULL)
+            exec->entries[i].library->release(exec->entries[i].call);
     }
     free(exec->entries);
     free(exec->times);

@@ -7,8 +7,6 @@
 
 #include "cl/device/internal.h"
 
-struct ocl_gemm;
-
 /* One command, resolved. Which fields are used depends on the command's kind. */
 typedef struct exec_entry {
     cl_kernel kernel;                    /* KERNEL; FILL under the quirk fill_by_kernel */
@@ -19,9 +17,8 @@ typedef struct exec_entry {
     cl_uint pattern;
     size_t pattern_bytes; /* 4, or 1 for ranges that are not whole words */
     size_t fill_items;
-    struct ocl_gemm *gemm;    /* GEMM: a copy whose offsets count from the operands' buffers */
-    ocl_buffer *operand[3];   /* a, b, c */
-    const char *library_sets; /* the library's parameter sets, the list's; NULL: its own */
+    const ocl_library *library; /* GEMM */
+    void *call;                 /* GEMM: what the library prepared */
 } exec_entry;
 
 typedef struct exec_pending {

@@ -14,9 +14,6 @@
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
-#ifdef CLT_HAVE_CLBLAST
-#include "cl/gemm/gemm.h"
-#endif
 
 #define NV_COMPUTE_CAPABILITY_MAJOR 0x4000
 #define NV_COMPUTE_CAPABILITY_MINOR 0x4001
@@ -583,6 +580,15 @@ static void release_context(ocl_device *device)
         clReleaseContext(device->context);
 }
 
+static void (*last_closed)(void);
+
+void ocl_device_when_last_closes(void (*fn)(void))
+{
+    pthread_mutex_lock(&open_lock);
+    last_closed = fn;
+    pthread_mutex_unlock(&open_lock);
+}
+
 void ocl_device_close(ocl_device *device)
 {
     if (device == NULL)
@@ -594,12 +600,8 @@ void ocl_device_close(ocl_device *device)
     ocl_record_stop(device);
     ocl_faults_destroy(device);
     bool last = unregister_device(device);
-#ifdef CLT_HAVE_CLBLAST
-    if (last)
-        ocl_clblast_clear();
-#else
-    (void)last;
-#endif
+    if (last && last_closed != NULL)
+        last_closed();
     for (const ocl_buffer *b = device->buffers; b != NULL && !lost; b = b->next)
         CLT_WARN("closing device %s while buffer '%s' (%llu bytes) is open", device->desc.spec, b->what,
                  (unsigned long long)b->bytes);

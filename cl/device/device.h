@@ -222,6 +222,9 @@ typedef struct ocl_open_options {
  * CLT_EDEVICE names the SPEC, what there is, and what to do. */
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
 void ocl_device_close(ocl_device *device);
+/* Called when the last open device of the process has been closed; a later function takes an earlier one's
+ * place. For libraries that keep caches of their own. */
+void ocl_device_when_last_closes(void (*fn)(void));
 const ocl_device_desc *ocl_device_describe(const ocl_device *device);
 /* How an open device stands to a capability, by its index. */
 ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap);

@@ -83,35 +83,13 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
     return why == NULL;
 }
 
-/* The call that was emitted last is to use the parameter sets of the device's record, if there is one. They
- * are part of what a plan used: another set may round differently. */
-static void take_sets(ocl_emitter *e)
-{
-    char reason[200], text[OCL_CHOICE_TEXT];
-    const ocl_choice *record = ocl_tuning_exact(e->device->tuning, OCL_CLBLAST_FAMILY, OCL_CLBLAST_PROBLEM);
-    if (e->status != CLT_OK || record == NULL || record->n_values == 0)
-        return;
-    if (ocl_choice_variant(record, ocl_clblast_parameters, NULL, e->device, reason, sizeof reason) == NULL) {
-        CLT_DEBUG("the tuning record of CLBlast's parameters is ignored: %s", reason);
-        return;
-    }
-    ocl_choice_text(record, text, sizeof text);
-    const char *sets = clt_arena_strdup(e->list->arena, text + strcspn(text, " ") + 1);
-    if (sets == NULL)
-        ocl_emit_fail(e, CLT_ENOMEM);
-    e->list->commands[e->list->count - 1].options = sets;
-    ocl_emit_fail(e,
-                  ocl_tuning_log_add(e->log, OCL_CLBLAST_FAMILY, OCL_CLBLAST_PROBLEM, NULL, 0, 0.0, record));
-}
-
 static clt_status emit(ocl_emitter *e, const void *problem)
 {
     const ocl_gemm *g = problem;
     ocl_gemm plain = *g;
     plain.bias = plain.residual = plain.pre = plain.dact = OCL_NO_TENSOR;
     plain.activation = OCL_ACT_NONE;
-    ocl_emit_library_gemm(e, &plain);
-    take_sets(e);
+    ocl_emit_library_gemm(e, &plain, &ocl_clblast);
     if (ocl_gemm_has_epilogue(g))
         ocl_gemm_emit_epilogue(e, g);
     return ocl_emit_status(e);
@@ -119,153 +97,6 @@ static clt_status emit(ocl_emitter *e, const void *problem)
 
 const ocl_variant ocl_gemm_clblast = {
     .name = "clblast", .needs = OCL_CAP_LOCAL, .accepts = accepts, .emit = emit};
-
-/* Parameters */
-
-/* What each device of the process has been told, because the library cannot be asked. The lock is held from
- * the telling to the end of the call that it is for: another engine of the process may want other sets. */
-#define MAX_DEVICES 32
-static struct {
-    cl_device_id id;
-    int set[3]; /* by ocl_clblast_kernel; 0: the library's own */
-    bool warned;
-} configured[MAX_DEVICES];
-static int n_configured;
-static pthread_mutex_t configure_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool parse_sets(const char *text, int set[3])
-{
-    static const char *const names[3] = {"xgemm", "direct", "switch"};
-    memset(set, 0, 3 * sizeof set[0]);
-    for (const char *at = text; at != NULL && *at != '\0';) {
-        bool known = false;
-        at += strspn(at, " ");
-        for (int i = 0; i < 3 && !known && *at != '\0'; i++) {
-            size_t length = strlen(names[i]);
-            char *end;
-            if (strncmp(at, names[i], length) != 0 || at[length] != '=')
-                continue;
-            set[i] = (int)strtol(at + length + 1, &end, 10);
-            known = end != at + length + 1;
-            at = end;
-        }
-        if (!known && *at != '\0')
-            return false;
-    }
-    for (int i = 0; i < 3; i++) {
-        ocl_clblast_set unused;
-        if (set[i] != 0 && !ocl_clblast_get_set((ocl_clblast_kernel)i, set[i], &unused))
-            return false;
-    }
-    return true;
-}
-
-static clt_status override_sets(cl_device_id id, const int set[3])
-{
-    for (int i = 0; i < 3; i++) {
-        ocl_clblast_set s;
-        if (set[i] == 0 || !ocl_clblast_get_set((ocl_clblast_kernel)i, set[i], &s))
-            continue;
-        const char *names[OCL_CLBLAST_MAX_PARAMETERS];
-        memcpy(names, s.names, (size_t)s.count * sizeof names[0]);
-        CLBlastStatusCode code =
-            CLBlastOverrideParameters(id, s.kernel, CLBlastPrecisionSingle, (size_t)s.count, names, s.values);
-        if (code != CLBlastSuccess)
-            CLT_FAIL(CLT_EUNSUPPORTED,
-                     "giving CLBlast parameters for its kernel %s: status %d; it may be another version than "
-                     "the one the tuning records are of ('cltrain tune --clear' forgets them)",
-                     s.kernel, (int)code);
-    }
-    return CLT_OK;
-}
-
-/* The library has no call that takes an override back: its caches are dropped, and what is still wanted is
- * told again. Programs are compiled again on their next use. */
-static clt_status start_over(void)
-{
-    (void)CLBlastClearCache();
-    for (int i = 0; i < n_configured; i++)
-        CLT_TRY(override_sets(configured[i].id, configured[i].set));
-    return CLT_OK;
-}
-
-static clt_status configure(cl_device_id id, const int set[3])
-{
-    int at = 0;
-    bool takes_back = false, same = true;
-    while (at < n_configured && configured[at].id != id)
-        at++;
-    if (at == n_configured) {
-        if (set[0] == 0 && set[1] == 0 && set[2] == 0)
-            return CLT_OK;
-        if (at == MAX_DEVICES)
-            CLT_FAIL(CLT_EUNSUPPORTED, "giving CLBlast parameters: more than %d devices are in use",
-                     MAX_DEVICES);
-        memset(&configured[n_configured++], 0, sizeof configured[0]);
-        configured[at].id = id;
-    }
-    for (int i = 0; i < 3; i++) {
-        same = same && configured[at].set[i] == set[i];
-        takes_back = takes_back || (configured[at].set[i] != 0 && set[i] == 0);
-    }
-    if (same)
-        return CLT_OK;
-    memcpy(configured[at].set, set, sizeof configured[at].set);
-    clt_status status = takes_back ? start_over() : override_sets(id, set);
-    if (status == CLT_OK)
-        return CLT_OK;
-    clt_error error;
-    clt_error_take(status, &error);
-    memset(configured[at].set, 0, sizeof configured[at].set); /* some of them may have been taken */
-    if (start_over() != CLT_OK)
-        clt_error_clear();
-    return clt_error_put(&error);
-}
-
-clt_status ocl_clblast_configure(ocl_device *device, const char *text)
-{
-    int set[3];
-    if (!parse_sets(text, set))
-        CLT_FAIL(CLT_EUNSUPPORTED, "giving CLBlast parameters: there are no sets '%s'", text);
-    pthread_mutex_lock(&configure_lock);
-    clt_status status = configure(device->id, set);
-    pthread_mutex_unlock(&configure_lock);
-    return status;
-}
-
-void ocl_clblast_configured(const ocl_device *device, int set[3])
-{
-    memset(set, 0, 3 * sizeof set[0]);
-    pthread_mutex_lock(&configure_lock);
-    for (int i = 0; i < n_configured; i++)
-        if (configured[i].id == device->id)
-            memcpy(set, configured[i].set, sizeof configured[i].set);
-    pthread_mutex_unlock(&configure_lock);
-}
-
-/* The sets that a call was planned with, if another plan has replaced them since: correct, and slow when it
- * happens again and again, so it is told once. Called with the lock. */
-static clt_status configure_again(ocl_device *device, const char *text)
-{
-    int set[3], at = 0;
-    static const int none[3];
-    if (!parse_sets(text, set))
-        CLT_FAIL(CLT_EINTERNAL, "running with CLBlast parameters: there are no sets '%s'", text);
-    while (at < n_configured && configured[at].id != device->id)
-        at++;
-    const int *now = at < n_configured ? configured[at].set : none;
-    if (memcmp(now, set, sizeof set) == 0)
-        return CLT_OK;
-    if (at < n_configured && !configured[at].warned)
-        CLT_WARN(
-            "device %s '%s': plans with different parameters for CLBlast run in turns; the library keeps "
-            "one set of them and builds its kernels again at every change",
-            device->desc.spec, device->desc.name);
-    CLT_TRY(configure(device->id, set));
-    for (at = 0; at < n_configured; at++)
-        configured[at].warned |= configured[at].id == device->id;
-    return CLT_OK;
-}
 
 /* Running */
 
@@ -297,63 +128,92 @@ static clt_status run_item(ocl_device *device, const ocl_gemm *g, ocl_buffer *co
     return code == CLBlastSuccess ? CLT_OK : clblast_fail((int)code, device, g);
 }
 
+/* The library as the executor sees it */
+
+typedef struct clblast_call {
+    ocl_device *device;
+    ocl_gemm gemm; /* offsets count from the operands' buffers */
+    ocl_buffer *operand[3];
+    ocl_command_list list; /* of `simple`, which computes what is too far out for CLBlast */
+    ocl_exec *simple;
+} clblast_call;
+
+static void release(void *context)
+{
+    clblast_call *call = context;
+    if (call == NULL)
+        return;
+    ocl_exec_destroy(call->simple);
+    clt_arena *arena = call->list.arena;
+    ocl_command_list_free(&call->list);
+    clt_arena_destroy(arena);
+    free(call);
+}
+
 static clt_status resolve_operand(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
 {
-    ocl_buffer *const *operand = context;
-    *buffer = operand[tensor];
+    const clblast_call *call = context;
+    *buffer = call->operand[tensor];
     *offset = 0;
     return CLT_OK;
 }
 
-/* The tensor's place in its slab is known only now: too far out for CLBlast, so `simple` computes it. */
-static clt_status run_simple(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *const operand[3],
-                             ocl_event **done)
+static clt_status make_simple(clblast_call *call)
 {
-    ocl_gemm g = *gemm;
-    ocl_command_list list = {0};
-    ocl_emitter emitter = {.list = &list, .device = &device->desc, .label = "gemm behind 2^31 elements"};
-    ocl_exec_options options = {.resolve = resolve_operand, .resolve_context = (void *)operand};
-    ocl_exec *exec = NULL;
-    clt_status status;
+    ocl_gemm g = call->gemm;
+    ocl_emitter emitter = {
+        .list = &call->list, .device = &call->device->desc, .label = "gemm behind 2^31 elements"};
+    ocl_exec_options options = {.resolve = resolve_operand, .resolve_context = call};
     g.a.tensor = 0;
     g.b.tensor = 1;
     g.c.tensor = 2;
-    CLT_TRY(clt_arena_create(&list.arena));
-    CLT_TRY_GOTO(ocl_gemm_emit(&emitter, &g, "simple"), cleanup);
-    CLT_TRY_GOTO(ocl_exec_create(device, &list, &options, &exec), cleanup);
-    CLT_TRY_GOTO(ocl_exec_run(exec, NULL), cleanup);
-    if (done != NULL)
-        status = ocl_marker(device, OCL_QUEUE_COMPUTE, done);
-cleanup:
-    ocl_exec_destroy(exec);
+    CLT_TRY(clt_arena_create(&call->list.arena));
+    clt_status status = ocl_gemm_emit(&emitter, &g, "simple");
+    if (status == CLT_OK)
+        status = ocl_exec_create(call->device, &call->list, &options, &call->simple);
     ocl_emitter_free(&emitter);
-    ocl_command_list_free(&list);
-    clt_arena_destroy(list.arena);
     return status;
 }
 
-clt_status ocl_clblast_run(ocl_device *device, const ocl_gemm *gemm, const char *sets,
-                           ocl_buffer *const operand[3], ocl_event **done)
+static void clear_caches(void)
 {
+    (void)CLBlastClearCache(); /* nothing can be done about a failure, and nothing depends on it */
+}
+
+static clt_status prepare(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *const operand[3], void **out)
+{
+    clblast_call *call;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&call, 1, sizeof *call, "a CLBlast call"));
+    call->device = device;
+    call->gemm = *gemm;
+    memcpy(call->operand, operand, sizeof call->operand);
+    ocl_device_when_last_closes(clear_caches);
+    clt_status status = indices_fit(gemm) ? CLT_OK : make_simple(call);
+    if (status != CLT_OK) {
+        clt_error error;
+        clt_error_take(status, &error);
+        release(call);
+        return clt_error_put(&error);
+    }
+    *out = call;
+    return CLT_OK;
+}
+
+static clt_status run(void *context, ocl_event **done)
+{
+    clblast_call *call = context;
     cl_event last = NULL;
-    if (!indices_fit(gemm))
-        return run_simple(device, gemm, operand, done);
-    pthread_mutex_lock(&configure_lock);
-    clt_status status = configure_again(device, sets);
-    for (int64_t item = 0; status == CLT_OK && item < gemm->batch; item++)
-        status =
-            run_item(device, gemm, operand, item, done != NULL && item == gemm->batch - 1 ? &last : NULL);
-    pthread_mutex_unlock(&configure_lock);
-    CLT_TRY(status);
+    if (call->simple != NULL) {
+        CLT_TRY(ocl_exec_run(call->simple, NULL));
+        return done != NULL ? ocl_marker(call->device, OCL_QUEUE_COMPUTE, done) : CLT_OK;
+    }
+    for (int64_t item = 0; item < call->gemm.batch; item++)
+        CLT_TRY(run_item(call->device, &call->gemm, call->operand, item,
+                         done != NULL && item == call->gemm.batch - 1 ? &last : NULL));
     if (done != NULL)
         *done = ocl_event_wrap(last);
     return CLT_OK;
 }
 
-void ocl_clblast_clear(void)
-{
-    pthread_mutex_lock(&configure_lock);
-    (void)CLBlastClearCache(); /* nothing can be done about a failure, and nothing depends on it */
-    n_configured = 0;
-    pthread_mutex_unlock(&configure_lock);
-}
+const ocl_library ocl_clblast = {.name = "CLBlast", .prepare = prepare, .run = run, .release = release};

@@ -312,3 +312,12 @@ const ocl_variant *const ocl_gemm_variants[] = {&ocl_gemm_lane,
 #endif
                                                 &ocl_gemm_wgmma,   &ocl_gemm_mma, &ocl_gemm_tile,
                                                 &gemm_simple,      NULL};
+
+const ocl_library *ocl_gemm_library(void)
+{
+#ifdef CLT_HAVE_CLBLAST
+    return &ocl_clblast;
+#else
+    return NULL;
+#endif
+}

@@ -94,39 +94,9 @@ extern const ocl_variant ocl_gemm_wgmma;   /* cl/gemm/gemm_wgmma.c */
 extern const ocl_variant ocl_gemm_mma;     /* cl/gemm/gemm_mma.c */
 extern const ocl_variant ocl_gemm_tile;    /* cl/gemm/gemm_tile.c */
 extern const ocl_variant ocl_gemm_clblast; /* cl/gemm/blas_clblast.c, where the build has it */
-/* Runs a CLBlast call on the compute queue with the parameter sets of ocl_clblast_configure
- * (cl/gemm/blas_clblast.c; used by the executor). operand: a, b, c. */
-clt_status ocl_clblast_run(ocl_device *device, const ocl_gemm *gemm, const char *sets,
-                           ocl_buffer *const operand[3], ocl_event **done);
-/* CLBlast's own parameters as a family of tuning records: one record of a device says which sets of
- * parameters (cl/gemm/clblast_sets.c) the library uses there. The list has one variant, whose tunables are
- * numbers of sets, 0 being the library's own; it cannot be emitted. */
-#define OCL_CLBLAST_FAMILY "clblast"
-#define OCL_CLBLAST_PROBLEM "f32"
-extern const ocl_variant *const ocl_clblast_parameters[];
-/* Makes the library use the sets that `text` names ("direct=2 switch=0 xgemm=4"; NULL or "": its own) on this
- * device. They are global to the process, so executors of one device should agree; where they do not, each
- * call gets its own sets back, which makes the library build its kernels again. CLT_EUNSUPPORTED for a text
- * that is none. */
-clt_status ocl_clblast_configure(ocl_device *device, const char *text);
-/* For tests: the sets in use, by ocl_clblast_kernel. */
-void ocl_clblast_configured(const ocl_device *device, int set[3]);
-/* One parameter set: names and values of a kernel of the library. False when there is none of that number. */
-typedef enum ocl_clblast_kernel {
-    OCL_CLBLAST_XGEMM,
-    OCL_CLBLAST_DIRECT,
-    OCL_CLBLAST_SWITCH
-} ocl_clblast_kernel;
-#define OCL_CLBLAST_MAX_PARAMETERS 16
-typedef struct ocl_clblast_set {
-    const char *kernel; /* the library's name for it */
-    int count;
-    const char *const *names;
-    size_t values[OCL_CLBLAST_MAX_PARAMETERS];
-} ocl_clblast_set;
-bool ocl_clblast_get_set(ocl_clblast_kernel kernel, int number, ocl_clblast_set *out);
-/* Frees CLBlast's caches; called when the last device closes. */
-void ocl_clblast_clear(void);
+extern const ocl_library ocl_clblast;
+/* The library of this build, or NULL. */
+const ocl_library *ocl_gemm_library(void);
 /* For tests: largest element index that CLBlast is trusted with (normally 2^31-1). */
 void ocl_clblast_set_index_limit(int64_t limit);
 

@@ -48,7 +48,6 @@ struct ocl_gemm_ready {
     ocl_buffer *workspace[MAX_WORKSPACES];
     int n_workspaces, next_workspace;
     ocl_emitter emitter;
-    char *sets; /* CLBlast's parameters, NULL: no library call */
     int runs;
 };
 
@@ -407,15 +406,6 @@ static clt_status build(ocl_gemm_ready *r, const char *force)
         if (k == 0)
             r->first_end = r->list.count;
     }
-    for (size_t i = 0; i < r->list.count; i++) {
-        const ocl_command *c = &r->list.commands[i];
-        if (c->kind == OCL_CMD_GEMM && r->sets == NULL) {
-            r->sets = strdup(c->options != NULL ? c->options : "");
-            if (r->sets == NULL)
-                return CLT_ENOMEM;
-            CLT_TRY(ocl_clblast_configure(r->bench->device, r->sets)); /* refused: no candidate */
-        }
-    }
     ocl_exec_options options = {.resolve = resolve, .resolve_context = r};
     return ocl_exec_create(r->bench->device, &r->list, &options, &r->exec);
 }
@@ -461,7 +451,6 @@ void ocl_gemm_ready_destroy(ocl_gemm_ready *r)
     clt_arena_destroy(arena);
     for (int i = 0; i < r->n_workspaces; i++)
         ocl_buffer_destroy(r->workspace[i]);
-    free(r->sets);
     free(r);
 }
 
@@ -477,17 +466,10 @@ static clt_status run(ocl_gemm_ready *r, int runs, double *seconds)
     return CLT_OK;
 }
 
-/* CLBlast's parameters are global, and another candidate may have changed them since this one was built. */
-static clt_status configure(ocl_gemm_ready *r)
-{
-    return r->sets != NULL ? ocl_clblast_configure(r->bench->device, r->sets) : CLT_OK;
-}
-
 clt_status ocl_gemm_ready_time(ocl_gemm_ready *r, bool warm, double *ns)
 {
     double seconds;
-    CLT_TRY(configure(r));
-    if (warm || r->runs == 0 || r->sets != NULL)
+    if (warm || r->runs == 0)
         CLT_TRY(run(r, 1, &seconds));
     r->runs = r->runs > 0 ? r->runs : 1;
     CLT_TRY(run(r, r->runs, &seconds));
@@ -512,7 +494,6 @@ static clt_status read_first(ocl_gemm_ready *r, int which, void *out)
 static clt_status restart(ocl_gemm_ready *r)
 {
     ocl_gemm_bench *b = r->bench;
-    CLT_TRY(configure(r));
     CLT_TRY(ocl_write(b->buffer[0][BENCH_C], 0, b->operand[BENCH_C].image, operand_bytes(b, BENCH_C)));
     if (b->operand[BENCH_PRE].elements > 0)
         CLT_TRY(

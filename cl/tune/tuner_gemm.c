@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tuning of matrix products on a device: which problems in which order and for how long, and the targets that
- * the search sees, one for a product and one for CLBlast's own parameters. It must not know where problems
- * come from nor where records go. */
+ * Tuning of matrix products on a device: which problems in which order and for how long, and the target that
+ * the search sees. It must not know where problems come from nor where records go. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
-#define MAX_BENCHES 4
 #define MAX_VARIANTS 16
 #define BEHIND 2 /* so often far behind is enough */
 #define MIN_SHARE                                                                                            \
@@ -31,20 +29,12 @@ typedef struct tuning_run {
     int behind[MAX_VARIANTS]; /* problems on which a backend was far behind; below 0: it came near once */
 } tuning_run;
 
-/* One target's context. */
+/* One search's context. */
 typedef struct session {
     tuning_run *run;
     const char *problem;
-    ocl_gemm_bench *bench[MAX_BENCHES];
-    int n;
+    ocl_gemm_bench *bench;
 } session;
-
-typedef struct ready_set {
-    ocl_gemm_ready *ready[MAX_BENCHES];
-    bool warm;
-    ocl_tuning *trial; /* CLBlast's parameters on trial */
-    ocl_device_desc desc;
-} ready_set;
 
 static void say(const tuning_run *r, const char *text)
 {
@@ -52,7 +42,7 @@ static void say(const tuning_run *r, const char *text)
         r->options->message(r->options->context, text);
 }
 
-/* What both targets do alike */
+/* The search's target */
 
 static double now(void *context)
 {
@@ -60,42 +50,22 @@ static double now(void *context)
     return clt_now();
 }
 
-static void release(void *context, void *handle)
+static void release(void *context, void *ready)
 {
-    const session *s = context;
-    ready_set *set = handle;
-    if (set == NULL)
-        return;
-    for (int i = 0; i < s->n; i++)
-        ocl_gemm_ready_destroy(set->ready[i]);
-    ocl_tuning_destroy(set->trial);
-    free(set);
+    (void)context;
+    ocl_gemm_ready_destroy(ready);
 }
 
-/* The geometric mean over the problems of the target. */
-static clt_status time_set(void *context, void *handle, double *ns)
+static clt_status time_product(void *context, void *ready, double *ns)
 {
-    const session *s = context;
-    ready_set *set = handle;
-    double sum = 0.0;
-    for (int i = 0; i < s->n; i++) {
-        double each;
-        CLT_TRY(ocl_gemm_ready_time(set->ready[i], !set->warm, &each));
-        sum += log(each > 0.001 ? each : 0.001);
-    }
-    set->warm = true;
-    *ns = exp(sum / s->n);
-    return CLT_OK;
+    (void)context;
+    return ocl_gemm_ready_time(ready, false, ns);
 }
 
-static clt_status check_set(void *context, void *handle, bool *right, char *why, size_t size)
+static clt_status check_product(void *context, void *ready, bool *right, char *why, size_t size)
 {
-    const session *s = context;
-    ready_set *set = handle;
-    *right = true;
-    for (int i = 0; i < s->n && *right; i++)
-        CLT_TRY(ocl_gemm_ready_check(set->ready[i], right, why, size));
-    return CLT_OK;
+    (void)context;
+    return ocl_gemm_ready_check(ready, right, why, size);
 }
 
 static void wrong(void *context, const ocl_choice *candidate, const char *why)
@@ -109,35 +79,14 @@ static void wrong(void *context, const ocl_choice *candidate, const char *why)
     CLT_WARN("%s", line);
 }
 
-/* Target: one product */
-
 static clt_status prepare_product(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked)
 {
     session *s = context;
-    ready_set *set;
-    CLT_TRY(clt_alloc(&set, 1, sizeof *set, "a tuning candidate"));
-    *ready = set;
+    ocl_gemm_ready *made;
     asked->n_values = candidate->n_values;
-    return ocl_gemm_ready_create(s->bench[0], &s->run->desc, candidate, NULL, asked, &set->ready[0]);
-}
-
-/* Target: CLBlast's parameters on a few products */
-
-static clt_status prepare_clblast(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked)
-{
-    session *s = context;
-    ready_set *set;
-    CLT_TRY(clt_alloc(&set, 1, sizeof *set, "a tuning candidate"));
-    *ready = set;
-    set->desc = s->run->desc;
-    CLT_TRY(ocl_tuning_create(&set->desc, &set->trial));
-    CLT_TRY(ocl_tuning_set(set->trial, candidate));
-    set->desc.tuning = set->trial;
-    for (const ocl_tunable *t = ocl_clblast_parameters[0]->tunables; t->name != NULL; t++)
-        CLT_TRY(ocl_choice_set(asked, t->name, ocl_choice_value(candidate, t->name, 0)));
-    for (int i = 0; i < s->n; i++)
-        CLT_TRY(ocl_gemm_ready_create(s->bench[i], &set->desc, NULL, "clblast", NULL, &set->ready[i]));
-    return CLT_OK;
+    clt_status status = ocl_gemm_ready_create(s->bench, &s->run->desc, candidate, NULL, asked, &made);
+    *ready = made;
+    return status;
 }
 
 static bool skip(void *context, const ocl_variant *variant)
@@ -147,12 +96,6 @@ static bool skip(void *context, const ocl_variant *variant)
         if (ocl_gemm_variants[i] == variant)
             return s->run->behind[i] >= BEHIND;
     return false;
-}
-
-static void close_session(session *s)
-{
-    for (int i = 0; i < s->n; i++)
-        ocl_gemm_bench_destroy(s->bench[i]);
 }
 
 /* Records */
@@ -221,7 +164,7 @@ static clt_status forgive(const tuning_run *r, const char *problem, clt_status s
 static clt_status search_product(tuning_run *r, const ocl_tuning_use *use, double deadline,
                                  ocl_tune_result *result)
 {
-    session s = {.run = r, .problem = use->problem, .n = 1};
+    session s = {.run = r, .problem = use->problem};
     ocl_tune_limits limits = ocl_tune_limits_default();
     const ocl_gemm *g = use->data;
     ocl_tune_target t = {.context = &s,
@@ -231,22 +174,22 @@ static clt_status search_product(tuning_run *r, const ocl_tuning_use *use, doubl
                          .device = &r->desc,
                          .only = ocl_gemm_preferred(),
                          .prepare = prepare_product,
-                         .time = time_set,
-                         .check = check_set,
+                         .time = time_product,
+                         .check = check_product,
                          .release = release,
                          .now = now,
                          .skip = skip,
                          .wrong = wrong};
     CLT_TRY(ocl_gemm_standard(g, &r->desc, use->problem, &t.standard));
     double start = clt_now();
-    CLT_TRY(ocl_gemm_bench_create(r->device, &r->desc, g, &s.bench[0]));
+    CLT_TRY(ocl_gemm_bench_create(r->device, &r->desc, g, &s.bench));
     double prepared = clt_now();
-    t.data = ocl_gemm_bench_problem(s.bench[0]);
+    t.data = ocl_gemm_bench_problem(s.bench);
     limits.deadline = deadline;
     limits.stop = r->options->stop;
     const ocl_choice *seed = ocl_tuning_find(r->in_use, OCL_GEMM_FAMILY, use->problem);
     clt_status status = ocl_tune_search(&t, &limits, seed, result);
-    close_session(&s);
+    ocl_gemm_bench_destroy(s.bench);
     CLT_DEBUG("tuning %s: operands and reference %.2f s, %d candidates (%d dropped early) %.2f s",
               use->problem, prepared - start, result->tried, result->abandoned, clt_now() - prepared);
     return status;
@@ -276,101 +219,6 @@ static clt_status tune_product(tuning_run *r, const ocl_tuning_use *use, double 
     return report(r, use, &result);
 }
 
-/* CLBlast */
-
-/* What its tuned parameters were made for: large plain products. */
-#define CLBLAST_MIN_WORK (INT64_C(1) << 30) /* multiply-adds */
-
-static bool suits_clblast(const ocl_gemm *g)
-{
-    return g->batch == 1 && g->m > 0 && g->n > 0 && g->k >= CLBLAST_MIN_WORK / g->m / g->n &&
-           g->activation == OCL_ACT_NONE && g->bias.tensor == OCL_NO_TENSOR_ID &&
-           g->residual.tensor == OCL_NO_TENSOR_ID;
-}
-
-/* Whether a product is a reason to choose CLBlast's parameters: it would be taken, or be a candidate that may
- * win. */
-static bool takes_clblast(const tuning_run *r, const ocl_tuning_use *use)
-{
-    char reason[160];
-    const ocl_variant *standard = NULL, *clblast = NULL;
-    const char *preferred = ocl_gemm_preferred();
-    for (size_t i = 0; ocl_gemm_variants[i] != NULL; i++)
-        if (strcmp(ocl_gemm_variants[i]->name, "clblast") == 0)
-            clblast = ocl_gemm_variants[i];
-    if (clblast == NULL || !can_measure(use) ||
-        !ocl_variant_accepts(clblast, use->data, &r->desc, reason, sizeof reason))
-        return false;
-    if (preferred != NULL)
-        return strcmp(preferred, "clblast") == 0;
-    if (ocl_gemm_standard(use->data, &r->desc, use->problem, &standard) != CLT_OK) {
-        clt_error_clear();
-        return false;
-    }
-    return strcmp(standard->name, "clblast") == 0 ||
-           (strcmp(standard->name, "tile") == 0 && suits_clblast(use->data));
-}
-
-/* The products on which parameters are judged: the first ones of the list, which cost most, each at least
- * four times as large or small as the others. */
-static clt_status open_clblast(tuning_run *r, const ocl_tuning_use *const *uses, size_t count, session *s)
-{
-    double taken[MAX_BENCHES];
-    for (size_t i = 0; i < count && s->n < MAX_BENCHES - 1; i++) {
-        bool near = false;
-        for (int k = 0; k < s->n; k++)
-            near = near || (taken[k] < 4.0 * uses[i]->flops && uses[i]->flops < 4.0 * taken[k]);
-        if (near || !takes_clblast(r, uses[i]))
-            continue;
-        taken[s->n] = uses[i]->flops;
-        CLT_TRY(ocl_gemm_bench_create(r->device, &r->desc, uses[i]->data, &s->bench[s->n]));
-        s->n++;
-    }
-    return CLT_OK;
-}
-
-static clt_status search_clblast(tuning_run *r, session *s, double seconds, ocl_tune_result *result)
-{
-    ocl_tune_limits limits = ocl_tune_limits_default();
-    ocl_tune_target t = {.context = s,
-                         .family = OCL_CLBLAST_FAMILY,
-                         .problem = OCL_CLBLAST_PROBLEM,
-                         .list = ocl_clblast_parameters,
-                         .data = ocl_gemm_bench_problem(s->bench[0]),
-                         .device = &r->desc,
-                         .standard = ocl_clblast_parameters[0],
-                         .prepare = prepare_clblast,
-                         .time = time_set,
-                         .check = check_set,
-                         .release = release,
-                         .now = now,
-                         .wrong = wrong};
-    limits.deadline = clt_now() + seconds;
-    limits.stop = r->options->stop;
-    const ocl_choice *seed = ocl_tuning_exact(r->in_use, OCL_CLBLAST_FAMILY, OCL_CLBLAST_PROBLEM);
-    return ocl_tune_search(&t, &limits, seed, result);
-}
-
-/* Where it is in play, a quarter of the time goes to its parameters. */
-static clt_status tune_clblast(tuning_run *r, const ocl_tuning_use *const *uses, size_t count)
-{
-    session s = {.run = r, .problem = "CLBlast's parameters"};
-    ocl_tuning_use use = {.family = OCL_CLBLAST_FAMILY, .problem = OCL_CLBLAST_PROBLEM, .calls = 1};
-    ocl_tune_result result = {0};
-    if (r->options->missing_only && is_known(r->options->known, &use))
-        return CLT_OK;
-    clt_status status = open_clblast(r, uses, count, &s);
-    if (status == CLT_OK && s.n > 0) {
-        if (r->options->progress != NULL)
-            r->options->progress(r->options->context, r->done, r->total, s.problem);
-        status = search_clblast(r, &s, (r->deadline - clt_now()) / 4.0, &result);
-        if (status == CLT_OK)
-            status = report(r, &use, &result);
-    }
-    close_session(&s);
-    return forgive(r, s.problem, status);
-}
-
 /* All of them */
 
 static double cost(const ocl_tuning_use *use)
@@ -393,7 +241,6 @@ static clt_status tune_all(tuning_run *r, const ocl_tuning_use *const *uses, siz
     double total = 0.0;
     for (size_t i = 0; i < count; i++)
         total += cost(uses[i]);
-    CLT_TRY(tune_clblast(r, uses, count));
     for (size_t i = 0; i < count && !out_of_time(r); i++) {
         double left = r->deadline - clt_now(), share = total > 0.0 ? cost(uses[i]) / total : 0.0;
         double seconds = left * (0.5 * share + 0.5 / (double)(count - i));

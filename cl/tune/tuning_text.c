@@ -43,19 +43,6 @@ static void hash_variants(clt_hash64_state *state, const ocl_variant *const *lis
     }
 }
 
-/* A record holds numbers of sets: it is about what they are. */
-static void hash_sets(clt_hash64_state *state)
-{
-    hash_variants(state, ocl_clblast_parameters);
-    for (int kernel = OCL_CLBLAST_XGEMM; kernel <= OCL_CLBLAST_SWITCH; kernel++) {
-        ocl_clblast_set set;
-        for (int number = 1; ocl_clblast_get_set((ocl_clblast_kernel)kernel, number, &set); number++) {
-            hash_text(state, set.kernel);
-            clt_hash64_add(state, set.values, (size_t)set.count * sizeof set.values[0]);
-        }
-    }
-}
-
 clt_status ocl_family_hash(const char *family, uint64_t *hash)
 {
     clt_hash64_state state;
@@ -74,8 +61,6 @@ clt_status ocl_family_hash(const char *family, uint64_t *hash)
     }
     if (strcmp(family, OCL_GEMM_FAMILY) == 0)
         hash_variants(&state, ocl_gemm_variants);
-    if (strcmp(family, OCL_CLBLAST_FAMILY) == 0)
-        hash_sets(&state);
     *hash = clt_hash64_end(&state);
     return CLT_OK;
 }

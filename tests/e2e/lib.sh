@@ -131,7 +131,7 @@ expect_blocked() {
 with_log() { sed 's/^[^ ]* //' "$1/log.txt" >>"$out"; }
 
 # values KEY FILE: the number behind a key in each line of metrics.jsonl that has it.
-values() { sed -n -E "s/.*\"$1\": *(-?[0-9.]+([eE][-+]?[0-9]+)?).*/\1/p" "$2"; }
+values() { sed -n -E "/^\{\"event\"/d; s/.*\"$1\": *(-?[0-9.]+([eE][-+]?[0-9]+)?).*/\1/p" "$2"; }
 
 # numbers RUN: steps and evaluations of metrics.jsonl without what a clock or the machine has a say in.
 numbers() {

@@ -264,7 +264,7 @@ refused 7 'do not fit together \(3 tensors\)' 'fc1.weight is \[16,8\], the model
 refused 7 'fc2.weight is missing; the model needs it as \[16,16\]' 'fc2.bias is missing' -- base.json 'model.hidden=[16,16]' --init $weights
 refused 7 "opening 'absent'" 'No such file' -- base.json --init absent
 refused 7 'fc1.weight is \[16,8\], the model needs \[17,8\]' -- base.json 'model.hidden=[17]' --init first
-refused 7 'base.json' 'is it a safetensors file' -- base.json --init base.json
+refused 7 'base.json' 'is a text in JSON and holds no weights' -- base.json --init base.json
 head -c 500 $weights >cut.safetensors
 refused 7 'cut.safetensors: tensor "fc1.weight" ends at byte 512' 'truncated' -- base.json --init cut.safetensors
 cp $weights nan.safetensors

@@ -61,20 +61,20 @@ expect_absent runs/never
 # --- killed, resumed, killed, stopped: a file for each session, in the order of their names ---
 options=(small.json train.steps=100000 checkpoint.every=20 log.tensorboard=true --out runs/killed)
 resume=()
+newest() { ls runs/killed/checkpoints 2>/dev/null | sed -n 's/^step_\([0-9]*\)$/\1/p' | sort -n | tail -n 1; }
 for signal in KILL KILL TERM; do
     "$CLTRAIN" train "${options[@]}" "${resume[@]}" >"$out" 2>&1 &
     trainer=$!
-    before=$(ls runs/killed/checkpoints 2>/dev/null)
+    before=$(newest)
     for _ in $(seq 200); do # until it has saved something new
-        [ "$(ls runs/killed/checkpoints 2>/dev/null)" != "$before" ] && break
+        [ "$(newest)" != "$before" ] && break
         sleep 0.05
     done
     kill -$signal $trainer
     wait $trainer 2>/dev/null
     resume=(--resume auto)
 done
-newest=$(ls runs/killed/checkpoints | sed -n 's/^step_//p' | sort -n | tail -n 1)
-expect_code 0 "$CLTRAIN" train "${options[@]}" --resume auto --max-steps $((newest + 100))
+expect_code 0 "$CLTRAIN" train "${options[@]}" --resume auto --max-steps $(($(newest) + 100))
 if [ "$(event_files runs/killed | wc -l)" -eq 4 ]; then pass; else fail "four sessions, four files: $(event_files runs/killed)"; fi
 
 if [ -n "${CLTRAIN_TEST_TENSORBOARD:-}" ]; then

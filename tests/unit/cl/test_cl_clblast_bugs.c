@@ -156,7 +156,7 @@ static void call_layer(bugs *t, const ocl_gemm *g, route way, const char *what)
     if (way == BY_LIST)
         t->desc.caps &= ~(uint32_t)OCL_CAP_WIDE_VECTORS;
     if (way == BY_LIBRARY_COMMAND) {
-        ocl_emit_library_gemm(&e, g);
+        ocl_emit_library_gemm(&e, g, ocl_gemm_library());
         assert_ok(ocl_emit_status(&e));
     } else {
         assert_ok(ocl_gemm_emit(&e, g, NULL));

@@ -348,7 +348,7 @@ static void test_emit_others(void **state)
     ocl_arg_tensor(e, OCL_READ_WRITE, ocl_ref(6), CLT_F32, 5);
     ocl_host_end(e);
     ocl_emit_marker(e);
-    ocl_emit_library_gemm(e, &gemm);
+    ocl_emit_library_gemm(e, &gemm, ocl_gemm_library());
     assert_ok(ocl_emit_status(e));
     assert_int_equal(m->list.count, 6);
     const ocl_command *c = m->list.commands;

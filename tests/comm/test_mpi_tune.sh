@@ -23,6 +23,10 @@ cat >net.json <<'JSON'
  "data": {"type": "synthetic", "samples": 64, "shape": [80], "classes": 3, "micro_batch": 16},
  "optimizer": {"learning_rate": 0.02}, "train": {"steps": 6}, "checkpoint": {"every": 3, "keep": 0}}
 JSON
+CLTRAIN_CACHE_DIR=$work/empty expect_code 0 "$CLTRAIN" devices # answers that all folders have
+cp -r empty full
+cp -r empty measured
+cp -r empty nothing
 CLTRAIN_CACHE_DIR=$work/full expect_code 0 "$put" 'NT m=16 n=48 k=80 batch=1 f32*f32->f32' simple
 
 two empty empty --out none

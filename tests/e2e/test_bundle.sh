@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-full: all
 #
 # scripts/bundle.sh: the folder that it makes runs wherever it lies, with its own libraries; in a root folder that holds nothing
 # else but the C library it starts, names what is missing, and its mpirun starts ranks.
@@ -17,7 +18,7 @@ expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/mine" "$build"
 expect_text 'was not made by this script'
 expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build"
 expect_text 'for glibc 2\.[0-9]+ or newer'
-expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build" # its own folder it replaces
+if all_cases; then expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build"; fi # its own folder it replaces
 mv made bundle
 expect_file bundle/BUNDLE bundle/LICENSE bundle/configs/mlp-regression.json
 if [ "$(du -sk bundle | cut -f1)" -le 65536 ]; then pass; else fail 'the bundle has more than 64 MiB'; fi

@@ -60,7 +60,8 @@ CLTRAIN_API int cltrain_layer(cltrain *net, const char *json);
 /* Takes the whole configuration, data included, from a file; layers and data calls are then not needed. */
 CLTRAIN_API int cltrain_config(cltrain *net, const char *path);
 /* Sets one key, as on the command line: cltrain_set(net, "optimizer.learning_rate", "0.01"). Before the net
- * is built. */
+ * is built; the value is checked then. A key that is set again has the later value, also after a build that
+ * failed. */
 CLTRAIN_API int cltrain_set(cltrain *net, const char *key, const char *value);
 
 /* Data in memory, borrowed until destroy: x (samples, x_shape...) f32 with labels (samples) in [0, classes),

@@ -96,10 +96,20 @@ int cltrain_layer(cltrain *net, const char *json)
     return code(add_layer(net, json));
 }
 
+/* Position of the override of a key; n_overrides: there is none yet. */
+static size_t find_override(const cltrain *net, const char *key)
+{
+    size_t i = 0, length = strlen(key);
+    while (i < net->n_overrides &&
+           (strncmp(net->overrides[i], key, length) != 0 || net->overrides[i][length] != '='))
+        i++;
+    return i;
+}
+
 static clt_status add_override(cltrain *net, const char *key, const char *value)
 {
     char *text;
-    size_t size = strlen(key) + strlen(value) + 2;
+    size_t size = strlen(key) + strlen(value) + 2, at = find_override(net, key);
     CLT_TRY(not_built(net, "setting a key"));
     CLT_TRY(clt_grow(&net->overrides, &net->overrides_capacity, net->n_overrides + 1, sizeof *net->overrides,
                      "keys"));
@@ -107,7 +117,11 @@ static clt_status add_override(cltrain *net, const char *key, const char *value)
     memcpy(text, key, strlen(key));
     text[strlen(key)] = '=';
     memcpy(text + strlen(key) + 1, value, strlen(value) + 1);
-    net->overrides[net->n_overrides++] = text;
+    if (at < net->n_overrides)
+        free(net->overrides[at]);
+    else
+        net->n_overrides++;
+    net->overrides[at] = text;
     return CLT_OK;
 }
 
@@ -193,7 +207,12 @@ clt_status clt_api_build(cltrain *net)
         CLT_TRY(make_config(net));
     net->options = (clt_run_options){
         .config = net->config, .caps_mask = OCL_CAPS_ALL, .source = net->source, .predicts = true};
-    return clt_run_create(&net->options, CLT_JOB_TRAIN, &net->run);
+    clt_status status = clt_run_create(&net->options, CLT_JOB_TRAIN, &net->run);
+    if (status != CLT_OK) { /* keys and files may be put right before the next try */
+        clt_config_destroy(net->config);
+        net->config = NULL;
+    }
+    return status;
 }
 
 int cltrain_build(cltrain *net)

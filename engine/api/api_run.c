@@ -111,7 +111,7 @@ clt_status clt_api_predict(cltrain *net, int64_t samples, const float *x, float 
     int64_t in_size = clt_shape_elements(&graph->fields[field].shape);
     int64_t out_size =
         clt_shape_elements(&clt_graph_tensor(graph, run->job->prediction)->shape) / graph->micro_batch;
-    if (samples < 1 || out_count != samples * out_size)
+    if (samples < 1 || out_count % out_size != 0 || out_count / out_size != samples)
         CLT_FAIL(CLT_ESHAPE,
                  "predicting %lld samples: out must hold %lld floats per sample; it holds %lld in all",
                  (long long)samples, (long long)out_size, (long long)out_count);

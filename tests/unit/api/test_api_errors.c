@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctest-labels: quick
+ *
+ * The errors of the public API (engine/cltrain.h): what each function refuses, with which code and message,
+ * and that a net can be used, corrected or destroyed after each of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cl/device/device.h"
+#include "engine/base/fileio.h"
+#include "engine/cltrain.h"
+
+#define SKIPPED 77
+#define SAMPLES 12
+
+enum { USAGE = 2, DATA = 3, NO_DEVICE = 4, SHAPE = 2, NOT_FINITE = 6, CHECKPOINT = 7, STORAGE = 8 };
+
+static char folder[64];
+static float inputs[SAMPLES * 2], targets[SAMPLES];
+static int32_t labels[SAMPLES];
+static const int64_t two[] = {2}, one[] = {1};
+
+/* The call ends with this code, and its message has both words. */
+static void expect(int got, int want, const char *word, const char *other)
+{
+    if (got != want)
+        fail_msg("code %d instead of %d: %s", got, want, cltrain_error());
+    if (!strstr(cltrain_error(), word) || !strstr(cltrain_error(), other))
+        fail_msg("'%s' or '%s' is not in: %s", word, other, cltrain_error());
+}
+
+static void good(int got)
+{
+    if (got != 0)
+        fail_msg("code %d: %s", got, cltrain_error());
+}
+
+static cltrain *new_net(void)
+{
+    cltrain *net = NULL;
+    good(cltrain_create(&net));
+    good(cltrain_set(net, "data.micro_batch", "4"));
+    good(cltrain_set(net, "train.steps", "3"));
+    return net;
+}
+
+/* A net of two layers that is not built yet; last: the layer of its loss. */
+static cltrain *small_net(const char *last)
+{
+    cltrain *net = new_net();
+    good(cltrain_layer(net, "{\"op\": \"linear\", \"name\": \"a\", \"out\": 3}"));
+    good(cltrain_layer(net, last));
+    return net;
+}
+
+static cltrain *classes_net(void)
+{
+    cltrain *net = small_net("{\"op\": \"cross_entropy\"}");
+    good(cltrain_data_classes(net, SAMPLES, inputs, 1, two, labels));
+    return net;
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[4][128];
+    static int turn;
+    turn = (turn + 1) % 4;
+    (void)snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static void put_file(const char *name, const char *text)
+{
+    good((int)clt_file_write(in_folder(name), text, strlen(text)));
+}
+
+/* --- before a device is needed --- */
+
+static void test_nothing_given(void **state)
+{
+    (void)state;
+    cltrain_destroy(NULL);
+    assert_true(strlen(cltrain_version()) > 0);
+    cltrain *net;
+    good(cltrain_create(&net));
+    expect(cltrain_build(net), USAGE, "add layers and data", "config");
+    expect(cltrain_train(net, NULL, NULL), USAGE, "add layers and data", "config");
+    expect(cltrain_evaluate(net, NULL, NULL), USAGE, "add layers and data", "config");
+    expect(cltrain_predict(net, 1, inputs, targets, 1), USAGE, "add layers and data", "config");
+    expect(cltrain_save(net, in_folder("none")), USAGE, "add layers and data", "config");
+    expect(cltrain_load(net, in_folder("none")), USAGE, "add layers and data", "config");
+    good(cltrain_layer(net, "{\"op\": \"relu\"}")); /* layers without data */
+    expect(cltrain_build(net), USAGE, "add layers and data", "config");
+    cltrain_destroy(net);
+    good(cltrain_create(&net));
+    good(cltrain_data_classes(net, SAMPLES, inputs, 1, two, labels)); /* data without layers */
+    expect(cltrain_build(net), USAGE, "add layers and data", "config");
+    cltrain_destroy(net);
+}
+
+static void test_layers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *layer, *word, *other;
+    } bad[] = {{"{\"op\": \"linear\", \"out\": 3", "layer:1:", ""}, /* no JSON */
+               {"", "layer:1:", ""},
+               {"{\"op\": \"relu\"}, {\"op\": \"relu\"}", "layer:1:", ""},
+               {"{\"op\": \"relu\", \"op\": \"relu\"}", "layer:1:", "op"}};
+    cltrain *net = new_net();
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        expect(cltrain_layer(net, bad[i].layer), USAGE, bad[i].word, bad[i].other);
+    cltrain_destroy(net);
+    /* What is JSON is looked at when the net is built. */
+    static const struct {
+        const char *layer, *word, *other;
+    } wrong[] = {{"5", "layers", ""},
+                 {"{\"out\": 3}", "layers", "op"},
+                 {"{\"op\": \"lineer\", \"out\": 3}", "lineer", "linear"},
+                 {"{\"op\": \"linear\", \"outs\": 3}", "outs", "out"},
+                 {"{\"op\": \"linear\", \"out\": 0}", "out", ""},
+                 {"{\"op\": \"linear\", \"out\": 3, \"inputs\": [\"z\"]}", "'z'", ""}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        net = new_net();
+        good(cltrain_layer(net, wrong[i].layer));
+        good(cltrain_layer(net, "{\"op\": \"cross_entropy\"}"));
+        good(cltrain_data_classes(net, SAMPLES, inputs, 1, two, labels));
+        int code = cltrain_build(net);
+        if (code != USAGE && code != SHAPE)
+            fail_msg("%s: code %d: %s", wrong[i].layer, code, cltrain_error());
+        expect(code, code, wrong[i].word, wrong[i].other);
+        cltrain_destroy(net);
+    }
+}
+
+static void test_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *value, *word;
+    } bad[] = {{"train.stps", "3", "train.steps"},
+               {"train.steps", "three", "train.steps"},
+               {"train.steps", "", "train.steps"},
+               {"", "3", "="},
+               {"optimizer.learning_rate", "-1", "optimizer.learning_rate"},
+               {"optimizer.type", "adamv", "adamw"},
+               {"data.micro_batch", "0", "data.micro_batch"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cltrain *net = classes_net();
+        good(cltrain_set(net, bad[i].key, bad[i].value));
+        expect(cltrain_build(net), USAGE, bad[i].word, "");
+        cltrain_destroy(net);
+    }
+}
+
+static void test_config_files(void **state)
+{
+    (void)state;
+    cltrain *net = new_net();
+    good(cltrain_config(net, in_folder("missing.json")));
+    expect(cltrain_build(net), USAGE, "missing.json", "No such file");
+    put_file("broken.json", "{\"model\": {");
+    good(cltrain_config(net, in_folder("broken.json"))); /* in the place of the first one */
+    expect(cltrain_build(net), USAGE, "broken.json:1:", "");
+    put_file("wrong.json", "{\"model\": {\"type\": \"mlp\", \"hiden\": [3]},\n"
+                           " \"data\": {\"type\": \"synthetic\", \"shape\": [2], \"classes\": 3}}");
+    good(cltrain_config(net, in_folder("wrong.json")));
+    expect(cltrain_build(net), USAGE, "model.hiden", "model.hidden");
+    cltrain_destroy(net);
+}
+
+static void test_data(void **state)
+{
+    (void)state;
+    static const int64_t none[] = {0}, negative[] = {2, -1}, deep[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    cltrain *net = small_net("{\"op\": \"cross_entropy\"}");
+    expect(cltrain_data_classes(net, 0, inputs, 1, two, labels), DATA, "at least one sample", "");
+    expect(cltrain_data_classes(net, -3, inputs, 1, two, labels), DATA, "at least one sample", "");
+    expect(cltrain_data_classes(net, SAMPLES, NULL, 1, two, labels), DATA, "inputs", "");
+    expect(cltrain_data_classes(net, SAMPLES, inputs, 1, two, NULL), DATA, "targets", "");
+    expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, NULL, 1, one), DATA, "targets", "");
+    expect(cltrain_data_classes(net, SAMPLES, inputs, 1, NULL, labels), SHAPE, "x has 1 dimensions", "");
+    expect(cltrain_data_classes(net, SAMPLES, inputs, -1, two, labels), SHAPE, "x has -1 dimensions", "");
+    expect(cltrain_data_classes(net, SAMPLES, inputs, 9, deep, labels), SHAPE, "x has 9 dimensions", "");
+    expect(cltrain_data_classes(net, SAMPLES, inputs, 1, none, labels), SHAPE, "x: dimension 0 is 0", "");
+    expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, targets, 2, negative), SHAPE,
+           "y: dimension 1 is -1", "");
+    expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, targets, 1, NULL), SHAPE, "y has 1 dimensions",
+           "");
+    float spoilt[SAMPLES * 2];
+    memcpy(spoilt, inputs, sizeof spoilt);
+    spoilt[7] = NAN;
+    expect(cltrain_data_classes(net, SAMPLES, spoilt, 1, two, labels), DATA, "'x' of sample 3", "not finite");
+    spoilt[7] = 1;
+    spoilt[SAMPLES - 1] = INFINITY;
+    expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, spoilt, 1, one), DATA, "'y' of sample 11",
+           "not finite");
+    expect(cltrain_build(net), USAGE, "add layers and data", ""); /* none of them was taken */
+    cltrain_destroy(net);
+    /* Labels that the net has no class for. */
+    int32_t high[SAMPLES] = {0};
+    high[4] = 3;
+    net = small_net("{\"op\": \"cross_entropy\"}");
+    good(cltrain_data_classes(net, SAMPLES, inputs, 1, two, high));
+    int code = cltrain_build(net);
+    if (code == 0)
+        fail_msg("a label of 3 passes for one of 3 classes");
+    cltrain_destroy(net);
+}
+
+/* --- with a device --- */
+
+static void test_too_late(void **state)
+{
+    (void)state;
+    cltrain *net = classes_net();
+    good(cltrain_build(net));
+    good(cltrain_build(net)); /* once more is nothing */
+    expect(cltrain_layer(net, "{\"op\": \"relu\"}"), USAGE, "adding a layer", "built already");
+    expect(cltrain_set(net, "train.steps", "9"), USAGE, "setting a key", "built already");
+    expect(cltrain_config(net, "x.json"), USAGE, "taking a config", "built already");
+    expect(cltrain_data_classes(net, SAMPLES, inputs, 1, two, labels), USAGE, "giving data", "built already");
+    expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, targets, 1, one), USAGE, "giving data",
+           "built already");
+    cltrain_destroy(net);
+}
+
+static void test_no_device(void **state)
+{
+    (void)state;
+    cltrain *net = classes_net();
+    good(cltrain_set(net, "device.spec", "no such device"));
+    expect(cltrain_build(net), NO_DEVICE, "no such device", "");
+    cltrain_destroy(net);
+}
+
+/* What was refused can be put right, and the same net is built then. */
+static void test_put_right(void **state)
+{
+    (void)state;
+    cltrain *net = classes_net();
+    good(cltrain_set(net, "device.spec", "no such device"));
+    expect(cltrain_build(net), NO_DEVICE, "no such device", "");
+    good(cltrain_set(net, "device.spec", ""));
+    good(cltrain_build(net));
+    cltrain_destroy(net);
+    net = classes_net();
+    good(cltrain_set(net, "train.steps", "never"));
+    expect(cltrain_train(net, NULL, NULL), USAGE, "train.steps", "");
+    good(cltrain_set(net, "train.steps", "2"));
+    good(cltrain_train(net, NULL, NULL));
+    cltrain_destroy(net);
+}
+
+static void count(void *context, const cltrain_step_info *info)
+{
+    assert_int_equal(info->step, ++*(int *)context);
+    assert_int_equal(info->steps, 3);
+}
+
+static void test_training(void **state)
+{
+    (void)state;
+    int steps = 0;
+    cltrain *net = classes_net();
+    good(cltrain_train(net, count, &steps));
+    assert_int_equal(steps, 3);
+    expect(cltrain_train(net, count, &steps), USAGE, "all 3 steps of the schedule are done", "train.steps");
+    assert_int_equal(steps, 3);
+    good(cltrain_evaluate(net, NULL, NULL)); /* both are optional, and a finished net still works */
+    cltrain_destroy(net);
+    /* Targets so large that no step is finite. */
+    float huge[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++)
+        huge[i] = 3e38f;
+    net = small_net("{\"op\": \"mse\"}");
+    good(cltrain_set(net, "train.max_nonfinite", "2"));
+    int64_t three[] = {3};
+    float wide[SAMPLES * 3];
+    for (int i = 0; i < SAMPLES * 3; i++)
+        wide[i] = huge[i / 3];
+    good(cltrain_data_values(net, SAMPLES, inputs, 1, two, wide, 1, three));
+    expect(cltrain_train(net, NULL, NULL), NOT_FINITE, "2 steps in a row were not finite",
+           "first bad tensor: ");
+    cltrain_destroy(net);
+}
+
+static void test_prediction(void **state)
+{
+    (void)state;
+    float out[SAMPLES * 3];
+    cltrain *net = classes_net();
+    good(cltrain_predict(net, SAMPLES, inputs, out, SAMPLES * 3));
+    expect(cltrain_predict(net, SAMPLES, inputs, out, SAMPLES * 3 - 1), SHAPE, "3 floats per sample",
+           "35 in all");
+    expect(cltrain_predict(net, 0, inputs, out, 0), SHAPE, "predicting 0 samples", "");
+    expect(cltrain_predict(net, -1, inputs, out, -3), SHAPE, "predicting -1 samples", "");
+    expect(cltrain_predict(net, INT64_MAX / 3 + 1, inputs, out, 3), SHAPE, "3 floats per sample", "");
+    cltrain_destroy(net);
+}
+
+/* A config whose data has no part for evaluation. */
+static void test_no_evaluation_data(void **state)
+{
+    (void)state;
+    float out[3];
+    put_file("x.raw", "0123456701234567012345670123456701234567012345670123456701234567");
+    put_file("y.raw", "01234567012345670123456701234567");
+    char text[512];
+    (void)snprintf(
+        text, sizeof text,
+        "{\"model\": {\"type\": \"mlp\", \"hidden\": [3], \"outputs\": 1, \"loss\": \"mse\"},\n"
+        " \"data\": {\"type\": \"raw\", \"path\": \"%s\", \"targets\": \"%s\", \"shape\": [2],\n"
+        "          \"target_shape\": [1], \"split\": 0, \"micro_batch\": 4}, \"train\": {\"steps\": 1}}",
+        in_folder("x.raw"), in_folder("y.raw"));
+    put_file("plain.json", text);
+    cltrain *net;
+    good(cltrain_create(&net));
+    good(cltrain_config(net, in_folder("plain.json")));
+    expect(cltrain_evaluate(net, NULL, NULL), USAGE, "evaluating", "no evaluation data");
+    expect(cltrain_predict(net, 1, inputs, out, 1), USAGE, "predicting", "no evaluation data");
+    cltrain_destroy(net);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    cltrain *net = classes_net();
+    expect(cltrain_save(net, in_folder("no/such/folder/net.safetensors")), STORAGE, "no/such/folder", "");
+    expect(cltrain_load(net, in_folder("missing.safetensors")), CHECKPOINT, "missing.safetensors", "");
+    put_file("text.safetensors", "this is no file of tensors");
+    expect(cltrain_load(net, in_folder("text.safetensors")), CHECKPOINT, "text.safetensors", "");
+    good(cltrain_save(net, in_folder("net.safetensors")));
+    good(cltrain_load(net, in_folder("net.safetensors")));
+    cltrain_destroy(net);
+    /* Parameters of a net of another shape. */
+    net = new_net();
+    good(cltrain_layer(net, "{\"op\": \"linear\", \"name\": \"a\", \"out\": 5}"));
+    good(cltrain_layer(net, "{\"op\": \"cross_entropy\"}"));
+    good(cltrain_data_classes(net, SAMPLES, inputs, 1, two, labels));
+    expect(cltrain_load(net, in_folder("net.safetensors")), CHECKPOINT, "a.weight", "");
+    cltrain_destroy(net);
+}
+
+/* --- */
+
+static int set_up(void **state)
+{
+    (void)state;
+    (void)snprintf(folder, sizeof folder, "/tmp/cltrain-test-api-XXXXXX");
+    for (int i = 0; i < SAMPLES; i++) {
+        inputs[2 * i] = (float)(i % 5) - 2.0f;
+        inputs[2 * i + 1] = (float)(i % 3) - 1.0f;
+        targets[i] = (float)(i % 4);
+        labels[i] = i % 3;
+    }
+    setenv("CLTRAIN_GEMM", "simple", 1); /* starts fastest */
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_given), cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_keys),          cmocka_unit_test(test_config_files),
+        cmocka_unit_test(test_data),          cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_put_right),     cmocka_unit_test(test_too_late),
+        cmocka_unit_test(test_training),      cmocka_unit_test(test_prediction),
+        cmocka_unit_test(test_files),         cmocka_unit_test(test_no_evaluation_data)};
+    ocl_device_desc *list;
+    int count_of_devices;
+    if (ocl_list_devices(&list, &count_of_devices) == CLT_EDEVICE) {
+        fprintf(stderr, "SKIP: %s\n", clt_error_text());
+        return SKIPPED;
+    }
+    free(list);
+    return cmocka_run_group_tests_name("api_errors", tests, set_up, tear_down);
+}

@@ -2,24 +2,25 @@
  *
  * cltrain bench gemm: times matrix products of each backend on the device, after checking their results
  * against double precision, next to the device's limits measured in the same run. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/command/exec.h"
-#include "cl/gemm/gemm.h"
+#include "cl/gemm/gemm_bench.h"
+#include "cl/measure/timing.h"
 #include "cl/tune/tuning_store.h"
 #include "cli/bench.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "engine/base/json.h"
-#include "engine/base/rng.h"
-#include "engine/base/thread.h"
 
 #define MAX_SIZES 64
-#define MAX_BUFFERS 16 /* a, b, c, then workspaces */
-#define CHECKED 256    /* elements of a result that are checked */
+#define CHECKED 256 /* elements of a result that are checked */
+#define BATCHES 7   /* of which the median and the shortest are told */
+/* Seconds of untimed runs. Threads, clocks and pages were idle: the first product of a process gets longer,
+ * so that its figure is that of any other place in the list. */
+#define FIRST_WARM_UP 0.5
+#define WARM_UP 0.05
 
 typedef struct gemm_size {
     int64_t m, n, k;
@@ -39,20 +40,6 @@ typedef struct gemm_bench {
     clt_json_writer writer;
     int measured;
 } gemm_bench;
-
-/* One product on the device. */
-typedef struct product {
-    gemm_bench *bench;
-    ocl_gemm gemm;
-    clt_arena *arena;
-    ocl_command_list list;
-    ocl_emitter emitter;
-    ocl_tuning_log log; /* the record that was in force */
-    ocl_exec *exec;
-    ocl_buffer *buffer[MAX_BUFFERS];
-    int n_buffers;
-    float *a, *b, *c; /* host values, as f32 */
-} product;
 
 static clt_status parse_sizes(const char *text, gemm_bench *b)
 {
@@ -88,194 +75,15 @@ static clt_status parse_sizes(const char *text, gemm_bench *b)
     return CLT_OK;
 }
 
-/* --- one product --- */
-
-static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
-{
-    product *p = context;
-    if (tensor < 0 || tensor >= p->n_buffers)
-        CLT_FAIL(CLT_EINTERNAL, "bench gemm: there is no tensor %d", tensor);
-    *buffer = p->buffer[tensor];
-    *offset = 0;
-    return CLT_OK;
-}
-
-static int32_t workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
-{
-    product *p = owner;
-    clt_status status = CLT_OK;
-    if (p->n_buffers == MAX_BUFFERS)
-        status = clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "bench gemm: too many workspaces");
-    else
-        status = ocl_buffer_create(p->bench->device, elements * clt_dtype_bytes(dtype), name,
-                                   &p->buffer[p->n_buffers]);
-    if (status != CLT_OK) {
-        ocl_emit_fail(&p->emitter, status);
-        return OCL_NO_TENSOR_ID;
-    }
-    return p->n_buffers++;
-}
-
-/* Values in steps of 1/4 from -1 to 1 are exact in every storage type. */
-static float value_at(uint32_t operand, int64_t index)
-{
-    return (float)((int)(clt_rng_u32(1, CLT_RNG_VERIFY, operand, 0, (uint64_t)index) % 9u) - 4) * 0.25f;
-}
-
-static clt_status upload(product *p, int64_t count, uint32_t operand, clt_dtype dtype, const char *name,
-                         float **host)
-{
-    void *stored = NULL;
-    size_t bytes = clt_dtype_bytes(dtype);
-    CLT_TRY(clt_alloc(host, (size_t)count, sizeof **host, name));
-    CLT_TRY(clt_alloc(&stored, (size_t)count, bytes, name));
-    for (int64_t i = 0; i < count; i++) {
-        float v = (*host)[i] = operand == 2 ? 0.0f : value_at(operand, i);
-        if (dtype == CLT_F32)
-            ((float *)stored)[i] = v;
-        else
-            ((uint16_t *)stored)[i] = dtype == CLT_F16 ? clt_f32_to_f16(v) : clt_f32_to_bf16(v);
-    }
-    clt_status status =
-        ocl_buffer_create(p->bench->device, (uint64_t)count * bytes, name, &p->buffer[p->n_buffers]);
-    if (status == CLT_OK)
-        status = ocl_write(p->buffer[p->n_buffers++], 0, stored, (uint64_t)count * bytes);
-    free(stored);
-    return status;
-}
-
-static clt_status product_build(product *p, const char *backend)
-{
-    ocl_gemm *g = &p->gemm;
-    clt_dtype type = p->bench->dtype;
-    CLT_TRY(clt_arena_create(&p->arena));
-    CLT_TRY(upload(p, g->m * g->k, 0, type, "matrix a", &p->a));
-    CLT_TRY(upload(p, g->k * g->n, 1, type, "matrix b", &p->b));
-    CLT_TRY(upload(p, g->m * g->n, 2, CLT_F32, "matrix c", &p->c));
-    g->type_a = g->type_b = type;
-    g->a = ocl_ref(0);
-    g->b = ocl_ref(1);
-    g->c = ocl_ref(2);
-    p->list.arena = p->arena;
-    p->emitter = (ocl_emitter){.list = &p->list,
-                               .device = &p->bench->desc,
-                               .label = "gemm",
-                               .variant = "",
-                               .node = -1,
-                               .workspace = workspace,
-                               .owner = p,
-                               .log = &p->log};
-    CLT_TRY(ocl_gemm_emit(&p->emitter, g, backend));
-    CLT_TRY(ocl_emit_status(&p->emitter));
-    ocl_exec_options options = {.resolve = resolve, .resolve_context = p};
-    return ocl_exec_create(p->bench->device, &p->list, &options, &p->exec);
-}
-
-static void product_free(product *p)
-{
-    ocl_exec_destroy(p->exec);
-    ocl_emitter_free(&p->emitter);
-    ocl_tuning_log_free(&p->log);
-    ocl_command_list_free(&p->list);
-    for (int i = 0; i < p->n_buffers; i++)
-        ocl_buffer_destroy(p->buffer[i]);
-    clt_arena_destroy(p->arena);
-    free(p->a);
-    free(p->b);
-    free(p->c);
-}
-
-/* Runs once and compares elements spread over the whole result. */
-static clt_status product_check(product *p)
-{
-    const ocl_gemm *g = &p->gemm;
-    int64_t total = g->m * g->n;
-    CLT_TRY(ocl_exec_run(p->exec, NULL));
-    CLT_TRY(ocl_finish(p->bench->device, OCL_QUEUE_COMPUTE));
-    CLT_TRY(ocl_read(p->buffer[2], 0, p->c, (uint64_t)total * sizeof(float)));
-    int64_t count = total < CHECKED ? total : CHECKED;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = total <= CHECKED ? i : i * (total - 1) / (CHECKED - 1);
-        int64_t row = at / g->n, column = at % g->n;
-        double sum = 0, magnitude = 0;
-        for (int64_t k = 0; k < g->k; k++) {
-            double x = (double)(g->ta ? p->a[k * g->m + row] : p->a[row * g->k + k]);
-            double y = (double)(g->tb ? p->b[column * g->k + k] : p->b[k * g->n + column]);
-            sum += x * y;
-            magnitude += fabs(x * y);
-        }
-        double limit = 8 * 1.2e-7 * (magnitude + 1);
-        if (!(fabs((double)p->c[at] - sum) <= limit))
-            CLT_FAIL(CLT_ECHECK, "bench gemm: %lldx%lldx%lld: element (%lld,%lld) is %.9g, it should be %.9g",
-                     (long long)g->m, (long long)g->n, (long long)g->k, (long long)row, (long long)column,
-                     (double)p->c[at], sum);
-    }
-    return CLT_OK;
-}
-
-static clt_status batch_seconds(product *p, int runs, double *seconds)
-{
-    double start = clt_now();
-    for (int i = 0; i < runs; i++)
-        CLT_TRY(ocl_exec_run(p->exec, NULL));
-    CLT_TRY(ocl_finish(p->bench->device, OCL_QUEUE_COMPUTE));
-    *seconds = clt_now() - start;
-    return CLT_OK;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Threads, clocks and pages that were idle: the first product of a process gets longer, so that its figure is
- * that of any other place in the list. */
-#define FIRST_WARM_UP 0.5 /* seconds */
-#define WARM_UP 0.05
-
-static clt_status warm_up(product *p)
-{
-    double seconds = 0, until = clt_now() + (p->bench->measured == 0 ? FIRST_WARM_UP : WARM_UP);
-    do
-        CLT_TRY(batch_seconds(p, 1, &seconds));
-    while (clt_now() < until);
-    return CLT_OK;
-}
-
-/* Median over batches, each long enough that the clock and the last wait do not count; and the shortest,
- * which is what the device can do where other work takes part of it for a while. */
-static clt_status product_time(product *p, double *ms, double *best)
-{
-    enum { BATCHES = 7 };
-    double seconds = 0, each[BATCHES];
-    int runs = 1;
-    CLT_TRY(warm_up(p));
-    CLT_TRY(batch_seconds(p, 1, &seconds));
-    double wanted = p->bench->seconds / BATCHES;
-    while (seconds < wanted / 2 && runs < 100000) {
-        runs = seconds > 0 && wanted / seconds < 100 ? (int)((double)runs * wanted / seconds) + 1 : runs * 10;
-        CLT_TRY(batch_seconds(p, runs, &seconds));
-    }
-    for (int i = 0; i < BATCHES; i++) {
-        CLT_TRY(batch_seconds(p, runs, &seconds));
-        each[i] = seconds / runs * 1e3;
-    }
-    qsort(each, BATCHES, sizeof each[0], by_value);
-    *ms = each[BATCHES / 2];
-    *best = each[0];
-    return CLT_OK;
-}
-
 /* --- rows --- */
 
 /* The values of the tuning record in force: "kc=256 mr=6"; "" when the backend decided by itself. */
-static const char *choice_of(const product *p, char *text, size_t size)
+static const char *choice_of(const ocl_tuning_log *log, char *text, size_t size)
 {
-    for (size_t i = 0; i < p->log.count; i++) {
-        if (!p->log.at[i].tuned || strcmp(p->log.at[i].family, OCL_GEMM_FAMILY) != 0)
+    for (size_t i = 0; i < log->count; i++) {
+        if (!log->at[i].tuned || strcmp(log->at[i].family, OCL_GEMM_FAMILY) != 0)
             continue;
-        ocl_choice_text(&p->log.at[i].record, text, size);
+        ocl_choice_text(&log->at[i].record, text, size);
         return text + strcspn(text, " ") + (strchr(text, ' ') != NULL);
     }
     return "";
@@ -328,13 +136,14 @@ static void print_row(const gemm_bench *b, const ocl_gemm *g, const char *backen
     table_print(&text);
 }
 
-static void write_row(gemm_bench *b, const product *p, const char *backend, double ms, double best)
+static void write_row(gemm_bench *b, const ocl_gemm *g, const ocl_tuning_log *log, const char *backend,
+                      const ocl_timing *timing)
 {
-    const ocl_gemm *g = &p->gemm;
+    double ms = timing->median * 1e3, best = timing->best * 1e3;
     double gflops = ocl_gemm_flops(g) / (ms * 1e6);
     clt_json_writer *w = &b->writer;
     char text[OCL_CHOICE_TEXT];
-    const char *choice = choice_of(p, text, sizeof text);
+    const char *choice = choice_of(log, text, sizeof text);
     char time[32], speed[40], most[40];
     snprintf(time, sizeof time, "%.4f ms", ms);
     snprintf(speed, sizeof speed, "%.1f GFLOP/s", gflops);
@@ -357,36 +166,50 @@ static void write_row(gemm_bench *b, const product *p, const char *backend, doub
 }
 
 /* The backend that did the product: the last command that is no copy or fill. */
-static const char *backend_of(const product *p)
+static const char *backend_of(const ocl_command_list *list)
 {
-    for (size_t i = p->list.count; i-- > 0;)
-        if (*p->list.commands[i].variant)
-            return p->list.commands[i].variant;
+    for (size_t i = list->count; i-- > 0;)
+        if (*list->commands[i].variant)
+            return list->commands[i].variant;
     return "?";
 }
 
-/* force NULL: the engine's choice. A backend that refuses is told and left out when all were asked for. */
-static clt_status measure(gemm_bench *b, const gemm_size *size, bool ta, bool tb, const char *force)
+static clt_status measure_ready(gemm_bench *b, ocl_gemm_ready *ready, const char *force)
 {
-    product p = {.bench = b, .gemm = ocl_gemm_make(size->m, size->n, size->k, ta, tb)};
-    double ms = 0, best = 0;
-    clt_status status = product_build(&p, force);
+    const ocl_gemm *g = &ready->bench->gemm;
+    ocl_timing timing;
+    char why[200];
+    bool right;
+    CLT_TRY(ocl_gemm_ready_check(ready, CHECKED, &right, why, sizeof why));
+    if (!right)
+        CLT_FAIL(CLT_ECHECK, "bench gemm: %lldx%lldx%lld: %s", (long long)g->m, (long long)g->n,
+                 (long long)g->k, why);
+    CLT_TRY(ocl_time(ocl_gemm_ready_batch, ready, b->measured == 0 ? FIRST_WARM_UP : WARM_UP, b->seconds,
+                     BATCHES, &timing));
+    write_row(b, g, ready->emitter.log, force ? force : backend_of(&ready->list), &timing);
+    return CLT_OK;
+}
+
+/* force NULL: the engine's choice. A backend that refuses is told and left out when all were asked for. */
+static clt_status measure_backend(gemm_bench *b, ocl_gemm_bench *bench, const char *force)
+{
+    ocl_tuning_log log = {0}; /* the record that was in force */
+    ocl_emitter how = {.device = &b->desc, .label = "gemm", .log = &log};
+    ocl_gemm_ready *ready;
+    clt_status status = ocl_gemm_ready_create(bench, &how, force, &ready);
     if (status == CLT_EUNSUPPORTED && force && strcmp(b->backend, "all") == 0) {
         char reason[600];
         snprintf(reason, sizeof reason, "refused: %s", clt_error_text());
-        print_row(b, &p.gemm, force, "", "", "", reason);
-        product_free(&p);
-        return CLT_OK;
+        clt_error_clear();
+        print_row(b, &bench->gemm, force, "", "", "", reason);
+        status = CLT_OK;
+    } else if (status == CLT_OK) {
+        status = measure_ready(b, ready, force);
     }
-    if (status == CLT_OK)
-        status = product_check(&p);
-    if (status == CLT_OK)
-        status = product_time(&p, &ms, &best);
-    if (status == CLT_OK)
-        write_row(b, &p, force ? force : backend_of(&p), ms, best);
     clt_error error;
     clt_error_take(status, &error);
-    product_free(&p);
+    ocl_gemm_ready_destroy(ready);
+    ocl_tuning_log_free(&log);
     return clt_error_put(&error);
 }
 
@@ -395,11 +218,18 @@ static clt_status measure_layout(gemm_bench *b, const gemm_size *size, bool ta, 
     char layout[3] = {ta ? 't' : 'n', tb ? 't' : 'n', '\0'};
     if (b->layout ? strcmp(b->layout, layout) != 0 : ta && tb)
         return CLT_OK;
+    ocl_gemm g = ocl_gemm_make(size->m, size->n, size->k, ta, tb);
+    ocl_gemm_bench *bench;
+    g.type_a = g.type_b = b->dtype;
+    CLT_TRY(ocl_gemm_bench_create(b->device, &g, &(ocl_gemm_fill){0}, 1, &bench));
+    clt_status status = CLT_OK;
     if (!b->backend || strcmp(b->backend, "all") != 0)
-        return measure(b, size, ta, tb, b->backend);
-    for (const ocl_variant *const *v = ocl_gemm_variants; *v; v++)
-        CLT_TRY(measure(b, size, ta, tb, (*v)->name));
-    return CLT_OK;
+        status = measure_backend(b, bench, b->backend);
+    else
+        for (const ocl_variant *const *v = ocl_gemm_variants; *v && status == CLT_OK; v++)
+            status = measure_backend(b, bench, (*v)->name);
+    ocl_gemm_bench_destroy(bench);
+    return status;
 }
 
 static clt_status run_all(gemm_bench *b, clt_str *json)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/measure/timing.h"
 #include "engine/base/log.h"
 
 #define FULL_SPACE 24 /* combinations up to which all are tried */
@@ -50,18 +51,6 @@ static bool is_impossible(clt_status status)
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EDEVLOST;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
-}
-
 #define MAX_ROUNDS 31
 
 /* The median of the rounds, or the first timing where the candidate will not win: how far it is behind then
@@ -79,7 +68,7 @@ static clt_status measure(search *s, void *ready, double *ns, bool *abandoned)
             return CLT_OK;
         }
     }
-    *ns = median(rounds, count);
+    *ns = ocl_median(rounds, count);
     return CLT_OK;
 }
 
@@ -332,7 +321,7 @@ static clt_status compare_finals(search *s, void *ready[2], double ns[2], bool *
         faster += rounds[1][i] < rounds[0][i];
     }
     for (int k = 0; k < 2; k++)
-        ns[k] = median(rounds[k], count);
+        ns[k] = ocl_median(rounds[k], count);
     *wins = ns[1] < ns[0] * (1.0 - s->limits->margin) && 5 * faster >= 4 * count;
     return CLT_OK;
 }

@@ -33,7 +33,7 @@ typedef struct tuning_run {
 typedef struct session {
     tuning_run *run;
     const char *problem;
-    ocl_gemm_bench *bench;
+    ocl_tune_bench *bench;
 } session;
 
 static void say(const tuning_run *r, const char *text)
@@ -58,14 +58,14 @@ static void release(void *context, void *ready)
 
 static clt_status time_product(void *context, void *ready, double *ns)
 {
-    (void)context;
-    return ocl_gemm_ready_time(ready, false, ns);
+    const session *s = context;
+    return ocl_tune_bench_time(s->bench, ready, ns);
 }
 
 static clt_status check_product(void *context, void *ready, bool *right, char *why, size_t size)
 {
-    (void)context;
-    return ocl_gemm_ready_check(ready, right, why, size);
+    const session *s = context;
+    return ocl_tune_bench_check(s->bench, ready, right, why, size);
 }
 
 static void wrong(void *context, const ocl_choice *candidate, const char *why)
@@ -84,7 +84,7 @@ static clt_status prepare_product(void *context, const ocl_choice *candidate, vo
     session *s = context;
     ocl_gemm_ready *made;
     asked->n_values = candidate->n_values;
-    clt_status status = ocl_gemm_ready_create(s->bench, &s->run->desc, candidate, NULL, asked, &made);
+    clt_status status = ocl_tune_bench_ready(s->bench, &s->run->desc, candidate, NULL, asked, &made);
     *ready = made;
     return status;
 }
@@ -182,14 +182,14 @@ static clt_status search_product(tuning_run *r, const ocl_tuning_use *use, doubl
                          .wrong = wrong};
     CLT_TRY(ocl_gemm_standard(g, &r->desc, use->problem, &t.standard));
     double start = clt_now();
-    CLT_TRY(ocl_gemm_bench_create(r->device, &r->desc, g, &s.bench));
+    CLT_TRY(ocl_tune_bench_create(r->device, &r->desc, g, &s.bench));
     double prepared = clt_now();
-    t.data = ocl_gemm_bench_problem(s.bench);
+    t.data = ocl_tune_bench_problem(s.bench);
     limits.deadline = deadline;
     limits.stop = r->options->stop;
     const ocl_choice *seed = ocl_tuning_find(r->in_use, OCL_GEMM_FAMILY, use->problem);
     clt_status status = ocl_tune_search(&t, &limits, seed, result);
-    ocl_gemm_bench_destroy(s.bench);
+    ocl_tune_bench_destroy(s.bench);
     CLT_DEBUG("tuning %s: operands and reference %.2f s, %d candidates (%d dropped early) %.2f s",
               use->problem, prepared - start, result->tried, result->abandoned, clt_now() - prepared);
     return status;

@@ -5,6 +5,7 @@
 #include "engine/base/dtype.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -150,6 +151,72 @@ uint16_t clt_f32_to_bf16(float f)
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)((bits >> 16) | 0x40u);
     return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+void clt_dtype_store(clt_dtype dtype, void *image, size_t i, double value)
+{
+    switch (dtype) {
+    case CLT_F32:
+        ((float *)image)[i] = (float)value;
+        break;
+    case CLT_F16:
+        ((uint16_t *)image)[i] = clt_f32_to_f16((float)value);
+        break;
+    case CLT_BF16:
+        ((uint16_t *)image)[i] = clt_f32_to_bf16((float)value);
+        break;
+    case CLT_I32:
+        ((int32_t *)image)[i] = (int32_t)value;
+        break;
+    case CLT_U32:
+        ((uint32_t *)image)[i] = (uint32_t)value;
+        break;
+    case CLT_U16:
+        ((uint16_t *)image)[i] = (uint16_t)value;
+        break;
+    case CLT_U8:
+        ((uint8_t *)image)[i] = (uint8_t)value;
+        break;
+    case CLT_I64:
+        ((int64_t *)image)[i] = (int64_t)value;
+        break;
+    default:
+        ((double *)image)[i] = value;
+        break;
+    }
+}
+
+double clt_dtype_load(clt_dtype dtype, const void *image, size_t i)
+{
+    switch (dtype) {
+    case CLT_F32:
+        return (double)((const float *)image)[i];
+    case CLT_F16:
+        return (double)clt_f16_to_f32(((const uint16_t *)image)[i]);
+    case CLT_BF16:
+        return (double)clt_bf16_to_f32(((const uint16_t *)image)[i]);
+    case CLT_I32:
+        return (double)((const int32_t *)image)[i];
+    case CLT_U32:
+        return (double)((const uint32_t *)image)[i];
+    case CLT_U16:
+        return (double)((const uint16_t *)image)[i];
+    case CLT_U8:
+        return (double)((const uint8_t *)image)[i];
+    case CLT_I64:
+        return (double)((const int64_t *)image)[i];
+    default:
+        return ((const double *)image)[i];
+    }
+}
+
+double clt_dtype_rounding(clt_dtype dtype, double value)
+{
+    if ((dtype != CLT_F16 && dtype != CLT_BF16) || !isfinite(value))
+        return 0.0;
+    int least = dtype == CLT_F16 ? -14 : -126; /* numbers below 2^least lie as far apart as those above it */
+    int exponent = value == 0.0 ? least : ilogb(value);
+    return ldexp(1.0, (exponent < least ? least : exponent) - (dtype == CLT_F16 ? 11 : 8));
 }
 
 clt_shape clt_shape_make(int ndim, const int64_t *dims)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/measure/timing.h"
 #include "engine/base/thread.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/verify/speed_internal.h"
@@ -34,18 +35,11 @@ typedef struct speed_rounds {
     double stream[2][MAX_ROUNDS + 1]; /* GB/s: plain, nontemporal, round the rounds */
 } speed_rounds;
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double middle(const double *values, int n)
 {
     double sorted[MAX_ROUNDS];
     memcpy(sorted, values, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return sorted[n / 2];
+    return ocl_median(sorted, n);
 }
 
 static clt_status run_streams(const clt_speed_session *s, speed_rounds *r, int at)
@@ -188,7 +182,7 @@ clt_status clt_speed_write(ocl_buffer *buffer, uint64_t offset, uint64_t element
     CLT_TRY_GOTO(clt_alloc(&block, n, width, what), done);
     clt_verify_fill(values, n, &filler, &stream);
     for (size_t i = 0; i < n; i++)
-        clt_verify_store(fill->dtype, block, i, fill->scale > 0.0 ? fill->scale * values[i] : values[i]);
+        clt_dtype_store(fill->dtype, block, i, fill->scale > 0.0 ? fill->scale * values[i] : values[i]);
     for (uint64_t at = 0; at < elements; at += n) {
         uint64_t part = elements - at < n ? elements - at : n;
         CLT_TRY_GOTO(ocl_write(buffer, offset + at * width, block, part * width), done);

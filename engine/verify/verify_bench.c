@@ -271,8 +271,8 @@ void clt_verify_bench_put(clt_verify_bench *b, int32_t tensor, const double *val
     const clt_place *place = &b->plan->place[tensor];
     size_t n = clt_verify_elements(b, tensor);
     for (size_t i = 0; i < n; i++)
-        clt_verify_store(clt_verify_tensor(b, tensor)->dtype, b->before[place->slab] + place->offset, i,
-                         values[i]);
+        clt_dtype_store(clt_verify_tensor(b, tensor)->dtype, b->before[place->slab] + place->offset, i,
+                        values[i]);
 }
 
 void clt_verify_bench_put_bytes(clt_verify_bench *b, int32_t tensor, const void *bytes)
@@ -288,7 +288,7 @@ void clt_verify_bench_get(const clt_verify_bench *b, int32_t tensor, double *out
     size_t n = clt_verify_elements(b, tensor);
     for (size_t i = 0; i < n; i++)
         out[i] =
-            clt_verify_load(clt_verify_tensor(b, tensor)->dtype, b->after[place->slab] + place->offset, i);
+            clt_dtype_load(clt_verify_tensor(b, tensor)->dtype, b->after[place->slab] + place->offset, i);
 }
 
 void clt_verify_bench_keep(clt_verify_bench *b)

@@ -44,17 +44,6 @@ static double largest(const double *v, size_t n)
     return top;
 }
 
-/* Half a unit in the last place of `value` in a storage type: the most that rounding to nearest changes, of
- * which rounding towards zero needs up to twice. */
-static double rounding(clt_dtype dtype, double value)
-{
-    if ((dtype != CLT_F16 && dtype != CLT_BF16) || !isfinite(value))
-        return 0.0;
-    int least = dtype == CLT_F16 ? -14 : -126; /* numbers below 2^least lie as far apart as those above it */
-    int exponent = value == 0.0 ? least : ilogb(value);
-    return ldexp(1.0, (exponent < least ? least : exponent) - (dtype == CLT_F16 ? 11 : 8));
-}
-
 static double square(double v)
 {
     return v * v;
@@ -135,7 +124,7 @@ void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, co
 {
     judgement j = {0};
     for (size_t i = 0; i < n; i++) {
-        double storage = rounding(dtype, reference[i]);
+        double storage = clt_dtype_rounding(dtype, reference[i]);
         add_judgement(&j, i, judge(got[i], reference[i], bound[i], storage), got[i], reference[i], storage);
     }
     conclude(outcome, what, &j, got, reference, n, 1.0, NMSE_LIMIT + relative * relative);
@@ -155,7 +144,7 @@ void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, c
     double tolerance = rule->exact ? 0.0 : rule->tolerance + relative / CLT_VERIFY_EPS;
     double bound = tolerance * CLT_VERIFY_EPS * fmax(1.0, largest(reference, n));
     for (size_t i = 0; i < n; i++) {
-        double storage = rule->exact ? 0.0 : rounding(rule->dtype, reference[i]);
+        double storage = rule->exact ? 0.0 : clt_dtype_rounding(rule->dtype, reference[i]);
         add_judgement(&j, i, judge(got[i], reference[i], bound, storage), got[i], reference[i], storage);
         if (rule->terms && isfinite(rule->terms[i]))
             j.left += square(TERM_UNITS * CLT_VERIFY_EPS * rule->terms[i]);

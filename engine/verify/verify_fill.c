@@ -12,69 +12,13 @@
 
 clt_verify_stream clt_verify_stream_make(uint64_t seed, const char *text, uint32_t number)
 {
-    return (clt_verify_stream){seed, (uint32_t)clt_hash64(text, strlen(text)), number};
+    return (clt_verify_stream){
+        .seed = seed, .key = (uint32_t)clt_hash64(text, strlen(text)), .number = number};
 }
 
 uint32_t clt_verify_word(const clt_verify_stream *s, uint64_t index)
 {
     return clt_rng_u32(s->seed, CLT_RNG_VERIFY, s->number, s->key, index);
-}
-
-void clt_verify_store(clt_dtype dtype, void *image, size_t i, double value)
-{
-    switch (dtype) {
-    case CLT_F32:
-        ((float *)image)[i] = (float)value;
-        break;
-    case CLT_F16:
-        ((uint16_t *)image)[i] = clt_f32_to_f16((float)value);
-        break;
-    case CLT_BF16:
-        ((uint16_t *)image)[i] = clt_f32_to_bf16((float)value);
-        break;
-    case CLT_I32:
-        ((int32_t *)image)[i] = (int32_t)value;
-        break;
-    case CLT_U32:
-        ((uint32_t *)image)[i] = (uint32_t)value;
-        break;
-    case CLT_U16:
-        ((uint16_t *)image)[i] = (uint16_t)value;
-        break;
-    case CLT_U8:
-        ((uint8_t *)image)[i] = (uint8_t)value;
-        break;
-    case CLT_I64:
-        ((int64_t *)image)[i] = (int64_t)value;
-        break;
-    default:
-        ((double *)image)[i] = value;
-        break;
-    }
-}
-
-double clt_verify_load(clt_dtype dtype, const void *image, size_t i)
-{
-    switch (dtype) {
-    case CLT_F32:
-        return (double)((const float *)image)[i];
-    case CLT_F16:
-        return (double)clt_f16_to_f32(((const uint16_t *)image)[i]);
-    case CLT_BF16:
-        return (double)clt_bf16_to_f32(((const uint16_t *)image)[i]);
-    case CLT_I32:
-        return (double)((const int32_t *)image)[i];
-    case CLT_U32:
-        return (double)((const uint32_t *)image)[i];
-    case CLT_U16:
-        return (double)((const uint16_t *)image)[i];
-    case CLT_U8:
-        return (double)((const uint8_t *)image)[i];
-    case CLT_I64:
-        return (double)((const int64_t *)image)[i];
-    default:
-        return ((const double *)image)[i];
-    }
 }
 
 #define PEAK 120.0 /* exp of it is more than f32 holds */
@@ -123,7 +67,7 @@ void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, con
         uint64_t u;
     } cell;
     for (size_t i = 0; i < n; i++) {
-        clt_verify_store(filler->dtype, &cell, 0, fill_one(filler, stream, i));
-        out[i] = clt_verify_load(filler->dtype, &cell, 0);
+        clt_dtype_store(filler->dtype, &cell, 0, fill_one(filler, stream, stream->first + i));
+        out[i] = clt_dtype_load(filler->dtype, &cell, 0);
     }
 }

@@ -3,41 +3,18 @@
  * Checks of GEMM backends, by the contract of cl/gemm/gemm.h alone: sizes round tile edges, every layout,
  * batches, shared and interleaved operands, offsets and row strides, scalars, storage types, epilogues.
  * Operands lie in buffers full of plausible numbers; everything of C's buffer that is not C must keep its
- * bits. Knows no op and no backend. */
-#include <math.h>
+ * bits. Every backend is checked with its own choice, those with a list of forms with each of these, too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/gemm/gemm_bench.h"
 #include "cl/gemm/gemm_mma.h"
 #include "cl/gemm/gemm_tile.h"
 #include "cl/gemm/gemm_wgmma.h"
-#include "cl/tune/tuning.h"
 #include "engine/base/thread.h"
 #include "engine/verify/verify_gemm_cases.h"
 #include "engine/verify/verify_internal.h"
-
-enum {
-    GEMM_A,
-    GEMM_B,
-    GEMM_C,
-    GEMM_BIAS,
-    GEMM_RESIDUAL,
-    GEMM_PRE,
-    GEMM_DACT,
-    GEMM_WORK, /* what the backend asked for */
-    GEMM_OPERANDS
-};
-#define GUARD 64 /* elements on both sides of an operand */
-
-typedef struct gemm_operand {
-    clt_dtype type;
-    size_t elements; /* of the buffer, guards included; 0: unused */
-    size_t first;    /* element of the buffer where the operand starts */
-    double *value;   /* what the storage holds */
-    uint8_t *image, *after;
-    ocl_buffer *buffer;
-} gemm_operand;
 
 typedef struct gemm_run {
     clt_verify_session *session;
@@ -46,10 +23,8 @@ typedef struct gemm_run {
     const char *backend;
     const ocl_choice *choice; /* how the backend must do it; NULL: as it likes */
     bool integers;
-    ocl_gemm gemm;
-    gemm_operand operand[GEMM_OPERANDS];
-    ocl_command_list list;
-    ocl_exec *exec;
+    ocl_gemm_bench *bench;
+    ocl_gemm_ready *ready; /* NULL when the backend refused */
 } gemm_run;
 
 /* --- problem --- */
@@ -95,338 +70,86 @@ static ocl_gemm make_gemm(const clt_gemm_case *c, const clt_verify_stream *s)
     return g;
 }
 
-/* A factor: all that is not an element of one of its matrices becomes NaN, so that a product which reads it
- * shows it even where it is multiplied by zero. */
-static void spoil_gaps(gemm_operand *o, int64_t rows, int64_t cols, int64_t ld, int64_t stride, int64_t batch)
-{
-    int64_t end = (int64_t)o->elements - (int64_t)o->first;
-    for (int64_t i = -(int64_t)o->first; i < end; i++) {
-        int64_t z = i < 0 || stride == 0 ? 0 : i / stride, row = i - z * stride;
-        bool used = i >= 0 && z < batch && rows > 0 && row / ld < rows && row % ld < cols;
-        /* interleaved matrices: rows of one lie between those of another */
-        for (int64_t k = 0; !used && i >= 0 && k < batch && stride < rows * ld; k++)
-            used = i >= k * stride && (i - k * stride) / ld < rows && (i - k * stride) % ld < cols;
-        if (!used) {
-            o->value[(int64_t)o->first + i] = NAN;
-            clt_verify_store(o->type, o->image, o->first + (size_t)i, NAN);
-        }
-    }
-}
-
-/* Fills one operand's whole buffer; C is NaN where the call must not read it. */
-static clt_status fill_operand(gemm_run *r, int which, clt_dtype type, uint64_t offset, int64_t span,
-                               bool nan)
-{
-    gemm_operand *o = &r->operand[which];
-    clt_verify_stream stream =
-        clt_verify_stream_make(r->session->seed, r->problem->name, (uint32_t)(16 + which + 32 * r->integers));
-    clt_verify_filler filler = {.fill = CLT_FILL_NORMAL, .dtype = type, .integers = r->integers};
-    o->type = type;
-    o->first = GUARD + offset / clt_dtype_bytes(type);
-    o->elements = o->first + (size_t)span + GUARD;
-    CLT_TRY(clt_alloc(&o->value, o->elements, sizeof *o->value, "checker's operand"));
-    CLT_TRY(clt_alloc(&o->image, o->elements, clt_dtype_bytes(type), "checker's operand"));
-    CLT_TRY(clt_alloc(&o->after, o->elements, clt_dtype_bytes(type), "checker's operand"));
-    clt_verify_fill(o->value, o->elements, &filler, &stream);
-    for (size_t i = 0; i < o->elements; i++) {
-        if (nan)
-            o->value[i] = NAN;
-        clt_verify_store(type, o->image, i, o->value[i]);
-    }
-    CLT_TRY(ocl_buffer_create(r->session->device, o->elements * clt_dtype_bytes(type), "checker's operand",
-                              &o->buffer));
-    return CLT_OK;
-}
-
 /* Where an operand of the epilogue starts: anywhere, or at whole 16 bytes. */
-static uint64_t extra_offset(const gemm_run *r, uint64_t bytes)
+static ocl_tensor_ref extra(const clt_gemm_case *c, int32_t tensor, uint64_t bytes)
 {
-    return r->problem->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes;
+    return (ocl_tensor_ref){tensor, c->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes};
 }
 
-static clt_status fill_operands(gemm_run *r)
+static void add_epilogue(const clt_gemm_case *c, ocl_gemm *g)
 {
-    ocl_gemm *g = &r->gemm;
-    int64_t a, b, c;
-    if (!ocl_gemm_spans(g, &a, &b, &c))
-        CLT_FAIL(CLT_EINTERNAL, "gemm case '%s' has no size", r->problem->name);
-    g->a.tensor = GEMM_A;
-    g->b.tensor = GEMM_B;
-    g->c.tensor = GEMM_C;
-    CLT_TRY(fill_operand(r, GEMM_A, g->type_a, g->a.offset, a, false));
-    CLT_TRY(fill_operand(r, GEMM_B, g->type_b, g->b.offset, b, false));
-    spoil_gaps(&r->operand[GEMM_A], g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->stride_a, g->batch);
-    spoil_gaps(&r->operand[GEMM_B], g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->stride_b, g->batch);
-    CLT_TRY(fill_operand(r, GEMM_C, g->type_c, g->c.offset, c,
-                         g->beta == 0.0f && r->problem->residual != EXTRA_C && r->problem->dact != EXTRA_C));
-    if (r->problem->bias) {
-        g->bias = (ocl_tensor_ref){GEMM_BIAS, extra_offset(r, 12)};
-        CLT_TRY(fill_operand(r, GEMM_BIAS, CLT_F32, g->bias.offset, g->n, false));
-    }
-    if (r->problem->residual == EXTRA_C)
-        g->residual = g->c;
-    if (r->problem->residual == EXTRA_OWN) {
-        g->residual = (ocl_tensor_ref){GEMM_RESIDUAL, extra_offset(r, 20)};
-        CLT_TRY(fill_operand(r, GEMM_RESIDUAL, g->type_c, g->residual.offset, c, false));
-    }
-    if (r->problem->pre) {
-        g->pre = (ocl_tensor_ref){GEMM_PRE, extra_offset(r, 28)};
-        CLT_TRY(fill_operand(r, GEMM_PRE, g->type_c, g->pre.offset, c, true));
-    }
-    if (r->problem->dact == EXTRA_C)
-        g->dact = g->c;
-    if (r->problem->dact != EXTRA_OWN)
-        return CLT_OK;
-    g->dact = (ocl_tensor_ref){GEMM_DACT, extra_offset(r, 36)};
-    return fill_operand(r, GEMM_DACT, g->type_c, g->dact.offset, c, false);
+    ocl_tensor_ref in_c = {OCL_GEMM_C, g->c.offset};
+    if (c->bias)
+        g->bias = extra(c, OCL_GEMM_BIAS, 12);
+    if (c->residual != EXTRA_NONE)
+        g->residual = c->residual == EXTRA_C ? in_c : extra(c, OCL_GEMM_RESIDUAL, 20);
+    if (c->pre)
+        g->pre = extra(c, OCL_GEMM_PRE, 28);
+    if (c->dact != EXTRA_NONE)
+        g->dact = c->dact == EXTRA_C ? in_c : extra(c, OCL_GEMM_DACT, 36);
 }
 
-static clt_status gemm_resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
+static void fill(void *context, int operand, clt_dtype type, size_t first, double *out, size_t n)
 {
-    const gemm_operand *o = &((gemm_run *)context)->operand[tensor];
-    *buffer = o->buffer;
-    *offset = GUARD * clt_dtype_bytes(o->type);
-    return CLT_OK;
+    const gemm_run *r = context;
+    clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name,
+                                                      (uint32_t)(16 + operand + 32 * r->integers));
+    clt_verify_filler filler = {.fill = CLT_FILL_NORMAL, .dtype = type, .integers = r->integers};
+    stream.first = first;
+    clt_verify_fill(out, n, &filler, &stream);
 }
 
-static int32_t gemm_workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
+/* A refusal makes the outcome SKIP. */
+static clt_status refused(gemm_run *r)
 {
-    gemm_run *r = owner;
-    clt_status status = CLT_OK;
-    if (r->operand[GEMM_WORK].elements)
-        status =
-            clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "checking a GEMM: '%s' is a second workspace", name);
-    else
-        status = fill_operand(r, GEMM_WORK, dtype, 0, (int64_t)elements, true);
-    return status == CLT_OK ? GEMM_WORK : OCL_NO_TENSOR_ID;
-}
-
-/* Emits the commands; a refusal makes the outcome SKIP. */
-static clt_status emit(gemm_run *r)
-{
-    ocl_device_desc desc = clt_verify_desc(r->session);
-    ocl_emitter e = {.list = &r->list,
-                     .device = &desc,
-                     .label = r->problem->name,
-                     .variant = "",
-                     .node = -1,
-                     .workspace = gemm_workspace,
-                     .owner = r,
-                     .record = r->choice};
-    clt_status status = ocl_gemm_emit(&e, &r->gemm, r->backend);
-    ocl_emitter_free(&e);
-    if (status == CLT_EUNSUPPORTED && r->choice) {
-        clt_verify_set(r->outcome, CLT_VERIFY_SKIP, "%s", clt_error_text());
-        clt_error_clear();
-        return CLT_OK;
+    const char *open = strstr(clt_error_text(), "none accepts (");
+    if (!r->choice && !open)
+        return CLT_EUNSUPPORTED;
+    char reason[CLT_ERROR_TEXT_SIZE];
+    if (r->choice) {
+        snprintf(reason, sizeof reason, "%s", clt_error_text());
+    } else {
+        snprintf(reason, sizeof reason, "backend %s", open + strlen("none accepts ("));
+        char *close = strrchr(reason, ')');
+        if (close)
+            *close = '\0';
     }
-    const char *open = status == CLT_EUNSUPPORTED ? strstr(clt_error_text(), "none accepts (") : NULL;
-    if (!open)
-        return status;
-    char reason[256];
-    snprintf(reason, sizeof reason, "backend %s", open + strlen("none accepts ("));
-    char *close = strrchr(reason, ')');
-    if (close)
-        *close = '\0';
     clt_error_clear();
-    if (strcmp(r->backend, "simple") == 0)
+    if (!r->choice && strcmp(r->backend, "simple") == 0)
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the last backend must accept everything: %s", reason);
     else
         clt_verify_set(r->outcome, CLT_VERIFY_SKIP, "%s", reason);
     return CLT_OK;
 }
 
-static clt_status upload(gemm_run *r)
+static clt_status open_run(gemm_run *r)
 {
-    for (int i = 0; i < GEMM_OPERANDS; i++)
-        if (r->operand[i].elements)
-            CLT_TRY(ocl_write(r->operand[i].buffer, 0, r->operand[i].image,
-                              r->operand[i].elements * clt_dtype_bytes(r->operand[i].type)));
-    return CLT_OK;
+    clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name, 0);
+    ocl_gemm gemm = make_gemm(r->problem, &stream);
+    ocl_gemm_fill from = {.values = fill, .context = r, .whole = r->integers, .gaps = true};
+    ocl_device_desc desc = clt_verify_desc(r->session);
+    ocl_emitter how = {.device = &desc, .label = r->problem->name, .record = r->choice};
+    add_epilogue(r->problem, &gemm);
+    CLT_TRY(ocl_gemm_bench_create(r->session->device, &gemm, &from, 1, &r->bench));
+    clt_status status = ocl_gemm_ready_create(r->bench, &how, r->backend, &r->ready);
+    return status == CLT_EUNSUPPORTED ? refused(r) : status;
 }
 
-static clt_status execute(gemm_run *r)
+static void close_run(gemm_run *r)
 {
-    CLT_TRY(upload(r));
-    CLT_TRY(ocl_exec_run(r->exec, NULL));
-    CLT_TRY(ocl_finish(r->session->device, OCL_QUEUE_COMPUTE));
-    for (int i = 0; i < GEMM_OPERANDS; i++)
-        if (r->operand[i].elements)
-            CLT_TRY(ocl_read(r->operand[i].buffer, 0, r->operand[i].after,
-                             r->operand[i].elements * clt_dtype_bytes(r->operand[i].type)));
-    return CLT_OK;
+    ocl_gemm_ready_destroy(r->ready);
+    ocl_gemm_bench_destroy(r->bench);
 }
 
 /* --- judging --- */
 
-/* Which bytes of an operand's buffer the call owns: those of C's elements, or all of its workspace. */
-static clt_status make_map(const gemm_run *r, const gemm_operand *o, uint8_t **map)
-{
-    const ocl_gemm *g = &r->gemm;
-    size_t bytes = clt_dtype_bytes(o->type);
-    CLT_TRY(clt_alloc(map, o->elements, bytes, "checker's map"));
-    if (o == &r->operand[GEMM_WORK]) {
-        memset(*map + GUARD * bytes, 1, bytes * (o->elements - 2 * GUARD));
-        return CLT_OK;
-    }
-    for (int64_t z = 0; z < g->batch; z++)
-        for (int64_t i = 0; i < g->m; i++)
-            memset(*map + bytes * (o->first + (size_t)(z * g->stride_c + i * g->ldc)), 1,
-                   bytes * (size_t)g->n);
-    return CLT_OK;
-}
-
-static clt_status check_guards(gemm_run *r)
-{
-    static const char *const names[GEMM_OPERANDS] = {
-        "A", "B", "C", "the bias", "the residual", "pre", "dact", "its workspace"};
-    for (int i = 0; i < GEMM_OPERANDS; i++) {
-        const gemm_operand *o = &r->operand[i];
-        size_t size = clt_dtype_bytes(o->type), where;
-        uint8_t *mine = NULL;
-        if (!o->elements)
-            continue;
-        if (i == GEMM_C || i == GEMM_PRE || i == GEMM_WORK)
-            CLT_TRY(make_map(r, o, &mine));
-        if (clt_verify_changed(o->image, o->after, mine, o->elements * size, &where))
-            clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
-                           "wrote where it must not: element %lld from the start of %s",
-                           (long long)(where / size) - (long long)o->first, names[i]);
-        free(mine);
-    }
-    return CLT_OK;
-}
-
-static double activate(ocl_activation activation, double x)
-{
-    switch (activation) {
-    case OCL_ACT_RELU:
-        return x < 0.0 ? 0.0 : x;
-    case OCL_ACT_GELU_ERF:
-        return 0.5 * x * erfc(-x * sqrt(0.5));
-    case OCL_ACT_GELU_TANH:
-        return 0.5 * x * (1.0 + tanh(sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-    default:
-        return x;
-    }
-}
-
-static double activation_slope(ocl_activation activation, double x)
-{
-    double c = sqrt(2.0 / 3.14159265358979323846), t;
-    switch (activation) {
-    case OCL_ACT_RELU:
-        return x > 0.0 ? 1.0 : 0.0;
-    case OCL_ACT_GELU_ERF:
-        return 0.5 * erfc(-x * sqrt(0.5)) + 0.5 * c * x * exp(-0.5 * x * x);
-    case OCL_ACT_GELU_TANH:
-        t = tanh(c * (x + 0.044715 * x * x * x));
-        return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * c * (1.0 + 3.0 * 0.044715 * x * x);
-    default:
-        return 1.0;
-    }
-}
-
-typedef struct gemm_expected {
-    double c, pre;             /* values */
-    double bound_c, bound_pre; /* how far off rounding may take them */
-} gemm_expected;
-
-/* Element `at` of C's buffer in an operand of C's shape. */
-static double like_c(const gemm_run *r, clt_gemm_extra place, int which, size_t at)
-{
-    const gemm_operand *o = &r->operand[place == EXTRA_C ? GEMM_C : which];
-    return o->value[o->first + at - r->operand[GEMM_C].first];
-}
-
-/* What rounding both operands to 10 bits of mantissa may do to a sum of products p: each takes 2^-11 of its
- * product at most, so 2^-10 * sum |p| together, and being random no more than some standard deviations, of
- * which 2^-10 * sqrt(sum p^2) is more than one. Integers up to 2^11 keep all their bits. */
-static double tf32_bound(const gemm_run *r, double size, double squares)
-{
-    double walk = 4.0 * sqrt(squares);
-    return !r->problem->tf32 || r->integers ? 0.0 : 0x1p-10 * (walk < size ? walk : size);
-}
-
-/* An activation is of its input as C's type stores it, whether that input is kept or not. */
-static bool activates_stored(const gemm_run *r)
-{
-    return r->gemm.activation != OCL_ACT_NONE && r->problem->dact == EXTRA_NONE;
-}
-
-static double as_stored(const gemm_run *r, double value)
-{
-    float cell;
-    clt_verify_store(r->gemm.type_c, &cell, 0, value);
-    return clt_verify_load(r->gemm.type_c, &cell, 0);
-}
-
-/* The activation's input: the pre-activation as stored. Where its rounding may go either way, *unsure gets
- * how much that is. */
-static double activation_input(const gemm_run *r, double pre, double bound, double *unsure)
-{
-    double low = as_stored(r, pre - bound), high = as_stored(r, pre + bound);
-    *unsure = r->gemm.type_c == CLT_F32 ? 0.0 : high - low;
-    if (r->gemm.type_c == CLT_F32 || (low != high && !r->integers))
-        return pre;
-    return as_stored(r, pre);
-}
-
-/* Errors of K products random-walk, each bounded by what was added up. */
-static gemm_expected expect(const gemm_run *r, int64_t z, int64_t i, int64_t j, size_t at)
-{
-    const ocl_gemm *g = &r->gemm;
-    const gemm_operand *o = r->operand;
-    const double *a = o[GEMM_A].value + o[GEMM_A].first + z * g->stride_a + (g->ta ? i : i * g->lda);
-    const double *b = o[GEMM_B].value + o[GEMM_B].first + z * g->stride_b + (g->tb ? j * g->ldb : j);
-    int64_t a_step = g->ta ? g->lda : 1, b_step = g->tb ? 1 : g->ldb;
-    double v = 0.0, size = 0.0, squares = 0.0, units = 2.0 * sqrt((double)g->k) + 4.0;
-    gemm_expected e;
-    for (int64_t p = 0; p < g->k; p++) {
-        double product = a[p * a_step] * b[p * b_step];
-        v += product;
-        size += fabs(product);
-        squares += product * product;
-    }
-    double narrowed = 1.13 * fabs((double)g->alpha) * tf32_bound(r, size, squares); /* slopes reach 1.13 */
-    v *= (double)g->alpha;
-    size *= fabs((double)g->alpha);
-    double old = g->beta != 0.0f ? (double)g->beta * o[GEMM_C].value[at] : 0.0;
-    double bias = r->problem->bias ? o[GEMM_BIAS].value[o[GEMM_BIAS].first + (size_t)j] : 0.0;
-    if (r->problem->dact != EXTRA_NONE) {
-        /* the slope is at most 1.13, its own error counts in units of 1 */
-        double slope = activation_slope(g->activation, like_c(r, r->problem->dact, GEMM_DACT, at));
-        size = 1.13 * size + (g->activation > OCL_ACT_RELU ? 16.0 / units * fabs(v) : 0.0);
-        v *= slope;
-    }
-    size += fabs(old) + fabs(bias);
-    e.pre = v += old + bias;
-    e.bound_pre = units * CLT_VERIFY_EPS * (size + fabs(v)) + narrowed;
-    if (activates_stored(r)) {
-        double unsure;
-        v = activate(g->activation, activation_input(r, e.pre, e.bound_pre, &unsure));
-        narrowed += 1.13 * unsure;
-    }
-    size += fabs(v);
-    if (r->problem->residual != EXTRA_NONE)
-        v += like_c(r, r->problem->residual, GEMM_RESIDUAL, at);
-    units += g->activation > OCL_ACT_RELU ? 16.0 : 0.0;
-    e.bound_c = units * CLT_VERIFY_EPS * (size + fabs(v)) + narrowed;
-    e.c = v;
-    if (r->integers) {
-        e.c = as_stored(r, e.c);
-        e.pre = as_stored(r, e.pre);
-    }
-    return e;
-}
-
 /* How far rounding on the way takes a result off, relative to its size: of the operands, of the stored value
  * that the activation starts from. */
-static double rounded_on_the_way(const gemm_run *r)
+static double rounded_on_the_way(const ocl_gemm *g)
 {
-    double operands = r->problem->tf32 ? 0x1p-10 : 0.0, stored = 0.0;
-    if (activates_stored(r))
-        stored = r->gemm.type_c == CLT_F16 ? 0x1p-11 : r->gemm.type_c == CLT_BF16 ? 0x1p-8 : 0.0;
+    double operands = g->tf32 ? 0x1p-10 : 0.0, stored = 0.0;
+    if (g->activation != OCL_ACT_NONE && g->dact.tensor == OCL_NO_TENSOR_ID)
+        stored = g->type_c == CLT_F16 ? 0x1p-11 : g->type_c == CLT_BF16 ? 0x1p-8 : 0.0;
     return operands + stored;
 }
 
@@ -434,74 +157,76 @@ static double rounded_on_the_way(const gemm_run *r)
 static void compare(gemm_run *r, const char *what, const double *values, size_t n)
 {
     clt_verify_rule exact = {.exact = true};
+    const ocl_gemm *g = &r->bench->gemm;
     if (r->integers)
         clt_verify_compare(r->outcome, what, values, values + n, n, &exact);
     else
-        clt_verify_compare_bounds(r->outcome, what, values, values + n, values + 2 * n, n, r->gemm.type_c,
-                                  rounded_on_the_way(r));
+        clt_verify_compare_bounds(r->outcome, what, values, values + n, values + 2 * n, n, g->type_c,
+                                  rounded_on_the_way(g));
+}
+
+/* What an operand of C's shape holds, in C's order. */
+static clt_status read_result(gemm_run *r, int operand, double *out)
+{
+    const ocl_gemm *g = &r->bench->gemm;
+    const ocl_gemm_array *a = &r->bench->array[operand];
+    uint8_t *after;
+    CLT_TRY(clt_alloc(&after, ocl_gemm_array_bytes(a), 1, "checker's result"));
+    clt_status status = ocl_gemm_ready_read(r->ready, operand, after);
+    for (int64_t z = 0; z < g->batch && status == CLT_OK; z++)
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < g->n; j++)
+                *out++ =
+                    clt_dtype_load(a->type, after, a->first + (size_t)(z * g->stride_c + i * g->ldc + j));
+    free(after);
+    return status;
+}
+
+/* c and pre: results, which are there, then expected values and bounds, n of each. */
+static clt_status expect(const gemm_run *r, double *c, double *pre, size_t n)
+{
+    const ocl_gemm *g = &r->bench->gemm;
+    ocl_gemm_value *row;
+    clt_status status = CLT_OK;
+    size_t e = 0;
+    CLT_TRY(clt_alloc(&row, (size_t)g->n, sizeof *row, "checker's reference"));
+    for (int64_t line = 0; line < g->batch * g->m && status == CLT_OK; line++) {
+        status = ocl_gemm_expect(r->bench, line / g->m, line % g->m, 0, g->n, row);
+        for (int64_t j = 0; j < g->n && status == CLT_OK; j++, e++) {
+            c[n + e] = row[j].c;
+            c[2 * n + e] = row[j].bound_c;
+            pre[n + e] = row[j].pre;
+            pre[2 * n + e] = row[j].bound_pre;
+        }
+    }
+    free(row);
+    return status;
 }
 
 static clt_status judge(gemm_run *r)
 {
-    const ocl_gemm *g = &r->gemm;
-    const gemm_operand *o = r->operand;
+    const ocl_gemm *g = &r->bench->gemm;
+    bool kept = r->problem->pre;
     double *c, *pre;
-    size_t n = (size_t)(g->m * g->n * g->batch), e = 0;
+    size_t n = (size_t)(g->m * g->n * g->batch);
+    clt_status status;
     CLT_TRY(clt_alloc(&c, 6 * n, sizeof *c, "checker's results"));
     pre = c + 3 * n;
-    for (int64_t z = 0; z < g->batch; z++) {
-        for (int64_t i = 0; i < g->m; i++) {
-            for (int64_t j = 0; j < g->n; j++, e++) {
-                size_t in_c = (size_t)(z * g->stride_c + i * g->ldc + j);
-                gemm_expected x = expect(r, z, i, j, o[GEMM_C].first + in_c);
-                c[e] = clt_verify_load(g->type_c, o[GEMM_C].after, o[GEMM_C].first + in_c);
-                c[n + e] = x.c;
-                c[2 * n + e] = x.bound_c;
-                if (r->problem->pre)
-                    pre[e] = clt_verify_load(g->type_c, o[GEMM_PRE].after, o[GEMM_PRE].first + in_c);
-                pre[n + e] = x.pre;
-                pre[2 * n + e] = x.bound_pre;
-            }
-        }
-    }
+    CLT_TRY_GOTO(read_result(r, OCL_GEMM_C, c), done);
+    if (kept)
+        CLT_TRY_GOTO(read_result(r, OCL_GEMM_PRE, pre), done);
+    CLT_TRY_GOTO(expect(r, c, pre, n), done);
     compare(r, r->integers ? "C (integers)" : "C", c, n);
-    if (r->problem->pre)
+    if (kept)
         compare(r, r->integers ? "pre (integers)" : "pre", pre, n);
     if (!r->integers && g->k > 0)
         clt_verify_trust(r->outcome, "C", c, n, 0.02);
+done:
     free(c);
-    return CLT_OK;
+    return status;
 }
 
 /* --- modes --- */
-
-static void close_run(gemm_run *r)
-{
-    ocl_exec_destroy(r->exec);
-    for (int i = 0; i < GEMM_OPERANDS; i++) {
-        ocl_buffer_destroy(r->operand[i].buffer);
-        free(r->operand[i].value);
-        free(r->operand[i].image);
-        free(r->operand[i].after);
-    }
-    clt_arena *arena = r->list.arena;
-    ocl_command_list_free(&r->list);
-    clt_arena_destroy(arena);
-}
-
-/* After it r->exec is NULL when the backend refused. */
-static clt_status open_run(gemm_run *r)
-{
-    clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name, 0);
-    ocl_exec_options options = {.resolve = gemm_resolve, .resolve_context = r};
-    r->gemm = make_gemm(r->problem, &stream);
-    CLT_TRY(clt_arena_create(&r->list.arena));
-    CLT_TRY(fill_operands(r));
-    CLT_TRY(emit(r));
-    if (clt_verify_bad(r->outcome))
-        return CLT_OK;
-    return ocl_exec_create(r->session->device, &r->list, &options, &r->exec);
-}
 
 /* All scalars are short binary fractions: integers must come out exact, rounded to nearest even where C has
  * 16 bits. */
@@ -510,14 +235,24 @@ static bool is_exact(const clt_gemm_case *c)
     return c->activation <= OCL_ACT_RELU;
 }
 
+static clt_status check_guards(gemm_run *r)
+{
+    bool right;
+    char why[200];
+    CLT_TRY(ocl_gemm_ready_guards(r->ready, &right, why, sizeof why));
+    if (!right)
+        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "%s", why);
+    return CLT_OK;
+}
+
 static clt_status check_values(gemm_run *r)
 {
     clt_status status = open_run(r);
-    if (status == CLT_OK && r->exec)
-        status = execute(r);
-    if (status == CLT_OK && r->exec)
+    if (status == CLT_OK && r->ready)
+        status = ocl_gemm_ready_run(r->ready);
+    if (status == CLT_OK && r->ready)
         status = check_guards(r);
-    if (status == CLT_OK && r->exec)
+    if (status == CLT_OK && r->ready)
         status = judge(r);
     close_run(r);
     return status;
@@ -525,18 +260,20 @@ static clt_status check_values(gemm_run *r)
 
 static clt_status check_bits(gemm_run *r)
 {
-    gemm_operand *c = &r->operand[GEMM_C];
+    const ocl_gemm_array *c;
     uint8_t *first = NULL;
     size_t bytes, where;
     clt_status status = open_run(r);
-    if (status != CLT_OK || !r->exec)
+    if (status != CLT_OK || !r->ready)
         goto done;
-    bytes = c->elements * clt_dtype_bytes(c->type);
-    CLT_TRY_GOTO(execute(r), done);
-    CLT_TRY_GOTO(clt_alloc(&first, bytes, 1, "first result"), done);
-    memcpy(first, c->after, bytes);
-    CLT_TRY_GOTO(execute(r), done);
-    if (clt_verify_changed(first, c->after, NULL, bytes, &where))
+    c = &r->bench->array[OCL_GEMM_C];
+    bytes = ocl_gemm_array_bytes(c);
+    CLT_TRY_GOTO(clt_alloc(&first, 2 * bytes, 1, "checker's results"), done);
+    for (int run = 0; run < 2; run++) {
+        CLT_TRY_GOTO(ocl_gemm_ready_run(r->ready), done);
+        CLT_TRY_GOTO(ocl_gemm_ready_read(r->ready, OCL_GEMM_C, first + (run ? bytes : 0)), done);
+    }
+    if (clt_verify_changed(first, first + bytes, NULL, bytes, &where))
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the second run differs in element %lld of C",
                        (long long)(where / clt_dtype_bytes(c->type)) - (long long)c->first);
 done:
@@ -548,25 +285,28 @@ done:
 static clt_status check_speed(gemm_run *r)
 {
     const ocl_command_time *times;
+    ocl_exec *exec;
     size_t n;
     clt_status status = open_run(r);
-    if (status != CLT_OK || !r->exec)
+    if (status != CLT_OK || !r->ready)
         goto done;
-    CLT_TRY_GOTO(execute(r), done); /* warm-up */
-    ocl_exec_profile(r->exec, true);
+    exec = r->ready->exec;
+    CLT_TRY_GOTO(ocl_gemm_ready_run(r->ready), done); /* warm-up */
+    ocl_exec_profile(exec, true);
     double start = clt_now(), ms = 0.0, bytes = 0.0;
     for (int run = 0; run < 1000 && clt_now() - start < 0.05; run++) {
-        CLT_TRY_GOTO(ocl_exec_run(r->exec, NULL), done);
-        CLT_TRY_GOTO(ocl_exec_collect(r->exec), done);
+        CLT_TRY_GOTO(ocl_exec_run(exec, NULL), done);
+        CLT_TRY_GOTO(ocl_exec_collect(exec), done);
     }
-    times = ocl_exec_times(r->exec, &n);
+    times = ocl_exec_times(exec, &n);
     for (size_t c = 0; c < n; c++) {
         ms += times[c].calls ? (double)times[c].total_ns / (double)times[c].calls * 1e-6 : 0.0;
         bytes += (double)ocl_command_bytes(times[c].command);
     }
+    double flops = ocl_gemm_flops(&r->bench->gemm);
     r->outcome->ms = ms;
     snprintf(r->outcome->reason, sizeof r->outcome->reason, "%.4f ms %.2f GB/s %.2f GFLOP/s", ms,
-             ms > 0.0 ? bytes * 1e-6 / ms : 0.0, ms > 0.0 ? ocl_gemm_flops(&r->gemm) * 1e-6 / ms : 0.0);
+             ms > 0.0 ? bytes * 1e-6 / ms : 0.0, ms > 0.0 ? flops * 1e-6 / ms : 0.0);
 done:
     close_run(r);
     return status;

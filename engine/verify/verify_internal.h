@@ -95,6 +95,7 @@ clt_status clt_verify_on(ocl_device *device, const clt_verify_options *options, 
 typedef struct clt_verify_stream {
     uint64_t seed;
     uint32_t key, number;
+    uint64_t first; /* of the numbers that clt_verify_fill takes */
 } clt_verify_stream;
 clt_verify_stream clt_verify_stream_make(uint64_t seed, const char *text, uint32_t number);
 uint32_t clt_verify_word(const clt_verify_stream *stream, uint64_t index);
@@ -106,8 +107,6 @@ typedef struct clt_verify_filler {
     bool integers;   /* small integers, -3 to 3, instead of reals */
 } clt_verify_filler;
 void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, const clt_verify_stream *stream);
-void clt_verify_store(clt_dtype dtype, void *image, size_t index, double value);
-double clt_verify_load(clt_dtype dtype, const void *image, size_t index);
 
 /* --- comparison: verify_compare.c --- */
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/measure/timing.h"
 #include "engine/base/thread.h"
 #include "engine/train/run/run.h"
 #include "engine/train/inspect/watch.h"
@@ -28,12 +29,6 @@ typedef struct bench {
     double feed_ms;
     int64_t next; /* step to enqueue */
 } bench;
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* What ended so far; all: waits for every step. ms (may be NULL): where the step after `first` puts its time.
  */
@@ -118,12 +113,6 @@ static clt_status timed_phases(bench *b)
         b->phase_ms[p] /= b->rounds;
     b->feed_ms /= b->rounds;
     return CLT_OK;
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, by_value);
-    return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
 static void write_text(const bench *b, double step_ms, double samples, clt_str *text)
@@ -217,7 +206,7 @@ static clt_status write_json(const bench *b, double step_ms, double samples, clt
 
 static clt_status write_result(const bench *b, clt_str *text, clt_str *json, clt_str *trace)
 {
-    double step_ms = median(b->ms, b->steps), samples = (double)b->run->job->global_batch / step_ms * 1e3;
+    double step_ms = ocl_median(b->ms, b->steps), samples = (double)b->run->job->global_batch / step_ms * 1e3;
     int64_t first, last;
     write_text(b, step_ms, samples, text);
     clt_json_writer w = clt_json_writer_make(json, 2);

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "cl/device/internal.h"
+#include "cl/measure/timing.h"
 #include "engine/base/thread.h"
 
 #if defined(__x86_64__)
@@ -256,18 +257,11 @@ typedef struct ratios {
     int count;
 } ratios;
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double middle(const ratios *r)
 {
     double sorted[STREAM_ROUNDS];
     memcpy(sorted, r->value, sizeof sorted);
-    qsort(sorted, (size_t)r->count, sizeof *sorted, by_value);
-    return sorted[r->count / 2];
+    return ocl_median(sorted, r->count);
 }
 
 static void stream_pair(native *n, const ocl_stream *stream, bool nontemporal, ratios *r)

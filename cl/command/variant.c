@@ -12,6 +12,22 @@
 
 #include "engine/base/log.h"
 
+/* OCL_QUIRK_ANY_STYLE: slow kernels are wanted too. */
+static bool suits(ocl_kernel_style style, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const char *why = NULL;
+    if (style == OCL_KERNEL_LANES && !ocl_prefers_lanes(device))
+        why = "work-groups are faster here than vectors of sixteen in one work-item";
+    else if (style == OCL_KERNEL_GROUPS && ocl_prefers_lanes(device))
+        why = "vectors of sixteen in one work-item are faster here than work-groups (wide_vectors)";
+    else if (style == OCL_KERNEL_BLOCKS && (device->is_cpu || ocl_prefers_lanes(device)))
+        why = "blocks in local memory gain nothing on a CPU device";
+    if (why == NULL || (device->quirks & OCL_QUIRK_ANY_STYLE))
+        return true;
+    snprintf(reason, size, "%s", why);
+    return false;
+}
+
 bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const ocl_device_desc *device,
                          char *reason, size_t size)
 {
@@ -25,6 +41,8 @@ bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const 
         snprintf(reason, size, "the device lacks %s", ocl_caps_text(missing, names, sizeof names));
         return false;
     }
+    if (!suits(variant->style, device, reason, size))
+        return false;
     snprintf(reason, size, "it does not accept this problem");
     return variant->accepts == NULL || variant->accepts(problem, device, reason, size);
 }

@@ -19,6 +19,17 @@ typedef struct ocl_tunable {
     int values[12];
 } ocl_tunable;
 
+/* The devices that a variant's kernels are fast on. On others they would compute the same, only slowly, so
+ * ocl_variant_accepts refuses them there: nothing else in the program asks what kind of device it has to find
+ * out how to compute. */
+typedef enum ocl_kernel_style {
+    OCL_KERNEL_ANY,    /* no worse than others on any device, or the last way on */
+    OCL_KERNEL_LANES,  /* vectors of sixteen in one work-item, with large private tiles */
+    OCL_KERNEL_GROUPS, /* work-groups whose neighbours read neighbours */
+    OCL_KERNEL_BLOCKS, /* work-groups that hold blocks in local memory, a barrier for each: not for CPUs,
+                          whose compilers may not even end (PoCL 3.0) */
+} ocl_kernel_style;
+
 typedef struct ocl_variant {
     const char *name; /* suffix of its kernels: "row", "group", "lane", "simple", "clblast" */
     uint32_t needs;   /* OCL_CAP_* bits */
@@ -30,6 +41,7 @@ typedef struct ocl_variant {
     /* OCL_CAP_* bits that its kernels make use of without needing them: others may run it too, as the last
      * way on. The checker leaves it out where the driver lost one of these capabilities. */
     uint32_t written_for;
+    ocl_kernel_style style;
 } ocl_variant;
 
 /* False with the reason when the variant cannot be used for this problem on this device. */

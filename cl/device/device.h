@@ -157,6 +157,12 @@ typedef struct ocl_device_desc {
     const struct ocl_tuning *tuning; /* records for planning (cl/tune/tuning.h), borrowed; NULL: none */
 } ocl_device_desc;
 
+/* Vectors of sixteen in one work-item were measured to be fast on this device (or were asked for). */
+static inline bool ocl_prefers_lanes(const ocl_device_desc *device)
+{
+    return (device->caps & OCL_CAP_WIDE_VECTORS) != 0;
+}
+
 /* Work-items that a group of a kernel without needs of its own may have; a large number where nothing is
  * known. */
 static inline uint64_t ocl_group_limit(const ocl_device_desc *device)

@@ -286,7 +286,7 @@ static void simple_defines(ocl_emitter *e, const ocl_gemm *g, bool lane, int vec
 static clt_status simple_emit(ocl_emitter *e, const void *problem)
 {
     const ocl_gemm *g = problem;
-    bool lane = (e->device->caps & OCL_CAP_WIDE_VECTORS) != 0;
+    bool lane = ocl_prefers_lanes(e->device);
     bool dot = g->tb && !g->ta, tall = g->ta && g->tb;
     uint64_t wide = (uint64_t)(tall ? g->m : g->n), narrow = (uint64_t)(tall ? g->n : g->m);
     /* Enough independent accumulators to hide the latency of fma, few enough to stay in registers: two

@@ -85,7 +85,7 @@ static const char *device_prefers(const ocl_gemm *g, const ocl_device_desc *devi
 {
     char reason[160];
     const ocl_variant *lane = named("lane"), *mma = named("mma"), *tile = named("tile");
-    if ((device->caps & OCL_CAP_WIDE_VECTORS) == 0) {
+    if (!ocl_prefers_lanes(device)) {
         if (prefers_wgmma(g, device))
             return "wgmma";
         if (ocl_variant_accepts(mma, g, device, reason, sizeof reason))

@@ -30,7 +30,7 @@ const char *ocl_gemm_epilogue_refusal(const ocl_gemm *g)
 
 void ocl_gemm_emit_epilogue(ocl_emitter *e, const ocl_gemm *g)
 {
-    bool lane = (e->device->caps & OCL_CAP_WIDE_VECTORS) != 0;
+    bool lane = ocl_prefers_lanes(e->device);
     uint64_t rows = (uint64_t)g->m * (uint64_t)g->batch, elements = rows * (uint64_t)g->n;
     ocl_kernel_begin(e, "gemm_epilogue", lane ? "gemm_epilogue_fwd_row" : "gemm_epilogue_fwd_flat");
     ocl_gemm_epilogue_defines(e, g);

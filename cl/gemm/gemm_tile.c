@@ -199,10 +199,6 @@ const ocl_form_family ocl_tile_family = {.variant = &ocl_gemm_tile,
 static bool tile_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     ocl_gemm_form form;
-    if (device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE)) {
-        snprintf(reason, size, "local memory and many items gain nothing on a CPU");
-        return false;
-    }
     return ocl_form_choose(&ocl_tile_family, problem, device, NULL, &form, reason, size);
 }
 
@@ -215,4 +211,5 @@ const ocl_variant ocl_gemm_tile = {.name = "tile",
                                    .needs = OCL_CAP_LOCAL,
                                    .accepts = tile_accepts,
                                    .tunables = tile_tunables,
-                                   .emit = tile_emit};
+                                   .emit = tile_emit,
+                                   .style = OCL_KERNEL_BLOCKS};

@@ -25,7 +25,7 @@ bool ocl_stream_has(const ocl_stream *stream, ocl_stream_form form)
 
 ocl_stream_form ocl_stream_plain_form(const ocl_stream *stream)
 {
-    return stream->device->desc.caps & OCL_CAP_WIDE_VECTORS ? OCL_STREAM_LANE : OCL_STREAM_GROUP;
+    return ocl_prefers_lanes(&stream->device->desc) ? OCL_STREAM_LANE : OCL_STREAM_GROUP;
 }
 
 static clt_status make_launch(const ocl_stream *s, const char *what, ocl_stream_form form, int part,

@@ -17,11 +17,11 @@ static inline uint64_t clt_group_limit(const ocl_device_desc *device)
     return limit < probed ? limit : probed;
 }
 
-/* Work-group size of kernels with one light item per element. CPU devices pay per group, so theirs is large.
- */
+/* Work-group size of kernels with one light item per element. Devices that prefer vectors are CPUs, which pay
+ * per group, so theirs is large. */
 static inline uint64_t clt_local_flat(const ocl_device_desc *device)
 {
-    if (device->is_cpu && device->max_work_group && ocl_group_limit(device) >= 512)
+    if (ocl_prefers_lanes(device) && device->max_work_group && ocl_group_limit(device) >= 512)
         return 512;
     return clt_group_limit(device);
 }
@@ -46,35 +46,6 @@ static inline uint64_t clt_local_group(const ocl_device_desc *device, uint64_t e
     while (local * 2 <= limit && local * 4 <= elements)
         local *= 2;
     return local;
-}
-
-/* CPU devices run one work-item with vectors of sixteen best, unless the probe of such vectors said
- * otherwise: compilers were seen to end the process over them, or to take them apart. */
-static inline bool clt_prefers_lanes(const ocl_device_desc *device)
-{
-    return device->is_cpu && (device->caps & OCL_CAP_WIDE_VECTORS) != 0;
-}
-
-/* accepts() of variants in group style. */
-static inline bool clt_accepts_group(const void *problem, const ocl_device_desc *device, char *reason,
-                                     size_t size)
-{
-    (void)problem;
-    if (!clt_prefers_lanes(device) || (device->quirks & OCL_QUIRK_ANY_STYLE))
-        return true;
-    snprintf(reason, size, "barrier reductions are slow on CPU devices");
-    return false;
-}
-
-/* accepts() of variants with one item per element, where a form with one item per row exists. */
-static inline bool clt_accepts_flat(const void *problem, const ocl_device_desc *device, char *reason,
-                                    size_t size)
-{
-    (void)problem;
-    if (!clt_prefers_lanes(device) || (device->quirks & OCL_QUIRK_ANY_STYLE))
-        return true;
-    snprintf(reason, size, "one work-item per element is slower than one per row on CPU devices");
-    return false;
 }
 
 /* -DWIDE: 64-bit element indices are needed. Half the 32-bit range is left for the rounding up of the global

@@ -43,17 +43,7 @@ void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t 
 
 clt_style clt_style_of(const ocl_device_desc *device)
 {
-    return clt_prefers_lanes(device) ? CLT_STYLE_LANE : CLT_STYLE_FLAT;
-}
-
-bool clt_accepts_flat_style(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
-{
-    (void)problem;
-    if (!clt_prefers_lanes(device) || (device->quirks & OCL_QUIRK_ANY_STYLE))
-        return true;
-    snprintf(reason, size, "groups of %d items give worse vector code than one item per group on CPU devices",
-             FLAT_GROUP);
-    return false;
+    return ocl_prefers_lanes(device) ? CLT_STYLE_LANE : CLT_STYLE_FLAT;
 }
 
 static uint64_t group_items(const ocl_emitter *e, clt_style style)

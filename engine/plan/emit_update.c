@@ -286,18 +286,17 @@ static clt_status emit_lane(ocl_emitter *e, const void *problem)
 static bool accepts_group(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     (void)problem;
-    if (clt_local_group(device, CLT_STORE_CHUNK) < 2) { /* the kernels would take it for the other form */
-        snprintf(reason, size, "a group is one work-item");
-        return false;
-    }
-    if (!(device->caps & OCL_CAP_WIDE_VECTORS) || (device->quirks & OCL_QUIRK_ANY_STYLE))
+    if (clt_local_group(device, CLT_STORE_CHUNK) > 1)
         return true;
-    snprintf(reason, size, "one work-item with vectors of sixteen is as fast here as a group (wide_vectors)");
+    snprintf(reason, size, "a group is one work-item"); /* the kernels would take it for the other form */
     return false;
 }
 
-static const ocl_variant group_variant = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .accepts = accepts_group, .emit = emit_group};
+static const ocl_variant group_variant = {.name = "group",
+                                          .needs = OCL_CAP_LOCAL,
+                                          .accepts = accepts_group,
+                                          .emit = emit_group,
+                                          .style = OCL_KERNEL_GROUPS};
 static const ocl_variant lane_variant = {
     .name = "lane", .emit = emit_lane, .written_for = OCL_CAP_WIDE_VECTORS};
 const ocl_variant *const clt_update_variants[] = {&group_variant, &lane_variant, NULL};

@@ -111,7 +111,7 @@ static const ocl_self_test tests[] = {
 static bool wanted(const ocl_self_test *test, const ocl_device_desc *device)
 {
     const test_cases *cases = test->data;
-    bool lanes = (device->caps & OCL_CAP_WIDE_VECTORS) != 0;
+    bool lanes = ocl_prefers_lanes(device);
     switch (cases->kind) {
     case WITH_LANES:
         return lanes;

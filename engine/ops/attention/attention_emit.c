@@ -57,7 +57,7 @@ bool clt_attention_drops(const clt_call *call)
 /* -DWIDTH: vectors of the form for any device (attention.cl). */
 static void define_width(ocl_emitter *e)
 {
-    bool wide = (e->device->caps & OCL_CAP_WIDE_VECTORS) != 0;
+    bool wide = ocl_prefers_lanes(e->device);
     ocl_define(e, "WIDTH", wide ? 16 : 4);
     ocl_kernel_needs(e, wide ? OCL_CAP_WIDE_VECTORS : 0);
 }

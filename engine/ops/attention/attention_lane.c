@@ -69,12 +69,10 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
 {
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    if (!device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE))
-        snprintf(reason, size, "large private tiles suit CPU devices only");
-    else if (s.dim > LANE_MAX_HEAD)
-        snprintf(reason, size, "a head of %lld elements; tiles hold %d", (long long)s.dim, LANE_MAX_HEAD);
-    else
+    (void)device;
+    if (s.dim <= LANE_MAX_HEAD)
         return true;
+    snprintf(reason, size, "a head of %lld elements; tiles hold %d", (long long)s.dim, LANE_MAX_HEAD);
     return false;
 }
 
@@ -169,7 +167,15 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
             lane_sum(e, call, &s, &g, i, to.tensor[i], i ? 1 : f.shares);
     return CLT_OK;
 }
-const ocl_variant clt_attention_fwd_lane = {"lane", OCL_CAP_WIDE_VECTORS, lane_accepts,
-                                            NULL,   attention_fwd_lane,   OCL_CAP_WIDE_VECTORS};
-const ocl_variant clt_attention_bwd_lane = {"lane", OCL_CAP_WIDE_VECTORS, lane_accepts,
-                                            NULL,   attention_bwd_lane,   OCL_CAP_WIDE_VECTORS};
+const ocl_variant clt_attention_fwd_lane = {.name = "lane",
+                                            .needs = OCL_CAP_WIDE_VECTORS,
+                                            .accepts = lane_accepts,
+                                            .emit = attention_fwd_lane,
+                                            .written_for = OCL_CAP_WIDE_VECTORS,
+                                            .style = OCL_KERNEL_LANES};
+const ocl_variant clt_attention_bwd_lane = {.name = "lane",
+                                            .needs = OCL_CAP_WIDE_VECTORS,
+                                            .accepts = lane_accepts,
+                                            .emit = attention_bwd_lane,
+                                            .written_for = OCL_CAP_WIDE_VECTORS,
+                                            .style = OCL_KERNEL_LANES};

@@ -215,6 +215,7 @@ static clt_status attention_bwd_mma(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-const ocl_variant clt_attention_fwd_mma = {"mma", OCL_CAP_LOCAL, mma_accepts, NULL, attention_fwd_mma, 0};
-const ocl_variant clt_attention_bwd_mma = {"mma", OCL_CAP_LOCAL,     mma_accepts_backward,
-                                           NULL,  attention_bwd_mma, 0};
+const ocl_variant clt_attention_fwd_mma = {
+    .name = "mma", .needs = OCL_CAP_LOCAL, .accepts = mma_accepts, .emit = attention_fwd_mma};
+const ocl_variant clt_attention_bwd_mma = {
+    .name = "mma", .needs = OCL_CAP_LOCAL, .accepts = mma_accepts_backward, .emit = attention_bwd_mma};

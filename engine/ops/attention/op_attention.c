@@ -202,10 +202,6 @@ static bool group_accepts(const void *problem, const ocl_device_desc *device, ch
 {
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    if (device->is_cpu && !(device->quirks & OCL_QUIRK_ANY_STYLE)) { /* PoCL 3.0 never ends compiling it */
-        snprintf(reason, size, "barriers in every block are slow on CPU devices");
-        return false;
-    }
     /* the same answer for both directions */
     if (s.dim <= GROUP_MAX_HEAD && group_block(&s, device, true) > 0 && group_block(&s, device, false) > 0)
         return true;
@@ -237,12 +233,22 @@ static clt_status attention_bwd_group(ocl_emitter *e, const void *problem)
     return attention_backward(e, call, group_block(&s, e->device, true));
 }
 
-static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_fwd_group, 0};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, attention_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant fwd_group = {.name = "group",
+                                      .needs = OCL_CAP_LOCAL,
+                                      .accepts = group_accepts,
+                                      .emit = attention_fwd_group,
+                                      .style = OCL_KERNEL_BLOCKS};
+static const ocl_variant fwd_row = {
+    .name = "row", .emit = attention_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&clt_attention_fwd_mma, &fwd_group, &clt_attention_fwd_lane,
                                                   &fwd_row, NULL};
-static const ocl_variant bwd_group = {"group", OCL_CAP_LOCAL, group_accepts, NULL, attention_bwd_group, 0};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, attention_bwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant bwd_group = {.name = "group",
+                                      .needs = OCL_CAP_LOCAL,
+                                      .accepts = group_accepts,
+                                      .emit = attention_bwd_group,
+                                      .style = OCL_KERNEL_BLOCKS};
+static const ocl_variant bwd_row = {
+    .name = "row", .emit = attention_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&clt_attention_bwd_mma, &bwd_group, &clt_attention_bwd_lane,
                                                   &bwd_row, NULL};
 

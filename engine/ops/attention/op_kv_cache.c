@@ -55,7 +55,7 @@ static clt_status kv_cache_forward(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-static const ocl_variant forward_flat = {"flat", 0, NULL, NULL, kv_cache_forward, 0};
+static const ocl_variant forward_flat = {.name = "flat", .emit = kv_cache_forward};
 static const ocl_variant *const forward_variants[] = {&forward_flat, NULL};
 extern const clt_op_ref clt_op_kv_cache_ref;
 

@@ -32,8 +32,6 @@ void clt_arg_in_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t el
 void clt_arg_out_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements);
 void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements, bool accumulate);
 
-bool clt_accepts_flat_style(const void *problem, const ocl_device_desc *device, char *reason, size_t size);
-
 /* From `clt_status fn(ocl_emitter *, const clt_call *, clt_style)`: the list fn_variants = {flat, lane,
  * NULL}. */
 #define CLT_ELEMENTWISE_VARIANTS(fn)                                                                         \
@@ -45,8 +43,10 @@ bool clt_accepts_flat_style(const void *problem, const ocl_device_desc *device, 
     {                                                                                                        \
         return fn(e, problem, CLT_STYLE_LANE);                                                               \
     }                                                                                                        \
-    static const ocl_variant fn##_variant_flat = {"flat", 0, clt_accepts_flat_style, NULL, fn##_flat, 0};    \
-    static const ocl_variant fn##_variant_lane = {"lane", 0, NULL, NULL, fn##_lane, OCL_CAP_WIDE_VECTORS};   \
+    static const ocl_variant fn##_variant_flat = {                                                           \
+        .name = "flat", .emit = fn##_flat, .style = OCL_KERNEL_GROUPS};                                      \
+    static const ocl_variant fn##_variant_lane = {                                                           \
+        .name = "lane", .emit = fn##_lane, .written_for = OCL_CAP_WIDE_VECTORS};                             \
     static const ocl_variant *const fn##_variants[] = {&fn##_variant_flat, &fn##_variant_lane, NULL};
 
 /* One launch of binary.cl: y (+)= in[0] + in[1] + ..., or in[0] * in[1]; the last input has `period`

@@ -129,9 +129,9 @@ static clt_status matmul_backward(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-static const ocl_variant forward_gemm = {"gemm", 0, NULL, NULL, matmul_forward, 0};
+static const ocl_variant forward_gemm = {.name = "gemm", .emit = matmul_forward};
 static const ocl_variant *const forward_variants[] = {&forward_gemm, NULL};
-static const ocl_variant backward_gemm = {"gemm", 0, NULL, NULL, matmul_backward, 0};
+static const ocl_variant backward_gemm = {.name = "gemm", .emit = matmul_backward};
 static const ocl_variant *const backward_variants[] = {&backward_gemm, NULL};
 
 extern const clt_op_ref clt_op_matmul_ref;

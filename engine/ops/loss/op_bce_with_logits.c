@@ -28,8 +28,9 @@ static clt_status bce_with_logits_bwd(ocl_emitter *e, const clt_call *call, clt_
 CLT_ELEMENTWISE_VARIANTS(bce_with_logits_bwd)
 
 static const ocl_variant fwd_group = {
-    "group", OCL_CAP_LOCAL, clt_accepts_group, NULL, bce_with_logits_fwd_group, 0};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, bce_with_logits_fwd_row, OCL_CAP_WIDE_VECTORS};
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = bce_with_logits_fwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {
+    .name = "row", .emit = bce_with_logits_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
 
 extern const clt_op_ref clt_op_bce_with_logits_ref;

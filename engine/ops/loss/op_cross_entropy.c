@@ -218,12 +218,15 @@ static clt_status cross_entropy_bwd_row(ocl_emitter *e, const void *problem)
     return cross_entropy_backward(e, problem, true);
 }
 
-static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL,           clt_accepts_group,
-                                      NULL,    cross_entropy_fwd_group, 0};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, cross_entropy_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant fwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = cross_entropy_fwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {
+    .name = "row", .emit = cross_entropy_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, cross_entropy_bwd_flat, 0};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, cross_entropy_bwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant bwd_flat = {
+    .name = "flat", .emit = cross_entropy_bwd_flat, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_row = {
+    .name = "row", .emit = cross_entropy_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_cross_entropy_ref;

@@ -186,11 +186,13 @@ static clt_status head_bwd_row(ocl_emitter *e, const void *problem)
     return head_backward(e, problem, false);
 }
 
-static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, head_fwd_group, 0};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, head_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant fwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = head_fwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {.name = "row", .emit = head_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, head_bwd_group, 0};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, head_bwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant bwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = head_bwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_row = {.name = "row", .emit = head_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_linear_cross_entropy_ref;

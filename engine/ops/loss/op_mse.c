@@ -26,8 +26,9 @@ static clt_status mse_bwd(ocl_emitter *e, const clt_call *call, clt_style style)
 }
 CLT_ELEMENTWISE_VARIANTS(mse_bwd)
 
-static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, mse_fwd_group, 0};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, mse_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant fwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = mse_fwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {.name = "row", .emit = mse_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
 
 extern const clt_op_ref clt_op_mse_ref;

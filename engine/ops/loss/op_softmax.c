@@ -112,11 +112,15 @@ static clt_status softmax_bwd_row(ocl_emitter *e, const void *call)
     return softmax_backward(e, call, false);
 }
 
-static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, softmax_fwd_group, 0};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, softmax_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant fwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = softmax_fwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {
+    .name = "row", .emit = softmax_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_group = {"group", OCL_CAP_LOCAL, clt_accepts_group, NULL, softmax_bwd_group, 0};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, softmax_bwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant bwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = softmax_bwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_row = {
+    .name = "row", .emit = softmax_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_softmax_ref, clt_op_log_softmax_ref;

@@ -215,13 +215,15 @@ static clt_status layernorm_bwd_row(ocl_emitter *e, const void *call)
     return layernorm_backward(e, call, false);
 }
 
-static const ocl_variant fwd_group = {"group", OCL_CAP_LOCAL,       clt_accepts_group,
-                                      NULL,    layernorm_fwd_group, 0};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, layernorm_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant fwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = layernorm_fwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {
+    .name = "row", .emit = layernorm_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_group = {"group", OCL_CAP_LOCAL,       clt_accepts_group,
-                                      NULL,    layernorm_bwd_group, 0};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, layernorm_bwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant bwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = layernorm_bwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_row = {
+    .name = "row", .emit = layernorm_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_layernorm_ref;

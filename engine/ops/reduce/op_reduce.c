@@ -247,17 +247,16 @@ static clt_status reduce_backward(ocl_emitter *e, const clt_call *call, reduce_f
     return CLT_OK;
 }
 
-static bool accepts_group(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+static bool accepts_inner(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     reduce_view v = reduce_look(problem);
-    if (v.inner_kept) {
+    (void)device;
+    if (v.inner_kept)
         snprintf(reason, size, "the innermost dimension is kept");
-        return false;
-    }
-    return clt_accepts_group(problem, device, reason, size);
+    return !v.inner_kept;
 }
 
-static bool accepts_lane(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+static bool accepts_column(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     (void)device;
     reduce_view v = reduce_look(problem);
@@ -266,24 +265,19 @@ static bool accepts_lane(const void *problem, const ocl_device_desc *device, cha
     return v.inner_kept;
 }
 
-static bool accepts_flat(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
-{
-    return accepts_lane(problem, device, reason, size) &&
-           clt_accepts_flat_style(problem, device, reason, size);
-}
-
-#define REDUCE_VARIANT(direction, word, form, caps, accept, suited)                                          \
+#define REDUCE_VARIANT(direction, word, form, caps, accept, written, kind)                                   \
     static clt_status direction##_##word(ocl_emitter *e, const void *call)                                   \
     {                                                                                                        \
         return direction(e, call, form);                                                                     \
     }                                                                                                        \
-    static const ocl_variant direction##_variant_##word = {#word, caps, accept, NULL, direction##_##word,    \
-                                                           suited};
+    static const ocl_variant direction##_variant_##word = {#word,   caps, accept, NULL, direction##_##word,  \
+                                                           written, kind};
 #define REDUCE_VARIANTS(direction)                                                                           \
-    REDUCE_VARIANT(direction, group, FORM_GROUP, OCL_CAP_LOCAL, accepts_group, 0)                            \
-    REDUCE_VARIANT(direction, flat, FORM_COLUMN_FLAT, 0, accepts_flat, 0)                                    \
-    REDUCE_VARIANT(direction, lane, FORM_COLUMN_LANE, 0, accepts_lane, OCL_CAP_WIDE_VECTORS)                 \
-    REDUCE_VARIANT(direction, row, FORM_ROW, 0, NULL, OCL_CAP_WIDE_VECTORS)                                  \
+    REDUCE_VARIANT(direction, group, FORM_GROUP, OCL_CAP_LOCAL, accepts_inner, 0, OCL_KERNEL_GROUPS)         \
+    REDUCE_VARIANT(direction, flat, FORM_COLUMN_FLAT, 0, accepts_column, 0, OCL_KERNEL_GROUPS)               \
+    REDUCE_VARIANT(direction, lane, FORM_COLUMN_LANE, 0, accepts_column, OCL_CAP_WIDE_VECTORS,               \
+                   OCL_KERNEL_ANY)                                                                           \
+    REDUCE_VARIANT(direction, row, FORM_ROW, 0, NULL, OCL_CAP_WIDE_VECTORS, OCL_KERNEL_ANY)                  \
     static const ocl_variant *const direction##_variants[] = {                                               \
         &direction##_variant_group, &direction##_variant_flat, &direction##_variant_lane,                    \
         &direction##_variant_row, NULL};

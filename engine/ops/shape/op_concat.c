@@ -107,11 +107,13 @@ static clt_status concat_bwd_row(ocl_emitter *e, const void *problem)
     return concat_backward(e, problem, true);
 }
 
-static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, concat_fwd_flat, 0};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, concat_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant fwd_flat = {.name = "flat", .emit = concat_fwd_flat, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {
+    .name = "row", .emit = concat_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_flat, &fwd_row, NULL};
-static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, concat_bwd_flat, 0};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, concat_bwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant bwd_flat = {.name = "flat", .emit = concat_bwd_flat, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_row = {
+    .name = "row", .emit = concat_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_concat_ref;

@@ -215,12 +215,14 @@ static clt_status embedding_bwd_group(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, embedding_fwd_flat, 0};
-static const ocl_variant fwd_row = {"row", 0, NULL, NULL, embedding_fwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant fwd_flat = {.name = "flat", .emit = embedding_fwd_flat, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {
+    .name = "row", .emit = embedding_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_flat, &fwd_row, NULL};
-static const ocl_variant bwd_group = {"group", OCL_CAP_LOCAL,       clt_accepts_group,
-                                      NULL,    embedding_bwd_group, 0};
-static const ocl_variant bwd_row = {"row", 0, NULL, NULL, embedding_bwd_row, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant bwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = embedding_bwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_row = {
+    .name = "row", .emit = embedding_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_embedding_ref;

@@ -62,7 +62,7 @@ static clt_status reshape_bwd_copy(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-static const ocl_variant bwd_copy = {"copy", 0, NULL, NULL, reshape_bwd_copy, 0};
+static const ocl_variant bwd_copy = {.name = "copy", .emit = reshape_bwd_copy};
 static const ocl_variant *const bwd_variants[] = {&bwd_copy, NULL};
 
 extern const clt_op_ref clt_op_reshape_ref;

@@ -277,10 +277,8 @@ static clt_status transpose_backward(ocl_emitter *e, const clt_call *call, trans
     return transpose_emit(e, call, &p, call->din[0], call->dout[0], form, true, call->din_accumulate[0]);
 }
 
-static bool accepts_tile(const transpose_plan *p, const ocl_device_desc *device, char *reason, size_t size)
+static bool accepts_tile(const transpose_plan *p, char *reason, size_t size)
 {
-    if (!clt_accepts_group(NULL, device, reason, size))
-        return false;
     if (transpose_is_swap(p))
         return true;
     snprintf(reason, size, "not a swap of the last two of three merged dimensions");
@@ -289,12 +287,14 @@ static bool accepts_tile(const transpose_plan *p, const ocl_device_desc *device,
 static bool accepts_fwd_tile(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     transpose_plan p = transpose_forward_plan(problem);
-    return accepts_tile(&p, device, reason, size);
+    (void)device;
+    return accepts_tile(&p, reason, size);
 }
 static bool accepts_bwd_tile(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     transpose_plan p = transpose_backward_plan(problem);
-    return accepts_tile(&p, device, reason, size);
+    (void)device;
+    return accepts_tile(&p, reason, size);
 }
 
 static clt_status transpose_fwd_tile(ocl_emitter *e, const void *problem)
@@ -322,13 +322,23 @@ static clt_status transpose_bwd_lane(ocl_emitter *e, const void *problem)
     return transpose_backward(e, problem, FORM_LANE);
 }
 
-static const ocl_variant fwd_tile = {"tile", OCL_CAP_LOCAL, accepts_fwd_tile, NULL, transpose_fwd_tile, 0};
-static const ocl_variant fwd_flat = {"flat", 0, clt_accepts_flat, NULL, transpose_fwd_flat, 0};
-static const ocl_variant fwd_lane = {"lane", 0, NULL, NULL, transpose_fwd_lane, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant fwd_tile = {.name = "tile",
+                                     .needs = OCL_CAP_LOCAL,
+                                     .accepts = accepts_fwd_tile,
+                                     .emit = transpose_fwd_tile,
+                                     .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_flat = {.name = "flat", .emit = transpose_fwd_flat, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_lane = {
+    .name = "lane", .emit = transpose_fwd_lane, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_tile, &fwd_flat, &fwd_lane, NULL};
-static const ocl_variant bwd_tile = {"tile", OCL_CAP_LOCAL, accepts_bwd_tile, NULL, transpose_bwd_tile, 0};
-static const ocl_variant bwd_flat = {"flat", 0, clt_accepts_flat, NULL, transpose_bwd_flat, 0};
-static const ocl_variant bwd_lane = {"lane", 0, NULL, NULL, transpose_bwd_lane, OCL_CAP_WIDE_VECTORS};
+static const ocl_variant bwd_tile = {.name = "tile",
+                                     .needs = OCL_CAP_LOCAL,
+                                     .accepts = accepts_bwd_tile,
+                                     .emit = transpose_bwd_tile,
+                                     .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_flat = {.name = "flat", .emit = transpose_bwd_flat, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_lane = {
+    .name = "lane", .emit = transpose_bwd_lane, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_tile, &bwd_flat, &bwd_lane, NULL};
 
 extern const clt_op_ref clt_op_transpose_ref;

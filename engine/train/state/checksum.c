@@ -50,7 +50,7 @@ static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, ui
 static void emit_slab(ocl_emitter *e, const clt_checksums *sums, clt_arena_kind arena, int32_t slab)
 {
     uint64_t words = slab_words(sums->store, arena, slab), chunks = clt_div_up(words, CHUNK);
-    bool lane = (e->device->caps & OCL_CAP_WIDE_VECTORS) != 0 || (e->device->caps & OCL_CAP_LOCAL) == 0;
+    bool lane = ocl_prefers_lanes(e->device) || (e->device->caps & OCL_CAP_LOCAL) == 0;
     ocl_tensor_ref table = {TABLE_TENSOR, sums->first[arena][slab] * 2 * sizeof(uint32_t)};
     if (words == 0)
         return;

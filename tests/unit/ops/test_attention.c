@@ -46,33 +46,33 @@ static void problem_make(problem *p, clt_dtype dtype, int64_t width, clt_dtype g
 static void refuses(const ocl_variant *v, const problem *p, const ocl_device_desc *desc, const char *why)
 {
     char reason[256] = "";
-    assert_false(v->accepts(&p->call, desc, reason, sizeof reason));
+    assert_false(ocl_variant_accepts(v, &p->call, desc, reason, sizeof reason));
     assert_contains(reason, why);
 }
 
 static void accepts(const ocl_variant *v, const problem *p, const ocl_device_desc *desc)
 {
     char reason[256] = "";
-    if (!v->accepts(&p->call, desc, reason, sizeof reason))
+    if (!ocl_variant_accepts(v, &p->call, desc, reason, sizeof reason))
         fail_msg("%s refuses: %s", v->name, reason);
 }
 
-/* The lane form's tiles end somewhere, and suit CPU devices; gradients of every storage type it takes,
- * through f32 copies. */
+/* The lane form's tiles end somewhere, and it is for devices with wide vectors; gradients of every storage
+ * type it takes, through f32 copies. */
 static void test_lane_refuses(void **state)
 {
     const clt_op *op = clt_op_find("attention");
     const ocl_variant *forward = form(op->forward, "lane"), *backward = form(op->backward, "lane");
-    ocl_device_desc cpu = {.is_cpu = true, .compute_units = 2, .vector_floats = 8},
-                    gpu = {.compute_units = 2};
+    ocl_device_desc cpu = {.caps = OCL_CAP_WIDE_VECTORS, .compute_units = 2, .vector_floats = 8}, none = cpu;
     static const clt_dtype types[] = {CLT_F16, CLT_BF16};
     problem p;
     (void)state;
+    none.caps = 0;
     problem_make(&p, CLT_F32, 256, CLT_F32);
     accepts(forward, &p, &cpu);
     accepts(backward, &p, &cpu);
-    refuses(forward, &p, &gpu, "CPU");
-    refuses(backward, &p, &gpu, "CPU");
+    refuses(forward, &p, &none, "wide_vectors");
+    refuses(backward, &p, &none, "wide_vectors");
     p.call.din[0] = -1;
     accepts(backward, &p, &cpu);
     clt_graph_destroy(p.graph);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
+# ctest-full: all
 #
 # Two ranks whose devices would compute the update in different orders (CLTRAIN_STYLE, and a driver that refuses groups of 256 to
 # one of them): both build the same programs for it, so that sums are rounded alike and parameters stay equal, also when a driver
@@ -38,10 +39,10 @@ both lanes lanes same
 reject_text 'DWG='
 both lanes groups mixed
 expect_awk 'the update has no groups' '/-DWG=/ { bad = 1 } END { exit bad }' update.0 update.1
-both groups lanes turned
+if all_cases; then both groups lanes turned; fi
 both groups groups groups
 expect_awk 'the update has groups' '/-DWG=/ { n++ } END { exit n == 0 }' update.0
-for run in mixed turned groups; do
+for run in mixed groups $(all_cases && echo turned); do
     paste <(values loss same/metrics.jsonl) <(values loss $run/metrics.jsonl) >columns
     expect_awk "$run: other losses" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' columns
 done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
+# ctest-full: all
 #
 # Training on several ranks of this host follows one rank with the same global batch: losses, evaluations and parameters. What
 # does not fit is refused before step 0, and a signal ends all ranks at the same step.
@@ -65,9 +66,11 @@ else
     note_skip 'the division of a CPU device is only known for PoCL'
 fi
 follows one1 two 30
-expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train graph.json --out four
-expect_text '^batch +32 samples a step, 2 times 4 on each of 4 ranks'
-follows one1 four 30
+if all_cases; then
+    expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train graph.json --out four
+    expect_text '^batch +32 samples a step, 2 times 4 on each of 4 ranks'
+    follows one1 four 30
+fi
 
 # Text, the embedding's gradient; samples per epoch and evaluation samples that no batch divides; the default folder.
 awk 'BEGIN { for (i = 0; i < 101; i++) printf "%d bottles of %s on the wall;", i % 17, i % 3 ? "beer" : "milk" }' >text.txt
@@ -106,7 +109,7 @@ expect_text '\[rank 1 .*\] cltrain: no device or driver'
 expect_absent never
 
 # --- SIGUSR2 to mpirun reaches every rank; all of them finish the same step ---
-for every in 0 3; do # without and with evaluations in between
+for every in 0 $(all_cases && echo 3); do # without and with evaluations in between
     run=stop$every
     "${mpi[@]}" 2 "$CLTRAIN" train graph.json train.steps=1000000 train.eval_every=$every train.eval_batches=2 --out $run >stop.out 2>&1 &
     launcher=$!

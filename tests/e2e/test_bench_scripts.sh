@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-full: all
 #
 # The benchmark scripts run: every subject on tiny sizes without peers, with records, a JSON file and tables at the end; wrong options
 # and a program that fails are noticed. Their figures are not looked at.
@@ -11,9 +12,13 @@ command -v "${CC:-cc}" >/dev/null || skip_all "there is no C compiler"
 bench=$CLTRAIN_SOURCE_DIR/tests/bench
 export CLTRAIN
 
-expect_code 0 bash "$bench/run.sh" --self-test --out results
+# Two subjects in the short run.
+subjects='gemm mlp'
+all_cases && subjects='gemm ops mlp gpt2 shakespeare host gpu'
+# shellcheck disable=SC2046 # an option for each
+expect_code 0 bash "$bench/run.sh" --self-test --out results $(printf -- '--only-subject %s ' $subjects)
 expect_file results/records.tsv results/results.json results/results.md
-for subject in gemm ops mlp gpt2 shakespeare host gpu; do
+for subject in $subjects; do
     [ -f "$bench/bench_$subject.sh" ] || fail "there is no bench_$subject.sh"
     expect_awk "$subject measured nothing" -F'\t' -v s="$subject" '$1 == s && $5 > 0 { n++ } END { exit n == 0 }' results/records.tsv
     grep -q "^| $subject | .*[0-9]" results/results.md || fail "$subject is not in the tables"

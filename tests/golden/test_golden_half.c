@@ -5,7 +5,7 @@
  * runs in which Inf or NaN comes into a gradient at given steps and micro-batches: scale, good steps since
  * its last change, applied updates and learning rate must be GradScaler's to the bit, and a skipped step must
  * leave every byte of parameters, their 16-bit copies and optimizer state alone. Needs a device, no PyTorch.
- * ctest-labels: quick */
+ * ctest-labels: quick ctest-full: all */
 #include "tests/unit/train/train_test.h"
 
 #define DATA CLT_TEST_SOURCE_DIR "/tests/golden/data/"
@@ -109,9 +109,13 @@ static void check_curves(bool adamw)
     }
 }
 
+static bool everything; /* the argument "all" */
+
 static void test_sgd(void **state)
 {
     (void)state;
+    if (!everything)
+        skip();
     check_curves(false);
 }
 
@@ -284,7 +288,7 @@ static void test_published(void **state)
 {
     (void)state;
     static const char *const modes[] = {"f16", "bf16"};
-    for (int m = 0; m < 2; m++) {
+    for (int m = 0; m < (everything ? 2 : 1); m++) {
         float loss[2][STEPS];
         train_curve(modes[m], true, DATA "gpt_init.safetensors", loss[0]);
         train_curve(modes[m], true, DATA "gpt_published.safetensors", loss[1]);
@@ -292,8 +296,9 @@ static void test_published(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    everything = argc > 1 && strcmp(argv[1], "all") == 0;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sgd), cmocka_unit_test(test_adamw),
                                        cmocka_unit_test(test_injected), cmocka_unit_test(test_published)};
     int code = train_need_device();

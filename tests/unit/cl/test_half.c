@@ -2,12 +2,14 @@
  *
  * Half-precision training from end to end on small models: what is stored in which type, loss curves beside
  * those of f32, loss scaling beside a model of PyTorch's GradScaler on the host, skipped steps that touch
- * nothing, exact unscaling, resuming, settings that cannot work. ctest-labels: quick */
+ * nothing, exact unscaling, resuming, settings that cannot work. ctest-labels: quick ctest-full: all */
 #include "tests/unit/train/train_test.h"
 
 #include "engine/train/run/job.h"
 
 /* --- models --- */
+
+static bool everything; /* the argument "all" */
 
 #define SAMPLES 48
 #define IN 7
@@ -135,7 +137,7 @@ static void test_curves(void **state)
 {
     (void)state;
     static const char *const modes[] = {"f32", "f16", "bf16"}, *const optimizers[] = {GPT_ADAMW, GPT_SGD};
-    for (int o = 0; o < 2; o++) {
+    for (int o = 0; o < (everything ? 2 : 1); o++) {
         record rec[3];
         for (int m = 0; m < 3; m++) {
             clt_run_result result;
@@ -164,7 +166,7 @@ static void test_recompute(void **state)
 {
     (void)state;
     static const char *const modes[] = {"f16", "bf16"}, *const tiers[] = {"none", "gelu", "block"};
-    for (int m = 0; m < 2; m++)
+    for (int m = 0; m < (everything ? 2 : 1); m++)
         for (int t = 0; t < 3; t++) {
             record rec = {.n = 0};
             clt_run_result result;
@@ -500,8 +502,9 @@ static void test_auto(void **state)
     clt_config_destroy(config);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    everything = argc > 1 && strcmp(argv[1], "all") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_memory),

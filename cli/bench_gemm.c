@@ -197,6 +197,8 @@ static clt_status measure_backend(gemm_bench *b, ocl_gemm_bench *bench, const ch
     ocl_emitter how = {.device = &b->desc, .label = "gemm", .log = &log};
     ocl_gemm_ready *ready;
     clt_status status = ocl_gemm_ready_create(bench, &how, force, &ready);
+    if (status == CLT_OK)
+        status = ocl_gemm_ready_build(ready);
     if (status == CLT_EUNSUPPORTED && force && strcmp(b->backend, "all") == 0) {
         char reason[600];
         snprintf(reason, sizeof reason, "refused: %s", clt_error_text());

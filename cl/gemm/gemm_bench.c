@@ -216,7 +216,7 @@ static clt_status emit_copy(ocl_gemm_ready *r, int copy, const char *force)
     return ocl_emit_status(&r->emitter);
 }
 
-static clt_status build(ocl_gemm_ready *r, const char *force)
+static clt_status emit(ocl_gemm_ready *r, const char *force)
 {
     CLT_TRY(clt_arena_create(&r->list.arena));
     for (int k = 0; k < r->bench->copies; k++) {
@@ -224,8 +224,7 @@ static clt_status build(ocl_gemm_ready *r, const char *force)
         if (k == 0)
             r->first_end = r->list.count;
     }
-    ocl_exec_options options = {.resolve = resolve, .resolve_context = r};
-    return ocl_exec_create(r->bench->device, &r->list, &options, &r->exec);
+    return CLT_OK;
 }
 
 clt_status ocl_gemm_ready_create(ocl_gemm_bench *bench, const ocl_emitter *how, const char *force,
@@ -241,7 +240,7 @@ clt_status ocl_gemm_ready_create(ocl_gemm_bench *bench, const ocl_emitter *how, 
     r->emitter.node = -1;
     r->emitter.workspace = workspace;
     r->emitter.owner = r;
-    clt_status status = build(r, force);
+    clt_status status = emit(r, force);
     if (status != CLT_OK) {
         clt_error error;
         clt_error_take(status, &error);
@@ -250,6 +249,12 @@ clt_status ocl_gemm_ready_create(ocl_gemm_bench *bench, const ocl_emitter *how, 
     }
     *out = r;
     return CLT_OK;
+}
+
+clt_status ocl_gemm_ready_build(ocl_gemm_ready *r)
+{
+    ocl_exec_options options = {.resolve = resolve, .resolve_context = r};
+    return ocl_exec_create(r->bench->device, &r->list, &options, &r->exec);
 }
 
 void ocl_gemm_ready_destroy(ocl_gemm_ready *r)

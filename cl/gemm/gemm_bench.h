@@ -71,11 +71,13 @@ typedef struct ocl_gemm_ready {
     int runs; /* of one timed batch */
 } ocl_gemm_ready;
 
-/* Emits the product for every copy and builds it. how: the device's description, label, record, asked and log
- * of the emitter; its list and workspaces are set here. force: as in ocl_gemm_emit. CLT_EUNSUPPORTED when the
+/* Emits the product for every copy. how: the device's description, label, record, asked and log of the
+ * emitter; its list and workspaces are set here. force: as in ocl_gemm_emit. CLT_EUNSUPPORTED when the
  * backend refuses. */
 clt_status ocl_gemm_ready_create(ocl_gemm_bench *bench, const ocl_emitter *how, const char *force,
                                  ocl_gemm_ready **out);
+/* Builds what was emitted. CLT_EUNSUPPORTED when the device cannot run it although the backend accepted. */
+clt_status ocl_gemm_ready_build(ocl_gemm_ready *ready);
 void ocl_gemm_ready_destroy(ocl_gemm_ready *ready);
 /* Runs the first copy once from its starting values and waits. */
 clt_status ocl_gemm_ready_run(ocl_gemm_ready *ready);

@@ -135,7 +135,16 @@ clt_status ocl_tune_bench_ready(ocl_tune_bench *t, const ocl_device_desc *desc, 
                                 const char *force, ocl_choice *asked, ocl_gemm_ready **out)
 {
     ocl_emitter how = {.device = desc, .label = "tuning", .record = candidate, .asked = asked};
-    return ocl_gemm_ready_create(t->bench, &how, force, out);
+    CLT_TRY(ocl_gemm_ready_create(t->bench, &how, force, out));
+    clt_status status = ocl_gemm_ready_build(*out);
+    if (status != CLT_OK) {
+        clt_error error;
+        clt_error_take(status, &error);
+        ocl_gemm_ready_destroy(*out);
+        *out = NULL;
+        return clt_error_put(&error);
+    }
+    return CLT_OK;
 }
 
 clt_status ocl_tune_bench_time(const ocl_tune_bench *t, ocl_gemm_ready *r, double *ns)

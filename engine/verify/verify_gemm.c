@@ -132,7 +132,9 @@ static clt_status open_run(gemm_run *r)
     add_epilogue(r->problem, &gemm);
     CLT_TRY(ocl_gemm_bench_create(r->session->device, &gemm, &from, 1, &r->bench));
     clt_status status = ocl_gemm_ready_create(r->bench, &how, r->backend, &r->ready);
-    return status == CLT_EUNSUPPORTED ? refused(r) : status;
+    if (status == CLT_EUNSUPPORTED)
+        return refused(r);
+    return status == CLT_OK ? ocl_gemm_ready_build(r->ready) : status;
 }
 
 static void close_run(gemm_run *r)

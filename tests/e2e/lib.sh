@@ -113,7 +113,8 @@ expect_file() {
 }
 # expect_same A B: byte by byte.
 expect_same() {
-    if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi
+    local difference
+    if difference=$(diff "$1" "$2"); then pass; else fail "$1 and $2 differ: $(head -n 20 <<<"$difference")"; fi
 }
 # expect_awk WHAT PROGRAM FILE...: awk's exit code decides.
 expect_awk() {

@@ -89,6 +89,7 @@ parent=$!
 expect_code 0 env CLT_LOCK_SHIM_LOG="$work/flocks" LD_PRELOAD="$locks" "$CLTRAIN" devices --json
 if wait "$parent"; then pass; else fail 'one of two starts without locks fails'; fi
 reject_text warning
+if [ -s first.err ]; then fail "the first of two starts without locks says: $(cat first.err)"; else pass; fi
 expect_same_devices "$out" first.json
 expect_file flocks
 expect_code 0 env LD_PRELOAD="$locks" "$CLTRAIN" devices --json

@@ -71,7 +71,7 @@ static clt_status check_files(const predict_args *a, const clt_predictor *p)
 {
     for (int i = 0; i < a->n_files; i++) {
         clt_rows *rows;
-        if (strcmp(a->files[i], "-") == 0)
+        if (clt_rows_once(a->files[i]))
             continue;
         CLT_TRY(clt_rows_open(a->files[i], a->rows_type, &p->input, &rows));
         clt_status status = check_shape(p, a->files[i], clt_rows_describe(rows));
@@ -90,7 +90,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     CLT_TRY(clt_rows_open(path, a->rows_type, &p->input, &rows));
     clt_status status = CLT_OK;
     /* A person who types samples wants an answer to each. */
-    int64_t most = strcmp(path, "-") == 0 ? 1 : p->micro_batch;
+    int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;
     while (status == CLT_OK && got > 0) {
         status = clt_rows_next(rows, most, x, &got);
         if (!told && clt_rows_describe(rows)->header[0]) {

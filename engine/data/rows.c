@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
@@ -321,17 +322,27 @@ static clt_status next_line(clt_rows *rows, double *out, bool *end)
 
 /* --- both --- */
 
+bool clt_rows_once(const char *path)
+{
+    struct stat info;
+    if (strcmp(path, "-") == 0)
+        return true;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
 clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, clt_rows **out)
 {
     clt_rows *rows;
-    bool standard = strcmp(path, "-") == 0;
+    bool standard = strcmp(path, "-") == 0, once = clt_rows_once(path);
     *out = NULL;
-    if (standard && type != CLT_ROWS_AUTO && type != CLT_ROWS_CSV)
-        CLT_FAIL(CLT_EUSAGE, "the standard input is read as lines of numbers; name a file for other types");
-    if (!standard && type == CLT_ROWS_AUTO)
+    if (once && type != CLT_ROWS_AUTO && type != CLT_ROWS_CSV)
+        CLT_FAIL(CLT_EUSAGE, "%s%s%s is read as lines of numbers; name a file for other types",
+                 standard ? "the standard input" : "'", standard ? "" : path,
+                 standard ? "" : "', a pipe or a device,");
+    if (!once && type == CLT_ROWS_AUTO)
         CLT_TRY(guess_type(path, &type));
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
-    bool text = standard || type == CLT_ROWS_CSV;
+    bool text = once || type == CLT_ROWS_CSV;
     rows->facts.type = text ? CLT_ROWS_CSV : type;
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
     clt_status status = text ? open_text(rows, path, shape) : open_array(rows, path, type, shape);

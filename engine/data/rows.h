@@ -29,10 +29,14 @@ typedef struct clt_rows_facts {
     char header[128]; /* the beginning of a line of names that was skipped, "" */
 } clt_rows_facts;
 
-/* path "-": lines of numbers from the standard input, separated by commas, spaces, tabs or semicolons.
- * AUTO: by what the file begins with, then by its name; CLT_EUSAGE when neither says it. `shape`: of a sample
- * of the model, which raw files have and lines of text have the elements of. CLT_EDATA names the file and
- * what is wrong. */
+/* True for what can be opened and read only once: "-", the standard input, and a path that names a pipe, a
+ * terminal or the like. */
+bool clt_rows_once(const char *path);
+
+/* What can be read only once holds lines of numbers, separated by commas, spaces, tabs or semicolons.
+ * AUTO, of a file: by what the file begins with, then by its name; CLT_EUSAGE when neither says it. `shape`:
+ * of a sample of the model, which raw files have and lines of text have the elements of. CLT_EDATA names the
+ * file and what is wrong. */
 clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 /* Text: its header is known after the first clt_rows_next. */

@@ -127,6 +127,10 @@ predict 0 "$CLTRAIN" predict net flat.npy --out flat.csv
 expect_same all.csv flat.csv
 expect_code 0 bash -c "sed -n 2,3p pixels.csv | tr , ' ' | '$CLTRAIN' predict net --input - 2>/dev/null"
 expect_same <(head -n 3 all.csv) "$out"
+expect_code 0 bash -c "'$CLTRAIN' predict net <(sed -n 2,3p pixels.csv) --out pipe.csv" # a pipe can be read only once
+expect_same <(cut -d, -f2- pipe.csv) <(head -n 3 text.csv | cut -d, -f2-)
+expect_code 2 bash -c "'$CLTRAIN' predict net <(cat flat.npy) --input-type npy"
+expect_text 'a pipe or a device, is read as lines of numbers'
 predict 0 "$CLTRAIN" predict net images --top-k 2 --out top.jsonl
 expect_awk 'top-k is not sorted' '{ if (!/"top":\[\{"class":[0-3],"probability":[0-9.e-]+\},\{"class"/) bad = 1 } END { exit bad || NR != 64 }' top.jsonl
 predict 0 "$CLTRAIN" predict net images --out all.npy

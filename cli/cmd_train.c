@@ -11,7 +11,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "engine/base/fileio.h"
-#include "engine/train/state/saved_run.h"
+#include "engine/train/saved/saved_run.h"
 
 typedef struct train_args {
     const char *out, *resume, *init, *device, *caps;

@@ -2,7 +2,7 @@
  *
  * The update: gradient norm in deterministic stages (chunks, spans of partial sums, total), finite check and clip factor,
  * and one optimizer kernel over all parameters of a store slab. Gaps between parameters hold zeros and stay zero. Knows
- * chunks of CHUNK elements and the state words of engine/train/step_block.h.
+ * chunks of CHUNK elements and the state words of engine/graph/step_block.h.
  *
  * Two styles. lane (WG 1): a work-item owns a chunk and walks it sixteen elements at a time. group (WG > 1): a work-group
  * owns a chunk, and neighbouring items have neighbouring vectors of four elements, so that a GPU moves whole cache lines.

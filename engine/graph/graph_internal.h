@@ -5,7 +5,7 @@
 #define ENGINE_GRAPH_GRAPH_INTERNAL_H
 
 #include "engine/graph/graph.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
 
 /* Fills node->attr from a JSON object (or NULL) and the op's attribute list: unknown keys, wrong types and
  * values out of range are CLT_ECONFIG, all of them in one message. */

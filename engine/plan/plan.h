@@ -11,6 +11,7 @@
 #include "cl/tune/tuning.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/op.h"
+#include "engine/state/arenas.h"
 
 typedef enum clt_plan_mode {
     CLT_PLAN_TRAIN, /* forward, backward, update; parameters in the store */
@@ -28,57 +29,6 @@ typedef enum clt_phase {
     CLT_PHASE_COUNT
 } clt_phase;
 const char *clt_phase_name(clt_phase phase);
-
-/* --- store layout: where parameters, gradients and optimizer state lie; the same order and offsets in every
- * arena --- */
-
-#define CLT_STORE_CHUNK                                                                                      \
-    1024 /* elements; a parameter starts at a multiple of it, the gap is zero and stays zero */
-#define CLT_MAX_STORE_SLABS 64
-
-typedef enum clt_arena_kind {
-    CLT_ARENA_PARAM,
-    CLT_ARENA_WORK,  /* 16-bit copies of the parameters, for the products of a half-precision run */
-    CLT_ARENA_GRAD,  /* its last slab ends with one more chunk: the loss records */
-    CLT_ARENA_OPT1,  /* momentum, or Adam's first moment */
-    CLT_ARENA_OPT2,  /* Adam's second moment */
-    CLT_ARENA_TABLE, /* per chunk: {weight decay, learning-rate scale} f32 */
-    CLT_ARENA_STATE, /* one slab: state block, then the schedule's table, 4 f32 per update */
-    CLT_ARENA_COUNT
-} clt_arena_kind;
-
-typedef struct clt_store_slot {
-    const char *name; /* parameter */
-    clt_shape shape;
-    bool trainable;
-    clt_param_group group;
-    float lr_scale;
-    int32_t slab;
-    uint64_t offset; /* elements from the slab's start */
-    uint64_t elements;
-} clt_store_slot;
-
-typedef struct clt_store_layout {
-    clt_arena *arena;
-    int32_t n_slots;
-    clt_store_slot *slots; /* by parameter index of the graph it was made from */
-    int32_t
-        *order; /* slots in arena order: trainable ones as their gradients become ready, then frozen ones */
-    int32_t n_slabs;
-    uint64_t slab_elements[CLT_MAX_STORE_SLABS]; /* whole chunks */
-    uint64_t
-        trainable_elements[CLT_MAX_STORE_SLABS]; /* leading part that has gradients and optimizer state */
-    int32_t opt_states;                          /* 0, 1, 2: how many optimizer arenas exist */
-    clt_dtype working;                           /* type of the WORK arena; f32: there is none */
-    uint64_t schedule_entries;
-} clt_store_layout;
-
-void clt_store_layout_destroy(clt_store_layout *layout);
-const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name);
-/* Bytes of one slab of an arena; 0 when that arena does not exist. */
-uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab);
-uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind);
-#define CLT_STATE_TABLE_OFFSET 256 /* bytes: the schedule's table inside the STATE slab */
 
 /* --- update --- */
 

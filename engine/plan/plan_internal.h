@@ -5,7 +5,7 @@
 #define ENGINE_PLAN_PLAN_INTERNAL_H
 
 #include "engine/plan/plan.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
 
 #define CLT_TIME_SUB 4096u /* commands of one piece of work that keep apart in time */
 

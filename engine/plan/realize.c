@@ -10,7 +10,7 @@
 #include "cl/command/fallback.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
-#include "engine/train/store.h"
+#include "engine/state/store.h"
 
 clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans, clt_slab_pool **out)
 {

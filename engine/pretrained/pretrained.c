@@ -14,7 +14,7 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/data/tokenizer.h"
-#include "engine/train/state/saved_run.h"
+#include "engine/train/saved/saved_run.h"
 
 #define MAX_PRESETS 40
 #define CONFIG_MAX_BYTES 16000000u

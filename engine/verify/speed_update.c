@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/train/store.h"
+#include "engine/state/store.h"
 #include "engine/verify/speed_internal.h"
 
 typedef struct update_case {

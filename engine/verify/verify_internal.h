@@ -8,7 +8,7 @@
 
 #include "engine/ops/op.h"
 #include "engine/plan/realize.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
 #include "engine/verify/verify.h"
 
 /* --- session: verify.c --- */

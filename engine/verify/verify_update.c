@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "engine/base/rng.h"
-#include "engine/train/store.h"
+#include "engine/state/store.h"
 #include "engine/verify/update_ref.h"
 #include "engine/verify/verify_internal.h"
 

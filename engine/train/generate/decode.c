@@ -11,7 +11,7 @@
 #include "engine/data/tokenizer.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/run.h"
-#include "engine/train/state/saved_run.h"
+#include "engine/train/saved/saved_run.h"
 
 struct clt_decoder {
     clt_tokenizer *tokenizer;

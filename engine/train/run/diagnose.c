@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/train/run/run.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
 
 /* Elements whose exponent is all ones are infinite or no number, in every type. */
 static bool is_bad(clt_dtype dtype, const void *values, int64_t i)

@@ -12,7 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run/run.h"
-#include "engine/train/state/saved_run.h"
+#include "engine/train/saved/saved_run.h"
 
 #define FLUSH_EVERY 32 /* micro-batches in flight before the host waits */
 

@@ -10,7 +10,7 @@
 #include "cl/command/faults.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
 
 #define RING CLT_STAGING_SLOTS
 

@@ -8,7 +8,7 @@
 
 #include "cl/device/memory.h"
 #include "engine/plan/realize.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
 
 typedef struct clt_step_result {
     int64_t step;

@@ -14,7 +14,7 @@
 #include "engine/base/log.h"
 #include "engine/train/run/agreement.h"
 #include "engine/train/run/data_paths.h"
-#include "engine/train/state/saved_run.h"
+#include "engine/train/saved/saved_run.h"
 #include "engine/train/run/tuned.h"
 
 static clt_status initialise(clt_run *run)

@@ -8,11 +8,11 @@
 
 #include "comm/comm.h"
 #include "engine/plan/realize.h"
-#include "engine/train/state/continuation.h"
+#include "engine/train/saved/continuation.h"
 #include "engine/train/run/feed.h"
 #include "engine/train/run/job.h"
 #include "engine/train/run/reporter.h"
-#include "engine/train/store.h"
+#include "engine/state/store.h"
 #include "engine/train/run/trainer.h"
 
 /* The weights that a run started from (run->init); a resumed run knows them from its checkpoint. */

@@ -12,7 +12,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/train/run/agreement.h"
-#include "engine/train/state/checksum.h"
+#include "engine/train/saved/checksum.h"
 #include "engine/train/run/tuned.h"
 
 /* "building kernels: gemm" */

@@ -17,7 +17,7 @@
 #include "engine/config/config.h"
 #include "engine/models/models.h"
 #include "engine/ops/op.h"
-#include "engine/train/store.h"
+#include "engine/state/store.h"
 
 static clt_status build(const char *json, clt_dtype dtype, int64_t length, int64_t most, clt_graph **graph)
 {

@@ -9,7 +9,7 @@
 
 #include "engine/graph/graph.h"
 #include "engine/plan/realize.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
 
 #define N 4
 

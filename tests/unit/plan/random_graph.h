@@ -20,7 +20,7 @@
 #include "engine/base/rng.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/op.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
 
 #define WIDTH 6      /* of the field x, and of most tensors */
 #define CLASSES 5    /* targets are below */

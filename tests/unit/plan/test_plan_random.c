@@ -20,7 +20,7 @@
 
 #include "cl/device/device.h"
 #include "engine/plan/realize.h"
-#include "engine/train/store.h"
+#include "engine/state/store.h"
 #include "tests/unit/plan/random_graph.h"
 
 #define SKIPPED 77

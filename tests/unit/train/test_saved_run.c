@@ -17,7 +17,7 @@
 #include "engine/data/fingerprint.h"
 #include "engine/report/rundir_config.h"
 #include "engine/train/run/data_paths.h"
-#include "engine/train/state/saved_run.h"
+#include "engine/train/saved/saved_run.h"
 #include "engine/train/run/trainer.h"
 
 static void must(clt_status status, const char *what)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Going on with a saved run: see continuation.h. */
-#include "engine/train/state/continuation.h"
+#include "engine/train/saved/continuation.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "engine/base/fileio.h"
 #include "engine/data/tokenizer.h"
-#include "engine/train/state/saved_texts.h"
+#include "engine/train/saved/saved_texts.h"
 
 typedef struct comparison {
     const clt_checkpoint *saved;

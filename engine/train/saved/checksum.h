@@ -8,7 +8,7 @@
 #define ENGINE_TRAIN_CHECKSUM_H
 
 #include "cl/command/exec.h"
-#include "engine/train/store.h"
+#include "engine/state/store.h"
 
 typedef struct clt_checksums clt_checksums;
 

@@ -3,8 +3,8 @@
  * The two small blocks of words that host and device share: the step block (host to device, one per
  * micro-batch, uploaded with the batch) and the state block (device to host, read a step late).
  * cl/kernels/common.clh and update.cl hold the same numbers. */
-#ifndef ENGINE_TRAIN_STEP_BLOCK_H
-#define ENGINE_TRAIN_STEP_BLOCK_H
+#ifndef ENGINE_GRAPH_STEP_BLOCK_H
+#define ENGINE_GRAPH_STEP_BLOCK_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The store's arenas on a device. Knows the layout, nothing of graphs' meaning or of schedules. */
-#include "engine/train/store.h"
+#include "engine/state/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The store: device memory that lives as long as the run. Parameters, gradients, optimizer state each in one
- * arena with the same order (plan.h's layout), plus the chunk table, the state block and the schedule's
- * table. Plans borrow it. */
-#ifndef ENGINE_TRAIN_STORE_H
-#define ENGINE_TRAIN_STORE_H
+ * The store: the arenas (arenas.h) on a device, which live as long as the run. Plans borrow it. */
+#ifndef ENGINE_STATE_STORE_H
+#define ENGINE_STATE_STORE_H
 
 #include "cl/device/memory.h"
-#include "engine/plan/plan.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
+#include "engine/state/arenas.h"
 
 typedef struct clt_store {
     ocl_device *device;

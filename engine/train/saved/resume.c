@@ -11,7 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run/run.h"
-#include "engine/train/state/saver.h"
+#include "engine/train/saved/saver.h"
 #include "engine/train/run/tuned.h"
 
 static clt_status load_moment(clt_run *run, const clt_checkpoint *saved, const clt_param *param, int k)

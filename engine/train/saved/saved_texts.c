@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The text files of a checkpoint: see saved_texts.h. */
-#include "engine/train/state/saved_texts.h"
+#include "engine/train/saved/saved_texts.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * The saver. The main thread only enqueues reads into the saver's host memory; everything that touches files
  * happens on the writer's thread. */
-#include "engine/train/state/saver.h"
+#include "engine/train/saved/saver.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,8 +16,8 @@
 #include "engine/base/log.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
-#include "engine/train/state/checksum.h"
-#include "engine/train/state/saved_texts.h"
+#include "engine/train/saved/checksum.h"
+#include "engine/train/saved/saved_texts.h"
 #include "engine/train/run/tuned.h"
 
 typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WRITING, SAVER_DONE, SAVER_STOP } saver_phase;

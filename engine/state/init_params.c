@@ -7,7 +7,7 @@
 
 #include "engine/base/rng.h"
 #include "engine/base/thread.h"
-#include "engine/train/store.h"
+#include "engine/state/store.h"
 
 static void fans(const clt_param *param, double *in, double *out)
 {

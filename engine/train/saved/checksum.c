@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checksums on the device and on the host: checksum.h. */
-#include "engine/train/state/checksum.h"
+#include "engine/train/saved/checksum.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "cl/command/exec.h"
 #include "engine/base/log.h"
-#include "engine/train/step_block.h"
+#include "engine/graph/step_block.h"
 
 #define CHUNK CLT_STORE_CHUNK
 #define GROUP_ITEMS 64

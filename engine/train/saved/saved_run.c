@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Saved runs: see saved_run.h. */
-#include "engine/train/state/saved_run.h"
+#include "engine/train/saved/saved_run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "engine/base/fileio.h"
 #include "engine/train/run/data_paths.h"
-#include "engine/train/state/saved_texts.h"
+#include "engine/train/saved/saved_texts.h"
 
 /* --- where it lies --- */
 

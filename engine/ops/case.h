@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Short forms for the test cases of op_<name>_ref.c. */
+ * Short forms for the cases of op_<name>_ref.c: those that are checked and those that are timed. */
 #ifndef ENGINE_OPS_CASE_H
 #define ENGINE_OPS_CASE_H
 
@@ -57,5 +57,24 @@
         dtype, CLT_FILL_PEAKS, every, CLT_CASE_DIMS(__VA_ARGS__)                                             \
     }
 #define CLT_CASE_COUNT(cases) (int)(sizeof(cases) / sizeof((cases)[0]))
+/* The last members of a clt_op_ref: the sizes at which the op is timed. */
+#define CLT_TIMED(cases) .timed = cases, .n_timed = CLT_CASE_COUNT(cases)
+
+/* Timed cases of one f32 input: of GPT-2 124M with 4 x 64 tokens, which fits into the caches of most CPUs,
+ * and far larger than any cache. 768 columns are the model's width, 3072 that of its hidden layer. */
+#define CLT_TIMED_ONE(case_name, text, ...)                                                                  \
+    {                                                                                                        \
+        .name = case_name, .attrs = text, .n_inputs = 1, .inputs = { __VA_ARGS__ }                           \
+    }
+#define CLT_TIMED_TWO(case_name, text, ...)                                                                  \
+    {                                                                                                        \
+        .name = case_name, .attrs = text, .n_inputs = 2, .inputs = { __VA_ARGS__ }                           \
+    }
+#define CLT_TIMED_768(word, text)                                                                            \
+    CLT_TIMED_ONE(word "gpt2", text, CLT_CASE_F32(4, 64, 768)),                                              \
+        CLT_TIMED_ONE(word "large", text, CLT_CASE_F32(64, 512, 768))
+#define CLT_TIMED_3072(word, text)                                                                           \
+    CLT_TIMED_ONE(word "gpt2", text, CLT_CASE_F32(4, 64, 3072)),                                             \
+        CLT_TIMED_ONE(word "large", text, CLT_CASE_F32(16, 512, 3072))
 
 #endif

@@ -110,7 +110,7 @@ typedef struct clt_ref_call {
     double loss_record[4];
 } clt_ref_call;
 
-/* How the checker fills an input. */
+/* How the checker and the timing fill an input. */
 typedef enum clt_fill {
     CLT_FILL_NORMAL, /* N(0,1) */
     CLT_FILL_INDEX,  /* integers in [0, fill_max) */
@@ -153,8 +153,10 @@ typedef struct clt_op_ref {
     const clt_op_case *cases;
     int n_cases;
     double tolerance; /* default multiple of eps32 * max(1, |ref|, scale of the sum) */
-    /* Magnitude that errors are measured against, per output element, may be NULL: max(1, max|ref|) of the
-     * tensor. */
+    /* Sizes at which `cltrain bench ops` times the op; the checker does not run them. Names are unique within
+     * the op: "large" -> bench ops 'softmax.large'. */
+    const clt_op_case *timed;
+    int n_timed;
 } clt_op_ref;
 
 enum {

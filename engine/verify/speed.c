@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run of the speed measurement: cases on the device, filled and run phase by phase, each time between two
- * streams. Knows plans and what their commands say about themselves (bytes, operations, kind of stores). */
+ * The run of the speed measurement: the sizes that ops are timed at (clt_op_ref.timed) on the device, filled
+ * and run phase by phase, each time between two streams. Knows plans and what their commands say about
+ * themselves (bytes, operations, kind of stores). */
 #include "engine/verify/speed.h"
 
 #include <math.h>
@@ -250,25 +251,29 @@ done:
 }
 
 /* A machine with less memory leaves out what does not fit. */
-static clt_status run_cases(clt_speed_session *s)
+static clt_status run_case(clt_speed_session *s, const clt_op *op, const clt_op_case *c)
+{
+    char name[128];
+    clt_verify_subject subject = {op, c, NULL};
+    snprintf(name, sizeof name, "%s.%s", op->name, c->name);
+    if (!clt_speed_wants(s, name))
+        return CLT_OK;
+    clt_status status = measure_case(s, &subject, name);
+    if (status == CLT_EDEVMEM) {
+        clt_speed_refuse(s, name, clt_error_text());
+        clt_error_clear();
+        return CLT_OK;
+    }
+    return status == CLT_OK ? CLT_OK : clt_fail_prefix(status, "timing %s: ", name);
+}
+
+static clt_status run_ops(clt_speed_session *s)
 {
     int count;
-    const clt_speed_case *cases = clt_speed_cases(&count);
-    for (int i = 0; i < count; i++) {
-        char name[128];
-        clt_verify_subject subject = {clt_op_find(cases[i].op), &cases[i].size, NULL};
-        snprintf(name, sizeof name, "%s.%s", cases[i].op, cases[i].size.name);
-        if (!clt_speed_wants(s, name))
-            continue;
-        clt_status status = subject.op ? measure_case(s, &subject, name)
-                                       : clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "there is no such op");
-        if (status == CLT_EDEVMEM) {
-            clt_speed_refuse(s, name, clt_error_text());
-            clt_error_clear();
-        } else if (status != CLT_OK) {
-            return clt_fail_prefix(status, "timing %s: ", name);
-        }
-    }
+    const clt_op *const *ops = clt_op_list(&count);
+    for (int i = 0; i < count; i++)
+        for (int c = 0; c < ops[i]->ref->n_timed; c++)
+            CLT_TRY(run_case(s, ops[i], &ops[i]->ref->timed[c]));
     return CLT_OK;
 }
 
@@ -295,7 +300,7 @@ static clt_status run(clt_speed_session *s)
     CLT_TRY(ocl_measure_limits(s->device, 1.0, &s->limits));
     CLT_TRY(ocl_stream_create(s->device, &s->stream));
     s->options->limits(s->options->context, &s->desc, &s->limits);
-    CLT_TRY(run_cases(s));
+    CLT_TRY(run_ops(s));
     return clt_speed_updates(s);
 }
 

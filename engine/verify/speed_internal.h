@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the speed measurement share: the session, the table of cases, and the timing of one phase
+ * What the files of the speed measurement share: the session, and the timing of one phase
  * of a realised plan. */
 #ifndef ENGINE_VERIFY_SPEED_INTERNAL_H
 #define ENGINE_VERIFY_SPEED_INTERNAL_H
@@ -42,13 +42,6 @@ typedef struct clt_speed_fill {
 } clt_speed_fill;
 clt_status clt_speed_write(ocl_buffer *buffer, uint64_t offset, uint64_t elements,
                            const clt_speed_fill *fill);
-
-/* Cases of ops, by the op's name (speed_cases.c). */
-typedef struct clt_speed_case {
-    const char *op;
-    clt_op_case size;
-} clt_speed_case;
-const clt_speed_case *clt_speed_cases(int *count);
 
 /* speed_update.c: the UPDATE phase of every optimizer. */
 clt_status clt_speed_updates(clt_speed_session *session);

@@ -312,9 +312,16 @@ static const clt_op_case attention_cases[] = {
     LENGTHS_16("f16_open_lengths", CLT_F16, "{\"heads\":1,\"causal\":false}", 151, 3, 37, 150, 24, 24),
 };
 
+static const clt_op_case attention_timed[] = {
+    CLT_TIMED_ONE("gpt2", "{\"heads\":12}", CLT_CASE_F32(4, 64, 2304)),
+    CLT_TIMED_ONE("long", "{\"heads\":12}", CLT_CASE_F32(1, 1024, 2304)),
+    CLT_TIMED_ONE("f16_long", "{\"heads\":12}", CLT_CASE_FLOAT(CLT_F16, 1, 1024, 2304)),
+};
+
 /* A score, up to 6 here, is off by a few times eps (a sum of D products of mixed sign, D <= 301), and so is
  * its exponential relatively, which adds 3 units in the last place; a result is a mean of values, or a sum of
  * such terms of mixed sign, and stays near that measure. 16 is three times what was seen on any case. */
 extern const clt_op_ref clt_op_attention_ref;
-const clt_op_ref clt_op_attention_ref = {attention_forward, attention_backward, attention_cases,
-                                         CLT_CASE_COUNT(attention_cases), 16};
+const clt_op_ref clt_op_attention_ref = {
+    attention_forward,         attention_backward, attention_cases, CLT_CASE_COUNT(attention_cases), 16,
+    CLT_TIMED(attention_timed)};

@@ -54,8 +54,10 @@ static double activation_dsilu(double x)
         }                                                                                                    \
     }                                                                                                        \
     static const clt_op_case name##_cases[] = {ACTIVATION_CASES(NULL, is_exact)};                            \
-    const clt_op_ref clt_op_##name##_ref = {name##_forward, name##_backward, name##_cases,                   \
-                                            CLT_CASE_COUNT(name##_cases), tol};
+    static const clt_op_case name##_timed[] = {CLT_TIMED_3072("", NULL)};                                    \
+    const clt_op_ref clt_op_##name##_ref = {                                                                 \
+        name##_forward,         name##_backward, name##_cases, CLT_CASE_COUNT(name##_cases), tol,            \
+        CLT_TIMED(name##_timed)};
 CLT_ACTIVATION_MAP(ACTIVATION_REF)
 
 static double gelu_value(double x, int tanh_form, double *slope)
@@ -106,6 +108,12 @@ static const clt_op_case gelu_cases[] = {
     ACTIVATION_CASE("tanh_large", "{\"approximate\":\"tanh\"}", false, false, 5, 61, 33),
 };
 
+static const clt_op_case gelu_timed[] = {
+    CLT_TIMED_3072("erf_", NULL),
+    CLT_TIMED_3072("tanh_", "{\"approximate\":\"tanh\"}"),
+};
+
 /* 1 + erf loses up to 3 ulp of 1 to cancellation on the negative side, times |x|/2; tanh has 5 ulp, and its
  * argument, a cubic, a few more that the derivative multiplies by x again. */
-const clt_op_ref clt_op_gelu_ref = {gelu_forward, gelu_backward, gelu_cases, CLT_CASE_COUNT(gelu_cases), 32};
+const clt_op_ref clt_op_gelu_ref = {
+    gelu_forward, gelu_backward, gelu_cases, CLT_CASE_COUNT(gelu_cases), 32, CLT_TIMED(gelu_timed)};

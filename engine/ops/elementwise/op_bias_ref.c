@@ -43,6 +43,11 @@ static const clt_op_case bias_cases[] = {
     {.name = "slabs", .n_inputs = 1, .inputs = {CLT_CASE_F32(70001, 3)}, .exact = true},
 };
 
+static const clt_op_case bias_timed[] = {
+    CLT_TIMED_3072("", NULL),
+};
+
 /* Two additions per element forward; db sums in two stages of about sqrt(rows), whose errors random-walk. */
 extern const clt_op_ref clt_op_bias_ref;
-const clt_op_ref clt_op_bias_ref = {bias_forward, bias_backward, bias_cases, CLT_CASE_COUNT(bias_cases), 16};
+const clt_op_ref clt_op_bias_ref = {
+    bias_forward, bias_backward, bias_cases, CLT_CASE_COUNT(bias_cases), 16, CLT_TIMED(bias_timed)};

@@ -129,8 +129,22 @@ static const clt_op_case multiply_cases[] = {
      .exact = true},
 };
 
+#define SAME_SIZES                                                                                           \
+    CLT_TIMED_TWO("gpt2", NULL, CLT_CASE_F32(4, 64, 768), CLT_CASE_F32(4, 64, 768)),                         \
+        CLT_TIMED_TWO("large", NULL, CLT_CASE_F32(64, 512, 768), CLT_CASE_F32(64, 512, 768))
+static const clt_op_case add_timed[] = {
+    SAME_SIZES,
+    CLT_TIMED_TWO("rows_large", NULL, CLT_CASE_F32(64, 512, 768), CLT_CASE_F32(512, 768)),
+};
+static const clt_op_case multiply_timed[] = {
+    SAME_SIZES,
+    CLT_TIMED_TWO("rows_large", NULL, CLT_CASE_F32(64, 512, 768), CLT_CASE_F32(768)),
+};
+
 /* Up to seven rounded additions, and column sums (see above). */
-const clt_op_ref clt_op_add_ref = {add_forward, add_backward, add_cases, CLT_CASE_COUNT(add_cases), 16};
+const clt_op_ref clt_op_add_ref = {add_forward, add_backward,        add_cases, CLT_CASE_COUNT(add_cases),
+                                   16,          CLT_TIMED(add_timed)};
 /* One rounded product, except for column sums. */
-const clt_op_ref clt_op_multiply_ref = {multiply_forward, multiply_backward, multiply_cases,
-                                        CLT_CASE_COUNT(multiply_cases), 16};
+const clt_op_ref clt_op_multiply_ref = {
+    multiply_forward,         multiply_backward, multiply_cases, CLT_CASE_COUNT(multiply_cases), 16,
+    CLT_TIMED(multiply_timed)};

@@ -79,6 +79,11 @@ static const clt_op_case dropout_cases[] = {
     {.name = "large", .attrs = "{\"p\":0.1}", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 33, 257)}},
 };
 
+static const clt_op_case dropout_timed[] = {
+    CLT_TIMED_3072("", "{\"p\":0.1}"),
+};
+
 /* A rounded factor and one product. */
-const clt_op_ref clt_op_dropout_ref = {dropout_forward, dropout_backward, dropout_cases,
-                                       CLT_CASE_COUNT(dropout_cases), 2};
+const clt_op_ref clt_op_dropout_ref = {
+    dropout_forward,         dropout_backward, dropout_cases, CLT_CASE_COUNT(dropout_cases), 2,
+    CLT_TIMED(dropout_timed)};

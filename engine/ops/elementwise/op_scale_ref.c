@@ -93,9 +93,19 @@ static const clt_op_case cast_cases[] = {
      .small = true},
 };
 
+static const clt_op_case scale_timed[] = {
+    CLT_TIMED_3072("", "{\"value\":0.5}"),
+};
+static const clt_op_case cast_timed[] = {
+    CLT_TIMED_ONE("bf16_large", NULL, CLT_CASE_FLOAT(CLT_BF16, 16, 512, 3072)),
+    CLT_TIMED_ONE("f16_large", NULL, CLT_CASE_FLOAT(CLT_F16, 16, 512, 3072)),
+    CLT_TIMED_ONE("u8_large", NULL, CLT_CASE_INDEX(CLT_U8, 256, 16, 512, 3072)),
+};
+
 /* One rounded factor, one rounded shift, one fused rounding. */
-const clt_op_ref clt_op_scale_ref = {scale_forward, scale_backward, scale_cases, CLT_CASE_COUNT(scale_cases),
-                                     2};
+const clt_op_ref clt_op_scale_ref = {
+    scale_forward, scale_backward, scale_cases, CLT_CASE_COUNT(scale_cases), 2, CLT_TIMED(scale_timed)};
 /* As scale; products of large fields may be a few times the result they are measured against, after the mean
  * is taken off. */
-const clt_op_ref clt_op_cast_ref = {cast_forward, cast_backward, cast_cases, CLT_CASE_COUNT(cast_cases), 4};
+const clt_op_ref clt_op_cast_ref = {
+    cast_forward, cast_backward, cast_cases, CLT_CASE_COUNT(cast_cases), 4, CLT_TIMED(cast_timed)};

@@ -122,6 +122,11 @@ static const clt_op_case matmul_cases[] = {
      .exact = true},
 };
 
+static const clt_op_case matmul_timed[] = {
+    CLT_TIMED_TWO("scores_gpt2", "{\"transpose_b\":true,\"scale\":0.125}", CLT_CASE_F32(4, 12, 256, 64),
+                  CLT_CASE_F32(4, 12, 256, 64)),
+};
+
 extern const clt_op_ref clt_op_matmul_ref;
-const clt_op_ref clt_op_matmul_ref = {matmul_forward, matmul_backward, matmul_cases,
-                                      CLT_CASE_COUNT(matmul_cases), 32};
+const clt_op_ref clt_op_matmul_ref = {
+    matmul_forward, matmul_backward, matmul_cases, CLT_CASE_COUNT(matmul_cases), 32, CLT_TIMED(matmul_timed)};

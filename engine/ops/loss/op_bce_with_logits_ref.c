@@ -17,6 +17,11 @@ static void bce_with_logits_backward(clt_ref_call *call)
 #define CLT_BIN(...) CLT_CASE_BINARY(CLT_F32, __VA_ARGS__)
 static const clt_op_case bce_with_logits_cases[CLT_POINTWISE_CASES] = {CLT_POINTWISE_CASE_LIST(CLT_BIN)};
 
+static const clt_op_case bce_with_logits_timed[] = {
+    CLT_TIMED_TWO("large", NULL, CLT_CASE_F32(4096, 8192), CLT_CASE_BINARY(CLT_F32, 4096, 8192)),
+};
+
 extern const clt_op_ref clt_op_bce_with_logits_ref;
-const clt_op_ref clt_op_bce_with_logits_ref = {bce_with_logits_forward, bce_with_logits_backward,
-                                               bce_with_logits_cases, CLT_POINTWISE_CASES, 8};
+const clt_op_ref clt_op_bce_with_logits_ref = {
+    bce_with_logits_forward,         bce_with_logits_backward, bce_with_logits_cases, CLT_POINTWISE_CASES, 8,
+    CLT_TIMED(bce_with_logits_timed)};

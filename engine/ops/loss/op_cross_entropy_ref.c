@@ -176,5 +176,13 @@ static const clt_op_case ce_cases[] = {
     {.name = "many_rows", .n_inputs = 2, .inputs = {CLT_CASE_F32(5003, 3), CLT_CASE_INDEX(CLT_U8, 3, 5003)}},
 };
 
+static const clt_op_case ce_timed[] = {
+    CLT_TIMED_TWO("gpt2", "{\"classes\":50257}", CLT_CASE_F32(4, 64, 50304),
+                  CLT_CASE_INDEX(CLT_U16, 50257, 4, 64)),
+    CLT_TIMED_TWO("large", "{\"classes\":50257}", CLT_CASE_F32(16, 64, 50304),
+                  CLT_CASE_INDEX(CLT_U16, 50257, 16, 64)),
+};
+
 extern const clt_op_ref clt_op_cross_entropy_ref;
-const clt_op_ref clt_op_cross_entropy_ref = {ce_forward, ce_backward, ce_cases, CLT_CASE_COUNT(ce_cases), 8};
+const clt_op_ref clt_op_cross_entropy_ref = {
+    ce_forward, ce_backward, ce_cases, CLT_CASE_COUNT(ce_cases), 8, CLT_TIMED(ce_timed)};

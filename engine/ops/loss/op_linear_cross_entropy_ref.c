@@ -124,5 +124,8 @@ static const clt_op_case head_cases[] = {
 };
 
 extern const clt_op_ref clt_op_linear_cross_entropy_ref;
-const clt_op_ref clt_op_linear_cross_entropy_ref = {head_forward, head_backward, head_cases,
-                                                    CLT_CASE_COUNT(head_cases), 32};
+const clt_op_ref clt_op_linear_cross_entropy_ref = {.forward = head_forward,
+                                                    .backward = head_backward,
+                                                    .cases = head_cases,
+                                                    .n_cases = CLT_CASE_COUNT(head_cases),
+                                                    .tolerance = 32};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reference of mse; formulas and test cases are in pointwise_loss_ref.c. */
+#include "engine/ops/case.h"
 #include "engine/ops/loss/pointwise_loss.h"
 
 static void mse_forward(clt_ref_call *call)
@@ -14,4 +15,5 @@ static void mse_backward(clt_ref_call *call)
 
 extern const clt_op_ref clt_op_mse_ref;
 /* Each term is rounded three times; sums run in blocks of 16 lanes and 1024 elements. */
-const clt_op_ref clt_op_mse_ref = {mse_forward, mse_backward, clt_pointwise_cases, CLT_POINTWISE_CASES, 8};
+const clt_op_ref clt_op_mse_ref = {
+    mse_forward, mse_backward, clt_pointwise_cases, CLT_POINTWISE_CASES, 8, CLT_TIMED(clt_pointwise_timed)};

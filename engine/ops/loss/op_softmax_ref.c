@@ -96,10 +96,21 @@ static const clt_op_case softmax_cases[] = {
     {.name = "far", .n_inputs = 1, .inputs = {CLT_CASE_F32(50, 2101)}},
 };
 
+static const clt_op_case softmax_timed[] = {
+    CLT_TIMED_768("", NULL),
+    CLT_TIMED_ONE("short_large", NULL, CLT_CASE_F32(64, 12, 512, 64)),
+    CLT_TIMED_ONE("wide_large", NULL, CLT_CASE_F32(512, 50257)),
+};
+static const clt_op_case log_softmax_timed[] = {
+    CLT_TIMED_768("", NULL),
+};
+
 /* exp is within 3 ulp and its argument, up to 8, brings half its own; two more roundings and a division
  * of 2.5 ulp. */
-const clt_op_ref clt_op_softmax_ref = {softmax_forward, softmax_backward, softmax_cases,
-                                       CLT_CASE_COUNT(softmax_cases), 16};
+const clt_op_ref clt_op_softmax_ref = {
+    softmax_forward,         softmax_backward, softmax_cases, CLT_CASE_COUNT(softmax_cases), 16,
+    CLT_TIMED(softmax_timed)};
 /* As softmax; log is within 3 ulp of a result below 11. */
-const clt_op_ref clt_op_log_softmax_ref = {log_softmax_forward, log_softmax_backward, softmax_cases,
-                                           CLT_CASE_COUNT(softmax_cases), 16};
+const clt_op_ref clt_op_log_softmax_ref = {
+    log_softmax_forward,         log_softmax_backward, softmax_cases, CLT_CASE_COUNT(softmax_cases), 16,
+    CLT_TIMED(log_softmax_timed)};

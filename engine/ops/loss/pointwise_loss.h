@@ -53,6 +53,6 @@ void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind
         .name = "two_stage", .n_inputs = 2, .inputs = {CLT_CASE_F32(70, 1001), TARGET(70, 1001)},            \
         .small = true                                                                                        \
     }
-extern const clt_op_case clt_pointwise_cases[CLT_POINTWISE_CASES];
+extern const clt_op_case clt_pointwise_cases[CLT_POINTWISE_CASES], clt_pointwise_timed[1];
 
 #endif

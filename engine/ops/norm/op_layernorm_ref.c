@@ -98,7 +98,12 @@ static const clt_op_case layernorm_cases[] = {
     {.name = "wider", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 5, 1030)}},
 };
 
+static const clt_op_case layernorm_timed[] = {
+    CLT_TIMED_768("", NULL),
+};
+
 /* x - mean is rounded relative to x, rstd is within a few ulp, then two products; sums of C terms in sixteen
  * lanes add eps * sqrt(C/16). */
-const clt_op_ref clt_op_layernorm_ref = {layernorm_forward, layernorm_backward, layernorm_cases,
-                                         CLT_CASE_COUNT(layernorm_cases), 32};
+const clt_op_ref clt_op_layernorm_ref = {
+    layernorm_forward,         layernorm_backward, layernorm_cases, CLT_CASE_COUNT(layernorm_cases), 32,
+    CLT_TIMED(layernorm_timed)};

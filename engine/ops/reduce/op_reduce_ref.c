@@ -145,7 +145,13 @@ static const clt_op_case reduce_cases[] = {
     SUM_MEAN_MAX("tall", ",\"axes\":[1]", false, 1, 257, 130),
 };
 
+static const clt_op_case reduce_timed[] = {
+    CLT_TIMED_ONE("rows_large", "{\"axes\":[2]}", CLT_CASE_F32(64, 1024, 1024)),
+    CLT_TIMED_ONE("columns_large", "{\"axes\":[1]}", CLT_CASE_F32(64, 1024, 1024)),
+    CLT_TIMED_ONE("max_large", "{\"kind\":\"max\",\"axes\":[2]}", CLT_CASE_F32(64, 1024, 1024)),
+};
+
 /* A sum of n terms in order, or in lanes, is within eps * sqrt(n) of the largest partial sum; n <= 1030 gives
  * less than half of this. */
-const clt_op_ref clt_op_reduce_ref = {reduce_forward, reduce_backward, reduce_cases,
-                                      CLT_CASE_COUNT(reduce_cases), 16};
+const clt_op_ref clt_op_reduce_ref = {
+    reduce_forward, reduce_backward, reduce_cases, CLT_CASE_COUNT(reduce_cases), 16, CLT_TIMED(reduce_timed)};

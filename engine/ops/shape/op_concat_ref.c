@@ -84,6 +84,10 @@ static const clt_op_case concat_cases[] = {
      .exact = true},
 };
 
+static const clt_op_case concat_timed[] = {
+    CLT_TIMED_TWO("large", "{\"axis\":2}", CLT_CASE_F32(32, 512, 768), CLT_CASE_F32(32, 512, 1536)),
+};
+
 extern const clt_op_ref clt_op_concat_ref;
-const clt_op_ref clt_op_concat_ref = {concat_forward, concat_backward, concat_cases,
-                                      CLT_CASE_COUNT(concat_cases), 1};
+const clt_op_ref clt_op_concat_ref = {
+    concat_forward, concat_backward, concat_cases, CLT_CASE_COUNT(concat_cases), 1, CLT_TIMED(concat_timed)};

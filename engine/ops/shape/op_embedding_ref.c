@@ -104,6 +104,12 @@ static const clt_op_case embedding_cases[] = {
      .small = true},
 };
 
+static const clt_op_case embedding_timed[] = {
+    CLT_TIMED_ONE("gpt2", "{\"vocab\":50257,\"dim\":768}", CLT_CASE_INDEX(CLT_U16, 50257, 4, 64)),
+    CLT_TIMED_ONE("large", "{\"vocab\":50257,\"dim\":768}", CLT_CASE_INDEX(CLT_U16, 50257, 64, 1024)),
+};
+
 extern const clt_op_ref clt_op_embedding_ref;
-const clt_op_ref clt_op_embedding_ref = {embedding_forward, embedding_backward, embedding_cases,
-                                         CLT_CASE_COUNT(embedding_cases), 64};
+const clt_op_ref clt_op_embedding_ref = {
+    embedding_forward,         embedding_backward, embedding_cases, CLT_CASE_COUNT(embedding_cases), 64,
+    CLT_TIMED(embedding_timed)};

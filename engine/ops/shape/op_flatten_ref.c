@@ -24,5 +24,8 @@ static const clt_op_case flatten_cases[] = {
 };
 
 extern const clt_op_ref clt_op_flatten_ref;
-const clt_op_ref clt_op_flatten_ref = {flatten_forward, flatten_backward, flatten_cases,
-                                       CLT_CASE_COUNT(flatten_cases), 1};
+const clt_op_ref clt_op_flatten_ref = {.forward = flatten_forward,
+                                       .backward = flatten_backward,
+                                       .cases = flatten_cases,
+                                       .n_cases = CLT_CASE_COUNT(flatten_cases),
+                                       .tolerance = 1};

@@ -43,5 +43,8 @@ static const clt_op_case reshape_cases[] = {
 };
 
 extern const clt_op_ref clt_op_reshape_ref;
-const clt_op_ref clt_op_reshape_ref = {reshape_forward, reshape_backward, reshape_cases,
-                                       CLT_CASE_COUNT(reshape_cases), 1};
+const clt_op_ref clt_op_reshape_ref = {.forward = reshape_forward,
+                                       .backward = reshape_backward,
+                                       .cases = reshape_cases,
+                                       .n_cases = CLT_CASE_COUNT(reshape_cases),
+                                       .tolerance = 1};

@@ -93,6 +93,10 @@ static const clt_op_case slice_cases[] = {
      .exact = true},
 };
 
+static const clt_op_case slice_timed[] = {
+    CLT_TIMED_ONE("large", "{\"axis\":2,\"start\":768,\"stop\":1536}", CLT_CASE_F32(32, 512, 2304)),
+};
+
 extern const clt_op_ref clt_op_slice_ref;
-const clt_op_ref clt_op_slice_ref = {slice_forward, slice_backward, slice_cases, CLT_CASE_COUNT(slice_cases),
-                                     1};
+const clt_op_ref clt_op_slice_ref = {
+    slice_forward, slice_backward, slice_cases, CLT_CASE_COUNT(slice_cases), 1, CLT_TIMED(slice_timed)};

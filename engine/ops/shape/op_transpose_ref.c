@@ -115,6 +115,13 @@ static const clt_op_case transpose_cases[] = {
      .exact = true},
 };
 
+static const clt_op_case transpose_timed[] = {
+    CLT_TIMED_ONE("gpt2", "{\"perm\":[0,2,1,3]}", CLT_CASE_F32(4, 64, 12, 64)),
+    CLT_TIMED_ONE("heads_large", "{\"perm\":[0,2,1,3]}", CLT_CASE_F32(64, 512, 12, 64)),
+    CLT_TIMED_ONE("matrix_large", "{\"perm\":[0,2,1]}", CLT_CASE_F32(4, 4096, 2048)),
+};
+
 extern const clt_op_ref clt_op_transpose_ref;
-const clt_op_ref clt_op_transpose_ref = {transpose_forward, transpose_backward, transpose_cases,
-                                         CLT_CASE_COUNT(transpose_cases), 1};
+const clt_op_ref clt_op_transpose_ref = {
+    transpose_forward,         transpose_backward, transpose_cases, CLT_CASE_COUNT(transpose_cases), 1,
+    CLT_TIMED(transpose_timed)};

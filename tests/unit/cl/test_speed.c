@@ -207,20 +207,23 @@ static void test_too_slow(void **state)
     assert_false(clt_speed_too_slow(&r, 80));
 }
 
-/* Every case names an op, and no name is used twice: records are compared by name. */
-static void test_table(void **state)
+/* No name of an op's timed cases is used twice, since records are compared by name, and each can be planned.
+ */
+static void test_timed_cases(void **state)
 {
     (void)state;
-    int count;
-    const clt_speed_case *table = clt_speed_cases(&count);
-    assert_true(count > 40);
-    for (int i = 0; i < count; i++) {
-        if (!clt_op_find(table[i].op))
-            fail_msg("there is no op %s", table[i].op);
-        for (int j = 0; j < i; j++)
-            if (strcmp(table[i].op, table[j].op) == 0 && strcmp(table[i].size.name, table[j].size.name) == 0)
-                fail_msg("%s.%s is there twice", table[i].op, table[i].size.name);
+    int n_ops, count = 0;
+    const clt_op *const *ops = clt_op_list(&n_ops);
+    for (int i = 0; i < n_ops; i++) {
+        const clt_op_ref *ref = ops[i]->ref;
+        for (int c = 0; c < ref->n_timed; c++, count++) {
+            byte_case planned = {ops[i]->name, ref->timed[c], 0, 0};
+            clt_plan_destroy(plan_case(&planned, 1));
+            for (int j = 0; j < c; j++)
+                assert_string_not_equal(ref->timed[c].name, ref->timed[j].name);
+        }
     }
+    assert_true(count > 40);
 }
 
 int main(void)
@@ -228,7 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),    cmocka_unit_test(test_bytes_of_accumulation),
         cmocka_unit_test(test_share),    cmocka_unit_test(test_what_memory_limits),
-        cmocka_unit_test(test_too_slow), cmocka_unit_test(test_table),
+        cmocka_unit_test(test_too_slow), cmocka_unit_test(test_timed_cases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

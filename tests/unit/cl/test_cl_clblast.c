@@ -11,42 +11,23 @@
 
 /* Where the library switches from its direct to its indirect kernels, as m = n = k. Process-global, and
  * cannot be read back. */
-static void set_switch(const gemm_bench *bench, size_t size)
+static void set_switch(const gemm_test *test, size_t size)
 {
     const char *name = "XGEMM_MIN_INDIRECT_SIZE";
     assert_int_equal(
-        CLBlastOverrideParameters(bench->device->id, "GemmRoutine", CLBlastPrecisionSingle, 1, &name, &size),
+        CLBlastOverrideParameters(test->device->id, "GemmRoutine", CLBlastPrecisionSingle, 1, &name, &size),
         CLBlastSuccess);
 }
 
-static int begin(void **state)
+static bool usable(const gemm_test *test)
 {
-    gemm_bench *bench = calloc(1, sizeof *bench);
-    assert_non_null(bench);
-    bench->device = test_open(false);
-    bench->desc = *ocl_device_describe(bench->device);
-    bench->random = 77;
-    *state = bench;
-    return 0;
-}
-
-static int end(void **state)
-{
-    gemm_bench *bench = *state;
-    ocl_device_close(bench->device);
-    free(bench);
-    return 0;
-}
-
-static bool usable(const gemm_bench *bench)
-{
-    if ((bench->desc.caps & OCL_CAP_LOCAL) != 0 && bench->desc.max_work_group >= 64)
+    if ((test->desc.caps & OCL_CAP_LOCAL) != 0 && test->desc.max_work_group >= 64)
         return true;
     print_message("skipped: the device has no local memory or work-groups of 64\n");
     return false;
 }
 
-static void layouts(gemm_bench *bench)
+static void layouts(gemm_test *test)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 7},    {7, 16, 15},   {16, 17, 33},
                                        {33, 1, 65},   {64, 64, 64}, {65, 33, 129}, {128, 64, 32},
@@ -56,49 +37,49 @@ static void layouts(gemm_bench *bench)
             ocl_gemm g = ocl_gemm_make(sizes[s][0], sizes[s][1], sizes[s][2], layout >> 1, layout & 1);
             g.alpha = s % 3 ? 1.0f : -0.75f;
             g.beta = s % 2 ? 0.0f : s % 4 ? 1.0f : 0.5f;
-            bench->integers = s % 2;
-            if (bench->integers)
+            test->integers = s % 2;
+            if (test->integers)
                 g.alpha = 2.0f;
             if (s % 3 == 2) {
-                g.lda += gemm_random(bench, 4);
-                g.ldb += gemm_random(bench, 4);
-                g.ldc += gemm_random(bench, 4);
+                g.lda += gemm_random(test, 4);
+                g.ldb += gemm_random(test, 4);
+                g.ldc += gemm_random(test, 4);
             }
             if (s % 4 != 1) {
-                g.a.offset = 4 * gemm_random(bench, 70);
-                g.b.offset = 4 * gemm_random(bench, 70);
-                g.c.offset = 4 * gemm_random(bench, 70);
+                g.a.offset = 4 * gemm_random(test, 70);
+                g.b.offset = 4 * gemm_random(test, 70);
+                g.c.offset = 4 * gemm_random(test, 70);
             }
-            assert_ok(gemm_case(bench, g, "clblast"));
+            gemm_case(test, g, "clblast");
         }
     }
 }
 
 static void test_direct_path(void **state)
 {
-    gemm_bench *bench = *state;
-    if (!usable(bench))
+    gemm_test *test = *state;
+    if (!usable(test))
         skip();
-    set_switch(bench, 100000);
-    layouts(bench);
+    set_switch(test, 100000);
+    layouts(test);
 }
 
 static void test_indirect_path(void **state)
 {
-    gemm_bench *bench = *state;
-    if (!usable(bench))
+    gemm_test *test = *state;
+    if (!usable(test))
         skip();
-    set_switch(bench, 1);
-    layouts(bench);
+    set_switch(test, 1);
+    layouts(test);
 }
 
 static void test_batch_is_a_loop(void **state)
 {
-    gemm_bench *bench = *state;
-    if (!usable(bench))
+    gemm_test *test = *state;
+    if (!usable(test))
         skip();
     for (int path = 0; path < 2; path++) {
-        set_switch(bench, path ? 1 : 100000);
+        set_switch(test, path ? 1 : 100000);
         for (int layout = 0; layout < 4; layout++) {
             ocl_gemm g = ocl_gemm_make(136, 121, 1024, layout >> 1, layout & 1);
             g.batch = 2;
@@ -108,15 +89,15 @@ static void test_batch_is_a_loop(void **state)
             g.stride_a += 64;
             g.stride_b = layout == 2 ? 0 : g.stride_b;
             g.stride_c += 5;
-            assert_ok(gemm_case(bench, g, "clblast"));
+            gemm_case(test, g, "clblast");
         }
     }
 }
 
-static void refuse(const gemm_bench *bench, ocl_gemm g, const char *part)
+static void refuse(const gemm_test *test, ocl_gemm g, const char *part)
 {
     ocl_command_list list = {0};
-    ocl_emitter e = {.list = &list, .device = &bench->desc, .label = "refusal"};
+    ocl_emitter e = {.list = &list, .device = &test->desc, .label = "refusal"};
     g.a = (ocl_tensor_ref){0, g.a.offset};
     g.b = (ocl_tensor_ref){1, g.b.offset};
     g.c = (ocl_tensor_ref){2, g.c.offset};
@@ -131,25 +112,25 @@ static void refuse(const gemm_bench *bench, ocl_gemm g, const char *part)
 
 static void test_refusals(void **state)
 {
-    gemm_bench *bench = *state;
-    bench->desc.caps |= OCL_CAP_LOCAL;
-    bench->desc.max_work_group = 256;
+    gemm_test *test = *state;
+    test->desc.caps |= OCL_CAP_LOCAL;
+    test->desc.max_work_group = 256;
     ocl_gemm good = ocl_gemm_make(256, 256, 256, false, false), g;
-    g = good, g.type_b = CLT_BF16, refuse(bench, g, "f32 only");
-    g = good, g.residual = ocl_ref(2), refuse(bench, g, "lies in C");
-    g = good, g.activation = OCL_ACT_RELU, g.dact = ocl_ref(2), refuse(bench, g, "lies in C");
-    g = good, g.activation = OCL_ACT_RELU, g.dact = ocl_ref(3), g.beta = 1.0f, refuse(bench, g, "derivative");
-    refuse(bench, ocl_gemm_make(4, 4, 0, false, false), "empty");
-    g = good, g.a.offset = UINT64_C(1) << 33, refuse(bench, g, "2^31");
-    g = good, g.c.offset = (UINT64_C(1) << 33) - 4 * 65536, refuse(bench, g, "2^31");
-    g = good, g.ldb = INT64_C(1) << 24, refuse(bench, g, "2^31");
-    g = good, g.batch = 3, g.stride_a = INT64_C(1) << 30, refuse(bench, g, "2^31");
-    refuse(bench, ocl_gemm_make(8388608 - 1, 1, 255, false, false), "padded");
-    g = ocl_gemm_make(128, 128, 128, false, true), g.batch = 3, refuse(bench, g, "too small");
-    bench->desc.max_work_group = 32;
-    refuse(bench, good, "work-groups of 64");
-    bench->desc.caps &= ~(uint32_t)OCL_CAP_LOCAL;
-    refuse(bench, good, "lacks local");
+    g = good, g.type_b = CLT_BF16, refuse(test, g, "f32 only");
+    g = good, g.residual = ocl_ref(2), refuse(test, g, "lies in C");
+    g = good, g.activation = OCL_ACT_RELU, g.dact = ocl_ref(2), refuse(test, g, "lies in C");
+    g = good, g.activation = OCL_ACT_RELU, g.dact = ocl_ref(3), g.beta = 1.0f, refuse(test, g, "derivative");
+    refuse(test, ocl_gemm_make(4, 4, 0, false, false), "empty");
+    g = good, g.a.offset = UINT64_C(1) << 33, refuse(test, g, "2^31");
+    g = good, g.c.offset = (UINT64_C(1) << 33) - 4 * 65536, refuse(test, g, "2^31");
+    g = good, g.ldb = INT64_C(1) << 24, refuse(test, g, "2^31");
+    g = good, g.batch = 3, g.stride_a = INT64_C(1) << 30, refuse(test, g, "2^31");
+    refuse(test, ocl_gemm_make(8388608 - 1, 1, 255, false, false), "padded");
+    g = ocl_gemm_make(128, 128, 128, false, true), g.batch = 3, refuse(test, g, "too small");
+    test->desc.max_work_group = 32;
+    refuse(test, good, "work-groups of 64");
+    test->desc.caps &= ~(uint32_t)OCL_CAP_LOCAL;
+    refuse(test, good, "lacks local");
 }
 
 /* A tensor that lies too far out in its slab is known only to the executor: then the call is answered without
@@ -157,29 +138,23 @@ static void test_refusals(void **state)
  * the difference. */
 static void test_far_tensor(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     ocl_gemm g = ocl_gemm_make(33, 20, 17, true, false);
-    gemm_operand o[GEMM_OPERANDS];
     uint64_t created[2];
-    if (!usable(bench))
+    if (!usable(test))
         skip();
     g.beta = 0.5f;
-    memset(o, 0, sizeof o);
     for (int far = 0; far < 2; far++) {
-        void *after;
         /* spans: A 561, B 340, C 660 elements; padded to 256 x 256 */
         ocl_clblast_set_index_limit(far ? 65536 : INT32_MAX);
-        g.lda = far ? 4090 : g.lda; /* A spans 65473: with the guard, one more than the limit */
-        gemm_free(o);
-        gemm_operands(bench, &g, o);
-        uint64_t kernels = ocl_device_counters(bench->device).kernels_created;
-        assert_ok(gemm_execute(bench, &g, o, "clblast", NULL, &after));
-        created[far] = ocl_device_counters(bench->device).kernels_created - kernels;
+        g.lda = far ? 4090 : g.lda; /* A spans 65473: with the guard, more than the limit */
+        ocl_gemm_bench *bench = gemm_operands(test, &g);
+        uint64_t kernels = ocl_device_counters(test->device).kernels_created;
+        free(gemm_result(test, bench, "clblast"));
+        created[far] = ocl_device_counters(test->device).kernels_created - kernels;
         ocl_clblast_set_index_limit(INT32_MAX);
-        gemm_compare(bench, &g, o, after, far ? "far" : "near");
-        free(after);
+        ocl_gemm_bench_destroy(bench);
     }
-    gemm_free(o);
     assert_int_equal(created[0], 0); /* the library's own kernels are not counted */
     assert_int_equal(created[1], 1); /* gemm_fwd_simple */
 }
@@ -188,11 +163,11 @@ int main(void)
 {
     test_need_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_direct_path, begin, end),
-        cmocka_unit_test_setup_teardown(test_indirect_path, begin, end),
-        cmocka_unit_test_setup_teardown(test_batch_is_a_loop, begin, end),
-        cmocka_unit_test_setup_teardown(test_refusals, begin, end),
-        cmocka_unit_test_setup_teardown(test_far_tensor, begin, end),
+        cmocka_unit_test_setup_teardown(test_direct_path, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_indirect_path, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_batch_is_a_loop, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_refusals, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_far_tensor, gemm_test_begin, gemm_test_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,50 +6,31 @@
 
 #define NO_LANES (~(uint32_t)OCL_CAP_WIDE_VECTORS)
 
-static int begin(void **state)
-{
-    gemm_bench *bench = calloc(1, sizeof *bench);
-    assert_non_null(bench);
-    bench->device = test_open(false);
-    bench->desc = *ocl_device_describe(bench->device);
-    bench->random = 2024;
-    *state = bench;
-    return 0;
-}
-
-static int end(void **state)
-{
-    gemm_bench *bench = *state;
-    ocl_device_close(bench->device);
-    free(bench);
-    return 0;
-}
-
 /* Both forms of `simple`, whatever the device prefers. */
-static void set_style(gemm_bench *bench, bool lane)
+static void set_style(gemm_test *test, bool lane)
 {
-    bench->desc.caps = lane ? bench->desc.caps | OCL_CAP_WIDE_VECTORS : bench->desc.caps & NO_LANES;
+    test->desc.caps = lane ? test->desc.caps | OCL_CAP_WIDE_VECTORS : test->desc.caps & NO_LANES;
 }
 
-static void pad(gemm_bench *bench, ocl_gemm *g)
+static void pad(gemm_test *test, ocl_gemm *g)
 {
-    g->lda += gemm_random(bench, 4);
-    g->ldb += gemm_random(bench, 4);
-    g->ldc += gemm_random(bench, 4);
-    g->a.offset = gemm_random(bench, 70) * clt_dtype_bytes(g->type_a);
-    g->b.offset = gemm_random(bench, 70) * clt_dtype_bytes(g->type_b);
-    g->c.offset = gemm_random(bench, 70) * clt_dtype_bytes(g->type_c);
+    g->lda += gemm_random(test, 4);
+    g->ldb += gemm_random(test, 4);
+    g->ldc += gemm_random(test, 4);
+    g->a.offset = gemm_random(test, 70) * clt_dtype_bytes(g->type_a);
+    g->b.offset = gemm_random(test, 70) * clt_dtype_bytes(g->type_b);
+    g->c.offset = gemm_random(test, 70) * clt_dtype_bytes(g->type_c);
     int64_t rows_a = g->ta ? g->k : g->m, rows_b = g->tb ? g->n : g->k;
-    g->stride_a = rows_a * g->lda + gemm_random(bench, 9);
-    g->stride_b = rows_b * g->ldb + gemm_random(bench, 9);
-    g->stride_c = g->m * g->ldc + gemm_random(bench, 9);
+    g->stride_a = rows_a * g->lda + gemm_random(test, 9);
+    g->stride_b = rows_b * g->ldb + gemm_random(test, 9);
+    g->stride_c = g->m * g->ldc + gemm_random(test, 9);
 }
 
 static const int64_t sizes[][3] = {{1, 1, 1},     {1, 129, 7},  {129, 1, 65}, {2, 3, 15},   {7, 16, 16},
                                    {8, 32, 3},    {15, 17, 33}, {16, 33, 2},  {17, 15, 1},  {33, 64, 17},
                                    {64, 65, 129}, {65, 31, 64}, {3, 2, 130},  {40, 128, 48}};
 
-static void layouts(gemm_bench *bench, const char *backend, int64_t batch)
+static void layouts(gemm_test *test, const char *backend, int64_t batch)
 {
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (int layout = 0; layout < 4; layout++) {
@@ -58,41 +39,41 @@ static void layouts(gemm_bench *bench, const char *backend, int64_t batch)
             g.alpha = s % 3 ? 1.0f : -0.75f;
             g.beta = s % 2 ? 0.0f : s % 4 ? 1.0f : 0.5f;
             if (s % 5)
-                pad(bench, &g);
+                pad(test, &g);
             if (s % 4 == 1)
                 g.stride_b = 0;
             if (s % 4 == 3)
                 g.stride_a = 0;
-            assert_ok(gemm_case(bench, g, backend));
+            gemm_case(test, g, backend);
         }
     }
 }
 
 static void test_simple_layouts(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     for (int lane = 0; lane < 2; lane++) {
-        set_style(bench, lane);
-        layouts(bench, "simple", 1);
-        layouts(bench, "simple", 3);
+        set_style(test, lane);
+        layouts(test, "simple", 1);
+        layouts(test, "simple", 3);
     }
 }
 
 static void test_exact(void **state)
 {
-    gemm_bench *bench = *state;
-    bench->integers = true;
+    gemm_test *test = *state;
+    test->integers = true;
     for (int lane = 0; lane < 2; lane++) {
-        set_style(bench, lane);
-        layouts(bench, "simple", 2);
+        set_style(test, lane);
+        layouts(test, "simple", 2);
     }
 }
 
 static void test_batches(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     for (int lane = 0; lane < 2; lane++) {
-        set_style(bench, lane);
+        set_style(test, lane);
         for (int layout = 0; layout < 4; layout++) {
             /* attention: heads packed side by side in the rows of every operand */
             ocl_gemm g = ocl_gemm_make(19, 24, 21, layout >> 1, layout & 1);
@@ -103,9 +84,9 @@ static void test_batches(void **state)
             g.lda *= 3;
             g.ldb *= 3;
             g.ldc *= 3;
-            assert_ok(gemm_case(bench, g, NULL));
+            gemm_case(test, g, NULL);
             g.beta = 1.0f;
-            assert_ok(gemm_case(bench, g, "simple"));
+            gemm_case(test, g, "simple");
         }
     }
 }
@@ -117,7 +98,7 @@ static void test_storage_types(void **state)
                                          {CLT_F32, CLT_BF16, CLT_F16},
                                          {CLT_F16, CLT_F32, CLT_BF16},
                                          {CLT_BF16, CLT_F16, CLT_F32}};
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         for (int variant = 0; variant < 16; variant++) {
             int layout = variant & 3;
@@ -126,124 +107,123 @@ static void test_storage_types(void **state)
                 continue;
             if (t < 2 && !(variant & 4) != (layout == (int)t))
                 continue;
-            set_style(bench, variant & 4);
-            bench->integers = variant & 8;
+            set_style(test, variant & 4);
+            test->integers = variant & 8;
             ocl_gemm g = ocl_gemm_make(33, 45, variant & 8 ? 65 : 50, layout >> 1, layout & 1);
             g.type_a = types[t][0];
             g.type_b = types[t][1];
             g.type_c = types[t][2];
             g.batch = 2;
             g.beta = 1.0f;
-            pad(bench, &g);
-            assert_ok(gemm_case(bench, g, "simple"));
+            pad(test, &g);
+            gemm_case(test, g, "simple");
         }
     }
 }
 
 static void test_epilogue(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     for (int variant = 0; variant < 12; variant++) {
         int residual = variant / 4; /* none, of its own, C itself */
         ocl_gemm g = ocl_gemm_make(37, 41, 29, false, variant % 3 == 0);
         g.activation = (ocl_activation)(variant & 3);
         g.type_c = variant == 6 ? CLT_BF16 : CLT_F32;
         g.batch = 2;
-        pad(bench, &g);
+        pad(test, &g);
         if (variant % 5 != 0)
-            g.bias = (ocl_tensor_ref){GEMM_BIAS, 12};
+            g.bias = (ocl_tensor_ref){OCL_GEMM_BIAS, 12};
         if (residual == 1)
-            g.residual = (ocl_tensor_ref){GEMM_RESIDUAL, 20};
+            g.residual = (ocl_tensor_ref){OCL_GEMM_RESIDUAL, 20};
         if (residual == 2)
-            g.residual = (ocl_tensor_ref){GEMM_C, g.c.offset};
-        set_style(bench, variant % 4 != 1);
-        assert_ok(gemm_case(bench, g, NULL));
+            g.residual = (ocl_tensor_ref){OCL_GEMM_C, g.c.offset};
+        set_style(test, variant % 4 != 1);
+        gemm_case(test, g, NULL);
         g.beta = 0.5f;
-        assert_ok(gemm_case(bench, g, "simple"));
+        gemm_case(test, g, "simple");
     }
 }
 
 static void test_no_products(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     ocl_gemm g = ocl_gemm_make(5, 40, 0, false, false);
-    assert_ok(gemm_case(bench, g, NULL)); /* C full of NaN becomes 0 */
+    gemm_case(test, g, NULL); /* C full of NaN becomes 0 */
     g.beta = 2.0f;
-    g.bias = (ocl_tensor_ref){GEMM_BIAS, 0};
-    assert_ok(gemm_case(bench, g, NULL));
+    g.bias = (ocl_tensor_ref){OCL_GEMM_BIAS, 0};
+    gemm_case(test, g, NULL);
     g = ocl_gemm_make(5, 40, 0, false, true);
-    assert_ok(gemm_case(bench, g, NULL));
+    gemm_case(test, g, NULL);
 }
 
 static void test_empty(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     for (int i = 0; i < 2; i++) {
-        gemm_operand o[GEMM_OPERANDS];
         ocl_gemm g = ocl_gemm_make(i ? 0 : 4, i ? 4 : 0, 3, false, false);
-        size_t commands = 9;
-        void *after;
-        gemm_operands(bench, &g, o);
-        assert_ok(gemm_execute(bench, &g, o, NULL, &commands, &after));
-        assert_int_equal(commands, 0);
-        free(after);
-        gemm_free(o);
+        ocl_gemm_bench *bench = gemm_operands(test, &g);
+        ocl_gemm_ready *ready;
+        assert_ok(gemm_emit(test, bench, NULL, NULL, &ready));
+        assert_int_equal(ready->list.count, 0);
+        ocl_gemm_ready_destroy(ready);
+        ocl_gemm_bench_destroy(bench);
     }
 }
 
 static void test_repeats_bitwise(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     for (int layout = 0; layout < 4; layout++) {
-        gemm_operand o[GEMM_OPERANDS];
         ocl_gemm g = ocl_gemm_make(65, 77, 130, layout >> 1, layout & 1);
-        void *first, *second;
-        gemm_operands(bench, &g, o);
-        assert_ok(gemm_execute(bench, &g, o, "simple", NULL, &first));
-        assert_ok(gemm_execute(bench, &g, o, "simple", NULL, &second));
-        assert_memory_equal(first, second, o[GEMM_C].elements * 4);
+        ocl_gemm_bench *bench = gemm_operands(test, &g);
+        void *first = gemm_result(test, bench, "simple"), *second = gemm_result(test, bench, "simple");
+        assert_memory_equal(first, second, ocl_gemm_array_bytes(&bench->array[OCL_GEMM_C]));
         free(first);
         free(second);
-        gemm_free(o);
+        ocl_gemm_bench_destroy(bench);
     }
 }
 
 /* NaN and infinity in the operands reach C: nothing is multiplied away or clamped. */
 static void test_non_finite(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
+    const float nan = NAN;
     for (int layout = 0; layout < 4; layout++) {
-        gemm_operand o[GEMM_OPERANDS];
         ocl_gemm g = ocl_gemm_make(9, 21, 19, layout >> 1, layout & 1);
-        void *after;
+        ocl_gemm_ready *ready;
         g.activation = OCL_ACT_RELU;
-        gemm_operands(bench, &g, o);
+        ocl_gemm_bench *bench = gemm_operands(test, &g);
         int64_t row = 4, p = 18; /* the last k, which is in every form's tail */
-        uint64_t at = o[GEMM_A].first + (uint64_t)(g.ta ? p * g.lda + row : row * g.lda + p);
-        ((float *)o[GEMM_A].image)[at] = NAN;
-        assert_ok(gemm_execute(bench, &g, o, NULL, NULL, &after));
+        uint64_t at = bench->array[OCL_GEMM_A].first + (uint64_t)(g.ta ? p * g.lda + row : row * g.lda + p);
+        assert_ok(ocl_write(bench->buffer[0][OCL_GEMM_A], at * sizeof nan, &nan, sizeof nan));
+        assert_ok(gemm_emit(test, bench, NULL, NULL, &ready));
+        assert_ok(ocl_gemm_ready_build(ready));
+        assert_ok(ocl_gemm_ready_run(ready));
+        float *c = gemm_read(ready, OCL_GEMM_C);
         for (int64_t i = 0; i < g.m; i++)
             for (int64_t j = 0; j < g.n; j++)
-                assert_int_equal(isnan(((float *)after)[o[GEMM_C].first + (uint64_t)(i * g.ldc + j)]) != 0,
+                assert_int_equal(isnan(c[bench->array[OCL_GEMM_C].first + (uint64_t)(i * g.ldc + j)]) != 0,
                                  i == row);
-        free(after);
-        gemm_free(o);
+        free(c);
+        ocl_gemm_ready_destroy(ready);
+        ocl_gemm_bench_destroy(bench);
     }
 }
 
 static void test_folds_shared_b(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     ocl_gemm g = ocl_gemm_make(5, 33, 12, false, true);
     g.batch = 4;
     g.stride_b = 0;
-    assert_ok(gemm_case(bench, g, NULL));
+    gemm_case(test, g, NULL);
     ocl_command_list list = {0};
-    ocl_emitter e = {.list = &list, .device = &bench->desc};
+    ocl_emitter e = {.list = &list, .device = &test->desc};
     assert_ok(clt_arena_create(&list.arena));
-    g.a = ocl_ref(GEMM_A);
-    g.b = ocl_ref(GEMM_B);
-    g.c = ocl_ref(GEMM_C);
+    g.a = ocl_ref(OCL_GEMM_A);
+    g.b = ocl_ref(OCL_GEMM_B);
+    g.c = ocl_ref(OCL_GEMM_C);
     assert_ok(ocl_gemm_emit(&e, &g, "simple"));
     assert_int_equal(list.count, 1);
     assert_int_equal(list.commands[0].args[3].value.u32, 20); /* m */
@@ -330,11 +310,11 @@ static void test_text(void **state)
 }
 
 /* Emits one f32 GEMM and returns the backend that was chosen. */
-static const char *chosen(gemm_bench *bench, const ocl_gemm *problem, const char *force, clt_status *status)
+static const char *chosen(gemm_test *test, const ocl_gemm *problem, const char *force, clt_status *status)
 {
     static char name[32];
     ocl_command_list list = {0};
-    ocl_emitter e = {.list = &list, .device = &bench->desc, .variant = "outer"};
+    ocl_emitter e = {.list = &list, .device = &test->desc, .variant = "outer"};
     ocl_gemm g = *problem;
     g.a = ocl_ref(0);
     g.b = ocl_ref(1);
@@ -351,33 +331,33 @@ static const char *chosen(gemm_bench *bench, const ocl_gemm *problem, const char
 
 static void test_choice(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     clt_status status;
     ocl_gemm g = ocl_gemm_make(64, 64, 64, false, false);
     bool library = false;
     for (int i = 0; ocl_gemm_variants[i] != NULL; i++)
         library = library || strcmp(ocl_gemm_variants[i]->name, "clblast") == 0;
     unsetenv("CLTRAIN_GEMM");
-    set_style(bench, true);
-    assert_string_equal(chosen(bench, &g, NULL, &status), "lane");
+    set_style(test, true);
+    assert_string_equal(chosen(test, &g, NULL, &status), "lane");
     ocl_gemm row = ocl_gemm_make(1, 64, 64, false, false);
-    assert_string_equal(chosen(bench, &row, NULL, &status), "simple");
-    set_style(bench, false);
-    bench->desc.caps |= OCL_CAP_LOCAL;
-    assert_string_equal(chosen(bench, &g, NULL, &status), "simple"); /* CLBlast serves by a record alone */
-    assert_string_equal(chosen(bench, &g, "simple", &status), "simple");
-    assert_string_equal(chosen(bench, &g, "cublas", &status), "none");
+    assert_string_equal(chosen(test, &row, NULL, &status), "simple");
+    set_style(test, false);
+    test->desc.caps |= OCL_CAP_LOCAL;
+    assert_string_equal(chosen(test, &g, NULL, &status), "simple"); /* CLBlast serves by a record alone */
+    assert_string_equal(chosen(test, &g, "simple", &status), "simple");
+    assert_string_equal(chosen(test, &g, "cublas", &status), "none");
     assert_int_equal(status, CLT_EUNSUPPORTED);
     assert_contains(clt_error_text(), "simple");
     setenv("CLTRAIN_GEMM", "simple", 1);
-    assert_string_equal(chosen(bench, &g, NULL, &status), "simple");
+    assert_string_equal(chosen(test, &g, NULL, &status), "simple");
     setenv("CLTRAIN_GEMM", "smple", 1);
-    assert_string_equal(chosen(bench, &g, NULL, &status), "none");
+    assert_string_equal(chosen(test, &g, NULL, &status), "none");
     assert_contains(clt_error_text(), "CLTRAIN_GEMM=smple");
     setenv("CLTRAIN_GEMM", "clblast", 1);
     g.type_c = CLT_F16; /* a preference gives way where it cannot serve */
     if (library)
-        assert_string_equal(chosen(bench, &g, NULL, &status), "simple");
+        assert_string_equal(chosen(test, &g, NULL, &status), "simple");
     unsetenv("CLTRAIN_GEMM");
 }
 
@@ -385,20 +365,20 @@ int main(void)
 {
     test_need_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_simple_layouts, begin, end),
-        cmocka_unit_test_setup_teardown(test_exact, begin, end),
-        cmocka_unit_test_setup_teardown(test_batches, begin, end),
-        cmocka_unit_test_setup_teardown(test_storage_types, begin, end),
-        cmocka_unit_test_setup_teardown(test_epilogue, begin, end),
-        cmocka_unit_test_setup_teardown(test_no_products, begin, end),
-        cmocka_unit_test_setup_teardown(test_empty, begin, end),
-        cmocka_unit_test_setup_teardown(test_repeats_bitwise, begin, end),
-        cmocka_unit_test_setup_teardown(test_non_finite, begin, end),
-        cmocka_unit_test_setup_teardown(test_folds_shared_b, begin, end),
+        cmocka_unit_test_setup_teardown(test_simple_layouts, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_exact, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_batches, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_storage_types, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_epilogue, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_no_products, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_empty, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_repeats_bitwise, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_non_finite, gemm_test_begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_folds_shared_b, gemm_test_begin, gemm_test_end),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_check_activation_operands),
         cmocka_unit_test(test_text),
-        cmocka_unit_test_setup_teardown(test_choice, begin, end),
+        cmocka_unit_test_setup_teardown(test_choice, gemm_test_begin, gemm_test_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,13 +131,11 @@ static void test_wanted(void **state)
 }
 
 /* C's buffer after one run with the values of `wanted` (NULL: the backend's own), checked; free() it. */
-static void *run(gemm_bench *bench, ocl_gemm *g, const gemm_operand *o, const char *backend,
-                 const ocl_lane_blocks *wanted)
+static void *run(gemm_test *test, ocl_gemm_bench *bench, const char *backend, const ocl_lane_blocks *wanted)
 {
     ocl_choice record = {.family = OCL_GEMM_FAMILY};
     ocl_tuning *tuning = NULL;
-    void *after = NULL;
-    assert_ok(ocl_tuning_create(&bench->desc, &tuning));
+    assert_ok(ocl_tuning_create(&test->desc, &tuning));
     if (wanted != NULL) {
         const struct {
             const char *name;
@@ -145,38 +143,25 @@ static void *run(gemm_bench *bench, ocl_gemm *g, const gemm_operand *o, const ch
         } values[] = {{"mr", wanted->mr}, {"nv", wanted->nv}, {"kc", wanted->kc},
                       {"mt", wanted->mt}, {"nt", wanted->nt}, {"pack_a", wanted->pack_a}};
         snprintf(record.variant, sizeof record.variant, "lane");
-        ocl_gemm_problem(g, record.problem, sizeof record.problem);
+        ocl_gemm_problem(&bench->gemm, record.problem, sizeof record.problem);
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
             if (values[i].value != 0)
                 assert_ok(ocl_choice_set(&record, values[i].name, values[i].value));
         assert_ok(ocl_tuning_set(tuning, &record));
     }
-    bench->desc.tuning = tuning;
-    assert_ok(gemm_execute(bench, g, o, backend, NULL, &after));
-    gemm_compare(bench, g, o, after, backend);
-    bench->desc.tuning = NULL;
+    test->desc.tuning = tuning;
+    void *c = gemm_result(test, bench, backend);
+    test->desc.tuning = NULL;
     ocl_tuning_destroy(tuning);
-    return after;
+    return c;
 }
 
 static int begin(void **state)
 {
-    gemm_bench *bench = calloc(1, sizeof *bench);
-    assert_non_null(bench);
-    bench->device = test_open(false);
-    bench->desc = *ocl_device_describe(bench->device);
-    bench->desc.caps |= OCL_CAP_WIDE_VECTORS;
-    bench->desc.tuning = NULL;
-    bench->random = 77;
-    *state = bench;
-    return 0;
-}
-
-static int end(void **state)
-{
-    gemm_bench *bench = *state;
-    ocl_device_close(bench->device);
-    free(bench);
+    gemm_test_begin(state);
+    gemm_test *test = *state;
+    test->desc.caps |= OCL_CAP_WIDE_VECTORS;
+    test->desc.tuning = NULL;
     return 0;
 }
 
@@ -190,34 +175,32 @@ static const ocl_lane_blocks cuts[] = {
 
 static void test_cuts_change_no_bit(void **state)
 {
-    gemm_bench *bench = *state;
-    if (bench->desc.local_bytes < 512 << 10)
+    gemm_test *test = *state;
+    if (test->desc.local_bytes < 512 << 10)
         skip();
     for (int layout = 0; layout < 4; layout++) {
         for (int type = 0; type < 2; type++) {
             ocl_gemm g = ocl_gemm_make(131, 157, 403, layout >> 1, layout & 1);
-            gemm_operand o[GEMM_OPERANDS];
             g.lda += 3;
             g.ldb += 1;
             g.ldc += 2;
-            g.batch = 1;
             g.beta = 0.5f;
             g.type_a = g.type_c = type ? CLT_BF16 : CLT_F32;
-            gemm_operands(bench, &g, o);
-            void *first = run(bench, &g, o, "lane", NULL);
-            size_t bytes = o[GEMM_C].elements * clt_dtype_bytes(g.type_c);
+            ocl_gemm_bench *bench = gemm_operands(test, &g);
+            void *first = run(test, bench, "lane", NULL);
+            size_t bytes = ocl_gemm_array_bytes(&bench->array[OCL_GEMM_C]);
             for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
-                void *other = run(bench, &g, o, "lane", &cuts[i]);
+                void *other = run(test, bench, "lane", &cuts[i]);
                 assert_memory_equal(first, other, bytes);
                 free(other);
             }
             if (layout != 1) { /* NT: `simple` adds partial sums there */
-                void *other = run(bench, &g, o, "simple", NULL);
+                void *other = run(test, bench, "simple", NULL);
                 assert_memory_equal(first, other, bytes);
                 free(other);
             }
             free(first);
-            gemm_free(o);
+            ocl_gemm_bench_destroy(bench);
         }
     }
 }
@@ -226,15 +209,14 @@ static void test_cuts_change_no_bit(void **state)
  * block that is done twice or never shows. */
 static void test_many_blocks(void **state)
 {
-    gemm_bench *bench = *state;
+    gemm_test *test = *state;
     ocl_gemm g = ocl_gemm_make(3, 4, 1, false, false);
-    gemm_operand o[GEMM_OPERANDS];
     g.batch = (1 << 20) + 3;
     g.beta = 0.5f;
-    gemm_operands(bench, &g, o);
+    ocl_gemm_bench *bench = gemm_operands(test, &g);
     for (int i = 0; i < 2; i++) /* the counters are left as they were */
-        free(run(bench, &g, o, "lane", NULL));
-    gemm_free(o);
+        free(run(test, bench, "lane", NULL));
+    ocl_gemm_bench_destroy(bench);
 }
 
 int main(void)
@@ -245,8 +227,8 @@ int main(void)
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_small_local_memory),
         cmocka_unit_test(test_wanted),
-        cmocka_unit_test_setup_teardown(test_cuts_change_no_bit, begin, end),
-        cmocka_unit_test_setup_teardown(test_many_blocks, begin, end),
+        cmocka_unit_test_setup_teardown(test_cuts_change_no_bit, begin, gemm_test_end),
+        cmocka_unit_test_setup_teardown(test_many_blocks, begin, gemm_test_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

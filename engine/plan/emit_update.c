@@ -10,13 +10,6 @@
 #include "engine/ops/emit_util.h"
 #include "engine/plan/plan_internal.h"
 
-int clt_update_states(const clt_update_spec *spec)
-{
-    if (spec->type == CLT_OPT_SGD)
-        return spec->momentum > 0 ? 1 : 0;
-    return 2;
-}
-
 static void emit_sum(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements)
 {
     ocl_host_begin(e, 0);
@@ -80,12 +73,7 @@ static const update_style group_style = {.group = true, .norm_chunks = 8, .span 
 
 static void define_optimizer(ocl_emitter *e, const clt_update_spec *spec, clt_dtype working)
 {
-    if (spec->type == CLT_OPT_SGD) {
-        ocl_define(e, "MOMENTUM", spec->momentum > 0);
-        ocl_define(e, "NESTEROV", spec->nesterov);
-    } else {
-        ocl_define(e, "DECOUPLED", spec->type == CLT_OPT_ADAMW);
-    }
+    spec->optimizer->define(e, spec->value);
     ocl_define(e, "WORKING", working != CLT_F32);
     if (working != CLT_F32)
         ocl_define_text(e, "DTW", clt_dtype_name(working));
@@ -195,27 +183,12 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
     return CLT_OK;
 }
 
-static void arg_optimizer(ocl_emitter *e, const clt_update_spec *spec)
-{
-    if (spec->type == CLT_OPT_SGD) {
-        if (spec->momentum > 0)
-            ocl_arg_f32(e, (float)spec->momentum);
-        return;
-    }
-    /* 1 - beta is taken in double: 1.0f - 0.999f is off by 1e-5 of its value */
-    ocl_arg_f32(e, (float)(1.0 - spec->beta1));
-    ocl_arg_f32(e, (float)spec->beta2);
-    ocl_arg_f32(e, (float)(1.0 - spec->beta2));
-    ocl_arg_f32(e, (float)spec->eps);
-}
-
 static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
 {
     const clt_update_spec *spec = &plan->options.update;
     uint64_t elements = plan->store->trainable_elements[slab], chunks = elements / CLT_STORE_CHUNK;
     int32_t params, grads, table, opt, working;
     clt_dtype narrow = plan->store->working;
-    bool sgd = spec->type == CLT_OPT_SGD;
     if (!chunks)
         return CLT_OK;
     CLT_TRY(clt_plan_store_tensor(plan, "parameters", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, slab, 0,
@@ -224,7 +197,7 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
                                   &grads));
     CLT_TRY(clt_plan_store_tensor(plan, "groups", CLT_F32, (int64_t)chunks * 2, CLT_ARENA_TABLE, slab, 0,
                                   &table));
-    begin(e, plan, style, sgd ? "update_sgd" : "update_adam");
+    begin(e, plan, style, spec->optimizer->kernel);
     ocl_arg_inout(e, params, CLT_F32, elements);
     if (narrow != CLT_F32) {
         CLT_TRY(clt_plan_store_tensor(plan, "16-bit parameters", narrow, (int64_t)elements, CLT_ARENA_WORK,
@@ -232,7 +205,7 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
         ocl_arg_out(e, working, narrow, elements);
     }
     ocl_arg_in(e, grads, CLT_F32, elements);
-    for (int k = 0; k < clt_update_states(spec); k++) {
+    for (int k = 0; k < plan->store->opt_states; k++) {
         CLT_TRY(clt_plan_store_tensor(plan, k ? "second moment" : "first moment", CLT_F32, (int64_t)elements,
                                       k ? CLT_ARENA_OPT2 : CLT_ARENA_OPT1, slab, 0, &opt));
         ocl_arg_inout(e, opt, CLT_F32, elements);
@@ -241,8 +214,8 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
     ocl_arg_in(e, plan->state, CLT_U32, CLT_STATE_WORDS);
     ocl_arg_u32(e, (uint32_t)chunks);
     ocl_arg_is_bound(e);
-    arg_optimizer(e, spec);
-    end(e, style, chunks, (sgd ? 4.0 : 14.0) * (double)elements);
+    spec->optimizer->arguments(e, spec->value);
+    end(e, style, chunks, spec->optimizer->flops * (double)elements);
     return CLT_OK;
 }
 

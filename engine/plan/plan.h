@@ -11,6 +11,7 @@
 #include "cl/tune/tuning.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/op.h"
+#include "engine/optim/optimizer.h"
 #include "engine/state/arenas.h"
 
 typedef enum clt_plan_mode {
@@ -32,7 +33,6 @@ const char *clt_phase_name(clt_phase phase);
 
 /* --- update --- */
 
-typedef enum clt_optimizer_type { CLT_OPT_SGD, CLT_OPT_ADAM, CLT_OPT_ADAMW } clt_optimizer_type;
 /* Losses are multiplied by a scale, gradients divided by it before anything looks at them. A dynamic scale
  * changes as PyTorch's GradScaler's does: times `backoff` after a step that was skipped, times `growth` after
  * `interval` good ones in a row. */
@@ -50,15 +50,15 @@ typedef struct clt_update_order {
 } clt_update_order;
 
 typedef struct clt_update_spec {
-    clt_optimizer_type type;
-    double momentum, beta1, beta2, eps, weight_decay;
-    bool nesterov, decay_all;
+    const clt_optimizer *optimizer;
+    double value[CLT_OPTIMIZER_VALUES]; /* of its keys, in their order */
+    double weight_decay;
+    bool decay_all;
     float clip; /* global norm, 0 = off */
     int64_t schedule_entries;
     clt_loss_scaling scaling;
     clt_update_order order;
 } clt_update_spec;
-int clt_update_states(const clt_update_spec *spec); /* optimizer arenas it needs */
 /* The implementations of the UPDATE phase, NULL-terminated; one of them emits all of it. */
 extern const ocl_variant *const clt_update_variants[];
 /* Work-items of a group in the update that suits the device; 1: the style without groups. */

@@ -10,17 +10,17 @@
 
 typedef struct update_case {
     const char *name;
-    clt_optimizer_type type;
-    double momentum;
+    const clt_optimizer *optimizer;
+    double value[CLT_OPTIMIZER_VALUES];
     int64_t rows, cols;
 } update_case;
 
 static const update_case cases[] = {
-    {"update.sgd_large", CLT_OPT_SGD, 0.0, 4096, 4096},
-    {"update.momentum_large", CLT_OPT_SGD, 0.9, 4096, 4096},
-    {"update.adam_large", CLT_OPT_ADAM, 0.0, 4096, 4096},
-    {"update.adamw_small", CLT_OPT_ADAMW, 0.0, 256, 784},
-    {"update.adamw_large", CLT_OPT_ADAMW, 0.0, 4096, 4096},
+    {"update.sgd_large", &clt_optimizer_sgd, {0}, 4096, 4096},
+    {"update.momentum_large", &clt_optimizer_sgd, {0.9}, 4096, 4096},
+    {"update.adam_large", &clt_optimizer_adam, {0.9, 0.95, 1e-8}, 4096, 4096},
+    {"update.adamw_small", &clt_optimizer_adamw, {0.9, 0.95, 1e-8}, 256, 784},
+    {"update.adamw_large", &clt_optimizer_adamw, {0.9, 0.95, 1e-8}, 4096, 4096},
 };
 
 static clt_status make_graph(const update_case *c, clt_graph **out)
@@ -49,17 +49,12 @@ fail:
 static clt_status make_plan(const clt_speed_session *s, const update_case *c, clt_plan **out)
 {
     clt_graph *graph;
-    clt_plan_options options = {.mode = CLT_PLAN_TRAIN,
-                                .accumulation = 1,
-                                .ranks = 1,
-                                .update = {.type = c->type,
-                                           .momentum = c->momentum,
-                                           .beta1 = 0.9,
-                                           .beta2 = 0.95,
-                                           .eps = 1e-8,
-                                           .weight_decay = 0.1,
-                                           .clip = 1.0f,
-                                           .schedule_entries = 1}};
+    clt_plan_options options = {
+        .mode = CLT_PLAN_TRAIN,
+        .accumulation = 1,
+        .ranks = 1,
+        .update = {.optimizer = c->optimizer, .weight_decay = 0.1, .clip = 1.0f, .schedule_entries = 1}};
+    memcpy(options.update.value, c->value, sizeof c->value);
     CLT_TRY(make_graph(c, &graph));
     return clt_plan_compute(graph, &s->desc, &options, out);
 }

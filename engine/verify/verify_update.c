@@ -13,7 +13,6 @@
 
 #include "engine/base/rng.h"
 #include "engine/state/store.h"
-#include "engine/verify/update_ref.h"
 #include "engine/verify/verify_internal.h"
 
 /* Steps of a case, a letter each: a good one, or one that must be skipped. */
@@ -40,17 +39,20 @@ typedef struct update_case {
 
 #define STEEP 0x1.6a09p-13 /* squared less than half a unit in the last place of 1 */
 
-#define ADAM_BETAS .beta1 = 0.85, .beta2 = 0.95, .eps = 1e-2
+/* momentum, Nesterov */
+#define SGD(...) .optimizer = &clt_optimizer_sgd, .value = {__VA_ARGS__}
+/* beta1, beta2, eps */
+#define ADAM(name) .optimizer = &clt_optimizer_##name, .value = {0.85, 0.95, 1e-2}
 static const update_case cases[] = {
     {.name = "sgd",
-     .spec = {.type = CLT_OPT_SGD, .weight_decay = 0.1},
+     .spec = {SGD(0, 0), .weight_decay = 0.1},
      .loss_scale = 1.0f,
      .steps = "gg",
      .rows = 47,
      .cols = 67,
      .small = true},
     {.name = "momentum",
-     .spec = {.type = CLT_OPT_SGD, .momentum = 0.8, .weight_decay = 0.1, .clip = 0.5f},
+     .spec = {SGD(0.8, 0), .weight_decay = 0.1, .clip = 0.5f},
      .storage = CLT_BF16,
      .loss_scale = 1.0f,
      .steps = "ggn",
@@ -58,7 +60,7 @@ static const update_case cases[] = {
      .cols = 67,
      .small = true},
     {.name = "nesterov",
-     .spec = {.type = CLT_OPT_SGD, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1, .decay_all = true},
+     .spec = {SGD(0.8, 1), .weight_decay = 0.1, .decay_all = true},
      .storage = CLT_F16,
      .loss_scale = 8.0f,
      .steps = "gig",
@@ -66,14 +68,14 @@ static const update_case cases[] = {
      .cols = 67,
      .small = true},
     {.name = "adam",
-     .spec = {.type = CLT_OPT_ADAM, ADAM_BETAS, .weight_decay = 0.2},
+     .spec = {ADAM(adam), .weight_decay = 0.2},
      .loss_scale = 1.0f,
      .steps = "ggggg",
      .rows = 47,
      .cols = 67,
      .small = true},
     {.name = "adamw",
-     .spec = {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
+     .spec = {ADAM(adamw), .weight_decay = 0.2, .clip = 0.5f},
      .storage = CLT_BF16,
      .loss_scale = 1.0f,
      .steps = "glgg",
@@ -81,7 +83,7 @@ static const update_case cases[] = {
      .cols = 67,
      .small = true},
     {.name = "adamw_slabs",
-     .spec = {.type = CLT_OPT_ADAMW, ADAM_BETAS, .weight_decay = 0.2, .clip = 0.5f},
+     .spec = {ADAM(adamw), .weight_decay = 0.2, .clip = 0.5f},
      .storage = CLT_F16,
      .loss_scale = 1024.0f,
      .steps = "gig",
@@ -91,7 +93,7 @@ static const update_case cases[] = {
      .small = true},
     /* so little gradient that the small number counts which is added to the norm before it divides */
     {.name = "clip_small",
-     .spec = {.type = CLT_OPT_SGD, .momentum = 0.8, .clip = 1e-7f},
+     .spec = {SGD(0.8, 0), .clip = 1e-7f},
      .loss_scale = 4.0f,
      .steps = "gg",
      .rows = 5,
@@ -102,9 +104,7 @@ static const update_case cases[] = {
        the minimum */
     {.name = "scale",
      .spec =
-         {.type = CLT_OPT_ADAMW,
-          ADAM_BETAS,
-          .clip = 1.0f,
+         {ADAM(adamw), .clip = 1.0f,
           .scaling =
               {.on = true, .dynamic = true, .growth = 1.3, .backoff = 0.7, .minimum = 700.0f, .interval = 2}},
      .storage = CLT_F16,
@@ -115,10 +115,12 @@ static const update_case cases[] = {
      .small = true},
     /* near the largest float, where growing again would give infinity */
     {.name = "scale_limit",
-     .spec =
-         {.type = CLT_OPT_SGD,
-          .scaling =
-              {.on = true, .dynamic = true, .growth = 4.0, .backoff = 0.5, .minimum = 1.0f, .interval = 1}},
+     .spec = {SGD(0, 0), .scaling = {.on = true,
+                                     .dynamic = true,
+                                     .growth = 4.0,
+                                     .backoff = 0.5,
+                                     .minimum = 1.0f,
+                                     .interval = 1}},
      .storage = CLT_F16,
      .loss_scale = 0x1p+120f,
      .steps = "ggggg",
@@ -127,14 +129,14 @@ static const update_case cases[] = {
      .small = true},
     /* so many chunks that their partial sums are added up in two stages: in lane style, in group style */
     {.name = "spans",
-     .spec = {.type = CLT_OPT_SGD, .clip = 1.0f},
+     .spec = {SGD(0, 0), .clip = 1.0f},
      .loss_scale = 1.0f,
      .steps = "gi",
      .rows = 769,
      .cols = 769,
      .small = true},
     {.name = "steep",
-     .spec = {.type = CLT_OPT_SGD, .clip = 1.0f},
+     .spec = {SGD(0, 0), .clip = 1.0f},
      .loss_scale = 1.0f,
      .steps = "g",
      .rows = 650,
@@ -142,7 +144,7 @@ static const update_case cases[] = {
      .small = true,
      .steep = true},
     {.name = "spans_large",
-     .spec = {.type = CLT_OPT_SGD, .clip = 1.0f},
+     .spec = {SGD(0, 0), .clip = 1.0f},
      .loss_scale = 1.0f,
      .steps = "g",
      .rows = 2900,
@@ -276,7 +278,7 @@ static float tie(clt_dtype type, uint32_t i)
 static void fill_slot(update_run *r, const clt_store_slot *slot, uint32_t number)
 {
     clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number);
-    int states = clt_update_states(&r->c->spec);
+    int states = r->plan->store->opt_states;
     for (uint64_t i = 0; i < slot->elements; i++) {
         uint64_t at = slot->offset + i;
         double v = normal(r, &stream, 3 * i + 2);
@@ -340,9 +342,12 @@ static clt_status begin(update_run *r)
 {
     const clt_update_spec *spec = &r->c->spec;
     for (int u = 0; u < ENTRIES; u++) {
+        double correction[CLT_OPTIMIZER_CORRECTIONS] = {0};
+        if (spec->optimizer->corrections)
+            spec->optimizer->corrections(spec->value, u + 1, correction);
         r->schedule[u][0] = 0.05f * (float)(u + 1);
-        r->schedule[u][1] = spec->beta1 > 0.0 ? (float)(1.0 - pow(spec->beta1, u + 1)) : 1.0f;
-        r->schedule[u][2] = spec->beta2 > 0.0 ? (float)(1.0 - pow(spec->beta2, u + 1)) : 1.0f;
+        r->schedule[u][1] = (float)correction[0];
+        r->schedule[u][2] = (float)correction[1];
     }
     for (int32_t i = 0; i < r->store->layout->n_slots; i++)
         fill_slot(r, &r->store->layout->slots[i], (uint32_t)i);
@@ -370,7 +375,7 @@ static double next_state(update_run *r, bool good)
     clt_state_block *s = &r->state;
     uint32_t line = s->update < ENTRIES ? s->update : ENTRIES - 1;
     double scale = (double)s->loss_scale, norm = sqrt(squares(r)) / scale;
-    double factor = clt_update_ref_clip(&r->c->spec, norm) / scale;
+    double factor = clt_clip_reference((double)r->c->spec.clip, norm) / scale;
     s->grad_norm = (float)norm;
     s->clip = (float)factor;
     s->lr = r->schedule[line][0];
@@ -434,16 +439,14 @@ static void expect_element(const update_run *r, const clt_store_slot *slot, cons
     uint64_t at = slot->offset + i;
     double p0 = (double)r->before[PARAM][slot->slab][at], m0 = (double)r->before[MOMENT1][slot->slab][at];
     double v0 = (double)r->before[MOMENT2][slot->slab][at], g = (double)r->before[GRAD][slot->slab][at];
-    double p = p0, m = m0, v = v0, d = fabs(g * f->gradient) + fabs(f->decay * p0);
-    clt_update_ref(spec, f, g, &p, &m, &v);
+    double p = p0, state[CLT_OPTIMIZER_STATES] = {m0, v0}, d = fabs(g * f->gradient) + fabs(f->decay * p0);
+    spec->optimizer->reference(spec->value, f, g, &p, state);
     double bound_m = eps * (8.0 * d + 4.0 * fabs(m0));
-    double pull = spec->type == CLT_OPT_SGD
-                      ? bound_m + eps * 4.0 * fabs(m)
-                      : bound_m / f->correction1 / (sqrt(v / f->correction2) + spec->eps);
     e->want[0][i] = p;
-    e->want[1][i] = m;
-    e->want[2][i] = v;
-    e->bound[0][i] = eps * (4.0 * fabs(p0) + 16.0 * fabs(p - p0)) + f->lr * pull;
+    e->want[1][i] = state[0];
+    e->want[2][i] = state[1];
+    e->bound[0][i] = eps * (4.0 * fabs(p0) + 16.0 * fabs(p - p0)) +
+                     f->lr * spec->optimizer->spread(spec->value, f, bound_m, state);
     e->bound[1][i] = bound_m;
     e->bound[2][i] = eps * 8.0 * (v0 + d * d);
     for (int k = 0; k < 3; k++)
@@ -464,7 +467,7 @@ static clt_status check_slot(update_run *r, const clt_store_slot *slot, const cl
     }
     for (uint64_t i = 0; i < n; i++)
         expect_element(r, slot, f, i, &e);
-    for (int k = 0; k <= clt_update_states(&r->c->spec); k++) {
+    for (int k = 0; k <= r->plan->store->opt_states; k++) {
         char what[192];
         snprintf(what, sizeof what, "%s, %s of '%s'", r->what, names[k], slot->name);
         clt_verify_compare_bounds(r->outcome, what, e.got[k], e.want[k], e.bound[k], n, CLT_F32, 0.0);
@@ -560,8 +563,8 @@ static clt_status run_step(update_run *r, int step)
     CLT_TRY(read_all(r));
     clt_update_factors f = {.gradient = next_state(r, good)};
     f.lr = (double)r->state.lr;
-    f.correction1 = (double)r->state.correction1;
-    f.correction2 = (double)r->state.correction2;
+    f.correction[0] = (double)r->state.correction1;
+    f.correction[1] = (double)r->state.correction2;
     check_state(r);
     CLT_TRY(check_untouched(r, good));
     check_narrow(r, good);

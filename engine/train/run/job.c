@@ -30,21 +30,40 @@ clt_schedule clt_job_schedule(const clt_config *c, int64_t steps)
     return s;
 }
 
-static clt_update_spec read_update(const clt_config *c, int64_t entries)
+void clt_job_table(const clt_job *job, float *table)
+{
+    const clt_update_spec *spec = &job->update;
+    for (int64_t u = 0; u < job->steps; u++) {
+        double correction[CLT_OPTIMIZER_CORRECTIONS] = {0};
+        if (spec->optimizer->corrections)
+            spec->optimizer->corrections(spec->value, u + 1, correction);
+        table[4 * u] = (float)clt_schedule_rate(&job->schedule, u);
+        table[4 * u + 1] = (float)correction[0];
+        table[4 * u + 2] = (float)correction[1];
+        table[4 * u + 3] = 0.0f;
+    }
+}
+
+static double read_value(const clt_config *c, const char *name)
+{
+    char key[64];
+    snprintf(key, sizeof key, "optimizer.%s", name);
+    return clt_config_bool(c, key) ? 1.0 : clt_config_float(c, key);
+}
+
+static clt_status read_update(const clt_config *c, int64_t entries, clt_update_spec *out)
 {
     const char *type = clt_config_string(c, "optimizer.type");
-    return (clt_update_spec){.type = strcmp(type, "sgd") == 0    ? CLT_OPT_SGD
-                                     : strcmp(type, "adam") == 0 ? CLT_OPT_ADAM
-                                                                 : CLT_OPT_ADAMW,
-                             .momentum = clt_config_float(c, "optimizer.momentum"),
-                             .nesterov = clt_config_bool(c, "optimizer.nesterov"),
-                             .beta1 = clt_config_float(c, "optimizer.beta1"),
-                             .beta2 = clt_config_float(c, "optimizer.beta2"),
-                             .eps = clt_config_float(c, "optimizer.eps"),
+    *out = (clt_update_spec){.optimizer = clt_optimizer_find(type),
                              .weight_decay = clt_config_float(c, "optimizer.weight_decay"),
                              .decay_all = strcmp(clt_config_string(c, "optimizer.decay"), "all") == 0,
                              .clip = (float)clt_config_float(c, "optimizer.clip"),
                              .schedule_entries = entries};
+    if (!out->optimizer)
+        CLT_FAIL(CLT_EINTERNAL, "optimizer.type: no optimizer is called '%s'", type);
+    for (int i = 0; out->optimizer->keys[i]; i++)
+        out->value[i] = read_value(c, out->optimizer->keys[i]);
+    return CLT_OK;
 }
 
 static clt_status read_batch(clt_job *job)
@@ -421,7 +440,7 @@ static clt_status decide(clt_job *job)
     CLT_TRY(clt_job_steps(job->config, (job->train_source ? job->train_source : job->eval_source)->samples,
                           job->global_batch, &job->steps));
     job->schedule = clt_job_schedule(job->config, job->steps);
-    job->update = read_update(job->config, job->steps);
+    CLT_TRY(read_update(job->config, job->steps, &job->update));
     CLT_TRY(model_graph(job, &job->model, &prediction));
     if (job->kind != CLT_JOB_EVAL)
         CLT_TRY(check_bounds(job->model, job->train_source));

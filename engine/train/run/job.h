@@ -82,6 +82,9 @@ clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 /* Length of a training over so many samples, and its schedule of learning rates. */
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
 clt_schedule clt_job_schedule(const clt_config *config, int64_t steps);
+/* What the device looks up: 4 floats for each of job->steps updates, the learning rate and the optimizer's
+ * corrections. */
+void clt_job_table(const clt_job *job, float *table);
 
 /* Builds the graph of the config's model for the fields of a source. */
 clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,

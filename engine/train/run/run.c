@@ -26,7 +26,7 @@ static clt_status initialise(clt_run *run)
     CLT_TRY(clt_store_set_groups(run->store, (float)job->update.weight_decay));
     float *table;
     CLT_TRY(clt_alloc(&table, (size_t)job->steps * 4, sizeof *table, "schedule"));
-    clt_schedule_table(&job->schedule, job->update.beta1, job->update.beta2, job->steps, table);
+    clt_job_table(job, table);
     clt_status status = clt_store_set_schedule(run->store, table);
     free(table);
     CLT_TRY(status);

@@ -45,13 +45,3 @@ double clt_schedule_rate(const clt_schedule *s, int64_t u)
     }
     return s->peak;
 }
-
-void clt_schedule_table(const clt_schedule *s, double beta1, double beta2, int64_t entries, float *table)
-{
-    for (int64_t u = 0; u < entries; u++) {
-        table[4 * u] = (float)clt_schedule_rate(s, u);
-        table[4 * u + 1] = (float)(1.0 - pow(beta1, (double)(u + 1)));
-        table[4 * u + 2] = (float)(1.0 - pow(beta2, (double)(u + 1)));
-        table[4 * u + 3] = 0.0f;
-    }
-}

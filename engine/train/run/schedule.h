@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning-rate schedules as pure functions of the update number, and the table that goes to the device. */
+ * Learning-rate schedules as pure functions of the update number. */
 #ifndef ENGINE_TRAIN_SCHEDULE_H
 #define ENGINE_TRAIN_SCHEDULE_H
 
@@ -28,8 +28,5 @@ typedef struct clt_schedule {
 
 /* Learning rate of update u (from 0). After the horizon it stays at the last value. */
 double clt_schedule_rate(const clt_schedule *schedule, int64_t u);
-/* Table of 4 floats per update u < entries: rate, 1 - beta1^(u+1), 1 - beta2^(u+1), 0. */
-void clt_schedule_table(const clt_schedule *schedule, double beta1, double beta2, int64_t entries,
-                        float *table);
 
 #endif

@@ -60,7 +60,7 @@ static void check_plan(const clt_op *op, clt_graph *graph)
     clt_plan *plan = NULL;
     ocl_desc_generic(&desc);
     clt_plan_options options = {
-        .mode = CLT_PLAN_TRAIN, .accumulation = 1, .ranks = 1, .update = {.type = CLT_OPT_SGD}};
+        .mode = CLT_PLAN_TRAIN, .accumulation = 1, .ranks = 1, .update = {.optimizer = &clt_optimizer_sgd}};
     options.update.schedule_entries = 1;
     if (clt_plan_compute(graph, &desc, &options, &plan) != CLT_OK)
         fail_msg("%s: its example cannot be trained: %s", op->name, clt_error_text());

@@ -144,10 +144,10 @@ static const net_maker makers[] = {net_deep, net_residual, net_branches};
 static inline clt_plan_options train_options(int accumulation)
 {
     clt_plan_options o = {.mode = CLT_PLAN_TRAIN, .accumulation = accumulation, .ranks = 1};
-    o.update.type = CLT_OPT_ADAMW;
+    o.update.optimizer = &clt_optimizer_adamw;
     o.update.schedule_entries = 100;
-    o.update.beta1 = 0.9;
-    o.update.beta2 = 0.99;
+    o.update.value[0] = 0.9; /* beta1, beta2 */
+    o.update.value[1] = 0.99;
     return o;
 }
 

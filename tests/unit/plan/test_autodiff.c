@@ -208,7 +208,8 @@ static void create_limited(clt_run *run, uint64_t max_alloc)
     must(clt_store_init(run->store, plan->graph, run->job->seed), "init");
     must(clt_store_set_groups(run->store, (float)run->job->update.weight_decay), "groups");
     float table[4 * 4];
-    clt_schedule_table(&run->job->schedule, run->job->update.beta1, run->job->update.beta2, 4, table);
+    assert_int_equal(run->job->steps, 4);
+    clt_job_table(run->job, table);
     must(clt_store_set_schedule(run->store, table), "schedule");
     clt_state_block block = {.loss_scale = 1.0f};
     must(clt_store_set_state(run->store, &block), "state");

@@ -128,7 +128,7 @@ static clt_plan *plan_of(maker *m, const form *f, clt_plan_mode mode, const clt_
     clt_plan_options options = {.mode = mode,
                                 .accumulation = mode == CLT_PLAN_TRAIN ? m->accumulation : 1,
                                 .ranks = 1,
-                                .update = {.type = CLT_OPT_SGD, .schedule_entries = 1},
+                                .update = {.optimizer = &clt_optimizer_sgd, .schedule_entries = 1},
                                 .layout = layout,
                                 .no_fuse = f->no_fuse,
                                 .recompute = f->recompute};

@@ -273,7 +273,7 @@ static clt_plan *make_plan(int accumulation)
         .mode = CLT_PLAN_TRAIN,
         .accumulation = accumulation,
         .ranks = 1,
-        .update = {.type = CLT_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .schedule_entries = 8}};
+        .update = {.optimizer = &clt_optimizer_adamw, .value = {0.9, 0.99, 1e-8}, .schedule_entries = 8}};
     must(clt_plan_compute(graph, &device, &options, &plan), "plan");
     return plan;
 }

@@ -3,7 +3,6 @@
  * Training against arithmetic written out here in double precision: trajectories of every optimizer on a
  * linear regression, schedules, accumulation, targets that do not count, evaluation with a padded last batch;
  * and repeatability down to the bytes of checkpoints. ctest-labels: quick */
-#include "engine/verify/update_ref.h"
 #include "tests/unit/train/train_test.h"
 
 /* --- linear regression: 24 samples of 3 numbers, 2 targets, batches of 8, so that the stream wraps after
@@ -34,29 +33,46 @@ static void make_regression(regression *r)
 
 typedef struct recipe {
     const char *optimizer; /* JSON */
-    clt_optimizer_type type;
-    double momentum, decay, beta1, beta2, clip;
-    bool nesterov, decay_all;
+    const clt_optimizer *type;
+    double value[CLT_OPTIMIZER_VALUES]; /* of the optimizer's keys */
+    double decay, clip;
+    bool decay_all;
 } recipe;
 
 static const recipe recipes[] = {
-    {"{\"type\":\"sgd\",\"learning_rate\":0.05}", CLT_OPT_SGD, 0, 0, 0, 0, 0, false, false},
-    {"{\"type\":\"sgd\",\"learning_rate\":0.05,\"momentum\":0.8,\"weight_decay\":0.1}", CLT_OPT_SGD, 0.8, 0.1,
-     0, 0, 0, false, false},
+    {"{\"type\":\"sgd\",\"learning_rate\":0.05}", &clt_optimizer_sgd, {0}, 0, 0, false},
+    {"{\"type\":\"sgd\",\"learning_rate\":0.05,\"momentum\":0.8,\"weight_decay\":0.1}",
+     &clt_optimizer_sgd,
+     {0.8},
+     0.1,
+     0,
+     false},
     {"{\"type\":\"sgd\",\"learning_rate\":0.05,\"momentum\":0.8,\"nesterov\":true,\"weight_decay\":0.1,"
      "\"decay\":\"all\","
      "\"clip\":0.5}",
-     CLT_OPT_SGD, 0.8, 0.1, 0, 0, 0.5, true, true},
+     &clt_optimizer_sgd,
+     {0.8, 1},
+     0.1,
+     0.5,
+     true},
     {"{\"type\":\"adam\",\"learning_rate\":0.05,\"beta1\":0.85,\"beta2\":0.95,\"weight_decay\":0.2}",
-     CLT_OPT_ADAM, 0, 0.2, 0.85, 0.95, 0, false, false},
+     &clt_optimizer_adam,
+     {0.85, 0.95, 1e-8},
+     0.2,
+     0,
+     false},
     {"{\"type\":\"adamw\",\"learning_rate\":0.05,\"beta1\":0.85,\"beta2\":0.95,\"weight_decay\":0.2,\"clip\":"
      "0.5}",
-     CLT_OPT_ADAMW, 0, 0.2, 0.85, 0.95, 0.5, false, false},
+     &clt_optimizer_adamw,
+     {0.85, 0.95, 1e-8},
+     0.2,
+     0.5,
+     false},
 };
 #define N_RECIPES (sizeof recipes / sizeof recipes[0])
 
 typedef struct host_state {
-    double p[PARAMS], m[PARAMS], v[PARAMS];
+    double p[PARAMS], state[PARAMS][CLT_OPTIMIZER_STATES];
     int update;
 } host_state;
 
@@ -90,21 +106,13 @@ static double norm_of(const double *g)
 /* One update of every parameter by the checker's reference. */
 static void host_update(const recipe *c, host_state *s, const double *gradient, double lr)
 {
-    const clt_update_spec spec = {.type = c->type,
-                                  .momentum = c->momentum,
-                                  .nesterov = c->nesterov,
-                                  .beta1 = c->beta1,
-                                  .beta2 = c->beta2,
-                                  .eps = 1e-8,
-                                  .clip = (float)c->clip};
-    double t = ++s->update;
-    clt_update_factors f = {.gradient = clt_update_ref_clip(&spec, norm_of(gradient)),
-                            .lr = lr,
-                            .correction1 = 1 - pow(c->beta1, t),
-                            .correction2 = 1 - pow(c->beta2, t)};
+    clt_update_factors f = {.gradient = clt_clip_reference(c->clip, norm_of(gradient)), .lr = lr};
+    s->update++;
+    if (c->type->corrections)
+        c->type->corrections(c->value, s->update, f.correction);
     for (int i = 0; i < PARAMS; i++) {
         f.decay = c->decay_all || i < OUT * IN ? c->decay : 0;
-        clt_update_ref(&spec, &f, gradient[i], &s->p[i], &s->m[i], &s->v[i]);
+        c->type->reference(c->value, &f, gradient[i], &s->p[i], s->state[i]);
     }
 }
 
@@ -262,8 +270,10 @@ static void test_schedule_edges(void **state)
                         clt_schedule_rate(&s, u) >= 0.1 - 1e-12);
     }
     clt_schedule s = {.type = CLT_SCHEDULE_LINEAR, .peak = 1, .horizon = 8};
+    clt_job job = {
+        .steps = 8, .schedule = s, .update = {.optimizer = &clt_optimizer_adam, .value = {0.9, 0.99, 1e-8}}};
     float table[8 * 4];
-    clt_schedule_table(&s, 0.9, 0.99, 8, table);
+    clt_job_table(&job, table);
     for (int u = 0; u < 8; u++) {
         assert_close("rate", u, (double)table[4 * u], 1 - u / 8.0, 1e-7);
         assert_close("correction", u, (double)table[4 * u + 1], 1 - pow(0.9, u + 1), 1e-7);

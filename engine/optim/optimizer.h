@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The record that describes an optimizer, and the list of all of them. An optimizer is a file optim_<name>.c
+ * that defines one record, its kernel, and a line in optimizers.def. What surrounds it is common to all:
+ * gradient norm, clipping, skipped steps, loss scale (engine/plan/emit_update.c). */
+#ifndef ENGINE_OPTIM_OPTIMIZER_H
+#define ENGINE_OPTIM_OPTIMIZER_H
+
+#include "cl/command/command.h"
+
+#define CLT_OPTIMIZER_VALUES 8      /* most keys of one optimizer */
+#define CLT_OPTIMIZER_STATES 2      /* most states: arrays as large as the parameters */
+#define CLT_OPTIMIZER_CORRECTIONS 2 /* numbers that follow from the number of the update */
+
+/* What every element of a parameter shares in one update. */
+typedef struct clt_update_factors {
+    double gradient;  /* factor on gradients: the inverse loss scale times clipping */
+    double lr, decay; /* learning rate and weight decay of this parameter */
+    double correction[CLT_OPTIMIZER_CORRECTIONS]; /* of this update */
+} clt_update_factors;
+
+typedef struct clt_optimizer {
+    const char *name;        /* what optimizer.type says */
+    const char *const *keys; /* of the section optimizer, without its name; NULL-terminated. `value` in all
+                                functions below has their values in the same order; true is 1 */
+    const char *kernel;      /* in cl/kernels/update.cl */
+    double flops;            /* for one element */
+    int (*states)(const double *value); /* how many it keeps */
+    void (*define)(ocl_emitter *e, const double *value);
+    void (*arguments)(ocl_emitter *e, const double *value); /* scalars behind the arguments that all share */
+    /* Of update t, the first one being 1. NULL: it has none, they are 0. */
+    void (*corrections)(const double *value, int64_t t, double correction[CLT_OPTIMIZER_CORRECTIONS]);
+    /* The update of one element in double precision: *p and its states, in place. What the checker and the
+     * tests of training compare with. */
+    void (*reference)(const double *value, const clt_update_factors *f, double gradient, double *p,
+                      double *state);
+    /* How far the parameter may be off when the gradient, with the decay that joined it, is off by `error`
+     * and was rounded as often as f32 does: in units of the learning rate. state: after the update. */
+    double (*spread)(const double *value, const clt_update_factors *f, double error, const double *state);
+} clt_optimizer;
+
+/* NULL-terminated. */
+extern const clt_optimizer *const clt_optimizers[];
+/* NULL: there is none of that name. */
+const clt_optimizer *clt_optimizer_find(const char *name);
+
+/* The factor that clips gradients of that norm to the limit; 1 without a limit (0). What update_finish
+ * computes. */
+double clt_clip_reference(double limit, double norm);
+
+#define CLT_OPTIMIZER(name) extern const clt_optimizer clt_optimizer_##name;
+#include "engine/optim/optimizers.def"
+#undef CLT_OPTIMIZER
+
+#endif

@@ -138,7 +138,7 @@ static void offer_keys(const line *l)
     char last[64] = "", section[64];
     if (!equals)
         clt_str_append(l->out, ":nospace\n");
-    for (const clt_config_key *key = clt_config_schema; key->path; key++) {
+    for (const clt_config_key *key = clt_config_schema(); key->path; key++) {
         size_t n = strlen(key->path);
         if (equals && strncmp(key->path, l->word, n) == 0 && l->word[n] == '=') {
             offer_key_values(l, key);

@@ -13,7 +13,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
 #include "engine/data/prepare.h"
-#include "engine/data/source_pair.h"
+#include "engine/data/data.h"
 #include "engine/data/text_paths.h"
 #include "engine/data/tokenizer.h"
 #include "engine/train/run/job.h"
@@ -93,41 +93,12 @@ static void verify_config(verify_run *v, const char *path, const clt_config *con
 
 /* --- files --- */
 
-static clt_status shard_config(const char *path, const char *tokenizer, clt_config **out)
+static void verify_file(verify_run *v, const char *path)
 {
     clt_str text = {0};
-    clt_json_writer w = clt_json_writer_make(&text, 0);
-    clt_str_append(&text, "{\"model\":{\"type\":\"graph\",\"context\":1,\"layers\":[{\"op\":\"flatten\"}]},"
-                          "\"train\":{\"steps\":1},\"data\":");
-    clt_jw_object(&w);
-    clt_jw_kstring(&w, "type", "tokens");
-    clt_jw_kstring(&w, "path", path);
-    clt_jw_kstring(&w, "tokenizer", tokenizer);
-    clt_jw_end_object(&w);
-    clt_str_append(&text, "}");
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, path, NULL, 0, out);
+    clt_status status = clt_source_check_file(path, v->tokenizer, &text);
+    report(v, path, status, text.text ? text.text : "");
     clt_str_free(&text);
-    return status;
-}
-
-static void verify_shard(verify_run *v, const char *path)
-{
-    clt_config *config = NULL;
-    clt_source *source = NULL;
-    char text[64] = "";
-    clt_status status = shard_config(path, v->tokenizer, &config);
-    if (status == CLT_OK)
-        status = clt_source_open(config, CLT_SPLIT_TRAIN, &source);
-    if (status == CLT_OK)
-        status = clt_source_scan(source);
-    if (status == CLT_OK)
-        snprintf(text, sizeof text, "%lld tokens, %s", (long long)source->samples + 1,
-                 source->fields[0].max_value >= 0 ? "all in the vocabulary" : "vocabulary not known");
-    report(v, path, status, text);
-    clt_source_close(source);
-    clt_config_destroy(config);
 }
 
 static void on_prepared(void *context, const char *path, clt_status status, int64_t tokens)
@@ -150,7 +121,7 @@ static void verify_folder(verify_run *v, const char *folder)
     } else if (status == CLT_OK) {
         status = clt_shard_paths(folder, "", "data verify", &list);
         for (size_t i = 0; i < list.count && !stopped(v); i++)
-            verify_shard(v, list.path[i]);
+            verify_file(v, list.path[i]);
     }
     if (status != CLT_OK)
         report(v, folder, status, "");
@@ -164,15 +135,6 @@ static void verify_tokenizer(verify_run *v, const char *path)
     clt_status status = clt_tokenizer_open(path, &tokenizer);
     report(v, path, status, tokenizer ? clt_tokenizer_description(tokenizer) : "");
     clt_tokenizer_close(tokenizer);
-}
-
-static void verify_array(verify_run *v, const char *path)
-{
-    clt_str text = {0};
-    clt_status status =
-        ends_with(path, ".npy") ? clt_npy_check_file(path, &text) : clt_idx_check_file(path, &text);
-    report(v, path, status, text.text ? text.text : "");
-    clt_str_free(&text);
 }
 
 /* A JSON file with a section "data" is a config. */
@@ -199,10 +161,8 @@ static clt_status verify_operand(verify_run *v, const char *path, const args_res
         verify_folder(v, path);
     else if (ends_with(path, ".json") || ends_with(path, ".bpe") || ends_with(path, "merges.txt"))
         verify_tokenizer(v, path);
-    else if (ends_with(path, ".bin"))
-        verify_shard(v, path);
     else
-        verify_array(v, path);
+        verify_file(v, path);
     return CLT_OK;
 }
 

@@ -84,7 +84,8 @@ static clt_status read_key(clt_config *config, const char *section, const clt_js
                               .source = config->source,
                               .line = line,
                               .column = column};
-    CLT_TRY(clt_config_read_value(config, &clt_config_schema[index], json, doc, config->text, &value, list));
+    CLT_TRY(
+        clt_config_read_value(config, &clt_config_schema()[index], json, doc, config->text, &value, list));
     config->values[index] = value;
     return CLT_OK;
 }
@@ -92,8 +93,8 @@ static clt_status read_key(clt_config *config, const char *section, const clt_js
 static bool is_section(const char *name)
 {
     size_t n = strlen(name);
-    for (int i = 0; clt_config_schema[i].path; i++)
-        if (strncmp(clt_config_schema[i].path, name, n) == 0 && clt_config_schema[i].path[n] == '.')
+    for (int i = 0; clt_config_schema()[i].path; i++)
+        if (strncmp(clt_config_schema()[i].path, name, n) == 0 && clt_config_schema()[i].path[n] == '.')
             return true;
     return false;
 }
@@ -217,7 +218,7 @@ static clt_status override_doc(clt_config *config, const clt_config_key *key, co
 clt_status clt_config_read_given(clt_config *config, int index, const char *given, const char *source,
                                  clt_config_value *value, clt_config_problems *list)
 {
-    const clt_config_key *key = &clt_config_schema[index];
+    const clt_config_key *key = &clt_config_schema()[index];
     const char *text;
     clt_json_doc *doc = NULL;
     *value = (clt_config_value){.from = CLT_FROM_OVERRIDE, .source = source, .s = ""};

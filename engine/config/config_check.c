@@ -9,16 +9,11 @@
 #include "engine/base/dtype.h"
 #include "engine/config/config_internal.h"
 
-typedef struct rules {
-    const clt_config *config;
-    clt_config_problems *list;
-} rules;
+typedef clt_config_rules rules;
 
-/* A rule that touches a value which is missing or already reported would only confuse. */
 static bool usable(const rules *r, const char *key)
 {
-    const clt_config_value *value = clt_config_at(r->config, key);
-    return value->present && !value->bad;
+    return clt_rules_usable(r, key);
 }
 
 static const clt_config_value *get(const rules *r, const char *key)
@@ -28,15 +23,12 @@ static const clt_config_value *get(const rules *r, const char *key)
 
 static bool is(const rules *r, const char *key, const char *word)
 {
-    return usable(r, key) && strcmp(get(r, key)->s, word) == 0;
+    return clt_rules_is(r, key, word);
 }
 
 static void broken(rules *r, const char *key, const char *what)
 {
-    const clt_config_value *value = get(r, key);
-    bool placed = value->line > 0;
-    clt_config_report(r->list, value->from == CLT_FROM_DEFAULT ? r->config->source : value->source,
-                      placed ? value->line : 0, value->column, "%s: %s", key, what);
+    clt_rules_broken(r, key, "%s", what);
 }
 
 /* Keys that only a gpt has, beside model.context. */
@@ -62,8 +54,8 @@ static void check_gpt(rules *r)
         broken(r, "model.loss", "a gpt minimises cross_entropy");
     if (gpt && usable(r, "model.label_smoothing") && get(r, "model.label_smoothing")->f > 0)
         broken(r, "model.label_smoothing", "only for model.type mlp");
-    bool sequences = is(r, "data.type", "text") || is(r, "data.type", "tokens");
-    if (gpt && sequences && usable(r, "model.context") && get(r, "model.context")->i < 1)
+    if (gpt && usable(r, "data.type") && clt_config_chosen(r->config, "data.type")->language &&
+        clt_rules_empty(r, "model.context"))
         broken(r, "model.context",
                "required (at least 1) for a gpt on text or tokens: the length of a sequence");
 }
@@ -96,47 +88,13 @@ static void check_model(rules *r)
         broken(r, "model.ignore_index", "only for model.loss cross_entropy");
 }
 
-static void check_files(rules *r)
-{
-    bool files = is(r, "data.type", "idx") || is(r, "data.type", "npy") || is(r, "data.type", "raw");
-    bool tokens = is(r, "data.type", "tokens"), text = is(r, "data.type", "text") || tokens;
-    bool synthetic = is(r, "data.type", "synthetic");
-    int paths = get(r, "data.path")->count, eval_paths = get(r, "data.eval_path")->count;
-    bool targets = *get(r, "data.targets")->s, eval_targets = *get(r, "data.eval_targets")->s;
-    if ((files || text) && usable(r, "data.path") && paths == 0)
-        broken(r, "data.path", "required for this data.type: name the file or files to train on");
-    if (tokens && usable(r, "model.context") && get(r, "model.context")->i == 0)
-        broken(r, "model.context",
-               "required (at least 1) when data.type is tokens: the length of a sequence");
-    if (usable(r, "data.tokenizer") && *get(r, "data.tokenizer")->s && usable(r, "data.type") && !text)
-        broken(r, "data.tokenizer", "only for data.type text and tokens");
-    if (synthetic && (paths > 0 || eval_paths > 0))
-        broken(r, paths > 0 ? "data.path" : "data.eval_path", "synthetic data comes from no file; remove it");
-    if (files && is(r, "model.type", "mlp") && usable(r, "data.targets") && !targets)
-        broken(r, "data.targets",
-               "required for an mlp on this data.type: name the file of labels or targets");
-    if ((text || synthetic) && targets)
-        broken(r, "data.targets", "this data.type makes its own targets; remove it");
-    if ((text || synthetic) && eval_targets)
-        broken(r, "data.eval_targets", "this data.type makes its own targets; remove it");
-    if (files && targets && eval_paths > 0 && usable(r, "data.eval_targets") && !eval_targets)
-        broken(r, "data.eval_targets", "required together with data.eval_path");
-    if (files && eval_targets && usable(r, "data.eval_path") && eval_paths == 0)
-        broken(r, "data.eval_path", "required together with data.eval_targets");
-}
-
 static void check_data(rules *r)
 {
     int64_t micro = get(r, "data.micro_batch")->i, global = get(r, "data.global_batch")->i;
-    check_files(r);
-    bool shaped = is(r, "data.type", "raw") || is(r, "data.type", "synthetic");
-    if (shaped && usable(r, "data.shape") && get(r, "data.shape")->count == 0)
-        broken(r, "data.shape",
-               "required for this data.type: the shape of one input sample, such as [28, 28]");
-    if (usable(r, "data.shape") && get(r, "data.shape")->count > CLT_MAX_DIMS - 1)
-        broken(r, "data.shape", "a sample has at most 5 dimensions");
-    if (usable(r, "data.target_shape") && get(r, "data.target_shape")->count > CLT_MAX_DIMS - 1)
-        broken(r, "data.target_shape", "a target has at most 5 dimensions");
+    if (is(r, "model.type", "mlp") && clt_rules_takes(r, "data.type", "data.targets") &&
+        clt_rules_empty(r, "data.targets"))
+        broken(r, "data.targets",
+               "required for an mlp on this data.type: name the file of labels or targets");
     if (usable(r, "data.micro_batch") && usable(r, "data.global_batch") && global > 0 && global % micro != 0)
         broken(r, "data.global_batch", "must be a multiple of data.micro_batch (times the number of ranks)");
 }
@@ -179,10 +137,10 @@ static void check_schedule(rules *r)
 static bool differs(const rules *r, const char *key)
 {
     const clt_config_value *value = get(r, key);
-    for (int i = 0; clt_config_schema[i].path; i++)
-        if (strcmp(clt_config_schema[i].path, key) == 0)
-            return fabs((clt_config_schema[i].type == CLT_CFG_INT ? (double)value->i : value->f) -
-                        strtod(clt_config_schema[i].default_text, NULL)) > 0;
+    for (int i = 0; clt_config_schema()[i].path; i++)
+        if (strcmp(clt_config_schema()[i].path, key) == 0)
+            return fabs((clt_config_schema()[i].type == CLT_CFG_INT ? (double)value->i : value->f) -
+                        strtod(clt_config_schema()[i].default_text, NULL)) > 0;
     return false;
 }
 
@@ -237,8 +195,8 @@ static void check_log(rules *r)
 
 static void check_required(rules *r)
 {
-    for (int i = 0; clt_config_schema[i].path; i++) {
-        const clt_config_key *key = &clt_config_schema[i];
+    for (int i = 0; clt_config_schema()[i].path; i++) {
+        const clt_config_key *key = &clt_config_schema()[i];
         if (!r->config->values[i].present)
             clt_config_report(r->list, r->config->source, 0, 0, "%s: required but missing; valid: %s%s",
                               key->path, key->choices ? key->choices : key->help,
@@ -255,6 +213,7 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     check_model(&r);
     check_gpt(&r);
     check_data(&r);
+    clt_config_check_parts(&r);
     check_optimizer(&r);
     check_schedule(&r);
     check_precision(&r);

@@ -46,9 +46,9 @@ static unsigned kind_of(const char *path)
 /* A key that the older program did not know had what is now the default. */
 static const char *unset_text(const char *path)
 {
-    for (int i = 0; clt_config_schema[i].path; i++)
-        if (strcmp(clt_config_schema[i].path, path) == 0 && clt_config_schema[i].default_text)
-            return clt_config_schema[i].default_text;
+    for (int i = 0; clt_config_schema()[i].path; i++)
+        if (strcmp(clt_config_schema()[i].path, path) == 0 && clt_config_schema()[i].default_text)
+            return clt_config_schema()[i].default_text;
     return "(unset)";
 }
 

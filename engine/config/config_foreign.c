@@ -394,7 +394,7 @@ bool clt_foreign_line(const char *path, const clt_foreign_key *foreign, clt_give
     line[0] = '\0';
     if (index < 0 || !carry(foreign, value, text, sizeof text))
         return false;
-    const clt_config_key *key = &clt_config_schema[index];
+    const clt_config_key *key = &clt_config_schema()[index];
     /* What a shell would change is not printed as something to copy. */
     bool copies = value.json || strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                              "0123456789_.,:/+-@%[]") == strlen(text);

@@ -7,6 +7,7 @@
 
 #include "engine/config/config.h"
 #include "engine/config/config_foreign.h"
+#include "engine/config/part.h"
 
 typedef enum clt_config_from {
     CLT_FROM_DEFAULT,
@@ -45,11 +46,11 @@ typedef struct clt_config_problem {
     int line, column, order;
 } clt_config_problem;
 
-typedef struct clt_config_problems {
+struct clt_config_problems {
     clt_config_problem *items;
     size_t count, capacity;
     bool failed; /* out of memory: count is still right, texts may be missing */
-} clt_config_problems;
+};
 
 /* config_problem.c. line 0: no position in a file. */
 void clt_config_report(clt_config_problems *list, const char *source, int line, int column,
@@ -85,6 +86,15 @@ clt_status clt_config_read_given(clt_config *config, int index, const char *give
 /* config_preset.c */
 clt_status clt_config_apply_presets(clt_config *config, const clt_config_presets *presets,
                                     clt_config_problems *list);
+
+/* schema.c: the keys that belong to no part; ends with a NULL path. */
+extern const clt_config_key clt_config_common[];
+
+/* part.c: rules of the chosen parts. */
+void clt_config_check_parts(clt_config_rules *rules);
+
+/* config_print.c: the value as JSON; a list of layers only as such. */
+void clt_config_write_value(clt_json_writer *w, const clt_config_key *key, const clt_config_value *value);
 
 /* config_check.c: the rules between keys. */
 void clt_config_check_rules(const clt_config *config, clt_config_problems *list);

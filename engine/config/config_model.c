@@ -12,7 +12,7 @@
 
 static bool in_model(int index)
 {
-    return strncmp(clt_config_schema[index].path, "model.", 6) == 0;
+    return strncmp(clt_config_schema()[index].path, "model.", 6) == 0;
 }
 
 static int by_place(const void *left, const void *right)
@@ -41,7 +41,7 @@ static void pad_to(clt_str *out, int line, int column)
 
 static void write_member(const clt_config *config, const clt_config_value *value, bool first, clt_str *out)
 {
-    const char *path = clt_config_schema[value - config->values].path;
+    const char *path = clt_config_schema()[value - config->values].path;
     clt_str_printf(out, "%s\"%s\":", first ? "" : ",", path + strlen("model."));
     if (value->from == CLT_FROM_FILE)
         pad_to(out, value->line, value->column);
@@ -53,14 +53,14 @@ static void write_section(const clt_config *config, clt_str *out)
     const clt_config_value *placed[MAX_MODEL_KEYS];
     size_t n_placed = 0, written = 0;
     clt_str_append(out, "{\"model\":{");
-    for (int i = 0; clt_config_schema[i].path && n_placed < MAX_MODEL_KEYS; i++)
+    for (int i = 0; clt_config_schema()[i].path && n_placed < MAX_MODEL_KEYS; i++)
         if (in_model(i) && config->values[i].from == CLT_FROM_FILE)
             placed[n_placed++] = &config->values[i];
     if (n_placed > 1)
         qsort(placed, n_placed, sizeof *placed, by_place);
     for (; written < n_placed; written++)
         write_member(config, placed[written], written == 0, out);
-    for (int i = 0; clt_config_schema[i].path; i++)
+    for (int i = 0; clt_config_schema()[i].path; i++)
         if (in_model(i) && config->values[i].raw && config->values[i].from != CLT_FROM_FILE)
             write_member(config, &config->values[i], written++ == 0, out);
     clt_str_append(out, "}}");

@@ -68,7 +68,7 @@ static clt_status apply(clt_config *config, const char *source, const clt_config
     int index = clt_config_key_index(preset->key);
     if (index < 0)
         CLT_FAIL(CLT_EINTERNAL, "presets of '%s': there is no key %s", source, preset->key);
-    const clt_config_key *key = &clt_config_schema[index];
+    const clt_config_key *key = &clt_config_schema()[index];
     clt_config_value *said = &config->values[index], value;
     bool open = is_open(key, said);
     if (said->bad)

@@ -17,10 +17,9 @@ static bool same_section(const char *a, const char *b)
     return n == section_length(b) && strncmp(a, b, n) == 0;
 }
 
-static void write_value(const clt_config *config, int index, clt_json_writer *w)
+void clt_config_write_value(clt_json_writer *w, const clt_config_key *key, const clt_config_value *value)
 {
-    const clt_config_value *value = &config->values[index];
-    switch (clt_config_schema[index].type) {
+    switch (key->type) {
     case CLT_CFG_INT:
         clt_jw_int(w, value->i);
         break;
@@ -44,15 +43,14 @@ static void write_value(const clt_config *config, int index, clt_json_writer *w)
     case CLT_CFG_STRINGS:
         clt_jw_array(w);
         for (int i = 0; i < value->count; i++) {
-            if (clt_config_schema[index].type == CLT_CFG_INTS)
+            if (key->type == CLT_CFG_INTS)
                 clt_jw_int(w, value->ints[i]);
             else
                 clt_jw_string(w, value->strings[i]);
         }
         clt_jw_end_array(w);
         break;
-    case CLT_CFG_LAYERS:
-        clt_jw_value(w, clt_json_get(clt_config_model(config, NULL), "layers"));
+    case CLT_CFG_LAYERS: /* of the model section's text: clt_config_print */
         break;
     }
 }
@@ -61,25 +59,28 @@ clt_status clt_config_print(const clt_config *config, bool with_origin, clt_str 
 {
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
-    for (int i = 0; clt_config_schema[i].path; i++) {
-        const char *path = clt_config_schema[i].path;
+    for (int i = 0; clt_config_schema()[i].path; i++) {
+        const char *path = clt_config_schema()[i].path;
         char section[32] = {0};
-        if (i == 0 || !same_section(path, clt_config_schema[i - 1].path)) {
+        if (i == 0 || !same_section(path, clt_config_schema()[i - 1].path)) {
             memcpy(section, path, section_length(path));
             clt_jw_key(&w, section);
             clt_jw_object(&w);
         }
         clt_jw_key(&w, path + section_length(path) + 1);
-        write_value(config, i, &w);
-        if (!clt_config_schema[i + 1].path || !same_section(path, clt_config_schema[i + 1].path))
+        if (clt_config_schema()[i].type == CLT_CFG_LAYERS)
+            clt_jw_value(&w, clt_json_get(clt_config_model(config, NULL), "layers"));
+        else
+            clt_config_write_value(&w, &clt_config_schema()[i], &config->values[i]);
+        if (!clt_config_schema()[i + 1].path || !same_section(path, clt_config_schema()[i + 1].path))
             clt_jw_end_object(&w);
     }
     if (with_origin) {
         clt_jw_key(&w, "_origin");
         clt_jw_object(&w);
-        for (int i = 0; clt_config_schema[i].path; i++)
-            clt_jw_kstring(&w, clt_config_schema[i].path,
-                           clt_config_origin(config, clt_config_schema[i].path));
+        for (int i = 0; clt_config_schema()[i].path; i++)
+            clt_jw_kstring(&w, clt_config_schema()[i].path,
+                           clt_config_origin(config, clt_config_schema()[i].path));
         clt_jw_end_object(&w);
     }
     clt_jw_end_object(&w);
@@ -155,7 +156,7 @@ clt_status clt_config_print_schema(clt_str *out)
     clt_jw_object(&w);
     clt_jw_key(&w, "keys");
     clt_jw_array(&w);
-    for (const clt_config_key *key = clt_config_schema; key->path; key++)
+    for (const clt_config_key *key = clt_config_schema(); key->path; key++)
         CLT_TRY(write_key(&w, key));
     clt_jw_end_array(&w);
     clt_jw_end_object(&w);
@@ -195,31 +196,71 @@ static void valid_cell(const clt_config_key *key, clt_str *out)
         clt_str_printf(out, " %s", key->unit);
 }
 
+static void table_head(clt_str *out)
+{
+    clt_str_append(out, "| key | valid | default | meaning |\n|---|---|---|---|\n");
+}
+
+static void table_row(const clt_config_key *key, bool required, clt_str *out)
+{
+    clt_str_printf(out, "| `%s` | ", key->path);
+    valid_cell(key, out);
+    if (required || !key->default_text)
+        clt_str_append(out, " | required | ");
+    else
+        clt_str_printf(out, " | `%s` | ", key->default_text);
+    cell(out, key->help);
+    if (key->later)
+        clt_str_printf(out, " (%s)", key->later);
+    clt_str_append(out, " |\n");
+}
+
+static bool is_required(const clt_config_part *part, const clt_config_key *key)
+{
+    for (const char *const *path = part->required; path && *path; path++)
+        if (strcmp(*path, key->path) == 0)
+            return true;
+    return false;
+}
+
+/* What each part of a choice brings: the section's further tables. */
+static void write_parts(const char *choice, clt_str *out)
+{
+    for (const clt_config_part *const *part = clt_config_parts(choice); part && *part; part++) {
+        clt_str_printf(out, "\n### %s `%s`\n\n%s.\n", choice, (*part)->name, (*part)->help);
+        if (!(*part)->keys)
+            continue;
+        clt_str_append(out, "\n");
+        table_head(out);
+        for (const clt_config_key *key = (*part)->keys; key->path; key++)
+            table_row(key, is_required(*part, key), out);
+    }
+}
+
+static bool in_section(const clt_config_key *key, const char *path)
+{
+    return key->path && same_section(key->path, path);
+}
+
 clt_status clt_config_print_markdown(clt_str *out)
 {
     clt_str_append(
-        out, "# Configuration\n\n"
-             "Written by `cltrain config --markdown` from the schema; change `engine/config/schema.c`, not "
-             "this page.\n"
-             "A config is one JSON file with the sections below. `section.key=value` on the command line "
-             "overrides a\n"
-             "key. Unknown, duplicate, ill-typed and out-of-range keys are errors, all reported at once.\n");
-    for (const clt_config_key *key = clt_config_schema; key->path; key++) {
-        if (key == clt_config_schema || !same_section(key->path, key[-1].path))
-            clt_str_printf(out, "\n## %.*s\n\n| key | valid | default | meaning |\n|---|---|---|---|\n",
-                           (int)section_length(key->path), key->path);
-        clt_str_printf(out, "| `%s` | ", key->path);
-        valid_cell(key, out);
-        clt_str_append(out, " | ");
-        if (key->default_text)
-            clt_str_printf(out, "`%s`", key->default_text);
-        else
-            clt_str_append(out, "required");
-        clt_str_append(out, " | ");
-        cell(out, key->help);
-        if (key->later)
-            clt_str_printf(out, " (%s)", key->later);
-        clt_str_append(out, " |\n");
+        out,
+        "# Configuration\n\n"
+        "Written by `cltrain config --markdown` from the schema; change `engine/config/schema.c` or the file "
+        "of the\ndata format, not this page.\n"
+        "A config is one JSON file with the sections below. `section.key=value` on the command line "
+        "overrides a\n"
+        "key. Unknown, duplicate, ill-typed and out-of-range keys are errors, all reported at once.\n");
+    for (const clt_config_key *key = clt_config_common; key->path;) {
+        const char *section = key->path;
+        const clt_config_key *first = key;
+        clt_str_printf(out, "\n## %.*s\n\n", (int)section_length(section), section);
+        table_head(out);
+        for (; in_section(key, section); key++)
+            table_row(&clt_config_schema()[clt_config_key_index(key->path)], false, out);
+        for (const clt_config_key *choice = first; choice != key; choice++)
+            write_parts(choice->path, out);
     }
     return clt_str_check(out);
 }

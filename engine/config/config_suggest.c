@@ -24,7 +24,7 @@ static bool in_section(const char *path, const char *section)
 static size_t leaves(const char *section, const char **names, const char **paths)
 {
     size_t count = 0;
-    for (const clt_config_key *key = clt_config_schema; key->path && count < MAX_NAMES; key++)
+    for (const clt_config_key *key = clt_config_schema(); key->path && count < MAX_NAMES; key++)
         if (!section || in_section(key->path, section)) {
             names[count] = leaf(key->path);
             paths[count++] = key->path;
@@ -35,7 +35,7 @@ static size_t leaves(const char *section, const char **names, const char **paths
 static size_t sections(clt_arena *arena, const char **names)
 {
     size_t count = 0;
-    for (const clt_config_key *key = clt_config_schema; key->path && count < MAX_NAMES; key++) {
+    for (const clt_config_key *key = clt_config_schema(); key->path && count < MAX_NAMES; key++) {
         size_t n = strcspn(key->path, ".");
         if (count && strlen(names[count - 1]) == n && strncmp(names[count - 1], key->path, n) == 0)
             continue;
@@ -48,7 +48,7 @@ static size_t sections(clt_arena *arena, const char **names)
 
 static const char *first_path(const char *section)
 {
-    const clt_config_key *key = clt_config_schema;
+    const clt_config_key *key = clt_config_schema();
     while (key->path && !in_section(key->path, section))
         key++;
     return key->path ? key->path : section;
@@ -67,7 +67,7 @@ static const char *nearest_path(const char *name, const char *section)
 
 static const char *same_leaf(const char *name)
 {
-    for (const clt_config_key *key = clt_config_schema; key->path; key++)
+    for (const clt_config_key *key = clt_config_schema(); key->path; key++)
         if (strcmp(leaf(key->path), name) == 0)
             return key->path;
     return NULL;
@@ -124,7 +124,7 @@ bool clt_config_hint(const char *name, const char *value, char *buffer, size_t s
 static const char *several(const char *name, char *buffer, size_t size)
 {
     int n = 0, count = 0;
-    for (const clt_config_key *key = clt_config_schema; key->path; key++)
+    for (const clt_config_key *key = clt_config_schema(); key->path; key++)
         if (strcmp(leaf(key->path), name) == 0 && (size_t)n < size)
             n += snprintf(buffer + n, size - (size_t)n, "%s%s", count++ ? ", " : "", key->path);
     return count > 1 ? buffer : NULL;
@@ -176,7 +176,7 @@ static void report_section(clt_config_problems *list, const clt_place *at, const
 
 static bool known_section(const char *section)
 {
-    for (const clt_config_key *key = clt_config_schema; key->path; key++)
+    for (const clt_config_key *key = clt_config_schema(); key->path; key++)
         if (in_section(key->path, section))
             return true;
     return false;

@@ -22,15 +22,15 @@ typedef struct reader {
 int clt_config_key_count(void)
 {
     int count = 0;
-    while (clt_config_schema[count].path)
+    while (clt_config_schema()[count].path)
         count++;
     return count;
 }
 
 int clt_config_key_index(const char *path)
 {
-    for (int i = 0; clt_config_schema[i].path; i++)
-        if (strcmp(clt_config_schema[i].path, path) == 0)
+    for (int i = 0; clt_config_schema()[i].path; i++)
+        if (strcmp(clt_config_schema()[i].path, path) == 0)
             return i;
     return -1;
 }
@@ -383,8 +383,8 @@ clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, 
 
 clt_status clt_config_read_defaults(clt_config *config)
 {
-    for (int i = 0; clt_config_schema[i].path; i++) {
-        const clt_config_key *key = &clt_config_schema[i];
+    for (int i = 0; clt_config_schema()[i].path; i++) {
+        const clt_config_key *key = &clt_config_schema()[i];
         clt_config_value *value = &config->values[i];
         clt_config_problems list = {0};
         clt_json_doc *doc = NULL;

@@ -9,7 +9,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/hash.h"
-#include "engine/config/config.h"
+#include "engine/config/part.h"
 #include "engine/graph/graph.h"
 
 #define CLT_MAX_FIELDS 8
@@ -28,10 +28,10 @@ typedef struct clt_source_field {
     int64_t max_value; /* largest value in the data, found when the source was opened (is_index only) */
 } clt_source_field;
 
+struct clt_tokenizer;
 typedef struct clt_source clt_source;
 typedef struct clt_source_type {
-    const char *name; /* data.type: "idx" */
-    const char *help;
+    const clt_config_part *format; /* what the config knows of it: name, keys, rules */
     clt_status (*open)(clt_source *source, const clt_config *config, clt_split split);
     void (*close)(clt_source *source);
     /* Writes field `field` of sample `index` to dst. Called from several threads at once. */
@@ -53,6 +53,24 @@ typedef struct clt_source_type {
     /* Bytes of text that the counted targets of sample `index` stand for (targets that equal `ignore`, or
      * were counted before, count nothing). NULL: the data is no text. Needs source->tokenizer. */
     int64_t (*target_bytes)(const clt_source *source, int64_t index, int64_t ignore);
+
+    /* --- what can be said before anything is opened --- */
+
+    /* Whether there is evaluation data though data.eval_path names none. NULL: there is not. */
+    bool (*has_eval)(const clt_config *config);
+    const char *eval_hint; /* what a config without evaluation data lacks: "data.eval_path and ..." */
+    /* Opens the tokenizer of a config that names none; *out stays NULL when it is not known. NULL: the data
+     * is no text. */
+    clt_status (*default_tokenizer)(const clt_config *config, struct clt_tokenizer **out);
+    /* Sets the fields from the config and the tokenizer (NULL: not known) alone, as of a source of so many
+     * samples. NULL: only the files tell them. */
+    clt_status (*shapes)(const clt_config *config, const struct clt_tokenizer *tokenizer, int64_t samples,
+                         clt_source *source);
+    /* One file by itself, whose name ends with `suffix` (NULL: any that no other format claims): reads it to
+     * the end, with all checks, and appends a line about it. `tokenizer`: a path, or "". NULL: a file cannot
+     * be checked without a config. */
+    const char *suffix;
+    clt_status (*check_file)(const char *path, const char *tokenizer, clt_str *out);
 } clt_source_type;
 
 struct clt_source {
@@ -75,6 +93,10 @@ struct clt_source {
 /* clt_source_open: CLT_EDATA messages name the file, the byte offset or sample where that helps, why, what to
  * do. */
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out);
+/* The format that a checked config chose. */
+const clt_source_type *clt_source_type_of(const clt_config *config);
+/* check_file of the format that the file's name says. */
+clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out);
 /* True when the config names evaluation data (or a split of the training data). */
 bool clt_source_has_eval(const clt_config *config);
 void clt_source_close(clt_source *source);

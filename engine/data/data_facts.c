@@ -57,7 +57,7 @@ static void take_tokens(const clt_source *source, clt_data_facts *facts)
 void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
-    snprintf(facts->type, sizeof facts->type, "%s", train->type->name);
+    snprintf(facts->type, sizeof facts->type, "%s", train->type->format->name);
     take_text(train->description ? train->description : "", facts->description, sizeof facts->description);
     facts->samples = train->samples;
     facts->bytes = train->bytes;
@@ -379,11 +379,10 @@ static clt_status facts_check_bound(const clt_source *source, int field, int64_t
     return CLT_OK;
 }
 
-static const clt_source_type facts_type = {.name = "facts",
-                                           .help = "shapes of the data that a run was trained on",
-                                           .close = facts_close,
-                                           .read = facts_read,
-                                           .check_bound = facts_check_bound};
+static const clt_config_part facts_format = {.name = "facts",
+                                             .help = "shapes of the data that a run was trained on"};
+static const clt_source_type facts_type = {
+    .format = &facts_format, .close = facts_close, .read = facts_read, .check_bound = facts_check_bound};
 
 clt_status clt_source_open_facts(const clt_data_facts *facts, clt_source **out)
 {

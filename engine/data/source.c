@@ -7,35 +7,52 @@
 
 #include "engine/base/fileio.h"
 #include "engine/data/fetch.h"
-#include "engine/data/source_pair.h"
-#include "engine/data/text_paths.h"
+#include "engine/data/data.h"
 
-static const clt_source_type *const types[] = {&clt_source_idx,  &clt_source_npy,    &clt_source_raw,
-                                               &clt_source_text, &clt_source_tokens, &clt_source_synthetic};
+#define CLT_FORMAT(name) extern const clt_source_type clt_source_##name;
+#include "engine/config/formats.def"
+#undef CLT_FORMAT
+
+#define CLT_FORMAT(name) &clt_source_##name,
+static const clt_source_type *const types[] = {
+#include "engine/config/formats.def"
+};
+#undef CLT_FORMAT
+
+#define N_TYPES (sizeof types / sizeof types[0])
 
 const clt_source_type *const *clt_source_types(int *count)
 {
-    *count = (int)(sizeof types / sizeof types[0]);
+    *count = (int)N_TYPES;
     return types;
 }
 
-static const clt_source_type *find_type(const char *name)
+const clt_source_type *clt_source_type_of(const clt_config *config)
 {
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (strcmp(types[i]->name, name) == 0)
+    const clt_config_part *chosen = clt_config_chosen(config, "data.type");
+    for (size_t i = 0; i < N_TYPES; i++)
+        if (types[i]->format == chosen)
             return types[i];
     return NULL;
 }
 
 bool clt_source_has_eval(const clt_config *config)
 {
-    const char *type = clt_config_string(config, "data.type");
-    if (clt_config_list_count(config, "data.eval_path") > 0 || strcmp(type, "synthetic") == 0)
-        return true;
-    /* A folder of shards holds its own evaluation shards, if any. */
-    if (strcmp(type, "tokens") == 0 && clt_config_list_count(config, "data.path") == 1)
-        return clt_folder_has_shards(clt_config_list_string(config, "data.path", 0), "val");
-    return strcmp(type, "text") == 0 && clt_config_float(config, "data.split") > 0.0;
+    const clt_source_type *type = clt_source_type_of(config);
+    return clt_config_list_count(config, "data.eval_path") > 0 || (type->has_eval && type->has_eval(config));
+}
+
+clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out)
+{
+    const clt_source_type *type = NULL;
+    for (size_t i = 0; i < N_TYPES; i++) {
+        const char *suffix = types[i]->suffix;
+        bool claimed = suffix && strlen(path) >= strlen(suffix) &&
+                       strcmp(path + strlen(path) - strlen(suffix), suffix) == 0;
+        if (claimed || (!type && !suffix && types[i]->check_file))
+            type = types[i];
+    }
+    return type->check_file(path, tokenizer, out);
 }
 
 /* A path that is not there and lies where `cltrain data fetch` puts a set: the set. */
@@ -64,13 +81,9 @@ static clt_status add_fetch_hint(clt_status status, const clt_config *config)
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out)
 {
     *out = NULL;
-    const char *name = clt_config_string(config, "data.type");
-    const clt_source_type *type = find_type(name);
+    const clt_source_type *type = clt_source_type_of(config);
     if (!type)
-        CLT_FAIL(
-            CLT_ECONFIG,
-            "opening the data: data.type \"%s\" is not known; idx, npy, raw, text, tokens and synthetic are",
-            name);
+        CLT_FAIL(CLT_ECONFIG, "opening the data: data.type is not set");
     clt_arena *arena = NULL;
     CLT_TRY(clt_arena_create(&arena));
     clt_source *source = clt_arena_alloc(arena, sizeof *source);

@@ -104,18 +104,34 @@ static clt_status idx_open(clt_source *source, const clt_config *config, clt_spl
     return clt_pair_open(source, config, split, read_header);
 }
 
-clt_status clt_idx_check_file(const char *path, clt_str *out)
+static clt_status idx_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
+    (void)tokenizer;
     return clt_pair_check_file(path, read_header, out);
 }
 
-const clt_source_type clt_source_idx = {
+static const clt_config_key idx_keys[] = {
+    CLT_PAIR_KEYS,
+    CLT_KEY_END,
+};
+static const char *const idx_required[] = {"data.path", NULL};
+
+const clt_config_part clt_format_idx = {
     .name = "idx",
     .help = "idx files as MNIST has them, plain or .gz: inputs in data.path, labels in data.targets",
+    .keys = idx_keys,
+    .required = idx_required,
+    .check = clt_pair_check_rules,
+};
+
+const clt_source_type clt_source_idx = {
+    .format = &clt_format_idx,
     .open = idx_open,
     .close = clt_pair_close,
     .read = clt_pair_read,
     .count_valid = clt_pair_count_valid,
     .locate = clt_pair_locate,
     .fingerprint = clt_pair_fingerprint,
+    .eval_hint = CLT_PAIR_EVAL_HINT,
+    .check_file = idx_check_file, /* of any name that no other format claims */
 };

@@ -24,8 +24,9 @@ static void memory_close(clt_source *source)
     (void)source; /* the arrays are the caller's, the state is the arena's */
 }
 
+static const clt_config_part memory_format = {.name = "memory", .help = "arrays of the calling program"};
 static const clt_source_type memory_type = {
-    .name = "memory", .help = "arrays of the calling program", .close = memory_close, .read = memory_read};
+    .format = &memory_format, .close = memory_close, .read = memory_read};
 
 static clt_status check_finite(const float *values, int64_t n, int64_t per_sample, const char *name)
 {

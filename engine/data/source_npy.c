@@ -293,19 +293,36 @@ static clt_status npy_open(clt_source *source, const clt_config *config, clt_spl
     return clt_pair_open(source, config, split, read_header);
 }
 
-clt_status clt_npy_check_file(const char *path, clt_str *out)
+static clt_status npy_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
+    (void)tokenizer;
     return clt_pair_check_file(path, read_header, out);
 }
 
-const clt_source_type clt_source_npy = {
+static const clt_config_key npy_keys[] = {
+    CLT_PAIR_KEYS,
+    CLT_KEY_END,
+};
+static const char *const npy_required[] = {"data.path", NULL};
+
+const clt_config_part clt_format_npy = {
     .name = "npy",
     .help = "NumPy arrays (.npy), the first dimension counts samples: inputs in data.path, targets in "
             "data.targets",
+    .keys = npy_keys,
+    .required = npy_required,
+    .check = clt_pair_check_rules,
+};
+
+const clt_source_type clt_source_npy = {
+    .format = &clt_format_npy,
     .open = npy_open,
     .close = clt_pair_close,
     .read = clt_pair_read,
     .count_valid = clt_pair_count_valid,
     .locate = clt_pair_locate,
     .fingerprint = clt_pair_fingerprint,
+    .eval_hint = CLT_PAIR_EVAL_HINT,
+    .suffix = ".npy",
+    .check_file = npy_check_file,
 };

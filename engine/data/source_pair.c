@@ -99,9 +99,10 @@ static clt_status describe(clt_source *source, const pair_state *state)
 {
     char shape[CLT_SHAPE_TEXT], target_shape[CLT_SHAPE_TEXT];
     const clt_array_file *x = &state->file[0], *y = &state->file[1];
-    const char *head = clt_arena_printf(
-        source->arena, "%s: %lld samples of %s %s from '%s'", source->type->name, (long long)source->samples,
-        clt_shape_text(&x->shape, shape, sizeof shape), clt_element_name(x->element), x->path);
+    const char *head =
+        clt_arena_printf(source->arena, "%s: %lld samples of %s %s from '%s'", source->type->format->name,
+                         (long long)source->samples, clt_shape_text(&x->shape, shape, sizeof shape),
+                         clt_element_name(x->element), x->path);
     if (!head)
         return CLT_ENOMEM;
     const clt_source_field *field = &source->fields[1];
@@ -236,4 +237,25 @@ clt_status clt_pair_check_file(const char *path, clt_header_reader reader, clt_s
     clt_array_file_close(&file);
     clt_arena_destroy(arena);
     return status;
+}
+
+void clt_pair_check_rules(clt_config_rules *rules)
+{
+    bool targets = !clt_rules_empty(rules, "data.targets");
+    bool eval = !clt_rules_empty(rules, "data.eval_path"),
+         eval_targets = !clt_rules_empty(rules, "data.eval_targets");
+    if (targets && eval && !eval_targets)
+        clt_rules_broken(rules, "data.eval_targets", "required together with data.eval_path");
+    if (eval_targets && !eval)
+        clt_rules_broken(rules, "data.eval_path", "required together with data.eval_targets");
+}
+
+void clt_source_check_shape_rules(clt_config_rules *rules)
+{
+    static const char *const keys[] = {"data.shape", "data.target_shape"};
+    for (int i = 0; i < 2; i++)
+        if (clt_rules_usable(rules, keys[i]) &&
+            clt_config_list_count(rules->config, keys[i]) > CLT_MAX_DIMS - 1)
+            clt_rules_broken(rules, keys[i], "%s has at most %d dimensions", i == 0 ? "a sample" : "a target",
+                             CLT_MAX_DIMS - 1);
 }

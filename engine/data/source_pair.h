@@ -20,11 +20,8 @@ int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field,
 void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str *out);
 void clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state);
 
-/* One file by itself, inputs or targets: reads its header and all of its numbers, appends a line about it.
- * What `data verify FILE` does. */
+/* check_file of such a format. */
 clt_status clt_pair_check_file(const char *path, clt_header_reader reader, clt_str *out);
-clt_status clt_idx_check_file(const char *path, clt_str *out);
-clt_status clt_npy_check_file(const char *path, clt_str *out);
 
 /* The shape in the list key (empty: a scalar); CLT_ECONFIG for dimensions below 1, too many of them or too
  * large a sample. */
@@ -32,8 +29,17 @@ clt_status clt_source_config_shape(const clt_config *config, const char *key, cl
 /* The normalisation of the config, checked: finite, std not 0. */
 clt_status clt_source_config_scale(clt_source *source, const clt_config *config);
 
-/* Registered types, one per file. */
-extern const clt_source_type clt_source_idx, clt_source_npy, clt_source_raw, clt_source_text,
-    clt_source_tokens, clt_source_synthetic;
+/* --- what these formats bring to the config --- */
+
+#define CLT_PAIR_KEYS                                                                                        \
+    CLT_KEY_STRINGS("data.path", "[]", "file of the training inputs"),                                       \
+        CLT_KEY_STRING("data.targets", "\"\"", "file of the training targets or labels"),                    \
+        CLT_KEY_STRINGS("data.eval_path", "[]", "file of the evaluation inputs"),                            \
+        CLT_KEY_STRING("data.eval_targets", "\"\"", "file of the evaluation targets or labels")
+#define CLT_PAIR_EVAL_HINT "data.eval_path and data.eval_targets"
+/* Inputs and targets of evaluation are given together. */
+void clt_pair_check_rules(clt_config_rules *rules);
+/* data.shape and data.target_shape leave a dimension for the batch. */
+void clt_source_check_shape_rules(clt_config_rules *rules);
 
 #endif

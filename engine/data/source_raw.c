@@ -36,15 +36,37 @@ static clt_status raw_open(clt_source *source, const clt_config *config, clt_spl
     return clt_pair_open(source, config, split, read_header);
 }
 
-const clt_source_type clt_source_raw = {
+static void raw_check_rules(clt_config_rules *rules)
+{
+    clt_pair_check_rules(rules);
+    clt_source_check_shape_rules(rules);
+}
+
+static const clt_config_key raw_keys[] = {
+    CLT_PAIR_KEYS,
+    CLT_KEY_INTS("data.shape", 1, 2147483647, "[]", "shape of one input sample, such as [28, 28]"),
+    CLT_KEY_INTS("data.target_shape", 1, 2147483647, "[]", "shape of one target; [] is a single number"),
+    CLT_KEY_END,
+};
+static const char *const raw_required[] = {"data.path", "data.shape", NULL};
+
+const clt_config_part clt_format_raw = {
     .name = "raw",
     .help = "little-endian f32 without a header: inputs of data.shape in data.path, targets of "
             "data.target_shape in "
             "data.targets",
+    .keys = raw_keys,
+    .required = raw_required,
+    .check = raw_check_rules,
+};
+
+const clt_source_type clt_source_raw = {
+    .format = &clt_format_raw,
     .open = raw_open,
     .close = clt_pair_close,
     .read = clt_pair_read,
     .count_valid = clt_pair_count_valid,
     .locate = clt_pair_locate,
     .fingerprint = clt_pair_fingerprint,
+    .eval_hint = CLT_PAIR_EVAL_HINT,
 };

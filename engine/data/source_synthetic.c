@@ -207,10 +207,36 @@ static clt_status synthetic_read(const clt_source *source, int64_t index, int fi
     return CLT_OK;
 }
 
-const clt_source_type clt_source_synthetic = {
+static bool synthetic_has_eval(const clt_config *config)
+{
+    (void)config;
+    return true;
+}
+
+static const clt_config_key synthetic_keys[] = {
+    CLT_KEY_INT("data.samples", 1, CLT_KEY_MANY, "1024", "samples", "number of different samples"),
+    CLT_KEY_INTS("data.shape", 1, 2147483647, "[]", "shape of one input sample, such as [28, 28]"),
+    CLT_KEY_INT("data.classes", 0, CLT_KEY_WIDE, "10", "",
+                "number of classes; 0: targets are numbers (regression)"),
+    CLT_KEY_INTS("data.target_shape", 1, 2147483647, "[]", "shape of one target; [] is a single number"),
+    CLT_KEY_FLOAT("data.noise", 0, 1e30, "0.1", "", "standard deviation of the noise added"),
+    CLT_KEY_END,
+};
+static const char *const synthetic_required[] = {"data.shape", NULL};
+
+const clt_config_part clt_format_synthetic = {
     .name = "synthetic",
     .help = "made-up data that can be learned: data.classes groups of points, or with 0 classes a linear map",
+    .keys = synthetic_keys,
+    .required = synthetic_required,
+    .check = clt_source_check_shape_rules,
+};
+
+const clt_source_type clt_source_synthetic = {
+    .format = &clt_format_synthetic,
     .open = synthetic_open,
     .close = synthetic_close,
     .read = synthetic_read,
+    .has_eval = synthetic_has_eval,
+    .eval_hint = "nothing more",
 };

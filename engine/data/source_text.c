@@ -151,13 +151,19 @@ static clt_status add_ids(void *context, const uint32_t *ids, size_t count, size
     return CLT_OK;
 }
 
+/* The type of tokens in memory: bytes stay as they are. */
+static clt_dtype type_of_tokens(const clt_tokenizer *tokenizer)
+{
+    clt_dtype ids = clt_tokenizer_vocab(tokenizer) <= 65536 ? CLT_U16 : CLT_I32;
+    return clt_tokenizer_is_bytes(tokenizer) ? CLT_U8 : ids;
+}
+
 static clt_status tokenise(text_state *state)
 {
-    state->dtype = CLT_U8;
+    state->dtype = type_of_tokens(state->tokenizer);
     state->tokens = (int64_t)state->length;
     if (clt_tokenizer_is_bytes(state->tokenizer))
         return CLT_OK;
-    state->dtype = clt_tokenizer_vocab(state->tokenizer) <= 65536 ? CLT_U16 : CLT_I32;
     state->tokens = 0;
     clt_status status = clt_tokenize(state->tokenizer, state->bytes + state->begin, (size_t)state->length,
                                      clt_cpu_count(), add_ids, state);
@@ -211,13 +217,24 @@ static int64_t largest_token(const text_state *state)
     return most;
 }
 
+/* Fields of windows or sequences with tokens 0 .. most. */
+static void make_fields(clt_source *source, const text_state *state, int64_t most)
+{
+    if (state->sequences) {
+        clt_sequence_fields(source, &state->sequence, state->dtype, most);
+        return;
+    }
+    source->n_fields = 2;
+    source->fields[0] = (clt_source_field){"x", state->dtype, clt_shape1(state->window), true, most};
+    source->fields[1] = (clt_source_field){"y", state->dtype, {.ndim = 0}, true, most};
+}
+
 static clt_status set_fields(clt_source *source, const text_state *state, const char *names)
 {
     const char *unit = state->ids ? "tokens" : "bytes";
-    int64_t most = largest_token(state);
+    make_fields(source, state, largest_token(state));
     source->bytes = (int64_t)state->length;
     if (state->sequences) {
-        clt_sequence_fields(source, &state->sequence, state->dtype, most);
         source->description = clt_arena_printf(
             source->arena, "text: %lld %s, %.0f%% of %s, in sequences of %lld; tokenizer: %s",
             (long long)state->tokens, unit,
@@ -226,9 +243,6 @@ static clt_status set_fields(clt_source *source, const text_state *state, const 
         return source->description ? CLT_OK : CLT_ENOMEM;
     }
     source->samples = state->tokens - state->window;
-    source->n_fields = 2;
-    source->fields[0] = (clt_source_field){"x", state->dtype, clt_shape1(state->window), true, most};
-    source->fields[1] = (clt_source_field){"y", state->dtype, {.ndim = 0}, true, most};
     source->description = clt_arena_printf(
         source->arena,
         "text: %lld windows of %lld %s, each with the one that follows, in %llu of %llu bytes of %s",
@@ -405,11 +419,56 @@ static clt_status text_scan(const clt_source *source)
     return CLT_OK;
 }
 
-const clt_source_type clt_source_text = {
+static bool text_has_eval(const clt_config *config)
+{
+    return clt_config_float(config, "data.split") > 0.0;
+}
+
+static clt_status text_tokenizer(const clt_config *config, clt_tokenizer **out)
+{
+    (void)config;
+    return clt_tokenizer_open("bytes", out);
+}
+
+static clt_status text_shapes(const clt_config *config, const clt_tokenizer *tokenizer, int64_t samples,
+                              clt_source *source)
+{
+    int64_t context = clt_config_int(config, "model.context"), window = clt_config_int(config, "data.window");
+    text_state state = {.window = window,
+                        .sequences = context > 0,
+                        .dtype = type_of_tokens(tokenizer),
+                        .sequence = clt_sequence_make(samples + context, context, CLT_SPLIT_TRAIN, true)};
+    make_fields(source, &state, (int64_t)clt_tokenizer_vocab(tokenizer) - 1);
+    return CLT_OK;
+}
+
+static const clt_config_key text_keys[] = {
+    CLT_KEY_STRINGS("data.path", "[]", "the text to train on: a file or a list of files"),
+    CLT_KEY_STRINGS("data.eval_path", "[]",
+                    "the text to evaluate on; []: a part of data.path, see data.split"),
+    CLT_KEY_STRING(
+        "data.tokenizer", "\"\"",
+        "bytes, or a folder or file of a BPE vocabulary (tokenizer.json, vocab.json with merges.txt); "
+        "empty: bytes"),
+    CLT_KEY_FLOAT_OPEN("data.split", 0, false, 1, true, "0.1", "",
+                       "part of the text kept for evaluation when data.eval_path is empty; 0: none"),
+    CLT_KEY_INT("data.window", 1, CLT_KEY_WIDE, "16", "bytes", "bytes of context before the byte to predict"),
+    CLT_KEY_END,
+};
+static const char *const text_required[] = {"data.path", NULL};
+
+const clt_config_part clt_format_text = {
     .name = "text",
     .help =
         "text files (a path, a list, or \"@LIST\" for a file of paths) as bytes or BPE tokens: sequences of "
         "model.context, or windows of data.window and the token that follows",
+    .keys = text_keys,
+    .required = text_required,
+    .language = true,
+};
+
+const clt_source_type clt_source_text = {
+    .format = &clt_format_text,
     .open = text_open,
     .close = text_close,
     .read = text_read,
@@ -419,4 +478,8 @@ const clt_source_type clt_source_text = {
     .fingerprint = text_fingerprint,
     .target_bytes = text_target_bytes,
     .scan = text_scan,
+    .has_eval = text_has_eval,
+    .eval_hint = "data.eval_path, or data.split above 0 for a part of the text",
+    .default_tokenizer = text_tokenizer,
+    .shapes = text_shapes,
 };

@@ -303,10 +303,95 @@ static clt_status tokens_scan(const clt_source *source)
     return CLT_OK;
 }
 
-const clt_source_type clt_source_tokens = {
+/* A folder of shards holds its own evaluation shards, if any. */
+static bool tokens_has_eval(const clt_config *config)
+{
+    return clt_config_list_count(config, "data.path") == 1 &&
+           clt_folder_has_shards(clt_config_list_string(config, "data.path", 0), "val");
+}
+
+static clt_status tokens_tokenizer(const clt_config *config, clt_tokenizer **out)
+{
+    char *beside = NULL;
+    if (clt_config_list_count(config, "data.path") == 0)
+        return CLT_OK;
+    CLT_TRY(clt_path_beside(clt_config_list_string(config, "data.path", 0), "tokenizer.json", &beside));
+    clt_status status = CLT_OK;
+    if (clt_file_exists(beside))
+        status = clt_fail_prefix(clt_tokenizer_open(beside, out), "opening the tokenizer of data.path");
+    free(beside);
+    return status;
+}
+
+static clt_status tokens_shapes(const clt_config *config, const clt_tokenizer *tokenizer, int64_t samples,
+                                clt_source *source)
+{
+    int64_t context = clt_config_int(config, "model.context");
+    int64_t most = tokenizer ? (int64_t)clt_tokenizer_vocab(tokenizer) - 1 : -1;
+    clt_sequence sequence = clt_sequence_make(samples + context, context, CLT_SPLIT_TRAIN, true);
+    clt_sequence_fields(source, &sequence, most < 65536 ? CLT_U16 : CLT_I32, most);
+    return CLT_OK;
+}
+
+/* The least config that names the shard. */
+static clt_status shard_config(const char *path, const char *tokenizer, clt_config **out)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    clt_str_append(&text, "{\"model\":{\"type\":\"graph\",\"context\":1,\"layers\":[{\"op\":\"flatten\"}]},"
+                          "\"train\":{\"steps\":1},\"data\":");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", "tokens");
+    clt_jw_kstring(&w, "path", path);
+    clt_jw_kstring(&w, "tokenizer", tokenizer);
+    clt_jw_end_object(&w);
+    clt_str_append(&text, "}");
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, path, NULL, 0, out);
+    clt_str_free(&text);
+    return status;
+}
+
+static clt_status tokens_check_file(const char *path, const char *tokenizer, clt_str *out)
+{
+    clt_config *config = NULL;
+    clt_source *source = NULL;
+    clt_status status = shard_config(path, tokenizer, &config);
+    if (status == CLT_OK)
+        status = clt_source_open(config, CLT_SPLIT_TRAIN, &source);
+    if (status == CLT_OK)
+        status = clt_source_scan(source);
+    if (status == CLT_OK)
+        clt_str_printf(out, "%lld tokens, %s", (long long)source->samples + 1,
+                       source->fields[0].max_value >= 0 ? "all in the vocabulary" : "vocabulary not known");
+    clt_source_close(source);
+    clt_config_destroy(config);
+    return status == CLT_OK ? clt_str_check(out) : status;
+}
+
+static const clt_config_key tokens_keys[] = {
+    CLT_KEY_STRINGS("data.path", "[]", "shards to train on: a file, a list of files, a folder or a pattern"),
+    CLT_KEY_STRINGS("data.eval_path", "[]",
+                    "shards to evaluate on; []: the val shards of the folder data.path, if any"),
+    CLT_KEY_STRING(
+        "data.tokenizer", "\"\"",
+        "bytes, or a folder or file of a BPE vocabulary; empty: the tokenizer.json beside the shards"),
+    CLT_KEY_END,
+};
+static const char *const tokens_required[] = {"data.path", "model.context", NULL};
+
+const clt_config_part clt_format_tokens = {
     .name = "tokens",
     .help =
         "shards of tokens: llm.c's .bin files, or u16 without a header (a file, a list, a folder, a pattern)",
+    .keys = tokens_keys,
+    .required = tokens_required,
+    .language = true,
+};
+
+const clt_source_type clt_source_tokens = {
+    .format = &clt_format_tokens,
     .open = tokens_open,
     .close = tokens_close,
     .read = tokens_read,
@@ -316,4 +401,10 @@ const clt_source_type clt_source_tokens = {
     .fingerprint = tokens_fingerprint,
     .target_bytes = tokens_target_bytes,
     .scan = tokens_scan,
+    .has_eval = tokens_has_eval,
+    .eval_hint = "data.eval_path, or a data.path whose folder holds val shards",
+    .default_tokenizer = tokens_tokenizer,
+    .shapes = tokens_shapes,
+    .suffix = ".bin",
+    .check_file = tokens_check_file,
 };

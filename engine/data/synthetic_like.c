@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "engine/base/rng.h"
-#include "engine/data/sequence.h"
 #include "engine/data/tokenizer.h"
 
 #define LIKE_SAMPLES 65536
@@ -93,39 +92,23 @@ static void like_close(clt_source *source)
     (void)source;
 }
 
-static const clt_source_type like_type = {.name = "like",
-                                          .help = "random samples of another source's shapes",
-                                          .close = like_close,
-                                          .read = like_read,
-                                          .check_bound = like_check_bound};
+static const clt_config_part like_format = {.name = "like",
+                                            .help = "random samples of another source's shapes"};
+static const clt_source_type like_type = {
+    .format = &like_format, .close = like_close, .read = like_read, .check_bound = like_check_bound};
 
-/* Text and tokens need no file of their own to know their shapes, only the vocabulary. */
-static clt_status text_fields(const clt_config *config, clt_source *source)
+static clt_status shapes_alone(const clt_config *config, const clt_source_type *type, clt_source *source)
 {
-    int64_t context = clt_config_int(config, "model.context"), window = clt_config_int(config, "data.window");
     clt_tokenizer *tokenizer = NULL;
     CLT_TRY(clt_tokenizer_open_config(config, &tokenizer));
-    int64_t most = tokenizer ? (int64_t)clt_tokenizer_vocab(tokenizer) - 1 : -1;
-    bool bytes = tokenizer && clt_tokenizer_is_bytes(tokenizer);
-    bool text = strcmp(clt_config_string(config, "data.type"), "text") == 0;
-    clt_dtype dtype = bytes && text ? CLT_U8 : most < 65536 ? CLT_U16 : CLT_I32;
+    clt_status status = type->shapes(config, tokenizer, LIKE_SAMPLES, source);
     clt_tokenizer_close(tokenizer);
-    clt_sequence sequence = clt_sequence_make(LIKE_SAMPLES + context, context, CLT_SPLIT_TRAIN, true);
-    if (context > 0)
-        clt_sequence_fields(source, &sequence, dtype, most);
-    source->n_fields = 2;
-    if (context == 0) {
-        source->fields[0] = (clt_source_field){"x", dtype, clt_shape1(window), true, most};
-        source->fields[1] = (clt_source_field){"y", dtype, clt_shape_make(0, NULL), true, most};
-    }
-    source->scale = source->std = 1.0f;
-    return CLT_OK;
+    return status;
 }
 
 bool clt_source_like_needs_no_files(const clt_config *config)
 {
-    const char *type = clt_config_string(config, "data.type");
-    return strcmp(type, "text") == 0 || strcmp(type, "tokens") == 0;
+    return clt_source_type_of(config)->shapes != NULL;
 }
 
 clt_status clt_source_open_like(const clt_config *config, clt_source **out)
@@ -141,8 +124,9 @@ clt_status clt_source_open_like(const clt_config *config, clt_source **out)
         return CLT_ENOMEM;
     }
     source->arena = arena;
+    source->scale = source->std = 1.0f;
     if (clt_source_like_needs_no_files(config)) {
-        status = text_fields(config, source);
+        status = shapes_alone(config, clt_source_type_of(config), source);
     } else {
         status = clt_source_open(config, CLT_SPLIT_TRAIN, &model);
         if (status == CLT_OK) {

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/hash.h"
-#include "engine/data/text_paths.h"
+#include "engine/data/data.h"
 #include "engine/data/tokenizer_internal.h"
 
 /* The power of two that keeps a table of `count` entries at most half full. */
@@ -215,19 +214,9 @@ clt_status clt_tokenizer_decode(const clt_tokenizer *t, const uint32_t *ids, siz
 clt_status clt_tokenizer_open_config(const clt_config *config, clt_tokenizer **out)
 {
     const char *named = clt_config_string(config, "data.tokenizer");
-    const char *type = clt_config_string(config, "data.type");
+    const clt_source_type *type = clt_source_type_of(config);
     *out = NULL;
     if (*named)
         return clt_fail_prefix(clt_tokenizer_open(named, out), "opening data.tokenizer");
-    if (strcmp(type, "text") == 0)
-        return clt_tokenizer_open("bytes", out);
-    if (strcmp(type, "tokens") != 0 || clt_config_list_count(config, "data.path") == 0)
-        return CLT_OK;
-    char *beside = NULL;
-    CLT_TRY(clt_path_beside(clt_config_list_string(config, "data.path", 0), "tokenizer.json", &beside));
-    clt_status status = CLT_OK;
-    if (clt_file_exists(beside))
-        status = clt_fail_prefix(clt_tokenizer_open(beside, out), "opening the tokenizer of data.path");
-    free(beside);
-    return status;
+    return type->default_tokenizer ? type->default_tokenizer(config, out) : CLT_OK;
 }

@@ -13,6 +13,7 @@
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/config/part.h"
 #include "engine/data/tokenizer.h"
 #include "engine/train/saved/saved_run.h"
 
@@ -447,8 +448,7 @@ static clt_status compare(const char *folder, const clt_tokenizer *own, const cl
 clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *config)
 {
     clt_tokenizer *own = NULL, *used = NULL;
-    const char *type = clt_config_string(config, "data.type");
-    bool reads_text = strcmp(type, "text") == 0 || strcmp(type, "tokens") == 0;
+    bool reads_text = clt_config_chosen(config, "data.type")->language;
     int64_t vocab = clt_config_int(config, "model.vocab");
     if (!clt_is_directory(path) || !reads_text || vocab < 1)
         return CLT_OK;

@@ -91,7 +91,7 @@ void clt_board_hyper_parameters(const clt_config *config, clt_str *experiment, c
 {
     clt_str all = {0}, values = {0}, info = {0}, value = {0}, entry = {0};
     clt_pb_double(&all, EXPERIMENT_CREATED, clt_wall_time());
-    for (const clt_config_key *key = clt_config_schema; key->path; key++) {
+    for (const clt_config_key *key = clt_config_schema(); key->path; key++) {
         int type = 0;
         if (!is_hyper_parameter(key))
             continue;

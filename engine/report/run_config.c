@@ -11,9 +11,9 @@
 
 static const char *preset_of(const char *key)
 {
-    for (int i = 0; clt_config_schema[i].path; i++)
-        if (strcmp(clt_config_schema[i].path, key) == 0)
-            return clt_config_schema[i].default_text;
+    for (int i = 0; clt_config_schema()[i].path; i++)
+        if (strcmp(clt_config_schema()[i].path, key) == 0)
+            return clt_config_schema()[i].default_text;
     return NULL;
 }
 

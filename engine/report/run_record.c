@@ -16,6 +16,7 @@
 
 #include "engine/base/fileio.h"
 #include "engine/base/fileio_error.h"
+#include "engine/config/part.h"
 
 #define MAX_EVENT_BYTES 65536 /* longer events are left out */
 #define MAX_CONFIG_BYTES (8u << 20)
@@ -471,10 +472,9 @@ static const char *config_word(const clt_run_record *r, const char *section, con
 
 bool clt_run_is_language(const clt_run_record *r)
 {
-    const char *data = config_word(r, "data", "type");
+    const clt_config_part *format = clt_config_part_find("data.type", config_word(r, "data", "type"));
     return r->curve[CLT_METRIC_EVAL_PERPLEXITY].values > 0 ||
-           strcmp(config_word(r, "model", "type"), "gpt") == 0 || strcmp(data, "text") == 0 ||
-           strcmp(data, "tokens") == 0;
+           strcmp(config_word(r, "model", "type"), "gpt") == 0 || (format && format->language);
 }
 
 double clt_run_seconds(const clt_run_record *r)

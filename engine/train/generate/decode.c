@@ -8,6 +8,7 @@
 
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/config/part.h"
 #include "engine/data/tokenizer.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/run.h"
@@ -239,7 +240,7 @@ static bool is_window_model(const clt_saved_run *saved)
 {
     const clt_config *c = saved->config;
     const char *tokenizer = clt_config_string(c, "data.tokenizer");
-    return strcmp(clt_config_string(c, "data.type"), "text") == 0 &&
+    return clt_config_part_has(clt_config_chosen(c, "data.type"), "data.window") &&
            clt_config_int(c, "model.context") == 0 && (!*tokenizer || strcmp(tokenizer, "bytes") == 0);
 }
 

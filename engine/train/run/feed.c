@@ -56,7 +56,7 @@ static clt_status map_fields(const clt_plan *plan, const clt_source *source, clt
         if (found < 0 || source->fields[found].dtype != field->dtype ||
             !clt_shape_equal(&source->fields[found].shape, &field->shape))
             CLT_FAIL(CLT_EDATA, "feeding: the model's batch field '%s' does not fit the data (%s)",
-                     field->name, source->description ? source->description : source->type->name);
+                     field->name, source->description ? source->description : source->type->format->name);
         o->source_field[f] = found;
         o->offset[f] = plan->place[field->tensor].offset;
     }

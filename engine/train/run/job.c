@@ -255,11 +255,11 @@ static clt_status plan_eval(clt_job *job)
  */
 static bool width_from_data(const clt_config *c)
 {
-    const char *type = clt_config_string(c, "model.type"), *data = clt_config_string(c, "data.type");
+    const char *type = clt_config_string(c, "model.type");
     if (strcmp(type, "mlp") == 0)
         return clt_config_int(c, "model.outputs") == 0;
-    return strcmp(type, "gpt") == 0 && clt_config_int(c, "model.vocab") == 0 && strcmp(data, "text") != 0 &&
-           strcmp(data, "tokens") != 0;
+    return strcmp(type, "gpt") == 0 && clt_config_int(c, "model.vocab") == 0 &&
+           !clt_config_chosen(c, "data.type")->language;
 }
 
 /* Generation: no data, no loss; keys and values stay on the device. */
@@ -289,15 +289,10 @@ static clt_status check_eval_data(const clt_config *c)
 {
     if (clt_source_has_eval(c))
         return CLT_OK;
-    const char *type = clt_config_string(c, "data.type");
-    const char *keys =
-        strcmp(type, "text") == 0     ? "data.eval_path, or data.split above 0 for a part of the text"
-        : strcmp(type, "tokens") == 0 ? "data.eval_path, or a data.path whose folder holds val shards"
-                                      : "data.eval_path and data.eval_targets";
     CLT_FAIL(
         CLT_ECONFIG,
         "evaluating: the config names no evaluation data; give %s; --on train evaluates the training data",
-        keys);
+        clt_source_type_of(c)->eval_hint);
 }
 
 static clt_status open_files(clt_job *job, clt_job_kind kind)

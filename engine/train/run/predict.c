@@ -23,10 +23,9 @@ clt_status clt_run_predict(clt_run *run, const void *x, float *out)
 
 static clt_status refuse_language_model(const clt_saved_run *saved)
 {
-    const char *type = clt_config_string(saved->config, "data.type");
     bool gpt = strcmp(clt_config_string(saved->config, "model.type"), "gpt") == 0;
     clt_str words = {0};
-    if (!gpt && strcmp(type, "text") != 0 && strcmp(type, "tokens") != 0)
+    if (!gpt && !clt_config_chosen(saved->config, "data.type")->language)
         return CLT_OK;
     clt_saved_run_words(saved, &words);
     clt_status status =

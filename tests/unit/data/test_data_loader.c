@@ -46,7 +46,8 @@ static clt_status probe_read(const clt_source *source, int64_t index, int field,
     return CLT_OK;
 }
 
-static const clt_source_type probe_type = {.name = "probe", .help = "probe", .read = probe_read};
+static const clt_config_part probe_format = {.name = "probe", .help = "probe"};
+static const clt_source_type probe_type = {.format = &probe_format, .read = probe_read};
 
 static void make_probe(probe *p, int64_t samples)
 {

@@ -291,7 +291,8 @@ static void test_paths(void **state)
     expect_refused("\"type\":\"idx\",\"path\":\"%D\"", CLT_SPLIT_TRAIN, CLT_EDATA, "data.path|folder");
     expect_refused("\"type\":\"idx\",\"path\":\"%D/x\",\"targets\":\"%D/none\"", CLT_SPLIT_TRAIN, CLT_EDATA,
                    "data.targets|/none'");
-    expect_refused("\"type\":\"idx\"", CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.path|name the file");
+    expect_refused("\"type\":\"idx\"", CLT_SPLIT_TRAIN, CLT_ECONFIG,
+                   "data.path: required|file of the training inputs");
     expect_refused("\"type\":\"idx\",\"path\":[\"a\",\"b\"]", CLT_SPLIT_TRAIN, CLT_ECONFIG,
                    "one file|2 were given");
     expect_refused(PAIR, CLT_SPLIT_EVAL, CLT_ECONFIG, "data.eval_path");
@@ -313,8 +314,8 @@ static void test_paths(void **state)
     const clt_source_type *const *types = clt_source_types(&count);
     assert_int_equal(count, 6);
     for (int i = 0; i < count; i++)
-        assert_true(types[i]->name[0] && types[i]->help[0] && types[i]->open && types[i]->close &&
-                    types[i]->read);
+        assert_true(types[i]->format->name[0] && types[i]->format->help[0] && types[i]->open &&
+                    types[i]->close && types[i]->read);
 }
 
 static void test_raw(void **state)

@@ -386,7 +386,7 @@ static void test_bad_shards(void **state)
     assert_int_equal(open_model(",\"context\":4", "\"type\":\"tokens\",\"path\":\"%D\",\"targets\":\"x\"",
                                 CLT_SPLIT_TRAIN, &s),
                      CLT_ECONFIG);
-    expect_words("data.targets|makes its own targets");
+    expect_words("data.targets|only for data.type idx");
     assert_int_equal(
         open_model("", "\"type\":\"idx\",\"path\":\"x\",\"tokenizer\":\"y\"", CLT_SPLIT_TRAIN, &s),
         CLT_ECONFIG);

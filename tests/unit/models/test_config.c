@@ -282,7 +282,7 @@ static void test_other_tools(void **state)
 static void test_other_tools_table(void **state)
 {
     (void)state;
-    for (const clt_config_key *key = clt_config_schema; key->path; key++) {
+    for (const clt_config_key *key = clt_config_schema(); key->path; key++) {
         const clt_foreign_key *other = clt_foreign_find(strchr(key->path, '.') + 1);
         assert_true(!other || !other->path || strcmp(other->path, key->path) == 0 ||
                     strcmp(other->name, "epochs") == 0);
@@ -345,6 +345,9 @@ static void test_rules(void **state)
     refused(good, "data.path=[\"a\", \"\"]", "data.path", "empty string", NULL);
     refused(good, "data.eval_path=e", "data.eval_targets: required together", NULL);
     refused(good, "data.eval_targets=e", "data.eval_path: required together", NULL);
+    refused(good, "data.split=0.2", "data.split: only for data.type text", NULL);
+    const char *const none[] = {"data.split=0"};
+    clt_config_destroy(parse_ok(good, none, 1)); /* true of data that is never split */
     refused(good, "schedule.type=step", "schedule.step_every: required", NULL);
     refused(good, "precision.mode=bf8", "precision.mode", "bf16", NULL);
     refused(good, "precision.loss_scaling=dynamic", "precision.loss_scaling", "no loss scaling", NULL);
@@ -452,7 +455,9 @@ static void test_schema_prints(void **state)
     assert_int_equal(clt_json_parse(schema.text, schema.length, "schema", CLT_ECONFIG, &doc), CLT_OK);
     assert_int_equal(clt_config_print_markdown(&page), CLT_OK);
     size_t count = 0;
-    for (const clt_config_key *key = clt_config_schema; key->path; key++, count++) {
+    for (const clt_config_key *key = clt_config_schema(); key->path; key++, count++) {
+        for (const clt_config_key *other = key + 1; other->path; other++)
+            assert_string_not_equal(key->path, other->path);
         assert_non_null(strstr(page.text, key->path));
         assert_non_null(key->help);
         assert_non_null(key->unit);
@@ -564,7 +569,7 @@ static bool is_schema_key(const char *section, const char *key)
 {
     char path[160];
     snprintf(path, sizeof path, "%s.%s", section, key);
-    for (const clt_config_key *k = clt_config_schema; k->path; k++)
+    for (const clt_config_key *k = clt_config_schema(); k->path; k++)
         if (strcmp(k->path, path) == 0)
             return true;
     return false;
@@ -606,7 +611,7 @@ static const clt_config_key *schema_key(const place *p)
 {
     char path[160];
     snprintf(path, sizeof path, "%s.%s", p->section, p->key);
-    for (const clt_config_key *k = clt_config_schema; k->path; k++)
+    for (const clt_config_key *k = clt_config_schema(); k->path; k++)
         if (strcmp(k->path, path) == 0)
             return k;
     fail_msg("%s is not in the schema", path);

@@ -292,8 +292,9 @@ static clt_status slow_bound(const clt_source *source, int field, int64_t bound,
 static void test_starved_run(void **state)
 {
     (void)state;
+    static const clt_config_part format = {.name = "slow", .help = ""};
     static const clt_source_type type = {
-        .name = "slow", .help = "", .close = slow_close, .read = slow_read, .check_bound = slow_bound};
+        .format = &format, .close = slow_close, .read = slow_read, .check_bound = slow_bound};
     clt_source source = {.type = &type, .n_fields = 2, .samples = 16, .scale = 1, .std = 1};
     source.fields[0] = (clt_source_field){"x", CLT_F32, clt_shape1(6), false, -1};
     source.fields[1] = (clt_source_field){"y", CLT_I32, {.ndim = 0}, true, 2};

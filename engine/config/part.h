@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of the schema: what one word of a choice such as data.type brings along, its keys and the rules
+ * between them. A part is defined in the file that does the work (engine/data/source_csv.c) and listed by
+ * name (formats.def); the schema is composed of the common keys (schema.c) and of all parts. Several parts
+ * may bring the same key: then it has the same type and default in each of them, and the schema accepts what
+ * any of them does; the part that is chosen decides. */
+#ifndef ENGINE_CONFIG_PART_H
+#define ENGINE_CONFIG_PART_H
+
+#include "engine/config/config.h"
+
+/* Rows of a table of keys. `u` is a unit, `low` and `high` are allowed unless the FLOAT_OPEN flags say
+ * otherwise; a CHOICE whose words are NULL has the names of its parts. */
+#define CLT_KEY_CHOICE(key, words, preset, text)                                                             \
+    {                                                                                                        \
+        .path = key, .type = CLT_CFG_CHOICE, .choices = words, .default_text = preset, .unit = "",           \
+        .help = text                                                                                         \
+    }
+#define CLT_KEY_INT(key, low, high, preset, u, text)                                                         \
+    {                                                                                                        \
+        .path = key, .type = CLT_CFG_INT, .default_text = preset, .min = low, .max = high, .unit = u,        \
+        .help = text                                                                                         \
+    }
+#define CLT_KEY_FLOAT(key, low, high, preset, u, text)                                                       \
+    {                                                                                                        \
+        .path = key, .type = CLT_CFG_FLOAT, .default_text = preset, .min = low, .max = high, .unit = u,      \
+        .help = text                                                                                         \
+    }
+#define CLT_KEY_FLOAT_OPEN(key, low, open_low, high, open_high, preset, u, text)                             \
+    {                                                                                                        \
+        .path = key, .type = CLT_CFG_FLOAT, .default_text = preset, .min = low, .max = high,                 \
+        .min_exclusive = open_low, .max_exclusive = open_high, .unit = u, .help = text                       \
+    }
+#define CLT_KEY_BOOL(key, preset, text)                                                                      \
+    {                                                                                                        \
+        .path = key, .type = CLT_CFG_BOOL, .default_text = preset, .unit = "", .help = text                  \
+    }
+#define CLT_KEY_STRING(key, preset, text)                                                                    \
+    {                                                                                                        \
+        .path = key, .type = CLT_CFG_STRING, .default_text = preset, .unit = "", .help = text                \
+    }
+#define CLT_KEY_STRINGS(key, preset, text)                                                                   \
+    {                                                                                                        \
+        .path = key, .type = CLT_CFG_STRINGS, .default_text = preset, .unit = "", .help = text               \
+    }
+#define CLT_KEY_INTS(key, low, high, preset, text)                                                           \
+    {                                                                                                        \
+        .path = key, .type = CLT_CFG_INTS, .default_text = preset, .min = low, .max = high, .unit = "",      \
+        .help = text                                                                                         \
+    }
+#define CLT_KEY_END                                                                                          \
+    {                                                                                                        \
+        .path = NULL                                                                                         \
+    }
+
+#define CLT_KEY_MANY 1e12     /* samples */
+#define CLT_KEY_WIDE 16777216 /* widths, dimensions */
+
+typedef struct clt_config_problems clt_config_problems;
+
+/* A config whose rules are being checked, and what was found. */
+typedef struct clt_config_rules {
+    const clt_config *config;
+    clt_config_problems *list;
+} clt_config_rules;
+
+typedef struct clt_config_part {
+    const char *name; /* the word: "csv" */
+    const char *help;
+    const clt_config_key *keys; /* ends with CLT_KEY_END; NULL: none */
+    const char *const
+        *required; /* paths of keys that must not be left empty (0, "", []), ends with NULL; NULL: none */
+    /* Further rules, checked when the part is chosen; NULL: none. They look at values, never at where a value
+     * came from, so that a printed config, which names every key, passes the same checks. */
+    void (*check)(clt_config_rules *rules);
+    bool language; /* a format of text: samples are tokens of a vocabulary, and so are targets */
+} clt_config_part;
+
+/* The parts of a choice, ends with NULL; NULL: it has none. */
+const clt_config_part *const *clt_config_parts(const char *choice);
+/* The part of a choice with this name, NULL: there is none. */
+const clt_config_part *clt_config_part_find(const char *choice, const char *name);
+/* The one that the config chose: never NULL for a config that passed its checks. */
+const clt_config_part *clt_config_chosen(const clt_config *config, const char *choice);
+/* Whether a part (NULL: no) brings a key. */
+bool clt_config_part_has(const clt_config_part *part, const char *key);
+
+/* --- for rules --- */
+
+/* Given or by default, and readable: a rule about a value that is missing or already reported would only
+ * confuse. */
+bool clt_rules_usable(const clt_config_rules *rules, const char *key);
+/* A usable choice or string that is this word. */
+bool clt_rules_is(const clt_config_rules *rules, const char *key, const char *word);
+/* Usable and empty: 0, "", []. */
+bool clt_rules_empty(const clt_config_rules *rules, const char *key);
+/* Whether the chosen part of a choice brings a key. */
+bool clt_rules_takes(const clt_config_rules *rules, const char *choice, const char *key);
+/* Reports a key whose value breaks a rule, at its place in the file. */
+void clt_rules_broken(clt_config_rules *rules, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -206,8 +206,9 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
     }
     ocl_arg_in(e, grads, CLT_F32, elements);
     for (int k = 0; k < plan->store->opt_states; k++) {
-        CLT_TRY(clt_plan_store_tensor(plan, k ? "second moment" : "first moment", CLT_F32, (int64_t)elements,
-                                      k ? CLT_ARENA_OPT2 : CLT_ARENA_OPT1, slab, 0, &opt));
+        clt_arena_kind arena = (clt_arena_kind)(CLT_ARENA_OPT1 + k);
+        CLT_TRY(clt_plan_store_tensor(plan, clt_arenas[arena].name, CLT_F32, (int64_t)elements, arena, slab,
+                                      0, &opt));
         ocl_arg_inout(e, opt, CLT_F32, elements);
     }
     ocl_arg_in(e, table, CLT_F32, 2 * chunks);

@@ -37,11 +37,7 @@ clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dty
 {
     clt_shape shape = clt_shape1(elements);
     size_t have = plan->n_place;
-    clt_tensor_class cls = arena <= CLT_ARENA_WORK   ? CLT_TC_PARAM
-                           : arena == CLT_ARENA_GRAD ? CLT_TC_PARAM_GRAD
-                           : arena <= CLT_ARENA_OPT2 ? CLT_TC_OPT
-                                                     : CLT_TC_STATE;
-    CLT_TRY(clt_graph_new_tensor(plan->graph, name, dtype, &shape, cls, id));
+    CLT_TRY(clt_graph_new_tensor(plan->graph, name, dtype, &shape, clt_arenas[arena].cls, id));
     CLT_TRY(clt_grow(&plan->place, &have, (size_t)*id + 1, sizeof *plan->place, "tensor places"));
     plan->n_place = have;
     plan->place[*id] =

@@ -96,15 +96,10 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         pool += slab[s];
     const clt_plan *any = train ? train : eval;
     if (any && any->store) {
-        r.params = clt_store_arena_bytes(any->store, CLT_ARENA_PARAM) +
-                   clt_store_arena_bytes(any->store, CLT_ARENA_WORK);
-        if (train) {
-            r.gradients = clt_store_arena_bytes(any->store, CLT_ARENA_GRAD);
-            r.optimizer = clt_store_arena_bytes(any->store, CLT_ARENA_OPT1) +
-                          clt_store_arena_bytes(any->store, CLT_ARENA_OPT2);
-            r.state = clt_store_arena_bytes(any->store, CLT_ARENA_TABLE) +
-                      clt_store_arena_bytes(any->store, CLT_ARENA_STATE);
-        }
+        r.params = clt_store_class_bytes(any->store, CLT_TC_PARAM, !train);
+        r.gradients = clt_store_class_bytes(any->store, CLT_TC_PARAM_GRAD, !train);
+        r.optimizer = clt_store_class_bytes(any->store, CLT_TC_OPT, !train);
+        r.state = clt_store_class_bytes(any->store, CLT_TC_STATE, !train);
     }
     r.activations = pool > r.inputs ? pool - r.inputs : 0;
     r.total = r.params + r.gradients + r.optimizer + r.state + r.inputs + r.activations + r.staging;

@@ -7,13 +7,6 @@
 
 #include "engine/plan/plan.h"
 
-static const char *arena_name(clt_arena_kind kind)
-{
-    static const char *const names[CLT_ARENA_COUNT] = {"parameters", "working", "gradients", "moment1",
-                                                       "moment2",    "groups",  "state"};
-    return names[kind];
-}
-
 static bool placed_here(const clt_plan *plan, size_t i)
 {
     return plan->place[i].kind == CLT_PLACE_PLAN && clt_graph_tensor(plan->graph, (int32_t)i)->view_of < 0;
@@ -49,7 +42,7 @@ static void print_store(const clt_plan *plan, clt_str *out)
     for (int kind = 0; kind < CLT_ARENA_COUNT; kind++) {
         uint64_t bytes = clt_store_arena_bytes(plan->store, (clt_arena_kind)kind);
         if (bytes)
-            clt_str_printf(out, "  %-12s %12" PRIu64 " bytes\n", arena_name((clt_arena_kind)kind), bytes);
+            clt_str_printf(out, "  %-17s %12" PRIu64 " bytes\n", clt_arenas[kind].name, bytes);
     }
     for (int32_t i = 0; i < plan->store->n_slots; i++) {
         const clt_store_slot *slot = &plan->store->slots[plan->store->order[i]];
@@ -140,7 +133,7 @@ static void json_tensors(const clt_plan *plan, clt_json_writer *w)
         for (int d = 0; d < t->shape.ndim; d++)
             clt_jw_int(w, t->shape.dim[d]);
         clt_jw_end_array(w);
-        clt_jw_kstring(w, "place", p->kind == CLT_PLACE_PLAN ? "plan" : arena_name(p->arena));
+        clt_jw_kstring(w, "place", p->kind == CLT_PLACE_PLAN ? "plan" : clt_arenas[p->arena].name);
         clt_jw_kint(w, "slab", p->slab);
         clt_jw_kint(w, "offset", (int64_t)p->offset);
         clt_jw_kint(w, "bytes", (int64_t)p->bytes);

@@ -22,24 +22,21 @@ const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, cons
     return NULL;
 }
 
-uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab)
+const clt_arena_row clt_arenas[CLT_ARENA_COUNT] = {
+#define CLT_ARENA(kind, name, cls, suffix, evaluation, bytes) {name, cls, suffix, evaluation},
+#include "engine/state/arenas.def"
+#undef CLT_ARENA
+};
+
+uint64_t clt_store_slab_bytes(const clt_store_layout *l, clt_arena_kind arena, int32_t s)
 {
-    uint64_t elements = layout->slab_elements[slab], trainable = layout->trainable_elements[slab];
-    switch (kind) {
-    case CLT_ARENA_PARAM:
-        return elements * sizeof(float);
-    case CLT_ARENA_WORK:
-        return layout->working == CLT_F32 ? 0 : elements * clt_dtype_bytes(layout->working);
-    case CLT_ARENA_GRAD:
-        return (trainable + (slab == layout->n_slabs - 1 ? CLT_STORE_CHUNK : 0)) * sizeof(float);
-    case CLT_ARENA_OPT1:
-        return layout->opt_states >= 1 ? trainable * sizeof(float) : 0;
-    case CLT_ARENA_OPT2:
-        return layout->opt_states >= 2 ? trainable * sizeof(float) : 0;
-    case CLT_ARENA_TABLE:
-        return trainable / CLT_STORE_CHUNK * 2 * sizeof(float);
-    case CLT_ARENA_STATE:
-        return slab == 0 ? CLT_STATE_TABLE_OFFSET + layout->schedule_entries * 4 * sizeof(float) : 0;
+    uint64_t elements = l->slab_elements[s], trainable = l->trainable_elements[s];
+    switch (arena) {
+#define CLT_ARENA(kind, name, cls, suffix, evaluation, bytes)                                                \
+    case CLT_ARENA_##kind:                                                                                   \
+        return bytes;
+#include "engine/state/arenas.def"
+#undef CLT_ARENA
     default:
         return 0;
     }
@@ -50,5 +47,14 @@ uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind ki
     uint64_t total = 0;
     for (int32_t s = 0; s < layout->n_slabs; s++)
         total += clt_store_slab_bytes(layout, kind, s);
+    return total;
+}
+
+uint64_t clt_store_class_bytes(const clt_store_layout *layout, clt_tensor_class cls, bool evaluation)
+{
+    uint64_t total = 0;
+    for (int kind = 0; kind < CLT_ARENA_COUNT; kind++)
+        if (clt_arenas[kind].cls == cls && (clt_arenas[kind].evaluation || !evaluation))
+            total += clt_store_arena_bytes(layout, (clt_arena_kind)kind);
     return total;
 }

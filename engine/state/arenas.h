@@ -13,16 +13,21 @@
 #define CLT_STORE_CHUNK 1024
 #define CLT_MAX_STORE_SLABS 64
 
+/* The arenas, a row each in arenas.def. The optimizer's k-th state is CLT_ARENA_OPT1 + k. */
 typedef enum clt_arena_kind {
-    CLT_ARENA_PARAM,
-    CLT_ARENA_WORK,  /* 16-bit copies of the parameters, for the products of a half-precision run */
-    CLT_ARENA_GRAD,  /* its last slab ends with one more chunk: the loss records */
-    CLT_ARENA_OPT1,  /* momentum, or Adam's first moment */
-    CLT_ARENA_OPT2,  /* Adam's second moment */
-    CLT_ARENA_TABLE, /* per chunk: {weight decay, learning-rate scale} f32 */
-    CLT_ARENA_STATE, /* one slab: state block, then the schedule's table, 4 f32 per update */
+#define CLT_ARENA(kind, ...) CLT_ARENA_##kind,
+#include "engine/state/arenas.def"
+#undef CLT_ARENA
     CLT_ARENA_COUNT
 } clt_arena_kind;
+
+typedef struct clt_arena_row {
+    const char *name;     /* "gradients" */
+    clt_tensor_class cls; /* of its tensors */
+    const char *suffix;   /* of their names in a checkpoint's optimizer.safetensors; NULL: not in it */
+    bool evaluation;      /* a store that only evaluates has it */
+} clt_arena_row;
+extern const clt_arena_row clt_arenas[CLT_ARENA_COUNT];
 
 typedef struct clt_store_slot {
     const char *name; /* parameter */
@@ -55,6 +60,8 @@ const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, cons
 /* Bytes of one slab of an arena; 0 when that arena does not exist. */
 uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab);
 uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind);
+/* Of all arenas of a class; evaluation: only of those that a store has that evaluates. */
+uint64_t clt_store_class_bytes(const clt_store_layout *layout, clt_tensor_class cls, bool evaluation);
 #define CLT_STATE_TABLE_OFFSET 256 /* bytes: the schedule's table inside the STATE slab */
 
 #endif

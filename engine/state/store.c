@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const arena_names[CLT_ARENA_COUNT] = {
-    "parameters",       "16-bit parameters", "gradients", "first optimizer state", "second optimizer state",
-    "parameter groups", "run state"};
-
 clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
                             clt_store **out)
 {
@@ -21,12 +17,12 @@ clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, 
     store->training = training;
     clt_status status = CLT_OK;
     for (int kind = 0; kind < CLT_ARENA_COUNT && status == CLT_OK; kind++) {
-        if (!training && kind != CLT_ARENA_PARAM && kind != CLT_ARENA_WORK)
+        if (!training && !clt_arenas[kind].evaluation)
             continue;
         for (int32_t s = 0; s < layout->n_slabs && status == CLT_OK; s++) {
             uint64_t bytes = clt_store_slab_bytes(layout, (clt_arena_kind)kind, s);
             char what[64];
-            snprintf(what, sizeof what, "%s, slab %d", arena_names[kind], s);
+            snprintf(what, sizeof what, "%s, slab %d", clt_arenas[kind].name, s);
             if (bytes)
                 status = ocl_buffer_create_zeroed(device, bytes, what, &store->slab[kind][s]);
         }
@@ -65,7 +61,7 @@ static clt_status slot_buffer(const clt_store *store, clt_arena_kind arena, cons
 {
     *out = store->slab[arena][slot->slab];
     if (!*out || (arena != CLT_ARENA_PARAM && !slot->trainable))
-        CLT_FAIL(CLT_EINTERNAL, "store: parameter '%s' has no %s", slot->name, arena_names[arena]);
+        CLT_FAIL(CLT_EINTERNAL, "store: parameter '%s' has no %s", slot->name, clt_arenas[arena].name);
     return CLT_OK;
 }
 
@@ -101,6 +97,11 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
     CLT_TRY(slot_buffer(store, arena, slot, &buffer));
     CLT_TRY(ocl_write(buffer, slot->offset * sizeof(float), values, slot->elements * sizeof(float)));
     return arena == CLT_ARENA_PARAM ? write_working(store, slot, values) : CLT_OK;
+}
+
+bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_param *param)
+{
+    return param->trainable && clt_arenas[arena].suffix && clt_store_arena_bytes(store->layout, arena) > 0;
 }
 
 clt_status clt_store_set_groups(clt_store *store, float weight_decay)

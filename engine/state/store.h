@@ -25,6 +25,8 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
                           float *out);
 clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                            const float *values);
+/* A checkpoint's optimizer.safetensors has that parameter's part of the arena. */
+bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_param *param);
 /* Fills every parameter from its initialiser: a pure function of (seed, parameter index). */
 clt_status clt_store_init(clt_store *store, const clt_graph *graph, uint64_t seed);
 /* Host values of one initialiser. */

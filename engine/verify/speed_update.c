@@ -64,15 +64,16 @@ static clt_status fill_store(clt_store *store)
 {
     static const float schedule[4] = {1e-4f, 0.1f, 0.05f, 0.0f};
     const clt_state_block state = {.loss_scale = 1.0f};
-    static const clt_arena_kind arenas[] = {CLT_ARENA_PARAM, CLT_ARENA_GRAD, CLT_ARENA_OPT1, CLT_ARENA_OPT2};
-    for (size_t a = 0; a < sizeof arenas / sizeof arenas[0]; a++) {
+    for (int a = 0; a < CLT_ARENA_COUNT; a++) {
+        if (clt_arenas[a].cls == CLT_TC_STATE)
+            continue;
         clt_speed_fill fill = {.dtype = CLT_F32,
-                               .fill = arenas[a] == CLT_ARENA_OPT2 ? CLT_FILL_POSITIVE : CLT_FILL_NORMAL,
+                               .fill = a == CLT_ARENA_OPT2 ? CLT_FILL_POSITIVE : CLT_FILL_NORMAL,
                                .scale = 1e-2};
         for (int32_t slab = 0; slab < store->layout->n_slabs; slab++)
-            if (store->slab[arenas[a]][slab])
-                CLT_TRY(clt_speed_write(store->slab[arenas[a]][slab], 0,
-                                        store->layout->trainable_elements[slab], &fill));
+            if (store->slab[a][slab])
+                CLT_TRY(
+                    clt_speed_write(store->slab[a][slab], 0, store->layout->trainable_elements[slab], &fill));
     }
     CLT_TRY(clt_store_set_groups(store, 0.1f));
     CLT_TRY(clt_store_set_schedule(store, schedule));

@@ -455,7 +455,7 @@ static void expect_element(const update_run *r, const clt_store_slot *slot, cons
 
 static clt_status check_slot(update_run *r, const clt_store_slot *slot, const clt_update_factors *f)
 {
-    static const char *const names[3] = {"parameter", "first moment", "second moment"};
+    static const clt_arena_kind arenas[3] = {CLT_ARENA_PARAM, CLT_ARENA_OPT1, CLT_ARENA_OPT2};
     expected e;
     size_t n = slot->elements;
     double *memory;
@@ -469,7 +469,7 @@ static clt_status check_slot(update_run *r, const clt_store_slot *slot, const cl
         expect_element(r, slot, f, i, &e);
     for (int k = 0; k <= r->plan->store->opt_states; k++) {
         char what[192];
-        snprintf(what, sizeof what, "%s, %s of '%s'", r->what, names[k], slot->name);
+        snprintf(what, sizeof what, "%s, %s of '%s'", r->what, clt_arenas[arenas[k]].name, slot->name);
         clt_verify_compare_bounds(r->outcome, what, e.got[k], e.want[k], e.bound[k], n, CLT_F32, 0.0);
     }
     free(memory);
@@ -480,8 +480,6 @@ static clt_status check_slot(update_run *r, const clt_store_slot *slot, const cl
  * may. */
 static clt_status check_untouched(update_run *r, bool good)
 {
-    static const char *const names[FLOAT_ARENAS] = {"parameters", "gradients", "first moments",
-                                                    "second moments"};
     const clt_store_layout *layout = r->store->layout;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
         size_t n = layout->slab_elements[s], where;
@@ -499,7 +497,7 @@ static clt_status check_untouched(update_run *r, bool good)
                                             a == GRAD ? NULL : writable, bytes, &where))
                 clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
                                "%s: element %zu of the %s changed (slab %d), which must not", r->what,
-                               where / sizeof(float), names[a], s);
+                               where / sizeof(float), clt_arenas[float_arenas[a]].name, s);
         }
         free(writable);
     }

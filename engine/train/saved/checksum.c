@@ -13,9 +13,6 @@
 #define CHUNK CLT_STORE_CHUNK
 #define GROUP_ITEMS 64
 
-static const clt_arena_kind summed[] = {CLT_ARENA_PARAM, CLT_ARENA_OPT1, CLT_ARENA_OPT2, CLT_ARENA_STATE};
-#define N_SUMMED (sizeof summed / sizeof summed[0])
-
 struct clt_checksums {
     const clt_store *store;
     uint64_t first[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS]; /* a slab's first chunk in the table */
@@ -26,10 +23,11 @@ struct clt_checksums {
     ocl_exec *exec;
 };
 
-/* Words of a slab that are summed: of the state arena the block alone, not the schedule behind it. */
+/* Words of a slab that a checkpoint holds: of the state arena the block alone, not the table behind it. */
 static uint64_t slab_words(const clt_store *store, clt_arena_kind arena, int32_t slab)
 {
-    if (!store->slab[arena][slab])
+    bool saved = arena == CLT_ARENA_PARAM || arena == CLT_ARENA_STATE || clt_arenas[arena].suffix;
+    if (!saved || !store->slab[arena][slab])
         return 0;
     return arena == CLT_ARENA_STATE ? CLT_STATE_WORDS : ocl_buffer_bytes(store->slab[arena][slab]) / 4;
 }
@@ -69,9 +67,9 @@ static clt_status make_list(clt_checksums *sums, const ocl_device_desc *device)
 {
     ocl_emitter emitter = {.list = &sums->list, .device = device, .label = "checksums"};
     CLT_TRY(clt_arena_create(&sums->list.arena));
-    for (size_t a = 0; a < N_SUMMED; a++)
+    for (int a = 0; a < CLT_ARENA_COUNT; a++)
         for (int32_t s = 0; s < sums->store->layout->n_slabs; s++)
-            emit_slab(&emitter, sums, summed[a], s);
+            emit_slab(&emitter, sums, (clt_arena_kind)a, s);
     clt_status status = ocl_emit_status(&emitter);
     ocl_emitter_free(&emitter);
     return status;
@@ -92,10 +90,10 @@ clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *dev
     *out = NULL;
     CLT_TRY(clt_alloc(&sums, 1, sizeof *sums, "checksums"));
     sums->store = store;
-    for (size_t a = 0; a < N_SUMMED; a++) {
+    for (int a = 0; a < CLT_ARENA_COUNT; a++) {
         for (int32_t s = 0; s < store->layout->n_slabs; s++) {
-            sums->first[summed[a]][s] = sums->chunks;
-            sums->chunks += clt_div_up(slab_words(store, summed[a], s), CHUNK);
+            sums->first[a][s] = sums->chunks;
+            sums->chunks += clt_div_up(slab_words(store, (clt_arena_kind)a, s), CHUNK);
         }
     }
     CLT_TRY_GOTO(clt_alloc(&sums->host, sums->chunks, 2 * sizeof *sums->host, "checksums"), fail);

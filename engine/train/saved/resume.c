@@ -14,16 +14,17 @@
 #include "engine/train/saved/saver.h"
 #include "engine/train/run/tuned.h"
 
-static clt_status load_moment(clt_run *run, const clt_checkpoint *saved, const clt_param *param, int k)
+static clt_status load_state_tensor(clt_run *run, const clt_checkpoint *saved, const clt_param *param,
+                                    clt_arena_kind arena)
 {
     char name[300];
-    snprintf(name, sizeof name, "%s.moment%d", param->file_name, k + 1);
+    snprintf(name, sizeof name, "%s%s", param->file_name, clt_arenas[arena].suffix);
     const clt_named_tensor *tensor = saved->optimizer ? clt_safetensors_find(saved->optimizer, name) : NULL;
     if (!tensor)
         CLT_FAIL(CLT_ECHECKPOINT,
                  "resuming from '%s': the optimizer state has no tensor '%s'; was the optimizer another one?",
                  saved->path, name);
-    return clt_run_load_tensor(run, param, k ? CLT_ARENA_OPT2 : CLT_ARENA_OPT1, tensor, saved->path);
+    return clt_run_load_tensor(run, param, arena, tensor, saved->path);
 }
 
 static clt_status get_int(const clt_checkpoint *saved, const char *key, int64_t *out)
@@ -165,9 +166,9 @@ clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra
     if (status == CLT_OK)
         status = clt_run_load_file(run, saved->model, saved->path);
     for (size_t i = 0; i < graph->n_params && status == CLT_OK; i++)
-        for (int k = 0; graph->params[i].trainable && k < run->store->layout->opt_states && status == CLT_OK;
-             k++)
-            status = load_moment(run, saved, &graph->params[i], k);
+        for (int arena = 0; arena < CLT_ARENA_COUNT && status == CLT_OK; arena++)
+            if (clt_store_saves(run->store, (clt_arena_kind)arena, &graph->params[i]))
+                status = load_state_tensor(run, saved, &graph->params[i], (clt_arena_kind)arena);
     if (status == CLT_OK)
         status = load_state(run, saved, extra);
     run->repin =

@@ -94,17 +94,17 @@ static clt_status add_tensor(clt_saver *s, const clt_param *param, clt_arena_kin
 
 static clt_status list_tensors(clt_saver *s)
 {
-    static const char *const suffixes[] = {".moment1", ".moment2"};
     const clt_graph *graph = s->run->job->train->graph;
-    size_t most = graph->n_params * 3 + 1;
+    size_t most = graph->n_params * CLT_ARENA_COUNT + 1;
     CLT_TRY(clt_alloc(&s->tensors, most, sizeof *s->tensors, "checkpoint"));
     CLT_TRY(clt_alloc(&s->sources, most, sizeof *s->sources, "checkpoint"));
     for (size_t i = 0; i < graph->n_params; i++)
         CLT_TRY(add_tensor(s, &graph->params[i], CLT_ARENA_PARAM, ""));
     s->n_model = s->n_tensors;
     for (size_t i = 0; i < graph->n_params; i++)
-        for (int k = 0; graph->params[i].trainable && k < s->run->store->layout->opt_states; k++)
-            CLT_TRY(add_tensor(s, &graph->params[i], k ? CLT_ARENA_OPT2 : CLT_ARENA_OPT1, suffixes[k]));
+        for (int arena = 0; arena < CLT_ARENA_COUNT; arena++)
+            if (clt_store_saves(s->run->store, (clt_arena_kind)arena, &graph->params[i]))
+                CLT_TRY(add_tensor(s, &graph->params[i], (clt_arena_kind)arena, clt_arenas[arena].suffix));
     return CLT_OK;
 }
 

@@ -51,7 +51,7 @@ dropout.cl :: s/base \* 4 - index % 4/base * 4/ :: dropout.odd[flat] :: dropout
 dropout.cl :: s/LOAD16(DT, x, at) \* scale/LOAD16(DT, x, at)/ :: dropout.bf16[lane] :: dropout
 layernorm.cl :: s/ - CENTRED(load, c) \* s2//  :: layernorm.odd[row] :: layernorm
 layernorm.cl :: s/(float)cols + eps)/(float)cols)/ :: layernorm.nobias[row] :: layernorm
-layernorm.cl :: s/float d = LOAD(DT, x, c) - mean;/float d = LOAD(DT, x, c);/ :: layernorm.odd[group] :: layernorm
+layernorm.cl :: s/float d = MINUS_MEAN(LOAD, c);/float d = LOAD(DT, x, c);/ :: layernorm.odd[group] :: layernorm
 layernorm.cl :: s/load(f32, part_q, c) + load(DYT, dy, c)/load(DYT, dy, c)/ :: layernorm.blocks* :: layernorm
 colsum.cl :: s/uint left = (uint)(end - row)/uint left = 0/ :: multiply.blocks[lane] :: multiply
 colsum.cl :: s/for (; row < end; row++, dy += cols)/for (; row + 1 < end; row++, dy += cols)/ :: bias.tail[flat] :: bias
@@ -98,7 +98,7 @@ update.cl :: s/st\[ST_UPDATE\] = update + (good ? 1u : 0u)/st[ST_UPDATE] = updat
 update.cl :: s/first = i \* SPAN/first = i * (SPAN - 1)/ :: update.spans[lane] :: update
 layernorm.cl :: s|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2)) / (float)cols|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2))| :: layernorm.bf16[group] :: layernorm
 layernorm.cl :: s/load(WT, b, b0 + (c))/load(WT, b, b0)/ :: layernorm.bf16[group] :: layernorm
-layernorm.cl :: s/rstd = rstd_in\[rstd0 + row\], s1/rstd = rstd_in[rstd0], s1/ :: layernorm.bf16[group] :: layernorm
+layernorm.cl :: s/rstd = rstd_in\[rstd0 + row\], s2/rstd = rstd_in[rstd0], s2/ :: layernorm.bf16[group] :: layernorm
 layernorm.cl :: s/STREAM16_GRAD(GT, dx, c, DX(LOAD16, c), accumulate)/STREAM16_GRAD(GT, dx, c, DX(LOAD16, c), 0)/ :: layernorm.bf16[row] :: layernorm
 layernorm.cl :: s/rstd_out\[rstd0 + (row)\] = (rstd)/rstd_out[rstd0] = (rstd)/ :: layernorm.bf16[group] :: layernorm
 quads.clh :: s/(cols) \& ~3u : 0u/(cols) : 0u/ :: layernorm.f16[group] :: layernorm
@@ -286,7 +286,7 @@ layernorm.cl :: s/float rstd = 1.0f \/ sqrt((clt_sum16(sum) + tail) \/ (float)co
 layernorm.cl :: s/for (; row < end; row++) {/for (; row + 1 < end; row++) {/ :: layernorm.blocks[row] :: layernorm
 layernorm.cl :: s/mean_out\[mean0 + (row)\] = (mean)/mean_out[mean0 + (row)] = (rstd)/ :: layernorm.odd[group] :: layernorm
 layernorm.cl :: s/part_q += q0 + block \* cols/part_q += q0/ :: layernorm.blocks[row] :: layernorm
-layernorm.cl :: s/s1 - CENTRED(load, c) \* s2) \* rstd)/s1 - CENTRED(load, c) * s2))/ :: layernorm.odd[group] :: layernorm
+layernorm.cl :: s/ - CENTRED(load, c) \* s2) \* rstd)/ - CENTRED(load, c) * s2))/ :: layernorm.odd[group] :: layernorm
 layernorm.cl :: s/sum2 = fma(g, CENTRED(LOAD4, c), sum2)/sum2 = fma(g, CENTRED(LOAD4, c), g)/ :: layernorm.bf16[group] :: layernorm
 layernorm.cl :: s/tail += LOAD(DT, x, c);/;/ :: layernorm.odd[row] :: layernorm
 layernorm.cl :: s/tail2 = fma(g, CENTRED(LOAD, c), tail2)/tail2 += CENTRED(LOAD, c)/ :: layernorm.odd[row] :: layernorm

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layer normalisation over rows: y = (x - mean) * rstd * w + b, and the gradient of x. The variance is the
- * mean square of the centred values (a second pass over the row), so that large means cost no accuracy.
- * Gradients of w and b are column sums: see colsum.cl. Forms: group (one work-group per row), row (one item
+ * Normalisation of rows, and the gradient of x. Layer normalisation (-DCENTRE=1): y = (x - mean) * rstd * w +
+ * b; the variance is the mean square of the centred values (a second pass over the row), so that large means
+ * cost no accuracy. Root mean square normalisation (-DCENTRE=0): the same with a mean of zero, which is neither
+ * computed, nor kept, nor differentiated. Gradients of w and b are column sums: see colsum.cl. Forms: group (one work-group per row), row (one item
  * per row, sixteen lanes), block (backward: one item per block of rows, column sums included). Knows rows and
  * columns only.
  *
- * -DAFFINE=0|1: w is there  -DBIAS=0|1: b is there  -DSTATS=0|1: keep mean and rstd  -DDT=type of x and y
+ * -DCENTRE=0|1: see above  -DAFFINE=0|1: w is there  -DBIAS=0|1: b is there  -DSTATS=0|1: keep mean and rstd
+ * -DDT=type of x and y
  * -DWT=type of w and b -DDYT=type of dy  -DGT=type of dx  -DWG=work-group size of the group form
  * -DPARTS=column sums of the block form: 1 of dy * n, 2 of dy, 3 both  -DNT: see lanes.clh */
 #include "common.clh"
@@ -14,6 +16,9 @@
 #include "groups.clh"
 #include "quads.clh"
 
+#ifndef CENTRE
+#define CENTRE 1
+#endif
 #ifndef AFFINE
 #define AFFINE 1
 #endif
@@ -57,18 +62,28 @@
 #define SHIFTED(load, v, c) (v)
 #define B_QUADS
 #endif
+/* IF_CENTRE(s): the statement, or the part of an expression, where there is a mean. */
+#if CENTRE
+#define IF_CENTRE(...) __VA_ARGS__
+#define MEAN_OUT , __global float *restrict mean_out, ulong mean0
+#define MEAN_IN , __global const float *restrict mean_in, ulong mean_in0
+#else
+#define IF_CENTRE(...)
+#define MEAN_OUT
+#define MEAN_IN
+#endif
 #if STATS
-#define STATS_ARG                                                                                            \
-    , __global float *restrict mean_out, ulong mean0, __global float *restrict rstd_out, ulong rstd0
+#define STATS_ARG MEAN_OUT, __global float *restrict rstd_out, ulong rstd0
 #define KEEP_STATS(row, mean, rstd)                                                                          \
-    mean_out[mean0 + (row)] = (mean);                                                                        \
+    IF_CENTRE(mean_out[mean0 + (row)] = (mean);)                                                             \
     rstd_out[rstd0 + (row)] = (rstd)
 #else
 #define STATS_ARG
 #define KEEP_STATS(row, mean, rstd)
 #endif
 
-#define NORMALISED(load, c) SHIFTED(load, SCALED(load, (load(DT, x, c) - mean) * rstd, c), c)
+#define MINUS_MEAN(load, c) (load(DT, x, c) IF_CENTRE(-mean))
+#define NORMALISED(load, c) SHIFTED(load, SCALED(load, MINUS_MEAN(load, c) * rstd, c), c)
 
 /* x (rows,cols), w (cols), b (cols) -> y (rows,cols), mean (rows), rstd (rows). */
 __kernel void layernorm_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 STATS_ARG,
@@ -83,6 +98,7 @@ __kernel void layernorm_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 STATS
     uint c = 0;
     float tail = 0.0f;
     float16 sum = (float16)(0.0f);
+#if CENTRE
     for (; c + LANES <= cols; c += LANES)
         sum += LOAD16(DT, x, c);
     for (; c < cols; c++)
@@ -90,12 +106,13 @@ __kernel void layernorm_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 STATS
     float mean = (clt_sum16(sum) + tail) / (float)cols;
     tail = 0.0f;
     sum = (float16)(0.0f);
+#endif
     for (c = 0; c + LANES <= cols; c += LANES) {
-        float16 d = LOAD16(DT, x, c) - mean;
+        float16 d = MINUS_MEAN(LOAD16, c);
         sum = fma(d, d, sum);
     }
     for (; c < cols; c++) {
-        float d = LOAD(DT, x, c) - mean;
+        float d = MINUS_MEAN(LOAD, c);
         tail = fma(d, d, tail);
     }
     float rstd = 1.0f / sqrt((clt_sum16(sum) + tail) / (float)cols + eps);
@@ -118,6 +135,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     uint whole = WHOLE_QUADS(cols, QUADS(DT, y) && QUADS(DT, x) W_QUADS B_QUADS);
     float sum = 0.0f;
     float4 sum4 = 0.0f;
+#if CENTRE
     FOR_QUADS(c, whole)
     sum4 += LOAD4(DT, x, c);
     FOR_SINGLES_OF(DT, x, c, whole, cols)
@@ -125,14 +143,15 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     float mean = clt_group_sum(scratch, sum + clt_sum4(sum4)) / (float)cols;
     sum = 0.0f;
     sum4 = 0.0f;
+#endif
     FOR_QUADS(c, whole)
     {
-        float4 d = LOAD4(DT, x, c) - mean;
+        float4 d = MINUS_MEAN(LOAD4, c);
         sum4 = fma(d, d, sum4);
     }
     FOR_SINGLES_OF(DT, x, c, whole, cols)
     {
-        float d = LOAD(DT, x, c) - mean;
+        float d = MINUS_MEAN(LOAD, c);
         sum = fma(d, d, sum);
     }
     float rstd = 1.0f / sqrt(clt_group_sum(scratch, sum + clt_sum4(sum4)) / (float)cols + eps);
@@ -154,27 +173,29 @@ typedef float16 layernorm_floats __attribute__((aligned(4)));
 #define STORE16_f32(p, i, v) (*(__global layernorm_floats *)((p) + (i)) = (v))
 
 #define SCALED_DY(load, c) SCALED(load, load(DYT, dy, c), c)
-#define CENTRED(load, c) ((load(DT, x, c) - mean) * rstd)
-#define DX(load, c) ((SCALED_DY(load, c) - s1 - CENTRED(load, c) * s2) * rstd)
+#define CENTRED(load, c) (MINUS_MEAN(load, c) * rstd)
+#define DX(load, c) ((SCALED_DY(load, c) IF_CENTRE(-s1) - CENTRED(load, c) * s2) * rstd)
 
 /* The sums over a row that dx needs, in sixteen lanes and a rest; ALSO(load, c) is done in the same pass. */
 #define ROW_SUMS(also)                                                                                       \
     uint c = 0;                                                                                              \
-    float tail1 = 0.0f, tail2 = 0.0f;                                                                        \
-    float16 sum1 = (float16)(0.0f), sum2 = (float16)(0.0f);                                                  \
+    IF_CENTRE(float tail1 = 0.0f; float16 sum1 = (float16)(0.0f);)                                           \
+    float tail2 = 0.0f;                                                                                      \
+    float16 sum2 = (float16)(0.0f);                                                                          \
     for (; c + LANES <= cols; c += LANES) {                                                                  \
         float16 g = SCALED_DY(LOAD16, c);                                                                    \
-        sum1 += g;                                                                                           \
+        IF_CENTRE(sum1 += g;)                                                                                \
         sum2 = fma(g, CENTRED(LOAD16, c), sum2);                                                             \
         also(LOAD16, STORE16, c);                                                                            \
     }                                                                                                        \
     for (; c < cols; c++) {                                                                                  \
         float g = SCALED_DY(LOAD, c);                                                                        \
-        tail1 += g;                                                                                          \
+        IF_CENTRE(tail1 += g;)                                                                               \
         tail2 = fma(g, CENTRED(LOAD, c), tail2);                                                             \
         also(LOAD, STORE, c);                                                                                \
     }                                                                                                        \
-    float s1 = (clt_sum16(sum1) + tail1) / (float)cols, s2 = (clt_sum16(sum2) + tail2) / (float)cols
+    IF_CENTRE(float s1 = (clt_sum16(sum1) + tail1) / (float)cols;)                                           \
+    float s2 = (clt_sum16(sum2) + tail2) / (float)cols
 #define NOTHING(load, store, c)
 #define ROW_DX                                                                                               \
     for (c = 0; c + LANES <= cols; c += LANES)                                                               \
@@ -182,11 +203,11 @@ typedef float16 layernorm_floats __attribute__((aligned(4)));
     for (; c < cols; c++)                                                                                    \
     STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate)
 
-/* With g = dy * w and n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g n)). */
+/* With g = dy * w and n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g n)); without a mean of x
+ * there is no mean(g) either. */
 __kernel void layernorm_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
                                 __global const STORAGE(DYT) *restrict dy, ulong dy0,
-                                __global const STORAGE(DT) *restrict x, ulong x0,
-                                __global const float *restrict mean_in, ulong mean0,
+                                __global const STORAGE(DT) *restrict x, ulong x0 MEAN_IN,
                                 __global const float *restrict rstd_in, ulong rstd0 W_ARG, ulong rows,
                                 uint cols)
 {
@@ -196,7 +217,8 @@ __kernel void layernorm_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, in
     dx += dx0 + row * cols;
     dy += dy0 + row * cols;
     x += x0 + row * cols;
-    float mean = mean_in[mean0 + row], rstd = rstd_in[rstd0 + row];
+    IF_CENTRE(float mean = mean_in[mean_in0 + row];)
+    float rstd = rstd_in[rstd0 + row];
     ROW_SUMS(NOTHING);
     ROW_DX;
 }
@@ -226,8 +248,7 @@ __kernel void layernorm_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, in
 __kernel void layernorm_bwd_block(__global STORAGE(GT) *restrict dx, ulong dx0,
                                   int accumulate PART_P_ARG PART_Q_ARG,
                                   __global const STORAGE(DYT) *restrict dy, ulong dy0,
-                                  __global const STORAGE(DT) *restrict x, ulong x0,
-                                  __global const float *restrict mean_in, ulong mean0,
+                                  __global const STORAGE(DT) *restrict x, ulong x0 MEAN_IN,
                                   __global const float *restrict rstd_in, ulong rstd0 W_ARG, ulong rows,
                                   uint cols, ulong block_rows)
 {
@@ -248,7 +269,8 @@ __kernel void layernorm_bwd_block(__global STORAGE(GT) *restrict dx, ulong dx0,
         part_q[c] = 0.0f;
 #endif
     for (; row < end; row++) {
-        float mean = mean_in[mean0 + row], rstd = rstd_in[rstd0 + row];
+        IF_CENTRE(float mean = mean_in[mean_in0 + row];)
+        float rstd = rstd_in[rstd0 + row];
         ROW_SUMS(ADD_PARTS);
         ROW_DX;
         dx += cols;
@@ -259,8 +281,8 @@ __kernel void layernorm_bwd_block(__global STORAGE(GT) *restrict dx, ulong dx0,
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_group(
     __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate, __global const STORAGE(DYT) *restrict dy,
-    ulong dy0, __global const STORAGE(DT) *restrict x, ulong x0, __global const float *restrict mean_in,
-    ulong mean0, __global const float *restrict rstd_in, ulong rstd0 W_ARG, ulong rows, uint cols)
+    ulong dy0, __global const STORAGE(DT) *restrict x, ulong x0 MEAN_IN, __global const float *restrict rstd_in,
+    ulong rstd0 W_ARG, ulong rows, uint cols)
 {
     __local float scratch[WG];
     ulong row = get_group_id(0);
@@ -268,22 +290,23 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
     dx += dx0 + row * cols;
     dy += dy0 + row * cols;
     x += x0 + row * cols;
-    float mean = mean_in[mean0 + row], rstd = rstd_in[rstd0 + row], s1 = 0.0f, s2 = 0.0f;
+    IF_CENTRE(float mean = mean_in[mean_in0 + row], s1 = 0.0f; float4 sum1 = 0.0f;)
+    float rstd = rstd_in[rstd0 + row], s2 = 0.0f;
     uint whole = WHOLE_QUADS(cols, QUADS(GT, dx) && QUADS(DYT, dy) && QUADS(DT, x) W_QUADS);
-    float4 sum1 = 0.0f, sum2 = 0.0f;
+    float4 sum2 = 0.0f;
     FOR_QUADS(c, whole)
     {
         float4 g = SCALED_DY(LOAD4, c);
-        sum1 += g;
+        IF_CENTRE(sum1 += g;)
         sum2 = fma(g, CENTRED(LOAD4, c), sum2);
     }
     FOR_SINGLES_OF(DT, x, c, whole, cols)
     {
         float g = SCALED_DY(LOAD, c);
-        s1 += g;
+        IF_CENTRE(s1 += g;)
         s2 = fma(g, CENTRED(LOAD, c), s2);
     }
-    s1 = clt_group_sum(scratch, s1 + clt_sum4(sum1)) / (float)cols;
+    IF_CENTRE(s1 = clt_group_sum(scratch, s1 + clt_sum4(sum1)) / (float)cols;)
     s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2)) / (float)cols;
     FOR_QUADS(c, whole)
     STORE4_GRAD(GT, dx, c, DX(LOAD4, c), accumulate);

@@ -10,6 +10,7 @@
  * columns are a part of each row. Items of the flat form own one column each.
  *
  * -DHAVE_P=0: q = sum dy  1: p = sum dy * x  2: p = sum dy * (x - mean) * rstd  3: p = sum x
+ *          4: p = sum dy * x * rstd
  * -DHAVE_Q=0|1  -DDT=type of x  -DDYT=type of dy  -DGT=type written (f32 for partial sums)
  * -DLS=items of a group, 1 in the lane form  -DROWS=rows side by side in the lane form */
 #include "common.clh"
@@ -57,12 +58,16 @@
     , __global const float *restrict mean, ulong mean0, __global const float *restrict rstd, ulong rstd0
 #define STATS_OF(row) float centre = mean[mean0 + (row)], scale = rstd[rstd0 + (row)];
 #define TERM_P(load, i) (load(DYT, dy, i) * ((load(DT, x, i) - centre) * scale))
+#elif HAVE_P == 4
+#define STATS_ARG , __global const float *restrict rstd, ulong rstd0
+#define STATS_OF(row) float scale = rstd[rstd0 + (row)];
+#define TERM_P(load, i) (load(DYT, dy, i) * (load(DT, x, i) * scale))
 #elif HAVE_P == 1
 #define TERM_P(load, i) (load(DYT, dy, i) * load(DT, x, i))
 #else
 #define TERM_P(load, i) load(DT, x, i)
 #endif
-#if HAVE_P != 2
+#if HAVE_P != 2 && HAVE_P != 4
 #define STATS_ARG
 #define STATS_OF(row)
 #endif

@@ -36,7 +36,13 @@ clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols)
 }
 
 /* What p sums: HAVE_P of kernels/colsum.cl. */
-typedef enum column_product { PRODUCT_NONE, PRODUCT_DY_X, PRODUCT_DY_NORMALISED, PRODUCT_X } column_product;
+typedef enum column_product {
+    PRODUCT_NONE,
+    PRODUCT_DY_X,
+    PRODUCT_DY_NORMALISED,
+    PRODUCT_X,
+    PRODUCT_DY_SCALED
+} column_product;
 
 /* One launch: what it reads and where it writes. */
 typedef struct column_launch {
@@ -60,7 +66,7 @@ static uint64_t lane_tile(const ocl_device_desc *device, const column_launch *l)
 
 static double flops_per_element(const column_launch *l)
 {
-    static const double of_product[] = {0.0, 2.0, 4.0, 1.0};
+    static const double of_product[] = {0.0, 2.0, 4.0, 1.0, 3.0};
     return of_product[l->product] + (l->q >= 0 ? 1.0 : 0.0);
 }
 
@@ -85,10 +91,10 @@ static void launch(ocl_emitter *e, const column_launch *l, clt_style style)
     ocl_arg_in(e, l->dy, l->dy_type, elements);
     if (l->product)
         ocl_arg_in(e, l->x, l->x_type, elements);
-    if (l->product == PRODUCT_DY_NORMALISED) {
+    if (l->product == PRODUCT_DY_NORMALISED)
         ocl_arg_in(e, l->mean, CLT_F32, l->rows);
+    if (l->product == PRODUCT_DY_NORMALISED || l->product == PRODUCT_DY_SCALED)
         ocl_arg_in(e, l->rstd, CLT_F32, l->rows);
-    }
     ocl_arg_u64(e, l->rows);
     ocl_arg_u64(e, l->cols);
     ocl_arg_u64(e, l->blocks.rows);
@@ -154,7 +160,7 @@ void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column
                        .cols = (uint64_t)s->cols,
                        .blocks = clt_column_blocks_of(s->rows, s->cols)};
     if (s->p >= 0)
-        l.product = s->mean >= 0 ? PRODUCT_DY_NORMALISED : PRODUCT_DY_X;
+        l.product = s->mean >= 0 ? PRODUCT_DY_NORMALISED : s->rstd >= 0 ? PRODUCT_DY_SCALED : PRODUCT_DY_X;
     if (l.blocks.count == 1) {
         launch_both(e, call, l, style);
         return;

@@ -11,6 +11,7 @@
 /* What is summed. Ids that are not wanted or not there: -1.
  *   x absent:             q = sum over rows of dy
  *   x, no stats:          p = sum of dy * x,                     q = sum of dy
+ *   x and rstd:           p = sum of dy * x * rstd,              q = sum of dy
  *   x and mean, rstd:     p = sum of dy * (x - mean) * rstd,     q = sum of dy */
 typedef struct clt_column_sums {
     int32_t dy, x, mean, rstd;

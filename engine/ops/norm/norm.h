@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the ops that normalise rows share: their kernels (layernorm.cl) and how those are emitted. The node
+ * tells the rest: its parameters are none, a factor, or a factor and a shift for each column; the tensors
+ * that it saves are mean and rstd of each row where the mean is subtracted (layernorm), or rstd alone
+ * (rmsnorm). */
+#ifndef ENGINE_OPS_NORM_H
+#define ENGINE_OPS_NORM_H
+
+#include "engine/ops/op.h"
+
+/* Lists for clt_op: one group for each row, one item for each row. Workspace of the gradients of the factor
+ * and the shift: 4*C*blocks bytes each, blocks <= 256 (column_sums.h). */
+extern const ocl_variant *const clt_norm_forward[];
+extern const ocl_variant *const clt_norm_backward[];
+
+/* The attribute eps, shared by both. */
+#define CLT_NORM_EPS                                                                                         \
+    {                                                                                                        \
+        .name = "eps", .type = CLT_ATTR_FLOAT, .default_value = 1e-5, .min = 1e-12, .max = 1,                \
+        .help = "added under the root, in the square of x's unit"                                            \
+    }
+
+/* The input is of floats and has a dimension after the batch; *row: the shape of a factor for each column,
+ * *stats: of a number for each row. Declares the output. */
+clt_status clt_norm_infer(clt_infer *ctx, clt_shape *row, clt_shape *stats);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Emission of the kernels of layernorm.cl for the ops that normalise rows: see norm.h. */
+#include "engine/ops/norm/norm.h"
+#include "engine/ops/emit_util.h"
+#include "engine/ops/reduce/column_sums.h"
+
+clt_status clt_norm_infer(clt_infer *ctx, clt_shape *row, clt_shape *stats)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    clt_shape shape = clt_infer_in(ctx, 0)->shape;
+    char text[CLT_SHAPE_TEXT];
+    if (shape.ndim < 2)
+        return clt_infer_fail(ctx, "the input %s needs a dimension after the batch, over which to normalise",
+                              clt_shape_text(&shape, text, sizeof text));
+    *row = clt_shape1(clt_shape_last(&shape));
+    *stats = clt_shape1(clt_shape_rows(&shape));
+    return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
+}
+
+typedef struct norm_sizes {
+    uint64_t rows, cols, wg;
+    bool affine, bias;
+    bool centre;        /* the op subtracts the mean: it saves mean and rstd, otherwise rstd alone */
+    int32_t mean, rstd; /* -1: there is none; plans without backward may have neither */
+} norm_sizes;
+
+static norm_sizes norm_measure(const ocl_emitter *e, const clt_call *call)
+{
+    const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
+    norm_sizes s = {.rows = (uint64_t)clt_shape_rows(shape), .cols = (uint64_t)clt_shape_last(shape)};
+    s.wg = clt_local_group(e->device, s.cols);
+    s.affine = call->node->n_param > 0;
+    s.bias = call->node->n_param > 1;
+    s.centre = call->node->n_saved > 1;
+    s.mean = s.centre ? call->saved[0] : -1;
+    s.rstd = call->saved[s.centre ? 1 : 0];
+    return s;
+}
+
+static void norm_end(ocl_emitter *e, const norm_sizes *s, bool group, double flops_per_element)
+{
+    double flops = flops_per_element * (double)(s->rows * s->cols);
+    if (group)
+        ocl_kernel_end_1d(e, s->rows * s->wg, s->wg, flops);
+    else
+        ocl_kernel_end_items(e, s->rows, clt_local_rows(e->device, s->rows), flops);
+}
+
+static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
+{
+    norm_sizes s = norm_measure(e, call);
+    bool stats = s.rstd >= 0 && (s.mean >= 0 || !s.centre);
+    ocl_kernel_begin(e, "layernorm", group ? "layernorm_fwd_group" : "layernorm_fwd_row");
+    ocl_define(e, "CENTRE", s.centre);
+    ocl_define(e, "AFFINE", s.affine);
+    ocl_define(e, "BIAS", s.bias);
+    ocl_define(e, "STATS", stats);
+    clt_define_type_of(e, "DT", call, call->in[0]);
+    if (s.affine)
+        clt_define_type_of(e, "WT", call, call->param[0]);
+    if (group)
+        ocl_define(e, "WG", (int64_t)s.wg);
+    clt_arg_out_of(e, call, call->out[0], s.rows * s.cols);
+    if (stats && s.centre)
+        ocl_arg_out(e, s.mean, CLT_F32, s.rows);
+    if (stats)
+        ocl_arg_out(e, s.rstd, CLT_F32, s.rows);
+    clt_arg_in_of(e, call, call->in[0], s.rows * s.cols);
+    if (s.affine)
+        clt_arg_in_of(e, call, call->param[0], s.cols);
+    if (s.bias)
+        clt_arg_in_of(e, call, call->param[1], s.cols);
+    ocl_arg_u64(e, s.rows);
+    clt_arg_size32(e, (int64_t)s.cols, "columns");
+    ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
+    norm_end(e, &s, group, (s.centre ? 6.0 : 3.0) + s.affine + s.bias);
+    return CLT_OK;
+}
+static clt_status norm_fwd_group(ocl_emitter *e, const void *call)
+{
+    return norm_forward(e, call, true);
+}
+static clt_status norm_fwd_row(ocl_emitter *e, const void *call)
+{
+    return norm_forward(e, call, false);
+}
+
+/* dx, by rows, by groups, or (block) together with the first stage of the column sums: part[0] of dw, part[1]
+ * of db, each with a row per block, or -1. */
+typedef struct norm_blocks {
+    clt_column_blocks of;
+    int32_t part[2];
+} norm_blocks;
+
+static void norm_dx(ocl_emitter *e, const clt_call *call, bool group, const norm_blocks *blocks)
+{
+    norm_sizes s = norm_measure(e, call);
+    uint64_t elements = s.rows * s.cols;
+    ocl_kernel_begin(e, "layernorm",
+                     blocks  ? "layernorm_bwd_block"
+                     : group ? "layernorm_bwd_group"
+                             : "layernorm_bwd_row");
+    ocl_define(e, "CENTRE", s.centre);
+    ocl_define(e, "AFFINE", s.affine);
+    clt_define_type_of(e, "DT", call, call->in[0]);
+    clt_define_type_of(e, "DYT", call, call->dout[0]);
+    clt_define_type_of(e, "GT", call, call->din[0]);
+    if (s.affine)
+        clt_define_type_of(e, "WT", call, call->param[0]);
+    if (group)
+        ocl_define(e, "WG", (int64_t)s.wg);
+    else
+        clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->din[0]), elements,
+                          call->din_accumulate[0] || s.cols % 16 != 0);
+    if (blocks)
+        ocl_define(e, "PARTS", (blocks->part[0] >= 0) + 2 * (blocks->part[1] >= 0));
+    clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
+    for (int i = 0; blocks && i < 2; i++)
+        if (blocks->part[i] >= 0)
+            ocl_arg_out(e, blocks->part[i], CLT_F32, blocks->of.count * s.cols);
+    clt_arg_in_of(e, call, call->dout[0], elements);
+    clt_arg_in_of(e, call, call->in[0], elements);
+    if (s.centre)
+        ocl_arg_in(e, s.mean, CLT_F32, s.rows);
+    ocl_arg_in(e, s.rstd, CLT_F32, s.rows);
+    if (s.affine)
+        clt_arg_in_of(e, call, call->param[0], s.cols);
+    ocl_arg_u64(e, s.rows);
+    clt_arg_size32(e, (int64_t)s.cols, "columns");
+    if (blocks) {
+        ocl_arg_u64(e, blocks->of.rows);
+        ocl_kernel_end_1d(e, blocks->of.count, 1, (s.centre ? 16.0 : 12.0) * (double)elements);
+        return;
+    }
+    norm_end(e, &s, group, (s.centre ? 11.0 : 8.0) + 2 * s.affine + call->din_accumulate[0]);
+}
+
+/* Blocks of rows that keep a device busy: below that, dx goes row by row and the sums on their own. */
+#define BLOCKS_PER_UNIT 2
+
+static bool norm_fits_blocks(const ocl_emitter *e, const clt_call *call, const clt_column_sums *s)
+{
+    uint64_t units = e->device->compute_units ? e->device->compute_units : 1;
+    return call->din[0] >= 0 && (s->p >= 0 || s->q >= 0) &&
+           clt_column_blocks_of(s->rows, s->cols).count >= units * BLOCKS_PER_UNIT;
+}
+
+static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group)
+{
+    norm_sizes sizes = norm_measure(e, call);
+    int n_param = call->node->n_param;
+    clt_style style = group ? CLT_STYLE_FLAT : CLT_STYLE_LANE;
+    clt_column_sums s = {.dy = call->dout[0],
+                         .x = call->in[0],
+                         .mean = sizes.mean,
+                         .rstd = sizes.rstd,
+                         .p = n_param > 0 ? call->dparam[0] : -1,
+                         .q = n_param > 1 ? call->dparam[1] : -1,
+                         .p_accumulate = call->dparam_accumulate[0],
+                         .q_accumulate = call->dparam_accumulate[1],
+                         .rows = (int64_t)sizes.rows,
+                         .cols = (int64_t)sizes.cols};
+    if (!group && norm_fits_blocks(e, call, &s)) {
+        norm_blocks b = {clt_column_blocks_of(s.rows, s.cols), {-1, -1}};
+        uint64_t sums = b.of.count * (uint64_t)s.cols;
+        b.part[0] = s.p >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.dw") : -1;
+        b.part[1] = s.q >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.db") : -1;
+        norm_dx(e, call, false, &b);
+        clt_emit_column_blocks(e, call, &s, b.part[0], b.part[1], b.of.count, style);
+        return CLT_OK;
+    }
+    if (call->din[0] >= 0)
+        norm_dx(e, call, group, NULL);
+    clt_emit_column_sums(e, call, &s, style);
+    return CLT_OK;
+}
+static clt_status norm_bwd_group(ocl_emitter *e, const void *call)
+{
+    return norm_backward(e, call, true);
+}
+static clt_status norm_bwd_row(ocl_emitter *e, const void *call)
+{
+    return norm_backward(e, call, false);
+}
+
+static const ocl_variant fwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = norm_fwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {.name = "row", .emit = norm_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
+const ocl_variant *const clt_norm_forward[] = {&fwd_group, &fwd_row, NULL};
+static const ocl_variant bwd_group = {
+    .name = "group", .needs = OCL_CAP_LOCAL, .emit = norm_bwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_row = {.name = "row", .emit = norm_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
+const ocl_variant *const clt_norm_backward[] = {&bwd_group, &bwd_row, NULL};

@@ -39,6 +39,7 @@ static const other_name other_names[] = {
     {"mha", "attention", NULL},
     {"multiheadattention", "attention", NULL},
     {"scaleddotproductattention", "attention", NULL},
+    {"rmsnormalization", "rmsnorm", NULL},
     {"softmaxcrossentropy", "cross_entropy", NULL},
     {"crossentropyloss", "cross_entropy", NULL},
     {"ce", "cross_entropy", NULL},

@@ -49,6 +49,8 @@ binary.cl :: s/(phase + k) % period/(phase + k)/ :: add.f16_row[flat] :: add
 binary.cl :: s/uint c = (uint)(base % period)/uint c = 0/ :: add.f16_row[lane] :: add
 dropout.cl :: s/base \* 4 - index % 4/base * 4/ :: dropout.odd[flat] :: dropout
 dropout.cl :: s/LOAD16(DT, x, at) \* scale/LOAD16(DT, x, at)/ :: dropout.bf16[lane] :: dropout
+layernorm.cl :: s/float4 d = MINUS_MEAN(LOAD4, c);/float4 d = LOAD4(DT, x, c) * 1.01f;/ :: rmsnorm.bf16[group] :: rmsnorm
+colsum.cl :: s/(load(DT, x, i) \* scale)/load(DT, x, i)/ :: rmsnorm.blocks[group] :: rmsnorm
 layernorm.cl :: s/ - CENTRED(load, c) \* s2//  :: layernorm.odd[row] :: layernorm
 layernorm.cl :: s/(float)cols + eps)/(float)cols)/ :: layernorm.nobias[row] :: layernorm
 layernorm.cl :: s/float d = MINUS_MEAN(LOAD, c);/float d = LOAD(DT, x, c);/ :: layernorm.odd[group] :: layernorm

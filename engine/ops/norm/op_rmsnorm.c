@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The op rmsnorm over the last dimension. Knows rows and columns, no model. */
+#include "engine/ops/norm/norm.h"
+
+/* rmsnorm: y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps)
+ * shapes  x (N,...,C), w (C) -> y (N,...,C); saves rstd (R), R = N*...
+ * dtypes  x,y f32|f16|bf16; w any of them; rstd f32
+ * grads   dx, dw: write or accumulate                    units   eps: square of x's unit
+ * memory  workspace of dw: 4*C*blocks bytes, blocks <= 256 (column_sums.h)
+ * errors  CLT_ESHAPE for an integer x or one without a dimension after the batch
+ * source  Zhang & Sennrich 2019, arXiv:1910.07467
+ * tested  verify -t 'rmsnorm*', tol 32, more for rows of a few elements */
+
+static const clt_attr_spec rmsnorm_attrs[] = {
+    CLT_NORM_EPS,
+    {.name = "affine",
+     .type = CLT_ATTR_BOOL,
+     .default_value = 1,
+     .min = 0,
+     .max = 1,
+     .help = "learn a factor per column"},
+};
+
+static clt_status rmsnorm_infer(clt_infer *ctx)
+{
+    clt_shape row, stats;
+    CLT_TRY(clt_norm_infer(ctx, &row, &stats));
+    if (clt_node_attr(ctx->node, "affine")->b)
+        CLT_TRY(clt_infer_param(ctx, "weight", &row, (clt_init){CLT_INIT_ONES, 0.0f, 0, 0}));
+    return clt_infer_saved(ctx, "rstd", CLT_F32, &stats);
+}
+
+extern const clt_op_ref clt_op_rmsnorm_ref;
+static const clt_op_doc rmsnorm_doc = {
+    .text = "Divides every row by its root mean square, then a learned factor for each column. Cheaper than "
+            "layernorm: nothing is subtracted and nothing is added.",
+    .inputs = "x: (N,...,C), f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .params = "weight: (C) unless affine is false",
+    .example = "{\"op\": \"rmsnorm\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+extern const clt_op clt_op_rmsnorm;
+const clt_op clt_op_rmsnorm = {
+    .name = "rmsnorm",
+    .summary = "y = x / sqrt(mean(x^2) + eps) * w over the last dimension",
+    .doc = &rmsnorm_doc,
+    .attrs = rmsnorm_attrs,
+    .n_attrs = 2,
+    .min_in = 1,
+    .max_in = 1,
+    .flags = CLT_OP_CHEAP,
+    .infer = rmsnorm_infer,
+    .forward = clt_norm_forward,
+    .backward = clt_norm_backward,
+    .ref = &clt_op_rmsnorm_ref,
+};

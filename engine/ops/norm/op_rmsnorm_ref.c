@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference and cases of rmsnorm. Knows formulas only. */
+#include <math.h>
+
+#include "engine/ops/case.h"
+
+static double row_rstd(const double *x, int64_t cols, double eps)
+{
+    double square = 0;
+    for (int64_t c = 0; c < cols; c++)
+        square += x[c] * x[c];
+    return 1 / sqrt(square / (double)cols + eps);
+}
+
+static double weight(const clt_ref_call *call, int64_t c)
+{
+    return call->n_param > 0 ? call->param[0].data[c] : 1;
+}
+
+static void rmsnorm_forward(clt_ref_call *call)
+{
+    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = clt_shape_last(&call->in[0].shape);
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = call->in[0].data + r * cols;
+        double rstd = row_rstd(x, cols, clt_node_attr(call->node, "eps")->f);
+        for (int64_t c = 0; c < cols; c++)
+            call->out[0].data[r * cols + c] = x[c] * rstd * weight(call, c);
+        if (call->n_saved > 0 && call->saved[0].data)
+            call->saved[0].data[r] = rstd;
+    }
+}
+
+static void rmsnorm_backward(clt_ref_call *call)
+{
+    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = clt_shape_last(&call->in[0].shape);
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = call->in[0].data + r * cols, *dy = call->dout[0].data + r * cols;
+        double rstd = row_rstd(x, cols, clt_node_attr(call->node, "eps")->f), dot = 0;
+        for (int64_t c = 0; c < cols; c++) {
+            dot += dy[c] * weight(call, c) * x[c];
+            if (call->n_param > 0 && call->dparam[0].data)
+                call->dparam[0].data[c] += dy[c] * x[c] * rstd;
+        }
+        for (int64_t c = 0; call->din[0].data && c < cols; c++)
+            call->din[0].data[r * cols + c] +=
+                rstd * (dy[c] * weight(call, c) - x[c] * rstd * rstd * dot / (double)cols);
+    }
+}
+
+/* A row of few elements may be near zero: rstd reaches 1/sqrt(eps) = 316, which multiplies rounding errors.
+ */
+#define FEW 4096
+static const clt_op_case rmsnorm_cases[] = {
+    {.name = "bf16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 7, 36)}, .small = true},
+    {.name = "f16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 5, 67)}, .small = true},
+    {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 1)}, .tolerance = FEW, .small = true},
+    {.name = "three", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 3)}, .tolerance = FEW, .small = true},
+    {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 17)}, .small = true},
+    {.name = "plain",
+     .attrs = "{\"affine\":false}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(7, 33)},
+     .small = true},
+    {.name = "eps", .attrs = "{\"eps\":0.01}", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 11, 32)}},
+    {.name = "blocks", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 57, 67)}, .small = true},
+    {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 5, 1030)}},
+};
+
+/* As layernorm: sums of C terms in sixteen lanes add eps * sqrt(C/16). */
+const clt_op_ref clt_op_rmsnorm_ref = {rmsnorm_forward, rmsnorm_backward, rmsnorm_cases,
+                                       CLT_CASE_COUNT(rmsnorm_cases), 32};

@@ -39,6 +39,8 @@ static const other_name other_names[] = {
     {"mha", "attention", NULL},
     {"multiheadattention", "attention", NULL},
     {"scaleddotproductattention", "attention", NULL},
+    {"rope", "rotary", NULL},
+    {"rotaryembedding", "rotary", NULL},
     {"rmsnormalization", "rmsnorm", NULL},
     {"softmaxcrossentropy", "cross_entropy", NULL},
     {"crossentropyloss", "cross_entropy", NULL},

@@ -51,6 +51,11 @@ dropout.cl :: s/base \* 4 - index % 4/base * 4/ :: dropout.odd[flat] :: dropout
 dropout.cl :: s/LOAD16(DT, x, at) \* scale/LOAD16(DT, x, at)/ :: dropout.bf16[lane] :: dropout
 layernorm.cl :: s/float4 d = MINUS_MEAN(LOAD4, c);/float4 d = LOAD4(DT, x, c) * 1.01f;/ :: rmsnorm.bf16[group] :: rmsnorm
 colsum.cl :: s/(load(DT, x, i) \* scale)/load(DT, x, i)/ :: rmsnorm.blocks[group] :: rmsnorm
+rotary.cl :: s/s = SIGN \* sinpi(angle)/s = sinpi(angle)/ :: rotary.odd[flat] :: rotary
+rotary.cl :: s/bool turns = h < turned/bool turns = true/ :: rotary.part[flat] :: rotary
+rotary.cl :: s/ratio = mul_hi(ratio, ratio))/ratio = ratio)/ :: rotary.tail[lane] :: rotary
+rotary.cl :: s/0x28BE60DB9391054AUL/0x28BE60DB00000000UL/ :: rotary.far[lane] :: rotary
+rotary.cl :: s/h < turned ? TURNED : 0/TURNED/ :: rotary.part[lane] :: rotary
 layernorm.cl :: s/ - CENTRED(load, c) \* s2//  :: layernorm.odd[row] :: layernorm
 layernorm.cl :: s/(float)cols + eps)/(float)cols)/ :: layernorm.nobias[row] :: layernorm
 layernorm.cl :: s/float d = MINUS_MEAN(LOAD, c);/float d = LOAD(DT, x, c);/ :: layernorm.odd[group] :: layernorm

@@ -148,6 +148,47 @@ class Residual(Net):
         return [(1.0, rows, int((y != self.ignored).sum())), (0.02, side, x.numel())]
 
 
+class Llama(Net):
+    """A block as in Llama: rmsnorm, rotary positions (as complex numbers here), shared key heads, a gated layer."""
+    name, vocab, classes, ignored = "llama", 19, 11, -100
+    heads, shared, size = 4, 2, 6
+    sizes = {"tokens.weight": (19, 20), "norm1.weight": (20,), "qkv.weight": (48, 20), "qkv.bias": (48,),
+             "proj.weight": (20, 24), "proj.bias": (20,), "norm2.weight": (20,), "gate.weight": (26, 20),
+             "gate.bias": (26,), "up.weight": (26, 20), "up.bias": (26,), "down.weight": (20, 26), "down.bias": (20,),
+             "norm3.weight": (20,), "head.weight": (11, 20), "head.bias": (11,)}
+
+    def data(self, rng):
+        x = rng.randint(0, self.vocab, size=(SAMPLES, 7))
+        y = (x * 5 + np.roll(x, 2, axis=1)) % self.classes
+        return x.astype(np.int32), mask_targets(rng, y, self.ignored).astype(np.int32)
+
+    def turned(self, x):
+        """x (N, heads, T, size): element i and i + size/2 are one complex number."""
+        half = self.size // 2
+        speed = 500.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+        angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * speed
+        y = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angle), angle).to(
+            torch.complex128 if x.dtype == torch.float64 else torch.complex64)
+        return torch.cat([y.real, y.imag], dim=-1)
+
+    def forward(self, p, x):
+        def norm(layer, h):
+            return F.rms_norm(h, (20,), p[layer + ".weight"], 1e-5)
+        h = F.embedding(x, p["tokens.weight"])
+        rows = linear(p, "qkv", norm("norm1", h)).unflatten(-1, (-1, self.size)).transpose(1, 2)
+        q, k, v = rows.split([self.heads, self.shared, self.shared], dim=1)
+        k, v = (t.repeat_interleave(self.heads // self.shared, dim=1) for t in (self.turned(k), v))
+        a = F.scaled_dot_product_attention(self.turned(q), k, v, is_causal=True)
+        h = h + linear(p, "proj", a.transpose(1, 2).flatten(2))
+        n = norm("norm2", h)
+        h = h + linear(p, "down", F.silu(linear(p, "gate", n)) * linear(p, "up", n))
+        return linear(p, "head", norm("norm3", h))
+
+    def losses(self, out, x, y):
+        rows = F.cross_entropy(out.reshape(-1, self.classes), y.reshape(-1), ignore_index=self.ignored, reduction="sum")
+        return [(1.0, rows, int((y != self.ignored).sum()))]
+
+
 def optimizer(kind, p):
     """SGD decays every parameter (optimizer.decay = all), the Adams only matrices (the default)."""
     options = dict(OPTIMIZERS[kind])
@@ -227,3 +268,4 @@ if __name__ == "__main__":
     make(MlpTanh(), 20, 0.1)
     make(MlpGelu(), 21, 0.25)
     make(Residual(), 22, 0.2)
+    make(Llama(), 23, 0.2)

@@ -64,6 +64,27 @@ static const golden_net nets[] = {
      "{\"op\": \"scale\", \"name\": \"tens\", \"value\": 10},"
      "{\"op\": \"l1\", \"name\": \"copy\", \"inputs\": [\"tens\", \"x\"], \"weight\": 0.02}]}",
      17, 0.2},
+    {"llama",
+     "{\"type\": \"graph\", \"layers\": ["
+     "{\"op\": \"embedding\", \"name\": \"tokens\", \"inputs\": [\"x\"], \"vocab\": 19, \"dim\": 20},"
+     "{\"op\": \"rmsnorm\", \"name\": \"norm1\"},"
+     "{\"op\": \"linear\", \"name\": \"qkv\", \"out\": 48},"
+     "{\"op\": \"rotary\", \"name\": \"turned\", \"head\": 6, \"heads\": 6, \"base\": 500},"
+     "{\"op\": \"attention\", \"name\": \"mixed\", \"heads\": 4, \"kv_heads\": 2},"
+     "{\"op\": \"linear\", \"name\": \"proj\", \"out\": 20},"
+     "{\"op\": \"add\", \"name\": \"sum1\", \"inputs\": [\"tokens\", \"proj\"]},"
+     "{\"op\": \"rmsnorm\", \"name\": \"norm2\"},"
+     "{\"op\": \"linear\", \"name\": \"gate\", \"inputs\": [\"norm2\"], \"out\": 26},"
+     "{\"op\": \"silu\", \"name\": \"open\"},"
+     "{\"op\": \"linear\", \"name\": \"up\", \"inputs\": [\"norm2\"], \"out\": 26},"
+     "{\"op\": \"multiply\", \"name\": \"gated\", \"inputs\": [\"open\", \"up\"]},"
+     "{\"op\": \"linear\", \"name\": \"down\", \"out\": 20},"
+     "{\"op\": \"add\", \"name\": \"sum2\", \"inputs\": [\"sum1\", \"down\"]},"
+     "{\"op\": \"rmsnorm\", \"name\": \"norm3\"},"
+     "{\"op\": \"linear\", \"name\": \"head\", \"out\": 11},"
+     "{\"op\": \"cross_entropy\", \"name\": \"next\", \"inputs\": [\"head\", \"y\"], \"ignore_index\": "
+     "-100}]}",
+     16, 0.2},
 };
 
 typedef struct golden_optimizer {

@@ -113,6 +113,8 @@ LIBRARY(exp2)
 LIBRARY(log)
 LIBRARY(log2)
 LIBRARY(tanh)
+LIBRARY(sinpi)
+LIBRARY(cospi)
 #define NATIVE(name, instruction)                                                                            \
     float OVERLOAD name(float a)                                                                             \
     {                                                                                                        \
@@ -151,6 +153,7 @@ float OVERLOAD clamp(float a, float low, float high) { return __builtin_fminf(__
 MAP2(min, float) MAP2(max, float) MAP3(clamp, float)
 uint OVERLOAD mul_hi(uint a, uint b) { return (uint)(((ulong)a * b) >> 32); }
 MAP2(mul_hi, uint)
+ulong OVERLOAD mul_hi(ulong a, ulong b) { return (ulong)(((unsigned __int128)a * b) >> 64); }
 uint OVERLOAD popcount(uint a) { return (uint)__builtin_popcount(a); }
 uint OVERLOAD clz(uint a) { return a ? (uint)__builtin_clz(a) : 32; }
 

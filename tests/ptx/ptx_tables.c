@@ -154,6 +154,8 @@ static inline s64 float_to_s64(f32 f)
     X(library_log, "library.log.f32", f32, f32, logf(x))                                                     \
     X(library_log2, "library.log2.f32", f32, f32, log2f(x))                                                  \
     X(library_tanh, "library.tanh.f32", f32, f32, tanhf(x))                                                  \
+    X(library_sinpi, "library.sinpi.f32", f32, f32, (f32)sin((f64)x * 3.141592653589793))                    \
+    X(library_cospi, "library.cospi.f32", f32, f32, (f32)cos((f64)x * 3.141592653589793))                    \
     X(cvt_f32_f16, "cvt.f32.f16", f32, u32, ptx_from_f16(x))                                                 \
     X(cvt_f16_f32, "cvt.rn.f16.f32", u32, f32, ptx_to_f16(x))                                                \
     X(cvt_bf16_f32, "cvt.rn.bf16.f32", u32, f32, ptx_to_bf16(x))                                             \

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The op rotary: queries and keys turn by their place in the sequence, so that their products depend on the
+ * distance between places. Knows heads and places, no model. */
+#include <math.h>
+
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/emit_util.h"
+
+/* rotary: for each pair (a, b) with index i of R/2 in each turned head at place t:
+ *         y = (a cos f - b sin f, a sin f + b cos f), f = (t + position[n]) * base^(-2i/R)
+ * shapes  x (N,T,H*D), optionally position (N) -> y (N,T,H*D); D head, R rotary (0: all of D)
+ * dtypes  x,y f32|f16|bf16; position i32
+ * grads   dx: write or accumulate                         units   f: radians
+ * memory  nothing                                         accuracy of f: 1e-7 of a turn at any place
+ * errors  CLT_ESHAPE: widths that head does not divide, odd sizes, more heads than there are
+ * source  Su et al. 2021, arXiv:2104.09864; halves as pairs: GPT-NeoX and Llama
+ * tested  verify -t 'rotary*'; tests/golden (net llama) */
+
+static const clt_attr_spec rotary_attrs[] = {
+    {.name = "head",
+     .type = CLT_ATTR_INT,
+     .required = true,
+     .min = 2,
+     .max = 65536,
+     .help = "elements of a head"},
+    {.name = "heads",
+     .type = CLT_ATTR_INT,
+     .min = 0,
+     .max = 65536,
+     .help =
+         "heads that turn, from the first on; the others, such as the values of a packed row, pass; 0: all"},
+    {.name = "rotary",
+     .type = CLT_ATTR_INT,
+     .min = 0,
+     .max = 65536,
+     .help = "elements of a head that turn, from the first on; 0: all"},
+    {.name = "base",
+     .type = CLT_ATTR_FLOAT,
+     .default_value = 10000,
+     .min = 1.0001,
+     .max = 1e12,
+     .help = "the slowest pair turns about base times as slowly as the first"},
+    {.name = "interleaved",
+     .type = CLT_ATTR_BOOL,
+     .min = 0,
+     .max = 1,
+     .help = "a pair is two neighbours; otherwise an element of the first half and its like of the second"},
+};
+
+typedef struct rotary_sizes {
+    int64_t places, dim, heads, turned, pairs;
+    uint64_t rows, ratio;
+} rotary_sizes;
+
+static rotary_sizes rotary_measure(const clt_node *node, const clt_shape *x)
+{
+    rotary_sizes s = {.dim = clt_node_attr(node, "head")->i, .turned = clt_node_attr(node, "heads")->i};
+    int64_t rotary = clt_node_attr(node, "rotary")->i;
+    s.pairs = (rotary ? rotary : s.dim) / 2;
+    s.heads = clt_shape_last(x) / s.dim;
+    s.turned = s.turned ? s.turned : s.heads;
+    s.places = x->dim[1];
+    s.rows = (uint64_t)clt_shape_rows(x);
+    double base = clt_node_attr(node, "base")->f;
+    s.ratio = s.pairs > 0 ? (uint64_t)ldexp(pow(base, -1.0 / (double)s.pairs), 64) : 0;
+    return s;
+}
+
+static clt_status rotary_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    clt_shape shape = clt_infer_in(ctx, 0)->shape;
+    char text[CLT_SHAPE_TEXT];
+    int64_t dim = clt_node_attr(ctx->node, "head")->i, rotary = clt_node_attr(ctx->node, "rotary")->i;
+    if (shape.ndim != 3 || shape.dim[2] % dim != 0)
+        return clt_infer_fail(ctx, "the input %s must be (N, T, width), the width a multiple of head (%lld)",
+                              clt_shape_text(&shape, text, sizeof text), (long long)dim);
+    if ((rotary ? rotary : dim) % 2 != 0 || rotary > dim)
+        return clt_infer_fail(ctx, "%lld of the %lld elements of a head cannot turn in pairs",
+                              (long long)(rotary ? rotary : dim), (long long)dim);
+    if (clt_node_attr(ctx->node, "heads")->i > shape.dim[2] / dim)
+        return clt_infer_fail(ctx, "%lld heads are to turn, a row has %lld",
+                              (long long)clt_node_attr(ctx->node, "heads")->i,
+                              (long long)(shape.dim[2] / dim));
+    if (ctx->node->n_in > 1) {
+        const clt_tensor *position = clt_infer_in(ctx, 1);
+        if (position->dtype != CLT_I32 || clt_shape_elements(&position->shape) != shape.dim[0])
+            return clt_infer_fail(ctx, "the positions '%s' must be one i32 number per sample",
+                                  position->name);
+        clt_infer_bound(ctx, 1, INT32_MAX, false, 0);
+    }
+    return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
+}
+
+/* One launch from x to y; backward: from dy to dx. */
+static void rotary_emit(ocl_emitter *e, const clt_call *call, bool backward, clt_style style)
+{
+    int32_t from = backward ? call->dout[0] : call->in[0], to = backward ? call->din[0] : call->out[0];
+    rotary_sizes s = rotary_measure(call->node, &clt_call_tensor(call, call->in[0])->shape);
+    uint64_t elements = s.rows * (uint64_t)(s.heads * s.dim);
+    ocl_kernel_begin(e, "rotary", style == CLT_STYLE_LANE ? "rotary_row" : "rotary_flat");
+    clt_define_type_of(e, "DT", call, from);
+    clt_define_type_of(e, "YT", call, to);
+    ocl_define(e, "SIGN", backward ? -1 : 1);
+    ocl_define(e, "GRAD", backward);
+    ocl_define(e, "INTERLEAVED", clt_node_attr(call->node, "interleaved")->b);
+    ocl_define(e, "OFFSETS", call->node->n_in > 1);
+    ocl_define(e, "DIM", s.dim);
+    ocl_define(e, "TURNED", 2 * s.pairs);
+    if (backward)
+        clt_arg_grad_of(e, call, to, elements, call->din_accumulate[0]);
+    else
+        clt_arg_out_of(e, call, to, elements);
+    clt_arg_in_of(e, call, from, elements);
+    if (call->node->n_in > 1)
+        ocl_arg_in(e, call->in[1], CLT_I32, (uint64_t)clt_call_elements(call, call->in[1]));
+    uint64_t items = style == CLT_STYLE_LANE ? s.rows : s.rows * (uint64_t)(s.dim - s.pairs);
+    ocl_arg_u64(e, items);
+    clt_arg_size32(e, s.places, "places");
+    clt_arg_size32(e, s.heads, "heads");
+    clt_arg_size32(e, s.turned, "heads that turn");
+    ocl_arg_u64(e, s.ratio);
+    ocl_kernel_end_items(
+        e, items, style == CLT_STYLE_LANE ? clt_local_rows(e->device, items) : clt_local_flat(e->device),
+        6.0 * (double)(s.rows * (uint64_t)(s.turned * s.pairs)));
+}
+
+static clt_status rotary_forward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    rotary_emit(e, call, false, style);
+    return CLT_OK;
+}
+
+static clt_status rotary_backward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    if (call->din[0] >= 0)
+        rotary_emit(e, call, true, style);
+    return CLT_OK;
+}
+
+CLT_ELEMENTWISE_VARIANTS(rotary_forward)
+CLT_ELEMENTWISE_VARIANTS(rotary_backward)
+
+extern const clt_op_ref clt_op_rotary_ref;
+static const clt_op_doc rotary_doc = {
+    .text =
+        "Turns queries and keys by their place in the sequence, so that attention sees how far apart places "
+        "are without a table of positions. Goes between the layer that makes queries, keys and values and "
+        "the "
+        "attention; of a packed row only the heads of queries and keys turn.",
+    .inputs = "x: (N,T,H*head), f32, f16 or bf16\nposition: (N) i32, the place of each sample's first row; "
+              "optional",
+    .output = "y: shape and type of x",
+    .example = "{\"op\": \"rotary\", \"head\": 8, \"heads\": 8}",
+    .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, {\"op\": \"linear\", \"out\": 96}, ",
+    .after = ", {\"op\": \"attention\", \"heads\": 4}, {\"op\": \"linear\", \"out\": 256}, {\"op\": "
+             "\"cross_entropy\"}",
+    .data = CLT_DOC_TEXT,
+};
+
+extern const clt_op clt_op_rotary;
+const clt_op clt_op_rotary = {
+    .name = "rotary",
+    .summary = "y = pairs of x turned by place * base^(-2i/R): rotary position embedding",
+    .doc = &rotary_doc,
+    .attrs = rotary_attrs,
+    .n_attrs = sizeof rotary_attrs / sizeof rotary_attrs[0],
+    .min_in = 1,
+    .max_in = 2,
+    .flags = CLT_OP_CHEAP,
+    .infer = rotary_infer,
+    .forward = rotary_forward_variants,
+    .backward = rotary_backward_variants,
+    .no_grad_inputs = 1u << 1,
+    .ref = &clt_op_rotary_ref,
+};

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference and cases of rotary. Knows formulas only. */
+#include <math.h>
+
+#include "engine/ops/case.h"
+
+/* to += from with every pair turned, the other way when sign is -1. */
+static void turn(const clt_ref_call *call, const double *from, double *to, double sign)
+{
+    const clt_shape *shape = &call->in[0].shape;
+    int64_t dim = clt_node_attr(call->node, "head")->i, rotary = clt_node_attr(call->node, "rotary")->i;
+    int64_t turned = clt_node_attr(call->node, "heads")->i, heads = shape->dim[2] / dim;
+    bool interleaved = clt_node_attr(call->node, "interleaved")->b;
+    double base = clt_node_attr(call->node, "base")->f;
+    rotary = rotary ? rotary : dim;
+    turned = turned ? turned : heads;
+    for (int64_t r = 0; r < shape->dim[0] * shape->dim[1]; r++)
+        for (int64_t h = 0; h < heads; h++) {
+            int64_t at = (r * heads + h) * dim;
+            double place =
+                (double)(r % shape->dim[1]) + (call->n_in > 1 ? call->in[1].data[r / shape->dim[1]] : 0);
+            for (int64_t c = h < turned ? rotary : 0; c < dim; c++)
+                to[at + c] += from[at + c];
+            for (int64_t i = 0; h < turned && i < rotary / 2; i++) {
+                int64_t p = at + (interleaved ? 2 * i : i), q = interleaved ? p + 1 : p + rotary / 2;
+                double angle = sign * place * pow(base, -2.0 * (double)i / (double)rotary);
+                to[p] += from[p] * cos(angle) - from[q] * sin(angle);
+                to[q] += from[p] * sin(angle) + from[q] * cos(angle);
+            }
+        }
+}
+
+static void rotary_forward(clt_ref_call *call)
+{
+    int64_t n = clt_shape_elements(&call->out[0].shape);
+    for (int64_t i = 0; i < n; i++)
+        call->out[0].data[i] = 0;
+    turn(call, call->in[0].data, call->out[0].data, 1);
+}
+
+static void rotary_backward(clt_ref_call *call)
+{
+    if (call->din[0].data)
+        turn(call, call->dout[0].data, call->din[0].data, -1);
+}
+
+#define POSITION(n)                                                                                          \
+    {                                                                                                        \
+        .dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1000000, .ndim = 1, .dim = { n }               \
+    }
+static const clt_op_case rotary_cases[] = {
+    {.name = "odd",
+     .attrs = "{\"head\":6}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(3, 7, 30)},
+     .small = true},
+    {.name = "lanes",
+     .attrs = "{\"head\":64}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(2, 5, 128)},
+     .small = true},
+    {.name = "tail",
+     .attrs = "{\"head\":40}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(2, 3, 80)},
+     .small = true},
+    {.name = "neighbours",
+     .attrs = "{\"head\":36,\"interleaved\":true,\"base\":500}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(2, 5, 108)},
+     .small = true},
+    {.name = "part",
+     .attrs = "{\"head\":10,\"rotary\":4,\"heads\":2}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(3, 11, 40)},
+     .small = true},
+    {.name = "packed",
+     .attrs = "{\"head\":34,\"heads\":2,\"rotary\":32}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(2, 9, 102)},
+     .small = true},
+    {.name = "two",
+     .attrs = "{\"head\":2}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(1, 13, 2)},
+     .small = true},
+    {.name = "far",
+     .attrs = "{\"head\":12,\"base\":1000000}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(5, 4, 24), POSITION(5)},
+     .small = true},
+    {.name = "bf16",
+     .attrs = "{\"head\":32,\"heads\":1}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 6, 64), POSITION(3)},
+     .small = true},
+    {.name = "f16",
+     .attrs = "{\"head\":8}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_F16, 3, 5, 24)},
+     .small = true},
+    {.name = "long",
+     .attrs = "{\"head\":64,\"heads\":4}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(1, 600, 384)}},
+};
+
+/* Cosine and sine are within a few ulp of an angle that is within one; two products and a sum follow. */
+const clt_op_ref clt_op_rotary_ref = {rotary_forward, rotary_backward, rotary_cases,
+                                      CLT_CASE_COUNT(rotary_cases), 16};

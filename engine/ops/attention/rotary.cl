@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rotary position embedding: pairs of elements of a head turn by an angle that grows with the place in the
+ * sequence, y = (a cos - b sin, a sin + b cos), and the gradient, which turns the other way. Angles are counted in
+ * fractions of a turn with 64 bits, so that they are as accurate at place 10^6 as at place 1. Forms: flat (one
+ * item for a pair of all heads of a place, neighbours side by side), row (one item for a place, sixteen pairs at
+ * a time). Knows places, heads and pairs only.
+ *
+ * -DDT=type of x -DYT=type of y -DSIGN=1: forward, -1: gradient -DGRAD=1: the result is added to on request
+ * -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
+ * -DOFFSETS=1: the first place of each sample is an argument -DDIM=elements of a head -DTURNED=of which turn */
+#include "common.clh"
+#include "lanes.clh"
+
+#ifndef DT
+#define DT f32
+#endif
+#ifndef YT
+#define YT f32
+#endif
+#ifndef SIGN
+#define SIGN 1
+#endif
+#ifndef GRAD
+#define GRAD 0
+#endif
+#ifndef INTERLEAVED
+#define INTERLEAVED 0
+#endif
+#ifndef OFFSETS
+#define OFFSETS 0
+#endif
+#ifndef DIM
+#define DIM 64
+#endif
+#ifndef TURNED
+#define TURNED DIM
+#endif
+
+#define PAIRS (TURNED / 2)
+#define REST (DIM - TURNED)
+#if INTERLEAVED
+#define FIRST(i) (2 * (i))
+#define SECOND(i) (2 * (i) + 1)
+#else
+#define FIRST(i) (i)
+#define SECOND(i) ((i) + PAIRS)
+#endif
+#if GRAD
+#define ACCUMULATE_ARG , int accumulate
+#else
+#define ACCUMULATE_ARG
+#define accumulate 0
+#endif
+#if OFFSETS
+#define OFFSETS_ARG , __global const int *restrict offsets, ulong offsets0
+#define OFFSET(sample) (uint) max(offsets[offsets0 + (sample)], 0)
+#else
+#define OFFSETS_ARG
+#define OFFSET(sample) 0u
+#endif
+
+/* 2^64 / (2 pi): radians to turns. */
+#define TURNS_OF_A_RADIAN 0x28BE60DB9391054AUL
+
+/* The angle of pair i at a place, in half turns from -1 to 1: place * base^(-i / PAIRS) / pi. ratio: 2^64 times
+ * base^(-1 / PAIRS). A product of 64-bit fractions is the upper half of theirs; what is left out of a whole
+ * number of turns is what the lower 64 bits hold. */
+static inline float rotary_angle(uint place, uint i, ulong ratio)
+{
+    ulong power = ~0UL;
+    for (; i; i >>= 1, ratio = mul_hi(ratio, ratio))
+        if (i & 1)
+            power = mul_hi(power, ratio);
+    return (float)(long)((ulong)place * mul_hi(power, TURNS_OF_A_RADIAN)) * 0x1p-63f;
+}
+
+/* x, y (samples * places, width), width = DIM times the heads: the first `turned` of them turn, the others are
+ * copied. */
+__kernel void rotary_flat(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_ARG,
+                          __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong items, uint places,
+                          uint heads, uint turned, ulong ratio)
+{
+    ulong item = get_global_id(0);
+    if (item >= items)
+        return;
+    ulong row = item / (PAIRS + REST);
+    uint i = (uint)(item % (PAIRS + REST));
+    y += y0 + row * heads * DIM;
+    x += x0 + row * heads * DIM;
+    if (i >= PAIRS) {
+        uint c = i + PAIRS;
+        for (uint h = 0; h < heads; h++, c += DIM)
+            STORE_GRAD(YT, y, c, LOAD(DT, x, c), accumulate);
+        return;
+    }
+    float angle = rotary_angle((uint)(row % places) + OFFSET(row / places), i, ratio);
+    float c = cospi(angle), s = SIGN * sinpi(angle);
+    for (uint h = 0; h < heads; h++, x += DIM, y += DIM) {
+        float a = LOAD(DT, x, FIRST(i)), b = LOAD(DT, x, SECOND(i));
+        bool turns = h < turned;
+        STORE_GRAD(YT, y, FIRST(i), turns ? a * c - b * s : a, accumulate);
+        STORE_GRAD(YT, y, SECOND(i), turns ? a * s + b * c : b, accumulate);
+    }
+}
+
+/* One place: cosines and sines of sixteen pairs, then these pairs of every head. */
+__kernel void rotary_row(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_ARG,
+                         __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong rows, uint places,
+                         uint heads, uint turned, ulong ratio)
+{
+    ulong row = get_global_id(0);
+    if (row >= rows)
+        return;
+    y += y0 + row * heads * DIM;
+    x += x0 + row * heads * DIM;
+    uint place = (uint)(row % places) + OFFSET(row / places);
+    for (uint first = 0; first < PAIRS; first += LANES) {
+        uint count = min((uint)LANES, (uint)PAIRS - first);
+        float angle[LANES], cosine[LANES], sine[LANES];
+        for (uint i = 0; i < LANES; i++)
+            angle[i] = i < count ? rotary_angle(place, first + i, ratio) : 0.0f;
+        float16 angles = vload16(0, angle), c = cospi(angles), s = SIGN * sinpi(angles);
+        vstore16(c, 0, cosine);
+        vstore16(s, 0, sine);
+        for (uint h = 0; h < turned; h++) {
+            __global const STORAGE(DT) *from = x + (ulong)h * DIM;
+            __global STORAGE(YT) *to = y + (ulong)h * DIM;
+#if !INTERLEAVED
+            if (count == LANES) {
+                float16 a = LOAD16(DT, from, first), b = LOAD16(DT, from, first + PAIRS);
+                STORE16_GRAD(YT, to, first, a * c - b * s, accumulate);
+                STORE16_GRAD(YT, to, first + PAIRS, a * s + b * c, accumulate);
+                continue;
+            }
+#endif
+            for (uint i = 0; i < count; i++) {
+                float a = LOAD(DT, from, FIRST(first + i)), b = LOAD(DT, from, SECOND(first + i));
+                STORE_GRAD(YT, to, FIRST(first + i), a * cosine[i] - b * sine[i], accumulate);
+                STORE_GRAD(YT, to, SECOND(first + i), a * sine[i] + b * cosine[i], accumulate);
+            }
+        }
+    }
+    for (uint h = 0; h < heads; h++, x += DIM, y += DIM)
+        for (uint c = h < turned ? TURNED : 0; c < DIM; c++)
+            STORE_GRAD(YT, y, c, LOAD(DT, x, c), accumulate);
+}

@@ -101,7 +101,8 @@ static clt_status make_layout(clt_plan *plan)
     plan->store = layout;
     CLT_TRY(clt_arena_create(&layout->arena));
     CLT_TRY(fill_slots(plan, layout));
-    layout->opt_states = plan->options.update.optimizer->states(plan->options.update.value);
+    const clt_update_spec *update = &plan->options.update;
+    layout->opt_states = update->optimizer ? update->optimizer->states(update->value) : 0;
     layout->working = plan->options.storage;
     layout->schedule_entries = (uint64_t)plan->options.update.schedule_entries;
     if (clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0) > plan->device.max_alloc_bytes)

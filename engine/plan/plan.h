@@ -50,7 +50,7 @@ typedef struct clt_update_order {
 } clt_update_order;
 
 typedef struct clt_update_spec {
-    const clt_optimizer *optimizer;
+    const clt_optimizer *optimizer;     /* NULL in plans without an update */
     double value[CLT_OPTIMIZER_VALUES]; /* of its keys, in their order */
     double weight_decay;
     bool decay_all;

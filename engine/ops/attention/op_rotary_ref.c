@@ -106,6 +106,11 @@ static const clt_op_case rotary_cases[] = {
      .inputs = {CLT_CASE_F32(1, 600, 384)}},
 };
 
+static const clt_op_case rotary_timed[] = {
+    CLT_TIMED_ONE("gpt2", "{\"head\":64,\"heads\":24}", CLT_CASE_F32(4, 64, 2304)),
+    CLT_TIMED_ONE("large", "{\"head\":64,\"heads\":24}", CLT_CASE_F32(16, 512, 2304)),
+};
+
 /* Cosine and sine are within a few ulp of an angle that is within one; two products and a sum follow. */
-const clt_op_ref clt_op_rotary_ref = {rotary_forward, rotary_backward, rotary_cases,
-                                      CLT_CASE_COUNT(rotary_cases), 16};
+const clt_op_ref clt_op_rotary_ref = {
+    rotary_forward, rotary_backward, rotary_cases, CLT_CASE_COUNT(rotary_cases), 16, CLT_TIMED(rotary_timed)};

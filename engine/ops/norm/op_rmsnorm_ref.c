@@ -67,6 +67,11 @@ static const clt_op_case rmsnorm_cases[] = {
     {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 5, 1030)}},
 };
 
+static const clt_op_case rmsnorm_timed[] = {
+    CLT_TIMED_768("", NULL),
+};
+
 /* As layernorm: sums of C terms in sixteen lanes add eps * sqrt(C/16). */
-const clt_op_ref clt_op_rmsnorm_ref = {rmsnorm_forward, rmsnorm_backward, rmsnorm_cases,
-                                       CLT_CASE_COUNT(rmsnorm_cases), 32};
+const clt_op_ref clt_op_rmsnorm_ref = {
+    rmsnorm_forward,         rmsnorm_backward, rmsnorm_cases, CLT_CASE_COUNT(rmsnorm_cases), 32,
+    CLT_TIMED(rmsnorm_timed)};

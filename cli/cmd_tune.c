@@ -140,10 +140,8 @@ static void on_row(void *context, const ocl_tune_row *row)
     print_row(&row->result->choice, row->result->standard);
     fflush(stdout);
     write_row(&v->writer, row);
-    if (strcmp(row->family, OCL_GEMM_FAMILY) == 0) {
-        v->measured++;
-        v->log_gain += log(gain(&row->result->choice));
-    }
+    v->measured++;
+    v->log_gain += log(gain(&row->result->choice));
 }
 
 /* Progress is for terminals: elsewhere the rows tell enough. */
@@ -162,21 +160,12 @@ static void on_message(void *context, const char *line)
 
 /* --- measuring --- */
 
-/* Products without a record: not measured, or nothing but the default was. */
-static int left_over(const tune_view *v, const ocl_tuning *records)
-{
-    int left = v->problems;
-    for (size_t i = 0; i < records->count; i++)
-        left -= strcmp(records->records[i].family, OCL_GEMM_FAMILY) == 0;
-    return left;
-}
-
 static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuning *records)
 {
     char *folder = NULL;
-    int left = left_over(v, records);
+    int left = v->problems - (int)records->count; /* not measured, or nothing but the default was */
     if (v->measured > 0)
-        printf("%d products measured, %.2fx the default's speed in geometric mean\n", v->measured,
+        printf("%d problems measured, %.2fx the default's speed in geometric mean\n", v->measured,
                exp(v->log_gain / v->measured));
     CLT_TRY(ocl_tuning_folder(&folder));
     if (records->count > 0 && !v->masked)

@@ -11,8 +11,7 @@
 
 #include "cl/command/command.h"
 #include "cl/device/memory.h"
-#include "cl/tune/tuning.h"
-#include "cl/command/variant.h"
+#include "cl/tune/family.h"
 #include "engine/base/dtype.h"
 
 typedef enum ocl_activation {
@@ -48,27 +47,20 @@ typedef struct ocl_gemm {
 /* Ordered list of backends, NULL-terminated; the last one (simple) accepts everything. problem = const
  * ocl_gemm *. */
 extern const ocl_variant *const ocl_gemm_variants[];
+#define OCL_GEMM_FAMILY "gemm"
+extern const ocl_family ocl_gemm_family;
 /* Sensible defaults: batch 1, tight strides, alpha 1, beta 0, f32, no epilogue. */
 ocl_gemm ocl_gemm_make(int64_t m, int64_t n, int64_t k, bool ta, bool tb);
 /* CLT_ESHAPE with the reason when sizes, strides or types are inconsistent. */
 clt_status ocl_gemm_check(const ocl_gemm *gemm);
-/* Chooses a variant (see ocl_variant_select) and emits its commands. `force` names a backend, which then must
- * accept, or is NULL; the environment variable CLTRAIN_GEMM names one that is preferred where it accepts;
- * else the device's tuning records decide, else what is good for its kind. A record of this family in
- * emitter->record is taken as it is, or refused (the tuner). The problem goes to emitter->log. An empty C
- * emits nothing. */
+/* Chooses a backend and emits its commands, as ocl_family_emit does for every family; the environment
+ * variable is CLTRAIN_GEMM. An empty C emits nothing. */
 clt_status ocl_gemm_emit(ocl_emitter *emitter, const ocl_gemm *gemm, const char *force);
-/* What is taken without force, environment and records. */
-clt_status ocl_gemm_standard(const ocl_gemm *gemm, const ocl_device_desc *device, const char *what,
-                             const ocl_variant **out);
-const char *ocl_gemm_preferred(void); /* CLTRAIN_GEMM, NULL when it is not set */
 
-/* Tuning records: the family, and a problem's text "NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias"; returns
- * buffer. */
-#define OCL_GEMM_FAMILY "gemm"
+/* A problem's text in tuning records: "NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias"; returns buffer. */
 const char *ocl_gemm_problem(const ocl_gemm *gemm, char *buffer, size_t size);
 /* Adds the problem as it would be emitted; the log's data is an ocl_gemm. log NULL: does nothing. */
-clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm, const ocl_choice *record);
+clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm);
 double ocl_gemm_flops(const ocl_gemm *gemm); /* 2*m*n*k*batch */
 
 /* Elements that each operand spans from its first to behind its last one; false when that overflows. */

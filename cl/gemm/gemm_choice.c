@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which GEMM backend takes a problem, and with which values of its tunables: a forced one, one that the
- * environment prefers, the one of a tuning record, or what is known to be good for the kind of device. It
- * must not know how any backend works, only what their own models of the time say. */
+ * Matrix products as a family (cl/tune/family.h): the words of a problem, and which backend is taken for the
+ * kind of device where nothing else decides. It must not know how any backend works, only what their own
+ * models of the time say. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cl/gemm/gemm_mma.h"
 #include "cl/gemm/gemm_wgmma.h"
-#include "cl/tune/tuning.h"
-#include "engine/base/log.h"
+#include "cl/gemm/gemm_tune.h"
 
 /* A shared B under stacked rows of A and C is one taller GEMM. */
 static void fold_batch(ocl_gemm *g)
@@ -43,26 +42,34 @@ const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
     return buffer;
 }
 
-clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm, const ocl_choice *record)
+static const char *family_problem(const void *problem, char *buffer, size_t size)
 {
-    char problem[OCL_TUNE_PROBLEM];
+    return ocl_gemm_problem(problem, buffer, size);
+}
+
+static double family_flops(const void *problem)
+{
+    return ocl_gemm_flops(problem);
+}
+
+static clt_status describe(const void *problem, void **data, size_t *size)
+{
+    *size = sizeof(ocl_gemm);
+    CLT_TRY(clt_alloc(data, 1, *size, "a matrix product"));
+    memcpy(*data, problem, *size);
+    return CLT_OK;
+}
+
+clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm)
+{
     ocl_gemm g = *gemm;
-    if (log == NULL || g.m == 0 || g.n == 0)
+    if (g.m == 0 || g.n == 0)
         return CLT_OK;
     fold_batch(&g);
-    ocl_gemm_problem(&g, problem, sizeof problem);
-    return ocl_tuning_log_add(log, OCL_GEMM_FAMILY, problem, &g, sizeof g, ocl_gemm_flops(&g), record);
+    return ocl_family_log(log, &ocl_gemm_family, &g, NULL);
 }
 
-/* Choosing */
-
-static const ocl_variant *named(const char *name)
-{
-    for (size_t i = 0; ocl_gemm_variants[i] != NULL; i++)
-        if (strcmp(ocl_gemm_variants[i]->name, name) == 0)
-            return ocl_gemm_variants[i];
-    return NULL;
-}
+/* The standard choice */
 
 /* Both have the same units, and `mma` has smaller tiles for small products. */
 static bool prefers_wgmma(const ocl_gemm *g, const ocl_device_desc *device)
@@ -81,141 +88,31 @@ static bool prefers_wgmma(const ocl_gemm *g, const ocl_device_desc *device)
  *
  * On CPUs `simple` takes what `lane` refuses: on PoCL it runs 3 to 15 times as fast as CLBlast
  * with the parameters that CLBlast has for CPUs (100 to 290 against 15 to 50 GFLOP/s at 512^3 on 2 cores). */
-static const char *device_prefers(const ocl_gemm *g, const ocl_device_desc *device)
+static const char *standard(const void *problem, const ocl_device_desc *device)
 {
     char reason[160];
-    const ocl_variant *lane = named("lane"), *mma = named("mma"), *tile = named("tile");
+    const ocl_gemm *g = problem;
     if (!ocl_prefers_lanes(device)) {
         if (prefers_wgmma(g, device))
             return "wgmma";
-        if (ocl_variant_accepts(mma, g, device, reason, sizeof reason))
+        if (ocl_variant_accepts(&ocl_gemm_mma, g, device, reason, sizeof reason))
             return "mma";
-        if (ocl_variant_accepts(tile, g, device, reason, sizeof reason))
+        if (ocl_variant_accepts(&ocl_gemm_tile, g, device, reason, sizeof reason))
             return "tile";
         return "simple";
     }
-    return lane != NULL && ocl_variant_accepts(lane, g, device, reason, sizeof reason) ? "lane" : "simple";
+    return ocl_variant_accepts(&ocl_gemm_lane, g, device, reason, sizeof reason) ? "lane" : "simple";
 }
 
-clt_status ocl_gemm_standard(const ocl_gemm *g, const ocl_device_desc *device, const char *what,
-                             const ocl_variant **out)
-{
-    clt_status status =
-        ocl_variant_select(ocl_gemm_variants, g, device, what, device_prefers(g, device), out);
-    if (status == CLT_OK)
-        return CLT_OK;
-    clt_error_clear();
-    return ocl_variant_select(ocl_gemm_variants, g, device, what, NULL, out);
-}
-
-const char *ocl_gemm_preferred(void)
-{
-    const char *name = getenv("CLTRAIN_GEMM");
-    return name != NULL && name[0] != '\0' ? name : NULL;
-}
-
-/* The environment states a preference: a problem that the preferred backend refuses goes on as usual. */
-static clt_status choose_preferred(const ocl_gemm *g, const ocl_device_desc *device, const char *what,
-                                   const ocl_variant **out)
-{
-    const char *preferred = ocl_gemm_preferred();
-    *out = NULL;
-    if (preferred == NULL)
-        return CLT_OK;
-    clt_status status = ocl_variant_select(ocl_gemm_variants, g, device, what, preferred, out);
-    if (status == CLT_OK)
-        return CLT_OK;
-    if (named(preferred) == NULL)
-        return clt_fail_prefix(status, "environment variable CLTRAIN_GEMM=%s: ", preferred);
-    clt_error_clear();
-    return CLT_OK;
-}
-
-typedef struct choice {
-    const ocl_variant *variant;
-    const ocl_choice *record; /* its values are in force; NULL: the variant decides */
-} choice;
-
-/* A record serves when nothing stronger chose another variant and when it can be used; on its own otherwise
- * it is ignored. */
-static void apply_record(const ocl_gemm *g, const ocl_device_desc *device, const char *what,
-                         const ocl_choice *record, choice *c)
-{
-    char reason[256];
-    if (record == NULL || (c->variant != NULL && strcmp(c->variant->name, record->variant) != 0))
-        return;
-    const ocl_variant *variant =
-        ocl_choice_variant(record, ocl_gemm_variants, g, device, reason, sizeof reason);
-    if (variant == NULL) {
-        CLT_DEBUG("%s: the tuning record of '%s' is ignored: %s", what, record->problem, reason);
-        return;
-    }
-    c->variant = variant;
-    c->record = record;
-}
-
-/* force and the environment are stronger than a record, a record is stronger than what the device prefers. */
-static clt_status choose(const ocl_gemm *g, const ocl_device_desc *device, const char *what,
-                         const char *force, const ocl_choice *record, choice *c)
-{
-    *c = (choice){0};
-    if (force != NULL)
-        CLT_TRY(ocl_variant_select(ocl_gemm_variants, g, device, what, force, &c->variant));
-    else
-        CLT_TRY(choose_preferred(g, device, what, &c->variant));
-    apply_record(g, device, what, record, c);
-    return c->variant != NULL ? CLT_OK : ocl_gemm_standard(g, device, what, &c->variant);
-}
-
-/* Emitting */
-
-static clt_status emit_with(ocl_emitter *e, const ocl_gemm *g, const choice *c)
-{
-    const char *outer = e->variant;
-    const ocl_variant *outer_made_by = e->made_by;
-    const char *outer_form = e->form;
-    const ocl_choice *outer_record = e->record;
-    e->variant = c->variant->name;
-    e->made_by = c->variant;
-    e->form = NULL;
-    e->record = c->record;
-    clt_status status = c->variant->emit(e, g);
-    e->variant = outer;
-    e->made_by = outer_made_by;
-    e->form = outer_form;
-    e->record = outer_record;
-    return status;
-}
-
-/* The candidate that the tuner is looking at: that and nothing else. */
-static clt_status emit_trial(ocl_emitter *e, const ocl_gemm *g, const char *what, const ocl_choice *record)
-{
-    char reason[256];
-    choice c = {.record = record};
-    c.variant = ocl_choice_variant(record, ocl_gemm_variants, g, e->device, reason, sizeof reason);
-    if (c.variant == NULL)
-        CLT_FAIL(CLT_EUNSUPPORTED, "trying a variant for %s: %s", what, reason);
-    return emit_with(e, g, &c);
-}
-
-static clt_status emit_chosen(ocl_emitter *e, const ocl_gemm *g, const char *what, const char *force)
-{
-    char problem[OCL_TUNE_PROBLEM];
-    choice c;
-    ocl_gemm_problem(g, problem, sizeof problem);
-    const ocl_choice *record = ocl_tuning_find(e->device->tuning, OCL_GEMM_FAMILY, problem);
-    size_t before = e->list->count;
-    CLT_TRY(choose(g, e->device, what, force, record, &c));
-    clt_status status = emit_with(e, g, &c);
-    if (status == CLT_EUNSUPPORTED && c.record != NULL && e->status == CLT_OK && e->list->count == before) {
-        CLT_DEBUG("%s: the tuning record of '%s' is ignored: %s", what, record->problem, clt_error_text());
-        clt_error_clear();
-        CLT_TRY(choose(g, e->device, what, force, NULL, &c));
-        status = emit_with(e, g, &c);
-    }
-    CLT_TRY(status);
-    return ocl_gemm_log(e->log, g, c.record);
-}
+const ocl_family ocl_gemm_family = {.variants = ocl_gemm_variants,
+                                    .name = OCL_GEMM_FAMILY,
+                                    .sources = "gemm",
+                                    .variable = "CLTRAIN_GEMM",
+                                    .problem = family_problem,
+                                    .flops = family_flops,
+                                    .standard = standard,
+                                    .describe = describe,
+                                    .bench = &ocl_gemm_family_bench};
 
 clt_status ocl_gemm_emit(ocl_emitter *e, const ocl_gemm *gemm, const char *force)
 {
@@ -231,8 +128,7 @@ clt_status ocl_gemm_emit(ocl_emitter *e, const ocl_gemm *gemm, const char *force
         fold_batch(&g);
         g.tf32 = (g.tf32 || e->tf32) && g.type_a == CLT_F32 && g.type_b == CLT_F32;
         ocl_gemm_text(&g, what, sizeof what);
-        bool trial = e->record != NULL && strcmp(e->record->family, OCL_GEMM_FAMILY) == 0;
-        status = trial ? emit_trial(e, &g, what, e->record) : emit_chosen(e, &g, what, force);
+        status = ocl_family_emit(e, &ocl_gemm_family, &g, what, force);
     }
     ocl_emit_fail(e, status);
     return ocl_emit_status(e);

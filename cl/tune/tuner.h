@@ -2,7 +2,7 @@
  *
  * The tuner: which variant with which values of its tunables is fastest for a problem. The search itself
  * (cl/tune/tuner.c) is pure: it sees candidates through a table of functions and can be tested with invented
- * times. cl/tune/tuner_gemm.c measures matrix products on a device. A choice is trusted only when its result
+ * times. cl/tune/tuner_run.c measures on a device. A choice is trusted only when its result
  * was compared with a reference, and taken only when it beats the default by more than noise. */
 #ifndef CL_TUNER_H
 #define CL_TUNER_H
@@ -86,8 +86,7 @@ typedef struct ocl_tune_options {
 } ocl_tune_options;
 
 /* ocl_tune_run: measures the problems of the log on the device and returns the new records. Problems of
- * families that nobody can measure are left out. CLBlast's parameters come first where that backend is in
- * play. */
+ * families that nobody can measure are left out. */
 clt_status ocl_tune_run(ocl_device *device, const ocl_device_desc *desc, const ocl_tune_options *options,
                         ocl_tuning **out);
 /* True when ocl_tune_run with missing_only would have something to measure. */

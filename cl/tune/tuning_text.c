@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/gemm/gemm.h"
+#include "cl/tune/families.h"
 #include "cl/device/internal.h"
 #include "cl/command/kernel_source.h"
 #include "engine/base/hash.h"
@@ -45,6 +45,8 @@ static void hash_variants(clt_hash64_state *state, const ocl_variant *const *lis
 
 clt_status ocl_family_hash(const char *family, uint64_t *hash)
 {
+    const ocl_family *known = ocl_family_find(family);
+    const char *sources = known != NULL ? known->sources : family;
     clt_hash64_state state;
     clt_hash64_begin(&state);
     hash_text(&state, CLT_VERSION);
@@ -52,15 +54,15 @@ clt_status ocl_family_hash(const char *family, uint64_t *hash)
     for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
         size_t length = strlen(s->name);
         char *text = NULL;
-        if (strncmp(s->name, family, strlen(family)) != 0 || length < 3 ||
+        if (strncmp(s->name, sources, strlen(sources)) != 0 || length < 3 ||
             strcmp(s->name + length - 3, ".cl") != 0)
             continue;
         CLT_TRY(ocl_source_text(s->name, &text));
         hash_text(&state, text);
         free(text);
     }
-    if (strcmp(family, OCL_GEMM_FAMILY) == 0)
-        hash_variants(&state, ocl_gemm_variants);
+    if (known != NULL)
+        hash_variants(&state, known->variants);
     *hash = clt_hash64_end(&state);
     return CLT_OK;
 }

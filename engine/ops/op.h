@@ -8,7 +8,7 @@
 #define ENGINE_OPS_OP_H
 
 #include "cl/gemm/gemm.h"
-#include "cl/command/variant.h"
+#include "cl/tune/family.h"
 #include "engine/graph/graph.h"
 
 typedef enum clt_attr_type {
@@ -183,11 +183,10 @@ typedef struct clt_op {
     uint32_t flags;
     /* Declares outputs, parameters and saved tensors. */
     clt_status (*infer)(clt_infer *ctx);
-    /* NULL-terminated, ordered, the last accepts everything. problem = const clt_call *. Variants of one op
-     * save the same tensors. A VIEW has no forward list. backward NULL: not differentiable (inputs that need
-     * a gradient are refused). */
-    const ocl_variant *const *forward;
-    const ocl_variant *const *backward;
+    /* The variants of each direction; problem = const clt_call *. Variants of one op save the same tensors. A
+     * VIEW has no forward variants. No backward ones: not differentiable (inputs that need a gradient are
+     * refused). */
+    ocl_family forward, backward;
     /* Inputs that never carry a gradient (indices, targets), bit i = input i. */
     uint32_t no_grad_inputs;
     /* Inputs whose gradient is the output's, unchanged, where both have as many elements. */

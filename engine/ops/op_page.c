@@ -74,7 +74,7 @@ const char *clt_attr_default_text(const clt_attr_spec *spec, char buffer[CLT_ATT
 
 const char *clt_op_notes(const clt_op *op, char buffer[CLT_ATTR_TEXT * 2])
 {
-    bool gradient = op->backward || (op->flags & CLT_OP_VIEW);
+    bool gradient = op->backward.variants || (op->flags & CLT_OP_VIEW);
     snprintf(buffer, CLT_ATTR_TEXT * 2, "%s%s%s%s%s",
              op->flags & CLT_OP_LOSS
                  ? "A loss: the last layer of a list; its inputs are the layer before it and "
@@ -236,7 +236,7 @@ static clt_status json_op(clt_json_writer *w, const clt_op *op)
     clt_jw_kstring(w, "output", doc->output);
     clt_jw_kstring(w, "learned", doc->params);
     clt_jw_kbool(w, "loss", (op->flags & CLT_OP_LOSS) != 0);
-    clt_jw_kbool(w, "gradient", op->backward || (op->flags & CLT_OP_VIEW));
+    clt_jw_kbool(w, "gradient", op->backward.variants || (op->flags & CLT_OP_VIEW));
     clt_jw_kbool(w, "for_configs", (op->flags & CLT_OP_FUSED) == 0);
     clt_jw_key(w, "attributes");
     clt_jw_array(w);

@@ -176,7 +176,7 @@ static clt_status backward_node(autodiff *ad, const clt_node *node)
     CLT_TRY(alias_view(ad, node, &done));
     if (done)
         return CLT_OK;
-    if (!node->op->backward)
+    if (!node->op->backward.variants)
         CLT_FAIL(CLT_EUNSUPPORTED,
                  "layer '%s' (%s): this op has no gradient, but trainable parameters lie before it",
                  node->name, node->op->name);

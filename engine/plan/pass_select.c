@@ -139,13 +139,9 @@ clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work 
     if (!emitter->label || !emitter->layer)
         return CLT_ENOMEM;
     emitter->node = node->id;
-    const ocl_variant *const *list = forward ? node->op->forward : node->op->backward;
-    const ocl_variant *variant;
-    CLT_TRY(ocl_variant_select(list, &call, &plan->device, emitter->label, clt_forced_variant(plan, list),
-                               &variant));
-    emitter->variant = variant->name;
-    emitter->made_by = variant;
-    CLT_TRY(variant->emit(emitter, &call));
+    const ocl_family *family = forward ? &node->op->forward : &node->op->backward;
+    CLT_TRY(
+        ocl_family_emit(emitter, family, &call, emitter->label, clt_forced_variant(plan, family->variants)));
     return ocl_emit_status(emitter);
 }
 

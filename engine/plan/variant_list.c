@@ -23,7 +23,7 @@ static const ocl_variant *const *list_at(int n)
         return clt_update_variants;
     if (n > 2 * ops + 1)
         return NULL;
-    list = n % 2 ? op[n / 2]->backward : op[n / 2]->forward;
+    list = n % 2 ? op[n / 2]->backward.variants : op[n / 2]->forward.variants;
     return list ? list : none;
 }
 

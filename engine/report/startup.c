@@ -108,8 +108,8 @@ static void add_tuning(table *t, const clt_run *run)
     double flops = clt_plan_flops(run->job->train) * (double)(run->job->steps - run->first_step);
     if (unmeasured > 0 && flops >= TUNE_FLOPS)
         add(t, "hint",
-            "'cltrain tune CONFIG' would measure which kernels are fastest on this device: %d of %d matrix "
-            "products have never been measured here",
+            "'cltrain tune CONFIG' would measure which kernels are fastest on this device: %d of %d "
+            "problems have never been measured here",
             unmeasured, run->tuned->problems);
     add(t, "tuning", "%s", clt_tuned_text(run->tuned, text, sizeof text));
     technical(t);

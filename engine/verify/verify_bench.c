@@ -17,7 +17,7 @@
 bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph,
                                const clt_node *node, int index)
 {
-    return subject->op->backward != NULL && !(subject->op->no_grad_inputs & (1u << index)) &&
+    return subject->op->backward.variants != NULL && !(subject->op->no_grad_inputs & (1u << index)) &&
            clt_dtype_is_float(clt_graph_tensor(graph, node->in[index])->dtype);
 }
 
@@ -48,7 +48,8 @@ static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
         clt_tensor *out = clt_graph_tensor(graph, node->out[i]);
         char name[64];
         out->is_output = true;
-        if (!subject->op->backward || (subject->op->flags & CLT_OP_LOSS) || !clt_dtype_is_float(out->dtype))
+        if (!subject->op->backward.variants || (subject->op->flags & CLT_OP_LOSS) ||
+            !clt_dtype_is_float(out->dtype))
             continue;
         snprintf(name, sizeof name, "dout%d of %s", i, node->name);
         clt_shape shape = out->shape;
@@ -63,7 +64,7 @@ static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject,
 {
     static const char *const names[CLT_VERIFY_COPIES] = {"node", "second"};
     const clt_op_case *c = subject->op_case;
-    bool gradients = setup->mode == CLT_PLAN_CHECK && subject->op->backward != NULL;
+    bool gradients = setup->mode == CLT_PLAN_CHECK && subject->op->backward.variants != NULL;
     for (int k = 0; k < setup->copies; k++) {
         size_t first = graph->n_params;
         CLT_TRY(clt_graph_add_text(graph, subject->op->name, names[k], c->attrs, bench->in, c->n_inputs,
@@ -134,8 +135,8 @@ static bool refusal(const clt_verify_subject *subject, char *reason, size_t size
 static bool may_refuse(const clt_verify_subject *subject)
 {
     bool last_forward = false, last_backward = false;
-    bool forward = find_variant(subject->op->forward, subject->variant, &last_forward) != NULL;
-    bool backward = find_variant(subject->op->backward, subject->variant, &last_backward) != NULL;
+    bool forward = find_variant(subject->op->forward.variants, subject->variant, &last_forward) != NULL;
+    bool backward = find_variant(subject->op->backward.variants, subject->variant, &last_backward) != NULL;
     return !((!forward || last_forward) && (!backward || last_backward));
 }
 
@@ -168,8 +169,8 @@ static bool is_offered(const clt_verify_session *session, const clt_verify_subje
 {
     bool last;
     char what[64];
-    const ocl_variant *forward = find_variant(subject->op->forward, subject->variant, &last);
-    const ocl_variant *backward = find_variant(subject->op->backward, subject->variant, &last);
+    const ocl_variant *forward = find_variant(subject->op->forward.variants, subject->variant, &last);
+    const ocl_variant *backward = find_variant(subject->op->backward.variants, subject->variant, &last);
     uint32_t caps = (forward ? forward->written_for : 0) | (backward ? backward->written_for : 0);
     snprintf(what, sizeof what, "variant %s", subject->variant ? subject->variant : "");
     return clt_verify_offers(session, what, caps, outcome);

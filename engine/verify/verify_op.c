@@ -287,7 +287,7 @@ static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int 
     clt_graph *graph;
     CLT_TRY(clt_verify_graph(subject, &setup, &scratch, &graph));
     *inputs = 0;
-    *params = subject->op->backward ? scratch.node[0]->n_param : 0;
+    *params = subject->op->backward.variants ? scratch.node[0]->n_param : 0;
     for (int i = 0; i < scratch.node[0]->n_in; i++)
         if (clt_verify_takes_gradient(subject, graph, scratch.node[0], i))
             *inputs |= 1u << i;
@@ -343,9 +343,9 @@ static clt_status check_correct(clt_verify_session *session, const clt_verify_su
     CLT_TRY(check_setup(session, subject, &twin, exact, "accumulated", outcome));
     if (subject->op->flags & CLT_OP_LOSS)
         CLT_TRY(check_setup(session, subject, &scaled, exact, "scaled", outcome));
-    if (subject->op->backward && has_narrow(subject->op_case))
+    if (subject->op->backward.variants && has_narrow(subject->op_case))
         CLT_TRY(check_setup(session, subject, &narrow, false, "16-bit gradients", outcome));
-    if (subject->op_case->small && subject->op->backward)
+    if (subject->op_case->small && subject->op->backward.variants)
         CLT_TRY(check_alone(session, subject, inputs, params, outcome));
     if ((subject->op->flags & CLT_OP_RANDOM) && params == 0)
         CLT_TRY(check_setup(session, subject, &eval, exact, "evaluated", outcome));
@@ -522,7 +522,7 @@ static clt_status check_one(clt_verify_session *session, const clt_verify_subjec
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;
     const clt_op_ref *ref = subject->op->ref;
-    if (subject->op->backward && !ref->backward)
+    if (subject->op->backward.variants && !ref->backward)
         clt_verify_set(&outcome, CLT_VERIFY_UNIMPL, "the op has a gradient and its reference has none");
     else if (mode == CLT_VERIFY_CORRECT)
         status = check_correct(session, subject, &outcome);
@@ -538,7 +538,7 @@ static clt_status check_one(clt_verify_session *session, const clt_verify_subjec
 /* Names of the variants of both directions, each once. */
 static int variant_names(const clt_op *op, const char *names[], int max)
 {
-    const ocl_variant *const *lists[2] = {op->forward, op->backward};
+    const ocl_variant *const *lists[2] = {op->forward.variants, op->backward.variants};
     int count = 0;
     for (int l = 0; l < 2; l++) {
         for (size_t i = 0; lists[l] && lists[l][i]; i++) {
@@ -566,7 +566,7 @@ static clt_status check_case(clt_verify_session *session, const clt_op *op, cons
     static const unsigned modes[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF};
     const char *names[32];
     int count = variant_names(op, names, 32);
-    if (op->backward && is_finite(c))
+    if (op->backward.variants && is_finite(c))
         CLT_TRY(check_one(session, &(clt_verify_subject){op, c, NULL}, CLT_VERIFY_GRAD));
     for (int v = 0; v < (count ? count : 1); v++) {
         clt_verify_subject subject = {op, c, count ? names[v] : NULL};

@@ -69,7 +69,7 @@ expect_text 'kept from the checkpoint'
 export CLTRAIN_GEMM=simple
 two measured nothing --out on device.tune=on device.tune_seconds=60
 with_log on
-expect_text 'products tuned \(on\), choices .*measured'
+expect_text 'problems tuned \(on\), choices .*measured'
 expect_file measured/tuning/*.json
 expect_absent nothing/tuning
 two measured nothing --out on-again device.tune=on

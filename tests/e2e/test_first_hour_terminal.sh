@@ -46,7 +46,7 @@ if [ "$(widest steps)" -le 64 ]; then pass; else fail 'the new width is not noti
 cp w80/log.txt log80
 expect_code 0 "$screen" -c 120 "$CLTRAIN" train net.json --out words --max-steps 1
 head -n 1 "$out" | grep -q '^device ' && pass || fail 'the device is not named first'
-reject_text 'choices' '[0-9a-f]{12}' 'D1' 'products tuned' 'programs' 'cltrain tune'
+reject_text 'choices' '[0-9a-f]{12}' 'D1' 'problems tuned' 'programs' 'cltrain tune'
 expect_text '^batch +64 samples a step, 2 times 32' '^steps +400, 50 times through the training data' \
     '^optimizer +adamw, learning rate 0.001 \(cosine\), gradients clipped to norm 1' \
     '^memory .* on the device' '^run folder +words, saved every 15 minutes and at the end'

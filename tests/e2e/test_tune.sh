@@ -51,7 +51,7 @@ expect_code 0 "$CLTRAIN" tune --list
 expect_text '^  device .* records$' '^  gemm +NT m=16 n=48 k=80'
 expect_code 0 "$CLTRAIN" train net.json --out tuned
 with_log tuned
-expect_text '^tuning +([0-9]+) of \1 products tuned \(cached\), choices [0-9a-f]{16}$'
+expect_text '^tuning +([0-9]+) of \1 problems tuned \(cached\), choices [0-9a-f]{16}$'
 expect_code 0 "$CLTRAIN" train net.json --out untuned device.tune=off
 with_log untuned
 expect_text '^tuning +off$'
@@ -78,7 +78,7 @@ expect_code 0 "$CLTRAIN" plan net.json --device 0:0 --full
 expect_text 'kernel .*\.forward +simple +gemm_fwd_dot'
 expect_code 0 "$CLTRAIN" train net.json --out recorded
 with_log recorded
-expect_text '^tuning +1 of [0-9]+ products tuned'
+expect_text '^tuning +1 of [0-9]+ problems tuned'
 if cmp -s "$(model untuned)" "$(model recorded)"; then
     note_skip 'simple and the default give the same bits here: pinned choices cannot be told from others'
 fi
@@ -98,13 +98,13 @@ use empty
 half again recorded
 expect_code 0 "$CLTRAIN" train net.json --out again --resume auto
 with_log again
-expect_text '^tuning +1 of [0-9]+ products tuned \(kept from the checkpoint\)'
+expect_text '^tuning +1 of [0-9]+ problems tuned \(kept from the checkpoint\)'
 expect_same "$(model recorded)" "$(model again)"
 use by_record
 half plain untuned # nothing was pinned there, and nothing stays
 expect_code 0 "$CLTRAIN" train net.json --out plain --resume auto device.tune=cached
 with_log plain
-expect_text '^tuning +0 of [0-9]+ products tuned \(kept from the checkpoint\)'
+expect_text '^tuning +0 of [0-9]+ problems tuned \(kept from the checkpoint\)'
 expect_same "$(model untuned)" "$(model plain)"
 half dropped recorded
 expect_code 0 "$CLTRAIN" train net.json --out dropped --resume auto device.tune=off
@@ -118,7 +118,7 @@ damage() { # what to do with the file
     expect_code 0 "$CLTRAIN" train net.json --out damaged
     if [ "$(grep -c 'tuning records are ignored' "$out")" -eq 1 ]; then pass; else fail 'it should be said once'; fi
     with_log damaged
-    expect_text "^warning: tuning records are ignored: .*" '^tuning +0 of [0-9]+ products tuned \(cached\)'
+    expect_text "^warning: tuning records are ignored: .*" '^tuning +0 of [0-9]+ problems tuned \(cached\)'
     expect_same "$(model untuned)" "$(model damaged)"
     rm -rf damaged
     expect_code 0 "$put" "$problem" simple
@@ -171,11 +171,11 @@ use started
 export CLTRAIN_GEMM=simple
 expect_code 0 "$CLTRAIN" train net.json --out on device.tune=on device.tune_seconds=60
 with_log on
-expect_text '^tuning +[0-9]+ of [0-9]+ products tuned \(on\), choices .*, measured for [0-9.]+ s$'
+expect_text '^tuning +[0-9]+ of [0-9]+ problems tuned \(on\), choices .*, measured for [0-9.]+ s$'
 expect_code 0 "$CLTRAIN" train net.json --out on-again device.tune=on
 with_log on-again
 reject_text 'measured for'
-expect_text '^tuning +[0-9]+ of [0-9]+ products tuned \(on\), choices [0-9a-f]{16}$'
+expect_text '^tuning +[0-9]+ of [0-9]+ problems tuned \(on\), choices [0-9a-f]{16}$'
 expect_same "$(model on)" "$(model on-again)"
 # What cannot be kept is used all the same.
 use closed && touch closed/tuning

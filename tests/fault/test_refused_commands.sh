@@ -60,7 +60,7 @@ expect_same one/checkpoints/step_12/model.safetensors two/checkpoints/step_12/mo
 "$CLTRAIN_BUILD_DIR/tests/put_record" 'NT m=64 n=48 k=16 batch=1 f32*f32->f32 +bias' lane mr=6 nv=2 >/dev/null 2>&1
 expect_code 0 "$CLTRAIN" train gpt.json --out pinned --max-steps 6
 with_log pinned
-expect_text '[1-9] of [0-9]+ products tuned'
+expect_text '[1-9] of [0-9]+ problems tuned'
 bad 0 "$lane" "$CLTRAIN" train gpt.json --out pinned --resume auto
 expect_text "$without" '[1-9] tuning choice.*of the checkpoint name what the driver refused and are ignored' 'resumed'
 paste <(values loss good/metrics.jsonl) <(values loss pinned/metrics.jsonl) >both

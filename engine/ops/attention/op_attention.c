@@ -278,8 +278,8 @@ const clt_op clt_op_attention = {
     .max_in = 4,
     .flags = CLT_OP_RANDOM,
     .infer = attention_infer,
-    .forward = fwd_variants,
-    .backward = bwd_variants,
+    .forward = {.variants = fwd_variants},
+    .backward = {.variants = bwd_variants},
     .no_grad_inputs = 1u << 3,
     .rounding_variant = "mma",
     /* P and dS, and dy where it is wider; each is relative to the terms of a sum, which a short row leaves

@@ -82,6 +82,6 @@ const clt_op clt_op_kv_cache = {
     .max_in = 2,
     .no_grad_inputs = 1 << 1,
     .infer = kv_cache_infer,
-    .forward = forward_variants,
+    .forward = {.variants = forward_variants},
     .ref = &clt_op_kv_cache_ref,
 };

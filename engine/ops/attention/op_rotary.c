@@ -170,8 +170,8 @@ const clt_op clt_op_rotary = {
     .max_in = 2,
     .flags = CLT_OP_CHEAP,
     .infer = rotary_infer,
-    .forward = rotary_forward_variants,
-    .backward = rotary_backward_variants,
+    .forward = {.variants = rotary_forward_variants},
+    .backward = {.variants = rotary_backward_variants},
     .no_grad_inputs = 1u << 1,
     .ref = &clt_op_rotary_ref,
 };

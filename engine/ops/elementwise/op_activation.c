@@ -114,8 +114,8 @@ static clt_status activation_backward(ocl_emitter *e, const clt_call *call, cons
                                 .max_in = 1,                                                                 \
                                 .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP,                                  \
                                 .infer = activation_infer,                                                   \
-                                .forward = op##_forward_variants,                                            \
-                                .backward = op##_backward_variants,                                          \
+                                .forward = {.variants = op##_forward_variants},                              \
+                                .backward = {.variants = op##_backward_variants},                            \
                                 .ref = &clt_op_##op##_ref,                                                   \
                                 __VA_ARGS__};
 

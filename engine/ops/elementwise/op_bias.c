@@ -85,8 +85,8 @@ const clt_op clt_op_bias = {
     .min_in = 1,
     .max_in = 1,
     .infer = bias_infer,
-    .forward = bias_forward_variants,
-    .backward = bias_backward_variants,
+    .forward = {.variants = bias_forward_variants},
+    .backward = {.variants = bias_backward_variants},
     .same_grad_inputs = 1,
     .ref = &clt_op_bias_ref,
 };

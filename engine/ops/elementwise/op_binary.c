@@ -164,8 +164,8 @@ const clt_op clt_op_add = {
     .flags = CLT_OP_ELEMENTWISE,
     .same_grad_inputs = UINT32_MAX,
     .infer = binary_infer,
-    .forward = add_forward_variants,
-    .backward = add_backward_variants,
+    .forward = {.variants = add_forward_variants},
+    .backward = {.variants = add_backward_variants},
     .ref = &clt_op_add_ref,
 };
 const clt_op clt_op_multiply = {
@@ -176,7 +176,7 @@ const clt_op clt_op_multiply = {
     .max_in = 2,
     .flags = CLT_OP_ELEMENTWISE,
     .infer = binary_infer,
-    .forward = multiply_forward_variants,
-    .backward = multiply_backward_variants,
+    .forward = {.variants = multiply_forward_variants},
+    .backward = {.variants = multiply_backward_variants},
     .ref = &clt_op_multiply_ref,
 };

@@ -112,7 +112,7 @@ const clt_op clt_op_dropout = {
     .max_in = 1,
     .flags = CLT_OP_ELEMENTWISE | CLT_OP_RANDOM | CLT_OP_EVAL_IDENTITY | CLT_OP_CHEAP,
     .infer = dropout_infer,
-    .forward = dropout_forward_variants,
-    .backward = dropout_backward_variants,
+    .forward = {.variants = dropout_forward_variants},
+    .backward = {.variants = dropout_backward_variants},
     .ref = &clt_op_dropout_ref,
 };

@@ -135,8 +135,8 @@ const clt_op clt_op_scale = {
     .max_in = 1,
     .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP | CLT_OP_CONVERTS,
     .infer = scale_infer,
-    .forward = affine_forward_variants,
-    .backward = affine_backward_variants,
+    .forward = {.variants = affine_forward_variants},
+    .backward = {.variants = affine_backward_variants},
     .ref = &clt_op_scale_ref,
 };
 const clt_op clt_op_cast = {
@@ -149,7 +149,7 @@ const clt_op clt_op_cast = {
     .max_in = 1,
     .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP | CLT_OP_CONVERTS,
     .infer = cast_infer,
-    .forward = affine_forward_variants,
-    .backward = affine_backward_variants,
+    .forward = {.variants = affine_forward_variants},
+    .backward = {.variants = affine_backward_variants},
     .ref = &clt_op_cast_ref,
 };

@@ -159,8 +159,8 @@ const clt_op clt_op_linear = {
     .min_in = 1,
     .max_in = 1,
     .infer = linear_infer,
-    .forward = forward_variants,
-    .backward = backward_variants,
+    .forward = {.variants = forward_variants},
+    .backward = {.variants = backward_variants},
     .narrow_params = 1,
     .ref = &clt_op_linear_ref,
 };

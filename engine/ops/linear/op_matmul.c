@@ -155,7 +155,7 @@ const clt_op clt_op_matmul = {
     .min_in = 2,
     .max_in = 2,
     .infer = matmul_infer,
-    .forward = forward_variants,
-    .backward = backward_variants,
+    .forward = {.variants = forward_variants},
+    .backward = {.variants = backward_variants},
     .ref = &clt_op_matmul_ref,
 };

@@ -56,8 +56,8 @@ const clt_op clt_op_bce_with_logits = {
     .max_in = 2,
     .flags = CLT_OP_LOSS | CLT_OP_HITS,
     .infer = clt_pointwise_loss_infer,
-    .forward = fwd_variants,
-    .backward = bce_with_logits_bwd_variants,
+    .forward = {.variants = fwd_variants},
+    .backward = {.variants = bce_with_logits_bwd_variants},
     .no_grad_inputs = 2,
     .ref = &clt_op_bce_with_logits_ref,
 };

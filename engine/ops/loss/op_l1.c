@@ -53,8 +53,8 @@ const clt_op clt_op_l1 = {
     .max_in = 2,
     .flags = CLT_OP_LOSS,
     .infer = clt_pointwise_loss_infer,
-    .forward = fwd_variants,
-    .backward = l1_bwd_variants,
+    .forward = {.variants = fwd_variants},
+    .backward = {.variants = l1_bwd_variants},
     .no_grad_inputs = 2,
     .ref = &clt_op_l1_ref,
 };

@@ -215,8 +215,8 @@ const clt_op clt_op_linear_cross_entropy = {
     .max_in = 2,
     .flags = CLT_OP_LOSS | CLT_OP_HITS | CLT_OP_FUSED,
     .infer = head_infer,
-    .forward = fwd_variants,
-    .backward = bwd_variants,
+    .forward = {.variants = fwd_variants},
+    .backward = {.variants = bwd_variants},
     .no_grad_inputs = 2,
     .ref = &clt_op_linear_cross_entropy_ref,
 };

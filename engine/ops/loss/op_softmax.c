@@ -150,8 +150,8 @@ const clt_op clt_op_softmax = {
     .max_in = 1,
     .flags = CLT_OP_WIDE,
     .infer = softmax_infer,
-    .forward = fwd_variants,
-    .backward = bwd_variants,
+    .forward = {.variants = fwd_variants},
+    .backward = {.variants = bwd_variants},
     .ref = &clt_op_softmax_ref,
 };
 const clt_op clt_op_log_softmax = {
@@ -162,7 +162,7 @@ const clt_op clt_op_log_softmax = {
     .max_in = 1,
     .flags = CLT_OP_WIDE,
     .infer = softmax_infer,
-    .forward = fwd_variants,
-    .backward = bwd_variants,
+    .forward = {.variants = fwd_variants},
+    .backward = {.variants = bwd_variants},
     .ref = &clt_op_log_softmax_ref,
 };

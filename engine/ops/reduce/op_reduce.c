@@ -307,7 +307,7 @@ const clt_op clt_op_reduce = {
     .max_in = 1,
     .flags = CLT_OP_WIDE,
     .infer = reduce_infer,
-    .forward = reduce_forward_variants,
-    .backward = reduce_backward_variants,
+    .forward = {.variants = reduce_forward_variants},
+    .backward = {.variants = reduce_backward_variants},
     .ref = &clt_op_reduce_ref,
 };

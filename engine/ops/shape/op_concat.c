@@ -137,7 +137,7 @@ const clt_op clt_op_concat = {
     .max_in = CLT_MAX_IN,
     .flags = CLT_OP_MOVE,
     .infer = concat_infer,
-    .forward = fwd_variants,
-    .backward = bwd_variants,
+    .forward = {.variants = fwd_variants},
+    .backward = {.variants = bwd_variants},
     .ref = &clt_op_concat_ref,
 };

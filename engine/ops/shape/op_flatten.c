@@ -49,7 +49,7 @@ const clt_op clt_op_flatten = {
     .max_in = 1,
     .flags = CLT_OP_VIEW | CLT_OP_MOVE,
     .infer = flatten_infer,
-    .backward = bwd_variants,
+    .backward = {.variants = bwd_variants},
     .same_grad_inputs = 1,
     .ref = &clt_op_flatten_ref,
 };

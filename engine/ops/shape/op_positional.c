@@ -97,8 +97,8 @@ const clt_op clt_op_positional = {
     .min_in = 1,
     .max_in = 1,
     .infer = positional_infer,
-    .forward = positional_forward_variants,
-    .backward = positional_backward_variants,
+    .forward = {.variants = positional_forward_variants},
+    .backward = {.variants = positional_backward_variants},
     .same_grad_inputs = 1,
     .ref = &clt_op_positional_ref,
 };

@@ -86,7 +86,7 @@ const clt_op clt_op_reshape = {
     .max_in = 1,
     .flags = CLT_OP_VIEW | CLT_OP_MOVE,
     .infer = reshape_infer,
-    .backward = bwd_variants,
+    .backward = {.variants = bwd_variants},
     .same_grad_inputs = 1,
     .ref = &clt_op_reshape_ref,
 };

@@ -132,7 +132,7 @@ const clt_op clt_op_slice = {
     .max_in = 1,
     .flags = CLT_OP_MOVE,
     .infer = slice_infer,
-    .forward = fwd_variants,
-    .backward = bwd_variants,
+    .forward = {.variants = fwd_variants},
+    .backward = {.variants = bwd_variants},
     .ref = &clt_op_slice_ref,
 };

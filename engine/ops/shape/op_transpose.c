@@ -362,7 +362,7 @@ const clt_op clt_op_transpose = {
     .max_in = 1,
     .flags = CLT_OP_MOVE,
     .infer = transpose_infer,
-    .forward = fwd_variants,
-    .backward = bwd_variants,
+    .forward = {.variants = fwd_variants},
+    .backward = {.variants = bwd_variants},
     .ref = &clt_op_transpose_ref,
 };

@@ -286,12 +286,6 @@ static clt_status collect(const clt_job *job, ocl_tuning_log *log)
     return CLT_OK;
 }
 
-/* A library's own parameters are a choice, but no product. */
-static bool is_product(const char *family)
-{
-    return strcmp(family, OCL_GEMM_FAMILY) == 0;
-}
-
 clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
 {
     ocl_tuning_log log = {0};
@@ -301,7 +295,7 @@ clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
         status = ocl_tuning_create(&t->desc, &used);
     t->problems = 0;
     for (size_t i = 0; i < log.count && status == CLT_OK; i++) {
-        t->problems += is_product(log.at[i].family);
+        t->problems++;
         if (log.at[i].tuned)
             status = ocl_tuning_set(used, &log.at[i].record);
     }
@@ -319,17 +313,14 @@ clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
     return CLT_OK;
 }
 
-static int tuned_products(const clt_tuned *t)
+static int tuned_problems(const clt_tuned *t)
 {
-    int tuned = 0;
-    for (size_t i = 0; t->used && i < t->used->count; i++)
-        tuned += is_product(t->used->records[i].family);
-    return tuned;
+    return t->used ? (int)t->used->count : 0;
 }
 
 int clt_tuned_unmeasured(const clt_tuned *t)
 {
-    return t->mode == CLT_TUNE_CACHED && !t->pinned ? t->problems - tuned_products(t) : 0;
+    return t->mode == CLT_TUNE_CACHED && !t->pinned ? t->problems - tuned_problems(t) : 0;
 }
 
 const char *clt_tuned_text(const clt_tuned *t, char *buffer, size_t size)
@@ -341,7 +332,7 @@ const char *clt_tuned_text(const clt_tuned *t, char *buffer, size_t size)
     }
     if (t->seconds > 0)
         snprintf(seconds, sizeof seconds, ", measured for %.1f s", t->seconds);
-    snprintf(buffer, size, "%d of %d products tuned (%s), choices %s%s", tuned_products(t), t->problems,
+    snprintf(buffer, size, "%d of %d problems tuned (%s), choices %s%s", tuned_problems(t), t->problems,
              t->pinned                ? "kept from the checkpoint"
              : t->mode == CLT_TUNE_ON ? "on"
                                       : "cached",

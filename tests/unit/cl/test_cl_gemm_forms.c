@@ -195,7 +195,7 @@ static void refused(const ocl_gemm *g, const ocl_device_desc *d, const char *why
     if (ocl_variant_accepts(&ocl_gemm_mma, g, d, reason, sizeof reason))
         fail_msg("mma took a product that it must refuse (%s)", why);
     assert_contains(reason, why);
-    assert_ok(ocl_gemm_standard(g, d, "test", &variant)); /* something else takes it */
+    assert_ok(ocl_family_standard(&ocl_gemm_family, g, d, "test", &variant)); /* something else takes it */
     assert_string_not_equal(variant->name, "mma");
 }
 
@@ -218,11 +218,11 @@ static void test_refusals(void **state)
     refused(&apart, &ampere, "rows of A lie more than 2^32 elements apart");
     apart.ldb = apart.lda--;
     refused(&apart, &ampere, "rows of B lie more than 2^32 elements apart");
-    assert_ok(ocl_gemm_standard(&bf16, &turing, "test", &variant));
+    assert_ok(ocl_family_standard(&ocl_gemm_family, &bf16, &turing, "test", &variant));
     assert_string_equal(variant->name, "tile");
     ampere.local_bytes = ampere.local_proven_bytes = 2 << 10;
     refused(&f16, &ampere, "2048 bytes of local memory");
-    assert_ok(ocl_gemm_standard(&f16, &turing, "test", &variant));
+    assert_ok(ocl_family_standard(&ocl_gemm_family, &f16, &turing, "test", &variant));
     assert_string_equal(variant->name, "mma");
 }
 
@@ -286,10 +286,10 @@ static void test_library_needs_record(void **state)
     const ocl_variant *variant;
     (void)state;
     g.tf32 = false;
-    assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
+    assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &d, "test", &variant));
     assert_string_equal(variant->name, "tile");
     d.local_bytes = d.local_proven_bytes = 1 << 10; /* no room for tiles */
-    assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
+    assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &d, "test", &variant));
     assert_string_equal(variant->name, "simple");
 }
 
@@ -315,9 +315,9 @@ static void test_wgmma(void **state)
         for (int layout = 0; layout < 4; layout++)
             for (int t = 0; t < 2; t++) {
                 ocl_gemm g = product(products[p].m, products[p].n, products[p].k, layout, types[t]);
-                assert_ok(ocl_gemm_standard(&g, &hopper, "test", &variant));
+                assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &hopper, "test", &variant));
                 assert_string_equal(variant->name, products[p].variant);
-                assert_ok(ocl_gemm_standard(&g, &none, "test", &variant));
+                assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &none, "test", &variant));
                 assert_string_equal(variant->name, "mma");
             }
     ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);

@@ -127,7 +127,7 @@ static void test_wgmma(void **state)
     g.type_a = g.type_b = CLT_F16;
     d.compute_capability = 90;
     d.local_proven_bytes = 227 << 10;
-    assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
+    assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &d, "test", &variant));
     assert_string_equal(variant->name, "wgmma");
     d.caps |= OCL_CAP_WGMMA_WIDE;
     d.max_work_group = 1024;
@@ -151,7 +151,7 @@ static void test_wgmma(void **state)
     assert_true(ocl_wgmma_local_bytes(&f) <= OCL_WGMMA_SMALL_BYTES);
     assert_string_equal(once(&d, refusal(variant, "gemm_fwd_wgmma", "bm=64", OCL_CAP_WGMMA)),
                         "capability wgmma");
-    assert_ok(ocl_gemm_standard(&g, &d, "test", &variant));
+    assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &d, "test", &variant));
     assert_string_equal(variant->name, "mma");
 }
 

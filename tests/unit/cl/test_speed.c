@@ -141,7 +141,7 @@ static uint64_t bytes_added(const byte_case *c)
     call.dparam[0] = plan->gradient[param];
     call.dparam_accumulate[0] = true;
     const ocl_variant *variant;
-    assert_ok(ocl_variant_select(node->op->backward, &call, &desc, "added", NULL, &variant));
+    assert_ok(ocl_variant_select(node->op->backward.variants, &call, &desc, "added", NULL, &variant));
     assert_ok(variant->emit(&e, &call));
     assert_ok(ocl_emit_status(&e));
     for (size_t i = 0; i < list.count; i++)

@@ -10,7 +10,7 @@
 #include "cl/device/internal.h"
 #include "cl/command/kernel_source.h"
 #include "cl/tune/tuner.h"
-#include "cl/tune/tuner_bench.h"
+#include "cl/gemm/gemm_tune.h"
 #include "engine/base/log.h"
 
 static ocl_device *device;
@@ -260,7 +260,7 @@ static void test_wrong_kernels(void **state)
     heard h = {0};
     ocl_tuning_log log = {0};
     ocl_gemm g = product(48, 48, 48, false, false);
-    assert_ok(ocl_gemm_log(&log, &g, NULL));
+    assert_ok(ocl_gemm_log(&log, &g));
     assert_int_equal(setenv("CLTRAIN_GEMM", "simple", 1), 0); /* a library would be right */
     ocl_tuning *records = tune(&h, &log, NULL, 5.0, false);
     assert_contains(h.lines, "gives a wrong result and is not used");
@@ -275,7 +275,7 @@ static void test_wrong_kernels(void **state)
     /* A reference that is wrong itself ends the problem with a word, not the run. */
     h = (heard){0};
     g = product(640, 640, 512, false, false);
-    assert_ok(ocl_gemm_log(&log, &g, NULL));
+    assert_ok(ocl_gemm_log(&log, &g));
     records = tune(&h, &log, NULL, 5.0, false);
     assert_contains(h.lines, "the reference product is wrong on this device");
     assert_int_equal(records->count, 0);
@@ -292,8 +292,8 @@ static void test_run(void **state)
     ocl_gemm small = product(16, 16, 16, false, false), tall = product(64, 16, 16, false, false);
     heard h = {0};
     setenv("CLTRAIN_GEMM", "simple", 1); /* few candidates: this is about the order of things */
-    assert_ok(ocl_gemm_log(&log, &small, NULL));
-    assert_ok(ocl_gemm_log(&log, &tall, NULL));
+    assert_ok(ocl_gemm_log(&log, &small));
+    assert_ok(ocl_gemm_log(&log, &tall));
     assert_ok(ocl_tuning_log_add(&log, "unheard of", "x", NULL, 0, 0, NULL)); /* nobody can measure it */
     assert_true(ocl_tune_missing(&log, NULL));
     ocl_tuning *records = tune(&h, &log, NULL, 60.0, true);

@@ -62,7 +62,8 @@ static void accepts(const ocl_variant *v, const problem *p, const ocl_device_des
 static void test_lane_refuses(void **state)
 {
     const clt_op *op = clt_op_find("attention");
-    const ocl_variant *forward = form(op->forward, "lane"), *backward = form(op->backward, "lane");
+    const ocl_variant *forward = form(op->forward.variants, "lane"),
+                      *backward = form(op->backward.variants, "lane");
     ocl_device_desc cpu = {.caps = OCL_CAP_WIDE_VECTORS, .compute_units = 2, .vector_floats = 8}, none = cpu;
     static const clt_dtype types[] = {CLT_F16, CLT_BF16};
     problem p;
@@ -122,13 +123,13 @@ static void test_mma_choice(void **state)
                                .local_bytes = 49152};
         problem p;
         problem_make(&p, cases[i].dtype, cases[i].head, cases[i].dtype);
-        assert_ok(ocl_variant_select(op->forward, &p.call, &gpu, "attention", NULL, &chosen));
+        assert_ok(ocl_variant_select(op->forward.variants, &p.call, &gpu, "attention", NULL, &chosen));
         assert_string_equal(chosen->name, cases[i].variant);
-        assert_ok(ocl_variant_select(op->backward, &p.call, &gpu, "attention", NULL, &chosen));
+        assert_ok(ocl_variant_select(op->backward.variants, &p.call, &gpu, "attention", NULL, &chosen));
         assert_string_equal(chosen->name, cases[i].variant);
         if (cases[i].why) {
-            refuses(form(op->forward, "mma"), &p, &gpu, cases[i].why);
-            refuses(form(op->backward, "mma"), &p, &gpu, cases[i].why);
+            refuses(form(op->forward.variants, "mma"), &p, &gpu, cases[i].why);
+            refuses(form(op->backward.variants, "mma"), &p, &gpu, cases[i].why);
         }
         clt_graph_destroy(p.graph);
     }
@@ -138,7 +139,8 @@ static void test_mma_choice(void **state)
 static void test_mma_refuses(void **state)
 {
     const clt_op *op = clt_op_find("attention");
-    const ocl_variant *forward = form(op->forward, "mma"), *backward = form(op->backward, "mma");
+    const ocl_variant *forward = form(op->forward.variants, "mma"),
+                      *backward = form(op->backward.variants, "mma");
     ocl_device_desc gpu = {.is_gpu = true,
                            .caps = OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16,
                            .compute_units = 4,

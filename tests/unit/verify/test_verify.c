@@ -338,7 +338,7 @@ static void test_left_behind(void **state)
     fake_ref.cases = two;
     fake_ref.n_cases = 2;
     fake_ref.forward = wrong_later;
-    fake_op.backward = NULL; /* one forward pass a check */
+    fake_op.backward = (ocl_family){0}; /* one forward pass a check */
     options.modes = CLT_VERIFY_CORRECT;
     n_forward = -2; /* a check runs the reference three times */
     assert_int_equal(run(&options, &fake_op, &summary), CLT_ECHECK);

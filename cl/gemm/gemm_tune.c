@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One matrix product as the tuner measures it. It must not know which candidate is better than which. */
-#include "cl/tune/tuner_bench.h"
+#include "cl/gemm/gemm_tune.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@
 
 struct ocl_tune_bench {
     ocl_gemm_bench *bench;
+    ocl_gemm full;
     double scale;        /* full problem's work over this one's */
     void *want[2], *got; /* C and pre */
 };
@@ -276,6 +277,7 @@ static void settle(ocl_gemm *g)
 static clt_status create(ocl_tune_bench *t, ocl_device *device, const ocl_device_desc *desc, ocl_gemm g)
 {
     double full = ocl_gemm_flops(&g);
+    t->full = g;
     settle(&g);
     make_measurable(&g, desc);
     t->scale = ocl_gemm_flops(&g) > 0 ? full / ocl_gemm_flops(&g) : 1.0;
@@ -315,3 +317,58 @@ const ocl_gemm *ocl_tune_bench_problem(const ocl_tune_bench *bench)
 {
     return &bench->bench->gemm;
 }
+
+/* --- for the tuner --- */
+
+static clt_status family_create(ocl_device *device, const ocl_device_desc *desc, const void *data,
+                                void **bench)
+{
+    ocl_tune_bench *t;
+    clt_status status = ocl_tune_bench_create(device, desc, data, &t);
+    *bench = t;
+    return status;
+}
+
+static void family_destroy(void *bench)
+{
+    ocl_tune_bench_destroy(bench);
+}
+
+static const void *family_problem(const void *bench, bool measured)
+{
+    const ocl_tune_bench *t = bench;
+    return measured ? &t->bench->gemm : &t->full;
+}
+
+static clt_status family_ready(void *bench, const ocl_device_desc *desc, const ocl_choice *candidate,
+                               ocl_choice *asked, void **ready)
+{
+    ocl_gemm_ready *r;
+    clt_status status = ocl_tune_bench_ready(bench, desc, candidate, NULL, asked, &r);
+    *ready = r;
+    return status;
+}
+
+static void family_release(void *bench, void *ready)
+{
+    (void)bench;
+    ocl_gemm_ready_destroy(ready);
+}
+
+static clt_status family_time(void *bench, void *ready, double *ns)
+{
+    return ocl_tune_bench_time(bench, ready, ns);
+}
+
+static clt_status family_check(void *bench, void *ready, bool *right, char *why, size_t size)
+{
+    return ocl_tune_bench_check(bench, ready, right, why, size);
+}
+
+const ocl_family_bench ocl_gemm_family_bench = {.create = family_create,
+                                                .destroy = family_destroy,
+                                                .problem = family_problem,
+                                                .ready = family_ready,
+                                                .release = family_release,
+                                                .time = family_time,
+                                                .check = family_check};

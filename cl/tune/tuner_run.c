@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tuning of matrix products on a device: which problems in which order and for how long, and the target that
- * the search sees. It must not know where problems come from nor where records go. */
+ * Tuning on a device: which problems in which order and for how long, and the target that the search sees,
+ * made of the bench of a problem's family. It must not know what a family computes, where problems come from
+ * nor where records go. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cl/tune/tuner.h"
-#include "cl/tune/tuner_bench.h"
+#include "cl/gemm/gemm.h"
+#include "cl/tune/families.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
 #define MAX_VARIANTS 16
+#define MAX_FAMILIES 16
 #define BEHIND 2 /* so often far behind is enough */
 #define MIN_SHARE                                                                                            \
     2.0 /* seconds: less shows nothing of a problem; better to leave others for the next time                \
          */
+
+/* On how many problems each variant of a family was far behind; below 0: it came near once. */
+typedef struct experience {
+    const ocl_family *family;
+    int behind[MAX_VARIANTS];
+} experience;
 
 typedef struct tuning_run {
     ocl_device *device;
@@ -26,14 +35,16 @@ typedef struct tuning_run {
     ocl_tuning *in_use; /* what desc points to */
     double deadline;
     int done, total;
-    int behind[MAX_VARIANTS]; /* problems on which a backend was far behind; below 0: it came near once */
+    experience of[MAX_FAMILIES]; /* the first ones in use */
 } tuning_run;
 
 /* One search's context. */
 typedef struct session {
     tuning_run *run;
+    const ocl_family *family;
     const char *problem;
-    ocl_tune_bench *bench;
+    void *bench;
+    experience *experience;
 } session;
 
 static void say(const tuning_run *r, const char *text)
@@ -52,20 +63,20 @@ static double now(void *context)
 
 static void release(void *context, void *ready)
 {
-    (void)context;
-    ocl_gemm_ready_destroy(ready);
+    const session *s = context;
+    s->family->bench->release(s->bench, ready);
 }
 
-static clt_status time_product(void *context, void *ready, double *ns)
+static clt_status time_one(void *context, void *ready, double *ns)
 {
     const session *s = context;
-    return ocl_tune_bench_time(s->bench, ready, ns);
+    return s->family->bench->time(s->bench, ready, ns);
 }
 
-static clt_status check_product(void *context, void *ready, bool *right, char *why, size_t size)
+static clt_status check(void *context, void *ready, bool *right, char *why, size_t size)
 {
     const session *s = context;
-    return ocl_tune_bench_check(s->bench, ready, right, why, size);
+    return s->family->bench->check(s->bench, ready, right, why, size);
 }
 
 static void wrong(void *context, const ocl_choice *candidate, const char *why)
@@ -79,22 +90,19 @@ static void wrong(void *context, const ocl_choice *candidate, const char *why)
     CLT_WARN("%s", line);
 }
 
-static clt_status prepare_product(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked)
+static clt_status prepare(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked)
 {
     session *s = context;
-    ocl_gemm_ready *made;
     asked->n_values = candidate->n_values;
-    clt_status status = ocl_tune_bench_ready(s->bench, &s->run->desc, candidate, NULL, asked, &made);
-    *ready = made;
-    return status;
+    return s->family->bench->ready(s->bench, &s->run->desc, candidate, asked, ready);
 }
 
 static bool skip(void *context, const ocl_variant *variant)
 {
     const session *s = context;
-    for (int i = 0; i < MAX_VARIANTS && ocl_gemm_variants[i] != NULL; i++)
-        if (ocl_gemm_variants[i] == variant)
-            return s->run->behind[i] >= BEHIND;
+    for (int i = 0; i < MAX_VARIANTS && s->family->variants[i] != NULL; i++)
+        if (s->family->variants[i] == variant)
+            return s->experience->behind[i] >= BEHIND;
     return false;
 }
 
@@ -107,16 +115,23 @@ static clt_status remember(tuning_run *r, const ocl_choice *choice)
     return r->options->keep != NULL ? r->options->keep(r->options->context, r->fresh) : CLT_OK;
 }
 
+/* While the environment names one variant, more than what that one can do is not to be had. */
+static bool is_restricted(const ocl_tuning_use *use)
+{
+    const ocl_family *family = ocl_family_find(use->family);
+    return family != NULL && ocl_family_preferred(family) != NULL;
+}
+
 static bool is_known(const ocl_tuning *known, const ocl_tuning_use *use)
 {
     const ocl_choice *record = ocl_tuning_exact(known, use->family, use->problem);
-    /* While the environment names one backend, more than what that one can do is not to be had. */
-    return record != NULL && (record->complete || ocl_gemm_preferred() != NULL);
+    return record != NULL && (record->complete || is_restricted(use));
 }
 
 static bool can_measure(const ocl_tuning_use *use)
 {
-    return strcmp(use->family, OCL_GEMM_FAMILY) == 0 && use->data != NULL;
+    const ocl_family *family = ocl_family_find(use->family);
+    return family != NULL && family->bench != NULL && use->data != NULL;
 }
 
 bool ocl_tune_missing(const ocl_tuning_log *log, const ocl_tuning *known)
@@ -135,7 +150,7 @@ static clt_status report(tuning_run *r, const ocl_tuning_use *use, const ocl_tun
                         .flops = use->flops,
                         .result = result};
     /* A default without a rival proves nothing: the next time goes on, unless no rival was wanted. */
-    if (result->found && (result->complete || result->tried > 1 || ocl_gemm_preferred() != NULL))
+    if (result->found && (result->complete || result->tried > 1 || is_restricted(use)))
         CLT_TRY(remember(r, &result->choice));
     if (r->options->row != NULL)
         r->options->row(r->options->context, &row);
@@ -159,63 +174,77 @@ static clt_status forgive(const tuning_run *r, const char *problem, clt_status s
     return CLT_OK;
 }
 
-/* One product */
+/* One problem */
 
-static clt_status search_product(tuning_run *r, const ocl_tuning_use *use, double deadline,
+static experience *experience_with(tuning_run *r, const ocl_family *family)
+{
+    int i = 0;
+    while (i < MAX_FAMILIES - 1 && r->of[i].family != NULL && r->of[i].family != family)
+        i++;
+    if (r->of[i].family != family)
+        r->of[i] = (experience){.family = family};
+    return &r->of[i];
+}
+
+static clt_status search_problem(tuning_run *r, const ocl_tuning_use *use, session *s, double deadline,
                                  ocl_tune_result *result)
 {
-    session s = {.run = r, .problem = use->problem};
     ocl_tune_limits limits = ocl_tune_limits_default();
-    const ocl_gemm *g = use->data;
-    ocl_tune_target t = {.context = &s,
-                         .family = OCL_GEMM_FAMILY,
+    ocl_tune_target t = {.context = s,
+                         .family = use->family,
                          .problem = use->problem,
-                         .list = ocl_gemm_variants,
+                         .list = s->family->variants,
                          .device = &r->desc,
-                         .only = ocl_gemm_preferred(),
-                         .prepare = prepare_product,
-                         .time = time_product,
-                         .check = check_product,
+                         .only = ocl_family_preferred(s->family),
+                         .prepare = prepare,
+                         .time = time_one,
+                         .check = check,
                          .release = release,
                          .now = now,
                          .skip = skip,
                          .wrong = wrong};
-    CLT_TRY(ocl_gemm_standard(g, &r->desc, use->problem, &t.standard));
     double start = clt_now();
-    CLT_TRY(ocl_tune_bench_create(r->device, &r->desc, g, &s.bench));
+    CLT_TRY(s->family->bench->create(r->device, &r->desc, use->data, &s->bench));
     double prepared = clt_now();
-    t.data = ocl_tune_bench_problem(s.bench);
+    t.data = s->family->bench->problem(s->bench, true);
     limits.deadline = deadline;
     limits.stop = r->options->stop;
-    const ocl_choice *seed = ocl_tuning_find(r->in_use, OCL_GEMM_FAMILY, use->problem);
-    clt_status status = ocl_tune_search(&t, &limits, seed, result);
-    ocl_tune_bench_destroy(s.bench);
+    CLT_TRY(ocl_family_standard(s->family, s->family->bench->problem(s->bench, false), &r->desc, use->problem,
+                                &t.standard));
+    const ocl_choice *seed = ocl_tuning_find(r->in_use, use->family, use->problem);
+    CLT_TRY(ocl_tune_search(&t, &limits, seed, result));
     CLT_DEBUG("tuning %s: operands and reference %.2f s, %d candidates (%d dropped early) %.2f s",
               use->problem, prepared - start, result->tried, result->abandoned, clt_now() - prepared);
-    return status;
+    return CLT_OK;
 }
 
-/* What one problem says about the backends. */
-static void learn(tuning_run *r, const ocl_tune_result *result)
+/* What one problem says about the variants. */
+static void learn(experience *e, const ocl_tune_result *result)
 {
-    for (int i = 0; i < MAX_VARIANTS && ocl_gemm_variants[i] != NULL; i++) {
+    for (int i = 0; i < MAX_VARIANTS && e->family->variants[i] != NULL; i++) {
         if ((result->near >> i & 1u) != 0)
-            r->behind[i] = INT32_MIN / 2;
+            e->behind[i] = INT32_MIN / 2;
         else if ((result->behind >> i & 1u) != 0)
-            r->behind[i]++;
+            e->behind[i]++;
     }
 }
 
-static clt_status tune_product(tuning_run *r, const ocl_tuning_use *use, double seconds)
+static clt_status tune_problem(tuning_run *r, const ocl_tuning_use *use, double seconds)
 {
     ocl_tune_result result = {0};
+    session s = {.run = r, .family = ocl_family_find(use->family), .problem = use->problem};
+    s.experience = experience_with(r, s.family);
     if (r->options->progress != NULL)
         r->options->progress(r->options->context, r->done, r->total, use->problem);
-    clt_status status = search_product(r, use, clt_now() + seconds, &result);
+    clt_status status = search_problem(r, use, &s, clt_now() + seconds, &result);
+    clt_error error;
+    clt_error_take(status, &error);
+    s.family->bench->destroy(s.bench);
+    status = clt_error_put(&error);
     r->done++;
     if (status != CLT_OK)
         return forgive(r, use->problem, status);
-    learn(r, &result);
+    learn(s.experience, &result);
     return report(r, use, &result);
 }
 
@@ -245,7 +274,7 @@ static clt_status tune_all(tuning_run *r, const ocl_tuning_use *const *uses, siz
         double left = r->deadline - clt_now(), share = total > 0.0 ? cost(uses[i]) / total : 0.0;
         double seconds = left * (0.5 * share + 0.5 / (double)(count - i));
         CLT_TRY(
-            tune_product(r, uses[i], seconds < MIN_SHARE ? (left < MIN_SHARE ? left : MIN_SHARE) : seconds));
+            tune_problem(r, uses[i], seconds < MIN_SHARE ? (left < MIN_SHARE ? left : MIN_SHARE) : seconds));
         total -= cost(uses[i]);
     }
     return CLT_OK;
@@ -271,15 +300,15 @@ static clt_status run_all(tuning_run *r)
 }
 
 /* A name that is none would leave nothing to compare the default with. */
-static clt_status check_preferred(void)
+static clt_status check_preferred(const ocl_tuning_log *log)
 {
-    const char *name = ocl_gemm_preferred();
-    for (size_t i = 0; name != NULL && ocl_gemm_variants[i] != NULL; i++)
-        if (strcmp(ocl_gemm_variants[i]->name, name) == 0)
-            return CLT_OK;
-    if (name != NULL)
-        CLT_FAIL(CLT_EUNSUPPORTED, "tuning: environment variable CLTRAIN_GEMM=%s: there is no such backend",
-                 name);
+    for (size_t i = 0; i < log->count; i++) {
+        const ocl_family *family = ocl_family_find(log->at[i].family);
+        const char *name = family != NULL ? ocl_family_preferred(family) : NULL;
+        if (name != NULL && ocl_family_variant(family, name) == NULL)
+            CLT_FAIL(CLT_EUNSUPPORTED, "tuning: environment variable %s=%s: there is no such variant",
+                     family->variable, name);
+    }
     return CLT_OK;
 }
 
@@ -289,7 +318,7 @@ clt_status ocl_tune_run(ocl_device *device, const ocl_device_desc *desc, const o
     tuning_run r = {.device = device, .desc = *desc, .options = options};
     clt_status status = CLT_OK;
     *out = NULL;
-    CLT_TRY(check_preferred());
+    CLT_TRY(check_preferred(options->log));
     r.deadline = clt_now() + options->seconds;
     CLT_TRY_GOTO(ocl_tuning_create(desc, &r.fresh), done);
     CLT_TRY_GOTO(ocl_tuning_create(desc, &r.in_use), done);
@@ -310,7 +339,7 @@ done:
 static clt_status add_product(ocl_tuning_log *log, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
     ocl_gemm g = ocl_gemm_make(m, n, k, ta, tb);
-    return ocl_gemm_log(log, &g, NULL);
+    return ocl_gemm_log(log, &g);
 }
 
 /* y = x W^T, dx = dy W, dW = dy^T x. */

@@ -3,8 +3,8 @@
  * One matrix product for the tuner: made small enough to measure, with operands that rotate through memory as
  * in a training step, and a reference that costs little: whole numbers, of which any right backend makes the
  * same bits. It knows nothing of searching. */
-#ifndef CL_TUNER_BENCH_H
-#define CL_TUNER_BENCH_H
+#ifndef CL_GEMM_TUNE_H
+#define CL_GEMM_TUNE_H
 
 #include "cl/gemm/gemm_bench.h"
 
@@ -27,5 +27,8 @@ clt_status ocl_tune_bench_ready(ocl_tune_bench *bench, const ocl_device_desc *de
 clt_status ocl_tune_bench_time(const ocl_tune_bench *bench, ocl_gemm_ready *ready, double *ns);
 clt_status ocl_tune_bench_check(const ocl_tune_bench *bench, ocl_gemm_ready *ready, bool *right, char *why,
                                 size_t size);
+
+/* The same as the tuner sees it. */
+extern const ocl_family_bench ocl_gemm_family_bench;
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The update: gradient norm in deterministic stages (chunks, spans of partial sums, total), finite check and clip factor,
  * and one optimizer kernel over all parameters of a store slab. Gaps between parameters hold zeros and stay zero. Knows
- * chunks of CHUNK elements and the state words of engine/graph/step_block.h.
+ * chunks of CHUNK elements and the words of the state block.
  *
  * Two styles. lane (WG 1): a work-item owns a chunk and walks it sixteen elements at a time. group (WG > 1): a work-group
  * owns a chunk, and neighbouring items have neighbouring vectors of four elements, so that a GPU moves whole cache lines.
@@ -10,6 +10,8 @@
  *
  * -DWG=items of a group  -DNORM_CHUNKS=chunks of one partial sum, group style  -DSPAN=partial sums of a span */
 #include "common.clh"
+#include "step_block.clh"
+#include "chunk.clh"
 
 #ifndef WG
 #define WG 1
@@ -21,9 +23,7 @@
 #include "quads.clh"
 #endif
 
-#ifndef CHUNK
-#define CHUNK 1024
-#endif
+#define CHUNK CLT_STORE_CHUNK
 #ifndef NORM_CHUNKS
 #define NORM_CHUNKS 8
 #endif
@@ -80,18 +80,6 @@
 #define WORKING_PARAM
 #define PUT_WORKING(at, value)
 #endif
-
-#define ST_UPDATE 0
-#define ST_SKIPPED 1
-#define ST_SKIPPED_ROW 2
-#define ST_SKIP 3
-#define ST_LOSS_SCALE 4
-#define ST_GROWTH 5
-#define ST_GRAD_NORM 6
-#define ST_CLIP 7
-#define ST_LR 8
-#define ST_CORRECTION1 9
-#define ST_CORRECTION2 10
 
 /* x[0], x[step], x[2 * step] ... x[< n], with the rounding error of each addition carried along (Kahan). */
 static inline float compensated_sum(__global const float *x, uint n, uint step)

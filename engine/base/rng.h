@@ -7,14 +7,7 @@
 
 #include <stdint.h>
 
-typedef enum clt_rng_purpose {
-    CLT_RNG_INIT = 1,    /* parameter initialisation; op id = parameter index, step = 0 */
-    CLT_RNG_DROPOUT = 2, /* dropout masks */
-    CLT_RNG_ORDER = 3,   /* data order; step = epoch */
-    CLT_RNG_DATA = 4,    /* synthetic data and augmentation */
-    CLT_RNG_SAMPLE = 5,  /* generation */
-    CLT_RNG_VERIFY = 6   /* the checker */
-} clt_rng_purpose;
+#include "engine/base/rng_purpose.clh"
 
 /* clt_philox4x32: ten rounds; counter (4 words), key (2 words) -> out (4 words). */
 void clt_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

@@ -31,7 +31,7 @@ clt_status clt_graph_create(int64_t micro_batch, clt_graph **out)
     clt_status status = clt_arena_create(&graph->arena);
     graph->micro_batch = micro_batch;
     if (status == CLT_OK) {
-        clt_shape words = clt_shape1(CLT_STEP_BLOCK_WORDS);
+        clt_shape words = clt_shape1(SB_WORDS);
         status = clt_graph_new_tensor(graph, "step block", CLT_U32, &words, CLT_TC_STEP, &graph->step);
     }
     if (status != CLT_OK) {

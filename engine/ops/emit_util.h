@@ -9,8 +9,6 @@
 
 #include "engine/ops/op.h"
 
-#define CLT_STEP_WORDS 32 /* SB_WORDS of common.clh */
-
 static inline uint64_t clt_group_limit(const ocl_device_desc *device)
 {
     uint64_t probed = device->caps & OCL_CAP_WG256 ? 256 : 64, limit = ocl_group_limit(device);

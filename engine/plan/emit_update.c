@@ -171,7 +171,7 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
     ocl_arg_u32(e, (uint32_t)plan->graph->n_losses);
     ocl_arg_in(e, table, CLT_F32, 4);
     ocl_arg_u32(e, (uint32_t)plan->store->schedule_entries);
-    ocl_arg_inout(e, plan->state, CLT_U32, CLT_STATE_WORDS);
+    ocl_arg_inout(e, plan->state, CLT_U32, ST_WORDS);
     ocl_arg_f32(e, spec->clip);
     if (spec->scaling.dynamic) {
         arg_double(e, spec->scaling.growth);
@@ -212,7 +212,7 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
         ocl_arg_inout(e, opt, CLT_F32, elements);
     }
     ocl_arg_in(e, table, CLT_F32, 2 * chunks);
-    ocl_arg_in(e, plan->state, CLT_U32, CLT_STATE_WORDS);
+    ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
     ocl_arg_u32(e, (uint32_t)chunks);
     ocl_arg_is_bound(e);
     spec->optimizer->arguments(e, spec->value);

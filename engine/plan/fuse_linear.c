@@ -4,16 +4,16 @@
  * that is added to it; backward, the derivative of the activation whose output's gradient the GEMM makes. The
  * arithmetic is that of the separate kernels, in the same order, so results keep their bits (f32). Knows the
  * names of the ops that a GEMM's epilogue can stand for. */
+#include "engine/ops/elementwise/elementwise.h"
 #include "engine/plan/fuse.h"
-
-#define GELU_TANH 1 /* choice of gelu's attribute approximate */
 
 ocl_activation clt_fuse_activation_of(const clt_node *node)
 {
     if (clt_fuse_is(node, "relu"))
         return OCL_ACT_RELU;
     if (clt_fuse_is(node, "gelu"))
-        return clt_node_attr(node, "approximate")->choice == GELU_TANH ? OCL_ACT_GELU_TANH : OCL_ACT_GELU_ERF;
+        return clt_node_attr(node, "approximate")->choice == CLT_GELU_TANH ? OCL_ACT_GELU_TANH
+                                                                           : OCL_ACT_GELU_ERF;
     return OCL_ACT_NONE;
 }
 

@@ -79,7 +79,7 @@ static void place_store(clt_plan *plan)
                                             0,
                                             0};
     plan->place[plan->state] =
-        (clt_place){CLT_PLACE_STORE, CLT_ARENA_STATE, 0, 0, CLT_STATE_WORDS * sizeof(uint32_t), 0, 0};
+        (clt_place){CLT_PLACE_STORE, CLT_ARENA_STATE, 0, 0, ST_WORDS * sizeof(uint32_t), 0, 0};
 }
 
 /* The input region is one buffer's part here and, with every slot of the staging ring, one buffer of the

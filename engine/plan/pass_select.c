@@ -234,7 +234,7 @@ clt_status clt_plan_make_records(clt_plan *plan)
     }
     if (plan->options.mode != CLT_PLAN_TRAIN)
         return CLT_OK;
-    shape = clt_shape1(CLT_STATE_WORDS);
+    shape = clt_shape1(ST_WORDS);
     CLT_TRY(clt_graph_new_tensor(plan->graph, "state block", CLT_U32, &shape, CLT_TC_STATE, &plan->state));
     if (!plan->options.update.scaling.on)
         return CLT_OK;

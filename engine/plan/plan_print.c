@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_internal.h"
 
 static bool placed_here(const clt_plan *plan, size_t i)
 {
@@ -26,9 +26,9 @@ static void print_memory(const clt_plan *plan, clt_str *out)
         const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
         char shape[CLT_SHAPE_TEXT], last[16] = "end";
         if (p->last != UINT32_MAX)
-            snprintf(last, sizeof last, "%u", p->last / 4096);
+            snprintf(last, sizeof last, "%u", p->last / CLT_TIME_SUB);
         clt_str_printf(out, "  %4d %10" PRIu64 " %12" PRIu64 "  %5u..%-7s %s %s %s (%s)\n", p->slab,
-                       p->offset, p->bytes, p->first / 4096, last, t->name,
+                       p->offset, p->bytes, p->first / CLT_TIME_SUB, last, t->name,
                        clt_shape_text(&t->shape, shape, sizeof shape), clt_dtype_name(t->dtype),
                        clt_tensor_class_name(t->cls));
     }

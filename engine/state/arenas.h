@@ -8,9 +8,8 @@
 #define ENGINE_STATE_ARENAS_H
 
 #include "engine/graph/graph.h"
+#include "engine/state/chunk.clh"
 
-/* Elements. A parameter starts at a multiple of it, the gap is zero and stays zero. */
-#define CLT_STORE_CHUNK 1024
 #define CLT_MAX_STORE_SLABS 64
 
 /* The arenas, a row each in arenas.def. The optimizer's k-th state is CLT_ARENA_OPT1 + k. */

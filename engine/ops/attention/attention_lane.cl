@@ -185,7 +185,7 @@ typedef struct drop_mask {
 INLINE void keep_blocks(float16 keep[4], const drop_mask *m, ulong16 block)
 {
     uint16 c[4] = {convert_uint16(block), convert_uint16(block >> 32), (uint16)(m->sb[SB_STEP]),
-                   (uint16)((RNG_DROPOUT << 24) | m->op)};
+                   (uint16)((CLT_RNG_DROPOUT << 24) | m->op)};
     clt_philox16(c, m->sb[SB_SEED_LO], m->sb[SB_SEED_HI]);
     for (uint w = 0; w < 4; w++) {
         float16 u = convert_float16(c[w] >> 8) * 0x1p-24f;

@@ -346,10 +346,10 @@ static inline float2 keep_pair(__global const uint *sb, uint op, ulong number, u
                                float keep_scale)
 {
 #if DROPOUT
-    uint4 block = clt_rng_block(sb, RNG_DROPOUT, op, number / 4);
+    uint4 block = clt_rng_block(sb, CLT_RNG_DROPOUT, op, number / 4);
     uint first = attention_word(block, (uint)number & 3);
     if ((number ^ (number + step)) > 3)
-        block = clt_rng_block(sb, RNG_DROPOUT, op, (number + step) / 4);
+        block = clt_rng_block(sb, CLT_RNG_DROPOUT, op, (number + step) / 4);
     uint second = attention_word(block, (uint)(number + step) & 3);
     return (float2)(clt_uniform(first) >= p_drop ? keep_scale : 0.0f,
                     clt_uniform(second) >= p_drop ? keep_scale : 0.0f);

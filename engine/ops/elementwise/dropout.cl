@@ -118,7 +118,7 @@ static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __glob
     if (at >= elements)
         first = 1;
     if (at + 4 * first < elements && (uint)block <= 0xffffffffu - VEC) {
-        philox_start s = clt_philox_start(sb, RNG_DROPOUT, op, (uint)(block >> 32));
+        philox_start s = clt_philox_start(sb, CLT_RNG_DROPOUT, op, (uint)(block >> 32));
         ulong from = at + 4 * first, whole = min((elements - from) / 4, (ulong)(size - first));
         end = first + dropout_eights(y + from, accumulate, x + from, RESIDUAL ? r + from : r, &s,
                                      (uint)block + first, (uint)whole, p, scale);
@@ -130,10 +130,10 @@ static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __glob
         if (k >= first && k < end)
             k = end;
         if (quads && at + 4 * (ulong)k + 4 <= elements)
-            dropout_quad(y, accumulate, x, r, clt_rng_block(sb, RNG_DROPOUT, op, block + k), at + 4 * (ulong)k, p,
+            dropout_quad(y, accumulate, x, r, clt_rng_block(sb, CLT_RNG_DROPOUT, op, block + k), at + 4 * (ulong)k, p,
                          scale);
         else if (k < size)
-            dropout_block(y, accumulate, x, r, clt_rng_block(sb, RNG_DROPOUT, op, block + k),
+            dropout_block(y, accumulate, x, r, clt_rng_block(sb, CLT_RNG_DROPOUT, op, block + k),
                           at + 4 * (ulong)k, elements, p, scale);
     }
 }

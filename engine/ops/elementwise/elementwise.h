@@ -49,6 +49,9 @@ void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t 
         .name = "lane", .emit = fn##_lane, .written_for = OCL_CAP_WIDE_VECTORS};                             \
     static const ocl_variant *const fn##_variants[] = {&fn##_variant_flat, &fn##_variant_lane, NULL};
 
+/* Choices of gelu's attribute `approximate`. */
+typedef enum clt_gelu_approximate { CLT_GELU_NONE, CLT_GELU_TANH } clt_gelu_approximate;
+
 /* One launch of binary.cl: y (+)= in[0] + in[1] + ..., or in[0] * in[1]; the last input has `period`
  * elements, which repeat along the others. y may be an input that does not repeat. */
 typedef struct clt_binary_launch {

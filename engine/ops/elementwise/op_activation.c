@@ -23,11 +23,10 @@ typedef struct activation {
     int flops_fwd, flops_bwd;
 } activation;
 
-enum { GELU_NONE, GELU_TANH };
 static const clt_attr_spec gelu_attrs[] = {
     {.name = "approximate",
      .type = CLT_ATTR_CHOICE,
-     .default_value = GELU_NONE,
+     .default_value = CLT_GELU_NONE,
      .choices = "none|tanh",
      .help = "none: x Phi(x) with the error function; tanh: the approximation GPT-2 was trained with"},
 };
@@ -166,7 +165,7 @@ CLT_ACTIVATION_MAP(ACTIVATION_FROM_TABLE)
 
 static const activation *gelu_kind(const clt_call *call)
 {
-    return clt_node_attr(call->node, "approximate")->choice == GELU_TANH ? &gelu_tanh : &gelu_erf;
+    return clt_node_attr(call->node, "approximate")->choice == CLT_GELU_TANH ? &gelu_tanh : &gelu_erf;
 }
 ACTIVATION_OP(gelu, "y = x * Phi(x), Phi the normal distribution", gelu_kind(call), .attrs = gelu_attrs,
               .n_attrs = 1)

@@ -50,7 +50,7 @@ static void dropout_emit(ocl_emitter *e, const clt_call *call, bool backward, cl
     clt_arg_in_of(e, call, x, n);
     if (residual >= 0)
         clt_arg_in_of(e, call, residual, n);
-    ocl_arg_in(e, call->step, CLT_U32, CLT_STEP_WORDS);
+    clt_arg_step(e, call);
     ocl_arg_u64(e, per_sample);
     ocl_arg_u32(e, (uint32_t)call->node->stream);
     ocl_arg_f32(e, (float)p);

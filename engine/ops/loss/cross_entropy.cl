@@ -12,6 +12,7 @@
  * -DHAS_SCALE=0|1: a loss scale follows  -DKEEP_EXP=0|1: exponentials are kept where the logits were
  * -DWIDE=1: 64-bit element indices  -DWG=work-group size */
 #include "common.clh"
+#include "step_block.clh"
 #include "lanes.clh"
 #include "groups.clh"
 #include "quad_functions.clh"

@@ -3,6 +3,7 @@
  * Loss records (engine/ops/loss/loss.h): a deterministic sum of per-row {loss, counted, hit} in two stages, and
  * the update of the record of four floats. Knows nothing of what a row is. */
 #include "common.clh"
+#include "step_block.clh"
 
 /* part (parts,3) = sums of rows (n,3) over blocks of `block` rows. */
 __kernel void loss_fwd_part(__global float *part, ulong part0, __global const float *rows, ulong rows0,

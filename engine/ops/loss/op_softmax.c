@@ -3,6 +3,7 @@
  * The ops softmax and log_softmax over the last dimension. Knows rows and columns, no model. */
 #include "engine/ops/emit_util.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/loss/loss_shared.clh"
 
 /* softmax: y = exp(x - max) / sum; log_softmax: y = x - max - log(sum), sum = sum_c exp(x_c - max)
  * shapes  x (N,...,C) -> y (N,...,C)                     dtypes  x,y f32|f16|bf16; arithmetic f32
@@ -27,7 +28,6 @@ extern const clt_op clt_op_softmax, clt_op_log_softmax;
 /* Rows of one item of the row forms, which overlap the passes over neighbouring rows: enough of them for the
  * first and the last row not to count, few enough for every compute unit to get several items. */
 #define ITEM_ELEMENTS 16384
-#define ROW_NEAR 2048 /* of kernels/softmax.clh */
 #define ITEM_ROWS 8
 static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, uint64_t cols)
 {

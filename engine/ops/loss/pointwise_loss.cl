@@ -4,15 +4,17 @@
  * "row" of the record's reduction is a block of BLOCK consecutive elements. Elements of samples beyond the
  * step block's valid count do not count.
  *
- * -DKIND=0 squared error, 1 absolute error, 2 binary cross entropy  -DDT=type of predictions  -DGT=type of
+ * -DKIND=the loss, see loss_shared.clh  -DDT=type of predictions  -DGT=type of
  * their gradient -DTT=type of targets  -DHAS_SCALE=0|1: a loss scale follows  -DBLOCK=elements per row
  * -DWG=work-group size  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
+#include "step_block.clh"
 #include "elements.clh"
 #include "groups.clh"
+#include "loss_shared.clh"
 
 #ifndef KIND
-#define KIND 0
+#define KIND POINTWISE_MSE
 #endif
 #ifndef DT
 #define DT f32
@@ -32,11 +34,11 @@
 
 /* Loss, hit (1 or 0) and slope of one element, or of sixteen. The terms with x keep a NaN in x alive: fmax
  * alone would swallow it. */
-#if KIND == 0
+#if KIND == POINTWISE_MSE
 #define LOSS_OF(type, name, x, y) ((x - y) * (x - y))
 #define HIT_OF(type, name, x, y) ((type)(0.0f))
 #define SLOPE_OF(type, name, x, y) ((type)(2.0f) * (x - y))
-#elif KIND == 1
+#elif KIND == POINTWISE_L1
 #define LOSS_OF(type, name, x, y) fabs(x - y)
 #define HIT_OF(type, name, x, y) ((type)(0.0f))
 #define SLOPE_OF(type, name, x, y) name(pointwise_sign)(x - y)
@@ -108,7 +110,7 @@ typedef struct pointwise_sums {
     uint16 misses;
 } pointwise_sums;
 #define STAGE 128 /* elements whose exponentials are taken before they are used (functions.clh) */
-#if KIND == 2
+#if KIND == POINTWISE_BCE
 #if BLOCK > 127 * LANES
 #error "a product of factors up to 2 must not overflow"
 #endif
@@ -154,7 +156,7 @@ __kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global c
         n = min((count - i) / LANES * LANES, (uint)STAGE);
         pointwise_take(&s, x + i, y + i, n);
     }
-    float loss = clt_sum16(KIND == 2 ? s.loss + clt_log1p_any16(s.product) : s.loss);
+    float loss = clt_sum16(KIND == POINTWISE_BCE ? s.loss + clt_log1p_any16(s.product) : s.loss);
     float hits = HITS(i, s.misses);
     for (; i < count; i++) {
         float p = LOAD(DT, x, i), t = LOAD(TT, y, i);

@@ -6,9 +6,13 @@
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/loss/loss.h"
+#include "engine/ops/loss/loss_shared.clh"
 
-/* Values of KIND in kernels/pointwise_loss.cl. */
-typedef enum clt_pointwise_kind { CLT_POINTWISE_MSE, CLT_POINTWISE_L1, CLT_POINTWISE_BCE } clt_pointwise_kind;
+typedef enum clt_pointwise_kind {
+    CLT_POINTWISE_MSE = POINTWISE_MSE,
+    CLT_POINTWISE_L1 = POINTWISE_L1,
+    CLT_POINTWISE_BCE = POINTWISE_BCE
+} clt_pointwise_kind;
 
 extern const clt_attr_spec clt_pointwise_loss_attrs[1]; /* weight */
 

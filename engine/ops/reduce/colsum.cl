@@ -15,6 +15,7 @@
  * -DLS=items of a group, 1 in the lane form  -DROWS=rows side by side in the lane form */
 #include "common.clh"
 #include "lanes.clh"
+#include "reduce_shared.clh"
 
 #ifndef HAVE_P
 #define HAVE_P 2
@@ -38,8 +39,6 @@
 #ifndef ROWS
 #define ROWS 1
 #endif
-
-#define MAX_TILE 1024 /* columns of an item: the limit of the argument `tile` */
 
 #if HAVE_P
 #define P_ARG __global STORAGE(GT) * p, ulong p0, int p_accumulate,

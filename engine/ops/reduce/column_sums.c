@@ -4,6 +4,7 @@
  * the kernel family colsum, no op in particular. */
 #include "engine/ops/reduce/column_sums.h"
 #include "engine/ops/emit_util.h"
+#include "engine/ops/reduce/reduce_shared.clh"
 
 /* About as many blocks as rows in a block: rounding errors grow with the square root of the rows only, and
  * the second stage is short. Many columns keep a device busy without blocks, which saves the second stage. */
@@ -12,8 +13,7 @@
 #define MANY_COLUMNS 16384
 #define ONE_STAGE_ROWS 256
 
-/* Columns of an item in lane style, at most MAX_TILE of kernels/colsum.cl; groups wanted for each unit. */
-#define MAX_TILE 1024
+/* Fewest columns of an item in lane style; groups wanted for each unit. */
 #define MIN_TILE 64
 #define GROUPS_PER_UNIT 8
 /* Rows read side by side where a tile is a part of each row; fewer with two matrices: prefetchers follow a
@@ -35,7 +35,7 @@ clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols)
     return b;
 }
 
-/* What p sums: HAVE_P of kernels/colsum.cl. */
+/* What p sums: HAVE_P of colsum.cl. */
 typedef enum column_product {
     PRODUCT_NONE,
     PRODUCT_DY_X,

@@ -6,6 +6,7 @@
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
+#include "engine/ops/reduce/reduce_shared.clh"
 
 /* reduce: y = sum, mean or max of x over `axes` (all but the batch by default)
  * shapes  x (N,...) -> y without the axes, or with size 1 there (keepdims)
@@ -148,9 +149,8 @@ static void reduce_shape_args(ocl_emitter *e, const reduce_view *v)
 
 /* How the work is divided. */
 typedef enum reduce_form { FORM_GROUP, FORM_COLUMN_FLAT, FORM_COLUMN_LANE, FORM_ROW } reduce_form;
-/* Columns of an item of the lane form, at most MAX_TILE of kernels/reduce.cl, groups wanted for each unit,
- * and rows read side by side where a tile is a part of each row. */
-#define MAX_TILE 1024
+/* Fewest columns of an item of the lane form, groups wanted for each unit, and rows read side by side where a
+ * tile is a part of each row. */
 #define MIN_TILE 64
 #define GROUPS_PER_UNIT 8
 #define ROWS_OF_TILES 8

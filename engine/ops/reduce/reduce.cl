@@ -13,6 +13,7 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
+#include "reduce_shared.clh"
 
 #ifndef MAX
 #define MAX 0
@@ -35,8 +36,6 @@
 #ifndef ROWS
 #define ROWS 1
 #endif
-#define MAX_TILE 1024 /* columns of an item: the limit of the argument `tile` */
-
 /* Sizes and strides in elements; kept sizes k0, k1, k2, reduced sizes r0, r1, r2, the innermost last. */
 #define SHAPE_ARGS                                                                                           \
     uint k0, uint k1, uint k2, ulong ks0, ulong ks1, ulong ks2, uint r0, uint r1, uint r2, ulong rs0,        \

@@ -4,6 +4,7 @@
  * knows no model. */
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
+#include "engine/ops/shape/shape_shared.clh"
 
 /* transpose: dimension d of y is dimension perm[d] of x
  * shapes  x (d0,...,dk) -> y (d_perm[0],...,d_perm[k])          dtypes  any of 1, 2 or 4 bytes
@@ -103,7 +104,7 @@ static bool transpose_is_swap(const transpose_plan *p)
 }
 
 typedef enum transpose_form { FORM_TILE, FORM_FLAT, FORM_LANE } transpose_form;
-enum { TILE = 16, TILE_ITEMS = 64, AREA = 4096 }; /* of kernels/transpose.cl; a tile group has 16 x 4 items */
+enum { TILE = TRANSPOSE_TILE, TILE_ITEMS = TRANSPOSE_TILE * TRANSPOSE_ROWS };
 
 static void transpose_begin(ocl_emitter *e, const char *kernel, int32_t y, int32_t x, clt_dtype dtype,
                             uint64_t elements, bool grad, bool accumulate)
@@ -151,7 +152,7 @@ static uint64_t walk_tiles(const transpose_walk *w)
  * kernel can hold: rows of x a power of two apart share the sets of a cache, where this tile's lines and the
  * next one's, asked for ahead, must find room together. */
 #define LONG_RUN 64
-#define WALK_AREA (AREA / 2)
+#define WALK_AREA (TRANSPOSE_AREA / 2)
 #define CELL_EDGE 64
 
 static uint64_t least(uint64_t a, uint64_t b)

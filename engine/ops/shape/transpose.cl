@@ -9,6 +9,7 @@
  * -DPREFETCH=1: see below  -DSHUFFLES, -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
+#include "shape_shared.clh"
 
 #ifndef DT
 #define DT f32
@@ -203,7 +204,7 @@ static inline void turn8(CELL *turned, uint ld, __global const STORAGE(DT) * x, 
 
 /* Tiles of up to AREA elements, turned in the first-level cache. Rows of x lie far apart: the hardware does
  * not see the next tile coming. */
-#define AREA 4096
+#define AREA TRANSPOSE_AREA
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_lane(
     __global STORAGE(DT) *restrict y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *restrict x,
     ulong x0, LANE_ARGS)
@@ -273,8 +274,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_cells
 
 /* Swap of the last two of three merged dimensions through local memory, so that reads and writes both run
  * along rows: y (d0,d2,d1) = x (d0,d1,d2); work-groups of TILE x ROWS items move tiles of TILE x TILE. */
-#define TILE 16
-#define ROWS 4
+#define TILE TRANSPOSE_TILE
+#define ROWS TRANSPOSE_ROWS
 #if GRAD
 #define TILE_TYPE float
 #define TILE_GET(p, i) LOAD(DT, p, i)

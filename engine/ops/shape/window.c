@@ -4,8 +4,7 @@
 #include "engine/ops/shape/window.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
-
-#define CHUNK 4096 /* of kernels/window.cl */
+#include "engine/ops/shape/shape_shared.clh"
 
 int64_t clt_window_inner(const clt_shape *shape, int axis)
 {
@@ -25,7 +24,7 @@ int64_t clt_window_outer(const clt_shape *shape, int axis)
 
 static void window_end(ocl_emitter *e, uint64_t outer, uint64_t length, bool by_row)
 {
-    uint64_t items = by_row ? outer * clt_div_up(length, CHUNK) : outer * length;
+    uint64_t items = by_row ? outer * clt_div_up(length, WINDOW_CHUNK) : outer * length;
     ocl_kernel_end_items(e, items, by_row ? clt_local_rows(e->device, items) : clt_local_flat(e->device),
                          0.0);
 }

@@ -7,6 +7,7 @@
  * -DNT: see lanes.clh; windows then begin and end at whole vectors  -DAHEAD: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
+#include "shape_shared.clh"
 
 #ifndef DT
 #define DT f32
@@ -35,8 +36,7 @@
 #define PUT(p, i, q, j) (p)[i] = (q)[j]
 #endif
 
-/* Elements that one item of the row forms moves. */
-#define CHUNK 4096
+#define CHUNK WINDOW_CHUNK
 
 #define VECTOR CLT_CAT(STORAGE(DT), 16)
 #if NT

@@ -10,7 +10,6 @@
 #include "engine/base/log.h"
 #include "engine/graph/step_block.h"
 
-#define CHUNK CLT_STORE_CHUNK
 #define GROUP_ITEMS 64
 
 struct clt_checksums {
@@ -29,7 +28,7 @@ static uint64_t slab_words(const clt_store *store, clt_arena_kind arena, int32_t
     bool saved = arena == CLT_ARENA_PARAM || arena == CLT_ARENA_STATE || clt_arenas[arena].suffix;
     if (!saved || !store->slab[arena][slab])
         return 0;
-    return arena == CLT_ARENA_STATE ? CLT_STATE_WORDS : ocl_buffer_bytes(store->slab[arena][slab]) / 4;
+    return arena == CLT_ARENA_STATE ? ST_WORDS : ocl_buffer_bytes(store->slab[arena][slab]) / 4;
 }
 
 /* Tensors of the command list: a slab of an arena, and the table behind all of them. */
@@ -47,13 +46,12 @@ static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, ui
 
 static void emit_slab(ocl_emitter *e, const clt_checksums *sums, clt_arena_kind arena, int32_t slab)
 {
-    uint64_t words = slab_words(sums->store, arena, slab), chunks = clt_div_up(words, CHUNK);
+    uint64_t words = slab_words(sums->store, arena, slab), chunks = clt_div_up(words, CLT_STORE_CHUNK);
     bool lane = ocl_prefers_lanes(e->device) || (e->device->caps & OCL_CAP_LOCAL) == 0;
     ocl_tensor_ref table = {TABLE_TENSOR, sums->first[arena][slab] * 2 * sizeof(uint32_t)};
     if (words == 0)
         return;
     ocl_kernel_begin(e, "checksum", lane ? "checksum_lane" : "checksum_group");
-    ocl_define(e, "CHUNK", CHUNK);
     ocl_define(e, "ITEMS", GROUP_ITEMS);
     ocl_arg_in(e, (int32_t)arena * CLT_MAX_STORE_SLABS + slab, CLT_U32, words);
     ocl_arg_tensor(e, OCL_WRITE, table, CLT_U32, 2 * chunks);
@@ -93,7 +91,7 @@ clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *dev
     for (int a = 0; a < CLT_ARENA_COUNT; a++) {
         for (int32_t s = 0; s < store->layout->n_slabs; s++) {
             sums->first[a][s] = sums->chunks;
-            sums->chunks += clt_div_up(slab_words(store, (clt_arena_kind)a, s), CHUNK);
+            sums->chunks += clt_div_up(slab_words(store, (clt_arena_kind)a, s), CLT_STORE_CHUNK);
         }
     }
     CLT_TRY_GOTO(clt_alloc(&sums->host, sums->chunks, 2 * sizeof *sums->host, "checksums"), fail);
@@ -157,9 +155,10 @@ clt_status clt_checksums_compare(const clt_checksums *sums, clt_arena_kind arena
                                  uint64_t offset, const void *data, uint64_t elements, const char *what)
 {
     const char *bytes = data;
-    const uint32_t *want = sums->host + 2 * (sums->first[arena][slab] + offset / CHUNK);
-    for (uint64_t at = 0; at < elements; at += CHUNK, want += 2) {
-        uint32_t n = (uint32_t)(elements - at < CHUNK ? elements - at : CHUNK), sum = 0, weighted = 0;
+    const uint32_t *want = sums->host + 2 * (sums->first[arena][slab] + offset / CLT_STORE_CHUNK);
+    for (uint64_t at = 0; at < elements; at += CLT_STORE_CHUNK, want += 2) {
+        uint32_t n = (uint32_t)(elements - at < CLT_STORE_CHUNK ? elements - at : CLT_STORE_CHUNK), sum = 0,
+                 weighted = 0;
         for (uint32_t i = 0; i < n; i++) {
             uint32_t word;
             memcpy(&word, bytes + 4 * (at + i), sizeof word);

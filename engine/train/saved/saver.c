@@ -157,7 +157,7 @@ static clt_status compare_sums(const clt_saver *s)
         CLT_TRY(clt_checksums_compare(s->sums, t->arena, t->slot->slab, t->slot->offset, t->data,
                                       t->slot->elements, s->tensors[i].name));
     }
-    return clt_checksums_compare(s->sums, CLT_ARENA_STATE, 0, 0, &s->state, CLT_STATE_WORDS, "run state");
+    return clt_checksums_compare(s->sums, CLT_ARENA_STATE, 0, 0, &s->state, ST_WORDS, "run state");
 }
 
 static clt_status write_snapshot(clt_saver *s)

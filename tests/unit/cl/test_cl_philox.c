@@ -11,13 +11,15 @@ static char folder[64];
 
 static const char source[] =
     "#include \"common.clh\"\n"
+    "#include \"random.clh\"\n"
     "__kernel void philox(__global uint *y, ulong yo, __global const uint *x, ulong xo, uint n)\n"
     "{ size_t i = get_global_id(0); if (i >= n) return;\n"
     "  x += xo + i * 6; vstore4(clt_philox((uint4)(x[0], x[1], x[2], x[3]), (uint2)(x[4], x[5])), i, y + "
     "yo); }\n"
     "__kernel void stream(__global uint *y, ulong yo, __global const uint *sb, ulong xo, uint op, uint n)\n"
     "{ size_t i = get_global_id(0); if (i >= n) return;\n"
-    "  ulong block = ((ulong)i << 29) + i; vstore4(clt_rng_block(sb + xo, RNG_DROPOUT, op, block), i, y + "
+    "  ulong block = ((ulong)i << 29) + i; vstore4(clt_rng_block(sb + xo, CLT_RNG_DROPOUT, op, block), i, y "
+    "+ "
     "yo); }\n"
     "__kernel void uniform_of(__global float *y, ulong yo, __global const uint *x, ulong xo, uint n)\n"
     "{ size_t i = get_global_id(0); if (i < n) y[yo + i] = clt_uniform(x[xo + i]); }\n"

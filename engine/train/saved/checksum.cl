@@ -3,9 +3,11 @@
  * Checksums of chunks of CHUNK words: what the device holds, for comparison with what the host received.
  * sums[2 c] is the sum of chunk c's words, sums[2 c + 1] the sum of each word times its place in the chunk
  * counted from 1, both modulo 2^32: any order of additions gives the same. A last chunk that is cut off counts
- * as if zeros followed. engine/train/saved/checksum.c is the host's side. */
+ * as if zeros followed. checksum.c is the host's side. */
+#include "chunk.clh"
+
 #ifndef CHUNK
-#define CHUNK 1024
+#define CHUNK CLT_STORE_CHUNK
 #endif
 #ifndef ITEMS /* of a work-group, a power of two that divides CHUNK */
 #define ITEMS 64

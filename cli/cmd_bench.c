@@ -11,6 +11,7 @@
 #include "cli/bench.h"
 #include "cli/console.h"
 #include "engine/base/json.h"
+#include "engine/train/inspect/bench_step.h"
 
 static const args_part parts[] = {
     {"gemm", "matrix products against the device's measured limits", bench_gemm},

@@ -14,6 +14,8 @@
 #include "cli/demo_text.h"
 #include "engine/base/fileio.h"
 #include "engine/train/generate/generate.h"
+#include "engine/train/inspect/bench_step.h"
+#include "engine/train/run/trainer.h"
 
 #define TEXT_BYTES 3000000u
 #define SAMPLE_BYTES 400

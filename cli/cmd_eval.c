@@ -8,6 +8,7 @@
 #include "cli/console.h"
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
+#include "engine/train/run/evaluate.h"
 #include "engine/train/saved/saved_run.h"
 
 static clt_status write_json(const char *path, const clt_eval_metrics *m)

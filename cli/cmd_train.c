@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "engine/base/fileio.h"
+#include "engine/train/run/trainer.h"
 #include "engine/train/saved/saved_run.h"
 
 typedef struct train_args {

@@ -11,7 +11,7 @@
 
 #include "cli/cmd.h"
 #include "engine/report/lines.h"
-#include "engine/train/run/trainer.h"
+#include "engine/train/run/observer.h"
 
 /* What is under way (clt_observer.progress). */
 typedef struct console_stage {

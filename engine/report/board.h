@@ -9,7 +9,7 @@
 
 #include "engine/config/config.h"
 #include "engine/report/histogram.h"
-#include "engine/train/run/trainer.h"
+#include "engine/report/metrics.h"
 
 typedef struct clt_board clt_board;
 

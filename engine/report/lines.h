@@ -5,7 +5,7 @@
 #ifndef ENGINE_REPORT_LINES_H
 #define ENGINE_REPORT_LINES_H
 
-#include "engine/train/run/trainer.h"
+#include "engine/report/metrics.h"
 
 #define CLT_LINE_SIZE 512
 

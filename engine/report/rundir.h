@@ -7,7 +7,7 @@
 
 #include "engine/config/config.h"
 #include "engine/report/histogram.h"
-#include "engine/train/run/trainer.h"
+#include "engine/report/metrics.h"
 
 typedef struct clt_rundir clt_rundir;
 

@@ -9,6 +9,7 @@
 
 #include "cl/measure/timing.h"
 #include "engine/base/thread.h"
+#include "engine/train/inspect/bench_step.h"
 #include "engine/train/run/run.h"
 #include "engine/train/inspect/watch.h"
 

@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/train/run/evaluate.h"
 #include "engine/train/run/run.h"
 #include "engine/train/saved/saved_run.h"
 

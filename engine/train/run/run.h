@@ -13,7 +13,7 @@
 #include "engine/train/run/job.h"
 #include "engine/train/run/reporter.h"
 #include "engine/state/store.h"
-#include "engine/train/run/trainer.h"
+#include "engine/train/run/run_options.h"
 
 /* The weights that a run started from (run->init); a resumed run knows them from its checkpoint. */
 typedef struct clt_weights_taken {

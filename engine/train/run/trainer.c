@@ -11,7 +11,7 @@
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/report/rundir_config.h"
-#include "engine/report/startup.h"
+#include "engine/train/inspect/startup.h"
 #include "engine/train/run/trainer_loop.h"
 #include "engine/train/run/tuned.h"
 

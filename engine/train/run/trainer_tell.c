@@ -11,14 +11,8 @@
 #include "engine/base/hash.h"
 #include "engine/base/thread.h"
 #include "engine/report/lines.h"
-#include "engine/report/startup.h"
+#include "engine/train/inspect/startup.h"
 #include "engine/train/run/trainer_loop.h"
-
-void clt_progress(const clt_observer *observer, const char *what, int64_t done, int64_t total)
-{
-    if (observer->progress)
-        observer->progress(observer->context, what, done, total);
-}
 
 #define COUNT(fields) (sizeof(fields) / sizeof(fields)[0])
 

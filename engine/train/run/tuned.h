@@ -10,7 +10,7 @@
 #include "comm/comm.h"
 #include "engine/config/config.h"
 #include "engine/train/run/job.h"
-#include "engine/train/run/trainer.h"
+#include "engine/train/run/observer.h"
 
 typedef enum clt_tune_mode { CLT_TUNE_OFF, CLT_TUNE_CACHED, CLT_TUNE_ON } clt_tune_mode;
 clt_tune_mode clt_tune_mode_of(const clt_config *config); /* device.tune */

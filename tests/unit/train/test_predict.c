@@ -18,6 +18,7 @@
 #include "engine/base/fileio.h"
 #include "engine/cltrain.h"
 #include "engine/train/run/predict.h"
+#include "engine/train/run/trainer.h"
 
 #define SAMPLES 37
 #define INPUTS 5

@@ -18,7 +18,7 @@
 #include "engine/report/rundir_config.h"
 #include "engine/train/run/data_paths.h"
 #include "engine/train/saved/saved_run.h"
-#include "engine/train/run/trainer.h"
+#include "engine/train/run/evaluate.h"
 
 static void must(clt_status status, const char *what)
 {

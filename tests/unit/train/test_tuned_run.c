@@ -6,7 +6,7 @@
 #include "tests/unit/train/train_test.h"
 
 #include "cl/tune/tuning_store.h"
-#include "engine/report/startup.h"
+#include "engine/train/inspect/startup.h"
 #include "engine/train/run/tuned.h"
 
 #define STEPS 6

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The start-up table's rows. */
-#include "engine/report/startup.h"
+#include "engine/train/inspect/startup.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -166,16 +166,6 @@ void clt_graph_destroy(clt_graph *graph);
 clt_status clt_graph_field(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
                            int32_t *tensor);
 
-/* clt_graph_add: adds a node. `attrs` is a JSON object with attribute values (NULL: defaults); keys "op",
- * "name", "inputs", "share" in it are ignored. name NULL: "<op><n>". Checks attributes, input count, shapes.
- * CLT_ECONFIG / CLT_ESHAPE name the layer, what is wrong, and the nearest valid word. `doc` (may be NULL)
- * gives positions for messages. out: the node. */
-clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, const clt_json *attrs,
-                         const clt_json_doc *doc, const int32_t *inputs, int n_inputs, const char *share,
-                         clt_node **out);
-/* The same with the attributes as JSON text ("{\"out\":10}"), for code and tests. */
-clt_status clt_graph_add_text(clt_graph *graph, const char *op, const char *name, const char *attrs,
-                              const int32_t *inputs, int n_inputs, clt_node **out);
 clt_node *clt_graph_find(const clt_graph *graph, const char *name);
 const clt_param *clt_graph_find_param(const clt_graph *graph, const char *name);
 int32_t clt_graph_find_field(const clt_graph *graph, const char *name); /* index in fields, -1 */
@@ -187,28 +177,5 @@ int64_t clt_graph_param_elements(const clt_graph *graph); /* trainable or not */
 /* Tokens of a sample, for speeds: the targets of the first loss where they are classes (one for each place of
  * a sequence); 1 where they are numbers, such as the values of a regression. */
 int64_t clt_graph_tokens(const clt_graph *graph);
-
-/* --- for ops, while inferring --- */
-typedef struct clt_infer {
-    clt_graph *graph;
-    clt_node *node;
-} clt_infer;
-const clt_tensor *clt_infer_in(const clt_infer *ctx, int index);
-clt_status clt_infer_out(clt_infer *ctx, clt_dtype dtype, const clt_shape *shape);
-/* The output shares the bytes of input `input`. */
-clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape);
-/* Parameter "<node>.<suffix>" (or the shared node's one, whose shape must be equal). */
-clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init);
-clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, const clt_shape *shape);
-/* Makes the node a loss; `target_input` must be a batch field (for the normaliser). */
-clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore,
-                          int64_t ignore_index, int64_t targets_per_sample);
-/* The newest output keeps its bytes from run to run. */
-void clt_infer_persist(clt_infer *ctx);
-/* Input `input`, if it is a batch field (or a view of one), holds indices below `bound`. */
-void clt_infer_bound(clt_infer *ctx, int input, int64_t bound, bool has_ignore, int64_t ignore);
-/* "layer 'fc1' (linear): <message>": CLT_ESHAPE. */
-clt_status clt_infer_fail(const clt_infer *ctx, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 #endif

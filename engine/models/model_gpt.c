@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/models/model_internal.h"
+#include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
 #define IGNORED_TARGET (-1) /* in y: no target */

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/graph/graph_internal.h"
 #include "engine/models/findings.h"
 #include "engine/models/model_internal.h"
+#include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
 /* Where an input comes from: an output of a layer, or a field. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/models/model_internal.h"
+#include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
 #define NO_IGNORE_INDEX (-100) /* model.ignore_index: every target counts */

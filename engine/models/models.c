@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/models/model_internal.h"
+#include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
 static const clt_model_family *const families[] = {&clt_model_mlp, &clt_model_graph, &clt_model_gpt, NULL};

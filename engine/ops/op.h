@@ -9,7 +9,7 @@
 
 #include "cl/gemm/gemm.h"
 #include "cl/tune/family.h"
-#include "engine/graph/graph.h"
+#include "engine/ops/infer.h"
 
 typedef enum clt_attr_type {
     CLT_ATTR_INT,

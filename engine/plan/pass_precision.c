@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/ops/node.h"
 #include "engine/plan/plan.h"
 
 typedef struct precision {

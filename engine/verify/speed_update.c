@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/ops/node.h"
 #include "engine/state/store.h"
 #include "engine/verify/speed_internal.h"
 

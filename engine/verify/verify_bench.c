@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/ops/node.h"
 #include "engine/verify/verify_internal.h"
 
 #define GUARD_BYTES 256

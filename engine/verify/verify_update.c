@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "engine/base/rng.h"
+#include "engine/ops/node.h"
 #include "engine/state/store.h"
 #include "engine/verify/verify_internal.h"
 

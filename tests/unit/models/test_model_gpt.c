@@ -16,6 +16,7 @@
 
 #include "engine/config/config.h"
 #include "engine/models/models.h"
+#include "engine/ops/node.h"
 #include "engine/ops/op.h"
 #include "engine/state/store.h"
 

@@ -6,6 +6,7 @@
 #include "tests/unit/cl/cl_test.h"
 
 #include "engine/graph/graph.h"
+#include "engine/ops/node.h"
 #include "engine/verify/verify_internal.h"
 
 static const ocl_variant *form(const ocl_variant *const *list, const char *name)

@@ -10,6 +10,7 @@
 #include "engine/graph/graph.h"
 #include "engine/plan/realize.h"
 #include "engine/graph/step_block.h"
+#include "engine/ops/node.h"
 
 #define N 4
 

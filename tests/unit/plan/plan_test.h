@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/ops/node.h"
 #include "engine/plan/plan.h"
 
 #define MAX_COMMANDS 4096

@@ -21,6 +21,7 @@
 #include "engine/graph/graph.h"
 #include "engine/ops/op.h"
 #include "engine/graph/step_block.h"
+#include "engine/ops/node.h"
 
 #define WIDTH 6      /* of the field x, and of most tensors */
 #define CLASSES 5    /* targets are below */

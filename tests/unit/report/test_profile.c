@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/ops/node.h"
 #include "engine/report/memory_peak.h"
 #include "engine/report/profile.h"
 #include "engine/report/trace.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/graph/graph_internal.h"
+#include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
 typedef struct attr_problems {

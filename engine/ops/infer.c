@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an op may declare while its shapes are inferred: outputs, views, parameters, saved tensors, losses. */
+ * What ops declare while their shapes are inferred. */
+#include "engine/ops/infer.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/graph/graph.h"
 #include "engine/ops/op.h"
 
 const clt_tensor *clt_infer_in(const clt_infer *ctx, int index)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an op may declare of a node while its shapes are inferred: outputs, views, parameters, saved tensors,
+ * losses. */
+#ifndef ENGINE_OPS_INFER_H
+#define ENGINE_OPS_INFER_H
+
+#include "engine/graph/graph.h"
+
+typedef struct clt_infer {
+    clt_graph *graph;
+    clt_node *node;
+} clt_infer;
+const clt_tensor *clt_infer_in(const clt_infer *ctx, int index);
+clt_status clt_infer_out(clt_infer *ctx, clt_dtype dtype, const clt_shape *shape);
+/* The output shares the bytes of input `input`. */
+clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape);
+/* Parameter "<node>.<suffix>" (or the shared node's one, whose shape must be equal). */
+clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init);
+clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, const clt_shape *shape);
+/* Makes the node a loss; `target_input` must be a batch field (for the normaliser). */
+clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore,
+                          int64_t ignore_index, int64_t targets_per_sample);
+/* The newest output keeps its bytes from run to run. */
+void clt_infer_persist(clt_infer *ctx);
+/* Input `input`, if it is a batch field (or a view of one), holds indices below `bound`. */
+void clt_infer_bound(clt_infer *ctx, int input, int64_t bound, bool has_ignore, int64_t ignore);
+/* "layer 'fc1' (linear): <message>": CLT_ESHAPE. */
+clt_status clt_infer_fail(const clt_infer *ctx, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -76,13 +76,17 @@ static clt_status csv_header(predict_out *o)
 {
     const clt_predictor *p = o->of;
     clt_str line = {0};
-    bool single = p->outputs == 1;
+    bool single = p->outputs == 1, named = clt_predictor_class(p, 0) != NULL;
     clt_str_printf(&line, "%ssample%s", o->files ? "file," : "", p->rows > 1 ? ",row" : "");
     if (p->kind == CLT_PREDICT_CLASSES || (p->kind == CLT_PREDICT_YES_NO && single))
-        clt_str_append(&line, ",class,probability");
+        clt_str_append(&line, named ? ",class,name,probability" : ",class,probability");
     if (o->top)
-        for (int64_t i = 1; i < o->top; i++)
-            clt_str_printf(&line, ",class%lld,probability%lld", (long long)i + 1, (long long)i + 1);
+        for (int64_t i = 2; i <= o->top; i++) {
+            clt_str_printf(&line, ",class%lld", (long long)i);
+            if (named)
+                clt_str_printf(&line, ",name%lld", (long long)i);
+            clt_str_printf(&line, ",probability%lld", (long long)i);
+        }
     else if (p->kind == CLT_PREDICT_VALUES)
         for (int64_t i = 0; i < p->outputs; i++)
             clt_str_printf(&line, single ? ",y" : ",y%lld", (long long)i);
@@ -151,7 +155,7 @@ static void number(clt_str *line, float value)
     clt_str_append(line, clt_float_text(value, text));
 }
 
-/* A file's name as a cell: quoted where it needs it. */
+/* A name as a cell: quoted where it needs it. */
 static void cell(clt_str *line, const char *text)
 {
     if (!strpbrk(text, ",\"\n\r")) {
@@ -162,6 +166,18 @@ static void cell(clt_str *line, const char *text)
     for (; *text; text++)
         clt_str_printf(line, *text == '"' ? "\"\"" : "%c", *text);
     clt_str_append(line, "\"");
+}
+
+/* ",0,setosa,0.98" */
+static void class_cells(const predict_out *o, int64_t class, float probability, clt_str *line)
+{
+    const char *name = clt_predictor_class(o->of, class);
+    clt_str_printf(line, ",%lld,", (long long)class);
+    if (clt_predictor_class(o->of, 0)) {
+        cell(line, name ? name : ""); /* a model may have more classes than there are names */
+        clt_str_append(line, ",");
+    }
+    number(line, probability);
 }
 
 static void csv_row(predict_out *o, const char *input, int64_t row, const float *scores, clt_str *line)
@@ -175,10 +191,8 @@ static void csv_row(predict_out *o, const char *input, int64_t row, const float 
     if (p->rows > 1)
         clt_str_printf(line, ",%lld", (long long)row);
     if (o->top) {
-        for (int64_t k = 0; k < o->top; k++) {
-            clt_str_printf(line, ",%lld,", (long long)o->order[k]);
-            number(line, scores[o->order[k]]);
-        }
+        for (int64_t k = 0; k < o->top; k++)
+            class_cells(o, o->order[k], scores[o->order[k]], line);
         clt_str_append(line, "\n");
         return;
     }
@@ -186,8 +200,7 @@ static void csv_row(predict_out *o, const char *input, int64_t row, const float 
         clt_str_printf(line, ",%d", scores[0] > 0.5f);
     else if (p->kind == CLT_PREDICT_CLASSES) {
         int64_t best = likeliest(scores, p->outputs);
-        clt_str_printf(line, ",%lld,", (long long)best);
-        number(line, scores[best]);
+        class_cells(o, best, scores[best], line);
         if (p->outputs == 1) {
             clt_str_append(line, "\n");
             return;
@@ -198,6 +211,16 @@ static void csv_row(predict_out *o, const char *input, int64_t row, const float 
         number(line, scores[i]);
     }
     clt_str_append(line, "\n");
+}
+
+static void class_members(const predict_out *o, int64_t class, float probability, clt_json_writer *w)
+{
+    const char *name = clt_predictor_class(o->of, class);
+    clt_jw_kint(w, "class", class);
+    if (name)
+        clt_jw_kstring(w, "name", name);
+    clt_jw_key(w, "probability");
+    clt_jw_float(w, probability);
 }
 
 static void json_row(predict_out *o, const char *input, int64_t row, const float *scores, clt_str *line)
@@ -212,9 +235,7 @@ static void json_row(predict_out *o, const char *input, int64_t row, const float
         clt_jw_kint(&w, "row", row);
     if (p->kind == CLT_PREDICT_CLASSES) {
         int64_t best = o->top ? o->order[0] : likeliest(scores, p->outputs);
-        clt_jw_kint(&w, "class", best);
-        clt_jw_key(&w, "probability");
-        clt_jw_float(&w, scores[best]);
+        class_members(o, best, scores[best], &w);
     } else if (p->kind == CLT_PREDICT_YES_NO) {
         clt_jw_key(&w, "yes");
         clt_jw_array(&w);
@@ -231,9 +252,7 @@ static void json_row(predict_out *o, const char *input, int64_t row, const float
             continue;
         }
         clt_jw_object(&w);
-        clt_jw_kint(&w, "class", o->order[i]);
-        clt_jw_key(&w, "probability");
-        clt_jw_float(&w, scores[o->order[i]]);
+        class_members(o, o->order[i], scores[o->order[i]], &w);
         clt_jw_end_object(&w);
     }
     clt_jw_end_array(&w);

@@ -58,6 +58,7 @@ typedef struct clt_source_type {
 
     /* Whether there is evaluation data though data.eval_path names none. NULL: there is not. */
     bool (*has_eval)(const clt_config *config);
+    bool holds_targets;    /* inputs and targets lie in the same file */
     const char *eval_hint; /* what a config without evaluation data lacks: "data.eval_path and ..." */
     /* Opens the tokenizer of a config that names none; *out stays NULL when it is not known. NULL: the data
      * is no text. */
@@ -86,6 +87,8 @@ struct clt_source {
     const struct clt_tokenizer *tokenizer; /* of the source; NULL: unknown, or the data is no text */
     int64_t tokens;                        /* in this split */
     double bytes_per_token;                /* bytes of text for each token of this split; 0: unknown */
+    const char *const *class_names;        /* of the targets 0, 1, ...; NULL: they have none */
+    int64_t n_class_names;
     const char *description; /* one line: "idx: 60000 samples of (28,28) u8, labels 0..9, from ..." */
     void *state;
 };

@@ -54,6 +54,29 @@ static void take_tokens(const clt_source *source, clt_data_facts *facts)
              clt_tokenizer_is_bytes(source->tokenizer) ? "bytes" : "bpe");
 }
 
+/* A name that a JSON file cannot hold, or a terminal not show, becomes one that it can: see take_text. */
+static void take_class_names(const clt_source *source, clt_data_facts *facts)
+{
+    char *at = facts->class_names, *end = at + sizeof facts->class_names;
+    for (int64_t i = 0; i < source->n_class_names; i++) {
+        if (strlen(source->class_names[i]) + 5 > (size_t)(end - at))
+            return; /* all or none */
+        take_text(source->class_names[i], at, (size_t)(end - at));
+        at += strlen(at) + 1;
+    }
+    facts->n_class_names = source->n_class_names;
+}
+
+const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index)
+{
+    const char *name = facts->class_names;
+    if (index < 0 || index >= facts->n_class_names)
+        return NULL;
+    for (int64_t i = 0; i < index; i++)
+        name += strlen(name) + 1;
+    return name;
+}
+
 void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
@@ -76,6 +99,7 @@ void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_da
         if (is_class_target(field) && !train->tokenizer && train->tokens == 0)
             facts->classes = field->max_value + 1;
     }
+    take_class_names(train, facts);
     take_tokens(train, facts);
     clt_source_fingerprint(train, facts->fingerprint);
     if (eval)
@@ -98,6 +122,18 @@ static void write_field(clt_json_writer *w, const clt_data_facts_field *field)
     if (field->is_index)
         clt_jw_kint(w, "largest", field->max_value);
     clt_jw_end_object(w);
+}
+
+static void write_class_names(clt_json_writer *w, const clt_data_facts *facts)
+{
+    if (facts->n_class_names == 0)
+        return;
+    clt_jw_key(w, "class_names");
+    clt_jw_array(w);
+    const char *name = facts->class_names;
+    for (int64_t i = 0; i < facts->n_class_names; i++, name += strlen(name) + 1)
+        clt_jw_string(w, name);
+    clt_jw_end_array(w);
 }
 
 static void write_tokens(clt_json_writer *w, const clt_data_facts *facts)
@@ -134,6 +170,7 @@ clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out)
     clt_jw_kdouble(&w, "std", facts->std);
     if (facts->classes)
         clt_jw_kint(&w, "classes", facts->classes);
+    write_class_names(&w, facts);
     write_tokens(&w, facts);
     if (facts->fingerprint[0])
         clt_jw_kstring(&w, "fingerprint", facts->fingerprint);
@@ -262,6 +299,28 @@ static clt_status read_fields(const reading *r, clt_data_facts *facts)
     return CLT_OK;
 }
 
+/* Control characters have no place in names either. */
+static clt_status read_class_names(const reading *r, clt_data_facts *facts)
+{
+    const clt_json *list = clt_json_get(r->object, "class_names");
+    size_t used = 0;
+    if (clt_json_typeof(list) != CLT_JSON_ARRAY)
+        return bad(r, "class_names", "a list of names");
+    for (const clt_json *v = clt_json_first(list); v; v = clt_json_next(v)) {
+        const char *name = clt_json_typeof(v) == CLT_JSON_STRING ? clt_json_string(v) : "\n";
+        size_t size = strlen(name) + 1;
+        if (size > sizeof facts->class_names - used)
+            return bad(r, "class_names", "a list of names of a sensible length");
+        for (const char *c = name; *c; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f)
+                return bad(r, "class_names", "a list of names without control characters");
+        memcpy(facts->class_names + used, name, size);
+        used += size;
+        facts->n_class_names++;
+    }
+    return CLT_OK;
+}
+
 static clt_status read_tokenizer(const reading *r, clt_data_facts *facts)
 {
     char hash[CLT_HASH64_TEXT];
@@ -304,6 +363,7 @@ static clt_status read_members(const reading *r, clt_data_facts *facts)
     CLT_TRY(get_number(r, "mean", -1e30, 1e30, &facts->mean));
     CLT_TRY(get_number(r, "std", -1e30, 1e30, &facts->std));
     IF_THERE(r, "classes", get_int(r, "classes", 1, (int64_t)INT32_MAX + 1, &facts->classes));
+    IF_THERE(r, "class_names", read_class_names(r, facts));
     IF_THERE(r, "tokens", get_int(r, "tokens", 0, INT64_MAX, &facts->tokens));
     IF_THERE(r, "bytes_per_token",
              get_number(r, "bytes_per_token", 0, MAX_TOKEN_BYTES, &facts->bytes_per_token));

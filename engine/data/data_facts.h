@@ -21,6 +21,8 @@ typedef struct clt_data_facts_field {
     int64_t max_value; /* is_index: largest value; -1: unknown */
 } clt_data_facts_field;
 
+#define CLT_CLASS_NAMES 16384 /* bytes */
+
 typedef struct clt_data_facts {
     char type[32];         /* data.type */
     char description[512]; /* one line for people, as the source describes itself */
@@ -31,10 +33,12 @@ typedef struct clt_data_facts {
     clt_data_facts_field fields[CLT_MAX_FIELDS];
     double scale, mean, std; /* see clt_source */
     int64_t classes;         /* different targets, when the target of a sample is one class; 0: it is not */
-    int64_t vocabulary;      /* tokens that the tokenizer has; 0: there is no tokenizer */
-    double bytes_per_token;  /* of text, in the training part; 0: unknown. 1 for bytes */
-    char tokenizer[32];      /* "bytes", "bpe" (tokenizer.json lies beside data.json), or "" */
-    uint64_t tokenizer_hash; /* clt_tokenizer_hash; 0 without a tokenizer */
+    int64_t n_class_names;   /* 0: the classes have no names, or too long ones to be kept */
+    char class_names[CLT_CLASS_NAMES];      /* one after the other, each with the NUL that ends it */
+    int64_t vocabulary;                     /* tokens that the tokenizer has; 0: there is no tokenizer */
+    double bytes_per_token;                 /* of text, in the training part; 0: unknown. 1 for bytes */
+    char tokenizer[32];                     /* "bytes", "bpe" (tokenizer.json lies beside data.json), or "" */
+    uint64_t tokenizer_hash;                /* clt_tokenizer_hash; 0 without a tokenizer */
     char fingerprint[CLT_HASH64_TEXT];      /* of the training data's content; "": unknown */
     char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data's; "": there was none, or unknown */
     /* Where relative paths of the config begin: the folder in which the training was started, and the way to
@@ -44,6 +48,9 @@ typedef struct clt_data_facts {
 
 /* Takes over what an open training source tells; eval may be NULL. */
 void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
+
+/* The name of a class, NULL: it has none. */
+const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index);
 
 /* Appends the text of data.json. */
 clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out);

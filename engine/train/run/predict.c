@@ -143,6 +143,11 @@ clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32
     return clt_alloc(&p->y, (size_t)(p->micro_batch * p->rows * p->padded), sizeof *p->y, "prediction");
 }
 
+const char *clt_predictor_class(const clt_predictor *p, int64_t index)
+{
+    return p->kind == CLT_PREDICT_CLASSES ? clt_data_facts_class(&p->saved->facts, index) : NULL;
+}
+
 /* --- numbers in and out --- */
 
 static clt_status wrong_number(const clt_predictor *p, double value, int64_t sample, int64_t element)

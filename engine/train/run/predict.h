@@ -41,6 +41,8 @@ clt_status clt_predictor_open(const clt_saved_run *saved, clt_predictor **out);
 clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32_t caps,
                                const clt_observer *observer);
 void clt_predictor_close(clt_predictor *p); /* NULL is fine */
+/* The name of a class, as the training data had it; NULL: it has none. */
+const char *clt_predictor_class(const clt_predictor *p, int64_t index);
 /* x: `samples` (any number) times elements numbers, as they are stored: data.scale, mean and std of the run
  * apply here. out: samples times rows times outputs probabilities or values. first: number of the first
  * sample, for messages. CLT_EDATA for a number that the run's type of input cannot hold. */

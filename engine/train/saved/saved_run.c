@@ -158,6 +158,27 @@ static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_opt
     return status;
 }
 
+/* The classes that the training found, so that no other command needs its data for them. A training's config
+ * stays as it is. */
+static clt_status choose_class_names(clt_saved_run *saved, const clt_saved_run_options *o)
+{
+    static const char key[] = "data.class_names";
+    clt_str text = {0};
+    if (o->training || saved->facts.n_class_names == 0 || clt_config_list_count(saved->config, key) > 0 ||
+        !clt_config_part_has(clt_config_chosen(saved->config, "data.type"), key))
+        return CLT_OK;
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    clt_jw_array(&w);
+    for (int64_t i = 0; i < saved->facts.n_class_names; i++)
+        clt_jw_string(&w, clt_data_facts_class(&saved->facts, i));
+    clt_jw_end_array(&w);
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_config_set(saved->config, key, text.text);
+    clt_str_free(&text);
+    return status;
+}
+
 /* --- all of it --- */
 
 static clt_status fill(clt_saved_run *saved, const char *path, const clt_saved_run_options *o)
@@ -169,6 +190,7 @@ static clt_status fill(clt_saved_run *saved, const char *path, const clt_saved_r
     CLT_TRY(open_config(saved, o));
     CLT_TRY(open_facts(saved));
     CLT_TRY(find_data(saved));
+    CLT_TRY(choose_class_names(saved, o));
     return choose_tokenizer(saved, o);
 }
 

@@ -46,6 +46,8 @@ static clt_data_facts example(void)
                         .eval_fingerprint = "00000000deadbeef",
                         .folder = "/home/\xc3\xa9 x",
                         .folder_from_run = "../.."};
+    memcpy(f.class_names, "zero\0\xc3\xa9 \"1\"", sizeof "zero\0\xc3\xa9 \"1\"");
+    f.n_class_names = 2;
     f.fields[0] = (clt_data_facts_field){"x", CLT_U8, clt_shape2(28, 28), false, -1};
     f.fields[1] = (clt_data_facts_field){"y", CLT_I32, {.ndim = 0}, true, 9};
     return f;
@@ -115,6 +117,9 @@ static void hostile_facts_are_refused_with_a_reason(void **state)
         {"\"std\": 0.25", "\"std\": null", "\"std\""},
         {"\"std\": 0.25", "\"std\": 1e300", "\"std\""},
         {"\"classes\": 10", "\"classes\": 0", "\"classes\""},
+        {"\"zero\"", "7", "\"class_names\""},
+        {"\"zero\"", "\"\\u001b[2J\"", "\"class_names\""},
+        {"\"class_names\": [", "\"class_names\": 1, \"rest\": [", "\"class_names\""},
         {"\"vocabulary\": 300", "\"vocabulary\": 99999999", "\"vocabulary\""},
         {"\"tokenizer\": \"bpe\"", "\"tokenizer\": \"../../x\"", "\"tokenizer\""},
         {"fedcba9876543210", "FEDCBA9876543210", "hash"},

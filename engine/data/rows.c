@@ -114,10 +114,10 @@ static clt_status array_config(const char *path, clt_rows_type type, const clt_s
     return status;
 }
 
-static clt_status open_array(clt_rows *rows, const char *path, clt_rows_type type, const clt_shape *shape)
+/* Takes over rows->config. */
+static clt_status open_source(clt_rows *rows, clt_rows_type type)
 {
     static const char prefix[] = "opening data.path: "; /* the key that it has in a config */
-    CLT_TRY(array_config(path, type, shape, &rows->config));
     clt_status status = clt_source_open(rows->config, CLT_SPLIT_TRAIN, &rows->source);
     if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
         clt_error error;
@@ -131,6 +131,32 @@ static clt_status open_array(clt_rows *rows, const char *path, clt_rows_type typ
     rows->facts.shape = x->shape;
     rows->elements = clt_shape_elements(&x->shape);
     return clt_alloc(&rows->sample, 1, clt_source_field_bytes(x) ? clt_source_field_bytes(x) : 1, "a sample");
+}
+
+static clt_status open_array(clt_rows *rows, const char *path, clt_rows_type type, const clt_shape *shape)
+{
+    CLT_TRY(array_config(path, type, shape, &rows->config));
+    return open_source(rows, type);
+}
+
+/* The config of a run with this file for its data, as a whole and without its normalisation. */
+static clt_status open_like_run(clt_rows *rows, const char *path, const clt_config *run)
+{
+    clt_str text = {0}, file = {0};
+    clt_str_append(&file, "data.path=");
+    clt_json_writer w = clt_json_writer_make(&file, 0);
+    clt_jw_string(&w, path);
+    clt_status status = clt_config_print(run, false, &text);
+    if (status == CLT_OK)
+        status = clt_str_check(&file);
+    const char *const overrides[] = {file.text,      "data.eval_path=[]", "data.split=0",
+                                     "data.scale=1", "data.mean=0",       "data.std=1"};
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, path, overrides, sizeof overrides / sizeof overrides[0],
+                                  &rows->config);
+    clt_str_free(&text);
+    clt_str_free(&file);
+    return status == CLT_OK ? open_source(rows, CLT_ROWS_CSV) : status;
 }
 
 static double number_at(const void *data, clt_dtype dtype, int64_t i)
@@ -320,6 +346,26 @@ static clt_status next_line(clt_rows *rows, double *out, bool *end)
     }
 }
 
+/* How many cells the first line has. */
+static clt_status count_cells(const char *path, int64_t *count)
+{
+    static const char separators[] = "\t;,";
+    FILE *file = fopen(path, "rb");
+    int64_t cells[3] = {1, 1, 1};
+    bool quoted = false;
+    if (!file)
+        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
+    for (int c; (c = getc_unlocked(file)) != EOF && c != '\n';) {
+        const char *found = c && !quoted ? strchr(separators, c) : NULL;
+        quoted ^= c == '"';
+        if (found)
+            cells[found - separators]++;
+    }
+    fclose(file);
+    *count = cells[0] > 1 ? cells[0] : cells[1] > 1 ? cells[1] : cells[2];
+    return CLT_OK;
+}
+
 /* --- both --- */
 
 bool clt_rows_once(const char *path)
@@ -330,9 +376,11 @@ bool clt_rows_once(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, clt_rows **out)
+clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, const clt_config *run,
+                         clt_rows **out)
 {
     clt_rows *rows;
+    int64_t cells = 0;
     bool standard = strcmp(path, "-") == 0, once = clt_rows_once(path);
     *out = NULL;
     if (once && type != CLT_ROWS_AUTO && type != CLT_ROWS_CSV)
@@ -341,11 +389,17 @@ clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *
                  standard ? "" : "', a pipe or a device,");
     if (!once && type == CLT_ROWS_AUTO)
         CLT_TRY(guess_type(path, &type));
+    bool table = !once && type == CLT_ROWS_CSV && run && clt_source_type_of(run)->holds_targets;
+    if (table)
+        CLT_TRY(count_cells(path, &cells));
+    table = table && cells > clt_shape_elements(shape);
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
     bool text = once || type == CLT_ROWS_CSV;
     rows->facts.type = text ? CLT_ROWS_CSV : type;
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
-    clt_status status = text ? open_text(rows, path, shape) : open_array(rows, path, type, shape);
+    clt_status status = table  ? open_like_run(rows, path, run)
+                        : text ? open_text(rows, path, shape)
+                               : open_array(rows, path, type, shape);
     if (status == CLT_OK)
         *out = rows;
     else

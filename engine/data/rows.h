@@ -8,6 +8,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
+#include "engine/config/config.h"
 
 typedef enum clt_rows_type {
     CLT_ROWS_AUTO,
@@ -35,9 +36,11 @@ bool clt_rows_once(const char *path);
 
 /* What can be read only once holds lines of numbers, separated by commas, spaces, tabs or semicolons.
  * AUTO, of a file: by what the file begins with, then by its name; CLT_EUSAGE when neither says it. `shape`:
- * of a sample of the model, which raw files have and lines of text have the elements of. CLT_EDATA names the
- * file and what is wrong. */
-clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, clt_rows **out);
+ * of a sample of the model, which raw files have and lines of text have the elements of. `run`: the config of
+ * the run, NULL: not known; a csv file with more columns than the model takes numbers is read as its tables
+ * were, the target left out. CLT_EDATA names the file and what is wrong. */
+clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, const clt_config *run,
+                         clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 /* Text: its header is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);

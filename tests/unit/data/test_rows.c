@@ -32,7 +32,7 @@ static clt_status read_text(const char *text, size_t size, double *out, int64_t 
     clt_shape shape = clt_shape1(3);
     int64_t got = 1;
     put_file(text, size);
-    assert_int_equal(clt_rows_open(path, CLT_ROWS_CSV, &shape, &rows), CLT_OK);
+    assert_int_equal(clt_rows_open(path, CLT_ROWS_CSV, &shape, NULL, &rows), CLT_OK);
     *samples = 0;
     clt_status status = CLT_OK;
     while (status == CLT_OK && got > 0 && *samples < 60) {
@@ -137,11 +137,11 @@ static void test_types(void **state)
     (void)state;
     assert_true(clt_rows_type_from_name("npy", &type) && type == CLT_ROWS_NPY);
     assert_false(clt_rows_type_from_name("xlsx", &type));
-    assert_int_equal(clt_rows_open("absent.csv", CLT_ROWS_AUTO, &shape, &rows), CLT_EDATA);
-    assert_int_equal(clt_rows_open("-", CLT_ROWS_NPY, &shape, &rows), CLT_EUSAGE);
-    assert_int_equal(clt_rows_open(".", CLT_ROWS_CSV, &shape, &rows), CLT_EDATA);
+    assert_int_equal(clt_rows_open("absent.csv", CLT_ROWS_AUTO, &shape, NULL, &rows), CLT_EDATA);
+    assert_int_equal(clt_rows_open("-", CLT_ROWS_NPY, &shape, NULL, &rows), CLT_EUSAGE);
+    assert_int_equal(clt_rows_open(".", CLT_ROWS_CSV, &shape, NULL, &rows), CLT_EDATA);
     put_file("\x93NUMPYgarbage", 13);
-    assert_int_equal(clt_rows_open(path, CLT_ROWS_AUTO, &shape, &rows), CLT_EDATA);
+    assert_int_equal(clt_rows_open(path, CLT_ROWS_AUTO, &shape, NULL, &rows), CLT_EDATA);
     assert_null(strstr(clt_error_text(), "data.path"));
     remove(path);
 }

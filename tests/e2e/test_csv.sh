@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# A table of text end to end: a classifier and a regression learn from it, the classes keep their names in the checkpoint, in
+# predictions and in an evaluation without the training data; tables with and without their target are predicted alike.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# Three groups of points, in the order of their words, as many tables are.
+awk 'BEGIN { srand(4); print "length,width,height,kind"
+    split("setosa,versi color,virginica", kind, ",")
+    for (k = 1; k <= 3; k++) for (i = 0; i < 60; i++)
+        printf "%.3f,%.3f,%.3f,%s\n", k + rand() * .4, (k == 2) + rand() * .4, -k + rand() * .4, kind[k] }' >flowers.csv
+awk -F, 'NR > 1 { printf "%s;%s;%.4f\n", $1, $2, 2 * $1 - $2 }' flowers.csv >numbers.csv
+cat >flowers.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [16]}, "data": {"type": "csv", "path": "flowers.csv", "target": "kind", "micro_batch": 16},
+ "optimizer": {"learning_rate": 0.02}, "train": {"steps": 120}}
+JSON
+expect_code 0 "$CLTRAIN" data verify flowers.json flowers.csv
+expect_text '162 samples of 3 columns .* 3 classes' '18 samples' '180 lines of 4 cells below their names' '3 good, none bad'
+expect_code 3 "$CLTRAIN" data verify flowers.json data.target=kin
+expect_text "no column 'kin'" "did you mean 'kind'"
+
+"$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
+expect_code 0 "$CLTRAIN" train flowers.json --out run
+expect_text 'eval at step 120 .* accuracy 100.00% \| 18 samples'
+expect_code 0 "$CLTRAIN" predict run flowers.csv --out whole.csv
+expect_text '180 samples predicted'
+head -1 whole.csv | grep -q '^sample,class,name,probability,p0,p1,p2$' && pass || fail "header: $(head -1 whole.csv)"
+right=$(paste -d, <(tail -n +2 flowers.csv | cut -d, -f4) <(tail -n +2 whole.csv | cut -d, -f3) | awk -F, '$1 == $2' | wc -l)
+[ "$right" = 180 ] && pass || fail "$right of 180 names are right"
+cut -d, -f1-3 flowers.csv >inputs.csv # the same table without its target
+expect_code 0 "$CLTRAIN" predict run inputs.csv --out inputs_out.csv
+cmp -s whole.csv inputs_out.csv && pass || fail 'a table without its target is predicted otherwise'
+expect_code 0 "$CLTRAIN" predict run inputs.csv --format jsonl --top-k 2
+expect_text '"class":1,"name":"versi color","probability":'
+
+# Its words need no training data: the checkpoint has them.
+{ head -n 1 flowers.csv; tail -n 40 flowers.csv; } | sed 's/^/  /' >late.csv
+mv flowers.csv gone.csv
+expect_code 0 "$CLTRAIN" eval run data.eval_path=late.csv
+expect_text 'accuracy 100.00% \| 40 samples'
+mv gone.csv flowers.csv
+expect_code 0 "$CLTRAIN" train --resume run train.steps=130
+expect_text 'step 130'
+
+expect_code 0 "$CLTRAIN" train flowers.json data.path=numbers.csv data.target=3 model.loss=mse --out regression
+expect_code 0 "$CLTRAIN" predict regression numbers.csv --out y.csv
+head -1 y.csv | grep -q '^sample,y$' && pass || fail "header: $(head -1 y.csv)"
+expect_code 2 "$CLTRAIN" train flowers.json data.type=idx
+expect_text 'data.target: only for data.type csv'
+finish

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ctest-labels: quick
+ *
+ * Tables as training data: separators, quotes, headers, columns by name and number, the three kinds of
+ * targets, the part kept for evaluation, what the training file says about the evaluation file, and
+ * everything refused. */
+#include "tests/unit/data/data_test.h"
+
+#include "engine/data/data_facts.h"
+
+static void put(const char *name, const char *text)
+{
+    (void)put_file(name, text, strlen(text));
+}
+
+#define CSV(more) "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"split\":0" more
+
+/* x of a sample, and its label or number. */
+static void must_hold(const clt_source *s, int64_t index, const float *x, double y)
+{
+    float got[8], number;
+    int32_t label;
+    assert_int_equal(s->type->read(s, index, 0, got), CLT_OK);
+    assert_memory_equal(got, x, clt_source_field_bytes(&s->fields[0]));
+    void *to = s->fields[1].dtype == CLT_F32 ? (void *)&number : &label;
+    assert_int_equal(s->type->read(s, index, 1, to), CLT_OK);
+    assert_true((s->fields[1].dtype == CLT_F32 ? (double)number : label) == y);
+}
+
+static void test_classes(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "a,b,kind\n1,2,dog\n-3,4e1,cat\n.5,6,dog\n",
+        "\xef\xbb\xbf\"a\",\"b\",\"kind\"\r\n\"1\", 2 ,dog\r\n\r\n-3,4e1,\"cat\"\r\n.5,6,dog",
+        "a;b;kind\n1;2;dog\n-3;4e1;cat\n.5;6;dog\n",
+        "a\tb\tkind\n1\t2\tdog\n-3\t4e1\tcat\n.5\t6\tdog\n",
+        "1,2,dog\n-3,4e1,cat\n.5,6,dog\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        put("t.csv", texts[i]);
+        clt_source *s = must_open(CSV(""), CLT_SPLIT_TRAIN);
+        assert_int_equal(s->samples, 3);
+        assert_int_equal(s->fields[1].max_value, 1);
+        assert_int_equal(s->n_class_names, 2);
+        assert_string_equal(s->class_names[0], "cat");
+        assert_string_equal(s->class_names[1], "dog");
+        must_hold(s, 0, (float[]){1, 2}, 1);
+        must_hold(s, 1, (float[]){-3, 40}, 0);
+        must_hold(s, 2, (float[]){.5f, 6}, 1);
+        clt_data_facts facts;
+        clt_data_facts_take(s, NULL, &facts);
+        assert_int_equal(facts.classes, 2);
+        assert_string_equal(clt_data_facts_class(&facts, 1), "dog");
+        assert_null(clt_data_facts_class(&facts, 2));
+        clt_source_close(s);
+    }
+    put("t.csv", "x,y\n1,\"say \"\"a\"\", b;\"\n2,c\n");
+    clt_source *s = must_open(CSV(""), CLT_SPLIT_TRAIN);
+    assert_string_equal(s->class_names[1], "say \"a\", b;");
+    clt_source_close(s);
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    put("t.csv", "1,10,3\n2,20,-4\n");
+    clt_source *s = must_open(CSV(""), CLT_SPLIT_TRAIN);
+    assert_int_equal(s->fields[1].dtype, CLT_I32); /* as they are: no classes are made of them */
+    assert_int_equal(s->fields[1].max_value, 3);
+    assert_int_equal(s->n_class_names, 0);
+    must_hold(s, 1, (float[]){2, 20}, -4);
+    clt_source_close(s);
+    s = must_open(CSV(",\"target\":\"1\",\"columns\":[\"3\",\"2\"],\"scale\":2,\"mean\":1,\"std\":4"),
+                  CLT_SPLIT_TRAIN);
+    must_hold(s, 1, (float[]){-2.25f, 9.75f}, 2);
+    assert_true(s->scale == 1.0f && s->mean == 0.0f && s->std == 1.0f);
+    clt_source_close(s);
+    put("t.csv", "in,out\n1,3.5\n2,-4\n");
+    s = must_open(CSV(",\"target\":\"out\""), CLT_SPLIT_TRAIN);
+    assert_int_equal(s->fields[1].dtype, CLT_F32);
+    must_hold(s, 0, (float[]){1}, 3.5);
+    clt_source_close(s);
+    s = must_open(CSV(",\"target\":\"out\",\"class_names\":[\"-4\",\"3.5\"]"), CLT_SPLIT_TRAIN);
+    must_hold(s, 0, (float[]){1}, 1);
+    clt_source_close(s);
+    put("t.csv",
+        "1,a\n2,b\n"); /* a first line that could name columns and is a sample, and the other way round */
+    s = must_open(CSV(",\"header\":\"yes\""), CLT_SPLIT_TRAIN);
+    assert_int_equal(s->samples, 1);
+    clt_source_close(s);
+}
+
+/* Each sample is in one of the parts, and the same one for every seed of the training. */
+static void test_split(void **state)
+{
+    (void)state;
+    char text[4096] = "x,y\n";
+    int seen[100] = {0};
+    for (int i = 0; i < 100; i++)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%s\n", i, i < 50 ? "low" : "top");
+    put("t.csv", text);
+#define DIVIDED "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"split\":0.2"
+    clt_source *train = must_open(DIVIDED, CLT_SPLIT_TRAIN), *eval = must_open(DIVIDED, CLT_SPLIT_EVAL);
+    assert_int_equal(train->samples, 80);
+    assert_int_equal(eval->samples, 20);
+    int top = 0;
+    for (int64_t i = 0; i < 100; i++) {
+        const clt_source *s = i < 80 ? train : eval;
+        float x;
+        int32_t y;
+        assert_int_equal(s->type->read(s, i % 80, 0, &x), CLT_OK);
+        assert_int_equal(s->type->read(s, i % 80, 1, &y), CLT_OK);
+        assert_int_equal(y, x >= 50);
+        seen[(int)x]++;
+        top += i >= 80 && y;
+    }
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(seen[i], 1);
+    assert_true(top > 3 && top < 17); /* drawn, not cut off at the end */
+    char a[CLT_HASH64_TEXT], b[CLT_HASH64_TEXT];
+    assert_string_equal(clt_source_fingerprint(train, a), clt_source_fingerprint(eval, b));
+    clt_source_close(train);
+    clt_source_close(eval);
+    clt_config *config = data_config(DIVIDED);
+    assert_true(clt_source_has_eval(config));
+    clt_config_destroy(config);
+    config = data_config(CSV(""));
+    assert_false(clt_source_has_eval(config));
+    clt_config_destroy(config);
+    expect_refused("\"type\":\"csv\",\"path\":\"%D/t.csv\",\"split\":0.001", CLT_SPLIT_EVAL, CLT_EDATA,
+                   "leaves none for evaluation");
+}
+
+/* The evaluation file alone would number its classes otherwise, and take whole numbers for what they are not.
+ */
+static void test_eval_file(void **state)
+{
+    (void)state;
+#define BOTH CSV(",\"eval_path\":\"%D/e.csv\"")
+    put("t.csv", "x,y\n1,a\n2,b\n3,c\n");
+    put("e.csv", "x,y\n9,c\n8,b\n");
+    clt_source *s = must_open(BOTH, CLT_SPLIT_EVAL);
+    must_hold(s, 0, (float[]){9}, 2);
+    must_hold(s, 1, (float[]){8}, 1);
+    clt_source_close(s);
+    put("e.csv", "x,y\n9,d\n");
+    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 2|column 'y'|'d' is none of the classes");
+    put("e.csv", "x,z\n9,a\n");
+    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "column 2 is 'z'|it is 'y'");
+    put("t.csv", "1,0.5\n2,1\n");
+    put("e.csv", "1,2\n");
+    s = must_open(BOTH, CLT_SPLIT_EVAL);
+    assert_int_equal(s->fields[1].dtype, CLT_F32);
+    clt_source_close(s);
+    put("t.csv", "1,5\n2,1\n");
+    put("e.csv", "1,2.5\n");
+    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 1|no whole one");
+    assert_int_equal(remove(in_dir("t.csv")), 0); /* a saved model is evaluated without it */
+    put("e.csv", "x,y\n9,c\n8,b\n");
+    s = must_open(CSV(",\"eval_path\":\"%D/e.csv\",\"class_names\":[\"c\",\"b\"]"), CLT_SPLIT_EVAL);
+    must_hold(s, 0, (float[]){9}, 0);
+    clt_source_close(s);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *more, *words;
+    } cases[] = {
+        {"", "", "no line with a sample"},
+        {"a,b\n", "", "no line with a sample"},
+        {"1,2\n3\n", "", "line 2 has 1 cells, the first line has 2"},
+        {"1,2\n3,4,5\n", "", "line 2 has 3 cells"},
+        {"1,2\n\n,4\n", "", "line 3|column 1|'' is no number"},
+        {"a,b\n1,x\nred,y\n", "", "line 3|column 'a'|'red' is no number|data.columns"},
+        {"1,2\n0x10,3\n", "", "'0x10' is no number"},
+        {"1,2\nnan,3\n", "", "'nan' is no number"},
+        {"1,2\n1e39,3\n", "", "'1e39' is no number"},
+        {"1,2\n3,\n", "", "line 2|the target is missing"},
+        {"1,\"2\n3,4\n", "", "line 1: the quotes of a cell do not end on its line"},
+        {"1,\"2\"3\n", "", "the quotes of a cell end before the cell"},
+        {"1\n2\n", "", "no column to learn from"},
+        {"first,second\n1,2\n", ",\"target\":\"secnd\"", "data.target|did you mean 'second'"},
+        {"1,2\n", ",\"target\":\"3\"", "data.target|no column '3'|2 columns"},
+        {"1,2\n", ",\"target\":\"0\"", "no column '0'"},
+        {"a,b\n1,2\n", ",\"columns\":[\"c\"]", "data.columns: there is no column 'c'"},
+        {"a,b\n1,cat\n", ",\"class_names\":[\"dog\"]", "'cat' is none of the classes"},
+        {"a,b\n1e38,2\n", ",\"scale\":1e10", "'1e38' is not finite with data.scale"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char members[512];
+        put("t.csv", cases[i].text);
+        (void)snprintf(members, sizeof members, "%s%s", CSV(""), cases[i].more);
+        expect_refused(members, CLT_SPLIT_TRAIN, CLT_EDATA, cases[i].words);
+    }
+    (void)put_file("t.csv", "1,2\0\n", 5);
+    expect_refused(CSV(""), CLT_SPLIT_TRAIN, CLT_EDATA, "byte 3 is zero");
+    expect_refused("\"type\":\"csv\",\"path\":[\"a\",\"b\"]", CLT_SPLIT_TRAIN, CLT_ECONFIG,
+                   "one file in data.path");
+    expect_refused("\"type\":\"csv\"", CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.path: required");
+    expect_refused("\"type\":\"npy\",\"path\":\"x\",\"target\":\"y\"", CLT_SPLIT_TRAIN, CLT_ECONFIG,
+                   "data.target: only for data.type csv");
+    put("t.csv", "1,7\n2,3\n");
+    clt_source *s = must_open(CSV(""), CLT_SPLIT_TRAIN);
+    assert_int_equal(clt_source_check_bound(s, 1, 5, false, 0), CLT_EDATA);
+    expect_words("sample 0 (line 1) is 7");
+    clt_source_close(s);
+    clt_str line = {0};
+    assert_int_equal(clt_source_check_file(in_dir("t.csv"), "", &line), CLT_OK);
+    assert_string_equal(line.text, "2 lines of 2 cells");
+    clt_str_free(&line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_classes),   cmocka_unit_test(test_numbers), cmocka_unit_test(test_split),
+        cmocka_unit_test(test_eval_file), cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, data_setup, data_teardown);
+}

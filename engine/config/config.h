@@ -34,8 +34,8 @@ typedef struct clt_config_key {
     const char *later; /* what this key cannot do yet, added to messages about its value; or NULL */
 } clt_config_key;
 
-/* The schema, composed of the common keys and of those that data formats bring (part.h); ends with a NULL
- * path. */
+/* The schema, composed of the common keys and of those that data formats and optimizers bring (part.h); ends
+ * with a NULL path. */
 const clt_config_key *clt_config_schema(void);
 
 typedef struct clt_config clt_config;

@@ -99,20 +99,6 @@ static void check_data(rules *r)
         broken(r, "data.global_batch", "must be a multiple of data.micro_batch (times the number of ranks)");
 }
 
-static void check_optimizer(rules *r)
-{
-    bool sgd = is(r, "optimizer.type", "sgd"), known = usable(r, "optimizer.type");
-    bool momentum_ok = usable(r, "optimizer.momentum"), momentum = get(r, "optimizer.momentum")->f > 0;
-    if (known && !sgd && momentum_ok && momentum)
-        broken(r, "optimizer.momentum", "only for optimizer.type sgd; adam and adamw have optimizer.beta1");
-    if (usable(r, "optimizer.nesterov") && get(r, "optimizer.nesterov")->b && known && momentum_ok) {
-        if (!sgd)
-            broken(r, "optimizer.nesterov", "only for optimizer.type sgd");
-        else if (!momentum)
-            broken(r, "optimizer.nesterov", "needs optimizer.momentum above 0");
-    }
-}
-
 static void check_schedule(rules *r)
 {
     int64_t steps = get(r, "train.steps")->i, horizon = get(r, "schedule.horizon")->i;
@@ -214,7 +200,6 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     check_gpt(&r);
     check_data(&r);
     clt_config_check_parts(&r);
-    check_optimizer(&r);
     check_schedule(&r);
     check_precision(&r);
     check_parallel(&r);

@@ -24,10 +24,20 @@ static const clt_config_part *const formats[] = {
     NULL};
 #undef CLT_FORMAT
 
+#define CLT_OPTIMIZER(name) extern const clt_config_part clt_config_optimizer_##name;
+#include "engine/config/optimizers.def"
+#undef CLT_OPTIMIZER
+
+#define CLT_OPTIMIZER(name) &clt_config_optimizer_##name,
+static const clt_config_part *const optimizers[] = {
+#include "engine/config/optimizers.def"
+    NULL};
+#undef CLT_OPTIMIZER
+
 static const struct {
     const char *key; /* the choice */
     const clt_config_part *const *parts;
-} choices[] = {{"data.type", formats}};
+} choices[] = {{"data.type", formats}, {"optimizer.type", optimizers}};
 
 #define N_CHOICES (sizeof choices / sizeof choices[0])
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The common keys of the schema, each with its type, range, unit, default and help; part.c adds those that
- * data formats bring. Parsing, checks, overrides, printing and docs/config.md all come from the schema; rules
- * between common keys are in config_check.c. Knows nothing of values. */
+ * data formats and optimizers bring. Parsing, checks, overrides, printing and docs/config.md all come from
+ * the schema; rules between common keys are in config_check.c. Knows nothing of values. */
 #include "engine/config/config_internal.h"
 #include "engine/config/part.h"
 
@@ -76,18 +76,9 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_FLOAT("data.mean", -1e30, 1e30, "0", "", "see data.scale"),
     CLT_KEY_FLOAT_OPEN("data.std", 0, true, 1e30, false, "1", "", "see data.scale"),
 
-    CLT_KEY_CHOICE("optimizer.type", "sgd|adam|adamw", "\"adamw\"",
-                   "adam: weight decay joins the gradient; adamw: it is decoupled"),
+    CLT_KEY_CHOICE("optimizer.type", NULL, "\"adamw\"", "how parameters follow from gradients"),
     CLT_KEY_FLOAT_OPEN("optimizer.learning_rate", 0, true, 1e6, false, "0.001", "",
                        "peak learning rate, after warm-up"),
-    CLT_KEY_FLOAT_OPEN("optimizer.momentum", 0, false, 1, true, "0", "", "sgd: momentum"),
-    CLT_KEY_BOOL("optimizer.nesterov", "false", "sgd: Nesterov momentum"),
-    CLT_KEY_FLOAT_OPEN("optimizer.beta1", 0, false, 1, true, "0.9", "",
-                       "adam, adamw: decay of the first moment"),
-    CLT_KEY_FLOAT_OPEN("optimizer.beta2", 0, false, 1, true, "0.999", "",
-                       "adam, adamw: decay of the second moment"),
-    CLT_KEY_FLOAT_OPEN("optimizer.eps", 0, true, 1, false, "1e-08", "",
-                       "adam, adamw: added to the root of the second moment"),
     CLT_KEY_FLOAT("optimizer.weight_decay", 0, 1e6, "0", "", "weight decay"),
     CLT_KEY_CHOICE("optimizer.decay", "matrices|all", "\"matrices\"",
                    "which parameters decay: those of two or more dimensions, or all"),

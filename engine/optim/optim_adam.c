@@ -7,7 +7,7 @@
 #include "engine/optim/optimizer.h"
 
 enum { BETA1, BETA2, EPS };
-static const char *const keys[] = {"beta1", "beta2", "eps", NULL};
+static const clt_config_key keys[] = {CLT_KEY_BETA1, CLT_KEY_BETA2, CLT_KEY_EPS, CLT_KEY_END};
 
 static int states(const double *value)
 {
@@ -67,8 +67,10 @@ static double spread(const double *value, const clt_update_factors *f, double er
     return error / f->correction[0] / (sqrt(state[1] / f->correction[1]) + value[EPS]);
 }
 
-const clt_optimizer clt_optimizer_adam = {.name = "adam",
-                                          .keys = keys,
+const clt_config_part clt_config_optimizer_adam = {
+    .name = "adam", .help = "Adam; weight decay joins the gradient", .keys = keys};
+
+const clt_optimizer clt_optimizer_adam = {.config = &clt_config_optimizer_adam,
                                           .kernel = "update_adam",
                                           .flops = 14,
                                           .states = states,
@@ -78,8 +80,12 @@ const clt_optimizer clt_optimizer_adam = {.name = "adam",
                                           .reference = reference_adam,
                                           .spread = spread};
 
-const clt_optimizer clt_optimizer_adamw = {.name = "adamw",
-                                           .keys = keys,
+const clt_config_part clt_config_optimizer_adamw = {
+    .name = "adamw",
+    .help = "Adam with decoupled weight decay: each update takes learning rate times decay off the parameter",
+    .keys = keys};
+
+const clt_optimizer clt_optimizer_adamw = {.config = &clt_config_optimizer_adamw,
                                            .kernel = "update_adam",
                                            .flops = 14,
                                            .states = states,

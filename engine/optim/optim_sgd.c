@@ -5,7 +5,17 @@
 #include "engine/optim/optimizer.h"
 
 enum { MOMENTUM, NESTEROV };
-static const char *const keys[] = {"momentum", "nesterov", NULL};
+static const clt_config_key keys[] = {CLT_KEY_MOMENTUM, CLT_KEY_NESTEROV, CLT_KEY_END};
+
+static void check(clt_config_rules *rules)
+{
+    bool momentum =
+        !clt_rules_usable(rules, "optimizer.momentum") || !clt_rules_empty(rules, "optimizer.momentum");
+    bool nesterov =
+        clt_rules_usable(rules, "optimizer.nesterov") && !clt_rules_empty(rules, "optimizer.nesterov");
+    if (nesterov && !momentum)
+        clt_rules_broken(rules, "optimizer.nesterov", "needs optimizer.momentum above 0");
+}
 
 static int states(const double *value)
 {
@@ -41,8 +51,13 @@ static double spread(const double *value, const clt_update_factors *f, double er
     return error + (value[MOMENTUM] > 0 ? 0x1p-21 * (state[0] < 0 ? -state[0] : state[0]) : 0.0);
 }
 
-const clt_optimizer clt_optimizer_sgd = {.name = "sgd",
-                                         .keys = keys,
+const clt_config_part clt_config_optimizer_sgd = {
+    .name = "sgd",
+    .help = "stochastic gradient descent; weight decay joins the gradient",
+    .keys = keys,
+    .check = check};
+
+const clt_optimizer clt_optimizer_sgd = {.config = &clt_config_optimizer_sgd,
                                          .kernel = "update_sgd",
                                          .flops = 4,
                                          .states = states,

@@ -7,6 +7,7 @@
 #define ENGINE_OPTIM_OPTIMIZER_H
 
 #include "cl/command/command.h"
+#include "engine/config/part.h"
 
 #define CLT_OPTIMIZER_VALUES 8      /* most keys of one optimizer */
 #define CLT_OPTIMIZER_STATES 2      /* most states: arrays as large as the parameters */
@@ -20,11 +21,10 @@ typedef struct clt_update_factors {
 } clt_update_factors;
 
 typedef struct clt_optimizer {
-    const char *name;        /* what optimizer.type says */
-    const char *const *keys; /* of the section optimizer, without its name; NULL-terminated. `value` in all
-                                functions below has their values in the same order; true is 1 */
-    const char *kernel;      /* in cl/kernels/update.cl */
-    double flops;            /* for one element */
+    const clt_config_part *config; /* what the config knows of it: name, keys, rules. `value` in all functions
+                                      below has the values of its keys, in their order; true is 1 */
+    const char *kernel;            /* in cl/kernels/update.cl */
+    double flops;                  /* for one element */
     int (*states)(const double *value); /* how many it keeps */
     void (*define)(ocl_emitter *e, const double *value);
     void (*arguments)(ocl_emitter *e, const double *value); /* scalars behind the arguments that all share */
@@ -43,13 +43,27 @@ typedef struct clt_optimizer {
 extern const clt_optimizer *const clt_optimizers[];
 /* NULL: there is none of that name. */
 const clt_optimizer *clt_optimizer_find(const char *name);
+/* The values of its keys in a config. */
+void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config,
+                        double value[CLT_OPTIMIZER_VALUES]);
+
+/* Keys that several optimizers bring. */
+#define CLT_KEY_MOMENTUM CLT_KEY_FLOAT_OPEN("optimizer.momentum", 0, false, 1, true, "0", "", "momentum")
+#define CLT_KEY_NESTEROV CLT_KEY_BOOL("optimizer.nesterov", "false", "Nesterov momentum")
+#define CLT_KEY_BETA1                                                                                        \
+    CLT_KEY_FLOAT_OPEN("optimizer.beta1", 0, false, 1, true, "0.9", "", "decay of the first moment")
+#define CLT_KEY_BETA2                                                                                        \
+    CLT_KEY_FLOAT_OPEN("optimizer.beta2", 0, false, 1, true, "0.999", "", "decay of the second moment")
+#define CLT_KEY_EPS                                                                                          \
+    CLT_KEY_FLOAT_OPEN("optimizer.eps", 0, true, 1, false, "1e-08", "",                                      \
+                       "added to the root of the second moment")
 
 /* The factor that clips gradients of that norm to the limit; 1 without a limit (0). What update_finish
  * computes. */
 double clt_clip_reference(double limit, double norm);
 
 #define CLT_OPTIMIZER(name) extern const clt_optimizer clt_optimizer_##name;
-#include "engine/optim/optimizers.def"
+#include "engine/config/optimizers.def"
 #undef CLT_OPTIMIZER
 
 #endif

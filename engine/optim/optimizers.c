@@ -9,16 +9,26 @@
 
 const clt_optimizer *const clt_optimizers[] = {
 #define CLT_OPTIMIZER(name) &clt_optimizer_##name,
-#include "engine/optim/optimizers.def"
+#include "engine/config/optimizers.def"
 #undef CLT_OPTIMIZER
     NULL};
 
 const clt_optimizer *clt_optimizer_find(const char *name)
 {
     for (const clt_optimizer *const *o = clt_optimizers; *o; o++)
-        if (strcmp((*o)->name, name) == 0)
+        if (strcmp((*o)->config->name, name) == 0)
             return *o;
     return NULL;
+}
+
+void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config,
+                        double value[CLT_OPTIMIZER_VALUES])
+{
+    for (int i = 0; i < CLT_OPTIMIZER_VALUES && optimizer->config->keys[i].path; i++) {
+        const clt_config_key *key = &optimizer->config->keys[i];
+        value[i] = key->type == CLT_CFG_BOOL ? clt_config_bool(config, key->path)
+                                             : clt_config_float(config, key->path);
+    }
 }
 
 double clt_clip_reference(double limit, double norm)

@@ -44,13 +44,6 @@ void clt_job_table(const clt_job *job, float *table)
     }
 }
 
-static double read_value(const clt_config *c, const char *name)
-{
-    char key[64];
-    snprintf(key, sizeof key, "optimizer.%s", name);
-    return clt_config_bool(c, key) ? 1.0 : clt_config_float(c, key);
-}
-
 static clt_status read_update(const clt_config *c, int64_t entries, clt_update_spec *out)
 {
     const char *type = clt_config_string(c, "optimizer.type");
@@ -61,8 +54,7 @@ static clt_status read_update(const clt_config *c, int64_t entries, clt_update_s
                              .schedule_entries = entries};
     if (!out->optimizer)
         CLT_FAIL(CLT_EINTERNAL, "optimizer.type: no optimizer is called '%s'", type);
-    for (int i = 0; out->optimizer->keys[i]; i++)
-        out->value[i] = read_value(c, out->optimizer->keys[i]);
+    clt_optimizer_read(out->optimizer, c, out->value);
     return CLT_OK;
 }
 

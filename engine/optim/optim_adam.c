@@ -71,6 +71,7 @@ const clt_config_part clt_config_optimizer_adam = {
     .name = "adam", .help = "Adam; weight decay joins the gradient", .keys = keys};
 
 const clt_optimizer clt_optimizer_adam = {.config = &clt_config_optimizer_adam,
+                                          .program = "adam",
                                           .kernel = "update_adam",
                                           .flops = 14,
                                           .states = states,
@@ -86,6 +87,7 @@ const clt_config_part clt_config_optimizer_adamw = {
     .keys = keys};
 
 const clt_optimizer clt_optimizer_adamw = {.config = &clt_config_optimizer_adamw,
+                                           .program = "adam",
                                            .kernel = "update_adam",
                                            .flops = 14,
                                            .states = states,

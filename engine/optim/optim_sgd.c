@@ -58,6 +58,7 @@ const clt_config_part clt_config_optimizer_sgd = {
     .check = check};
 
 const clt_optimizer clt_optimizer_sgd = {.config = &clt_config_optimizer_sgd,
+                                         .program = "sgd",
                                          .kernel = "update_sgd",
                                          .flops = 4,
                                          .states = states,

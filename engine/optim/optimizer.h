@@ -23,7 +23,7 @@ typedef struct clt_update_factors {
 typedef struct clt_optimizer {
     const clt_config_part *config; /* what the config knows of it: name, keys, rules. `value` in all functions
                                       below has the values of its keys, in their order; true is 1 */
-    const char *kernel;            /* in cl/kernels/update.cl */
+    const char *program, *kernel;  /* "adam" for engine/optim/adam.cl, which includes update.clh */
     double flops;                  /* for one element */
     int (*states)(const double *value); /* how many it keeps */
     void (*define)(ocl_emitter *e, const double *value);

@@ -3,7 +3,7 @@
  * The SYNC and UPDATE phases. UPDATE: sums of squares of the gradients, a deterministic total with the finite
  * check and the clip factor, then one optimizer kernel per store slab over all its parameters. A step whose
  * loss or gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
- * happens on the device. The kernels come in two styles (cl/kernels/update.cl), between which the device's
+ * happens on the device. The kernels come in two styles (engine/optim/update.clh), between which the device's
  * capabilities decide. */
 #include <stdio.h>
 
@@ -83,7 +83,7 @@ static void define_optimizer(ocl_emitter *e, const clt_update_spec *spec, clt_dt
 static void begin(ocl_emitter *e, const clt_plan *plan, const update_style *style, const char *kernel)
 {
     const clt_update_spec *spec = &plan->options.update;
-    ocl_kernel_begin(e, "update", kernel);
+    ocl_kernel_begin(e, spec->optimizer->program, kernel);
     if (style->group) {
         ocl_define(e, "WG", (int64_t)style->items);
         ocl_define(e, "NORM_CHUNKS", (int64_t)style->norm_chunks);

@@ -119,7 +119,7 @@ defect 'group sums without a barrier' groups.clh '            scratch[lane] += s
         barrier(CLK_LOCAL_MEM_FENCE);' '            scratch[lane] += scratch[lane + half_size];' 'layernorm.odd[group]'
 defect 'group sums reuse their memory' groups.clh 'float result = scratch[0];
     barrier(CLK_LOCAL_MEM_FENCE);' 'float result = scratch[0];' 'layernorm.odd[group]'
-defect 'update: second moment too large' update.cl 'd * d, beta2 * v1' 'd * d, v1' 'update.*[group]'
+defect 'update: second moment too large' adam.cl 'd * d, beta2 * v1' 'd * d, v1' 'update.*[group]'
 defect 'norm: one column left out' layernorm.cl '    FOR_SINGLES_OF(DT, x, c, whole, cols)' '    FOR_SINGLES_OF(DT, x, c, whole, cols - 1)' 'layernorm.odd[group]'
 
 # --- barriers that no values miss where a group's items run one after the other ---

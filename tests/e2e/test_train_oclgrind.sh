@@ -65,8 +65,8 @@ trains gpt_f16 gpt.json precision.mode=f16 train.recompute=block
 trains gpt_overflow gpt.json precision.mode=f16 precision.loss_scale=1e30 train.recompute=block
 
 mkdir kernels
-sed 's|float16 sum = (float16)(0.0f);|float16 sum;|' "$CLTRAIN_BUILD_DIR/kernels/update.cl" >kernels/update.cl
-if cmp -s kernels/update.cl "$CLTRAIN_BUILD_DIR/kernels/update.cl"; then fail "there is nothing to plant in update.cl"; fi
+sed 's|float16 sum = (float16)(0.0f);|float16 sum;|' "$CLTRAIN_BUILD_DIR/kernels/update.clh" >kernels/update.clh
+if cmp -s kernels/update.clh "$CLTRAIN_BUILD_DIR/kernels/update.clh"; then fail "there is nothing to plant in update.clh"; fi
 CLTRAIN_KERNEL_DIR=$work/kernels watched planted "$CLTRAIN" train mlp.json --out planted_run
 if grep -q 'update_norm' planted; then pass; else fail "an uninitialised sum was planted and not reported"; fi
 finish

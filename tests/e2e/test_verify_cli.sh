@@ -47,9 +47,9 @@ expect_text '^FAIL +relu\.tail\[lane\]/correct' "repeat: cltrain verify -t 'relu
 
 # SGD keeps zeros between parameters as they are on a driver whose fma(a, b, 0) has the sign of a * b (Mesa's rusticl).
 mkdir zeros
-sed -e 's|fma(|other_fma(|g' -e 's|^#define CHUNK .*|#define other_fma(a, b, c) select(fma(a, b, c), (a) * (b), (c) == 0.0f)\n&|' \
-    "$CLTRAIN_BUILD_DIR/kernels/update.cl" >zeros/update.cl
-expect_awk 'the other fma is planted' '/[^_]fma\(/ { own++ } /other_fma/ { n++ } END { exit own != 1 || n < 5 }' zeros/update.cl
+sed -e 's|fma(|other_fma(|g' -e 's|^#ifndef MOMENTUM$|#define other_fma(a, b, c) select(fma(a, b, c), (a) * (b), (c) == 0.0f)\n&|' \
+    "$CLTRAIN_BUILD_DIR/kernels/sgd.cl" >zeros/sgd.cl
+expect_awk 'the other fma is planted' '/[^_]fma\(/ { own++ } /other_fma/ { n++ } END { exit own != 1 || n < 5 }' zeros/sgd.cl
 CLTRAIN_KERNEL_DIR=$work/zeros expect_code 0 "$CLTRAIN" verify -t 'update.sgd' --seed 9 --mode correct
 expect_text '^[12] passed, 0 failed'
 finish

@@ -10,28 +10,28 @@
 # file :: sed expression :: checks that are run :: op that must fail
 list() {
     cat <<'END'
-update.cl :: s/value -= step \*/value += step */ :: update.adam[lane] :: update
-update.cl :: s/value -= step \*/value += step */ :: update.adam[group] :: update
-update.cl :: s|/ root2 + eps|/ (root2 + eps)| :: update.adamw[lane] :: update
-update.cl :: s/1\.0f - lr \* decay/1.0f - decay/ :: update.adamw[group] :: update
-update.cl :: s|float step = lr / as_float(st\[ST_CORRECTION1\])|float step = lr| :: update.adam[group] :: update
-update.cl :: s/d \* d, beta2 \* v1/d * d, v1/ :: update.adam[lane] :: update
-update.cl :: s/row == interval/row > interval/ :: update.scale[lane] :: update
-update.cl :: s/fmax(product(scale, backoff, backoff_rest), minimum)/product(scale, backoff, backoff_rest)/ :: update.scale[lane] :: update
-update.cl :: s/product(scale, growth, growth_rest)/scale * growth/ :: update.scale[lane] :: update
-update.cl :: s/isfinite(grown) ? grown : scale/grown/ :: update.scale_limit[lane] :: update
-update.cl :: s/isfinite(norm) \&\& isfinite(loss)/isfinite(norm)/ :: update.adamw[lane] :: update
-update.cl :: s/losses\[lo + 4 \* i\]/losses[lo + i]/ :: update.adamw[lane] :: update
-update.cl :: s/ || st\[ST_SKIP\])/)/ :: update.nesterov[group] :: update
-update.cl :: s/good ? 0u : st\[ST_SKIPPED_ROW\] + 1u/good ? 0u : 1u/ :: update.scale[lane] :: update
-update.cl :: s/min(update, entries - 1u)/min(update, entries - 2u)/ :: update.adam[lane] :: update
-update.cl :: s/PUT_WORKING(base + i, value)/PUT_WORKING(i, value)/ :: update.momentum[group] :: update
-update.cl :: s/(norm + 1e-6f)/norm/ :: update.clip_small[lane] :: update
-update.cl :: s/fmin(max_norm/fmax(max_norm/ :: update.adamw[lane] :: update
-update.cl :: s/clt_sum16(sum) + compensated_sum(partial + c, n - c, 1)/clt_sum16(sum)/ :: update.spans[lane] :: update
-update.cl :: s/first + NORM_CHUNKS)/first + NORM_CHUNKS - 1)/ :: update.spans[group] :: update
-update.cl :: s/d = fma((REALS)(momentum), buf, d)/d = buf/ :: update.nesterov[lane] :: update
-update.cl :: s/table\[to + 2 \* (ulong)chunk + 1\]/table[to + 1]/ :: update.nesterov[group] :: update
+adam.cl :: s/value -= step \*/value += step */ :: update.adam[lane] :: update
+adam.cl :: s/value -= step \*/value += step */ :: update.adam[group] :: update
+adam.cl :: s|/ root2 + eps|/ (root2 + eps)| :: update.adamw[lane] :: update
+adam.cl :: s/1\.0f - lr \* decay/1.0f - decay/ :: update.adamw[group] :: update
+adam.cl :: s|float step = lr / as_float(st\[ST_CORRECTION1\])|float step = lr| :: update.adam[group] :: update
+adam.cl :: s/d \* d, beta2 \* v1/d * d, v1/ :: update.adam[lane] :: update
+update.clh :: s/row == interval/row > interval/ :: update.scale[lane] :: update
+update.clh :: s/fmax(product(scale, backoff, backoff_rest), minimum)/product(scale, backoff, backoff_rest)/ :: update.scale[lane] :: update
+update.clh :: s/product(scale, growth, growth_rest)/scale * growth/ :: update.scale[lane] :: update
+update.clh :: s/isfinite(grown) ? grown : scale/grown/ :: update.scale_limit[lane] :: update
+update.clh :: s/isfinite(norm) \&\& isfinite(loss)/isfinite(norm)/ :: update.adamw[lane] :: update
+update.clh :: s/losses\[lo + 4 \* i\]/losses[lo + i]/ :: update.adamw[lane] :: update
+update.clh :: s/ || st\[ST_SKIP\])/)/ :: update.nesterov[group] :: update
+update.clh :: s/good ? 0u : st\[ST_SKIPPED_ROW\] + 1u/good ? 0u : 1u/ :: update.scale[lane] :: update
+update.clh :: s/min(update, entries - 1u)/min(update, entries - 2u)/ :: update.adam[lane] :: update
+sgd.cl :: s/PUT_WORKING(base + i, value)/PUT_WORKING(i, value)/ :: update.momentum[group] :: update
+update.clh :: s/(norm + 1e-6f)/norm/ :: update.clip_small[lane] :: update
+update.clh :: s/fmin(max_norm/fmax(max_norm/ :: update.adamw[lane] :: update
+update.clh :: s/clt_sum16(sum) + compensated_sum(partial + c, n - c, 1)/clt_sum16(sum)/ :: update.spans[lane] :: update
+update.clh :: s/first + NORM_CHUNKS)/first + NORM_CHUNKS - 1)/ :: update.spans[group] :: update
+sgd.cl :: s/d = fma((REALS)(momentum), buf, d)/d = buf/ :: update.nesterov[lane] :: update
+update.clh :: s/table\[to + 2 \* (ulong)chunk + 1\]/table[to + 1]/ :: update.nesterov[group] :: update
 lanes.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16_by_16 :: known
 quads.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16_by_4 :: known
 quads.clh :: s/vstorea_half4_rte/vstorea_half4_rtz/ :: known.f16_by_4 :: known
@@ -93,16 +93,16 @@ attention.cl :: s/weight \*= keep;/;/ :: attention.dropout[row] :: attention
 attention_lane.cl :: s/if (k + ROWS > all)/if (k > all)/ :: attention.second_tile[lane] :: attention
 attention.clh :: s/return attention_beyond(i + 1 + keys, tq)/return attention_beyond(i + keys, tq)/ :: attention.odd[row] :: attention
 functions.clh :: s/0\.1666651964187622f/0.1766651964187622f/ :: softmax.odd[row] :: softmax
-update.cl :: s/as_uint(inverse \* clip)/as_uint(clip)/ :: update.nesterov[group] :: update
-update.cl :: s/lane < n ? compensated_sum/lane + 1 < n ? compensated_sum/ :: update.sgd[group] :: update
-update.cl :: s/row = 0u;/row = 1u;/ :: update.scale[group] :: update
-update.cl :: s/good ? st\[ST_GROWTH\] + 1u : 0u/st[ST_GROWTH] + 1u/ :: update.scale[group] :: update
-update.cl :: s/fma((REALS)(rest1), d - m1, m1)/fma((REALS)(rest1), d, m1)/ :: update.adam[group] :: update
-update.cl :: s/fma((REALS)(decay), value, GET(g, go + base + i) \* clip)/GET(g, go + base + i) * clip/ :: update.sgd[group] :: update
-update.cl :: s/float decay = table\[to + 2 \* (ulong)chunk\]/float decay = table[to]/ :: update.sgd[group] :: update
-update.cl :: s/return isfinite(p) ? p + fma(x, low, fma(x, high, -p)) : p;/return p;/ :: update.scale[group] :: update
-update.cl :: s/st\[ST_UPDATE\] = update + (good ? 1u : 0u)/st[ST_UPDATE] = update + 1u/ :: update.momentum[group] :: update
-update.cl :: s/first = i \* SPAN/first = i * (SPAN - 1)/ :: update.spans[lane] :: update
+update.clh :: s/as_uint(inverse \* clip)/as_uint(clip)/ :: update.nesterov[group] :: update
+update.clh :: s/lane < n ? compensated_sum/lane + 1 < n ? compensated_sum/ :: update.sgd[group] :: update
+update.clh :: s/row = 0u;/row = 1u;/ :: update.scale[group] :: update
+update.clh :: s/good ? st\[ST_GROWTH\] + 1u : 0u/st[ST_GROWTH] + 1u/ :: update.scale[group] :: update
+adam.cl :: s/fma((REALS)(rest1), d - m1, m1)/fma((REALS)(rest1), d, m1)/ :: update.adam[group] :: update
+sgd.cl :: s/fma((REALS)(decay), value, GET(g, go + base + i) \* clip)/GET(g, go + base + i) * clip/ :: update.sgd[group] :: update
+update.clh :: s/float decay = table\[to + 2 \* (ulong)chunk\]/float decay = table[to]/ :: update.sgd[group] :: update
+update.clh :: s/return isfinite(p) ? p + fma(x, low, fma(x, high, -p)) : p;/return p;/ :: update.scale[group] :: update
+update.clh :: s/st\[ST_UPDATE\] = update + (good ? 1u : 0u)/st[ST_UPDATE] = update + 1u/ :: update.momentum[group] :: update
+update.clh :: s/first = i \* SPAN/first = i * (SPAN - 1)/ :: update.spans[lane] :: update
 layernorm.cl :: s|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2)) / (float)cols|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2))| :: layernorm.bf16[group] :: layernorm
 layernorm.cl :: s/load(WT, b, b0 + (c))/load(WT, b, b0)/ :: layernorm.bf16[group] :: layernorm
 layernorm.cl :: s/rstd = rstd_in\[rstd0 + row\], s2/rstd = rstd_in[rstd0], s2/ :: layernorm.bf16[group] :: layernorm
@@ -185,7 +185,7 @@ window.cl :: s/first = (get_global_id(0) - o \* chunks) \* CHUNK/first = 0/ :: s
 attention_group.cl :: s/for (uint k = 1; k < ROW_ITEMS; k++)/for (uint k = 2; k < ROW_ITEMS; k++)/ :: attention.head_36[group] :: attention
 dropout.cl :: s/at + 4 \* (ulong)k + 4 <= elements/at + 4 * (ulong)k + 3 <= elements/ :: dropout.edge[flat] :: dropout
 mma_registers.clh :: s/vstore_half_rte/vstore_half_rtz/ :: known.f16_fragment :: known
-update.cl :: s/float y = x\[i\] - rest;/float y = x[i];/ :: update.steep[lane] :: update
+update.clh :: s/float y = x\[i\] - rest;/float y = x[i];/ :: update.steep[lane] :: update
 gemm_epilogue.clh :: s/uint16 r = (a + 0x0fffu + ((a >> 13) \& 1u))/uint16 r = (a + 0x1000u)/ :: gemm.vectors_small[lane] :: gemm
 kv_cache.cl :: s/position\[p0 + n\]/position[p0]/ :: kv_cache.later[flat] :: kv_cache
 softmax.clh :: s/most = clt_row_larger(most, LOAD16(DT, next, i + LANES))/most = clt_row_larger(most, LOAD16(DT, next, i))/ :: cross_entropy.peaks[row] :: cross_entropy
@@ -193,7 +193,7 @@ softmax.clh :: s/s.most = clt_row_larger(s.most, LOAD16(DT, x, c))/s.most = LOAD
 mma_registers.clh :: s/clt_bf16_round(value)/as_uint(value) >> 16/ :: known.bf16_fragment :: known
 gemm_packed.clh :: s/vstore_half_rte/vstore_half_rtz/ :: gemm.vectors_small[tile] :: gemm
 gemm_epilogue.clh :: s/#define EPILOGUE_AS_bf16(v) clt_bf16_load(clt_bf16_round(v))/#define EPILOGUE_AS_bf16(v) (v)/ :: gemm.ties_bf16[lane] :: gemm
-update.cl :: s/rest = (t - sum) - y;/rest = 0.0f;/ :: update.steep[lane] :: update
+update.clh :: s/rest = (t - sum) - y;/rest = 0.0f;/ :: update.steep[lane] :: update
 gemm_epilogue.clh :: s/#define EPILOGUE_AS_bf16(v) clt_bf16_load(clt_bf16_round(v))/#define EPILOGUE_AS_bf16(v) (v)/ :: gemm.ties_bf16[lane] :: gemm
 attention.cl :: s/total \*= shrink;/;/ :: attention.late_tops[row] :: attention
 attention.clh :: s/(((ulong)sb\[SB_SAMPLE_HI\] << 32) | sb\[SB_SAMPLE_LO\])/((ulong)sb[SB_SAMPLE_LO])/ :: attention.dropout[row] :: attention

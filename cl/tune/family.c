@@ -113,6 +113,9 @@ static clt_status emit_with(ocl_emitter *e, const void *problem, const choice *c
     const ocl_variant *outer_made_by = e->made_by;
     const char *outer_form = e->form;
     const ocl_choice *outer_record = e->record;
+    ocl_choice *outer_asked = e->asked;
+    if (e->record != c->record) /* part of what the tuner looks at, with tunables of its own */
+        e->asked = NULL;
     e->variant = c->variant->name;
     e->made_by = c->variant;
     e->form = NULL;
@@ -122,6 +125,7 @@ static clt_status emit_with(ocl_emitter *e, const void *problem, const choice *c
     e->made_by = outer_made_by;
     e->form = outer_form;
     e->record = outer_record;
+    e->asked = outer_asked;
     return status;
 }
 

@@ -63,6 +63,8 @@ void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter)
     emitter->owner = plan;
     emitter->log = &plan->tuning;
     emitter->tf32 = plan->options.tf32;
+    emitter->record = plan->options.candidate;
+    emitter->asked = plan->options.asked;
     emitter->label = emitter->variant = "";
 }
 
@@ -102,6 +104,20 @@ static void call_backward(const clt_work *work, bool add, clt_call *call)
         call->dparam[i] = work->dparam[i];
         call->dparam_accumulate[i] = add || work->dparam_accumulate[i];
     }
+}
+
+bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_call *call)
+{
+    clt_work_kind kind = backward ? CLT_WORK_BACKWARD : CLT_WORK_FORWARD;
+    for (size_t w = 0; w < plan->n_work; w++) {
+        if (plan->work[w].kind != kind || plan->work[w].node->op != op)
+            continue;
+        call_common(plan, plan->work[w].node, call);
+        if (backward)
+            call_backward(&plan->work[w], false, call);
+        return true;
+    }
+    return false;
 }
 
 const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *list)

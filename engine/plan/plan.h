@@ -90,6 +90,10 @@ typedef struct clt_plan_options {
     int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
     uint64_t guard_bytes;
     bool narrow_gradients; /* CHECK: gradients have their tensors' types, as with 16-bit storage; else f32 */
+    /* The tuner's candidate: taken as it is by works of its family; `asked` receives the values of its
+     * tunables. Both may be NULL. */
+    const ocl_choice *candidate;
+    ocl_choice *asked;
     const char *force_variant; /* take only this variant where an op has one of that name (checker), NULL: the
                                   first that accepts */
 } clt_plan_options;
@@ -157,6 +161,8 @@ typedef struct clt_plan {
 clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, const clt_plan_options *options,
                             clt_plan **out);
 void clt_plan_destroy(clt_plan *plan);
+/* What the variants of the first work of an op in this direction are asked with; false: there is none. */
+bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_call *call);
 
 /* Device bytes by class, as realised: store arenas, plan slabs, staging ring. */
 typedef struct clt_memory_report {

@@ -13,8 +13,8 @@
 #include "cl/measure/timing.h"
 #include "engine/base/thread.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/verify/op_bench.h"
 #include "engine/verify/speed_internal.h"
-#include "engine/verify/verify_internal.h"
 
 #define LEAST_ROUNDS 5
 #define MAX_ROUNDS 99
@@ -168,85 +168,20 @@ done:
     return status;
 }
 
-/* --- data --- */
-
-clt_status clt_speed_write(ocl_buffer *buffer, uint64_t offset, uint64_t elements, const clt_speed_fill *fill)
-{
-    static const char what[] = "data of a speed measurement";
-    size_t width = clt_dtype_bytes(fill->dtype), n = elements < CLT_SPEED_BLOCK ? elements : CLT_SPEED_BLOCK;
-    clt_verify_stream stream = clt_verify_stream_make(1, "speed", (uint32_t)offset);
-    clt_verify_filler filler = {.fill = fill->fill, .max = fill->max, .dtype = fill->dtype};
-    double *values = NULL;
-    uint8_t *block = NULL;
-    clt_status status;
-    CLT_TRY_GOTO(clt_alloc(&values, n, sizeof *values, what), done);
-    CLT_TRY_GOTO(clt_alloc(&block, n, width, what), done);
-    clt_verify_fill(values, n, &filler, &stream);
-    for (size_t i = 0; i < n; i++)
-        clt_dtype_store(fill->dtype, block, i, fill->scale > 0.0 ? fill->scale * values[i] : values[i]);
-    for (uint64_t at = 0; at < elements; at += n) {
-        uint64_t part = elements - at < n ? elements - at : n;
-        CLT_TRY_GOTO(ocl_write(buffer, offset + at * width, block, part * width), done);
-    }
-done:
-    free(values);
-    free(block);
-    return status;
-}
-
-static clt_status write_tensor(const clt_realized *r, int32_t tensor, const clt_case_input *input)
-{
-    const clt_tensor *t = clt_graph_tensor(r->plan->graph, tensor);
-    clt_speed_fill fill = {.dtype = t->dtype};
-    ocl_buffer *buffer;
-    uint64_t offset;
-    if (input) {
-        fill.fill = input->fill;
-        fill.max = input->fill_max;
-    }
-    CLT_TRY(clt_realized_resolve(r, tensor, &buffer, &offset));
-    return clt_speed_write(buffer, offset, (uint64_t)clt_shape_elements(&t->shape), &fill);
-}
-
-static clt_status write_all(const clt_realized *r, const clt_verify_bench *b, const clt_op_case *c)
-{
-    const clt_graph *graph = r->plan->graph;
-    const clt_node *node = b->node[0];
-    clt_step_block step = {.seed_lo = 1, .seed_hi = 2, .step = 3, .valid = (uint32_t)graph->micro_batch};
-    for (int i = 0; i < 16; i++)
-        step.norm[i] = 1.0f;
-    for (int i = 0; i < c->n_inputs; i++)
-        CLT_TRY(write_tensor(r, b->in[i], &c->inputs[i]));
-    for (int i = 0; i < node->n_param; i++)
-        CLT_TRY(write_tensor(r, graph->params[node->param[i]].tensor, NULL));
-    for (int i = 0; i < node->n_out; i++)
-        if (b->dout[0][i] >= 0)
-            CLT_TRY(write_tensor(r, b->dout[0][i], NULL));
-    return clt_realized_write(r, graph->step, &step);
-}
-
 /* --- one case of an op --- */
 
 static clt_status measure_case(clt_speed_session *s, const clt_verify_subject *subject, const char *name)
 {
-    clt_verify_bench bench = {.device = s->device};
+    clt_verify_bench *bench;
     clt_verify_setup setup = {
         .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
     clt_status status;
-    CLT_TRY_GOTO(clt_verify_plan(&s->desc, subject, &setup, &bench), done);
-    const clt_plan *plans[1] = {bench.plan};
-    CLT_TRY_GOTO(clt_pool_create(s->device, plans, 1, &bench.pool), done);
-    clt_realize_options realize = {.pool = bench.pool};
-    CLT_TRY_GOTO(clt_plan_realize(bench.plan, s->device, &realize, &bench.realized), done);
-    CLT_TRY_GOTO(clt_realized_prime(bench.realized, NULL, NULL, NULL), done);
-    CLT_TRY_GOTO(write_all(bench.realized, &bench, subject->op_case), done);
-    CLT_TRY_GOTO(clt_realized_prime(bench.realized, NULL, NULL, NULL), done);
-    CLT_TRY_GOTO(clt_speed_phase(s, bench.realized, CLT_PHASE_FORWARD, name), done);
-    status = clt_speed_phase(s, bench.realized, CLT_PHASE_BACKWARD, name);
+    CLT_TRY(clt_op_bench_create(s->device, &s->desc, subject, &setup, 0, &bench));
+    CLT_TRY_GOTO(clt_realized_prime(bench->realized, NULL, NULL, NULL), done);
+    CLT_TRY_GOTO(clt_speed_phase(s, bench->realized, CLT_PHASE_FORWARD, name), done);
+    status = clt_speed_phase(s, bench->realized, CLT_PHASE_BACKWARD, name);
 done:
-    clt_realized_destroy(bench.realized);
-    clt_pool_destroy(bench.pool);
-    clt_plan_destroy(bench.plan);
+    clt_verify_bench_destroy(bench);
     return status;
 }
 

@@ -32,17 +32,6 @@ double clt_speed_share(double bytes, double ns, double gbs_before, double gbs_af
  * the streams? */
 bool clt_speed_streams(const ocl_device_desc *desc, const ocl_limits *limits, double bytes, double flops);
 
-/* Random data without a reference: blocks of CLT_SPEED_BLOCK elements again and again. */
-#define CLT_SPEED_BLOCK 65536
-typedef struct clt_speed_fill {
-    clt_dtype dtype;
-    clt_fill fill;
-    int64_t max;  /* CLT_FILL_INDEX */
-    double scale; /* of real numbers */
-} clt_speed_fill;
-clt_status clt_speed_write(ocl_buffer *buffer, uint64_t offset, uint64_t elements,
-                           const clt_speed_fill *fill);
-
 /* speed_update.c: the UPDATE phase of every optimizer. */
 clt_status clt_speed_updates(clt_speed_session *session);
 

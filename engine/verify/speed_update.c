@@ -7,6 +7,7 @@
 
 #include "engine/ops/node.h"
 #include "engine/state/store.h"
+#include "engine/verify/op_bench.h"
 #include "engine/verify/speed_internal.h"
 
 typedef struct update_case {
@@ -68,13 +69,13 @@ static clt_status fill_store(clt_store *store)
     for (int a = 0; a < CLT_ARENA_COUNT; a++) {
         if (clt_arenas[a].cls == CLT_TC_STATE)
             continue;
-        clt_speed_fill fill = {.dtype = CLT_F32,
+        clt_bench_fill fill = {.dtype = CLT_F32,
                                .fill = a == CLT_ARENA_OPT2 ? CLT_FILL_POSITIVE : CLT_FILL_NORMAL,
                                .scale = 1e-2};
         for (int32_t slab = 0; slab < store->layout->n_slabs; slab++)
             if (store->slab[a][slab])
                 CLT_TRY(
-                    clt_speed_write(store->slab[a][slab], 0, store->layout->trainable_elements[slab], &fill));
+                    clt_bench_write(store->slab[a][slab], 0, store->layout->trainable_elements[slab], &fill));
     }
     CLT_TRY(clt_store_set_groups(store, 0.1f));
     CLT_TRY(clt_store_set_schedule(store, schedule));

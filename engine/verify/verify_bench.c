@@ -151,6 +151,8 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
                                 .ranks = 1,
                                 .update.scaling.on = setup->scaled,
                                 .narrow_gradients = setup->narrow,
+                                .candidate = setup->candidate,
+                                .asked = setup->asked,
                                 .guard_bytes =
                                     clt_align_up(GUARD_BYTES, desc->align_bytes ? desc->align_bytes : 1),
                                 .force_variant = subject->variant};

@@ -163,6 +163,8 @@ typedef struct clt_verify_setup {
     bool want_params;
     bool scaled; /* losses are multiplied by a loss scale */
     bool narrow; /* gradients of 16-bit tensors have their type, as in half-precision runs; else f32 */
+    const ocl_choice *candidate; /* as in clt_plan_options */
+    ocl_choice *asked;
 } clt_verify_setup;
 
 typedef struct clt_verify_bench {

@@ -73,6 +73,14 @@ void clt_attention_backward_args(ocl_emitter *e, const clt_call *call, const clt
 
 #define CLT_ATTENTION_GROUP_ITEMS 64 /* of a work-group of attention_group.cl */
 
+/* Of the families attention.forward and attention.backward (attention_family.c); problem: a clt_call. */
+const char *clt_attention_fwd_problem(const void *problem, char *buffer, size_t size);
+const char *clt_attention_bwd_problem(const void *problem, char *buffer, size_t size);
+double clt_attention_fwd_flops(const void *problem);
+double clt_attention_bwd_flops(const void *problem);
+clt_status clt_attention_fwd_describe(const void *problem, void **data, size_t *size);
+clt_status clt_attention_bwd_describe(const void *problem, void **data, size_t *size);
+
 extern const ocl_variant clt_attention_fwd_lane, clt_attention_bwd_lane;
 extern const ocl_variant clt_attention_fwd_mma, clt_attention_bwd_mma;
 

@@ -8,7 +8,8 @@
 
 #define LANE_MAX_HEAD 256 /* the lane form keeps its tiles in private memory */
 #define LANE_MAX_SHARES 16
-#define LANE_SUM_ROWS 4 /* SUM_ROWS of attention_lane.cl */
+#define LANE_MAX_PRIVATE (512 << 10) /* bytes; by default up to 265 KiB */
+#define LANE_SUM_ROWS 4              /* SUM_ROWS of attention_lane.cl */
 
 /* Sizes of the lane kernels' products and tiles (attention_lane.cl), and into how many shares backward splits
  * the tiles of a key head. */
@@ -44,13 +45,18 @@ static int64_t lane_shares(int64_t heads, int64_t tiles, int64_t units)
     return best;
 }
 
+static int64_t lane_units(const ocl_device_desc *device)
+{
+    return device->compute_units ? (int64_t)device->compute_units : 1;
+}
+
 /* Accumulators of a product, its operands and a broadcast fill the registers: 32 of sixteen lanes hold 16
  * accumulators and more, 16 of eight lanes (or 32 of four) hold 6. Tiles stay within the nearest caches and
  * are smaller where large ones would leave compute units without work. */
 static lane_form lane_measure(const clt_attention *s, const ocl_device_desc *device)
 {
     bool large = device->vector_floats >= 16;
-    int64_t units = device->compute_units ? (int64_t)device->compute_units : 1;
+    int64_t units = lane_units(device);
     int64_t queries = s->dim <= 64 ? 96 : s->dim <= 128 ? 64 : 32, keys = queries;
     lane_form f = {.vectors = large && round_up(s->dim, 16) % 32 == 0 ? 2 : 1};
     f.rows = large ? 16 / f.vectors : 6;
@@ -60,8 +66,7 @@ static lane_form lane_measure(const clt_attention *s, const ocl_device_desc *dev
         keys -= 32;
     f.bq = even_tile(s->tq, queries, 16 * f.vectors);
     f.kb = even_tile(s->tk, keys, 16 * f.vectors);
-    f.bk = f.qb = round_up(s->dim <= 128 ? 64 : 32, f.rows);
-    f.shares = lane_shares(s->batch * s->kv_heads, (s->tk + f.kb - 1) / f.kb, units);
+    f.bk = f.qb = s->dim <= 128 ? 64 : 32; /* the next multiple of `rows` */
     return f;
 }
 
@@ -74,6 +79,32 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
         return true;
     snprintf(reason, size, "a head of %lld elements; tiles hold %d", (long long)s.dim, LANE_MAX_HEAD);
     return false;
+}
+
+/* Bytes of the tiles in an item's private memory (attention_lane.cl), for `first` rows that stay and `second`
+ * that pass by, in the larger of both directions: drivers keep it on a thread's stack. */
+static int64_t private_bytes(const clt_attention *s, int64_t first, int64_t second)
+{
+    return 4 * (round_up(s->dim, 32) * (5 * first + 2 * second) + 2 * first * second);
+}
+
+/* Tiles of rows that stay with an item and of rows that pass by, as a record asks for. */
+static bool lane_tuned(ocl_emitter *e, const clt_attention *s, const char *const names[2], const lane_form *f,
+                       int64_t *stay, int64_t stay_total, int64_t *pass)
+{
+    int unit = (int)(16 * f->vectors),
+        wanted[2] = {ocl_tuned(e, names[0], (int)*stay), ocl_tuned(e, names[1], (int)*pass)};
+    if (wanted[0] != *stay)
+        *stay = even_tile(stay_total, wanted[0] / unit * unit, unit);
+    *pass = round_up(wanted[1], f->rows);
+    return wanted[0] >= unit && private_bytes(s, *stay, *pass) <= LANE_MAX_PRIVATE;
+}
+
+static clt_status lane_refuse(const clt_attention *s)
+{
+    CLT_FAIL(CLT_EUNSUPPORTED,
+             "tiles of that many rows of %lld elements take more than %d bytes of private memory",
+             (long long)s->dim, LANE_MAX_PRIVATE);
 }
 
 static void lane_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const lane_form *f,
@@ -90,6 +121,8 @@ static clt_status attention_fwd_lane(ocl_emitter *e, const void *problem)
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
     lane_form f = lane_measure(&s, e->device);
+    if (!lane_tuned(e, &s, (const char *const[2]){"queries", "keys"}, &f, &f.bq, s.tq, &f.bk))
+        return lane_refuse(&s);
     lane_begin(e, call, &s, &f, CLT_ATTENTION_FORWARD, "attention_fwd_lane");
     ocl_define(e, "BQ", f.bq);
     ocl_define(e, "BK", f.bk);
@@ -135,6 +168,12 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
     clt_attention_grads g, to;
     if (!clt_attention_wants(call, &s, &g))
         return CLT_OK;
+    if (!lane_tuned(e, &s, (const char *const[2]){"keys", "queries"}, &f, &f.kb, s.tk, &f.qb))
+        return lane_refuse(&s);
+    int64_t tiles = (s.tk + f.kb - 1) / f.kb;
+    f.shares = ocl_tuned(e, "shares", (int)lane_shares(s.batch * s.kv_heads, tiles, lane_units(e->device)));
+    if (f.shares > 1 && f.shares > tiles) /* a share without a tile would leave its copy of dq unwritten */
+        CLT_FAIL(CLT_EUNSUPPORTED, "%lld shares of %lld tiles", (long long)f.shares, (long long)tiles);
     to = g;
     for (int i = 0; i < 3; i++) {
         int64_t rows = s.batch * (i ? s.tk : s.tq), width = (i ? s.kv_heads : s.heads) * s.dim;
@@ -167,15 +206,21 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
             lane_sum(e, call, &s, &g, i, to.tensor[i], i ? 1 : f.shares);
     return CLT_OK;
 }
+
+static const ocl_tunable fwd_tiles[] = {{"queries", 3, {32, 64, 96}}, {"keys", 3, {32, 64, 96}}, {0}};
+static const ocl_tunable bwd_tiles[] = {
+    {"keys", 3, {32, 64, 96}}, {"queries", 3, {32, 64, 96}}, {"shares", 5, {1, 2, 4, 8, 16}}, {0}};
 const ocl_variant clt_attention_fwd_lane = {.name = "lane",
                                             .needs = OCL_CAP_WIDE_VECTORS,
                                             .accepts = lane_accepts,
+                                            .tunables = fwd_tiles,
                                             .emit = attention_fwd_lane,
                                             .written_for = OCL_CAP_WIDE_VECTORS,
                                             .style = OCL_KERNEL_LANES};
 const ocl_variant clt_attention_bwd_lane = {.name = "lane",
                                             .needs = OCL_CAP_WIDE_VECTORS,
                                             .accepts = lane_accepts,
+                                            .tunables = bwd_tiles,
                                             .emit = attention_bwd_lane,
                                             .written_for = OCL_CAP_WIDE_VECTORS,
                                             .style = OCL_KERNEL_LANES};

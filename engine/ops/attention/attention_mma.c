@@ -70,31 +70,56 @@ static uint64_t form_groups(const clt_attention *s, clt_attention_kernel kernel,
            clt_div_up((uint64_t)(keys ? s->tk : s->tq), (uint64_t)form_rows(f));
 }
 
-/* Half of a block or more would hold no rows: a smaller one does. Two pieces read local memory half as often;
- * they need small heads, in backward the registers that the random numbers of dropout would take, and enough
- * rows for all compute units. */
-static bool form_suits(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
-                       const mma_form *f, const ocl_device_desc *device)
+/* Does it fit? Two pieces need small heads, and in backward the registers that the random numbers of dropout
+ * would take. */
+static bool form_fits(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
+                      const mma_form *f, const ocl_device_desc *device)
+{
+    bool emulate = emulated(clt_call_dtype(call, call->in[0]), device);
+    if (f->pieces > 1 &&
+        (s->dim > WIDE_HEAD || (kernel != CLT_ATTENTION_FORWARD && clt_attention_drops(call))))
+        return false;
+    return form_items(f) <= clt_group_limit(device) &&
+           local_bytes(s, kernel, f, emulate) <= device->local_bytes;
+}
+
+/* Half of a block or more would hold no rows: a smaller one does. Two pieces read local memory half as often,
+ * where there are enough rows for all compute units. */
+static bool form_suits(const clt_attention *s, clt_attention_kernel kernel, const mma_form *f,
+                       const ocl_device_desc *device)
 {
     uint64_t units = device->compute_units ? device->compute_units : 1;
     int64_t rows = kernel == CLT_ATTENTION_DKV ? s->tk : s->tq;
     if (f->warps > FEWEST_WARPS && form_rows(f) / 2 >= rows)
         return false;
-    if (f->pieces == 1)
-        return true;
-    return s->dim <= WIDE_HEAD && !(kernel != CLT_ATTENTION_FORWARD && clt_attention_drops(call)) &&
-           form_groups(s, kernel, f) >= GROUPS_A_UNIT * units;
+    return f->pieces == 1 || form_groups(s, kernel, f) >= GROUPS_A_UNIT * units;
 }
 
-static mma_form choose(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
-                       const ocl_device_desc *device)
+static const mma_form *choose(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
+                              const ocl_device_desc *device)
 {
     const mma_form *f = forms[kernel];
-    bool emulate = emulated(clt_call_dtype(call, call->in[0]), device);
-    while (f->warps && !(form_suits(call, s, kernel, f, device) && form_items(f) <= clt_group_limit(device) &&
-                         local_bytes(s, kernel, f, emulate) <= device->local_bytes))
+    while (f->warps && !(form_suits(s, kernel, f, device) && form_fits(call, s, kernel, f, device)))
         f++;
-    return *f;
+    return f;
+}
+
+/* The tile of a record, which counts them as `forms` does, or the chosen one; NULL: does not fit. */
+static const mma_form *tuned(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                             clt_attention_kernel kernel, const char *name)
+{
+    const mma_form *f = choose(call, s, kernel, e->device);
+    int tile = ocl_tuned(e, name, (int)(f - forms[kernel])), count = 0;
+    while (forms[kernel][count].warps)
+        count++;
+    f = &forms[kernel][tile];
+    return tile >= 0 && tile < count && form_fits(call, s, kernel, f, e->device) ? f : NULL;
+}
+
+static clt_status refuse_tile(const clt_attention *s)
+{
+    CLT_FAIL(CLT_EUNSUPPORTED, "that tile does not fit heads of %lld elements on this device",
+             (long long)s->dim);
 }
 
 /* The same answer for both directions, but for types of gradients. */
@@ -112,9 +137,9 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
                  ocl_quirk_name(OCL_QUIRK_NO_PLAYED_ATTENTION));
     else if (s.dim > MMA_MAX_HEAD)
         snprintf(reason, size, "a head of %lld elements; registers hold %d", (long long)s.dim, MMA_MAX_HEAD);
-    else if (!choose(call, &s, CLT_ATTENTION_FORWARD, device).warps ||
-             !choose(call, &s, CLT_ATTENTION_DQ, device).warps ||
-             !choose(call, &s, CLT_ATTENTION_DKV, device).warps)
+    else if (!choose(call, &s, CLT_ATTENTION_FORWARD, device)->warps ||
+             !choose(call, &s, CLT_ATTENTION_DQ, device)->warps ||
+             !choose(call, &s, CLT_ATTENTION_DKV, device)->warps)
         snprintf(reason, size,
                  "no tile of heads of %lld elements fits work-groups of %llu items and %llu bytes of local "
                  "memory",
@@ -152,19 +177,17 @@ static bool mma_accepts_backward(const void *problem, const ocl_device_desc *dev
     return true;
 }
 
-static mma_form mma_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s,
-                          clt_attention_kernel kernel, const char *name)
+static void mma_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                      clt_attention_kernel kernel, const mma_form *f, const char *name)
 {
     clt_dtype dtype = clt_call_dtype(call, call->in[0]);
-    mma_form f = choose(call, s, kernel, e->device);
     int sm = generation(dtype, e->device);
     clt_attention_begin(e, call, s, "attention_mma", kernel, name);
     ocl_define(e, "MMA_SM", sm ? sm : 80); /* emulated on request: the newest */
-    ocl_define(e, "WARPS", f.warps);
-    ocl_define(e, "PIECES", f.pieces);
-    ocl_define(e, "COLS", f.cols);
+    ocl_define(e, "WARPS", f->warps);
+    ocl_define(e, "PIECES", f->pieces);
+    ocl_define(e, "COLS", f->cols);
     ocl_define(e, "MMA_BF16", dtype == CLT_BF16);
-    return f;
 }
 
 static void mma_end(ocl_emitter *e, const clt_attention *s, clt_attention_kernel kernel, const mma_form *f,
@@ -177,25 +200,28 @@ static clt_status attention_fwd_mma(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    mma_form f = mma_begin(e, call, &s, CLT_ATTENTION_FORWARD, "attention_fwd_mma");
+    const mma_form *f = tuned(e, call, &s, CLT_ATTENTION_FORWARD, "tile");
+    if (f == NULL)
+        return refuse_tile(&s);
+    mma_begin(e, call, &s, CLT_ATTENTION_FORWARD, f, "attention_fwd_mma");
     clt_attention_outputs(e, call, &s);
     clt_attention_inputs(e, call, &s);
     clt_attention_sizes(e, call, &s);
-    mma_end(e, &s, CLT_ATTENTION_FORWARD, &f, clt_attention_pairs(call, &s) * (4.0 * (double)s.dim + 5.0));
+    mma_end(e, &s, CLT_ATTENTION_FORWARD, f, clt_attention_pairs(call, &s) * (4.0 * (double)s.dim + 5.0));
     return CLT_OK;
 }
 
 static void mma_backward(ocl_emitter *e, const clt_call *call, const clt_attention *s,
-                         const clt_attention_grads *g, clt_attention_kernel kernel)
+                         const clt_attention_grads *g, clt_attention_kernel kernel, const mma_form *f)
 {
     int first = kernel == CLT_ATTENTION_DKV;
     double flops = (first ? 8.0 : 6.0) * (double)s->dim + 5.0;
-    mma_form f = mma_begin(e, call, s, kernel, first ? "attention_bwd_kv_mma" : "attention_bwd_q_mma");
+    mma_begin(e, call, s, kernel, f, first ? "attention_bwd_kv_mma" : "attention_bwd_q_mma");
     clt_attention_grad_types(e, call, g, first);
     for (int i = first; i < (first ? 3 : 1); i++)
         clt_attention_grad_arg(e, call, s, g, i, 1);
     clt_attention_backward_args(e, call, s, g);
-    mma_end(e, s, kernel, &f, clt_attention_pairs(call, s) * flops);
+    mma_end(e, s, kernel, f, clt_attention_pairs(call, s) * flops);
 }
 
 static clt_status attention_bwd_mma(ocl_emitter *e, const void *problem)
@@ -205,17 +231,30 @@ static clt_status attention_bwd_mma(ocl_emitter *e, const void *problem)
     clt_attention_grads g;
     if (!clt_attention_wants(call, &s, &g))
         return CLT_OK;
+    const mma_form *dq = tuned(e, call, &s, CLT_ATTENTION_DQ, "dq_tile"),
+                   *dkv = tuned(e, call, &s, CLT_ATTENTION_DKV, "dkv_tile");
+    if (dq == NULL || dkv == NULL)
+        return refuse_tile(&s);
     clt_attention_delta(e, call, &s, &g, true);
     if (g.tensor[0] >= 0)
-        mma_backward(e, call, &s, &g, CLT_ATTENTION_DQ);
+        mma_backward(e, call, &s, &g, CLT_ATTENTION_DQ, dq);
     if (g.tensor[1] >= 0 || g.tensor[2] >= 0) {
         clt_attention_scratch_kv(e, call, &s, &g);
-        mma_backward(e, call, &s, &g, CLT_ATTENTION_DKV);
+        mma_backward(e, call, &s, &g, CLT_ATTENTION_DKV, dkv);
     }
     return CLT_OK;
 }
 
-const ocl_variant clt_attention_fwd_mma = {
-    .name = "mma", .needs = OCL_CAP_LOCAL, .accepts = mma_accepts, .emit = attention_fwd_mma};
-const ocl_variant clt_attention_bwd_mma = {
-    .name = "mma", .needs = OCL_CAP_LOCAL, .accepts = mma_accepts_backward, .emit = attention_bwd_mma};
+/* Places in `forms`. */
+static const ocl_tunable fwd_tiles[] = {{"tile", 4, {0, 1, 2, 3}}, {0}};
+static const ocl_tunable bwd_tiles[] = {{"dq_tile", 3, {0, 1, 2}}, {"dkv_tile", 3, {0, 1, 2}}, {0}};
+const ocl_variant clt_attention_fwd_mma = {.name = "mma",
+                                           .needs = OCL_CAP_LOCAL,
+                                           .accepts = mma_accepts,
+                                           .tunables = fwd_tiles,
+                                           .emit = attention_fwd_mma};
+const ocl_variant clt_attention_bwd_mma = {.name = "mma",
+                                           .needs = OCL_CAP_LOCAL,
+                                           .accepts = mma_accepts_backward,
+                                           .tunables = bwd_tiles,
+                                           .emit = attention_bwd_mma};

@@ -198,6 +198,19 @@ static int64_t group_block(const clt_attention *s, const ocl_device_desc *device
     return 0;
 }
 
+/* Rows of a block as a record asks for; fits or is 0. */
+static int64_t group_tuned(ocl_emitter *e, const clt_attention *s, bool backward)
+{
+    int64_t block = ocl_tuned(e, "block", (int)group_block(s, e->device, backward));
+    return group_bytes(s, block, backward) <= e->device->local_bytes ? block : 0;
+}
+
+static clt_status group_refuse(const clt_attention *s)
+{
+    CLT_FAIL(CLT_EUNSUPPORTED, "blocks of that many rows of %lld elements do not fit into local memory",
+             (long long)s->dim);
+}
+
 static bool group_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     const clt_call *call = problem;
@@ -214,7 +227,9 @@ static clt_status attention_fwd_group(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    int64_t block = group_block(&s, e->device, false);
+    int64_t block = group_tuned(e, &s, false);
+    if (block == 0)
+        return group_refuse(&s);
     clt_attention_begin(e, call, &s, "attention_group", CLT_ATTENTION_FORWARD, "attention_fwd_group");
     ocl_define(e, "BLOCK", block);
     clt_attention_outputs(e, call, &s);
@@ -230,12 +245,16 @@ static clt_status attention_bwd_group(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    return attention_backward(e, call, group_block(&s, e->device, true));
+    int64_t block = group_tuned(e, &s, true);
+    return block == 0 ? group_refuse(&s) : attention_backward(e, call, block);
 }
 
+static const ocl_tunable fwd_blocks[] = {{"block", 3, {8, 16, 32}}, {0}};
+static const ocl_tunable bwd_blocks[] = {{"block", 2, {8, 16}}, {0}};
 static const ocl_variant fwd_group = {.name = "group",
                                       .needs = OCL_CAP_LOCAL,
                                       .accepts = group_accepts,
+                                      .tunables = fwd_blocks,
                                       .emit = attention_fwd_group,
                                       .style = OCL_KERNEL_BLOCKS};
 static const ocl_variant fwd_row = {
@@ -245,6 +264,7 @@ static const ocl_variant *const fwd_variants[] = {&clt_attention_fwd_mma, &fwd_g
 static const ocl_variant bwd_group = {.name = "group",
                                       .needs = OCL_CAP_LOCAL,
                                       .accepts = group_accepts,
+                                      .tunables = bwd_blocks,
                                       .emit = attention_bwd_group,
                                       .style = OCL_KERNEL_BLOCKS};
 static const ocl_variant bwd_row = {
@@ -278,8 +298,20 @@ const clt_op clt_op_attention = {
     .max_in = 4,
     .flags = CLT_OP_RANDOM,
     .infer = attention_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = bwd_variants},
+    .forward = {.variants = fwd_variants,
+                .name = "attention.forward",
+                .sources = "attention",
+                .variable = "CLTRAIN_ATTENTION",
+                .problem = clt_attention_fwd_problem,
+                .flops = clt_attention_fwd_flops,
+                .describe = clt_attention_fwd_describe},
+    .backward = {.variants = bwd_variants,
+                 .name = "attention.backward",
+                 .sources = "attention",
+                 .variable = "CLTRAIN_ATTENTION",
+                 .problem = clt_attention_bwd_problem,
+                 .flops = clt_attention_bwd_flops,
+                 .describe = clt_attention_bwd_describe},
     .no_grad_inputs = 1u << 3,
     .rounding_variant = "mma",
     /* P and dS, and dy where it is wider; each is relative to the terms of a sum, which a short row leaves

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention as a family of kernels (cl/tune/family.h): the words that a choice depends on, work, and what the
+ * tuner needs to build a call again. Knows no variant. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/ops/attention/attention.h"
+#include "engine/ops/op_problem.h"
+
+static const char *words(const clt_call *call, char *buffer, size_t size)
+{
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    snprintf(buffer, size, "n=%lld heads=%lld kv_heads=%lld queries=%lld keys=%lld dim=%lld %s%s%s%s%s",
+             (long long)s.batch, (long long)s.heads, (long long)s.kv_heads, (long long)s.tq, (long long)s.tk,
+             (long long)s.dim, clt_dtype_name(clt_call_dtype(call, call->in[0])), s.packed ? " +packed" : "",
+             clt_node_attr(call->node, "causal")->b ? " +causal" : "", s.length >= 0 ? " +lengths" : "",
+             clt_attention_drops(call) ? " +dropout" : "");
+    return buffer;
+}
+
+const char *clt_attention_fwd_problem(const void *problem, char *buffer, size_t size)
+{
+    return words(problem, buffer, size);
+}
+
+/* Which gradients, and the type of the given one, as well. */
+const char *clt_attention_bwd_problem(const void *problem, char *buffer, size_t size)
+{
+    static const char *const names[3] = {"q", "k", "v"};
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    words(call, buffer, size);
+    size_t length = strlen(buffer);
+    if (call->dout[0] >= 0)
+        snprintf(buffer + length, size - length, " dy:%s",
+                 clt_dtype_name(clt_call_dtype(call, call->dout[0])));
+    for (int i = 0; i < 3; i++) {
+        length = strlen(buffer);
+        if (call->din[s.input[i]] >= 0)
+            snprintf(buffer + length, size - length, " +d%s", names[i]);
+    }
+    return buffer;
+}
+
+double clt_attention_fwd_flops(const void *problem)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    return clt_attention_pairs(call, &s) * (4.0 * (double)s.dim + 5.0);
+}
+
+double clt_attention_bwd_flops(const void *problem)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    return clt_attention_pairs(call, &s) * (10.0 * (double)s.dim + 5.0);
+}
+
+static clt_status describe(const clt_call *call, bool backward, void **data, size_t *size)
+{
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    clt_op_problem *p;
+    CLT_TRY(clt_alloc(&p, 1, sizeof *p, "a call of attention"));
+    *data = p;
+    *size = sizeof *p;
+    CLT_TRY(clt_op_describe(call, backward, p));
+    if (s.length >= 0)
+        p->in[s.length].fill_max = s.tk + 1;
+    return CLT_OK;
+}
+
+clt_status clt_attention_fwd_describe(const void *problem, void **data, size_t *size)
+{
+    return describe(problem, false, data, size);
+}
+
+clt_status clt_attention_bwd_describe(const void *problem, void **data, size_t *size)
+{
+    return describe(problem, true, data, size);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attributes and inputs of a call, copied. Knows no op. */
+#include "engine/ops/op_problem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+
+static void write_attr(clt_json_writer *w, const clt_attr_spec *spec, const clt_attr *attr)
+{
+    clt_jw_key(w, spec->name);
+    switch (spec->type) {
+    case CLT_ATTR_INT:
+        clt_jw_int(w, attr->i);
+        break;
+    case CLT_ATTR_FLOAT:
+        clt_jw_double(w, attr->f);
+        break;
+    case CLT_ATTR_BOOL:
+        clt_jw_bool(w, attr->b);
+        break;
+    case CLT_ATTR_CHOICE:
+    case CLT_ATTR_STRING:
+        clt_jw_string(w, attr->s);
+        break;
+    case CLT_ATTR_INTS:
+        clt_jw_array(w);
+        for (int32_t i = 0; i < attr->n_list; i++)
+            clt_jw_int(w, attr->list[i]);
+        clt_jw_end_array(w);
+        break;
+    }
+}
+
+static clt_status write_attrs(const clt_node *node, char *out, size_t size)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    clt_jw_object(&w);
+    for (int i = 0; i < node->op->n_attrs; i++)
+        if (node->attr[i].set)
+            write_attr(&w, &node->op->attrs[i], &node->attr[i]);
+    clt_jw_end_object(&w);
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK && text.length >= size)
+        status = clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                          "the attributes of '%s' have more than %zu characters", node->name, size - 1);
+    if (status == CLT_OK)
+        memcpy(out, text.text, text.length + 1);
+    clt_str_free(&text);
+    return status;
+}
+
+clt_status clt_op_describe(const clt_call *call, bool backward, clt_op_problem *out)
+{
+    const clt_node *node = call->node;
+    *out = (clt_op_problem){.op = node->op, .backward = backward, .n_in = node->n_in};
+    for (int i = 0; i < node->n_in; i++) {
+        const clt_tensor *t = clt_call_tensor(call, call->in[i]);
+        clt_case_input *in = &out->in[i];
+        in->dtype = t->dtype;
+        in->fill = clt_dtype_is_float(t->dtype) ? CLT_FILL_NORMAL : CLT_FILL_INDEX;
+        in->fill_max = 2;
+        in->ndim = t->shape.ndim;
+        memcpy(in->dim, t->shape.dim, sizeof in->dim);
+        if (backward && call->din[i] >= 0)
+            out->wanted |= 1u << i;
+    }
+    if (backward && call->dout[0] >= 0)
+        out->narrow = clt_call_tensor(call, call->dout[0])->dtype != CLT_F32;
+    return write_attrs(node, out->attrs, sizeof out->attrs);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention as a family of kernels: its problems reach the log of a plan, the tuner's bench takes results of
+ * every tile as right and those of another problem as wrong, records and the environment decide as they do
+ * for products, and a run of the tuner keeps a record. ctest-labels: quick ctest-full: all */
+#include "tests/unit/cl/cl_test.h"
+
+#include "cl/tune/families.h"
+#include "cl/tune/tuner.h"
+#include "engine/ops/case.h"
+#include "engine/verify/op_families.h"
+#include "engine/verify/verify_internal.h"
+
+static bool everything; /* kernels of this size take a second each to build */
+
+static const clt_op_case packed = {.name = "packed",
+                                   .attrs = "{\"heads\":2,\"kv_heads\":1}",
+                                   .n_inputs = 1,
+                                   .inputs = {CLT_CASE_F32(2, 133, 80)}};
+static const clt_op_case other = {.name = "other",
+                                  .attrs = "{\"heads\":2,\"kv_heads\":1,\"scale\":0.9}",
+                                  .n_inputs = 1,
+                                  .inputs = {CLT_CASE_F32(2, 133, 80)}};
+static const clt_op_case lengths = {.name = "lengths",
+                                    .attrs = "{\"heads\":1,\"causal\":false}",
+                                    .n_inputs = 2,
+                                    .inputs = {CLT_CASE_F32(3, 20, 24), CLT_CASE_INDEX(CLT_I32, 21, 3)}};
+
+static clt_plan *plan_of(const ocl_device_desc *desc, const clt_op_case *c, const ocl_choice *candidate,
+                         clt_status *status)
+{
+    clt_verify_setup setup = {.mode = CLT_PLAN_CHECK,
+                              .copies = 1,
+                              .want_in = UINT32_MAX,
+                              .want_params = true,
+                              .candidate = candidate};
+    clt_verify_bench bench = {0};
+    clt_verify_subject subject = {clt_op_find("attention"), c, NULL};
+    *status = clt_verify_plan(desc, &subject, &setup, &bench);
+    return bench.plan;
+}
+
+static const ocl_tuning_use *logged(const clt_plan *plan, const char *family)
+{
+    for (size_t i = 0; i < plan->tuning.count; i++)
+        if (strcmp(plan->tuning.at[i].family, family) == 0)
+            return &plan->tuning.at[i];
+    fail_msg("the plan's log has no problem of %s", family);
+    return NULL;
+}
+
+/* Does a command of the plan have this define? */
+static bool has(const clt_plan *plan, const char *kernel, const char *define)
+{
+    for (int phase = 0; phase < CLT_PHASE_COUNT; phase++)
+        for (size_t i = 0; i < plan->phase[phase].count; i++) {
+            const ocl_command *c = &plan->phase[phase].commands[i];
+            if (c->kernel && strcmp(c->kernel, kernel) == 0 && strstr(c->options, define))
+                return true;
+        }
+    return false;
+}
+
+static ocl_choice choice_of(const char *family, const char *problem, const char *variant)
+{
+    ocl_choice c = {0};
+    snprintf(c.family, sizeof c.family, "%s", family);
+    snprintf(c.problem, sizeof c.problem, "%s", problem);
+    snprintf(c.variant, sizeof c.variant, "%s", variant);
+    return c;
+}
+
+static ocl_device_desc lanes(void)
+{
+    ocl_device_desc desc;
+    ocl_desc_generic(&desc);
+    desc.is_cpu = true;
+    desc.is_gpu = false;
+    desc.caps |= OCL_CAP_WIDE_VECTORS;
+    desc.compute_units = 2;
+    desc.tuning = NULL;
+    return desc;
+}
+
+static void test_problems(void **state)
+{
+    ocl_device_desc desc = lanes();
+    clt_status status;
+    (void)state;
+    clt_plan *plan = plan_of(&desc, &packed, NULL, &status);
+    assert_ok(status);
+    assert_string_equal(logged(plan, "attention.forward")->problem,
+                        "n=2 heads=2 kv_heads=1 queries=133 keys=133 dim=20 f32 +packed +causal");
+    assert_string_equal(
+        logged(plan, "attention.backward")->problem,
+        "n=2 heads=2 kv_heads=1 queries=133 keys=133 dim=20 f32 +packed +causal dy:f32 +dq +dk +dv");
+    assert_true(logged(plan, "attention.backward")->flops > logged(plan, "attention.forward")->flops);
+    clt_plan_destroy(plan);
+    plan = plan_of(&desc, &lengths, NULL, &status);
+    assert_ok(status);
+    assert_string_equal(logged(plan, "attention.forward")->problem,
+                        "n=3 heads=1 kv_heads=1 queries=20 keys=20 dim=8 f32 +packed +lengths");
+    clt_plan_destroy(plan);
+}
+
+/* A record chooses variant and tile; what cannot be used is ignored; the environment is stronger. */
+static void test_records(void **state)
+{
+    ocl_device_desc desc = lanes();
+    ocl_tuning *tuning;
+    clt_status status;
+    (void)state;
+    clt_plan *plan = plan_of(&desc, &packed, NULL, &status);
+    assert_ok(status);
+    assert_true(has(plan, "attention_fwd_lane", "-DBQ=80"));
+    ocl_choice forward = choice_of("attention.forward", logged(plan, "attention.forward")->problem, "lane");
+    ocl_choice backward = choice_of("attention.backward", logged(plan, "attention.backward")->problem, "row");
+    clt_plan_destroy(plan);
+    assert_ok(ocl_tuning_create(&desc, &tuning));
+    assert_ok(ocl_choice_set(&forward, "queries", 32));
+    assert_ok(ocl_choice_set(&forward, "keys", 96));
+    assert_ok(ocl_tuning_set(tuning, &forward));
+    assert_ok(ocl_tuning_set(tuning, &backward));
+    desc.tuning = tuning;
+    plan = plan_of(&desc, &packed, NULL, &status);
+    assert_ok(status);
+    assert_true(has(plan, "attention_fwd_lane", "-DBQ=32") && has(plan, "attention_fwd_lane", "-DBK=96"));
+    assert_true(has(plan, "attention_bwd_q_row", ""));
+    assert_true(logged(plan, "attention.forward")->tuned && logged(plan, "attention.backward")->tuned);
+    clt_plan_destroy(plan);
+
+    setenv("CLTRAIN_ATTENTION", "lane", 1);
+    plan = plan_of(&desc, &packed, NULL, &status);
+    assert_ok(status);
+    assert_true(has(plan, "attention_bwd_lane", "") && has(plan, "attention_fwd_lane", "-DBQ=32"));
+    clt_plan_destroy(plan);
+    setenv("CLTRAIN_ATTENTION", "lain", 1);
+    plan = plan_of(&desc, &packed, NULL, &status);
+    assert_int_equal(status, CLT_EUNSUPPORTED);
+    assert_contains(clt_error_text(), "CLTRAIN_ATTENTION=lain");
+    clt_plan_destroy(plan);
+    unsetenv("CLTRAIN_ATTENTION");
+
+    /* 133 keys are two tiles of 96 at most: not eight shares */
+    backward = choice_of("attention.backward", backward.problem, "lane");
+    assert_ok(ocl_choice_set(&backward, "keys", 96));
+    assert_ok(ocl_choice_set(&backward, "shares", 8));
+    assert_ok(ocl_tuning_set(tuning, &backward));
+    plan = plan_of(&desc, &packed, NULL, &status);
+    assert_ok(status);
+    assert_true(has(plan, "attention_bwd_lane", "") && !logged(plan, "attention.backward")->tuned);
+    clt_plan_destroy(plan);
+    plan = plan_of(&desc, &packed, &backward, &status); /* the tuner wants that and nothing else */
+    assert_int_equal(status, CLT_EUNSUPPORTED);
+    clt_plan_destroy(plan);
+    ocl_tuning_destroy(tuning);
+}
+
+typedef struct measured {
+    ocl_device *device;
+    ocl_device_desc desc;
+    clt_plan *plan;
+    ocl_choice asked;
+} measured;
+
+/* Is what the candidate computes taken as right? */
+static bool judged(measured *m, const ocl_family *family, void *bench, const ocl_choice *candidate)
+{
+    void *ready;
+    char why[256] = "";
+    bool right;
+    double ns;
+    m->asked = *candidate;
+    assert_ok(family->bench->ready(bench, &m->desc, candidate, &m->asked, &ready));
+    assert_ok(family->bench->time(bench, ready, &ns));
+    assert_true(ns > 0);
+    assert_ok(family->bench->check(bench, ready, &right, why, sizeof why));
+    if (!right)
+        print_message("%s\n", why);
+    family->bench->release(bench, ready);
+    return right;
+}
+
+/* All values of a variant's tunables, one apart from the default at a time (all of them: full). */
+static void all_tiles(measured *m, const char *name)
+{
+    const ocl_family *family = ocl_family_find(name);
+    const ocl_tuning_use *use = logged(m->plan, name);
+    const ocl_variant *lane = ocl_family_variant(family, "lane");
+    char reason[256];
+    void *bench;
+    int count = 0;
+    assert_ok(family->bench->create(m->device, &m->desc, use->data, &bench));
+    const void *problem = family->bench->problem(bench, true);
+    ocl_choice c = choice_of(name, use->problem, "lane");
+    if (!ocl_variant_accepts(lane, problem, &m->desc, reason, sizeof reason)) {
+        print_message("skipped: %s\n", reason);
+        family->bench->destroy(bench);
+        return;
+    }
+    assert_true(judged(m, family, bench, &c));
+    assert_true(m->asked.n_values >= 2); /* what it ran with */
+    for (const ocl_tunable *t = lane->tunables; t->name; t++)
+        for (int v = 0; v < t->count; v++) {
+            void *ready;
+            c = choice_of(name, use->problem, "lane");
+            assert_ok(ocl_choice_set(&c, t->name, t->values[v]));
+            if (!everything && count++ % 3)
+                continue;
+            if (family->bench->ready(bench, &m->desc, &c, NULL, &ready) == CLT_EUNSUPPORTED) {
+                clt_error_clear(); /* too many shares */
+                continue;
+            }
+            family->bench->release(bench, ready);
+            assert_true(judged(m, family, bench, &c));
+        }
+    family->bench->destroy(bench);
+}
+
+static void test_tiles(void **state)
+{
+    measured *m = *state;
+    all_tiles(m, "attention.forward");
+    all_tiles(m, "attention.backward");
+}
+
+/* The results of another problem, whose scores are scaled in another way. */
+static void test_wrong_results(void **state)
+{
+    measured *m = *state;
+    static const char *const names[] = {"attention.forward", "attention.backward"};
+    clt_status status;
+    clt_plan *second = plan_of(&m->desc, &other, NULL, &status);
+    assert_ok(status);
+    for (int i = 0; i < 2; i++) {
+        const ocl_family *family = ocl_family_find(names[i]);
+        void *bench, *wrong, *ready;
+        char why[256] = "";
+        bool right;
+        ocl_choice row = choice_of(names[i], "", "row");
+        assert_ok(family->bench->create(m->device, &m->desc, logged(m->plan, names[i])->data, &bench));
+        assert_ok(family->bench->create(m->device, &m->desc, logged(second, names[i])->data, &wrong));
+        assert_true(judged(m, family, bench, &row));
+        assert_ok(family->bench->ready(wrong, &m->desc, &row, NULL, &ready));
+        assert_ok(family->bench->check(bench, ready, &right, why, sizeof why));
+        assert_false(right);
+        assert_contains(why, "it should be");
+        family->bench->release(wrong, ready);
+        family->bench->destroy(bench);
+        family->bench->destroy(wrong);
+    }
+    clt_plan_destroy(second);
+}
+
+static void test_tuner(void **state)
+{
+    measured *m = *state;
+    ocl_tuning *records;
+    ocl_tune_options options = {.seconds = 120, .log = &m->plan->tuning};
+    assert_true(ocl_tune_missing(&m->plan->tuning, NULL));
+    assert_ok(ocl_tune_run(m->device, &m->desc, &options, &records));
+    assert_int_equal(records->count, 2);
+    for (size_t i = 0; i < records->count; i++) {
+        assert_true(records->records[i].tried > 1 && records->records[i].ns > 0);
+        assert_non_null(ocl_tuning_exact(records, i ? "attention.forward" : "attention.backward",
+                                         logged(m->plan, records->records[i].family)->problem));
+    }
+    ocl_tuning_destroy(records);
+}
+
+static int begin(void **state)
+{
+    measured *m = calloc(1, sizeof *m);
+    clt_status status;
+    assert_non_null(m);
+    m->device = test_open(false);
+    m->desc = *ocl_device_describe(m->device);
+    m->desc.tuning = NULL;
+    m->plan = plan_of(&m->desc, &packed, NULL, &status);
+    assert_ok(status);
+    *state = m;
+    return 0;
+}
+
+static int end(void **state)
+{
+    measured *m = *state;
+    clt_plan_destroy(m->plan);
+    ocl_device_close(m->device);
+    free(m);
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    test_need_device();
+    unsetenv("CLTRAIN_ATTENTION");
+    everything = count > 1 && strcmp(arguments[1], "all") == 0;
+    clt_op_families_register();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_problems),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test_setup_teardown(test_tiles, begin, end),
+        cmocka_unit_test_setup_teardown(test_wrong_results, begin, end),
+        cmocka_unit_test_setup_teardown(test_tuner, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

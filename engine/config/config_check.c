@@ -31,70 +31,9 @@ static void broken(rules *r, const char *key, const char *what)
     clt_rules_broken(r, key, "%s", what);
 }
 
-/* Keys that only a gpt has, beside model.context. */
-static void check_gpt(rules *r)
-{
-    static const char *const keys[] = {"model.heads", "model.channels", "model.vocab"};
-    bool gpt = is(r, "model.type", "gpt"), known = usable(r, "model.type");
-    const clt_config_value *layers = get(r, "model.layers");
-    if (gpt && usable(r, "model.layers") && layers->i < 1)
-        broken(r, "model.layers", "required when model.type is gpt: the number of blocks");
-    for (int i = 0; i < 3; i++) {
-        if (gpt && i < 2 && usable(r, keys[i]) && get(r, keys[i])->i < 1)
-            broken(r, keys[i], "required (at least 1) when model.type is gpt");
-        else if (known && !gpt && usable(r, keys[i]) && get(r, keys[i])->i > 0)
-            broken(r, keys[i], "only for model.type gpt");
-    }
-    int64_t heads = get(r, "model.heads")->i, channels = get(r, "model.channels")->i;
-    if (gpt && usable(r, "model.heads") && usable(r, "model.channels") && heads > 0 && channels % heads != 0)
-        broken(r, "model.channels", "must be a multiple of model.heads");
-    if (gpt && (is(r, "model.activation", "tanh") || is(r, "model.activation", "sigmoid")))
-        broken(r, "model.activation", "a gpt takes relu, gelu, gelu_tanh or silu");
-    if (gpt && usable(r, "model.loss") && !is(r, "model.loss", "cross_entropy"))
-        broken(r, "model.loss", "a gpt minimises cross_entropy");
-    if (gpt && usable(r, "model.label_smoothing") && get(r, "model.label_smoothing")->f > 0)
-        broken(r, "model.label_smoothing", "only for model.type mlp");
-    if (gpt && usable(r, "data.type") && clt_config_chosen(r->config, "data.type")->language &&
-        clt_rules_empty(r, "model.context"))
-        broken(r, "model.context",
-               "required (at least 1) for a gpt on text or tokens: the length of a sequence");
-}
-
-static void check_model(rules *r)
-{
-    static const char *const mlp_ints[] = {"model.embedding", "model.outputs"};
-    bool graph = is(r, "model.type", "graph"), mlp = is(r, "model.type", "mlp");
-    const clt_config_value *layers = get(r, "model.layers");
-    if (graph && usable(r, "model.layers") && layers->i > 0)
-        broken(r, "model.layers",
-               "a number of layers is not possible with model.type graph; give a list of layers");
-    else if (graph && usable(r, "model.layers") && layers->count == 0)
-        broken(r, "model.layers",
-               "required when model.type is graph: give a list of layers, each with an \"op\"");
-    if (mlp && usable(r, "model.layers") && (layers->count > 0 || layers->i > 0))
-        broken(r, "model.layers", "only for model.type graph or gpt; an mlp is described by model.hidden");
-    for (int i = 0; !mlp && usable(r, "model.type") && i < 2; i++)
-        if (usable(r, mlp_ints[i]) && get(r, mlp_ints[i])->i != 0)
-            broken(r, mlp_ints[i],
-                   graph ? "only for model.type mlp; a graph says it in its layers"
-                         : "only for model.type mlp");
-    if (graph && usable(r, "model.dropout") && get(r, "model.dropout")->f > 0)
-        broken(r, "model.dropout", "only for model.type mlp or gpt; a graph has layers with the op dropout");
-    bool entropy = is(r, "model.loss", "cross_entropy");
-    bool known = usable(r, "model.loss");
-    if (known && !entropy && usable(r, "model.label_smoothing") && get(r, "model.label_smoothing")->f > 0)
-        broken(r, "model.label_smoothing", "only for model.loss cross_entropy");
-    if (known && !entropy && usable(r, "model.ignore_index") && get(r, "model.ignore_index")->i != -100)
-        broken(r, "model.ignore_index", "only for model.loss cross_entropy");
-}
-
 static void check_data(rules *r)
 {
     int64_t micro = get(r, "data.micro_batch")->i, global = get(r, "data.global_batch")->i;
-    if (is(r, "model.type", "mlp") && clt_rules_takes(r, "data.type", "data.targets") &&
-        clt_rules_empty(r, "data.targets"))
-        broken(r, "data.targets",
-               "required for an mlp on this data.type: name the file of labels or targets");
     if (usable(r, "data.micro_batch") && usable(r, "data.global_batch") && global > 0 && global % micro != 0)
         broken(r, "data.global_batch", "must be a multiple of data.micro_batch (times the number of ranks)");
 }
@@ -171,8 +110,8 @@ static void check_parallel(rules *r)
 static void check_log(rules *r)
 {
     if (usable(r, "log.sample_every") && get(r, "log.sample_every")->i > 0 && usable(r, "model.type") &&
-        !is(r, "model.type", "gpt"))
-        broken(r, "log.sample_every", "only a gpt writes texts");
+        !clt_config_chosen(r->config, "model.type")->language)
+        broken(r, "log.sample_every", "only a model of language (gpt) writes texts");
     if (usable(r, "log.histograms") && get(r, "log.histograms")->i > 0 && usable(r, "log.tensorboard") &&
         !get(r, "log.tensorboard")->b)
         broken(r, "log.histograms",
@@ -196,8 +135,6 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
 {
     rules r = {config, list};
     check_required(&r);
-    check_model(&r);
-    check_gpt(&r);
     check_data(&r);
     clt_config_check_parts(&r);
     check_schedule(&r);

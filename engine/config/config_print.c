@@ -248,7 +248,7 @@ clt_status clt_config_print_markdown(clt_str *out)
         out,
         "# Configuration\n\n"
         "Written by `cltrain config --markdown` from the schema; change `engine/config/schema.c` or the file "
-        "of the\ndata format, not this page.\n"
+        "of the\nmodel family, data format or optimizer, not this page.\n"
         "A config is one JSON file with the sections below. `section.key=value` on the command line "
         "overrides a\n"
         "key. Unknown, duplicate, ill-typed and out-of-range keys are errors, all reported at once.\n");

@@ -34,10 +34,20 @@ static const clt_config_part *const optimizers[] = {
     NULL};
 #undef CLT_OPTIMIZER
 
+#define CLT_FAMILY(name) extern const clt_config_part clt_family_##name;
+#include "engine/config/families.def"
+#undef CLT_FAMILY
+
+#define CLT_FAMILY(name) &clt_family_##name,
+static const clt_config_part *const families[] = {
+#include "engine/config/families.def"
+    NULL};
+#undef CLT_FAMILY
+
 static const struct {
     const char *key; /* the choice */
     const clt_config_part *const *parts;
-} choices[] = {{"data.type", formats}, {"optimizer.type", optimizers}};
+} choices[] = {{"model.type", families}, {"data.type", formats}, {"optimizer.type", optimizers}};
 
 #define N_CHOICES (sizeof choices / sizeof choices[0])
 

@@ -2,9 +2,9 @@
  *
  * Parts of the schema: what one word of a choice such as data.type brings along, its keys and the rules
  * between them. A part is defined in the file that does the work (engine/data/source_csv.c) and listed by
- * name (formats.def); the schema is composed of the common keys (schema.c) and of all parts. Several parts
- * may bring the same key: then it has the same type and default in each of them, and the schema accepts what
- * any of them does; the part that is chosen decides. */
+ * name (families.def, formats.def); the schema is composed of the common keys (schema.c) and of all parts.
+ * Several parts may bring the same key: then it has the same type and default in each of them, and the schema
+ * accepts what any of them does; the part that is chosen decides. */
 #ifndef ENGINE_CONFIG_PART_H
 #define ENGINE_CONFIG_PART_H
 
@@ -49,6 +49,12 @@
         .path = key, .type = CLT_CFG_INTS, .default_text = preset, .min = low, .max = high, .unit = "",      \
         .help = text                                                                                         \
     }
+/* What a model is made of: a list of layers, or the number of them. */
+#define CLT_KEY_LAYERS(text)                                                                                 \
+    {                                                                                                        \
+        .path = "model.layers", .type = CLT_CFG_LAYERS, .default_text = "[]", .min = 1, .max = 100000,       \
+        .unit = "", .help = text                                                                             \
+    }
 #define CLT_KEY_END                                                                                          \
     {                                                                                                        \
         .path = NULL                                                                                         \
@@ -74,7 +80,8 @@ typedef struct clt_config_part {
     /* Further rules, checked when the part is chosen; NULL: none. They look at values, never at where a value
      * came from, so that a printed config, which names every key, passes the same checks. */
     void (*check)(clt_config_rules *rules);
-    bool language; /* a format of text: samples are tokens of a vocabulary, and so are targets */
+    bool language; /* of text: the samples of a format and their targets are tokens; a family predicts the
+                      next token */
 } clt_config_part;
 
 /* The parts of a choice, ends with NULL; NULL: it has none. */

@@ -9,55 +9,10 @@
 #define STEPS 16777216 /* longest run: the schedule is a table */
 
 const clt_config_key clt_config_common[] = {
-    CLT_KEY_CHOICE(
-        "model.type", "mlp|graph|gpt", NULL,
-        "mlp: a stack of linear layers described by model.hidden; graph: the layers of model.layers; gpt: "
-        "GPT-2's decoder, described by model.layers, heads and channels"),
-    CLT_KEY_INTS("model.hidden", 1, CLT_KEY_WIDE, "[128]",
-                 "mlp: width of each hidden layer; [] is a single linear layer"),
-    CLT_KEY_CHOICE(
-        "model.activation", "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto", "\"auto\"",
-        "mlp: activation after each hidden layer; gpt: inside each block (relu, gelu, gelu_tanh, silu); "
-        "auto: "
-        "relu for mlp, gelu_tanh for gpt"),
-    CLT_KEY_FLOAT_OPEN(
-        "model.dropout", 0, false, 1, true, "0", "",
-        "mlp: share of activations dropped after each hidden layer; gpt: after the embedding, on "
-        "attention weights and on each branch of a block"),
-    CLT_KEY_BOOL("model.bias", "true",
-                 "mlp: linear layers have a bias; gpt: linear layers and normalisations have"),
-    CLT_KEY_INT("model.embedding", 0, CLT_KEY_WIDE, "0", "",
-                "mlp: width of the embedding that integer inputs go through; 0: none"),
-    CLT_KEY_INT("model.outputs", 0, CLT_KEY_WIDE, "0", "", "mlp: width of the last layer; 0: from the data"),
-    CLT_KEY_CHOICE("model.loss", "cross_entropy|mse|l1|bce_with_logits", "\"cross_entropy\"",
-                   "mlp: what training minimises"),
-    CLT_KEY_FLOAT_OPEN("model.label_smoothing", 0, false, 1, true, "0", "",
-                       "mlp: cross entropy: share of the target spread over all classes"),
-    CLT_KEY_INT("model.ignore_index", -2147483648.0, 2147483647, "-100", "",
-                "mlp: cross entropy: targets of this value do not count; -100: every target counts"),
-    {.path = "model.layers",
-     .type = CLT_CFG_LAYERS,
-     .default_text = "[]",
-     .min = 1,
-     .max = 100000,
-     .unit = "",
-     .help = "gpt: number of blocks; graph: list of layers, each {\"op\": any op, \"name\": optional, "
-             "\"inputs\": optional list of "
-             "names, "
-             "attributes ...}; without inputs a layer takes the one before it"},
-    CLT_KEY_INT("model.heads", 0, 65536, "0", "", "gpt: attention heads of each block"),
-    CLT_KEY_INT("model.channels", 0, CLT_KEY_WIDE, "0", "",
-                "gpt: width of the residual stream, a multiple of model.heads"),
-    CLT_KEY_INT("model.vocab", 0, CLT_KEY_WIDE, "0", "", "gpt: number of different tokens; 0: from the data"),
-    CLT_KEY_INT(
-        "model.vocab_pad", 1, 65536, "64", "",
-        "gpt: rows of the token table are rounded up to a multiple; the padding takes part in nothing"),
-    CLT_KEY_BOOL("model.tied", "true", "gpt: the head uses the token table"),
-    CLT_KEY_INT(
-        "model.context", 0, CLT_KEY_WIDE, "0", "tokens",
-        "gpt: length of a sequence; above 0, text and tokens are read as sequences of it, each with the "
-        "tokens "
-        "that follow"),
+    CLT_KEY_CHOICE("model.type", NULL, NULL, "family of the model"),
+    CLT_KEY_INT("model.context", 0, CLT_KEY_WIDE, "0", "tokens",
+                "length of a sequence; above 0, text and tokens are read as sequences of it, each with the "
+                "tokens that follow"),
 
     CLT_KEY_CHOICE("data.type", NULL, NULL, "format of the data"),
     CLT_KEY_INT("data.micro_batch", 1, CLT_KEY_WIDE, "32", "samples", "samples computed at once on one rank"),

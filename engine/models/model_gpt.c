@@ -13,6 +13,7 @@
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
+#define ACTIVATIONS "relu|gelu|gelu_tanh|silu|auto"
 #define IGNORED_TARGET (-1) /* in y: no target */
 #define INIT_STD 0.02
 
@@ -91,7 +92,7 @@ static clt_status gpt_read(gpt *m)
     CLT_TRY(clt_model_read_share(&m->b, "dropout", &m->dropout));
     CLT_TRY(clt_model_read_bool(&m->b, "bias", &m->bias));
     CLT_TRY(clt_model_read_bool(&m->b, "tied", &m->tied));
-    CLT_TRY(clt_model_read_word(&m->b, "activation", "gelu|gelu_tanh|relu|silu|auto", &m->activation));
+    CLT_TRY(clt_model_read_word(&m->b, "activation", ACTIVATIONS, &m->activation));
     if (m->layers < 1)
         return clt_model_key_fail(&m->b, "layers", "required for a gpt: the number of blocks");
     if (m->heads < 1)
@@ -309,5 +310,71 @@ static clt_status gpt_build_decode(const clt_json *model, const clt_json_doc *do
     return CLT_OK;
 }
 
-const clt_model_family clt_model_gpt = {
-    "gpt", "GPT-2's decoder, described by model.layers, heads and channels", gpt_build, gpt_build_decode};
+/* --- what the config knows --- */
+
+static void check_rules(clt_config_rules *rules)
+{
+    const clt_config *c = rules->config;
+    bool sizes = clt_rules_usable(rules, "model.heads") && clt_rules_usable(rules, "model.channels");
+    int64_t heads = clt_config_int(c, "model.heads");
+    if (sizes && heads > 0 && clt_config_int(c, "model.channels") % heads != 0)
+        clt_rules_broken(rules, "model.channels", "must be a multiple of model.heads");
+    if (clt_rules_usable(rules, "model.layers") && !clt_rules_empty(rules, "model.layers") &&
+        clt_config_int(c, "model.layers") < 1)
+        clt_rules_broken(rules, "model.layers",
+                         "a gpt takes the number of its blocks; a list of layers is for model.type graph");
+    if (clt_rules_usable(rules, "data.type") && clt_config_chosen(c, "data.type")->language &&
+        clt_rules_empty(rules, "model.context"))
+        clt_rules_broken(rules, "model.context",
+                         "required (at least 1) for a gpt on text or tokens: the length of a sequence");
+}
+
+static const clt_config_key keys[] = {
+    CLT_KEY_LAYERS("number of blocks"),
+    CLT_KEY_INT("model.heads", 0, 65536, "0", "", "attention heads of each block"),
+    CLT_KEY_INT("model.channels", 0, CLT_KEY_WIDE, "0", "",
+                "width of the residual stream, a multiple of model.heads"),
+    CLT_KEY_INT("model.vocab", 0, CLT_KEY_WIDE, "0", "", "number of different tokens; 0: from the data"),
+    CLT_KEY_INT("model.vocab_pad", 1, 65536, "64", "",
+                "rows of the token table are rounded up to a multiple; the padding takes part in nothing"),
+    CLT_KEY_BOOL("model.tied", "true", "the head uses the token table"),
+    CLT_KEY_CHOICE("model.activation", ACTIVATIONS, "\"auto\"",
+                   "activation inside each block; auto: gelu_tanh"),
+    CLT_KEY_FLOAT_OPEN(
+        "model.dropout", 0, false, 1, true, "0", "",
+        "share of values dropped after the embedding, on attention weights and on each branch of a block"),
+    CLT_KEY_BOOL("model.bias", "true", "linear layers and normalisations have a bias"),
+    CLT_KEY_END,
+};
+static const char *const required[] = {"model.layers", "model.heads", "model.channels", NULL};
+
+const clt_config_part clt_family_gpt = {.name = "gpt",
+                                        .help =
+                                            "GPT-2's decoder, described by model.layers, heads and channels",
+                                        .keys = keys,
+                                        .required = required,
+                                        .check = check_rules,
+                                        .language = true};
+
+/* Text and shards know their vocabulary from the tokenizer. */
+static bool width_from_data(const clt_config *config)
+{
+    return clt_config_int(config, "model.vocab") == 0 && !clt_config_chosen(config, "data.type")->language;
+}
+
+static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", NULL}; /* causal masks */
+static const clt_model_published published = {.prefix = "transformer.",
+                                              .block = "h.",
+                                              .in_block = ".ln_1.weight",
+                                              .table = "wte.weight",
+                                              .places = "wpe.weight",
+                                              .head = "lm_head.weight",
+                                              .bias = "ln_f.bias",
+                                              .buffers = buffers};
+
+const clt_model_family clt_model_gpt = {.part = &clt_family_gpt,
+                                        .noun = "a gpt",
+                                        .build = gpt_build,
+                                        .build_decode = gpt_build_decode,
+                                        .width_from_data = width_from_data,
+                                        .published = &published};

@@ -514,4 +514,28 @@ static clt_status graph_build(const clt_json *model, const clt_json_doc *doc, co
     return status != CLT_OK ? clt_error_put(&error) : found;
 }
 
-const clt_model_family clt_model_graph = {"graph", "the layers of model.layers", graph_build, NULL};
+/* --- what the config knows --- */
+
+static void check_rules(clt_config_rules *rules)
+{
+    if (clt_rules_usable(rules, "model.layers") && clt_config_int(rules->config, "model.layers") > 0)
+        clt_rules_broken(rules, "model.layers",
+                         "a number of layers is not possible with model.type graph; give a list of layers");
+}
+
+static const clt_config_key keys[] = {
+    CLT_KEY_LAYERS("list of layers, each {\"op\": any op, \"name\": optional, \"inputs\": optional list of "
+                   "names, attributes ...}; "
+                   "without inputs a layer takes the one before it"),
+    CLT_KEY_END,
+};
+static const char *const required[] = {"model.layers", NULL};
+
+const clt_config_part clt_family_graph = {.name = "graph",
+                                          .help = "the layers of model.layers",
+                                          .keys = keys,
+                                          .required = required,
+                                          .check = check_rules};
+
+const clt_model_family clt_model_graph = {
+    .part = &clt_family_graph, .noun = "a graph of layers", .build = graph_build};

@@ -9,6 +9,8 @@
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
+#define ACTIVATIONS "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto"
+#define LOSSES "cross_entropy|mse|l1|bce_with_logits"
 #define NO_IGNORE_INDEX (-100) /* model.ignore_index: every target counts */
 
 typedef struct mlp {
@@ -40,11 +42,10 @@ static clt_status mlp_read(mlp *m)
     m->activation = "relu";
     m->loss = "cross_entropy";
     m->bias = true;
-    CLT_TRY(clt_model_read_word(&m->b, "activation", "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto",
-                                &m->activation));
+    CLT_TRY(clt_model_read_word(&m->b, "activation", ACTIVATIONS, &m->activation));
     if (strcmp(m->activation, "auto") == 0)
         m->activation = "relu";
-    CLT_TRY(clt_model_read_word(&m->b, "loss", "cross_entropy|mse|l1|bce_with_logits", &m->loss));
+    CLT_TRY(clt_model_read_word(&m->b, "loss", LOSSES, &m->loss));
     CLT_TRY(clt_model_read_share(&m->b, "dropout", &m->dropout));
     CLT_TRY(clt_model_read_int(&m->b, "embedding", 0, &m->embedding));
     CLT_TRY(clt_model_read_int(&m->b, "outputs", 0, &m->outputs));
@@ -177,5 +178,54 @@ static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, cons
     return mlp_loss(&m);
 }
 
-const clt_model_family clt_model_mlp = {"mlp", "a stack of linear layers described by model.hidden",
-                                        mlp_build, NULL};
+/* --- what the config knows --- */
+
+static void check_rules(clt_config_rules *rules)
+{
+    bool entropy = clt_rules_is(rules, "model.loss", "cross_entropy");
+    if (clt_rules_takes(rules, "data.type", "data.targets") && clt_rules_empty(rules, "data.targets"))
+        clt_rules_broken(rules, "data.targets",
+                         "required for an mlp on this data.type: name the file of labels or targets");
+    if (entropy || !clt_rules_usable(rules, "model.loss"))
+        return;
+    if (clt_rules_usable(rules, "model.label_smoothing") && !clt_rules_empty(rules, "model.label_smoothing"))
+        clt_rules_broken(rules, "model.label_smoothing", "only for model.loss cross_entropy");
+    if (clt_rules_usable(rules, "model.ignore_index") &&
+        clt_config_int(rules->config, "model.ignore_index") != NO_IGNORE_INDEX)
+        clt_rules_broken(rules, "model.ignore_index", "only for model.loss cross_entropy");
+}
+
+static const clt_config_key keys[] = {
+    CLT_KEY_INTS("model.hidden", 1, CLT_KEY_WIDE, "[128]",
+                 "width of each hidden layer; [] is a single linear layer"),
+    CLT_KEY_CHOICE("model.activation", ACTIVATIONS, "\"auto\"",
+                   "activation after each hidden layer; auto: relu"),
+    CLT_KEY_FLOAT_OPEN("model.dropout", 0, false, 1, true, "0", "",
+                       "share of activations dropped after each hidden layer"),
+    CLT_KEY_BOOL("model.bias", "true", "linear layers have a bias"),
+    CLT_KEY_INT("model.embedding", 0, CLT_KEY_WIDE, "0", "",
+                "width of the embedding that integer inputs go through; 0: none"),
+    CLT_KEY_INT("model.outputs", 0, CLT_KEY_WIDE, "0", "", "width of the last layer; 0: from the data"),
+    CLT_KEY_CHOICE("model.loss", LOSSES, "\"cross_entropy\"", "what training minimises"),
+    CLT_KEY_FLOAT_OPEN("model.label_smoothing", 0, false, 1, true, "0", "",
+                       "cross entropy: share of the target spread over all classes"),
+    CLT_KEY_INT("model.ignore_index", -2147483648.0, 2147483647, "-100", "",
+                "cross entropy: targets of this value do not count; -100: every target counts"),
+    CLT_KEY_END,
+};
+
+const clt_config_part clt_family_mlp = {.name = "mlp",
+                                        .help = "a stack of linear layers described by model.hidden",
+                                        .keys = keys,
+                                        .check = check_rules};
+
+static bool width_from_data(const clt_config *config)
+{
+    return clt_config_int(config, "model.outputs") == 0;
+}
+
+const clt_model_family clt_model_mlp = {.part = &clt_family_mlp,
+                                        .noun = "an mlp",
+                                        .build = mlp_build,
+                                        .width_from_data = width_from_data,
+                                        .flattens = true};

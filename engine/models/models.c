@@ -11,12 +11,35 @@
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
-static const clt_model_family *const families[] = {&clt_model_mlp, &clt_model_graph, &clt_model_gpt, NULL};
+#define CLT_FAMILY(name) extern const clt_model_family clt_model_##name;
+#include "engine/config/families.def"
+#undef CLT_FAMILY
+
+#define CLT_FAMILY(name) &clt_model_##name,
+static const clt_model_family *const families[] = {
+#include "engine/config/families.def"
+};
+#undef CLT_FAMILY
+
+#define N_FAMILIES (sizeof families / sizeof families[0])
 
 const clt_model_family *const *clt_model_families(int *count)
 {
-    *count = (int)(sizeof families / sizeof families[0]) - 1;
+    *count = (int)N_FAMILIES;
     return families;
+}
+
+static const clt_model_family *find_family(const char *name)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        if (strcmp(families[i]->part->name, name) == 0)
+            return families[i];
+    return NULL;
+}
+
+const clt_model_family *clt_model_family_of(const clt_config *config)
+{
+    return find_family(clt_config_string(config, "model.type"));
 }
 
 void clt_model_position(const clt_json_doc *doc, const clt_json *value, clt_str *out)
@@ -102,37 +125,46 @@ static clt_status declare_fields(const clt_model_inputs *inputs, clt_graph *grap
     return CLT_OK;
 }
 
+/* A graph that is built without a config may name any family. */
+static clt_status unknown_family(const clt_json *model, const clt_json_doc *doc, const clt_json *type)
+{
+    const char *names[N_FAMILIES],
+        *word = type && clt_json_typeof(type) == CLT_JSON_STRING ? clt_json_string(type) : NULL;
+    clt_str list = {0};
+    for (size_t i = 0; i < N_FAMILIES; i++) {
+        names[i] = families[i]->part->name;
+        clt_str_printf(&list, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *near = word ? clt_nearest_name(word, names, N_FAMILIES) : NULL;
+    clt_status status = clt_str_check(&list);
+    if (status == CLT_OK && word)
+        status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type '%s' is unknown%s%s%s; there are %s",
+                          word, near ? "; did you mean '" : "", near ? near : "", near ? "'" : "", list.text);
+    else if (status == CLT_OK)
+        status =
+            clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type must be a string, one of %s", list.text);
+    clt_str_free(&list);
+    return clt_model_at(doc, type ? type : model, status);
+}
+
 clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                            clt_graph *graph)
 {
-    const char *names[sizeof families / sizeof families[0]];
-    size_t count = 0;
     const clt_json *type = model ? clt_json_get(model, "type") : NULL;
-    if (!type || clt_json_typeof(type) != CLT_JSON_STRING)
+    const clt_model_family *family =
+        type && clt_json_typeof(type) == CLT_JSON_STRING ? find_family(clt_json_string(type)) : NULL;
+    clt_model_info info;
+    if (!family)
+        return unknown_family(model, doc, type);
+    CLT_TRY(declare_fields(inputs, graph));
+    CLT_TRY(family->build(model, doc, inputs, graph));
+    if (graph->n_params == 0)
         return clt_model_at(
-            doc, type ? type : model,
-            clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.type must be a string: mlp, graph or gpt"));
-    for (const clt_model_family *const *f = families; *f; f++) {
-        names[count++] = (*f)->name;
-        if (strcmp((*f)->name, clt_json_string(type)) != 0)
-            continue;
-        CLT_TRY(declare_fields(inputs, graph));
-        CLT_TRY((*f)->build(model, doc, inputs, graph));
-        if (graph->n_params == 0)
-            return clt_model_at(
-                doc, model,
-                clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
-                         "the model has no parameters, so there is nothing to train; add a layer that "
-                         "has some, such as 'linear'"));
-        clt_model_info info;
-        return clt_model_describe(graph, &info);
-    }
-    const char *near = clt_nearest_name(clt_json_string(type), names, count);
-    return clt_model_at(doc, type,
-                        clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
-                                 "model.type '%s' is unknown%s%s%s; there are mlp, graph and gpt",
-                                 clt_json_string(type), near ? "; did you mean '" : "", near ? near : "",
-                                 near ? "'" : ""));
+            doc, model,
+            clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                     "the model has no parameters, so there is nothing to train; add a layer that "
+                     "has some, such as 'linear'"));
+    return clt_model_describe(graph, &info);
 }
 
 clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info)
@@ -158,9 +190,9 @@ clt_status clt_model_build_decode(const clt_json *model, const clt_json_doc *doc
                                   clt_graph *graph, int32_t *logits, int64_t *context)
 {
     const clt_json *type = clt_json_get(model, "type");
-    for (const clt_model_family *const *f = families; *f; f++)
-        if (strcmp((*f)->name, clt_json_string(type)) == 0 && (*f)->build_decode)
-            return (*f)->build_decode(model, doc, vocab, graph, logits, context);
+    const clt_model_family *family = find_family(clt_json_string(type));
+    if (family && family->build_decode)
+        return family->build_decode(model, doc, vocab, graph, logits, context);
     CLT_FAIL(CLT_EUNSUPPORTED, "generating: a model of type '%s' does not generate token by token; gpt does",
              clt_json_string(type));
 }

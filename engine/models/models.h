@@ -6,7 +6,7 @@
 #ifndef ENGINE_MODELS_MODELS_H
 #define ENGINE_MODELS_MODELS_H
 
-#include "engine/base/json.h"
+#include "engine/config/part.h"
 #include "engine/graph/graph.h"
 
 #define CLT_MODEL_MAX_FIELDS 8
@@ -52,17 +52,34 @@ clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info);
 clt_status clt_model_build_decode(const clt_json *model, const clt_json_doc *doc, int64_t vocab,
                                   clt_graph *graph, int32_t *logits, int64_t *context);
 
-/* --- families (one per file), for the registry --- */
+/* Names in the weights that others publish for a family. */
+typedef struct clt_model_published {
+    const char *prefix; /* before every name in some of the files */
+    const char *block,
+        *in_block; /* around the number of a block, in the name of a tensor that each of them has */
+    const char *table, *places; /* embeddings of tokens and of positions */
+    const char *head;           /* the table's copy in models whose head is tied */
+    const char *bias;           /* there if the model has biases */
+    const char *const *buffers; /* endings of what the model makes itself, ends with NULL */
+} clt_model_published;
+
+/* A family: one file, and a line in engine/config/families.def. */
 typedef struct clt_model_family {
-    const char *name; /* model.type */
-    const char *help;
+    const clt_config_part *part; /* what the config knows of it: name, keys, rules */
+    const char *noun;            /* "an mlp" */
     clt_status (*build)(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                         clt_graph *graph);
     /* NULL: the family does not generate token by token */
     clt_status (*build_decode)(const clt_json *model, const clt_json_doc *doc, int64_t vocab,
                                clt_graph *graph, int32_t *logits, int64_t *context);
+    /* Whether only the training data says how many classes or tokens there are. NULL: it never decides. */
+    bool (*width_from_data)(const clt_config *config);
+    bool flattens;                        /* x may have any shape with as many elements */
+    const clt_model_published *published; /* NULL: nobody publishes any */
 } clt_model_family;
-extern const clt_model_family clt_model_mlp, clt_model_graph, clt_model_gpt;
+
 const clt_model_family *const *clt_model_families(int *count);
+/* The family that a checked config chose. */
+const clt_model_family *clt_model_family_of(const clt_config *config);
 
 #endif

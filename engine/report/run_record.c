@@ -472,9 +472,10 @@ static const char *config_word(const clt_run_record *r, const char *section, con
 
 bool clt_run_is_language(const clt_run_record *r)
 {
+    const clt_config_part *family = clt_config_part_find("model.type", config_word(r, "model", "type"));
     const clt_config_part *format = clt_config_part_find("data.type", config_word(r, "data", "type"));
-    return r->curve[CLT_METRIC_EVAL_PERPLEXITY].values > 0 ||
-           strcmp(config_word(r, "model", "type"), "gpt") == 0 || (format && format->language);
+    return r->curve[CLT_METRIC_EVAL_PERPLEXITY].values > 0 || (family && family->language) ||
+           (format && format->language);
 }
 
 double clt_run_seconds(const clt_run_record *r)

@@ -8,8 +8,8 @@
 
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/config/part.h"
 #include "engine/data/tokenizer.h"
+#include "engine/models/models.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/run.h"
 #include "engine/train/saved/saved_run.h"
@@ -167,10 +167,11 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
 static clt_status find_vocab(clt_saved_run *saved)
 {
     char text[32];
-    const clt_named_tensor *table = clt_safetensors_find(saved->checkpoint->model, "wte.weight");
+    const char *name = clt_model_family_of(saved->config)->published->table;
+    const clt_named_tensor *table = clt_safetensors_find(saved->checkpoint->model, name);
     if (!table || table->shape.ndim != 2 || table->shape.dim[0] > INT32_MAX / 2)
-        CLT_FAIL(CLT_ECHECKPOINT, "generating from '%s': it holds no token table wte.weight, so it is no gpt",
-                 saved->path);
+        CLT_FAIL(CLT_ECHECKPOINT, "generating from '%s': it holds no token table %s, so it is no gpt",
+                 saved->path, name);
     snprintf(text, sizeof text, "%d", (int)table->shape.dim[0]);
     return clt_config_set(saved->config, "model.vocab", text);
 }
@@ -253,7 +254,7 @@ clt_status clt_generate(const clt_generate_options *options, clt_generate_result
                                   .n_overrides = options->n_overrides};
     *result = (clt_generate_result){0};
     CLT_TRY(clt_saved_run_open(options->checkpoint, &open, &saved));
-    clt_status status = strcmp(clt_config_string(saved->config, "model.type"), "gpt") == 0
+    clt_status status = clt_model_family_of(saved->config)->build_decode
                             ? generate_gpt(options, saved, result)
                         : is_window_model(saved) ? generate_window(options, saved, result)
                                                  : no_language_model(saved);

@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/models/models.h"
 #include "engine/train/run/evaluate.h"
 #include "engine/train/run/run.h"
 #include "engine/train/saved/saved_run.h"
@@ -35,9 +36,9 @@ static int64_t micro_batches(const clt_run *run, int64_t batches)
 static int language_loss(const clt_run *run)
 {
     const clt_graph *graph = run->eval->plan->graph;
-    bool gpt = strcmp(clt_config_string(run->options->config, "model.type"), "gpt") == 0;
+    bool language = clt_model_family_of(run->options->config)->part->language;
     int found = -1;
-    if (!gpt && !run->job->eval_source->tokens)
+    if (!language && !run->job->eval_source->tokens)
         return -1;
     for (int i = 0; i < graph->n_losses; i++) {
         const clt_node *node = graph->nodes[graph->losses[i].node];

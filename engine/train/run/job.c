@@ -243,17 +243,6 @@ static clt_status plan_eval(clt_job *job)
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
 }
 
-/* The training data says how many classes or tokens there are. Text and shards know it from their tokenizer.
- */
-static bool width_from_data(const clt_config *c)
-{
-    const char *type = clt_config_string(c, "model.type");
-    if (strcmp(type, "mlp") == 0)
-        return clt_config_int(c, "model.outputs") == 0;
-    return strcmp(type, "gpt") == 0 && clt_config_int(c, "model.vocab") == 0 &&
-           !clt_config_chosen(c, "data.type")->language;
-}
-
 /* Generation: no data, no loss; keys and values stay on the device. */
 static clt_status decode_graph(clt_job *job, clt_graph **out)
 {
@@ -296,7 +285,8 @@ static clt_status open_files(clt_job *job, clt_job_kind kind)
         return clt_source_open(job->config, CLT_SPLIT_TRAIN_ONCE, &job->eval_source);
     if (kind == CLT_JOB_EVAL)
         CLT_TRY(check_eval_data(job->config));
-    if (kind == CLT_JOB_EVAL && !job->facts && width_from_data(job->config))
+    bool (*width_from_data)(const clt_config *config) = clt_model_family_of(job->config)->width_from_data;
+    if (kind == CLT_JOB_EVAL && !job->facts && width_from_data && width_from_data(job->config))
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
     if (has_eval)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_EVAL, &job->eval_source));

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What does not fit between a file of weights and a model, as text. Names come from a file that anybody may
- * have written, so what cannot be shown is replaced. It knows GPT-2's names, to say which keys would fit. */
+ * have written, so what cannot be shown is replaced. The family says its published names, to find keys that
+ * would fit. */
 #include "engine/train/run/misfit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/models/models.h"
 #include "engine/train/run/run.h"
 
 #define MISFIT_TEXT 3300 /* of the error's text; what does not fit is counted */
@@ -141,28 +143,28 @@ static int64_t param_rows(const clt_graph *graph, const char *name)
     return param ? clt_param_file_shape(param).dim[0] : 0;
 }
 
-/* Layers are numbered h.0, h.1 ...; a stranger's file may hold any number. */
-static int64_t file_layers(const clt_safetensors *file)
+/* Blocks are numbered from 0; a stranger's file may hold any number. */
+static const char *block_name(const clt_model_published *p, int64_t block, char name[64])
+{
+    snprintf(name, 64, "%s%lld%s", p->block, (long long)block, p->in_block);
+    return name;
+}
+
+static int64_t file_blocks(const clt_model_published *p, const clt_safetensors *file)
 {
     char name[64];
     int64_t n = 0;
-    for (; n < clt_safetensors_count(file); n++) {
-        snprintf(name, sizeof name, "h.%lld.ln_1.weight", (long long)n);
-        if (!clt_weights_find(file, name))
-            break;
-    }
+    while (n < clt_safetensors_count(file) && clt_weights_find(file, block_name(p, n, name)))
+        n++;
     return n;
 }
 
-static int64_t graph_layers(const clt_graph *graph)
+static int64_t graph_blocks(const clt_model_published *p, const clt_graph *graph)
 {
     char name[64];
     int64_t n = 0;
-    for (; n < (int64_t)graph->n_params; n++) {
-        snprintf(name, sizeof name, "h.%lld.ln_1.weight", (long long)n);
-        if (!clt_graph_find_param(graph, name))
-            break;
-    }
+    while (n < (int64_t)graph->n_params && clt_graph_find_param(graph, block_name(p, n, name)))
+        n++;
     return n;
 }
 
@@ -176,29 +178,29 @@ static void add_hints(const clt_misfits *list, clt_str *out)
 {
     const clt_safetensors *file = list->file;
     const clt_graph *graph = list->graph;
-    const clt_named_tensor *table = clt_weights_find(file, "wte.weight"),
-                           *places = clt_weights_find(file, "wpe.weight"),
-                           *head = clt_weights_find(file, "lm_head.weight");
-    const clt_param *own = clt_graph_find_param(graph, "wte.weight");
+    const clt_model_published *p = clt_weights_published(graph);
+    const clt_named_tensor *table = p ? clt_weights_find(file, p->table) : NULL;
+    const clt_param *own = p ? clt_graph_find_param(graph, p->table) : NULL;
     clt_str keys = {0};
     if (!own || !table || table->shape.ndim != 2) {
         clt_str_append(out, "\ncheck the model section of the config against the file");
         return;
     }
-    hint(&keys, "layers", file_layers(file), graph_layers(graph));
+    const clt_named_tensor *places = clt_weights_find(file, p->places),
+                           *head = clt_weights_find(file, p->head);
+    hint(&keys, "layers", file_blocks(p, file), graph_blocks(p, graph));
     hint(&keys, "channels", table->shape.dim[1], own->shape.dim[1]);
     if (!clt_weights_fit_shape(own, table))
-        hint(&keys, "vocab", row_count(table), param_rows(graph, "wte.weight"));
-    const clt_param *own_places = clt_graph_find_param(graph, "wpe.weight");
+        hint(&keys, "vocab", row_count(table), param_rows(graph, p->table));
+    const clt_param *own_places = clt_graph_find_param(graph, p->places);
     if (places && own_places && !clt_weights_fit_shape(own_places, places))
-        hint(&keys, "context", row_count(places), param_rows(graph, "wpe.weight"));
-    bool file_bias = clt_weights_find(file, "ln_f.bias"), own_bias = clt_graph_find_param(graph, "ln_f.bias");
+        hint(&keys, "context", row_count(places), param_rows(graph, p->places));
+    bool file_bias = clt_weights_find(file, p->bias), own_bias = clt_graph_find_param(graph, p->bias);
     if (file_bias != own_bias)
         clt_str_printf(&keys, " model.bias=%s", file_bias ? "true" : "false");
-    bool own_head = clt_graph_find_param(graph, "lm_head.weight") != NULL;
+    bool own_head = clt_graph_find_param(graph, p->head) != NULL;
     for (int i = 0; i < list->n_lines; i++)
-        if (strcmp(clt_weights_short_name(list->lines[i].name), "lm_head.weight") == 0 &&
-            own_head != (head != NULL))
+        if (strcmp(clt_weights_short_name(list->lines[i].name), p->head) == 0 && own_head != (head != NULL))
             clt_str_printf(&keys, " model.tied=%s", own_head ? "true" : "false");
     if (keys.length)
         clt_str_printf(out, "\nthese keys would fit the file:%s", keys.text);

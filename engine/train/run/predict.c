@@ -23,9 +23,10 @@ clt_status clt_run_predict(clt_run *run, const void *x, float *out)
 
 static clt_status refuse_language_model(const clt_saved_run *saved)
 {
-    bool gpt = strcmp(clt_config_string(saved->config, "model.type"), "gpt") == 0;
+    bool language = clt_model_family_of(saved->config)->part->language ||
+                    clt_config_chosen(saved->config, "data.type")->language;
     clt_str words = {0};
-    if (!gpt && !clt_config_chosen(saved->config, "data.type")->language)
+    if (!language)
         return CLT_OK;
     clt_saved_run_words(saved, &words);
     clt_status status =
@@ -76,8 +77,7 @@ static clt_status describe_model(clt_predictor *p, const clt_graph *graph)
     p->outputs = info.classes;
     p->rows = info.rows_per_sample;
     p->micro_batch = graph->micro_batch;
-    p->flattens = strcmp(clt_config_string(p->saved->config, "model.type"), "mlp") == 0 ||
-                  only_flattened(graph, x->tensor);
+    p->flattens = clt_model_family_of(p->saved->config)->flattens || only_flattened(graph, x->tensor);
     for (size_t i = 0; i < graph->n_fields; i++)
         if (strcmp(graph->fields[i].name, "x") != 0 && strcmp(graph->fields[i].name, "y") != 0)
             CLT_FAIL(CLT_EUSAGE,

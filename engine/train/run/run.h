@@ -97,6 +97,8 @@ const struct clt_named_tensor *clt_run_find_tensor(const struct clt_safetensors 
                                                    const clt_param *param);
 const struct clt_named_tensor *clt_weights_find(const struct clt_safetensors *file, const char *name);
 const char *clt_weights_short_name(const char *name);
+/* The published names of the family that the graph is of; NULL: nobody publishes any. */
+const struct clt_model_published *clt_weights_published(const clt_graph *graph);
 /* Whether the tensor's shape is the one that files of this parameter have, or longer where that is allowed.
  */
 bool clt_weights_fit_shape(const clt_param *param, const struct clt_named_tensor *tensor);

@@ -9,6 +9,7 @@
 #include "engine/base/span.h"
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
+#include "engine/models/models.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/trainer_loop.h"
 
@@ -29,9 +30,10 @@ static clt_status copy_config(const clt_loop *l, clt_config **out)
     const clt_graph *graph = l->run->job->train->graph;
     clt_str text = {0};
     char vocab[32] = "";
+    const char *table = clt_model_family_of(l->options->config)->published->table;
     *out = NULL;
     for (size_t i = 0; i < graph->n_params; i++)
-        if (strcmp(graph->params[i].file_name, "wte.weight") == 0)
+        if (strcmp(graph->params[i].file_name, table) == 0)
             snprintf(vocab, sizeof vocab, "%lld", (long long)clt_param_file_shape(&graph->params[i]).dim[0]);
     clt_status status = clt_config_print(l->options->config, false, &text);
     if (status == CLT_OK)
@@ -90,7 +92,7 @@ void clt_sampler_open(clt_loop *l)
     if (l->quiet ||
         (clt_config_int(c, "log.sample_every") == 0 && !clt_config_string(c, "log.sample_prompt")[0]))
         return;
-    if (strcmp(clt_config_string(c, "model.type"), "gpt") != 0) {
+    if (!clt_model_family_of(c)->build_decode) {
         give_up(l, "only a gpt writes texts (model.type)");
         return;
     }

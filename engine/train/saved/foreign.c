@@ -8,24 +8,50 @@
 #include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/models/models.h"
 #include "engine/train/run/misfit.h"
 #include "engine/train/run/run.h"
 
-/* GPT-2's weights come with and without it. */
-static const char prefix[] = "transformer.";
+/* What others publish for family `index`; NULL: nothing. */
+static const clt_model_published *published(int index, int *count)
+{
+    const clt_model_family *const *families = clt_model_families(count);
+    return index < *count ? families[index]->published : NULL;
+}
+
+const clt_model_published *clt_weights_published(const clt_graph *graph)
+{
+    int count = 1;
+    for (int i = 0; i < count; i++) {
+        const clt_model_published *p = published(i, &count);
+        if (p && clt_graph_find_param(graph, p->table))
+            return p;
+    }
+    return NULL;
+}
 
 const char *clt_weights_short_name(const char *name)
 {
-    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
+    int count = 1;
+    for (int i = 0; i < count; i++) {
+        const clt_model_published *p = published(i, &count);
+        if (p && strncmp(name, p->prefix, strlen(p->prefix)) == 0)
+            return name + strlen(p->prefix);
+    }
+    return name;
 }
 
 const clt_named_tensor *clt_weights_find(const clt_safetensors *file, const char *name)
 {
     char longer[512];
     const clt_named_tensor *tensor = clt_safetensors_find(file, name);
-    if (tensor || (size_t)snprintf(longer, sizeof longer, "%s%s", prefix, name) >= sizeof longer)
-        return tensor;
-    return clt_safetensors_find(file, longer);
+    int count = 1;
+    for (int i = 0; !tensor && i < count; i++) {
+        const clt_model_published *p = published(i, &count);
+        if (p && (size_t)snprintf(longer, sizeof longer, "%s%s", p->prefix, name) < sizeof longer)
+            tensor = clt_safetensors_find(file, longer);
+    }
+    return tensor;
 }
 
 const clt_named_tensor *clt_run_find_tensor(const clt_safetensors *file, const clt_param *param)
@@ -50,11 +76,12 @@ static bool same_values(const clt_named_tensor *a, const clt_named_tensor *b)
 static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
                             const clt_named_tensor *tensor)
 {
-    const clt_param *table = clt_graph_find_param(graph, "wte.weight");
-    if (ends_with(tensor->name, ".attn.bias") || ends_with(tensor->name, ".attn.masked_bias"))
-        return true;
-    return strcmp(clt_weights_short_name(tensor->name), "lm_head.weight") == 0 && table &&
-           same_values(tensor, clt_run_find_tensor(file, table));
+    const clt_model_published *p = clt_weights_published(graph);
+    for (const char *const *end = p ? p->buffers : NULL; end && *end; end++)
+        if (ends_with(tensor->name, *end))
+            return true;
+    return p && strcmp(clt_weights_short_name(tensor->name), p->head) == 0 &&
+           same_values(tensor, clt_run_find_tensor(file, clt_graph_find_param(graph, p->table)));
 }
 
 /* A second tensor under the parameter's other name is not used. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/models/models.h"
 #include "engine/train/run/data_paths.h"
 #include "engine/train/saved/saved_texts.h"
 
@@ -231,9 +232,7 @@ void clt_saved_run_close(clt_saved_run *saved)
 
 void clt_saved_run_words(const clt_saved_run *saved, clt_str *out)
 {
-    const char *type = clt_config_string(saved->config, "model.type");
-    clt_str_printf(out, "%s %s%s on ", strcmp(type, "mlp") == 0 ? "an" : "a", type,
-                   strcmp(type, "graph") == 0 ? " of layers" : "");
+    clt_str_printf(out, "%s on ", clt_model_family_of(saved->config)->noun);
     if (saved->has_facts)
         clt_data_facts_words(&saved->facts, out);
     else

@@ -206,10 +206,11 @@ static void config_rules(void **state)
     bad_config("{\"type\":\"gpt\",\"layers\":2,\"heads\":3,\"channels\":8,\"context\":4}", text,
                "model.channels: must be a multiple");
     bad_config("{\"type\":\"gpt\",\"layers\":2,\"heads\":2,\"channels\":8,\"context\":4,\"loss\":\"mse\"}",
-               text, "model.loss: a gpt minimises");
+               text, "model.loss: only for model.type mlp");
     bad_config(
         "{\"type\":\"gpt\",\"layers\":2,\"heads\":2,\"channels\":8,\"context\":4,\"activation\":\"tanh\"}",
-        text, "model.activation: a gpt takes");
+        text,
+        "model.activation: 'tanh' is not possible with model.type gpt; valid: relu|gelu|gelu_tanh|silu");
     bad_config("{\"type\":\"mlp\",\"heads\":2}", text, "model.heads: only for model.type gpt");
     bad_config("{\"type\":\"mlp\",\"layers\":2}", text, "model.layers: only for model.type graph or gpt");
 }

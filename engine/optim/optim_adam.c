@@ -62,9 +62,12 @@ static void reference_adamw(const double *value, const clt_update_factors *f, do
     moments(value, f, gradient * f->gradient, p, state);
 }
 
-static double spread(const double *value, const clt_update_factors *f, double error, const double *state)
+static double spread(const double *value, const clt_update_factors *f, double error, double g,
+                     const double *before, const double *after)
 {
-    return error / f->correction[0] / (sqrt(state[1] / f->correction[1]) + value[EPS]);
+    (void)g;
+    (void)before;
+    return error / f->correction[0] / (sqrt(after[1] / f->correction[1]) + value[EPS]);
 }
 
 const clt_config_part clt_config_optimizer_adam = {

@@ -45,10 +45,13 @@ static void reference(const double *value, const clt_update_factors *f, double g
     *p -= f->lr * g;
 }
 
-static double spread(const double *value, const clt_update_factors *f, double error, const double *state)
+static double spread(const double *value, const clt_update_factors *f, double error, double g,
+                     const double *before, const double *after)
 {
     (void)f;
-    return error + (value[MOMENTUM] > 0 ? 0x1p-21 * (state[0] < 0 ? -state[0] : state[0]) : 0.0);
+    (void)g;
+    (void)before;
+    return error + (value[MOMENTUM] > 0 ? 0x1p-21 * (after[0] < 0 ? -after[0] : after[0]) : 0.0);
 }
 
 const clt_config_part clt_config_optimizer_sgd = {

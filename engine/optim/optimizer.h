@@ -25,8 +25,8 @@ typedef struct clt_optimizer {
                                       below has the values of its keys, in their order; true is 1 */
     const char *program, *kernel;  /* "adam" for engine/optim/adam.cl, which includes update.clh */
     double flops;                  /* for one element */
-    int (*states)(const double *value); /* how many it keeps */
-    void (*define)(ocl_emitter *e, const double *value);
+    int (*states)(const double *value);                     /* how many it keeps */
+    void (*define)(ocl_emitter *e, const double *value);    /* of its program; NULL: nothing */
     void (*arguments)(ocl_emitter *e, const double *value); /* scalars behind the arguments that all share */
     /* Of update t, the first one being 1. NULL: it has none, they are 0. */
     void (*corrections)(const double *value, int64_t t, double correction[CLT_OPTIMIZER_CORRECTIONS]);
@@ -34,9 +34,10 @@ typedef struct clt_optimizer {
      * tests of training compare with. */
     void (*reference)(const double *value, const clt_update_factors *f, double gradient, double *p,
                       double *state);
-    /* How far the parameter may be off when the gradient, with the decay that joined it, is off by `error`
-     * and was rounded as often as f32 does: in units of the learning rate. state: after the update. */
-    double (*spread)(const double *value, const clt_update_factors *f, double error, const double *state);
+    /* How far the parameter may be off when the gradient g, with the decay that joined it, is off by `error`
+     * and was rounded as often as f32 does: in units of the learning rate. Its states before and after. */
+    double (*spread)(const double *value, const clt_update_factors *f, double error, double g,
+                     const double *before, const double *after);
 } clt_optimizer;
 
 /* NULL-terminated. */

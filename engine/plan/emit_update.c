@@ -73,7 +73,8 @@ static const update_style group_style = {.group = true, .norm_chunks = 8, .span 
 
 static void define_optimizer(ocl_emitter *e, const clt_update_spec *spec, clt_dtype working)
 {
-    spec->optimizer->define(e, spec->value);
+    if (spec->optimizer->define)
+        spec->optimizer->define(e, spec->value);
     ocl_define(e, "WORKING", working != CLT_F32);
     if (working != CLT_F32)
         ocl_define_text(e, "DTW", clt_dtype_name(working));

@@ -92,6 +92,14 @@ static const update_case cases[] = {
      .cols = 67,
      .slab_bytes = 24 * 1024,
      .small = true},
+    {.name = "lion",
+     .spec = {.optimizer = &clt_optimizer_lion, .value = {0.85, 0.95}, .weight_decay = 0.2, .clip = 0.5f},
+     .storage = CLT_BF16,
+     .loss_scale = 1.0f,
+     .steps = "ggig",
+     .rows = 47,
+     .cols = 67,
+     .small = true},
     /* so little gradient that the small number counts which is added to the norm before it divides */
     {.name = "clip_small",
      .spec = {SGD(0.8, 0), .clip = 1e-7f},
@@ -440,6 +448,7 @@ static void expect_element(const update_run *r, const clt_store_slot *slot, cons
     uint64_t at = slot->offset + i;
     double p0 = (double)r->before[PARAM][slot->slab][at], m0 = (double)r->before[MOMENT1][slot->slab][at];
     double v0 = (double)r->before[MOMENT2][slot->slab][at], g = (double)r->before[GRAD][slot->slab][at];
+    const double before[CLT_OPTIMIZER_STATES] = {m0, v0};
     double p = p0, state[CLT_OPTIMIZER_STATES] = {m0, v0}, d = fabs(g * f->gradient) + fabs(f->decay * p0);
     spec->optimizer->reference(spec->value, f, g, &p, state);
     double bound_m = eps * (8.0 * d + 4.0 * fabs(m0));
@@ -447,7 +456,7 @@ static void expect_element(const update_run *r, const clt_store_slot *slot, cons
     e->want[1][i] = state[0];
     e->want[2][i] = state[1];
     e->bound[0][i] = eps * (4.0 * fabs(p0) + 16.0 * fabs(p - p0)) +
-                     f->lr * spec->optimizer->spread(spec->value, f, bound_m, state);
+                     f->lr * spec->optimizer->spread(spec->value, f, bound_m, g * f->gradient, before, state);
     e->bound[1][i] = bound_m;
     e->bound[2][i] = eps * 8.0 * (v0 + d * d);
     for (int k = 0; k < 3; k++)

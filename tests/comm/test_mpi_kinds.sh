@@ -29,7 +29,7 @@ RANK
 both() {
     expect_code 0 "${mpi[@]}" 2 bash rank.sh "$1" "$2" "$CLTRAIN" train mlp.json --out "$3"
     for rank in 0 1; do
-        sed -n "s/.*\[rank $rank .*debug: program 'update' (\(.*\)): [0-9.]* s.*/\1/p" "$out" | tail -n 1 >update.$rank
+        sed -n "s/.*\[rank $rank .*debug: program 'adam' (\(.*\)): [0-9.]* s.*/\1/p" "$out" | tail -n 1 >update.$rank
         expect_file update.$rank
     done
     expect_same update.0 update.1
@@ -68,7 +68,7 @@ expect_awk 'groups of 64 on both' '!/-DWG=64( |$)/ { bad = 1 } END { exit bad ||
 # Agreed on, and then refused to one: both do without.
 export RULES='build:family=no_such:error'
 both groups groups asked
-export RULES='build:family=update+option=-DWG=:error'
+export RULES='build:family=adam+option=-DWG=:error'
 both groups groups refused
 expect_text "goes on without variant 'group'"
 expect_awk 'the update has no groups' '/-DWG=/ { bad = 1 } END { exit bad }' update.0 update.1

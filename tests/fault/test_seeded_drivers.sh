@@ -190,7 +190,7 @@ for what in abort hang; do
     seed "tested-floor-build-$what" f32 - mlp.json "build:family=gemm+option=-DVW=16:$what" "goes without 'wide_vectors' \\("
 done
 seed tested-floor-launch-garbage f32 - mlp.json 'launch:family=gemm+option=-DVW=16:garbage' "goes without 'wide_vectors' \\(wrong\\)"
-seed tested-update-build-error f32 - mlp.json 'build:family=update+!option=-DWG=:error' "goes without 'wide_vectors' \\(refused\\)"
+seed tested-update-build-error f32 - mlp.json 'build:family=adam+!option=-DWG=:error' "goes without 'wide_vectors' \\(refused\\)"
 [ "$n_unplayed" -eq 0 ] || note_skip "$n_unplayed seeds that end the process: this program does not ask its drivers for it in a child"
 echo "$n_seeds seeds played"
 finish

@@ -15,7 +15,7 @@ distance from the files is printed, it shows what a float32 implementation can r
 
 Per net NAME: NAME_x.npy and NAME_y.npy (150 samples; step k uses samples 15k..15k+14), NAME_init.safetensors (parameters
 before step 1), NAME_first.safetensors (logits of the first five samples; "grad.P": gradient of each parameter P in step 1 over
-all fifteen), NAME_OPT.safetensors and NAME_OPT_clip.safetensors (OPT: sgd, adam, adamw; "loss" and "grad_norm" of ten steps,
+all fifteen), NAME_OPT.safetensors and NAME_OPT_clip.safetensors (OPT: sgd, adam, adamw, for residual those of OTHERS as well; "loss" and "grad_norm" of ten steps,
 f64, the norm before clipping; "param.P" after the tenth). The configs that go with them are in test_golden.c.
 """
 import json
@@ -26,6 +26,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import golden_optimizers
+
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 STEPS, BATCH, MICRO = 10, 15, 5
 SAMPLES = STEPS * BATCH
@@ -33,6 +35,10 @@ OPTIMIZERS = {
     "sgd": dict(lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
     "adam": dict(lr=0.01, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.05),
     "adamw": dict(lr=0.01, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1),
+}
+# Of one net only. "make": of golden_optimizers; each by its paper's rule, which no file of torch.optim has.
+OTHERS = {
+    "lion": dict(make=golden_optimizers.Lion, lr=0.003, betas=(0.9, 0.98), weight_decay=0.1),
 }
 
 
@@ -191,12 +197,12 @@ class Llama(Net):
 
 def optimizer(kind, p):
     """SGD decays every parameter (optimizer.decay = all), the Adams only matrices (the default)."""
-    options = dict(OPTIMIZERS[kind])
+    options = dict((OPTIMIZERS | OTHERS)[kind])
     decay = options.pop("weight_decay")
     everything = kind == "sgd"
     groups = [{"params": [v for v in p.values() if v.dim() > 1 or everything], "weight_decay": decay},
               {"params": [v for v in p.values() if v.dim() <= 1 and not everything], "weight_decay": 0.0}]
-    make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]
+    make = options.pop("make", None) or {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]
     return make([g for g in groups if g["params"]], **options)
 
 
@@ -241,7 +247,7 @@ def first(net, init, x, y):
     return tensors
 
 
-def make(net, seed, clip):
+def make(net, seed, clip, others=()):
     rng = np.random.RandomState(seed)
     init = net.init(rng)
     x, y = net.data(rng)
@@ -249,7 +255,7 @@ def make(net, seed, clip):
     np.save(os.path.join(HERE, net.name + "_y.npy"), y)
     save_safetensors(net.name + "_init.safetensors", init)
     save_safetensors(net.name + "_first.safetensors", first(net, init, x, y))
-    for kind in OPTIMIZERS:
+    for kind in (*OPTIMIZERS, *others):
         for limit in (0, clip):
             loss, norm, p = train(net, init, x, y, kind, limit, torch.float64)
             loss32, norm32, p32 = train(net, init, x, y, kind, limit, torch.float32)
@@ -267,5 +273,5 @@ if __name__ == "__main__":
     os.makedirs(HERE, exist_ok=True)
     make(MlpTanh(), 20, 0.1)
     make(MlpGelu(), 21, 0.25)
-    make(Residual(), 22, 0.2)
+    make(Residual(), 22, 0.2, OTHERS)
     make(Llama(), 23, 0.2)

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+# ctest-full: all
+#
+# The optimizers that are neither SGD nor Adam, as users run them: a run repeats itself to the bit, goes on from a checkpoint to
+# the bit, in f32 and in half precision, and two ranks follow one rank and have equal parameters.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+all_cases || export CLTRAIN_GEMM=simple
+
+awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
+cat >gpt.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 24, "context": 19},
+ "data": {"type": "text", "path": "text", "micro_batch": 3, "global_batch": 12},
+ "train": {"steps": 14, "eval_every": 7}, "checkpoint": {"every": 7}}
+JSON
+
+# equal RUN_A RUN_B: to the bit.
+equal() {
+    expect_same "$1/checkpoints/step_14/model.safetensors" "$2/checkpoints/step_14/model.safetensors"
+    expect_same "$1/checkpoints/step_14/optimizer.safetensors" "$2/checkpoints/step_14/optimizer.safetensors"
+}
+
+# follows NAME ALLOWED MODE OPTION...: how far losses of two ranks may be from those of one rank.
+follows() {
+    local name=$1 allowed=$2 mode=$3 apart
+    local train=("$CLTRAIN" train gpt.json "precision.mode=$mode" "${@:4}")
+    expect_code 0 "${train[@]}" --out "$name"
+    apart=$(values loss "$name/metrics.jsonl" | sed -n '1p;$p' | paste -sd' ' | awk '{ exit !($2 < $1 - 0.05) }' || echo no)
+    if [ -z "$apart" ]; then pass; else fail "$name does not learn: $(values loss "$name/metrics.jsonl" | paste -sd' ')"; fi
+    mkdir -p "$name.part/checkpoints"
+    cp "$name/config.resolved.json" "$name/metrics.jsonl" "$name.part/"
+    cp -r "$name/checkpoints/step_7" "$name.part/checkpoints/"
+    expect_code 0 "${train[@]}" --out "$name.part" --resume auto
+    equal "$name" "$name.part"
+    expect_code 0 "${mpi[@]}" 2 "${train[@]}" --out "$name.ranks"
+    expect_code 0 "${mpi[@]}" 2 "${train[@]}" --out "$name.again"
+    equal "$name.ranks" "$name.again"
+    apart=$(paste <(values loss "$name/metrics.jsonl") <(values loss "$name.ranks/metrics.jsonl") | awk -v limit="$allowed" '
+        NF != 2 { print "of different length"; exit }
+        { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d }
+        END { if (NR == 0 || worst > limit) print NR " losses, worst " worst }')
+    if [ -z "$apart" ]; then pass; else fail "$name on two ranks: $apart (limit $allowed)"; fi
+}
+
+# both NAME OPTION...: in f32 and in half precision; f32 in the long run only.
+both() {
+    follows "$1.f16" 2e-2 f16 "${@:2}" precision.loss_scale=1024
+    if all_cases; then follows "$1.f32" 1e-3 f32 "${@:2}"; fi
+}
+
+both lion optimizer.type=lion optimizer.learning_rate=0.001 optimizer.beta2=0.98 optimizer.weight_decay=0.1 optimizer.clip=1
+finish

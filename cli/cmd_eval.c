@@ -9,7 +9,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
 #include "engine/train/run/evaluate.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 static clt_status write_json(const char *path, const clt_eval_metrics *m)
 {

@@ -12,7 +12,7 @@
 #include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/train/run/trainer.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 typedef struct train_args {
     const char *out, *resume, *init, *device, *caps;

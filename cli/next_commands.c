@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 /* "go on     build/cltrain train --resume runs/mine"; rest: as it is to stand there, "" for nothing. */
 static void print_command(const cmd_context *context, const next_run *run, const char *what,

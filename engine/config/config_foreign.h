@@ -5,8 +5,7 @@
 #ifndef ENGINE_CONFIG_CONFIG_FOREIGN_H
 #define ENGINE_CONFIG_CONFIG_FOREIGN_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "engine/config/config_internal.h"
 
 /* How a value of the other key becomes one of ours. */
 typedef enum clt_foreign_carry {
@@ -25,12 +24,6 @@ typedef struct clt_foreign_key {
 
 /* The entry for a name, whatever its case, with '-' as '_'; NULL: not a name of another tool that we know. */
 const clt_foreign_key *clt_foreign_find(const char *name);
-
-/* What the user wrote behind the wrong key. */
-typedef struct clt_given_value {
-    const char *text; /* NULL: not known or not worth repeating */
-    bool json;        /* JSON in a file; else as on a command line, where words need no quotes */
-} clt_given_value;
 
 /* The line that sets `path` to the given value: optimizer.learning_rate=0.1, or in a file "optimizer":
  * {"learning_rate": 0.1}. `foreign` may be NULL. False, and an empty line, when our key does not take that

@@ -6,8 +6,13 @@
 #define ENGINE_CONFIG_CONFIG_INTERNAL_H
 
 #include "engine/config/config.h"
-#include "engine/config/config_foreign.h"
 #include "engine/config/part.h"
+
+/* What the user wrote behind the wrong key. */
+typedef struct clt_given_value {
+    const char *text; /* NULL: not known or not worth repeating */
+    bool json;        /* JSON in a file; else as on a command line, where words need no quotes */
+} clt_given_value;
 
 typedef enum clt_config_from {
     CLT_FROM_DEFAULT,
@@ -80,7 +85,7 @@ typedef struct clt_place {
 void clt_config_report_unknown(clt_config_problems *list, clt_place at, const char *section, const char *name,
                                clt_given_value value);
 
-/* config.c: reads a value as the command line writes it; problems go to the list. */
+/* config_load.c: reads a value as the command line writes it; problems go to the list. */
 clt_status clt_config_read_given(clt_config *config, int index, const char *given, const char *source,
                                  clt_config_value *value, clt_config_problems *list);
 /* config_preset.c */
@@ -90,7 +95,7 @@ clt_status clt_config_apply_presets(clt_config *config, const clt_config_presets
 /* schema.c: the keys that belong to no part; ends with a NULL path. */
 extern const clt_config_key clt_config_common[];
 
-/* part.c: rules of the chosen parts. */
+/* config_parts.c: rules of the chosen parts. */
 void clt_config_check_parts(clt_config_rules *rules);
 
 /* config_print.c: the value as JSON; a list of layers only as such. */

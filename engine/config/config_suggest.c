@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/config/config_foreign.h"
 #include "engine/config/config_internal.h"
 
 #define MAX_NAMES 128

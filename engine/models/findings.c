@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/models/model_internal.h"
+#include "engine/models/models_internal.h"
 
 /* Room for the last line, which counts what did not fit. */
 #define TEXT_LIMIT (CLT_ERROR_TEXT_SIZE - 128)

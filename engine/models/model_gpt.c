@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/models/model_internal.h"
+#include "engine/models/models_internal.h"
+#include "engine/ops/infer.h"
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/models/findings.h"
-#include "engine/models/model_internal.h"
+#include "engine/models/models_internal.h"
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 

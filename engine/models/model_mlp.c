@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/models/model_internal.h"
+#include "engine/models/models_internal.h"
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/models/model_internal.h"
+#include "engine/models/models_internal.h"
 
 clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const char *why)
 {

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "engine/ops/infer.h"
 #include "engine/ops/op.h"
 
 static inline uint64_t clt_group_limit(const ocl_device_desc *device)

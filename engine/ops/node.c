@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Adding a node: its op by name, its inputs, attributes and shapes. */
+#include "engine/ops/infer.h"
 #include "engine/ops/node.h"
 
 #include <stdio.h>

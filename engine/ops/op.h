@@ -9,7 +9,9 @@
 
 #include "cl/gemm/gemm.h"
 #include "cl/tune/family.h"
-#include "engine/ops/infer.h"
+#include "engine/graph/graph.h"
+
+typedef struct clt_infer clt_infer; /* infer.h */
 
 typedef enum clt_attr_type {
     CLT_ATTR_INT,

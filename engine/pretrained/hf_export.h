@@ -6,7 +6,7 @@
 #define ENGINE_PRETRAINED_HF_EXPORT_H
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 typedef struct clt_hf_exported {
     clt_export_result weights;

@@ -15,7 +15,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/config/part.h"
 #include "engine/data/tokenizer.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 #define MAX_PRESETS 40
 #define CONFIG_MAX_BYTES 16000000u

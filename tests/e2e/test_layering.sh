@@ -52,26 +52,85 @@ check_calls() {
         outside 'cli/|tests/|docs/' | report process
 }
 
-# may_include FILE TARGET: is this direction allowed?
-may_include() {
-    case $1 in
-    engine/base/*) [[ $2 == engine/base/* ]] ;;
-    cl/*) [[ $2 == engine/base/* || $2 == cl/* ]] ;;
-    comm/*) [[ $2 == engine/base/* || $2 == comm/* ]] ;;
-    engine/*) [[ $2 == engine/* || $2 == cl/* || $2 == comm/* ]] ;;
-    cli/*) [[ $2 != tests/* ]] ;;
-    *) true ;;
-    esac
-}
+# The floors of the house, from the bottom; docs/layout.md says what each room does. A file may include its own room and those of
+# lower floors: never a higher one, and not its neighbours.
+floors='
+base
+cl comm config graph
+ops data state
+optim models
+plan checkpoint
+report verify pretrained
+train
+api
+cli
+tests'
 
+# check_includes LIST SOURCE...: LIST names every file of the tree, by which kernels' includes are found: they have no folder.
 check_includes() {
-    local file target
-    grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$@" /dev/null | sed -E 's/:[^"]*"([^"]*)".*/ \1/' |
-        while read -r file target; do
-            may_include "$file" "$target" || echo "$file: includes $target" | report include
-            [ -f "$target" ] || echo "$file: includes \"$target\", which is not a path from the root" | report include-path
-        done
+    local list=$1
+    shift
     grep -n -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*<CL/' "$@" /dev/null | outside 'cl/|tests/' | report opencl
+    grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$@" /dev/null | sed -E 's/:[^"]*"([^"]*)".*/ \1/' |
+        awk -v list="$list" -v floors="$floors" '
+        function room(path, part) {
+            split(path, part, "/")
+            return part[1] != "engine" ? part[1] : part[3] == "" ? "api" : part[2]
+        }
+        # A header and its source are one: who includes the one depends on the other.
+        function unit(path) { sub(/\.(c|h)$/, "", path); return path }
+        function finding(rule, text) { print "[" rule "] " text }
+        BEGIN {
+            n = split(floors, line, "\n")
+            for (i = 1; i <= n; i++) {
+                m = split(line[i], rooms, " ")
+                for (k = 1; k <= m; k++) floor[rooms[k]] = i
+            }
+            while ((getline path < list) > 0) {
+                there[path] = 1
+                if (path !~ /^(cl|comm|engine|cli|tests)\/.*\.(c|h|cl|clh)$/) continue
+                name = path; sub(/.*\//, "", name)
+                if (path ~ /\.clh$/) kernels[name] = path
+                if (!(room(path) in floor) && !(room(path) in told)) {
+                    told[room(path)] = 1
+                    finding("room", path ": its room has no floor in tests/e2e/test_layering.sh")
+                }
+            }
+        }
+        {
+            file = $1; target = $2
+            if (file ~ /\.(cl|clh)$/) target = target in kernels ? kernels[target] : target
+            if (!(target in there)) {
+                finding("include-path", file ": includes \"" target "\", which is not a path from the root")
+                next
+            }
+            from = room(file); to = room(target)
+            if (from != to && from in floor && to in floor && floor[to] >= floor[from])
+                finding("include", file ": includes " target)
+            a = unit(file); b = unit(target)
+            # cl/ is one knot of devices, commands and products still.
+            if (a == b || b == a "_internal" || from == "cl" || ((a, b) in edge)) next
+            edge[a, b] = 1; out[a]++; in_[b]++; unit_[a] = unit_[b] = 1
+        }
+        END { # What is left when all that starts or ends nowhere is taken away are circles, and ways between them.
+            do {
+                taken = 0
+                for (u in unit_) {
+                    if (out[u] > 0 && in_[u] > 0) continue
+                    for (e in edge) {
+                        split(e, ab, SUBSEP)
+                        if (ab[1] != u && ab[2] != u) continue
+                        out[ab[1]]--; in_[ab[2]]--
+                        delete edge[e]
+                    }
+                    delete unit_[u]; taken = 1
+                }
+            } while (taken)
+            for (e in edge) {
+                split(e, ab, SUBSEP)
+                finding("circle", ab[1] ": includes " ab[2] ", and by way of others it is the other way round, too")
+            }
+        }'
 }
 
 # check_tree: every rule on the current folder; prints the findings.
@@ -79,11 +138,12 @@ check_tree() {
     local list code
     list=$(mktemp) code=$(mktemp)
     files >"$list"
-    local sources=() texts=() file
+    local sources=() kernels=() texts=() file
     while IFS= read -r file; do
         case $file in
         *.c | *.h) sources+=("$file") texts+=("$file") ;;
-        *.cl | *.clh | *.sh | *.py | *.cmake | */CMakeLists.txt | CMakeLists.txt | .ci/*) texts+=("$file") ;;
+        *.cl | *.clh) kernels+=("$file") texts+=("$file") ;;
+        *.sh | *.py | *.cmake | */CMakeLists.txt | CMakeLists.txt | .ci/*) texts+=("$file") ;;
         *.md | *.json)
             grep -n -E '[[:space:]]+$' "$file" | sed "s|^|$file:|" | report spaces ;;
         esac
@@ -91,7 +151,7 @@ check_tree() {
     [ ${#sources[@]} -gt 0 ] || { echo "[empty] there is no source file in $PWD"; return; }
     code_of "${sources[@]}" >"$code"
     check_calls "$code"
-    check_includes "${sources[@]}"
+    check_includes "$list" "${sources[@]}" "${kernels[@]}"
     grep -E '\.(c|h|cl|clh)$' "$list" | sed 's|.*/||' | sort | uniq -d | sed 's|$|: this file name is used twice|' | report unique
     for file in "${texts[@]}"; do
         head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file: has no SPDX line at its top" | report spdx
@@ -117,20 +177,31 @@ make_clean_tree() {
     printf '%s\nint x;\n' "$c" >cl/x.h
     printf '%s\n#include "engine/base/base.h"\nint main(void) { printf("hello\\n"); exit(0); }\n' "$c" >cli/main.c
     printf '%s\nint t(void) { abort(); }\n' "$c" >tests/unit/test_x.c
-    printf '%s\n__kernel void k(void) {}\n' "$c" >cl/kernels/k.cl
+    printf '%s\n#include "x.clh"\n__kernel void k(void) {}\n' "$c" >cl/kernels/k.cl
+    printf '%s\n#define X 1\n' "$c" >cl/kernels/x.clh
+    printf '%s\n#include "x.clh"\n#define O 1\n' "$c" >engine/ops/o.clh
+    printf '%s\nint a;\n' "$c" >engine/ops/a.h
+    printf '%s\n#include "engine/ops/a.h"\n' "$c" >engine/ops/a.c
+    printf '%s\n#include "engine/ops/a.h"\nint b;\n' "$c" >engine/ops/b.h
+    printf '%s\n#include "engine/ops/b.h"\nint inner;\n' "$c" >engine/ops/b_internal.h
+    printf '%s\n#include "engine/ops/b_internal.h"\n' "$c" >engine/ops/b.c
     printf '#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\nexit 0\n' >scripts/a.sh
     printf 'text\n' >README.md
 }
 
-# must_catch RULE FILE TEXT: the text, appended to the file of a clean tree, breaks this rule and no other.
+# must_catch RULE FILE TEXT [ANOTHER]: the text, appended to the file of a clean tree (which has ANOTHER file, too), breaks this rule
+# and no other.
 self_failures=0
 must_catch() {
-    local rule=$1 file=$2 text=$3 tree found rules
+    local rule=$1 file=$2 text=$3 another=${4:-} tree found rules
     tree=$(mktemp -d)
     found=$(
         cd "$tree" && make_clean_tree && mkdir -p "$(dirname "$file")" || exit
         [ -f "$file" ] || printf '/* SPDX-License-Identifier: Apache-2.0 */\n' >"$file"
         printf "$text\n" >>"$file"
+        if [ -n "$another" ]; then
+            mkdir -p "$(dirname "$another")" && printf '/* SPDX-License-Identifier: Apache-2.0 */\n' >"$another"
+        fi
         check_tree
     )
     rm -rf "$tree"
@@ -173,6 +244,14 @@ self_test() {
     must_catch include cl/dev.c '#include "engine/ops/op.c"'
     must_catch include engine/ops/op.c '#include "cli/main.c"'
     must_catch include cli/main.c '#include "tests/unit/test_x.c"'
+    must_catch include engine/graph/graph.c '#include "engine/ops/b.h"'
+    must_catch include engine/data/data.c '#include "engine/ops/b.h"'
+    must_catch include engine/ops/op.c '#include "engine/train/run.h"' engine/train/run.h
+    must_catch include cl/kernels/k.cl '#include "o.clh"'
+    must_catch room engine/attic/old.c 'int y;'
+    must_catch circle engine/ops/a.h '#include "engine/ops/b.h"'
+    must_catch circle engine/ops/a.c '#include "engine/ops/b.h"'
+    must_catch circle engine/ops/a.c '#include "engine/ops/b_internal.h"'
     must_catch include-path cl/dev.c '#include "cl/absent.h"'
     must_catch include-path tests/unit/test_x.c '#include "x.h"'
     must_catch unique engine/config/base.h 'int y;'

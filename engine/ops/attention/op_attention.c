@@ -3,6 +3,7 @@
  * The op attention: scaled dot products of queries and keys, softmax, and the sum of values, without a matrix
  * of probabilities. Knows heads and rows, no model. */
 #include "engine/ops/attention/attention.h"
+#include "engine/ops/infer.h"
 
 /* attention: y_i = sum_j keep_ij P_ij v_j, P_i = softmax over the visible keys of scale * q_i . k_j
  * shapes  qkv (N,T,(H+2G)D), or q (N,Tq,HD), k (N,Tk,GD), v (N,Tk,GD); then optionally length (N)

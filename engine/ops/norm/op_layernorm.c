@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The op layernorm over the last dimension. Knows rows and columns, no model. */
+#include "engine/ops/infer.h"
 #include "engine/ops/norm/norm.h"
 
 /* layernorm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), var the mean of (x - mean)^2

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The op rmsnorm over the last dimension. Knows rows and columns, no model. */
+#include "engine/ops/infer.h"
 #include "engine/ops/norm/norm.h"
 
 /* rmsnorm: y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps)

@@ -12,7 +12,7 @@
 #include "engine/models/models.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/run.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 struct clt_decoder {
     clt_tokenizer *tokenizer;

@@ -8,7 +8,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run/run.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 typedef struct sampler {
     clt_run *run;

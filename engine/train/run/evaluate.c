@@ -14,7 +14,7 @@
 #include "engine/models/models.h"
 #include "engine/train/run/evaluate.h"
 #include "engine/train/run/run.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 #define FLUSH_EVERY 32 /* micro-batches in flight before the host waits */
 

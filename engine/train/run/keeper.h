@@ -5,7 +5,7 @@
 #ifndef ENGINE_TRAIN_KEEPER_H
 #define ENGINE_TRAIN_KEEPER_H
 
-#include "engine/train/run/trainer.h"
+#include "engine/train/run/run_options.h"
 #include "engine/train/saved/saver.h"
 
 #define CLT_KEEPER_FAILURES 3

@@ -6,7 +6,7 @@
 #define ENGINE_TRAIN_PREDICT_H
 
 #include "engine/train/run/run.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 typedef enum clt_predict_kind {
     CLT_PREDICT_CLASSES, /* one of `outputs` classes: probabilities that add up to 1 */

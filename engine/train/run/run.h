@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run: a job on a device. Owns the device objects; its files are run.c (create, destroy), run_objects.c
- * (device objects), step.c (one step), sync.c (gradients over ranks), evaluate.c, save.c (checkpoints,
+ * A run: a job on a device. Owns the device objects; its files are run_create.c (create, destroy),
+ * run_objects.c (device objects), step.c (one step), sync.c (gradients over ranks), evaluate.c, save.c
+ * (checkpoints,
  * --init), diagnose.c (first bad tensor), trainer.c (the loop). */
 #ifndef ENGINE_TRAIN_RUN_H
 #define ENGINE_TRAIN_RUN_H

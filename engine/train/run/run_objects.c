@@ -12,6 +12,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/train/run/agreement.h"
+#include "engine/train/run/denials.h"
 #include "engine/train/saved/checksum.h"
 #include "engine/train/run/tuned.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run is asked for beside its config: by the command line, the public API or a test. */
+ * What a run is asked for beside its config, by the command line, the public API or a test, and what comes of
+ * it. */
 #ifndef ENGINE_TRAIN_RUN_OPTIONS_H
 #define ENGINE_TRAIN_RUN_OPTIONS_H
 
@@ -38,5 +39,14 @@ typedef struct clt_run_options {
         *source; /* data for training and evaluation instead of the config's, borrowed; NULL: the config's */
     clt_observer observer;
 } clt_run_options;
+
+typedef struct clt_run_result {
+    int64_t steps, updates, skipped;
+    double last_loss, best_eval_loss;
+    clt_eval_metrics final_eval; /* samples == 0: there was none */
+    double seconds, build_seconds;
+    uint64_t device_bytes, parameters;
+    char checkpoint[1024]; /* last saved folder, "" if none */
+} clt_run_result;
 
 #endif

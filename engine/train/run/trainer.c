@@ -12,6 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/report/rundir_config.h"
 #include "engine/train/inspect/startup.h"
+#include "engine/train/run/trainer.h"
 #include "engine/train/run/trainer_loop.h"
 #include "engine/train/run/tuned.h"
 

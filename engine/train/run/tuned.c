@@ -15,7 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/train/run/agreement.h"
+#include "engine/train/run/denials.h"
 
 clt_tune_mode clt_tune_mode_of(const clt_config *config)
 {

@@ -10,7 +10,7 @@
 
 #include "engine/base/fileio.h"
 #include "engine/data/tokenizer.h"
-#include "engine/train/saved/saved_texts.h"
+#include "engine/checkpoint/saved_run.h"
 
 typedef struct comparison {
     const clt_checkpoint *saved;

@@ -6,11 +6,8 @@
 #ifndef ENGINE_TRAIN_SAVED_TEXTS_H
 #define ENGINE_TRAIN_SAVED_TEXTS_H
 
-#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/saved_run.h"
 #include "engine/train/run/run.h"
-
-#define CLT_SAVED_CONFIG_FILE "config.json"
-#define CLT_SAVED_TOKENIZER_FILE "tokenizer.json"
 
 typedef struct clt_saved_texts {
     clt_str config, data, tokenizer;

@@ -5,7 +5,7 @@
  * losses and regressions get no perplexity. ctest-labels: quick */
 #include <unistd.h>
 
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 #include "tests/unit/train/train_test.h"
 
 #define ROWS 24

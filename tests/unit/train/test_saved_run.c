@@ -16,8 +16,8 @@
 #include "engine/data/data_facts.h"
 #include "engine/data/fingerprint.h"
 #include "engine/report/rundir_config.h"
-#include "engine/train/run/data_paths.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/data/data_paths.h"
+#include "engine/checkpoint/saved_run.h"
 #include "engine/train/run/evaluate.h"
 
 static void must(clt_status status, const char *what)

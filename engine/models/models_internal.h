@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the model families share: fields, conversion of integer inputs, positions in messages. */
-#ifndef ENGINE_MODELS_MODEL_INTERNAL_H
-#define ENGINE_MODELS_MODEL_INTERNAL_H
+#ifndef ENGINE_MODELS_INTERNAL_H
+#define ENGINE_MODELS_INTERNAL_H
 
 #include "engine/models/models.h"
 #include "engine/ops/op.h"

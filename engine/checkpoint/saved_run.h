@@ -4,12 +4,16 @@
  * folder, wherever it lies now. It gives the config that the run was trained with, the checkpoint, what its
  * data told, and its tokenizer, without the training data. Checkpoints of older programs, which hold no
  * config.json and no data.json, are opened with the config.resolved.json of their run folder. */
-#ifndef ENGINE_TRAIN_SAVED_RUN_H
-#define ENGINE_TRAIN_SAVED_RUN_H
+#ifndef ENGINE_CHECKPOINT_SAVED_RUN_H
+#define ENGINE_CHECKPOINT_SAVED_RUN_H
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/config/config.h"
 #include "engine/data/data_facts.h"
+
+/* Text files of a checkpoint. */
+#define CLT_SAVED_CONFIG_FILE "config.json"
+#define CLT_SAVED_TOKENIZER_FILE "tokenizer.json"
 
 typedef struct clt_saved_run {
     clt_checkpoint *checkpoint;

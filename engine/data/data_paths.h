@@ -2,8 +2,8 @@
  *
  * Where the data of a saved config lies now. Relative paths of a config begin at the folder in which the
  * training was started; a command that opens its checkpoint may run in another folder, on another day. */
-#ifndef ENGINE_TRAIN_DATA_PATHS_H
-#define ENGINE_TRAIN_DATA_PATHS_H
+#ifndef ENGINE_DATA_DATA_PATHS_H
+#define ENGINE_DATA_DATA_PATHS_H
 
 #include "engine/config/config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Paths of a saved config: see data_paths.h. */
-#include "engine/train/run/data_paths.h"
+#include "engine/data/data_paths.h"
 
 #include <glob.h>
 #include <stdlib.h>

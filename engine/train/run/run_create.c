@@ -13,8 +13,8 @@
 #include "engine/pretrained/pretrained.h"
 #include "engine/base/log.h"
 #include "engine/train/run/agreement.h"
-#include "engine/train/run/data_paths.h"
-#include "engine/train/saved/saved_run.h"
+#include "engine/data/data_paths.h"
+#include "engine/checkpoint/saved_run.h"
 #include "engine/train/run/tuned.h"
 
 static clt_status initialise(clt_run *run)

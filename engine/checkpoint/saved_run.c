@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Saved runs: see saved_run.h. */
-#include "engine/train/saved/saved_run.h"
+#include "engine/checkpoint/saved_run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,9 +9,8 @@
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/data/data_paths.h"
 #include "engine/models/models.h"
-#include "engine/train/run/data_paths.h"
-#include "engine/train/saved/saved_texts.h"
 
 /* --- where it lies --- */
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/fileio.h"
 #include "engine/base/text.h"
+#include "engine/config/config_foreign.h"
 #include "engine/config/config_internal.h"
 
 #define CONFIG_MAX_BYTES 16000000u

@@ -3,7 +3,33 @@
  * Plans. clt_plan_compute is pure: graph + device description -> commands, gradients, places in memory; it
  * needs no device, so `plan`, `estimate`, dry runs and tests use it alone. clt_plan_realize (realize.h) puts
  * a plan on a device. Passes in order: precision, autodiff, layout, fuse, recompute, share, select, memory;
- * binding is realize's. Plans know graphs and cl/; they know nothing of data, schedules or the trainer. */
+ * binding is realize's. Plans know graphs and cl/; they know nothing of data, schedules or the trainer.
+ *
+ * Where a plan's tensors lie (clt_place), and what moves them:
+ *
+ *   slabs of a plan, reused within a step        arenas of the store, kept for the whole run
+ *   (clt_slab_pool, realize.h)                   (engine/state/arenas.h; same order in each)
+ *
+ *   slab 0  +--------------------------+         parameters   | fc2.weight | fc2.bias | ... | frozen |
+ *           | input region:            |         16-bit copy  | fc2.weight | fc2.bias | ... | frozen |
+ *           |   fields x, y, ...       |         gradients    | fc2.weight | fc2.bias | ... | losses |
+ *           |   step block             |         optimizer    | fc2.weight | fc2.bias | ... |
+ *           +--------------------------+         groups       | {decay, lr scale} of each chunk |
+ *           | activations, gradients   |         run state    | state block | schedule's table |
+ *           | of activations, saved    |
+ *           | values, workspace: each  |         A parameter starts at a whole chunk. The parameter whose
+ *   slab 1  | for as long as commands  |         gradient is ready first comes first. An arena that is larger
+ *   ...     | use it (pass_memory.c)   |         than a device's largest buffer is cut into slabs, too.
+ *           +--------------------------+
+ *
+ *   loader  --> pinned slot              copy queue: upload, ahead of the step
+ *           --> ring of CLT_STAGING_SLOTS slots on the device
+ *           --> input region             compute queue from here on: one copy on the device,
+ *           --> forward --> backward         kernels that read and write slabs and arenas
+ *           --> sync (several ranks)         gradients and losses: read, summed by comm/, written back
+ *           --> update                       norm, finite check, optimizer: arenas alone
+ *           --> state block, losses          read back, looked at a step late
+ */
 #ifndef ENGINE_PLAN_PLAN_H
 #define ENGINE_PLAN_PLAN_H
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running a realised command list: enqueueing, and profiling by one event per command. Everything that
- * builds, creates or binds is in cl/command/exec_create.c; nothing here may call a build, create,
- * set-argument or wait function, except ocl_exec_collect, which is outside a step. It must not know what the
- * commands compute. */
+ * Running a realised command list: enqueueing. Everything that builds, creates or binds is in
+ * cl/command/exec_create.c; nothing here may call a build, create, set-argument or wait function. It must not
+ * know what the commands compute. */
 #include "cl/command/exec_internal.h"
 #include "cl/command/faults_internal.h"
 #include "cl/command/record_internal.h"
-
-#include <stdlib.h>
 
 /* What one pass over a range carries along. */
 typedef struct run_state {
@@ -26,36 +23,10 @@ static const cl_event *wait_list(const run_state *run)
     return run->before != NULL ? &run->before : NULL;
 }
 
-/* One more reference to an event, or to none. */
-static bool keep(cl_event event)
-{
-    return event == NULL || clRetainEvent(event) == CL_SUCCESS;
-}
-
 static void drop(cl_event event)
 {
     if (event != NULL)
         clReleaseEvent(event);
-}
-
-/* References for one more owner of both events; without them it goes without this command. */
-static bool keep_both(cl_event start, cl_event end)
-{
-    if (!keep(start))
-        return false;
-    if (keep(end))
-        return true;
-    drop(start);
-    return false;
-}
-
-static clt_status keep_event(ocl_exec *exec, size_t index, cl_event start, cl_event end)
-{
-    CLT_TRY(clt_grow(&exec->pending, &exec->pending_capacity, exec->n_pending + 1, sizeof *exec->pending,
-                     "profiling events"));
-    if (keep_both(start, end))
-        exec->pending[exec->n_pending++] = (exec_pending){index, start, end};
-    return CLT_OK;
 }
 
 static clt_status run_kernel(ocl_exec *exec, size_t index, run_state *run, cl_event *done)
@@ -137,31 +108,29 @@ static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
                             : clt_fail_prefix(status, "host command %d of '%s': ", c->host_code, c->label);
 }
 
-/* A command's event goes to the list of commands under way, and where they are asked for to the profile and
- * the recorder. Takes over both events. */
+/* A command's event goes to the list of commands under way, and to the recorder where it asks for it. Takes
+ * over both events. */
 static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, bool record, cl_event start,
                             cl_event end)
 {
     const ocl_command *c = &exec->list->commands[index];
-    clt_status status = CLT_OK, kept = CLT_OK;
+    clt_status status = CLT_OK;
     if (end != NULL)
         status = ocl_faults_add(exec->device, c->label, c->kind == OCL_CMD_KERNEL ? c->kernel : "", end);
-    if (record && end != NULL && keep_both(start, end)) {
+    if (record && end != NULL) {
         ocl_span span = {.kind = OCL_SPAN_COMMAND, .queue = OCL_QUEUE_COMPUTE, .flags = edges, .command = c};
         ocl_record_add(exec->device, &span, start, end);
+        return status;
     }
-    if (exec->profile && end != NULL)
-        kept = keep_event(exec, index, start, end);
     drop(start);
     drop(end);
-    return status == CLT_OK ? kept : status;
+    return status;
 }
 
 static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_state *run)
 {
     ocl_record_level level = ocl_record_level_of(exec->device);
     bool record = level == OCL_RECORD_ALL || (level == OCL_RECORD_EDGES && edges != 0);
-    bool timed = exec->profile || record;
     cl_event start = NULL, end = NULL, *done = &end;
     clt_status status = CLT_OK;
     switch (exec->list->commands[index].kind) {
@@ -175,12 +144,12 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
         status = run_fill(exec, index, run, done);
         break;
     case OCL_CMD_GEMM:
-        status = run_gemm(exec, index, run, timed ? &start : NULL, done);
+        status = run_gemm(exec, index, run, record ? &start : NULL, done);
         break;
     case OCL_CMD_HOST:
         return run_host(exec, index, run);
     case OCL_CMD_MARKER:
-        if (!timed) /* on an in-order queue it orders nothing: it only gives a time */
+        if (!record) /* on an in-order queue it orders nothing: it only gives a time */
             return CLT_OK;
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, waits(run), wait_list(run), done),
                   "enqueueing a marker");
@@ -228,58 +197,4 @@ clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_eve
 clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait)
 {
     return ocl_exec_run_range(exec, 0, exec->list->count, wait);
-}
-
-/* Profiling */
-
-void ocl_exec_profile(ocl_exec *exec, bool on)
-{
-    exec->profile = on && exec->device->profiling;
-}
-
-const ocl_command_time *ocl_exec_times(const ocl_exec *exec, size_t *count)
-{
-    *count = exec->list->count;
-    return exec->times;
-}
-
-void ocl_exec_drop_events(ocl_exec *exec)
-{
-    for (size_t i = 0; i < exec->n_pending; i++) {
-        drop(exec->pending[i].start);
-        drop(exec->pending[i].end);
-    }
-    exec->n_pending = 0;
-}
-
-static clt_status collect_one(ocl_exec *exec, const exec_pending *pending)
-{
-    ocl_command_time *time = &exec->times[pending->command];
-    uint64_t start, end, marker_start, marker_end;
-    if (pending->end == NULL)
-        return CLT_OK;
-    CLT_TRY(ocl_event_times(ocl_event_wrap(pending->end), &start, &end));
-    if (pending->start != NULL) {
-        CLT_TRY(ocl_event_times(ocl_event_wrap(pending->start), &marker_start, &marker_end));
-        start = marker_end < end ? marker_end : start;
-    }
-    time->calls++;
-    time->total_ns += end > start ? end - start : 0;
-    time->last_start_ns = start;
-    time->last_end_ns = end;
-    return CLT_OK;
-}
-
-clt_status ocl_exec_collect(ocl_exec *exec)
-{
-    clt_status status = CLT_OK;
-    if (!exec->device->profiling)
-        CLT_FAIL(CLT_EINTERNAL, "collecting times: device %s was opened without profiling",
-                 exec->device->desc.spec);
-    if (exec->n_pending > 0)
-        status = ocl_finish(exec->device, OCL_QUEUE_COMPUTE);
-    for (size_t i = 0; i < exec->n_pending && status == CLT_OK; i++)
-        status = collect_one(exec, &exec->pending[i]);
-    ocl_exec_drop_events(exec);
-    return status;
 }

@@ -58,18 +58,6 @@ clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait);
 /* Enqueues commands [first, last). */
 clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait);
 
-/* Profiling (device opened with profiling): when on, each command's event is kept; collect blocks, adds times
- * up per command and releases the events. */
-void ocl_exec_profile(ocl_exec *exec, bool on);
-clt_status ocl_exec_collect(ocl_exec *exec);
-typedef struct ocl_command_time {
-    const ocl_command *command;
-    uint64_t calls, total_ns;
-    uint64_t last_start_ns, last_end_ns;
-} ocl_command_time;
-/* Borrowed array with one entry per command. */
-const ocl_command_time *ocl_exec_times(const ocl_exec *exec, size_t *count);
-
 /* Counters of a device since it was opened, for reports and tests. */
 typedef struct ocl_counters {
     uint64_t programs_built, kernels_created, buffers_created, kernels_enqueued, library_calls, copies, fills,

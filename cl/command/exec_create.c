@@ -417,7 +417,6 @@ static clt_status realise(ocl_exec *exec, size_t index)
 {
     const ocl_command *c = &exec->list->commands[index];
     exec_entry *entry = &exec->entries[index];
-    exec->times[index].command = c;
     switch (c->kind) {
     case OCL_CMD_KERNEL:
         return realise_kernel(exec, c, entry);
@@ -451,7 +450,6 @@ clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, con
     exec->options = *options;
     CLT_TRY_GOTO(clt_alloc(&exec->entries, list->count, sizeof *exec->entries, "an executor's commands"),
                  fail);
-    CLT_TRY_GOTO(clt_alloc(&exec->times, list->count, sizeof *exec->times, "an executor's times"), fail);
     CLT_TRY_GOTO(build_programs(exec), fail);
     for (size_t i = 0; i < list->count; i++)
         CLT_TRY_GOTO(realise(exec, i), fail);
@@ -466,8 +464,6 @@ void ocl_exec_destroy(ocl_exec *exec)
 {
     if (exec == NULL)
         return;
-    ocl_exec_drop_events(exec);
-    free(exec->pending);
     for (size_t i = 0; exec->entries != NULL && i < exec->list->count; i++) {
         if (exec->entries[i].kernel != NULL)
             clReleaseKernel(exec->entries[i].kernel);
@@ -475,6 +471,5 @@ void ocl_exec_destroy(ocl_exec *exec)
             exec->entries[i].library->release(exec->entries[i].call);
     }
     free(exec->entries);
-    free(exec->times);
     free(exec);
 }

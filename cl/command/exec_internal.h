@@ -21,24 +21,12 @@ typedef struct exec_entry {
     void *call;                 /* GEMM: what the library prepared */
 } exec_entry;
 
-typedef struct exec_pending {
-    size_t command;
-    cl_event start, end; /* start: only where the command is more than one device command */
-} exec_pending;
-
 struct ocl_exec {
     ocl_device *device;
     cl_command_queue queue;
     const ocl_command_list *list;
     ocl_exec_options options;
-    exec_entry *entries;     /* one per command */
-    ocl_command_time *times; /* one per command */
-    bool profile;
-    exec_pending *pending;
-    size_t n_pending, pending_capacity;
+    exec_entry *entries; /* one per command */
 };
-
-/* Releases the kept events without reading them. */
-void ocl_exec_drop_events(ocl_exec *exec);
 
 #endif

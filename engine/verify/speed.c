@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/command/command_times.h"
 #include "cl/measure/timing.h"
 #include "engine/base/thread.h"
 #include "engine/ops/elementwise/elementwise.h"
@@ -28,6 +29,7 @@ typedef struct speed_track {
 
 typedef struct speed_rounds {
     clt_realized *realized;
+    ocl_command_times *times;
     size_t first, count; /* commands of the phase */
     bool large;          /* no cache holds what they move */
     speed_track *tracks; /* count + 1: the last one is the whole */
@@ -53,27 +55,25 @@ static clt_status run_streams(const clt_speed_session *s, speed_rounds *r, int a
  * have thrown it out. */
 static clt_status run_round(const clt_speed_session *s, clt_phase phase, speed_rounds *r)
 {
-    ocl_exec *exec = r->realized->exec;
-    size_t n;
+    const ocl_command_time *times = r->times->at;
     int i = r->rounds;
     speed_track *whole = &r->tracks[r->count];
     double streamed = 0.0;
-    const ocl_command_time *times = ocl_exec_times(exec, &n);
     if (!r->large) {
         CLT_TRY(clt_realized_run(r->realized, phase));
-        CLT_TRY(ocl_exec_collect(exec));
+        CLT_TRY(ocl_command_times_collect(r->times));
     }
     for (size_t c = 0; c < r->count; c++)
         r->before[c] = times[r->first + c].total_ns;
     CLT_TRY(clt_realized_run(r->realized, phase));
-    CLT_TRY(ocl_exec_collect(exec));
+    CLT_TRY(ocl_command_times_collect(r->times));
     CLT_TRY(run_streams(s, r, i + 1));
     whole->ns[i] = 0.0;
     for (size_t c = 0; c < r->count; c++) {
-        const ocl_command_time *t = &times[r->first + c];
-        const double *gbs = r->stream[clt_stores_past_caches(t->command)];
-        double ns = (double)(t->total_ns - r->before[c]);
-        double share = clt_speed_share((double)ocl_command_bytes(t->command), ns, gbs[i], gbs[i + 1]);
+        const ocl_command *command = &r->realized->all.commands[r->first + c];
+        const double *gbs = r->stream[clt_stores_past_caches(command)];
+        double ns = (double)(times[r->first + c].total_ns - r->before[c]);
+        double share = clt_speed_share((double)ocl_command_bytes(command), ns, gbs[i], gbs[i + 1]);
         r->tracks[c].ns[i] = ns;
         r->tracks[c].share[i] = share;
         whole->ns[i] += ns;
@@ -155,13 +155,14 @@ clt_status clt_speed_phase(const clt_speed_session *s, clt_realized *realized, c
     r->large = is_large(&s->desc, bytes);
     CLT_TRY_GOTO(clt_alloc(&r->tracks, r->count + 1, sizeof *r->tracks, "a speed measurement"), done);
     CLT_TRY_GOTO(clt_alloc(&r->before, r->count, sizeof *r->before, "a speed measurement"), done);
-    ocl_exec_profile(realized->exec, true);
+    CLT_TRY_GOTO(ocl_command_times_start(s->device, &realized->all, 1, &r->times), done);
     CLT_TRY_GOTO(run_streams(s, r, 0), done);
     for (double until = clt_now() + s->options->seconds;
          r->rounds < LEAST_ROUNDS || (r->rounds < MAX_ROUNDS && clt_now() < until);)
         CLT_TRY_GOTO(run_round(s, phase, r), done);
     report(s, r, phase, name);
 done:
+    ocl_command_times_stop(r->times);
     free(r->tracks);
     free(r->before);
     free(r);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/command/command_times.h"
 #include "cl/gemm/gemm_bench.h"
 #include "cl/gemm/gemm_mma.h"
 #include "cl/gemm/gemm_tile.h"
@@ -286,30 +287,29 @@ done:
 
 static clt_status check_speed(gemm_run *r)
 {
-    const ocl_command_time *times;
-    ocl_exec *exec;
-    size_t n;
+    ocl_command_times *times = NULL;
+    const ocl_command_list *list;
     clt_status status = open_run(r);
     if (status != CLT_OK || !r->ready)
         goto done;
-    exec = r->ready->exec;
+    list = &r->ready->list;
     CLT_TRY_GOTO(ocl_gemm_ready_run(r->ready), done); /* warm-up */
-    ocl_exec_profile(exec, true);
+    CLT_TRY_GOTO(ocl_command_times_start(r->bench->device, list, 1, &times), done);
     double start = clt_now(), ms = 0.0, bytes = 0.0;
     for (int run = 0; run < 1000 && clt_now() - start < 0.05; run++) {
-        CLT_TRY_GOTO(ocl_exec_run(exec, NULL), done);
-        CLT_TRY_GOTO(ocl_exec_collect(exec), done);
+        CLT_TRY_GOTO(ocl_exec_run(r->ready->exec, NULL), done);
+        CLT_TRY_GOTO(ocl_command_times_collect(times), done);
     }
-    times = ocl_exec_times(exec, &n);
-    for (size_t c = 0; c < n; c++) {
-        ms += times[c].calls ? (double)times[c].total_ns / (double)times[c].calls * 1e-6 : 0.0;
-        bytes += (double)ocl_command_bytes(times[c].command);
+    for (size_t c = 0; c < list->count; c++) {
+        ms += times->at[c].calls ? (double)times->at[c].total_ns / (double)times->at[c].calls * 1e-6 : 0.0;
+        bytes += (double)ocl_command_bytes(&list->commands[c]);
     }
     double flops = ocl_gemm_flops(&r->bench->gemm);
     r->outcome->ms = ms;
     snprintf(r->outcome->reason, sizeof r->outcome->reason, "%.4f ms %.2f GB/s %.2f GFLOP/s", ms,
              ms > 0.0 ? bytes * 1e-6 / ms : 0.0, ms > 0.0 ? flops * 1e-6 / ms : 0.0);
 done:
+    ocl_command_times_stop(times);
     close_run(r);
     return status;
 }

@@ -2,6 +2,7 @@
  *
  * Executors: what was emitted is what runs, errors name the kernel, and running neither builds nor creates
  * nor waits. ctest-labels: quick */
+#include "cl/command/command_times.h"
 #include "tests/unit/cl/cl_test.h"
 
 #include "cl/gemm/gemm.h"
@@ -289,32 +290,32 @@ static void test_host_first_waits(void **state)
 static void test_profile(void **state)
 {
     fixture *f = *state;
-    size_t count;
+    ocl_command_times *times;
     clear_slabs(f);
     emit_axpy(f, 0, 1, 0, COUNT, 1.0f, 1);
     ocl_emit_copy(&f->e, ocl_ref(2), ocl_ref(0), COUNT * 4);
     ocl_emit_marker(&f->e);
     ocl_exec *exec = create(f);
-    assert_ok(ocl_exec_run(exec, NULL)); /* not profiled */
-    ocl_exec_profile(exec, true);
-    for (int i = 0; i < 3; i++)
-        assert_ok(ocl_exec_run(exec, NULL));
-    assert_ok(ocl_exec_collect(exec));
-    const ocl_command_time *times = ocl_exec_times(exec, &count);
-    assert_int_equal(count, 3);
-    for (int i = 0; i < 2; i++) {
-        assert_ptr_equal(times[i].command, &f->list.commands[i]);
-        assert_int_equal(times[i].calls, 3);
-        assert_true(times[i].total_ns > 0);
-        assert_true(times[i].last_end_ns > times[i].last_start_ns);
+    assert_ok(ocl_exec_run(exec, NULL)); /* not timed */
+    assert_ok(ocl_command_times_start(f->device, &f->list, 3, &times));
+    for (int round = 1; round <= 2; round++) {
+        for (int i = 0; i < 3; i++)
+            assert_ok(ocl_exec_run(exec, NULL));
+        assert_ok(ocl_command_times_collect(times));
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(times->at[i].calls, 3 * round);
+            assert_true(times->at[i].total_ns > 0);
+            assert_true(times->at[i].last_end_ns > times->at[i].last_start_ns);
+        }
+        assert_true(times->at[1].last_start_ns >= times->at[0].last_start_ns);
     }
-    assert_true(times[1].last_start_ns >= times[0].last_start_ns);
-    ocl_exec_profile(exec, false);
+    for (int i = 0; i < 4; i++) /* one more than there is room for */
+        assert_ok(ocl_exec_run(exec, NULL));
+    assert_int_equal(ocl_command_times_collect(times), CLT_EDEVICE);
+    assert_contains(clt_error_text(), "more than room was made for");
+    assert_ok(ocl_exec_run(exec, NULL)); /* stopped with events kept */
+    ocl_command_times_stop(times);
     assert_ok(ocl_exec_run(exec, NULL));
-    assert_ok(ocl_exec_collect(exec));
-    assert_int_equal(ocl_exec_times(exec, &count)[0].calls, 3);
-    ocl_exec_profile(exec, true);
-    assert_ok(ocl_exec_run(exec, NULL)); /* destroyed with events kept */
     ocl_exec_destroy(exec);
 }
 
@@ -325,7 +326,7 @@ static void test_library_gemm(void **state)
     fixture *f = *state;
     const float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 2, 3, 4, 5, 6}, want[4] = {22, 28, 49, 64};
     float c[4];
-    size_t count;
+    ocl_command_times *times;
     ocl_event *uploaded;
     ocl_exec *exec;
     clear_slabs(f);
@@ -343,14 +344,15 @@ static void test_library_gemm(void **state)
     assert_int_equal(status, CLT_OK);
     assert_ok(ocl_write(f->slab[0], 256 + 20, b, sizeof b));
     assert_ok(ocl_write_async(OCL_QUEUE_COPY, f->slab[1], 512 + 40, a, sizeof a, NULL, &uploaded));
-    ocl_exec_profile(exec, true);
+    assert_ok(ocl_command_times_start(f->device, &f->list, 1, &times));
     assert_ok(ocl_exec_run(exec, uploaded));
     ocl_event_release(uploaded);
     assert_ok(ocl_read(f->slab[0], 8192 + 12, c, sizeof c));
     assert_memory_equal(c, want, sizeof want);
-    assert_ok(ocl_exec_collect(exec));
-    assert_int_equal(ocl_exec_times(exec, &count)[0].calls, 1);
-    assert_true(ocl_exec_times(exec, &count)[0].total_ns > 0);
+    assert_ok(ocl_command_times_collect(times));
+    assert_int_equal(times->at[0].calls, 1);
+    assert_true(times->at[0].total_ns > 0);
+    ocl_command_times_stop(times);
     assert_int_equal(ocl_device_counters(f->device).library_calls, 1);
     assert_int_equal(ocl_device_counters(f->device).kernels_enqueued, 0);
     ocl_exec_destroy(exec);
@@ -373,13 +375,12 @@ static void test_library_gemm(void **state)
 #endif
 }
 
-static void test_collect_without_profiling(void **state)
+static void test_times_without_profiling(void **state)
 {
     fixture *f = *state;
-    ocl_exec *exec = create(f);
-    assert_int_equal(ocl_exec_collect(exec), CLT_EINTERNAL);
-    assert_contains(clt_error_text(), "without profiling");
-    ocl_exec_destroy(exec);
+    ocl_command_times *times;
+    assert_int_equal(ocl_command_times_start(f->device, &f->list, 1, &times), CLT_EUNSUPPORTED);
+    assert_contains(clt_error_text(), "without time stamps");
 }
 
 static void expect_failure(fixture *f, clt_status expected, const char *part, const char *other)
@@ -552,7 +553,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_host_first_waits, begin, end),
         cmocka_unit_test_setup_teardown(test_profile, begin_profiling, end),
         cmocka_unit_test_setup_teardown(test_library_gemm, begin_profiling, end),
-        cmocka_unit_test_setup_teardown(test_collect_without_profiling, begin, end),
+        cmocka_unit_test_setup_teardown(test_times_without_profiling, begin, end),
         cmocka_unit_test_setup_teardown(test_create_errors, begin, end),
         cmocka_unit_test_setup_teardown(test_no_tensor_and_local, begin, end),
         cmocka_unit_test_setup_teardown(test_local_limit, begin, end),

@@ -206,14 +206,6 @@ static void test_full_ring(void **state)
         assert_string_equal(text_of(f), "a( b c) a(");
         assert_int_equal(take(f, 1), 0);
     }
-    /* beside the older profile, which keeps its own events */
-    size_t count;
-    ocl_exec_profile(f->exec, true);
-    assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
-    assert_ok(ocl_exec_collect(f->exec));
-    assert_int_equal(ocl_exec_times(f->exec, &count)[1].calls, 1);
-    assert_int_equal(take(f, 1), 0);
-    assert_string_equal(text_of(f), "a( b c)");
     /* closed with events in the ring */
     assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
 }

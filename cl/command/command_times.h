@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How long each command of a list takes, added up over runs: what benches and checks ask of the recorder
+ * (cl/command/record.h). */
+#ifndef CL_COMMAND_TIMES_H
+#define CL_COMMAND_TIMES_H
+
+#include "cl/command/record.h"
+
+typedef struct ocl_command_time {
+    uint64_t calls, total_ns;
+    uint64_t last_start_ns, last_end_ns;
+} ocl_command_time;
+
+typedef struct ocl_command_times {
+    ocl_device *device;
+    const ocl_command_list *list;
+    ocl_command_time *at; /* one per command */
+    bool complete;        /* no command that was taken lacks its times */
+} ocl_command_times;
+
+/* Records the commands of the list from now on, up to `runs` runs of the whole list between two collections.
+ * The device must have no other recorder, and its queues time stamps (ocl_open_options.profiling): else
+ * CLT_EUNSUPPORTED. */
+clt_status ocl_command_times_start(ocl_device *device, const ocl_command_list *list, int runs,
+                                   ocl_command_times **out);
+/* Waits for what runs and adds it up; CLT_EDEVICE when something is missing. */
+clt_status ocl_command_times_collect(ocl_command_times *times);
+void ocl_command_times_stop(ocl_command_times *times); /* NULL is fine */
+
+#endif

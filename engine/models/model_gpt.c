@@ -31,23 +31,18 @@ typedef struct gpt {
     int32_t at; /* tensor of the newest layer */
 } gpt;
 
-/* Adds a layer on `inputs`; attributes as JSON text. */
+/* Adds a layer on `inputs`. */
 static clt_status gpt_add(gpt *m, const char *op, const char *name, const char *share, const int32_t *inputs,
-                          int n, const char *attrs, clt_node **node)
+                          int n, const clt_attr_given *attrs, clt_node **node)
 {
-    clt_json_doc *doc = NULL;
-    if (attrs)
-        CLT_TRY(clt_json_parse(attrs, strlen(attrs), name, CLT_EINTERNAL, &doc));
-    clt_status status =
-        clt_graph_add(m->b.graph, op, name, doc ? clt_json_root(doc) : NULL, doc, inputs, n, share, node);
-    clt_json_destroy(doc);
+    clt_status status = clt_graph_add_op(m->b.graph, op, name, share, inputs, n, attrs, node);
     if (status == CLT_OK && (*node)->n_out > 0)
         m->at = (*node)->out[0];
     return clt_model_at(m->b.doc, m->b.model, status);
 }
 
 /* Adds a layer on the newest one. */
-static clt_status gpt_next(gpt *m, const char *op, const char *name, const char *attrs)
+static clt_status gpt_next(gpt *m, const char *op, const char *name, const clt_attr_given *attrs)
 {
     clt_node *node;
     return gpt_add(m, op, name, NULL, &m->at, 1, attrs, &node);
@@ -56,27 +51,23 @@ static clt_status gpt_next(gpt *m, const char *op, const char *name, const char 
 /* A matrix that files hold transposed, as (in, out). */
 static clt_status gpt_conv1d(gpt *m, const char *name, int64_t out, double std)
 {
-    char attrs[160];
     clt_node *node;
-    snprintf(attrs, sizeof attrs, "{\"out\":%lld,\"bias\":%s,\"init\":\"normal\",\"init_std\":%.17g}",
-             (long long)out, m->bias ? "true" : "false", std);
-    CLT_TRY(gpt_add(m, "linear", name, NULL, &m->at, 1, attrs, &node));
+    CLT_TRY(gpt_add(m, "linear", name, NULL, &m->at, 1,
+                    CLT_ATTRS(CLT_A_INT("out", out), CLT_A_BOOL("bias", m->bias),
+                              CLT_A_WORD("init", "normal"), CLT_A_FLOAT("init_std", std)),
+                    &node));
     m->b.graph->params[node->param[0]].file_transposed = true;
     return CLT_OK;
 }
 
 static clt_status gpt_norm(gpt *m, const char *name)
 {
-    char attrs[64];
-    snprintf(attrs, sizeof attrs, "{\"eps\":1e-5,\"bias\":%s}", m->bias ? "true" : "false");
-    return gpt_next(m, "layernorm", name, attrs);
+    return gpt_next(m, "layernorm", name, CLT_ATTRS(CLT_A_FLOAT("eps", 1e-5), CLT_A_BOOL("bias", m->bias)));
 }
 
 static clt_status gpt_dropout(gpt *m, const char *name)
 {
-    char attrs[64];
-    snprintf(attrs, sizeof attrs, "{\"p\":%.17g}", m->dropout);
-    return m->dropout > 0 ? gpt_next(m, "dropout", name, attrs) : CLT_OK;
+    return m->dropout > 0 ? gpt_next(m, "dropout", name, CLT_ATTRS(CLT_A_FLOAT("p", m->dropout))) : CLT_OK;
 }
 
 static clt_status gpt_read(gpt *m)
@@ -144,30 +135,28 @@ static void gpt_pad(gpt *m, const clt_node *node)
 /* One place: its row of the table of positions. */
 static clt_status gpt_place(gpt *m)
 {
-    char attrs[96];
     clt_node *node;
     int32_t inputs[2] = {m->at, -1};
-    snprintf(attrs, sizeof attrs, "{\"vocab\":%lld,\"dim\":%lld}", (long long)m->context,
-             (long long)m->channels);
-    CLT_TRY(gpt_add(m, "embedding", "wpe", NULL, &m->position, 1, attrs, &node));
+    CLT_TRY(gpt_add(m, "embedding", "wpe", NULL, &m->position, 1,
+                    CLT_ATTRS(CLT_A_INT("vocab", m->context), CLT_A_INT("dim", m->channels)), &node));
     inputs[1] = m->at;
     return gpt_add(m, "add", "place", NULL, inputs, 2, NULL, &node);
 }
 
 static clt_status gpt_embed(gpt *m)
 {
-    char attrs[128];
     clt_node *node;
-    snprintf(attrs, sizeof attrs, "{\"vocab\":%lld,\"dim\":%lld,\"init_std\":%.17g}", (long long)m->rows,
-             (long long)m->channels, INIT_STD);
-    CLT_TRY(gpt_add(m, "embedding", "wte", NULL, &m->at, 1, attrs, &node));
+    CLT_TRY(gpt_add(m, "embedding", "wte", NULL, &m->at, 1,
+                    CLT_ATTRS(CLT_A_INT("vocab", m->rows), CLT_A_INT("dim", m->channels),
+                              CLT_A_FLOAT("init_std", INIT_STD)),
+                    &node));
     gpt_pad(m, node);
     clt_infer ctx = {m->b.graph, node};
     clt_infer_bound(&ctx, 0, m->vocab, false, 0);
     if (m->decode)
         return gpt_place(m);
-    snprintf(attrs, sizeof attrs, "{\"positions\":%lld,\"init_std\":%.17g}", (long long)m->context, INIT_STD);
-    CLT_TRY(gpt_add(m, "positional", "wpe", NULL, &m->at, 1, attrs, &node));
+    CLT_TRY(gpt_add(m, "positional", "wpe", NULL, &m->at, 1,
+                    CLT_ATTRS(CLT_A_INT("positions", m->context), CLT_A_FLOAT("init_std", INIT_STD)), &node));
     /* a model for longer sequences computes the same on short ones */
     m->b.graph->params[node->param[0]].file_longer = CLT_LONGER_ANY;
     return gpt_dropout(m, "drop");
@@ -190,24 +179,25 @@ static clt_status gpt_residual(gpt *m, const char *name, int32_t before)
 static clt_status gpt_part(gpt *m, int64_t layer, const char *rest, int64_t index, int32_t packed,
                            int32_t *out)
 {
-    char name[64], attrs[96];
+    char name[64];
     clt_node *node;
-    snprintf(attrs, sizeof attrs, "{\"axis\":2,\"start\":%lld,\"stop\":%lld}",
-             (long long)(index * m->channels), (long long)((index + 1) * m->channels));
-    CLT_TRY(gpt_add(m, "slice", gpt_name(name, layer, rest), NULL, &packed, 1, attrs, &node));
+    CLT_TRY(gpt_add(m, "slice", gpt_name(name, layer, rest), NULL, &packed, 1,
+                    CLT_ATTRS(CLT_A_INT("axis", 2), CLT_A_INT("start", index * m->channels),
+                              CLT_A_INT("stop", (index + 1) * m->channels)),
+                    &node));
     *out = m->at;
     return CLT_OK;
 }
 
 /* decode: the newest key and value join those of the earlier runs, and the query sees them all. */
-static clt_status gpt_attention_cached(gpt *m, int64_t layer, const char *attrs)
+static clt_status gpt_attention_cached(gpt *m, int64_t layer, const clt_attr_given *attrs)
 {
     static const char *const parts[] = {"attn.q", "attn.k", "attn.v"}, *const caches[] = {"", "attn.keys",
                                                                                           "attn.values"};
-    char name[64], rows[64];
+    char name[64];
     clt_node *node;
     int32_t packed = m->at, inputs[4] = {-1, -1, -1, m->length};
-    snprintf(rows, sizeof rows, "{\"rows\":%lld}", (long long)m->context);
+    const clt_attr_given *rows = CLT_ATTRS(CLT_A_INT("rows", m->context));
     for (int i = 0; i < 3; i++) {
         CLT_TRY(gpt_part(m, layer, parts[i], i, packed, &inputs[i]));
         int32_t cached[2] = {inputs[i], m->position};
@@ -220,11 +210,11 @@ static clt_status gpt_attention_cached(gpt *m, int64_t layer, const char *attrs)
 
 static clt_status gpt_attention(gpt *m, int64_t layer, double out_std)
 {
-    char name[64], attrs[96];
+    char name[64];
     int32_t before = m->at;
     CLT_TRY(gpt_norm(m, gpt_name(name, layer, "ln_1")));
     CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "attn.c_attn"), 3 * m->channels, INIT_STD));
-    snprintf(attrs, sizeof attrs, "{\"heads\":%lld,\"dropout\":%.17g}", (long long)m->heads, m->dropout);
+    const clt_attr_given *attrs = CLT_ATTRS(CLT_A_INT("heads", m->heads), CLT_A_FLOAT("dropout", m->dropout));
     if (m->decode)
         CLT_TRY(gpt_attention_cached(m, layer, attrs));
     else
@@ -242,7 +232,7 @@ static clt_status gpt_mlp(gpt *m, int64_t layer, double out_std)
     CLT_TRY(gpt_norm(m, gpt_name(name, layer, "ln_2")));
     CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "mlp.c_fc"), 4 * m->channels, INIT_STD));
     CLT_TRY(gpt_next(m, tanh_form ? "gelu" : m->activation, gpt_name(name, layer, "mlp.act"),
-                     tanh_form ? "{\"approximate\":\"tanh\"}" : NULL));
+                     tanh_form ? CLT_ATTRS(CLT_A_WORD("approximate", "tanh")) : NULL));
     CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "mlp.c_proj"), m->channels, out_std));
     CLT_TRY(gpt_dropout(m, gpt_name(name, layer, "mlp.drop")));
     return gpt_residual(m, gpt_name(name, layer, "sum_2"), before);
@@ -251,19 +241,19 @@ static clt_status gpt_mlp(gpt *m, int64_t layer, double out_std)
 /* Logits of the padded vocabulary; the loss knows how many count. */
 static clt_status gpt_head(gpt *m)
 {
-    char attrs[160];
     clt_node *node;
     CLT_TRY(gpt_norm(m, "ln_f"));
-    snprintf(attrs, sizeof attrs, "{\"out\":%lld,\"bias\":false,\"init\":\"normal\",\"init_std\":%.17g}",
-             (long long)m->rows, INIT_STD);
-    CLT_TRY(gpt_add(m, "linear", "lm_head", m->tied ? "wte" : NULL, &m->at, 1, attrs, &node));
+    CLT_TRY(gpt_add(m, "linear", "lm_head", m->tied ? "wte" : NULL, &m->at, 1,
+                    CLT_ATTRS(CLT_A_INT("out", m->rows), CLT_A_BOOL("bias", false),
+                              CLT_A_WORD("init", "normal"), CLT_A_FLOAT("init_std", INIT_STD)),
+                    &node));
     gpt_pad(m, node);
     if (m->decode)
         return CLT_OK;
     int32_t inputs[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
-    snprintf(attrs, sizeof attrs, "{\"classes\":%lld,\"ignore_index\":%d}", (long long)m->vocab,
-             IGNORED_TARGET);
-    return gpt_add(m, "cross_entropy", "loss", NULL, inputs, 2, attrs, &node);
+    return gpt_add(m, "cross_entropy", "loss", NULL, inputs, 2,
+                   CLT_ATTRS(CLT_A_INT("classes", m->vocab), CLT_A_INT("ignore_index", IGNORED_TARGET)),
+                   &node);
 }
 
 static clt_status gpt_layers(gpt *m)

@@ -28,11 +28,11 @@ static clt_status mlp_fail(const mlp *m, const char *key, const char *why)
     return clt_model_key_fail(&m->b, key, why);
 }
 
-static clt_status mlp_add(mlp *m, const char *op, const char *name, const char *attrs)
+static clt_status mlp_add(mlp *m, const char *op, const char *name, const clt_attr_given *attrs)
 {
     clt_node *node;
     CLT_TRY(clt_model_at(m->b.doc, m->b.model,
-                         clt_graph_add_text(m->b.graph, op, name, attrs, &m->at, 1, &node)));
+                         clt_graph_add_op(m->b.graph, op, name, NULL, &m->at, 1, attrs, &node)));
     m->at = node->out[0];
     return CLT_OK;
 }
@@ -82,7 +82,7 @@ static clt_status mlp_outputs(mlp *m)
 /* x as (N, features). */
 static clt_status mlp_input(mlp *m)
 {
-    char attrs[96];
+    static const int64_t one = 1;
     if (m->embedding > 0) {
         int64_t vocab = m->x->dtype == CLT_U8 ? 256 : m->x->max_value + 1;
         if (clt_dtype_is_float(m->x->dtype))
@@ -91,29 +91,26 @@ static clt_status mlp_input(mlp *m)
             return mlp_fail(m, "embedding",
                             "the largest index is not known from the data; use model.type graph, whose "
                             "embedding layer says 'vocab'");
-        snprintf(attrs, sizeof attrs, "{\"vocab\":%lld,\"dim\":%lld}", (long long)vocab,
-                 (long long)m->embedding);
-        CLT_TRY(mlp_add(m, "embedding", "embedding", attrs));
+        CLT_TRY(mlp_add(m, "embedding", "embedding",
+                        CLT_ATTRS(CLT_A_INT("vocab", vocab), CLT_A_INT("dim", m->embedding))));
     } else {
         CLT_TRY(clt_model_number(&m->b, clt_op_find("linear"), 0, false, &m->at));
     }
     int ndim = clt_graph_tensor(m->b.graph, m->at)->shape.ndim;
     if (ndim == 1)
-        return mlp_add(m, "reshape", "features", "{\"shape\":[1]}");
+        return mlp_add(m, "reshape", "features", CLT_ATTRS(CLT_A_INTS("shape", &one, 1)));
     return ndim > 2 ? mlp_add(m, "flatten", "flatten", NULL) : CLT_OK;
 }
 
 static clt_status mlp_linear(mlp *m, const char *name, int64_t out)
 {
-    char attrs[96];
-    snprintf(attrs, sizeof attrs, "{\"out\":%lld,\"bias\":%s}", (long long)out, m->bias ? "true" : "false");
-    return mlp_add(m, "linear", name, attrs);
+    return mlp_add(m, "linear", name, CLT_ATTRS(CLT_A_INT("out", out), CLT_A_BOOL("bias", m->bias)));
 }
 
 static clt_status mlp_hidden(mlp *m)
 {
     const clt_json *hidden = clt_json_get(m->b.model, "hidden");
-    char name[32], attrs[64];
+    char name[32];
     int index = 0;
     if (!hidden)
         return CLT_OK;
@@ -131,11 +128,10 @@ static clt_status mlp_hidden(mlp *m)
         snprintf(name, sizeof name, "act%d", index);
         bool gelu_tanh = strcmp(m->activation, "gelu_tanh") == 0 && !clt_op_find("gelu_tanh");
         CLT_TRY(mlp_add(m, gelu_tanh ? "gelu" : m->activation, name,
-                        gelu_tanh ? "{\"approximate\":\"tanh\"}" : NULL));
+                        gelu_tanh ? CLT_ATTRS(CLT_A_WORD("approximate", "tanh")) : NULL));
         if (m->dropout > 0) {
             snprintf(name, sizeof name, "drop%d", index);
-            snprintf(attrs, sizeof attrs, "{\"p\":%.9g}", m->dropout);
-            CLT_TRY(mlp_add(m, "dropout", name, attrs));
+            CLT_TRY(mlp_add(m, "dropout", name, CLT_ATTRS(CLT_A_FLOAT("p", m->dropout))));
         }
     }
     return CLT_OK;
@@ -145,25 +141,24 @@ static clt_status mlp_hidden(mlp *m)
  * one element. */
 static clt_status mlp_loss(mlp *m)
 {
-    char attrs[128] = "{}";
+    bool entropy = strcmp(m->loss, "cross_entropy") == 0;
     double smoothing = 0;
     int64_t ignore = NO_IGNORE_INDEX;
     clt_node *node;
     CLT_TRY(clt_model_read_share(&m->b, "label_smoothing", &smoothing));
     CLT_TRY(clt_model_read_int(&m->b, "ignore_index", -INT32_MAX, &ignore));
-    if (strcmp(m->loss, "cross_entropy") == 0) {
-        int n = snprintf(attrs, sizeof attrs, "{\"label_smoothing\":%.9g", smoothing);
-        if (ignore != NO_IGNORE_INDEX)
-            n += snprintf(attrs + n, sizeof attrs - (size_t)n, ",\"ignore_index\":%lld", (long long)ignore);
-        snprintf(attrs + n, sizeof attrs - (size_t)n, "}");
-    } else if (smoothing > 0) {
+    if (!entropy && smoothing > 0)
         return mlp_fail(m, "label_smoothing", "only the loss cross_entropy has label smoothing; remove it");
-    } else if (ignore != NO_IGNORE_INDEX) {
+    if (!entropy && ignore != NO_IGNORE_INDEX)
         return mlp_fail(m, "ignore_index", "only the loss cross_entropy has an ignored target; remove it");
-    }
+    clt_attr_given attrs[] = {
+        CLT_A_FLOAT("label_smoothing", smoothing), CLT_A_INT("ignore_index", ignore), {.name = NULL}};
+    if (ignore == NO_IGNORE_INDEX)
+        attrs[1].name = NULL;
     int32_t in[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
-    return clt_model_at(m->b.doc, m->b.model,
-                        clt_graph_add_text(m->b.graph, m->loss, "loss", attrs, in, 2, &node));
+    return clt_model_at(
+        m->b.doc, m->b.model,
+        clt_graph_add_op(m->b.graph, m->loss, "loss", NULL, in, 2, entropy ? attrs : NULL, &node));
 }
 
 static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,

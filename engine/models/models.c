@@ -97,13 +97,14 @@ clt_status clt_model_number(clt_model_builder *b, const clt_op *op, int index, b
             return CLT_OK;
         }
     }
-    char name[256], attrs[160] = "{}";
+    char name[256];
     clt_node *node;
     snprintf(name, sizeof name, "%s.f32", t->name);
-    if (strcmp(root_field(b->graph, *tensor), "x") == 0)
-        snprintf(attrs, sizeof attrs, "{\"scale\":%.9g,\"mean\":%.9g,\"std\":%.9g}", (double)b->inputs->scale,
-                 (double)b->inputs->mean, (double)b->inputs->std);
-    CLT_TRY(clt_graph_add_text(b->graph, "cast", name, attrs, tensor, 1, &node));
+    bool is_x = strcmp(root_field(b->graph, *tensor), "x") == 0;
+    const clt_attr_given *attrs =
+        CLT_ATTRS(CLT_A_FLOAT("scale", (double)b->inputs->scale),
+                  CLT_A_FLOAT("mean", (double)b->inputs->mean), CLT_A_FLOAT("std", (double)b->inputs->std));
+    CLT_TRY(clt_graph_add_op(b->graph, "cast", name, NULL, tensor, 1, is_x ? attrs : NULL, &node));
     if (b->n_casts < (int)(sizeof b->cast / sizeof b->cast[0])) {
         b->cast[b->n_casts].from = *tensor;
         b->cast[b->n_casts++].to = node->out[0];

@@ -117,17 +117,11 @@ static bool read_value(clt_graph *graph, const clt_attr_spec *spec, const clt_js
     return false;
 }
 
-static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *spec, const clt_json *value,
-                      clt_attr *attr)
+/* A value of the right type: its range, or its place among the choices. value: where it was read, NULL: in
+ * code. */
+static void check_value(attr_problems *p, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
 {
     char what[256];
-    attr->set = true;
-    if (!read_value(graph, spec, value, attr)) {
-        snprintf(what, sizeof what, "expected %s, got %s", type_text(spec->type),
-                 clt_json_type_name(clt_json_typeof(value)));
-        problem(p, value, spec->name, what);
-        return;
-    }
     if ((spec->type == CLT_ATTR_INT || spec->type == CLT_ATTR_FLOAT) && !in_range(spec, attr->f)) {
         snprintf(what, sizeof what, "%g is out of range; valid: %g to %g", attr->f, spec->min, spec->max);
         problem(p, value, spec->name, what);
@@ -139,6 +133,20 @@ static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *s
             problem(p, value, spec->name, what);
         }
     }
+}
+
+static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *spec, const clt_json *value,
+                      clt_attr *attr)
+{
+    char what[256];
+    attr->set = true;
+    if (read_value(graph, spec, value, attr)) {
+        check_value(p, spec, value, attr);
+        return;
+    }
+    snprintf(what, sizeof what, "expected %s, got %s", type_text(spec->type),
+             clt_json_type_name(clt_json_typeof(value)));
+    problem(p, value, spec->name, what);
 }
 
 /* The attribute that a wrong key probably stands for: of the required ones that are missing, the nearest, or
@@ -186,12 +194,67 @@ static void unknown_key(attr_problems *p, const clt_json *attrs, const clt_json 
             p->said |= 1u << i;
 }
 
+static void set_defaults(clt_node *node)
+{
+    for (int i = 0; i < node->op->n_attrs; i++)
+        set_default(&node->op->attrs[i], &node->attr[i]);
+}
+
+static clt_status finish(attr_problems *p, const clt_json *attrs)
+{
+    const clt_node *node = p->node;
+    for (int i = 0; i < node->op->n_attrs; i++)
+        if (node->op->attrs[i].required && !node->attr[i].set && !((p->said >> i) & 1))
+            problem(p, attrs, node->op->attrs[i].name, "is required");
+    clt_status status = clt_str_check(&p->text);
+    if (status == CLT_OK && p->count)
+        status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "%s", p->text.text);
+    clt_str_free(&p->text);
+    return status;
+}
+
+/* An attribute that code gives, as the type that the op declares: an integer may be a number. */
+static bool take_value(clt_graph *graph, const clt_attr_spec *spec, const clt_attr_given *given,
+                       clt_attr *attr)
+{
+    bool number = spec->type == CLT_ATTR_FLOAT && given->type == CLT_ATTR_INT;
+    bool word = spec->type == CLT_ATTR_STRING && given->type == CLT_ATTR_CHOICE;
+    if ((spec->type != given->type && !number && !word) || given->n_list > CLT_MAX_DIMS)
+        return false;
+    attr->i = given->i;
+    attr->b = given->i != 0;
+    attr->f = given->type == CLT_ATTR_FLOAT ? given->f : (double)given->i;
+    attr->n_list = given->n_list;
+    for (int i = 0; i < given->n_list; i++)
+        attr->list[i] = given->list[i];
+    if (given->word)
+        attr->s = clt_arena_strdup(graph->arena, given->word);
+    return !given->word || attr->s;
+}
+
+clt_status clt_attrs_take(clt_graph *graph, clt_node *node, const clt_attr_given *attrs)
+{
+    const clt_op *op = node->op;
+    attr_problems p = {.node = node};
+    set_defaults(node);
+    for (; attrs && attrs->name; attrs++) {
+        int i = 0;
+        while (i < op->n_attrs && strcmp(op->attrs[i].name, attrs->name) != 0)
+            i++;
+        if (i == op->n_attrs || !take_value(graph, &op->attrs[i], attrs, &node->attr[i]))
+            CLT_FAIL(CLT_EINTERNAL, "layer '%s' (%s): there is no attribute '%s' of this type", node->name,
+                     op->name, attrs->name);
+        node->attr[i].set = true;
+        check_value(&p, &op->attrs[i], NULL, &node->attr[i]);
+    }
+    return finish(&p, NULL);
+}
+
 clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *attrs, const clt_json_doc *doc)
 {
     const clt_op *op = node->op;
     attr_problems p = {.node = node, .doc = doc};
-    for (int i = 0; i < op->n_attrs; i++)
-        set_default(&op->attrs[i], &node->attr[i]);
+    set_defaults(node);
     if (attrs && clt_json_typeof(attrs) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): attributes must be a JSON object", node->name, op->name);
     for (const clt_json *value = attrs ? clt_json_first(attrs) : NULL; value; value = clt_json_next(value)) {
@@ -204,12 +267,5 @@ clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *att
         else if (!is_layer_key(key))
             unknown_key(&p, attrs, value, key);
     }
-    for (int i = 0; i < op->n_attrs; i++)
-        if (op->attrs[i].required && !node->attr[i].set && !((p.said >> i) & 1))
-            problem(&p, attrs, op->attrs[i].name, "is required");
-    clt_status status = clt_str_check(&p.text);
-    if (status == CLT_OK && p.count)
-        status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "%s", p.text.text);
-    clt_str_free(&p.text);
-    return status;
+    return finish(&p, attrs);
 }

@@ -66,26 +66,52 @@ static clt_status new_node(clt_graph *graph, const clt_op *op, const char *name,
     return CLT_OK;
 }
 
-clt_status clt_graph_add(clt_graph *graph, const char *op_name, const char *name, const clt_json *attrs,
-                         const clt_json_doc *doc, const int32_t *inputs, int n_inputs, const char *share,
-                         clt_node **out)
+/* A node with its inputs, not in the graph yet; its attributes come next. */
+static clt_status begin_node(clt_graph *graph, const char *op_name, const char *name, const char *share,
+                             const int32_t *inputs, int n_inputs, clt_node **out)
 {
     const clt_op *op = NULL;
-    clt_node *node = NULL;
     CLT_TRY(find_op(op_name, name, &op));
-    CLT_TRY(new_node(graph, op, name, share, &node));
+    CLT_TRY(new_node(graph, op, name, share, out));
+    clt_node *node = *out;
     if (n_inputs > CLT_MAX_IN)
         CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): %d inputs; at most %d fit", node->name, op->name, n_inputs,
                  CLT_MAX_IN);
     node->n_in = n_inputs;
     memcpy(node->in, inputs, (size_t)n_inputs * sizeof *inputs);
-    CLT_TRY(check_inputs(graph, node));
-    CLT_TRY(clt_attrs_parse(graph, node, attrs, doc));
+    return check_inputs(graph, node);
+}
+
+/* Infers shapes and puts the node into the graph. */
+static clt_status finish_node(clt_graph *graph, clt_node *node)
+{
     clt_infer ctx = {graph, node};
-    CLT_TRY(op->infer(&ctx));
+    CLT_TRY(node->op->infer(&ctx));
     CLT_TRY(clt_grow(&graph->nodes, &graph->nodes_capacity, graph->n_nodes + 1, sizeof *graph->nodes,
                      "node table"));
     graph->nodes[graph->n_nodes++] = node;
+    return CLT_OK;
+}
+
+clt_status clt_graph_add_op(clt_graph *graph, const char *op, const char *name, const char *share,
+                            const int32_t *inputs, int n_inputs, const clt_attr_given *attrs, clt_node **out)
+{
+    clt_node *node = NULL;
+    CLT_TRY(begin_node(graph, op, name, share, inputs, n_inputs, &node));
+    CLT_TRY(clt_attrs_take(graph, node, attrs));
+    CLT_TRY(finish_node(graph, node));
+    *out = node;
+    return CLT_OK;
+}
+
+clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, const clt_json *attrs,
+                         const clt_json_doc *doc, const int32_t *inputs, int n_inputs, const char *share,
+                         clt_node **out)
+{
+    clt_node *node = NULL;
+    CLT_TRY(begin_node(graph, op, name, share, inputs, n_inputs, &node));
+    CLT_TRY(clt_attrs_parse(graph, node, attrs, doc));
+    CLT_TRY(finish_node(graph, node));
     *out = node;
     return CLT_OK;
 }

@@ -4,21 +4,69 @@
 #ifndef ENGINE_OPS_NODE_H
 #define ENGINE_OPS_NODE_H
 
-#include "engine/graph/graph.h"
+#include "engine/ops/op.h"
 
-/* clt_graph_add: adds a node. `attrs` is a JSON object with attribute values (NULL: defaults); keys "op",
- * "name", "inputs", "share" in it are ignored. name NULL: "<op><n>". Checks attributes, input count, shapes.
- * CLT_ECONFIG / CLT_ESHAPE name the layer, what is wrong, and the nearest valid word. `doc` (may be NULL)
- * gives positions for messages. out: the node. */
+/* An attribute as code gives it. */
+typedef struct clt_attr_given {
+    const char *name; /* NULL ends a list of them */
+    clt_attr_type type;
+    int64_t i;           /* INT, BOOL */
+    double f;            /* FLOAT */
+    const char *word;    /* CHOICE, STRING */
+    const int64_t *list; /* INTS */
+    int n_list;
+} clt_attr_given;
+
+#define CLT_A_INT(key, value)                                                                                \
+    {                                                                                                        \
+        .name = key, .type = CLT_ATTR_INT, .i = value                                                        \
+    }
+#define CLT_A_FLOAT(key, value)                                                                              \
+    {                                                                                                        \
+        .name = key, .type = CLT_ATTR_FLOAT, .f = value                                                      \
+    }
+#define CLT_A_BOOL(key, value)                                                                               \
+    {                                                                                                        \
+        .name = key, .type = CLT_ATTR_BOOL, .i = value                                                       \
+    }
+#define CLT_A_WORD(key, value)                                                                               \
+    {                                                                                                        \
+        .name = key, .type = CLT_ATTR_CHOICE, .word = value                                                  \
+    }
+#define CLT_A_INTS(key, values, count)                                                                       \
+    {                                                                                                        \
+        .name = key, .type = CLT_ATTR_INTS, .list = values, .n_list = count                                  \
+    }
+/* CLT_ATTRS(CLT_A_INT("out", 10), CLT_A_BOOL("bias", false)) */
+#define CLT_ATTRS(...)                                                                                       \
+    (const clt_attr_given[])                                                                                 \
+    {                                                                                                        \
+        __VA_ARGS__,                                                                                         \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
+    }
+
+/* Adds a node: its op by name, its own name (NULL: "<op><n>"), the layer whose parameters it shares (NULL:
+ * none), inputs, attributes (NULL: defaults). Checks attributes, input count, shapes. CLT_ECONFIG /
+ * CLT_ESHAPE name the layer, what is wrong, and the nearest valid word. out: the node. */
+clt_status clt_graph_add_op(clt_graph *graph, const char *op, const char *name, const char *share,
+                            const int32_t *inputs, int n_inputs, const clt_attr_given *attrs, clt_node **out);
+
+/* clt_graph_add: the same for what users write. `attrs` is a JSON object with attribute values (NULL:
+ * defaults); keys "op", "name", "inputs", "share" in it are ignored. `doc` (may be NULL) gives positions for
+ * messages. */
 clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, const clt_json *attrs,
                          const clt_json_doc *doc, const int32_t *inputs, int n_inputs, const char *share,
                          clt_node **out);
-/* The same with the attributes as JSON text ("{\"out\":10}"), for code and tests. */
+/* The same with the attributes as JSON text ("{\"out\":10}"), for tables of cases and tests. */
 clt_status clt_graph_add_text(clt_graph *graph, const char *op, const char *name, const char *attrs,
                               const int32_t *inputs, int n_inputs, clt_node **out);
 
 /* Fills node->attr from a JSON object (or NULL) and the op's attribute list: unknown keys, wrong types and
  * values out of range are CLT_ECONFIG, all of them in one message. */
 clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *attrs, const clt_json_doc *doc);
+/* The same from attributes that code gives; a name or type that the op does not have is CLT_EINTERNAL. */
+clt_status clt_attrs_take(clt_graph *graph, clt_node *node, const clt_attr_given *attrs);
 
 #endif

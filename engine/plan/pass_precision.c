@@ -73,7 +73,7 @@ static clt_status in_type(precision *p, const clt_node *node, clt_dtype need, in
     clt_node *cast;
     if (p->cast[*tensor] < 0) {
         snprintf(name, sizeof name, "%s.%s", clt_graph_tensor(p->graph, *tensor)->name, clt_dtype_name(need));
-        CLT_TRY(clt_graph_add_text(p->graph, "cast", name, NULL, tensor, 1, &cast));
+        CLT_TRY(clt_graph_add_op(p->graph, "cast", name, NULL, tensor, 1, NULL, &cast));
         p->graph->n_nodes--; /* it goes into p->order */
         cast->block = node->block;
         clt_graph_tensor(p->graph, cast->out[0])->dtype = need;

@@ -55,7 +55,7 @@ rotary.cl :: s/s = SIGN \* sinpi(angle)/s = sinpi(angle)/ :: rotary.odd[flat] ::
 rotary.cl :: s/bool turns = h < turned/bool turns = true/ :: rotary.part[flat] :: rotary
 rotary.cl :: s/ratio = mul_hi(ratio, ratio))/ratio = ratio)/ :: rotary.tail[lane] :: rotary
 rotary.cl :: s/0x28BE60DB9391054AUL/0x28BE60DB00000000UL/ :: rotary.far[lane] :: rotary
-rotary.cl :: s/h < turned ? TURNED : 0/TURNED/ :: rotary.part[lane] :: rotary
+rotary.cl :: s/ulong c = (ulong)turned \* DIM/ulong c = (ulong)turned * DIM + 1/ :: rotary.part[lane] :: rotary
 layernorm.cl :: s/ - CENTRED(load, c) \* s2//  :: layernorm.odd[row] :: layernorm
 layernorm.cl :: s/(float)cols + eps)/(float)cols)/ :: layernorm.nobias[row] :: layernorm
 layernorm.cl :: s/float d = MINUS_MEAN(LOAD, c);/float d = LOAD(DT, x, c);/ :: layernorm.odd[group] :: layernorm

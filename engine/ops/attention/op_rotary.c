@@ -108,6 +108,8 @@ static void rotary_emit(ocl_emitter *e, const clt_call *call, bool backward, clt
     ocl_define(e, "OFFSETS", call->node->n_in > 1);
     ocl_define(e, "DIM", s.dim);
     ocl_define(e, "TURNED", 2 * s.pairs);
+    if (s.dim % 32 == 0 && s.pairs % 16 == 0)
+        clt_define_stores(e, style, clt_call_dtype(call, to), elements, backward && call->din_accumulate[0]);
     if (backward)
         clt_arg_grad_of(e, call, to, elements, call->din_accumulate[0]);
     else

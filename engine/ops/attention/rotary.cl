@@ -8,7 +8,8 @@
  *
  * -DDT=type of x -DYT=type of y -DSIGN=1: forward, -1: gradient -DGRAD=1: the result is added to on request
  * -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
- * -DOFFSETS=1: the first place of each sample is an argument -DDIM=elements of a head -DTURNED=of which turn */
+ * -DOFFSETS=1: the first place of each sample is an argument -DDIM=elements of a head -DTURNED=of which turn
+ * -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
 
@@ -129,8 +130,8 @@ __kernel void rotary_row(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_A
 #if !INTERLEAVED
             if (count == LANES) {
                 float16 a = LOAD16(DT, from, first), b = LOAD16(DT, from, first + PAIRS);
-                STORE16_GRAD(YT, to, first, a * c - b * s, accumulate);
-                STORE16_GRAD(YT, to, first + PAIRS, a * s + b * c, accumulate);
+                STREAM16_GRAD(YT, to, first, a * c - b * s, accumulate);
+                STREAM16_GRAD(YT, to, first + PAIRS, a * s + b * c, accumulate);
                 continue;
             }
 #endif
@@ -141,7 +142,14 @@ __kernel void rotary_row(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_A
             }
         }
     }
-    for (uint h = 0; h < heads; h++, x += DIM, y += DIM)
-        for (uint c = h < turned ? TURNED : 0; c < DIM; c++)
-            STORE_GRAD(YT, y, c, LOAD(DT, x, c), accumulate);
+#if REST
+    for (uint h = 0; h < turned; h++)
+        for (uint c = TURNED; c < DIM; c++)
+            STORE_GRAD(YT, y, h * DIM + c, LOAD(DT, x, h * DIM + c), accumulate);
+#endif
+    ulong c = (ulong)turned * DIM, end = (ulong)heads * DIM;
+    for (; c + LANES <= end; c += LANES)
+        STREAM16_GRAD(YT, y, c, LOAD16(DT, x, c), accumulate);
+    for (; c < end; c++)
+        STORE_GRAD(YT, y, c, LOAD(DT, x, c), accumulate);
 }

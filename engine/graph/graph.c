@@ -49,6 +49,8 @@ void clt_graph_destroy(clt_graph *graph)
     free(graph->nodes);
     free(graph->params);
     free(graph->fields);
+    clt_names_free(&graph->node_names);
+    clt_names_free(&graph->param_names);
     free(graph);
 }
 
@@ -124,18 +126,14 @@ int32_t clt_graph_find_field(const clt_graph *graph, const char *name)
 
 clt_node *clt_graph_find(const clt_graph *graph, const char *name)
 {
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (strcmp(graph->nodes[i]->name, name) == 0)
-            return graph->nodes[i];
-    return NULL;
+    uintptr_t node;
+    return clt_names_find(&graph->node_names, name, strlen(name), &node) ? (clt_node *)node : NULL;
 }
 
 const clt_param *clt_graph_find_param(const clt_graph *graph, const char *name)
 {
-    for (size_t i = 0; i < graph->n_params; i++)
-        if (strcmp(graph->params[i].name, name) == 0)
-            return &graph->params[i];
-    return NULL;
+    uintptr_t index;
+    return clt_names_find(&graph->param_names, name, strlen(name), &index) ? &graph->params[index] : NULL;
 }
 
 int64_t clt_graph_param_elements(const clt_graph *graph)

@@ -9,6 +9,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/json.h"
 #include "engine/base/mem.h"
+#include "engine/base/names.h"
 
 #define CLT_MAX_IN 16 /* inputs of a node (concat takes up to 16) */
 #define CLT_MAX_OUT 4
@@ -157,6 +158,7 @@ typedef struct clt_graph {
     int32_t n_losses;
     int32_t step;  /* tensor id of the step block */
     int32_t block; /* of the nodes that are added next: see clt_node */
+    clt_names node_names, param_names;
 } clt_graph;
 
 clt_status clt_graph_create(int64_t micro_batch, clt_graph **out);

@@ -35,6 +35,8 @@ typedef struct listing {
     clt_model_builder b;
     graph_layer *layers;
     int count;
+    clt_names names; /* of the layers: their positions */
+    int *numbered;   /* by op: how many layers without a name have been given one */
     clt_findings findings;
 } listing;
 
@@ -123,35 +125,33 @@ static void read_op(listing *l, graph_layer *layer)
             clt_op_hint(op, buffer, sizeof buffer));
 }
 
-/* Layer of a name among the first `count`, -1. */
-static int find_layer(const listing *l, const char *name, size_t length, int count)
+/* Layer of a name, -1. */
+static int find_layer(const listing *l, const char *name, size_t length)
 {
-    for (int i = 0; i < count; i++)
-        if (l->layers[i].name && strlen(l->layers[i].name) == length &&
-            memcmp(l->layers[i].name, name, length) == 0)
-            return i;
-    return -1;
+    uintptr_t index;
+    return clt_names_find(&l->names, name, length, &index) ? (int)index : -1;
 }
 
-static void read_name(listing *l, int index)
+static clt_status read_name(listing *l, int index)
 {
     graph_layer *layer = &l->layers[index];
     const clt_json *value = clt_json_get(layer->value, "name");
     const char *name = text_of(l, layer, "name");
     if (!name)
-        return;
+        return CLT_OK;
     if (strchr(name, ':') || strchr(name, '\'') || strlen(name) > 100) {
         finding(l, value, layer,
                 "the name '%.100s' must not be longer than 100 bytes or contain ':' or a quote", name);
-        return;
+        return CLT_OK;
     }
-    int other = find_layer(l, name, strlen(name), index);
+    int other = find_layer(l, name, strlen(name));
     if (other >= 0)
         finding(l, value, layer, "the name '%s' is taken by model.layers[%d]", name, other);
     else if (clt_model_find_field(l->b.inputs, name) >= 0)
         finding(l, value, layer, "the name '%s' is taken by a field of the data", name);
     else
         layer->name = name;
+    return layer->name ? clt_names_add(&l->names, name, (uintptr_t)index) : CLT_OK;
 }
 
 /* Layers without a name get "<op><k>", k counting from 1 and skipping names that are taken. */
@@ -160,13 +160,17 @@ static clt_status make_name(listing *l, int index)
     graph_layer *layer = &l->layers[index];
     if (layer->name || !layer->op)
         return CLT_OK;
-    for (int k = 1;; k++) {
+    int ops, op = 0;
+    while (clt_op_list(&ops)[op] != layer->op)
+        op++;
+    for (int k = l->numbered[op] + 1;; k++) {
         char name[160];
         snprintf(name, sizeof name, "%.120s%d", layer->op->name, k);
-        if (find_layer(l, name, strlen(name), l->count) >= 0 || clt_model_find_field(l->b.inputs, name) >= 0)
+        if (find_layer(l, name, strlen(name)) >= 0 || clt_model_find_field(l->b.inputs, name) >= 0)
             continue;
+        l->numbered[op] = k;
         layer->name = clt_arena_strdup(l->b.graph->arena, name);
-        return layer->name ? CLT_OK : CLT_ENOMEM;
+        return layer->name ? clt_names_add(&l->names, layer->name, (uintptr_t)index) : CLT_ENOMEM;
     }
 }
 
@@ -180,7 +184,10 @@ static clt_status read_layers(listing *l, const clt_json *model)
         return CLT_OK;
     }
     l->count = (int)clt_json_count(list);
+    int ops;
+    clt_op_list(&ops);
     CLT_TRY(clt_alloc(&l->layers, (size_t)l->count, sizeof *l->layers, "layer list"));
+    CLT_TRY(clt_alloc(&l->numbered, (size_t)ops, sizeof *l->numbered, "layer list"));
     int index = 0;
     for (const clt_json *value = clt_json_first(list); value; value = clt_json_next(value), index++) {
         graph_layer *layer = &l->layers[index];
@@ -192,7 +199,7 @@ static clt_status read_layers(listing *l, const clt_json *model)
             continue;
         }
         read_op(l, layer);
-        read_name(l, index);
+        CLT_TRY(read_name(l, index));
     }
     for (index = 0; index < l->count; index++)
         CLT_TRY(make_name(l, index));
@@ -250,7 +257,7 @@ static clt_status resolve(listing *l, graph_layer *layer, const clt_json *value,
     *out = (source){-1, clt_model_find_field(l->b.inputs, text), 0};
     if (out->field >= 0)
         return CLT_OK;
-    out->layer = find_layer(l, text, length, l->count);
+    out->layer = find_layer(l, text, length);
     if (out->layer < 0 && of_wrong_op(l, text)) {
         layer->broken = true;
         return CLT_OK;
@@ -330,7 +337,7 @@ static clt_status read_share(listing *l, graph_layer *layer)
     if (!share)
         return CLT_OK;
     const clt_json *value = clt_json_get(layer->value, "share");
-    layer->share = find_layer(l, share, strlen(share), l->count);
+    layer->share = find_layer(l, share, strlen(share));
     if (layer->share < 0) {
         const char **names;
         size_t count;
@@ -511,6 +518,8 @@ static clt_status graph_build(const clt_json *model, const clt_json_doc *doc, co
     clt_error_take(status, &error);
     clt_status found = clt_findings_finish(&l.findings);
     free(l.layers);
+    free(l.numbered);
+    clt_names_free(&l.names);
     return status != CLT_OK ? clt_error_put(&error) : found;
 }
 

@@ -103,7 +103,7 @@ clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *
     t->producer = -1;
     t->requires_grad = true;
     node->param[node->n_param++] = param->index;
-    return CLT_OK;
+    return clt_names_add(&graph->param_names, param->name, (uintptr_t)param->index);
 }
 
 clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, const clt_shape *shape)

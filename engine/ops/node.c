@@ -90,7 +90,7 @@ static clt_status finish_node(clt_graph *graph, clt_node *node)
     CLT_TRY(clt_grow(&graph->nodes, &graph->nodes_capacity, graph->n_nodes + 1, sizeof *graph->nodes,
                      "node table"));
     graph->nodes[graph->n_nodes++] = node;
-    return CLT_OK;
+    return clt_names_add(&graph->node_names, node->name, (uintptr_t)node);
 }
 
 clt_status clt_graph_add_op(clt_graph *graph, const char *op, const char *name, const char *share,

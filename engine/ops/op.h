@@ -54,8 +54,8 @@ typedef struct clt_op_doc {
     clt_doc_data data;
 } clt_op_doc;
 
-/* Neighbours that a linear layer's GEMM does on the way (engine/plan/fuse_linear.c), and dropout the residual
- * (fuse_dropout.c); ids -1: none. */
+/* Neighbours that a GEMM does on the way (engine/plan/fuse_gemm.c), and other ops the residual
+ * (fuse_residual.c); ids -1: none. */
 typedef struct clt_epilogue {
     ocl_activation activation;
     int32_t pre;      /* forward: receives what goes into the activation */
@@ -162,17 +162,19 @@ typedef struct clt_op_ref {
 } clt_op_ref;
 
 enum {
-    CLT_OP_LOSS = 1 << 0,   /* has no output that others may use; adds to the losses */
-    CLT_OP_VIEW = 1 << 1,   /* output 0 shares the bytes of input 0; no forward command */
-    CLT_OP_RANDOM = 1 << 2, /* uses the step block's seed */
-    CLT_OP_ELEMENTWISE = 1 << 3,
+    CLT_OP_LOSS = 1 << 0,          /* has no output that others may use; adds to the losses */
+    CLT_OP_VIEW = 1 << 1,          /* output 0 shares the bytes of input 0; no forward command */
+    CLT_OP_RANDOM = 1 << 2,        /* uses the step block's seed */
+    CLT_OP_SUM = 1 << 3,           /* y = x0 + x1 + ...: what a neighbour may add as its residual */
     CLT_OP_HITS = 1 << 4,          /* a loss whose record counts hits: accuracy has a meaning */
     CLT_OP_MOVE = 1 << 5,          /* moves elements of any type, integers included, unchanged */
     CLT_OP_EVAL_IDENTITY = 1 << 6, /* y = x when not training */
     CLT_OP_FUSED = 1 << 7,         /* made by the plan from other ops: not for configs */
     CLT_OP_CHEAP = 1 << 8,         /* one pass over its input: cheaper to do again than to keep */
     CLT_OP_WIDE = 1 << 9,          /* in half-precision runs: takes and gives f32 */
-    CLT_OP_CONVERTS = 1 << 10      /* takes inputs and gives outputs of any float type, not all alike */
+    CLT_OP_CONVERTS = 1 << 10,     /* takes inputs and gives outputs of any float type, not all alike */
+    CLT_OP_GEMM = 1 << 11,         /* output 0 comes from one GEMM, which does an epilogue on its way */
+    CLT_OP_GEMM_DX = 1 << 12       /* so does the gradient of input 0 */
 };
 
 typedef struct clt_op {
@@ -202,6 +204,13 @@ typedef struct clt_op {
      * result, its results may be off by for it. */
     const char *rounding_variant;
     double roundings;
+    /* What the fuse pass asks. The activation of a GEMM's epilogue that computes this op, OCL_ACT_NONE or no
+     * function: there is none. */
+    ocl_activation (*activation)(const clt_node *node);
+    /* Whether the op adds epilogue.residual to its output on the way; no function: it does not. */
+    bool (*takes_residual)(const clt_node *node);
+    /* A loss: the op that computes it together with the GEMM that makes its first input; NULL: none. */
+    const struct clt_op *with_gemm;
     const clt_op_ref *ref;
 } clt_op;
 

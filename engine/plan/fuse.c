@@ -3,7 +3,94 @@
  * Questions that the parts of the fuse pass put to the work list. */
 #include "engine/plan/fuse.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "engine/plan/plan_internal.h"
+
+/* --- which works name a tensor --- */
+
+int32_t clt_fuse_first(const clt_fuse *f, int32_t tensor)
+{
+    return tensor < 0 ? -1 : f->first[clt_plan_owner(f->plan, tensor)];
+}
+
+/* The newest mention comes first, so that before the index is complete one look tells whether a work has its.
+ */
+static clt_status mention(clt_fuse *f, int32_t tensor, size_t at)
+{
+    size_t work;
+    if (tensor < 0)
+        return CLT_OK;
+    CLT_FOR_MENTIONS (f, tensor, work) {
+        if (work == at)
+            return CLT_OK;
+        if (!f->opened)
+            break;
+    }
+    if (f->n == f->room)
+        CLT_TRY(clt_grow(&f->mention, &f->room, f->n + 1, sizeof *f->mention, "mentions of tensors"));
+    int32_t owner = clt_plan_owner(f->plan, tensor);
+    f->mention[f->n] = (clt_mention){at, f->first[owner]};
+    f->first[owner] = (int32_t)f->n++;
+    return CLT_OK;
+}
+
+clt_status clt_fuse_changed(clt_fuse *f, size_t at)
+{
+    const clt_work *work = &f->plan->work[at];
+    if (clt_fuse_dead(work))
+        return CLT_OK;
+    for (int i = 0; i < work->node->n_in; i++) {
+        CLT_TRY(mention(f, work->node->in[i], at));
+        CLT_TRY(mention(f, work->din[i], at));
+    }
+    for (int i = 0; i < work->node->n_out; i++) {
+        CLT_TRY(mention(f, work->node->out[i], at));
+        CLT_TRY(mention(f, work->dout[i], at));
+    }
+    CLT_TRY(mention(f, work->epilogue.residual, at));
+    CLT_TRY(mention(f, work->epilogue.dact, at));
+    if (work->kind == CLT_WORK_ADD) {
+        CLT_TRY(mention(f, work->add_to, at));
+        CLT_TRY(mention(f, work->add_from, at));
+    }
+    if (work->kind == CLT_WORK_BACKWARD)
+        f->backward[work->node->id] = at;
+    return CLT_OK;
+}
+
+clt_status clt_fuse_open(clt_plan *plan, clt_fuse *f)
+{
+    const clt_graph *graph = plan->graph;
+    *f = (clt_fuse){.plan = plan};
+    clt_status status = clt_plan_kept(plan, &f->kept);
+    if (status == CLT_OK)
+        status = clt_alloc(&f->first, graph->n_tensors, sizeof *f->first, "mentions of tensors");
+    if (status == CLT_OK)
+        status = clt_alloc(&f->backward, graph->n_nodes + 1, sizeof *f->backward, "backward work");
+    for (size_t i = 0; i < graph->n_tensors && status == CLT_OK; i++)
+        f->first[i] = -1;
+    for (size_t i = 0; i < graph->n_nodes && status == CLT_OK; i++)
+        f->backward[i] = CLT_NO_WORK;
+    for (size_t w = plan->n_work; w-- > 0 && status == CLT_OK;)
+        status = clt_fuse_changed(f, w);
+    f->opened = true;
+    if (status != CLT_OK)
+        clt_fuse_close(f);
+    return status;
+}
+
+void clt_fuse_close(clt_fuse *f)
+{
+    free(f->kept);
+    free(f->first);
+    free(f->backward);
+    free(f->mention);
+    *f = (clt_fuse){0};
+}
+
+/* --- questions --- */
 
 bool clt_fuse_same(const clt_plan *plan, int32_t a, int32_t b)
 {
@@ -29,18 +116,21 @@ void clt_fuse_note(clt_work *work, const clt_node *node)
         }
 }
 
-bool clt_fuse_is(const clt_node *node, const char *op)
+ocl_activation clt_fuse_activation_of(const clt_node *node)
 {
-    return strcmp(node->op->name, op) == 0;
+    return node->op->activation ? node->op->activation(node) : OCL_ACT_NONE;
 }
 
-size_t clt_fuse_producer(const clt_plan *plan, int32_t tensor)
+size_t clt_fuse_producer(const clt_fuse *f, int32_t tensor)
 {
-    for (size_t w = 0; w < plan->n_forward; w++)
-        for (int i = 0; !clt_fuse_dead(&plan->work[w]) && i < plan->work[w].node->n_out; i++)
-            if (clt_fuse_same(plan, plan->work[w].node->out[i], tensor))
-                return w;
-    return CLT_NO_WORK;
+    size_t made = CLT_NO_WORK, w;
+    CLT_FOR_MENTIONS (f, tensor, w) {
+        const clt_work *work = &f->plan->work[w];
+        for (int i = 0; w < f->plan->n_forward && !clt_fuse_dead(work) && i < work->node->n_out; i++)
+            if (w < made && clt_fuse_same(f->plan, work->node->out[i], tensor))
+                made = w;
+    }
+    return made;
 }
 
 /* A loss that is fused with its linear layer has no forward work any more, yet reads what that layer read. */
@@ -57,87 +147,50 @@ static bool reads(const clt_plan *plan, size_t at, int32_t tensor)
     return false;
 }
 
-int clt_fuse_readers(const clt_plan *plan, int32_t tensor, size_t *only)
+int clt_fuse_readers(const clt_fuse *f, int32_t tensor, size_t *only)
 {
     int readers = 0;
-    for (size_t w = 0; w < plan->n_work; w++)
-        if (reads(plan, w, tensor)) {
+    size_t w;
+    *only = 0;
+    CLT_FOR_MENTIONS (f, tensor, w)
+        if (reads(f->plan, w, tensor)) {
             readers++;
-            *only = w;
+            *only = w > *only ? w : *only;
         }
     return readers;
 }
 
-size_t clt_fuse_backward_of(const clt_plan *plan, const clt_node *node)
+size_t clt_fuse_backward_of(const clt_fuse *f, const clt_node *node)
 {
-    for (size_t w = plan->n_forward; w < plan->n_work; w++)
-        if (plan->work[w].kind == CLT_WORK_BACKWARD && !clt_fuse_dead(&plan->work[w]) &&
-            plan->work[w].node->id == node->id)
-            return w;
-    return CLT_NO_WORK;
+    size_t at = f->backward[node->id];
+    if (at == CLT_NO_WORK || clt_fuse_dead(&f->plan->work[at]) || f->plan->work[at].node->id != node->id)
+        return CLT_NO_WORK;
+    return at;
 }
 
-bool clt_fuse_kept(const clt_plan *plan, int32_t tensor)
+bool clt_fuse_kept(const clt_fuse *f, int32_t tensor)
 {
-    for (size_t i = 0; i < plan->graph->n_tensors; i++) {
-        const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
-        if ((t->is_output || t->persistent) && clt_fuse_same(plan, t->id, tensor))
-            return true;
-    }
-    return false;
+    return f->kept[clt_plan_owner(f->plan, tensor)];
 }
 
-clt_status clt_fuse_clone(clt_plan *plan, const clt_node *node, clt_node **out)
+/* --- editing --- */
+
+clt_status clt_fuse_clone(clt_fuse *f, const clt_node *node, clt_node **out)
 {
-    *out = clt_arena_alloc(plan->graph->arena, sizeof **out);
+    *out = clt_arena_alloc(f->plan->graph->arena, sizeof **out);
     if (!*out)
         return CLT_ENOMEM;
     **out = *node;
     return CLT_OK;
 }
 
-clt_status clt_fuse_yield(clt_plan *plan, size_t at, int32_t result)
+clt_status clt_fuse_yield(clt_fuse *f, size_t at, int32_t result)
 {
     clt_node *node;
-    if (plan->work[at].node->out[0] == result)
+    if (f->plan->work[at].node->out[0] == result)
         return CLT_OK;
-    CLT_TRY(clt_fuse_clone(plan, plan->work[at].node, &node));
+    CLT_TRY(clt_fuse_clone(f, f->plan->work[at].node, &node));
     node->out[0] = result;
-    plan->work[at].node = node;
-    return CLT_OK;
-}
-
-void clt_fuse_residual(clt_plan *plan, size_t at, int32_t *result)
-{
-    size_t reader;
-    int32_t y = *result;
-    if (clt_fuse_readers(plan, y, &reader) != 1 || clt_fuse_kept(plan, y))
-        return;
-    const clt_node *add = plan->work[reader].node;
-    if (!clt_fuse_is(add, "add") || add->n_in != 2)
-        return;
-    int side = add->in[1] == y ? 1 : 0;
-    int32_t residual = add->in[1 - side];
-    if (add->in[side] != y || clt_fuse_same(plan, residual, y) ||
-        !clt_shape_equal(&clt_graph_tensor(plan->graph, residual)->shape,
-                         &clt_graph_tensor(plan->graph, y)->shape) ||
-        clt_graph_tensor(plan->graph, residual)->dtype != clt_graph_tensor(plan->graph, y)->dtype)
-        return;
-    size_t made = clt_fuse_producer(plan, residual);
-    if (made != CLT_NO_WORK && made >= at)
-        return; /* it comes into being after this layer */
-    /* a derivative taken from the output needs the output */
-    for (size_t w = plan->n_forward; w < plan->n_work; w++)
-        if (!clt_fuse_dead(&plan->work[w]) && plan->work[w].epilogue.dact == y)
-            return;
-    size_t back = plan->work[at].epilogue.activation == OCL_ACT_RELU ? plan->n_forward : plan->n_work;
-    for (; back < plan->n_work; back++)
-        if (!clt_fuse_dead(&plan->work[back]) &&
-            clt_fuse_activation_of(plan->work[back].node) == OCL_ACT_RELU &&
-            plan->work[back].node->out[0] == y)
-            return;
-    plan->work[at].epilogue.residual = residual;
-    clt_fuse_note(&plan->work[at], add);
-    *result = add->out[0];
-    clt_fuse_kill(&plan->work[reader]);
+    f->plan->work[at].node = node;
+    return clt_fuse_changed(f, at);
 }

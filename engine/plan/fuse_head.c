@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusing a linear layer with the cross_entropy that alone reads its outputs. In training all of it, the loss
- * record too, happens in the backward phase: logits, then their gradient in their place, some rows at a time.
- * In evaluation it pays only where there are several chunks. Knows the two ops by name. */
+ * Fusing a GEMM with the loss that alone reads its outputs, where the loss names an op that does both. In
+ * training all of it, the loss record too, happens in the backward phase: logits, then their gradient in
+ * their place, some rows at a time. In evaluation it pays only where there are several chunks. */
 #include <string.h>
 
 #include "engine/ops/loss/linear_cross_entropy.h"
@@ -31,21 +31,22 @@ static bool gradients_match(const clt_plan *plan, const head *h)
 }
 
 /* The linear layer at `at` and its loss, if the two can be one. */
-static bool find_head(const clt_plan *plan, size_t at, head *h)
+static bool find_head(const clt_fuse *f, size_t at, head *h)
 {
+    const clt_plan *plan = f->plan;
     const clt_node *linear = plan->work[at].node;
     int32_t logits = linear->out[0];
     h->linear = at;
-    if (!clt_fuse_is(linear, "linear") || clt_fuse_readers(plan, logits, &h->loss) != 1 ||
-        clt_fuse_kept(plan, logits))
+    if (!(linear->op->flags & CLT_OP_GEMM) || clt_fuse_readers(f, logits, &h->loss) != 1 ||
+        clt_fuse_kept(f, logits))
         return false;
     const clt_node *loss = plan->work[h->loss].node;
-    if (!clt_fuse_is(loss, "cross_entropy") || !clt_fuse_same(plan, loss->in[0], logits) ||
+    if (!loss->op->with_gemm || !clt_fuse_same(plan, loss->in[0], logits) ||
         clt_shape_last(&clt_graph_tensor(plan->graph, loss->in[0])->shape) !=
             clt_shape_last(&clt_graph_tensor(plan->graph, logits)->shape))
         return false;
-    h->linear_back = clt_fuse_backward_of(plan, linear);
-    h->loss_back = clt_fuse_backward_of(plan, loss);
+    h->linear_back = clt_fuse_backward_of(f, linear);
+    h->loss_back = clt_fuse_backward_of(f, loss);
     return plan->options.mode == CLT_PLAN_EVAL ? chunked(plan, logits) : gradients_match(plan, h);
 }
 
@@ -63,12 +64,13 @@ static void copy_attrs(clt_node *node, const clt_node *linear, const clt_node *l
     }
 }
 
-static clt_status make_node(clt_plan *plan, const head *h, clt_node **out)
+static clt_status make_node(clt_fuse *f, const head *h, clt_node **out)
 {
+    const clt_plan *plan = f->plan;
     const clt_node *linear = plan->work[h->linear].node, *loss = plan->work[h->loss].node;
     clt_node *node;
-    CLT_TRY(clt_fuse_clone(plan, loss, &node));
-    node->op = clt_op_find("linear_cross_entropy");
+    CLT_TRY(clt_fuse_clone(f, loss, &node));
+    node->op = loss->op->with_gemm;
     node->name = clt_arena_printf(plan->graph->arena, "%s+%s", linear->name, loss->name);
     if (!node->name)
         return CLT_ENOMEM;
@@ -81,10 +83,11 @@ static clt_status make_node(clt_plan *plan, const head *h, clt_node **out)
     return CLT_OK;
 }
 
-static clt_status fuse(clt_plan *plan, const head *h)
+static clt_status fuse(clt_fuse *f, const head *h)
 {
+    clt_plan *plan = f->plan;
     clt_node *node;
-    CLT_TRY(make_node(plan, h, &node));
+    CLT_TRY(make_node(f, h, &node));
     if (plan->options.mode == CLT_PLAN_EVAL) {
         plan->work[h->loss].node = node;
     } else {
@@ -96,15 +99,15 @@ static clt_status fuse(clt_plan *plan, const head *h)
         clt_fuse_kill(&plan->work[h->loss]);
     }
     clt_fuse_kill(&plan->work[h->linear]);
-    return CLT_OK;
+    return clt_fuse_changed(f, plan->options.mode == CLT_PLAN_EVAL ? h->loss : h->linear_back);
 }
 
-clt_status clt_fuse_head(clt_plan *plan)
+clt_status clt_fuse_head(clt_fuse *f)
 {
-    for (size_t w = 0; w < plan->n_forward; w++) {
+    for (size_t w = 0; w < f->plan->n_forward; w++) {
         head h;
-        if (!clt_fuse_dead(&plan->work[w]) && find_head(plan, w, &h))
-            CLT_TRY(fuse(plan, &h));
+        if (!clt_fuse_dead(&f->plan->work[w]) && find_head(f, w, &h))
+            CLT_TRY(fuse(f, &h));
     }
     return CLT_OK;
 }

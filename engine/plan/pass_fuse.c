@@ -37,16 +37,26 @@ void clt_fuse_sweep(clt_plan *plan)
     plan->n_forward = forward;
 }
 
+static clt_status fuse_all(clt_plan *plan)
+{
+    clt_fuse fuse;
+    CLT_TRY(clt_fuse_open(plan, &fuse));
+    clt_status status = clt_fuse_head(&fuse);
+    if (status == CLT_OK)
+        status = clt_fuse_gemms(&fuse);
+    if (status == CLT_OK && plan->options.mode == CLT_PLAN_TRAIN)
+        status = clt_fuse_sums(&fuse);
+    clt_fuse_close(&fuse);
+    return status;
+}
+
 clt_status clt_pass_fuse(clt_plan *plan)
 {
     drop_views(plan);
     if (plan->options.mode != CLT_PLAN_CHECK && !plan->options.no_fuse) {
         if (plan->options.mode == CLT_PLAN_EVAL)
             drop_identities(plan);
-        CLT_TRY(clt_fuse_head(plan));
-        CLT_TRY(clt_fuse_linear(plan));
-        if (plan->options.mode == CLT_PLAN_TRAIN)
-            CLT_TRY(clt_fuse_dropout(plan));
+        CLT_TRY(fuse_all(plan));
     }
     clt_fuse_sweep(plan);
     return CLT_OK;

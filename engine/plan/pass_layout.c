@@ -52,6 +52,7 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
         slot->name = clt_arena_strdup(layout->arena, param->name);
         if (!slot->name)
             return CLT_ENOMEM;
+        CLT_TRY(clt_names_add(&layout->names, slot->name, i));
         slot->shape = param->shape;
         slot->trainable = param->trainable;
         slot->group = plan->options.update.decay_all ? CLT_GROUP_DECAY : param->group;

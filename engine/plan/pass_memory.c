@@ -17,8 +17,20 @@ typedef struct item {
     uint64_t offset;
 } item;
 
+/* Bytes that come to life or go at a time. */
+typedef struct moment {
+    uint64_t time, begin, end;
+} moment;
+
+/* What a slab holds, in the order of offsets: copies, which are read from end to end for each item. */
+typedef struct slab_items {
+    item *items;
+    size_t n, room;
+} slab_items;
+
 typedef struct placement {
     item *items;
+    slab_items slab[CLT_MAX_PLAN_SLABS];
     size_t n;
     uint64_t slab_bytes[CLT_MAX_PLAN_SLABS];
     int32_t n_slabs;
@@ -30,6 +42,17 @@ int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor)
     while (clt_graph_tensor(plan->graph, tensor)->view_of >= 0)
         tensor = clt_graph_tensor(plan->graph, tensor)->view_of;
     return tensor;
+}
+
+clt_status clt_plan_kept(const clt_plan *plan, bool **kept)
+{
+    CLT_TRY(clt_alloc(kept, plan->graph->n_tensors, sizeof **kept, "kept tensors"));
+    for (size_t i = 0; i < plan->graph->n_tensors; i++) {
+        const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
+        if (t->is_output || t->persistent)
+            (*kept)[clt_plan_owner(plan, (int32_t)i)] = true;
+    }
+    return CLT_OK;
 }
 
 clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dtype, int64_t elements,
@@ -201,26 +224,21 @@ static int by_length(const void *a, const void *b)
     return by_size(a, b);
 }
 
-static int by_offset(const void *a, const void *b)
+/* The tightest gap of one slab that holds `it` beside the placed items that live at the same time. */
+static bool best_gap(const placement *p, int32_t slab, item *it)
 {
-    const item *const *x = a, *const *y = b;
-    if ((*x)->offset != (*y)->offset)
-        return (*x)->offset < (*y)->offset ? -1 : 1;
-    return 0;
-}
-
-/* The tightest gap of one slab that holds `it` beside the placed items that live at the same time (sorted by
- * offset). */
-static bool best_gap(const placement *p, item *const *live, size_t n, int32_t slab, item *it)
-{
+    const slab_items *held = &p->slab[slab];
     uint64_t end = slab == 0 ? p->start : 0, best = UINT64_MAX;
-    for (size_t i = 0; i < n; i++) {
-        if (live[i]->offset > end && live[i]->offset - end >= it->bytes && live[i]->offset - end < best) {
-            best = live[i]->offset - end;
+    for (size_t i = 0; i < held->n; i++) {
+        const item *live = &held->items[i];
+        if (live->first > it->last || it->first > live->last)
+            continue;
+        if (live->offset > end && live->offset - end >= it->bytes && live->offset - end < best) {
+            best = live->offset - end;
             it->offset = end;
         }
-        if (live[i]->offset + live[i]->bytes > end)
-            end = live[i]->offset + live[i]->bytes;
+        if (live->offset + live->bytes > end)
+            end = live->offset + live->bytes;
     }
     if (best != UINT64_MAX)
         return true;
@@ -228,27 +246,40 @@ static bool best_gap(const placement *p, item *const *live, size_t n, int32_t sl
     return end + it->bytes <= p->limit;
 }
 
-static clt_status place_items(placement *p, item **live)
+static clt_status put_into_slab(slab_items *held, const item *it)
+{
+    if (held->n == held->room)
+        CLT_TRY(clt_grow(&held->items, &held->room, held->n + 1, sizeof *held->items, "memory plan"));
+    size_t low = 0, high = held->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (held->items[middle].offset <= it->offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(&held->items[low + 1], &held->items[low], (held->n - low) * sizeof *it);
+    held->items[low] = *it;
+    held->n++;
+    return CLT_OK;
+}
+
+static clt_status place_items(placement *p)
 {
     memset(p->slab_bytes, 0, sizeof p->slab_bytes);
     p->slab_bytes[0] = p->start;
     p->n_slabs = 1;
+    for (int s = 0; s < CLT_MAX_PLAN_SLABS; s++)
+        p->slab[s].n = 0;
     for (size_t i = 0; i < p->n; i++) {
         item *it = &p->items[i];
         int32_t slab = 0;
-        for (;; slab++) {
-            if (slab == CLT_MAX_PLAN_SLABS)
-                CLT_FAIL(CLT_EDEVMEM, "planning: activations need more than %d buffers", CLT_MAX_PLAN_SLABS);
-            size_t n = 0;
-            for (size_t j = 0; j < i; j++)
-                if (p->items[j].slab == slab && p->items[j].first <= it->last &&
-                    it->first <= p->items[j].last)
-                    live[n++] = &p->items[j];
-            qsort(live, n, sizeof *live, by_offset);
-            if (best_gap(p, live, n, slab, it))
-                break;
-        }
+        while (slab < CLT_MAX_PLAN_SLABS && !best_gap(p, slab, it))
+            slab++;
+        if (slab == CLT_MAX_PLAN_SLABS)
+            CLT_FAIL(CLT_EDEVMEM, "planning: activations need more than %d buffers", CLT_MAX_PLAN_SLABS);
         it->slab = slab;
+        CLT_TRY(put_into_slab(&p->slab[slab], it));
         if (slab >= p->n_slabs)
             p->n_slabs = slab + 1;
         if (it->offset + it->bytes > p->slab_bytes[slab])
@@ -279,18 +310,32 @@ static void keep(clt_plan *plan, const placement *p)
     plan->activation_bytes = total_bytes(p) - p->start;
 }
 
-/* Largest sum of live bytes over all moments (unaligned): the bound that no placement can beat. */
-static uint64_t live_bound(const clt_plan *plan, const placement *p)
+static int by_time(const void *a, const void *b)
 {
-    uint64_t best = 0;
+    const uint64_t x = ((const moment *)a)->time, y = ((const moment *)b)->time;
+    return x < y ? -1 : x > y;
+}
+
+/* Largest sum of live bytes over all moments (unaligned): the bound that no placement can beat. */
+static clt_status live_bound(const clt_plan *plan, const placement *p, uint64_t *bound)
+{
+    moment *moments;
+    uint64_t sum = 0;
+    CLT_TRY(clt_alloc(&moments, 2 * p->n, sizeof *moments, "memory plan"));
     for (size_t i = 0; i < p->n; i++) {
-        uint64_t sum = 0;
-        for (size_t j = 0; j < p->n; j++)
-            if (p->items[j].first <= p->items[i].first && p->items[i].first <= p->items[j].last)
-                sum += tensor_bytes(clt_graph_tensor(plan->graph, p->items[j].tensor));
-        best = sum > best ? sum : best;
+        uint64_t bytes = tensor_bytes(clt_graph_tensor(plan->graph, p->items[i].tensor));
+        moments[2 * i] = (moment){p->items[i].first, bytes, 0};
+        moments[2 * i + 1] = (moment){(uint64_t)p->items[i].last + 1, 0, bytes};
     }
-    return best;
+    qsort(moments, 2 * p->n, sizeof *moments, by_time);
+    *bound = 0;
+    for (size_t i = 0; i < 2 * p->n; i++) {
+        sum += moments[i].begin - moments[i].end;
+        bool settled = i + 1 == 2 * p->n || moments[i + 1].time != moments[i].time;
+        *bound = settled && sum > *bound ? sum : *bound;
+    }
+    free(moments);
+    return CLT_OK;
 }
 
 /* Puts the item that reaches highest in the last slab first. */
@@ -319,16 +364,13 @@ static int tries_of(size_t n)
 static clt_status place_all(clt_plan *plan, placement *p)
 {
     static int (*const orders[])(const void *, const void *) = {by_size, by_start, by_length};
-    item **live;
-    CLT_TRY(clt_alloc(&live, p->n, sizeof *live, "memory plan"));
     uint64_t best = UINT64_MAX;
-    clt_status status = CLT_OK;
-    plan->activation_bound = live_bound(plan, p);
+    clt_status status = live_bound(plan, p, &plan->activation_bound);
     for (size_t o = 0; o < sizeof orders / sizeof orders[0] && status == CLT_OK; o++) {
         qsort(p->items, p->n, sizeof *p->items, orders[o]);
         for (int t = tries_of(p->n); t > 0 && status == CLT_OK && best > p->start + plan->activation_bound;
              t--) {
-            status = place_items(p, live);
+            status = place_items(p);
             if (status == CLT_OK && total_bytes(p) < best) {
                 best = total_bytes(p);
                 keep(plan, p);
@@ -337,7 +379,8 @@ static clt_status place_all(clt_plan *plan, placement *p)
                 promote_top(p);
         }
     }
-    free(live);
+    for (int s = 0; s < CLT_MAX_PLAN_SLABS; s++)
+        free(p->slab[s].items);
     return status;
 }
 

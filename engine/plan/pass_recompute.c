@@ -78,32 +78,53 @@ clt_status clt_again_push(clt_again *a, const clt_work *work, bool repeat)
     return CLT_OK;
 }
 
-/* True when a work reads or writes a tensor or a view of it. */
-static bool mentions(const clt_plan *plan, const clt_work *work, int32_t tensor)
+/* Who names a tensor: the position of one work, and whether there is another one. */
+typedef struct named_by {
+    size_t work;
+    bool once, others;
+} named_by;
+
+static void name_tensor(const clt_plan *plan, named_by *by_owner, int32_t tensor, size_t at)
 {
-    int32_t owner = clt_plan_owner(plan, tensor);
-    for (int i = 0; i < work->node->n_in; i++)
-        if (clt_plan_owner(plan, work->node->in[i]) == owner)
-            return true;
-    for (int i = 0; i < work->node->n_out; i++)
-        if (clt_plan_owner(plan, work->node->out[i]) == owner)
-            return true;
-    int32_t residual = work->epilogue.residual, dact = work->epilogue.dact;
-    return (residual >= 0 && clt_plan_owner(plan, residual) == owner) ||
-           (dact >= 0 && clt_plan_owner(plan, dact) == owner);
+    if (tensor < 0)
+        return;
+    named_by *n = &by_owner[clt_plan_owner(plan, tensor)];
+    n->others |= n->once && n->work != at;
+    n->work = n->once ? n->work : at;
+    n->once = true;
+}
+
+static void name_tensors(const clt_again *a, named_by *by_owner)
+{
+    for (size_t w = 0; w < a->count; w++) {
+        const clt_work *work = &a->list[w];
+        for (int i = 0; i < work->node->n_in; i++)
+            name_tensor(a->plan, by_owner, work->node->in[i], w);
+        for (int i = 0; i < work->node->n_out; i++)
+            name_tensor(a->plan, by_owner, work->node->out[i], w);
+        name_tensor(a->plan, by_owner, work->epilogue.residual, w);
+        name_tensor(a->plan, by_owner, work->epilogue.dact, w);
+    }
 }
 
 /* Forward need not keep what goes into an activation when backward has it from its second life. */
-static void drop_unread(clt_again *a, size_t n_forward)
+static clt_status drop_unread(clt_again *a, size_t n_forward)
 {
-    for (size_t w = 0; w < n_forward; w++) {
-        bool used = false;
-        int32_t pre = a->list[w].epilogue.pre;
-        for (size_t v = 0; v < a->count && pre >= 0 && !used; v++)
-            used = v != w && mentions(a->plan, &a->list[v], pre);
-        if (pre >= 0 && !used && !clt_fuse_kept(a->plan, pre))
+    bool *kept;
+    named_by *by_owner = NULL;
+    CLT_TRY(clt_plan_kept(a->plan, &kept));
+    clt_status status = clt_alloc(&by_owner, a->plan->graph->n_tensors, sizeof *by_owner, "recomputation");
+    if (status == CLT_OK)
+        name_tensors(a, by_owner);
+    for (size_t w = 0; w < n_forward && status == CLT_OK; w++) {
+        int32_t pre = a->list[w].epilogue.pre, owner = pre < 0 ? -1 : clt_plan_owner(a->plan, pre);
+        bool used = pre >= 0 && by_owner[owner].once && (by_owner[owner].others || by_owner[owner].work != w);
+        if (pre >= 0 && !used && !kept[owner])
             a->list[w].epilogue.pre = -1;
     }
+    free(by_owner);
+    free(kept);
+    return status;
 }
 
 static clt_status again_open(clt_again *a, clt_plan *plan)
@@ -140,8 +161,9 @@ clt_status clt_pass_recompute(clt_plan *plan)
         status = clt_again_push(&again, &plan->work[w], false);
     if (status == CLT_OK)
         status = tier == CLT_RECOMPUTE_GELU ? clt_recompute_cheap(&again) : clt_recompute_blocks(&again);
+    if (status == CLT_OK)
+        status = drop_unread(&again, plan->n_forward);
     if (status == CLT_OK) {
-        drop_unread(&again, plan->n_forward);
         free(plan->work);
         plan->work = again.list;
         plan->n_work = again.count;

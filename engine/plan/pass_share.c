@@ -12,15 +12,25 @@
 #include "engine/plan/fuse.h"
 #include "engine/plan/plan_internal.h"
 
+/* A number that a trial has changed, and what it was. */
+typedef struct change {
+    uint32_t *where, before;
+} change;
+
 typedef struct share {
     clt_plan *plan;
     size_t n;        /* tensors */
+    bool *kept;      /* by owner: see clt_plan_kept */
     int32_t *value;  /* by tensor: root of the views that autodiff made; those always hold the same value */
     int32_t *memory; /* by value: whose memory it lies in */
+    size_t *last;    /* by memory: the last work that reads or writes a value in it */
     /* while replaying */
     uint32_t *writes; /* by memory: how often it was written */
     uint32_t *holds;  /* by value: after which write its memory held it, 0 never */
     int32_t *copied;  /* by work * CLT_MAX_IN + input: the gradient that now shares the output's memory, -1 */
+    change *changes;  /* of a trial, to be taken back */
+    size_t n_changes, room;
+    bool trial;
 } share;
 
 static int32_t value_of(const share *s, int32_t tensor)
@@ -56,45 +66,84 @@ static int32_t read_by(const clt_work *work, int output)
     return work->kind == CLT_WORK_ADD ? (output == 0 ? work->add_from : -1) : work->dout[output];
 }
 
-/* One piece of work: false when it would read a value that is gone, or write into memory that it reads. */
-static bool replay_work(share *s, size_t at)
+static clt_status put(share *s, uint32_t *where, uint32_t number)
+{
+    if (s->trial) {
+        if (s->n_changes == s->room)
+            CLT_TRY(
+                clt_grow(&s->changes, &s->room, s->n_changes + 1, sizeof *s->changes, "shared gradients"));
+        s->changes[s->n_changes++] = (change){where, *where};
+    }
+    *where = number;
+    return CLT_OK;
+}
+
+/* One piece of work: *right false when it would read a value that is gone, or write into memory that it
+ * reads. */
+static clt_status replay_work(share *s, size_t at, bool *right)
 {
     const clt_work *work = &s->plan->work[at];
     const int32_t *copied = s->copied + at * CLT_MAX_IN;
+    *right = false;
+    if (work->kind == CLT_WORK_FORWARD) {
+        *right = true;
+        return CLT_OK;
+    }
     for (int o = 0; o < CLT_MAX_OUT; o++) {
         int32_t in = value_of(s, read_by(work, o));
         if (in >= 0 && !is_there(s, in))
-            return false;
+            return CLT_OK;
         for (int i = 0; i < CLT_MAX_IN && in >= 0; i++)
             if (together(s, in, value_of(s, written(work, i))))
-                return false;
+                return CLT_OK;
     }
     for (int i = 0; i < CLT_MAX_IN; i++) {
         int32_t out = value_of(s, written(work, i));
         bool adds = work->kind == CLT_WORK_ADD || work->din_accumulate[i];
         if (out >= 0 && adds && !is_there(s, out))
-            return false;
-        if (out >= 0)
-            s->holds[out] = ++s->writes[memory_of(s, out)];
+            return CLT_OK;
+        if (out < 0)
+            continue;
+        uint32_t *writes = &s->writes[memory_of(s, out)];
+        CLT_TRY(put(s, writes, *writes + 1));
+        CLT_TRY(put(s, &s->holds[out], *writes));
     }
-    for (int i = 0; i < CLT_MAX_IN; i++)
-        if (copied[i] >= 0) /* the output's value, which is there: it was read */
-            s->holds[value_of(s, copied[i])] = s->writes[memory_of(s, value_of(s, copied[i]))];
-    return true;
+    for (int i = 0; i < CLT_MAX_IN; i++) {
+        int32_t value = value_of(s, copied[i]);
+        if (value >= 0) /* the output's value, which is there: it was read */
+            CLT_TRY(put(s, &s->holds[value], s->writes[memory_of(s, value)]));
+    }
+    *right = true;
+    return CLT_OK;
 }
 
-static bool replay(share *s)
+/* Whether all goes well from work `at` on, before which everything has been replayed, as far as the work that
+ * touches the memory last. What comes behind that has other values in other memory. */
+static clt_status replay(share *s, size_t at, int32_t memory, bool *right)
 {
-    memset(s->holds, 0, s->n * sizeof *s->holds);
-    memset(s->writes, 0, s->n * sizeof *s->writes);
-    for (size_t w = s->plan->n_forward; w < s->plan->n_work; w++)
-        if (s->plan->work[w].kind != CLT_WORK_FORWARD && !replay_work(s, w))
-            return false;
-    return true;
+    clt_status status = CLT_OK;
+    *right = true;
+    s->trial = true;
+    for (size_t w = at; w <= s->last[memory] && *right && status == CLT_OK; w++)
+        status = replay_work(s, w, right);
+    while (s->n_changes > 0) {
+        s->n_changes--;
+        *s->changes[s->n_changes].where = s->changes[s->n_changes].before;
+    }
+    s->trial = false;
+    return status;
+}
+
+/* The value's memory is another one's from now on. */
+static void join(share *s, int32_t value, int32_t into)
+{
+    s->memory[value] = into;
+    if (s->last[value] > s->last[into])
+        s->last[into] = s->last[value];
 }
 
 /* Tries to let input `i`'s gradient lie where the output's does. */
-static void try_input(share *s, size_t at, int i)
+static clt_status try_input(share *s, size_t at, int i)
 {
     clt_work *work = &s->plan->work[at];
     int32_t gradient = work->din[i], source = work->dout[0];
@@ -103,20 +152,25 @@ static void try_input(share *s, size_t at, int i)
         !(work->node->op->same_grad_inputs & (1u << i)) || clt_graph_tensor(graph, gradient)->view_of >= 0 ||
         clt_shape_elements(&clt_graph_tensor(graph, gradient)->shape) !=
             clt_shape_elements(&clt_graph_tensor(graph, source)->shape))
-        return;
+        return CLT_OK;
     int32_t value = value_of(s, gradient), into = memory_of(s, value_of(s, source));
     if (value != gradient || into == value || s->memory[value] != value)
-        return;
-    s->memory[value] = into;
+        return CLT_OK;
+    size_t last = s->last[into];
+    bool right;
+    join(s, value, into);
     s->copied[at * CLT_MAX_IN + (size_t)i] = gradient;
     work->din[i] = -1;
-    if (replay(s)) {
+    CLT_TRY(replay(s, at, into, &right));
+    if (right) {
         clt_graph_tensor(s->plan->graph, gradient)->view_of = into;
-        return;
+        return CLT_OK;
     }
     s->memory[value] = value;
+    s->last[into] = last;
     s->copied[at * CLT_MAX_IN + (size_t)i] = -1;
     work->din[i] = gradient;
+    return CLT_OK;
 }
 
 /* True when no work behind `at` touches a tensor; all of it is asked, forward work that is repeated too. */
@@ -144,13 +198,13 @@ static clt_status try_in_place(share *s, size_t at, int i)
     const clt_tensor *x = clt_graph_tensor(s->plan->graph, owner);
     clt_tensor *dx = clt_graph_tensor(s->plan->graph, gradient);
     bool last;
-    if (x->cls != CLT_TC_ACTIVATION || x->dtype != dx->dtype || clt_fuse_kept(s->plan, owner) ||
+    if (x->cls != CLT_TC_ACTIVATION || x->dtype != dx->dtype || s->kept[owner] ||
         clt_shape_elements(&x->shape) != clt_shape_elements(&dx->shape))
         return CLT_OK;
     CLT_TRY(last_use(s->plan, owner, at, &last));
     if (last) {
         dx->view_of = owner;
-        s->memory[gradient] = owner;
+        join(s, gradient, owner);
     }
     return CLT_OK;
 }
@@ -166,10 +220,23 @@ static bool does_nothing(const clt_work *work)
     return true;
 }
 
+static void note_last(share *s, size_t at)
+{
+    const clt_work *work = &s->plan->work[at];
+    for (int k = 0; k < CLT_MAX_OUT && work->kind != CLT_WORK_FORWARD; k++)
+        if (read_by(work, k) >= 0)
+            s->last[value_of(s, read_by(work, k))] = at;
+    for (int k = 0; k < CLT_MAX_IN && work->kind != CLT_WORK_FORWARD; k++)
+        if (written(work, k) >= 0)
+            s->last[value_of(s, written(work, k))] = at;
+}
+
 static clt_status share_open(share *s, clt_plan *plan)
 {
     s->plan = plan;
     s->n = plan->graph->n_tensors;
+    CLT_TRY(clt_plan_kept(plan, &s->kept));
+    CLT_TRY(clt_alloc(&s->last, s->n, sizeof *s->last, "shared gradients"));
     CLT_TRY(clt_alloc(&s->value, s->n, sizeof *s->value, "shared gradients"));
     CLT_TRY(clt_alloc(&s->memory, s->n, sizeof *s->memory, "shared gradients"));
     CLT_TRY(clt_alloc(&s->writes, s->n, sizeof *s->writes, "shared gradients"));
@@ -178,7 +245,32 @@ static clt_status share_open(share *s, clt_plan *plan)
     for (size_t i = 0; i < s->n; i++)
         s->value[i] = s->memory[i] = clt_plan_owner(plan, (int32_t)i);
     memset(s->copied, 0xff, plan->n_work * CLT_MAX_IN * sizeof *s->copied);
+    for (size_t w = plan->n_forward; w < plan->n_work; w++)
+        note_last(s, w);
     return CLT_OK;
+}
+
+static void share_close(share *s)
+{
+    free(s->kept);
+    free(s->last);
+    free(s->value);
+    free(s->memory);
+    free(s->writes);
+    free(s->holds);
+    free(s->copied);
+    free(s->changes);
+}
+
+static clt_status share_work(share *s, size_t at)
+{
+    const clt_work *work = &s->plan->work[at];
+    bool right;
+    for (int i = 0; work->kind == CLT_WORK_BACKWARD && i < work->node->n_in; i++) {
+        CLT_TRY(try_in_place(s, at, i));
+        CLT_TRY(try_input(s, at, i));
+    }
+    return replay_work(s, at, &right);
 }
 
 clt_status clt_pass_share(clt_plan *plan)
@@ -189,24 +281,13 @@ clt_status clt_pass_share(clt_plan *plan)
     clt_status status = clt_plan_make_records(plan);
     if (status == CLT_OK)
         status = share_open(&s, plan);
-    for (size_t w = plan->n_forward; w < plan->n_work && status == CLT_OK; w++) {
-        clt_work *work = &plan->work[w];
-        if (work->kind != CLT_WORK_BACKWARD)
-            continue;
-        for (int i = 0; i < work->node->n_in && status == CLT_OK; i++) {
-            status = try_in_place(&s, w, i);
-            try_input(&s, w, i);
-        }
-    }
+    for (size_t w = plan->n_forward; w < plan->n_work && status == CLT_OK; w++)
+        status = share_work(&s, w);
     for (size_t w = plan->n_forward; w < plan->n_work && status == CLT_OK; w++)
         if (plan->work[w].kind == CLT_WORK_BACKWARD && does_nothing(&plan->work[w]))
             clt_fuse_kill(&plan->work[w]);
     if (status == CLT_OK)
         clt_fuse_sweep(plan);
-    free(s.value);
-    free(s.memory);
-    free(s.writes);
-    free(s.holds);
-    free(s.copied);
+    share_close(&s);
     return status;
 }

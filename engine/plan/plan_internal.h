@@ -13,6 +13,8 @@ void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter);
 
 /* Emits one piece of work. add: as in BACKWARD_ADD. */
 clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add);
+/* By owner of the bytes: must they stay readable after the step? One for each tensor of now; to be freed. */
+clt_status clt_plan_kept(const clt_plan *plan, bool **kept);
 /* Creates plan->losses and plan->state if they do not exist yet. */
 clt_status clt_plan_make_records(clt_plan *plan);
 

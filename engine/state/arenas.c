@@ -10,16 +10,15 @@ void clt_store_layout_destroy(clt_store_layout *layout)
 {
     if (!layout)
         return;
+    clt_names_free(&layout->names);
     clt_arena_destroy(layout->arena);
     free(layout);
 }
 
 const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name)
 {
-    for (int32_t i = 0; i < layout->n_slots; i++)
-        if (strcmp(layout->slots[i].name, name) == 0)
-            return &layout->slots[i];
-    return NULL;
+    uintptr_t slot;
+    return clt_names_find(&layout->names, name, strlen(name), &slot) ? &layout->slots[slot] : NULL;
 }
 
 const clt_arena_row clt_arenas[CLT_ARENA_COUNT] = {

@@ -43,6 +43,7 @@ typedef struct clt_store_layout {
     clt_arena *arena;
     int32_t n_slots;
     clt_store_slot *slots; /* by parameter index of the graph it was made from */
+    clt_names names;       /* of the slots: their positions */
     int32_t
         *order; /* slots in arena order: trainable ones as their gradients become ready, then frozen ones */
     int32_t n_slabs;

@@ -21,6 +21,7 @@ typedef struct activation {
     const char *fn, *dfn;
     bool from_output;
     int flops_fwd, flops_bwd;
+    ocl_activation epilogue; /* of a GEMM, in the op's place */
 } activation;
 
 static const clt_attr_spec gelu_attrs[] = {
@@ -31,11 +32,11 @@ static const clt_attr_spec gelu_attrs[] = {
      .help = "none: x Phi(x) with the error function; tanh: the approximation GPT-2 was trained with"},
 };
 /* An error function counts as one operation, as tanh and exp do. */
-static const activation gelu_erf = {"clt_gelu_erf", "clt_dgelu_erf", false, 5, 10};
-static const activation gelu_tanh = {"clt_gelu_tanh", "clt_dgelu_tanh", false, 9, 16};
+static const activation gelu_erf = {"clt_gelu_erf", "clt_dgelu_erf", false, 5, 10, OCL_ACT_GELU_ERF};
+static const activation gelu_tanh = {"clt_gelu_tanh", "clt_dgelu_tanh", false, 9, 16, OCL_ACT_GELU_TANH};
 
-#define ACTIVATION_SPEC(name, text, fn, dfn, from_output, fwd, bwd, ...)                                     \
-    static const activation name##_spec = {fn, dfn, from_output, fwd, bwd};
+#define ACTIVATION_SPEC(name, text, fn, dfn, from_output, fwd, bwd, epilogue, ...)                           \
+    static const activation name##_spec = {fn, dfn, from_output, fwd, bwd, epilogue};
 CLT_ACTIVATION_MAP(ACTIVATION_SPEC)
 #undef ACTIVATION_SPEC
 
@@ -97,11 +98,20 @@ static clt_status activation_backward(ocl_emitter *e, const clt_call *call, cons
 #define ACTIVATION_OP(op, text, spec, ...)                                                                   \
     static clt_status op##_forward(ocl_emitter *e, const clt_call *call, clt_style style)                    \
     {                                                                                                        \
+        const clt_node *node = call->node;                                                                   \
+        (void)node;                                                                                          \
         return activation_forward(e, call, spec, style);                                                     \
     }                                                                                                        \
     static clt_status op##_backward(ocl_emitter *e, const clt_call *call, clt_style style)                   \
     {                                                                                                        \
+        const clt_node *node = call->node;                                                                   \
+        (void)node;                                                                                          \
         return activation_backward(e, call, spec, style);                                                    \
+    }                                                                                                        \
+    static ocl_activation op##_activation(const clt_node *node)                                              \
+    {                                                                                                        \
+        (void)node;                                                                                          \
+        return (spec)->epilogue;                                                                             \
     }                                                                                                        \
     CLT_ELEMENTWISE_VARIANTS(op##_forward)                                                                   \
     CLT_ELEMENTWISE_VARIANTS(op##_backward)                                                                  \
@@ -111,10 +121,11 @@ static clt_status activation_backward(ocl_emitter *e, const clt_call *call, cons
                                 .doc = &op##_doc,                                                            \
                                 .min_in = 1,                                                                 \
                                 .max_in = 1,                                                                 \
-                                .flags = CLT_OP_ELEMENTWISE | CLT_OP_CHEAP,                                  \
+                                .flags = CLT_OP_CHEAP,                                                       \
                                 .infer = activation_infer,                                                   \
                                 .forward = {.variants = op##_forward_variants},                              \
                                 .backward = {.variants = op##_backward_variants},                            \
+                                .activation = op##_activation,                                               \
                                 .ref = &clt_op_##op##_ref,                                                   \
                                 __VA_ARGS__};
 
@@ -163,9 +174,9 @@ static const clt_op_doc gelu_doc = {
 CLT_ACTIVATION_MAP(ACTIVATION_FROM_TABLE)
 #undef ACTIVATION_FROM_TABLE
 
-static const activation *gelu_kind(const clt_call *call)
+static const activation *gelu_kind(const clt_node *node)
 {
-    return clt_node_attr(call->node, "approximate")->choice == CLT_GELU_TANH ? &gelu_tanh : &gelu_erf;
+    return clt_node_attr(node, "approximate")->choice == CLT_GELU_TANH ? &gelu_tanh : &gelu_erf;
 }
-ACTIVATION_OP(gelu, "y = x * Phi(x), Phi the normal distribution", gelu_kind(call), .attrs = gelu_attrs,
+ACTIVATION_OP(gelu, "y = x * Phi(x), Phi the normal distribution", gelu_kind(node), .attrs = gelu_attrs,
               .n_attrs = 1)

@@ -12,12 +12,13 @@
  * tolerance, exact on integers. Tolerances: OpenCL allows tanh 5 ulp, exp 3 ulp and division 2.5 ulp; y and
  * its error stay below the magnitude that errors are measured against. */
 #define CLT_ACTIVATION_MAP(X)                                                                                \
-    X(relu, "y = max(x, 0)", "clt_relu", "clt_drelu", false, 1, 2, (x < 0 ? 0 : x), (x > 0 ? 1 : 0), 1,      \
-      true)                                                                                                  \
-    X(tanh, "y = tanh(x)", "clt_tanh", "clt_dtanh_y", true, 1, 3, tanh(x), 1 - y * y, 16, false)             \
-    X(sigmoid, "y = 1 / (1 + exp(-x))", "clt_sigmoid", "clt_dsigmoid_y", true, 4, 3, 1 / (1 + exp(-x)),      \
-      y * (1 - y), 8, false)                                                                                 \
-    X(silu, "y = x / (1 + exp(-x))", "clt_silu", "clt_dsilu", false, 5, 9, x / (1 + exp(-x)),                \
+    X(relu, "y = max(x, 0)", "clt_relu", "clt_drelu", false, 1, 2, OCL_ACT_RELU, (x < 0 ? 0 : x),            \
+      (x > 0 ? 1 : 0), 1, true)                                                                              \
+    X(tanh, "y = tanh(x)", "clt_tanh", "clt_dtanh_y", true, 1, 3, OCL_ACT_NONE, tanh(x), 1 - y * y, 16,      \
+      false)                                                                                                 \
+    X(sigmoid, "y = 1 / (1 + exp(-x))", "clt_sigmoid", "clt_dsigmoid_y", true, 4, 3, OCL_ACT_NONE,           \
+      1 / (1 + exp(-x)), y * (1 - y), 8, false)                                                              \
+    X(silu, "y = x / (1 + exp(-x))", "clt_silu", "clt_dsilu", false, 5, 9, OCL_ACT_NONE, x / (1 + exp(-x)),  \
       activation_dsilu(x), 16, false)
 
 extern const clt_op_ref clt_op_gelu_ref;

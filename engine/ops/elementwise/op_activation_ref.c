@@ -33,7 +33,8 @@ static double activation_dsilu(double x)
         ACTIVATION_CASE("odd", text, is_exact, false, 3, 11, 33),                                            \
         ACTIVATION_CASE("large", text, is_exact, false, 2, 3, 41, 67)
 
-#define ACTIVATION_REF(name, text, fn, dfn, from_output, fwd, bwd, value, derivative, tol, is_exact)         \
+#define ACTIVATION_REF(name, text, fn, dfn, from_output, fwd, bwd, epilogue, value, derivative, tol,         \
+                       is_exact)                                                                             \
     static void name##_forward(clt_ref_call *call)                                                           \
     {                                                                                                        \
         int64_t n = clt_shape_elements(&call->in[0].shape);                                                  \

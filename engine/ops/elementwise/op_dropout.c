@@ -101,6 +101,12 @@ static const clt_op_doc dropout_doc = {
     .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
 };
 
+static bool dropout_takes_residual(const clt_node *node)
+{
+    return clt_node_attr(node, "p")->f >
+           0.0; /* otherwise there is nothing to do on whose way it could be added */
+}
+
 extern const clt_op clt_op_dropout;
 const clt_op clt_op_dropout = {
     .name = "dropout",
@@ -110,9 +116,10 @@ const clt_op clt_op_dropout = {
     .n_attrs = 1,
     .min_in = 1,
     .max_in = 1,
-    .flags = CLT_OP_ELEMENTWISE | CLT_OP_RANDOM | CLT_OP_EVAL_IDENTITY | CLT_OP_CHEAP,
+    .flags = CLT_OP_RANDOM | CLT_OP_EVAL_IDENTITY | CLT_OP_CHEAP,
     .infer = dropout_infer,
     .forward = {.variants = dropout_forward_variants},
     .backward = {.variants = dropout_backward_variants},
+    .takes_residual = dropout_takes_residual,
     .ref = &clt_op_dropout_ref,
 };

@@ -149,6 +149,12 @@ static const clt_op_doc linear_doc = {
     .before = "{\"op\": \"flatten\"}, ",
 };
 
+static bool linear_takes_residual(const clt_node *node)
+{
+    (void)node;
+    return true;
+}
+
 extern const clt_op clt_op_linear;
 const clt_op clt_op_linear = {
     .name = "linear",
@@ -158,9 +164,11 @@ const clt_op clt_op_linear = {
     .n_attrs = sizeof linear_attrs / sizeof linear_attrs[0],
     .min_in = 1,
     .max_in = 1,
+    .flags = CLT_OP_GEMM | CLT_OP_GEMM_DX,
     .infer = linear_infer,
     .forward = {.variants = forward_variants},
     .backward = {.variants = backward_variants},
     .narrow_params = 1,
+    .takes_residual = linear_takes_residual,
     .ref = &clt_op_linear_ref,
 };

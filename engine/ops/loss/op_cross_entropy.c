@@ -240,7 +240,7 @@ static const clt_op_doc cross_entropy_doc = {
     .after = "",
 };
 
-extern const clt_op clt_op_cross_entropy;
+extern const clt_op clt_op_cross_entropy, clt_op_linear_cross_entropy;
 const clt_op clt_op_cross_entropy = {
     .name = "cross_entropy",
     .summary = "loss = -sum q log softmax(x), q = smoothed one-hot target",
@@ -255,5 +255,6 @@ const clt_op clt_op_cross_entropy = {
     .backward = {.variants = bwd_variants},
     .no_grad_inputs = 2,
     .in_place_inputs = 1,
+    .with_gemm = &clt_op_linear_cross_entropy,
     .ref = &clt_op_cross_entropy_ref,
 };

@@ -3,6 +3,9 @@
  * Lion: p *= 1 - lr*decay; p -= lr * sign(m + (1-b1)(g-m)); m = m + (1-b2)(g-m). rest = 1 - beta. */
 #include "update.clh"
 
+/* The language's own sign() is a function that some drivers call. */
+#define SIGN(x) select(select((REALS)(-1.0f), (REALS)(1.0f), (x) > 0.0f), (REALS)(0.0f), (x) == 0.0f)
+
 KERNEL void update_lion(UPDATE_PARAMS STATE(m) UPDATE_GROUPS, float rest1, float rest2)
 {
     UPDATE_CHUNK
@@ -12,7 +15,8 @@ KERNEL void update_lion(UPDATE_PARAMS STATE(m) UPDATE_GROUPS, float rest1, float
         REALS m1 = GET(m, mo + base + i);
         REALS change = GET(g, go + base + i) * clip - m1;
         value *= 1.0f - lr * decay;
-        value -= lr * sign(fma((REALS)(rest1), change, m1));
+        REALS mixed = fma((REALS)(rest1), change, m1);
+        value -= lr * SIGN(mixed);
         m1 = fma((REALS)(rest2), change, m1);
         PUT(m, mo + base + i, m1);
         PUT(p, po + base + i, value);

@@ -18,13 +18,17 @@ typedef struct clt_update_factors {
     double gradient;  /* factor on gradients: the inverse loss scale times clipping */
     double lr, decay; /* learning rate and weight decay of this parameter */
     double correction[CLT_OPTIMIZER_CORRECTIONS]; /* of this update */
+    double trust;                                 /* trust ratio of this parameter; 1 where it has none */
 } clt_update_factors;
 
 typedef struct clt_optimizer {
     const clt_config_part *config; /* what the config knows of it: name, keys, rules. `value` in all functions
                                       below has the values of its keys, in their order; true is 1 */
     const char *program, *kernel;  /* "adam" for engine/optim/adam.cl, which includes update.clh */
-    double flops;                  /* for one element */
+    /* Kernels of an optimizer whose learning rate for a parameter depends on the parameter's norms
+     * (update.clh); NULL: it needs none. */
+    const char *norms, *ratio;
+    double flops;                                           /* for one element */
     int (*states)(const double *value);                     /* how many it keeps */
     void (*define)(ocl_emitter *e, const double *value);    /* of its program; NULL: nothing */
     void (*arguments)(ocl_emitter *e, const double *value); /* scalars behind the arguments that all share */
@@ -34,6 +38,12 @@ typedef struct clt_optimizer {
      * tests of training compare with. */
     void (*reference)(const double *value, const clt_update_factors *f, double gradient, double *p,
                       double *state);
+    /* With norms: whether they matter to a parameter, which decays or not; the value of an element whose norm
+     * over the parameter is wanted besides the parameter's own; the trust ratio. */
+    bool (*adapts)(const double *value, bool decays);
+    double (*second)(const double *value, const clt_update_factors *f, double gradient, double p,
+                     const double *state);
+    double (*trust)(const double *value, const clt_update_factors *f, double norm, double second_norm);
     /* How far the parameter may be off when the gradient g, with the decay that joined it, is off by `error`
      * and was rounded as often as f32 does: in units of the learning rate. Its states before and after. */
     double (*spread)(const double *value, const clt_update_factors *f, double error, double g,
@@ -51,6 +61,9 @@ void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config
 /* Keys that several optimizers bring. */
 #define CLT_KEY_MOMENTUM CLT_KEY_FLOAT_OPEN("optimizer.momentum", 0, false, 1, true, "0", "", "momentum")
 #define CLT_KEY_NESTEROV CLT_KEY_BOOL("optimizer.nesterov", "false", "Nesterov momentum")
+#define CLT_KEY_TRUST_ALL                                                                                    \
+    CLT_KEY_BOOL("optimizer.trust_all", "false",                                                             \
+                 "every parameter has a trust ratio; false: those that optimizer.decay names")
 #define CLT_KEY_BETA1                                                                                        \
     CLT_KEY_FLOAT_OPEN("optimizer.beta1", 0, false, 1, true, "0.9", "", "decay of the first moment")
 #define CLT_KEY_BETA2                                                                                        \

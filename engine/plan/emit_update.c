@@ -184,40 +184,90 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
     return CLT_OK;
 }
 
-static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
+/* What the optimizer's kernels get of one slab. */
+typedef struct slab_tensors {
+    uint64_t elements, chunks; /* that are trained */
+    int32_t params, working, grads, state[CLT_OPTIMIZER_STATES], table;
+    int32_t spans, partial, ratio; /* with an optimizer that needs norms of each parameter */
+} slab_tensors;
+
+static clt_status find_tensors(clt_plan *plan, ocl_emitter *e, int32_t slab, slab_tensors *t)
+{
+    const clt_store_layout *store = plan->store;
+    int64_t n = (int64_t)t->elements, chunks = (int64_t)t->chunks;
+    CLT_TRY(clt_plan_store_tensor(plan, "parameters", CLT_F32, n, CLT_ARENA_PARAM, slab, 0, &t->params));
+    if (store->working != CLT_F32)
+        CLT_TRY(clt_plan_store_tensor(plan, "16-bit parameters", store->working, n, CLT_ARENA_WORK, slab, 0,
+                                      &t->working));
+    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, n, CLT_ARENA_GRAD, slab, 0, &t->grads));
+    for (int k = 0; k < store->opt_states; k++) {
+        clt_arena_kind arena = (clt_arena_kind)(CLT_ARENA_OPT1 + k);
+        CLT_TRY(
+            clt_plan_store_tensor(plan, clt_arenas[arena].name, CLT_F32, n, arena, slab, 0, &t->state[k]));
+    }
+    CLT_TRY(clt_plan_store_tensor(plan, "groups", CLT_F32, 2 * chunks, CLT_ARENA_TABLE, slab, 0, &t->table));
+    if (!store->norms)
+        return CLT_OK;
+    t->partial = ocl_workspace(e, CLT_F32, 2 * t->chunks, "norms of chunks");
+    t->ratio = ocl_workspace(e, CLT_F32, t->chunks, "trust ratios");
+    return clt_plan_store_tensor(plan, "spans", CLT_U32, 2 * chunks, CLT_ARENA_SPANS, slab, 0, &t->spans);
+}
+
+/* The optimizer's own kernel, or the one that leaves norms of chunks for it. */
+static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t,
+                           bool norms)
 {
     const clt_update_spec *spec = &plan->options.update;
-    uint64_t elements = plan->store->trainable_elements[slab], chunks = elements / CLT_STORE_CHUNK;
-    int32_t params, grads, table, opt, working;
     clt_dtype narrow = plan->store->working;
-    if (!chunks)
-        return CLT_OK;
-    CLT_TRY(clt_plan_store_tensor(plan, "parameters", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, slab, 0,
-                                  &params));
-    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, slab, 0,
-                                  &grads));
-    CLT_TRY(clt_plan_store_tensor(plan, "groups", CLT_F32, (int64_t)chunks * 2, CLT_ARENA_TABLE, slab, 0,
-                                  &table));
-    begin(e, plan, style, spec->optimizer->kernel);
-    ocl_arg_inout(e, params, CLT_F32, elements);
-    if (narrow != CLT_F32) {
-        CLT_TRY(clt_plan_store_tensor(plan, "16-bit parameters", narrow, (int64_t)elements, CLT_ARENA_WORK,
-                                      slab, 0, &working));
-        ocl_arg_out(e, working, narrow, elements);
-    }
-    ocl_arg_in(e, grads, CLT_F32, elements);
-    for (int k = 0; k < plan->store->opt_states; k++) {
-        clt_arena_kind arena = (clt_arena_kind)(CLT_ARENA_OPT1 + k);
-        CLT_TRY(clt_plan_store_tensor(plan, clt_arenas[arena].name, CLT_F32, (int64_t)elements, arena, slab,
-                                      0, &opt));
-        ocl_arg_inout(e, opt, CLT_F32, elements);
-    }
-    ocl_arg_in(e, table, CLT_F32, 2 * chunks);
+    begin(e, plan, style, norms ? spec->optimizer->norms : spec->optimizer->kernel);
+    ocl_arg_tensor(e, norms ? OCL_READ : OCL_READ_WRITE, ocl_ref(t->params), CLT_F32, t->elements);
+    if (narrow != CLT_F32 && !norms)
+        ocl_arg_out(e, t->working, narrow, t->elements);
+    ocl_arg_in(e, t->grads, CLT_F32, t->elements);
+    for (int k = 0; k < plan->store->opt_states; k++)
+        ocl_arg_inout(e, t->state[k], CLT_F32, t->elements);
+    ocl_arg_in(e, t->table, CLT_F32, 2 * t->chunks);
     ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
-    ocl_arg_u32(e, (uint32_t)chunks);
+    ocl_arg_u32(e, (uint32_t)t->chunks);
+    ocl_arg_is_bound(e);
+    if (norms) {
+        ocl_arg_out(e, t->partial, CLT_F32, 2 * t->chunks);
+    } else if (plan->store->norms) {
+        ocl_arg_in(e, t->ratio, CLT_F32, t->chunks);
+        ocl_arg_in(e, t->spans, CLT_U32, 2 * t->chunks);
+    }
+    spec->optimizer->arguments(e, spec->value);
+    end(e, style, t->chunks, spec->optimizer->flops * (double)t->elements);
+}
+
+/* Each parameter's trust ratio of the norms of its chunks. */
+static void emit_ratio(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t)
+{
+    const clt_update_spec *spec = &plan->options.update;
+    begin(e, plan, style, spec->optimizer->ratio);
+    ocl_arg_in(e, t->partial, CLT_F32, 2 * t->chunks);
+    ocl_arg_in(e, t->spans, CLT_U32, 2 * t->chunks);
+    ocl_arg_in(e, t->table, CLT_F32, 2 * t->chunks);
+    ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
+    ocl_arg_out(e, t->ratio, CLT_F32, t->chunks);
+    ocl_arg_u32(e, (uint32_t)t->chunks);
     ocl_arg_is_bound(e);
     spec->optimizer->arguments(e, spec->value);
-    end(e, style, chunks, spec->optimizer->flops * (double)elements);
+    end(e, style, t->chunks, 4.0 * (double)t->chunks);
+}
+
+static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
+{
+    uint64_t elements = plan->store->trainable_elements[slab];
+    slab_tensors t = {.elements = elements, .chunks = elements / CLT_STORE_CHUNK};
+    if (!t.chunks)
+        return CLT_OK;
+    CLT_TRY(find_tensors(plan, e, slab, &t));
+    if (plan->store->norms) {
+        emit_optimizer(plan, e, style, &t, true);
+        emit_ratio(plan, e, style, &t);
+    }
+    emit_optimizer(plan, e, style, &t, false);
     return CLT_OK;
 }
 

@@ -41,6 +41,7 @@ static int compare_order(const void *a, const void *b)
 static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
 {
     const clt_graph *graph = plan->graph;
+    const clt_update_spec *update = &plan->options.update;
     layout->n_slots = (int32_t)graph->n_params;
     layout->slots = clt_arena_alloc(layout->arena, graph->n_params * sizeof *layout->slots + 1);
     layout->order = clt_arena_alloc(layout->arena, graph->n_params * sizeof *layout->order + 1);
@@ -55,8 +56,10 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
         CLT_TRY(clt_names_add(&layout->names, slot->name, i));
         slot->shape = param->shape;
         slot->trainable = param->trainable;
-        slot->group = plan->options.update.decay_all ? CLT_GROUP_DECAY : param->group;
+        slot->group = update->decay_all ? CLT_GROUP_DECAY : param->group;
         slot->lr_scale = param->lr_scale;
+        slot->adapts = update->optimizer && update->optimizer->adapts &&
+                       update->optimizer->adapts(update->value, slot->group == CLT_GROUP_DECAY);
         slot->elements = (uint64_t)clt_shape_elements(&param->shape);
     }
     return CLT_OK;
@@ -104,6 +107,7 @@ static clt_status make_layout(clt_plan *plan)
     CLT_TRY(fill_slots(plan, layout));
     const clt_update_spec *update = &plan->options.update;
     layout->opt_states = update->optimizer ? update->optimizer->states(update->value) : 0;
+    layout->norms = update->optimizer && update->optimizer->norms;
     layout->working = plan->options.storage;
     layout->schedule_entries = (uint64_t)plan->options.update.schedule_entries;
     if (clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0) > plan->device.max_alloc_bytes)

@@ -34,6 +34,7 @@ typedef struct clt_store_slot {
     bool trainable;
     clt_param_group group;
     float lr_scale;
+    bool adapts; /* its learning rate depends on its norms, with an optimizer that does so */
     int32_t slab;
     uint64_t offset; /* elements from the slab's start */
     uint64_t elements;
@@ -51,6 +52,7 @@ typedef struct clt_store_layout {
     uint64_t
         trainable_elements[CLT_MAX_STORE_SLABS]; /* leading part that has gradients and optimizer state */
     int32_t opt_states;                          /* 0, 1, 2: how many optimizer arenas exist */
+    bool norms;                                  /* the optimizer needs norms of each parameter */
     clt_dtype working;                           /* type of the WORK arena; f32: there is none */
     uint64_t schedule_entries;
 } clt_store_layout;

@@ -104,27 +104,43 @@ bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_par
     return param->trainable && clt_arenas[arena].suffix && clt_store_arena_bytes(store->layout, arena) > 0;
 }
 
+/* What the chunks of one slab are told of their parameters. */
+static void fill_groups(const clt_store_layout *layout, int32_t slab, float weight_decay, float *table,
+                        uint32_t *spans)
+{
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        const clt_store_slot *slot = &layout->slots[i];
+        if (slot->slab != slab || !slot->trainable)
+            continue;
+        uint64_t first = slot->offset / CLT_STORE_CHUNK, n = clt_div_up(slot->elements, CLT_STORE_CHUNK);
+        for (uint64_t c = first; c < first + n; c++) {
+            table[2 * c] = slot->group == CLT_GROUP_DECAY ? weight_decay : 0.0f;
+            table[2 * c + 1] = slot->lr_scale;
+            spans[2 * c] = (uint32_t)first;
+            spans[2 * c + 1] = slot->adapts ? (uint32_t)n : 0;
+        }
+    }
+}
+
 clt_status clt_store_set_groups(clt_store *store, float weight_decay)
 {
     const clt_store_layout *layout = store->layout;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
         uint64_t chunks = layout->trainable_elements[s] / CLT_STORE_CHUNK;
         float *table;
+        uint32_t *spans = NULL;
         if (!chunks)
             continue;
         CLT_TRY(clt_alloc(&table, chunks * 2, sizeof *table, "parameter groups"));
-        for (int32_t i = 0; i < layout->n_slots; i++) {
-            const clt_store_slot *slot = &layout->slots[i];
-            if (slot->slab != s || !slot->trainable)
-                continue;
-            uint64_t first = slot->offset / CLT_STORE_CHUNK, n = clt_div_up(slot->elements, CLT_STORE_CHUNK);
-            for (uint64_t c = first; c < first + n; c++) {
-                table[2 * c] = slot->group == CLT_GROUP_DECAY ? weight_decay : 0.0f;
-                table[2 * c + 1] = slot->lr_scale;
-            }
+        clt_status status = clt_alloc(&spans, chunks * 2, sizeof *spans, "parameter spans");
+        if (status == CLT_OK) {
+            fill_groups(layout, s, weight_decay, table, spans);
+            status = ocl_write(store->slab[CLT_ARENA_TABLE][s], 0, table, chunks * 2 * sizeof *table);
         }
-        clt_status status = ocl_write(store->slab[CLT_ARENA_TABLE][s], 0, table, chunks * 2 * sizeof *table);
+        if (status == CLT_OK && store->slab[CLT_ARENA_SPANS][s])
+            status = ocl_write(store->slab[CLT_ARENA_SPANS][s], 0, spans, chunks * 2 * sizeof *spans);
         free(table);
+        free(spans);
         CLT_TRY(status);
     }
     return CLT_OK;

@@ -100,6 +100,14 @@ static const update_case cases[] = {
      .rows = 47,
      .cols = 67,
      .small = true},
+    {.name = "lars",
+     .spec = {.optimizer = &clt_optimizer_lars, .value = {0.8, 1, 0.02, 1e-3, 0}, .weight_decay = 0.1},
+     .storage = CLT_BF16,
+     .loss_scale = 1.0f,
+     .steps = "glg",
+     .rows = 47,
+     .cols = 67,
+     .small = true},
     /* so little gradient that the small number counts which is added to the norm before it divides */
     {.name = "clip_small",
      .spec = {SGD(0.8, 0), .clip = 1e-7f},
@@ -455,12 +463,30 @@ static void expect_element(const update_run *r, const clt_store_slot *slot, cons
     e->want[0][i] = p;
     e->want[1][i] = state[0];
     e->want[2][i] = state[1];
-    e->bound[0][i] = eps * (4.0 * fabs(p0) + 16.0 * fabs(p - p0)) +
-                     f->lr * spec->optimizer->spread(spec->value, f, bound_m, g * f->gradient, before, state);
+    e->bound[0][i] =
+        eps * (4.0 * fabs(p0) + (spec->optimizer->trust ? 80.0 : 16.0) * fabs(p - p0)) +
+        f->lr * f->trust * spec->optimizer->spread(spec->value, f, bound_m, g * f->gradient, before, state);
     e->bound[1][i] = bound_m;
     e->bound[2][i] = eps * 8.0 * (v0 + d * d);
     for (int k = 0; k < 3; k++)
         e->got[k][i] = (double)r->after[k == 0 ? PARAM : k == 1 ? MOMENT1 : MOMENT2][slot->slab][at];
+}
+
+/* The trust ratio of a parameter, of the values before the step. */
+static double trust_of(const update_run *r, const clt_store_slot *slot, const clt_update_factors *f)
+{
+    const clt_update_spec *spec = &r->c->spec;
+    double norm = 0.0, second_norm = 0.0;
+    for (uint64_t at = slot->offset; at < slot->offset + slot->elements; at++) {
+        const double state[CLT_OPTIMIZER_STATES] = {(double)r->before[MOMENT1][slot->slab][at],
+                                                    (double)r->before[MOMENT2][slot->slab][at]};
+        double p = (double)r->before[PARAM][slot->slab][at];
+        double second =
+            spec->optimizer->second(spec->value, f, (double)r->before[GRAD][slot->slab][at], p, state);
+        norm += p * p;
+        second_norm += second * second;
+    }
+    return spec->optimizer->trust(spec->value, f, sqrt(norm), sqrt(second_norm));
 }
 
 static clt_status check_slot(update_run *r, const clt_store_slot *slot, const clt_update_factors *f)
@@ -581,6 +607,7 @@ static clt_status run_step(update_run *r, int step)
         clt_update_factors own = f;
         own.lr *= (double)slot->lr_scale;
         own.decay = slot->group == CLT_GROUP_DECAY ? (double)(float)r->c->spec.weight_decay : 0.0;
+        own.trust = slot->adapts ? trust_of(r, slot, &own) : 1.0;
         if (slot->trainable)
             CLT_TRY(check_slot(r, slot, &own));
     }

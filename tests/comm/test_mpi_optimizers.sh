@@ -49,5 +49,6 @@ both() {
     if all_cases; then follows "$1.f32" 1e-3 f32 "${@:2}"; fi
 }
 
+both lars optimizer.type=lars optimizer.learning_rate=1 optimizer.momentum=0.9 optimizer.trust_coefficient=0.01 optimizer.weight_decay=0.01
 both lion optimizer.type=lion optimizer.learning_rate=0.001 optimizer.beta2=0.98 optimizer.weight_decay=0.1 optimizer.clip=1
 finish

@@ -19,3 +19,29 @@ class Lion(torch.optim.Optimizer):
                 p.mul_(1 - group["lr"] * group["weight_decay"])
                 p.add_((m * beta1 + p.grad * (1 - beta1)).sign(), alpha=-group["lr"])
                 m.mul_(beta2).add_(p.grad, alpha=1 - beta2)
+
+
+def adapts(p, group):
+    """Without trust_all, as the implementations do: parameters without weight decay take the learning rate as it is."""
+    return group["trust_all"] or p.dim() > 1
+
+
+class Lars(torch.optim.Optimizer):
+    """You and others 2017; momentum, decay and trust ratio as in NVIDIA's apex (LARC) and PyTorch Lightning's bolts."""
+
+    def __init__(self, params, lr, momentum, trust, eps, weight_decay=0.0, trust_all=False):
+        super().__init__(params, dict(lr=lr, momentum=momentum, trust=trust, eps=eps, weight_decay=weight_decay,
+                                      trust_all=trust_all))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            decay = group["weight_decay"]
+            for p in group["params"]:
+                d = p.grad + decay * p
+                norm, grad_norm = p.norm(), p.grad.norm()
+                if adapts(p, group) and norm > 0 and grad_norm > 0:
+                    d = d * (group["trust"] * norm / (grad_norm + decay * norm + group["eps"]))
+                m = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
+                m.mul_(group["momentum"]).add_(d)
+                p.add_(m, alpha=-group["lr"])

@@ -105,6 +105,10 @@ static const golden_optimizer optimizers[] = {
      "{\"type\": \"adamw\", \"learning_rate\": 0.01, \"beta1\": 0.9, \"beta2\": 0.99, \"weight_decay\": 0.1}",
      0.01},
     /* with the net "residual" only */
+    {"lars",
+     "{\"type\": \"lars\", \"learning_rate\": 1, \"momentum\": 0.9, \"trust_coefficient\": 0.02, \"eps\": "
+     "1e-6, \"weight_decay\": 0.05}",
+     1},
     {"lion",
      "{\"type\": \"lion\", \"learning_rate\": 0.003, \"beta1\": 0.9, \"beta2\": 0.98, \"weight_decay\": 0.1}",
      0.003},

@@ -106,7 +106,7 @@ static double norm_of(const double *g)
 /* One update of every parameter by the checker's reference. */
 static void host_update(const recipe *c, host_state *s, const double *gradient, double lr)
 {
-    clt_update_factors f = {.gradient = clt_clip_reference(c->clip, norm_of(gradient)), .lr = lr};
+    clt_update_factors f = {.gradient = clt_clip_reference(c->clip, norm_of(gradient)), .lr = lr, .trust = 1};
     s->update++;
     if (c->type->corrections)
         c->type->corrections(c->value, s->update, f.correction);

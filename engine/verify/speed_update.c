@@ -22,6 +22,7 @@ static const update_case cases[] = {
     {"update.momentum_large", &clt_optimizer_sgd, {0.9}, 4096, 4096},
     {"update.adam_large", &clt_optimizer_adam, {0.9, 0.95, 1e-8}, 4096, 4096},
     {"update.lars_large", &clt_optimizer_lars, {0.9, 0, 0.001, 1e-8}, 4096, 4096},
+    {"update.lamb_large", &clt_optimizer_lamb, {0.9, 0.95, 1e-6}, 4096, 4096},
     {"update.lion_large", &clt_optimizer_lion, {0.9, 0.99}, 4096, 4096},
     {"update.adamw_small", &clt_optimizer_adamw, {0.9, 0.95, 1e-8}, 256, 784},
     {"update.adamw_large", &clt_optimizer_adamw, {0.9, 0.95, 1e-8}, 4096, 4096},

@@ -44,6 +44,8 @@ typedef struct update_case {
 #define SGD(...) .optimizer = &clt_optimizer_sgd, .value = {__VA_ARGS__}
 /* beta1, beta2, eps */
 #define ADAM(name) .optimizer = &clt_optimizer_##name, .value = {0.85, 0.95, 1e-2}
+/* ... trust of all, limit of a norm */
+#define LAMB(...) .optimizer = &clt_optimizer_lamb, .value = {0.85, 0.95, 1e-2, __VA_ARGS__}
 static const update_case cases[] = {
     {.name = "sgd",
      .spec = {SGD(0, 0), .weight_decay = 0.1},
@@ -99,6 +101,24 @@ static const update_case cases[] = {
      .steps = "ggig",
      .rows = 47,
      .cols = 67,
+     .small = true},
+    {.name = "lamb",
+     .spec = {LAMB(0, 0), .weight_decay = 0.2, .clip = 0.5f},
+     .storage = CLT_F16,
+     .loss_scale = 8.0f,
+     .steps = "ggig",
+     .rows = 47,
+     .cols = 67,
+     .small = true},
+    /* every parameter adapts, and the norm that counts has a limit */
+    {.name = "lamb_all",
+     .spec = {LAMB(1, 5), .weight_decay = 0.2},
+     .storage = CLT_BF16,
+     .loss_scale = 1.0f,
+     .steps = "gg",
+     .rows = 47,
+     .cols = 67,
+     .slab_bytes = 24 * 1024,
      .small = true},
     {.name = "lars",
      .spec = {.optimizer = &clt_optimizer_lars, .value = {0.8, 1, 0.02, 1e-3, 0}, .weight_decay = 0.1},

@@ -50,5 +50,6 @@ both() {
 }
 
 both lars optimizer.type=lars optimizer.learning_rate=1 optimizer.momentum=0.9 optimizer.trust_coefficient=0.01 optimizer.weight_decay=0.01
+both lamb optimizer.type=lamb optimizer.learning_rate=0.01 optimizer.eps=1e-6 optimizer.weight_decay=0.1 optimizer.clip=1
 both lion optimizer.type=lion optimizer.learning_rate=0.001 optimizer.beta2=0.98 optimizer.weight_decay=0.1 optimizer.clip=1
 finish

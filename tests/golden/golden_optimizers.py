@@ -45,3 +45,31 @@ class Lars(torch.optim.Optimizer):
                 m = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
                 m.mul_(group["momentum"]).add_(d)
                 p.add_(m, alpha=-group["lr"])
+
+
+class Lamb(torch.optim.Optimizer):
+    """You and others 2020; as NVIDIA's apex has it (FusedLAMB), trust_all being its use_nvlamb, without the clipping that is
+    part of it. trust_limit: the upper bound that the paper's phi sets to a parameter's norm, 0 for none."""
+
+    def __init__(self, params, lr, betas, eps, weight_decay=0.0, trust_all=False, trust_limit=0.0):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, trust_all=trust_all,
+                                      trust_limit=trust_limit))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                state = self.state[p]
+                state["step"] = state.get("step", 0) + 1
+                m = state.setdefault("exp_avg", torch.zeros_like(p)).lerp_(p.grad, 1 - beta1)
+                v = state.setdefault("exp_avg_sq", torch.zeros_like(p))
+                v.mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
+                m_hat, v_hat = m / (1 - beta1 ** state["step"]), v / (1 - beta2 ** state["step"])
+                u = m_hat / (v_hat.sqrt() + group["eps"]) + group["weight_decay"] * p
+                norm, u_norm, ratio = p.norm(), u.norm(), 1.0
+                if group["trust_limit"]:
+                    norm = norm.clamp(max=group["trust_limit"])
+                if adapts(p, group) and norm > 0 and u_norm > 0:
+                    ratio = norm / u_norm
+                p.sub_(group["lr"] * ratio * u)

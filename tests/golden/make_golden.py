@@ -39,6 +39,9 @@ OPTIMIZERS = {
 # Of one net only. "make": of golden_optimizers; each by its paper's rule, which no file of torch.optim has.
 OTHERS = {
     "lars": dict(make=golden_optimizers.Lars, lr=1.0, momentum=0.9, trust=0.02, eps=1e-6, weight_decay=0.05),
+    "lamb": dict(make=golden_optimizers.Lamb, lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1),
+    "nvlamb": dict(make=golden_optimizers.Lamb, lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1, trust_all=True,
+                   trust_limit=3.0),
     "lion": dict(make=golden_optimizers.Lion, lr=0.003, betas=(0.9, 0.98), weight_decay=0.1),
 }
 

@@ -109,6 +109,14 @@ static const golden_optimizer optimizers[] = {
      "{\"type\": \"lars\", \"learning_rate\": 1, \"momentum\": 0.9, \"trust_coefficient\": 0.02, \"eps\": "
      "1e-6, \"weight_decay\": 0.05}",
      1},
+    {"lamb",
+     "{\"type\": \"lamb\", \"learning_rate\": 0.01, \"beta1\": 0.9, \"beta2\": 0.99, \"eps\": 1e-6, "
+     "\"weight_decay\": 0.1}",
+     0.01},
+    {"nvlamb",
+     "{\"type\": \"lamb\", \"learning_rate\": 0.01, \"beta1\": 0.9, \"beta2\": 0.99, \"eps\": 1e-6, "
+     "\"weight_decay\": 0.1, \"trust_all\": true, \"trust_limit\": 3}",
+     0.01},
     {"lion",
      "{\"type\": \"lion\", \"learning_rate\": 0.003, \"beta1\": 0.9, \"beta2\": 0.98, \"weight_decay\": 0.1}",
      0.003},

@@ -22,7 +22,8 @@
 struct clt_json {
     clt_json_type type;
     bool boolean, is_int;
-    uint32_t offset, key_offset;
+    uint32_t key_offset;
+    int line, column; /* where it begins; 0: nowhere */
     const char *key;
     struct clt_json *first, *next;
     size_t count;
@@ -39,9 +40,7 @@ struct clt_json {
 struct clt_json_doc {
     clt_arena *arena;
     const char *source;
-    const clt_json *root;
-    uint32_t *lines;
-    size_t line_count;
+    clt_json *root;
 };
 
 /* Everything a parse needs while it runs. */
@@ -192,7 +191,7 @@ static clt_status build(parse *p, const cJSON *item, clt_json **out)
     if (!node)
         return no_memory();
     node->type = type_of_item(item);
-    node->offset = mark->offset;
+    clt_json_line_column(p->scan.lines, p->scan.line_count, mark->offset, &node->line, &node->column);
     node->key_offset = mark->key_offset;
     bool keyed = mark->key_offset != CLT_JSON_NO_KEY;
     if (node->type != type_of_text(p->scan.text[mark->offset]) || keyed != (item->string != NULL))
@@ -253,13 +252,25 @@ static clt_status build_document(parse *p)
     if (p->next_mark != p->scan.mark_count)
         CLT_TRY_GOTO(out_of_step(p), done);
     p->doc->root = root;
-    p->doc->lines = p->scan.lines;
-    p->doc->line_count = p->scan.line_count;
-    p->scan.lines = NULL;
 done:
     cJSON_Delete(tree);
     free(p->scan.marks);
     free(p->scan.lines);
+    return status;
+}
+
+static clt_status new_document(const char *source, clt_json_doc **out)
+{
+    clt_json_doc *doc = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&doc, 1, sizeof *doc, "a JSON document"));
+    clt_status status = clt_arena_create(&doc->arena);
+    if (status == CLT_OK && !(doc->source = clt_arena_strdup(doc->arena, source)))
+        status = no_memory();
+    if (status == CLT_OK)
+        *out = doc;
+    else
+        clt_json_destroy(doc);
     return status;
 }
 
@@ -269,18 +280,12 @@ clt_status clt_json_parse(const char *text, size_t length, const char *source, c
     clt_status status = CLT_OK;
     parse p = {.scan = {.text = text, .source = source, .length = length, .code = code}};
     *out = NULL;
-    CLT_TRY_GOTO(clt_alloc(&p.doc, 1, sizeof *p.doc, "a JSON document"), failed);
-    CLT_TRY_GOTO(clt_arena_create(&p.doc->arena), failed);
-    p.doc->source = clt_arena_strdup(p.doc->arena, source);
-    if (!p.doc->source) {
-        status = no_memory();
-        goto failed;
-    }
-    CLT_TRY_GOTO(build_document(&p), failed);
-    *out = p.doc;
-    return CLT_OK;
-failed:
-    clt_json_destroy(p.doc);
+    CLT_TRY(new_document(source, &p.doc));
+    status = build_document(&p);
+    if (status == CLT_OK)
+        *out = p.doc;
+    else
+        clt_json_destroy(p.doc);
     return status;
 }
 
@@ -300,7 +305,6 @@ void clt_json_destroy(clt_json_doc *doc)
     if (!doc)
         return;
     clt_arena_destroy(doc->arena);
-    free(doc->lines);
     free(doc);
 }
 
@@ -392,7 +396,68 @@ const char *clt_json_string(const clt_json *value)
     return value->type == CLT_JSON_STRING ? value->string : "";
 }
 
-void clt_json_position(const clt_json_doc *doc, const clt_json *value, int *line, int *column)
+void clt_json_position(const clt_json *value, int *line, int *column)
 {
-    clt_json_line_column(doc->lines, doc->line_count, value->offset, line, column);
+    *line = value->line;
+    *column = value->column;
+}
+
+/* --- documents made of values of others --- */
+
+clt_status clt_json_create(const char *source, clt_json_doc **out)
+{
+    CLT_TRY(new_document(source, out));
+    (*out)->root = clt_arena_alloc((*out)->arena, sizeof *(*out)->root);
+    if ((*out)->root) {
+        (*out)->root->type = CLT_JSON_OBJECT;
+        return CLT_OK;
+    }
+    clt_json_destroy(*out);
+    *out = NULL;
+    return no_memory();
+}
+
+static clt_status copy(clt_json_doc *doc, const clt_json *from, bool placed, clt_json **out)
+{
+    clt_json *node = clt_arena_alloc(doc->arena, sizeof *node);
+    if (!node)
+        return no_memory();
+    *node = *from;
+    node->index = NULL;
+    node->first = node->next = NULL;
+    if (!placed)
+        node->line = node->column = 0;
+    if (from->key && !(node->key = clt_arena_strdup(doc->arena, from->key)))
+        return no_memory();
+    if (from->type == CLT_JSON_STRING && !(node->string = clt_arena_strdup(doc->arena, from->string)))
+        return no_memory();
+    clt_json **link = &node->first;
+    for (const clt_json *child = from->first; child; child = child->next) {
+        CLT_TRY(copy(doc, child, placed, link));
+        link = &(*link)->next;
+    }
+    *out = node;
+    return CLT_OK;
+}
+
+clt_status clt_json_copy(clt_json_doc *doc, const clt_json *value, const clt_json **out)
+{
+    clt_json *node = NULL;
+    CLT_TRY(copy(doc, value, true, &node));
+    *out = node;
+    return CLT_OK;
+}
+
+clt_status clt_json_put(clt_json_doc *doc, const char *key, const clt_json *value, bool placed)
+{
+    clt_json *node = NULL, **link = &doc->root->first;
+    CLT_TRY(copy(doc, value, placed, &node));
+    if (!(node->key = clt_arena_strdup(doc->arena, key)))
+        return no_memory();
+    while (*link && strcmp((*link)->key, key) != 0)
+        link = &(*link)->next;
+    doc->root->count += *link == NULL;
+    node->next = *link ? (*link)->next : NULL;
+    *link = node;
+    return CLT_OK;
 }

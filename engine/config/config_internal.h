@@ -32,7 +32,7 @@ typedef struct clt_config_value {
     int count;            /* INTS, STRINGS, LAYERS (list) */
     const int64_t *ints;  /* INTS */
     const char **strings; /* STRINGS */
-    const char *raw;      /* keys of the model section: the JSON text as it was written */
+    const clt_json *json; /* keys of the model section: as it was given, in config->given */
     const char *source;   /* name for messages: the file, or "override 'key=value'" */
     int line, column;     /* where the value starts; 0: nowhere */
 } clt_config_value;
@@ -40,7 +40,7 @@ typedef struct clt_config_value {
 struct clt_config {
     clt_arena *arena;
     const char *source;
-    const char *text;         /* of the file; only while it is being read */
+    clt_json_doc *given;      /* holds values of the model section, with their places */
     clt_config_value *values; /* one per schema key, in its order */
     clt_json_doc *model;      /* {"model": {...}}, made from the values */
 };
@@ -70,8 +70,7 @@ bool clt_config_has_word(const char *choices, const char *word);
 /* Reads and checks one JSON value; what is wrong goes to the list. value->source, line and column are filled
  * by the caller. */
 clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, const clt_json *json,
-                                 const clt_json_doc *doc, const char *text, clt_config_value *value,
-                                 clt_config_problems *list);
+                                 clt_config_value *value, clt_config_problems *list);
 clt_status clt_config_read_defaults(clt_config *config);
 
 /* Where something was found: the file with line and column, or "override 'key=value'" with line 0. */

@@ -21,6 +21,7 @@ static clt_status config_new(const char *source, clt_config **out)
     clt_config *config = NULL;
     CLT_TRY(clt_alloc(&config, 1, sizeof *config, "a config"));
     CLT_TRY_GOTO(clt_arena_create(&config->arena), failed);
+    CLT_TRY_GOTO(clt_json_create(source, &config->given), failed);
     config->source = clt_arena_strdup(config->arena, source);
     config->values = clt_arena_alloc(config->arena, (size_t)clt_config_key_count() * sizeof *config->values);
     if (!config->source || !config->values)
@@ -38,6 +39,7 @@ void clt_config_destroy(clt_config *config)
     if (!config)
         return;
     clt_json_destroy(config->model);
+    clt_json_destroy(config->given);
     clt_arena_destroy(config->arena);
     free(config);
 }
@@ -71,7 +73,7 @@ static clt_status read_key(clt_config *config, const char *section, const clt_js
                            const clt_json_doc *doc, clt_config_problems *list)
 {
     int line, column;
-    clt_json_position(doc, json, &line, &column);
+    clt_json_position(json, &line, &column);
     char *path = clt_arena_printf(config->arena, "%s.%s", section, clt_json_key(json));
     if (!path)
         CLT_FAIL(CLT_ENOMEM, "reading config %s: out of host memory", config->source);
@@ -85,8 +87,7 @@ static clt_status read_key(clt_config *config, const char *section, const clt_js
                               .source = config->source,
                               .line = line,
                               .column = column};
-    CLT_TRY(
-        clt_config_read_value(config, &clt_config_schema()[index], json, doc, config->text, &value, list));
+    CLT_TRY(clt_config_read_value(config, &clt_config_schema()[index], json, &value, list));
     config->values[index] = value;
     return CLT_OK;
 }
@@ -102,19 +103,18 @@ static bool is_section(const char *name)
 
 /* A member of the file that is no section: a key without one, or a section of another tool, whose keys may be
  * known. */
-static void report_no_section(clt_config *config, const clt_json *member, const clt_json_doc *doc,
-                              clt_config_problems *list)
+static void report_no_section(clt_config *config, const clt_json *member, clt_config_problems *list)
 {
     const char *name = clt_json_key(member);
     size_t before = list->count;
     clt_place at = {.source = config->source};
     if (clt_json_typeof(member) == CLT_JSON_OBJECT && !clt_foreign_find(name))
         for (const clt_json *key = clt_json_first(member); key; key = clt_json_next(key)) {
-            clt_json_position(doc, key, &at.line, &at.column);
+            clt_json_position(key, &at.line, &at.column);
             if (clt_foreign_find(clt_json_key(key)))
                 clt_config_report_unknown(list, at, name, clt_json_key(key), given_in_file(config, key));
         }
-    clt_json_position(doc, member, &at.line, &at.column);
+    clt_json_position(member, &at.line, &at.column);
     if (list->count == before)
         clt_config_report_unknown(list, at, NULL, name, given_in_file(config, member));
 }
@@ -130,11 +130,11 @@ static clt_status read_file(clt_config *config, const clt_json_doc *doc, clt_con
     }
     for (const clt_json *section = clt_json_first(root); section; section = clt_json_next(section)) {
         const char *name = clt_json_key(section);
-        clt_json_position(doc, section, &line, &column);
+        clt_json_position(section, &line, &column);
         if (strcmp(name, "_origin") == 0 && clt_json_typeof(section) == CLT_JSON_OBJECT)
             continue; /* written by clt_config_print for the reader */
         if (!is_section(name)) {
-            report_no_section(config, section, doc, list);
+            report_no_section(config, section, list);
             continue;
         }
         if (clt_json_typeof(section) != CLT_JSON_OBJECT) {
@@ -185,12 +185,11 @@ static bool plain_number(const char *given, char text[CLT_NUMBER_TEXT])
     return true;
 }
 
-/* The value as a document; *text is the document's text (arena). */
-static clt_status override_doc(clt_config *config, const clt_config_key *key, const char *given,
-                               const char *source, const char **text, clt_json_doc **doc)
+/* The value as a document. */
+static clt_status override_doc(const clt_config_key *key, const char *given, const char *source,
+                               clt_json_doc **doc)
 {
     *doc = NULL;
-    *text = given;
     clt_status status = clt_json_parse(given, strlen(given), source, CLT_ECONFIG, doc);
     if (status == CLT_ENOMEM)
         return status;
@@ -209,28 +208,26 @@ static clt_status override_doc(clt_config *config, const clt_config_key *key, co
     else
         clt_jw_string(&w, given);
     status = clt_str_check(&quoted);
-    *text = status == CLT_OK ? clt_arena_strdup(config->arena, quoted.text) : NULL;
+    if (status == CLT_OK)
+        status = clt_json_parse(quoted.text, quoted.length, source, CLT_ECONFIG, doc);
     clt_str_free(&quoted);
-    if (!*text)
-        CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", source);
-    return clt_json_parse(*text, strlen(*text), source, CLT_ECONFIG, doc);
+    return status;
 }
 
 clt_status clt_config_read_given(clt_config *config, int index, const char *given, const char *source,
                                  clt_config_value *value, clt_config_problems *list)
 {
     const clt_config_key *key = &clt_config_schema()[index];
-    const char *text;
     clt_json_doc *doc = NULL;
     *value = (clt_config_value){.from = CLT_FROM_OVERRIDE, .source = source, .s = ""};
-    clt_status status = override_doc(config, key, given, source, &text, &doc);
+    clt_status status = override_doc(key, given, source, &doc);
     if (status == CLT_ECONFIG) {
         value->present = value->bad = true;
         clt_config_report(list, source, 0, 0, "%s: not a JSON value (%s)", key->path, clt_error_text());
         return CLT_OK;
     }
     if (status == CLT_OK)
-        status = clt_config_read_value(config, key, clt_json_root(doc), doc, text, value, list);
+        status = clt_config_read_value(config, key, clt_json_root(doc), value, list);
     clt_json_destroy(doc);
     return status;
 }
@@ -298,9 +295,7 @@ static clt_status config_parse(const char *text, size_t length, const char *sour
     *out = NULL;
     CLT_TRY(clt_json_parse(text, length, source, CLT_ECONFIG, &doc));
     CLT_TRY_GOTO(config_new(source, &config), done);
-    config->text = text;
     status = read_all(config, doc, overrides, n_overrides, presets);
-    config->text = NULL;
     if (status == CLT_OK)
         status = clt_config_build_model(config);
 done:

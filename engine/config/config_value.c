@@ -13,8 +13,6 @@
 typedef struct reader {
     clt_config *config;
     const clt_config_key *key;
-    const clt_json_doc *doc;
-    const char *text; /* the document's text */
     clt_config_value *value;
     clt_config_problems *list;
 } reader;
@@ -59,7 +57,7 @@ static void wrong(reader *r, const clt_json *json, const char *format, ...)
     va_end(args);
     r->value->bad = true;
     if (r->value->line > 0 && json)
-        clt_json_position(r->doc, json, &line, &column);
+        clt_json_position(json, &line, &column);
     clt_config_report(r->list, r->value->source, line, column, "%s: %s%s%s%s", r->key->path, message,
                       r->key->later ? " (" : "", r->key->later ? r->key->later : "",
                       r->key->later ? ")" : "");
@@ -236,50 +234,6 @@ static clt_status read_choice(reader *r, const clt_json *json)
     return CLT_OK;
 }
 
-/* First byte of a line and column (both from 1) in a text. */
-static const char *at_position(const char *text, int line, int column)
-{
-    while (line > 1) {
-        text = strchr(text, '\n');
-        if (!text)
-            return NULL;
-        text++;
-        line--;
-    }
-    return text + column - 1;
-}
-
-/* Bytes of the value that starts at `text`, which is valid JSON. */
-static size_t value_length(const char *text)
-{
-    const char *c = text;
-    int depth = 0;
-    do {
-        if (*c == '"')
-            for (c++; *c && *c != '"'; c++)
-                c += *c == '\\' && c[1];
-        depth += (*c == '[' || *c == '{') - (*c == ']' || *c == '}');
-        c += *c != '\0';
-    } while (*c && (depth > 0 || !strchr(" \t\r\n,]}", *c)));
-    return (size_t)(c - text);
-}
-
-/* Keeps the text of a value of the model section, so that the model builder can name places in the user's
- * file. */
-static clt_status keep_raw(reader *r, const clt_json *json)
-{
-    int line, column;
-    clt_json_position(r->doc, json, &line, &column);
-    const char *start = at_position(r->text, line, column);
-    if (!start)
-        CLT_FAIL(CLT_EINTERNAL, "reading %s: the value was not found at line %d column %d", r->key->path,
-                 line, column);
-    r->value->raw = clt_arena_printf(r->config->arena, "%.*s", (int)value_length(start), start);
-    if (!r->value->raw)
-        CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", r->key->path);
-    return CLT_OK;
-}
-
 /* Whether every entry is an object whose op, if it has one, is a name. Then the model is built from it, which
  * tells all that is wrong with the layers at once. */
 static bool are_layers(const clt_json *list)
@@ -344,14 +298,13 @@ static void read_number(reader *r, const clt_json *json)
 }
 
 clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, const clt_json *json,
-                                 const clt_json_doc *doc, const char *text, clt_config_value *value,
-                                 clt_config_problems *list)
+                                 clt_config_value *value, clt_config_problems *list)
 {
-    reader r = {config, key, doc, text, value, list};
+    reader r = {config, key, value, list};
     value->present = true;
     value->s = "";
     if (strncmp(key->path, "model.", 6) == 0)
-        CLT_TRY(keep_raw(&r, json));
+        CLT_TRY(clt_json_copy(config->given, json, &value->json));
     switch (key->type) {
     case CLT_CFG_INT:
     case CLT_CFG_AUTO_INT:
@@ -393,8 +346,7 @@ clt_status clt_config_read_defaults(clt_config *config)
         if (!key->default_text)
             continue;
         CLT_TRY(clt_json_parse(key->default_text, strlen(key->default_text), key->path, CLT_EINTERNAL, &doc));
-        clt_status status =
-            clt_config_read_value(config, key, clt_json_root(doc), doc, key->default_text, value, &list);
+        clt_status status = clt_config_read_value(config, key, clt_json_root(doc), value, &list);
         clt_json_destroy(doc);
         clt_status found = clt_config_problems_finish(&list);
         if (status != CLT_OK || found != CLT_OK)

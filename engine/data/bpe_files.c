@@ -39,7 +39,7 @@ static clt_status at_value(const loading *l, const clt_json *value, clt_status s
     int line, column;
     if (status == CLT_OK)
         return CLT_OK;
-    clt_json_position(l->doc, value, &line, &column);
+    clt_json_position(value, &line, &column);
     return clt_fail_prefix(status, "%s:%d:%d", clt_json_source(l->doc), line, column);
 }
 

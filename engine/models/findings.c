@@ -19,7 +19,7 @@ void clt_findings_add(clt_findings *list, const clt_json *value, clt_status code
     size_t length = strlen(source);
     bool placed = length && strncmp(text, source, length) == 0 && text[length] == ':';
     if (list->doc && value)
-        clt_json_position(list->doc, value, &finding.line, &finding.column);
+        clt_json_position(value, &finding.line, &finding.column);
     if (!placed)
         clt_model_position(list->doc, value, &full);
     clt_str_append(&full, text);

@@ -47,8 +47,9 @@ void clt_model_position(const clt_json_doc *doc, const clt_json *value, clt_str 
     int line, column;
     if (!doc || !value)
         return;
-    clt_json_position(doc, value, &line, &column);
-    clt_str_printf(out, "%s:%d:%d: ", clt_json_source(doc), line, column);
+    clt_json_position(value, &line, &column);
+    if (line > 0)
+        clt_str_printf(out, "%s:%d:%d: ", clt_json_source(doc), line, column);
 }
 
 clt_status clt_model_at(const clt_json_doc *doc, const clt_json *value, clt_status status)

@@ -22,8 +22,9 @@ static void problem(attr_problems *p, const clt_json *value, const char *key, co
         clt_str_append(&p->text, "\n");
     if (p->doc && value) {
         int line, column;
-        clt_json_position(p->doc, value, &line, &column);
-        clt_str_printf(&p->text, "%s:%d:%d: ", clt_json_source(p->doc), line, column);
+        clt_json_position(value, &line, &column);
+        if (line > 0)
+            clt_str_printf(&p->text, "%s:%d:%d: ", clt_json_source(p->doc), line, column);
     }
     clt_str_printf(&p->text, "layer '%s' (%s): attribute '%s': %s", p->node->name, p->node->op->name, key,
                    what);

@@ -242,11 +242,11 @@ static clt_json_doc *must_parse(const char *text)
     return doc;
 }
 
-static void check_position(const clt_json_doc *doc, const clt_json *value, int line, int column)
+static void check_position(const clt_json *value, int line, int column)
 {
     int got_line, got_column;
     assert_non_null(value);
-    clt_json_position(doc, value, &got_line, &got_column);
+    clt_json_position(value, &got_line, &got_column);
     assert_int_equal(got_line, line);
     assert_int_equal(got_column, column);
 }
@@ -264,13 +264,13 @@ static void test_tree(void **state)
     assert_int_equal(clt_json_count(root), 5);
     assert_null(clt_json_key(root));
     assert_null(clt_json_next(root));
-    check_position(doc, root, 2, 1);
-    check_position(doc, model, 2, 11);
+    check_position(root, 2, 1);
+    check_position(model, 2, 11);
     assert_string_equal(clt_json_key(model), "model");
     assert_string_equal(clt_json_string(clt_json_get(model, "kind")), "mlp");
-    check_position(doc, clt_json_get(model, "kind"), 2, 19);
+    check_position(clt_json_get(model, "kind"), 2, 19);
     const clt_json *sizes = clt_json_get(model, "sizes");
-    check_position(doc, sizes, 3, 12);
+    check_position(sizes, 3, 12);
     assert_int_equal(clt_json_count(sizes), 4);
     const clt_json *item = clt_json_first(sizes);
     int64_t integer = 0;
@@ -279,7 +279,7 @@ static void test_tree(void **state)
     item = clt_json_next(item);
     assert_false(clt_json_int(item, &integer));
     assert_true(clt_json_number(item) == 150.0);
-    check_position(doc, item, 3, 18);
+    check_position(item, 3, 18);
     item = clt_json_next(item);
     assert_true(clt_json_int(item, &integer));
     assert_int_equal(integer, 0);
@@ -293,7 +293,7 @@ static void test_tree(void **state)
     assert_non_null(cafe);
     assert_int_equal(clt_json_typeof(cafe), CLT_JSON_BOOL);
     assert_false(clt_json_bool(cafe));
-    check_position(doc, cafe, 4, 42);
+    check_position(cafe, 4, 42);
     assert_int_equal(clt_json_typeof(clt_json_get(root, "")), CLT_JSON_ARRAY);
     assert_null(clt_json_first(clt_json_get(root, "")));
     assert_int_equal(clt_json_count(clt_json_get(root, "o")), 0);
@@ -462,7 +462,7 @@ static void test_large_object(void **state)
         const clt_json *item = clt_json_get(root, key);
         assert_non_null(item);
         assert_true(clt_json_number(item) == i);
-        check_position(doc, item, i + 2, (int)strlen(key) + 5);
+        check_position(item, i + 2, (int)strlen(key) + 5);
     }
     assert_null(clt_json_get(root, "key"));
     assert_null(clt_json_get(root, "key20000"));
@@ -523,13 +523,47 @@ static void test_mutations(void **state)
     assert_true(refused > size * 10);
 }
 
+/* Values of two documents in one: places are kept or left out, a later value takes the place of an earlier
+ * one. */
+static void test_put(void **state)
+{
+    (void)state;
+    clt_json_doc *from = NULL, *to = NULL;
+    static const char text[] = "{\"a\":\n  {\"x\": [1, \"two\"]}, \"b\": 3}";
+    assert_int_equal(clt_json_parse(text, strlen(text), "from.json", CLT_ECONFIG, &from), CLT_OK);
+    assert_int_equal(clt_json_create("to.json", &to), CLT_OK);
+    assert_int_equal(clt_json_count(clt_json_root(to)), 0);
+    const clt_json *a = clt_json_get(clt_json_root(from), "a"), *kept = NULL;
+    assert_int_equal(clt_json_put(to, "first", clt_json_get(clt_json_root(from), "b"), true), CLT_OK);
+    assert_int_equal(clt_json_put(to, "bare", a, false), CLT_OK);
+    assert_int_equal(clt_json_put(to, "first", a, true), CLT_OK);
+    assert_int_equal(clt_json_copy(to, a, &kept), CLT_OK);
+    clt_json_destroy(from);
+    const clt_json *root = clt_json_root(to), *first = clt_json_get(root, "first");
+    int line, column;
+    assert_int_equal(clt_json_count(root), 2);
+    assert_ptr_equal(clt_json_first(root), first);
+    assert_string_equal(clt_json_key(first), "first");
+    const clt_json *two = clt_json_next(clt_json_first(clt_json_get(first, "x")));
+    assert_string_equal(clt_json_string(two), "two");
+    clt_json_position(two, &line, &column);
+    assert_int_equal(line, 2);
+    assert_int_equal(column, 13);
+    clt_json_position(clt_json_get(clt_json_get(root, "bare"), "x"), &line, &column);
+    assert_int_equal(line, 0);
+    clt_json_position(kept, &line, &column);
+    assert_int_equal(line, 2);
+    assert_int_equal(clt_json_count(clt_json_get(kept, "x")), 2);
+    clt_json_destroy(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_tree),         cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_integers),  cmocka_unit_test(test_long_numbers), cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_limits),    cmocka_unit_test(test_large_object), cmocka_unit_test(test_file),
-        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_put),     cmocka_unit_test(test_refusals),  cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_scalars), cmocka_unit_test(test_integers),  cmocka_unit_test(test_long_numbers),
+        cmocka_unit_test(test_depth),   cmocka_unit_test(test_limits),    cmocka_unit_test(test_large_object),
+        cmocka_unit_test(test_file),    cmocka_unit_test(test_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

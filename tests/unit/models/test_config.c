@@ -401,10 +401,10 @@ static void test_layer_positions(void **state)
         const clt_json *layers = clt_json_get(clt_config_model(c, &doc), "layers");
         assert_int_equal(clt_json_count(layers), 2);
         int l, k;
-        clt_json_position(doc, clt_json_get(clt_config_model(c, NULL), "type"), &l, &k);
+        clt_json_position(clt_json_get(clt_config_model(c, NULL), "type"), &l, &k);
         assert_int_equal(l, t == 0 ? 1 : 3);
         assert_int_equal(k, t == 0 ? 56 : 20);
-        clt_json_position(doc, clt_json_next(clt_json_first(layers)), &l, &k);
+        clt_json_position(clt_json_next(clt_json_first(layers)), &l, &k);
         assert_int_equal(l, line[t]);
         assert_int_equal(k, column[t]);
         assert_string_equal(clt_json_source(doc), "t.json");
@@ -523,7 +523,7 @@ static int find_places(const char *text, place *places, int limit)
             int line, column;
             snprintf(p->section, sizeof p->section, "%s", clt_json_key(s));
             snprintf(p->key, sizeof p->key, "%s", clt_json_key(k));
-            clt_json_position(doc, k, &line, &column);
+            clt_json_position(k, &line, &column);
             p->value_at = offset_of(text, line, column);
             p->value_end = p->value_at + value_length(text + p->value_at);
             snprintf(quoted, sizeof quoted, "\"%s\"", p->key);

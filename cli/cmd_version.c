@@ -6,6 +6,7 @@
 
 #include "cl/gemm/gemm.h"
 #include "cl/device/icd_loader.h"
+#include "cl/device/loader_text.h"
 #include "cli/args.h"
 #include "cli/cmd.h"
 #include "engine/base/json.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/command/program_internal.h"
 #include "cl/device/internal.h"
 
 /* The first `pattern` in a text that ends with its size, not with a zero. */

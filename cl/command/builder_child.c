@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "cl/command/builders.h"
+#include "cl/command/program_internal.h"
 #include "cl/device/internal.h"
 #include "engine/base/child.h"
 #include "engine/base/hash.h"

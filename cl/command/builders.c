@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/command/program_internal.h"
 #include "cl/device/internal.h"
 #include "engine/base/child.h"
 #include "engine/base/hash.h"

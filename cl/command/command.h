@@ -184,8 +184,17 @@ void ocl_kernel_end_3d(ocl_emitter *e, const uint64_t global[3], const uint64_t 
 
 void ocl_emit_copy(ocl_emitter *e, ocl_tensor_ref dst, ocl_tensor_ref src, uint64_t bytes);
 void ocl_emit_fill(ocl_emitter *e, ocl_tensor_ref dst, uint64_t bytes, uint32_t pattern);
-/* Copies the product. */
-void ocl_emit_library_gemm(ocl_emitter *e, const struct ocl_gemm *gemm, const ocl_library *library);
+/* What a command does to a part of a tensor. */
+typedef struct ocl_span_use {
+    ocl_access access;
+    ocl_tensor_ref ref;
+    uint32_t element_bytes;
+    uint64_t bytes;
+} ocl_span_use;
+/* A product that a library computes (ocl_emit_library_gemm of cl/gemm/gemm.h): copies the `size` bytes of
+ * `gemm`. use: of c, a and b. */
+void ocl_emit_library(ocl_emitter *e, const ocl_library *library, const struct ocl_gemm *gemm, size_t size,
+                      double flops, const ocl_span_use use[3]);
 /* tensors the host code reads/writes are appended with ocl_arg_tensor before ocl_host_end. */
 void ocl_host_begin(ocl_emitter *e, int32_t code);
 void ocl_host_end(ocl_emitter *e);

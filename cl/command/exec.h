@@ -58,17 +58,6 @@ clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait);
 /* Enqueues commands [first, last). */
 clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait);
 
-/* Counters of a device since it was opened, for reports and tests. */
-typedef struct ocl_counters {
-    uint64_t programs_built, kernels_created, buffers_created, kernels_enqueued, library_calls, copies, fills,
-        host_waits;
-    uint64_t programs_loaded;      /* of those built: from our cache of binaries */
-    uint64_t programs_in_children; /* of those built: compiled by a child process before */
-    uint64_t binaries_refused;     /* kept binaries that were damaged or that the driver did not take */
-    double build_seconds;
-} ocl_counters;
-ocl_counters ocl_device_counters(const ocl_device *device);
-
 /* Programs (cl/command/program.c). `family` is the source file without ".cl"; options as in ocl_command.
  * Sources are embedded; the environment variable CLTRAIN_KERNEL_DIR reloads them from a folder. `#include
  * "x.clh"` lines are resolved by us, so that a driver's cache cannot miss a change. Standard options

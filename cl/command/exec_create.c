@@ -4,6 +4,8 @@
  * every argument bound and every launch checked once. It exists so that running (cl/command/exec.c) only
  * enqueues. */
 #include "cl/command/exec_internal.h"
+#include "cl/command/program_internal.h"
+#include "cl/command/builders.h"
 
 #include <stdio.h>
 #include <stdlib.h>

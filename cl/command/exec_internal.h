@@ -5,6 +5,7 @@
 #ifndef CL_EXEC_INTERNAL_H
 #define CL_EXEC_INTERNAL_H
 
+#include "cl/command/exec.h"
 #include "cl/device/internal.h"
 
 /* One command, resolved. Which fields are used depends on the command's kind. */

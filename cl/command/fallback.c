@@ -31,14 +31,6 @@ void ocl_refusal_of(const ocl_command *command, ocl_refusal *out)
     snprintf(out->label, sizeof out->label, "%s", command->label ? command->label : "");
 }
 
-bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, const char *form)
-{
-    for (int i = 0; i < desc->n_given_up; i++)
-        if (desc->given_up[i].variant == variant && strcmp(desc->given_up[i].form, form) == 0)
-            return true;
-    return false;
-}
-
 static bool add(ocl_device_desc *desc, const ocl_variant *variant, const char *form)
 {
     if (desc->n_given_up == OCL_GIVEN_UP_MAX || ocl_is_given_up(desc, variant, form))

@@ -31,9 +31,6 @@ void ocl_refusal_of(const ocl_command *command, ocl_refusal *out);
  * variant 'tile'", "variant 'group'". False: nothing is left that this command could do without. */
 bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *refusal, char *what, size_t size);
 
-/* Whether planning leaves the variant out, or (form not "") this tile of it. */
-bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, const char *form);
-
 /* What was given up is remembered with the device's answers (cl/device/answers.h), so that the next start
  * plans without it at once; `cltrain devices --again` forgets it. Only what the driver would refuse the next
  * time, too, may be remembered: not what came of a lack of memory or of a lost context. In file

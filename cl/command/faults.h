@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "cl/device/memory.h"
+#include "cl/device/device.h"
 
 /* Number of the last command that was enqueued on the device, of both queues together. */
 uint64_t ocl_commands_enqueued(ocl_device *device);

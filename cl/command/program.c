@@ -3,6 +3,8 @@
  * Programs: one build per (family, options) and device, from our cache of binaries or from the source, the
  * compiler's log always kept. A failed build leaves its full source and log in a file and says where. It must
  * not know what a kernel computes. */
+#include "cl/command/program_internal.h"
+#include "cl/command/program_source.h"
 #include "cl/device/internal.h"
 
 #include <ctype.h>

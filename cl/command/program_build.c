@@ -7,6 +7,9 @@
  * begun first is reported, so that the message does not depend on who was faster. It must not know what is
  * built.
  */
+#include "cl/command/program_internal.h"
+#include "cl/command/builders.h"
+#include "cl/command/program_source.h"
 #include "cl/device/internal.h"
 
 #include <stdlib.h>

@@ -8,6 +8,7 @@
  * user alone. Of drivers that keep programs themselves the folder holds marks, empty files: this program was
  * built before, so that it is probably in the driver's cache. Nothing here fails a build. It must not know
  * what the programs are for. */
+#include "cl/command/program_internal.h"
 #include "cl/device/internal.h"
 
 #include <dirent.h>

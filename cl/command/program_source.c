@@ -2,7 +2,9 @@
  *
  * Sources of programs: embedded in the binary (or read from CLTRAIN_KERNEL_DIR while developing), includes
  * resolved here, so that a driver's cache cannot miss a change. It must not know what a kernel computes. */
-#include "cl/device/internal.h"
+#include "cl/command/program_source.h"
+#include "engine/base/text.h"
+#include "engine/base/mem.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -8,7 +8,6 @@
 #define CL_RECORD_H
 
 #include "cl/command/command.h"
-#include "cl/device/memory.h"
 
 typedef enum ocl_record_level {
     OCL_RECORD_OFF,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/command/program_internal.h"
 #include "cl/device/internal.h"
 
 #define MARK "//sm_90a: " /* SM90A of cl/kernels/wgmma.clh */

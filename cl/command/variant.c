@@ -5,12 +5,18 @@
  * It must not know what a problem is. */
 #include "cl/command/variant.h"
 
-#include "cl/command/fallback.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/log.h"
+
+bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, const char *form)
+{
+    for (int i = 0; i < desc->n_given_up; i++)
+        if (desc->given_up[i].variant == variant && strcmp(desc->given_up[i].form, form) == 0)
+            return true;
+    return false;
+}
 
 /* OCL_QUIRK_ANY_STYLE: slow kernels are wanted too. */
 static bool suits(ocl_kernel_style style, const ocl_device_desc *device, char *reason, size_t size)

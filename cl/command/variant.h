@@ -44,6 +44,9 @@ typedef struct ocl_variant {
     ocl_kernel_style style;
 } ocl_variant;
 
+/* Whether planning leaves the variant out, or (form not "") this tile of it. */
+bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, const char *form);
+
 /* False with the reason when the variant cannot be used for this problem on this device. */
 bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const ocl_device_desc *device,
                          char *reason, size_t size);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/device/internal.h"
+#include "cl/command/program_source.h"
 #include "engine/base/fileio.h"
 #include "engine/base/hash.h"
 #include "engine/base/json.h"

@@ -11,6 +11,13 @@
 #include "engine/base/json.h"
 
 #define OCL_ITEM_NAME 40 /* bytes of a question's name */
+/* Names of questions; other ones are named after their capability, tests after OCL_TEST_PREFIX. */
+#define OCL_ITEM_BASIC "basic"
+#define OCL_ITEM_GROUP_LIMIT "group_limit"
+#define OCL_ITEM_LARGER_GROUPS "larger_groups"
+#define OCL_ITEM_LOCAL_REPORT "local_report"
+#define OCL_ITEM_LOCAL_MEMORY "local_memory_" /* KiB */
+#define OCL_TEST_PREFIX "test:"
 #define OCL_ITEMS_MAX 64
 #define OCL_TESTED_MAX 16
 

@@ -203,6 +203,8 @@ void ocl_prepare_process(int local_rank, int local_ranks);
 clt_status ocl_list_devices(ocl_device_desc **out, int *count);
 
 typedef struct ocl_device ocl_device;
+typedef struct ocl_event ocl_event; /* memory.h */
+typedef enum ocl_queue { OCL_QUEUE_COMPUTE, OCL_QUEUE_COPY } ocl_queue;
 
 /* Lane style (capability wide_vectors) or groups: which is faster is timed when the device is asked, and not
  * timed where a checkpoint says how its run computed, because sums are rounded differently in the two. */
@@ -253,5 +255,16 @@ clt_status ocl_doctor(ocl_finding_fn report, void *context, bool *healthy);
 clt_status ocl_fail(int cl_code, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 const char *ocl_error_name(int cl_code);
+
+/* Counters of a device since it was opened, for reports and tests. */
+typedef struct ocl_counters {
+    uint64_t programs_built, kernels_created, buffers_created, kernels_enqueued, library_calls, copies, fills,
+        host_waits;
+    uint64_t programs_loaded;      /* of those built: from our cache of binaries */
+    uint64_t programs_in_children; /* of those built: compiled by a child process before */
+    uint64_t binaries_refused;     /* kept binaries that were damaged or that the driver did not take */
+    double build_seconds;
+} ocl_counters;
+ocl_counters ocl_device_counters(const ocl_device *device);
 
 #endif

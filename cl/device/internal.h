@@ -8,9 +8,6 @@
 #include <pthread.h>
 
 #include "cl/device/answers.h"
-#include "cl/command/builders.h"
-#include "cl/command/exec.h"
-#include "cl/device/memory.h"
 
 /* The meter of cl/command/record.h: CPU seconds and calls so far. */
 typedef struct ocl_meter_state {
@@ -59,13 +56,6 @@ struct ocl_buffer {
     void *pages; /* of ours, on which it lies; NULL: the driver's own memory */
     char what[64];
     struct ocl_buffer *next, *previous; /* the device's list */
-};
-
-struct ocl_program {
-    char *family, *options, *log;
-    cl_program program;
-    double build_seconds;
-    bool from_cache; /* loaded as a binary from our cache */
 };
 
 #define OCL_CHECK(code, ...)                                                                                 \
@@ -126,7 +116,7 @@ typedef struct ocl_found {
     ocl_device_desc desc;
 } ocl_found;
 
-/* device.c: every device of every platform; free() the array. */
+/* device_open.c: every device of every platform; free() the array. */
 clt_status ocl_enumerate(ocl_found **out, int *count);
 /* The device among `count` descriptions that SPEC names: its index, and how many devices of its platform
  * match (ranks are dealt out over them). CLT_EDEVICE says what there is. Pure. */
@@ -167,12 +157,6 @@ typedef struct ocl_question {
     uint32_t parameter;
 } ocl_question;
 extern const ocl_question ocl_questions[]; /* ends with a NULL name */
-#define OCL_ITEM_BASIC "basic"
-#define OCL_ITEM_GROUP_LIMIT "group_limit"
-#define OCL_ITEM_LARGER_GROUPS "larger_groups"
-#define OCL_ITEM_LOCAL_REPORT "local_report"
-#define OCL_ITEM_LOCAL_MEMORY "local_memory_" /* KiB */
-#define OCL_TEST_PREFIX "test:"
 
 /* asking.c: asks for what is not answered yet, in this process. begun and ended (may be NULL) are told of
  * each question. */
@@ -195,67 +179,12 @@ clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests)
  * refused; the answers are filled in all the same. */
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out);
 
-/* device.c: CL_DEVICE_EXTENSIONS; free() it. */
+/* device_open.c: CL_DEVICE_EXTENSIONS; free() it. */
 clt_status ocl_device_extensions(cl_device_id id, char **out);
 /* quirks.c: fills desc->quirks from the table. */
 void ocl_apply_quirks(ocl_device_desc *desc);
 
-/* program.c */
-void ocl_program_destroy(struct ocl_program *program);
-/* Releases every program of the device; no kernel of them may be in use. */
-void ocl_programs_forget(ocl_device *device);
-/* ocl_program_get without a saved source on failure: for probes, whose failure is an answer. */
-clt_status ocl_program_try(ocl_device *device, const char *family, const char *options, ocl_program **out);
-/* The log of the last build, "" if there is none; free() it. */
-clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out);
-bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
-/* Will building it be short? (ocl_binary_known) */
-bool ocl_program_known(const ocl_device *device, const char *family, const char *options);
-
-/* retarget.c: replaces a built program by the same one for sm_90a, and its log. CLT_EBUILD, CLT_EUNSUPPORTED:
- * the driver or its compiler do not go along. */
-clt_status ocl_program_retarget(ocl_device *device, ocl_program *program, const char *options);
-/* binary.c: what the driver keeps of a program that was built, for its first device; free() it. */
-clt_status ocl_program_binary(cl_program program, char **out, size_t *size);
-
-/* program_build.c */
-/* Programs that are built at a time in this process. */
-int ocl_build_threads(const ocl_device *device, size_t programs);
-/* Builds those that the device has not got yet, several at a time where the driver's compiler allows it. The
- * progress function is called by this thread alone. On failure *failed is the index of the first of the list
- * that does not build, and the message is its. */
-clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes, size_t count,
-                              ocl_progress_fn progress, void *progress_context, size_t *failed);
-
-/* program_cache.c: binaries of built programs on disk, a file each, for drivers that compile slowly and keep
- * nothing themselves. Nothing here can fail a build: what cannot be read or written is built from source. */
-void ocl_binary_cache_open(ocl_device *device);
-void ocl_binary_cache_close(ocl_device *device);
-/* Is what is built now kept, as a binary or as a mark? */
-bool ocl_binary_cache_keeps(const ocl_device *device);
-/* Is there a binary, or a mark that it was built before, so that it is in the driver's own cache? */
-bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options);
-/* The program, built from its kept binary, or NULL. Any thread. */
-cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options);
-void ocl_binary_store(ocl_device *device, const char *source, const char *full_options, cl_program program);
-/* A program from a binary; *out is NULL unless the program was created, also when it did not build. */
-cl_int ocl_build_binary(const ocl_device *device, const unsigned char *binary, size_t bytes,
-                        const char *options, cl_program *out);
-/* Removes the files that were not used for longest until those left take `limit` bytes at most, and what
- * writers that died left behind. */
-void ocl_binary_cache_trim(const char *folder, uint64_t limit);
-
-/* program_source.c */
-/* Text of "softmax.cl" or "common.clh" with its includes resolved; free() it. */
-clt_status ocl_source_text(const char *file_name, char **out);
-/* Bytes of a family's own source as it is built in, 0 if it is not: an idea of what compiling it takes. */
-size_t ocl_source_length(const char *family);
-
-/* Identity of all kernels of this program: version and every source, those of CLTRAIN_KERNEL_DIR where it has
- * them. What was learned about a device's driver with other kernels does not count for these. */
-clt_status ocl_kernels_hash(uint64_t *hash);
-
-/* memory.c: enqueues a fill with a 32-bit pattern, or a byte fill when `bytes` or `offset` is not a multiple
+/* fill.c: enqueues a fill with a 32-bit pattern, or a byte fill when `bytes` or `offset` is not a multiple
  * of 4 (then all bytes of the pattern must be equal). */
 clt_status ocl_enqueue_fill(ocl_device *device, cl_command_queue queue, cl_mem mem, uint64_t offset,
                             uint64_t bytes, uint32_t pattern, cl_event *done);

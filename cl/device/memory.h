@@ -26,10 +26,7 @@ clt_status ocl_pinned_create(ocl_device *device, uint64_t bytes, const char *wha
 void ocl_pinned_destroy(ocl_pinned *pinned);
 void *ocl_pinned_data(ocl_pinned *pinned);
 
-typedef enum ocl_queue { OCL_QUEUE_COMPUTE, OCL_QUEUE_COPY } ocl_queue;
-
 /* An event the caller owns; NULL is fine everywhere. */
-typedef struct ocl_event ocl_event;
 void ocl_event_release(ocl_event *event);
 /* fn is called once, from a driver thread, when the command ended (ok = false: it failed). It must not call
  * OpenCL. */

@@ -4,6 +4,7 @@
  * checks what it computed. Announced extensions only decide what is worth trying; a device's name decides
  * nothing. Who asks, in which process, and what a crash means is cl/device/asking.h's business. */
 #include "cl/gemm/gemm_wgmma.h"
+#include "cl/command/program_internal.h"
 #include "cl/device/internal.h"
 #include "cl/command/retarget.h"
 

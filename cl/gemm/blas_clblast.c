@@ -15,6 +15,7 @@
  * Matrices are passed as column-major with the operands swapped (C' = op(B)' op(A)'), because a row-major C
  * always costs CLBlast a transposed copy. It must not know what the matrices mean. */
 #include "cl/gemm/gemm.h"
+#include "cl/command/exec.h"
 
 #include <clblast_c.h>
 #include <stdio.h>

@@ -321,3 +321,23 @@ const ocl_library *ocl_gemm_library(void)
     return NULL;
 #endif
 }
+
+/* Bytes that one operand spans: rows x columns of a batch, a shared operand once. */
+static uint64_t operand_bytes(int64_t rows, int64_t columns, int64_t batch, clt_dtype dtype)
+{
+    return (uint64_t)rows * (uint64_t)columns * (uint64_t)batch * clt_dtype_bytes(dtype);
+}
+
+void ocl_emit_library_gemm(ocl_emitter *e, const ocl_gemm *gemm, const ocl_library *library)
+{
+    int64_t batch_a = gemm->stride_a ? gemm->batch : 1, batch_b = gemm->stride_b ? gemm->batch : 1;
+    const ocl_span_use use[3] = {{gemm->beta != 0.0f ? OCL_READ_WRITE : OCL_WRITE, gemm->c,
+                                  (uint32_t)clt_dtype_bytes(gemm->type_c),
+                                  operand_bytes(gemm->m, gemm->n, gemm->batch, gemm->type_c)},
+                                 {OCL_READ, gemm->a, (uint32_t)clt_dtype_bytes(gemm->type_a),
+                                  operand_bytes(gemm->m, gemm->k, batch_a, gemm->type_a)},
+                                 {OCL_READ, gemm->b, (uint32_t)clt_dtype_bytes(gemm->type_b),
+                                  operand_bytes(gemm->k, gemm->n, batch_b, gemm->type_b)}};
+    ocl_emit_library(e, library, gemm, sizeof *gemm,
+                     2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch, use);
+}

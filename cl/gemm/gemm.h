@@ -92,4 +92,7 @@ const ocl_library *ocl_gemm_library(void);
 /* For tests: largest element index that CLBlast is trusted with (normally 2^31-1). */
 void ocl_clblast_set_index_limit(int64_t limit);
 
+/* A command that has a library compute the product, which is copied. */
+void ocl_emit_library_gemm(ocl_emitter *e, const ocl_gemm *gemm, const ocl_library *library);
+
 #endif

@@ -6,6 +6,7 @@
 #define CL_STREAM_H
 
 #include "cl/device/internal.h"
+#include "cl/command/program_internal.h"
 
 typedef enum ocl_stream_kind { OCL_STREAM_TRIAD, OCL_STREAM_COPY, OCL_STREAM_READ } ocl_stream_kind;
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cl/tune/families.h"
+#include "cl/command/program_source.h"
 #include "cl/device/internal.h"
 #include "cl/command/kernel_source.h"
 #include "engine/base/hash.h"

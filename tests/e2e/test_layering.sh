@@ -108,8 +108,7 @@ check_includes() {
             if (from != to && from in floor && to in floor && floor[to] >= floor[from])
                 finding("include", file ": includes " target)
             a = unit(file); b = unit(target)
-            # cl/ is one knot of devices, commands and products still.
-            if (a == b || b == a "_internal" || from == "cl" || ((a, b) in edge)) next
+            if (a == b || b == a "_internal" || ((a, b) in edge)) next
             edge[a, b] = 1; out[a]++; in_[b]++; unit_[a] = unit_[b] = 1
         }
         END { # What is left when all that starts or ends nowhere is taken away are circles, and ways between them.

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "cl/command/program_source.h"
 #include "cl/device/internal.h"
 
 static char folder[64];

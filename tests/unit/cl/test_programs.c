@@ -15,6 +15,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "cl/command/program_internal.h"
+#include "cl/command/builders.h"
 #include "cl/device/internal.h"
 #include "engine/base/hash.h"
 

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "cl/command/program_source.h"
 #include "cl/device/internal.h"
 #include "cl/command/kernel_source.h"
 #include "cl/tune/tuner.h"

@@ -3,13 +3,11 @@
  * Emitting commands as data. Nothing here calls OpenCL or needs a device; the first error sticks to the
  * emitter, so that emission code reads straight down. It must not know what a tensor number means. */
 #include "cl/command/command.h"
+#include "cl/command/variant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "cl/gemm/gemm.h"
-#include "cl/command/variant.h"
 
 void ocl_command_list_free(ocl_command_list *list)
 {
@@ -366,34 +364,23 @@ void ocl_emit_fill(ocl_emitter *e, ocl_tensor_ref dst, uint64_t bytes, uint32_t 
     commit(e);
 }
 
-/* Bytes that one operand spans: rows x columns of a batch, a shared operand once. */
-static uint64_t operand_bytes(int64_t rows, int64_t columns, int64_t batch, clt_dtype dtype)
-{
-    return (uint64_t)rows * (uint64_t)columns * (uint64_t)batch * clt_dtype_bytes(dtype);
-}
-
-void ocl_emit_library_gemm(ocl_emitter *e, const struct ocl_gemm *gemm, const ocl_library *library)
+void ocl_emit_library(ocl_emitter *e, const ocl_library *library, const struct ocl_gemm *gemm, size_t size,
+                      double flops, const ocl_span_use use[3])
 {
     ocl_command *command = begin(e, OCL_CMD_GEMM);
     if (command == NULL)
         return;
-    command->gemm = clt_arena_alloc(e->list->arena, sizeof *gemm);
+    command->gemm = clt_arena_alloc(e->list->arena, size);
     if (command->gemm == NULL) {
         ocl_emit_fail(e, CLT_ENOMEM);
         e->open = NULL;
         return;
     }
-    *command->gemm = *gemm;
+    memcpy(command->gemm, gemm, size);
     command->library = library;
-    command->flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
-    int64_t batch_a = gemm->stride_a ? gemm->batch : 1, batch_b = gemm->stride_b ? gemm->batch : 1;
-    add_bytes(e, gemm->beta != 0.0f ? OCL_READ_WRITE : OCL_WRITE, gemm->c,
-              (uint32_t)clt_dtype_bytes(gemm->type_c),
-              operand_bytes(gemm->m, gemm->n, gemm->batch, gemm->type_c));
-    add_bytes(e, OCL_READ, gemm->a, (uint32_t)clt_dtype_bytes(gemm->type_a),
-              operand_bytes(gemm->m, gemm->k, batch_a, gemm->type_a));
-    add_bytes(e, OCL_READ, gemm->b, (uint32_t)clt_dtype_bytes(gemm->type_b),
-              operand_bytes(gemm->k, gemm->n, batch_b, gemm->type_b));
+    command->flops = flops;
+    for (int i = 0; i < 3; i++)
+        add_bytes(e, use[i].access, use[i].ref, use[i].element_bytes, use[i].bytes);
     commit(e);
 }
 

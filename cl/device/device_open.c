@@ -4,6 +4,9 @@
  * It exists so that everybody else holds an ocl_device and never a platform. It must not know what runs on
  * the device. */
 #include "cl/command/faults_internal.h"
+#include "cl/device/memory.h"
+#include "cl/command/program_internal.h"
+#include "cl/command/builders.h"
 #include "cl/device/icd.h"
 #include "cl/device/listing.h"
 #include "cl/command/record.h"

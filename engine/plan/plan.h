@@ -105,16 +105,16 @@ typedef struct clt_plan_options {
     int32_t ranks;          /* > 1 adds SYNC */
     clt_update_spec update; /* TRAIN */
     const clt_store_layout
-        *layout; /* EVAL: the training plan's layout (borrowed); TRAIN: NULL, the plan makes its own */
-    /* CHECK: gradients start here, pairs of (tensor, its given gradient); guard zones round every tensor */
+        *layout;       /* EVAL: the training plan's layout (borrowed); TRAIN: NULL, the plan makes its own */
     clt_dtype storage; /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
     clt_dtype wire;    /* ranks > 1: of parameter gradients on their way between ranks */
     bool tf32;         /* products of f32 may round their operands to 10 bits of mantissa */
     bool no_fuse;      /* every op apart, for comparison */
     clt_recompute recompute;
+    /* CHECK: backward starts at these pairs of (tensor, its given gradient) */
     int n_seeds;
     int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
-    uint64_t guard_bytes;
+    uint64_t guard_bytes;  /* CHECK: before and behind every tensor */
     bool narrow_gradients; /* CHECK: gradients have their tensors' types, as with 16-bit storage; else f32 */
     /* The tuner's candidate: taken as it is by works of its family; `asked` receives the values of its
      * tunables. Both may be NULL. */
@@ -149,7 +149,7 @@ typedef struct clt_place {
     int32_t slab;
     uint64_t offset, bytes; /* bytes */
     uint32_t first,
-        last; /* time of first and last use (see clt_time); UINT32_MAX last: kept after the step */
+        last; /* time of first and last use (of `time` in clt_plan); UINT32_MAX last: kept after the step */
 } clt_place;
 
 #define CLT_MAX_PLAN_SLABS 64

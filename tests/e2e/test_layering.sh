@@ -132,18 +132,29 @@ check_includes() {
         }'
 }
 
+# check_mentions FILE...: a file that a comment or a page names by its path is there. This file names some that are not.
+check_mentions() {
+    local file line path
+    grep -n -o -E '(^|[^A-Za-z0-9_/.$}*#-])(cl|comm|engine|cli|tests|scripts)/[A-Za-z0-9_/-]+\.(c|h|cl|clh|def|sh|py)([^A-Za-z0-9_.]|$)' "$@" /dev/null |
+        outside 'tests/e2e/test_layering\.sh|[^:]*:[0-9]+:"' | sed -E 's/^([^:]*):([0-9]+):[^a-z]?([A-Za-z0-9_/-]+\.[a-z]+).*/\1 \2 \3/' |
+        while read -r file line path; do
+            [ -e "$path" ] || echo "$file:$line: names $path, which is not there" | report mention
+        done
+}
+
 # check_tree: every rule on the current folder; prints the findings.
 check_tree() {
     local list code
     list=$(mktemp) code=$(mktemp)
     files >"$list"
-    local sources=() kernels=() texts=() file
+    local sources=() kernels=() texts=() pages=() file
     while IFS= read -r file; do
         case $file in
         *.c | *.h) sources+=("$file") texts+=("$file") ;;
         *.cl | *.clh) kernels+=("$file") texts+=("$file") ;;
         *.sh | *.py | *.cmake | */CMakeLists.txt | CMakeLists.txt | .ci/*) texts+=("$file") ;;
         *.md | *.json)
+            pages+=("$file")
             grep -n -E '[[:space:]]+$' "$file" | sed "s|^|$file:|" | report spaces ;;
         esac
     done <"$list"
@@ -156,6 +167,7 @@ check_tree() {
         head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file: has no SPDX line at its top" | report spdx
     done
     grep -n -E '[[:space:]]+$' "${texts[@]}" /dev/null | report spaces
+    check_mentions "${texts[@]}" "${pages[@]}"
     rm -f "$list" "$code"
 }
 
@@ -253,6 +265,8 @@ self_test() {
     must_catch circle engine/ops/a.c '#include "engine/ops/b_internal.h"'
     must_catch include-path cl/dev.c '#include "cl/absent.h"'
     must_catch include-path tests/unit/test_x.c '#include "x.h"'
+    must_catch mention engine/ops/op.c '/* engine/ops/gone.c has the rest. */'
+    must_catch mention README.md 'Start at `cli/gone.c`.'
     must_catch unique engine/config/base.h 'int y;'
     must_catch unique engine/ops/k.cl 'int y;'
     must_catch spaces engine/ops/op.c 'int y; '

@@ -132,7 +132,7 @@ static void transpose_tile(ocl_emitter *e, const transpose_plan *p, int32_t y, i
     ocl_kernel_end_1d(e, tiles * TILE_ITEMS, TILE_ITEMS, 0.0);
 }
 
-/* How the lane forms walk a permutation: see kernels/transpose.cl. */
+/* How the lane forms walk a permutation: see transpose.cl. */
 typedef struct transpose_walk {
     uint64_t cell, p, q, tile_p, tile_q;
     uint64_t p_stride_x, q_stride_y;

@@ -44,7 +44,7 @@ typedef struct clt_loop {
     int64_t log_every;
     bool discard;    /* stopped before the first step: what was made for this run goes away */
     double saved_at; /* the last checkpoint was begun, or the run was */
-    int64_t stop;    /* why it ends early: one of clt_stop, or the number of a signal */
+    int64_t stop;    /* why it ends early: one of CLT_STOP_*, or the number of a signal */
     bool quiet;      /* another rank does the talking */
     bool repin;      /* to be created again with the tuning choices of the checkpoint resumed from */
 } clt_loop;

@@ -72,8 +72,11 @@ static void print_summary(const clt_description *d, clt_str *out)
     print_device(d, out);
     if (job->data_missing[0])
         row(out, "data", "was not read, its shapes follow from the config: %s", job->data_missing);
-    row(out, "model", "%s, %lld parameters in %zu tensors", clt_config_string(job->config, "model.type"),
-        (long long)clt_graph_param_elements(graph), graph->n_params);
+    char frozen[64] = "";
+    if (clt_graph_frozen_elements(graph) > 0)
+        snprintf(frozen, sizeof frozen, ", %lld of them frozen", (long long)clt_graph_frozen_elements(graph));
+    row(out, "model", "%s, %lld parameters in %zu tensors%s", clt_config_string(job->config, "model.type"),
+        (long long)clt_graph_param_elements(graph), graph->n_params, frozen);
     row(out, "batch", "micro %lld x accumulation %d = %lld samples in a step on one rank",
         (long long)job->micro_batch, job->accumulation, (long long)job->global_batch);
     row(out, "steps", "%lld", (long long)job->steps);

@@ -13,6 +13,10 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_INT("model.context", 0, CLT_KEY_WIDE, "0", "tokens",
                 "length of a sequence; above 0, text and tokens are read as sequences of it, each with the "
                 "tokens that follow"),
+    CLT_KEY_STRINGS(
+        "model.freeze", "[]",
+        "parameters that training leaves as they are, by name: * stands for any letters, \"wte.*\"; "
+        "they have no gradient and no optimizer state"),
 
     CLT_KEY_CHOICE("data.type", NULL, NULL, "format of the data"),
     CLT_KEY_INT("data.micro_batch", 1, CLT_KEY_WIDE, "32", "samples", "samples computed at once on one rank"),

@@ -144,6 +144,15 @@ int64_t clt_graph_param_elements(const clt_graph *graph)
     return total;
 }
 
+int64_t clt_graph_frozen_elements(const clt_graph *graph)
+{
+    int64_t total = 0;
+    for (size_t i = 0; i < graph->n_params; i++)
+        if (!graph->params[i].trainable)
+            total += clt_shape_elements(&graph->params[i].shape);
+    return total;
+}
+
 int64_t clt_graph_tokens(const clt_graph *graph)
 {
     if (graph->n_losses == 0)

@@ -176,6 +176,7 @@ clt_tensor *clt_graph_tensor(const clt_graph *graph, int32_t id);
 clt_status clt_graph_new_tensor(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
                                 clt_tensor_class cls, int32_t *id);
 int64_t clt_graph_param_elements(const clt_graph *graph); /* trainable or not */
+int64_t clt_graph_frozen_elements(const clt_graph *graph);
 /* Tokens of a sample, for speeds: the targets of the first loss where they are classes (one for each place of
  * a sequence); 1 where they are numbers, such as the values of a regression. */
 int64_t clt_graph_tokens(const clt_graph *graph);

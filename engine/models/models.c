@@ -166,6 +166,7 @@ clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const
             clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
                      "the model has no parameters, so there is nothing to train; add a layer that "
                      "has some, such as 'linear'"));
+    CLT_TRY(clt_model_freeze(model, doc, graph));
     return clt_model_describe(graph, &info);
 }
 

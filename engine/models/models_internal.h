@@ -42,4 +42,8 @@ clt_status clt_model_read_word(const clt_model_builder *b, const char *key, cons
 /* Index in inputs->field, -1. */
 int clt_model_find_field(const clt_model_inputs *inputs, const char *name);
 
+/* freeze.c: model.freeze, a pattern of names or a list of them. CLT_ECONFIG when one of them fits no
+ * parameter, or when nothing is left to train. */
+clt_status clt_model_freeze(const clt_json *model, const clt_json_doc *doc, clt_graph *graph);
+
 #endif

@@ -195,11 +195,15 @@ static void add_folder(table *t, const clt_run *run, const char *run_dir)
 static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, const clt_run *run)
 {
     const clt_source *train = job->train_source, *eval = job->eval_source;
-    char count[48];
+    char count[48], frozen[48], part[80] = "";
+    int64_t n_frozen = clt_graph_frozen_elements(job->train->graph);
+    if (n_frozen > 0)
+        snprintf(part, sizeof part, ", %s of them frozen",
+                 grouped((long long)n_frozen, frozen, sizeof frozen));
     memset(t->rows, 0, CLT_STARTUP_ROWS * sizeof *t->rows);
     add_device(t, d);
-    add(t, "model", "%s, %s parameters", clt_config_string(job->config, "model.type"),
-        grouped((long long)clt_graph_param_elements(job->train->graph), count, sizeof count));
+    add(t, "model", "%s, %s parameters%s", clt_config_string(job->config, "model.type"),
+        grouped((long long)clt_graph_param_elements(job->train->graph), count, sizeof count), part);
     if (run)
         add_weights(t, run);
     add_precision(t, job);

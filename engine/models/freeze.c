@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model.freeze: parameters that training leaves as they are. Knows names of parameters and patterns only. */
+#include <fnmatch.h>
+#include <stdlib.h>
+
+#include "engine/base/text.h"
+#include "engine/models/models_internal.h"
+
+/* How many parameters a pattern freezes. */
+static int freeze(clt_graph *graph, const char *pattern)
+{
+    int found = 0;
+    for (size_t i = 0; i < graph->n_params; i++)
+        if (fnmatch(pattern, graph->params[i].name, 0) == 0) {
+            graph->params[i].trainable = false;
+            found++;
+        }
+    return found;
+}
+
+static clt_status no_parameter(const clt_graph *graph, const char *pattern)
+{
+    const char **names;
+    CLT_TRY(clt_alloc(&names, graph->n_params, sizeof *names, "names of parameters"));
+    for (size_t i = 0; i < graph->n_params; i++)
+        names[i] = graph->params[i].name;
+    const char *near = clt_nearest_name(pattern, names, graph->n_params);
+    clt_status status = clt_fail(
+        CLT_ECONFIG, __FILE__, __LINE__,
+        "model.freeze: no parameter is called '%.200s'%s%.200s%s; there are '%.200s' and %zu others, "
+        "which 'cltrain plan CONFIG --full' lists; * stands for any letters",
+        pattern, near ? "; did you mean '" : "", near ? near : "", near ? "'" : "", names[0],
+        graph->n_params - 1);
+    free(names);
+    return status;
+}
+
+static clt_status take(clt_graph *graph, const clt_json *pattern)
+{
+    if (clt_json_typeof(pattern) != CLT_JSON_STRING)
+        CLT_FAIL(CLT_ECONFIG, "model.freeze: names of parameters are strings");
+    return freeze(graph, clt_json_string(pattern)) ? CLT_OK : no_parameter(graph, clt_json_string(pattern));
+}
+
+clt_status clt_model_freeze(const clt_json *model, const clt_json_doc *doc, clt_graph *graph)
+{
+    const clt_json *patterns = clt_json_get(model, "freeze");
+    if (!patterns)
+        return CLT_OK;
+    bool list = clt_json_typeof(patterns) == CLT_JSON_ARRAY;
+    for (const clt_json *p = list ? clt_json_first(patterns) : patterns; p;
+         p = list ? clt_json_next(p) : NULL)
+        CLT_TRY(clt_model_at(doc, p, take(graph, p)));
+    if (clt_graph_frozen_elements(graph) < clt_graph_param_elements(graph))
+        return CLT_OK;
+    return clt_model_at(doc, patterns,
+                        clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                                 "model.freeze: all parameters are frozen, so there is nothing to train"));
+}

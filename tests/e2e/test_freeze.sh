@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+#
+# model.freeze: parameters that training leaves as they are, which have neither gradients nor optimizer state, in any storage, after
+# a resume, and as a start for another run.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [48, 24], "activation": "gelu"},
+ "data": {"type": "synthetic", "samples": 300, "shape": [16], "classes": 4, "micro_batch": 8, "global_batch": 16},
+ "optimizer": {"type": "adamw", "learning_rate": 0.01, "clip": 1}, "train": {"steps": 6, "seed": 5}}
+JSON
+# values FILE TENSOR: the bytes of one tensor of a safetensors file, as text.
+values() {
+    local length offsets
+    length=$(od -An -tu8 -N8 "$1" | tr -d ' ')
+    offsets=$(tail -c +9 "$1" | head -c "$length" | grep -oE "\"$2\":\{[^}]*\}" | sed -E 's/.*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2/')
+    # shellcheck disable=SC2086
+    set -- "$1" "$length" $offsets
+    [ "$#" -eq 4 ] && tail -c +$((9 + $2 + $3)) "$1" | head -c $(($4 - $3)) | od -An -v -tx1
+}
+bytes() { sed -n -E "s/^ *\"$1\": ([0-9]+),?$/\1/p" "$out" | tail -n 1; }
+
+# What is frozen costs no memory beyond its values. 48*16+48 of the first layer, 24*48+24 of the second one.
+expect_code 0 "$CLTRAIN" estimate net.json --device generic --json
+whole=$(bytes optimizer)
+expect_code 0 "$CLTRAIN" estimate net.json --device generic --json 'model.freeze=["fc1.*"]'
+expect_text '"frozen_parameters": 816'
+part=$(bytes optimizer)
+if [ "$part" -lt "$whole" ]; then pass; else fail "optimizer state: $part bytes with a frozen layer, $whole without"; fi
+expect_code 0 "$CLTRAIN" plan net.json --device generic 'model.freeze=fc1.*'
+expect_text '2092 parameters in 6 tensors, 816 of them frozen'
+
+# Mistakes.
+expect_code 2 "$CLTRAIN" plan net.json --device generic 'model.freeze=fc1.wieght'
+expect_text "model.freeze: no parameter is called 'fc1.wieght'; did you mean 'fc1.weight'"
+expect_code 2 "$CLTRAIN" plan net.json --device generic 'model.freeze=["fc*","out.*"]'
+expect_text 'all parameters are frozen'
+
+"$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
+for mode in f32 bf16; do
+    expect_code 0 "$CLTRAIN" train net.json precision.mode=$mode 'model.freeze=["fc1.*","out.bias"]' train.steps=1 --out $mode.1
+    expect_code 0 "$CLTRAIN" train net.json precision.mode=$mode 'model.freeze=["fc1.*","out.bias"]' checkpoint.every=3 --out $mode
+    expect_text '820 of them frozen'
+    for name in fc1.weight fc1.bias out.bias; do
+        expect_same <(values $mode.1/checkpoints/step_1/model.safetensors $name) <(values $mode/checkpoints/step_6/model.safetensors $name)
+        if values $mode/checkpoints/step_6/optimizer.safetensors "$name\\.[a-z0-9_.]*" >state.txt; then fail "$mode: $name has optimizer state"; else pass; fi
+    done
+    for name in fc2.weight fc2.bias out.weight; do
+        if diff -q <(values $mode.1/checkpoints/step_1/model.safetensors $name) <(values $mode/checkpoints/step_6/model.safetensors $name) >/dev/null; then
+            fail "$mode: $name was not trained"
+        else
+            pass
+        fi
+    done
+    # A run that went on from the middle ends with the same bits.
+    expect_code 0 "$CLTRAIN" train net.json precision.mode=$mode 'model.freeze=["fc1.*","out.bias"]' train.steps=3 schedule.horizon=6 --out $mode.half
+    expect_code 0 "$CLTRAIN" train --resume $mode.half train.steps=6
+    expect_same $mode/checkpoints/step_6/model.safetensors $mode.half/checkpoints/step_6/model.safetensors
+done
+
+# Weights of another run, of which a part is trained on: the gradient of what is left is that of the whole net.
+expect_code 0 "$CLTRAIN" train net.json --init f32 'model.freeze=["fc*"]' --out head
+expect_same <(values f32/checkpoints/step_6/model.safetensors fc2.weight) <(values head/checkpoints/step_6/model.safetensors fc2.weight)
+expect_code 0 "$CLTRAIN" eval head --on train
+finish

@@ -82,7 +82,9 @@ int64_t clt_config_int(const clt_config *config, const char *key); /* AUTO_INT: 
 double clt_config_float(const clt_config *config, const char *key);
 bool clt_config_bool(const clt_config *config, const char *key);
 const char *clt_config_string(const clt_config *config, const char *key); /* STRING, CHOICE; "" when unset */
-int clt_config_list_count(const clt_config *config, const char *key);     /* INTS, STRINGS */
+/* CHOICE: the place of the chosen word among the key's, from 0; choices.h has enumerators for it. */
+int clt_config_choice(const clt_config *config, const char *key);
+int clt_config_list_count(const clt_config *config, const char *key); /* INTS, STRINGS */
 int64_t clt_config_list_int(const clt_config *config, const char *key, int index);
 const char *clt_config_list_string(const clt_config *config, const char *key, int index);
 /* "default", "file", "override", "init": where the value came from. */

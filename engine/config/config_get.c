@@ -2,6 +2,7 @@
  *
  * Access to the values of a config by key path. A key that is not in the schema is a programming error. */
 #include <assert.h>
+#include <string.h>
 
 #include "engine/config/config_internal.h"
 
@@ -37,6 +38,20 @@ const char *clt_config_string(const clt_config *config, const char *key)
 {
     const char *s = clt_config_at(config, key)->s;
     return s ? s : "";
+}
+
+int clt_config_choice(const clt_config *config, const char *key)
+{
+    const char *chosen = clt_config_string(config, key);
+    int index = 0;
+    for (const char *word = clt_config_schema()[clt_config_key_index(key)].choices; *word; index++) {
+        size_t n = strcspn(word, "|");
+        if (strlen(chosen) == n && strncmp(word, chosen, n) == 0)
+            return index;
+        word += n + (word[n] == '|');
+    }
+    assert(!"the key is no choice, or its value is none of the words");
+    return 0;
 }
 
 int clt_config_list_count(const clt_config *config, const char *key)

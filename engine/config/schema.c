@@ -3,6 +3,7 @@
  * The common keys of the schema, each with its type, range, unit, default and help; config_parts.c adds those
  * that data formats and optimizers bring. Parsing, checks, overrides, printing and docs/config.md all come
  * from the schema; rules between common keys are in config_check.c. Knows nothing of values. */
+#include "engine/config/choices.h"
 #include "engine/config/config_internal.h"
 #include "engine/config/part.h"
 
@@ -39,12 +40,12 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_FLOAT_OPEN("optimizer.learning_rate", 0, true, 1e6, false, "0.001", "",
                        "peak learning rate, after warm-up"),
     CLT_KEY_FLOAT("optimizer.weight_decay", 0, 1e6, "0", "", "weight decay"),
-    CLT_KEY_CHOICE("optimizer.decay", "matrices|all", "\"matrices\"",
+    CLT_KEY_CHOICE("optimizer.decay", CLT_CHOICE_WORDS(CLT_DECAYS), "\"matrices\"",
                    "which parameters decay: those of two or more dimensions, or all"),
     CLT_KEY_FLOAT("optimizer.clip", 0, 1e30, "0", "", "largest global norm of the gradients; 0: no clipping"),
 
     CLT_KEY_CHOICE(
-        "schedule.type", "constant|linear|cosine|step|wsd", "\"constant\"",
+        "schedule.type", CLT_CHOICE_WORDS(CLT_SCHEDULE_TYPES), "\"constant\"",
         "course of the learning rate after warm-up; wsd: constant, then down by 1 - sqrt at the end"),
     CLT_KEY_INT("schedule.warmup", 0, STEPS, "0", "steps", "linear rise from 0 to optimizer.learning_rate"),
     CLT_KEY_FLOAT("schedule.min_learning_rate", 0, 1e6, "0", "",
@@ -58,11 +59,11 @@ const clt_config_key clt_config_common[] = {
                 "length of the whole schedule; 0: as long as the training"),
 
     CLT_KEY_CHOICE(
-        "precision.mode", "f32|f16|bf16|auto", "\"f32\"",
+        "precision.mode", CLT_CHOICE_WORDS(CLT_PRECISION_MODES), "\"f32\"",
         "storage of activations and of the products' weights; arithmetic, parameters and their gradients "
         "stay f32; auto: bf16 or f16 where the device has matrix units for it, else f32"),
     CLT_KEY_CHOICE(
-        "precision.loss_scaling", "auto|off|static|dynamic", "\"auto\"",
+        "precision.loss_scaling", CLT_CHOICE_WORDS(CLT_SCALINGS), "\"auto\"",
         "losses times a scale, gradients divided by it, so that small gradients survive 16 bits; auto: "
         "dynamic with f16, else off"),
     CLT_KEY_FLOAT("precision.loss_scale", 1e-30, 1e30, "65536", "",
@@ -74,14 +75,14 @@ const clt_config_key clt_config_common[] = {
                   "dynamic: factor after a step whose gradients were not finite, which is skipped"),
     CLT_KEY_FLOAT("precision.min_loss_scale", 0, 1e30, "0", "", "dynamic: the scale never falls below it"),
     CLT_KEY_CHOICE(
-        "precision.matmul", "ieee|tf32", "\"ieee\"",
+        "precision.matmul", CLT_CHOICE_WORDS(CLT_MATMULS), "\"ieee\"",
         "products of f32: ieee keeps all bits of their operands, tf32 rounds them to 10 bits of mantissa "
         "where "
         "the device has matrix units for that; sums are f32"),
 
     CLT_KEY_BOOL("parallel.deterministic", "true", "bitwise repeatable results"),
     CLT_KEY_CHOICE(
-        "parallel.gradients", "f32|bf16|f16", "\"f32\"",
+        "parallel.gradients", CLT_CHOICE_WORDS(CLT_GRADIENT_TYPES), "\"f32\"",
         "type of parameter gradients on their way between ranks; sums are f32; f16 only under a loss scale"),
     {.path = "parallel.tensor",
      .type = CLT_CFG_INT,
@@ -106,13 +107,13 @@ const clt_config_key clt_config_common[] = {
         "skipped updates in a row (loss or gradients not finite) after which the run ends with code 6"),
     {.path = "train.recompute",
      .type = CLT_CFG_CHOICE,
-     .choices = "none|gelu|block",
+     .choices = CLT_CHOICE_WORDS(CLT_RECOMPUTES),
      .default_text = "\"none\"",
      .unit = "",
      .help =
          "activations computed again in the backward pass, for less memory: gelu: outputs of activations, "
          "dropout and norms; block: everything inside a block of the model"},
-    CLT_KEY_CHOICE("train.fuse", "on|off", "\"on\"",
+    CLT_KEY_CHOICE("train.fuse", CLT_CHOICE_WORDS(CLT_FUSINGS), "\"on\"",
                    "neighbouring layers become one kernel; off: every layer apart, to compare"),
     CLT_KEY_INT("train.log_every", 1, 1e9, "10", "steps",
                 "interval between step lines that stay: on the console and in log.txt"),

@@ -35,6 +35,7 @@
 
 #include "cl/command/command.h"
 #include "cl/tune/tuning.h"
+#include "engine/config/choices.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/op.h"
 #include "engine/optim/optimizer.h"
@@ -91,13 +92,6 @@ extern const ocl_variant *const clt_update_variants[];
 uint64_t clt_update_items(const ocl_device_desc *device);
 
 /* --- plan --- */
-
-/* What backward computes again instead of finding it in memory. */
-typedef enum clt_recompute {
-    CLT_RECOMPUTE_NONE,
-    CLT_RECOMPUTE_GELU, /* outputs of activations, dropout and norms whose inputs are kept anyway */
-    CLT_RECOMPUTE_BLOCK /* everything between the boundaries of blocks */
-} clt_recompute;
 
 typedef struct clt_plan_options {
     clt_plan_mode mode;

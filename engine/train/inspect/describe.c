@@ -221,7 +221,7 @@ clt_status clt_description_full(const clt_description *d, clt_str *out)
 
 clt_status clt_description_estimate_json(const clt_description *d, clt_str *out)
 {
-    static const char *const tiers[] = {"none", "gelu", "block"};
+    static const char *const tiers[] = {CLT_RECOMPUTES(CLT_CHOICE_WORD)};
     const clt_job *job = d->job;
     const clt_memory_report *r = &d->memory;
     clt_json_writer w = clt_json_writer_make(out, 2);

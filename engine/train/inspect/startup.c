@@ -51,7 +51,7 @@ static void add_device(table *t, const ocl_device_desc *d)
 /* What precision.mode auto has taken, and why; "" when the config says it itself. */
 static const char *why_storage(const clt_job *job)
 {
-    if (strcmp(clt_config_string(job->config, "precision.mode"), "auto") != 0)
+    if (clt_config_choice(job->config, "precision.mode") != CLT_PRECISION_AUTO)
         return "";
     return job->storage == CLT_F32 ? " (auto: the device has no matrix units for 16 bits)"
                                    : " (auto: the device has matrix units for it)";
@@ -66,7 +66,7 @@ static void add_precision(table *t, const clt_job *job)
                  (double)job->loss_scale);
     if (job->ranks > 1 && job->train->options.wire != CLT_F32)
         snprintf(wire, sizeof wire, ", gradients between ranks %s", clt_dtype_name(job->train->options.wire));
-    bool tf32 = strcmp(clt_config_string(job->config, "precision.matmul"), "tf32") == 0;
+    bool tf32 = clt_config_choice(job->config, "precision.matmul") == CLT_MATMUL_TF32;
     add(t, "precision", "%s storage%s, f32 arithmetic%s%s%s", clt_dtype_name(job->storage), why_storage(job),
         !tf32                      ? ""
         : job->train->options.tf32 ? ", tf32 products"

@@ -14,17 +14,14 @@
 
 clt_schedule clt_job_schedule(const clt_config *c, int64_t steps)
 {
-    static const char *const names[] = {"constant", "linear", "cosine", "step", "wsd"};
-    clt_schedule s = {.peak = clt_config_float(c, "optimizer.learning_rate"),
+    clt_schedule s = {.type = (clt_schedule_type)clt_config_choice(c, "schedule.type"),
+                      .peak = clt_config_float(c, "optimizer.learning_rate"),
                       .min = clt_config_float(c, "schedule.min_learning_rate"),
                       .warmup = clt_config_int(c, "schedule.warmup"),
                       .horizon = clt_config_int(c, "schedule.horizon"),
                       .every = clt_config_int(c, "schedule.step_every"),
                       .factor = clt_config_float(c, "schedule.step_factor"),
                       .decay_steps = clt_config_int(c, "schedule.decay_steps")};
-    for (int i = 0; i < 5; i++)
-        if (strcmp(clt_config_string(c, "schedule.type"), names[i]) == 0)
-            s.type = (clt_schedule_type)i;
     if (s.horizon == 0)
         s.horizon = steps;
     return s;
@@ -49,7 +46,7 @@ static clt_status read_update(const clt_config *c, int64_t entries, clt_update_s
     const char *type = clt_config_string(c, "optimizer.type");
     *out = (clt_update_spec){.optimizer = clt_optimizer_find(type),
                              .weight_decay = clt_config_float(c, "optimizer.weight_decay"),
-                             .decay_all = strcmp(clt_config_string(c, "optimizer.decay"), "all") == 0,
+                             .decay_all = clt_config_choice(c, "optimizer.decay") == CLT_DECAY_ALL,
                              .clip = (float)clt_config_float(c, "optimizer.clip"),
                              .schedule_entries = entries};
     if (!out->optimizer)
@@ -130,38 +127,37 @@ static clt_status check_bounds(const clt_graph *graph, const clt_source *source)
     return CLT_OK;
 }
 
-static clt_recompute read_recompute(const clt_config *c)
-{
-    const char *tier = clt_config_string(c, "train.recompute");
-    return strcmp(tier, "gelu") == 0    ? CLT_RECOMPUTE_GELU
-           : strcmp(tier, "block") == 0 ? CLT_RECOMPUTE_BLOCK
-                                        : CLT_RECOMPUTE_NONE;
-}
-
 /* precision.mode auto: what the device's matrix units take; bf16 needs no loss scaling. */
 static clt_dtype read_storage(const clt_config *c, const ocl_device_desc *desc)
 {
-    const char *mode = clt_config_string(c, "precision.mode");
-    if (strcmp(mode, "auto") == 0)
+    switch ((clt_precision_mode)clt_config_choice(c, "precision.mode")) {
+    case CLT_PRECISION_F32:
+        break;
+    case CLT_PRECISION_F16:
+        return CLT_F16;
+    case CLT_PRECISION_BF16:
+        return CLT_BF16;
+    case CLT_PRECISION_AUTO:
         return desc->caps & OCL_CAP_MMA_BF16 ? CLT_BF16 : desc->caps & OCL_CAPS_F16_UNITS ? CLT_F16 : CLT_F32;
-    return strcmp(mode, "f16") == 0 ? CLT_F16 : strcmp(mode, "bf16") == 0 ? CLT_BF16 : CLT_F32;
+    }
+    return CLT_F32;
 }
 
 /* precision.matmul tf32, on a device that has it. */
 static bool read_tf32(const clt_job *job)
 {
-    return strcmp(clt_config_string(job->config, "precision.matmul"), "tf32") == 0 &&
+    return clt_config_choice(job->config, "precision.matmul") == CLT_MATMUL_TF32 &&
            (job->desc.caps & OCL_CAP_MMA_TF32) != 0;
 }
 
 static void read_precision(clt_job *job)
 {
     const clt_config *c = job->config;
-    const char *scaling = clt_config_string(c, "precision.loss_scaling");
+    clt_scaling scaling = (clt_scaling)clt_config_choice(c, "precision.loss_scaling");
     job->storage = read_storage(c, &job->desc);
-    bool automatic = strcmp(scaling, "auto") == 0, dynamic = strcmp(scaling, "dynamic") == 0;
+    bool automatic = scaling == CLT_SCALING_AUTO, dynamic = scaling == CLT_SCALING_DYNAMIC;
     job->update.scaling =
-        (clt_loss_scaling){.on = automatic ? job->storage == CLT_F16 : strcmp(scaling, "off") != 0,
+        (clt_loss_scaling){.on = automatic ? job->storage == CLT_F16 : scaling != CLT_SCALING_OFF,
                            .dynamic = automatic ? job->storage == CLT_F16 : dynamic,
                            .growth = clt_config_float(c, "precision.growth"),
                            .backoff = clt_config_float(c, "precision.backoff"),
@@ -170,7 +166,7 @@ static void read_precision(clt_job *job)
     if (job->storage == CLT_F32) /* auto */
         job->update.scaling.on = job->update.scaling.dynamic = false;
     job->loss_scale = (float)clt_config_float(c, "precision.loss_scale");
-    if (strcmp(clt_config_string(c, "precision.matmul"), "tf32") == 0 && !read_tf32(job))
+    if (clt_config_choice(c, "precision.matmul") == CLT_MATMUL_TF32 && !read_tf32(job))
         CLT_WARN(
             "precision.matmul tf32: device '%s' has no matrix units for tf32 (mma_tf32); products of f32 "
             "keep all bits, as with ieee",
@@ -180,8 +176,8 @@ static void read_precision(clt_job *job)
 /* Type of parameter gradients between ranks. */
 static clt_dtype read_wire(const clt_config *c)
 {
-    const char *type = clt_config_string(c, "parallel.gradients");
-    return strcmp(type, "bf16") == 0 ? CLT_BF16 : strcmp(type, "f16") == 0 ? CLT_F16 : CLT_F32;
+    static const clt_dtype types[] = {CLT_GRADIENT_TYPES(CLT_CHOICE_ID)};
+    return types[clt_config_choice(c, "parallel.gradients")];
 }
 
 static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
@@ -197,7 +193,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
                               .wire = read_wire(job->config),
                               .tf32 = read_tf32(job),
                               .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
-                              .no_fuse = strcmp(clt_config_string(job->config, "train.fuse"), "off") == 0};
+                              .no_fuse = clt_config_choice(job->config, "train.fuse") == CLT_FUSING_OFF};
 }
 
 static clt_status plan_train(clt_job *job)
@@ -448,7 +444,7 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     job->facts = kind == CLT_JOB_EVAL ? data->facts : NULL;
     job->on_train = data->on_train;
     job->seed = (uint64_t)clt_config_int(config, "train.seed");
-    job->recompute = read_recompute(config);
+    job->recompute = (clt_recompute)clt_config_choice(config, "train.recompute");
     job->borrowed = data->source != NULL;
     job->train_source = job->eval_source = data->source;
     clt_status status = decide(job);

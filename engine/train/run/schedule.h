@@ -7,14 +7,7 @@
 #include <stdint.h>
 
 #include "engine/base/status.h"
-
-typedef enum clt_schedule_type {
-    CLT_SCHEDULE_CONSTANT,
-    CLT_SCHEDULE_LINEAR, /* to min over the horizon */
-    CLT_SCHEDULE_COSINE, /* half a cosine to min over the horizon */
-    CLT_SCHEDULE_STEP,   /* times factor every `every` updates, not below min */
-    CLT_SCHEDULE_WSD     /* constant, then over the last decay_steps down to min by 1 - sqrt */
-} clt_schedule_type;
+#include "engine/config/choices.h"
 
 typedef struct clt_schedule {
     clt_schedule_type type;

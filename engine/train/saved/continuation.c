@@ -194,7 +194,7 @@ clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *jo
 static void tell_longer(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
                         char *text, size_t size)
 {
-    static const char *const names[] = {"constant", "linear", "cosine", "step", "wsd"};
+    static const char *const names[] = {CLT_SCHEDULE_TYPES(CLT_CHOICE_WORD)};
     double next = clt_schedule_rate(&job->schedule, update);
     char before[96] = "";
     if (update > 0)

@@ -16,6 +16,7 @@
 
 #include "engine/base/fileio.h"
 #include "engine/config/config_foreign.h"
+#include "engine/config/choices.h"
 #include "engine/config/config.h"
 
 static const char *const shipped[] = {"mlp-mnist.json", "mlp-regression.json", "graph-residual.json",
@@ -384,6 +385,31 @@ static void test_set(void **state)
     clt_config_destroy(c);
 }
 
+/* A choice hands out the place of its word, which is the enumerator that stands for it. */
+static void test_choices(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given, *key;
+        int choice;
+    } cases[] = {{"schedule.type=constant", "schedule.type", CLT_SCHEDULE_CONSTANT},
+                 {"schedule.type=wsd", "schedule.type", CLT_SCHEDULE_WSD},
+                 {"precision.mode=f16", "precision.mode", CLT_PRECISION_F16},
+                 {"precision.mode=bf16", "precision.mode", CLT_PRECISION_BF16},
+                 {"precision.matmul=tf32", "precision.matmul", CLT_MATMUL_TF32},
+                 {"train.recompute=block", "train.recompute", CLT_RECOMPUTE_BLOCK},
+                 {"train.fuse=off", "train.fuse", CLT_FUSING_OFF},
+                 {"optimizer.decay=all", "optimizer.decay", CLT_DECAY_ALL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clt_config *c = parse_ok(good, &cases[i].given, 1);
+        assert_int_equal(clt_config_choice(c, cases[i].key), cases[i].choice);
+        clt_config_destroy(c);
+    }
+    clt_config *c = parse_ok(good, NULL, 0);
+    assert_int_equal(clt_config_choice(c, "precision.loss_scaling"), CLT_SCALING_AUTO);
+    clt_config_destroy(c);
+}
+
 /* The builder's messages about layers must point into the user's file. */
 static void test_layer_positions(void **state)
 {
@@ -724,19 +750,13 @@ static void test_mutations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_all_at_once),
-        cmocka_unit_test(test_many_problems),
-        cmocka_unit_test(test_other_tools),
-        cmocka_unit_test(test_other_tools_table),
-        cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_layer_positions),
-        cmocka_unit_test(test_print_round_trip),
-        cmocka_unit_test(test_schema_prints),
-        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_values),        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_all_at_once),   cmocka_unit_test(test_many_problems),
+        cmocka_unit_test(test_other_tools),   cmocka_unit_test(test_other_tools_table),
+        cmocka_unit_test(test_documents),     cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_set),           cmocka_unit_test(test_layer_positions),
+        cmocka_unit_test(test_choices),       cmocka_unit_test(test_print_round_trip),
+        cmocka_unit_test(test_schema_prints), cmocka_unit_test(test_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

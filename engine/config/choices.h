@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Choices of the config whose words stand for numbers in the code: words and enumerators are written once,
+ * here, and clt_config_choice gives the enumerator. X(enumerator, word), in the order in which they are
+ * listed. */
+#ifndef ENGINE_CONFIG_CHOICES_H
+#define ENGINE_CONFIG_CHOICES_H
+
+#define CLT_CHOICE_ID(id, word) id,
+#define CLT_CHOICE_WORD(id, word) word,
+#define CLT_CHOICE_JOINED(id, word) "|" word
+/* "a|b|c", as the schema has it */
+#define CLT_CHOICE_WORDS(map) (&(map(CLT_CHOICE_JOINED))[1])
+
+/* schedule.type: the course of the learning rate after warm-up */
+#define CLT_SCHEDULE_TYPES(X)                                                                                \
+    X(CLT_SCHEDULE_CONSTANT, "constant")                                                                     \
+    X(CLT_SCHEDULE_LINEAR, "linear") /* to min over the horizon */                                           \
+    X(CLT_SCHEDULE_COSINE, "cosine") /* half a cosine to min over the horizon */                             \
+    X(CLT_SCHEDULE_STEP, "step")     /* times factor every `every` updates, not below min */                 \
+    X(CLT_SCHEDULE_WSD, "wsd")       /* constant, then over the last decay_steps down to min by 1 - sqrt */
+typedef enum clt_schedule_type { CLT_SCHEDULE_TYPES(CLT_CHOICE_ID) } clt_schedule_type;
+
+/* precision.mode: storage of activations and of the products' weights */
+#define CLT_PRECISION_MODES(X)                                                                               \
+    X(CLT_PRECISION_F32, "f32")                                                                              \
+    X(CLT_PRECISION_F16, "f16")                                                                              \
+    X(CLT_PRECISION_BF16, "bf16")                                                                            \
+    X(CLT_PRECISION_AUTO, "auto") /* what the device's matrix units take */
+typedef enum clt_precision_mode { CLT_PRECISION_MODES(CLT_CHOICE_ID) } clt_precision_mode;
+
+/* precision.loss_scaling */
+#define CLT_SCALINGS(X)                                                                                      \
+    X(CLT_SCALING_AUTO, "auto") /* dynamic with f16, else off */                                             \
+    X(CLT_SCALING_OFF, "off")                                                                                \
+    X(CLT_SCALING_STATIC, "static")                                                                          \
+    X(CLT_SCALING_DYNAMIC, "dynamic")
+typedef enum clt_scaling { CLT_SCALINGS(CLT_CHOICE_ID) } clt_scaling;
+
+/* precision.matmul: operands of f32 products */
+#define CLT_MATMULS(X)                                                                                       \
+    X(CLT_MATMUL_IEEE, "ieee")                                                                               \
+    X(CLT_MATMUL_TF32, "tf32")
+typedef enum clt_matmul { CLT_MATMULS(CLT_CHOICE_ID) } clt_matmul;
+
+/* parallel.gradients: the enumerators are number types (dtype.h) */
+#define CLT_GRADIENT_TYPES(X)                                                                                \
+    X(CLT_F32, "f32")                                                                                        \
+    X(CLT_BF16, "bf16")                                                                                      \
+    X(CLT_F16, "f16")
+
+/* train.recompute: activations computed again in the backward pass */
+#define CLT_RECOMPUTES(X)                                                                                    \
+    X(CLT_RECOMPUTE_NONE, "none")                                                                            \
+    X(CLT_RECOMPUTE_GELU,                                                                                    \
+      "gelu") /* outputs of activations, dropout and norms whose inputs are kept anyway */                   \
+    X(CLT_RECOMPUTE_BLOCK, "block") /* everything between the boundaries of blocks */
+typedef enum clt_recompute { CLT_RECOMPUTES(CLT_CHOICE_ID) } clt_recompute;
+
+/* train.fuse */
+#define CLT_FUSINGS(X)                                                                                       \
+    X(CLT_FUSING_ON, "on")                                                                                   \
+    X(CLT_FUSING_OFF, "off")
+typedef enum clt_fusing { CLT_FUSINGS(CLT_CHOICE_ID) } clt_fusing;
+
+/* optimizer.decay: which parameters decay */
+#define CLT_DECAYS(X)                                                                                        \
+    X(CLT_DECAY_MATRICES, "matrices") /* those of two or more dimensions */                                  \
+    X(CLT_DECAY_ALL, "all")
+typedef enum clt_decay { CLT_DECAYS(CLT_CHOICE_ID) } clt_decay;
+
+#endif

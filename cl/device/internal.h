@@ -116,7 +116,7 @@ typedef struct ocl_found {
     ocl_device_desc desc;
 } ocl_found;
 
-/* device_open.c: every device of every platform; free() the array. */
+/* enumerate.c: every device of every platform; free() the array. */
 clt_status ocl_enumerate(ocl_found **out, int *count);
 /* The device among `count` descriptions that SPEC names: its index, and how many devices of its platform
  * match (ranks are dealt out over them). CLT_EDEVICE says what there is. Pure. */
@@ -126,6 +126,7 @@ clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const c
 bool ocl_spec_names_one(const char *spec);
 /* Threads that this process may keep busy: its cores, shared with the other ranks on this host. */
 int ocl_threads_here(void);
+int ocl_ranks_here(void); /* on this host, this one included */
 /* The open device that owns a queue, or NULL. */
 ocl_device *ocl_device_of_queue(cl_command_queue queue);
 void ocl_count_host_wait(ocl_device *device);
@@ -179,7 +180,10 @@ clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests)
  * refused; the answers are filled in all the same. */
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out);
 
-/* device_open.c: CL_DEVICE_EXTENSIONS; free() it. */
+/* enumerate.c: a property that is a number or a struct of known size; a text, CL_DEVICE_EXTENSIONS: free()
+ * them. */
+clt_status ocl_device_ask(cl_device_id id, cl_device_info what, size_t size, void *out);
+clt_status ocl_device_ask_text(cl_device_id id, cl_device_info what, char **out);
 clt_status ocl_device_extensions(cl_device_id id, char **out);
 /* quirks.c: fills desc->quirks from the table. */
 void ocl_apply_quirks(ocl_device_desc *desc);

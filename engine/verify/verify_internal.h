@@ -197,6 +197,8 @@ void clt_verify_bench_get(const clt_verify_bench *bench, int32_t tensor, double 
 /* Uploads `before`, runs the phase, reads `after`, and fails the outcome when a byte changed that is not of a
  * tensor which the phase may write. */
 clt_status clt_verify_bench_run(clt_verify_bench *bench, clt_phase phase, clt_verify_outcome *outcome);
+/* verify_perf.c: times both directions of the bench and tells them in the outcome. */
+clt_status clt_verify_time(clt_verify_bench *bench, clt_verify_outcome *outcome);
 /* `before` becomes `after`. */
 void clt_verify_bench_keep(clt_verify_bench *bench);
 size_t clt_verify_elements(const clt_verify_bench *bench, int32_t tensor);

@@ -102,11 +102,11 @@ defect 'a part of k not added' gemm_tile.cl 'for (uint s = 1; s < splits; s++)' 
 
 # --- attention ---
 attention='attention.f16_odd[mma]'
-defect 'attention: the key after the last seen' attention_mma.cl 'column + 1 < seen_up ?' 'column < seen_up ?' "$attention"
+defect 'attention: the key after the last seen' attention_mma.clh 'column + 1 < seen_up ?' 'column < seen_up ?' "$attention"
 defect 'attention: loop without its barrier' attention_mma.cl 'barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there' '/* the tile is there' 'attention.bf16_tiles[mma]'
 defect 'attention: lse of rows that are not' attention_mma.cl 'if (pair == 0 && row < tq)' 'if (pair == 0)' "$attention"
 defect 'attention: keys beyond the last' attention_mma.cl 'BRING(DT, slots, k, ldk, ' 'BRING(DT, slots, k + 1, ldk, ' "$attention"
-defect 'attention: columns of B exchanged' attention_mma.cl 'uint pick = -e;' 'uint pick = e - 1;' "$attention"
+defect 'attention: columns of B exchanged' attention_mma.clh 'uint pick = -e;' 'uint pick = e - 1;' "$attention"
 defect 'attention: scores used too early' attention_group.cl '        barrier(CLK_LOCAL_MEM_FENCE);
         dots(' '        dots(' 'attention.odd[group]'
 defect 'attention: block reused too early' attention_group.cl 'mix(sum, ds, key, down, across);

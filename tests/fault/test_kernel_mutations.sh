@@ -213,10 +213,10 @@ attention_lane.cl :: s/bool add = accumulate_q || round > 0;/bool add = accumula
 attention_lane.cl :: s/e \* (slope - mean), v, ds/e * slope, v, ds/ :: attention.odd[lane] :: attention
 attention_lane.cl :: s/for (uint s = 1; s < shares; s++)/for (uint s = 2; s < shares; s++)/ :: attention.second_tile[lane] :: attention
 attention_lane.cl :: s/if (q == at->rows \&\& !fresh)/if (q == at->rows)/ :: attention.lengths[lane] :: attention
-attention_lane.cl :: s/lead == w/lead == 0/ :: attention.dropout[lane] :: attention
+attention_lane.clh :: s/lead == w/lead == 0/ :: attention.dropout[lane] :: attention
 attention_lane.cl :: s/put_rows(dk + dk0 + key_row \* lddk + g \* HEAD_SIZE, lddk, t.dk, have, 1.0f, accumulate_k)/put_rows(dk + dk0 + key_row * lddk + g * HEAD_SIZE, lddk, t.dk, have, 1.0f, 0)/ :: attention.second_tile[lane] :: attention
-attention_lane.cl :: s/return keep + lead;/return keep;/ :: attention.dropout[lane] :: attention
-attention_lane.cl :: s/row\[i\] = min(r + i, rows - 1) \* ldx/row[i] = min(r, rows - 1) * ldx/ :: attention.odd[lane] :: attention
+attention_lane.clh :: s/return keep + lead;/return keep;/ :: attention.dropout[lane] :: attention
+attention_lane.clh :: s/row\[i\] = min(r + i, rows - 1) \* ldx/row[i] = min(r, rows - 1) * ldx/ :: attention.odd[lane] :: attention
 attention_lane.cl :: s/select(top\[v\], sum\[r\]\[v\], sum\[r\]\[v\] > top\[v\])/sum[r][v]/ :: attention.one[lane] :: attention
 attention_lane.cl :: s/t->norm\[r\] = lse\[from\]/t->norm[r] = lse[0]/ :: attention.odd[lane] :: attention
 attention_lane.cl :: s/vload16(v, t->total + c), shrink, total\[v\])/vload16(v, t->total + c), ZERO + 1.0f, total[v])/ :: attention.late_tops[lane] :: attention

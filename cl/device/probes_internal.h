@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of questions share: a run of a probe kernel (probe_run.c), the questions about matrix units
+ * (probes_units.c). Nobody but cl/device/probe*.c includes it. */
+#ifndef CL_PROBES_INTERNAL_H
+#define CL_PROBES_INTERNAL_H
+
+#include "cl/device/internal.h"
+
+typedef struct ocl_probe {
+    const char *options; /* of the family */
+    const char *kernel;
+    const void *in; /* in_bytes */
+    size_t in_bytes;
+    void *out; /* out_bytes; uploaded first, read back afterwards */
+    size_t out_bytes;
+    cl_uint n;
+    size_t global, local; /* local 0: as many as the kernel allows, up to 64 */
+} ocl_probe;
+
+typedef struct ocl_probe_objects {
+    cl_kernel kernel;
+    cl_mem in, out;
+    size_t limit; /* work-items of a group of this kernel */
+} ocl_probe_objects;
+
+/* Runs it and reads its result. */
+clt_status ocl_probe_run(ocl_device *device, const ocl_probe *run);
+/* The same in steps: what it needs, which is released also after a failure; one run. */
+clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_objects *objects);
+clt_status ocl_probe_launch(ocl_device *device, const ocl_probe *run, const ocl_probe_objects *objects);
+void ocl_probe_release(ocl_probe_objects *objects);
+/* Best of three runs, in seconds. */
+clt_status ocl_probe_time(ocl_device *device, const ocl_probe *run, double *best);
+
+clt_status ocl_answer_yes(ocl_item *item, uint64_t value);
+clt_status ocl_answer_with(ocl_item *item, ocl_answer what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* For a result that is not right: what the device's compiler does not have is told from what is wrong. */
+clt_status ocl_answer_wrong(ocl_item *item, const void *out, size_t bytes);
+
+/* Does a capability count so far? */
+static inline bool ocl_probe_has(const ocl_probe_state *state, uint32_t cap)
+{
+    return (state->caps & cap) != 0;
+}
+/* Is the device's compiler NVIDIA's? */
+bool ocl_probe_want_ptx(const ocl_probe_state *state, char *why, size_t size);
+
+/* probes_units.c: one instruction of matrix units, in the order of their generations; products of Hopper's.
+ */
+clt_status ocl_probe_ask_unit(const ocl_probe_state *state, ocl_item *item);
+bool ocl_probe_want_unit(const ocl_probe_state *state, char *why, size_t size);
+bool ocl_probe_want_mma_f16_k8(const ocl_probe_state *state, char *why, size_t size);
+bool ocl_probe_want_wmma_f16(const ocl_probe_state *state, char *why, size_t size);
+clt_status ocl_probe_ask_wgmma(const ocl_probe_state *state, ocl_item *item);
+bool ocl_probe_want_wgmma(const ocl_probe_state *state, char *why, size_t size);
+bool ocl_probe_want_wgmma_large(const ocl_probe_state *state, char *why, size_t size);
+bool ocl_probe_want_wgmma_wide(const ocl_probe_state *state, char *why, size_t size);
+
+#endif

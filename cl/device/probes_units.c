@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The questions about matrix units: which of their instructions a device runs, and that they multiply. */
+#include "cl/device/probes_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cl/command/retarget.h"
+#include "cl/gemm/gemm_wgmma.h"
+#include "engine/base/dtype.h"
+
+/* One instruction form of matrix units. */
+typedef struct unit_probe {
+    uint32_t cap;
+    const char *options;
+    uint32_t from; /* compute capability since which the form exists */
+    clt_dtype type;
+    int columns; /* of B */
+} unit_probe;
+
+static const unit_probe unit_probes[] = {
+    {OCL_CAP_MMA_F16, "-DPROBE_MMA_F16=1", 80, CLT_F16, 8},
+    {OCL_CAP_MMA_BF16, "-DPROBE_MMA_BF16=1", 80, CLT_BF16, 8},
+    {OCL_CAP_MMA_TF32, "-DPROBE_MMA_TF32=1", 80, CLT_F32, 8},
+    {OCL_CAP_MMA_F16_K8, "-DPROBE_MMA_F16_K8=1", 75, CLT_F16, 8},
+    {OCL_CAP_WMMA_F16, "-DPROBE_WMMA_F16=1", 70, CLT_F16, 16},
+};
+
+static const unit_probe *unit_of(uint32_t cap)
+{
+    const unit_probe *p = unit_probes;
+    while (p->cap != cap)
+        p++;
+    return p;
+}
+
+/* An operand's element as the instruction sees it. */
+static float store_element(clt_dtype type, void *in, int i, float value)
+{
+    if (type != CLT_F32) {
+        ((uint16_t *)in)[i] = type == CLT_BF16 ? clt_f32_to_bf16(value) : clt_f32_to_f16(value);
+        return value;
+    }
+    ((float *)in)[i] = value;
+    /* ties away from zero */
+    return ldexpf(roundf(ldexpf(value, 10)), -10);
+}
+
+/* Small integers: every product and sum is exact in f16, bf16 and f32, so the result must be equal, not
+ * close. For tf32 one element lies half way between two representable ones. */
+clt_status ocl_probe_ask_unit(const ocl_probe_state *state, ocl_item *item)
+{
+    const unit_probe *p = unit_of(state->question->cap);
+    float a[16 * 16], b[16 * 16], out[16 * 16] = {0};
+    union {
+        uint16_t narrow[2 * 256];
+        float wide[2 * 256];
+    } in;
+    int n = 16 * p->columns;
+    for (int i = 0; i < 256; i++)
+        a[i] = store_element(p->type, &in, i,
+                             p->type == CLT_F32 && i == 0 ? 1.00048828125f
+                                                          : (float)((i * 7 + i / 16 * 3) % 9 - 4));
+    for (int i = 0; i < n; i++)
+        b[i] = store_element(p->type, &in, 256 + i, (float)((i * 5 + i / p->columns * 2) % 7 - 3));
+    ocl_probe run = {.options = p->options,
+                     .kernel = "probe_mma",
+                     .in = &in,
+                     .in_bytes = (size_t)(256 + n) * clt_dtype_bytes(p->type),
+                     .out = out,
+                     .out_bytes = (size_t)n * sizeof *out,
+                     .n = (cl_uint)n,
+                     .global = 32,
+                     .local = 32};
+    CLT_TRY(ocl_probe_run(state->device, &run));
+    for (int row = 0; row < 16; row++) {
+        for (int column = 0; column < p->columns; column++) {
+            float want = 1.0f;
+            for (int k = 0; k < 16; k++)
+                want += a[row * 16 + k] * b[k * p->columns + column];
+            if (out[row * p->columns + column] != want)
+                return ocl_answer_with(item, OCL_ANSWER_WRONG,
+                                       "the product of a probe kernel is wrong at (%d, %d)", row, column);
+        }
+    }
+    return ocl_answer_yes(item, 0);
+}
+
+/* Bytes of local memory of the largest forms (cl/gemm/gemm_wgmma.c): 128x256 and 192x256, four slots of 64
+ * along k. */
+#define WGMMA_MOST (UINT64_C(192) << 10)
+#define WGMMA_MOST_WIDE (UINT64_C(224) << 10)
+
+/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. They
+ * lie at both ends of as much local memory as a form may have. */
+clt_status ocl_probe_ask_wgmma(const ocl_probe_state *state, ocl_item *item)
+{
+    enum { SIDE = 64 };
+    struct operands {
+        uint16_t a[SIDE][SIDE], b[SIDE][SIDE]; /* (m, k), (k, n) */
+        float out[SIDE][SIDE];
+    } * t;
+    CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a probe"));
+    for (int i = 0; i < SIDE; i++)
+        for (int j = 0; j < SIDE; j++) {
+            t->a[i][j] = clt_f32_to_f16((float)((i * 7 + j * 3 + i / 16) % 9 - 4));
+            t->b[i][j] = clt_f32_to_f16((float)((i * 5 + j * 2 + j / 16) % 7 - 3));
+        }
+    uint64_t proven = ocl_form_max_local(state->desc), local = 2 * sizeof t->a;
+    uint64_t most = state->question->cap == OCL_CAP_WGMMA_WIDE ? WGMMA_MOST_WIDE : WGMMA_MOST;
+    if (state->question->cap != OCL_CAP_WGMMA)
+        local = proven < most ? proven / 1024 * 1024 : most;
+    size_t items = state->question->cap == OCL_CAP_WGMMA_WIDE ? 6 * SIDE : 2 * SIDE;
+    char options[96];
+    snprintf(options, sizeof options, OCL_RETARGET_OPTION " -DPROBE_BYTES=%u -DPROBE_ITEMS=%zu",
+             (unsigned)local, items);
+    ocl_probe run = {options,     "probe_wgmma", t->a, 2 * sizeof t->a, t->out, sizeof t->out,
+                     SIDE * SIDE, items,         items};
+    clt_status status = ocl_probe_run(state->device, &run);
+    item->answer = OCL_ANSWER_YES;
+    for (int i = 0; status == CLT_OK && i < SIDE * SIDE && item->answer == OCL_ANSWER_YES; i++) {
+        float want = 0.0f;
+        for (int k = 0; k < SIDE; k++)
+            want += clt_f16_to_f32(t->a[i / SIDE][k]) * clt_f16_to_f32(t->b[k][i % SIDE]);
+        if (t->out[i / SIDE][i % SIDE] != want)
+            status =
+                ocl_answer_with(item, OCL_ANSWER_WRONG, "the product of a probe kernel is wrong at (%d, %d)",
+                                i / SIDE, i % SIDE);
+    }
+    free(t);
+    return status;
+}
+
+/* The compute capability only says what is worth trying; 0: unknown. */
+bool ocl_probe_want_unit(const ocl_probe_state *state, char *why, size_t size)
+{
+    const unit_probe *p = unit_of(state->question->cap);
+    uint32_t capability = state->desc->compute_capability;
+    if (!ocl_probe_want_ptx(state, why, size))
+        return false;
+    if (capability != 0 && capability < p->from) {
+        snprintf(why, size, "compute capability %u.%u has no such instruction", capability / 10,
+                 capability % 10);
+        return false;
+    }
+    return ocl_probe_has(state, OCL_CAP_PTX);
+}
+
+/* Only while no newer form counts. */
+bool ocl_probe_want_mma_f16_k8(const ocl_probe_state *state, char *why, size_t size)
+{
+    return ocl_probe_want_unit(state, why, size) && !ocl_probe_has(state, OCL_CAP_MMA_F16);
+}
+
+bool ocl_probe_want_wmma_f16(const ocl_probe_state *state, char *why, size_t size)
+{
+    return ocl_probe_want_unit(state, why, size) &&
+           !ocl_probe_has(state, OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8);
+}
+
+/* One compute capability alone has it: later ones have other instructions. */
+bool ocl_probe_want_wgmma(const ocl_probe_state *state, char *why, size_t size)
+{
+    uint32_t capability = state->desc->compute_capability;
+    if (!ocl_probe_want_ptx(state, why, size))
+        return false;
+    if (capability != 90) {
+        snprintf(why, size, "compute capability %u.%u has no such instruction", capability / 10,
+                 capability % 10);
+        return false;
+    }
+    return ocl_probe_has(state, OCL_CAP_PTX) && ocl_probe_has(state, OCL_CAP_LOCAL);
+}
+
+bool ocl_probe_want_wgmma_large(const ocl_probe_state *state, char *why, size_t size)
+{
+    if (!ocl_probe_has(state, OCL_CAP_WGMMA))
+        return false;
+    if (ocl_form_max_local(state->desc) > OCL_WGMMA_SMALL_BYTES)
+        return true;
+    snprintf(why, size, "a work-group has no more than %u KiB of local memory", OCL_WGMMA_SMALL_BYTES >> 10);
+    return false;
+}
+
+bool ocl_probe_want_wgmma_wide(const ocl_probe_state *state, char *why, size_t size)
+{
+    (void)why;
+    (void)size;
+    return ocl_probe_has(state, OCL_CAP_WGMMA_LARGE) && ocl_group_limit(state->desc) >= 384;
+}

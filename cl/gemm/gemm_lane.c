@@ -5,10 +5,10 @@
  * weights that were packed ahead: a packed element of B serves all rows of a block, which makes packing a few
  * percent of the work. It must not know what the matrices mean. */
 #include "cl/gemm/gemm_lane.h"
+#include "cl/kernels/kernel_shared.clh"
 
 #include <stdio.h>
 
-#define LANE_WIDTH 16 /* floats of a vector: LANES of cl/kernels/lanes.clh */
 /* What one block may keep busy beside its slivers: the panel of A is read again for every sliver and belongs
  * into part of a core's second-level cache; sums are touched once per block of k, in order. Rows of A that
  * are read where they lie keep less well, as they fall into few sets of the caches. */
@@ -59,7 +59,7 @@ static int packed_rows(const ocl_gemm *g, const ocl_lane_blocks *b)
 
 static uint64_t panel_b_bytes(const ocl_lane_blocks *b)
 {
-    return SLIVERS * (uint64_t)b->kc * (uint64_t)b->nv * LANE_WIDTH * 4;
+    return SLIVERS * (uint64_t)b->kc * (uint64_t)b->nv * LANES * 4;
 }
 
 static uint64_t panel_a_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
@@ -69,7 +69,7 @@ static uint64_t panel_a_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 
 static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
-    uint64_t tile = (uint64_t)b->mr * (uint64_t)b->nv * LANE_WIDTH * 4;
+    uint64_t tile = (uint64_t)b->mr * (uint64_t)b->nv * LANES * 4;
     return g->k > b->kc ? tile * (uint64_t)b->mt * (uint64_t)b->nt : tile;
 }
 
@@ -101,7 +101,7 @@ static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
     double pack_b = (g->tb ? COST_PACK_B_TRANSPOSED : COST_PACK_B) + distance_cost(g->k, g->n, g->type_b);
     double pack_a = (b->pack_a ? COST_PACK_A : COST_READ_A) + distance_cost(g->m, g->k, g->type_a);
     double step = b->pack_a ? 1.0 : 1.0 + COST_UNPACKED;
-    return tiles * b->mr * b->nv * k * step + (double)b->nt * b->nv * LANE_WIDTH * k * pack_b +
+    return tiles * b->mr * b->nv * k * step + (double)b->nt * b->nv * LANES * k * pack_b +
            (double)mt * b->mr * k * pack_a + tiles * k_blocks * COST_TILE + COST_GROUP;
 }
 
@@ -121,7 +121,7 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_l
 static void count_blocks(const ocl_gemm *g, const ocl_device_desc *device, int parts, ocl_lane_blocks *b)
 {
     uint64_t units = device->compute_units ? device->compute_units : 1;
-    int64_t down = up(up(g->m, b->mr), b->mt), across = up(up(g->n, b->nv * LANE_WIDTH), b->nt);
+    int64_t down = up(up(g->m, b->mr), b->mt), across = up(up(g->n, b->nv * LANES), b->nt);
     b->blocks = (uint64_t)(down * across * g->batch);
     b->parts = b->mt >= parts && b->blocks <= MAX_TICKETS / 2 ? parts : 1;
     b->cut = b->parts == 1 ? 0 : b->blocks < units ? b->blocks : units;
@@ -141,7 +141,7 @@ static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const 
 {
     bool large = device->vector_floats >= 16;
     b->mr = wanted->mr ? wanted->mr : large ? 14 : 6;
-    b->nv = wanted->nv ? wanted->nv : large && g->n > LANE_WIDTH ? 2 : 1;
+    b->nv = wanted->nv ? wanted->nv : large && g->n > LANES ? 2 : 1;
     b->pack_a = pack_a || must_pack(g, b->mr);
     int longest = b->nv > 1 || (b->pack_a && g->k <= 256) ? 256 : b->pack_a ? 192 : 384;
     int64_t parts = up(g->k, wanted->kc ? wanted->kc : longest);
@@ -176,7 +176,7 @@ static void consider_blocks(lane_search *s, bool pack_a)
     const ocl_lane_blocks *wanted = s->wanted;
     ocl_lane_blocks b = {0};
     choose_tile(s->g, s->device, wanted, pack_a, &b);
-    int64_t down = up(s->g->m, b.mr), across = up(s->g->n, b.nv * LANE_WIDTH), last_mt = 0;
+    int64_t down = up(s->g->m, b.mr), across = up(s->g->n, b.nv * LANES), last_mt = 0;
     for (int64_t i = 1; i <= down; i++) {
         int64_t mt = wanted->mt ? (wanted->mt < down ? wanted->mt : down) : up(down, i), last_nt = 0;
         if (mt == last_mt)

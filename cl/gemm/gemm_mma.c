@@ -5,6 +5,7 @@
  * (cl/gemm/gemm_mma.cl, which also argues for the forms). It must not know what the matrices mean, and it
  * decides by what a probe has shown of the device. */
 #include "cl/gemm/gemm_mma.h"
+#include "cl/kernels/kernel_shared.clh"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ uint64_t ocl_mma_local_bytes(const ocl_gemm *g, const ocl_gemm_form *f, bool emu
     uint64_t tiles = 16 * (uint64_t)f->stages * slot;
     int gap = g->type_b != CLT_F32 || g->tb ? 8 : f->pn < 32 ? 16 : 4; /* LINE_FLOATS of the kernel */
     uint64_t lines = 4 * (uint64_t)(f->bm / f->pm) * 16 * (uint64_t)(f->bn + gap);
-    uint64_t words = f->sm < 75 ? 256 : 192; /* MMA_SCRATCH of cl/kernels/mma.clh, a warp */
+    uint64_t words = f->sm < 75 ? MMA_SCRATCH_WORDS_70 : MMA_SCRATCH_WORDS;
     uint64_t scratch = emulated ? 4 * (uint64_t)(ocl_mma_items(f) / WARP) * words : 0;
     return (tiles > lines ? tiles : lines) + scratch;
 }

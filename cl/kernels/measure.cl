@@ -16,7 +16,7 @@
  * a normal number. Chains start from memory, each lane from a value of its own: a compiler that knows that
  * lanes or work-items are equal computes one of them and copies it (Intel's does).
  * start: START_FLOATS floats, which cl/measure/measure.c writes. */
-#define START_FLOATS 256
+#include "kernel_shared.clh"
 #define FMA_BODY(type, count, LOAD_START)                                                                    \
     type x[count];                                                                                           \
     _Pragma("unroll") for (int i = 0; i < count; i++) x[i] = LOAD_START(i);                                  \

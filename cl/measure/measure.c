@@ -5,6 +5,7 @@
  * the best of several forms. It must not know what is compared with them. */
 #include <string.h>
 
+#include "cl/kernels/kernel_shared.clh"
 #include "cl/measure/stream.h"
 #include "engine/base/thread.h"
 
@@ -97,7 +98,6 @@ static const fma_candidate fma_candidates[] = {
     {"measure_fma_group_8", false, 2 * 8},
     {"measure_fma_group_16", false, 2 * 16},
 };
-#define START_FLOATS 256  /* where chains start, as in cl/kernels/measure.cl */
 #define LOOK_SECONDS 1e-3 /* of one run: a first look at every candidate */
 #define RUN_SECONDS 5e-3  /* of one run of the best: long against a launch and against what else goes on */
 

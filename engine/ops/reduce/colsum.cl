@@ -9,8 +9,7 @@
  * ROWS rows side by side: one where rows follow each other in memory, a single long stream, several where its
  * columns are a part of each row. Items of the flat form own one column each.
  *
- * -DHAVE_P=0: q = sum dy  1: p = sum dy * x  2: p = sum dy * (x - mean) * rstd  3: p = sum x
- *          4: p = sum dy * x * rstd
+ * -DHAVE_P=what p sums, PRODUCT_* of reduce_shared.clh; q = sum dy
  * -DHAVE_Q=0|1  -DDT=type of x  -DDYT=type of dy  -DGT=type written (f32 for partial sums)
  * -DLS=items of a group, 1 in the lane form  -DROWS=rows side by side in the lane form */
 #include "common.clh"
@@ -18,7 +17,7 @@
 #include "reduce_shared.clh"
 
 #ifndef HAVE_P
-#define HAVE_P 2
+#define HAVE_P PRODUCT_DY_NORMALISED
 #endif
 #ifndef HAVE_Q
 #define HAVE_Q 1
@@ -52,21 +51,21 @@
 #else
 #define Q_ARG
 #endif
-#if HAVE_P == 2
+#if HAVE_P == PRODUCT_DY_NORMALISED
 #define STATS_ARG                                                                                            \
     , __global const float *restrict mean, ulong mean0, __global const float *restrict rstd, ulong rstd0
 #define STATS_OF(row) float centre = mean[mean0 + (row)], scale = rstd[rstd0 + (row)];
 #define TERM_P(load, i) (load(DYT, dy, i) * ((load(DT, x, i) - centre) * scale))
-#elif HAVE_P == 4
+#elif HAVE_P == PRODUCT_DY_SCALED
 #define STATS_ARG , __global const float *restrict rstd, ulong rstd0
 #define STATS_OF(row) float scale = rstd[rstd0 + (row)];
 #define TERM_P(load, i) (load(DYT, dy, i) * (load(DT, x, i) * scale))
-#elif HAVE_P == 1
+#elif HAVE_P == PRODUCT_DY_X
 #define TERM_P(load, i) (load(DYT, dy, i) * load(DT, x, i))
 #else
 #define TERM_P(load, i) load(DT, x, i)
 #endif
-#if HAVE_P != 2 && HAVE_P != 4
+#if HAVE_P != PRODUCT_DY_NORMALISED && HAVE_P != PRODUCT_DY_SCALED
 #define STATS_ARG
 #define STATS_OF(row)
 #endif

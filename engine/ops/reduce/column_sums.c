@@ -35,22 +35,13 @@ clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols)
     return b;
 }
 
-/* What p sums: HAVE_P of colsum.cl. */
-typedef enum column_product {
-    PRODUCT_NONE,
-    PRODUCT_DY_X,
-    PRODUCT_DY_NORMALISED,
-    PRODUCT_X,
-    PRODUCT_DY_SCALED
-} column_product;
-
 /* One launch: what it reads and where it writes. */
 typedef struct column_launch {
     int32_t dy, x, mean, rstd;
     int32_t p, q;                    /* with a row per block */
     clt_dtype dy_type, x_type, type; /* of dy, x, and p and q */
     bool p_accumulate, q_accumulate;
-    column_product product;
+    int product; /* what p sums */
     uint64_t rows, cols;
     clt_column_blocks blocks;
 } column_launch;

@@ -42,6 +42,10 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_FLOAT("optimizer.weight_decay", 0, 1e6, "0", "", "weight decay"),
     CLT_KEY_CHOICE("optimizer.decay", CLT_CHOICE_WORDS(CLT_DECAYS), "\"matrices\"",
                    "which parameters decay: those of two or more dimensions, or all"),
+    CLT_KEY_FLOAT_OPEN(
+        "optimizer.ema", 0, false, 1, true, "0", "",
+        "decay of an exponential moving average of the weights, which evaluation, prediction and generation "
+        "then use; 0: none"),
     CLT_KEY_FLOAT("optimizer.clip", 0, 1e30, "0", "", "largest global norm of the gradients; 0: no clipping"),
 
     CLT_KEY_CHOICE(

@@ -256,6 +256,29 @@ static void emit_ratio(clt_plan *plan, ocl_emitter *e, const update_style *style
     end(e, style, t->chunks, 4.0 * (double)t->chunks);
 }
 
+static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
+                               const slab_tensors *t)
+{
+    int32_t average, narrow;
+    clt_dtype type = plan->store->working;
+    CLT_TRY(clt_plan_store_tensor(plan, clt_arenas[CLT_ARENA_EMA].name, CLT_F32, (int64_t)t->elements,
+                                  CLT_ARENA_EMA, slab, 0, &average));
+    begin(e, plan, style, "update_average");
+    ocl_arg_in(e, t->params, CLT_F32, t->elements);
+    ocl_arg_inout(e, average, CLT_F32, t->elements);
+    if (type != CLT_F32) {
+        CLT_TRY(clt_plan_store_tensor(plan, clt_arenas[CLT_ARENA_EMA_WORK].name, type, (int64_t)t->elements,
+                                      CLT_ARENA_EMA_WORK, slab, 0, &narrow));
+        ocl_arg_out(e, narrow, type, t->elements);
+    }
+    ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
+    ocl_arg_u32(e, (uint32_t)t->chunks);
+    ocl_arg_is_bound(e);
+    ocl_arg_f32(e, (float)(1.0 - plan->options.update.ema));
+    end(e, style, t->chunks, 3.0 * (double)t->elements);
+    return CLT_OK;
+}
+
 static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
 {
     uint64_t elements = plan->store->trainable_elements[slab];
@@ -268,7 +291,7 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
         emit_ratio(plan, e, style, &t);
     }
     emit_optimizer(plan, e, style, &t, false);
-    return CLT_OK;
+    return plan->store->ema ? emit_average(plan, e, style, slab, &t) : CLT_OK;
 }
 
 /* What the variants are about: the plan, whose store and options say all. */

@@ -107,6 +107,7 @@ static clt_status make_layout(clt_plan *plan)
     CLT_TRY(fill_slots(plan, layout));
     const clt_update_spec *update = &plan->options.update;
     layout->opt_states = update->optimizer ? update->optimizer->states(update->value) : 0;
+    layout->ema = update->ema > 0;
     layout->norms = update->optimizer && update->optimizer->norms;
     layout->working = plan->options.storage;
     layout->schedule_entries = (uint64_t)plan->options.update.schedule_entries;

@@ -80,6 +80,7 @@ typedef struct clt_update_spec {
     const clt_optimizer *optimizer;     /* NULL in plans without an update */
     double value[CLT_OPTIMIZER_VALUES]; /* of its keys, in their order */
     double weight_decay;
+    double ema; /* decay of the averages of the parameters; 0: there are none */
     bool decay_all;
     float clip; /* global norm, 0 = off */
     int64_t schedule_entries;

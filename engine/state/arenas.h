@@ -53,6 +53,7 @@ typedef struct clt_store_layout {
         trainable_elements[CLT_MAX_STORE_SLABS]; /* leading part that has gradients and optimizer state */
     int32_t opt_states;                          /* 0, 1, 2: how many optimizer arenas exist */
     bool norms;                                  /* the optimizer needs norms of each parameter */
+    bool ema;                                    /* averages of the parameters are kept */
     clt_dtype working;                           /* type of the WORK arena; f32: there is none */
     uint64_t schedule_entries;
 } clt_store_layout;

@@ -74,10 +74,11 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
 }
 
 /* The copy that products read follows its master. */
-static clt_status write_working(clt_store *store, const clt_store_slot *slot, const float *values)
+static clt_status write_narrow(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
+                               const float *values)
 {
     clt_dtype type = store->layout->working;
-    ocl_buffer *buffer = store->slab[CLT_ARENA_WORK][slot->slab];
+    ocl_buffer *buffer = store->slab[arena][slot->slab];
     uint16_t *narrow;
     if (!buffer)
         return CLT_OK;
@@ -96,7 +97,14 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
     ocl_buffer *buffer;
     CLT_TRY(slot_buffer(store, arena, slot, &buffer));
     CLT_TRY(ocl_write(buffer, slot->offset * sizeof(float), values, slot->elements * sizeof(float)));
-    return arena == CLT_ARENA_PARAM ? write_working(store, slot, values) : CLT_OK;
+    if (arena == CLT_ARENA_EMA)
+        return write_narrow(store, CLT_ARENA_EMA_WORK, slot, values);
+    if (arena != CLT_ARENA_PARAM)
+        return CLT_OK;
+    CLT_TRY(write_narrow(store, CLT_ARENA_WORK, slot, values));
+    /* until the first update the average is the parameter */
+    bool averaged = slot->trainable && store->slab[CLT_ARENA_EMA][slot->slab];
+    return averaged ? clt_store_write(store, CLT_ARENA_EMA, slot, values) : CLT_OK;
 }
 
 bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_param *param)

@@ -128,6 +128,22 @@ static const update_case cases[] = {
      .rows = 47,
      .cols = 67,
      .small = true},
+    {.name = "ema",
+     .spec = {ADAM(adamw), .ema = 0.9},
+     .storage = CLT_BF16,
+     .loss_scale = 1.0f,
+     .steps = "ggig",
+     .rows = 47,
+     .cols = 67,
+     .slab_bytes = 24 * 1024,
+     .small = true},
+    {.name = "ema_f32",
+     .spec = {SGD(0, 0), .ema = 0.5},
+     .loss_scale = 1.0f,
+     .steps = "igg",
+     .rows = 5,
+     .cols = 7,
+     .small = true},
     /* so little gradient that the small number counts which is added to the norm before it divides */
     {.name = "clip_small",
      .spec = {SGD(0.8, 0), .clip = 1e-7f},
@@ -188,9 +204,9 @@ static const update_case cases[] = {
      .cols = 2993},
 };
 
-enum { PARAM, GRAD, MOMENT1, MOMENT2, FLOAT_ARENAS };
+enum { PARAM, GRAD, MOMENT1, MOMENT2, AVERAGE, FLOAT_ARENAS };
 static const clt_arena_kind float_arenas[FLOAT_ARENAS] = {CLT_ARENA_PARAM, CLT_ARENA_GRAD, CLT_ARENA_OPT1,
-                                                          CLT_ARENA_OPT2};
+                                                          CLT_ARENA_OPT2, CLT_ARENA_EMA};
 
 /* One case on the device, and host images of all its arenas before and after a step. */
 typedef struct update_run {
@@ -322,6 +338,8 @@ static void fill_slot(update_run *r, const clt_store_slot *slot, uint32_t number
         r->before[PARAM][slot->slab][at] = (float)normal(r, &stream, 3 * i);
         if (slot->lr_scale == 0.0f && r->c->storage != CLT_F32)
             r->before[PARAM][slot->slab][at] = tie(r->c->storage, (uint32_t)i);
+        if (slot->trainable && r->plan->store->ema)
+            r->before[AVERAGE][slot->slab][at] = (float)v;
         if (slot->trainable && states > 0)
             r->before[MOMENT1][slot->slab][at] = (float)(0.1 * normal(r, &stream, 3 * i + 1));
         if (slot->trainable && states > 1)
@@ -532,6 +550,37 @@ static clt_status check_slot(update_run *r, const clt_store_slot *slot, const cl
     return CLT_OK;
 }
 
+/* Averages follow the parameters that the device has, and begin with the first ones. */
+static clt_status check_average(update_run *r, const clt_store_slot *slot)
+{
+    clt_dtype type = r->plan->store->working;
+    const float *p = r->after[PARAM][slot->slab] + slot->offset,
+                *got = r->after[AVERAGE][slot->slab] + slot->offset;
+    const float *old = r->before[AVERAGE][slot->slab] + slot->offset;
+    double rest = r->state.update == 1 ? 1.0 : 1.0 - r->c->spec.ema;
+    uint16_t *narrow;
+    CLT_TRY(clt_alloc(&narrow, slot->elements, sizeof *narrow, "16-bit averages"));
+    clt_status status =
+        type == CLT_F32 ? CLT_OK
+                        : ocl_read(r->store->slab[CLT_ARENA_EMA_WORK][slot->slab],
+                                   slot->offset * sizeof *narrow, narrow, slot->elements * sizeof *narrow);
+    for (uint64_t i = 0; i < slot->elements && status == CLT_OK; i++) {
+        double want = (double)old[i] + rest * ((double)p[i] - (double)old[i]);
+        uint16_t bits = type == CLT_F16 ? clt_f32_to_f16(got[i]) : clt_f32_to_bf16(got[i]);
+        if (!(fabs((double)got[i] - want) <=
+              2.0 * CLT_VERIFY_EPS * (fabs((double)old[i]) + fabs((double)p[i]))))
+            clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
+                           "%s: average %llu of '%s' is %.9g, the reference %.9g", r->what,
+                           (unsigned long long)i, slot->name, (double)got[i], want);
+        if (type != CLT_F32 && narrow[i] != bits)
+            clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
+                           "%s: the 16-bit copy of average %llu of '%s' is %04x and must be %04x", r->what,
+                           (unsigned long long)i, slot->name, narrow[i], bits);
+    }
+    free(narrow);
+    return status;
+}
+
 /* Elements that no update may change: all of a skipped step, else gaps and what is frozen. Marks those that
  * may. */
 static clt_status check_untouched(update_run *r, bool good)
@@ -630,6 +679,8 @@ static clt_status run_step(update_run *r, int step)
         own.trust = slot->adapts ? trust_of(r, slot, &own) : 1.0;
         if (slot->trainable)
             CLT_TRY(check_slot(r, slot, &own));
+        if (slot->trainable && r->plan->store->ema)
+            CLT_TRY(check_average(r, slot));
     }
     for (int32_t s = 0; s < r->store->layout->n_slabs; s++) {
         for (int a = 0; a < FLOAT_ARENAS; a++)

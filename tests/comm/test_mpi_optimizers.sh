@@ -52,4 +52,13 @@ both() {
 both lars optimizer.type=lars optimizer.learning_rate=1 optimizer.momentum=0.9 optimizer.trust_coefficient=0.01 optimizer.weight_decay=0.01
 both lamb optimizer.type=lamb optimizer.learning_rate=0.01 optimizer.eps=1e-6 optimizer.weight_decay=0.1 optimizer.clip=1
 both lion optimizer.type=lion optimizer.learning_rate=0.001 optimizer.beta2=0.98 optimizer.weight_decay=0.1 optimizer.clip=1
+both ema optimizer.type=adamw optimizer.learning_rate=0.003 optimizer.ema=0.8
+
+# A saved run is evaluated with its averages, as the training itself evaluated; with the weights it would be another loss.
+last=$(values eval_loss ema.f16/metrics.jsonl | tail -n 1)
+expect_code 0 "$CLTRAIN" eval ema.f16
+expect_text "loss $(printf '%.4f' "$last")"
+expect_code 0 "$CLTRAIN" train gpt.json precision.mode=f16 optimizer.learning_rate=0.003 precision.loss_scale=1024 --out plain
+expect_same plain/checkpoints/step_14/model.safetensors ema.f16/checkpoints/step_14/model.safetensors
+if [ "$(values eval_loss plain/metrics.jsonl | tail -n 1)" = "$last" ]; then fail 'weights and averages have the same loss'; else pass; fi
 finish

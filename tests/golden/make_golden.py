@@ -42,6 +42,7 @@ OTHERS = {
     "lamb": dict(make=golden_optimizers.Lamb, lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1),
     "nvlamb": dict(make=golden_optimizers.Lamb, lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1, trust_all=True,
                    trust_limit=3.0),
+    "ema": dict(make=torch.optim.AdamW, lr=0.01, betas=(0.7, 0.9), eps=1e-8, weight_decay=0.1),
     "lion": dict(make=golden_optimizers.Lion, lr=0.003, betas=(0.9, 0.98), weight_decay=0.1),
 }
 
@@ -224,8 +225,12 @@ def batch(net, values, k, dtype):
     return piece.to(dtype) if piece.is_floating_point() else piece.long()
 
 
+EMA_DECAY = 0.8  # of the kind "ema", whose parameters are averaged as by torch.optim.swa_utils.AveragedModel
+
+
 def train(net, init, x, y, kind, clip, dtype):
     p = parameters(init, dtype)
+    average, lerp = {}, torch.optim.swa_utils.get_ema_multi_avg_fn(EMA_DECAY)
     opt = optimizer(kind, p)
     losses, norms = [], []
     for k in range(STEPS):
@@ -236,9 +241,13 @@ def train(net, init, x, y, kind, clip, dtype):
         if clip:
             assert norm > 1.2 * clip, (net.name, kind, k, float(norm), "the clip must act in every step")
         opt.step()
+        values = {"average." + k: v.detach().clone() for k, v in p.items()} if kind == "ema" else {}
+        if average:
+            lerp(list(average.values()), list(values.values()), k)
+        average = average or values
         losses.append(loss.item())
         norms.append(float(norm))
-    return np.array(losses), np.array(norms), {k: v.detach().numpy().astype(np.float64) for k, v in p.items()}
+    return np.array(losses), np.array(norms), {k: v.detach().numpy().astype(np.float64) for k, v in (p | average).items()}
 
 
 def first(net, init, x, y):

@@ -117,6 +117,10 @@ static const golden_optimizer optimizers[] = {
      "{\"type\": \"lamb\", \"learning_rate\": 0.01, \"beta1\": 0.9, \"beta2\": 0.99, \"eps\": 1e-6, "
      "\"weight_decay\": 0.1, \"trust_all\": true, \"trust_limit\": 3}",
      0.01},
+    {"ema",
+     "{\"type\": \"adamw\", \"learning_rate\": 0.01, \"beta1\": 0.7, \"beta2\": 0.9, \"weight_decay\": 0.1, "
+     "\"ema\": 0.8}",
+     0.01},
     {"lion",
      "{\"type\": \"lion\", \"learning_rate\": 0.003, \"beta1\": 0.9, \"beta2\": 0.98, \"weight_decay\": 0.1}",
      0.003},
@@ -260,6 +264,8 @@ static void run_case(const golden_case *c)
             compare_store(c, run, CLT_ARENA_GRAD, first, "grad.", 1e-5, 1e-7);
     }
     compare_store(c, run, CLT_ARENA_PARAM, file, "param.", 1e-5, 1e-3 * c->optimizer->lr);
+    if (run->store->layout->ema)
+        compare_store(c, run, CLT_ARENA_EMA, file, "param.average.", 1e-5, 1e-3 * c->optimizer->lr);
     clt_run_destroy(run);
     clt_safetensors_close(file);
     clt_safetensors_close(first);

@@ -186,7 +186,7 @@ static clt_status generate_gpt(const clt_generate_options *o, clt_saved_run *sav
                                  .observer = o->observer};
     CLT_TRY(find_vocab(saved));
     CLT_TRY(clt_decoder_create(&run, saved->path, &d));
-    clt_status status = clt_run_load_file(d->run, saved->checkpoint->model, saved->path);
+    clt_status status = clt_run_load_saved(d->run, saved->checkpoint, saved->path);
     if (status == CLT_OK)
         status = clt_decoder_generate(d, o, result);
     clt_decoder_destroy(d);

@@ -63,7 +63,7 @@ clt_status clt_sample_window(const clt_run_options *options, const char *prompt,
 {
     sampler s = {0};
     CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &s.run));
-    clt_status status = clt_run_load_file(s.run, options->saved->checkpoint->model, options->saved->path);
+    clt_status status = clt_run_load_saved(s.run, options->saved->checkpoint, options->saved->path);
     if (status == CLT_OK)
         status = find_shapes(&s);
     if (status == CLT_OK)

@@ -208,7 +208,7 @@ clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result
     if (options->init)
         status = clt_run_take_init(run);
     else if (options->saved)
-        status = clt_run_load_file(run, options->saved->checkpoint->model, options->saved->path);
+        status = clt_run_load_saved(run, options->saved->checkpoint, options->saved->path);
     else
         status =
             clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give a run folder or --init PATH");

@@ -41,14 +41,17 @@ void clt_job_table(const clt_job *job, float *table)
     }
 }
 
-static clt_status read_update(const clt_config *c, int64_t entries, clt_update_spec *out)
+static clt_status read_update(clt_job *job)
 {
+    const clt_config *c = job->config;
+    clt_update_spec *out = &job->update;
     const char *type = clt_config_string(c, "optimizer.type");
     *out = (clt_update_spec){.optimizer = clt_optimizer_find(type),
                              .weight_decay = clt_config_float(c, "optimizer.weight_decay"),
+                             .ema = job->kind == CLT_JOB_EVAL ? 0 : clt_config_float(c, "optimizer.ema"),
                              .decay_all = clt_config_choice(c, "optimizer.decay") == CLT_DECAY_ALL,
                              .clip = (float)clt_config_float(c, "optimizer.clip"),
-                             .schedule_entries = entries};
+                             .schedule_entries = job->steps};
     if (!out->optimizer)
         CLT_FAIL(CLT_EINTERNAL, "optimizer.type: no optimizer is called '%s'", type);
     clt_optimizer_read(out->optimizer, c, out->value);
@@ -413,7 +416,7 @@ static clt_status decide(clt_job *job)
     CLT_TRY(clt_job_steps(job->config, (job->train_source ? job->train_source : job->eval_source)->samples,
                           job->global_batch, &job->steps));
     job->schedule = clt_job_schedule(job->config, job->steps);
-    CLT_TRY(read_update(job->config, job->steps, &job->update));
+    CLT_TRY(read_update(job));
     CLT_TRY(model_graph(job, &job->model, &prediction));
     if (job->kind != CLT_JOB_EVAL)
         CLT_TRY(check_bounds(job->model, job->train_source));

@@ -137,7 +137,7 @@ clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32
     if (observer)
         p->options.observer = *observer;
     CLT_TRY(clt_run_create(&p->options, CLT_JOB_EVAL, &p->run));
-    CLT_TRY(clt_run_load_file(p->run, p->saved->checkpoint->model, p->saved->path));
+    CLT_TRY(clt_run_load_saved(p->run, p->saved->checkpoint, p->saved->path));
     CLT_TRY(
         clt_alloc(&p->x, (size_t)(p->micro_batch * p->elements), clt_dtype_bytes(p->dtype), "prediction"));
     return clt_alloc(&p->y, (size_t)(p->micro_batch * p->rows * p->padded), sizeof *p->y, "prediction");

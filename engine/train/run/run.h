@@ -89,9 +89,12 @@ clt_status clt_run_take_init(clt_run *run);
 /* One tensor of a file into an arena; every parameter from a file. */
 struct clt_named_tensor;
 struct clt_safetensors;
+struct clt_checkpoint;
 clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_kind arena,
                                const struct clt_named_tensor *tensor, const char *path);
 clt_status clt_run_load_file(clt_run *run, const struct clt_safetensors *file, const char *path);
+/* What a checkpoint is evaluated with: averaged parameters where it has them. */
+clt_status clt_run_load_saved(clt_run *run, const struct clt_checkpoint *saved, const char *path);
 /* foreign.c: the tensor of a file that is this parameter, or has this name, also under GPT-2's other names
  * (NULL: none); a tensor's name without GPT-2's prefix. */
 const struct clt_named_tensor *clt_run_find_tensor(const struct clt_safetensors *file,

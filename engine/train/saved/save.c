@@ -131,6 +131,26 @@ clt_status clt_run_load_file(clt_run *run, const clt_safetensors *file, const ch
     return load_all(run, file, path);
 }
 
+/* The tensor of a parameter's average; NULL: the run kept none. */
+static const clt_named_tensor *find_average(const clt_checkpoint *saved, const clt_param *param)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s%s", param->file_name, clt_arenas[CLT_ARENA_EMA].suffix);
+    return saved->optimizer ? clt_safetensors_find(saved->optimizer, name) : NULL;
+}
+
+clt_status clt_run_load_saved(clt_run *run, const clt_checkpoint *saved, const char *path)
+{
+    const clt_graph *graph = run->job->model;
+    CLT_TRY(clt_run_load_file(run, saved->model, path));
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_named_tensor *average = find_average(saved, &graph->params[i]);
+        if (average)
+            CLT_TRY(clt_run_load_tensor(run, &graph->params[i], CLT_ARENA_PARAM, average, path));
+    }
+    return CLT_OK;
+}
+
 clt_status clt_run_take_init(clt_run *run)
 {
     if (!run->init)

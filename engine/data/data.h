@@ -30,13 +30,21 @@ typedef struct clt_source_field {
 
 struct clt_tokenizer;
 typedef struct clt_source clt_source;
+/* What makes a sample another one each time that it is seen: equal draws give equal samples. */
+typedef struct clt_draw {
+    uint64_t seed;
+    uint32_t epoch; /* how often the stream has gone through all samples; 0 in evaluation */
+} clt_draw;
+
 typedef struct clt_source_type {
     const clt_config_part *format; /* what the config knows of it: name, keys, rules */
     clt_status (*open)(clt_source *source, const clt_config *config, clt_split split);
     void (*close)(clt_source *source);
-    /* Writes field `field` of sample `index` to dst. Called from several threads at once. */
-    clt_status (*read)(const clt_source *source, int64_t index, int field, void *dst);
-    /* Number of elements of `field` in sample `index` that differ from ignore. NULL: read and count. */
+    /* Writes sample `index`: each field to its place in `to`, those with NULL are not wanted. What is random
+     * about it, such as a crop, follows from `draw` alone. Called from several threads at once. */
+    clt_status (*read)(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
+    /* Number of elements of `field` in sample `index` that differ from ignore, for any draw. NULL: read and
+     * count. */
     int64_t (*count_valid)(const clt_source *source, int64_t index, int field, int64_t ignore);
     /* Appends where sample `index` of `field` lies ("'labels.idx', sample 17 (from byte 25 on)"). NULL: the
      * index alone. */
@@ -104,10 +112,17 @@ clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_st
 bool clt_source_has_eval(const clt_config *config);
 void clt_source_close(clt_source *source);
 const clt_source_type *const *clt_source_types(int *count);
+/* One field of a sample, with the draw of evaluation. */
+clt_status clt_source_read_field(const clt_source *source, int64_t index, int field, void *dst);
 /* Elements of `field` in sample `index` that differ from ignore. scratch: room for one sample of the field.
  */
-clt_status clt_source_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore,
-                                  void *scratch, int64_t *count);
+clt_status clt_source_count_valid(const clt_source *source, int64_t index, clt_draw draw, int field,
+                                  int64_t ignore, void *scratch, int64_t *count);
+/* For formats whose fields have nothing to do with one another, and nothing random: reads those that are
+ * wanted, one after the other. */
+typedef clt_status (*clt_field_reader)(const clt_source *source, int64_t index, int field, void *dst);
+clt_status clt_source_read_fields(const clt_source *source, int64_t index, void *const *to,
+                                  clt_field_reader reader);
 /* Bytes of one sample of a field. */
 size_t clt_source_field_bytes(const clt_source_field *field);
 /* Checks that every value of an index field is in [0, bound) or equals ignore: CLT_EDATA names file, sample
@@ -125,6 +140,8 @@ const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH6
 /* Sample index at place `position` of the endless stream: epoch = position / n; inside an epoch a keyed
  * permutation (shuffle) or the identity. */
 int64_t clt_sample_index(uint64_t position, int64_t n, uint64_t seed, bool shuffle);
+/* The draw of the sample at that place. */
+clt_draw clt_sample_draw(uint64_t position, int64_t n, uint64_t seed);
 
 /* A filled slot: one micro-batch of one rank. */
 typedef struct clt_slot {

@@ -411,11 +411,12 @@ void clt_data_facts_words(const clt_data_facts *facts, clt_str *out)
 
 /* --- as a source --- */
 
-static clt_status facts_read(const clt_source *source, int64_t index, int field, void *dst)
+static clt_status facts_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
 {
-    (void)dst;
-    CLT_FAIL(CLT_EINTERNAL, "reading sample %lld, field %d of %s, of which only the shapes are known",
-             (long long)index, field, source->description);
+    (void)draw;
+    (void)to;
+    CLT_FAIL(CLT_EINTERNAL, "reading sample %lld of %s, of which only the shapes are known", (long long)index,
+             source->description);
 }
 
 static void facts_close(clt_source *source)

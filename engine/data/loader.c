@@ -93,12 +93,15 @@ static void describe_ticket(const clt_loader *loader, int64_t ticket, clt_slot *
     slot->valid_samples = o->micro_batch;
 }
 
-static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t i)
+/* The sample at place i of a slot, and its draw. */
+static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t i, clt_draw *draw)
 {
     const clt_loader_options *o = &loader->options;
+    *draw = (clt_draw){.seed = o->seed};
     if (o->evaluation)
         return i < slot->valid_samples ? (int64_t)slot->sample_base + i : 0;
     uint64_t position = (uint64_t)slot->step * (uint64_t)o->global_batch + slot->sample_base + (uint64_t)i;
+    *draw = clt_sample_draw(position, o->source->samples, o->seed);
     return clt_sample_index(position, o->source->samples, o->seed, o->shuffle);
 }
 
@@ -111,12 +114,13 @@ static clt_status count_step(loader_worker *worker, int64_t step, double value[C
     for (int64_t i = 0; loader->counts_values && i < o->global_batch && !atomic_load(&loader->closing); i++) {
         uint64_t position = (uint64_t)step * (uint64_t)o->global_batch + (uint64_t)i;
         int64_t index = clt_sample_index(position, o->source->samples, o->seed, o->shuffle);
+        clt_draw draw = clt_sample_draw(position, o->source->samples, o->seed);
         for (int k = 0; k < loader->n_losses; k++) {
             const counted_loss *loss = &loader->losses[k];
             int64_t count = 0;
             if (!loss->has_ignore)
                 continue;
-            CLT_TRY(clt_source_count_valid(o->source, index, loss->source_field, loss->ignore,
+            CLT_TRY(clt_source_count_valid(o->source, index, draw, loss->source_field, loss->ignore,
                                            worker->scratch, &count));
             total[k] += count;
         }
@@ -162,15 +166,15 @@ static clt_status fill_slot(loader_worker *worker, clt_slot *slot)
     for (int64_t i = 0; i < o->micro_batch; i++) {
         if (atomic_load(&loader->closing))
             return CLT_OK; /* nobody will see this slot */
-        int64_t index = sample_of(loader, slot, i);
-        for (int f = 0; f < o->n_fields; f++) {
-            char *dst = (char *)slot->data + o->offset[f] + (uint64_t)i * loader->field_bytes[f];
-            clt_status status = o->source->type->read(o->source, index, o->source_field[f], dst);
-            if (status != CLT_OK)
-                return clt_fail_prefix(status, "loading %s %lld, field \"%s\"",
-                                       o->evaluation ? "evaluation batch" : "batch", (long long)slot->step,
-                                       o->source->fields[o->source_field[f]].name);
-        }
+        clt_draw draw;
+        void *to[CLT_MAX_FIELDS] = {NULL};
+        int64_t index = sample_of(loader, slot, i, &draw);
+        for (int f = 0; f < o->n_fields; f++)
+            to[o->source_field[f]] = (char *)slot->data + o->offset[f] + (uint64_t)i * loader->field_bytes[f];
+        clt_status status = o->source->type->read(o->source, index, draw, to);
+        if (status != CLT_OK)
+            return clt_fail_prefix(status, "loading %s %lld", o->evaluation ? "evaluation batch" : "batch",
+                                   (long long)slot->step);
     }
     return find_normalisers(worker, slot);
 }

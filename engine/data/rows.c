@@ -177,7 +177,7 @@ static clt_status next_array(clt_rows *rows, int64_t most, double *out, int64_t 
 {
     const clt_source *source = rows->source;
     for (; *got < most && rows->at < source->samples; (*got)++, rows->at++) {
-        CLT_TRY(source->type->read(source, rows->at, 0, rows->sample));
+        CLT_TRY(clt_source_read_field(source, rows->at, 0, rows->sample));
         for (int64_t i = 0; i < rows->elements; i++)
             *out++ = number_at(rows->sample, source->fields[0].dtype, i);
     }

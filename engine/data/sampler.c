@@ -12,3 +12,8 @@ int64_t clt_sample_index(uint64_t position, int64_t n, uint64_t seed, bool shuff
     uint64_t epoch = position / (uint64_t)n, inside = position % (uint64_t)n;
     return (int64_t)(shuffle ? clt_permute(inside, (uint64_t)n, seed, (uint32_t)epoch) : inside);
 }
+
+clt_draw clt_sample_draw(uint64_t position, int64_t n, uint64_t seed)
+{
+    return (clt_draw){.seed = seed, .epoch = (uint32_t)(n > 0 ? position / (uint64_t)n : 0)};
+}

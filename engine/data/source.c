@@ -149,8 +149,29 @@ static int64_t element_value(const void *data, clt_dtype dtype, int64_t i)
     }
 }
 
-clt_status clt_source_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore,
-                                  void *scratch, int64_t *count)
+static clt_status read_one(const clt_source *source, int64_t index, clt_draw draw, int field, void *dst)
+{
+    void *to[CLT_MAX_FIELDS] = {NULL};
+    to[field] = dst;
+    return source->type->read(source, index, draw, to);
+}
+
+clt_status clt_source_read_field(const clt_source *source, int64_t index, int field, void *dst)
+{
+    return read_one(source, index, (clt_draw){0}, field, dst);
+}
+
+clt_status clt_source_read_fields(const clt_source *source, int64_t index, void *const *to,
+                                  clt_field_reader reader)
+{
+    for (int f = 0; f < source->n_fields; f++)
+        if (to[f])
+            CLT_TRY(clt_fail_prefix(reader(source, index, f, to[f]), "field \"%s\"", source->fields[f].name));
+    return CLT_OK;
+}
+
+clt_status clt_source_count_valid(const clt_source *source, int64_t index, clt_draw draw, int field,
+                                  int64_t ignore, void *scratch, int64_t *count)
 {
     if (source->type->count_valid) {
         *count = source->type->count_valid(source, index, field, ignore);
@@ -158,7 +179,7 @@ clt_status clt_source_count_valid(const clt_source *source, int64_t index, int f
     }
     const clt_source_field *f = &source->fields[field];
     int64_t elements = clt_shape_elements(&f->shape), valid = 0;
-    CLT_TRY(source->type->read(source, index, field, scratch));
+    CLT_TRY(read_one(source, index, draw, field, scratch));
     for (int64_t i = 0; i < elements; i++)
         valid += element_value(scratch, f->dtype, i) != ignore;
     *count = valid;
@@ -220,7 +241,7 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
     clt_status status = CLT_OK;
     CLT_TRY(clt_alloc(&sample, (size_t)elements, clt_dtype_bytes(f->dtype), "a sample of the data"));
     for (int64_t index = 0; index < source->samples && status == CLT_OK; index++) {
-        status = source->type->read(source, index, field, sample);
+        status = clt_source_read_field(source, index, field, sample);
         for (int64_t i = 0; i < elements && status == CLT_OK; i++) {
             int64_t value = element_value(sample, f->dtype, i);
             if ((value < 0 || value >= bound) && !(has_ignore && value == ignore))
@@ -242,7 +263,7 @@ clt_status clt_source_scan(const clt_source *source)
         CLT_TRY(clt_alloc(&sample, (size_t)clt_shape_elements(&field->shape), clt_dtype_bytes(field->dtype),
                           "a sample of the data"));
         for (int64_t index = 0; index < source->samples && status == CLT_OK; index++)
-            status = source->type->read(source, index, f, sample);
+            status = clt_source_read_field(source, index, f, sample);
         free(sample);
     }
     return status;

@@ -286,10 +286,8 @@ static clt_status collect_names(clt_source *source, const csv_table *t, int colu
         if (s->n_names == 0 || strcmp(all[s->n_names - 1], all[i]) != 0)
             all[s->n_names++] = all[i];
     if (s->n_names > MAX_CLASSES)
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': the target column holds %lld different words, more than %d classes; is it "
-                 "the right one?",
-                 t->path, (long long)s->n_names, MAX_CLASSES);
+        CLT_FAIL(CLT_EDATA, "reading '%s': the target column holds more than %d words; is it the right one?",
+                 t->path, MAX_CLASSES);
     s->names = all;
     s->sorted = true;
     return CLT_OK;
@@ -303,9 +301,8 @@ static clt_status learn_targets(clt_source *source, const csv_table *t, int colu
     for (int64_t i = 0; i < rows_of(t); i++) {
         const char *cell = cell_at(t, i, column);
         if (!*cell)
-            CLT_FAIL(CLT_EDATA,
-                     "reading '%s': line %lld: the target is missing; fill it in or leave the line out",
-                     t->path, (long long)line_at(t, i));
+            CLT_FAIL(CLT_EDATA, "reading '%s': line %lld: the target is missing", t->path,
+                     (long long)line_at(t, i));
         numbers = numbers && is_number(cell, &value);
         whole = whole && is_whole(cell);
     }
@@ -516,11 +513,14 @@ static void csv_close(clt_source *source)
     free(s->line);
 }
 
-static clt_status csv_read(const clt_source *source, int64_t index, int field, void *dst)
+static clt_status csv_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
 {
     const csv_state *s = source->state;
-    size_t bytes = clt_source_field_bytes(&source->fields[field]);
-    memcpy(dst, (const char *)(field == 0 ? (const void *)s->x : s->y) + (size_t)index * bytes, bytes);
+    (void)draw;
+    if (to[0])
+        memcpy(to[0], s->x + index * s->inputs, (size_t)s->inputs * sizeof *s->x);
+    if (to[1])
+        memcpy(to[1], (const int32_t *)s->y + index, sizeof(int32_t));
     return CLT_OK;
 }
 

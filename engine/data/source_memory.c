@@ -12,11 +12,17 @@ typedef struct memory_state {
     size_t sample_bytes[2];
 } memory_state;
 
-static clt_status memory_read(const clt_source *source, int64_t index, int field, void *dst)
+static clt_status read_field(const clt_source *source, int64_t index, int field, void *dst)
 {
     const memory_state *m = source->state;
     memcpy(dst, m->data[field] + (size_t)index * m->sample_bytes[field], m->sample_bytes[field]);
     return CLT_OK;
+}
+
+static clt_status memory_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
+{
+    (void)draw;
+    return clt_source_read_fields(source, index, to, read_field);
 }
 
 static void memory_close(clt_source *source)

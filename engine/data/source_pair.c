@@ -178,10 +178,16 @@ void clt_pair_close(clt_source *source)
     clt_array_file_close(&state->file[1]);
 }
 
-clt_status clt_pair_read(const clt_source *source, int64_t index, int field, void *dst)
+static clt_status read_field(const clt_source *source, int64_t index, int field, void *dst)
 {
     const pair_state *state = source->state;
     return clt_array_file_read(&state->file[field], index, dst);
+}
+
+clt_status clt_pair_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
+{
+    (void)draw;
+    return clt_source_read_fields(source, index, to, read_field);
 }
 
 int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore)

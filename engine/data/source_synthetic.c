@@ -192,7 +192,7 @@ static void synthetic_close(clt_source *source)
         free(state->map);
 }
 
-static clt_status synthetic_read(const clt_source *source, int64_t index, int field, void *dst)
+static clt_status read_field(const clt_source *source, int64_t index, int field, void *dst)
 {
     const synthetic_state *state = source->state;
     if (index < 0 || index >= source->samples)
@@ -205,6 +205,12 @@ static clt_status synthetic_read(const clt_source *source, int64_t index, int fi
     else
         read_values(state, index, dst);
     return CLT_OK;
+}
+
+static clt_status synthetic_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
+{
+    (void)draw;
+    return clt_source_read_fields(source, index, to, read_field);
 }
 
 static bool synthetic_has_eval(const clt_config *config)

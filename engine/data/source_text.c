@@ -305,7 +305,7 @@ static void text_close(clt_source *source)
     free(state->files);
 }
 
-static clt_status text_read(const clt_source *source, int64_t index, int field, void *dst)
+static clt_status read_field(const clt_source *source, int64_t index, int field, void *dst)
 {
     const text_state *state = source->state;
     size_t width = clt_dtype_bytes(state->dtype);
@@ -327,6 +327,12 @@ static clt_status text_read(const clt_source *source, int64_t index, int field, 
     else
         memcpy(dst, tokens_from(state, index + state->window), width);
     return CLT_OK;
+}
+
+static clt_status text_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
+{
+    (void)draw;
+    return clt_source_read_fields(source, index, to, read_field);
 }
 
 static int64_t text_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore)

@@ -218,7 +218,7 @@ static clt_status copy_tokens(const tokens_state *state, int64_t at, int64_t cou
     return CLT_OK;
 }
 
-static clt_status tokens_read(const clt_source *source, int64_t index, int field, void *dst)
+static clt_status read_field(const clt_source *source, int64_t index, int field, void *dst)
 {
     const tokens_state *state = source->state;
     const clt_sequence *s = &state->sequence;
@@ -232,6 +232,12 @@ static clt_status tokens_read(const clt_source *source, int64_t index, int field
     for (int64_t i = 0; i < clt_sequence_counted(s, index); i++)
         ((int32_t *)dst)[i] = CLT_COUNTED_TARGET;
     return CLT_OK;
+}
+
+static clt_status tokens_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
+{
+    (void)draw;
+    return clt_source_read_fields(source, index, to, read_field);
 }
 
 static int64_t tokens_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore)

@@ -69,12 +69,18 @@ static clt_status make_pool(clt_source *source)
     return CLT_OK;
 }
 
-static clt_status like_read(const clt_source *source, int64_t index, int field, void *dst)
+static clt_status read_field(const clt_source *source, int64_t index, int field, void *dst)
 {
     const like_pool *pool = source->state;
     size_t one = clt_source_field_bytes(&source->fields[field]);
     memcpy(dst, pool->field[field] + one * (size_t)(index % pool->samples), one);
     return CLT_OK;
+}
+
+static clt_status like_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
+{
+    (void)draw;
+    return clt_source_read_fields(source, index, to, read_field);
 }
 
 /* Nothing has to be read to know that samples fit. */

@@ -26,7 +26,7 @@ static inline void fuzz_read_all(const clt_source *source)
         if (!sample)
             abort();
         for (int64_t i = 0; i < source->samples && i < 4096; i++)
-            (void)source->type->read(source, i, field, sample);
+            (void)clt_source_read_field(source, i, field, sample);
         free(sample);
     }
 }

@@ -34,7 +34,8 @@ static void read_part(const clt_config *config, clt_split split)
     if (status == CLT_OK && clt_source_check_bound(source, 0, 50257, false, 0) != CLT_OK)
         abort();
     for (int64_t i = 0; status == CLT_OK && i < source->samples && i < 4096; i++) {
-        if (source->type->read(source, i, 0, x) != CLT_OK || source->type->read(source, i, 1, y) != CLT_OK)
+        if (clt_source_read_field(source, i, 0, x) != CLT_OK ||
+            clt_source_read_field(source, i, 1, y) != CLT_OK)
             continue;
         int64_t valid = source->type->count_valid(source, i, 1, -1);
         for (int k = 0; k < 5; k++) {

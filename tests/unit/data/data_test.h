@@ -135,7 +135,7 @@ static inline void expect_refused(const char *members, clt_split split, clt_stat
 
 static inline void must_read(const clt_source *source, int64_t index, int field, void *dst)
 {
-    if (source->type->read(source, index, field, dst) != CLT_OK)
+    if (clt_source_read_field(source, index, field, dst) != CLT_OK)
         fail_msg("%s", clt_error_text());
 }
 

@@ -18,6 +18,7 @@ typedef struct probe {
     int64_t fail_at;  /* index whose read fails, -1 none */
     int64_t slow_ns;  /* every read takes this long */
     atomic_int reads; /* of field 0 */
+    bool draws;       /* y tells the draw */
 } probe;
 
 static void nap(int64_t ns)
@@ -26,22 +27,27 @@ static void nap(int64_t ns)
     nanosleep(&t, NULL);
 }
 
-static clt_status probe_read(const clt_source *source, int64_t index, int field, void *dst)
+/* x: the sample's number. y: two bytes of it, and a third one that its draw decides; it goes with x, as a
+ * mask goes with its image. */
+static clt_status probe_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
 {
     probe *p = source->state;
     if (index == p->fail_at)
         CLT_FAIL(CLT_EDATA, "reading sample %lld of 'probe': it is broken", (long long)index);
-    if (field == 0) {
+    if (to[0]) {
         int32_t value = (int32_t)index;
-        memcpy(dst, &value, 4);
+        memcpy(to[0], &value, 4);
         int count = atomic_fetch_add(&p->reads, 1);
         if (p->slow_ns)
             nap(p->slow_ns);
         else if (p->jitter && count % 3 == 0)
             nap((int64_t)clt_rng_u32(1, CLT_RNG_VERIFY, 0, 0, (uint64_t)count) % 60000);
-    } else {
+    }
+    if (to[1]) {
         uint8_t y[2] = {(uint8_t)(index % 7), (uint8_t)(index * index % 5)};
-        memcpy(dst, y, 2);
+        if (p->draws)
+            y[1] = (uint8_t)(draw.seed * 16 + draw.epoch);
+        memcpy(to[1], y, 2);
     }
     return CLT_OK;
 }
@@ -133,7 +139,8 @@ static void check_slot(const bench *b, const clt_slot *slot, int64_t ticket)
         int64_t want = clt_sample_index(position, o->source->samples, o->seed, o->shuffle);
         assert_int_equal(slot_x(slot, i), want);
         assert_int_equal(((uint8_t *)slot->data)[2 * i], want % 7);
-        assert_int_equal(((uint8_t *)slot->data)[2 * i + 1], want * want % 5);
+        int64_t drawn = (int64_t)(o->seed * 16 + position / (uint64_t)o->source->samples) & 255;
+        assert_int_equal(((uint8_t *)slot->data)[2 * i + 1], b->probe.draws ? drawn : want * want % 5);
     }
 }
 
@@ -350,6 +357,37 @@ static void test_destroy_early(void **state)
     assert_true(clt_now() - begin < 1.0);
 }
 
+/* What is random about a sample follows from its epoch and the seed: not from who loads it, nor from where a
+ * run goes on. */
+static void test_draws(void **state)
+{
+    (void)state;
+    static bench b;
+    for (int workers = 1; workers <= 4; workers += 3)
+        for (int64_t first = 0; first < 20; first += 13) {
+            make_bench(&b, 20, 3, 2, 1);
+            b.probe.draws = true;
+            b.probe.jitter = workers > 1;
+            b.options.workers = workers;
+            b.options.first_step = first;
+            b.options.last_step =
+                23; /* into the seventh epoch, whose first samples share a batch with the sixth's */
+            drain(&b, NULL);
+        }
+    make_bench(&b, 20, 4, 1, 1);
+    b.probe.draws = b.options.evaluation = true;
+    b.options.last_step = 100;
+    clt_loader *loader = open_loader(&b);
+    clt_slot *slot = NULL;
+    for (int again = 0; again < 5; again++) {
+        assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+        assert_non_null(slot);
+        assert_int_equal(((uint8_t *)slot->data)[1], b.options.seed * 16 & 255);
+        clt_loader_release(loader, slot);
+    }
+    clt_loader_destroy(loader);
+}
+
 static void test_error_travels(void **state)
 {
     (void)state;
@@ -372,7 +410,7 @@ static void test_error_travels(void **state)
             clt_error_clear();
             assert_int_equal(clt_loader_next(loader, &slot), CLT_EDATA);
             assert_null(slot);
-            expect_words("batch 5|field \"y\"|sample 22 of 'probe'|broken");
+            expect_words("batch 5|sample 22 of 'probe'|broken");
         }
         clt_loader_destroy(loader);
     }
@@ -606,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_evaluation),
         cmocka_unit_test(test_normalisers),
         cmocka_unit_test(test_destroy_early),
+        cmocka_unit_test(test_draws),
         cmocka_unit_test(test_error_travels),
         cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_consumers),

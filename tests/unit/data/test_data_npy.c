@@ -180,15 +180,15 @@ static void test_scale_and_finite(void **state)
     assert_true(got[0] == 1.0f);
     must_read(source, 2, 0, got);
     assert_true(got[0] == 2.5f);
-    assert_int_equal(source->type->read(source, 1, 0, got), CLT_EDATA);
+    assert_int_equal(clt_source_read_field(source, 1, 0, got), CLT_EDATA);
     expect_words("/x'|sample 1|inf");
-    assert_int_equal(source->type->read(source, 3, 0, got), CLT_EDATA);
+    assert_int_equal(clt_source_read_field(source, 3, 0, got), CLT_EDATA);
     expect_words("/x'|sample 3|nan");
     clt_source_close(source);
     float x[2] = {1, 3e38f};
     put_npy("x", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }", x, sizeof x);
     source = must_open(ONE ",\"scale\":10", CLT_SPLIT_TRAIN);
-    assert_int_equal(source->type->read(source, 1, 0, got), CLT_EDATA);
+    assert_int_equal(clt_source_read_field(source, 1, 0, got), CLT_EDATA);
     expect_words("sample 1|does not fit a 32-bit float after");
     clt_source_close(source);
     put_npy("x", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }", x, sizeof x);
@@ -196,9 +196,9 @@ static void test_scale_and_finite(void **state)
     source = must_open(PAIR, CLT_SPLIT_TRAIN);
     int64_t count = 0;
     float scratch[2];
-    assert_int_equal(clt_source_count_valid(source, 0, 1, -1, scratch, &count), CLT_OK);
+    assert_int_equal(clt_source_count_valid(source, 0, (clt_draw){0}, 1, -1, scratch, &count), CLT_OK);
     assert_int_equal(count, 1);
-    assert_int_equal(clt_source_count_valid(source, 0, 1, 1, scratch, &count), CLT_OK);
+    assert_int_equal(clt_source_count_valid(source, 0, (clt_draw){0}, 1, 1, scratch, &count), CLT_OK);
     assert_int_equal(count, 0);
     clt_source_close(source);
 }
@@ -322,7 +322,7 @@ static void test_every_truncation_and_byte(void **state)
             if (status == CLT_OK) {
                 assert_true(clt_source_field_bytes(&source->fields[0]) <= sizeof sample);
                 for (int64_t i = 0; i < source->samples; i++)
-                    (void)source->type->read(source, i, 0, sample);
+                    (void)clt_source_read_field(source, i, 0, sample);
                 opened++;
             }
             clt_source_close(source);

@@ -125,9 +125,9 @@ static void test_idx_i32_labels(void **state)
     assert_int_equal(clt_source_check_bound(source, 1, 1000, true, -100), CLT_EDATA);
     expect_words("sample 0|is 1000|0 to 999");
     int64_t count = 0;
-    assert_int_equal(clt_source_count_valid(source, 1, 1, -100, &value, &count), CLT_OK);
+    assert_int_equal(clt_source_count_valid(source, 1, (clt_draw){0}, 1, -100, &value, &count), CLT_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(clt_source_count_valid(source, 2, 1, -100, &value, &count), CLT_OK);
+    assert_int_equal(clt_source_count_valid(source, 2, (clt_draw){0}, 1, -100, &value, &count), CLT_OK);
     assert_int_equal(count, 1);
     clt_source_close(source);
 }
@@ -141,11 +141,11 @@ static void test_not_finite(void **state)
     put_file("x", file, sizeof file);
     clt_source *source = must_open(ONE, CLT_SPLIT_TRAIN);
     float x[2];
-    assert_int_equal(source->type->read(source, 1, 0, x), CLT_EDATA);
+    assert_int_equal(clt_source_read_field(source, 1, 0, x), CLT_EDATA);
     expect_words("/x'|sample 1|element 1|byte 36|nan|not a finite number");
-    assert_int_equal(source->type->read(source, 0, 0, x), CLT_EDATA);
+    assert_int_equal(clt_source_read_field(source, 0, 0, x), CLT_EDATA);
     expect_words("/x'|sample 0|element 1|does not fit a 32-bit float");
-    assert_int_equal(source->type->read(source, 2, 0, x), CLT_EINTERNAL);
+    assert_int_equal(clt_source_read_field(source, 2, 0, x), CLT_EINTERNAL);
     clt_source_close(source);
     float y[3] = {1, INFINITY, 0};
     float xs[3] = {1, 2, 3};
@@ -154,7 +154,7 @@ static void test_not_finite(void **state)
     source =
         must_open("\"type\":\"raw\",\"path\":\"%D/x\",\"targets\":\"%D/y\",\"shape\":[1]", CLT_SPLIT_TRAIN);
     must_read(source, 0, 1, x);
-    assert_int_equal(source->type->read(source, 1, 1, x), CLT_EDATA);
+    assert_int_equal(clt_source_read_field(source, 1, 1, x), CLT_EDATA);
     expect_words("/y'|sample 1|inf");
     clt_source_close(source);
 }
@@ -269,7 +269,7 @@ static void test_every_header_byte(void **state)
             if (status == CLT_OK) {
                 assert_true(clt_source_field_bytes(&source->fields[0]) <= sizeof sample);
                 for (int64_t i = 0; i < source->samples; i++)
-                    (void)source->type->read(source, i, 0, sample);
+                    (void)clt_source_read_field(source, i, 0, sample);
                 opened++;
             } else {
                 assert_int_equal(status, CLT_EDATA);

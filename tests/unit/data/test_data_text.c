@@ -39,8 +39,8 @@ static void test_text_files(void **state)
     expect_window(source, 0, "abcd");
     expect_window(source, 3, "defg");
     char x[3];
-    assert_int_equal(source->type->read(source, 4, 0, x), CLT_EINTERNAL);
-    assert_int_equal(source->type->read(source, -1, 0, x), CLT_EINTERNAL);
+    assert_int_equal(clt_source_read_field(source, 4, 0, x), CLT_EINTERNAL);
+    assert_int_equal(clt_source_read_field(source, -1, 0, x), CLT_EINTERNAL);
     assert_int_equal(clt_source_check_bound(source, 0, 128, false, 0), CLT_OK);
     assert_int_equal(clt_source_check_bound(source, 1, 'e', false, 0), CLT_EDATA);
     expect_words("/a'|window 1|byte 4 on|is 101|0 to 100");
@@ -215,9 +215,9 @@ static void test_synthetic_classes(void **state)
     int64_t count = 0;
     uint8_t scratch;
     must_read(train, 0, 1, &y);
-    assert_int_equal(clt_source_count_valid(train, 0, 1, y, &scratch, &count), CLT_OK);
+    assert_int_equal(clt_source_count_valid(train, 0, (clt_draw){0}, 1, y, &scratch, &count), CLT_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(clt_source_count_valid(train, 0, 1, -1, &scratch, &count), CLT_OK);
+    assert_int_equal(clt_source_count_valid(train, 0, (clt_draw){0}, 1, -1, &scratch, &count), CLT_OK);
     assert_int_equal(count, 1);
     clt_source_close(train);
     clt_source_close(other);

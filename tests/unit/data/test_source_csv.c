@@ -20,10 +20,10 @@ static void must_hold(const clt_source *s, int64_t index, const float *x, double
 {
     float got[8], number;
     int32_t label;
-    assert_int_equal(s->type->read(s, index, 0, got), CLT_OK);
+    assert_int_equal(clt_source_read_field(s, index, 0, got), CLT_OK);
     assert_memory_equal(got, x, clt_source_field_bytes(&s->fields[0]));
     void *to = s->fields[1].dtype == CLT_F32 ? (void *)&number : &label;
-    assert_int_equal(s->type->read(s, index, 1, to), CLT_OK);
+    assert_int_equal(clt_source_read_field(s, index, 1, to), CLT_OK);
     assert_true((s->fields[1].dtype == CLT_F32 ? (double)number : label) == y);
 }
 
@@ -109,8 +109,8 @@ static void test_split(void **state)
         const clt_source *s = i < 80 ? train : eval;
         float x;
         int32_t y;
-        assert_int_equal(s->type->read(s, i % 80, 0, &x), CLT_OK);
-        assert_int_equal(s->type->read(s, i % 80, 1, &y), CLT_OK);
+        assert_int_equal(clt_source_read_field(s, i % 80, 0, &x), CLT_OK);
+        assert_int_equal(clt_source_read_field(s, i % 80, 1, &y), CLT_OK);
         assert_int_equal(y, x >= 50);
         seen[(int)x]++;
         top += i >= 80 && y;

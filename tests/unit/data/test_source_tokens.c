@@ -108,7 +108,7 @@ static void test_text_sequences(void **state)
     must_read(s, 5, 0, x);
     assert_memory_equal(x, "fghi", 4);
     expect_y(s, 5, (int32_t[]){'g', 'h', 'i', 'j'}, 4);
-    assert_int_equal(s->type->read(s, 6, 0, x), CLT_EINTERNAL);
+    assert_int_equal(clt_source_read_field(s, 6, 0, x), CLT_EINTERNAL);
     assert_int_equal(s->type->count_valid(s, 0, 1, -1), 4);
     assert_int_equal(s->type->count_valid(s, 0, 1, 'c'), 3);
     assert_int_equal(s->type->count_valid(s, 0, 0, 'c'), 3);
@@ -309,9 +309,9 @@ static void test_bounds(void **state)
     must_read(s, 0, 0, x);                                                 /* no bound yet */
     assert_int_equal(clt_source_check_bound(s, 0, 400, true, -1), CLT_OK); /* nothing is read now ... */
     must_read(s, 4, 0, x);
-    assert_int_equal(s->type->read(s, 0, 0, x), CLT_EDATA); /* ... but before the window is used */
+    assert_int_equal(clt_source_read_field(s, 0, 0, x), CLT_EDATA); /* ... but before the window is used */
     expect_words("small.bin'|token 3 (byte 1030) is 500|0 to 399");
-    assert_int_equal(s->type->read(s, 1, 1, x), CLT_EDATA);
+    assert_int_equal(clt_source_read_field(s, 1, 1, x), CLT_EDATA);
     assert_int_equal(clt_source_scan(s), CLT_EDATA);
     clt_str where = {0};
     s->type->locate(s, 2, 1, &where);
@@ -325,7 +325,7 @@ static void test_bounds(void **state)
     assert_true(x[0] == 10 && x[1] == 1 && x[3] == 3);
     must_read(s, 13, 0, x);
     assert_int_equal(x[2], 70000);
-    assert_int_equal(s->type->read(s, 14, 0, x), CLT_EDATA); /* no i32 */
+    assert_int_equal(clt_source_read_field(s, 14, 0, x), CLT_EDATA); /* no i32 */
     expect_words("wide.bin'|token 7 (byte 1052) is 4294967295");
     clt_source_close(s);
     /* the vocabulary of a tokenizer beside the shards */

@@ -534,7 +534,7 @@ static void saved_runs_open_by_any_of_their_folders(void **state)
     must(clt_saved_run_shapes(saved, &shapes), "shapes");
     assert_int_equal(shapes->fields[1].max_value, 9);
     char byte[28 * 28];
-    assert_int_equal(shapes->type->read(shapes, 0, 0, byte), CLT_EINTERNAL);
+    assert_int_equal(clt_source_read_field(shapes, 0, 0, byte), CLT_EINTERNAL);
     clt_source_close(shapes);
     assert_int_equal(clt_saved_run_need_data(saved, false, "testing"), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "data.path 'a', data.targets 'b'"));

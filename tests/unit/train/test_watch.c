@@ -260,16 +260,17 @@ static void test_profile_and_trace(void **state)
 
 /* --- advice --- */
 
-static clt_status slow_read(const clt_source *source, int64_t index, int field, void *dst)
+static clt_status slow_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
 {
     (void)source;
-    if (field == 0) {
+    (void)draw;
+    if (to[0]) {
         usleep(4000);
         for (int i = 0; i < 6; i++)
-            ((float *)dst)[i] = (float)((index + i) % 5);
-    } else {
-        *(int32_t *)dst = (int32_t)(index % 3);
+            ((float *)to[0])[i] = (float)((index + i) % 5);
     }
+    if (to[1])
+        *(int32_t *)to[1] = (int32_t)(index % 3);
     return CLT_OK;
 }
 

@@ -15,194 +15,7 @@
 #include "engine/ops/node.h"
 #include "engine/state/store.h"
 #include "engine/verify/verify_internal.h"
-
-/* Steps of a case, a letter each: a good one, or one that must be skipped. */
-#define GOOD 'g'
-#define INFINITE 'i' /* the last gradient of the last parameter is infinite */
-#define GRAD_NAN 'n' /* the first gradient is NaN */
-#define LOSS_NAN 'l' /* the last loss is NaN, the gradients are not */
-#define ENTRIES 4    /* lines of the schedule: fewer than steps, the last line is used again */
-
-typedef struct update_case {
-    const char *name;
-    clt_update_spec spec;
-    clt_dtype storage;
-    float loss_scale;
-    const char *steps;
-    int64_t rows, cols;  /* of the first layer's weight */
-    uint64_t slab_bytes; /* largest buffer; 0: the device's own */
-    double gradients;    /* their size before the loss scale; 0: 0.1 */
-    bool small;
-    /* Behind the weight's first chunk gradients are so small that a sum of f32, without its rounding errors
-     * carried along, would not notice a chunk of them. */
-    bool steep;
-} update_case;
-
-#define STEEP 0x1.6a09p-13 /* squared less than half a unit in the last place of 1 */
-
-/* momentum, Nesterov */
-#define SGD(...) .optimizer = &clt_optimizer_sgd, .value = {__VA_ARGS__}
-/* beta1, beta2, eps */
-#define ADAM(name) .optimizer = &clt_optimizer_##name, .value = {0.85, 0.95, 1e-2}
-/* ... trust of all, limit of a norm */
-#define LAMB(...) .optimizer = &clt_optimizer_lamb, .value = {0.85, 0.95, 1e-2, __VA_ARGS__}
-static const update_case cases[] = {
-    {.name = "sgd",
-     .spec = {SGD(0, 0), .weight_decay = 0.1},
-     .loss_scale = 1.0f,
-     .steps = "gg",
-     .rows = 47,
-     .cols = 67,
-     .small = true},
-    {.name = "momentum",
-     .spec = {SGD(0.8, 0), .weight_decay = 0.1, .clip = 0.5f},
-     .storage = CLT_BF16,
-     .loss_scale = 1.0f,
-     .steps = "ggn",
-     .rows = 47,
-     .cols = 67,
-     .small = true},
-    {.name = "nesterov",
-     .spec = {SGD(0.8, 1), .weight_decay = 0.1, .decay_all = true},
-     .storage = CLT_F16,
-     .loss_scale = 8.0f,
-     .steps = "gig",
-     .rows = 47,
-     .cols = 67,
-     .small = true},
-    {.name = "adam",
-     .spec = {ADAM(adam), .weight_decay = 0.2},
-     .loss_scale = 1.0f,
-     .steps = "ggggg",
-     .rows = 47,
-     .cols = 67,
-     .small = true},
-    {.name = "adamw",
-     .spec = {ADAM(adamw), .weight_decay = 0.2, .clip = 0.5f},
-     .storage = CLT_BF16,
-     .loss_scale = 1.0f,
-     .steps = "glgg",
-     .rows = 47,
-     .cols = 67,
-     .small = true},
-    {.name = "adamw_slabs",
-     .spec = {ADAM(adamw), .weight_decay = 0.2, .clip = 0.5f},
-     .storage = CLT_F16,
-     .loss_scale = 1024.0f,
-     .steps = "gig",
-     .rows = 47,
-     .cols = 67,
-     .slab_bytes = 24 * 1024,
-     .small = true},
-    {.name = "lion",
-     .spec = {.optimizer = &clt_optimizer_lion, .value = {0.85, 0.95}, .weight_decay = 0.2, .clip = 0.5f},
-     .storage = CLT_BF16,
-     .loss_scale = 1.0f,
-     .steps = "ggig",
-     .rows = 47,
-     .cols = 67,
-     .small = true},
-    {.name = "lamb",
-     .spec = {LAMB(0, 0), .weight_decay = 0.2, .clip = 0.5f},
-     .storage = CLT_F16,
-     .loss_scale = 8.0f,
-     .steps = "ggig",
-     .rows = 47,
-     .cols = 67,
-     .small = true},
-    /* every parameter adapts, and the norm that counts has a limit */
-    {.name = "lamb_all",
-     .spec = {LAMB(1, 5), .weight_decay = 0.2},
-     .storage = CLT_BF16,
-     .loss_scale = 1.0f,
-     .steps = "gg",
-     .rows = 47,
-     .cols = 67,
-     .slab_bytes = 24 * 1024,
-     .small = true},
-    {.name = "lars",
-     .spec = {.optimizer = &clt_optimizer_lars, .value = {0.8, 1, 0.02, 1e-3, 0}, .weight_decay = 0.1},
-     .storage = CLT_BF16,
-     .loss_scale = 1.0f,
-     .steps = "glg",
-     .rows = 47,
-     .cols = 67,
-     .small = true},
-    {.name = "ema",
-     .spec = {ADAM(adamw), .ema = 0.9},
-     .storage = CLT_BF16,
-     .loss_scale = 1.0f,
-     .steps = "ggig",
-     .rows = 47,
-     .cols = 67,
-     .slab_bytes = 24 * 1024,
-     .small = true},
-    {.name = "ema_f32",
-     .spec = {SGD(0, 0), .ema = 0.5},
-     .loss_scale = 1.0f,
-     .steps = "igg",
-     .rows = 5,
-     .cols = 7,
-     .small = true},
-    /* so little gradient that the small number counts which is added to the norm before it divides */
-    {.name = "clip_small",
-     .spec = {SGD(0.8, 0), .clip = 1e-7f},
-     .loss_scale = 4.0f,
-     .steps = "gg",
-     .rows = 5,
-     .cols = 7,
-     .gradients = 1e-7,
-     .small = true},
-    /* the scale grows by a factor that is no float after two good steps, falls by another one, and stops at
-       the minimum */
-    {.name = "scale",
-     .spec =
-         {ADAM(adamw), .clip = 1.0f,
-          .scaling =
-              {.on = true, .dynamic = true, .growth = 1.3, .backoff = 0.7, .minimum = 700.0f, .interval = 2}},
-     .storage = CLT_F16,
-     .loss_scale = 1001.0f,
-     .steps = "gggginng",
-     .rows = 5,
-     .cols = 7,
-     .small = true},
-    /* near the largest float, where growing again would give infinity */
-    {.name = "scale_limit",
-     .spec = {SGD(0, 0), .scaling = {.on = true,
-                                     .dynamic = true,
-                                     .growth = 4.0,
-                                     .backoff = 0.5,
-                                     .minimum = 1.0f,
-                                     .interval = 1}},
-     .storage = CLT_F16,
-     .loss_scale = 0x1p+120f,
-     .steps = "ggggg",
-     .rows = 5,
-     .cols = 7,
-     .small = true},
-    /* so many chunks that their partial sums are added up in two stages: in lane style, in group style */
-    {.name = "spans",
-     .spec = {SGD(0, 0), .clip = 1.0f},
-     .loss_scale = 1.0f,
-     .steps = "gi",
-     .rows = 769,
-     .cols = 769,
-     .small = true},
-    {.name = "steep",
-     .spec = {SGD(0, 0), .clip = 1.0f},
-     .loss_scale = 1.0f,
-     .steps = "g",
-     .rows = 650,
-     .cols = 769,
-     .small = true,
-     .steep = true},
-    {.name = "spans_large",
-     .spec = {SGD(0, 0), .clip = 1.0f},
-     .loss_scale = 1.0f,
-     .steps = "g",
-     .rows = 2900,
-     .cols = 2993},
-};
+#include "engine/verify/verify_update_cases.h"
 
 enum { PARAM, GRAD, MOMENT1, MOMENT2, AVERAGE, FLOAT_ARENAS };
 static const clt_arena_kind float_arenas[FLOAT_ARENAS] = {CLT_ARENA_PARAM, CLT_ARENA_GRAD, CLT_ARENA_OPT1,
@@ -210,7 +23,7 @@ static const clt_arena_kind float_arenas[FLOAT_ARENAS] = {CLT_ARENA_PARAM, CLT_A
 
 /* One case on the device, and host images of all its arenas before and after a step. */
 typedef struct update_run {
-    const update_case *c;
+    const clt_update_case *c;
     const char *variant;
     ocl_device *device;
     clt_verify_outcome *outcome;
@@ -231,7 +44,7 @@ typedef struct update_run {
 
 /* x -> linear "first" (the case's size) -> linear "second" (frozen weight) -> two losses: a weight that
  * decays, biases that do not, one parameter whose learning rate is halved and one whose is zero. */
-static clt_status make_graph(const update_case *c, clt_graph **out)
+static clt_status make_graph(const clt_update_case *c, clt_graph **out)
 {
     clt_graph *graph;
     clt_node *first, *second, *loss;
@@ -731,7 +544,7 @@ static clt_status check_bits(update_run *r)
 
 /* --- all cases --- */
 
-static clt_status check_case(clt_verify_session *session, const update_case *c, const char *variant,
+static clt_status check_case(clt_verify_session *session, const clt_update_case *c, const char *variant,
                              unsigned mode, clt_verify_outcome *outcome)
 {
     update_run r = {
@@ -749,8 +562,8 @@ static clt_status check_case(clt_verify_session *session, const update_case *c, 
     return status;
 }
 
-static clt_status check_variant(clt_verify_session *session, const update_case *c, const ocl_variant *variant,
-                                unsigned mode)
+static clt_status check_variant(clt_verify_session *session, const clt_update_case *c,
+                                const ocl_variant *variant, unsigned mode)
 {
     clt_verify_item item = {"update", c->name, variant->name, mode, c->small};
     clt_verify_outcome outcome;
@@ -772,9 +585,9 @@ static clt_status check_variant(clt_verify_session *session, const update_case *
 clt_status clt_verify_updates(clt_verify_session *session)
 {
     static const unsigned modes[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_BITWISE};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (const clt_update_case *c = clt_update_cases; c->name; c++)
         for (size_t v = 0; clt_update_variants[v]; v++)
             for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++)
-                CLT_TRY(check_variant(session, &cases[i], clt_update_variants[v], modes[m]));
+                CLT_TRY(check_variant(session, c, clt_update_variants[v], modes[m]));
     return CLT_OK;
 }

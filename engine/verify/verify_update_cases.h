@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the update is checked on: a case is an optimizer with its values, storage, steps and sizes. Knows
+ * plans. */
+#ifndef ENGINE_VERIFY_UPDATE_CASES_H
+#define ENGINE_VERIFY_UPDATE_CASES_H
+
+#include "engine/plan/plan.h"
+
+/* Steps of a case, a letter each: a good one, or one that must be skipped. */
+#define GOOD 'g'
+#define INFINITE 'i' /* the last gradient of the last parameter is infinite */
+#define GRAD_NAN 'n' /* the first gradient is NaN */
+#define LOSS_NAN 'l' /* the last loss is NaN, the gradients are not */
+#define ENTRIES 4    /* lines of the schedule: fewer than steps, the last line is used again */
+
+typedef struct clt_update_case {
+    const char *name;
+    clt_update_spec spec;
+    clt_dtype storage;
+    float loss_scale;
+    const char *steps;
+    int64_t rows, cols;  /* of the first layer's weight */
+    uint64_t slab_bytes; /* largest buffer; 0: the device's own */
+    double gradients;    /* their size before the loss scale; 0: 0.1 */
+    bool small;
+    /* Behind the weight's first chunk gradients are so small that a sum of f32, without its rounding errors
+     * carried along, would not notice a chunk of them. */
+    bool steep;
+} clt_update_case;
+
+#define STEEP 0x1.6a09p-13 /* squared less than half a unit in the last place of 1 */
+
+/* Ends with a case without a name. */
+extern const clt_update_case clt_update_cases[];
+
+#endif

@@ -33,6 +33,15 @@ update.clh :: s/first + NORM_CHUNKS)/first + NORM_CHUNKS - 1)/ :: update.spans[g
 sgd.cl :: s/d = fma((REALS)(momentum), buf, d)/d = buf/ :: update.nesterov[lane] :: update
 update.clh :: s/table\[to + 2 \* (ulong)chunk + 1\]/table[to + 1]/ :: update.nesterov[group] :: update
 lanes.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16_by_16 :: known
+lion.cl :: s/(REALS)(rest2), change/(REALS)(rest1), change/ :: update.lion[lane] :: update
+lars.cl :: s/fma(decay, first_norm, second_norm) + eps/second_norm + eps/ :: update.lars[group] :: update
+lars.cl :: s/value, GET(g, go + base + i) \* clip) \* trust/value, GET(g, go + base + i) * clip)/ :: update.lars[lane] :: update
+lamb.cl :: s/fmin(first_norm, limit)/first_norm/ :: update.lamb_all[lane] :: update
+lamb.cl :: s/fma((REALS)(decay), value, rescale1/fma((REALS)(0.0f), value, rescale1/ :: update.lamb[group] :: update
+update.clh :: s/partial + no + chunks + chunk, count/partial + no + chunks + chunk, 1/ :: update.lamb[group] :: update
+update.clh :: s/ratio\[ro + spans\[sno + 2 \* (ulong)chunk\]\] : 1.0f/ratio[ro + spans[sno + 2 * (ulong)chunk]] : 2.0f/ :: update.lars[lane] :: update
+update.clh :: s/state\[so + ST_UPDATE\] == 1u/false/ :: update.ema[lane] :: update
+update.clh :: s/value = fma((REALS)(rest), value - old, old)/value = fma((REALS)(rest), value, old)/ :: update.ema_f32[group] :: update
 quads.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16_by_4 :: known
 quads.clh :: s/vstorea_half4_rte/vstorea_half4_rtz/ :: known.f16_by_4 :: known
 lanes.clh :: s/vstore_half16_rte/vstore_half16_rtz/ :: known.f16_by_16 :: known

@@ -111,7 +111,7 @@ static void check_log(rules *r)
 {
     if (usable(r, "log.sample_every") && get(r, "log.sample_every")->i > 0 && usable(r, "model.type") &&
         !clt_config_chosen(r->config, "model.type")->language)
-        broken(r, "log.sample_every", "only a model of language (gpt) writes texts");
+        broken(r, "log.sample_every", "only a language model (gpt) writes texts");
     if (usable(r, "log.histograms") && get(r, "log.histograms")->i > 0 && usable(r, "log.tensorboard") &&
         !get(r, "log.tensorboard")->b)
         broken(r, "log.histograms",

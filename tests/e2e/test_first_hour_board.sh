@@ -53,7 +53,7 @@ expect_code 0 grep -q 'sample of step 10: 9 bottles' runs/sample/log.txt
 expect_code 0 grep -q -a 'eval/perplexity' "$(event_files runs/sample)"
 expect_code 0 grep -q -a '    9 bottles' "$(event_files runs/sample)"
 expect_code 2 "$CLTRAIN" train small.json log.sample_every=10 --out runs/never
-expect_text 'log.sample_every: only a gpt writes texts'
+expect_text 'log.sample_every: only a language model \(gpt\) writes texts'
 expect_code 2 "$CLTRAIN" train small.json log.histograms=10 --out runs/never
 expect_text 'log.histograms: .*set log.tensorboard true'
 expect_absent runs/never

@@ -39,7 +39,8 @@ grep -a -q $'\033\[1m' raw80 && pass || fail 'a terminal shows colours'
 
 # --- a window that changes its width ---
 expect_code 0 "$screen" -c 120 -w 'step 100/' -r 64 "$CLTRAIN" train net.json train.steps=4000 --out narrower
-grep '^step \([2-9]00\|[0-9]*000\)/' "$out" >steps
+grep '^step [1-4][0-9]00/' "$out" >steps # on a busy machine the window changes some hundred steps late
+if [ -s steps ]; then pass; else fail 'there are no later steps'; fi
 if [ "$(widest steps)" -le 64 ]; then pass; else fail 'the new width is not noticed'; fi
 
 # --- plain words: no hashes, levels or riddles, the device first; all of it is in log.txt ---

@@ -45,7 +45,8 @@
     "step=step|steplr=step|cosineannealinglr=cosine|warmup_stable_decay=wsd|wsd=wsd"
 #define OPTIMIZER_WORDS                                                                                      \
     "adam=adam|adamw=adamw|sgd=sgd|adamw_torch=adamw|adamw_torch_fused=adamw|adamw_hf=adamw|"                \
-    "torch.optim.adamw=adamw|torch.optim.adam=adam|torch.optim.sgd=sgd"
+    "torch.optim.adamw=adamw|torch.optim.adam=adam|torch.optim.sgd=sgd|fusedadam=adamw|fused_adam=adamw|"    \
+    "lion=lion|lion_32bit=lion|lars=lars|larc=lars|lamb=lamb|fusedlamb=lamb|fused_lamb=lamb|nvlamb=lamb"
 
 static const clt_foreign_key foreign_keys[] = {
     /* optimizer */
@@ -64,6 +65,8 @@ static const clt_foreign_key foreign_keys[] = {
     SAME("gradient_clip", "optimizer.clip", NULL),
     SAME("gradient_clip_val", "optimizer.clip", NULL),
     SAME("gradient_clipping", "optimizer.clip", NULL),
+    SAME("ema_decay", "optimizer.ema", NULL),
+    SAME("model_ema_decay", "optimizer.ema", NULL),
     SAME("adam_beta1", "optimizer.beta1", NULL),
     SAME("adam_beta2", "optimizer.beta2", NULL),
     NONE("betas", "optimizer.beta1", "the second one is optimizer.beta2"),

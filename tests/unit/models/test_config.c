@@ -261,6 +261,11 @@ static void test_other_tools(void **state)
         {"LR=0.1", "write: optimizer.learning_rate=0.1"},
         {"type=gpt", "a key needs its section; there are model.type, data.type"},
         {"optimizer.optim=adamw_torch", "write: optimizer.type=adamw"},
+        {"optim=FusedAdam", "write: optimizer.type=adamw"},
+        {"optim=lion_32bit", "write: optimizer.type=lion"},
+        {"opt=larc", "write: optimizer.type=lars"},
+        {"optimizer_type=FusedLAMB", "write: optimizer.type=lamb"},
+        {"ema_decay=0.999", "write: optimizer.ema=0.999"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof overrides / sizeof overrides[0]; i++)

@@ -43,11 +43,12 @@ typedef enum clt_scaling { CLT_SCALINGS(CLT_CHOICE_ID) } clt_scaling;
     X(CLT_MATMUL_TF32, "tf32")
 typedef enum clt_matmul { CLT_MATMULS(CLT_CHOICE_ID) } clt_matmul;
 
-/* parallel.gradients: the enumerators are number types (dtype.h) */
+/* parallel.gradients: type of parameter gradients on their way between ranks */
 #define CLT_GRADIENT_TYPES(X)                                                                                \
-    X(CLT_F32, "f32")                                                                                        \
-    X(CLT_BF16, "bf16")                                                                                      \
-    X(CLT_F16, "f16")
+    X(CLT_GRADIENTS_F32, "f32")                                                                              \
+    X(CLT_GRADIENTS_BF16, "bf16")                                                                            \
+    X(CLT_GRADIENTS_F16, "f16")
+typedef enum clt_gradient_type { CLT_GRADIENT_TYPES(CLT_CHOICE_ID) } clt_gradient_type;
 
 /* train.recompute: activations computed again in the backward pass */
 #define CLT_RECOMPUTES(X)                                                                                    \

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/dtype.h"
+#include "engine/config/choices.h"
 #include "engine/config/config_internal.h"
 
 typedef clt_config_rules rules;
@@ -21,9 +21,10 @@ static const clt_config_value *get(const rules *r, const char *key)
     return clt_config_at(r->config, key);
 }
 
-static bool is(const rules *r, const char *key, const char *word)
+/* `choice`: an enumerator of choices.h. */
+static bool is(const rules *r, const char *key, int choice)
 {
-    return clt_rules_is(r, key, word);
+    return usable(r, key) && clt_config_choice(r->config, key) == choice;
 }
 
 static void broken(rules *r, const char *key, const char *what)
@@ -48,13 +49,14 @@ static void check_schedule(rules *r)
     if (usable(r, "schedule.min_learning_rate") && usable(r, "optimizer.learning_rate") &&
         get(r, "schedule.min_learning_rate")->f > get(r, "optimizer.learning_rate")->f)
         broken(r, "schedule.min_learning_rate", "must not be above optimizer.learning_rate");
-    if (is(r, "schedule.type", "step") && usable(r, "schedule.step_every") &&
+    if (is(r, "schedule.type", CLT_SCHEDULE_STEP) && usable(r, "schedule.step_every") &&
         get(r, "schedule.step_every")->i == 0)
         broken(r, "schedule.step_every", "required (at least 1) when schedule.type is step");
     if (lengths && length > 0 && warmup > length)
         broken(r, "schedule.warmup",
                "must not be longer than the schedule (schedule.horizon, else train.steps)");
-    if (lengths && length > 0 && is(r, "schedule.type", "wsd") && warmup <= length && decay > length - warmup)
+    if (lengths && length > 0 && is(r, "schedule.type", CLT_SCHEDULE_WSD) && warmup <= length &&
+        decay > length - warmup)
         broken(r, "schedule.decay_steps", "warm-up and final decay together are longer than the schedule");
 }
 
@@ -74,10 +76,12 @@ static void check_precision(rules *r)
     static const char *const keys[] = {"precision.loss_scale", "precision.growth",
                                        "precision.growth_interval", "precision.backoff",
                                        "precision.min_loss_scale"};
-    bool f32 = is(r, "precision.mode", "f32");
-    bool off = is(r, "precision.loss_scaling", "off") ||
-               (is(r, "precision.mode", "bf16") && is(r, "precision.loss_scaling", "auto"));
-    bool scales = is(r, "precision.loss_scaling", "static") || is(r, "precision.loss_scaling", "dynamic");
+    bool f32 = is(r, "precision.mode", CLT_PRECISION_F32);
+    bool off =
+        is(r, "precision.loss_scaling", CLT_SCALING_OFF) ||
+        (is(r, "precision.mode", CLT_PRECISION_BF16) && is(r, "precision.loss_scaling", CLT_SCALING_AUTO));
+    bool scales = is(r, "precision.loss_scaling", CLT_SCALING_STATIC) ||
+                  is(r, "precision.loss_scaling", CLT_SCALING_DYNAMIC);
     if (f32 && scales)
         broken(r, "precision.loss_scaling",
                "f32 gradients need no loss scaling: set precision.mode f16 or bf16");
@@ -87,7 +91,7 @@ static void check_precision(rules *r)
             broken(r, keys[i], "only with precision.mode f16 or bf16");
         else if (given && off)
             broken(r, keys[i], "precision.loss_scaling is off (with bf16 unless it says static or dynamic)");
-        else if (given && i > 0 && is(r, "precision.loss_scaling", "static"))
+        else if (given && i > 0 && is(r, "precision.loss_scaling", CLT_SCALING_STATIC))
             broken(r, keys[i], "only for dynamic loss scaling");
     }
     if (usable(r, keys[0]) && usable(r, keys[4]) && get(r, keys[4])->f > get(r, keys[0])->f)
@@ -97,11 +101,13 @@ static void check_precision(rules *r)
 /* f16 knows no gradient below 6e-8. */
 static void check_parallel(rules *r)
 {
-    bool half = is(r, "precision.mode", "f16"), either = half || is(r, "precision.mode", "bf16");
-    bool scaled = is(r, "precision.loss_scaling", "static") || is(r, "precision.loss_scaling", "dynamic") ||
-                  (half && is(r, "precision.loss_scaling", "auto"));
+    bool half = is(r, "precision.mode", CLT_PRECISION_F16),
+         either = half || is(r, "precision.mode", CLT_PRECISION_BF16);
+    bool scaled = is(r, "precision.loss_scaling", CLT_SCALING_STATIC) ||
+                  is(r, "precision.loss_scaling", CLT_SCALING_DYNAMIC) ||
+                  (half && is(r, "precision.loss_scaling", CLT_SCALING_AUTO));
     bool known = usable(r, "precision.mode") && usable(r, "precision.loss_scaling");
-    if (is(r, "parallel.gradients", "f16") && known && !(either && scaled))
+    if (is(r, "parallel.gradients", CLT_GRADIENTS_F16) && known && !(either && scaled))
         broken(r, "parallel.gradients",
                "f16 loses small gradients unless the loss is scaled: set precision.mode f16, or bf16 with "
                "precision.loss_scaling dynamic, or take bf16 here");

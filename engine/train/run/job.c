@@ -179,7 +179,8 @@ static void read_precision(clt_job *job)
 /* Type of parameter gradients between ranks. */
 static clt_dtype read_wire(const clt_config *c)
 {
-    static const clt_dtype types[] = {CLT_GRADIENT_TYPES(CLT_CHOICE_ID)};
+    static const clt_dtype types[] = {
+        [CLT_GRADIENTS_F32] = CLT_F32, [CLT_GRADIENTS_BF16] = CLT_BF16, [CLT_GRADIENTS_F16] = CLT_F16};
     return types[clt_config_choice(c, "parallel.gradients")];
 }
 

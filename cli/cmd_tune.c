@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain tune: measures which variants of matrix products and attention are fastest on a device, shows what
+ * cltrain tune: measures which variants of kernels are fastest on a device, shows what
  * it found, and lists or forgets what is known. */
 #include <math.h>
 #include <stdlib.h>
@@ -293,10 +293,9 @@ clt_status cmd_tune(cmd_context *context, int argc, char **argv)
     const args_usage usage = {
         .command = "tune",
         .operands = "[CONFIG [section.key=value ...]]",
-        .summary = "Measures which variants of the matrix products and attention of a config (without one: "
-                   "products of squares and of GPT-2 124M) are fastest on this device, checks their results, "
-                   "and keeps what it found "
-                   "for later runs (device.tune).",
+        .summary = "Measures which variants of the kernels of a config's training (without one: products of "
+                   "squares and of GPT-2 124M) are fastest on this device, checks their results, and keeps "
+                   "what it found for later runs (device.tune).",
         .options = options,
         .max_operands = 1,
         .overrides = true};

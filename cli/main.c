@@ -11,7 +11,7 @@
 #include "cli/terminal.h"
 #include "engine/base/child.h"
 #include "engine/base/log.h"
-#include "engine/verify/op_families.h"
+#include "engine/verify/family_list.h"
 #include "engine/verify/self_test.h"
 
 static void log_line(void *context, clt_log_level level, const char *line)
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     cmd_context context = {.stop = cmd_stop_flag(), .program = argv[0]};
     start_log(&context);
     clt_program_is_this();
-    clt_op_families_register();
+    clt_families_register();
     clt_self_test_register(); /* for when there can be no child */
     clt_status status;
     if (argc < 2) {

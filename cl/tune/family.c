@@ -105,6 +105,15 @@ static clt_status choose(const ocl_family *family, const void *problem, const oc
     return c->variant != NULL ? CLT_OK : ocl_family_standard(family, problem, device, what, &c->variant);
 }
 
+clt_status ocl_family_choose(const ocl_family *family, const void *problem, const ocl_device_desc *device,
+                             const char *what, const char *force, const ocl_variant **out)
+{
+    choice c;
+    CLT_TRY(choose(family, problem, device, what, force, NULL, &c));
+    *out = c.variant;
+    return CLT_OK;
+}
+
 /* --- emitting --- */
 
 static clt_status emit_with(ocl_emitter *e, const void *problem, const choice *c)

@@ -32,7 +32,7 @@ typedef struct ocl_family {
     const ocl_variant *const *variants; /* ordered, NULL-terminated, the last accepts everything */
     /* Of its records: "gemm", "attention.forward". NULL: it has none, and nothing else below counts. */
     const char *name;
-    const char *sources;  /* the files of its kernels begin with it */
+    const char *sources;  /* the files of its kernels begin with it, or include one that does */
     const char *variable; /* environment variable that names a preferred variant; NULL: none */
     /* The words that a choice depends on (cl/tune/tuning.h compares them); returns buffer. */
     const char *(*problem)(const void *problem, char *buffer, size_t size);
@@ -49,6 +49,9 @@ typedef struct ocl_family {
  * problem goes to emitter->log. `what` stands in messages. */
 clt_status ocl_family_emit(ocl_emitter *emitter, const ocl_family *family, const void *problem,
                            const char *what, const char *force);
+/* What is taken without a record: what `force` names, what the environment prefers, or the standard. */
+clt_status ocl_family_choose(const ocl_family *family, const void *problem, const ocl_device_desc *device,
+                             const char *what, const char *force, const ocl_variant **out);
 /* What is taken without force, environment and records. */
 clt_status ocl_family_standard(const ocl_family *family, const void *problem, const ocl_device_desc *device,
                                const char *what, const ocl_variant **out);

@@ -102,8 +102,8 @@ clt_status ocl_tuning_parse(const char *text, size_t length, const char *source,
 #define OCL_TUNING_MAX_BYTES 16000000u
 #define OCL_TUNING_MAX_RECORDS 16384u
 
-/* Hash of what a family's choices are about: its kernel sources (files whose name starts with the family's),
- * and the variants and tunables that are registered for it. */
+/* Hash of what a family's choices are about: its kernel sources (ocl_family.sources), and the variants and
+ * tunables that are registered for it. */
 clt_status ocl_family_hash(const char *family, uint64_t *hash);
 
 /* --- what a plan asked for --- */

@@ -47,19 +47,20 @@ static void hash_variants(clt_hash64_state *state, const ocl_variant *const *lis
 clt_status ocl_family_hash(const char *family, uint64_t *hash)
 {
     const ocl_family *known = ocl_family_find(family);
-    const char *sources = known != NULL ? known->sources : family;
+    char begins[64]; /* the line of a file whose text begins here, in a text with its includes */
     clt_hash64_state state;
+    snprintf(begins, sizeof begins, "#line 1 \"%s", known != NULL ? known->sources : family);
     clt_hash64_begin(&state);
     hash_text(&state, CLT_VERSION);
     hash_text(&state, family);
     for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
         size_t length = strlen(s->name);
         char *text = NULL;
-        if (strncmp(s->name, sources, strlen(sources)) != 0 || length < 3 ||
-            strcmp(s->name + length - 3, ".cl") != 0)
+        if (length < 3 || strcmp(s->name + length - 3, ".cl") != 0)
             continue;
         CLT_TRY(ocl_source_text(s->name, &text));
-        hash_text(&state, text);
+        if (strstr(text, begins) != NULL)
+            hash_text(&state, text);
         free(text);
     }
     if (known != NULL)

@@ -11,7 +11,7 @@
 #include "engine/api/api_internal.h"
 #include "engine/base/log.h"
 #include "engine/data/source_memory.h"
-#include "engine/verify/op_families.h"
+#include "engine/verify/family_list.h"
 #include "engine/verify/self_test.h"
 
 const char *cltrain_version(void)
@@ -54,7 +54,7 @@ static int code(clt_status status)
 
 int cltrain_create(cltrain **out)
 {
-    clt_op_families_register();
+    clt_families_register();
     clt_self_test_register(); /* for when there can be no child process */
     return code(clt_alloc(out, 1, sizeof **out, "net"));
 }

@@ -162,9 +162,9 @@ const clt_config_key clt_config_common[] = {
         "platform:device as in 0:0, cpu, gpu, or a part of the device's name; empty: the first GPU, else "
         "the CPU"),
     CLT_KEY_CHOICE("device.tune", "off|cached|on", "\"cached\"",
-                   "variants and blocks of matrix products and attention: off: the engine's own choice; "
-                   "cached: also what 'cltrain "
-                   "tune' has measured on this device; on: and what is missing is measured at the start"),
+                   "variants of kernels and their sizes: off: the engine's own choice; cached: also what "
+                   "'cltrain tune' has measured on this device; on: and what is missing is measured at the "
+                   "start"),
     CLT_KEY_FLOAT("device.tune_seconds", 0.1, 3600, "10", "seconds",
                   "device.tune on: time for measuring at the start"),
     CLT_KEY_BOOL(

@@ -61,7 +61,7 @@ clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
 /* How the kernels of the update are launched in one of the two styles. */
 typedef struct update_style {
     bool group;           /* a work-group owns a chunk; else a work-item */
-    uint64_t items;       /* of such a group */
+    uint64_t items;       /* of such a group, or of one of work-items with a chunk each; 0: as many as suit */
     bool exact;           /* see clt_update_order */
     uint64_t norm_chunks; /* chunks of one partial sum of the norm */
     uint64_t span;        /* partial sums that one item, or group, of the second stage adds up */
@@ -102,7 +102,9 @@ static void end(ocl_emitter *e, const update_style *style, uint64_t owners, doub
     if (style->group)
         ocl_kernel_end_1d(e, owners * style->items, style->items, flops);
     else
-        ocl_kernel_end_1d(e, owners, clt_local_rows(e->device, owners), flops);
+        ocl_kernel_end_1d(
+            e, owners,
+            style->items && style->items <= owners ? style->items : clt_local_rows(e->device, owners), flops);
 }
 
 static uint64_t norm_partials(const clt_plan *plan, const update_style *style, int32_t slab)
@@ -294,19 +296,35 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
     return plan->store->ema ? emit_average(plan, e, style, slab, &t) : CLT_OK;
 }
 
-/* What the variants are about: the plan, whose store and options say all. */
-typedef struct update_problem {
-    clt_plan *plan;
-} update_problem;
+/* What a record asks for, or what suits the device; ranks that agreed on an order keep to it. */
+static clt_status tuned_style(ocl_emitter *e, const clt_update_order *order, update_style *style)
+{
+    uint64_t standard = order->items ? order->items : clt_local_group(e->device, CLT_STORE_CHUNK);
+    uint64_t chunks = style->norm_chunks;
+    style->exact = order->exact != 0;
+    if (!style->group) {
+        style->items = (uint64_t)ocl_tuned(e, "local", 0);
+        if (style->items > clt_group_limit(e->device))
+            CLT_FAIL(CLT_EUNSUPPORTED, "groups of %llu work-items are more than the device can run",
+                     (unsigned long long)style->items);
+        return CLT_OK;
+    }
+    style->items = (uint64_t)ocl_tuned(e, "items", (int)standard);
+    style->norm_chunks = (uint64_t)ocl_tuned(e, "norm_chunks", (int)chunks);
+    if (style->items > clt_group_limit(e->device))
+        CLT_FAIL(CLT_EUNSUPPORTED, "groups of %llu work-items are more than the device can run",
+                 (unsigned long long)style->items);
+    if (order->items && (style->items != standard || style->norm_chunks != chunks))
+        CLT_FAIL(CLT_EUNSUPPORTED, "the ranks agreed on another order of sums");
+    return CLT_OK;
+}
 
 static clt_status emit_update(ocl_emitter *e, const void *problem, const update_style *kind)
 {
-    clt_plan *plan = ((const update_problem *)problem)->plan;
-    const clt_update_order *order = &plan->options.update.order;
+    clt_plan *plan = ((const clt_update_problem *)problem)->plan;
     update_style own = *kind, *style = &own;
     uint64_t count = 0;
-    own.items = order->items ? order->items : clt_local_group(e->device, CLT_STORE_CHUNK);
-    own.exact = order->exact != 0;
+    CLT_TRY(tuned_style(e, &plan->options.update.order, style));
     for (int32_t s = 0; s < plan->store->n_slabs; s++)
         count += norm_partials(plan, style, s);
     e->label = "update.norm";
@@ -321,65 +339,12 @@ static clt_status emit_update(ocl_emitter *e, const void *problem, const update_
     return CLT_OK;
 }
 
-static clt_status emit_group(ocl_emitter *e, const void *problem)
+clt_status clt_update_emit_group(ocl_emitter *e, const void *problem)
 {
     return emit_update(e, problem, &group_style);
 }
 
-static clt_status emit_lane(ocl_emitter *e, const void *problem)
+clt_status clt_update_emit_lane(ocl_emitter *e, const void *problem)
 {
     return emit_update(e, problem, &lane_style);
-}
-
-static bool accepts_group(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
-{
-    (void)problem;
-    if (clt_local_group(device, CLT_STORE_CHUNK) > 1)
-        return true;
-    snprintf(reason, size, "a group is one work-item"); /* the kernels would take it for the other form */
-    return false;
-}
-
-static const ocl_variant group_variant = {.name = "group",
-                                          .needs = OCL_CAP_LOCAL,
-                                          .accepts = accepts_group,
-                                          .emit = emit_group,
-                                          .style = OCL_KERNEL_GROUPS};
-static const ocl_variant lane_variant = {
-    .name = "lane", .emit = emit_lane, .written_for = OCL_CAP_WIDE_VECTORS};
-const ocl_variant *const clt_update_variants[] = {&group_variant, &lane_variant, NULL};
-
-uint64_t clt_update_items(const ocl_device_desc *device)
-{
-    char reason[256];
-    bool group = ocl_variant_accepts(&group_variant, NULL, device, reason, sizeof reason);
-    return group ? clt_local_group(device, CLT_STORE_CHUNK) : 1;
-}
-
-/* What the checker asks for, or what the ranks agreed on. */
-static const char *forced(const clt_plan *plan)
-{
-    uint32_t items = plan->options.update.order.items;
-    const char *name = clt_forced_variant(plan, clt_update_variants);
-    return name ? name : items == 0 ? NULL : items == 1 ? lane_variant.name : group_variant.name;
-}
-
-clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
-{
-    const ocl_variant *variant;
-    update_problem problem = {plan};
-    uint64_t total = 0;
-    for (int32_t s = 0; s < plan->store->n_slabs; s++)
-        total += plan->store->trainable_elements[s] / CLT_STORE_CHUNK;
-    if (!total)
-        CLT_FAIL(CLT_ECONFIG, "planning: the model has no trainable parameter; nothing can be trained");
-    if (total > INT32_MAX) /* half the range is for the rounding up of launches */
-        CLT_FAIL(CLT_EUNSUPPORTED, "planning: %llu parameters in chunks of %d; at most 2^31 chunks fit",
-                 (unsigned long long)total * CLT_STORE_CHUNK, CLT_STORE_CHUNK);
-    e->label = "update";
-    CLT_TRY(
-        ocl_variant_select(clt_update_variants, &problem, &plan->device, e->label, forced(plan), &variant));
-    e->variant = variant->name;
-    e->made_by = variant;
-    return variant->emit(e, &problem);
 }

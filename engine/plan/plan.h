@@ -34,7 +34,7 @@
 #define ENGINE_PLAN_PLAN_H
 
 #include "cl/command/command.h"
-#include "cl/tune/tuning.h"
+#include "cl/tune/family.h"
 #include "engine/config/choices.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/op.h"
@@ -87,9 +87,19 @@ typedef struct clt_update_spec {
     clt_loss_scaling scaling;
     clt_update_order order;
 } clt_update_spec;
-/* The implementations of the UPDATE phase, NULL-terminated; one of them emits all of it. */
-extern const ocl_variant *const clt_update_variants[];
-/* Work-items of a group in the update that suits the device; 1: the style without groups. */
+/* The implementations of the UPDATE phase, of which one emits all of it. Problem: clt_update_problem. */
+extern const ocl_family clt_update_family;
+typedef struct clt_update_problem {
+    struct clt_plan *plan; /* its store and options say all */
+} clt_update_problem;
+/* The same without a plan, for measuring it on its own (ocl_family.describe). */
+typedef struct clt_update_described {
+    clt_update_spec spec;
+    clt_dtype working; /* of the 16-bit copy of the parameters; f32: there is none */
+    uint64_t chunks;
+} clt_update_described;
+/* Work-items of a group in the update that suits the device, when no record says another number; 1: the style
+ * without groups. */
 uint64_t clt_update_items(const ocl_device_desc *device);
 
 /* --- plan --- */

@@ -37,8 +37,12 @@ clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dty
  * NULL. */
 const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *list);
 
-/* emit_update.c: commands of the SYNC and UPDATE phases. */
+/* emit_update.c: commands of the SYNC phase, and those of the UPDATE phase in each of two styles
+ * (engine/optim/update.clh). */
 clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter);
+clt_status clt_update_emit_group(ocl_emitter *emitter, const void *problem);
+clt_status clt_update_emit_lane(ocl_emitter *emitter, const void *problem);
+/* update_family.c: the UPDATE phase by the variant that is chosen. */
 clt_status clt_update_emit(clt_plan *plan, ocl_emitter *emitter);
 
 #endif

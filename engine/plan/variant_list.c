@@ -20,7 +20,7 @@ static const ocl_variant *const *list_at(int n)
     if (n == 2 * ops)
         return ocl_gemm_variants;
     if (n == 2 * ops + 1)
-        return clt_update_variants;
+        return clt_update_family.variants;
     if (n > 2 * ops + 1)
         return NULL;
     list = n % 2 ? op[n / 2]->backward.variants : op[n / 2]->forward.variants;

@@ -11,10 +11,8 @@
 #include <string.h>
 
 #include "cl/measure/timing.h"
-#include "cl/tune/families.h"
 #include "engine/base/thread.h"
 #include "engine/ops/op_problem.h"
-#include "engine/verify/op_families.h"
 
 #define MIN_SECONDS 0.004 /* of one timing */
 #define MAX_RUNS 10000
@@ -331,33 +329,10 @@ static clt_status check(void *tuning, void *trial, bool *right, char *why, size_
     return CLT_OK;
 }
 
-static const ocl_family_bench bench_of_ops = {.create = create,
+const ocl_family_bench clt_op_family_bench = {.create = create,
                                               .destroy = destroy,
                                               .problem = problem,
                                               .ready = ready,
                                               .release = release,
                                               .time = time_one,
                                               .check = check};
-
-/* --- registration --- */
-
-#define MAX_FAMILIES 32
-
-void clt_op_families_register(void)
-{
-    static ocl_family families[MAX_FAMILIES];
-    static const ocl_family *list[MAX_FAMILIES + 1];
-    int n_ops, n = 0;
-    const clt_op *const *ops = clt_op_list(&n_ops);
-    for (int i = 0; i < 2 * n_ops && n < MAX_FAMILIES; i++) {
-        const ocl_family *family = i % 2 ? &ops[i / 2]->backward : &ops[i / 2]->forward;
-        if (family->name == NULL)
-            continue;
-        families[n] = *family;
-        families[n].bench = &bench_of_ops;
-        list[n] = &families[n];
-        n++;
-    }
-    list[n] = NULL;
-    ocl_families_register(list);
-}

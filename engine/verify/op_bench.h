@@ -24,4 +24,7 @@ typedef struct clt_bench_fill {
 clt_status clt_bench_write(ocl_buffer *buffer, uint64_t offset, uint64_t elements,
                            const clt_bench_fill *fill);
 
+/* By which the tuner measures the families of ops. */
+extern const ocl_family_bench clt_op_family_bench;
+
 #endif

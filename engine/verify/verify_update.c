@@ -586,8 +586,8 @@ clt_status clt_verify_updates(clt_verify_session *session)
 {
     static const unsigned modes[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_BITWISE};
     for (const clt_update_case *c = clt_update_cases; c->name; c++)
-        for (size_t v = 0; clt_update_variants[v]; v++)
+        for (size_t v = 0; clt_update_family.variants[v]; v++)
             for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++)
-                CLT_TRY(check_variant(session, c, clt_update_variants[v], modes[m]));
+                CLT_TRY(check_variant(session, c, clt_update_family.variants[v], modes[m]));
     return CLT_OK;
 }

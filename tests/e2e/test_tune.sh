@@ -39,11 +39,11 @@ expect_absent none
 
 # --- measuring; the backend with the fewest candidates, so that it is soon over ---
 use measured
-export CLTRAIN_GEMM=simple
+export CLTRAIN_GEMM=simple CLTRAIN_UPDATE=lane
 expect_code 0 "$CLTRAIN" tune net.json --seconds 30 --json tune.json
 expect_text '^device .*: [0-9]+ problems$' '^NT m=16 n=48 k=80 batch=1 f32\*f32->f32' '^TN m=48 n=80 k=16' 'geometric mean' 'records kept in'
 reject_text 'wrong result' 'left out'
-unset CLTRAIN_GEMM
+unset CLTRAIN_GEMM CLTRAIN_UPDATE
 expect_awk 'the record needs its keys' '/"speed_up"/ { n++ } /"tried"/ { t++ } /"complete": false/ { c++ } END { exit !(n > 0 && t == n && c == n) }' tune.json
 expect_file measured/tuning/*.json
 if [ "$(stat -c %a measured/tuning)" = 700 ]; then pass; else fail 'the folder of records should be private'; fi

@@ -125,16 +125,17 @@ clt_status clt_agree_on_update(clt_run *run, bool *changed)
     *changed = false;
     if (run->ranks.ranks <= 1)
         return CLT_OK;
-    enum { ITEMS, KIND, EXACT, COUNT };
-    int64_t least[COUNT] = {(int64_t)clt_update_items(desc), kind_of(desc), desc->rounds_correctly};
+    enum { ITEMS, KIND, EXACT, UNITS, COUNT };
+    int64_t least[COUNT] = {(int64_t)clt_update_items(desc), kind_of(desc), desc->rounds_correctly,
+                            desc->compute_units};
     int64_t most[COUNT];
     memcpy(most, least, sizeof most);
     CLT_TRY(comm_all_reduce(run->options->comm, least, COUNT, COMM_I64, COMM_MIN));
     CLT_TRY(comm_all_reduce(run->options->comm, most, COUNT, COMM_I64, COMM_MAX));
-    if (least[KIND] != most[KIND] || least[ITEMS] != most[ITEMS]) {
+    bool differ = least[KIND] != most[KIND] || least[ITEMS] != most[ITEMS];
+    if (differ || least[UNITS] != most[UNITS]) /* else rank 0's tuning records hold for all */
         order.items = (uint32_t)least[ITEMS];
-        order.exact = least[EXACT] != 0;
-    }
+    order.exact = differ && least[EXACT] != 0;
     if (least[KIND] != most[KIND] && !order.exact && run->ranks.rank == 0 && !run->warned_rounding)
         CLT_WARN("the ranks' devices are of different kinds, and not all of them round divisions and square "
                  "roots correctly: parameters may differ between ranks in their last bits");

@@ -8,7 +8,7 @@
 #include "cl/tune/families.h"
 #include "cl/tune/tuner.h"
 #include "engine/ops/case.h"
-#include "engine/verify/op_families.h"
+#include "engine/verify/family_list.h"
 #include "engine/verify/verify_internal.h"
 
 static bool everything; /* kernels of this size take a second each to build */
@@ -296,7 +296,7 @@ int main(int count, char **arguments)
     test_need_device();
     unsetenv("CLTRAIN_ATTENTION");
     everything = count > 1 && strcmp(arguments[1], "all") == 0;
-    clt_op_families_register();
+    clt_families_register();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_problems),
         cmocka_unit_test(test_records),

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The update and ops as families of kernels: their problems reach the log of a plan, the tuner's benches take
+ * results of every variant with every value of its tunables as right and those of another problem as wrong,
+ * a record decides, and a run of the tuner keeps one. ctest-labels: quick */
+#include "tests/unit/cl/cl_test.h"
+
+#include "cl/tune/families.h"
+#include "cl/tune/tuner.h"
+#include "engine/verify/family_list.h"
+#include "engine/verify/update_bench.h"
+#include "engine/verify/verify_internal.h"
+
+static ocl_device *device;
+static ocl_device_desc desc; /* of any style: kernels for GPUs run on CPUs, too */
+
+static const ocl_tuning_use *logged(const ocl_tuning_log *log, const char *family)
+{
+    for (size_t i = 0; i < log->count; i++)
+        if (strcmp(log->at[i].family, family) == 0)
+            return &log->at[i];
+    fail_msg("the plan's log has no problem of %s", family);
+    return NULL;
+}
+
+static ocl_choice choice_of(const char *family, const char *problem, const char *variant)
+{
+    ocl_choice c = {0};
+    snprintf(c.family, sizeof c.family, "%s", family);
+    snprintf(c.problem, sizeof c.problem, "%s", problem);
+    snprintf(c.variant, sizeof c.variant, "%s", variant);
+    return c;
+}
+
+static bool judge(const ocl_family *family, void *bench, void *ready, char *why, size_t size)
+{
+    bool right;
+    double ns;
+    assert_ok(family->bench->time(bench, ready, &ns));
+    assert_true(ns > 0);
+    assert_ok(family->bench->check(bench, ready, &right, why, size));
+    return right;
+}
+
+/* False: the candidate is impossible. */
+static bool try_candidate(const ocl_family *family, void *bench, const ocl_choice *candidate)
+{
+    char why[256] = "", text[OCL_CHOICE_TEXT];
+    ocl_choice asked = *candidate;
+    void *ready;
+    clt_status status = family->bench->ready(bench, &desc, candidate, &asked, &ready);
+    if (status == CLT_EUNSUPPORTED) {
+        clt_error_clear();
+        return false;
+    }
+    assert_ok(status);
+    bool right = judge(family, bench, ready, why, sizeof why);
+    family->bench->release(bench, ready);
+    for (int i = 0; i < candidate->n_values; i++) /* the variant asked for what it declares */
+        assert_int_equal(ocl_choice_value(&asked, candidate->values[i].name, -1), candidate->values[i].value);
+    if (!right)
+        fail_msg("%s: %s", ocl_choice_text(candidate, text, sizeof text), why);
+    return true;
+}
+
+/* Every variant that accepts, with each value of each tunable; returns how many values were possible. */
+static int all_values(const ocl_tuning_use *use)
+{
+    const ocl_family *family = ocl_family_find(use->family);
+    char reason[256];
+    void *bench;
+    int count = 0;
+    assert_non_null(family);
+    assert_ok(family->bench->create(device, &desc, use->data, &bench));
+    for (size_t v = 0; family->variants[v]; v++) {
+        const ocl_variant *variant = family->variants[v];
+        ocl_choice c = choice_of(use->family, use->problem, variant->name);
+        if (!ocl_variant_accepts(variant, family->bench->problem(bench, true), &desc, reason, sizeof reason))
+            continue;
+        assert_true(try_candidate(family, bench, &c));
+        for (const ocl_tunable *t = variant->tunables; t && t->name; t++)
+            for (int i = 0; i < t->count; i++) {
+                c = choice_of(use->family, use->problem, variant->name);
+                assert_ok(ocl_choice_set(&c, t->name, t->values[i]));
+                count += try_candidate(family, bench, &c);
+            }
+    }
+    family->bench->destroy(bench);
+    return count;
+}
+
+/* The results of `other` are not those of `use`. */
+static void tells_apart(const ocl_tuning_use *use, const ocl_tuning_use *other)
+{
+    const ocl_family *family = ocl_family_find(use->family);
+    void *bench, *wrong, *ready;
+    char why[256] = "";
+    size_t last = 0;
+    while (family->variants[last + 1])
+        last++;
+    ocl_choice c = choice_of(use->family, use->problem, family->variants[last]->name);
+    assert_ok(family->bench->create(device, &desc, use->data, &bench));
+    assert_ok(family->bench->create(device, &desc, other->data, &wrong));
+    assert_ok(family->bench->ready(wrong, &desc, &c, NULL, &ready));
+    assert_false(judge(family, bench, ready, why, sizeof why));
+    assert_contains(why, "it should be");
+    family->bench->release(wrong, ready);
+    family->bench->destroy(bench);
+    family->bench->destroy(wrong);
+}
+
+static void tuner_keeps(const ocl_tuning_log *log, const char *family)
+{
+    ocl_tuning *records;
+    ocl_tune_options options = {.seconds = 60, .log = log};
+    assert_true(ocl_tune_missing(log, NULL));
+    assert_ok(ocl_tune_run(device, &desc, &options, &records));
+    const ocl_choice *record = ocl_tuning_exact(records, family, logged(log, family)->problem);
+    assert_non_null(record);
+    assert_true(record->tried > 1 && record->ns > 0);
+    ocl_tuning_destroy(records);
+}
+
+/* --- the update --- */
+
+static clt_update_bench *update_of(double beta1, const ocl_tuning *tuning)
+{
+    ocl_device_desc own = desc;
+    clt_update_bench *bench;
+    clt_update_bench_setup setup = {.spec = {.optimizer = &clt_optimizer_adamw,
+                                             .value = {beta1, 0.95, 1e-8},
+                                             .weight_decay = 0.1,
+                                             .clip = 1.0f},
+                                    .rows = 19,
+                                    .cols = 1000};
+    own.tuning = tuning;
+    assert_ok(clt_update_bench_create(device, &own, &setup, &bench));
+    return bench;
+}
+
+static bool has(const clt_plan *plan, const char *kernel, const char *define)
+{
+    for (size_t i = 0; i < plan->phase[CLT_PHASE_UPDATE].count; i++) {
+        const ocl_command *c = &plan->phase[CLT_PHASE_UPDATE].commands[i];
+        if (c->kernel && strcmp(c->kernel, kernel) == 0 && strstr(c->options, define))
+            return true;
+    }
+    return false;
+}
+
+static void test_update(void **state)
+{
+    clt_update_bench *bench = update_of(0.9, NULL), *other = update_of(0.5, NULL);
+    const ocl_tuning_use *use = logged(&bench->plan->tuning, "update");
+    ocl_tuning *tuning;
+    (void)state;
+    assert_string_equal(use->problem, "chunks=19 states=2 update_adam f32 +clip");
+    assert_true(all_values(use) >= 5);
+    tells_apart(use, logged(&other->plan->tuning, "update"));
+    tuner_keeps(&bench->plan->tuning, "update");
+    clt_update_bench_destroy(other);
+
+    assert_ok(ocl_tuning_create(&desc, &tuning));
+    ocl_choice record = choice_of("update", use->problem, "group");
+    assert_ok(ocl_choice_set(&record, "items", 32));
+    assert_ok(ocl_choice_set(&record, "norm_chunks", 4));
+    assert_ok(ocl_tuning_set(tuning, &record));
+    other = update_of(0.9, tuning);
+    if (logged(&other->plan->tuning, "update")->tuned) {
+        assert_true(has(other->plan, "update_adam", "-DWG=32"));
+        assert_true(has(other->plan, "update_norm", "-DNORM_CHUNKS=4"));
+    } else {
+        print_message("skipped: the device runs no groups\n");
+    }
+    clt_update_bench_destroy(other);
+    ocl_tuning_destroy(tuning);
+    clt_update_bench_destroy(bench);
+}
+
+/* Ranks that agreed on an order of sums keep to it: a record may not take another one. */
+static void test_agreed_order(void **state)
+{
+    ocl_device_desc own;
+    ocl_tuning *tuning;
+    clt_plan *plan;
+    (void)state;
+    ocl_desc_generic(&own);
+    own.caps |= OCL_CAP_LOCAL | OCL_CAP_WG256;
+    assert_ok(ocl_tuning_create(&own, &tuning));
+    own.tuning = tuning;
+    for (int i = 0; i < 3; i++) {
+        clt_update_bench_setup setup = {.spec = {.optimizer = &clt_optimizer_adamw,
+                                                 .value = {0.9, 0.95, 1e-8},
+                                                 .order.items = i < 2 ? 64 : 0},
+                                        .rows = 3,
+                                        .cols = 1024};
+        ocl_choice record = choice_of("update", "chunks=3 states=2 update_adam f32", "group");
+        assert_ok(ocl_choice_set(&record, "items", i == 1 ? 64 : 32));
+        assert_ok(ocl_tuning_set(tuning, &record));
+        assert_ok(clt_update_bench_plan(&own, &setup, &plan));
+        assert_true(has(plan, "update_adam", i < 2 ? "-DWG=64" : "-DWG=32"));
+        assert_int_equal(logged(&plan->tuning, "update")->tuned, i > 0);
+        clt_plan_destroy(plan);
+    }
+    ocl_tuning_destroy(tuning);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    device = test_open(false);
+    desc = *ocl_device_describe(device);
+    desc.tuning = NULL;
+    desc.quirks |= OCL_QUIRK_ANY_STYLE;
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    ocl_device_close(device);
+    return 0;
+}
+
+int main(void)
+{
+    test_need_device();
+    unsetenv("CLTRAIN_UPDATE");
+    clt_families_register();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_update),
+        cmocka_unit_test(test_agreed_order),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}

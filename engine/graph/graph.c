@@ -140,7 +140,8 @@ int64_t clt_graph_param_elements(const clt_graph *graph)
 {
     int64_t total = 0;
     for (size_t i = 0; i < graph->n_params; i++)
-        total += clt_shape_elements(&graph->params[i].shape);
+        if (!graph->params[i].buffer)
+            total += clt_shape_elements(&graph->params[i].shape);
     return total;
 }
 
@@ -148,9 +149,21 @@ int64_t clt_graph_frozen_elements(const clt_graph *graph)
 {
     int64_t total = 0;
     for (size_t i = 0; i < graph->n_params; i++)
-        if (!graph->params[i].trainable)
+        if (graph->params[i].frozen && !graph->params[i].buffer)
             total += clt_shape_elements(&graph->params[i].shape);
     return total;
+}
+
+bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node)
+{
+    bool any = false;
+    for (int i = 0; i < node->n_param; i++) {
+        const clt_param *param = &graph->params[node->param[i]];
+        if (param->buffer && param->frozen)
+            return false;
+        any |= param->buffer;
+    }
+    return any;
 }
 
 int64_t clt_graph_tokens(const clt_graph *graph)

@@ -80,7 +80,11 @@ typedef struct clt_param {
     const char *name; /* "fc1.weight": unique */
     clt_shape shape;
     clt_init init;
-    bool trainable;
+    bool frozen; /* model.freeze: training leaves it as it is */
+    /* A buffer: values that the forward pass of training computes itself, such as running statistics. It has
+     * no gradient and no optimizer state; it is saved, and kernels read it like a parameter. */
+    bool buffer;
+    bool averaged; /* a buffer: after each step ranks take the mean of theirs; else all compute the same */
     clt_param_group group;
     float lr_scale;
     const char *file_name; /* name in checkpoint files */
@@ -91,6 +95,12 @@ typedef struct clt_param {
     int shard_dim;               /* dimension a tensor-parallel run would split, -1 none */
     int32_t tensor;              /* tensor id of the value */
 } clt_param;
+
+/* Has a gradient and optimizer state. */
+static inline bool clt_param_is_trained(const clt_param *param)
+{
+    return !param->frozen && !param->buffer;
+}
 
 /* Attribute values of a node, in the order of the op's attribute list. */
 typedef struct clt_attr {
@@ -175,8 +185,11 @@ clt_tensor *clt_graph_tensor(const clt_graph *graph, int32_t id);
 /* New tensor; plans use it too. */
 clt_status clt_graph_new_tensor(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
                                 clt_tensor_class cls, int32_t *id);
-int64_t clt_graph_param_elements(const clt_graph *graph); /* trainable or not */
+/* Elements of all parameters that are no buffers, and of the frozen ones among them. */
+int64_t clt_graph_param_elements(const clt_graph *graph);
 int64_t clt_graph_frozen_elements(const clt_graph *graph);
+/* False: the buffers of the node, if it has any, are frozen, and it computes as in evaluation. */
+bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node);
 /* Tokens of a sample, for speeds: the targets of the first loss where they are classes (one for each place of
  * a sequence); 1 where they are numbers, such as the values of a regression. */
 int64_t clt_graph_tokens(const clt_graph *graph);

@@ -13,7 +13,7 @@ static int freeze(clt_graph *graph, const char *pattern)
     int found = 0;
     for (size_t i = 0; i < graph->n_params; i++)
         if (fnmatch(pattern, graph->params[i].name, 0) == 0) {
-            graph->params[i].trainable = false;
+            graph->params[i].frozen = true;
             found++;
         }
     return found;

@@ -93,7 +93,6 @@ clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *
     param->name = param->file_name = clt_graph_tensor(graph, tensor)->name;
     param->shape = *shape;
     param->init = init;
-    param->trainable = true;
     param->group = shape->ndim >= 2 ? CLT_GROUP_DECAY : CLT_GROUP_NO_DECAY;
     param->lr_scale = 1.0f;
     param->shard_dim = -1;
@@ -104,6 +103,18 @@ clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *
     t->requires_grad = true;
     node->param[node->n_param++] = param->index;
     return clt_names_add(&graph->param_names, param->name, (uintptr_t)param->index);
+}
+
+clt_status clt_infer_buffer(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init,
+                            bool averaged)
+{
+    CLT_TRY(clt_infer_param(ctx, suffix, shape, init));
+    clt_param *param = &ctx->graph->params[ctx->node->param[ctx->node->n_param - 1]];
+    param->buffer = true;
+    param->averaged = averaged;
+    param->group = CLT_GROUP_NO_DECAY;
+    clt_graph_tensor(ctx->graph, param->tensor)->requires_grad = false;
+    return CLT_OK;
 }
 
 clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, const clt_shape *shape)

@@ -17,6 +17,10 @@ clt_status clt_infer_out(clt_infer *ctx, clt_dtype dtype, const clt_shape *shape
 clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape);
 /* Parameter "<node>.<suffix>" (or the shared node's one, whose shape must be equal). */
 clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init);
+/* A buffer "<node>.<suffix>", f32 (see clt_param): the node's forward work computes it where
+ * clt_call.update_buffers says so. averaged: ranks take the mean of theirs after each step. */
+clt_status clt_infer_buffer(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init,
+                            bool averaged);
 clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, const clt_shape *shape);
 /* Makes the node a loss; `target_input` must be a batch field (for the normaliser). */
 clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore,

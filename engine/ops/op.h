@@ -70,6 +70,7 @@ typedef struct clt_call {
     const clt_node *node;
     const ocl_device_desc *device;
     bool training;
+    bool update_buffers; /* forward computes new values of the node's buffers: once for each micro-batch */
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
     int32_t step; /* step block (SB_WORDS u32) */
     clt_epilogue epilogue;
@@ -99,6 +100,8 @@ typedef struct clt_ref_call {
     clt_ref_tensor in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
     /* backward: dout given; din and dparam arrive zeroed and are added to; data NULL = not wanted */
     clt_ref_tensor dout[CLT_MAX_OUT], din[CLT_MAX_IN], dparam[CLT_MAX_NODE_PARAMS];
+    /* Of the parameters that are buffers: forward writes their new values here when training. */
+    clt_ref_tensor buffer[CLT_MAX_NODE_PARAMS];
     /* Size of the terms whose difference is din[i], where it can be much smaller than they are: rounding is
      * relative to them. As long as din[i], zeroed, added to; NULL where din[i].data is. */
     double *din_terms[CLT_MAX_IN];

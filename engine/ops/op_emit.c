@@ -116,6 +116,20 @@ void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtyp
     emit_copy(e, dst, dtype, src, dtype, elements, accumulate);
 }
 
+void clt_emit_affine(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
+                     uint64_t elements, float factor, float shift, clt_style style)
+{
+    clt_elementwise_begin(e, "elementwise", "elementwise_fwd_affine", style);
+    clt_define_dtype(e, "DT", src_type);
+    clt_define_dtype(e, "GT", dst_type);
+    clt_define_stores(e, style, dst_type, elements, false);
+    ocl_arg_out(e, dst, dst_type, elements);
+    ocl_arg_in(e, src, src_type, elements);
+    ocl_arg_f32(e, factor);
+    ocl_arg_f32(e, shift);
+    clt_elementwise_end(e, elements, 2.0 * (double)elements, style);
+}
+
 void clt_emit_zero(ocl_emitter *e, int32_t dst, uint64_t first, clt_dtype dtype, uint64_t elements)
 {
     clt_style style = clt_style_of(e->device);

@@ -7,6 +7,7 @@
  * capabilities decide. */
 #include <stdio.h>
 
+#include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
 #include "engine/plan/plan_internal.h"
 
@@ -34,6 +35,25 @@ static clt_status sync_narrow(clt_plan *plan, ocl_emitter *e, int32_t slab)
     return CLT_OK;
 }
 
+/* Buffers become their mean over the ranks: each rank's share of it is summed. */
+static clt_status sync_buffers(clt_plan *plan, ocl_emitter *e, int32_t slab)
+{
+    const clt_store_layout *store = plan->store;
+    uint64_t elements = store->averaged_elements[slab];
+    uint64_t first = store->slab_elements[slab] - elements;
+    float share = 1.0f / (float)plan->options.ranks;
+    int32_t buffers;
+    if (!elements)
+        return CLT_OK;
+    CLT_TRY(clt_plan_store_tensor(plan, "buffers", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, slab,
+                                  first * sizeof(float), &buffers));
+    int32_t shares = ocl_workspace(e, CLT_F32, elements, "shares of buffers");
+    clt_emit_affine(e, shares, CLT_F32, buffers, CLT_F32, elements, share, 0.0f, clt_style_of(e->device));
+    emit_sum(e, shares, CLT_F32, elements);
+    clt_emit_convert(e, buffers, CLT_F32, shares, CLT_F32, elements);
+    return CLT_OK;
+}
+
 /* A host command sums its tensor over the ranks: a gradient slab, whose last one has the loss records as its
  * tail, or these records by themselves. */
 clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
@@ -45,6 +65,7 @@ clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
     for (int32_t s = 0; s < plan->store->n_slabs; s++) {
         uint64_t elements = clt_store_slab_bytes(plan->store, CLT_ARENA_GRAD, s) / sizeof(float);
         int32_t grads;
+        CLT_TRY(sync_buffers(plan, emitter, s));
         if (narrow)
             CLT_TRY(sync_narrow(plan, emitter, s));
         if (narrow || elements == 0)

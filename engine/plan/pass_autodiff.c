@@ -32,7 +32,7 @@ static bool node_needs(const autodiff *ad, const clt_node *node)
         if (takes_gradient(node->op, i) && ad->needs[node->in[i]])
             return true;
     for (int i = 0; i < node->n_param; i++)
-        if (ad->graph->params[node->param[i]].trainable)
+        if (clt_param_is_trained(&ad->graph->params[node->param[i]]))
             return true;
     return false;
 }
@@ -83,7 +83,7 @@ static void analyse(autodiff *ad)
     clt_graph *graph = ad->graph;
     for (size_t i = 0; i < ad->n; i++) {
         const clt_tensor *t = clt_graph_tensor(graph, (int32_t)i);
-        ad->needs[i] = t->requires_grad && (t->param < 0 || graph->params[t->param].trainable);
+        ad->needs[i] = t->requires_grad && (t->param < 0 || clt_param_is_trained(&graph->params[t->param]));
     }
     for (size_t k = 0; k < graph->n_nodes; k++)
         for (int i = 0; i < graph->nodes[k]->n_out && node_needs(ad, graph->nodes[k]); i++)
@@ -153,7 +153,7 @@ static clt_status param_gradients(autodiff *ad, const clt_node *node, clt_work *
 {
     for (int i = 0; i < node->n_param; i++) {
         const clt_param *param = &ad->graph->params[node->param[i]];
-        if (!param->trainable)
+        if (!clt_param_is_trained(param))
             continue;
         int32_t *gradient = &ad->plan->gradient[param->tensor];
         if (*gradient < 0)
@@ -211,7 +211,7 @@ static clt_status build_work(autodiff *ad)
     for (size_t k = graph->n_nodes; k-- > 0;)
         CLT_TRY(backward_node(ad, graph->nodes[k]));
     for (size_t i = 0; i < graph->n_params && plan->options.mode == CLT_PLAN_TRAIN; i++)
-        if (graph->params[i].trainable && !ad->param_written[i])
+        if (clt_param_is_trained(&graph->params[i]) && !ad->param_written[i])
             CLT_FAIL(CLT_ECONFIG,
                      "parameter '%s' gets no gradient: no loss depends on its layer; remove the layer or "
                      "use its output",

@@ -22,17 +22,27 @@ static void find_ready(const clt_plan *plan, size_t *ready)
     }
 }
 
+/* The parts of a slab, one behind the other. */
+typedef enum slab_part { PART_TRAINED, PART_FROZEN, PART_BUFFER, PART_AVERAGED } slab_part;
+
+static slab_part part_of(const clt_store_slot *slot)
+{
+    return slot->trainable ? PART_TRAINED
+           : !slot->buffer ? PART_FROZEN
+                           : (slot->averaged ? PART_AVERAGED : PART_BUFFER);
+}
+
 typedef struct order_key {
     size_t ready;
     int32_t index;
-    bool frozen;
+    slab_part part;
 } order_key;
 
 static int compare_order(const void *a, const void *b)
 {
     const order_key *x = a, *y = b;
-    if (x->frozen != y->frozen)
-        return x->frozen ? 1 : -1;
+    if (x->part != y->part)
+        return x->part < y->part ? -1 : 1;
     if (x->ready != y->ready)
         return x->ready < y->ready ? -1 : 1;
     return x->index < y->index ? -1 : 1;
@@ -55,7 +65,9 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
             return CLT_ENOMEM;
         CLT_TRY(clt_names_add(&layout->names, slot->name, i));
         slot->shape = param->shape;
-        slot->trainable = param->trainable;
+        slot->trainable = clt_param_is_trained(param);
+        slot->buffer = param->buffer;
+        slot->averaged = param->buffer && param->averaged && !param->frozen;
         slot->group = update->decay_all ? CLT_GROUP_DECAY : param->group;
         slot->lr_scale = param->lr_scale;
         slot->adapts = update->optimizer && update->optimizer->adapts &&
@@ -65,8 +77,8 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
     return CLT_OK;
 }
 
-/* Deals slots to slabs in order; frozen parameters come last, so a slab's trainable part is its leading part.
- */
+/* Deals slots to slabs in order; what is trained comes first, so a slab's trainable part is its leading part,
+ * and its last part are the buffers that ranks average. */
 static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
 {
     uint64_t limit = plan->device.max_alloc_bytes / sizeof(float) / CLT_STORE_CHUNK * CLT_STORE_CHUNK;
@@ -92,6 +104,8 @@ static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
         layout->slab_elements[slab] += size;
         if (slot->trainable)
             layout->trainable_elements[slab] = layout->slab_elements[slab];
+        if (slot->averaged)
+            layout->averaged_elements[slab] += size;
     }
     return CLT_OK;
 }
@@ -126,7 +140,7 @@ static clt_status make_layout(clt_plan *plan)
     CLT_TRY_GOTO(clt_alloc(&keys, n, sizeof *keys, "store order"), done);
     find_ready(plan, ready);
     for (size_t i = 0; i < n; i++)
-        keys[i] = (order_key){ready[i], (int32_t)i, !layout->slots[i].trainable};
+        keys[i] = (order_key){ready[i], (int32_t)i, part_of(&layout->slots[i])};
     qsort(keys, n, sizeof *keys, compare_order);
     for (size_t i = 0; i < n; i++)
         layout->order[i] = keys[i].index;

@@ -86,7 +86,7 @@ static void call_common(const clt_plan *plan, const clt_node *node, clt_call *ca
     call->step = plan->graph->step;
     call->losses = plan->losses;
     call->loss_scale = plan->loss_scale;
-    call->record = false;
+    call->record = call->update_buffers = false;
     memset(call->din_accumulate, 0, sizeof call->din_accumulate);
     memset(call->dparam_accumulate, 0, sizeof call->dparam_accumulate);
 }
@@ -137,12 +137,40 @@ static const char *layer_of(const clt_plan *plan, const clt_work *work)
     return name;
 }
 
+/* A buffer is computed by training's forward work, once for each micro-batch: work that is done again for the
+ * backward pass leaves it alone. */
+static bool may_write_buffers(const clt_plan *plan, const clt_work *work)
+{
+    return work->kind == CLT_WORK_FORWARD && !work->again && plan->options.mode != CLT_PLAN_EVAL &&
+           clt_node_updates_buffers(plan->graph, work->node);
+}
+
+/* No work of a node writes a parameter, and only the work that may do so a buffer. */
+static clt_status check_writes(const clt_plan *plan, const clt_work *work, const ocl_command_list *list,
+                               size_t first)
+{
+    for (size_t c = first; c < list->count; c++)
+        for (int a = 0; a < list->commands[c].n_args; a++) {
+            const ocl_arg *arg = &list->commands[c].args[a];
+            const clt_tensor *t =
+                arg->kind == OCL_ARG_TENSOR ? clt_graph_tensor(plan->graph, arg->ref.tensor) : NULL;
+            if (!t || t->cls != CLT_TC_PARAM || t->param < 0 || !(arg->access & OCL_WRITE))
+                continue;
+            if (!plan->graph->params[t->param].buffer || !may_write_buffers(plan, work))
+                CLT_FAIL(CLT_EINTERNAL, "planning: layer '%s' (%s): kernel %s writes '%s', which it may not",
+                         work->node->name, work->node->op->name, list->commands[c].kernel, t->name);
+        }
+    return CLT_OK;
+}
+
 clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add)
 {
     const clt_node *node = work->node;
     bool forward = work->kind == CLT_WORK_FORWARD;
     clt_call call;
+    size_t first = emitter->list->count;
     call_common(plan, node, &call);
+    call.update_buffers = may_write_buffers(plan, work);
     call.epilogue = work->epilogue;
     call.record = work->record;
     if (!forward)
@@ -158,7 +186,8 @@ clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work 
     const ocl_family *family = forward ? &node->op->forward : &node->op->backward;
     CLT_TRY(
         ocl_family_emit(emitter, family, &call, emitter->label, clt_forced_variant(plan, family->variants)));
-    return ocl_emit_status(emitter);
+    CLT_TRY(ocl_emit_status(emitter));
+    return check_writes(plan, work, emitter->list, first);
 }
 
 static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_work *work)

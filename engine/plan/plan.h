@@ -20,7 +20,8 @@
  *           | values, workspace: each  |         A parameter starts at a whole chunk. The parameter whose
  *   slab 1  | for as long as commands  |         gradient is ready first comes first. An arena that is larger
  *   ...     | use it (pass_memory.c)   |         than a device's largest buffer is cut into slabs, too.
- *           +--------------------------+
+ *           +--------------------------+         Behind the frozen parameters come the buffers, which have
+ *                                                neither gradients nor optimizer state.
  *
  *   loader  --> pinned slot              copy queue: upload, ahead of the step
  *           --> ring of CLT_STAGING_SLOTS slots on the device

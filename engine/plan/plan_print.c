@@ -49,7 +49,10 @@ static void print_store(const clt_plan *plan, clt_str *out)
         char shape[CLT_SHAPE_TEXT];
         clt_str_printf(out, "  slab %d  element %10" PRIu64 "  %s %s%s%s\n", slot->slab, slot->offset,
                        slot->name, clt_shape_text(&slot->shape, shape, sizeof shape),
-                       slot->trainable ? "" : " frozen", slot->group == CLT_GROUP_DECAY ? " decay" : "");
+                       slot->buffer      ? " buffer"
+                       : slot->trainable ? ""
+                                         : " frozen",
+                       slot->group == CLT_GROUP_DECAY ? " decay" : "");
     }
 }
 

@@ -32,6 +32,7 @@ typedef struct clt_store_slot {
     const char *name; /* parameter */
     clt_shape shape;
     bool trainable;
+    bool buffer, averaged; /* see clt_param */
     clt_param_group group;
     float lr_scale;
     bool adapts; /* its learning rate depends on its norms, with an optimizer that does so */
@@ -45,16 +46,17 @@ typedef struct clt_store_layout {
     int32_t n_slots;
     clt_store_slot *slots; /* by parameter index of the graph it was made from */
     clt_names names;       /* of the slots: their positions */
-    int32_t
-        *order; /* slots in arena order: trainable ones as their gradients become ready, then frozen ones */
+    int32_t *order; /* slots in arena order: trainable ones as their gradients become ready, then frozen ones,
+                       then buffers, those that ranks average last */
     int32_t n_slabs;
     uint64_t slab_elements[CLT_MAX_STORE_SLABS]; /* whole chunks */
     uint64_t
-        trainable_elements[CLT_MAX_STORE_SLABS]; /* leading part that has gradients and optimizer state */
-    int32_t opt_states;                          /* 0, 1, 2: how many optimizer arenas exist */
-    bool norms;                                  /* the optimizer needs norms of each parameter */
-    bool ema;                                    /* averages of the parameters are kept */
-    clt_dtype working;                           /* type of the WORK arena; f32: there is none */
+        trainable_elements[CLT_MAX_STORE_SLABS];     /* leading part that has gradients and optimizer state */
+    uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* last part: buffers that ranks average */
+    int32_t opt_states;                              /* 0, 1, 2: how many optimizer arenas exist */
+    bool norms;                                      /* the optimizer needs norms of each parameter */
+    bool ema;                                        /* averages of the parameters are kept */
+    clt_dtype working;                               /* type of the WORK arena; f32: there is none */
     uint64_t schedule_entries;
 } clt_store_layout;
 

@@ -109,7 +109,8 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
 
 bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_param *param)
 {
-    return param->trainable && clt_arenas[arena].suffix && clt_store_arena_bytes(store->layout, arena) > 0;
+    return clt_param_is_trained(param) && clt_arenas[arena].suffix &&
+           clt_store_arena_bytes(store->layout, arena) > 0;
 }
 
 /* What the chunks of one slab are told of their parameters. */

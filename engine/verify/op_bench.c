@@ -53,6 +53,8 @@ static clt_status write_tensor(const clt_realized *r, int32_t tensor, const clt_
     if (input) {
         fill.fill = input->fill;
         fill.max = input->fill_max;
+    } else if (t->param >= 0 && r->plan->graph->params[t->param].buffer) {
+        fill.fill = CLT_FILL_POSITIVE;
     }
     CLT_TRY(clt_realized_resolve(r, tensor, &buffer, &offset));
     return clt_bench_write(buffer, offset, (uint64_t)clt_shape_elements(&t->shape), &fill);

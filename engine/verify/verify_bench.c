@@ -71,7 +71,8 @@ static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject,
         CLT_TRY(clt_graph_add_text(graph, subject->op->name, names[k], c->attrs, bench->in, c->n_inputs,
                                    &bench->node[k]));
         for (size_t p = first; p < graph->n_params; p++)
-            graph->params[p].trainable = gradients && setup->want_params;
+            graph->params[p].frozen =
+                graph->params[p].buffer ? setup->frozen_buffers : !(gradients && setup->want_params);
     }
     for (int i = 0; i < c->n_inputs && gradients; i++)
         if (clt_verify_takes_gradient(subject, graph, bench->node[0], i) && (setup->want_in & (1u << i)))
@@ -303,9 +304,12 @@ void clt_verify_bench_keep(clt_verify_bench *b)
 
 /* --- running --- */
 
-static bool phase_writes(clt_phase phase, clt_tensor_class cls)
+static bool phase_writes(const clt_graph *graph, clt_phase phase, const clt_tensor *t)
 {
-    switch (cls) {
+    switch (t->cls) {
+    case CLT_TC_PARAM:
+        return phase == CLT_PHASE_FORWARD && graph->params[t->param].buffer &&
+               !graph->params[t->param].frozen;
     case CLT_TC_WORKSPACE:
         return true;
     case CLT_TC_ACTIVATION:
@@ -327,7 +331,7 @@ static void mark_writable(clt_verify_bench *b, clt_phase phase)
     for (size_t i = 0; i < b->plan->graph->n_tensors; i++) {
         const clt_tensor *t = clt_verify_tensor(b, (int32_t)i);
         const clt_place *place = &b->plan->place[i];
-        if (place->kind == CLT_PLACE_PLAN && t->view_of < 0 && phase_writes(phase, t->cls))
+        if (place->kind == CLT_PLACE_PLAN && t->view_of < 0 && phase_writes(b->plan->graph, phase, t))
             memset(b->writable[place->slab] + place->offset, 1, place->bytes);
     }
 }

@@ -161,7 +161,8 @@ typedef struct clt_verify_setup {
     int copies;         /* nodes that all read the same inputs: gradients of the second accumulate */
     uint32_t want_in;   /* inputs that want a gradient, if they can have one */
     bool want_params;
-    bool scaled; /* losses are multiplied by a loss scale */
+    bool frozen_buffers; /* the node computes as in evaluation, with the values that its buffers have */
+    bool scaled;         /* losses are multiplied by a loss scale */
     bool narrow; /* gradients of 16-bit tensors have their type, as in half-precision runs; else f32 */
     const ocl_choice *candidate; /* as in clt_plan_options */
     ocl_choice *asked;

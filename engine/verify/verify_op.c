@@ -146,6 +146,10 @@ static clt_status check_forward(op_run *r)
             if (is_told(&call->saved[i])) /* what the reference does not define is the op's own business */
                 CLT_TRY(check_tensor(r, call->node->saved[i],
                                      &(tensor_check){.reference = call->saved[i].data, .factor = 1.0}));
+        for (int i = 0; i < call->n_param; i++)
+            if (call->buffer[i].data && clt_node_updates_buffers(r->bench->plan->graph, call->node))
+                CLT_TRY(check_tensor(r, r->bench->plan->graph->params[call->node->param[i]].tensor,
+                                     &(tensor_check){.reference = call->buffer[i].data, .factor = 1.0}));
         check_record(r, k);
         /* Backward starts from the outputs as stored: a 16-bit rounding is not its error. */
         for (int i = 0; i < call->n_out; i++)
@@ -222,7 +226,7 @@ static clt_status check_run(op_run *r, const clt_verify_setup *setup)
 {
     for (int k = 0; k < r->bench->copies; k++)
         CLT_TRY(clt_verify_ref_make(&r->data, r->bench->plan->graph, r->subject, r->bench->node[k], k,
-                                    setup->mode == CLT_PLAN_CHECK, &r->call[k]));
+                                    setup->mode == CLT_PLAN_CHECK && !setup->frozen_buffers, &r->call[k]));
     put_data(r, CLT_VERIFY_NAN_PATTERN);
     put_losses(r);
     CLT_TRY(check_forward(r));
@@ -277,8 +281,8 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
     return status;
 }
 
-/* Inputs that can have a gradient, and how many parameters there are. */
-static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int *params)
+/* Inputs that can have a gradient, how many parameters there are, and whether some are buffers. */
+static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int *params, bool *buffers)
 {
     clt_verify_bench scratch = {0};
     clt_verify_setup setup = {
@@ -290,6 +294,7 @@ static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int 
     for (int i = 0; i < scratch.node[0]->n_in; i++)
         if (clt_verify_takes_gradient(subject, graph, scratch.node[0], i))
             *inputs |= 1u << i;
+    *buffers = clt_node_updates_buffers(graph, scratch.node[0]);
     clt_graph_destroy(graph);
     return CLT_OK;
 }
@@ -329,17 +334,21 @@ static clt_status check_correct(clt_verify_session *session, const clt_verify_su
 {
     clt_verify_setup single = {
         .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
-    clt_verify_setup twin = single, scaled = single, narrow = single;
+    clt_verify_setup twin = single, scaled = single, narrow = single, fixed = single;
     clt_verify_setup eval = {.mode = CLT_PLAN_EVAL, .copies = 1};
     twin.copies = 2;
     scaled.scaled = true;
     narrow.narrow = true;
+    fixed.frozen_buffers = true;
     bool exact = subject->op_case->exact;
     uint32_t inputs;
     int params;
-    CLT_TRY(look(subject, &inputs, &params));
+    bool buffers;
+    CLT_TRY(look(subject, &inputs, &params, &buffers));
     CLT_TRY(check_setup(session, subject, &single, exact, "written", outcome));
     CLT_TRY(check_setup(session, subject, &twin, exact, "accumulated", outcome));
+    if (buffers)
+        CLT_TRY(check_setup(session, subject, &fixed, exact, "frozen buffers", outcome));
     if (subject->op->flags & CLT_OP_LOSS)
         CLT_TRY(check_setup(session, subject, &scaled, exact, "scaled", outcome));
     if (subject->op->backward.variants && has_narrow(subject->op_case))
@@ -366,7 +375,8 @@ static bool is_result(const clt_verify_bench *b, const clt_tensor *t)
     if (t->view_of >= 0 || b->plan->place[t->id].kind != CLT_PLACE_PLAN)
         return false;
     return t->cls == CLT_TC_ACTIVATION || t->cls == CLT_TC_SAVED || t->cls == CLT_TC_GRADIENT ||
-           t->cls == CLT_TC_PARAM_GRAD || (t->id == b->plan->losses && b->plan->graph->n_losses > 0);
+           t->cls == CLT_TC_PARAM_GRAD || (t->param >= 0 && b->plan->graph->params[t->param].buffer) ||
+           (t->id == b->plan->losses && b->plan->graph->n_losses > 0);
 }
 
 /* Results of a run on one bench, kept to be compared with those of the next run, maybe on another bench. */

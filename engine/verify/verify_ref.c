@@ -28,6 +28,8 @@ static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int
     if (input) {
         filler.fill = input->fill;
         filler.max = input->fill_max;
+    } else if (t->param >= 0 && graph->params[t->param].buffer) {
+        filler.fill = CLT_FILL_POSITIVE; /* a variance is */
     }
     stream.number += data->integers ? STREAM_INTEGERS : 0;
     CLT_TRY(new_values(data->arena, &t->shape, out));
@@ -149,6 +151,8 @@ clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
         int32_t tensor = graph->params[node->param[i]].tensor;
         call->param[i] = ref_tensor(graph, tensor, data->param[copy][i]);
         CLT_TRY(ref_new(data, graph, tensor, 0.0, &call->dparam[i]));
+        if (graph->params[node->param[i]].buffer)
+            CLT_TRY(ref_new(data, graph, tensor, (double)NAN, &call->buffer[i]));
     }
     for (int i = 0; i < node->n_saved; i++)
         CLT_TRY(ref_new(data, graph, node->saved[i], (double)NAN, &call->saved[i]));

@@ -65,7 +65,7 @@ static clt_status make_graph(const clt_update_case *c, clt_graph **out)
     CLT_TRY_GOTO(clt_graph_add_text(graph, "l1", "last_loss", NULL, loss_in, 2, &loss), fail);
     graph->params[first->param[1]].lr_scale = 0.5f;
     graph->params[second->param[1]].lr_scale = 0.0f;
-    graph->params[second->param[0]].trainable = false;
+    graph->params[second->param[0]].frozen = true;
     *out = graph;
     return CLT_OK;
 fail:

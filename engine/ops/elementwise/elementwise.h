@@ -52,6 +52,10 @@ void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t 
 /* Choices of gelu's attribute `approximate`. */
 typedef enum clt_gelu_approximate { CLT_GELU_NONE, CLT_GELU_TANH } clt_gelu_approximate;
 
+/* dst = src * factor + shift. */
+void clt_emit_affine(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
+                     uint64_t elements, float factor, float shift, clt_style style);
+
 /* One launch of binary.cl: y (+)= in[0] + in[1] + ..., or in[0] * in[1]; the last input has `period`
  * elements, which repeat along the others. y may be an input that does not repeat. */
 typedef struct clt_binary_launch {

@@ -75,15 +75,8 @@ static clt_status affine_forward(ocl_emitter *e, const clt_call *call, clt_style
 {
     affine a = affine_of(call->node);
     uint64_t n = (uint64_t)clt_call_elements(call, call->in[0]);
-    clt_elementwise_begin(e, "elementwise", "elementwise_fwd_affine", style);
-    clt_define_type_of(e, "DT", call, call->in[0]);
-    clt_define_type_of(e, "GT", call, call->out[0]);
-    clt_define_stores(e, style, clt_call_dtype(call, call->out[0]), n, false);
-    clt_arg_out_of(e, call, call->out[0], n);
-    clt_arg_in_of(e, call, call->in[0], n);
-    ocl_arg_f32(e, a.factor);
-    ocl_arg_f32(e, a.shift);
-    clt_elementwise_end(e, n, 2.0 * (double)n, style);
+    clt_emit_affine(e, call->out[0], clt_call_dtype(call, call->out[0]), call->in[0],
+                    clt_call_dtype(call, call->in[0]), n, a.factor, a.shift, style);
     return CLT_OK;
 }
 

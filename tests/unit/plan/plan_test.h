@@ -369,7 +369,7 @@ static inline net net_frozen(int frozen_layers)
     put_linear(&n, "fc3", 5);
     put_loss(&n);
     for (int i = 0; i < 2 * frozen_layers; i++)
-        n.graph->params[i].trainable = false;
+        n.graph->params[i].frozen = true;
     return n;
 }
 

@@ -370,7 +370,7 @@ static inline void mark(maker *m)
     }
     for (size_t i = 1; i < m->graph->n_params; i++)
         if (!roll(m, 8)) {
-            m->graph->params[i].trainable = false;
+            m->graph->params[i].frozen = true;
             clt_str_printf(&m->text, "  frozen %s\n", m->graph->params[i].name);
         }
 }

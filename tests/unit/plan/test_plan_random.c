@@ -350,7 +350,7 @@ static void check_values(const maker *m, const char *form_name, const outcome *o
     for (size_t p = 0; training && p < m->graph->n_params; p++) {
         const clt_param *param = &m->graph->params[p];
         size_t n = (size_t)clt_shape_elements(&param->shape);
-        if (!param->trainable)
+        if (!clt_param_is_trained(param))
             continue;
         near(m, form_name, param->name, o->values + at, x->gradient[param->tensor], n, largest);
         at += n;
@@ -369,7 +369,7 @@ static const char *name_of(const maker *m, size_t at, bool training)
 {
     for (size_t p = 0; training && p < m->graph->n_params; p++) {
         size_t n = (size_t)clt_shape_elements(&m->graph->params[p].shape);
-        if (!m->graph->params[p].trainable)
+        if (!clt_param_is_trained(&m->graph->params[p]))
             continue;
         if (at < n)
             return m->graph->params[p].name;

@@ -46,11 +46,10 @@ typedef struct column_launch {
     clt_column_blocks blocks;
 } column_launch;
 
-/* Narrower tiles where there are too few for the device; results do not depend on it. */
-static uint64_t lane_tile(const ocl_device_desc *device, const column_launch *l)
+uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t blocks)
 {
     uint64_t units = device->compute_units ? device->compute_units : 1, tile = MAX_TILE;
-    while (tile > MIN_TILE && clt_div_up(l->cols, tile) * l->blocks.count < units * GROUPS_PER_UNIT)
+    while (tile > MIN_TILE && clt_div_up(cols, tile) * blocks < units * GROUPS_PER_UNIT)
         tile /= 2;
     return tile;
 }
@@ -66,7 +65,7 @@ static void launch(ocl_emitter *e, const column_launch *l, clt_style style)
     uint64_t elements = l->rows * l->cols, sums = l->blocks.count * l->cols;
     ocl_kernel_begin(e, "colsum", "colsum_bwd_w");
     uint64_t items = clt_define_group(e, style);
-    uint64_t tile = style == CLT_STYLE_LANE ? lane_tile(e->device, l) : items;
+    uint64_t tile = style == CLT_STYLE_LANE ? clt_column_tile(e->device, l->cols, l->blocks.count) : items;
     ocl_define(e, "HAVE_P", l->product);
     ocl_define(e, "HAVE_Q", l->q >= 0);
     if (style == CLT_STYLE_LANE)

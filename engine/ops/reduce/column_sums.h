@@ -25,6 +25,9 @@ typedef struct clt_column_blocks {
     uint64_t count, rows;
 } clt_column_blocks;
 clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols);
+/* Columns of an item in lane style: fewer where there are too few tiles for the device. Results do not depend
+ * on it. */
+uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t blocks);
 
 /* Both stages. Workspace: 4*cols*blocks bytes for each of p and q, blocks <= 256, none for a single block. */
 void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, clt_style style);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The op batch_norm for features. Knows rows and channels, no model. Its running statistics are buffers
+ * (clt_param): a command of the forward pass moves them, in training only. */
+#include "engine/ops/emit_util.h"
+#include "engine/ops/norm/norm.h"
+#include "engine/ops/reduce/column_sums.h"
+
+/* batch_norm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), mean and var over the batch
+ * shapes  x (N,C), w (C), b (C), running_mean (C), running_var (C) -> y (N,C); saves mean (C), rstd (C)
+ * dtypes  x,y f32|f16|bf16; all else f32
+ * grads   dx, dw, db: write or accumulate                units   eps: square of x's unit
+ * memory  workspace: 8*C*blocks + 12*C bytes, blocks <= 256 (column_sums.h)
+ * errors  CLT_ESHAPE for an integer x or one that is not (N,C); CLT_ECONFIG for training with N = 1
+ * source  Ioffe & Szegedy 2015, arXiv:1502.03167; running statistics as torch.nn.BatchNorm1d
+ * tested  verify -t 'batch_norm*', tol 32; test_golden */
+
+static const clt_attr_spec batch_norm_attrs[] = {
+    CLT_NORM_EPS,
+    {.name = "momentum",
+     .type = CLT_ATTR_FLOAT,
+     .default_value = 0.1,
+     .min = 0,
+     .max = 1,
+     .help = "share of the batch in the new running statistics"},
+    {.name = "affine",
+     .type = CLT_ATTR_BOOL,
+     .default_value = 1,
+     .min = 0,
+     .max = 1,
+     .help = "learn a factor and a shift per channel"},
+};
+
+static clt_status batch_norm_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_infer_need_float(ctx, 0));
+    clt_shape shape = clt_infer_in(ctx, 0)->shape;
+    char text[CLT_SHAPE_TEXT];
+    if (shape.ndim != 2)
+        return clt_infer_fail(ctx, "the input %s is not (samples, features); put a 'flatten' layer before it",
+                              clt_shape_text(&shape, text, sizeof text));
+    clt_shape channels = clt_shape1(shape.dim[1]);
+    const clt_init zeros = {CLT_INIT_ZEROS, 0.0f, 0, 0}, ones = {CLT_INIT_ONES, 0.0f, 0, 0};
+    if (clt_node_attr(ctx->node, "affine")->b) {
+        CLT_TRY(clt_infer_param(ctx, "weight", &channels, ones));
+        CLT_TRY(clt_infer_param(ctx, "bias", &channels, zeros));
+    }
+    CLT_TRY(clt_infer_buffer(ctx, "running_mean", &channels, zeros, true));
+    CLT_TRY(clt_infer_buffer(ctx, "running_var", &channels, ones, true));
+    CLT_TRY(clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape));
+    CLT_TRY(clt_infer_saved(ctx, "mean", CLT_F32, &channels));
+    return clt_infer_saved(ctx, "rstd", CLT_F32, &channels);
+}
+
+typedef struct batch_norm {
+    const clt_call *call;
+    clt_style style;
+    uint64_t rows, cols, tile, items;
+    clt_column_blocks blocks;
+    bool affine, batch; /* batch: normalises by the statistics of the batch */
+    int32_t running_mean, running_var;
+} batch_norm;
+
+static batch_norm measure(const ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
+    batch_norm n = {.call = call, .style = style, .affine = call->node->n_param > 2};
+    n.rows = (uint64_t)shape->dim[0];
+    n.cols = (uint64_t)shape->dim[1];
+    n.blocks = clt_column_blocks_of((int64_t)n.rows, (int64_t)n.cols);
+    n.tile = clt_column_tile(e->device, n.cols, n.blocks.count);
+    n.batch = call->training && clt_node_updates_buffers(call->graph, call->node);
+    n.running_mean = call->param[n.affine ? 2 : 0];
+    n.running_var = call->param[n.affine ? 3 : 1];
+    return n;
+}
+
+static void begin(ocl_emitter *e, batch_norm *n, const char *kernel)
+{
+    ocl_kernel_begin(e, "batch_norm", kernel);
+    n->items = clt_define_group(e, n->style);
+    n->tile = n->style == CLT_STYLE_LANE ? n->tile : n->items;
+    ocl_define(e, "AFFINE", n->affine);
+    ocl_define(e, "BATCH", n->batch);
+    clt_define_type_of(e, "DT", n->call, n->call->in[0]);
+}
+
+/* A kernel that walks over blocks of rows: its last arguments but for scalars, and how it is launched. */
+static void arg_rows(ocl_emitter *e, const batch_norm *n)
+{
+    ocl_arg_u64(e, n->rows);
+    ocl_arg_u64(e, n->cols);
+    ocl_arg_u64(e, n->blocks.rows);
+    ocl_arg_u32(e, (uint32_t)n->tile);
+}
+static void end_rows(ocl_emitter *e, const batch_norm *n, double flops_per_element)
+{
+    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, n->blocks.count, n->items, 1,
+                      flops_per_element * (double)(n->rows * n->cols));
+}
+/* A kernel that works on channels alone. */
+static void end_channels(ocl_emitter *e, const batch_norm *n, double flops_per_channel)
+{
+    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, 1, n->items, 1,
+                      flops_per_channel * (double)n->cols);
+}
+
+static void arg_mean_rstd(ocl_emitter *e, const batch_norm *n)
+{
+    ocl_arg_in(e, n->call->saved[0], CLT_F32, n->cols);
+    ocl_arg_in(e, n->call->saved[1], CLT_F32, n->cols);
+}
+
+/* Moves the running statistics towards those of the batch. */
+static void emit_running(ocl_emitter *e, batch_norm *n, int32_t var)
+{
+    begin(e, n, "batch_norm_running");
+    ocl_arg_inout(e, n->running_mean, CLT_F32, n->cols);
+    ocl_arg_inout(e, n->running_var, CLT_F32, n->cols);
+    ocl_arg_in(e, n->call->saved[0], CLT_F32, n->cols);
+    ocl_arg_in(e, var, CLT_F32, n->cols);
+    ocl_arg_u64(e, n->cols);
+    ocl_arg_u32(e, (uint32_t)n->tile);
+    ocl_arg_f32(e, (float)clt_node_attr(n->call->node, "momentum")->f);
+    ocl_arg_f32(e, (float)((double)n->rows / (double)(n->rows - 1)));
+    end_channels(e, n, 8.0);
+}
+
+/* mean and rstd of the batch, and the running statistics where this work may move them. */
+static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
+{
+    const clt_call *call = n->call;
+    uint64_t parts = n->blocks.count * n->cols;
+    if (n->rows < 2)
+        CLT_FAIL(CLT_ECONFIG,
+                 "layer '%s' (batch_norm): a micro-batch of one sample has no variance to train with; use a "
+                 "data.micro_batch of 2 or more",
+                 call->node->name);
+    int32_t mean = ocl_workspace(e, CLT_F32, parts, "means of blocks"),
+            square = ocl_workspace(e, CLT_F32, parts, "squares of blocks"),
+            var = ocl_workspace(e, CLT_F32, n->cols, "variances");
+    begin(e, n, "batch_norm_moments");
+    ocl_arg_out(e, mean, CLT_F32, parts);
+    ocl_arg_out(e, square, CLT_F32, parts);
+    clt_arg_in_of(e, call, call->in[0], n->rows * n->cols);
+    arg_rows(e, n);
+    end_rows(e, n, 4.0);
+    begin(e, n, "batch_norm_stats");
+    ocl_arg_out(e, call->saved[0], CLT_F32, n->cols);
+    ocl_arg_out(e, call->saved[1], CLT_F32, n->cols);
+    ocl_arg_out(e, var, CLT_F32, n->cols);
+    ocl_arg_in(e, mean, CLT_F32, parts);
+    ocl_arg_in(e, square, CLT_F32, parts);
+    arg_rows(e, n);
+    ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
+    end_channels(e, n, 7.0 * (double)n->blocks.count + 5.0);
+    if (call->update_buffers)
+        emit_running(e, n, var);
+    return CLT_OK;
+}
+
+static void emit_constants(ocl_emitter *e, batch_norm *n)
+{
+    begin(e, n, "batch_norm_constants");
+    ocl_arg_out(e, n->call->saved[0], CLT_F32, n->cols);
+    ocl_arg_out(e, n->call->saved[1], CLT_F32, n->cols);
+    ocl_arg_in(e, n->running_mean, CLT_F32, n->cols);
+    ocl_arg_in(e, n->running_var, CLT_F32, n->cols);
+    ocl_arg_u64(e, n->cols);
+    ocl_arg_u32(e, (uint32_t)n->tile);
+    ocl_arg_f32(e, (float)clt_node_attr(n->call->node, "eps")->f);
+    end_channels(e, n, 3.0);
+}
+
+static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    batch_norm n = measure(e, call, style);
+    if (n.batch)
+        CLT_TRY(emit_batch(e, &n));
+    else
+        emit_constants(e, &n);
+    begin(e, &n, "batch_norm_fwd");
+    clt_arg_out_of(e, call, call->out[0], n.rows * n.cols);
+    clt_arg_in_of(e, call, call->in[0], n.rows * n.cols);
+    arg_mean_rstd(e, &n);
+    for (int i = 0; n.affine && i < 2; i++)
+        ocl_arg_in(e, call->param[i], CLT_F32, n.cols);
+    arg_rows(e, &n);
+    end_rows(e, &n, 2.0 + 2.0 * n.affine);
+    return CLT_OK;
+}
+
+/* sum and product (C): see batch_norm.cl; the gradients of w and b on the way. */
+static void emit_sums(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t product)
+{
+    const clt_call *call = n->call;
+    uint64_t elements = n->rows * n->cols, parts = n->blocks.count * n->cols;
+    int32_t part[2] = {ocl_workspace(e, CLT_F32, parts, "sums of blocks"),
+                       ocl_workspace(e, CLT_F32, parts, "products of blocks")};
+    begin(e, n, "batch_norm_bwd_sums");
+    clt_define_type_of(e, "DYT", call, call->dout[0]);
+    ocl_arg_out(e, part[0], CLT_F32, parts);
+    ocl_arg_out(e, part[1], CLT_F32, parts);
+    clt_arg_in_of(e, call, call->dout[0], elements);
+    clt_arg_in_of(e, call, call->in[0], elements);
+    arg_mean_rstd(e, n);
+    arg_rows(e, n);
+    end_rows(e, n, 5.0);
+    begin(e, n, "batch_norm_bwd_total");
+    ocl_define(e, "HAVE_DW", n->affine && call->dparam[0] >= 0);
+    ocl_define(e, "HAVE_DB", n->affine && call->dparam[1] >= 0);
+    ocl_arg_out(e, sum, CLT_F32, n->cols);
+    ocl_arg_out(e, product, CLT_F32, n->cols);
+    for (int i = 0; n->affine && i < 2; i++)
+        if (call->dparam[i] >= 0)
+            ocl_arg_grad(e, call->dparam[i], CLT_F32, n->cols, call->dparam_accumulate[i]);
+    ocl_arg_in(e, part[0], CLT_F32, parts);
+    ocl_arg_in(e, part[1], CLT_F32, parts);
+    ocl_arg_u64(e, n->blocks.count);
+    ocl_arg_u64(e, n->cols);
+    ocl_arg_u32(e, (uint32_t)n->tile);
+    end_channels(e, n, 2.0 * (double)n->blocks.count);
+}
+
+static clt_status batch_norm_backward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    batch_norm n = measure(e, call, style);
+    uint64_t elements = n.rows * n.cols;
+    bool params = n.affine && (call->dparam[0] >= 0 || call->dparam[1] >= 0);
+    int32_t sum = -1, product = -1;
+    if (params || (n.batch && call->din[0] >= 0)) {
+        sum = ocl_workspace(e, CLT_F32, n.cols, "sums of channels");
+        product = ocl_workspace(e, CLT_F32, n.cols, "products of channels");
+        emit_sums(e, &n, sum, product);
+    }
+    if (call->din[0] < 0)
+        return CLT_OK;
+    begin(e, &n, "batch_norm_bwd");
+    clt_define_type_of(e, "DYT", call, call->dout[0]);
+    clt_define_type_of(e, "GT", call, call->din[0]);
+    clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
+    clt_arg_in_of(e, call, call->dout[0], elements);
+    if (n.batch) {
+        clt_arg_in_of(e, call, call->in[0], elements);
+        arg_mean_rstd(e, &n);
+        ocl_arg_in(e, sum, CLT_F32, n.cols);
+        ocl_arg_in(e, product, CLT_F32, n.cols);
+    } else {
+        ocl_arg_in(e, call->saved[1], CLT_F32, n.cols);
+    }
+    if (n.affine)
+        ocl_arg_in(e, call->param[0], CLT_F32, n.cols);
+    arg_rows(e, &n);
+    ocl_arg_f32(e, (float)(1.0 / (double)n.rows));
+    end_rows(e, &n, (n.batch ? 7.0 : 1.0) + n.affine);
+    return CLT_OK;
+}
+CLT_ELEMENTWISE_VARIANTS(batch_norm_forward)
+CLT_ELEMENTWISE_VARIANTS(batch_norm_backward)
+
+extern const clt_op_ref clt_op_batch_norm_ref;
+static const clt_op_doc batch_norm_doc = {
+    .text =
+        "Gives every channel the mean 0 and the variance 1 over the micro-batch, then a learned factor and "
+        "shift. Evaluation uses running statistics, which are saved with the model and which every "
+        "micro-batch of training moves: running += momentum * (batch - running). With several ranks each "
+        "one normalises by its own micro-batch, and the running statistics are the mean of all ranks'. "
+        "model.freeze of the running statistics makes the layer use them in training, too.",
+    .inputs = "x: (N,C), f32, f16 or bf16",
+    .output = "y: shape and type of x",
+    .params = "weight: (C), bias: (C) unless affine is false; buffers running_mean: (C), running_var: (C), "
+              "the unbiased variance",
+    .example = "{\"op\": \"batch_norm\"}",
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
+};
+
+extern const clt_op clt_op_batch_norm;
+const clt_op clt_op_batch_norm = {
+    .name = "batch_norm",
+    .summary = "y = (x - mean) / sqrt(var + eps) * w + b over the batch",
+    .doc = &batch_norm_doc,
+    .attrs = batch_norm_attrs,
+    .n_attrs = 3,
+    .min_in = 1,
+    .max_in = 1,
+    .flags = CLT_OP_CHEAP,
+    .infer = batch_norm_infer,
+    .forward = {.variants = batch_norm_forward_variants},
+    .backward = {.variants = batch_norm_backward_variants},
+    .ref = &clt_op_batch_norm_ref,
+};

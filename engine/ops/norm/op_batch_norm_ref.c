@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double-precision reference and cases of batch_norm. Knows formulas only. */
+#include <math.h>
+
+#include "engine/ops/case.h"
+
+/* Where the parameters of the op lie: weight, bias, running_mean, running_var, or the last two alone. */
+static bool is_affine(const clt_ref_call *call)
+{
+    return call->n_param > 2;
+}
+static int running(const clt_ref_call *call)
+{
+    return is_affine(call) ? 2 : 0;
+}
+
+/* Mean and variance by which channel c is normalised. */
+static void statistics(const clt_ref_call *call, int64_t c, double *mean, double *var)
+{
+    int64_t rows = call->in[0].shape.dim[0], cols = call->in[0].shape.dim[1];
+    *mean = call->param[running(call)].data[c];
+    *var = call->param[running(call) + 1].data[c];
+    if (!call->training)
+        return;
+    *mean = *var = 0;
+    for (int64_t r = 0; r < rows; r++)
+        *mean += call->in[0].data[r * cols + c] / (double)rows;
+    for (int64_t r = 0; r < rows; r++) {
+        double d = call->in[0].data[r * cols + c] - *mean;
+        *var += d * d / (double)rows;
+    }
+}
+
+static void move_running(clt_ref_call *call, int64_t c, double mean, double var)
+{
+    double momentum = clt_node_attr(call->node, "momentum")->f, n = (double)call->in[0].shape.dim[0];
+    double batch[2] = {mean, var * n / (n - 1)};
+    for (int i = 0; i < 2; i++) {
+        int at = running(call) + i;
+        call->buffer[at].data[c] = (1 - momentum) * call->param[at].data[c] + momentum * batch[i];
+    }
+}
+
+static void batch_norm_forward(clt_ref_call *call)
+{
+    int64_t rows = call->in[0].shape.dim[0], cols = call->in[0].shape.dim[1];
+    for (int64_t c = 0; c < cols; c++) {
+        double mean, var, w = 1, b = 0;
+        statistics(call, c, &mean, &var);
+        double rstd = 1 / sqrt(var + clt_node_attr(call->node, "eps")->f);
+        if (is_affine(call)) {
+            w = call->param[0].data[c];
+            b = call->param[1].data[c];
+        }
+        for (int64_t r = 0; r < rows; r++)
+            call->out[0].data[r * cols + c] = (call->in[0].data[r * cols + c] - mean) * rstd * w + b;
+        call->saved[0].data[c] = mean;
+        call->saved[1].data[c] = rstd;
+        if (call->training)
+            move_running(call, c, mean, var);
+    }
+}
+
+/* Of one channel: sum of dy, and of dy times the normalised x. */
+typedef struct channel_sums {
+    double mean, rstd, dy, product;
+} channel_sums;
+
+static channel_sums sums_of(const clt_ref_call *call, int64_t c)
+{
+    int64_t rows = call->in[0].shape.dim[0], cols = call->in[0].shape.dim[1];
+    channel_sums s = {0};
+    double var;
+    statistics(call, c, &s.mean, &var);
+    s.rstd = 1 / sqrt(var + clt_node_attr(call->node, "eps")->f);
+    for (int64_t r = 0; r < rows; r++) {
+        double dy = call->dout[0].data[r * cols + c];
+        s.dy += dy;
+        s.product += dy * (call->in[0].data[r * cols + c] - s.mean) * s.rstd;
+    }
+    return s;
+}
+
+static void batch_norm_backward(clt_ref_call *call)
+{
+    int64_t rows = call->in[0].shape.dim[0], cols = call->in[0].shape.dim[1];
+    for (int64_t c = 0; c < cols; c++) {
+        channel_sums s = sums_of(call, c);
+        double w = is_affine(call) ? call->param[0].data[c] : 1;
+        for (int64_t r = 0; call->din[0].data && r < rows; r++) {
+            double normalised = (call->in[0].data[r * cols + c] - s.mean) * s.rstd;
+            double mean = call->training ? (s.dy + normalised * s.product) / (double)rows : 0;
+            call->din[0].data[r * cols + c] += s.rstd * w * (call->dout[0].data[r * cols + c] - mean);
+        }
+        if (is_affine(call) && call->dparam[0].data)
+            call->dparam[0].data[c] += s.product;
+        if (is_affine(call) && call->dparam[1].data)
+            call->dparam[1].data[c] += s.dy;
+    }
+}
+
+/* Few rows may be near each other: rstd reaches 1/sqrt(eps) = 316, which multiplies rounding errors. */
+#define FEW 4096
+static const clt_op_case batch_norm_cases[] = {
+    {.name = "bf16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 19, 36)}, .small = true},
+    {.name = "f16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 21, 67)}, .small = true},
+    {.name = "two", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 3)}, .tolerance = FEW, .small = true},
+    {.name = "one_channel", .n_inputs = 1, .inputs = {CLT_CASE_F32(33, 1)}, .small = true},
+    {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(37, 19)}, .small = true},
+    {.name = "plain",
+     .attrs = "{\"affine\":false}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(31, 33)},
+     .small = true},
+    {.name = "attributes",
+     .attrs = "{\"eps\":0.01,\"momentum\":0.75}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(23, 48)}},
+    {.name = "blocks", .n_inputs = 1, .inputs = {CLT_CASE_F32(283, 70)}, .small = true},
+    {.name = "tiles", .n_inputs = 1, .inputs = {CLT_CASE_F32(41, 1117)}},
+};
+
+static const clt_op_case batch_norm_timed[] = {
+    CLT_TIMED_ONE("features", NULL, CLT_CASE_F32(256, 768)),
+    CLT_TIMED_ONE("large", NULL, CLT_CASE_F32(32768, 768)),
+};
+
+/* As layernorm. */
+const clt_op_ref clt_op_batch_norm_ref = {
+    batch_norm_forward,         batch_norm_backward, batch_norm_cases, CLT_CASE_COUNT(batch_norm_cases), 32,
+    CLT_TIMED(batch_norm_timed)};

@@ -125,14 +125,14 @@ static void put_values(const watch *w, int columns, clt_str *out)
     clt_metric speed = clt_run_speed_metric(r);
     clt_str line = {0};
     char rate[32];
-    const clt_curve *hits = &r->curve[CLT_METRIC_EVAL_ACCURACY], *lr = &r->curve[CLT_METRIC_LR];
+    const clt_curve *accuracy = &r->curve[CLT_METRIC_EVAL_ACCURACY], *lr = &r->curve[CLT_METRIC_LR];
     value(&line, "loss", f.loss, 4);
     value(&line, "eval", f.eval_loss, 4);
     if (f.best_eval_step >= 0 && f.best_eval_loss < f.eval_loss)
         clt_str_printf(&line, " (best %s at step %lld)",
                        clt_value_text(f.best_eval_loss, 4, rate, sizeof rate), (long long)f.best_eval_step);
     value(&line, "perplexity", clt_run_is_language(r) ? exp(f.eval_loss) : NAN, 2);
-    value_in(&line, "accuracy %.2f%%", hits->values ? 100 * hits->last : NAN);
+    value_in(&line, "accuracy %.2f%%", accuracy->values ? 100 * accuracy->last : NAN);
     value_in(&line, "lr %.2e", lr->values ? lr->last : NAN);
     double per_s = clt_curve_tail(&r->curve[speed], 0.1);
     if (per_s > 0)

@@ -103,8 +103,8 @@ int main(int argc, char **argv)
     bool option = argv[1][0] == '-';
     if (status == CLT_OK)
         status = option ? entry->run(&context, 1, argv) : entry->run(&context, argc - 1, argv + 1);
-    /* A training run whose reader went away has still done its work. Texts longer than the buffer may have
-     * failed before. */
+    /* Output that could not be written is an error, except for a training run (CMD_STOPS): its work is done. A
+     * write may also have failed earlier, when the buffer was full. */
     bool lost = fflush(stdout) == EOF || ferror(stdout);
     if (lost && status == CLT_OK && !(entry->flags & CMD_STOPS))
         status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing to the standard output failed");

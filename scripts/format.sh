@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Checks the layout of every C source with clang-format, or corrects it with --fix. One major version is the judge, because
+# Checks the layout of every source in C and OpenCL C with clang-format, or corrects it with --fix. One major version is the judge, because
 # versions disagree. Exit codes: 0 all is well, 1 some file differs, 3 that version is not installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -23,9 +23,9 @@ done
 [ -n "$tool" ] || { echo "clang-format $version is not installed (package clang-format-$version)"; exit 3; }
 
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-    list=(git ls-files -z --cached --others --exclude-standard '*.c' '*.h')
+    list=(git ls-files -z --cached --others --exclude-standard '*.c' '*.h' '*.cl' '*.clh')
 else
-    list=(find engine cl comm cli tests '(' -name '*.c' -o -name '*.h' ')' -print0)
+    list=(find engine cl comm cli tests '(' -name '*.c' -o -name '*.h' -o -name '*.cl' -o -name '*.clh' ')' -print0)
 fi
 # A tracked file may have been deleted in the working tree.
 "${list[@]}" | while IFS= read -r -d '' file; do [ ! -f "$file" ] || printf '%s\0' "$file"; done |

@@ -16,8 +16,8 @@
 #include "engine/base/child.h"
 #include "engine/base/hash.h"
 
-#define NO_TICKETS_LEFT 0x40000000u
-#define TICKET_BYTES 64
+#define NO_TILES_LEFT 0x40000000u
+#define TILE_COUNTER_BYTES 64
 
 typedef struct launch_memory {
     void *bytes[OCL_MAX_ARGS];
@@ -117,8 +117,8 @@ static bool add_argument(server *s, char *fields)
     cl_ulong wide = value;
     if (strcmp(kind, "tensor") == 0 || strcmp(kind, "nothing") == 0)
         good = set_tensor(s, value);
-    else if (strcmp(kind, "tickets") == 0)
-        good = add_memory(s, TICKET_BYTES, NO_TICKETS_LEFT);
+    else if (strcmp(kind, "tile_counter") == 0)
+        good = add_memory(s, TILE_COUNTER_BYTES, NO_TILES_LEFT);
     else if (strcmp(kind, "32") == 0)
         good = clSetKernelArg(s->kernel, s->next++, sizeof word, &word) == CL_SUCCESS;
     else if (strcmp(kind, "64") == 0)

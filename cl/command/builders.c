@@ -186,8 +186,8 @@ static void write_argument(const ocl_program_wish *wish, const ocl_command *c, i
     case OCL_ARG_LOCAL:
         clt_str_printf(out, "arg\tlocal\t%" PRIu64 "\n", arg->value.u64);
         break;
-    case OCL_ARG_TICKETS:
-        clt_str_printf(out, "arg\ttickets\t0\n");
+    case OCL_ARG_TILE_COUNTER:
+        clt_str_printf(out, "arg\ttile_counter\t0\n");
         break;
     }
 }

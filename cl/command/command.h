@@ -32,8 +32,8 @@ typedef enum ocl_arg_kind {
     OCL_ARG_U32,
     OCL_ARG_U64,
     OCL_ARG_F32,
-    OCL_ARG_LOCAL,  /* u64 bytes of local memory */
-    OCL_ARG_TICKETS /* __global uint *: two counters, zero before each run of the kernel, which leaves them so
+    OCL_ARG_LOCAL,       /* u64 bytes of local memory */
+    OCL_ARG_TILE_COUNTER /* __global uint *: two counters, zero before each run of the kernel, which leaves them so
                      */
 } ocl_arg_kind;
 
@@ -168,7 +168,7 @@ void ocl_arg_u64(ocl_emitter *e, uint64_t value);
 void ocl_arg_is_bound(ocl_emitter *e);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);
-void ocl_arg_tickets(ocl_emitter *e); /* cl/kernels/tickets.clh */
+void ocl_arg_tile_counter(ocl_emitter *e); /* cl/kernels/tile_counter.clh */
 /* The open kernel is what it is because the device has these capabilities. What its variant needs, and groups
  * of more than 64 items, are known without being said. */
 void ocl_kernel_needs(ocl_emitter *e, uint32_t caps);

@@ -50,7 +50,7 @@ static const char *label_of(const ocl_emitter *e)
     return e->label ? e->label : "";
 }
 
-/* Opening and closing a command. The command sits behind the list's end and joins it when it is closed. */
+/* Opening and closing a command. An open command lies in the element after the last one; closing it makes the list one longer. */
 
 static const char *keep_text(ocl_emitter *e, const char *text)
 {
@@ -240,9 +240,9 @@ void ocl_arg_local(ocl_emitter *e, uint64_t bytes)
         arg->value.u64 = bytes;
 }
 
-void ocl_arg_tickets(ocl_emitter *e)
+void ocl_arg_tile_counter(ocl_emitter *e)
 {
-    (void)add_arg(e, OCL_ARG_TICKETS);
+    (void)add_arg(e, OCL_ARG_TILE_COUNTER);
 }
 
 void ocl_kernel_needs(ocl_emitter *e, uint32_t caps)

@@ -204,19 +204,20 @@ static clt_status bind_tensor(const ocl_exec *exec, cl_kernel kernel, const ocl_
 
 /* One pair of counters serves a whole device: the compute queue runs one command after the other, and every
  * kernel leaves them as it found them. */
-static clt_status bind_tickets(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c, cl_uint *next)
+static clt_status bind_tile_counter(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c,
+                                    cl_uint *next)
 {
     ocl_device *device = exec->device;
     cl_uint zeros[16] = {0}; /* a cache line of their own */
     cl_int code = CL_SUCCESS;
     pthread_mutex_lock(&device->lock);
-    if (device->tickets == NULL)
-        device->tickets = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                         sizeof zeros, zeros, &code);
-    cl_mem tickets = device->tickets;
+    if (device->tile_counter == NULL)
+        device->tile_counter = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                              sizeof zeros, zeros, &code);
+    cl_mem tile_counter = device->tile_counter;
     pthread_mutex_unlock(&device->lock);
     OCL_CHECK(code, "allocating the counters of '%s'", c->label);
-    return set_arg(kernel, next, sizeof tickets, &tickets, c);
+    return set_arg(kernel, next, sizeof tile_counter, &tile_counter, c);
 }
 
 static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
@@ -257,8 +258,8 @@ static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_co
         case OCL_ARG_LOCAL:
             CLT_TRY(set_arg(kernel, &next, (size_t)u64, NULL, c));
             break;
-        case OCL_ARG_TICKETS:
-            CLT_TRY(bind_tickets(exec, kernel, c, &next));
+        case OCL_ARG_TILE_COUNTER:
+            CLT_TRY(bind_tile_counter(exec, kernel, c, &next));
             break;
         }
     }

@@ -69,7 +69,7 @@ static void add_text(clt_hash64_state *state, const char *text)
 
 clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key)
 {
-    /* Played units are tested as well; a library that stands before the driver is a part of it. */
+    /* Emulated units are tested as well; a library that stands before the driver is a part of it. */
     static const char *const variables[] = {"CLTRAIN_EMULATE", "LD_PRELOAD"};
     clt_hash64_state state;
     uint64_t kernels;
@@ -132,7 +132,7 @@ bool ocl_answers_lost_test(const ocl_answers *answers)
     return false;
 }
 
-uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool tests)
+uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t emulated, bool tests)
 {
     uint32_t caps = 0;
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
@@ -140,7 +140,7 @@ uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool test
         if (item != NULL && item->answer == OCL_ANSWER_YES)
             caps |= 1u << cap;
     }
-    caps |= played;
+    caps |= emulated;
     for (int i = 0; i < answers->count && tests; i++)
         if (ocl_item_is_test(&answers->items[i]) && answers->items[i].answer != OCL_ANSWER_YES)
             caps &= ~answers->items[i].drops;
@@ -155,9 +155,9 @@ static bool are_tested(const ocl_answers *answers, uint32_t caps)
     return false;
 }
 
-void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t played, bool tests)
+void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests)
 {
-    uint32_t caps = ocl_answers_caps(answers, played, tests) & mask;
+    uint32_t caps = ocl_answers_caps(answers, emulated, tests) & mask;
     answers->probed |= mask;
     if (!tests || are_tested(answers, caps))
         return;
@@ -166,10 +166,10 @@ void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t played
     answers->tested[answers->n_tested++] = caps;
 }
 
-bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t played, bool tests)
+bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests)
 {
     return (mask & ~answers->probed) == 0 &&
-           (!tests || are_tested(answers, ocl_answers_caps(answers, played, tests) & mask));
+           (!tests || are_tested(answers, ocl_answers_caps(answers, emulated, tests) & mask));
 }
 
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)

@@ -79,10 +79,10 @@ bool ocl_answers_lost_test(const ocl_answers *answers);
 clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item);
 /* The capabilities that count: their probe and (with tests) every self-test of theirs were answered with yes.
  */
-uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t played, bool tests);
+uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t emulated, bool tests);
 /* All questions for a device with this mask have been answered: of the probes, and of the self-tests. */
-void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t played, bool tests);
-bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t played, bool tests);
+void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
+bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
 /* Fills in what the answers say of sizes: local_proven_bytes, local_report_factor,
  * kernel_group_limit, larger_groups. */
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device);

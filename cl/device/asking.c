@@ -26,7 +26,7 @@ void ocl_self_tests_register(const ocl_self_test_set *set)
 typedef struct asking {
     ocl_asker *asker; /* whose device is NULL: to be opened for the next question */
     char *extensions;
-    uint32_t played;
+    uint32_t emulated;
 } asking;
 
 /* The device as it stands so far. */
@@ -34,9 +34,9 @@ static ocl_device_desc desc_now(const asking *a)
 {
     const ocl_answers *answers = a->asker->answers;
     ocl_device_desc desc = a->asker->found->desc;
-    desc.caps = ocl_caps_with_played(ocl_answers_caps(answers, a->played, a->asker->tests), a->played) &
+    desc.caps = ocl_caps_with_emulated(ocl_answers_caps(answers, a->emulated, a->asker->tests), a->emulated) &
                 a->asker->mask;
-    desc.played_caps = a->played & desc.caps;
+    desc.emulated_caps = a->emulated & desc.caps;
     ocl_answers_sizes(answers, &desc);
     return desc;
 }
@@ -209,12 +209,12 @@ static clt_status ask_rounds(asking *a)
 clt_status ocl_ask_here(ocl_asker *asker)
 {
     asking a = {.asker = asker};
-    CLT_TRY(ocl_played_caps(&a.played));
+    CLT_TRY(ocl_emulated_caps(&a.emulated));
     CLT_TRY(ocl_device_extensions(asker->found->id, &a.extensions));
     clt_status status = ask_rounds(&a);
     free(a.extensions);
     if (status == CLT_OK) {
-        ocl_answers_note_asked(asker->answers, asker->mask, a.played, asker->tests);
+        ocl_answers_note_asked(asker->answers, asker->mask, a.emulated, asker->tests);
     }
     return status;
 }

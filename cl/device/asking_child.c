@@ -384,11 +384,11 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
     if (status == CLT_OK && !v.done && ocl_answers_refusal(answers, w->tests) == NULL)
         CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': child processes come to no end of the questions",
                  found->desc.spec, found->desc.name);
-    uint32_t played = 0;
+    uint32_t emulated = 0;
     if (status == CLT_OK)
-        status = ocl_played_caps(&played);
+        status = ocl_emulated_caps(&emulated);
     if (status == CLT_OK)
-        ocl_answers_note_asked(answers, w->mask, played, w->tests);
+        ocl_answers_note_asked(answers, w->mask, emulated, w->tests);
     return status;
 }
 
@@ -396,10 +396,10 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
 
 static bool is_complete(const ocl_answers *answers, const wishes *w)
 {
-    uint32_t played = 0;
-    if (ocl_played_caps(&played) != CLT_OK)
+    uint32_t emulated = 0;
+    if (ocl_emulated_caps(&emulated) != CLT_OK)
         clt_error_clear(); /* whoever asks fails by it */
-    return answers->count > 0 && (ocl_answers_were_asked(answers, w->mask, played, w->tests) ||
+    return answers->count > 0 && (ocl_answers_were_asked(answers, w->mask, emulated, w->tests) ||
                                   ocl_answers_refusal(answers, w->tests) != NULL);
 }
 

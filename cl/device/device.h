@@ -118,10 +118,10 @@ typedef struct ocl_device_desc {
     char version[OCL_NAME_SIZE]; /* CL_DEVICE_VERSION */
     char platform[OCL_NAME_SIZE];
     bool is_cpu, is_gpu;
-    uint32_t caps;        /* OCL_CAP_* after masking */
-    uint32_t masked_caps; /* those that the caller took away (ocl_open_options) */
-    uint32_t played_caps; /* those that it has not, but plays: see OCL_CAPS_UNITS */
-    uint32_t quirks;      /* OCL_QUIRK_* */
+    uint32_t caps;          /* OCL_CAP_* after masking */
+    uint32_t masked_caps;   /* those that the caller took away (ocl_open_options) */
+    uint32_t emulated_caps; /* those that it has not, but plays: see OCL_CAPS_UNITS */
+    uint32_t quirks;        /* OCL_QUIRK_* */
     uint32_t compute_units;
     uint32_t max_clock_mhz;
     uint32_t
@@ -213,7 +213,7 @@ const char *ocl_style_name(ocl_style style); /* "asked", "lanes", "groups" */
 bool ocl_style_from_name(const char *name, ocl_style *out);
 
 typedef struct ocl_open_options {
-    const char *spec;   /* SPEC of DESIGN.md §7 or NULL: first GPU, else the CPU */
+    const char *spec;   /* as --device takes it; NULL: the first GPU, else the CPU */
     uint32_t caps_mask; /* OCL_CAPS_ALL, or fewer to play a weaker device */
     bool profiling;     /* queues with CL_QUEUE_PROFILING_ENABLE */
     /* The same on CPU devices alone, where it costs nothing that can be measured; GPUs' drivers were seen to

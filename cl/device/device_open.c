@@ -152,25 +152,25 @@ static bool unregister_device(ocl_device *device)
     return last;
 }
 
-clt_status ocl_played_caps(uint32_t *played)
+clt_status ocl_emulated_caps(uint32_t *emulated)
 {
     const char *text = getenv("CLTRAIN_EMULATE");
     char names[200];
-    *played = 0;
+    *emulated = 0;
     if (text == NULL || text[0] == '\0')
         return CLT_OK;
-    clt_status status = ocl_caps_parse(text, played);
+    clt_status status = ocl_caps_parse(text, emulated);
     CLT_TRY(clt_fail_prefix(status, "environment variable CLTRAIN_EMULATE"));
-    if ((*played & ~(uint32_t)OCL_CAPS_UNITS) != 0)
-        CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_EMULATE=%s: only matrix units can be played: %s",
+    if ((*emulated & ~(uint32_t)OCL_CAPS_UNITS) != 0)
+        CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_EMULATE=%s: only matrix units can be emulated: %s",
                  text, ocl_caps_text(OCL_CAPS_UNITS, names, sizeof names));
     return CLT_OK;
 }
 
 /* Lane style goes with it: where it pays it would take all products. */
-uint32_t ocl_caps_with_played(uint32_t caps, uint32_t played)
+uint32_t ocl_caps_with_emulated(uint32_t caps, uint32_t emulated)
 {
-    return played ? (caps & ~(uint32_t)OCL_CAP_WIDE_VECTORS) : caps;
+    return emulated ? (caps & ~(uint32_t)OCL_CAP_WIDE_VECTORS) : caps;
 }
 
 /* Capabilities that count, of a device that was asked; those that it plays among them. */
@@ -178,17 +178,17 @@ static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
 {
     char text[256];
     ocl_device_desc *desc = &device->desc;
-    uint32_t played, all = (1u << OCL_CAP_COUNT) - 1;
-    CLT_TRY(ocl_played_caps(&played));
-    uint32_t caps = ocl_caps_with_played(ocl_answers_caps(&device->answers, played, tests), played);
-    if (played != 0 && (caps & OCL_CAP_PTX))
+    uint32_t emulated, all = (1u << OCL_CAP_COUNT) - 1;
+    CLT_TRY(ocl_emulated_caps(&emulated));
+    uint32_t caps = ocl_caps_with_emulated(ocl_answers_caps(&device->answers, emulated, tests), emulated);
+    if (emulated != 0 && (caps & OCL_CAP_PTX))
         CLT_FAIL(
             CLT_EUSAGE,
             "environment variable CLTRAIN_EMULATE=%s: device '%s' runs inline PTX, so that kernels would "
             "use its own matrix units",
             getenv("CLTRAIN_EMULATE"), desc->name);
     desc->caps = caps & mask;
-    desc->played_caps = played & caps;
+    desc->emulated_caps = emulated & caps;
     desc->masked_caps = 0; /* what it has or may have */
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
         const ocl_item *item = ocl_answers_find(&device->answers, ocl_cap_name(cap));
@@ -197,9 +197,9 @@ static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
             desc->masked_caps |= 1u << cap & ~mask & all;
     }
     ocl_answers_sizes(&device->answers, desc);
-    if (desc->played_caps != 0)
+    if (desc->emulated_caps != 0)
         CLT_WARN("device '%s' plays matrix units that it has not (CLTRAIN_EMULATE): %s; it is slow",
-                 desc->name, ocl_caps_text(desc->played_caps, text, sizeof text));
+                 desc->name, ocl_caps_text(desc->emulated_caps, text, sizeof text));
     CLT_DEBUG("device %s '%s': capabilities %s", desc->spec, desc->name,
               ocl_caps_text(desc->caps, text, sizeof text));
     return CLT_OK;
@@ -349,8 +349,8 @@ void ocl_device_close(ocl_device *device)
         clReleaseKernel(device->fill_kernel);
     if (device->fill_byte_kernel != NULL)
         clReleaseKernel(device->fill_byte_kernel);
-    if (device->tickets != NULL)
-        clReleaseMemObject(device->tickets);
+    if (device->tile_counter != NULL)
+        clReleaseMemObject(device->tile_counter);
     ocl_programs_forget(device);
     free(device->programs);
     ocl_binary_cache_close(device);

@@ -46,7 +46,7 @@ struct ocl_device {
     struct ocl_buffer *buffers; /* open buffers, newest first; under lock */
     cl_kernel fill_kernel;      /* fill_u32, created on first need (OCL_QUIRK_FILL_BY_KERNEL); under lock */
     cl_kernel fill_byte_kernel; /* fill_u8, for ranges that are not whole words */
-    cl_mem tickets;             /* OCL_ARG_TICKETS of every command, created on first need; under lock */
+    cl_mem tile_counter;        /* OCL_ARG_TILE_COUNTER of every command, created on first need; under lock */
 };
 
 struct ocl_buffer {
@@ -134,9 +134,9 @@ void ocl_count_host_wait(ocl_device *device);
 /* A device with its queues, without capabilities: nothing of it was tried. */
 clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out);
 /* Capabilities that CLTRAIN_EMULATE names, which the device then plays; 0: none. CLT_EUSAGE. */
-clt_status ocl_played_caps(uint32_t *played);
+clt_status ocl_emulated_caps(uint32_t *emulated);
 /* The capabilities of a device that plays some: lane style goes with them. */
-uint32_t ocl_caps_with_played(uint32_t caps, uint32_t played);
+uint32_t ocl_caps_with_emulated(uint32_t caps, uint32_t emulated);
 
 /* probes.c: the questions that probe kernels answer, in the order in which they are asked. */
 typedef struct ocl_probe_state {

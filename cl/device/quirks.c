@@ -41,7 +41,7 @@ static const quirk quirks[] = {
      "a program taken from its cache on disk has no kernels, and releasing it ends the process",
      "https://github.com/pocl/pocl"},
     {"Portable Computing Language", NULL, "3.0-rc", OCL_QUIRK_NO_PLAYED_ATTENTION,
-     "compiling attention with played matrix units overwrites its own memory: it ends the process, or the "
+     "compiling attention with emulated matrix units overwrites its own memory: it ends the process, or the "
      "results "
      "are wrong",
      "https://github.com/pocl/pocl"},

@@ -5,9 +5,10 @@
  * last resort and the oracle of the others, so it is written to be plainly right first, and for vector units
  * second. Host side: cl/gemm/gemm.c.
  *
- * Three of the four layouts have one operand that is contiguous along an edge of C (`wide`: B for NN and TN, A
- * for TT); the other one (`narrow`) is broadcast: acc[r] += narrow(r,k) * wide(k, 0..NV*VW-1). NT has both
- * contiguous along k: VW partial sums per element of C, added up as a balanced tree at the end (gemm_fwd_dot).
+ * Three of the four layouts have one operand that is contiguous along an edge of C (`wide`: B for NN and
+ * TN, A for TT); the other one (`narrow`) is broadcast: acc[r] += narrow(r,k) * wide(k, 0..NV*VW-1). NT
+ * has both contiguous along k: VW partial sums per element of C, added up as a balanced tree at the end
+ * (gemm_fwd_dot).
  *
  * Tiles are numbered in one dimension, so that no device's limit on the others matters. Tile bases are
  * 64-bit. */
@@ -56,10 +57,10 @@
 /* One step along k: from w[] and the current column of the narrow operand, then both move on. */
 #define ACCUMULATE()                                                                                         \
     do {                                                                                                     \
-        _Pragma("unroll") for (uint r = 0; r < TILE; r++)                                                    \
-        {                                                                                                    \
+        UNROLL_FOR (uint r = 0; r < TILE; r++) {                                                             \
             FLOATV s = (FLOATV)(LOAD(NARROW_DT, narrow, row[r]));                                            \
-            _Pragma("unroll") for (uint v = 0; v < NV; v++) acc[r][v] = fma(s, w[v], acc[r][v]);             \
+            UNROLL_FOR (uint v = 0; v < NV; v++)                                                             \
+                acc[r][v] = fma(s, w[v], acc[r][v]);                                                         \
         }                                                                                                    \
         wide += wide_ld;                                                                                     \
         narrow += k_step;                                                                                    \
@@ -82,7 +83,8 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
     ulong tile = get_global_id(0), per_item = (ulong)wide_tiles * narrow_tiles;
     if (tile >= per_item * batch)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters
+     * may not know */
     uint z = (uint)(tile / per_item);
     ulong in_item = tile - z * per_item;
 #if LANE /* neighbours share the wide panel, which then stays in the cache of a core */
@@ -170,7 +172,8 @@ GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
     ulong tile = get_global_id(0), per_item = (ulong)row_tiles * column_tiles;
     if (tile >= per_item * batch)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may not know */
+    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters
+     * may not know */
     uint z = (uint)(tile / per_item);
     ulong in_item = tile - z * per_item;
 #if LANE

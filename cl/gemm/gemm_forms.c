@@ -230,7 +230,7 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
 }
 
-/* Adds the sums of parts of k, which lie in `part` one after the other per batch item, and finishes them into
+/* Split-K: adds the sums of the parts of k, which lie in `part` one after the other per batch item, and finishes them into
  * C. */
 static void emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t part)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a GEMM backend for GPUs cuts a product into tiles of C and parts of k: the form, and the choice of the
+ * How a GEMM backend for GPUs cuts a product into tiles of C and, by split-K, parts of k: the form, and the choice of the
  * one that a backend's model of the time takes to be fastest. Plain arithmetic, for the backends `tile`,
  * `mma` and `wgmma`, their tests and the checker. It must not know how a kernel multiplies. */
 #ifndef CL_GEMM_FORMS_H
@@ -15,7 +15,7 @@ typedef struct ocl_gemm_form {
     int va, vb;     /* tile: elements of A, of B, that an item loads at once */
     int stages;     /* mma, wgmma: tiles of A and B in local memory at once */
     int sm;         /* mma: MMA_SM of cl/kernels/mma.clh, the generation of its instructions */
-    int splits;     /* parts of k whose sums are added afterwards */
+    int splits;     /* split-K: parts of k whose sums are added afterwards */
 } ocl_gemm_form;
 
 /* What a value of a form is to the choice. */
@@ -33,7 +33,7 @@ typedef struct ocl_form_key {
 
 typedef struct ocl_form_family {
     const ocl_variant *variant;
-    const ocl_gemm_form *forms; /* chosen from when nobody asks for another one (splits 0); bm 0 ends */
+    const ocl_gemm_form *forms; /* the standard forms, each with splits 0; a form with bm 0 ends the list */
     const ocl_form_key *keys;   /* all but splits, which records call "split"; name NULL ends */
     int64_t min_part;           /* steps of k: shorter parts are not worth their sums */
     /* Sets what follows from the rest of the form; may be NULL. */

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* What one block may keep busy beside its slivers: the panel of A is read again for every sliver and belongs
+/* What one block may keep busy beside its micro-panels: the panel of A is read again for every micro-panel and belongs
  * into part of a core's second-level cache; sums are touched once per block of k, in order. Rows of A that
  * are read where they lie keep less well, as they fall into few sets of the caches. */
 #define PANEL_BYTES (UINT64_C(400) << 10)
@@ -18,11 +18,11 @@
 /* Matrices up to the first size are taken to lie in a cache close by, those above the second in memory. */
 #define NEAR_BYTES 4e6
 #define FAR_BYTES 16e6
-#define SLIVERS 4 /* of B that the kernel packs at a time */
+#define MICRO_PANELS 4 /* of B that the kernel packs at a time */
 #define MAX_TILES_ACROSS 64
 #define MAX_PARTS 2 /* of a block at the end */
 /* A group per core takes blocks until none is left; several at a time where there are very many. */
-#define MAX_TICKETS (UINT64_C(1) << 20)
+#define MAX_TILES (UINT64_C(1) << 20)
 
 /* Costs in units of one fused multiply-add of 16 lanes, per element or as named; measured on a core with
  * 256-bit vectors, good to a factor of two, which is enough to rank blocks. */
@@ -59,7 +59,7 @@ static int packed_rows(const ocl_gemm *g, const ocl_lane_blocks *b)
 
 static uint64_t panel_b_bytes(const ocl_lane_blocks *b)
 {
-    return SLIVERS * (uint64_t)b->kc * (uint64_t)b->nv * LANES * 4;
+    return MICRO_PANELS * (uint64_t)b->kc * (uint64_t)b->nv * LANES * 4;
 }
 
 static uint64_t panel_a_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
@@ -123,7 +123,7 @@ static void count_blocks(const ocl_gemm *g, const ocl_device_desc *device, int p
     uint64_t units = device->compute_units ? device->compute_units : 1;
     int64_t down = up(up(g->m, b->mr), b->mt), across = up(up(g->n, b->nv * LANES), b->nt);
     b->blocks = (uint64_t)(down * across * g->batch);
-    b->parts = b->mt >= parts && b->blocks <= MAX_TICKETS / 2 ? parts : 1;
+    b->parts = b->mt >= parts && b->blocks <= MAX_TILES / 2 ? parts : 1;
     b->cut = b->parts == 1 ? 0 : b->blocks < units ? b->blocks : units;
 }
 
@@ -133,8 +133,8 @@ static bool must_pack(const ocl_gemm *g, int mr)
     return g->ta || g->type_a != CLT_F32 || g->m < mr || mr > 8;
 }
 
-/* Accumulators, one vector of the sliver per column and one broadcast fill the registers: 16 of them where a
- * vector has 4 or 8 floats, 32 where it has 16. A sliver and, if packed, a tile of A share the first cache
+/* Accumulators, one vector of the micro-panel per column and one broadcast fill the registers: 16 of them where a
+ * vector has 4 or 8 floats, 32 where it has 16. A micro-panel and, if packed, a tile of A share the first cache
  * level with what comes next. */
 static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
                         bool pack_a, ocl_lane_blocks *b)
@@ -230,8 +230,8 @@ static void lane_args(ocl_emitter *e, const ocl_gemm *g, const ocl_lane_blocks *
     ocl_arg_u32(e, (uint32_t)b->mt);
     ocl_arg_u32(e, (uint32_t)b->nt);
     ocl_arg_u32(e, (uint32_t)b->kc);
-    ocl_arg_tickets(e);
-    ocl_arg_u32(e, (uint32_t)clt_div_up(b->blocks, MAX_TICKETS));
+    ocl_arg_tile_counter(e);
+    ocl_arg_u32(e, (uint32_t)clt_div_up(b->blocks, MAX_TILES));
     ocl_arg_u32(e, (uint32_t)b->cut);
     ocl_arg_u32(e, (uint32_t)b->parts);
     ocl_arg_local(e, panel_b_bytes(b));
@@ -267,7 +267,7 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     ocl_kernel_begin(e, "gemm_lane", "gemm_fwd_lane");
     ocl_define(e, "MR", b.mr);
     ocl_define(e, "NV", b.nv);
-    ocl_define(e, "SLIVERS", SLIVERS);
+    ocl_define(e, "MICRO_PANELS", MICRO_PANELS);
     ocl_define(e, "PACK_A", b.pack_a);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
     /* Whole tiles finished from registers take a copy of the epilogue for each vector of sums. */

@@ -2,21 +2,21 @@
  *
  * GEMM backend `lane`, for CPU devices: one work-item per work-group makes blocks of C and works as a
  * blocked matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of
- * op(B) at a time into local memory (a sliver: converted to f32, transposed where the layout asks for it;
- * SLIVERS of them together), and multiplies the sliver, now in the first cache level, with all its rows
- * of A, MR at a time, in MR x NV accumulators of sixteen lanes. f32 rows of A that lie along k are read
- * where they are; others are packed once per block of k. What the packing will read next, and the lines
- * of C that a tile will go to, are asked for ahead.
+ * op(B) at a time into local memory (a micro-panel: converted to f32, transposed where the layout asks for
+ * it; MICRO_PANELS of them together), and multiplies the micro-panel, now in the first cache level, with
+ * all its rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. f32 rows of A that lie along
+ * k are read where they are; others are packed once per block of k. What the packing will read next, and
+ * the lines of C that a tile will go to, are asked for ahead.
  *
  * Every sum runs over k in order with fma, whatever the blocks are: no choice of MR, NV, kc, mt or nt
  * changes a bit, and backend `simple` gives the same bits in the layouts NN, TN and TT. Host side:
  * cl/gemm/gemm_lane.c.
  *
- * Local memory: panel_b SLIVERS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
+ * Local memory: panel_b MICRO_PANELS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
  * k > kc, else one. Offsets inside blocks are 32-bit, bases 64-bit. */
 #include "common.clh"
 #include "lanes.clh"
-#include "tickets.clh"
+#include "tile_counter.clh"
 
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
@@ -34,8 +34,8 @@
 #define PREFETCH 0
 #endif
 
-#ifndef SLIVERS /* of B that are packed together, a power of two */
-#define SLIVERS 4
+#ifndef MICRO_PANELS /* of B that are packed together, a power of two */
+#define MICRO_PANELS 4
 #endif
 
 #define STEPS 4 /* of k that are written out: with packed A a step is short, and counting it costs */
@@ -51,8 +51,10 @@
 #define MRP ((MR + 7) / 8 * 8)
 #endif
 
-#define EACH_VECTOR _Pragma("unroll") for (uint v = 0; v < NV; v++)
-#define EACH_SUM _Pragma("unroll") for (uint r = 0; r < MR; r++) EACH_VECTOR
+#define EACH_VECTOR UNROLL_FOR (uint v = 0; v < NV; v++)
+#define EACH_SUM                                                                                             \
+    UNROLL_FOR (uint r = 0; r < MR; r++)                                                                     \
+    EACH_VECTOR
 
 /* MR elements, of which MR is an even number up to 14, into floats. */
 #define LOAD4_f32(p) vload4(0, p)
@@ -77,21 +79,22 @@
 #define TRANSPOSE8(dt, source, row, out, step)                                                               \
     do {                                                                                                     \
         float8 rows_[8];                                                                                     \
-        _Pragma("unroll") for (uint r_ = 0; r_ < 8; r_++) rows_[r_] = LANES_LOAD8(dt, source, row(r_));      \
+        UNROLL_FOR (uint r_ = 0; r_ < 8; r_++)                                                               \
+            rows_[r_] = LANES_LOAD8(dt, source, row(r_));                                                    \
         TURN8(float, out, step, rows_);                                                                      \
     } while (0)
 
-/* `count` slivers of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(sliver*kn + k)*NR + j]. Columns
- * behind n repeat the last one; their sums are not stored. */
+/* `count` micro-panels of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(micro-panel*kn + k)*NR +
+ * j]. Columns behind n repeat the last one; their sums are not stored. */
 static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong k0, uint kn, uint j0,
                           uint count, __local float *panel)
 {
 #if TB
 #define ROW_B(r) (ulong) min(j + (r), n - 1) * ldb
-    for (uint sliver = 0; sliver < count; sliver++) {
+    for (uint micro_panel = 0; micro_panel < count; micro_panel++) {
         for (uint v = 0; v < NR; v += 8) {
-            uint k = 0, j = j0 + sliver * NR + v;
-            __local float *out = panel + sliver * kn * NR + v;
+            uint k = 0, j = j0 + micro_panel * NR + v;
+            __local float *out = panel + micro_panel * kn * NR + v;
             for (; k + 8 <= kn; k += 8) {
                 __global const STORAGE(DTB) *source = b + k0 + k;
                 TRANSPOSE8(DTB, source, ROW_B, out, NR);
@@ -105,13 +108,13 @@ static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ul
         }
     }
 #else
-    /* several slivers at a time: long pieces of B's rows, which may lie a page apart each */
+    /* several micro-panels at a time: long pieces of B's rows, which may lie a page apart each */
     __global const STORAGE(DTB) *row = b + k0 * ldb;
     bool inside = n - j0 >= count * NR;
     for (uint k = 0; k < kn; k++) {
         uint j = j0;
-        for (uint sliver = 0; sliver < count; sliver++) {
-            __local float *out = panel + (sliver * kn + k) * NR;
+        for (uint micro_panel = 0; micro_panel < count; micro_panel++) {
+            __local float *out = panel + (micro_panel * kn + k) * NR;
             if (inside) {
 #pragma unroll
                 for (uint v = 0; v < NR; v += LANES)
@@ -127,9 +130,10 @@ static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ul
 #endif
 }
 
-/* Lines of memory that the next packing will read, brought into the cache a few at a time while the present
- * slivers are multiplied: packing is short, so its reads from memory would otherwise stand in a row. Packing
- * costs little by itself: waiting for what it reads was most of what a product loses to the FMA limit. */
+/* Lines of memory that the next packing will read, brought into the cache a few at a time while the
+ * present micro-panels are multiplied: packing is short, so its reads from memory would otherwise stand in
+ * a row. Packing costs little by itself: waiting for what it reads was most of what a product loses to the
+ * FMA limit. */
 typedef struct clt_ahead {
     __global const uchar *row;
     ulong step;       /* bytes between rows */
@@ -280,14 +284,13 @@ static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ul
     do {                                                                                                     \
         float16 w_[NV];                                                                                      \
         EACH_VECTOR w_[v] = vload16(v, panel + (at)*NR);                                                     \
-        _Pragma("unroll") for (uint r = 0; r < MR; r++)                                                      \
-        {                                                                                                    \
+        UNROLL_FOR (uint r = 0; r < MR; r++) {                                                               \
             float16 s_ = (float16)(a[r * a_row + (at)*A_COLUMN]);                                            \
             EACH_VECTOR acc[r][v] = fma(s_, w_[v], acc[r][v]);                                               \
         }                                                                                                    \
     } while (0)
 
-/* acc += a tile of A times the packed sliver */
+/* acc += a tile of A times the packed micro_panel */
 INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, __local const float *panel, uint kn)
 {
     uint k = 0;
@@ -308,24 +311,24 @@ INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, __local const
 }
 
 /* Blocks of mt x nt tiles, the rows' blocks fastest, then columns, then batch items. Behind the `whole` first
- * ones each is cut into `parts` pieces of rows, a ticket each. */
+ * ones each is cut into `parts` pieces of rows, a tile each. */
 typedef struct clt_grid {
     uint mt, nt, parts, row_tiles, column_tiles, row_blocks;
-    ulong per_item, whole, tickets; /* blocks of a batch item; blocks that are not cut; tickets in all */
+    ulong per_item, whole, tiles; /* blocks of a batch item; blocks that are not cut; tiles in all */
 } clt_grid;
 
 typedef struct clt_place {
     uint z, first_row, rows, first_column, columns; /* batch item; tiles */
 } clt_place;
 
-/* What a ticket stands for. There may be no rows left for a block's last piece. */
+/* What a tile stands for. There may be no rows left for a block's last piece. */
 
-static inline clt_place place_of(const clt_grid *grid, ulong ticket)
+static inline clt_place place_of(const clt_grid *grid, ulong tile)
 {
-    ulong block = ticket;
+    ulong block = tile;
     uint part = 0, mt = grid->mt;
-    if (ticket >= grid->whole) {
-        ulong piece = ticket - grid->whole, behind = piece / grid->parts;
+    if (tile >= grid->whole) {
+        ulong piece = tile - grid->whole, behind = piece / grid->parts;
         part = (uint)(piece - behind * grid->parts);
         block = grid->whole + behind;
         mt = (mt + grid->parts - 1) / grid->parts;
@@ -344,14 +347,15 @@ static inline clt_place place_of(const clt_grid *grid, ulong ticket)
 }
 
 /* gemm_fwd_lane: C in blocks of mt x nt tiles, of which the last `cut` go in `parts` pieces. A group takes
- * `share` of them at a time until none is left, so that cores which are late or slowed down hold up the end
- * by no more than a piece; which group does a block changes no bit. While whole blocks are left it takes the
- * next ones before it has done the last of these, to ask for their operands ahead. share > 1: nothing is cut.
- * tickets: clt_next_ticket. The hint says that the arithmetic is in vectors already: Intel's compiler otherwise makes a
- * second kernel of several work-items at a time, which groups of one item never run, and takes 5 s instead of 0.3. */
+ * `share` of them at a time until none is left, so that cores which are late or slowed down hold up the
+ * end by no more than a piece; which group does a block changes no bit. While whole blocks are left it
+ * takes the next ones before it has done the last of these, to ask for their operands ahead. share > 1:
+ * nothing is cut. tiles: clt_next_tile. The hint says that the arithmetic is in vectors already: Intel's
+ * compiler otherwise makes a second kernel of several work-items at a time, which groups of one item never
+ * run, and takes 5 s instead of 0.3. */
 __attribute__((vec_type_hint(float16))) __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
-gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tickets, uint share, uint cut,
-              uint parts, __local float *panel_b,
+gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tile_counter, uint share,
+              uint cut, uint parts, __local float *panel_b,
 #if PACK_A
               __local float *panel_a,
 #endif
@@ -366,13 +370,13 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
     grid.row_blocks = (grid.row_tiles + mt - 1) / mt;
     grid.per_item = (ulong)grid.row_blocks * ((grid.column_tiles + nt - 1) / nt);
     grid.whole = grid.per_item * batch - cut;
-    grid.tickets = grid.whole + (ulong)cut * parts;
+    grid.tiles = grid.whole + (ulong)cut * parts;
     a += a_at;
     b += b_at;
-    ulong ticket = clt_next_ticket(tickets) * (ulong)share, until = ticket + share;
-    while (ticket < grid.tickets) {
-        clt_place place = place_of(&grid, ticket);
-        ulong next = ticket + 1;
+    ulong tile = clt_next_tile(tile_counter) * (ulong)share, until = tile + share;
+    while (tile < grid.tiles) {
+        clt_place place = place_of(&grid, tile);
+        ulong next = tile + 1;
         bool known = next < until;
         uint z = place.z, rows = place.rows, columns = rows > 0 ? place.columns : 0;
         uint i0 = place.first_row * MR, j0 = place.first_column * NR;
@@ -384,8 +388,8 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
         do {
             uint kn = (uint)min((ulong)kc, k - k0);
             bool last = k0 + kn == k;
-            if (last && !known && ticket + get_num_groups(0) < grid.whole) {
-                next = clt_next_ticket(tickets) * (ulong)share;
+            if (last && !known && tile + get_num_groups(0) < grid.whole) {
+                next = clt_next_tile(tile_counter) * (ulong)share;
                 until = next + share;
                 known = true;
             }
@@ -393,7 +397,7 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
             clt_place after = place;
             ulong after_k0 = k0 + kn;
             uint after_kn = (uint)min((ulong)kc, k - after_k0);
-            if (last && known && next < grid.tickets) {
+            if (last && known && next < grid.tiles) {
                 after = place_of(&grid, next);
                 after_k0 = 0;
                 after_kn = min(kc, k);
@@ -402,20 +406,21 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
             pack_a(item_a, lda, m, k0, kn, i0, rows, panel_a);
 #endif
             for (uint jt = 0; jt < columns; jt++) {
-                uint j = j0 + jt * NR, width = min(n - j, (uint)NR), sliver = jt & (SLIVERS - 1);
-                __local const float *panel = panel_b + sliver * kn * NR;
-                if (sliver == 0) {
-                    uint left = columns - jt, count = min(left, (uint)SLIVERS), step = jt + count;
+                uint j = j0 + jt * NR, width = min(n - j, (uint)NR), micro_panel = jt & (MICRO_PANELS - 1);
+                __local const float *panel = panel_b + micro_panel * kn * NR;
+                if (micro_panel == 0) {
+                    uint left = columns - jt, count = min(left, (uint)MICRO_PANELS), step = jt + count;
                     pack_b(item_b, ldb, n, k0, kn, j, count, panel_b);
                     if (step < columns) {
-                        uint from = j0 + step * NR, wide = min(left - count, (uint)SLIVERS) * NR;
+                        uint from = j0 + step * NR, wide = min(left - count, (uint)MICRO_PANELS) * NR;
                         ahead = plan_b(item_b, ldb, k0, kn, from, min(wide, n - from), rows * count);
                     } else {
-                        uint from = after.first_column * NR, wide = min(after.columns, (uint)SLIVERS) * NR;
+                        uint from = after.first_column * NR,
+                             wide = min(after.columns, (uint)MICRO_PANELS) * NR;
                         ahead = plan_b(b + after.z * stride_b, ldb, after_k0, after_kn, from,
                                        min(wide, n - from), rows * count);
                     }
-                    if (PACK_A && left <= 2 * SLIVERS && (jt == 0 || left > SLIVERS)) {
+                    if (PACK_A && left <= 2 * MICRO_PANELS && (jt == 0 || left > MICRO_PANELS)) {
                         uint from = after.first_row * MR;
                         ahead_a = plan_a(a + after.z * stride_a, lda, after_k0, after_kn, from,
                                          min(after.rows * MR, m - from), rows * left);
@@ -465,10 +470,10 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
             k0 += kn;
         } while (k0 < k);
         if (!known) {
-            next = clt_next_ticket(tickets) * (ulong)share;
+            next = clt_next_tile(tile_counter) * (ulong)share;
             until = next + share;
         }
-        ticket = next;
+        tile = next;
     }
-    clt_end_tickets(tickets);
+    clt_end_tiles(tile_counter);
 }

@@ -121,7 +121,7 @@ static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl
 
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
-    bool emulated = ocl_mma_generation(g->type_a, device) == 0 || device->played_caps != 0;
+    bool emulated = ocl_mma_generation(g->type_a, device) == 0 || device->emulated_caps != 0;
     bool regular = f->bm >= f->pm && f->bn >= f->pn && f->stages >= 2 && f->bk >= 2 * chunk(g);
     return regular && has_generation(g, device, f->sm) &&
            (f->sm >= 80 || f->stages == 2) && /* what goes through registers fills one slot ahead */
@@ -204,7 +204,7 @@ static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_fo
     ocl_define(e, "MMA_TF32", g->type_a == CLT_F32);
     ocl_define(e, "MMA_SM", f->sm);
     if (g->type_a == CLT_F32)
-        ocl_define(e, "MMA_ROUND_EVEN", e->device->compute_capability >= 90 && e->device->played_caps == 0);
+        ocl_define(e, "MMA_ROUND_EVEN", e->device->compute_capability >= 90 && e->device->emulated_caps == 0);
 }
 
 static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)

@@ -6,15 +6,16 @@
  * next STAGES - 1 are on their way from global memory. Any layout, any size, any stride. Host side:
  * cl/gemm/gemm_mma.c. Must not know what the matrices mean.
  *
- * Instructions. A scheduler issues one a clock, and a multiplication takes it 8 clocks (Ampere) or about 6.5
- * (Hopper), so that all else of a step must fit between them. Steps whose tiles are whole therefore have a
- * loop of their own: its copies say nothing about zeros (a copy with a size is about 18 instructions), an
- * item's pointers and its places in local memory go on by constants instead of being made anew, the first
- * fragments are loaded before the copies start, and the copies lie between the multiplications. Tiles at the
- * edges, the last steps of k and operands that are not aligned take a second loop. A step of 128 x 128 x 32
- * is 77 to 87 instructions for 32 multiplications on sm_80, 78 to 91 on sm_90, of 256 and about 208 that
- * can be issued meanwhile; of f32, 128 x 128 x 16, about 141 and 108 to 120 (docs/results.md). f32 is rounded once, by the item that brought it, before the
- * barrier that makes it visible: as fragments it would be rounded by every warp that reads it.
+ * Instructions. A scheduler issues one a clock, and a multiplication takes it 8 clocks (Ampere) or about
+ * 6.5 (Hopper), so that all else of a step must fit between them. Steps whose tiles are whole therefore
+ * have a loop of their own: its copies say nothing about zeros (a copy with a size is about 18
+ * instructions), an item's pointers and its places in local memory go on by constants instead of being
+ * made anew, the first fragments are loaded before the copies start, and the copies lie between the
+ * multiplications. Tiles at the edges, the last steps of k and operands that are not aligned take a second
+ * loop. A step of 128 x 128 x 32 is 77 to 87 instructions for 32 multiplications on sm_80, 78 to 91 on
+ * sm_90, of 256 and about 208 that can be issued meanwhile; of f32, 128 x 128 x 16, about 141 and 108 to
+ * 120 (docs/results.md). f32 is rounded once, by the item that brought it, before the barrier that makes
+ * it visible: as fragments it would be rounded by every warp that reads it.
  *
  * Lines and steps. A tile lies in local memory as it lies in global memory, in rows of which as many
  * neighbouring elements as fill 16 bytes are a chunk: rows are lines of the matrix when k runs along them (A
@@ -23,18 +24,19 @@
  * eight different groups of four banks. Volta's loads do not know about swizzles: there a row is a chunk
  * longer instead.
  *
- * Pairs of steps. No fragment load turns f32 rows of steps of k. There an item brings the same four lines of
- * steps r and r + 4, and as it rounds them it writes them back as what an item multiplies at once: steps r and
- * r + 4 of two lines, then of the other two. So a fragment is one load of 16 bytes. It holds neighbouring
- * lines where the multiplication counts lines 8 apart (of A) or fragments apart (of B): rows or columns of the
- * sums then stand for other lines, LINE_OF_ROW and spread_sums say which, and every sum is the same.
+ * Pairs of steps. No fragment load turns f32 rows of steps of k. There an item brings the same four lines
+ * of steps r and r + 4, and as it rounds them it writes them back as what an item multiplies at once:
+ * steps r and r + 4 of two lines, then of the other two. So a fragment is one load of 16 bytes. It holds
+ * neighbouring lines where the multiplication counts lines 8 apart (of A) or fragments apart (of B): rows
+ * or columns of the sums then stand for other lines, LINE_OF_ROW and spread_sums say which, and every sum
+ * is the same.
  *
  * Why these forms. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds: with 64 x 32 that is
  * 10.7 a byte, and 8 with what copies write of a 128 x 128 tile; 64 x 64 warps and 256 x 128 tiles come to
  * 11.9. An SM of Ampere (1024 a clock, 128 bytes a clock of local memory) needs 8 and one of Hopper, with
- * these instructions, about 10. A 128 x 128 x 32 tile is 16 KiB, three of them the 48 KiB that NVIDIA's driver
- * reports; 256 x 128 has room for two there, and for four (96 KiB) where a probe has shown that a work-group
- * may have as much. f32 elements take BK 16 for the same bytes.
+ * these instructions, about 10. A 128 x 128 x 32 tile is 16 KiB, three of them the 48 KiB that NVIDIA's
+ * driver reports; 256 x 128 has room for two there, and for four (96 KiB) where a probe has shown that a
+ * work-group may have as much. f32 elements take BK 16 for the same bytes.
  *
  * Occupancy. 64 x 32 sums of a warp are 64 registers an item, fragments 24, addresses and copies under way
  * the rest of about 125 (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items on an SM with 64 Ki
@@ -109,11 +111,6 @@
 #else
 #define SUMS float8
 #endif
-#if defined(__NV_CL_C_VERSION)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("unroll 1") /* without matrix units every primitive is long */
-#endif
 #if MMA_TF32
 #define CHUNK 4 /* elements */
 #define PACK_CHUNK(e) as_uint4(vload4(0, e))
@@ -133,9 +130,9 @@
 #define SWIZZLE_PAIRS(row, per) ((2 * ((row)&3) | ((per) > 8 ? 0 : (row) >> 2 & 1)) & ((per)-1))
 #define SWIZZLE(row, along, per) (PAIRED(along) ? SWIZZLE_PAIRS(row, per) : SWIZZLE_ROWS(row, per))
 /* Where a chunk is, in chunks. */
-#define PLACE(row, chunk, along, lines)                                                                                            \
-    (PADDED ? (row) * PITCH(along, lines) + (chunk)                                                                                \
-            : (row) * ROW_CHUNKS(along, lines) + ((chunk) ^ (SWIZZLE(row, along, ROW_CHUNKS(along, lines)))))
+#define PLACE(row, chunk, along, lines)                                                                      \
+    (PADDED ? (row)*PITCH(along, lines) + (chunk)                                                            \
+            : (row)*ROW_CHUNKS(along, lines) + ((chunk) ^ (SWIZZLE(row, along, ROW_CHUNKS(along, lines)))))
 #define SLOT_A (ROWS(ALONG_A, BM) * PITCH(ALONG_A, BM)) /* chunks */
 #define SLOT_B (ROWS(ALONG_B, BN) * PITCH(ALONG_B, BN))
 #define SLOT (SLOT_A + SLOT_B)
@@ -148,8 +145,9 @@
 #define LOCAL_CHUNKS (SLAB_FLOATS / 4)
 #endif
 
-/* Places are bytes from the start of local memory that a work-group has, where addresses of 32 bits are known: then an instruction
- * takes them as they are. Elsewhere they are bytes from the start of the slots. The slots begin at a multiple of 128. */
+/* Places are bytes from the start of local memory that a work-group has, where addresses of 32 bits are
+ * known: then an instruction takes them as they are. Elsewhere they are bytes from the start of the slots.
+ * The slots begin at a multiple of 128. */
 #ifdef __NV_CL_C_VERSION
 #define FIRST_PLACE(memory) ((uint)(size_t)(memory))
 #define AT(memory, place) ((__local uchar *)(size_t)(place))
@@ -162,124 +160,129 @@
 #define LOAD_T_AT(memory, place, scratch) MMA_LOAD_T((__local const ushort *)(memory), (place) / 2, scratch)
 #endif
 
-/* The chunks of an item: the row of the first one, its place in the row, and where that of pass i lies beside it. They are whole
- * rows apart (parts of a warp are at most 64 x 64, so that there are at least as many items as chunks in a row), in pairs of steps 4
- * rows and then whole pairs of rows; rows and swizzles are powers of two, so that the swizzles of two rows differ by that of their
- * distance. In small tiles some items have none. */
+/* The chunks of an item: the row of the first one, its place in the row, and where that of pass i lies
+ * beside it. They are whole rows apart (parts of a warp are at most 64 x 64, so that there are at least as
+ * many items as chunks in a row), in pairs of steps 4 rows and then whole pairs of rows; rows and swizzles
+ * are powers of two, so that the swizzles of two rows differ by that of their distance. In small tiles
+ * some items have none. */
 #define TILE_CHUNKS(lines) ((lines)*BK / CHUNK)
 #define AT_ONCE(along) (PAIRED(along) ? 2 : 1)
-#define ITEM_CHUNKS(along, lines) ((TILE_CHUNKS(lines) + AT_ONCE(along) * ITEMS - 1) / (AT_ONCE(along) * ITEMS) * AT_ONCE(along))
+#define ITEM_CHUNKS(along, lines)                                                                            \
+    ((TILE_CHUNKS(lines) + AT_ONCE(along) * ITEMS - 1) / (AT_ONCE(along) * ITEMS) * AT_ONCE(along))
 #define ITEMS_WITH_CHUNKS(along, lines) (TILE_CHUNKS(lines) / ITEM_CHUNKS(along, lines))
-#define HAS_CHUNKS(along, lines)                                                                                                   \
+#define HAS_CHUNKS(along, lines)                                                                             \
     (ITEMS_WITH_CHUNKS(along, lines) >= ITEMS || (uint)get_local_id(0) < ITEMS_WITH_CHUNKS(along, lines))
 #define PAIR_ROW(r) (2 * ((r) & ~3u) + ((r)&3))
-#define CHUNK_ROW(v, along, lines)                                                                                                 \
+#define CHUNK_ROW(v, along, lines)                                                                           \
     (PAIRED(along) ? PAIR_ROW((v) / ROW_CHUNKS(along, lines)) : (v) / ROW_CHUNKS(along, lines))
 #define CHUNK_IN_ROW(v, along, lines) ((v) & (ROW_CHUNKS(along, lines) - 1))
 #define PASS_ROWS(along, lines) (ITEMS_WITH_CHUNKS(along, lines) / ROW_CHUNKS(along, lines))
-#define PASS_ROW(i, along, lines)                                                                                                  \
+#define PASS_ROW(i, along, lines)                                                                            \
     (PAIRED(along) ? PAIR_ROW((i) / 2 * PASS_ROWS(along, lines)) + 4 * ((i)&1) : (i)*PASS_ROWS(along, lines))
-#define PASS_TURN(i, along, lines) (PADDED ? 0 : SWIZZLE(PASS_ROW(i, along, lines), along, ROW_CHUNKS(along, lines)))
+#define PASS_TURN(i, along, lines)                                                                           \
+    (PADDED ? 0 : SWIZZLE(PASS_ROW(i, along, lines), along, ROW_CHUNKS(along, lines)))
 #define PASS_FROM(to, i, along, lines) ((to) ^ (16 * (PASS_TURN(i, along, lines))))
 #define PASS_FAR(i, along, lines) (16 * (PASS_ROW(i, along, lines)) * PITCH(along, lines))
 #define PASS_PLACE(to, i, along, lines) (PASS_FROM(to, i, along, lines) + PASS_FAR(i, along, lines))
 /* As a pointer; the constant is added last, so that instructions hold it. */
-#define PASS_CHUNK(memory, to, i, along, lines)                                                                                    \
+#define PASS_CHUNK(memory, to, i, along, lines)                                                              \
     ((__local uint4 *)(AT(memory, PASS_FROM(to, i, along, lines)) + PASS_FAR(i, along, lines)))
 
-/* DEFINE_TILE(name, lines_of_tile, along, aligned, pair) defines what an item does for a tile of A or B. `to` is where its first chunk
- * goes, a place in slot 0 of `memory`, raw what is on its way in registers.
+/* DEFINE_TILE(name, lines_of_tile, along, aligned, pair) defines what an item does for a tile of A or B.
+ * `to` is where its first chunk goes, a place in slot 0 of `memory`, raw what is on its way in registers.
  *   to_NAME(): in slot 0
  *   start_NAME(from, base, ld): where its chunks of the tile at `base` start in global memory
- *   bring_NAME(memory, to, raw, item, any, lines, left): starts to bring the item's chunks from item[], of a tile of which `lines`
- *       lines and `left` steps exist, by copies or into registers; `any` is an address for copies of nothing
+ *   bring_NAME(memory, to, raw, item, any, lines, left): starts to bring the item's chunks from item[], of a
+ *       tile of which `lines` lines and `left` steps exist, by copies or into registers; `any` is an address
+ *       for copies of nothing
  *   pass_NAME(memory, to, raw, from, i): the same for chunk i alone, of a whole aligned tile
  *   land_NAME(memory, to, raw): puts into local memory what is in registers
- *   get_NAME(memory, to, raw), put_rounded_NAME(memory, to, raw): MMA_TF32: the item's own chunks to registers, and back rounded, in pairs of steps
- *       as `pair` packs two steps of two lines. */
-#define DEFINE_TILE(name, tile_lines, along, aligned, pair)                                                                        \
-    static inline uint to_##name(void)                                                                                             \
-    {                                                                                                                              \
-        uint v = (uint)get_local_id(0);                                                                                            \
-        return 16 * (PLACE(CHUNK_ROW(v, along, tile_lines), CHUNK_IN_ROW(v, along, tile_lines), along, tile_lines));                \
-    }                                                                                                                              \
-    static inline void start_##name(__global const STORAGE(DTA) * *from, __global const STORAGE(DTA) * base, ulong ld)             \
-    {                                                                                                                              \
-        uint v = (uint)get_local_id(0);                                                                                            \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) from[i] =                                      \
-            base + (CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines)) * ld +                                       \
-            CHUNK * CHUNK_IN_ROW(v, along, tile_lines);                                                                            \
-    }                                                                                                                              \
-    static inline void bring_##name(__local uint4 *memory, uint to, uint4 *raw, __global const STORAGE(DTA) * *item,               \
-                                    __global const STORAGE(DTA) * any, int lines, int left)                                        \
-    {                                                                                                                              \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++)                                                \
-        {                                                                                                                          \
-            uint v = (uint)get_local_id(0);                                                                                        \
-            if (!HAS_CHUNKS(along, tile_lines))                                                                                    \
-                break;                                                                                                             \
-            uint row = CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines);                                           \
-            uint chunk = CHUNK_IN_ROW(v, along, tile_lines);                                                                       \
-            int rows = (along) ? lines : left, wide = (along) ? left : lines;                                                      \
-            int have = (int)row < rows ? clamp(wide - CHUNK * (int)chunk, 0, CHUNK) : 0;                                           \
-            __global const STORAGE(DTA) *from = have > 0 ? item[i] : any;                                                          \
-            if ((aligned) && MMA_ASYNCHRONOUS) {                                                                                   \
-                MMA_COPY((__local ushort *)AT(memory, PASS_PLACE(to, i, along, tile_lines)), 0, (__global const ushort *)from,     \
-                         16 / CHUNK * (uint)have);                                                                                 \
-            } else if ((aligned) && have == CHUNK) {                                                                               \
-                raw[i] = *(__global const uint4 *)from;                                                                            \
-            } else {                                                                                                               \
-                STORAGE(DTA) e[CHUNK];                                                                                             \
-                _Pragma("unroll") for (int j = 0; j < CHUNK; j++)                                                                  \
-                {                                                                                                                  \
-                    e[j] = 0;                                                                                                      \
-                    if (j < have)                                                                                                  \
-                        e[j] = from[j];                                                                                            \
-                }                                                                                                                  \
-                raw[i] = PACK_CHUNK(e);                                                                                            \
-            }                                                                                                                      \
-        }                                                                                                                          \
-    }                                                                                                                              \
-    static inline void pass_##name(__local uint4 *memory, uint to, uint4 *raw, __global const STORAGE(DTA) * from, uint i)         \
-    {                                                                                                                              \
-        if (!HAS_CHUNKS(along, tile_lines))                                                                                        \
-            return;                                                                                                                \
-        if (MMA_ASYNCHRONOUS)                                                                                                      \
-            MMA_COPY_ALL((__local ushort *)AT(memory, PASS_PLACE(to, i, along, tile_lines)), 0, (__global const ushort *)from);    \
-        else                                                                                                                       \
-            raw[i] = *(__global const uint4 *)from;                                                                                 \
-    }                                                                                                                              \
-    static inline void land_##name(__local uint4 *memory, uint to, const uint4 *raw)                                               \
-    {                                                                                                                              \
-        if ((aligned) && MMA_ASYNCHRONOUS)                                                                                         \
-            return;                                                                                                                \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++)                                                \
-        {                                                                                                                          \
-            if (!HAS_CHUNKS(along, tile_lines))                                                                                    \
-                break;                                                                                                             \
-            *PASS_CHUNK(memory, to, i, along, tile_lines) = raw[i];                                                                \
-        }                                                                                                                          \
-    }                                                                                                                              \
-    static inline void get_##name(__local uint4 *memory, uint to, uint4 *raw)                                                      \
-    {                                                                                                                              \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++)                                                \
-        {                                                                                                                          \
-            if (!HAS_CHUNKS(along, tile_lines))                                                                                    \
-                break;                                                                                                             \
-            raw[i] = *PASS_CHUNK(memory, to, i, along, tile_lines);                                                                \
-        }                                                                                                                          \
-    }                                                                                                                              \
-    static inline void put_rounded_##name(__local uint4 *memory, uint to, const uint4 *raw)                                        \
-    {                                                                                                                              \
-        _Pragma("unroll") for (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++)                                                \
-        {                                                                                                                          \
-            if (!HAS_CHUNKS(along, tile_lines))                                                                                    \
-                break;                                                                                                             \
-            uint4 r = ROUND_CHUNK(raw[i]);                                                                                         \
-            if (PAIRED(along))                                                                                                     \
-                r = (i & 1) == 0 ? pair##_0(r, ROUND_CHUNK(raw[i | 1])) : pair##_1(ROUND_CHUNK(raw[i & ~1u]), r);                  \
-            *PASS_CHUNK(memory, to, i, along, tile_lines) = r;                                                                     \
-        }                                                                                                                          \
+ *   get_NAME(memory, to, raw), put_rounded_NAME(memory, to, raw): MMA_TF32: the item's own chunks to
+ *       registers, and back rounded, in pairs of steps as `pair` packs two steps of two lines. */
+#define DEFINE_TILE(name, tile_lines, along, aligned, pair)                                                  \
+    static inline uint to_##name(void)                                                                       \
+    {                                                                                                        \
+        uint v = (uint)get_local_id(0);                                                                      \
+        return 16 * (PLACE(CHUNK_ROW(v, along, tile_lines), CHUNK_IN_ROW(v, along, tile_lines), along,       \
+                           tile_lines));                                                                     \
+    }                                                                                                        \
+    static inline void start_##name(__global const STORAGE(DTA) * *from, __global const STORAGE(DTA) * base, \
+                                    ulong ld)                                                                \
+    {                                                                                                        \
+        uint v = (uint)get_local_id(0);                                                                      \
+        UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++)                                     \
+            from[i] = base + (CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines)) * ld +       \
+                      CHUNK * CHUNK_IN_ROW(v, along, tile_lines);                                            \
+    }                                                                                                        \
+    static inline void bring_##name(__local uint4 *memory, uint to, uint4 *raw,                              \
+                                    __global const STORAGE(DTA) * *item, __global const STORAGE(DTA) * any,  \
+                                    int lines, int left)                                                     \
+    {                                                                                                        \
+        UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
+            uint v = (uint)get_local_id(0);                                                                  \
+            if (!HAS_CHUNKS(along, tile_lines))                                                              \
+                break;                                                                                       \
+            uint row = CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines);                     \
+            uint chunk = CHUNK_IN_ROW(v, along, tile_lines);                                                 \
+            int rows = (along) ? lines : left, wide = (along) ? left : lines;                                \
+            int have = (int)row < rows ? clamp(wide - CHUNK * (int)chunk, 0, CHUNK) : 0;                     \
+            __global const STORAGE(DTA) *from = have > 0 ? item[i] : any;                                    \
+            if ((aligned) && MMA_ASYNCHRONOUS) {                                                             \
+                MMA_COPY((__local ushort *)AT(memory, PASS_PLACE(to, i, along, tile_lines)), 0,              \
+                         (__global const ushort *)from, 16 / CHUNK * (uint)have);                            \
+            } else if ((aligned) && have == CHUNK) {                                                         \
+                raw[i] = *(__global const uint4 *)from;                                                      \
+            } else {                                                                                         \
+                STORAGE(DTA) e[CHUNK];                                                                       \
+                UNROLL_FOR (int j = 0; j < CHUNK; j++) {                                                     \
+                    e[j] = 0;                                                                                \
+                    if (j < have)                                                                            \
+                        e[j] = from[j];                                                                      \
+                }                                                                                            \
+                raw[i] = PACK_CHUNK(e);                                                                      \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    static inline void pass_##name(__local uint4 *memory, uint to, uint4 *raw,                               \
+                                   __global const STORAGE(DTA) * from, uint i)                               \
+    {                                                                                                        \
+        if (!HAS_CHUNKS(along, tile_lines))                                                                  \
+            return;                                                                                          \
+        if (MMA_ASYNCHRONOUS)                                                                                \
+            MMA_COPY_ALL((__local ushort *)AT(memory, PASS_PLACE(to, i, along, tile_lines)), 0,              \
+                         (__global const ushort *)from);                                                     \
+        else                                                                                                 \
+            raw[i] = *(__global const uint4 *)from;                                                          \
+    }                                                                                                        \
+    static inline void land_##name(__local uint4 *memory, uint to, const uint4 *raw)                         \
+    {                                                                                                        \
+        if ((aligned) && MMA_ASYNCHRONOUS)                                                                   \
+            return;                                                                                          \
+        UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
+            if (!HAS_CHUNKS(along, tile_lines))                                                              \
+                break;                                                                                       \
+            *PASS_CHUNK(memory, to, i, along, tile_lines) = raw[i];                                          \
+        }                                                                                                    \
+    }                                                                                                        \
+    static inline void get_##name(__local uint4 *memory, uint to, uint4 *raw)                                \
+    {                                                                                                        \
+        UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
+            if (!HAS_CHUNKS(along, tile_lines))                                                              \
+                break;                                                                                       \
+            raw[i] = *PASS_CHUNK(memory, to, i, along, tile_lines);                                          \
+        }                                                                                                    \
+    }                                                                                                        \
+    static inline void put_rounded_##name(__local uint4 *memory, uint to, const uint4 *raw)                  \
+    {                                                                                                        \
+        UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
+            if (!HAS_CHUNKS(along, tile_lines))                                                              \
+                break;                                                                                       \
+            uint4 r = ROUND_CHUNK(raw[i]);                                                                   \
+            if (PAIRED(along))                                                                               \
+                r = (i & 1) == 0 ? pair##_0(r, ROUND_CHUNK(raw[i | 1]))                                      \
+                                 : pair##_1(ROUND_CHUNK(raw[i & ~1u]), r);                                   \
+            *PASS_CHUNK(memory, to, i, along, tile_lines) = r;                                               \
+        }                                                                                                    \
     }
 #if MMA_TF32
 static inline uint4 round_chunk(uint4 r)
@@ -290,7 +293,8 @@ static inline uint4 round_chunk(uint4 r)
 #else
 #define ROUND_CHUNK(r) (r)
 #endif
-/* Four lines of a step and of the one 4 later: the components of two fragments of A, and of two pairs of fragments of B. */
+/* Four lines of a step and of the one 4 later: the components of two fragments of A, and of two pairs of
+ * fragments of B. */
 #define PAIR_A_0(step, later) (uint4)((step).x, (step).y, (later).x, (later).y)
 #define PAIR_A_1(step, later) (uint4)((step).z, (step).w, (later).z, (later).w)
 #define PAIR_B_0(step, later) (uint4)((step).x, (later).x, (step).z, (later).z)
@@ -300,77 +304,85 @@ DEFINE_TILE(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 
 #if MMA_SM >= 75
 
-/* Fragments of 16 lines of A, of B: four 8 x 8 matrices (of f32: 8 x 4), 1 and 2 of A the lower left and the upper right one, of B
- * those of more steps and of more columns. An item says where its row of one of them starts, or in pairs of steps reads its own
- * part: lane 4 g + t steps t and t + 4 of two of the lines from 4 g on, every 32 lines, or of lines 2 g and 2 g + 1 of 16:
- *   at_NAME(line): where an item looks for the fragment of the first steps, when the warp's part starts at `line` of the tile
- *   fragment_NAME(memory, at, i, step): fragment i of the warp, from chunk `step` of k on. Where that is differs from `at` by
- *       constants: 16 lines and two chunks move bits that the swizzle leaves alone, or turns alike. */
-#define DEFINE_FRAGMENT(name, tile_lines, along, lines_first, part)                                                                \
-    static inline uint at_##name(uint line)                                                                                        \
-    {                                                                                                                              \
-        uint lane = MMA_LANE, low = lane & 7, odd = (lane >> 3) & 1, late = lane >> 4;                                             \
-        uint more_lines = (lines_first) ? odd : late, more_steps = (lines_first) ? late : odd;                                     \
-        if (along)                                                                                                                 \
-            return 16 * (PLACE(line + 8 * more_lines + low, more_steps, along, tile_lines));                                        \
-        return TURNED_AT(tile_lines, part);                                                                                        \
-    }                                                                                                                              \
-    static inline uint4 fragment_##name(__local const uint4 *memory, uint at, uint i, uint step, __local uint *scratch)            \
-    {                                                                                                                              \
-        if (along)                                                                                                                 \
-            return LOAD_AT(memory, (at ^ (16 * step)) + 256 * i * ROW_CHUNKS(along, tile_lines), scratch);                         \
-        return TURNED(tile_lines);                                                                                                 \
+/* Fragments of 16 lines of A, of B: four 8 x 8 matrices (of f32: 8 x 4), 1 and 2 of A the lower left and
+ * the upper right one, of B those of more steps and of more columns. An item says where its row of one of
+ * them starts, or in pairs of steps reads its own part: lane 4 g + t steps t and t + 4 of two of the lines
+ * from 4 g on, every 32 lines, or of lines 2 g and 2 g + 1 of 16:
+ *   at_NAME(line): where an item looks for the fragment of the first steps, when the warp's part starts at
+ *       `line` of the tile
+ *   fragment_NAME(memory, at, i, step): fragment i of the warp, from chunk `step` of k on. Where that is
+ *       differs from `at` by constants: 16 lines and two chunks move bits that the swizzle leaves alone, or
+ *       turns alike. */
+#define DEFINE_FRAGMENT(name, tile_lines, along, lines_first, part)                                          \
+    static inline uint at_##name(uint line)                                                                  \
+    {                                                                                                        \
+        uint lane = MMA_LANE, low = lane & 7, odd = (lane >> 3) & 1, late = lane >> 4;                       \
+        uint more_lines = (lines_first) ? odd : late, more_steps = (lines_first) ? late : odd;               \
+        if (along)                                                                                           \
+            return 16 * (PLACE(line + 8 * more_lines + low, more_steps, along, tile_lines));                 \
+        return TURNED_AT(tile_lines, part);                                                                  \
+    }                                                                                                        \
+    static inline uint4 fragment_##name(__local const uint4 *memory, uint at, uint i, uint step,             \
+                                        __local uint *scratch)                                               \
+    {                                                                                                        \
+        if (along)                                                                                           \
+            return LOAD_AT(memory, (at ^ (16 * step)) + 256 * i * ROW_CHUNKS(along, tile_lines), scratch);   \
+        return TURNED(tile_lines);                                                                           \
     }
 #if MMA_TF32
-#define TURNED_AT(tile_lines, part)                                                                                                \
-    ((part) < 32 ? 16 * (PLACE((lane & 3) + 4 * (lane >> 2 & 1), line / CHUNK + (lane >> 3), false, tile_lines))                    \
-                 : 16 * (PLACE(lane & 3, line / CHUNK + (lane >> 2), false, tile_lines)))
-#define TURNED(tile_lines)                                                                                                         \
-    (*(__local const uint4 *)(AT(memory, at ^ (16 * (SWIZZLE(4 * (i & 1), false, ROW_CHUNKS(false, tile_lines))))) +               \
-                              16 * (CHUNK * step + 4 * (i & 1)) * ROW_CHUNKS(false, tile_lines) + 128 * (i / 2)))
+#define TURNED_AT(tile_lines, part)                                                                          \
+    ((part) < 32                                                                                             \
+         ? 16 * (PLACE((lane & 3) + 4 * (lane >> 2 & 1), line / CHUNK + (lane >> 3), false, tile_lines))     \
+         : 16 * (PLACE(lane & 3, line / CHUNK + (lane >> 2), false, tile_lines)))
+#define TURNED(tile_lines)                                                                                   \
+    (*(__local const uint4 *)(AT(memory,                                                                     \
+                                 at ^ (16 * (SWIZZLE(4 * (i & 1), false, ROW_CHUNKS(false, tile_lines))))) + \
+                              16 * (CHUNK * step + 4 * (i & 1)) * ROW_CHUNKS(false, tile_lines) +            \
+                              128 * (i / 2)))
 #else
-#define TURNED_AT(tile_lines, part) (16 * (PLACE(8 * more_steps + low, line / CHUNK + more_lines, false, tile_lines)))
-#define TURNED(tile_lines)                                                                                                         \
+#define TURNED_AT(tile_lines, part)                                                                          \
+    (16 * (PLACE(8 * more_steps + low, line / CHUNK + more_lines, false, tile_lines)))
+#define TURNED(tile_lines)                                                                                   \
     LOAD_T_AT(memory, (at ^ (32 * i)) + 16 * CHUNK * step * ROW_CHUNKS(false, tile_lines), scratch)
 #endif
 DEFINE_FRAGMENT(a, BM, ALONG_A, true, WM)
 DEFINE_FRAGMENT(b, BN, ALONG_B, false, WN)
 
-/* MULTIPLY_SLOT(between): all BK steps of the tiles in the slot at at_slot, for this warp; between(row) is done after each
- * row of fragments of the first steps. */
-#define MULTIPLY_SLOT(between)                                                                                            \
-    UNROLL for (uint step = 0; step < BK / CHUNK; step += 2)                                                                       \
-    {                                                                                                                              \
-        uint4 left[MI];                                                                                                            \
-        uint2 right[NI];                                                                                                           \
-        UNROLL for (uint j = 0; j < NI; j += 2)                                                                                    \
-        {                                                                                                                          \
-            uint4 pair = fragment_b(memory, at_right, j / 2, step, scratch);                                           \
-            right[j] = (uint2)(pair.x, pair.y);                                                                                    \
-            right[j + 1] = (uint2)(pair.z, pair.w);                                                                                \
-        }                                                                                                                          \
-        UNROLL for (uint i = 0; i < MI; i++) left[i] = fragment_a(memory, at_left, i, step, scratch);                  \
-        UNROLL for (uint i = 0; i < MI; i++)                                                                                       \
-        {                                                                                                                          \
-            UNROLL for (uint j = 0; j < NI; j++) MMA_MULTIPLY(sums[i][j], left[i], right[j], scratch);                             \
-            if (step == 0) {                                                                                                       \
-                between(i);                                                                                                        \
-            }                                                                                                                      \
-        }                                                                                                                          \
+/* MULTIPLY_SLOT(between): all BK steps of the tiles in the slot at at_slot, for this warp; between(row) is
+ * done after each row of fragments of the first steps. */
+#define MULTIPLY_SLOT(between)                                                                               \
+    MMA_UNROLL_FOR (uint step = 0; step < BK / CHUNK; step += 2) {                                           \
+        uint4 left[MI];                                                                                      \
+        uint2 right[NI];                                                                                     \
+        MMA_UNROLL_FOR (uint j = 0; j < NI; j += 2) {                                                        \
+            uint4 pair = fragment_b(memory, at_right, j / 2, step, scratch);                                 \
+            right[j] = (uint2)(pair.x, pair.y);                                                              \
+            right[j + 1] = (uint2)(pair.z, pair.w);                                                          \
+        }                                                                                                    \
+        MMA_UNROLL_FOR (uint i = 0; i < MI; i++)                                                             \
+            left[i] = fragment_a(memory, at_left, i, step, scratch);                                         \
+        MMA_UNROLL_FOR (uint i = 0; i < MI; i++) {                                                           \
+            MMA_UNROLL_FOR (uint j = 0; j < NI; j++)                                                         \
+                MMA_MULTIPLY(sums[i][j], left[i], right[j], scratch);                                        \
+            if (step == 0) {                                                                                 \
+                between(i);                                                                                  \
+            }                                                                                                \
+        }                                                                                                    \
     }
 
-/* Sixteen rows of every warp's sums, fragments i, into `to`: this warp's rows and columns of LINE_FLOATS a row. In pairs of steps
- * column g of four fragments is columns 4 g to 4 g + 3 (of two, 2 g and 2 g + 1), and an item has columns 2 t and 2 t + 1 of each. */
+/* Sixteen rows of every warp's sums, fragments i, into `to`: this warp's rows and columns of LINE_FLOATS a
+ * row. In pairs of steps column g of four fragments is columns 4 g to 4 g + 3 (of two, 2 g and 2 g + 1),
+ * and an item has columns 2 t and 2 t + 1 of each. */
 static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
     __local float *rows = to + (MMA_LANE >> 2) * LINE_FLOATS;
     uint t = MMA_LANE & 3;
 #if MMA_TF32 && !ALONG_B && WN < 32
     *(__local float4 *)(rows + 4 * t) = (float4)(sums[i][0].x, sums[i][0].y, sums[i][1].x, sums[i][1].y);
-    *(__local float4 *)(rows + 8 * LINE_FLOATS + 4 * t) = (float4)(sums[i][0].z, sums[i][0].w, sums[i][1].z, sums[i][1].w);
+    *(__local float4 *)(rows + 8 * LINE_FLOATS + 4 * t) =
+        (float4)(sums[i][0].z, sums[i][0].w, sums[i][1].z, sums[i][1].w);
 #elif MMA_TF32 && !ALONG_B
-    UNROLL for (uint j = 0; j < NI; j += 4)
-    {
+    MMA_UNROLL_FOR (uint j = 0; j < NI; j += 4) {
         __local float4 *to4 = (__local float4 *)(rows + 8 * j + 8 * t), *low4 = to4 + 8 * LINE_FLOATS / 4;
         to4[0] = (float4)(sums[i][j].x, sums[i][j + 2].x, sums[i][j + 1].x, sums[i][j + 3].x);
         to4[1] = (float4)(sums[i][j].y, sums[i][j + 2].y, sums[i][j + 1].y, sums[i][j + 3].y);
@@ -378,8 +390,7 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         low4[1] = (float4)(sums[i][j].w, sums[i][j + 2].w, sums[i][j + 1].w, sums[i][j + 3].w);
     }
 #else
-    UNROLL for (uint j = 0; j < NI; j++)
-    {
+    MMA_UNROLL_FOR (uint j = 0; j < NI; j++) {
         *(__local float2 *)(rows + 2 * t + 8 * j) = (float2)(sums[i][j].x, sums[i][j].y);
         *(__local float2 *)(rows + 8 * LINE_FLOATS + 2 * t + 8 * j) = (float2)(sums[i][j].z, sums[i][j].w);
     }
@@ -396,101 +407,102 @@ static inline uint at_b(uint line)
 {
     return 2 * (ALONG_B ? line * CHUNK * PITCH(ALONG_B, BN) : line);
 }
-#define MULTIPLY_SLOT(between)                                                                                            \
-    UNROLL for (uint step = 0; step < BK; step += 16)                                                                              \
-    {                                                                                                                              \
-        __local const ushort *tile_a = (__local const ushort *)AT(memory, at_left);                                                \
-        __local const ushort *tile_b = (__local const ushort *)AT(memory, at_right);                                               \
-        const uint ld_a = CHUNK * PITCH(ALONG_A, BM), ld_b = CHUNK * PITCH(ALONG_B, BN);                                           \
-        uint8 right[NI];                                                                                                           \
-        UNROLL for (uint j = 0; j < NI; j++)                                                                                       \
-            right[j] = WMMA_LOAD_B(tile_b, ALONG_B ? 16 * j * ld_b + step : step * ld_b + 16 * j, ld_b, !(ALONG_B));              \
-        UNROLL for (uint i = 0; i < MI; i++)                                                                                       \
-        {                                                                                                                          \
-            uint8 left = WMMA_LOAD_A(tile_a, ALONG_A ? 16 * i * ld_a + step : step * ld_a + 16 * i, ld_a, !(ALONG_A));             \
-            UNROLL for (uint j = 0; j < NI; j++) WMMA_MULTIPLY(sums[i][j], left, right[j], !(ALONG_A), !(ALONG_B), scratch);       \
-            if (step == 0) {                                                                                                       \
-                between(i);                                                                                                        \
-            }                                                                                                                      \
-        }                                                                                                                          \
+#define MULTIPLY_SLOT(between)                                                                               \
+    MMA_UNROLL_FOR (uint step = 0; step < BK; step += 16) {                                                  \
+        __local const ushort *tile_a = (__local const ushort *)AT(memory, at_left);                          \
+        __local const ushort *tile_b = (__local const ushort *)AT(memory, at_right);                         \
+        const uint ld_a = CHUNK * PITCH(ALONG_A, BM), ld_b = CHUNK * PITCH(ALONG_B, BN);                     \
+        uint8 right[NI];                                                                                     \
+        MMA_UNROLL_FOR (uint j = 0; j < NI; j++)                                                             \
+            right[j] = WMMA_LOAD_B(tile_b, ALONG_B ? 16 * j * ld_b + step : step * ld_b + 16 * j, ld_b,      \
+                                   !(ALONG_B));                                                              \
+        MMA_UNROLL_FOR (uint i = 0; i < MI; i++) {                                                           \
+            uint8 left = WMMA_LOAD_A(tile_a, ALONG_A ? 16 * i * ld_a + step : step * ld_a + 16 * i, ld_a,    \
+                                     !(ALONG_A));                                                            \
+            MMA_UNROLL_FOR (uint j = 0; j < NI; j++)                                                         \
+                WMMA_MULTIPLY(sums[i][j], left, right[j], !(ALONG_A), !(ALONG_B), scratch);                  \
+            if (step == 0) {                                                                                 \
+                between(i);                                                                                  \
+            }                                                                                                \
+        }                                                                                                    \
     }
 
 static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
-    UNROLL for (uint j = 0; j < NI; j++) WMMA_STORE(to + 16 * j, LINE_FLOATS, sums[i][j]);
+    MMA_UNROLL_FOR (uint j = 0; j < NI; j++)
+        WMMA_STORE(to + 16 * j, LINE_FLOATS, sums[i][j]);
 }
 
 #endif
 
-/* STEP(whole): one step of the main loop: multiplies slot `now` and brings the tiles of STAGES - 1 steps later into the slot that
- * was multiplied last. Of whole tiles an item's copies are spread between the first multiplications, and its addresses go on by a
- * constant; others take the long way before them. */
+/* STEP(whole): one step of the main loop: multiplies slot `now` and brings the tiles of STAGES - 1 steps
+ * later into the slot that was multiplied last. Of whole tiles an item's copies are spread between the
+ * first multiplications, and its addresses go on by a constant; others take the long way before them. */
 #define ITEM_COPIES (ITEM_CHUNKS(ALONG_A, BM) + ITEM_CHUNKS(ALONG_B, BN))
 #define COPIES_BEFORE(row) ((row)*ITEM_COPIES / MI)
-#define COPY_ONE(p)                                                                                                                \
-    do {                                                                                                                           \
-        if ((p) < ITEM_CHUNKS(ALONG_A, BM))                                                                                                 \
-            pass_a(memory, to_left, raw_a, from_left[p], p);                                                                \
-        else                                                                                                                       \
-            pass_b(memory, to_right, raw_b, from_right[(p)-ITEM_CHUNKS(ALONG_A, BM)],                                                \
-                   (p)-ITEM_CHUNKS(ALONG_A, BM));                                                                                           \
+#define COPY_ONE(p)                                                                                          \
+    do {                                                                                                     \
+        if ((p) < ITEM_CHUNKS(ALONG_A, BM))                                                                  \
+            pass_a(memory, to_left, raw_a, from_left[p], p);                                                 \
+        else                                                                                                 \
+            pass_b(memory, to_right, raw_b, from_right[(p)-ITEM_CHUNKS(ALONG_A, BM)],                        \
+                   (p)-ITEM_CHUNKS(ALONG_A, BM));                                                            \
     } while (0)
-#define COPY_SOME(row)                                                                                                             \
-    if (now_whole) {                                                                                                               \
-        _Pragma("unroll") for (uint p = 0; p < ITEM_COPIES; p++)                                                                   \
-        {                                                                                                                          \
-            if (p >= COPIES_BEFORE(row) && p < COPIES_BEFORE((row) + 1))                                                           \
-                COPY_ONE(p);                                                                                                       \
-        }                                                                                                                          \
+#define COPY_SOME(row)                                                                                       \
+    if (now_whole) {                                                                                         \
+        UNROLL_FOR (uint p = 0; p < ITEM_COPIES; p++) {                                                      \
+            if (p >= COPIES_BEFORE(row) && p < COPIES_BEFORE((row) + 1))                                     \
+                COPY_ONE(p);                                                                                 \
+        }                                                                                                    \
     }
-#define STEP(whole)                                                                                                                \
-    do {                                                                                                                           \
-        const bool now_whole = (whole), more = now_whole || t + STAGES - 1 < steps;                                                \
-        uint on = now == (STAGES - 1) * 16 * SLOT ? (uint)-(STAGES - 1) * 16 * SLOT : 16 * SLOT;                                   \
-        MMA_COPIES_WAIT(STAGES_LEFT);                                                                                              \
-        ROUND_OWN();                                                                                                               \
-        barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and nobody reads the last slot any more */                               \
-        if (!now_whole && more)                                                                                                    \
-            BRING(t + STAGES - 1);                                                                                                 \
-        MULTIPLY_SLOT(COPY_SOME);                                                                                                  \
-        MMA_COPIES_END();                                                                                                          \
-        if (more)                                                                                                                  \
-            LAND();                                                                                                                \
-        GO_ON();                                                                                                                   \
-        to_left += ahead;                                                                                                          \
-        to_right += ahead;                                                                                                         \
-        at_left += on;                                                                                                             \
-        at_right += on;                                                                                                            \
-        now += on;                                                                                                                 \
-        ahead = on;                                                                                                                \
+#define STEP(whole)                                                                                          \
+    do {                                                                                                     \
+        const bool now_whole = (whole), more = now_whole || t + STAGES - 1 < steps;                          \
+        uint on = now == (STAGES - 1) * 16 * SLOT ? (uint) - (STAGES - 1) * 16 * SLOT : 16 * SLOT;           \
+        MMA_COPIES_WAIT(STAGES_LEFT);                                                                        \
+        ROUND_OWN();                                                                                         \
+        barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and nobody reads the last slot any more */         \
+        if (!now_whole && more)                                                                              \
+            BRING(t + STAGES - 1);                                                                           \
+        MULTIPLY_SLOT(COPY_SOME);                                                                            \
+        MMA_COPIES_END();                                                                                    \
+        if (more)                                                                                            \
+            LAND();                                                                                          \
+        GO_ON();                                                                                             \
+        to_left += ahead;                                                                                    \
+        to_right += ahead;                                                                                   \
+        at_left += on;                                                                                       \
+        at_right += on;                                                                                      \
+        now += on;                                                                                           \
+        ahead = on;                                                                                          \
     } while (0)
 /* The tiles of step s, of which some may not exist. */
-#define BRING(s)                                                                                                                   \
-    do {                                                                                                                           \
-        int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                                            \
-        bring_a(memory, to_left, raw_a, from_left, a, lines_a, left_);                                                             \
-        bring_b(memory, to_right, raw_b, from_right, b, lines_b, left_);                                                           \
+#define BRING(s)                                                                                             \
+    do {                                                                                                     \
+        int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                      \
+        bring_a(memory, to_left, raw_a, from_left, a, lines_a, left_);                                       \
+        bring_b(memory, to_right, raw_b, from_right, b, lines_b, left_);                                     \
     } while (0)
-#define LAND()                                                                                                                     \
-    do {                                                                                                                           \
-        land_a(memory, to_left, raw_a);                                                                                            \
-        land_b(memory, to_right, raw_b);                                                                                           \
+#define LAND()                                                                                               \
+    do {                                                                                                     \
+        land_a(memory, to_left, raw_a);                                                                      \
+        land_b(memory, to_right, raw_b);                                                                     \
     } while (0)
-#define GO_ON()                                                                                                                    \
-    do {                                                                                                                           \
-        _Pragma("unroll") for (uint p = 0; p < ITEM_CHUNKS(ALONG_A, BM); p++) from_left[p] =                                       \
-            ALONG_A ? from_left[p] + BK : MMA_ROWS_ON(from_left[p], BK, lda);                                                      \
-        _Pragma("unroll") for (uint p = 0; p < ITEM_CHUNKS(ALONG_B, BN); p++) from_right[p] =                                      \
-            ALONG_B ? from_right[p] + BK : MMA_ROWS_ON(from_right[p], BK, ldb);                                                    \
+#define GO_ON()                                                                                              \
+    do {                                                                                                     \
+        UNROLL_FOR (uint p = 0; p < ITEM_CHUNKS(ALONG_A, BM); p++)                                           \
+            from_left[p] = ALONG_A ? from_left[p] + BK : MMA_ROWS_ON(from_left[p], BK, lda);                 \
+        UNROLL_FOR (uint p = 0; p < ITEM_CHUNKS(ALONG_B, BN); p++)                                           \
+            from_right[p] = ALONG_B ? from_right[p] + BK : MMA_ROWS_ON(from_right[p], BK, ldb);              \
     } while (0)
 #if MMA_TF32 /* every item rounds what it has brought itself, which it sees before the barrier */
-#define ROUND_OWN()                                                                                                                \
-    do {                                                                                                                           \
-        uint4 own_a[ITEM_CHUNKS(ALONG_A, BM)], own_b[ITEM_CHUNKS(ALONG_B, BN)];                                                                      \
-        get_a(memory, to_left + ahead, own_a);                                                                                     \
-        get_b(memory, to_right + ahead, own_b);                                                                                    \
-        put_rounded_a(memory, to_left + ahead, own_a);                                                                             \
-        put_rounded_b(memory, to_right + ahead, own_b);                                                                            \
+#define ROUND_OWN()                                                                                          \
+    do {                                                                                                     \
+        uint4 own_a[ITEM_CHUNKS(ALONG_A, BM)], own_b[ITEM_CHUNKS(ALONG_B, BN)];                              \
+        get_a(memory, to_left + ahead, own_a);                                                               \
+        get_b(memory, to_right + ahead, own_b);                                                              \
+        put_rounded_a(memory, to_left + ahead, own_a);                                                       \
+        put_rounded_b(memory, to_right + ahead, own_b);                                                      \
     } while (0)
 #else
 #define ROUND_OWN()
@@ -506,18 +518,18 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 #endif
 
 /* gemm_fwd_mma: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_fwd_mma(TILES_PARAMS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TILES_PARAMS)
 {
     __local uint4 slots[LOCAL_CHUNKS] __attribute__((aligned(128)));
 #if MMA_SCRATCH
-    /* PoCL 3.1 gives an array a second place when functions get its address and nothing else: there is no batch of 0 items. */
+    /* PoCL 3.1 gives an array a second place when functions get its address and nothing else: there is no
+     * batch of 0 items. */
     __local uint4 *memory = slots + (batch == 0);
     __local uint scratches[ITEMS / 32 * MMA_SCRATCH];
     __local uint *scratch = scratches + (uint)get_local_id(0) / 32 * MMA_SCRATCH;
 #else
     __local uint4 *memory = slots;
-    __local uint *scratch = (__local uint *)slots; /* nobody looks */
+    __local uint *scratch = (__local uint *)slots; /* its content does not matter */
 #endif
     uint lid = (uint)get_local_id(0), warp = lid / 32;
     uint row = warp / WARPS_ACROSS * WM, column = (warp & (WARPS_ACROSS - 1)) * WN;
@@ -534,15 +546,15 @@ gemm_fwd_mma(TILES_PARAMS)
     start_b(from_right, b + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0), ldb);
 
     SUMS sums[MI][NI];
-    UNROLL for (uint i = 0; i < MI; i++)
-    {
-        UNROLL for (uint j = 0; j < NI; j++)
+    MMA_UNROLL_FOR (uint i = 0; i < MI; i++) {
+        MMA_UNROLL_FOR (uint j = 0; j < NI; j++)
             sums[i][j] = (SUMS)(0.0f);
     }
 
     uint steps = (depth + BK - 1) / BK, t = 0;
     uint to_left = FIRST_PLACE(memory) + to_a(), to_right = FIRST_PLACE(memory) + to_b() + 16 * SLOT_A;
-    uint at_left = FIRST_PLACE(memory) + at_a(row), at_right = FIRST_PLACE(memory) + at_b(column) + 16 * SLOT_A;
+    uint at_left = FIRST_PLACE(memory) + at_a(row),
+         at_right = FIRST_PLACE(memory) + at_b(column) + 16 * SLOT_A;
     uint4 raw_a[ITEM_CHUNKS(ALONG_A, BM)], raw_b[ITEM_CHUNKS(ALONG_B, BN)];
 #pragma unroll 1
     for (uint s = 0; s < STAGES - 1; s++) {
@@ -557,7 +569,8 @@ gemm_fwd_mma(TILES_PARAMS)
     }
     /* Steps that bring whole tiles. */
     uint whole = ALIGNED_A && ALIGNED_B && lines_a == BM && lines_b == BN ? depth / BK : 0;
-    uint now = 0, ahead = (uint)-(STAGES - 1) * 16 * SLOT; /* the slot that is multiplied, how far ahead of the one to fill */
+    /* The slot that is multiplied, how far ahead of the one to fill. */
+    uint now = 0, ahead = (uint) - (STAGES - 1) * 16 * SLOT;
 #if defined(__NV_CL_C_VERSION)
     whole = whole > STAGES - 1 ? whole - (STAGES - 1) : 0;
 #pragma unroll 1
@@ -572,10 +585,10 @@ gemm_fwd_mma(TILES_PARAMS)
 #endif
     MMA_COPIES_WAIT(0);
 
-    /* By way of local memory every row of C is written by neighbouring items: sixteen rows of every warp at a time. */
+    /* By way of local memory every row of C is written by neighbouring items: sixteen rows of every warp
+     * at a time. */
     __local float *lines = (__local float *)memory;
-    UNROLL for (uint i = 0; i < MI; i++)
-    {
+    MMA_UNROLL_FOR (uint i = 0; i < MI; i++) {
         barrier(CLK_LOCAL_MEM_FENCE);
         spread_sums(lines + warp / WARPS_ACROSS * 16 * LINE_FLOATS + column, sums, i);
         barrier(CLK_LOCAL_MEM_FENCE);

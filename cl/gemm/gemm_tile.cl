@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `tile`, for GPUs: a work-group makes a BM x BN tile of C. It walks k in steps of BK, of which two
- * tiles of A and B are in local memory: while the items multiply one, the next one is on its way from global
- * memory to their registers. Every item keeps TM x TN sums in registers. Any layout, any size, storage types
- * f32, f16 and bf16 with f32 arithmetic. Host side: cl/gemm/gemm_tile.c. Must not know what the matrices mean.
+ * GEMM backend `tile`, for GPUs: a work-group makes a BM x BN tile of C. It walks k in steps of BK, of
+ * which two tiles of A and B are in local memory: while the items multiply one, the next one is on its way
+ * from global memory to their registers. Every item keeps TM x TN sums in registers. Any layout, any size,
+ * storage types f32, f16 and bf16 with f32 arithmetic. Host side: cl/gemm/gemm_tile.c. Must not know what
+ * the matrices mean.
  *
- * Every sum runs over k in order with fma and ends with the last product, so that no choice of tile changes a
- * bit, and the backends `lane` and `simple` (in the layouts NN, TN and TT) give the same bits. With splits, k is
- * cut into parts whose sums gemm_sum_tile adds in order: the same bits in every run, other ones per number of
- * parts.
+ * Every sum runs over k in order with fma and ends with the last product, so that no choice of tile
+ * changes a bit, and the backends `lane` and `simple` (in the layouts NN, TN and TT) give the same bits.
+ * With splits, k is cut into parts whose sums gemm_sum_tile adds in order: the same bits in every run,
+ * other ones per number of parts.
  *
- * Why these forms. Local memory feeds the multipliers: an item reads TM + TN floats for TM * TN multiply-adds.
- * An NVIDIA SM of Ampere or Hopper (64 or 128 multiply-adds and 32 floats of local memory a clock), an AMD CU
- * (64 or 128, and 32) and an Intel Xe core (128, and 32) therefore want 8 x 8 sums an item, where the 4-wide reads
- * of 8 x 4 neighbouring items name 96 distinct floats for 2048 multiply-adds; 4 x 4 sums run at about 60 % of
- * that, and are for problems too small to give every unit a large tile. 16-bit elements are widened when they
- * are put into local memory, once: kept narrow they would save no time there, and cost every item 16 conversions
- * for 64 multiply-adds. Global memory: a 128 x 128 tile reads 1/16 byte of f32 for a multiply-add, where second-level
- * caches give 1/6.
+ * Why these forms. Local memory feeds the multipliers: an item reads TM + TN floats for TM * TN
+ * multiply-adds. An NVIDIA SM of Ampere or Hopper (64 or 128 multiply-adds and 32 floats of local memory a
+ * clock), an AMD CU (64 or 128, and 32) and an Intel Xe core (128, and 32) therefore want 8 x 8 sums an
+ * item, where the 4-wide reads of 8 x 4 neighbouring items name 96 distinct floats for 2048 multiply-adds;
+ * 4 x 4 sums run at about 60 % of that, and are for problems too small to give every unit a large tile.
+ * 16-bit elements are widened when they are put into local memory, once: kept narrow they would save no
+ * time there, and cost every item 16 conversions for 64 multiply-adds. Global memory: a 128 x 128 tile
+ * reads 1/16 byte of f32 for a multiply-add, where second-level caches give 1/6.
  *
- * Occupancy. 8 x 8 sums an item take 130 to 180 registers (64 sums, 32 operands of this and the next step, 8 to 24
- * on their way from global memory, addresses; ptxas, tests/e2e/test_gemm_ptx.sh). An NVIDIA SM has 64 Ki: one
- * work-group of the 128 x 128 form with 256 items (8 warps), but three of the 128 x 64 and 64 x 128 forms with 128
- * items (12 warps), which need more from global memory and less patience at barriers; a CDNA CU with 128 Ki holds
- * three work-groups of the former, as its 64 KiB of LDS do: 16.3 KiB for 128 x 128 x 8, two tiles of A and B. With
- * BK 16 it is twice the memory and half of the barriers, 512 multiply-adds an item apart with BK 8. Lines of
- * 16-bit elements along k are read with BK 16 where that costs no work-group on a unit: 8 of them are 16 bytes,
- * half of the 32 that memory gives at once, so that every sector is fetched twice.
+ * Occupancy. 8 x 8 sums an item take 130 to 180 registers (64 sums, 32 operands of this and the next step,
+ * 8 to 24 on their way from global memory, addresses; ptxas, tests/e2e/test_gemm_ptx.sh). An NVIDIA SM has
+ * 64 Ki: one work-group of the 128 x 128 form with 256 items (8 warps), but three of the 128 x 64 and 64 x
+ * 128 forms with 128 items (12 warps), which need more from global memory and less patience at barriers; a
+ * CDNA CU with 128 Ki holds three work-groups of the former, as its 64 KiB of LDS do: 16.3 KiB for 128 x
+ * 128 x 8, two tiles of A and B. With BK 16 it is twice the memory and half of the barriers, 512
+ * multiply-adds an item apart with BK 8. Lines of 16-bit elements along k are read with BK 16 where that
+ * costs no work-group on a unit: 8 of them are 16 bytes, half of the 32 that memory gives at once, so that
+ * every sector is fetched twice.
  *
  * Local memory: 2 * (TILE_A + TILE_B) floats, afterwards SLAB rows of C. Offsets inside tiles are 32-bit
  * (WIDE_OFFSETS 0), bases 64-bit. */
@@ -100,8 +102,9 @@ DEFINE_STAGE(b, DTB, VB, BN, ALONG_B)
 #define FLOATN float4
 #endif
 #define CHUNKS (TN / NV)
-#define ROW(down, r) ((r) / MV * (BM / (TM / MV)) + (down)*MV + ((r) & (MV - 1))) /* of the tile, of sum row r */
-#define COLUMN(across, q) ((q) * (BN / CHUNKS) + (across)*NV)                     /* first one of chunk q */
+/* Of the tile, of sum row r. */
+#define ROW(down, r) ((r) / MV * (BM / (TM / MV)) + (down)*MV + ((r) & (MV - 1)))
+#define COLUMN(across, q) ((q) * (BN / CHUNKS) + (across)*NV) /* first one of chunk q */
 #define STEPS 8 /* of k that are unrolled; every VA and VB divides it */
 
 /* The inner product of one step of k: everything that matrix units would do otherwise. */
@@ -109,13 +112,13 @@ DEFINE_STAGE(b, DTB, VB, BN, ALONG_B)
     do {                                                                                                     \
         float left_[TM];                                                                                     \
         FLOATN right_[CHUNKS];                                                                               \
-        _Pragma("unroll") for (uint r_ = 0; r_ < TM / MV; r_++)                                              \
+        UNROLL_FOR (uint r_ = 0; r_ < TM / MV; r_++)                                                         \
             STORE_M(*(__local const FLOATM *)((at_a) + ROW(0, r_ * MV)), r_, left_);                         \
-        _Pragma("unroll") for (uint q_ = 0; q_ < CHUNKS; q_++) right_[q_] =                                  \
-            *(__local const FLOATN *)((at_b) + COLUMN(0, q_));                                               \
-        _Pragma("unroll") for (uint r_ = 0; r_ < TM; r_++) _Pragma("unroll") for (uint q_ = 0; q_ < CHUNKS;  \
-                                                                                  q_++) sums[r_][q_] =       \
-            fma((FLOATN)(left_[r_]), right_[q_], sums[r_][q_]);                                              \
+        UNROLL_FOR (uint q_ = 0; q_ < CHUNKS; q_++)                                                          \
+            right_[q_] = *(__local const FLOATN *)((at_b) + COLUMN(0, q_));                                  \
+        UNROLL_FOR (uint r_ = 0; r_ < TM; r_++)                                                              \
+            UNROLL_FOR (uint q_ = 0; q_ < CHUNKS; q_++)                                                      \
+                sums[r_][q_] = fma((FLOATN)(left_[r_]), right_[q_], sums[r_][q_]);                           \
     } while (0)
 
 /* All BK steps of a pair of tiles. */
@@ -152,14 +155,14 @@ static inline void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a
 #endif
 
 /* gemm_fwd_tile: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_fwd_tile(TILES_PARAMS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(TILES_PARAMS)
 {
     __local float tiles[LOCAL_FLOATS] __attribute__((aligned(16)));
     uint lid = (uint)get_local_id(0);
 #if ACROSS >= 8 && DOWN >= 4 /* 32 items in a row, which run together, make a block of 8 by 4 */
     uint block = lid / 32;
-    uint down = block / (ACROSS / 8) * 4 + (lid & 31) / 8, across = (block & (ACROSS / 8 - 1)) * 8 + (lid & 7);
+    uint down = block / (ACROSS / 8) * 4 + (lid & 31) / 8,
+         across = (block & (ACROSS / 8 - 1)) * 8 + (lid & 7);
 #else
     uint down = lid / ACROSS, across = lid & (ACROSS - 1);
 #endif
@@ -204,8 +207,8 @@ gemm_fwd_tile(TILES_PARAMS)
     if (rest != 0) /* pair `whole` */
         multiply_rest(sums, from_a + (whole & 1) * TILE_A, from_b + (whole & 1) * TILE_B, rest);
 
-    /* By way of local memory every row of C is written by neighbouring items, and the epilogue is code for one
-     * element, however many an item has. */
+        /* By way of local memory every row of C is written by neighbouring items, and the epilogue is code
+         * for one element, however many an item has. */
 #pragma unroll 1
     for (uint r0 = 0; r0 < TM; r0 += SLAB) {
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -214,7 +217,8 @@ gemm_fwd_tile(TILES_PARAMS)
             if (r >= r0 && r < r0 + SLAB)
 #pragma unroll
                 for (uint q = 0; q < CHUNKS; q++)
-                    *(__local FLOATN *)(tiles + ((r - r0) * DOWN + down) * BN + COLUMN(across, q)) = sums[r][q];
+                    *(__local FLOATN *)(tiles + ((r - r0) * DOWN + down) * BN + COLUMN(across, q)) =
+                        sums[r][q];
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 1
         for (uint e = lid * VC; e < SLAB * DOWN * BN; e += ITEMS * VC) {
@@ -228,10 +232,10 @@ gemm_fwd_tile(TILES_PARAMS)
 
 #if !PARTIAL
 
-/* gemm_sum_tile: adds what the parts of k gave, in order, and finishes; one item per element of C. */
+/* gemm_sum_tile, for split-K: adds the sums of the parts of k, in order, and finishes; one item per element of C. */
 __kernel void gemm_sum_tile(__global STORAGE(DTC) * c, ulong c_at, __global const float *part,
-                            ulong part_at EPILOGUE_PARAMS, uint m, uint n, ulong ldc, ulong stride_c, uint batch,
-                            uint splits, float alpha, float beta)
+                            ulong part_at EPILOGUE_PARAMS, uint m, uint n, ulong ldc, ulong stride_c,
+                            uint batch, uint splits, float alpha, float beta)
 {
     ulong element = get_global_id(0), size = (ulong)m * n;
     if (element >= size * batch)

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `wgmma`, for compute capability 9.0: A and B of one 16-bit type, f32 sums. A work-group makes a BM x BN tile of C,
- * each group of four warps a WM x WN part. Tiles of 64 steps of k go through STAGES slots of local memory, brought by asynchronous
- * copies and read by the matrix units themselves, without registers in between (wgmma.clh). Any layout and any size; chunks of 16 bytes
- * must start at multiples of 16 bytes in global memory, as they do in every row whose length is a multiple of eight: other
- * products are `mma`'s, since what goes through registers value by value gains nothing from faster units. Host side:
- * cl/gemm/gemm_wgmma.c. Must not know what the matrices mean.
+ * GEMM backend `wgmma`, for compute capability 9.0: A and B of one 16-bit type, f32 sums. A work-group
+ * makes a BM x BN tile of C, each group of four warps a WM x WN part. Tiles of 64 steps of k go through
+ * STAGES slots of local memory, brought by asynchronous copies and read by the matrix units themselves,
+ * without registers in between (wgmma.clh). Any layout and any size; chunks of 16 bytes must start at
+ * multiples of 16 bytes in global memory, as they do in every row whose length is a multiple of eight:
+ * other products are `mma`'s, since what goes through registers value by value gains nothing from faster
+ * units. Host side: cl/gemm/gemm_wgmma.c. Must not know what the matrices mean.
  *
- * Edges. Tiles at the edges and the last steps of k are copied with zeros for what does not exist, in the same loop: copies with a
- * size cost about 18 instructions each, which is much for `mma` and little here, where one instruction multiplies for 128 clocks.
+ * Edges. Tiles at the edges and the last steps of k are copied with zeros for what does not exist, in the
+ * same loop: copies with a size cost about 18 instructions each, which is much for `mma` and little here,
+ * where one instruction multiplies for 128 clocks.
  *
- * Slots. With four, one batch of products is left under way when a step ends, so that the units always have the next batch
- * waiting; what was read last but one is then free, and copies are two steps ahead. With two or three slots all of them are needed for
- * copies, and a step ends when its products have: a second work-group on the unit fills the gap where there is room for one.
+ * Slots. With four, one batch of products is left under way when a step ends, so that the units always
+ * have the next batch waiting; what was read last but one is then free, and copies are two steps ahead.
+ * With two or three slots all of them are needed for copies, and a step ends when its products have: a
+ * second work-group on the unit fills the gap where there is room for one.
  *
- * Registers. 64 x 256 or 128 x 128 sums of a group of four warps are 128 registers an item, and 256 items may have 255, 384 have 168.
- * Bytes from second-level cache for each multiply-add bound the speed: 128 x 256 needs three quarters of what 128 x 128 does,
- * and 192 x 256, by 384 items of which 256 copy, seven twelfths.
+ * Registers. 64 x 256 or 128 x 128 sums of a group of four warps are 128 registers an item, and 256 items
+ * may have 255, 384 have 168. Bytes from second-level cache for each multiply-add bound the speed: 128 x
+ * 256 needs three quarters of what 128 x 128 does, and 192 x 256, by 384 items of which 256 copy, seven
+ * twelfths.
  *
- * C. Sums go by way of local memory, 64 rows of every group of four warps at a time, so that an item finishes VC neighbours of a row,
- * as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16, within a step as the hardware adds. */
+ * C. Sums go by way of local memory, 64 rows of every group of four warps at a time, so that an item
+ * finishes VC neighbours of a row, as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16,
+ * within a step as the hardware adds. */
 #include "common.clh"
 #include "lanes.clh"
 
@@ -65,8 +70,8 @@
 #endif
 #include "wgmma.clh"
 
-/* Batches of products left under way at the end of a step, steps that copies are ahead, batches of copies that may be under way
- * while a tile is multiplied: literals. */
+/* Batches of products left under way at the end of a step, steps that copies are ahead, batches of copies
+ * that may be under way while a tile is multiplied: literals. */
 #if STAGES == 4
 #define PRODUCTS_LEFT 1
 #define STEPS_AHEAD 2
@@ -83,8 +88,8 @@
 #define GROUPS_DOWN (BM / WM) /* of four warps */
 #define GROUPS_ACROSS (BN / WN)
 #define ITEMS (GROUPS_DOWN * GROUPS_ACROSS * 128)
-#define CHUNK 8 /* elements */
-#define ROW 64  /* elements of a row of local memory */
+#define CHUNK 8                   /* elements */
+#define ROW 64                    /* elements of a row of local memory */
 #define SLOT_A (BM * ROW / CHUNK) /* chunks; a tile has as many rows as lines */
 #define SLOT_B (BN * ROW / CHUNK)
 #define SLOT (SLOT_A + SLOT_B)
@@ -100,7 +105,8 @@
 #else
 #define COPIERS ITEMS
 #endif
-#define PASS_ROWS (COPIERS / (ROW / CHUNK)) /* rows that they copy at once: a multiple of eight, so that an item's swizzle stays */
+/* Rows that they copy at once: a multiple of eight, so that an item's swizzle stays. */
+#define PASS_ROWS (COPIERS / (ROW / CHUNK))
 #define PASSES(lines) ((lines) / PASS_ROWS)
 
 /* Where an item's first chunk goes in a slot, in elements; PASS_ROWS rows are between it and the next. */
@@ -110,57 +116,61 @@ static inline uint first_place(void)
     return row * ROW + CHUNK * (chunk ^ (row & 7));
 }
 
-/* DEFINE_TILE(name, tile_lines, turned) defines what an item does for a tile of A or B; turned: lines are neighbours.
+/* DEFINE_TILE(name, tile_lines, turned) defines what an item does for a tile of A or B; turned: lines are
+ * neighbours.
  *   start_NAME(base, ld): where its first chunk of the tile at `base` starts in global memory
- *   bring_NAME(memory, to, from, ld): copies its chunks of a whole tile from `from` on to local memory at element `to`
- *   bring_edge_NAME(memory, to, from, ld, any, lines, left): the same of a tile of which `lines` lines and `left` steps exist; `any`
- *       is an address for copies of nothing */
-#define DEFINE_TILE(name, tile_lines, turned)                                                                                      \
-    static inline __global const ushort *start_##name(__global const ushort *base, ulong ld)                                       \
-    {                                                                                                                              \
-        uint row = (uint)get_local_id(0) / (ROW / CHUNK), chunk = (uint)get_local_id(0) & (ROW / CHUNK - 1);                       \
-        return base + row * ld + CHUNK * chunk;                                                                                    \
-    }                                                                                                                              \
-    static inline ulong pass_##name(uint i, ulong ld)                                                                              \
-    {                                                                                                                              \
-        return (turned) ? (i * PASS_ROWS & (BK - 1)) * ld + i * PASS_ROWS / BK * ROW : i * PASS_ROWS * ld;                         \
-    }                                                                                                                              \
-    static inline void bring_##name(__local ushort *memory, uint to, __global const ushort *from, ulong ld)                        \
-    {                                                                                                                              \
-        _Pragma("unroll") for (uint i = 0; i < PASSES(tile_lines); i++)                                                            \
-            MMA_COPY_ALL(memory, to + i * PASS_ROWS * ROW, from + pass_##name(i, ld));                                             \
-    }                                                                                                                              \
-    static inline void bring_edge_##name(__local ushort *memory, uint to, __global const ushort *from, ulong ld,                   \
-                                         __global const ushort *any, int lines, int left)                                          \
-    {                                                                                                                              \
-        _Pragma("unroll") for (uint i = 0; i < PASSES(tile_lines); i++)                                                            \
-        {                                                                                                                          \
-            int row = (int)((uint)get_local_id(0) / (ROW / CHUNK) + i * PASS_ROWS);                                                \
-            int chunk = (int)((uint)get_local_id(0) & (ROW / CHUNK - 1));                                                          \
-            int wide = (turned) ? lines - row / BK * ROW : left;                                                                   \
-            int have = (turned ? (row & (BK - 1)) < left : row < lines) ? clamp(wide - CHUNK * chunk, 0, CHUNK) : 0;               \
-            MMA_COPY(memory, to + i * PASS_ROWS * ROW, have > 0 ? from + pass_##name(i, ld) : any, 2 * (uint)have);                \
-        }                                                                                                                          \
+ *   bring_NAME(memory, to, from, ld): copies its chunks of a whole tile from `from` on to local memory at
+ *       element `to`
+ *   bring_edge_NAME(memory, to, from, ld, any, lines, left): the same of a tile of which `lines` lines and
+ *       `left` steps exist; `any` is an address for copies of nothing */
+#define DEFINE_TILE(name, tile_lines, turned)                                                                \
+    static inline __global const ushort *start_##name(__global const ushort *base, ulong ld)                 \
+    {                                                                                                        \
+        uint row = (uint)get_local_id(0) / (ROW / CHUNK), chunk = (uint)get_local_id(0) & (ROW / CHUNK - 1); \
+        return base + row * ld + CHUNK * chunk;                                                              \
+    }                                                                                                        \
+    static inline ulong pass_##name(uint i, ulong ld)                                                        \
+    {                                                                                                        \
+        return (turned) ? (i * PASS_ROWS & (BK - 1)) * ld + i * PASS_ROWS / BK * ROW : i * PASS_ROWS * ld;   \
+    }                                                                                                        \
+    static inline void bring_##name(__local ushort *memory, uint to, __global const ushort *from, ulong ld)  \
+    {                                                                                                        \
+        UNROLL_FOR (uint i = 0; i < PASSES(tile_lines); i++)                                                 \
+            MMA_COPY_ALL(memory, to + i * PASS_ROWS * ROW, from + pass_##name(i, ld));                       \
+    }                                                                                                        \
+    static inline void bring_edge_##name(__local ushort *memory, uint to, __global const ushort *from,       \
+                                         ulong ld, __global const ushort *any, int lines, int left)          \
+    {                                                                                                        \
+        UNROLL_FOR (uint i = 0; i < PASSES(tile_lines); i++) {                                               \
+            int row = (int)((uint)get_local_id(0) / (ROW / CHUNK) + i * PASS_ROWS);                          \
+            int chunk = (int)((uint)get_local_id(0) & (ROW / CHUNK - 1));                                    \
+            int wide = (turned) ? lines - row / BK * ROW : left;                                             \
+            int have = (turned ? (row & (BK - 1)) < left : row < lines)                                      \
+                           ? clamp(wide - CHUNK * chunk, 0, CHUNK)                                           \
+                           : 0;                                                                              \
+            MMA_COPY(memory, to + i * PASS_ROWS * ROW, have > 0 ? from + pass_##name(i, ld) : any,           \
+                     2 * (uint)have);                                                                        \
+        }                                                                                                    \
     }
 DEFINE_TILE(a, BM, TA)
 DEFINE_TILE(b, BN, !(TB))
 
 /* The tiles of step s into the slot that starts at chunk `fill`. */
-#define BRING(s, fill)                                                                                                             \
-    do {                                                                                                                           \
-        uint to_ = to + CHUNK * (fill);                                                                                            \
-        if (COPIERS < ITEMS && lid >= COPIERS) {                                                                                   \
-        } else if ((s) < whole) {                                                                                                         \
-            bring_a(memory, to_, from_a, lda);                                                                                     \
-            bring_b(memory, to_ + CHUNK * SLOT_A, from_b, ldb);                                                                    \
-        } else if ((s) < steps) {                                                                                                  \
-            int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                                        \
-            bring_edge_a(memory, to_, from_a, lda, any_a, lines_a, left_);                                                         \
-            bring_edge_b(memory, to_ + CHUNK * SLOT_A, from_b, ldb, any_b, lines_b, left_);                                        \
-        }                                                                                                                          \
-        from_a += TA ? BK * lda : BK;                                                                                              \
-        from_b += TB ? BK : BK * ldb;                                                                                              \
-        MMA_COPIES_END();                                                                                                          \
+#define BRING(s, fill)                                                                                       \
+    do {                                                                                                     \
+        uint to_ = to + CHUNK * (fill);                                                                      \
+        if (COPIERS < ITEMS && lid >= COPIERS) {                                                             \
+        } else if ((s) < whole) {                                                                            \
+            bring_a(memory, to_, from_a, lda);                                                               \
+            bring_b(memory, to_ + CHUNK * SLOT_A, from_b, ldb);                                              \
+        } else if ((s) < steps) {                                                                            \
+            int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                  \
+            bring_edge_a(memory, to_, from_a, lda, any_a, lines_a, left_);                                   \
+            bring_edge_b(memory, to_ + CHUNK * SLOT_A, from_b, ldb, any_b, lines_b, left_);                  \
+        }                                                                                                    \
+        from_a += TA ? BK * lda : BK;                                                                        \
+        from_b += TB ? BK : BK * ldb;                                                                        \
+        MMA_COPIES_END();                                                                                    \
     } while (0)
 #define NEXT_SLOT(at) ((at) == (STAGES - 1) * SLOT ? 0 : (at) + SLOT)
 
@@ -169,16 +179,14 @@ static inline void spread_sums(__local float *to, const float *sums)
 {
     uint warp = (uint)get_local_id(0) / 32 & 3;
     __local float *pairs = to + (16 * warp + (MMA_LANE >> 2)) * LINE_FLOATS + 2 * (MMA_LANE & 3);
-    _Pragma("unroll") for (uint j = 0; j < WN / 8; j++)
-    {
+    UNROLL_FOR (uint j = 0; j < WN / 8; j++) {
         *(__local float2 *)(pairs + 8 * j) = (float2)(sums[4 * j], sums[4 * j + 1]);
         *(__local float2 *)(pairs + 8 * LINE_FLOATS + 8 * j) = (float2)(sums[4 * j + 2], sums[4 * j + 3]);
     }
 }
 
 /* gemm_fwd_wgmma: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_fwd_wgmma(TILES_PARAMS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(TILES_PARAMS)
 {
     __local uint4 slots[LOCAL_CHUNKS] __attribute__((aligned(1024)));
     __local ushort *memory = (__local ushort *)slots;
@@ -189,22 +197,22 @@ gemm_fwd_wgmma(TILES_PARAMS)
     uint i0 = share.i0, j0 = share.j0, z = share.z, k0 = share.k0, depth = share.depth, item = share.item;
     (void)item;
     int lines_a = (int)min(m - i0, (uint)BM), lines_b = (int)min(n - j0, (uint)BN);
-    __global const ushort *any_a = (__global const ushort *)a + a_at, *any_b = (__global const ushort *)b + b_at;
+    __global const ushort *any_a = (__global const ushort *)a + a_at,
+                          *any_b = (__global const ushort *)b + b_at;
     __global const ushort *from_a = start_a(any_a + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0), lda);
     __global const ushort *from_b = start_b(any_b + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0), ldb);
 
     float sums[WGMMA_PARTS][WN / 2];
-    _Pragma("unroll") for (uint i = 0; i < WGMMA_PARTS; i++)
-    {
-        _Pragma("unroll") for (uint j = 0; j < WN / 2; j++)
+    UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
+        UNROLL_FOR (uint j = 0; j < WN / 2; j++)
             sums[i][j] = 0.0f;
     }
 
     uint steps = (depth + BK - 1) / BK, whole = lines_a == BM && lines_b == BN ? depth / BK : 0;
     uint to = first_place(), now = 0, fill = 0; /* the slots that are multiplied and filled, in chunks */
-    ulong left = WGMMA_DESCRIPTOR(slots + row * (ROW / CHUNK)), right = WGMMA_DESCRIPTOR(slots + SLOT_A + column * (ROW / CHUNK));
-    _Pragma("unroll") for (uint s = 0; s < STEPS_AHEAD; s++)
-    {
+    ulong left = WGMMA_DESCRIPTOR(slots + row * (ROW / CHUNK)),
+          right = WGMMA_DESCRIPTOR(slots + SLOT_A + column * (ROW / CHUNK));
+    UNROLL_FOR (uint s = 0; s < STEPS_AHEAD; s++) {
         BRING(s, fill);
         fill += SLOT;
     }
@@ -212,7 +220,8 @@ gemm_fwd_wgmma(TILES_PARAMS)
     for (uint t = 0; t < steps; t++) {
         MMA_COPIES_WAIT(COPIES_LEFT);
         WGMMA_SEE();
-        barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and the products of the slot to fill have ended in all warps */
+        /* Tile t is there, and the products of the slot to fill have ended in all warps. */
+        barrier(CLK_LOCAL_MEM_FENCE);
         WGMMA_START(sums, left + now, right + now);
         BRING(t + STEPS_AHEAD, fill);
         WGMMA_LEAVE(PRODUCTS_LEFT);
@@ -223,8 +232,7 @@ gemm_fwd_wgmma(TILES_PARAMS)
     MMA_COPIES_WAIT(0);
 
     __local float *lines = (__local float *)slots;
-    _Pragma("unroll") for (uint i = 0; i < WGMMA_PARTS; i++)
-    {
+    UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
         barrier(CLK_LOCAL_MEM_FENCE);
         spread_sums(lines + group / GROUPS_ACROSS * 64 * LINE_FLOATS + column, sums[i]);
         barrier(CLK_LOCAL_MEM_FENCE);

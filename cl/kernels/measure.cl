@@ -19,17 +19,19 @@
 #include "kernel_shared.clh"
 #define FMA_BODY(type, count, LOAD_START)                                                                    \
     type x[count];                                                                                           \
-    _Pragma("unroll") for (int i = 0; i < count; i++) x[i] = LOAD_START(i);                                  \
+    UNROLL_FOR (int i = 0; i < count; i++)                                                                   \
+        x[i] = LOAD_START(i);                                                                                \
     for (uint r = 0; r < rounds; r++) {                                                                      \
-        _Pragma("unroll") for (int i = 0; i < count; i++) x[i] = fma(x[i], (type)(factor), (type)(add));     \
+        UNROLL_FOR (int i = 0; i < count; i++)                                                               \
+            x[i] = fma(x[i], (type)(factor), (type)(add));                                                   \
     }                                                                                                        \
     type sum = x[0];                                                                                         \
-    _Pragma("unroll") for (int i = 1; i < count; i++) sum += x[i];
+    UNROLL_FOR (int i = 1; i < count; i++)                                                                   \
+        sum += x[i];
 
 #define FMA_LANE(width, count)                                                                               \
-    __attribute__((reqd_work_group_size(1, 1, 1)))                                                           \
-    __kernel void measure_fma_lane_##width##x##count(__global float *out, __global const float *start,       \
-                                                     uint rounds, float factor, float add)                   \
+    __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void measure_fma_lane_##width##x##count(         \
+        __global float *out, __global const float *start, uint rounds, float factor, float add)              \
     {                                                                                                        \
         FMA_BODY(float##width, count, START_##width)                                                         \
         vstore##width(sum, get_group_id(0), out);                                                            \
@@ -102,7 +104,8 @@ FMA_GROUP(16)
         STYLE##_RANGE;                                                                                       \
         ulong own = i;                                                                                       \
         for (; i + 3 * step < end; i += 4 * step) {                                                          \
-            _Pragma("unroll") for (int u = 0; u < 4; u++) sum[u] += b[i + u * step];                         \
+            UNROLL_FOR (int u = 0; u < 4; u++)                                                               \
+                sum[u] += b[i + u * step];                                                                   \
         }                                                                                                    \
         for (; i < end; i += step)                                                                           \
             sum[0] += b[i];                                                                                  \

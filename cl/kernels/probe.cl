@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probe kernels: each proves one capability by what it computes (cl/device/probes.c checks the results). All have the same three
- * parameters. A probe that needs more than OpenCL C 1.2 is compiled only when its PROBE_ macro asks for it, and for its own
- * compiler only: elsewhere it writes ABSENT, which tells what is missing from what is wrong. This file must not include
- * anything. */
+ * Probe kernels: each proves one capability by what it computes (cl/device/probes.c checks the results).
+ * All have the same three parameters. A probe that needs more than OpenCL C 1.2 is compiled only when its
+ * PROBE_ macro asks for it, and for its own compiler only: elsewhere it writes ABSENT, which tells what is
+ * missing from what is wrong. This file must not include anything. */
 
 /* warnings.clh says why. */
 #ifdef __has_warning
@@ -27,7 +27,8 @@ __kernel void probe_basic(__global const uint *in, __global uint *out, uint n)
         out[i] = i == 0 ? nvidia : 3u * in[i] + 1u;
 }
 
-/* local: every group reverses its items through local memory and sums them by a tree; out = 2 values per item. */
+/* local: every group reverses its items through local memory and sums them by a tree; out = 2 values per
+ * item. */
 __kernel void probe_local(__global const uint *in, __global uint *out, uint n)
 {
     __local uint values[256];
@@ -47,7 +48,8 @@ __kernel void probe_local(__global const uint *in, __global uint *out, uint n)
     }
 }
 
-/* group and lane do the same arithmetic: one float per item, or a float16 per item with a sixteenth of the items. n = rounds. */
+/* group and lane do the same arithmetic: one float per item, or a float16 per item with a sixteenth of the
+ * items. n = rounds. */
 __kernel void probe_group(__global const float *in, __global float *out, uint n)
 {
     uint i = (uint)get_global_id(0);
@@ -129,7 +131,8 @@ __kernel void probe_subgroups(__global const uint *in, __global uint *out, uint 
 
 /* Each lane fetches its neighbour's value from a register. */
 #ifdef PROBE_PTX
-__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global const uint *in, __global uint *out, uint n)
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global const uint *in,
+                                                                        __global uint *out, uint n)
 {
     uint i = (uint)get_global_id(0);
     uint value = in[i], other = ABSENT;
@@ -177,8 +180,8 @@ __kernel void probe_nontemporal(__global const uint *in, __global uint *out, uin
 }
 #endif
 
-/* prefetch: in[0..32n) -> out, every line asked for as kernels do it: for reading, for writing, and in both ways past the end of
- * what is there. */
+/* prefetch: in[0..32n) -> out, every line asked for as kernels do it: for reading, for writing, and in
+ * both ways past the end of what is there. */
 #ifdef PROBE_PREFETCH
 __kernel void probe_prefetch(__global const uint *in, __global uint *out, uint n)
 {
@@ -198,8 +201,8 @@ __kernel void probe_prefetch(__global const uint *in, __global uint *out, uint n
 
 /* local_memory: n words of local memory, a static array; each item folds what its neighbour wrote. */
 #ifdef PROBE_LOCAL_KIB
-__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory(__global const uint *in, __global uint *out,
-                                                                                 uint n)
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory(__global const uint *in,
+                                                                                 __global uint *out, uint n)
 {
     __local uint words[PROBE_LOCAL_KIB * 256];
     uint l = (uint)get_local_id(0), other = (l + 1) % 64, sum = 0;
@@ -220,7 +223,8 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory
 #else
 #define MMA_TYPE "f16"
 #endif
-__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in, __global float *out, uint n)
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in,
+                                                                        __global float *out, uint n)
 {
     uint lane = (uint)get_local_id(0), g = lane >> 2, t = lane & 3u;
     __global const ushort *a = in, *b = in + 256;
@@ -233,7 +237,8 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
     float c0 = 0.0f, c1 = 0.0f, c2 = 0.0f, c3 = 0.0f;
 #ifdef __NV_CL_C_VERSION
     c0 = c1 = c2 = c3 = 1.0f;
-    __asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPE "." MMA_TYPE ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+    __asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPE "." MMA_TYPE
+                   ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
                    "{%0,%1,%2,%3};"
                    : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
                    : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
@@ -249,7 +254,8 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
 
 /* The same product of 16-bit f16 by two m16n8k8. */
 #ifdef PROBE_MMA_F16_K8
-__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in, __global float *out, uint n)
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in,
+                                                                        __global float *out, uint n)
 {
     uint lane = (uint)get_local_id(0), g = lane >> 2, t = lane & 3u;
     float c0 = 0.0f, c1 = 0.0f, c2 = 0.0f, c3 = 0.0f;
@@ -260,9 +266,10 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
         uint a0 = a[g * 16 + k + 2 * t] | ((uint)a[g * 16 + k + 2 * t + 1] << 16);
         uint a1 = a[(g + 8) * 16 + k + 2 * t] | ((uint)a[(g + 8) * 16 + k + 2 * t + 1] << 16);
         uint b0 = b[(k + 2 * t) * 8 + g] | ((uint)b[(k + 2 * t + 1) * 8 + g] << 16);
-        __asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-                       : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
-                       : "r"(a0), "r"(a1), "r"(b0));
+        __asm volatile(
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+            : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+            : "r"(a0), "r"(a1), "r"(b0));
     }
 #endif
     if (n >= 128) {
@@ -276,7 +283,8 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
 
 /* The same product of f32, rounded to tf32 by the device, by two m16n8k8. */
 #ifdef PROBE_MMA_TF32
-__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const float *in, __global float *out, uint n)
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const float *in,
+                                                                        __global float *out, uint n)
 {
     uint lane = (uint)get_local_id(0), g = lane >> 2, t = lane & 3u;
     float c0 = 0.0f, c1 = 0.0f, c2 = 0.0f, c3 = 0.0f;
@@ -285,11 +293,12 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
     c0 = c1 = c2 = c3 = 1.0f;
     for (uint k = 0; k < 16; k += 8) {
         uint f[6];
-        float e[6] = {a[g * 16 + k + t],     a[(g + 8) * 16 + k + t], a[g * 16 + k + t + 4], a[(g + 8) * 16 + k + t + 4],
-                      b[(k + t) * 8 + g], b[(k + t + 4) * 8 + g]};
+        float e[6] = {a[g * 16 + k + t],           a[(g + 8) * 16 + k + t], a[g * 16 + k + t + 4],
+                      a[(g + 8) * 16 + k + t + 4], b[(k + t) * 8 + g],      b[(k + t + 4) * 8 + g]};
         for (int i = 0; i < 6; i++)
             __asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(f[i]) : "f"(e[i]));
-        __asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        __asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+                       "{%8,%9}, {%0,%1,%2,%3};"
                        : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
                        : "r"(f[0]), "r"(f[1]), "r"(f[2]), "r"(f[3]), "r"(f[4]), "r"(f[5]));
     }
@@ -303,9 +312,11 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
 }
 #endif
 
-/* One wmma m16n16k16 product by way of local memory: in = A (16,16), B (16,16), both f16 row-major; out = A B + 1 (16,16) f32. */
+/* One wmma m16n16k16 product by way of local memory: in = A (16,16), B (16,16), both f16 row-major; out =
+ * A B + 1 (16,16) f32. */
 #ifdef PROBE_WMMA_F16
-__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in, __global float *out, uint n)
+__kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in,
+                                                                        __global float *out, uint n)
 {
     __local ushort tiles[512] __attribute__((aligned(128)));
     __local float sums[256] __attribute__((aligned(128)));
@@ -320,21 +331,26 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
     uint a[8], b[8];
     float c[8] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
     __asm volatile("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%0,%1,%2,%3,%4,%5,%6,%7}, [%8], 16;"
-                   : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]), "=r"(a[4]), "=r"(a[5]), "=r"(a[6]), "=r"(a[7])
+                   : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]), "=r"(a[4]), "=r"(a[5]), "=r"(a[6]),
+                     "=r"(a[7])
                    : "r"(at_a)
                    : "memory");
     __asm volatile("wmma.load.b.sync.aligned.row.m16n16k16.shared.f16 {%0,%1,%2,%3,%4,%5,%6,%7}, [%8], 16;"
-                   : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]), "=r"(b[4]), "=r"(b[5]), "=r"(b[6]), "=r"(b[7])
+                   : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]), "=r"(b[4]), "=r"(b[5]), "=r"(b[6]),
+                     "=r"(b[7])
                    : "r"(at_b)
                    : "memory");
-    __asm volatile("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32 {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11,%12,%13,%14,%15}, "
+    __asm volatile("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32 {%0,%1,%2,%3,%4,%5,%6,%7}, "
+                   "{%8,%9,%10,%11,%12,%13,%14,%15}, "
                    "{%16,%17,%18,%19,%20,%21,%22,%23}, {%0,%1,%2,%3,%4,%5,%6,%7};"
-                   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "r"(b[0]), "r"(b[1]),
-                     "r"(b[2]), "r"(b[3]), "r"(b[4]), "r"(b[5]), "r"(b[6]), "r"(b[7]));
+                   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+                     "+f"(c[7])
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]),
+                     "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(b[4]), "r"(b[5]), "r"(b[6]), "r"(b[7]));
     __asm volatile("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%0], {%1,%2,%3,%4,%5,%6,%7,%8}, 16;"
                    :
-                   : "r"(at_c), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]), "f"(c[4]), "f"(c[5]), "f"(c[6]), "f"(c[7])
+                   : "r"(at_c), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]), "f"(c[4]), "f"(c[5]), "f"(c[6]),
+                     "f"(c[7])
                    : "memory");
 #endif
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The probe of wgmma (cl/device/probes.c checks the result): four warps multiply A (64,64) by B (64,64), both f16 with rows of 64
- * neighbours in global memory, so that k runs along the rows of A and across those of B. in = A, then B; out (64,64) f32. The tiles
- * lie at both ends of PROBE_BYTES of local memory, a multiple of 1024. Apart
- * from probe.cl, which must not include anything. */
+ * The probe of wgmma (cl/device/probes.c checks the result): four warps multiply A (64,64) by B (64,64),
+ * both f16 with rows of 64 neighbours in global memory, so that k runs along the rows of A and across
+ * those of B. in = A, then B; out (64,64) f32. The tiles lie at both ends of PROBE_BYTES of local memory,
+ * a multiple of 1024. Apart from probe.cl, which must not include anything. */
 #include "common.clh"
 #define MMA_SM 80
 #include "mma.clh"
@@ -19,7 +19,9 @@
 #endif
 #define PLACE_B (PROBE_BYTES / 16 - CHUNKS) /* in chunks */
 
-__kernel __attribute__((reqd_work_group_size(PROBE_ITEMS, 1, 1))) void probe_wgmma(__global const uint4 *in, __global float *out, uint n)
+__kernel __attribute__((reqd_work_group_size(PROBE_ITEMS, 1, 1))) void probe_wgmma(__global const uint4 *in,
+                                                                                   __global float *out,
+                                                                                   uint n)
 {
     __local uint4 tiles[PROBE_BYTES / 16] __attribute__((aligned(1024)));
     uint lid = (uint)get_local_id(0), line = lid / 32 * 16 + lid % 32 / 4, column = 2 * (lid % 4);

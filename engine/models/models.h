@@ -39,9 +39,9 @@ typedef struct clt_model_info {
     const clt_node *loss;     /* node of the first loss */
     const char *target_field; /* its target */
     int64_t outputs;          /* last dimension of the prediction: classes, or targets */
-    int64_t classes;          /* the first so many of them count, the rest is padding; else = outputs */
+    int64_t classes;          /* classes without padding: the first `classes` of the outputs */
     int64_t rows_per_sample;  /* predictions per sample */
-    bool is_classifier;       /* cross_entropy: hits are correct classes */
+    bool is_classifier;       /* cross_entropy: counts correct classes */
 } clt_model_info;
 clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info);
 

@@ -165,12 +165,12 @@ typedef struct clt_op_ref {
 } clt_op_ref;
 
 enum {
-    CLT_OP_LOSS = 1 << 0,          /* has no output that others may use; adds to the losses */
-    CLT_OP_VIEW = 1 << 1,          /* output 0 shares the bytes of input 0; no forward command */
-    CLT_OP_RANDOM = 1 << 2,        /* uses the step block's seed */
-    CLT_OP_SUM = 1 << 3,           /* y = x0 + x1 + ...: what a neighbour may add as its residual */
-    CLT_OP_HITS = 1 << 4,          /* a loss whose record counts hits: accuracy has a meaning */
-    CLT_OP_MOVE = 1 << 5,          /* moves elements of any type, integers included, unchanged */
+    CLT_OP_LOSS = 1 << 0,    /* has no output that others may use; adds to the losses */
+    CLT_OP_VIEW = 1 << 1,    /* output 0 shares the bytes of input 0; no forward command */
+    CLT_OP_RANDOM = 1 << 2,  /* uses the step block's seed */
+    CLT_OP_SUM = 1 << 3,     /* y = x0 + x1 + ...: what a neighbour may add as its residual */
+    CLT_OP_CORRECT = 1 << 4, /* a loss whose record counts correct predictions: accuracy has a meaning */
+    CLT_OP_MOVE = 1 << 5,    /* moves elements of any type, integers included, unchanged */
     CLT_OP_EVAL_IDENTITY = 1 << 6, /* y = x when not training */
     CLT_OP_FUSED = 1 << 7,         /* made by the plan from other ops: not for configs */
     CLT_OP_CHEAP = 1 << 8,         /* one pass over its input: cheaper to do again than to keep */

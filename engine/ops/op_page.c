@@ -80,7 +80,7 @@ const char *clt_op_notes(const clt_op *op, char buffer[CLT_ATTR_TEXT * 2])
                  ? "A loss: the last layer of a list; its inputs are the layer before it and "
                    "the field y, unless it names others. "
                  : "",
-             op->flags & CLT_OP_HITS ? "Evaluation reports accuracy. " : "",
+             op->flags & CLT_OP_CORRECT ? "Evaluation reports accuracy. " : "",
              op->flags & CLT_OP_VIEW ? "It costs neither memory nor time. " : "",
              op->flags & CLT_OP_FUSED ? "Made by the plan, not for configs. " : "",
              gradient ? "" : "It has no gradient. ");

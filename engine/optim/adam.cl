@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adam and AdamW (DECOUPLED) as in torch.optim: p *= 1 - lr*decay; m = m + (1-b1)(g-m); v = b2 v + (1-b2) g^2;
- * p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps). Plain Adam adds decay*p to g instead. rest = 1 - beta. */
+ * Adam and AdamW (DECOUPLED) as in torch.optim: p *= 1 - lr*decay; m = m + (1-b1)(g-m); v = b2 v + (1-b2)
+ * g^2; p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps). Plain Adam adds decay*p to g instead. rest = 1 - beta. */
 #include "update.clh"
 
 #ifndef DECOUPLED
 #define DECOUPLED 1
 #endif
 
-KERNEL void update_adam(UPDATE_PARAMS STATE(m) STATE(v) UPDATE_GROUPS, float rest1, float beta2, float rest2, float eps)
+KERNEL void update_adam(UPDATE_PARAMS STATE(m) STATE(v) UPDATE_GROUPS, float rest1, float beta2, float rest2,
+                        float eps)
 {
     UPDATE_CHUNK
     float step = lr / as_float(st[ST_CORRECTION1]);

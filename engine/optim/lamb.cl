@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LAMB: m = m + (1-b1)(g-m); v = b2 v + (1-b2) g^2; u = m/c1 / (sqrt(v)/sqrt(c2) + eps) + decay*p; p -= lr * trust * u. Trust
- * is |p| / |u|. The first kernel updates m and v and leaves the norms, the last one computes u again: it has the same bits. */
+ * LAMB: m = m + (1-b1)(g-m); v = b2 v + (1-b2) g^2; u = m/c1 / (sqrt(v)/sqrt(c2) + eps) + decay*p; p -= lr
+ * * trust * u. Trust is |p| / |u|. The first kernel updates m and v and leaves the norms, the last one
+ * computes u again: it has the same bits. */
 #include "update.clh"
 
 /* Numbers that u depends on besides its element's own. */
-#define STEP_FACTORS                                                                                                           \
-    float rescale1 = 1.0f / as_float(st[ST_CORRECTION1]);                                                                      \
+#define STEP_FACTORS                                                                                         \
+    float rescale1 = 1.0f / as_float(st[ST_CORRECTION1]);                                                    \
     float root2 = sqrt(as_float(st[ST_CORRECTION2]));
-#define STEP(m1, v1, value) fma((REALS)(decay), value, rescale1 * (m1 / (sqrt(v1) / root2 + eps)))
+#define STEP(m1, v1, value) fma((REALS)(decay), value, rescale1 *(m1 / (sqrt(v1) / root2 + eps)))
 
-KERNEL void lamb_norms(NORMS_PARAMS STATE(m) STATE(v) UPDATE_GROUPS NORMS, float rest1, float beta2, float rest2, float eps,
-                       float limit)
+KERNEL void lamb_norms(NORMS_PARAMS STATE(m) STATE(v) UPDATE_GROUPS NORMS, float rest1, float beta2,
+                       float rest2, float eps, float limit)
 {
     GROUP_MEMORY
     UPDATE_CHUNK
@@ -41,8 +42,8 @@ KERNEL void lamb_ratio(RATIO_PARAMS, float rest1, float beta2, float rest2, floa
     PUT_RATIO(counted > 0.0f && second_norm > 0.0f ? counted / second_norm : 1.0f)
 }
 
-KERNEL void update_lamb(UPDATE_PARAMS STATE(m) STATE(v) UPDATE_GROUPS TRUST, float rest1, float beta2, float rest2, float eps,
-                        float limit)
+KERNEL void update_lamb(UPDATE_PARAMS STATE(m) STATE(v) UPDATE_GROUPS TRUST, float rest1, float beta2,
+                        float rest2, float eps, float limit)
 {
     UPDATE_CHUNK
     STEP_FACTORS

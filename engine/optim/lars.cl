@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LARS: d = trust * (g + decay*p); buf = momentum*buf + d; p -= lr * (nesterov ? d + momentum*buf : buf). Trust is
- * coefficient * |p| / (|g| + decay*|p| + eps). */
+ * LARS: d = trust * (g + decay*p); buf = momentum*buf + d; p -= lr * (nesterov ? d + momentum*buf : buf).
+ * Trust is coefficient * |p| / (|g| + decay*|p| + eps). */
 #include "update.clh"
 
 #ifndef NESTEROV
 #define NESTEROV 0
 #endif
 
-KERNEL void lars_norms(NORMS_PARAMS STATE(m) UPDATE_GROUPS NORMS, float momentum, float coefficient, float eps)
+KERNEL void lars_norms(NORMS_PARAMS STATE(m) UPDATE_GROUPS NORMS, float momentum, float coefficient,
+                       float eps)
 {
     GROUP_MEMORY
     UPDATE_CHUNK
@@ -26,11 +27,13 @@ KERNEL void lars_norms(NORMS_PARAMS STATE(m) UPDATE_GROUPS NORMS, float momentum
 KERNEL void lars_ratio(RATIO_PARAMS, float momentum, float coefficient, float eps)
 {
     RATIO_NORMS
-    float share = second_norm > 0.0f ? coefficient * first_norm / (fma(decay, first_norm, second_norm) + eps) : 0.0f;
+    float share =
+        second_norm > 0.0f ? coefficient * first_norm / (fma(decay, first_norm, second_norm) + eps) : 0.0f;
     PUT_RATIO(first_norm > 0.0f ? share : 1.0f)
 }
 
-KERNEL void update_lars(UPDATE_PARAMS STATE(m) UPDATE_GROUPS TRUST, float momentum, float coefficient, float eps)
+KERNEL void update_lars(UPDATE_PARAMS STATE(m) UPDATE_GROUPS TRUST, float momentum, float coefficient,
+                        float eps)
 {
     UPDATE_CHUNK
     float trust = GET_TRUST;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SGD as in torch.optim.SGD: g += decay*p; buf = momentum*buf + g (the first update: buf = g, as buf starts at 0 with
- * dampening 0); p -= lr * (nesterov ? g + momentum*buf : buf). */
+ * SGD as in torch.optim.SGD: g += decay*p; buf = momentum*buf + g (the first update: buf = g, as buf
+ * starts at 0 with dampening 0); p -= lr * (nesterov ? g + momentum*buf : buf). */
 #include "update.clh"
 
 #ifndef MOMENTUM
@@ -13,11 +13,12 @@
 
 KERNEL void update_sgd(UPDATE_PARAMS
 #if MOMENTUM
-                       STATE(m)
+                           STATE(m)
 #endif
-                       UPDATE_GROUPS
+                               UPDATE_GROUPS
 #if MOMENTUM
-                       , float momentum
+                       ,
+                       float momentum
 #endif
 )
 {

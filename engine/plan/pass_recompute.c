@@ -25,7 +25,7 @@ clt_status clt_again_tensor(clt_again *a, int32_t tensor)
     return CLT_OK;
 }
 
-/* *tensor becomes its second life, if its owner has one: then it is a view of that. */
+/* *tensor becomes its recomputed copy, if its owner has one: then it is a view of that. */
 static clt_status map_tensor(clt_again *a, int32_t *tensor)
 {
     if (*tensor < 0 || (size_t)*tensor >= a->n)
@@ -107,7 +107,7 @@ static void name_tensors(const clt_again *a, named_by *by_owner)
     }
 }
 
-/* Forward need not keep what goes into an activation when backward has it from its second life. */
+/* Forward need not keep what goes into an activation when backward has it from its recomputed copy. */
 static clt_status drop_unread(clt_again *a, size_t n_forward)
 {
     bool *kept;

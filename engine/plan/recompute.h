@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of the recompute pass share: second lives of tensors, and the work list being rebuilt. */
+ * What the parts of the recompute pass share: recomputed copies of tensors, and the work list being rebuilt. */
 #ifndef ENGINE_PLAN_RECOMPUTE_H
 #define ENGINE_PLAN_RECOMPUTE_H
 
@@ -15,10 +15,10 @@ typedef struct clt_again {
     size_t count, capacity;
 } clt_again;
 
-/* Gives a tensor that owns its bytes a second life. */
+/* Gives a tensor that owns its bytes a recomputed copy. */
 clt_status clt_again_tensor(clt_again *again, int32_t tensor);
-/* Appends a copy of the work over second lives where there are any. repeat: it is forward work to be done
- * once more; what it writes without a second life goes to memory that nobody reads. */
+/* Appends a copy of the work over recomputed copies where there are any. repeat: it is forward work to be done
+ * once more; what it writes without a recomputed copy goes to memory that nobody reads. */
 clt_status clt_again_push(clt_again *again, const clt_work *work, bool repeat);
 
 /* recompute_cheap.c: train.recompute = gelu. */

@@ -34,7 +34,7 @@ typedef enum clt_advice_kind {
 
 #define CLT_ADVICE_IDLE 0.1       /* share of the step from which on it is noticeable */
 #define CLT_ADVICE_STEPS 10       /* fewer say nothing */
-#define CLT_ADVICE_TOTAL_MS 500.0 /* lost in the whole run; below it nobody minds */
+#define CLT_ADVICE_TOTAL_MS 500.0 /* lost in the whole run; less is not worth a line of advice */
 
 /* Writes the line, "" for NONE. */
 clt_advice_kind clt_advice(const clt_advice_facts *facts, char *text, size_t size);

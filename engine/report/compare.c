@@ -141,7 +141,7 @@ clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, 
 
 clt_run_facts clt_run_facts_of(const clt_run_record *r)
 {
-    const clt_curve *eval = &r->curve[CLT_METRIC_EVAL_LOSS], *hits = &r->curve[CLT_METRIC_EVAL_ACCURACY];
+    const clt_curve *eval = &r->curve[CLT_METRIC_EVAL_LOSS], *accuracy = &r->curve[CLT_METRIC_EVAL_ACCURACY];
     const clt_curve *bytes = &r->curve[CLT_METRIC_DEVICE_BYTES], *loss = &r->curve[CLT_METRIC_LOSS];
     const clt_curve *train_hits = &r->curve[CLT_METRIC_ACCURACY];
     clt_run_facts f = {.steps = r->last_step,
@@ -151,7 +151,7 @@ clt_run_facts clt_run_facts_of(const clt_run_record *r)
                        .best_eval_loss = eval->values ? eval->low : NAN,
                        .best_eval_step = eval->values ? eval->low_step : -1,
                        .perplexity = eval->values && clt_run_is_language(r) ? exp(eval->low) : NAN,
-                       .accuracy = hits->values         ? hits->high
+                       .accuracy = accuracy->values     ? accuracy->high
                                    : train_hits->values ? clt_curve_tail(train_hits, 0.02)
                                                         : NAN,
                        .tokens_per_s = clt_curve_median(&r->curve[CLT_METRIC_TOKENS_PER_S]),

@@ -11,7 +11,7 @@
 typedef struct clt_step_metrics {
     int64_t step, update, skipped; /* skipped: total so far */
     double loss, grad_norm, lr, loss_scale;
-    double accuracy; /* share of hits in this step's targets, NAN if meaningless */
+    double accuracy; /* share of correct predictions in this step's targets, NAN if meaningless */
     double step_ms, samples_per_s, tokens_per_s, data_ms, comm_ms, comm_exposed_ms;
     double device_busy;      /* share of the step in which the compute queue ran a command */
     double h2d_gbs, d2h_gbs; /* while a transfer ran, GB/s */

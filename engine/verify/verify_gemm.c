@@ -22,7 +22,7 @@ typedef struct gemm_run {
     clt_verify_outcome *outcome;
     const clt_gemm_case *problem;
     const char *backend;
-    const ocl_choice *choice; /* how the backend must do it; NULL: as it likes */
+    const ocl_choice *choice; /* the tunables that the backend must use; NULL: its standard choice */
     bool integers;
     ocl_gemm_bench *bench;
     ocl_gemm_ready *ready; /* NULL when the backend refused */
@@ -367,7 +367,7 @@ static clt_status check_forms(clt_verify_session *session, const clt_gemm_case *
 }
 
 /* Blocks of the backend `lane` that it would not choose for a problem of this size, or on this device:
- * several slivers and several blocks of k; operand A packed or not, by the height of tiles. */
+ * several micro-panels and several blocks of k; operand A packed or not, by the height of tiles. */
 static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_case *c)
 {
     static const struct {

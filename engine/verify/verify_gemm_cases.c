@@ -62,7 +62,7 @@ const clt_gemm_case clt_gemm_cases[] = {
     LAYOUTS("heads", .m = 19, .n = 24, .k = 21, .batch = 3, .form = FORM_HEADS),
     {.name = "shared_b", .m = 5, .n = 33, .k = 12, .tb = true, .batch = 4, .form = FORM_SHARED},
     {.name = "deep", .m = 7, .n = 9, .k = 1025, .tb = true},
-    LAYOUTS("slivers", .m = 29, .n = 149, .k = 500, .form = FORM_PADDED, .lane_forms = true),
+    LAYOUTS("micro_panels", .m = 29, .n = 149, .k = 500, .form = FORM_PADDED, .lane_forms = true),
     {.name = "deep_tiles", .m = 61, .n = 83, .k = 801},
     {.name = "tall", .m = 2100, .n = 3, .k = 17, .small = true},
     {.name = "wide", .m = 3, .n = 1025, .k = 17, .ta = true},

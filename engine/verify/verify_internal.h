@@ -128,8 +128,8 @@ void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const dou
 void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, const double *got,
                                 const double *reference, size_t n, const clt_verify_rule *rule,
                                 double relative);
-/* The same with a bound for each element, in units of which the error is told; `relative` counts for the mean
- * square alone. */
+/* The same with a bound for each element: the error is reported in units of it. `relative` is the bound of the
+ * mean square. */
 void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got,
                                const double *reference, const double *bound, size_t n, clt_dtype dtype,
                                double relative);

@@ -106,7 +106,7 @@ static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
     return CLT_OK;
 }
 
-/* {scaled loss, loss, counted, hits}: the counts are whole numbers. */
+/* {scaled loss, loss, counted, correct}: the counts are whole numbers. */
 static void check_record(op_run *r, int copy)
 {
     double all[CLT_MAX_LOSSES * 4];

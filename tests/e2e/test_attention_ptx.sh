@@ -30,10 +30,10 @@ check() {
     done
 }
 
-# check_mma KERNEL HEAD WARPS PIECES COLS LIMIT
+# check_mma KERNEL HEAD WARPS M_TILES COLS LIMIT
 check_mma() {
     local kernel=$1 head=$2 limit=$6 name
-    local form=(-DKERNEL="$kernel" -DHEAD_SIZE="$head" -DWARPS="$3" -DPIECES="$4" -DCOLS="$5" -DHEADS=12 -DKV_HEADS=12)
+    local form=(-DKERNEL="$kernel" -DHEAD_SIZE="$head" -DWARPS="$3" -DM_TILES="$4" -DCOLS="$5" -DHEADS=12 -DKV_HEADS=12)
     name="mma ${names[kernel]} head $head, $3 warps of $4 x 16, tiles of $5"
     check "$name, bf16" "_mma" "$limit" attention_mma.cl "${form[@]}" -DDT=bf16 -DDYT=bf16 -DGT=bf16 -DMMA_BF16=1
     if grep -q 'mma\.sync' k.ptx && grep -q 'ldmatrix' k.ptx; then pass; else fail "$name: no matrix instructions"; fi
@@ -44,7 +44,7 @@ check_mma() {
     fi
 }
 
-# The forms that the host chooses from: KERNEL WARPS PIECES COLS.
+# The forms that the host chooses from: KERNEL WARPS M_TILES COLS.
 forms=$(sed -n '/^static const mma_form forms/,/};/p' "$CLTRAIN_SOURCE_DIR/engine/ops/attention/attention_mma.c" |
     awk '/_FORWARD\]/ { k = 1 } /_DQ\]/ { k = 2 } /_DKV\]/ { k = 3 }
          { while (match($0, /\{[0-9]+, [0-9]+, [0-9]+\}/)) { f = substr($0, RSTART + 1, RLENGTH - 2); gsub(/,/, "", f); print k, f; $0 = substr($0, RSTART + RLENGTH) } }')
@@ -69,7 +69,7 @@ while read -r kernel warps pieces cols; do
     if [ "$cols" -eq 64 ] && [ "$pieces" -eq 1 ]; then head=80; fi # what local memory holds
     name="mma ${names[kernel]} m16n8k8 head $head, $warps warps of $pieces x 16, tiles of $cols"
     if ptx_assemble attention_mma.cl 75 75 "${extra[@]}" -DMMA_SM=75 -DKERNEL="$kernel" -DHEAD_SIZE="$head" -DWARPS="$warps" \
-        -DPIECES="$pieces" -DCOLS="$cols" -DDYT=f16 -DGT=f16 && counts=$(ptx_registers _mma); then
+        -DM_TILES="$pieces" -DCOLS="$cols" -DDYT=f16 -DGT=f16 && counts=$(ptx_registers _mma); then
         printf '%-50s registers on sm_75: %s\n' "$name" "$counts"
         if grep -q 'mma\.sync.*m16n8k8' k.ptx && ! grep -q 'cp\.async' k.ptx; then pass; else fail "$name: other instructions"; fi
     else
@@ -92,7 +92,7 @@ done
 if [ "$(grep -c '\.entry' k.ptx)" -eq 1 ]; then pass; else fail "a program of one kernel holds others"; fi
 
 # The check notices what it is about: four pieces of 64 elements do not fit the registers.
-if ptx_assemble attention_mma.cl 80 80 "${extra[@]}" -DKERNEL=3 -DHEAD_SIZE=128 -DPIECES=4 -DCOLS=64 && ptx_registers _mma >/dev/null; then
+if ptx_assemble attention_mma.cl 80 80 "${extra[@]}" -DKERNEL=3 -DHEAD_SIZE=128 -DM_TILES=4 -DCOLS=64 && ptx_registers _mma >/dev/null; then
     fail "sums of 64 x 128 an item were said to fit"
 else
     pass

@@ -86,7 +86,7 @@ done
 expect_code 2 env CLTRAIN_EMULATE=mma_f61 "$CLTRAIN" train window.json --dry-run
 expect_text 'CLTRAIN_EMULATE.*mma_f16'
 expect_code 2 env CLTRAIN_EMULATE=fp64 "$CLTRAIN" train window.json --dry-run
-expect_text 'only matrix units can be played: mma_f16,'
+expect_text 'only matrix units can be emulated: mma_f16,'
 cat >net.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [21], "activation": "relu"},
  "data": {"type": "synthetic", "samples": 96, "shape": [17], "classes": 5, "noise": 1.0, "micro_batch": 12, "global_batch": 24},
@@ -107,13 +107,13 @@ if [ -z "$units" ]; then
     expect_awk 'products of tf32 are not all made by mma' '/gemm_fwd/ && !/gemm_fwd_mma/ { bad = 1 } /gemm_fwd_mma/ { n++ } END { exit bad || n < 10 }' "$out"
     expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" plan net.json --device 0:0 --full
     reject_text 'gemm_fwd_mma'
-    expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" train net.json $tf32 --out played
+    expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" train net.json $tf32 --out emulated
     expect_text 'plays matrix units that it has not .CLTRAIN_EMULATE.: mma_tf32' '^precision .*, tf32 products'
-    paste <(values loss ieee/metrics.jsonl) <(values loss played/metrics.jsonl) >both
+    paste <(values loss ieee/metrics.jsonl) <(values loss emulated/metrics.jsonl) >both
     expect_awk 'losses with tf32 are not close to those without, or are the same' \
         '{ d = $1 - $2; if (d < 0) d = -d; if (!(d < 2e-3)) bad = 1; if (d > 0) other = 1 } END { exit bad || !other || NR < 12 }' both
 else
-    note_skip 'the device has matrix units of its own: none are played'
+    note_skip 'the device has matrix units of its own: none are emulated'
 fi
 
 # --- precision.mode auto on two devices: the run goes on in the other storage, and says so; the scale is not carried over ---

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Defects put into the kernels on purpose, one line each: the checker on the played NVIDIA GPU must report every one. An edit
+# Defects put into the kernels on purpose, one line each: the checker on the simulated NVIDIA GPU must report every one. An edit
 # whose text is no longer there fails, so that the list follows the kernels.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
@@ -67,7 +67,8 @@ wide='gemm.tails_nn[wgmma_bf16_192x256*'
 # (A program without one of the kinds of instruction is refused before it runs: cl/command/retarget.c. So they stay, elsewhere.)
 defect 'wgmma: copies not fenced' gemm_wgmma.cl '        WGMMA_SEE();' '        if (t > 1000000) WGMMA_SEE();' "$products"
 defect 'wgmma: copies not waited for' gemm_wgmma.cl '#define COPIES_LEFT 1' '#define COPIES_LEFT 2' "$products"
-defect 'wgmma: main loop without its barrier' gemm_wgmma.cl 'barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there' '/* tile t is there' "$products"
+defect 'wgmma: main loop without its barrier' gemm_wgmma.cl 'barrier(CLK_LOCAL_MEM_FENCE);
+        WGMMA_START' 'WGMMA_START' "$products"
 defect 'wgmma: slots filled under products' gemm_wgmma.cl 'WGMMA_LEAVE(PRODUCTS_LEFT);' '' "$products"
 defect 'wgmma: one batch of products too many' gemm_wgmma.cl '#define PRODUCTS_LEFT 1' '#define PRODUCTS_LEFT 2' "$products"
 defect 'wgmma: sums used under products' gemm_wgmma.cl 'BRING(t + STEPS_AHEAD, fill);' 'sums[0][0] += 1.0f; BRING(t + STEPS_AHEAD, fill);' "$products"
@@ -105,12 +106,12 @@ attention='attention.f16_odd[mma]'
 defect 'attention: the key after the last seen' attention_mma.clh 'column + 1 < seen_up ?' 'column < seen_up ?' "$attention"
 defect 'attention: loop without its barrier' attention_mma.cl 'barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there' '/* the tile is there' 'attention.bf16_tiles[mma]'
 defect 'attention: lse of rows that are not' attention_mma.cl 'if (pair == 0 && row < tq)' 'if (pair == 0)' "$attention"
-defect 'attention: keys beyond the last' attention_mma.cl 'BRING(DT, slots, k, ldk, ' 'BRING(DT, slots, k + 1, ldk, ' "$attention"
+defect 'attention: keys beyond the last' attention_mma.cl 'LOAD_TILE(DT, slots, k, ldk, ' 'LOAD_TILE(DT, slots, k + 1, ldk, ' "$attention"
 defect 'attention: columns of B exchanged' attention_mma.clh 'uint pick = -e;' 'uint pick = e - 1;' "$attention"
 defect 'attention: scores used too early' attention_group.cl '        barrier(CLK_LOCAL_MEM_FENCE);
-        dots(' '        dots(' 'attention.odd[group]'
-defect 'attention: block reused too early' attention_group.cl 'mix(sum, ds, key, down, across);
-        barrier(CLK_LOCAL_MEM_FENCE);' 'mix(sum, ds, key, down, across);' 'attention.blocks[group]'
+        multiply_nt(' '        multiply_nt(' 'attention.odd[group]'
+defect 'attention: block reused too early' attention_group.cl 'multiply_nn(sum, ds, key, down, across);
+        barrier(CLK_LOCAL_MEM_FENCE);' 'multiply_nn(sum, ds, key, down, across);' 'attention.blocks[group]'
 defect 'attention: rows that are not' attention_group.cl 'ROW(r_) < (have) &&' '' 'attention.odd[group]'
 
 # --- update, norm ---

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Training with wgmma on the played NVIDIA GPU (tests/ptx): the program for sm_90a is kept as a binary and loaded again, and a
+# Training with wgmma on the simulated NVIDIA GPU (tests/ptx): the program for sm_90a is kept as a binary and loaded again, and a
 # driver that refuses such programs when they are created, built or launched costs the capability, once and by name, and nothing else:
 # `mma` takes the products. First a driver that turns round after its self-tests, then those that
 # refuse, crash, hang or compute wrong numbers from the start.

@@ -183,12 +183,12 @@ gemm_tiles.clh :: s/if ((j) + VC <= n) {/if ((j) < n) {/ :: gemm.vectors_small[t
 gemm.cl :: s/row\[r\] = (ulong)min(r0 + r, narrow_size - 1) \* row_step/row[r] = (ulong)min(r0, narrow_size - 1) * row_step/ :: gemm.odd_nn[simple] :: gemm
 gemm.cl :: s/FINISH(w0 + v, r0 + r, sums\[r\]\[v\])/FINISH(r0 + r, w0 + v, sums[r][v])/ :: gemm.odd_tt[simple] :: gemm
 checksum.cl :: s/weighted_total += x\[i\] \* (i + 1u)/weighted_total += x[i] * i/ :: known.checksum :: known
-gemm_lane.cl :: s/(k > kc ? (jt \* rows + it) \* (MR \* NR) : 0)/(k > kc ? it * (MR * NR) : 0)/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
-gemm_lane.cl :: s/(sliver \* kn + k) \* NR/(k) * NR/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
-gemm_lane.cl :: s/skip = MR - height;/skip = 0;/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane.cl :: s/(k > kc ? (jt \* rows + it) \* (MR \* NR) : 0)/(k > kc ? it * (MR * NR) : 0)/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane.cl :: s/(micro_panel \* kn + k) \* NR/(k) * NR/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane.cl :: s/skip = MR - height;/skip = 0;/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
 softmax.clh :: s/top1 = clt_row_larger(top1, LOAD16(DT, x, c + LANES))/top1 = clt_row_larger(top1, LOAD16(DT, x, c))/ :: softmax.peaks[row] :: softmax
 groups.clh :: s/fmax(scratch\[lane\], scratch\[lane + half_size\])/scratch[lane]/ :: softmax.peaks[group] :: softmax
-loss.cl :: s/hits += part\[3 \* p + 2\]/hits = part[3 * p + 2]/ :: bce_with_logits.block_tail[group] :: bce_with_logits
+loss.cl :: s/correct += part\[3 \* p + 2\]/correct = part[3 * p + 2]/ :: bce_with_logits.block_tail[group] :: bce_with_logits
 loss.cl :: s/end = min(first + block, n)/end = n/ :: mse.two_stage[group] :: mse
 window.cl :: s/first = (get_global_id(0) - o \* chunks) \* CHUNK/first = 0/ :: slice.long_vectors[row] :: slice
 attention_group.cl :: s/for (uint k = 1; k < ROW_ITEMS; k++)/for (uint k = 2; k < ROW_ITEMS; k++)/ :: attention.head_36[group] :: attention
@@ -209,7 +209,7 @@ attention.clh :: s/(((ulong)sb\[SB_SAMPLE_HI\] << 32) | sb\[SB_SAMPLE_LO\])/((ul
 attention.clh :: s/((sample \* HEADS + h) \* tq + i) \* tk/((sample * HEADS + h) * tk + i) * tk/ :: attention.dropout_cross[group] :: attention
 attention.clh :: s/return (uint)clamp(length, 0, (int)tk);/return (uint)length;/ :: attention.lengths[group] :: attention
 attention.clh :: s/return attention_beyond(j + tq, keys)/return attention_beyond(j + tq + 1, keys)/ :: attention.odd[row] :: attention
-attention_group.cl :: s/PUT(GT, dq, lddq, sum, scale, rows, accumulate)/PUT(GT, dq, lddq, sum, 1.0f, rows, accumulate)/ :: attention.odd[group] :: attention
+attention_group.cl :: s/STORE_ROWS(GT, dq, lddq, sum, scale, rows, accumulate)/STORE_ROWS(GT, dq, lddq, sum, 1.0f, rows, accumulate)/ :: attention.odd[group] :: attention
 attention_group.cl :: s/\*total = \*total \* shrink + sum/*total = *total + sum/ :: attention.second_tile[group] :: attention
 attention_group.cl :: s/float shrink = exp(before - now);/float shrink = 1.0f;/ :: attention.late_tops[group] :: attention
 attention_group.cl :: s/h < (g + 1) \* SHARING; h++/h < g * SHARING + 1; h++/ :: attention.shared[group] :: attention
@@ -255,7 +255,7 @@ cross_entropy.cl :: s/as_float(sb\[SB_NORM + loss_index\])/as_float(sb[SB_NORM])
 cross_entropy.cl :: s/c < cols \&\& cross_entropy_counts/cross_entropy_counts/ :: cross_entropy.padded[group] :: cross_entropy
 cross_entropy.cl :: s/centred += LOAD(DT, x, c) - top;/centred += LOAD(DT, x, c);/ :: cross_entropy.smooth[row] :: cross_entropy
 cross_entropy.cl :: s/float before = in_range \&\& accumulate ? /float before = in_range ? /;s/, before + scale/, before + scale/ :: cross_entropy.odd[row] :: cross_entropy
-cross_entropy.cl :: s/hit = xt == top \&\& !beaten/hit = xt == top/ :: cross_entropy.ties[group] :: cross_entropy
+cross_entropy.cl :: s/correct = xt == top \&\& !beaten/correct = xt == top/ :: cross_entropy.ties[group] :: cross_entropy
 cross_entropy.cl :: s/out\[1\] = 1.0f;/out[1] = hit;/ :: cross_entropy.odd[group] :: cross_entropy
 cross_entropy.cl :: s/smoothing \* (log_sum - centred \/ (float)cols)/smoothing * (log_sum - centred)/ :: cross_entropy.smooth[group] :: cross_entropy
 cross_entropy.cl :: s/smoothing \/ (float)cols : 0.0f;/smoothing : 0.0f;/ :: cross_entropy.smooth[group] :: cross_entropy
@@ -268,8 +268,8 @@ elementwise.cl :: s/STREAMV_GRAD(GT, dx, k, LOADV(DT, dy, k) \* factor, accumula
 embedding.cl :: s/STREAM16_GRAD(GT, dw, d, s0 + s1, accumulate)/STREAM16_GRAD(GT, dw, d, s0, accumulate)/ :: embedding.per_sample[row] :: embedding
 embedding.cl :: s/cursor\[v\] = base;/cursor[v] = base + 1;/ :: embedding.odd[flat] :: embedding
 embedding.cl :: s/if (lane == WG - 1)/if (lane == 0)/ :: embedding.odd[flat] :: embedding
-embedding.cl :: s/return v >= 0 \&\& v < (long)vocab/return v < (long)vocab/ :: embedding.out_of_range[flat] :: embedding
-embedding.cl :: s/return v >= 0 \&\& v < (long)vocab/return v >= 0 \&\& v <= (long)vocab/ :: embedding.out_of_range[flat] :: embedding
+embedding.cl :: s/p, vocab) == (long)index\[p\]/p, vocab) >= (long)index[p]/ :: embedding.out_of_range[flat] :: embedding
+embedding.cl :: s/p, vocab) == (long)index\[p\]/p, vocab) <= (long)index[p]/ :: embedding.out_of_range[flat] :: embedding
 embedding.cl :: s/s0 + s1) + (s2 + s3)/s0 + s1) + s2/ :: embedding.odd[flat] :: embedding
 embedding.cl :: s/s3 += LOAD(DT, dy, (ulong)POSITION(order\[j + 3\]) \* dim)/s3 = LOAD(DT, dy, (ulong)POSITION(order[j + 3]) * dim)/ :: embedding.out_of_range[flat] :: embedding
 embedding.cl :: s/ulong row = embedding_index(index + index0, p, vocab)/ulong row = embedding_index(index, p, vocab)/ :: embedding.odd[flat] :: embedding
@@ -290,8 +290,8 @@ gemm_epilogue.clh :: s/return v < 0.0f ? 0.0f : v;/return v <= 0.5f ? 0.0f : v;/
 gemm_epilogue.clh :: s/return x > 0.0f ? 1.0f : 0.0f;/return x >= 0.0f ? 1.0f : 0.0f;/ :: gemm.dact_relu_nn[simple] :: gemm
 gemm_epilogue.clh :: s/v += bias\[bias_at + (j)\]/v += bias[(j)]/ :: gemm.bias_relu[simple] :: gemm
 gemm_epilogue.clh :: s/vload16(0, bias + bias_at + (j))/vload16(0, bias + bias_at)/ :: gemm.bias_relu[lane] :: gemm
-gemm_lane.cl :: s/if (last \&\& skip == 0 \&\& height == MR/if (skip == 0 \&\& height == MR/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
-gemm_lane.cl :: s/place.columns = min(grid->nt, grid->column_tiles - place.first_column)/place.columns = grid->nt/ :: gemm.slivers_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane.cl :: s/if (last \&\& skip == 0 \&\& height == MR/if (skip == 0 \&\& height == MR/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane.cl :: s/place.columns = min(grid->nt, grid->column_tiles - place.first_column)/place.columns = grid->nt/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
 gemm_lane.cl :: s/place.z = (uint)(block \/ grid->per_item)/place.z = 0/ :: gemm.batch_nn[lane] :: gemm
 gemm_mma.cl :: s/ci = i0 + line \/ 16 \* WM/ci = i0 + line \/ 16 * 16/ :: gemm.tails_nn[mma_f16] :: gemm
 gemm_mma.cl :: s/k0 \* lda + i0 : i0 \* lda + k0/i0 : i0 * lda/ :: gemm.tails_nn[mma_f16_sm80_32x32x32_16x16_s2_k2] :: gemm
@@ -328,7 +328,7 @@ softmax.cl :: s/min(rows - row, (ulong)per_item)/(ulong)per_item/ :: softmax.chu
 softmax.cl :: s/name(clt_log)(sum)/(sum)/ :: log_softmax.odd[group] :: log_softmax
 softmax.cl :: s/sum4 += clt_exp_down4/sum4 = clt_exp_down4/ :: softmax.far_row[group] :: softmax
 softmax.cl :: s/y - (chunk - r) \* cols/y - chunk * cols/ :: softmax.tail[row] :: softmax
-tickets.clh :: s/atomic_xchg(tickets, 0u);/;/ :: linear.odd[gemm] :: linear
+tile_counter.clh :: s/atomic_xchg(counter, 0u);/;/ :: linear.odd[gemm] :: linear
 unary.cl :: s/STREAM16(DT, y, done + p, CLT_CAT(FN, _last16)(LOAD16(DT, x, done + p), vload16(0, part + p)))/STREAM16(DT, y, done + p, CLT_CAT(FN, _last16)(LOAD16(DT, x, done + p), vload16(0, part)))/ :: gelu.stages[lane] :: gelu
 unary.cl :: s/fma(-y, y, (type)(1.0f))/fma(y, y, (type)(1.0f))/ :: tanh.one[flat] :: tanh
 unary.cl :: s/x += done;/;/ :: gelu.stages[lane] :: gelu

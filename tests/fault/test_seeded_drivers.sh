@@ -61,7 +61,7 @@ check() {
         "{ d = \$1 - \$2; if (d < 0) d = -d; if (NF != 2 || !(d < $tolerance)) bad = 1 } END { exit bad || NR < 8 }" both
 }
 
-# A cache with the answers of a good driver, for each set of played units and masks.
+# A cache with the answers of a good driver, for each set of emulated units and masks.
 declare -A asked
 asked_cache() {
     local units=$1 command=(devices)

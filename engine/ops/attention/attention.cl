@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention, the form for any device: one work-item per query (y, dq) or per key (dk, dv), WIDTH elements
- * of a head at a time, softmax on line. Forward keeps the log of each row's sum of exponentials (lse);
+ * of a head at a time, online softmax. Forward keeps the log of each row's sum of exponentials (lse);
  * backward makes the probabilities again from it, and needs delta = sum(dy * y) of each row. Gradients are
  * summed in order by one item each: no atomics. A query that sees no key gives zeros. Defines: attention.clh.
  */
@@ -46,14 +46,14 @@
 
 /* Vector `part` of a row, zeros behind its end. */
 #define DEFINE_LOAD_PART(dt)                                                                                 \
-    static inline REALS CLT_CAT(load_part_, dt)(__global const STORAGE(dt) * row, uint part)               \
+    static inline REALS CLT_CAT(load_part_, dt)(__global const STORAGE(dt) * row, uint part)                 \
     {                                                                                                        \
         float lane[WIDTH];                                                                                   \
         if (TAIL == 0 || part + 1 < PARTS)                                                                   \
-            return LOAD_REALS(dt, row, part * WIDTH);                                                            \
+            return LOAD_REALS(dt, row, part * WIDTH);                                                        \
         for (uint i = 0; i < WIDTH; i++)                                                                     \
             lane[i] = i < TAIL ? LOAD(dt, row, part * WIDTH + i) : 0.0f;                                     \
-        return GATHER(lane);                                                                             \
+        return GATHER(lane);                                                                                 \
     }
 DEFINE_LOAD_PART(f32)
 DEFINE_LOAD_PART(f16)
@@ -64,10 +64,10 @@ DEFINE_LOAD_PART(bf16)
 #define STORE_PART(dt, row, part, value, accumulate)                                                         \
     do {                                                                                                     \
         if (TAIL == 0 || (part) + 1 < PARTS) {                                                               \
-            STORE_REALS_GRAD(dt, row, (part)*WIDTH, value, accumulate);                                          \
+            STORE_REALS_GRAD(dt, row, (part)*WIDTH, value, accumulate);                                      \
         } else {                                                                                             \
             float lane_[WIDTH];                                                                              \
-            SCATTER(value, lane_);                                                                       \
+            SCATTER(value, lane_);                                                                           \
             for (uint i_ = 0; i_ < TAIL; i_++)                                                               \
                 STORE_GRAD(dt, row, (part)*WIDTH + i_, lane_[i_], accumulate);                               \
         }                                                                                                    \

@@ -20,8 +20,8 @@
 #endif
 #define SIDE 8 /* items along each edge of the group */
 #define ITEMS (SIDE * SIDE)
-#define TILE (BLOCK / SIDE)    /* rows and columns of scores of an item */
-#define SHARE (ITEMS / BLOCK)  /* items that look after the softmax of one row */
+#define TILE (BLOCK / SIDE)     /* rows and columns of scores of an item */
+#define SHARE (ITEMS / BLOCK)   /* items that look after the softmax of one row */
 #define COLUMNS (BLOCK / SHARE) /* of scores, of each of them */
 #if HEAD_SIZE % 32 == 0
 #define VEC 4 /* neighbouring columns of a result of an item */
@@ -30,12 +30,11 @@
 #endif
 #define VECTOR CLT_CAT(float, VEC)
 #define PARTS ((HEAD_SIZE + SIDE * VEC - 1) / (SIDE * VEC)) /* vectors of a result's row of an item */
-#define WIDTH (PARTS * SIDE * VEC) /* of a block's rows: zeros behind the head */
+#define WIDTH (PARTS * SIDE * VEC)                          /* of a block's rows: zeros behind the head */
 #define PITCH (WIDTH + 4)
-#define SCORES (BLOCK + 4) /* pitch of a block of scores */
-#define TOPS (SIDE + 4)    /* pitch of the largest scores of each item's part of a row */
+#define SCORES (BLOCK + 4)       /* pitch of a block of scores */
+#define TOPS (SIDE + 4)          /* pitch of the largest scores of each item's part of a row */
 #define NO_TOP -3.402823466e+38f /* finite: scores of -INFINITY relative to it give 0, not NaN */
-#define UNROLL _Pragma("unroll") /* sums are registers only where every index is a constant */
 #define GROUP __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 
 /* --- rows between memories --- */
@@ -48,7 +47,8 @@
         float part[4];                                                                                       \
         if (HEAD_SIZE % 4 == 0 && at < HEAD_SIZE)                                                            \
             return CLT_CAT(widen_, dt)(*(__global const CLT_CAT(STORAGE(dt), 4) *)(row + at));               \
-        UNROLL for (uint i = 0; i < 4; i++) part[i] = at + i < HEAD_SIZE ? LOAD(dt, row, at + i) : 0.0f;     \
+        UNROLL_FOR (uint i = 0; i < 4; i++)                                                                  \
+            part[i] = at + i < HEAD_SIZE ? LOAD(dt, row, at + i) : 0.0f;                                     \
         return (float4)(part[0], part[1], part[2], part[3]);                                                 \
     }
 static inline float4 widen_f32(float4 x)
@@ -95,57 +95,56 @@ DEFINE_FETCH(bf16)
 #define COLUMN(part) (VEC * (across + (part)*SIDE))
 
 /* x rows (+)= sum * factor, by the items that hold them; rows from `have` on do not exist. */
-#define PUT(dt, x, ld, sum, factor, have, accumulate)                                                        \
-    UNROLL for (uint r_ = 0; r_ < TILE; r_++)                                                                \
-    {                                                                                                        \
-        UNROLL for (uint p_ = 0; p_ < PARTS; p_++)                                                           \
-        {                                                                                                    \
+#define STORE_ROWS(dt, x, ld, sum, factor, have, accumulate)                                                 \
+    UNROLL_FOR (uint r_ = 0; r_ < TILE; r_++) {                                                              \
+        UNROLL_FOR (uint p_ = 0; p_ < PARTS; p_++) {                                                         \
             VECTOR value_ = (sum)[r_][p_] * (factor);                                                        \
             if (ROW(r_) < (have) && COLUMN(p_) < HEAD_SIZE)                                                  \
-                CLT_CAT(put_, dt)((x) + ((ulong)ROW(r_) * (ld) + COLUMN(p_)), COLUMN(p_), value_, accumulate); \
+                CLT_CAT(store_rows_, dt)                                                                     \
+            ((x) + ((ulong)ROW(r_) * (ld) + COLUMN(p_)), COLUMN(p_), value_, accumulate);                    \
         }                                                                                                    \
     }
 
 /* VEC neighbours from `column` of a row on, as far as the head goes. */
-#define DEFINE_PUT(dt)                                                                                       \
-    static inline void CLT_CAT(put_, dt)(__global STORAGE(dt) * to, uint column, VECTOR value,               \
-                                         int accumulate)                                                     \
+#define DEFINE_STORE_ROWS(dt)                                                                                \
+    static inline void CLT_CAT(store_rows_, dt)(__global STORAGE(dt) * to, uint column, VECTOR value,        \
+                                                int accumulate)                                              \
     {                                                                                                        \
         float part[VEC];                                                                                     \
         CLT_CAT(vstore, VEC)(value, 0, part);                                                                \
-        UNROLL for (uint i = 0; i < VEC; i++)                                                                \
+        UNROLL_FOR (uint i = 0; i < VEC; i++)                                                                \
             if (column + i < HEAD_SIZE)                                                                      \
                 STORE_GRAD(dt, to, i, part[i], accumulate);                                                  \
     }
-DEFINE_PUT(f16)
-DEFINE_PUT(bf16)
+DEFINE_STORE_ROWS(f16)
+DEFINE_STORE_ROWS(bf16)
 #if HEAD_SIZE % VEC == 0
-static inline void put_f32(__global float *to, uint column, VECTOR value, int accumulate)
+static inline void store_rows_f32(__global float *to, uint column, VECTOR value, int accumulate)
 {
     __global VECTOR *at = (__global VECTOR *)to;
     *at = accumulate ? *at + value : value;
 }
 #else
-DEFINE_PUT(f32)
+DEFINE_STORE_ROWS(f32)
 #endif
 
 /* --- products --- */
 
 /* tile[r][c] = a row (ROW r) . b row (across + c SIDE) */
-static inline void dots(float tile[TILE][TILE], __local const float *a, __local const float *b, uint down,
-                        uint across)
+static inline void multiply_nt(float tile[TILE][TILE], __local const float *a, __local const float *b,
+                               uint down, uint across)
 {
-    UNROLL for (uint r = 0; r < TILE; r++)
-        UNROLL for (uint c = 0; c < TILE; c++)
+    UNROLL_FOR (uint r = 0; r < TILE; r++)
+        UNROLL_FOR (uint c = 0; c < TILE; c++)
             tile[r][c] = 0.0f;
     for (uint d = 0; d < HEAD_SIZE; d += 4) {
         float4 left[TILE], right[TILE];
-        UNROLL for (uint t = 0; t < TILE; t++) {
+        UNROLL_FOR (uint t = 0; t < TILE; t++) {
             left[t] = *(__local const float4 *)(a + ROW(t) * PITCH + d);
             right[t] = *(__local const float4 *)(b + (across + t * SIDE) * PITCH + d);
         }
-        UNROLL for (uint r = 0; r < TILE; r++)
-            UNROLL for (uint c = 0; c < TILE; c++) {
+        UNROLL_FOR (uint r = 0; r < TILE; r++)
+            UNROLL_FOR (uint c = 0; c < TILE; c++) {
                 float sum = fma(left[r].x, right[c].x, tile[r][c]);
                 sum = fma(left[r].y, right[c].y, sum);
                 sum = fma(left[r].z, right[c].z, sum);
@@ -155,65 +154,65 @@ static inline void dots(float tile[TILE][TILE], __local const float *a, __local 
 }
 
 /* sum[r] += left[r] * an item's vectors of a row of a block. */
-static inline void mix_row(VECTOR sum[TILE][PARTS], const float left[TILE], __local const float *row,
-                           uint across)
+static inline void multiply_row(VECTOR sum[TILE][PARTS], const float left[TILE], __local const float *row,
+                                uint across)
 {
-    UNROLL for (uint p = 0; p < PARTS; p++) {
+    UNROLL_FOR (uint p = 0; p < PARTS; p++) {
         VECTOR right = *(__local const VECTOR *)(row + COLUMN(p));
-        UNROLL for (uint r = 0; r < TILE; r++)
+        UNROLL_FOR (uint r = 0; r < TILE; r++)
             sum[r][p] = fma((VECTOR)(left[r]), right, sum[r][p]);
     }
 }
 
 /* sum[r] += sum over t of weights(row r, t) * block row t */
-static inline void mix(VECTOR sum[TILE][PARTS], __local const float *weights, __local const float *block,
-                       uint down, uint across)
+static inline void multiply_nn(VECTOR sum[TILE][PARTS], __local const float *weights,
+                               __local const float *block, uint down, uint across)
 {
     for (uint t = 0; t < BLOCK; t += 4) {
         float left[4][TILE];
-        UNROLL for (uint r = 0; r < TILE; r++) {
+        UNROLL_FOR (uint r = 0; r < TILE; r++) {
             float4 four = *(__local const float4 *)(weights + ROW(r) * SCORES + t);
             left[0][r] = four.x;
             left[1][r] = four.y;
             left[2][r] = four.z;
             left[3][r] = four.w;
         }
-        UNROLL for (uint k = 0; k < 4; k++)
-            mix_row(sum, left[k], block + (t + k) * PITCH, across);
+        UNROLL_FOR (uint k = 0; k < 4; k++)
+            multiply_row(sum, left[k], block + (t + k) * PITCH, across);
     }
 }
 
 /* The same with weights(t, row r): a row of weights lies along the rows of the result. */
-static inline void mix_turned(VECTOR sum[TILE][PARTS], __local const float *weights,
-                              __local const float *block, uint down, uint across)
+static inline void multiply_tn(VECTOR sum[TILE][PARTS], __local const float *weights,
+                               __local const float *block, uint down, uint across)
 {
     for (uint t = 0; t < BLOCK; t++) {
         float left[TILE];
-        UNROLL for (uint r = 0; r < TILE; r++)
+        UNROLL_FOR (uint r = 0; r < TILE; r++)
             left[r] = weights[t * SCORES + ROW(r)];
-        mix_row(sum, left, block + t * PITCH, across);
+        multiply_row(sum, left, block + t * PITCH, across);
     }
 }
 
 #define CLEAR(sum)                                                                                           \
-    UNROLL for (uint r_ = 0; r_ < TILE; r_++)                                                                \
-        UNROLL for (uint p_ = 0; p_ < PARTS; p_++)                                                           \
-            (sum)[r_][p_] = 0.0f
+    UNROLL_FOR (uint r_ = 0; r_ < TILE; r_++)                                                                \
+        UNROLL_FOR (uint p_ = 0; p_ < PARTS; p_++)                                                           \
+    (sum)[r_][p_] = 0.0f
 
 #endif
 #if KERNEL == 0 || KERNEL == 1
 
 /* --- forward --- */
 
-/* The item's scores, -INFINITY where a query does not see a key, and the largest one of each of its rows, into
- * local memory. `seen`: of each row of the block, keys that it sees from the block's first on. */
-static inline void put_scores(__local float *score, __local float *tops, float tile[TILE][TILE],
-                              __local const uint *seen, uint down, uint across)
+/* The item's scores, -INFINITY where a query does not see a key, and the largest one of each of its rows,
+ * into local memory. `seen`: of each row of the block, keys that it sees from the block's first on. */
+static inline void store_rows_scores(__local float *score, __local float *tops, float tile[TILE][TILE],
+                                     __local const uint *seen, uint down, uint across)
 {
-    UNROLL for (uint r = 0; r < TILE; r++) {
+    UNROLL_FOR (uint r = 0; r < TILE; r++) {
         uint sees = seen[ROW(r)];
         float top = -INFINITY;
-        UNROLL for (uint c = 0; c < TILE; c++) {
+        UNROLL_FOR (uint c = 0; c < TILE; c++) {
             float s = across + c * SIDE < sees ? tile[r][c] : -INFINITY;
             top = fmax(top, s);
             score[ROW(r) * SCORES + across + c * SIDE] = s;
@@ -225,13 +224,14 @@ static inline void put_scores(__local float *score, __local float *tops, float t
 /* Online softmax of COLUMNS scores of a row, by one of the SHARE items that share it: they become weights,
  * `total` grows by their sum. `top` becomes the largest score of the row so far, the same for all of these
  * items; returns the factor by which earlier sums shrink. */
-static inline float soften(__local float *score, __local const float *tops, float *top, float *total,
-                           __global const uint *sb, uint op, ulong number, float p_drop, float keep_scale)
+static inline float online_softmax(__local float *score, __local const float *tops, float *top, float *total,
+                                   __global const uint *sb, uint op, ulong number, float p_drop,
+                                   float keep_scale)
 {
     float before = *top, now = before, sum = 0.0f;
-    UNROLL for (uint k = 0; k < SIDE; k++)
+    UNROLL_FOR (uint k = 0; k < SIDE; k++)
         now = fmax(now, tops[k]);
-    UNROLL for (uint c = 0; c < COLUMNS; c++) {
+    UNROLL_FOR (uint c = 0; c < COLUMNS; c++) {
         float e = exp(score[c] - now);
         sum += e;
         score[c] = e * attention_keep(sb, op, number + c, p_drop, keep_scale);
@@ -274,18 +274,18 @@ GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global floa
         if (first == 0)
             seen[line] = attention_beyond(mine, j0);
         barrier(CLK_LOCAL_MEM_FENCE);
-        dots(tile, query, key, down, across);
-        put_scores(score, tops, tile, seen, down, across);
+        multiply_nt(tile, query, key, down, across);
+        store_rows_scores(score, tops, tile, seen, down, across);
         barrier(CLK_LOCAL_MEM_FENCE);
-        float factor = soften(score + line * SCORES + first, tops + line * TOPS, &top, &total, sb + sb0, op,
-                              number + j0, p_drop, keep_scale);
+        float factor = online_softmax(score + line * SCORES + first, tops + line * TOPS, &top, &total,
+                                      sb + sb0, op, number + j0, p_drop, keep_scale);
         if (first == 0)
             shrink[line] = factor;
         barrier(CLK_LOCAL_MEM_FENCE);
-        UNROLL for (uint r = 0; r < TILE; r++)
-            UNROLL for (uint p = 0; p < PARTS; p++)
+        UNROLL_FOR (uint r = 0; r < TILE; r++)
+            UNROLL_FOR (uint p = 0; p < PARTS; p++)
                 sum[r][p] *= shrink[ROW(r)];
-        mix(sum, score, value, down, across);
+        multiply_nn(sum, score, value, down, across);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     totals[lid] = total;
@@ -298,11 +298,11 @@ GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global floa
             lse[lse0 + head * tq + i0 + line] = mine > 0 ? top + log(total) : 0.0f;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    UNROLL for (uint r = 0; r < TILE; r++)
-        UNROLL for (uint p = 0; p < PARTS; p++)
+    UNROLL_FOR (uint r = 0; r < TILE; r++)
+        UNROLL_FOR (uint p = 0; p < PARTS; p++)
             sum[r][p] *= shrink[ROW(r)];
     y += y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE;
-    PUT(DT, y, HEADS * HEAD_SIZE, sum, 1.0f, rows, 0);
+    STORE_ROWS(DT, y, HEADS * HEAD_SIZE, sum, 1.0f, rows, 0);
 }
 
 #endif
@@ -319,11 +319,11 @@ static inline void slopes(bool weights, __local float *p, __local float *ds, __l
                           uint op, ulong number, float p_drop, float keep_scale)
 {
     float score[TILE][TILE], slope[TILE][TILE];
-    dots(score, query, key, down, across);
-    dots(slope, given, value, down, across);
-    UNROLL for (uint r = 0; r < TILE; r++) {
+    multiply_nt(score, query, key, down, across);
+    multiply_nt(slope, given, value, down, across);
+    UNROLL_FOR (uint r = 0; r < TILE; r++) {
         uint row = ROW(r), seen = row < rows ? attention_visible(i0 + row, tq, keys) : 0;
-        UNROLL for (uint c = 0; c < TILE; c++) {
+        UNROLL_FOR (uint c = 0; c < TILE; c++) {
             uint column = across + c * SIDE;
             float weight = 0.0f, keep = 0.0f, change = 0.0f;
             if (j0 + column < seen) {
@@ -385,11 +385,11 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
         slopes(false, ds, ds, query, key, given, value, norm, mean, down, across, i0, rows, j0, tq, tk, keys,
                sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop, keep_scale);
         barrier(CLK_LOCAL_MEM_FENCE);
-        mix(sum, ds, key, down, across);
+        multiply_nn(sum, ds, key, down, across);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     dq += dq0 + line * lddq + h * HEAD_SIZE;
-    PUT(GT, dq, lddq, sum, scale, rows, accumulate);
+    STORE_ROWS(GT, dq, lddq, sum, scale, rows, accumulate);
 }
 
 #endif
@@ -431,15 +431,15 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
             slopes(true, p, ds, query, key, given, value, norm, mean, down, across, i0, rows, j0, tq, tk,
                    keys, sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop, keep_scale);
             barrier(CLK_LOCAL_MEM_FENCE);
-            mix_turned(sum_v, p, given, down, across);
-            mix_turned(sum_k, ds, query, down, across);
+            multiply_tn(sum_v, p, given, down, across);
+            multiply_tn(sum_k, ds, query, down, across);
             barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
     dk += dk0 + row * lddk + g * HEAD_SIZE;
     dv += dv0 + row * lddv + g * HEAD_SIZE;
-    PUT(GT, dk, lddk, sum_k, 1.0f, have, accumulate_k);
-    PUT(GT, dv, lddv, sum_v, 1.0f, have, accumulate_v);
+    STORE_ROWS(GT, dk, lddk, sum_k, 1.0f, have, accumulate_k);
+    STORE_ROWS(GT, dv, lddv, sum_v, 1.0f, have, accumulate_v);
 }
 
 #endif

@@ -3,7 +3,7 @@
  * Attention, the form for CPU devices: one work-item per work-group, tiles of queries and keys in private
  * memory, and products of tiles with all their accumulators in registers: ROWS rows of VECTORS float16
  * vectors, to which each step adds an element of each row times one row of vectors. Forward: an item has BQ
- * queries of one head. They lie along the lanes, so that the softmax on line needs no sum across lanes and
+ * queries of one head. They lie along the lanes, so that the online softmax needs no sum across lanes and
  * keys and values no transposition, and meet the keys tile by tile. Backward: an item has a share of the
  * tiles of one key head; scores are made once for dq, dk and dv; dq grows in memory from tile to tile, in a
  * copy for each share, which attention_bwd_sum_lane adds up. Every sum has one owner and one order: no
@@ -44,8 +44,8 @@ INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *se
     }
 }
 
-/* Softmax on line of the queries from column c on over `cols` keys. */
-INLINE void soften(forward_tiles *t, const tile_pair *at, uint c, uint cols, const drop_mask *mask)
+/* Online softmax of the queries from column c on over `cols` keys. */
+INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, uint cols, const drop_mask *mask)
 {
     SEEN seen[VECTORS];
     float16 before[VECTORS], top[VECTORS], base[VECTORS], total[VECTORS];
@@ -153,7 +153,7 @@ ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float 
         PACK(DT, t.key, k + (ulong)at.j0 * ldk, ldk, have, UP_TO(have, ROWS), scale);
         PACK(DT, t.value, v + (ulong)at.j0 * ldv, ldv, have, have, 1.0f);
         for (uint c = 0; c < at.rows; c += STRIP)
-            soften(&t, &at, c, min(seen_by_some(&at, c, STRIP), (uint)BK), &mask);
+            online_softmax(&t, &at, c, min(seen_by_some(&at, c, STRIP), (uint)BK), &mask);
         weigh(&t, &at);
     }
     finish(&t, &at, y + y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE, lse + lse0 + head * tq + i0);
@@ -172,9 +172,9 @@ ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float 
 typedef struct __attribute__((aligned(64))) backward_tiles {
     float key_turned[HEAD_SIZE * KB], value_turned[HEAD_SIZE * KB];
     float key[KB * WIDTH], dk[KEY_ROWS * WIDTH], dv[KEY_ROWS * WIDTH];
-    float query[QUERY_ROWS * WIDTH], given[QUERY_ROWS * WIDTH]; /* given: dy */
+    float query[QUERY_ROWS * WIDTH], given[QUERY_ROWS * WIDTH];    /* given: dy */
     float p[QUERY_ROWS * KB + LANES], ds[QUERY_ROWS * KB + LANES]; /* [query][key] */
-    float norm[QUERY_ROWS], mean[QUERY_ROWS]; /* lse; sum of dy * y */
+    float norm[QUERY_ROWS], mean[QUERY_ROWS];                      /* lse; sum of dy * y */
 #if DROPOUT
     float keep[ROWS * KEEP_ROW];
 #endif
@@ -366,8 +366,7 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
                 __global float *to = dq + row * lddq + h * HEAD_SIZE;
                 bool add = accumulate_q || round > 0;
                 if (seen_by(&at, at.rows - 1) > 0) {
-                    PACK(DT, t.query, q + q0 + row * ldq + h * HEAD_SIZE, ldq, at.rows, QUERY_ROWS,
-                         scale);
+                    PACK(DT, t.query, q + q0 + row * ldq + h * HEAD_SIZE, ldq, at.rows, QUERY_ROWS, scale);
                     PACK(DYT, t.given, dy + dy0 + from, HEADS * HEAD_SIZE, at.rows, QUERY_ROWS, 1.0f);
                     row_values(&t, y + y0 + from, lse + lse0 + line, at.rows);
                     query_gradients(&t, &at, to, lddq, scale, add, &mask);

@@ -11,11 +11,11 @@
 #define FEWEST_WARPS 2
 #define MMA_MAX_HEAD 128    /* sums of a head fill the registers of an item */
 #define EMULATION_WORDS 192 /* MMA_SCRATCH of mma.clh, a warp */
-#define WIDE_HEAD 64        /* up to it a warp holds two pieces of 16 rows */
+#define WIDE_HEAD 64        /* up to it a warp holds two tiles of 16 rows */
 #define GROUPS_A_UNIT 2     /* fewer work-groups than that would leave compute units without work */
 
 typedef struct mma_form {
-    int warps, pieces, cols; /* -DWARPS -DPIECES -DCOLS; warps 0: none */
+    int warps, m_tiles, cols; /* -DWARPS -DM_TILES -DCOLS; warps 0: none */
 } mma_form;
 
 /* In the order of preference: from the most products for each byte read from local memory to the smallest
@@ -27,7 +27,7 @@ static const mma_form forms[][5] = {
 
 static int64_t form_rows(const mma_form *f)
 {
-    return 16 * f->pieces * f->warps;
+    return 16 * f->m_tiles * f->warps;
 }
 
 static uint64_t form_items(const mma_form *f)
@@ -46,7 +46,7 @@ static int generation(clt_dtype dtype, const ocl_device_desc *device)
 
 static bool emulated(clt_dtype dtype, const ocl_device_desc *device)
 {
-    return generation(dtype, device) == 0 || device->played_caps != 0;
+    return generation(dtype, device) == 0 || device->emulated_caps != 0;
 }
 
 /* Of a work-group: two slots of two tiles; over keys also the values held, and lse and delta. */
@@ -70,20 +70,20 @@ static uint64_t form_groups(const clt_attention *s, clt_attention_kernel kernel,
            clt_div_up((uint64_t)(keys ? s->tk : s->tq), (uint64_t)form_rows(f));
 }
 
-/* Does it fit? Two pieces need small heads, and in backward the registers that the random numbers of dropout
+/* Does it fit? Two m16 tiles need small heads, and in backward the registers that the random numbers of dropout
  * would take. */
 static bool form_fits(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
                       const mma_form *f, const ocl_device_desc *device)
 {
     bool emulate = emulated(clt_call_dtype(call, call->in[0]), device);
-    if (f->pieces > 1 &&
+    if (f->m_tiles > 1 &&
         (s->dim > WIDE_HEAD || (kernel != CLT_ATTENTION_FORWARD && clt_attention_drops(call))))
         return false;
     return form_items(f) <= clt_group_limit(device) &&
            local_bytes(s, kernel, f, emulate) <= device->local_bytes;
 }
 
-/* Half of a block or more would hold no rows: a smaller one does. Two pieces read local memory half as often,
+/* Half of a block or more would hold no rows: a smaller one does. Two m16 tiles read local memory half as often,
  * where there are enough rows for all compute units. */
 static bool form_suits(const clt_attention *s, clt_attention_kernel kernel, const mma_form *f,
                        const ocl_device_desc *device)
@@ -92,7 +92,7 @@ static bool form_suits(const clt_attention *s, clt_attention_kernel kernel, cons
     int64_t rows = kernel == CLT_ATTENTION_DKV ? s->tk : s->tq;
     if (f->warps > FEWEST_WARPS && form_rows(f) / 2 >= rows)
         return false;
-    return f->pieces == 1 || form_groups(s, kernel, f) >= GROUPS_A_UNIT * units;
+    return f->m_tiles == 1 || form_groups(s, kernel, f) >= GROUPS_A_UNIT * units;
 }
 
 static const mma_form *choose(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
@@ -185,7 +185,7 @@ static void mma_begin(ocl_emitter *e, const clt_call *call, const clt_attention 
     clt_attention_begin(e, call, s, "attention_mma", kernel, name);
     ocl_define(e, "MMA_SM", sm ? sm : 80); /* emulated on request: the newest */
     ocl_define(e, "WARPS", f->warps);
-    ocl_define(e, "PIECES", f->pieces);
+    ocl_define(e, "M_TILES", f->m_tiles);
     ocl_define(e, "COLS", f->cols);
     ocl_define(e, "MMA_BF16", dtype == CLT_BF16);
 }

@@ -2,7 +2,7 @@
  *
  * Attention, the form for GPUs with matrix units: 16-bit storage, f32 sums, scores and probabilities that
  * never leave registers. A work-group holds ROWS rows of one side (queries for y and dq, keys for dk and dv),
- * each of its warps PIECES pieces of 16 rows as operands A, and takes the other side COLS rows at a time
+ * each of its warps M_TILES tiles of 16 rows as operands A, and takes the other side COLS rows at a time
  * through two slots of local memory: while one is multiplied, copies fill the other. Sums of scores are, once
  * packed, the operand A of the next product (mma_registers.clh), in backward over keys too, because there
  * scores are computed transposed. Tiles that no query of the block sees are never brought; a tile that all of
@@ -15,32 +15,33 @@
  * copies reach at once lie in different banks, for every head size and without an exchange of addresses.
  * Four tiles of COLS rows are 36 KiB with 64 rows of 64 elements, 34 KiB with 32 of 128, of 48 for a group.
  *
- * Why these forms. A warp reads a streamed tile once for its 16 PIECES rows: 8 PIECES multiply-adds for each
- * byte, where an SM of Ampere needs 8 and one of Hopper 10 (gemm_mma.cl). Two pieces fit the registers up to
- * HEAD 64, one up to 128; what is larger goes to attention_group.cl. engine/ops/attention/attention_mma.c chooses.
+ * Why these forms. A warp reads a streamed tile once for its 16 M_TILES rows: 8 M_TILES multiply-adds for
+ * each byte, where an SM of Ampere needs 8 and one of Hopper 10 (gemm_mma.cl). Two m16 tiles fit the
+ * registers up to HEAD 64, one up to 128; what is larger goes to attention_group.cl.
+ * engine/ops/attention/attention_mma.c chooses.
  *
- * Forward takes 64 keys at a time where they fit. What comes once for a tile (a barrier, a wait, copies, the maximum of every
- * row and its exchange between four items) then comes half as often as with 32: 558 instructions of ptxas for sm_80 instead of
- * 640 for the 128 products of 64 keys, of which 192 are exponentials and their arguments. FlashAttention-2 takes 64 to 128.
+ * Forward takes 64 keys at a time where they fit. What comes once for a tile (a barrier, a wait, copies,
+ * the maximum of every row and its exchange between four items) then comes half as often as with 32: 558
+ * instructions of ptxas for sm_80 instead of 640 for the 128 products of 64 keys, of which 192 are
+ * exponentials and their arguments. FlashAttention-2 takes 64 to 128.
  *
- * Occupancy: 128 items a group, registers by ptxas for sm_75 to sm_120 (tests/e2e/test_attention_ptx.sh), all
- * without spills: with two pieces forward 246, dq 232, dk and dv 252: two groups, eight warps on an SM; with one
- * piece and heads of 64 up to 168: three. Above 128 registers because two thirds of them are operands and sums
- * that would otherwise be read from local memory, whose bandwidth is the limit here: each warp has 4 PIECES
- * independent products under way, which hide the latency of one another, and the other group of the SM fills
- * the time of the exponentials. */
+ * Occupancy: 128 items a group, registers by ptxas for sm_75 to sm_120 (tests/e2e/test_attention_ptx.sh),
+ * all without spills: with two m16 tiles forward 246, dq 232, dk and dv 252: two groups, eight warps on an
+ * SM; with one m16 tile and heads of 64 up to 168: three. Above 128 registers because two thirds of them
+ * are operands and sums that would otherwise be read from local memory, whose bandwidth is the limit here:
+ * each warp has 4 M_TILES independent products under way, which hide the latency of one another, and the
+ * other group of the SM fills the time of the exponentials. */
 #include "attention_mma.clh"
 
 #if KERNEL == 0 || KERNEL == 1
 
 /* --- forward --- */
 
-/* The largest score of a row of piece i, of which four items hold a part each. */
-static inline float row_max(float4 score[COLS / 16][PIECES][2], uint i, bool lower, __local uint *scratch)
+/* The largest score of a row of m16 tile i, of which four items hold a part each. */
+static inline float row_max(float4 score[COLS / 16][M_TILES][2], uint i, bool lower, __local uint *scratch)
 {
     float top = -INFINITY;
-    MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
-    {
+    MMA_UNROLL_FOR (uint c = 0; c < COLS / 8; c++) {
         float4 s = score[c / 2][i][c & 1];
         top = fmax(top, lower ? fmax(s.z, s.w) : fmax(s.x, s.y));
     }
@@ -48,14 +49,16 @@ static inline float row_max(float4 score[COLS / 16][PIECES][2], uint i, bool low
     return fmax(top, MMA_SHUFFLE_XOR(top, 2, scratch));
 }
 
-/* Online softmax. Exponentials of a row are taken relative to `top`, which need not be its largest score: any number near it
- * serves, since sums are divided in the end. So `top` follows only when the largest score has left it 2^SLACK behind, and in most
- * tiles no earlier sum is scaled. What is kept is decided by a row's own scores alone, whatever rows its neighbours hold. Weights
- * are then at most 2^SLACK: 16-bit types hold that, and round it as they round 1. */
+/* Online softmax. Exponentials of a row are taken relative to `top`, which need not be its largest score:
+ * any number near it serves, since sums are divided in the end. So `top` follows only when the largest
+ * score has left it 2^SLACK behind, and in most tiles no earlier sum is scaled. What is kept is decided by
+ * a row's own scores alone, whatever rows its neighbours hold. Weights are then at most 2^SLACK: 16-bit
+ * types hold that, and round it as they round 1. */
 #define SLACK 8.0f
 #define NO_TOP -3.402823466e+38f /* finite: scores of -INFINITY relative to it give 0, not NaN */
 
-/* Scales earlier sums and totals of piece i where a row's largest score, in units of log 2, has left `top` behind. */
+/* Scales earlier sums and totals of m16 tile i where a row's largest score, in units of log 2, has left
+ * `top` behind. */
 static inline void follow(float2 *top, float2 *total, float4 sum[CHUNKS], float2 largest)
 {
     float2 next = (float2)(largest.x > top->x + SLACK ? largest.x : top->x,
@@ -65,15 +68,15 @@ static inline void follow(float2 *top, float2 *total, float4 sum[CHUNKS], float2
     float2 shrink = (float2)(MMA_EXP2(top->x - next.x), MMA_EXP2(top->y - next.y));
     *top = next;
     *total *= shrink;
-    MMA_UNROLL for (uint n = 0; n < CHUNKS; n++) sum[n] *= shrink.xxyy;
+    MMA_UNROLL_FOR (uint n = 0; n < CHUNKS; n++)
+        sum[n] *= shrink.xxyy;
 }
 
-/* Scores of piece i become exponentials relative to `top`, which the item's part of the total is added to. */
-static inline void weights_of(float4 score[COLS / 16][PIECES][2], uint i, float unit, float2 top,
+/* Scores of m16 tile i become exponentials relative to `top`, which the item's part of the total is added to. */
+static inline void weights_of(float4 score[COLS / 16][M_TILES][2], uint i, float unit, float2 top,
                               float2 *total)
 {
-    MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
-    {
+    MMA_UNROLL_FOR (uint c = 0; c < COLS / 8; c++) {
         float4 s = score[c / 2][i][c & 1];
         s.x = MMA_EXP2(fma(s.x, unit, -top.x));
         s.y = MMA_EXP2(fma(s.y, unit, -top.x));
@@ -101,7 +104,7 @@ static inline uint keep_tile(__global const uint *sb, uint op, ulong number, uin
     return bits;
 }
 
-static inline float4 thin(float4 p, uint bits)
+static inline float4 drop_weights(float4 p, uint bits)
 {
     return (float4)(bits & 1 ? p.x : 0.0f, bits & 2 ? p.y : 0.0f, bits & 4 ? p.z : 0.0f,
                     bits & 8 ? p.w : 0.0f);
@@ -116,33 +119,32 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     SCRATCH;
     __local ushort *slots = (__local ushort *)memory;
     BLOCK_OF_QUERIES;
-    uint4 query[PIECES][STEPS];
-    float4 sum[PIECES][CHUNKS];
-    float2 top[PIECES], total[PIECES];
-    NOTHING(sum)
-    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-    {
+    uint4 query[M_TILES][STEPS];
+    float4 sum[M_TILES][CHUNKS];
+    float2 top[M_TILES], total[M_TILES];
+    ZERO_SUMS(sum)
+    MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
         top[i] = (float2)(NO_TOP);
         total[i] = (float2)(0.0f);
     }
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
     __local ushort *block = ROWS > 2 * COLS ? slots : slots + SLOT; /* beside the first tile, or before it */
-    BRING(DT, block, q + q0 + (ulong)n * tq * ldq + h * HEAD_SIZE, ldq, i0, rows, ROWS);
+    LOAD_TILE(DT, block, q + q0 + (ulong)n * tq * ldq + h * HEAD_SIZE, ldq, i0, rows, ROWS);
     if (ROWS > 2 * COLS) {
         MMA_COPIES_END();
         MMA_COPIES_WAIT(0);
         barrier(CLK_LOCAL_MEM_FENCE);
-        hold(query, block, scratch);
+        load_fragments(query, block, scratch);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    BRING(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
-    BRING(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
+    LOAD_TILE(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
+    LOAD_TILE(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
     MMA_COPIES_END();
     if (ROWS <= 2 * COLS) {
         MMA_COPIES_WAIT(0);
         barrier(CLK_LOCAL_MEM_FENCE);
-        hold(query, block, scratch);
+        load_fragments(query, block, scratch);
     }
     uint now = 0, columns = place_columns(), steps = COLS * PITCH + place_steps();
 #pragma unroll 1
@@ -152,56 +154,51 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
         barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there, and nobody reads the other slot any more */
         uint next = j0 + COLS;
         if (next < visible) {
-            BRING(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
-            BRING(DT, other + COLS * PITCH, v, ldv, next, min(visible - next, (uint)COLS), COLS);
+            LOAD_TILE(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
+            LOAD_TILE(DT, other + COLS * PITCH, v, ldv, next, min(visible - next, (uint)COLS), COLS);
         }
         MMA_COPIES_END();
 #if DROPOUT
-        uint kept[PIECES]; /* ahead of the scores, which take the registers */
-        MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-        {
+        uint kept[M_TILES]; /* ahead of the scores, which take the registers */
+        MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
             ulong number = attention_number(sb + sb0, n, h, mine + 16 * i, tq, tk) + j0 + pair;
             kept[i] = keep_tile(sb + sb0, op, number, tk, p_drop);
         }
 #endif
-        float4 score[COLS / 16][PIECES][2];
-        MMA_UNROLL for (uint c = 0; c < COLS / 16; c++)
-            dots(score[c], query, slot, columns + 16 * c * PITCH, scratch);
+        float4 score[COLS / 16][M_TILES][2];
+        MMA_UNROLL_FOR (uint c = 0; c < COLS / 16; c++)
+            multiply_nt(score[c], query, slot, columns + 16 * c * PITCH, scratch);
         if ((int)(j0 + COLS) > clear) {
-            MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-            {
+            MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
                 int seen_up = seen_by(mine + 16 * i, tq, keys);
                 int seen_low = seen_by(mine + 16 * i + 8, tq, keys);
-                MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
+                MMA_UNROLL_FOR (uint c = 0; c < COLS / 8; c++)
                     score[c / 2][i][c & 1] =
-                        hide(score[c / 2][i][c & 1], (int)(j0 + 8 * c + pair), seen_up, seen_low);
+                        mask_scores(score[c / 2][i][c & 1], (int)(j0 + 8 * c + pair), seen_up, seen_low);
             }
         }
-        MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-        {
+        MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
             float2 largest = (float2)(row_max(score, i, false, scratch), row_max(score, i, true, scratch));
             follow(&top[i], &total[i], sum[i], largest * unit);
             weights_of(score, i, unit, top[i], &total[i]);
 #if DROPOUT
-            MMA_UNROLL for (uint c = 0; c < COLS / 8; c++)
-                score[c / 2][i][c & 1] = thin(score[c / 2][i][c & 1], kept[i] >> 4 * c);
+            MMA_UNROLL_FOR (uint c = 0; c < COLS / 8; c++)
+                score[c / 2][i][c & 1] = drop_weights(score[c / 2][i][c & 1], kept[i] >> 4 * c);
 #endif
         }
         MMA_TOGETHER(); /* rows follow their own scores */
-        MMA_UNROLL for (uint c = 0; c < COLS / 16; c++)
-        {
-            uint4 weights[PIECES];
-            MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+        MMA_UNROLL_FOR (uint c = 0; c < COLS / 16; c++) {
+            uint4 weights[M_TILES];
+            MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++)
                 weights[i] = operand(score[c][i][0], score[c][i][1]);
-            mix(sum, weights, slot, steps + 16 * c * PITCH, scratch);
+            multiply_nn(sum, weights, slot, steps + 16 * c * PITCH, scratch);
         }
     }
     MMA_COPIES_WAIT(0);
     y += y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE;
     lse += lse0 + head * tq;
-    float2 norm[PIECES];
-    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-    {
+    float2 norm[M_TILES];
+    MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
         float up = total[i].x + MMA_SHUFFLE_XOR(total[i].x, 1, scratch);
         float low = total[i].y + MMA_SHUFFLE_XOR(total[i].y, 1, scratch);
         up += MMA_SHUFFLE_XOR(up, 2, scratch);
@@ -216,7 +213,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
         if (pair == 0 && row + 8 < tq)
             lse[row + 8] = low == 0.0f ? 0.0f : (top[i].y + log2(low)) * LN2;
     }
-    PUT(DT, y, HEADS * HEAD_SIZE, sum, norm[i_], rows, 0)
+    STORE_ROWS(DT, y, HEADS * HEAD_SIZE, sum, norm[i_], rows, 0)
 }
 
 #endif
@@ -245,13 +242,12 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
     SCRATCH;
     __local ushort *slots = (__local ushort *)memory;
     BLOCK_OF_QUERIES;
-    uint4 query[PIECES][STEPS], given[PIECES][STEPS];
-    float4 sum[PIECES][CHUNKS], norm[PIECES], mean[PIECES];
-    NOTHING(sum)
+    uint4 query[M_TILES][STEPS], given[M_TILES][STEPS];
+    float4 sum[M_TILES][CHUNKS], norm[M_TILES], mean[M_TILES];
+    ZERO_SUMS(sum)
     lse += lse0 + head * tq;
     delta += delta0 + head * tq;
-    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-    {
+    MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
         uint up = min(mine + 16 * i, tq - 1), low = min(mine + 16 * i + 8, tq - 1);
         norm[i] = (float4)(lse[up], lse[up], lse[low], lse[low]) * LOG2E;
         mean[i] = (float4)(delta[up], delta[up], delta[low], delta[low]);
@@ -259,17 +255,17 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
     ulong line = (ulong)n * tq + i0;
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    BRING(DT, slots, q + q0 + line * ldq + h * HEAD_SIZE, ldq, 0, rows, ROWS);
+    LOAD_TILE(DT, slots, q + q0 + line * ldq + h * HEAD_SIZE, ldq, 0, rows, ROWS);
     dy += dy0 + (line * HEADS + h) * HEAD_SIZE;
-    BRING(DYT, slots + ROWS * PITCH, dy, HEADS * HEAD_SIZE, 0, rows, ROWS);
+    LOAD_TILE(DYT, slots + ROWS * PITCH, dy, HEADS * HEAD_SIZE, 0, rows, ROWS);
     MMA_COPIES_END();
     MMA_COPIES_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    hold(query, slots, scratch);
-    hold(given, slots + ROWS * PITCH, scratch);
+    load_fragments(query, slots, scratch);
+    load_fragments(given, slots + ROWS * PITCH, scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
-    BRING(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
-    BRING(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
+    LOAD_TILE(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
+    LOAD_TILE(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
     MMA_COPIES_END();
     uint now = 0, columns = place_columns(), steps = place_steps();
 #pragma unroll 1
@@ -279,30 +275,29 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
         barrier(CLK_LOCAL_MEM_FENCE);
         uint next = j0 + COLS;
         if (next < visible) {
-            BRING(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
-            BRING(DT, other + COLS * PITCH, v, ldv, next, min(visible - next, (uint)COLS), COLS);
+            LOAD_TILE(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
+            LOAD_TILE(DT, other + COLS * PITCH, v, ldv, next, min(visible - next, (uint)COLS), COLS);
         }
         MMA_COPIES_END();
 #pragma unroll 1
         for (uint c = 0; c < COLS; c += 16) {
             if (MMA_SCRATCH == 0 && (int)(j0 + c) >= seen)
-                break; /* no row of this warp takes part; where matrix units are emulated, all warps must come to each product */
-            float4 score[PIECES][2], slope[PIECES][2];
-            uint4 changes[PIECES];
-            dots(score, query, slot, columns + c * PITCH, scratch);
-            dots(slope, given, slot + COLS * PITCH, columns + c * PITCH, scratch);
+                /* No row of this warp takes part; where matrix units are emulated, all warps must come to
+                 * each product. */
+                break;
+            float4 score[M_TILES][2], slope[M_TILES][2];
+            uint4 changes[M_TILES];
+            multiply_nt(score, query, slot, columns + c * PITCH, scratch);
+            multiply_nt(slope, given, slot + COLS * PITCH, columns + c * PITCH, scratch);
             if ((int)(j0 + c + 16) > clear) {
-                MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-                {
+                MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
                     int up = seen_by(mine + 16 * i, tq, keys), low = seen_by(mine + 16 * i + 8, tq, keys);
-                    MMA_UNROLL for (uint e = 0; e < 2; e++)
-                        score[i][e] = hide(score[i][e], (int)(j0 + c + 8 * e + pair), up, low);
+                    MMA_UNROLL_FOR (uint e = 0; e < 2; e++)
+                        score[i][e] = mask_scores(score[i][e], (int)(j0 + c + 8 * e + pair), up, low);
                 }
             }
-            MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-            {
-                MMA_UNROLL for (uint e = 0; e < 2; e++)
-                {
+            MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
+                MMA_UNROLL_FOR (uint e = 0; e < 2; e++) {
                     float4 keep = (float4)(1.0f);
 #if DROPOUT
                     ulong number =
@@ -315,41 +310,39 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
                 }
                 changes[i] = operand(slope[i][0], slope[i][1]);
             }
-            mix(sum, changes, slot, steps + c * PITCH, scratch);
+            multiply_nn(sum, changes, slot, steps + c * PITCH, scratch);
         }
         now = SLOT - now;
     }
     MMA_COPIES_WAIT(0);
     dq += dq0 + line * lddq + h * HEAD_SIZE;
-    PUT(GT, dq, lddq, sum, (float2)(scale), rows, accumulate)
+    STORE_ROWS(GT, dq, lddq, sum, (float2)(scale), rows, accumulate)
 }
 
 #endif
 #if KERNEL == 0 || KERNEL == 3
 
-/* As hide(), of transposed scores: rows are keys, columns the query that sees those below `seen`, and the next one. */
-static inline float4 hide_keys(float4 score, int key, int seen)
+/* As mask_scores(), of transposed scores: rows are keys, columns the query that sees those below `seen`,
+ * and the next one. */
+static inline float4 mask_keys(float4 score, int key, int seen)
 {
     int next = seen + CAUSAL;
     return (float4)(key < seen ? score.x : -INFINITY, key < next ? score.y : -INFINITY,
                     key + 8 < seen ? score.z : -INFINITY, key + 8 < next ? score.w : -INFINITY);
 }
 
-/* The warp's rows of a block in local memory times the 16 rows of a tile from `at` on, as dots(). */
-static inline void dots_again(float4 tile[PIECES][2], __local const ushort *block, __local const ushort *rows,
-                              uint at, __local uint *scratch)
+/* The warp's rows of a block in local memory times the 16 rows of a tile from `at` on, as multiply_nt(). */
+static inline void multiply_nt_local(float4 tile[M_TILES][2], __local const ushort *block,
+                                     __local const ushort *rows, uint at, __local uint *scratch)
 {
-    uint mine = (uint)get_local_id(0) / 32 * (16 * PIECES) * PITCH + place_steps();
-    MMA_UNROLL for (uint i = 0; i < PIECES; i++)
+    uint mine = (uint)get_local_id(0) / 32 * (16 * M_TILES) * PITCH + place_steps();
+    MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++)
         tile[i][0] = tile[i][1] = (float4)(0.0f);
-    MMA_UNROLL for (uint s = 0; s < STEPS; s++)
-    {
+    MMA_UNROLL_FOR (uint s = 0; s < STEPS; s++) {
         uint4 both = MMA_LOAD(rows, at + 16 * s, scratch);
-        MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-        {
+        MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
             uint4 held = MMA_LOAD(block, mine + 16 * i * PITCH + 16 * s, scratch);
-            MMA_UNROLL for (uint e = 0; e < 2; e++)
-            {
+            MMA_UNROLL_FOR (uint e = 0; e < 2; e++) {
                 uint2 right = half_of(both, e);
                 MMA_MULTIPLY(tile[i][e], held, right, scratch);
             }
@@ -375,21 +368,22 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
     uint n = (uint)(head / KV_HEADS), g = (uint)(head - (ulong)n * KV_HEADS), keys = KEYS_OF(n);
     uint have = min(tk - j0, (uint)ROWS), held = min(attention_beyond(keys, j0), (uint)ROWS);
     uint first = attention_first_query(j0, tq, keys) / COLS * COLS;
-    uint first_key = j0 + lid / 32 * (16 * PIECES), mine = first_key + (lane >> 2); /* of the warp, of the item */
+    /* Of the warp, of the item. */
+    uint first_key = j0 + lid / 32 * (16 * M_TILES), mine = first_key + (lane >> 2);
     uint tiles = held > 0 && first < tq ? SHARING * ((tq - first + COLS - 1) / COLS) : 0;
     float unit = scale * LOG2E;
-    uint4 key[PIECES][STEPS];
+    uint4 key[M_TILES][STEPS];
     __local ushort *value = slots + 2 * SLOT;
-    float4 sum_k[PIECES][CHUNKS], sum_v[PIECES][CHUNKS];
-    NOTHING(sum_k)
-    NOTHING(sum_v)
+    float4 sum_k[M_TILES][CHUNKS], sum_v[M_TILES][CHUNKS];
+    ZERO_SUMS(sum_k)
+    ZERO_SUMS(sum_v)
     ulong row = (ulong)n * tk + j0;
-    BRING(DT, slots, k + k0 + row * ldk + g * HEAD_SIZE, ldk, 0, held, ROWS);
-    BRING(DT, value, v + v0 + row * ldv + g * HEAD_SIZE, ldv, 0, held, ROWS);
+    LOAD_TILE(DT, slots, k + k0 + row * ldk + g * HEAD_SIZE, ldk, 0, held, ROWS);
+    LOAD_TILE(DT, value, v + v0 + row * ldv + g * HEAD_SIZE, ldv, 0, held, ROWS);
     MMA_COPIES_END();
     MMA_COPIES_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    hold(key, slots, scratch);
+    load_fragments(key, slots, scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
     q += q0 + (ulong)n * tq * ldq;
     dy += dy0 + (ulong)n * tq * (HEADS * HEAD_SIZE);
@@ -406,8 +400,9 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
         barrier(CLK_LOCAL_MEM_FENCE);
         if (tile < tiles) {
             uint rows = min(tq - next_i0, (uint)COLS);
-            BRING(DT, other, q + next_h * HEAD_SIZE, ldq, next_i0, rows, COLS);
-            BRING(DYT, other + COLS * PITCH, dy + next_h * HEAD_SIZE, HEADS * HEAD_SIZE, next_i0, rows, COLS);
+            LOAD_TILE(DT, other, q + next_h * HEAD_SIZE, ldq, next_i0, rows, COLS);
+            LOAD_TILE(DYT, other + COLS * PITCH, dy + next_h * HEAD_SIZE, HEADS * HEAD_SIZE, next_i0, rows,
+                      COLS);
             if (lid < rows) {
                 norm_next = lse[(ulong)next_h * tq + next_i0 + lid] * LOG2E;
                 mean_next = delta[(ulong)next_h * tq + next_i0 + lid];
@@ -416,22 +411,19 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
         MMA_COPIES_END();
 #pragma unroll 1
         for (uint c = tile > 0 ? 0 : COLS; c < COLS; c += 16) {
-            float4 score[PIECES][2], slope[PIECES][2];
-            uint4 weights[PIECES], changes[PIECES];
-            dots(score, key, slot, columns + c * PITCH, scratch);
-            dots_again(slope, value, slot + COLS * PITCH, columns + c * PITCH, scratch);
-            if ((int)(first_key + 16 * PIECES) > seen_by(i0 + c, tq, keys)) {
-                MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-                {
-                    MMA_UNROLL for (uint e = 0; e < 2; e++)
-                        score[i][e] = hide_keys(score[i][e], (int)(mine + 16 * i),
+            float4 score[M_TILES][2], slope[M_TILES][2];
+            uint4 weights[M_TILES], changes[M_TILES];
+            multiply_nt(score, key, slot, columns + c * PITCH, scratch);
+            multiply_nt_local(slope, value, slot + COLS * PITCH, columns + c * PITCH, scratch);
+            if ((int)(first_key + 16 * M_TILES) > seen_by(i0 + c, tq, keys)) {
+                MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
+                    MMA_UNROLL_FOR (uint e = 0; e < 2; e++)
+                        score[i][e] = mask_keys(score[i][e], (int)(mine + 16 * i),
                                                 seen_by(i0 + c + 8 * e + pair, tq, keys));
                 }
             }
-            MMA_UNROLL for (uint i = 0; i < PIECES; i++)
-            {
-                MMA_UNROLL for (uint e = 0; e < 2; e++)
-                {
+            MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
+                MMA_UNROLL_FOR (uint e = 0; e < 2; e++) {
                     uint at = c + 8 * e + pair;
                     float2 norm = *(__local const float2 *)(fact + at);
                     float2 mean = *(__local const float2 *)(fact + COLS + at);
@@ -448,8 +440,8 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
                 weights[i] = operand(score[i][0], score[i][1]);
                 changes[i] = operand(slope[i][0], slope[i][1]);
             }
-            mix(sum_v, weights, slot + COLS * PITCH, steps + c * PITCH, scratch);
-            mix(sum_k, changes, slot, steps + c * PITCH, scratch);
+            multiply_nn(sum_v, weights, slot + COLS * PITCH, steps + c * PITCH, scratch);
+            multiply_nn(sum_k, changes, slot, steps + c * PITCH, scratch);
         }
         if (lid < COLS) {
             next_fact[lid] = norm_next;
@@ -467,7 +459,7 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
     MMA_COPIES_WAIT(0);
     dk += dk0 + row * lddk + g * HEAD_SIZE;
     dv += dv0 + row * lddv + g * HEAD_SIZE;
-    PUT(GT, dk, lddk, sum_k, (float2)(scale), have, accumulate_k)
-    PUT(GT, dv, lddv, sum_v, (float2)(1.0f), have, accumulate_v)
+    STORE_ROWS(GT, dk, lddk, sum_k, (float2)(scale), have, accumulate_k)
+    STORE_ROWS(GT, dv, lddv, sum_v, (float2)(1.0f), have, accumulate_v)
 }
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rotary position embedding: pairs of elements of a head turn by an angle that grows with the place in the
- * sequence, y = (a cos - b sin, a sin + b cos), and the gradient, which turns the other way. Angles are counted in
- * fractions of a turn with 64 bits, so that they are as accurate at place 10^6 as at place 1. Forms: flat (one
- * item for a pair of all heads of a place, neighbours side by side), row (one item for a place, sixteen pairs at
- * a time). Knows places, heads and pairs only.
+ * sequence, y = (a cos - b sin, a sin + b cos), and the gradient, which turns the other way. Angles are
+ * counted in fractions of a turn with 64 bits, so that they are as accurate at place 10^6 as at place 1.
+ * Forms: flat (one item for a pair of all heads of a place, neighbours side by side), row (one item for a
+ * place, sixteen pairs at a time). Knows places, heads and pairs only.
  *
  * -DDT=type of x -DYT=type of y -DSIGN=1: forward, -1: gradient -DGRAD=1: the result is added to on request
  * -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
@@ -64,9 +64,9 @@
 /* 2^64 / (2 pi): radians to turns. */
 #define TURNS_OF_A_RADIAN 0x28BE60DB9391054AUL
 
-/* The angle of pair i at a place, in half turns from -1 to 1: place * base^(-i / PAIRS) / pi. ratio: 2^64 times
- * base^(-1 / PAIRS). A product of 64-bit fractions is the upper half of theirs; what is left out of a whole
- * number of turns is what the lower 64 bits hold. */
+/* The angle of pair i at a place, in half turns from -1 to 1: place * base^(-i / PAIRS) / pi. ratio: 2^64
+ * times base^(-1 / PAIRS). A product of 64-bit fractions is the upper half of theirs; what is left out of
+ * a whole number of turns is what the lower 64 bits hold. */
 static inline float rotary_angle(uint place, uint i, ulong ratio)
 {
     ulong power = ~0UL;
@@ -76,11 +76,11 @@ static inline float rotary_angle(uint place, uint i, ulong ratio)
     return (float)(long)((ulong)place * mul_hi(power, TURNS_OF_A_RADIAN)) * 0x1p-63f;
 }
 
-/* x, y (samples * places, width), width = DIM times the heads: the first `turned` of them turn, the others are
- * copied. */
+/* x, y (samples * places, width), width = DIM times the heads: the first `turned` of them turn, the others
+ * are copied. */
 __kernel void rotary_flat(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_ARG,
-                          __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong items, uint places,
-                          uint heads, uint turned, ulong ratio)
+                          __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong items,
+                          uint places, uint heads, uint turned, ulong ratio)
 {
     ulong item = get_global_id(0);
     if (item >= items)
@@ -107,8 +107,8 @@ __kernel void rotary_flat(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_
 
 /* One place: cosines and sines of sixteen pairs, then these pairs of every head. */
 __kernel void rotary_row(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_ARG,
-                         __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong rows, uint places,
-                         uint heads, uint turned, ulong ratio)
+                         __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong rows,
+                         uint places, uint heads, uint turned, ulong ratio)
 {
     ulong row = get_global_id(0);
     if (row >= rows)

@@ -130,8 +130,8 @@ static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __glob
         if (k >= first && k < end)
             k = end;
         if (quads && at + 4 * (ulong)k + 4 <= elements)
-            dropout_quad(y, accumulate, x, r, clt_rng_block(sb, CLT_RNG_DROPOUT, op, block + k), at + 4 * (ulong)k, p,
-                         scale);
+            dropout_quad(y, accumulate, x, r, clt_rng_block(sb, CLT_RNG_DROPOUT, op, block + k),
+                         at + 4 * (ulong)k, p, scale);
         else if (k < size)
             dropout_block(y, accumulate, x, r, clt_rng_block(sb, CLT_RNG_DROPOUT, op, block + k),
                           at + 4 * (ulong)k, elements, p, scale);

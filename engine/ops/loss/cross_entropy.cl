@@ -68,23 +68,23 @@ static inline bool cross_entropy_in_range(int target, uint cols)
     return target >= 0 && (uint)target < cols;
 }
 
-/* out {loss, 1, hit} of one row from its reductions. xt: the target's logit. `centred` is the sum of (x -
+/* out {loss, 1, correct} of one row from its reductions. xt: the target's logit. `centred` is the sum of (x -
  * max), used with smoothing only; `beaten` says that a class before the target has the maximum too (ties go
  * to the first). */
 static inline void cross_entropy_finish(__global float *out, uint cols, bool in_range, float xt, float top,
                                         float exp_sum, float centred, bool beaten, float smoothing)
 {
-    float log_sum = clt_log(exp_sum), loss = NAN, hit = 0.0f;
+    float log_sum = clt_log(exp_sum), loss = NAN, correct = 0.0f;
     if (in_range) {
         loss = log_sum - (xt - top);
 #if SMOOTH
         loss = (1.0f - smoothing) * loss + smoothing * (log_sum - centred / (float)cols);
 #endif
-        hit = xt == top && !beaten ? 1.0f : 0.0f;
+        correct = xt == top && !beaten ? 1.0f : 0.0f;
     }
     out[0] = loss;
     out[1] = 1.0f;
-    out[2] = hit;
+    out[2] = correct;
 }
 
 static inline void cross_entropy_skip(__global float *out)
@@ -187,8 +187,8 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
     return row;
 }
 
-/* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, hit}, stats (rows,2); one work-group per
- * row. */
+/* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, correct}, stats (rows,2); one
+ * work-group per row. */
 __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
                                       __global const STORAGE(DT) * x, ulong x0,
                                       __global const STORAGE(TT) * target, ulong target0,

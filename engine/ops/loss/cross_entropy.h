@@ -35,7 +35,7 @@ typedef struct clt_cross_entropy {
     const clt_call *call;  /* of a node with the attributes above */
     int32_t logits;        /* its element 0 is the first logit of row `first` */
     int32_t target;        /* of the whole micro-batch */
-    int32_t out;           /* (R,3) f32 of the whole micro-batch: {loss, counted, hit} */
+    int32_t out;           /* (R,3) f32 of the whole micro-batch: {loss, counted, correct} */
     int32_t stats;         /* (rows,2) f32 {max, sum exp(x - max)} of these rows */
     uint64_t first, rows;  /* these rows */
     uint64_t cols, stride; /* cols of the stride logits of a row are classes */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loss records (engine/ops/loss/loss.h): a deterministic sum of per-row {loss, counted, hit} in two stages, and
- * the update of the record of four floats. Knows nothing of what a row is. */
+ * Loss records (engine/ops/loss/loss.h): a deterministic sum of per-row {loss, counted, correct} in two
+ * stages, and the update of the record of four floats. Knows nothing of what a row is. */
 #include "common.clh"
 #include "step_block.clh"
 
@@ -14,19 +14,19 @@ __kernel void loss_fwd_part(__global float *part, ulong part0, __global const fl
         return;
     ulong first = p * block, end = min(first + block, n);
     rows += rows0;
-    float loss = 0.0f, counted = 0.0f, hits = 0.0f;
+    float loss = 0.0f, counted = 0.0f, correct = 0.0f;
     for (ulong r = first; r < end; r++) {
         loss += rows[3 * r];
         counted += rows[3 * r + 1];
-        hits += rows[3 * r + 2];
+        correct += rows[3 * r + 2];
     }
     part += part0 + 3 * (ulong)p;
     part[0] = loss;
     part[1] = counted;
-    part[2] = hits;
+    part[2] = correct;
 }
 
-/* record (4) = or += {loss * weight / normaliser, loss, counted, hits} of part (parts,3); one item.
+/* record (4) = or += {loss * weight / normaliser, loss, counted, correct} of part (parts,3); one item.
  * Micro-batch 0 writes. */
 __kernel void loss_fwd_record(__global float *record, ulong record0, __global const float *part, ulong part0,
                               __global const uint *sb, ulong sb0, uint parts, float weight, uint loss_index)
@@ -36,22 +36,22 @@ __kernel void loss_fwd_record(__global float *record, ulong record0, __global co
     sb += sb0;
     part += part0;
     record += record0;
-    float loss = 0.0f, counted = 0.0f, hits = 0.0f;
+    float loss = 0.0f, counted = 0.0f, correct = 0.0f;
     for (uint p = 0; p < parts; p++) {
         loss += part[3 * p];
         counted += part[3 * p + 1];
-        hits += part[3 * p + 2];
+        correct += part[3 * p + 2];
     }
     float scaled = loss * (weight * as_float(sb[SB_NORM + loss_index]));
     if (sb[SB_MICRO] == 0) {
         record[0] = scaled;
         record[1] = loss;
         record[2] = counted;
-        record[3] = hits;
+        record[3] = correct;
     } else {
         record[0] += scaled;
         record[1] += loss;
         record[2] += counted;
-        record[3] += hits;
+        record[3] += correct;
     }
 }

@@ -4,7 +4,7 @@
  *   [0] sum over counted targets of loss * weight / normaliser (what training minimises)
  *   [1] sum over counted targets of loss (not weighted, not normalised)
  *   [2] number of counted targets
- *   [3] number of hits (argmax equals target, or sign for BCE; 0 where the word has no meaning)
+ *   [3] predictions that are correct (the largest logit is the target's, or sign for BCE; 0 where the word has no meaning)
  * Forward kernels write per-row values; one deterministic reduction adds them up: micro-batch 0 writes the
  * record, later ones add. The normaliser's inverse comes from the step block (SB_NORM + loss index). The
  * gradient is d[0] times the loss scale. */
@@ -15,7 +15,7 @@
 
 #define CLT_LOSS_RECORD 4
 
-/* Emits the reduction of per-row loss and hit values: rows (R, 3) f32 = {loss, counted 0/1 (or count), hit
+/* Emits the reduction of per-row loss and correct values: rows (R, 3) f32 = {loss, counted 0/1 (or count), correct
  * 0/1}. */
 void clt_emit_loss_record(ocl_emitter *e, const clt_call *call, int32_t rows_tensor, int64_t rows);
 

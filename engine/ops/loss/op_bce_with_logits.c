@@ -9,7 +9,7 @@
  * dtypes  x f32|f16|bf16; y these or u8|u16|i32|u32; arithmetic f32
  * grads   dx = (sigmoid(x) - y) * weight/normaliser * loss_scale: write or accumulate
  * memory  workspace 12 bytes per 1024 elements                  units   nats
- * source  torch.nn.functional.binary_cross_entropy_with_logits; a hit: x > 0 exactly when y > 0.5
+ * source  torch.nn.functional.binary_cross_entropy_with_logits; correct: x > 0 exactly when y > 0.5
  * errors  CLT_ESHAPE: types, element counts
  * tested  verify -t 'bce_with_logits*', tol 8 */
 
@@ -54,7 +54,7 @@ const clt_op clt_op_bce_with_logits = {
     .n_attrs = 1,
     .min_in = 2,
     .max_in = 2,
-    .flags = CLT_OP_LOSS | CLT_OP_HITS,
+    .flags = CLT_OP_LOSS | CLT_OP_CORRECT,
     .infer = clt_pointwise_loss_infer,
     .forward = {.variants = fwd_variants},
     .backward = {.variants = bce_with_logits_bwd_variants},

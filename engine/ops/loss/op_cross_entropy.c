@@ -249,7 +249,7 @@ const clt_op clt_op_cross_entropy = {
     .n_attrs = sizeof cross_entropy_attrs / sizeof cross_entropy_attrs[0],
     .min_in = 2,
     .max_in = 2,
-    .flags = CLT_OP_LOSS | CLT_OP_HITS,
+    .flags = CLT_OP_LOSS | CLT_OP_CORRECT,
     .infer = cross_entropy_infer,
     .forward = {.variants = fwd_variants},
     .backward = {.variants = bwd_variants},

@@ -6,7 +6,7 @@
 #include "engine/ops/case.h"
 
 typedef struct ce_row {
-    bool counts, hit;
+    bool counts, correct;
     int64_t target;
     double top, sum, log_sum, mean_log_p;
 } ce_row;
@@ -45,7 +45,7 @@ static ce_row ce_look(const clt_ref_call *call, int64_t r)
     row.sum = sum;
     row.log_sum = log(sum);
     row.mean_log_p = centred / (double)cols - row.log_sum;
-    row.hit = best == row.target;
+    row.correct = best == row.target;
     return row;
 }
 
@@ -54,7 +54,7 @@ static void ce_forward(clt_ref_call *call)
     int64_t rows = clt_shape_rows(&call->in[0].shape), stride = ce_stride(call);
     double s = clt_node_attr(call->node, "label_smoothing")->f,
            weight = clt_node_attr(call->node, "weight")->f;
-    double loss = 0.0, counted = 0.0, hits = 0.0;
+    double loss = 0.0, counted = 0.0, correct = 0.0;
     for (int64_t r = 0; r < rows; r++) {
         ce_row row = ce_look(call, r);
         if (call->n_saved > 0 && call->saved[0].data) {
@@ -68,12 +68,12 @@ static void ce_forward(clt_ref_call *call)
             in_range ? call->in[0].data[r * stride + row.target] - row.top - row.log_sum : (double)NAN;
         loss -= (1.0 - s) * log_p + s * row.mean_log_p;
         counted += 1.0;
-        hits += row.hit ? 1.0 : 0.0;
+        correct += row.correct ? 1.0 : 0.0;
     }
     call->loss_record[0] += loss * weight * call->loss_norm;
     call->loss_record[1] += loss;
     call->loss_record[2] += counted;
-    call->loss_record[3] += hits;
+    call->loss_record[3] += correct;
 }
 
 static void ce_backward(clt_ref_call *call)

@@ -213,7 +213,7 @@ const clt_op clt_op_linear_cross_entropy = {
     .n_attrs = sizeof head_attrs / sizeof head_attrs[0],
     .min_in = 2,
     .max_in = 2,
-    .flags = CLT_OP_LOSS | CLT_OP_HITS | CLT_OP_FUSED | CLT_OP_GEMM_DX,
+    .flags = CLT_OP_LOSS | CLT_OP_CORRECT | CLT_OP_FUSED | CLT_OP_GEMM_DX,
     .infer = head_infer,
     .forward = {.variants = fwd_variants},
     .backward = {.variants = bwd_variants},

@@ -32,8 +32,8 @@
 #define BLOCK 1024
 #endif
 
-/* Loss, hit (1 or 0) and slope of one element, or of sixteen. The terms with x keep a NaN in x alive: fmax
- * alone would swallow it. */
+/* Loss, correct (1 or 0) and slope of one element, or of sixteen. The terms with x keep a NaN in x alive:
+ * fmax alone would swallow it. */
 #if KIND == POINTWISE_MSE
 #define LOSS_OF(type, name, x, y) ((x - y) * (x - y))
 #define HIT_OF(type, name, x, y) ((type)(0.0f))
@@ -59,7 +59,7 @@
     {                                                                                                        \
         return LOSS_OF(type, name, x, y);                                                                    \
     }                                                                                                        \
-    static inline type name(pointwise_hit)(type x, type y)                                                   \
+    static inline type name(pointwise_correct)(type x, type y)                                               \
     {                                                                                                        \
         return HIT_OF(type, name, x, y);                                                                     \
     }                                                                                                        \
@@ -75,7 +75,7 @@ POINTWISE_FUNCTIONS(float16, SIXTEEN)
 POINTWISE_FUNCTIONS(REALS, VECTOR)
 #endif
 
-/* x, y (total) -> out (blocks,3) {loss, counted, hits}; one work-group per block. */
+/* x, y (total) -> out (blocks,3) {loss, counted, correct}; one work-group per block. */
 __kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global const STORAGE(DT) * x,
                                        ulong x0, __global const STORAGE(TT) * y, ulong y0,
                                        __global const uint *sb, ulong sb0, ulong total, ulong per_sample)
@@ -87,19 +87,19 @@ __kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global
     ulong first = block * BLOCK, end = min(first + BLOCK, counted);
     x += x0;
     y += y0;
-    float loss = 0.0f, hits = 0.0f;
+    float loss = 0.0f, correct = 0.0f;
     for (ulong i = first + lane; i < end; i += WG) {
         float p = LOAD(DT, x, i), t = LOAD(TT, y, i);
         loss += pointwise_loss(p, t);
-        hits += pointwise_hit(p, t);
+        correct += pointwise_correct(p, t);
     }
     loss = clt_group_sum(scratch, loss);
-    hits = clt_group_sum(scratch, hits);
+    correct = clt_group_sum(scratch, correct);
     if (lane == 0) {
         out += out0 + 3 * block;
         out[0] = loss;
         out[1] = end > first ? (float)(end - first) : 0.0f;
-        out[2] = hits;
+        out[2] = correct;
     }
 }
 
@@ -114,7 +114,8 @@ typedef struct pointwise_sums {
 #if BLOCK > 127 * LANES
 #error "a product of factors up to 2 must not overflow"
 #endif
-/* max(x, 0) - x y is x (1/2 - y) + |x| / 2; hits are a matter of two signs, whether x > 0 and y > 1/2. */
+/* max(x, 0) - x y is x (1/2 - y) + |x| / 2; what is correct is a matter of two signs, whether x > 0 and y
+ * > 1/2. */
 static inline void pointwise_take(pointwise_sums *s, __global const STORAGE(DT) * x,
                                   __global const STORAGE(TT) * y, uint n)
 {
@@ -128,7 +129,7 @@ static inline void pointwise_take(pointwise_sums *s, __global const STORAGE(DT) 
         s->misses += (as_uint16(0.0f - p) ^ as_uint16(h)) >> 31;
     }
 }
-#define HITS(count, misses) ((float)(count)-clt_sum16(convert_float16(misses)))
+#define CORRECT(count, misses) ((float)(count)-clt_sum16(convert_float16(misses)))
 #else
 static inline void pointwise_take(pointwise_sums *s, __global const STORAGE(DT) * x,
                                   __global const STORAGE(TT) * y, uint n)
@@ -136,7 +137,7 @@ static inline void pointwise_take(pointwise_sums *s, __global const STORAGE(DT) 
     for (uint i = 0; i < n; i += LANES)
         s->loss += pointwise_loss16(LOAD16(DT, x, i), LOAD16(TT, y, i));
 }
-#define HITS(count, misses) 0.0f
+#define CORRECT(count, misses) 0.0f
 #endif
 
 /* One item per block, sixteen elements at a time. */
@@ -157,16 +158,16 @@ __kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global c
         pointwise_take(&s, x + i, y + i, n);
     }
     float loss = clt_sum16(KIND == POINTWISE_BCE ? s.loss + clt_log1p_any16(s.product) : s.loss);
-    float hits = HITS(i, s.misses);
+    float correct = CORRECT(i, s.misses);
     for (; i < count; i++) {
         float p = LOAD(DT, x, i), t = LOAD(TT, y, i);
         loss += pointwise_loss(p, t);
-        hits += pointwise_hit(p, t);
+        correct += pointwise_correct(p, t);
     }
     out += out0 + 3 * block;
     out[0] = loss;
     out[1] = (float)count;
-    out[2] = hits;
+    out[2] = correct;
 }
 
 #if HAS_SCALE

@@ -33,7 +33,8 @@
 /* No restrict but in kernels: Oclgrind 21.10 does not know what becomes of it when a function is inlined into
  * a loop. */
 
-/* Last step of forward, `norm` being 1/sum or log(sum), and the terms of backward; name: ONE, FOUR or SIXTEEN. */
+/* Last step of forward, `norm` being 1/sum or log(sum), and the terms of backward; name: ONE, FOUR or
+ * SIXTEEN. */
 #define ONE(name) name
 #define SIXTEEN(name) name##16
 #define FOUR(name) name##4

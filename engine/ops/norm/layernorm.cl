@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Normalisation of rows, and the gradient of x. Layer normalisation (-DCENTRE=1): y = (x - mean) * rstd * w +
- * b; the variance is the mean square of the centred values (a second pass over the row), so that large means
- * cost no accuracy. Root mean square normalisation (-DCENTRE=0): the same with a mean of zero, which is neither
- * computed, nor kept, nor differentiated. Gradients of w and b are column sums: see colsum.cl. Forms: group (one work-group per row), row (one item
- * per row, sixteen lanes), block (backward: one item per block of rows, column sums included). Knows rows and
- * columns only.
+ * Normalisation of rows, and the gradient of x. Layer normalisation (-DCENTRE=1): y = (x - mean) * rstd *
+ * w + b; the variance is the mean square of the centred values (a second pass over the row), so that large
+ * means cost no accuracy. Root mean square normalisation (-DCENTRE=0): the same with a mean of zero, which
+ * is neither computed, nor kept, nor differentiated. Gradients of w and b are column sums: see colsum.cl.
+ * Forms: group (one work-group per row), row (one item per row, sixteen lanes), block (backward: one item
+ * per block of rows, column sums included). Knows rows and columns only.
  *
  * -DCENTRE=0|1: see above  -DAFFINE=0|1: w is there  -DBIAS=0|1: b is there  -DSTATS=0|1: keep mean and rstd
  * -DDT=type of x and y
@@ -281,8 +281,8 @@ __kernel void layernorm_bwd_block(__global STORAGE(GT) *restrict dx, ulong dx0,
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_group(
     __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate, __global const STORAGE(DYT) *restrict dy,
-    ulong dy0, __global const STORAGE(DT) *restrict x, ulong x0 MEAN_IN, __global const float *restrict rstd_in,
-    ulong rstd0 W_ARG, ulong rows, uint cols)
+    ulong dy0, __global const STORAGE(DT) *restrict x, ulong x0 MEAN_IN,
+    __global const float *restrict rstd_in, ulong rstd0 W_ARG, ulong rows, uint cols)
 {
     __local float scratch[WG];
     ulong row = get_group_id(0);

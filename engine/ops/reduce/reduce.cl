@@ -92,7 +92,7 @@ static inline bool reduce_same(float v, float top)
 /* Place of the first maximum among the reduced elements, in order: blocks of FIND are looked at as vectors
  * first. */
 #define FIND 64
-static inline bool reduce_among(__global const STORAGE(DT) *p, float top)
+static inline bool reduce_among(__global const STORAGE(DT) * p, float top)
 {
     int16 hit = (int16)(0);
     int16 nan = (int16)(top != top ? -1 : 0);
@@ -102,7 +102,7 @@ static inline bool reduce_among(__global const STORAGE(DT) *p, float top)
     }
     return any(hit);
 }
-static inline uint reduce_find(__global const STORAGE(DT) *x, float top, SHAPE_ARGS)
+static inline uint reduce_find(__global const STORAGE(DT) * x, float top, SHAPE_ARGS)
 {
     FOR_OUTER(i0, i1)
     {

@@ -88,8 +88,8 @@ __kernel void embedding_fwd_row(__global STORAGE(DT) * y, ulong y0, __global con
         STORE(DT, y, d, LOAD(WT, w, d));
 }
 
-/* Numbers that another kernel of the sort made, held below `positions`: when a command before this one failed,
- * they are whatever the memory held, and the failure must not become a wild access. */
+/* Numbers that another kernel of the sort made, held below `positions`: when a command before this one
+ * failed, they are whatever the memory held, and the failure must not become a wild access. */
 #define POSITION(p) min(p, positions - 1)
 
 /* Counting sort by one work-item: start (vocab+1) = first slot of each row, order (positions) = positions by

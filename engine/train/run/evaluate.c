@@ -122,7 +122,7 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
 static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eval_metrics *m)
 {
     const clt_graph *graph = run->eval->plan->graph;
-    double hits = 0, hit_targets = 0;
+    double correct = 0, correct_targets = 0;
     m->loss = 0;
     m->n_losses = graph->n_losses;
     for (int i = 0; i < graph->n_losses; i++) {
@@ -132,12 +132,12 @@ static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eva
         m->loss_value[i] = mean;
         m->loss += (double)graph->losses[i].weight * mean;
         m->targets += (int64_t)record[2];
-        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) {
-            hits += record[3];
-            hit_targets += record[2];
+        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) {
+            correct += record[3];
+            correct_targets += record[2];
         }
     }
-    m->accuracy = hit_targets > 0 ? hits / hit_targets : NAN;
+    m->accuracy = correct_targets > 0 ? correct / correct_targets : NAN;
     m->perplexity = m->bits_per_byte = NAN;
     int language = language_loss(run);
     if (language >= 0)

@@ -207,7 +207,7 @@ static clt_status plan_train(clt_job *job)
     CLT_TRY(clt_job_graph(job->config, job->train_source, job->micro_batch, &graph, &prediction));
     clt_graph_tensor(graph, prediction)->is_output = false; /* training reads losses only */
     for (int i = 0; i < graph->n_losses; i++)
-        job->hits_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) != 0;
+        job->correct_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) != 0;
     clt_plan_options options = plan_options(job, CLT_PLAN_TRAIN);
     return clt_plan_compute(graph, &job->desc, &options, &job->train);
 }
@@ -235,9 +235,9 @@ static clt_status plan_eval(clt_job *job)
     clt_graph *graph;
     CLT_TRY(model_graph(job, &graph, &job->prediction));
     clt_graph_tensor(graph, job->prediction)->is_output = job->predicts;
-    job->hits_losses = 0;
+    job->correct_losses = 0;
     for (int i = 0; i < graph->n_losses; i++)
-        job->hits_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) != 0;
+        job->correct_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) != 0;
     clt_plan_options options = plan_options(job, CLT_PLAN_EVAL);
     options.layout = job->train ? job->train->layout : NULL;
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
@@ -492,7 +492,7 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
     job->train = job->eval = NULL;
     bool other_caps = job->desc.caps != desc->caps;
     job->desc = *desc;
-    job->hits_losses = 0;
+    job->correct_losses = 0;
     if (job->kind == CLT_JOB_DECODE)
         return plan_decode(job);
     if (other_caps) /* precision.mode auto, tf32 */

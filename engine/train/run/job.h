@@ -42,7 +42,7 @@ typedef struct clt_job {
     int64_t context;        /* DECODE: most places */
     int32_t prediction;     /* tensor of the eval plan's graph: input 0 of the first loss */
     bool predicts;          /* it stays readable after a run */
-    int32_t hits_losses;    /* losses whose hits count */
+    int32_t correct_losses; /* losses that count correct predictions */
 } clt_job;
 
 /* What a job is about, where the config does not say it. All of it is borrowed. */

@@ -39,7 +39,7 @@ typedef struct clt_loop {
     double step_seconds; /* of the newest finished step */
     float loss_scale;    /* of the step after the newest finished one */
     float step_scale;    /* of the newest finished one */
-    bool failed;         /* too many steps in a row were not finite; `bad` is the one that was too many */
+    bool failed;         /* the limit of steps in a row that were not finite was reached, by `bad` */
     clt_step_result bad;
     int64_t log_every;
     bool discard;    /* stopped before the first step: what was made for this run goes away */

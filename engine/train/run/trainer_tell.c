@@ -61,7 +61,7 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
 {
     const clt_run *run = l->run;
     const clt_graph *graph = run->job->train->graph;
-    double hits = 0, targets = 0;
+    double correct = 0, targets = 0;
     memset(m, 0, sizeof *m);
     m->step = r->step + 1;
     m->update = r->state.update;
@@ -72,12 +72,12 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->loss_scale = (double)r->state.loss_scale;
     for (int i = 0; i < graph->n_losses; i++) {
         m->loss += (double)r->loss[i][0];
-        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_HITS) {
-            hits += (double)r->loss[i][3];
+        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) {
+            correct += (double)r->loss[i][3];
             targets += (double)r->loss[i][2];
         }
     }
-    m->accuracy = targets > 0 ? hits / targets : NAN;
+    m->accuracy = targets > 0 ? correct / targets : NAN;
     m->step_ms = (r->done_at - l->last_done) * 1e3;
     l->last_done = r->done_at;
     m->time = clt_wall_time() - (clt_now() - r->done_at);

@@ -41,7 +41,7 @@ static void say(const clt_observer *observer, const char *line)
 
 /* --- choices of a checkpoint --- */
 
-/* The sets of a state's "tuning", in their order; what cannot be read is told and left out. */
+/* The sets of a state's "tuning", in their order. A set that cannot be read is left out with a warning. */
 static clt_status read_pins(const clt_json *state, const char *path, ocl_tuning **sets, int *n, int *outdated)
 {
     const clt_json *list = clt_json_get(state, "tuning");
@@ -241,7 +241,7 @@ clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *devic
 
 ocl_style clt_tuned_style(const ocl_device_desc *desc)
 {
-    if ((desc->masked_caps & OCL_CAP_WIDE_VECTORS) || desc->played_caps)
+    if ((desc->masked_caps & OCL_CAP_WIDE_VECTORS) || desc->emulated_caps)
         return OCL_STYLE_ASKED;
     return desc->caps & OCL_CAP_WIDE_VECTORS ? OCL_STYLE_LANES : OCL_STYLE_GROUPS;
 }
@@ -386,10 +386,10 @@ static void tell_masked(measuring *m)
 {
     char caps[200], line[400];
     if (!m->unsaved) {
-        bool played = m->desc->played_caps != 0;
-        ocl_caps_text(played ? m->desc->played_caps : m->desc->masked_caps, caps, sizeof caps);
+        bool emulated = m->desc->emulated_caps != 0;
+        ocl_caps_text(emulated ? m->desc->emulated_caps : m->desc->masked_caps, caps, sizeof caps);
         snprintf(line, sizeof line, "tuning: measured %s %s%s, so the records are not kept",
-                 played ? "with" : "without", caps, played ? " emulated" : "");
+                 emulated ? "with" : "without", caps, emulated ? " emulated" : "");
         say(m->observer, line);
     }
     m->unsaved = true;
@@ -399,7 +399,7 @@ static void tell_masked(measuring *m)
 static clt_status on_keep(void *context, const ocl_tuning *records)
 {
     measuring *m = context;
-    if (m->desc->masked_caps || m->desc->played_caps) {
+    if (m->desc->masked_caps || m->desc->emulated_caps) {
         tell_masked(m);
         return CLT_OK;
     }

@@ -41,7 +41,7 @@ typedef struct clt_tuned {
 clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *device, comm *ranks,
                           const char *pins, const clt_observer *say, clt_tuned **out);
 void clt_tuned_close(clt_tuned *tuned);
-/* The style in which plans for a device compute; ASKED where the user or a played device decides it. */
+/* The style in which plans for a device compute; ASKED where the user or an emulated device decides it. */
 ocl_style clt_tuned_style(const ocl_device_desc *desc);
 /* Plans are made for this device from here on: it was opened again, in another style. */
 void clt_tuned_move(clt_tuned *tuned, const ocl_device_desc *device);

@@ -2,8 +2,8 @@
  *
  * Checksums of chunks of CHUNK words: what the device holds, for comparison with what the host received.
  * sums[2 c] is the sum of chunk c's words, sums[2 c + 1] the sum of each word times its place in the chunk
- * counted from 1, both modulo 2^32: any order of additions gives the same. A last chunk that is cut off counts
- * as if zeros followed. checksum.c is the host's side. */
+ * counted from 1, both modulo 2^32: any order of additions gives the same. A last chunk that is cut off
+ * counts as if zeros followed. checksum.c is the host's side. */
 #include "chunk.clh"
 
 #ifndef CHUNK
@@ -40,8 +40,9 @@ __kernel void checksum_lane(__global const uint *x, ulong xo, __global uint *sum
 }
 
 /* A work-group takes a chunk, neighbouring items neighbouring words. */
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-checksum_group(__global const uint *x, ulong xo, __global uint *sums, ulong so, ulong words)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void checksum_group(__global const uint *x,
+                                                                                ulong xo, __global uint *sums,
+                                                                                ulong so, ulong words)
 {
     __local uint total[ITEMS], weighted[ITEMS];
     uint l = (uint)get_local_id(0), sum = 0u, product = 0u;

@@ -44,7 +44,8 @@ static void test_caps(void **state)
     ocl_answers *a = sample(&desc);
     assert_int_equal(ocl_answers_caps(a, 0, true), OCL_CAP_LOCAL | OCL_CAP_MMA_BF16);
     assert_int_equal(ocl_answers_caps(a, OCL_CAP_MMA_F16 | OCL_CAP_MMA_TF32, true),
-                     OCL_CAP_LOCAL | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32); /* played, and lost all the same */
+                     OCL_CAP_LOCAL | OCL_CAP_MMA_BF16 |
+                         OCL_CAP_MMA_TF32); /* emulated, and lost all the same */
     assert_null(ocl_answers_refusal(a, true));
     ocl_cap_report r = ocl_answers_report(a, OCL_CAP_MMA_F16_INDEX);
     assert_int_equal(r.answer, OCL_ANSWER_CRASHED);

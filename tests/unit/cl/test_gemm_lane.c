@@ -59,12 +59,12 @@ static void test_blocks(void **state)
 static int64_t finish(const ocl_lane_blocks *b, uint32_t units)
 {
     int64_t busy[64] = {0}, last = 0;
-    uint64_t whole = b->blocks - b->cut, tickets = whole + b->cut * (uint64_t)b->parts;
-    for (uint64_t ticket = 0; ticket < tickets; ticket++) {
+    uint64_t whole = b->blocks - b->cut, tiles = whole + b->cut * (uint64_t)b->parts;
+    for (uint64_t tile = 0; tile < tiles; tile++) {
         uint32_t first = 0;
         for (uint32_t unit = 1; unit < units; unit++)
             first = busy[unit] < busy[first] ? unit : first;
-        busy[first] += ticket < whole ? b->mt : (b->mt + b->parts - 1) / b->parts;
+        busy[first] += tile < whole ? b->mt : (b->mt + b->parts - 1) / b->parts;
         last = busy[first] > last ? busy[first] : last;
     }
     return last;
@@ -205,7 +205,7 @@ static void test_cuts_change_no_bit(void **state)
     }
 }
 
-/* More blocks than tickets: a group takes two at a time, and the last ticket may be half full. With beta, a
+/* More blocks than tiles: a group takes two at a time, and the last tile may be half full. With beta, a
  * block that is done twice or never shows. */
 static void test_many_blocks(void **state)
 {

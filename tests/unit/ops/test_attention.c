@@ -275,7 +275,7 @@ static void test_mma_forms(void **state)
         uint64_t local_bytes;
         uint32_t units;
         const char *name;
-        uint64_t warps, pieces, cols; /* cols: of forward, of dq and of dk and dv */
+        uint64_t warps, m_tiles, cols; /* cols: of forward, of dq and of dk and dv */
     } cases[] = {
         {65536, 1, "f16_tiles", BIT(4), BIT(2), BIT(64) | BIT(32)},
         {65536, 1000, "f16_tiles", BIT(4), BIT(1), BIT(64) | BIT(32) | BIT(16)},
@@ -292,12 +292,12 @@ static void test_mma_forms(void **state)
         desc.compute_units = cases[i].units;
         desc.quirks |= OCL_QUIRK_ANY_STYLE;
         uint64_t warps = defines_of(&desc, cases[i].name, "mma", "-DWARPS="),
-                 pieces = defines_of(&desc, cases[i].name, "mma", "-DPIECES="),
+                 m_tiles = defines_of(&desc, cases[i].name, "mma", "-DM_TILES="),
                  cols = defines_of(&desc, cases[i].name, "mma", "-DCOLS=");
-        if (warps != cases[i].warps || pieces != cases[i].pieces || cols != cases[i].cols)
-            fail_msg("%s with %llu bytes and %u units: warps %llx, pieces %llx, columns %llx", cases[i].name,
+        if (warps != cases[i].warps || m_tiles != cases[i].m_tiles || cols != cases[i].cols)
+            fail_msg("%s with %llu bytes and %u units: warps %llx, m_tiles %llx, columns %llx", cases[i].name,
                      (unsigned long long)cases[i].local_bytes, cases[i].units, (unsigned long long)warps,
-                     (unsigned long long)pieces, (unsigned long long)cols);
+                     (unsigned long long)m_tiles, (unsigned long long)cols);
     }
     ocl_device_close(device);
 }

@@ -180,7 +180,7 @@ typedef struct clt_ahead {
 
 static inline void fetch_ahead(clt_ahead *ahead)
 {
-    for (uint i = 0; i < ahead->share && ahead->rows > 0; i++) {
+    for (uint i = 0; ahead->rows > 0 && i < ahead->share; i++) {
         FETCH_LINE(ahead->row + ahead->line * LINE_BYTES);
         if (++ahead->line == ahead->lines) {
             ahead->line = 0;

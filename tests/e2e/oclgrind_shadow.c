@@ -6,14 +6,59 @@
  * that what lies behind counts as uninitialised from then on, whatever kernels write there. Here every such
  * store is one of the whole buffer, with what it held in the other bytes, and a new buffer is stored to once.
  * So buffers count as initialised from the start; what is left for Oclgrind to find is in private and local
- * memory, beside races and accesses out of bounds. It must not use anything of the engine. */
+ * memory, beside races and accesses out of bounds.
+ *
+ * It also repairs how Oclgrind 21.10 follows a shufflevector instruction, if it was built with LLVM 11 or newer
+ * (Debian 12's was). A lane of the mask that is undefined has -1 there; Oclgrind compares with the constant
+ * llvm::Value::UndefValueVal, 11, which the mask held before LLVM 11. So lane 11 of a vector of 16 counts as
+ * uninitialised, and -1 is an index: the record of initialised values is read 4 GiB behind a vector's, which
+ * ends in a SIGSEGV unless something is mapped there. Where that comparison is found, once, -1 takes the place
+ * of 11. It must not use anything of the engine. */
 #include <CL/cl.h>
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXECUTED                                                                                             \
+    "_ZN8oclgrind13Uninitialized19instructionExecutedEPKNS_8WorkItemEPKN4llvm11InstructionERKNS_"            \
+    "10TypedValueE"
+#define UNDEF_VALUE_VAL 11
+
+/* Is this "cmp $11, %register; je or jne" of 32 bits in x86's machine language? */
+static int compares_with_undef(const unsigned char *code)
+{
+    return code[0] == 0x83 && code[1] >= 0xf8 && code[2] == UNDEF_VALUE_VAL &&
+           ((code[3] & 0xfe) == 0x74 || (code[3] == 0x0f && (code[4] & 0xfe) == 0x84));
+}
+
+static __attribute__((constructor)) void repair_shuffles(void)
+{
+    Dl_info info;
+    const ElfW(Sym) *symbol = NULL;
+    unsigned char *code = dlsym(RTLD_DEFAULT, EXECUTED), *found = NULL;
+    if (code == NULL || dladdr1(code, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
+        return;
+    for (size_t i = 0; i + 5 <= symbol->st_size; i++) {
+        if (!compares_with_undef(code + i))
+            continue;
+        if (found != NULL)
+            return; /* which of them it is cannot be told */
+        found = code + i;
+    }
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *start = (void *)((uintptr_t)found & ~(page - 1));
+    if (found == NULL || mprotect(start, 2 * page, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
+        return;
+    found[2] = 0xff; /* -1, of 8 bits with a sign */
+    (void)mprotect(start, 2 * page, PROT_READ | PROT_EXEC);
+}
 
 /* What the program would have called. */
 #define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))

@@ -47,6 +47,32 @@ static inline uint64_t clt_local_group(const ocl_device_desc *device, uint64_t e
     return local;
 }
 
+/* Items of a work-group as a record asks for them, else the standard; CLT_EUNSUPPORTED where the device
+ * cannot run so many. To be asked for before anything is emitted. */
+static inline clt_status clt_tuned_items(ocl_emitter *e, const char *name, uint64_t standard, uint64_t *items)
+{
+    *items = (uint64_t)ocl_tuned(e, name, (int)standard);
+    if (*items > clt_group_limit(e->device))
+        CLT_FAIL(CLT_EUNSUPPORTED, "groups of %llu work-items are more than the device runs",
+                 (unsigned long long)*items);
+    return CLT_OK;
+}
+/* The values worth trying where a group works on one row, and where every item has a row of its own. */
+#define CLT_TUNABLE_ITEMS                                                                                    \
+    {                                                                                                        \
+        "items", 4,                                                                                          \
+        {                                                                                                    \
+            32, 64, 128, 256                                                                                 \
+        }                                                                                                    \
+    }
+#define CLT_TUNABLE_LOCAL                                                                                    \
+    {                                                                                                        \
+        "local", 5,                                                                                          \
+        {                                                                                                    \
+            1, 4, 16, 64, 256                                                                                \
+        }                                                                                                    \
+    }
+
 /* -DWIDE: 64-bit element indices are needed. Half the 32-bit range is left for the rounding up of the global
  * size. */
 static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)

@@ -4,6 +4,7 @@
 #include "engine/ops/op_problem.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"
@@ -53,7 +54,7 @@ static clt_status write_attrs(const clt_node *node, char *out, size_t size)
     return status;
 }
 
-clt_status clt_op_describe(const clt_call *call, bool backward, clt_op_problem *out)
+static clt_status describe_call(const clt_call *call, bool backward, clt_op_problem *out)
 {
     const clt_node *node = call->node;
     *out = (clt_op_problem){.op = node->op, .backward = backward, .n_in = node->n_in};
@@ -71,4 +72,66 @@ clt_status clt_op_describe(const clt_call *call, bool backward, clt_op_problem *
     if (backward && call->dout[0] >= 0)
         out->narrow = clt_call_tensor(call, call->dout[0])->dtype != CLT_F32;
     return write_attrs(node, out->attrs, sizeof out->attrs);
+}
+
+static clt_status describe(const clt_call *call, bool backward, void **data, size_t *size)
+{
+    clt_op_problem *p;
+    *data = NULL;
+    CLT_TRY(clt_alloc(&p, 1, sizeof *p, "a call of an op"));
+    clt_status status = describe_call(call, backward, p);
+    if (status != CLT_OK) {
+        free(p);
+        return status;
+    }
+    *data = p;
+    *size = sizeof *p;
+    return CLT_OK;
+}
+
+clt_status clt_op_fwd_describe(const void *call, void **data, size_t *size)
+{
+    return describe(call, false, data, size);
+}
+
+clt_status clt_op_bwd_describe(const void *call, void **data, size_t *size)
+{
+    return describe(call, true, data, size);
+}
+
+/* --- ops on rows --- */
+
+const char *clt_rows_fwd_problem(const void *problem, char *buffer, size_t size)
+{
+    const clt_call *call = problem;
+    const clt_tensor *x = clt_call_tensor(call, call->in[0]);
+    int n_param = call->node->n_param;
+    snprintf(buffer, size, "rows=%lld cols=%lld %s", (long long)clt_shape_rows(&x->shape),
+             (long long)clt_shape_last(&x->shape), clt_dtype_name(x->dtype));
+    if (n_param > 0) {
+        size_t length = strlen(buffer);
+        snprintf(buffer + length, size - length, " params:%d:%s", n_param,
+                 clt_dtype_name(clt_call_tensor(call, call->param[0])->dtype));
+    }
+    return buffer;
+}
+
+const char *clt_rows_bwd_problem(const void *problem, char *buffer, size_t size)
+{
+    const clt_call *call = problem;
+    clt_rows_fwd_problem(problem, buffer, size);
+    size_t length = strlen(buffer);
+    bool params = false;
+    for (int i = 0; i < call->node->n_param; i++)
+        params = params || call->dparam[i] >= 0;
+    snprintf(buffer + length, size - length, " dy:%s%s%s",
+             clt_dtype_name(clt_call_tensor(call, call->dout[0])->dtype), call->din[0] >= 0 ? " +dx" : "",
+             params ? " +dparams" : "");
+    return buffer;
+}
+
+double clt_rows_flops(const void *problem)
+{
+    const clt_call *call = problem;
+    return 8.0 * (double)clt_shape_elements(&clt_call_tensor(call, call->in[0])->shape);
 }

@@ -19,6 +19,23 @@ typedef struct clt_op_problem {
     char attrs[CLT_OP_PROBLEM_ATTRS];
 } clt_op_problem;
 
-clt_status clt_op_describe(const clt_call *call, bool backward, clt_op_problem *out);
+/* ocl_family.describe of an op's directions: the data is a clt_op_problem. */
+clt_status clt_op_fwd_describe(const void *call, void **data, size_t *size);
+clt_status clt_op_bwd_describe(const void *call, void **data, size_t *size);
+
+/* ocl_family.problem of ops that work on the rows of their first input: rows and columns, types, parameters
+ * and, backward, which gradients are wanted. */
+const char *clt_rows_fwd_problem(const void *call, char *buffer, size_t size);
+const char *clt_rows_bwd_problem(const void *call, char *buffer, size_t size);
+/* ocl_family.flops of such ops, in either direction: about eight for each element. */
+double clt_rows_flops(const void *call);
+
+/* A direction of such an op as a family: CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", fwd,
+ * "forward", list), or bwd and "backward". */
+#define CLT_ROWS_FAMILY(op, files, environment, way, direction, list)                                        \
+    {                                                                                                        \
+        .variants = list, .name = op "." direction, .sources = files, .variable = environment,               \
+        .problem = clt_rows_##way##_problem, .flops = clt_rows_flops, .describe = clt_op_##way##_describe    \
+    }
 
 #endif

@@ -324,17 +324,10 @@ static clt_status tuned_style(ocl_emitter *e, const clt_update_order *order, upd
     uint64_t chunks = style->norm_chunks;
     style->exact = order->exact != 0;
     if (!style->group) {
-        style->items = (uint64_t)ocl_tuned(e, "local", 0);
-        if (style->items > clt_group_limit(e->device))
-            CLT_FAIL(CLT_EUNSUPPORTED, "groups of %llu work-items are more than the device can run",
-                     (unsigned long long)style->items);
-        return CLT_OK;
+        return clt_tuned_items(e, "local", 0, &style->items);
     }
-    style->items = (uint64_t)ocl_tuned(e, "items", (int)standard);
+    CLT_TRY(clt_tuned_items(e, "items", standard, &style->items));
     style->norm_chunks = (uint64_t)ocl_tuned(e, "norm_chunks", (int)chunks);
-    if (style->items > clt_group_limit(e->device))
-        CLT_FAIL(CLT_EUNSUPPORTED, "groups of %llu work-items are more than the device can run",
-                 (unsigned long long)style->items);
     if (order->items && (style->items != standard || style->norm_chunks != chunks))
         CLT_FAIL(CLT_EUNSUPPORTED, "the ranks agreed on another order of sums");
     return CLT_OK;

@@ -56,9 +56,8 @@ static bool accepts_group(const void *problem, const ocl_device_desc *device, ch
 }
 
 /* Sums of the norm are in the order of the chunks in style lane, whatever the group. */
-static const ocl_tunable lane_tunables[] = {{"local", 5, {1, 4, 16, 64, 256}}, {0}};
-static const ocl_tunable group_tunables[] = {
-    {"items", 4, {32, 64, 128, 256}}, {"norm_chunks", 4, {2, 4, 8, 16}}, {0}};
+static const ocl_tunable lane_tunables[] = {CLT_TUNABLE_LOCAL, {0}};
+static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {"norm_chunks", 4, {2, 4, 8, 16}}, {0}};
 static const ocl_variant group_variant = {.name = "group",
                                           .needs = OCL_CAP_LOCAL,
                                           .accepts = accepts_group,

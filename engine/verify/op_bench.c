@@ -184,13 +184,22 @@ static clt_status make_trial(op_tuning *t, const ocl_device_desc *desc, const ch
 
 static clt_status read_result(const op_trial *t, int32_t tensor, float **out, size_t *n)
 {
+    static const char what[] = "a result of the tuner";
+    clt_dtype dtype = clt_verify_tensor(t->bench, tensor)->dtype;
+    void *raw = NULL;
+    clt_status status;
     *n = clt_verify_elements(t->bench, tensor);
-    CLT_TRY(clt_alloc(out, *n + 1, sizeof **out, "a result of the tuner"));
-    clt_status status = clt_realized_read_f32(t->bench->realized, tensor, *out);
-    if (status != CLT_OK) {
-        free(*out);
-        *out = NULL;
-    }
+    CLT_TRY(clt_alloc(out, *n + 1, sizeof **out, what));
+    CLT_TRY_GOTO(clt_alloc(&raw, *n + 1, clt_dtype_bytes(dtype), what), fail);
+    CLT_TRY_GOTO(clt_realized_read(t->bench->realized, tensor, raw), fail);
+    for (size_t i = 0; i < *n; i++)
+        (*out)[i] = (float)clt_dtype_load(dtype, raw, i);
+    free(raw);
+    return CLT_OK;
+fail:
+    free(raw);
+    free(*out);
+    *out = NULL;
     return status;
 }
 

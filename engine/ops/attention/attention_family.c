@@ -57,25 +57,23 @@ double clt_attention_bwd_flops(const void *problem)
     return clt_attention_pairs(call, &s) * (10.0 * (double)s.dim + 5.0);
 }
 
-static clt_status describe(const clt_call *call, bool backward, void **data, size_t *size)
+static void limit_lengths(const clt_call *call, clt_op_problem *p)
 {
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    clt_op_problem *p;
-    CLT_TRY(clt_alloc(&p, 1, sizeof *p, "a call of attention"));
-    *data = p;
-    *size = sizeof *p;
-    CLT_TRY(clt_op_describe(call, backward, p));
     if (s.length >= 0)
         p->in[s.length].fill_max = s.tk + 1;
-    return CLT_OK;
 }
 
 clt_status clt_attention_fwd_describe(const void *problem, void **data, size_t *size)
 {
-    return describe(problem, false, data, size);
+    CLT_TRY(clt_op_fwd_describe(problem, data, size));
+    limit_lengths(problem, *data);
+    return CLT_OK;
 }
 
 clt_status clt_attention_bwd_describe(const void *problem, void **data, size_t *size)
 {
-    return describe(problem, true, data, size);
+    CLT_TRY(clt_op_bwd_describe(problem, data, size));
+    limit_lengths(problem, *data);
+    return CLT_OK;
 }

@@ -2,6 +2,7 @@
  *
  * The ops softmax and log_softmax over the last dimension. Knows rows and columns, no model. */
 #include "engine/ops/emit_util.h"
+#include "engine/ops/op_problem.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/loss/loss_shared.clh"
 
@@ -37,16 +38,25 @@ static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, 
     return most < 1 ? 1 : wanted < most ? wanted : most;
 }
 
-static void softmax_end(ocl_emitter *e, uint64_t rows, uint64_t cols, bool group, uint64_t wg, double flops)
+/* Items of a group, or rows of an item. */
+static clt_status softmax_share(ocl_emitter *e, bool group, uint64_t rows, uint64_t cols, uint64_t *share)
 {
-    uint64_t per_item = softmax_item_rows(e->device, rows, cols);
+    if (group)
+        return clt_tuned_items(e, "items", clt_local_group(e->device, cols), share);
+    *share = (uint64_t)ocl_tuned(e, "rows", (int)softmax_item_rows(e->device, rows, cols));
+    return CLT_OK;
+}
+
+static void softmax_end(ocl_emitter *e, uint64_t rows, uint64_t cols, bool group, uint64_t share,
+                        double flops)
+{
     ocl_arg_u64(e, rows);
     clt_arg_size32(e, (int64_t)cols, "columns");
     if (group) {
-        ocl_kernel_end_1d(e, rows * wg, wg, flops);
+        ocl_kernel_end_1d(e, rows * share, share, flops);
     } else {
-        ocl_arg_u32(e, (uint32_t)per_item);
-        ocl_kernel_end_1d(e, clt_div_up(rows, per_item), 1, flops);
+        ocl_arg_u32(e, (uint32_t)share);
+        ocl_kernel_end_1d(e, clt_div_up(rows, share), 1, flops);
     }
 }
 
@@ -54,21 +64,22 @@ static clt_status softmax_forward(ocl_emitter *e, const clt_call *call, bool gro
 {
     const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
     uint64_t rows = (uint64_t)clt_shape_rows(shape), cols = (uint64_t)clt_shape_last(shape);
-    uint64_t wg = clt_local_group(e->device, cols);
+    uint64_t share;
+    CLT_TRY(softmax_share(e, group, rows, cols, &share));
     ocl_kernel_begin(e, "softmax", group ? "softmax_fwd_group" : "softmax_fwd_row");
     bool log = call->node->op == &clt_op_log_softmax;
     ocl_define(e, "LOG", log);
     clt_define_type_of(e, "DT", call, call->in[0]);
     ocl_define(e, "KEEP_EXP", clt_call_dtype(call, call->out[0]) == CLT_F32);
     if (group)
-        ocl_define(e, "WG", (int64_t)wg);
+        ocl_define(e, "WG", (int64_t)share);
     else if (cols <= ROW_NEAR ? cols % 16 == 0 : log) /* other long rows are written twice */
         clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->out[0]), rows * cols, false);
     clt_arg_out_of(e, call, call->out[0], rows * cols);
     clt_arg_in_of(e, call, call->in[0], rows * cols);
     /* max, difference, exp, sum; difference, exp, product again */
     double flops = 7.0 * (double)(rows * cols);
-    softmax_end(e, rows, cols, group, wg, flops);
+    softmax_end(e, rows, cols, group, share, flops);
     return CLT_OK;
 }
 static clt_status softmax_fwd_group(ocl_emitter *e, const void *call)
@@ -86,21 +97,22 @@ static clt_status softmax_backward(ocl_emitter *e, const clt_call *call, bool gr
         return CLT_OK;
     const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
     uint64_t rows = (uint64_t)clt_shape_rows(shape), cols = (uint64_t)clt_shape_last(shape);
-    uint64_t wg = clt_local_group(e->device, cols);
+    uint64_t share;
+    CLT_TRY(softmax_share(e, group, rows, cols, &share));
     ocl_kernel_begin(e, "softmax", group ? "softmax_bwd_group" : "softmax_bwd_row");
     ocl_define(e, "LOG", call->node->op == &clt_op_log_softmax);
     clt_define_type_of(e, "DT", call, call->out[0]);
     clt_define_type_of(e, "DYT", call, call->dout[0]);
     clt_define_type_of(e, "GT", call, call->din[0]);
     if (group)
-        ocl_define(e, "WG", (int64_t)wg);
+        ocl_define(e, "WG", (int64_t)share);
     else if (cols % 16 == 0)
         clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->din[0]), rows * cols,
                           call->din_accumulate[0]);
     clt_arg_grad_of(e, call, call->din[0], rows * cols, call->din_accumulate[0]);
     clt_arg_in_of(e, call, call->dout[0], rows * cols);
     clt_arg_in_of(e, call, call->out[0], rows * cols);
-    softmax_end(e, rows, cols, group, wg, (4.0 + call->din_accumulate[0]) * (double)(rows * cols));
+    softmax_end(e, rows, cols, group, share, (4.0 + call->din_accumulate[0]) * (double)(rows * cols));
     return CLT_OK;
 }
 static clt_status softmax_bwd_group(ocl_emitter *e, const void *call)
@@ -112,15 +124,23 @@ static clt_status softmax_bwd_row(ocl_emitter *e, const void *call)
     return softmax_backward(e, call, false);
 }
 
-static const ocl_variant fwd_group = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .emit = softmax_fwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {0}};
+static const ocl_tunable row_tunables[] = {{"rows", 5, {1, 4, 8, 32, 128}}, {0}};
+static const ocl_variant fwd_group = {.name = "group",
+                                      .needs = OCL_CAP_LOCAL,
+                                      .tunables = group_tunables,
+                                      .emit = softmax_fwd_group,
+                                      .style = OCL_KERNEL_GROUPS};
 static const ocl_variant fwd_row = {
-    .name = "row", .emit = softmax_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
+    .name = "row", .tunables = row_tunables, .emit = softmax_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_group = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .emit = softmax_bwd_group, .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_group = {.name = "group",
+                                      .needs = OCL_CAP_LOCAL,
+                                      .tunables = group_tunables,
+                                      .emit = softmax_bwd_group,
+                                      .style = OCL_KERNEL_GROUPS};
 static const ocl_variant bwd_row = {
-    .name = "row", .emit = softmax_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
+    .name = "row", .tunables = row_tunables, .emit = softmax_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_softmax_ref, clt_op_log_softmax_ref;
@@ -150,8 +170,8 @@ const clt_op clt_op_softmax = {
     .max_in = 1,
     .flags = CLT_OP_WIDE,
     .infer = softmax_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = bwd_variants},
+    .forward = CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward", fwd_variants),
+    .backward = CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward", bwd_variants),
     .ref = &clt_op_softmax_ref,
 };
 const clt_op clt_op_log_softmax = {
@@ -162,7 +182,7 @@ const clt_op clt_op_log_softmax = {
     .max_in = 1,
     .flags = CLT_OP_WIDE,
     .infer = softmax_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = bwd_variants},
+    .forward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward", fwd_variants),
+    .backward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward", bwd_variants),
     .ref = &clt_op_log_softmax_ref,
 };

@@ -7,12 +7,15 @@
 #ifndef ENGINE_OPS_NORM_H
 #define ENGINE_OPS_NORM_H
 
-#include "engine/ops/op.h"
+#include "engine/ops/op_problem.h"
 
 /* Lists for clt_op: one group for each row, one item for each row. Workspace of the gradients of the factor
  * and the shift: 4*C*blocks bytes each, blocks <= 256 (column_sums.h). */
 extern const ocl_variant *const clt_norm_forward[];
 extern const ocl_variant *const clt_norm_backward[];
+
+#define CLT_NORM_FAMILY(op, way, direction, list)                                                            \
+    CLT_ROWS_FAMILY(op, "layernorm", "CLTRAIN_NORM", way, direction, list)
 
 /* The attribute eps, shared by both. */
 #define CLT_NORM_EPS                                                                                         \

@@ -19,17 +19,17 @@ clt_status clt_norm_infer(clt_infer *ctx, clt_shape *row, clt_shape *stats)
 }
 
 typedef struct norm_sizes {
-    uint64_t rows, cols, wg;
+    uint64_t rows, cols;
+    uint64_t items; /* of a work-group */
     bool affine, bias;
     bool centre;        /* the op subtracts the mean: it saves mean and rstd, otherwise rstd alone */
     int32_t mean, rstd; /* -1: there is none; plans without backward may have neither */
 } norm_sizes;
 
-static norm_sizes norm_measure(const ocl_emitter *e, const clt_call *call)
+static norm_sizes norm_measure(const clt_call *call)
 {
     const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
     norm_sizes s = {.rows = (uint64_t)clt_shape_rows(shape), .cols = (uint64_t)clt_shape_last(shape)};
-    s.wg = clt_local_group(e->device, s.cols);
     s.affine = call->node->n_param > 0;
     s.bias = call->node->n_param > 1;
     s.centre = call->node->n_saved > 1;
@@ -38,19 +38,26 @@ static norm_sizes norm_measure(const ocl_emitter *e, const clt_call *call)
     return s;
 }
 
+static clt_status norm_items(ocl_emitter *e, bool group, norm_sizes *s)
+{
+    return group ? clt_tuned_items(e, "items", clt_local_group(e->device, s->cols), &s->items)
+                 : clt_tuned_items(e, "local", clt_local_rows(e->device, s->rows), &s->items);
+}
+
 static void norm_end(ocl_emitter *e, const norm_sizes *s, bool group, double flops_per_element)
 {
     double flops = flops_per_element * (double)(s->rows * s->cols);
     if (group)
-        ocl_kernel_end_1d(e, s->rows * s->wg, s->wg, flops);
+        ocl_kernel_end_1d(e, s->rows * s->items, s->items, flops);
     else
-        ocl_kernel_end_items(e, s->rows, clt_local_rows(e->device, s->rows), flops);
+        ocl_kernel_end_items(e, s->rows, s->items, flops);
 }
 
 static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
 {
-    norm_sizes s = norm_measure(e, call);
+    norm_sizes s = norm_measure(call);
     bool stats = s.rstd >= 0 && (s.mean >= 0 || !s.centre);
+    CLT_TRY(norm_items(e, group, &s));
     ocl_kernel_begin(e, "layernorm", group ? "layernorm_fwd_group" : "layernorm_fwd_row");
     ocl_define(e, "CENTRE", s.centre);
     ocl_define(e, "AFFINE", s.affine);
@@ -60,7 +67,7 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
     if (s.affine)
         clt_define_type_of(e, "WT", call, call->param[0]);
     if (group)
-        ocl_define(e, "WG", (int64_t)s.wg);
+        ocl_define(e, "WG", (int64_t)s.items);
     clt_arg_out_of(e, call, call->out[0], s.rows * s.cols);
     if (stats && s.centre)
         ocl_arg_out(e, s.mean, CLT_F32, s.rows);
@@ -93,9 +100,10 @@ typedef struct norm_blocks {
     int32_t part[2];
 } norm_blocks;
 
-static void norm_dx(ocl_emitter *e, const clt_call *call, bool group, const norm_blocks *blocks)
+static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes, bool group,
+                    const norm_blocks *blocks)
 {
-    norm_sizes s = norm_measure(e, call);
+    norm_sizes s = *sizes;
     uint64_t elements = s.rows * s.cols;
     ocl_kernel_begin(e, "layernorm",
                      blocks  ? "layernorm_bwd_block"
@@ -109,7 +117,7 @@ static void norm_dx(ocl_emitter *e, const clt_call *call, bool group, const norm
     if (s.affine)
         clt_define_type_of(e, "WT", call, call->param[0]);
     if (group)
-        ocl_define(e, "WG", (int64_t)s.wg);
+        ocl_define(e, "WG", (int64_t)s.items);
     else
         clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->din[0]), elements,
                           call->din_accumulate[0] || s.cols % 16 != 0);
@@ -139,16 +147,19 @@ static void norm_dx(ocl_emitter *e, const clt_call *call, bool group, const norm
 /* Blocks of rows that keep a device busy: below that, dx goes row by row and the sums on their own. */
 #define BLOCKS_PER_UNIT 2
 
-static bool norm_fits_blocks(const ocl_emitter *e, const clt_call *call, const clt_column_sums *s)
+/* Whether dx and the sums are made together; a record may say so where both are wanted. */
+static bool norm_takes_blocks(ocl_emitter *e, const clt_call *call, const clt_column_sums *s)
 {
     uint64_t units = e->device->compute_units ? e->device->compute_units : 1;
-    return call->din[0] >= 0 && (s->p >= 0 || s->q >= 0) &&
-           clt_column_blocks_of(s->rows, s->cols).count >= units * BLOCKS_PER_UNIT;
+    if (call->din[0] < 0 || (s->p < 0 && s->q < 0))
+        return false;
+    return ocl_tuned(e, "blocks", clt_column_blocks_of(s->rows, s->cols).count >= units * BLOCKS_PER_UNIT) !=
+           0;
 }
 
 static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group)
 {
-    norm_sizes sizes = norm_measure(e, call);
+    norm_sizes sizes = norm_measure(call);
     int n_param = call->node->n_param;
     clt_style style = group ? CLT_STYLE_FLAT : CLT_STYLE_LANE;
     clt_column_sums s = {.dy = call->dout[0],
@@ -161,17 +172,18 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group
                          .q_accumulate = call->dparam_accumulate[1],
                          .rows = (int64_t)sizes.rows,
                          .cols = (int64_t)sizes.cols};
-    if (!group && norm_fits_blocks(e, call, &s)) {
+    CLT_TRY(norm_items(e, group, &sizes));
+    if (!group && norm_takes_blocks(e, call, &s)) {
         norm_blocks b = {clt_column_blocks_of(s.rows, s.cols), {-1, -1}};
         uint64_t sums = b.of.count * (uint64_t)s.cols;
         b.part[0] = s.p >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.dw") : -1;
         b.part[1] = s.q >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.db") : -1;
-        norm_dx(e, call, false, &b);
+        norm_dx(e, call, &sizes, false, &b);
         clt_emit_column_blocks(e, call, &s, b.part[0], b.part[1], b.of.count, style);
         return CLT_OK;
     }
     if (call->din[0] >= 0)
-        norm_dx(e, call, group, NULL);
+        norm_dx(e, call, &sizes, group, NULL);
     clt_emit_column_sums(e, call, &s, style);
     return CLT_OK;
 }
@@ -184,11 +196,22 @@ static clt_status norm_bwd_row(ocl_emitter *e, const void *call)
     return norm_backward(e, call, false);
 }
 
-static const ocl_variant fwd_group = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .emit = norm_fwd_group, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {.name = "row", .emit = norm_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
+static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {0}};
+static const ocl_tunable fwd_row_tunables[] = {CLT_TUNABLE_LOCAL, {0}};
+static const ocl_tunable bwd_row_tunables[] = {{"blocks", 2, {0, 1}}, CLT_TUNABLE_LOCAL, {0}};
+static const ocl_variant fwd_group = {.name = "group",
+                                      .needs = OCL_CAP_LOCAL,
+                                      .tunables = group_tunables,
+                                      .emit = norm_fwd_group,
+                                      .style = OCL_KERNEL_GROUPS};
+static const ocl_variant fwd_row = {
+    .name = "row", .tunables = fwd_row_tunables, .emit = norm_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 const ocl_variant *const clt_norm_forward[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_group = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .emit = norm_bwd_group, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant bwd_row = {.name = "row", .emit = norm_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
+static const ocl_variant bwd_group = {.name = "group",
+                                      .needs = OCL_CAP_LOCAL,
+                                      .tunables = group_tunables,
+                                      .emit = norm_bwd_group,
+                                      .style = OCL_KERNEL_GROUPS};
+static const ocl_variant bwd_row = {
+    .name = "row", .tunables = bwd_row_tunables, .emit = norm_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 const ocl_variant *const clt_norm_backward[] = {&bwd_group, &bwd_row, NULL};

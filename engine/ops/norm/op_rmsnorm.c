@@ -54,7 +54,7 @@ const clt_op clt_op_rmsnorm = {
     .max_in = 1,
     .flags = CLT_OP_CHEAP,
     .infer = rmsnorm_infer,
-    .forward = {.variants = clt_norm_forward},
-    .backward = {.variants = clt_norm_backward},
+    .forward = CLT_NORM_FAMILY("rmsnorm", fwd, "forward", clt_norm_forward),
+    .backward = CLT_NORM_FAMILY("rmsnorm", bwd, "backward", clt_norm_backward),
     .ref = &clt_op_rmsnorm_ref,
 };

@@ -6,6 +6,7 @@
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
+#include "engine/ops/op_problem.h"
 #include "engine/ops/reduce/reduce_shared.clh"
 
 /* reduce: y = sum, mean or max of x over `axes` (all but the batch by default)
@@ -164,29 +165,34 @@ static uint64_t reduce_tile(const ocl_device_desc *device, const reduce_view *v)
     return tile;
 }
 
-/* Defines that depend on the form. */
 typedef struct reduce_launch {
     reduce_form form;
     uint64_t local, tile; /* items of a work-group; columns of one */
 } reduce_launch;
 
-static reduce_launch reduce_define(ocl_emitter *e, const reduce_view *v, reduce_form form)
+static clt_status reduce_divide(ocl_emitter *e, const reduce_view *v, reduce_form form, reduce_launch *l)
 {
-    reduce_launch l = {.form = form, .local = 1};
+    *l = (reduce_launch){.form = form, .local = 1};
+    if (form == FORM_ROW)
+        return clt_tuned_items(e, "local", clt_local_rows(e->device, v->kept[2]), &l->local);
+    if (form == FORM_GROUP)
+        return clt_tuned_items(e, "items", clt_local_group(e->device, v->count), &l->local);
+    if (form == FORM_COLUMN_LANE)
+        l->tile = (uint64_t)ocl_tuned(e, "tile", (int)reduce_tile(e->device, v));
+    return CLT_OK;
+}
+
+static void reduce_define(ocl_emitter *e, const reduce_view *v, reduce_launch *l)
+{
     ocl_define(e, "MAX", v->kind == REDUCE_MAX);
-    if (form == FORM_ROW) {
-        l.local = clt_local_rows(e->device, v->kept[2]);
-    } else if (form == FORM_GROUP) {
-        l.local = clt_local_group(e->device, v->count);
-        ocl_define(e, "WG", (int64_t)l.local);
-    } else if (form == FORM_COLUMN_LANE) {
-        l.local = clt_define_group(e, CLT_STYLE_LANE);
-        l.tile = reduce_tile(e->device, v);
-        ocl_define(e, "ROWS", l.tile >= v->kept[2] ? 1 : ROWS_OF_TILES);
-    } else {
-        l.tile = l.local = clt_define_group(e, CLT_STYLE_FLAT);
+    if (l->form == FORM_GROUP) {
+        ocl_define(e, "WG", (int64_t)l->local);
+    } else if (l->form == FORM_COLUMN_LANE) {
+        l->local = clt_define_group(e, CLT_STYLE_LANE);
+        ocl_define(e, "ROWS", l->tile >= v->kept[2] ? 1 : ROWS_OF_TILES);
+    } else if (l->form == FORM_COLUMN_FLAT) {
+        l->tile = l->local = clt_define_group(e, CLT_STYLE_FLAT);
     }
-    return l;
 }
 
 static void reduce_end(ocl_emitter *e, const reduce_view *v, const reduce_launch *l, double flops)
@@ -210,8 +216,10 @@ static clt_status reduce_forward(ocl_emitter *e, const clt_call *call, reduce_fo
 {
     reduce_view v = reduce_look(call);
     bool index = v.kind == REDUCE_MAX && call->saved[0] >= 0; /* plans without backward may have none */
+    reduce_launch l;
+    CLT_TRY(reduce_divide(e, &v, form, &l));
     ocl_kernel_begin(e, "reduce", forward_kernels[form]);
-    reduce_launch l = reduce_define(e, &v, form);
+    reduce_define(e, &v, &l);
     ocl_define(e, "INDEX", index);
     clt_define_type_of(e, "DT", call, call->in[0]);
     clt_arg_out_of(e, call, call->out[0], v.outputs);
@@ -228,8 +236,10 @@ static clt_status reduce_backward(ocl_emitter *e, const clt_call *call, reduce_f
     if (call->din[0] < 0)
         return CLT_OK;
     reduce_view v = reduce_look(call);
+    reduce_launch l;
+    CLT_TRY(reduce_divide(e, &v, form, &l));
     ocl_kernel_begin(e, "reduce", backward_kernels[form]);
-    reduce_launch l = reduce_define(e, &v, form);
+    reduce_define(e, &v, &l);
     clt_define_type_of(e, "DYT", call, call->dout[0]);
     clt_define_type_of(e, "GT", call, call->din[0]);
     bool lane = form == FORM_COLUMN_LANE || (form == FORM_ROW && v.reduced_stride[2] == 1);
@@ -265,24 +275,49 @@ static bool accepts_column(const void *problem, const ocl_device_desc *device, c
     return v.inner_kept;
 }
 
-#define REDUCE_VARIANT(direction, word, form, caps, accept, written, kind)                                   \
+static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {0}};
+static const ocl_tunable lane_tunables[] = {{"tile", 5, {64, 128, 256, 512, MAX_TILE}}, {0}};
+static const ocl_tunable row_tunables[] = {CLT_TUNABLE_LOCAL, {0}};
+#define REDUCE_VARIANT(direction, word, form, caps, accept, tuned, written, kind)                            \
     static clt_status direction##_##word(ocl_emitter *e, const void *call)                                   \
     {                                                                                                        \
         return direction(e, call, form);                                                                     \
     }                                                                                                        \
-    static const ocl_variant direction##_variant_##word = {#word,   caps, accept, NULL, direction##_##word,  \
+    static const ocl_variant direction##_variant_##word = {#word,   caps, accept, tuned, direction##_##word, \
                                                            written, kind};
 #define REDUCE_VARIANTS(direction)                                                                           \
-    REDUCE_VARIANT(direction, group, FORM_GROUP, OCL_CAP_LOCAL, accepts_inner, 0, OCL_KERNEL_GROUPS)         \
-    REDUCE_VARIANT(direction, flat, FORM_COLUMN_FLAT, 0, accepts_column, 0, OCL_KERNEL_GROUPS)               \
-    REDUCE_VARIANT(direction, lane, FORM_COLUMN_LANE, 0, accepts_column, OCL_CAP_WIDE_VECTORS,               \
-                   OCL_KERNEL_ANY)                                                                           \
-    REDUCE_VARIANT(direction, row, FORM_ROW, 0, NULL, OCL_CAP_WIDE_VECTORS, OCL_KERNEL_ANY)                  \
+    REDUCE_VARIANT(direction, group, FORM_GROUP, OCL_CAP_LOCAL, accepts_inner, group_tunables, 0,            \
+                   OCL_KERNEL_GROUPS)                                                                        \
+    REDUCE_VARIANT(direction, flat, FORM_COLUMN_FLAT, 0, accepts_column, NULL, 0, OCL_KERNEL_GROUPS)         \
+    REDUCE_VARIANT(direction, lane, FORM_COLUMN_LANE, 0, accepts_column, lane_tunables,                      \
+                   OCL_CAP_WIDE_VECTORS, OCL_KERNEL_ANY)                                                     \
+    REDUCE_VARIANT(direction, row, FORM_ROW, 0, NULL, row_tunables, OCL_CAP_WIDE_VECTORS, OCL_KERNEL_ANY)    \
     static const ocl_variant *const direction##_variants[] = {                                               \
         &direction##_variant_group, &direction##_variant_flat, &direction##_variant_lane,                    \
         &direction##_variant_row, NULL};
 REDUCE_VARIANTS(reduce_forward)
 REDUCE_VARIANTS(reduce_backward)
+
+static const char *reduce_fwd_problem(const void *problem, char *buffer, size_t size)
+{
+    static const char *const kinds[] = {"sum", "mean", "max"};
+    const clt_call *call = problem;
+    reduce_view v = reduce_look(call);
+    snprintf(buffer, size, "outer=%llu kept=%llu reduced=%llu %s %s%s",
+             (unsigned long long)(v.kept[0] * v.kept[1]), (unsigned long long)v.kept[2],
+             (unsigned long long)v.count, clt_dtype_name(clt_call_dtype(call, call->in[0])), kinds[v.kind],
+             v.inner_kept ? " +columns" : "");
+    return buffer;
+}
+
+static const char *reduce_bwd_problem(const void *problem, char *buffer, size_t size)
+{
+    const clt_call *call = problem;
+    reduce_fwd_problem(problem, buffer, size);
+    size_t length = strlen(buffer);
+    snprintf(buffer + length, size - length, " dy:%s", clt_dtype_name(clt_call_dtype(call, call->dout[0])));
+    return buffer;
+}
 
 extern const clt_op_ref clt_op_reduce_ref;
 static const clt_op_doc reduce_doc = {
@@ -307,7 +342,19 @@ const clt_op clt_op_reduce = {
     .max_in = 1,
     .flags = CLT_OP_WIDE,
     .infer = reduce_infer,
-    .forward = {.variants = reduce_forward_variants},
-    .backward = {.variants = reduce_backward_variants},
+    .forward = {.variants = reduce_forward_variants,
+                .name = "reduce.forward",
+                .sources = "reduce",
+                .variable = "CLTRAIN_REDUCE",
+                .problem = reduce_fwd_problem,
+                .flops = clt_rows_flops,
+                .describe = clt_op_fwd_describe},
+    .backward = {.variants = reduce_backward_variants,
+                 .name = "reduce.backward",
+                 .sources = "reduce",
+                 .variable = "CLTRAIN_REDUCE",
+                 .problem = reduce_bwd_problem,
+                 .flops = clt_rows_flops,
+                 .describe = clt_op_bwd_describe},
     .ref = &clt_op_reduce_ref,
 };

@@ -7,6 +7,7 @@
 
 #include "cl/tune/families.h"
 #include "cl/tune/tuner.h"
+#include "engine/ops/case.h"
 #include "engine/verify/family_list.h"
 #include "engine/verify/update_bench.h"
 #include "engine/verify/verify_internal.h"
@@ -205,6 +206,74 @@ static void test_agreed_order(void **state)
     ocl_tuning_destroy(tuning);
 }
 
+/* --- ops --- */
+
+typedef struct op_problem {
+    const char *op, *attrs, *others; /* attributes; others that give other results */
+    const char *forward, *backward;  /* words of the problems */
+    int values;                      /* of tunables, at least, over both directions */
+    clt_case_input x;
+} op_problem;
+
+static const op_problem op_problems[] = {
+    {"layernorm", "{}", "{\"eps\":0.5}", "rows=66 cols=40 f32 params:2:f32",
+     "rows=66 cols=40 f32 params:2:f32 dy:f32 +dx +dparams", 8, CLT_CASE_F32(2, 33, 40)},
+    {"rmsnorm", "{\"affine\":false}", "{\"affine\":false,\"eps\":0.5}", "rows=66 cols=40 bf16",
+     "rows=66 cols=40 bf16 dy:f32 +dx", 6, CLT_CASE_FLOAT(CLT_BF16, 2, 33, 40)},
+    {"softmax", "{}", NULL, "rows=66 cols=40 f32", "rows=66 cols=40 f32 dy:f32 +dx", 10,
+     CLT_CASE_F32(2, 33, 40)},
+    {"log_softmax", "{}", NULL, "rows=66 cols=40 f32", "rows=66 cols=40 f32 dy:f32 +dx", 10,
+     CLT_CASE_F32(2, 33, 40)},
+    {"reduce", "{\"kind\":\"mean\"}", "{\"kind\":\"sum\"}", "outer=1 kept=5 reduced=1320 f32 mean",
+     "outer=1 kept=5 reduced=1320 f32 mean dy:f32", 2, CLT_CASE_F32(5, 33, 40)},
+    {"reduce", "{\"kind\":\"max\",\"axes\":[1]}", "{\"kind\":\"sum\",\"axes\":[1]}",
+     "outer=5 kept=300 reduced=33 f32 max +columns", "outer=5 kept=300 reduced=33 f32 max +columns dy:f32",
+     10, CLT_CASE_F32(5, 33, 300)},
+};
+
+static clt_plan *plan_of(const op_problem *p, const char *attrs)
+{
+    clt_op_case c = {.name = "tuning", .attrs = attrs, .n_inputs = 1, .inputs = {p->x}};
+    clt_verify_setup setup = {
+        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
+    clt_verify_bench bench = {0};
+    clt_verify_subject subject = {clt_op_find(p->op), &c, NULL};
+    assert_ok(clt_verify_plan(&desc, &subject, &setup, &bench));
+    return bench.plan;
+}
+
+static void test_ops(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof op_problems / sizeof op_problems[0]; i++) {
+        const op_problem *p = &op_problems[i];
+        clt_plan *plan = plan_of(p, p->attrs), *other = p->others ? plan_of(p, p->others) : NULL;
+        int values = 0;
+        for (int d = 0; d < 2; d++) {
+            char family[64];
+            snprintf(family, sizeof family, "%s.%s", p->op, d ? "backward" : "forward");
+            const ocl_tuning_use *use = logged(&plan->tuning, family);
+            assert_string_equal(use->problem, d ? p->backward : p->forward);
+            assert_true(use->flops > 0);
+            values += all_values(use);
+            if (other)
+                tells_apart(use, logged(&other->tuning, family));
+        }
+        if (values < p->values)
+            fail_msg("%s: %d values of tunables were possible", p->op, values);
+        clt_plan_destroy(plan);
+        clt_plan_destroy(other);
+    }
+}
+
+static void test_op_tuner(void **state)
+{
+    clt_plan *plan = plan_of(&op_problems[0], "{}");
+    (void)state;
+    tuner_keeps(&plan->tuning, "layernorm.backward");
+    clt_plan_destroy(plan);
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -226,10 +295,15 @@ int main(void)
 {
     test_need_device();
     unsetenv("CLTRAIN_UPDATE");
+    unsetenv("CLTRAIN_NORM");
+    unsetenv("CLTRAIN_SOFTMAX");
+    unsetenv("CLTRAIN_REDUCE");
     clt_families_register();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_update),
         cmocka_unit_test(test_agreed_order),
+        cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_op_tuner),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the forward work is cut into segments for train.recompute = block: at the blocks that the model
- * family has marked, else where a plan by dynamic programming needs the least memory: what crosses the cuts,
- * which stays, plus the largest segment, which is there as a whole while its backward work runs. Knows sizes,
+ * train.recompute = block: where the forward work is cut into segments. The cuts are at the blocks that the
+ * model family marked. Without marks, dynamic programming finds the cuts that need the least memory: tensors
+ * that cross a cut are kept, and the largest segment is in memory as a whole while its backward work runs.
+ * Knows sizes, no op.
  * no op. */
 #include <stdlib.h>
 
@@ -11,10 +12,10 @@
 typedef struct cuts {
     const clt_again *again;
     size_t n;         /* forward works */
-    double *crossing; /* by position p: bytes made before p and read by forward work from p on */
-    double *weight;   /* by position p: bytes made before p that backward reads */
-    double *best;     /* by position p: least bytes at cuts of the work before p */
-    size_t *from;     /* where the segment that ends at p begins then */
+    double *crossing; /* by position p: bytes written before p and read by forward work at or after p */
+    double *weight;   /* by position p: bytes written before p that backward reads */
+    double *best;     /* by position p: fewest bytes that cross the cuts before p */
+    size_t *from;     /* by position p: start of the segment that ends at p in that solution */
 } cuts;
 
 static double bytes_of(const clt_graph *graph, int32_t owner)
@@ -25,7 +26,7 @@ static double bytes_of(const clt_graph *graph, int32_t owner)
     return (double)clt_shape_elements(&t->shape) * (double)clt_dtype_bytes(t->dtype);
 }
 
-/* Positions of the first write and the last forward read of every tensor, and whether backward reads it. */
+/* Finds the first write and the last forward read of every tensor, and whether backward reads it. */
 static clt_status measure(cuts *c)
 {
     const clt_again *a = c->again;
@@ -60,7 +61,8 @@ done:
     return status;
 }
 
-/* Least bytes at cuts when no segment weighs more than `limit` (one work alone may). */
+/* The fewest bytes that cross cuts if no segment has more than `limit` bytes (a single work may exceed
+ * it). */
 static double fill(cuts *c, double limit)
 {
     c->best[0] = 0;
@@ -89,7 +91,7 @@ static double heaviest(const cuts *c)
     return most;
 }
 
-/* Tries limits from everything down to a sixty-fourth of it. */
+/* Solves for limits from the total size down to a 64th of it and takes the best. */
 static void choose(cuts *c)
 {
     double total = c->weight[c->n], least = -1, limit = total;

@@ -18,7 +18,7 @@ static void emit_sum(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t e
     ocl_host_end(e);
 }
 
-/* Gradients that travel in 16 bits are rounded on the device, so that no link carries more. */
+/* Gradients that are communicated in 16 bits are rounded on the device, so that fewer bytes are read back. */
 static clt_status sync_narrow(clt_plan *plan, ocl_emitter *e, int32_t slab)
 {
     clt_dtype wire = plan->options.wire;
@@ -35,7 +35,8 @@ static clt_status sync_narrow(clt_plan *plan, ocl_emitter *e, int32_t slab)
     return CLT_OK;
 }
 
-/* Buffers become their mean over the ranks: each rank's share of it is summed. */
+/* Buffers become their mean over the ranks: each rank divides its own by the number of ranks, then they are
+ * summed. */
 static clt_status sync_buffers(clt_plan *plan, ocl_emitter *e, int32_t slab)
 {
     const clt_store_layout *store = plan->store;
@@ -54,8 +55,8 @@ static clt_status sync_buffers(clt_plan *plan, ocl_emitter *e, int32_t slab)
     return CLT_OK;
 }
 
-/* A host command sums its tensor over the ranks: a gradient slab, whose last one has the loss records as its
- * tail, or these records by themselves. */
+/* Host commands that sum over the ranks: each slab of f32 gradients, the last with the loss records at its
+ * end. With 16-bit communication the loss records, which stay f32, are summed by a command of their own. */
 clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
 {
     bool narrow = plan->options.wire != CLT_F32;
@@ -81,12 +82,12 @@ clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
 
 /* How the kernels of the update are launched in one of the two styles. */
 typedef struct update_style {
-    bool group;           /* a work-group owns a chunk; else a work-item */
-    uint64_t items;       /* of such a group, or of one of work-items with a chunk each; 0: as many as suit */
+    bool group;           /* true: a work-group owns a chunk; false: a work-item does */
+    uint64_t items;       /* work-items of a work-group; 0: as many as the device prefers */
     bool exact;           /* see clt_update_order */
-    uint64_t norm_chunks; /* chunks of one partial sum of the norm */
-    uint64_t span;        /* partial sums that one item, or group, of the second stage adds up */
-    uint64_t direct;      /* up to so many partial sums need no second stage */
+    uint64_t norm_chunks; /* chunks in one partial sum of the norm */
+    uint64_t span;        /* partial sums that one item or group adds up in the second stage */
+    uint64_t direct;      /* with at most this many partial sums the second stage is left out */
 } update_style;
 
 static const update_style lane_style = {.norm_chunks = 1, .span = 256, .direct = 512};
@@ -101,7 +102,7 @@ static void define_optimizer(ocl_emitter *e, const clt_update_spec *spec, clt_dt
         ocl_define_text(e, "DTW", clt_dtype_name(working));
 }
 
-/* Every kernel of an update is of one program: a compiler reads the source once. */
+/* All kernels of an update belong to one program, so that the compiler reads the source once. */
 static void begin(ocl_emitter *e, const clt_plan *plan, const update_style *style, const char *kernel)
 {
     const clt_update_spec *spec = &plan->options.update;
@@ -117,7 +118,7 @@ static void begin(ocl_emitter *e, const clt_plan *plan, const update_style *styl
         ocl_build_option(e, "-cl-fp32-correctly-rounded-divide-sqrt");
 }
 
-/* `owners` work-items, or work-groups in group style. */
+/* owners: how many work-items, or work-groups in group style, are launched. */
 static void end(ocl_emitter *e, const update_style *style, uint64_t owners, double flops)
 {
     if (style->group)
@@ -133,7 +134,7 @@ static uint64_t norm_partials(const clt_plan *plan, const update_style *style, i
     return clt_div_up(plan->store->trainable_elements[slab] / CLT_STORE_CHUNK, style->norm_chunks);
 }
 
-/* partial[i] = sum of squares of one chunk, or of several. */
+/* partial[i] = sum of squares of a chunk, or of several chunks in group style. */
 static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial)
 {
     uint64_t first = 0;
@@ -157,7 +158,7 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
     return CLT_OK;
 }
 
-/* The second stage: *partial and *count become its spans. */
+/* The second stage adds partial sums up in spans: *partial and *count then are those of the spans. */
 static void emit_spans(const clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t *partial,
                        uint64_t *count)
 {
@@ -174,7 +175,7 @@ static void emit_spans(const clt_plan *plan, ocl_emitter *e, const update_style 
     *count = spans;
 }
 
-/* As two floats. */
+/* Passes a double as two floats, high and low part. */
 static void arg_double(ocl_emitter *e, double value)
 {
     ocl_arg_f32(e, (float)value);
@@ -207,11 +208,11 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
     return CLT_OK;
 }
 
-/* What the optimizer's kernels get of one slab. */
+/* The tensors of one slab that the optimizer's kernels use. */
 typedef struct slab_tensors {
-    uint64_t elements, chunks; /* that are trained */
+    uint64_t elements, chunks; /* of the trainable part */
     int32_t params, working, grads, state[CLT_OPTIMIZER_STATES], table;
-    int32_t spans, partial, ratio; /* with an optimizer that needs norms of each parameter */
+    int32_t spans, partial, ratio; /* only with an optimizer that needs norms of each parameter */
 } slab_tensors;
 
 static clt_status find_tensors(clt_plan *plan, ocl_emitter *e, int32_t slab, slab_tensors *t)
@@ -236,7 +237,7 @@ static clt_status find_tensors(clt_plan *plan, ocl_emitter *e, int32_t slab, sla
     return clt_plan_store_tensor(plan, "spans", CLT_U32, 2 * chunks, CLT_ARENA_SPANS, slab, 0, &t->spans);
 }
 
-/* The optimizer's own kernel, or the one that leaves norms of chunks for it. */
+/* The optimizer's own kernel, or the kernel before it that computes norms of chunks. */
 static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t,
                            bool norms)
 {
@@ -263,7 +264,7 @@ static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *s
     end(e, style, t->chunks, spec->optimizer->flops * (double)t->elements);
 }
 
-/* Each parameter's trust ratio of the norms of its chunks. */
+/* Computes the trust ratio of each parameter from the norms of its chunks. */
 static void emit_ratio(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t)
 {
     const clt_update_spec *spec = &plan->options.update;
@@ -317,7 +318,8 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
     return plan->store->ema ? emit_average(plan, e, style, slab, &t) : CLT_OK;
 }
 
-/* What a record asks for, or what suits the device; ranks that agreed on an order keep to it. */
+/* Uses the tunables of a tuning record, or what suits the device. An order that ranks have agreed on
+ * overrides both. */
 static clt_status tuned_style(ocl_emitter *e, const clt_update_order *order, update_style *style)
 {
     uint64_t standard = order->items ? order->items : clt_local_group(e->device, CLT_STORE_CHUNK);

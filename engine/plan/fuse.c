@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Questions that the parts of the fuse pass put to the work list. */
+ * Queries of the work list for the parts of the fuse pass, and edits of the list. */
 #include "engine/plan/fuse.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@ int32_t clt_fuse_first(const clt_fuse *f, int32_t tensor)
     return tensor < 0 ? -1 : f->first[clt_plan_owner(f->plan, tensor)];
 }
 
-/* The newest mention comes first, so that before the index is complete one look tells whether a work has its.
- */
+/* Adds a mention, unless the work has one. New mentions are put first: while the index is being built, a
+ * work's own mention, if there is one, is the first. */
 static clt_status mention(clt_fuse *f, int32_t tensor, size_t at)
 {
     size_t work;
@@ -133,7 +133,8 @@ size_t clt_fuse_producer(const clt_fuse *f, int32_t tensor)
     return made;
 }
 
-/* A loss that is fused with its linear layer has no forward work any more, yet reads what that layer read. */
+/* A loss that is fused with its linear layer no longer has forward work. Its backward work reads what that
+ * layer read. */
 static bool reads(const clt_plan *plan, size_t at, int32_t tensor)
 {
     const clt_work *work = &plan->work[at];

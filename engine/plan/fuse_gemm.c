@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusing a GEMM's neighbours into its epilogue: forward, the activation that follows and the residual that is
- * added to it; backward, the derivative of the activation whose output's gradient the GEMM makes. The
- * arithmetic is that of the separate kernels, in the same order, so results keep their bits (f32). Ops say
- * themselves what can stand in for them (engine/ops/op.h). */
+ * Fusing a GEMM with its neighbours by means of its epilogue. Forward: the activation that follows, and the
+ * residual that is added to it. Backward: the derivative of the activation whose output's gradient the GEMM
+ * computes. The arithmetic is that of the separate kernels in the same order, so f32 results are the same bit
+ * for bit. Each op declares what it can be in an epilogue (engine/ops/op.h). */
 #include "engine/plan/fuse.h"
 
 static const clt_tensor *tensor_of(const clt_fuse *f, int32_t id)
@@ -13,7 +13,7 @@ static const clt_tensor *tensor_of(const clt_fuse *f, int32_t id)
 
 /* --- derivative, backward --- */
 
-/* True when a work adds a gradient to another one, or has it as the gradient of an output. */
+/* True when a work adds a gradient to another one, or reads it as the gradient of an output. */
 static bool takes_gradient(const clt_plan *plan, const clt_work *work, int32_t gradient)
 {
     if (work->kind == CLT_WORK_ADD)
@@ -24,8 +24,8 @@ static bool takes_gradient(const clt_plan *plan, const clt_work *work, int32_t g
     return false;
 }
 
-/* The one work that makes a gradient from nothing, if that is a GEMM with an epilogue; CLT_NO_WORK if others
- * contribute or read it before `reader` does. */
+/* The one work that writes a gradient, if that is a GEMM with an epilogue; CLT_NO_WORK if other works add to
+ * the gradient, or read it before `reader` does. */
 static size_t gemm_source(const clt_fuse *f, int32_t gradient, size_t reader)
 {
     const clt_plan *plan = f->plan;
@@ -48,7 +48,7 @@ static size_t gemm_source(const clt_fuse *f, int32_t gradient, size_t reader)
     return source < reader ? source : CLT_NO_WORK;
 }
 
-/* True when a work between the two touches the gradient: then it cannot be made earlier. */
+/* True when a work between the two reads or writes the gradient, so that it cannot be computed earlier. */
 static bool touched_between(const clt_fuse *f, int32_t gradient, size_t after, size_t before)
 {
     const clt_plan *plan = f->plan;
@@ -82,7 +82,7 @@ static clt_status fold_derivative(clt_fuse *f, size_t at)
     gemm->din[0] = work->din[0];
     gemm->din_accumulate[0] = work->din_accumulate[0];
     gemm->epilogue.activation = activation;
-    /* the sign of relu's output is that of its input, so that the input need not be kept */
+    /* relu's output has the sign of its input, so the input need not be kept */
     gemm->epilogue.dact = activation == OCL_ACT_RELU ? y : x;
     clt_fuse_note(gemm, work->node);
     clt_fuse_kill(work);
@@ -91,7 +91,7 @@ static clt_status fold_derivative(clt_fuse *f, size_t at)
 
 /* --- activation and residual, forward --- */
 
-/* The first activation that reads the GEMM's output, and nothing else but views in between. */
+/* The first activation that reads the GEMM's output, with nothing but views in between. */
 static size_t find_activation(const clt_fuse *f, int32_t out)
 {
     size_t found = CLT_NO_WORK, w;
@@ -104,7 +104,8 @@ static size_t find_activation(const clt_fuse *f, int32_t out)
     return found;
 }
 
-/* True when some backward work reads the activation's input by way of that layer's node, or a derivative. */
+/* True when a backward work reads the activation's input: the activation's own, or a GEMM that has the
+ * derivative in its epilogue. */
 static bool backward_reads(const clt_fuse *f, const clt_node *activation, int32_t x)
 {
     size_t w;

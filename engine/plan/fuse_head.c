@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusing a GEMM with the loss that alone reads its outputs, where the loss names an op that does both. In
- * training all of it, the loss record too, happens in the backward phase: logits, then their gradient in
- * their place, some rows at a time. In evaluation it pays only where there are several chunks. */
+ * Fusing a GEMM with the loss that is the only reader of its outputs, if the loss names an op that does both.
+ * In training the backward phase then does all of it, the loss record included: logits are computed some rows
+ * at a time and their gradient replaces them. In evaluation fusing pays only if there are several such chunks
+ * of rows. */
 #include <string.h>
 
 #include "engine/ops/loss/linear_cross_entropy.h"
@@ -20,7 +21,7 @@ static bool chunked(const clt_plan *plan, int32_t logits)
     return clt_head_chunk(rows, row * (int64_t)clt_dtype_bytes(t->dtype)) < rows;
 }
 
-/* The gradient of the logits comes from the loss alone and goes to the linear layer alone. */
+/* The gradient of the logits is written by the loss only and read by the linear layer only. */
 static bool gradients_match(const clt_plan *plan, const head *h)
 {
     if (h->linear_back == CLT_NO_WORK || h->loss_back == CLT_NO_WORK || h->loss_back > h->linear_back)
@@ -30,7 +31,7 @@ static bool gradients_match(const clt_plan *plan, const head *h)
            clt_fuse_same(plan, loss->din[0], linear->dout[0]);
 }
 
-/* The linear layer at `at` and its loss, if the two can be one. */
+/* The linear layer at `at` and its loss, if they can be fused. */
 static bool find_head(const clt_fuse *f, size_t at, head *h)
 {
     const clt_plan *plan = f->plan;
@@ -50,7 +51,8 @@ static bool find_head(const clt_fuse *f, size_t at, head *h)
     return plan->options.mode == CLT_PLAN_EVAL ? chunked(plan, logits) : gradients_match(plan, h);
 }
 
-/* Attribute values of the fused op come from the two nodes by name. */
+/* Copies the attribute values of the fused op from the attributes of the two nodes that have the same
+ * name. */
 static void copy_attrs(clt_node *node, const clt_node *linear, const clt_node *loss)
 {
     for (int i = 0; i < node->op->n_attrs; i++) {

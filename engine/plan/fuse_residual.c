@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusing an op with the residual sum behind it, forward: one kernel instead of two, and the result of the op
- * alone is never stored. Backward is as it was: a sum hands its gradient on. The arithmetic is that of the
- * separate kernels, so results keep their bits in f32; in 16-bit storage the sum is rounded once instead of
- * twice. Knows no op by name. */
+ * Fusing an op with the residual sum that follows it, forward: one kernel instead of two, and the op's own
+ * result is not stored. Backward does not change, because the gradient of a sum is the gradient of both
+ * inputs. The arithmetic is that of the separate kernels, so f32 results are the same bit for bit; with
+ * 16-bit storage the sum is rounded once instead of twice. Knows no op by name. */
 #include "engine/plan/fuse.h"
 
-/* The two-input sum whose side *side is y, which nothing else reads; NULL: there is none that can be fused.
- */
+/* The sum of two inputs that is the only reader of y, its input number *side; NULL if there is none that can
+ * be fused. */
 static const clt_node *find_sum(const clt_fuse *f, size_t at, int32_t y, size_t *reader, int *side)
 {
     const clt_plan *plan = f->plan;
@@ -23,10 +23,11 @@ static const clt_node *find_sum(const clt_fuse *f, size_t at, int32_t y, size_t 
         x->dtype != own->dtype)
         return NULL;
     size_t made = clt_fuse_producer(f, residual);
-    return made == CLT_NO_WORK || made < at ? sum : NULL; /* else it comes into being after this work */
+    /* the other input must exist before this work runs */
+    return made == CLT_NO_WORK || made < at ? sum : NULL;
 }
 
-/* True when a derivative is taken from the output, which then has to be there. */
+/* True when a backward work needs the op's output, which then must be stored. */
 static bool backward_reads_output(const clt_fuse *f, size_t at, int32_t y)
 {
     const clt_plan *plan = f->plan;

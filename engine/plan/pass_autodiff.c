@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 2, automatic differentiation: from nodes to a list of work, forward then backward. Everything that
- * leads to no trainable parameter (or checked input), or that no loss depends on, is pruned. Each gradient is
- * written by its first contributor and added to by the others, so nothing is cleared and fan-out needs no
- * extra pass; the gradient of a view's input is a view. */
+ * Pass 2, automatic differentiation: turns nodes into a list of work, forward then backward. Work is left out
+ * where no trainable parameter (or checked input) is behind it, or where no loss depends on it. The first
+ * contributor to a gradient writes it and the others add to it, so no gradient has to be cleared, and a
+ * tensor with several readers needs no extra work. The gradient of a view's input is a view of the gradient
+ * of its output. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,10 @@ typedef struct autodiff {
     clt_plan *plan;
     clt_graph *graph;
     size_t n;      /* tensors of the model */
-    bool *needs;   /* a trainable parameter or checked input lies behind it */
-    bool *reaches; /* a loss or seed depends on it */
-    int32_t *uses; /* contributions its gradient will get */
-    bool *written; /* its gradient has a value by now */
+    bool *needs;   /* by tensor: depends on a trainable parameter or a checked input */
+    bool *reaches; /* by tensor: a loss or a seed depends on it */
+    int32_t *uses; /* by tensor: contributions that its gradient gets */
+    bool *written; /* by tensor: its gradient has been written by work so far in the list */
     bool *param_written;
 } autodiff;
 
@@ -69,7 +70,7 @@ static clt_status new_gradient(autodiff *ad, int32_t of, const char *prefix, int
     char name[300];
     snprintf(name, sizeof name, "%s%s", prefix, t->name);
     clt_tensor_class cls = t->cls == CLT_TC_PARAM ? CLT_TC_PARAM_GRAD : CLT_TC_GRADIENT;
-    /* of parameters: the f32 ones that the optimizer takes; of inputs that the checker looks at: exact too */
+    /* f32: gradients of parameters, for the optimizer, and of inputs that the checker compares */
     const clt_plan_options *options = &ad->plan->options;
     bool wide = cls == CLT_TC_PARAM_GRAD || (options->storage == CLT_F32 && !options->narrow_gradients);
     CLT_TRY(clt_graph_new_tensor(ad->graph, name, wide ? CLT_F32 : t->dtype, &t->shape, cls, id));
@@ -77,7 +78,7 @@ static clt_status new_gradient(autodiff *ad, int32_t of, const char *prefix, int
     return CLT_OK;
 }
 
-/* Marks what needs a gradient and what reaches a loss, and counts contributions. */
+/* Marks tensors that need a gradient and tensors that reach a loss, and counts contributions. */
 static void analyse(autodiff *ad)
 {
     clt_graph *graph = ad->graph;
@@ -102,7 +103,7 @@ static void analyse(autodiff *ad)
     }
 }
 
-/* x and its view share bytes; when the view is x's only consumer, their gradients do too. */
+/* x and its view share bytes. If the view is the only reader of x, their gradients share bytes, too. */
 static clt_status alias_view(autodiff *ad, const clt_node *node, bool *done)
 {
     int32_t x = node->in[0], dy = ad->plan->gradient[node->out[0]];
@@ -116,8 +117,8 @@ static clt_status alias_view(autodiff *ad, const clt_node *node, bool *done)
     return CLT_OK;
 }
 
-/* Gradients of one node's inputs. A tensor used twice by one node gets its second gradient in a tensor of its
- * own (a kernel may write both at once), which is added afterwards. */
+/* Gradients of one node's inputs. If a node reads a tensor twice, a kernel may write both gradients at once,
+ * so the second one gets a tensor of its own and is added to the first afterwards. */
 static clt_status input_gradients(autodiff *ad, const clt_node *node, size_t index)
 {
     clt_plan *plan = ad->plan;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 4, fuse: neighbouring work becomes one kernel, and work that has become empty goes (views; dropout
- * when not training). options.no_fuse keeps every op apart, so that tests can compare. The checker's plans
- * are never fused: they are about single ops. */
+ * Pass 4, fuse: lets one kernel do the work of neighbouring nodes, and removes work that does nothing (views;
+ * dropout in evaluation). With options.no_fuse nothing is fused, so that tests can compare. The checker's
+ * plans are never fused, because they test single ops. */
 #include "engine/plan/fuse.h"
 
-/* y = x when not training: the same bytes. */
+/* In evaluation y = x for dropout: y becomes a view of x. */
 static void drop_identities(clt_plan *plan)
 {
     for (size_t w = 0; w < plan->n_forward; w++) {

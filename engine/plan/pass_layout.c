@@ -8,7 +8,7 @@
 
 #include "engine/plan/plan.h"
 
-/* Last piece of work that adds to each parameter's gradient: its readiness. */
+/* For each parameter, the position of the last work that adds to its gradient: then the gradient is ready. */
 static void find_ready(const clt_plan *plan, size_t *ready)
 {
     for (size_t w = 0; w < plan->n_work; w++) {
@@ -22,7 +22,7 @@ static void find_ready(const clt_plan *plan, size_t *ready)
     }
 }
 
-/* The parts of a slab, one behind the other. */
+/* The parts of a slab, in their order. */
 typedef enum slab_part { PART_TRAINED, PART_FROZEN, PART_BUFFER, PART_AVERAGED } slab_part;
 
 static slab_part part_of(const clt_store_slot *slot)
@@ -77,12 +77,13 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
     return CLT_OK;
 }
 
-/* Deals slots to slabs in order; what is trained comes first, so a slab's trainable part is its leading part,
- * and its last part are the buffers that ranks average. */
+/* Places the parameters in slabs. Trainable ones come first, so the trainable part of a slab is its
+ * beginning; buffers that ranks average come last. */
 static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
 {
     uint64_t limit = plan->device.max_alloc_bytes / sizeof(float) / CLT_STORE_CHUNK * CLT_STORE_CHUNK;
-    limit = limit > 2 * CLT_STORE_CHUNK ? limit - CLT_STORE_CHUNK : limit; /* room for the loss records */
+    /* leave room for the loss records */
+    limit = limit > 2 * CLT_STORE_CHUNK ? limit - CLT_STORE_CHUNK : limit;
     layout->n_slabs = 1;
     for (int32_t i = 0; i < layout->n_slots; i++) {
         clt_store_slot *slot = &layout->slots[layout->order[i]];
@@ -151,7 +152,8 @@ done:
     return status;
 }
 
-/* An evaluation plan uses the training plan's store: every parameter must be there with the same shape. */
+/* An evaluation plan uses the layout of the training plan, which must have every parameter with the same
+ * shape. */
 static clt_status check_layout(const clt_plan *plan)
 {
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];

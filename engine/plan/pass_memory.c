@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 7, memory: gives every tensor its place. Lifetimes come from the commands' own reads and writes; views
- * count for the tensor that owns the bytes. Three orders of greedy best-fit placement are tried and the
- * smallest result kept. A tensor larger than the device's largest buffer is refused by name. */
+ * Pass 8, memory: gives every tensor its offset in memory. Lifetimes follow from the reads and writes that
+ * commands declare; a use of a view counts as a use of the tensor that owns the bytes. Greedy best-fit
+ * placement is tried in three orders, and the smallest result is kept. A tensor larger than the device's
+ * largest buffer is an error that names it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,13 @@ typedef struct item {
     uint64_t offset;
 } item;
 
-/* Bytes that come to life or go at a time. */
+/* Bytes whose lifetime begins or ends at a time. */
 typedef struct moment {
     uint64_t time, begin, end;
 } moment;
 
-/* What a slab holds, in the order of offsets: copies, which are read from end to end for each item. */
+/* The items placed in a slab, in the order of their offsets. They are copies, so that the search for a gap
+ * reads memory sequentially. */
 typedef struct slab_items {
     item *items;
     size_t n, room;
@@ -34,7 +36,7 @@ typedef struct placement {
     size_t n;
     uint64_t slab_bytes[CLT_MAX_PLAN_SLABS];
     int32_t n_slabs;
-    uint64_t limit, start; /* largest slab; first free byte of slab 0 */
+    uint64_t limit, start; /* size of the largest slab; first free byte of slab 0 */
 } placement;
 
 int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor)
@@ -73,7 +75,7 @@ static uint64_t tensor_bytes(const clt_tensor *t)
     return (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
 }
 
-/* Parameters, their gradients, state and loss records of plans that use the store. */
+/* Places of parameters, their gradients, run state and loss records, for plans that use the store. */
 static void place_store(clt_plan *plan)
 {
     const clt_store_layout *store = plan->store;
@@ -106,8 +108,8 @@ static void place_store(clt_plan *plan)
         (clt_place){CLT_PLACE_STORE, CLT_ARENA_STATE, 0, 0, ST_WORDS * sizeof(uint32_t), 0, 0};
 }
 
-/* The input region is one buffer's part here and, with every slot of the staging ring, one buffer of the
- * feed's. */
+/* The input region must fit into one buffer, and so must all slots of the staging ring together, which the
+ * feed allocates as one buffer. */
 static clt_status check_inputs(const clt_plan *plan)
 {
     uint64_t limit = plan->device.max_alloc_bytes, largest = 0;
@@ -131,7 +133,7 @@ static clt_status check_inputs(const clt_plan *plan)
     return CLT_OK;
 }
 
-/* Fields and the step block lie together at the start of slab 0, so that one copy fills them all. */
+/* Fields and the step block lie side by side at the start of slab 0, so that one copy fills them all. */
 static clt_status place_inputs(clt_plan *plan)
 {
     uint64_t offset = 0, guard = plan->options.guard_bytes, align = plan->device.align_bytes;
@@ -171,7 +173,8 @@ static void find_lifetimes(clt_plan *plan, uint32_t *first, uint32_t *last)
             last[clt_plan_owner(plan, (int32_t)i)] = UINT32_MAX;
 }
 
-/* Collects what the plan's slabs must hold. In CHECK mode everything lives for ever, between guard zones. */
+/* Collects the tensors that the plan's slabs must hold. In CHECK mode each one lives for the whole plan,
+ * between guard zones. */
 static clt_status collect(clt_plan *plan, placement *p, const uint32_t *first, const uint32_t *last)
 {
     uint64_t align = plan->device.align_bytes, guard = plan->options.guard_bytes;
@@ -181,7 +184,7 @@ static clt_status collect(clt_plan *plan, placement *p, const uint32_t *first, c
         if (plan->place[i].kind != CLT_PLACE_NONE || t->view_of >= 0)
             continue;
         if (first[i] == UINT32_MAX && !check && !t->is_output)
-            continue; /* no command touches it */
+            continue; /* no command uses it */
         uint64_t bytes = tensor_bytes(t);
         if (bytes > p->limit)
             CLT_FAIL(CLT_EDEVMEM,
@@ -225,7 +228,7 @@ static int by_length(const void *a, const void *b)
     return by_size(a, b);
 }
 
-/* The tightest gap of one slab that holds `it` beside the placed items that live at the same time. */
+/* The smallest gap of a slab that can hold `it` beside the items that are live at the same time. */
 static bool best_gap(const placement *p, int32_t slab, item *it)
 {
     const slab_items *held = &p->slab[slab];
@@ -317,7 +320,7 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Largest sum of live bytes over all moments (unaligned): the bound that no placement can beat. */
+/* The most bytes that are live at any one time, without alignment: no placement can need less. */
 static clt_status live_bound(const clt_plan *plan, const placement *p, uint64_t *bound)
 {
     moment *moments;
@@ -339,7 +342,8 @@ static clt_status live_bound(const clt_plan *plan, const placement *p, uint64_t 
     return CLT_OK;
 }
 
-/* Puts the item that reaches highest in the last slab first. */
+/* Moves the item that ends highest in the last slab to the front of the order, so that the next try places it
+ * first. */
 static void promote_top(placement *p)
 {
     size_t top = 0;
@@ -354,8 +358,7 @@ static void promote_top(placement *p)
     p->items[0] = it;
 }
 
-/* Tries of one order: many for small plans, one for plans so large that a try takes long (its work grows with
- * n^2). */
+/* How many tries each order gets. The work of a try grows with n^2, so large plans get a single one. */
 static int tries_of(size_t n)
 {
     size_t tries = (size_t)4000000 / (n * n + 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass 1, precision: decides the storage type of every tensor. In a half-precision run activations and the
- * weights of products are stored in 16 bits and all arithmetic stays f32; ops that say so (CLT_OP_WIDE) keep
- * f32, as do statistics, losses and every parameter that no product reads. Where types meet, a cast is
- * inserted, once per tensor. With f32, the default, every float tensor is f32, which is proved here instead
- * of assumed. It knows flags of ops, no op. */
+ * weights of products are stored in 16 bits, and all arithmetic is f32. Ops with the flag CLT_OP_WIDE keep
+ * f32, as do statistics, losses and all parameters that no product reads. Where types differ a cast is
+ * inserted, once per tensor. In a run with f32, the default, this pass checks that every float tensor is f32.
+ * It knows flags of ops, no op. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,8 @@ typedef struct precision {
     clt_plan *plan;
     clt_graph *graph;
     clt_dtype storage;
-    int32_t *cast;      /* by tensor id: its form of the other type, -1 */
-    clt_node **order;   /* nodes with the casts where they belong */
+    int32_t *cast;      /* by tensor id: the same values in the other type, -1 none yet */
+    clt_node **order;   /* the nodes and the inserted casts, in order of execution */
     size_t n, capacity; /* of order */
 } precision;
 
@@ -26,10 +26,10 @@ static bool loaded(const clt_tensor *t)
     return t->cls == CLT_TC_FIELD || t->cls == CLT_TC_STEP;
 }
 
-/* f32 runs, and the checker's single nodes, whose types are its cases'. */
+/* For f32 runs, and for the checker's single nodes, whose types are given by the cases. */
 static clt_status prove_f32(const clt_plan *plan)
 {
-    /* The checker, which alone wants guard zones, has cases of every type, for evaluation too. */
+    /* the checker has cases of every type, in evaluation plans too; only its plans have guard zones */
     bool checked = plan->options.mode == CLT_PLAN_CHECK || plan->options.guard_bytes > 0;
     for (size_t i = 0; i < plan->graph->n_tensors; i++) {
         const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
@@ -41,11 +41,11 @@ static clt_status prove_f32(const clt_plan *plan)
     return CLT_OK;
 }
 
-/* A product's weight may be narrow when nobody reads it otherwise. */
+/* A weight gets a low-precision copy if only products read it. */
 static clt_status narrow_weights(const precision *p)
 {
     enum { NARROW = 1, WIDE = 2 };
-    uint8_t *readers; /* by parameter: the kinds that it has */
+    uint8_t *readers; /* by parameter: bits for the kinds of its readers */
     CLT_TRY(clt_alloc(&readers, p->graph->n_params + 1, sizeof *readers, "parameter readers"));
     for (size_t k = 0; k < p->graph->n_nodes; k++) {
         const clt_node *node = p->graph->nodes[k];
@@ -66,7 +66,8 @@ static clt_status place_node(precision *p, clt_node *node)
     return CLT_OK;
 }
 
-/* The tensor in type `need`, made before the node that asks. */
+/* *tensor becomes a tensor of type `need` with the same values; a cast before the node computes it if
+ * necessary. */
 static clt_status in_type(precision *p, const clt_node *node, clt_dtype need, int32_t *tensor)
 {
     char name[280];
@@ -74,7 +75,7 @@ static clt_status in_type(precision *p, const clt_node *node, clt_dtype need, in
     if (p->cast[*tensor] < 0) {
         snprintf(name, sizeof name, "%s.%s", clt_graph_tensor(p->graph, *tensor)->name, clt_dtype_name(need));
         CLT_TRY(clt_graph_add_op(p->graph, "cast", name, NULL, tensor, 1, NULL, &cast));
-        p->graph->n_nodes--; /* it goes into p->order */
+        p->graph->n_nodes--; /* the cast was appended to the graph, but belongs into p->order */
         cast->block = node->block;
         clt_graph_tensor(p->graph, cast->out[0])->dtype = need;
         p->cast[*tensor] = cast->out[0];
@@ -84,7 +85,7 @@ static clt_status in_type(precision *p, const clt_node *node, clt_dtype need, in
     return CLT_OK;
 }
 
-/* Sets a node's types; its inputs have theirs. */
+/* Sets the types of a node's outputs, and casts inputs where needed. The types of its inputs are known. */
 static clt_status set_node(precision *p, clt_node *node)
 {
     uint32_t flags = node->op->flags;
@@ -107,14 +108,14 @@ static clt_status set_node(precision *p, clt_node *node)
     return place_node(p, node);
 }
 
-/* Numbers of nodes are their places. */
+/* Gives every node its position as its number. */
 static clt_status renumber(precision *p)
 {
     clt_graph *graph = p->graph;
     int32_t *now = NULL;
     size_t old = graph->n_nodes;
     CLT_TRY(clt_alloc(&now, p->n + 1, sizeof *now, "node order"));
-    for (size_t k = 0; k < p->n; k++) /* inserted casts have a number behind them all */
+    for (size_t k = 0; k < p->n; k++) /* casts were inserted with numbers behind those of all other nodes */
         if ((size_t)p->order[k]->id < old && graph->nodes[p->order[k]->id] == p->order[k])
             now[p->order[k]->id] = (int32_t)k;
     clt_status status =

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 5, recompute: trades time for memory. What backward would find in memory is computed again shortly
- * before it is needed, into a tensor of its own, so that the first one's memory is free from the end of its
- * forward use. The same kernels on the same inputs give the same bits, dropout too: its masks come from the
- * step, the op and the element. Losses are never repeated. The memory pass does the rest. */
+ * Pass 5, recompute: trades time for memory. A value that backward needs is computed again shortly before it
+ * is used, into a tensor of its own (its recomputed copy), so that the memory of the original is free after
+ * its last forward use. The same kernels on the same inputs give the same bits. This holds for dropout, too,
+ * whose masks are a function of step, op and element. Losses are never recomputed. The memory pass makes use
+ * of the shorter lifetimes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ clt_status clt_again_tensor(clt_again *a, int32_t tensor)
     return CLT_OK;
 }
 
-/* *tensor becomes its recomputed copy, if its owner has one: then it is a view of that. */
+/* If the tensor's owner has a recomputed copy, *tensor becomes that copy, or a view of it. */
 static clt_status map_tensor(clt_again *a, int32_t *tensor)
 {
     if (*tensor < 0 || (size_t)*tensor >= a->n)
@@ -41,7 +42,7 @@ static clt_status map_tensor(clt_again *a, int32_t *tensor)
     return CLT_OK;
 }
 
-/* An output of repeated work. */
+/* Maps an output of recomputed work. */
 static clt_status map_output(clt_again *a, int32_t *tensor)
 {
     int32_t kept = *tensor;
@@ -50,7 +51,7 @@ static clt_status map_output(clt_again *a, int32_t *tensor)
         return CLT_OK;
     CLT_TRY(clt_again_tensor(a, kept));
     *tensor = a->second[kept];
-    a->second[kept] = -1; /* the first one stays in use */
+    a->second[kept] = -1; /* the original stays in use */
     return CLT_OK;
 }
 
@@ -78,7 +79,7 @@ clt_status clt_again_push(clt_again *a, const clt_work *work, bool repeat)
     return CLT_OK;
 }
 
-/* Who names a tensor: the position of one work, and whether there is another one. */
+/* The works that name a tensor: the position of one, and whether there are others. */
 typedef struct named_by {
     size_t work;
     bool once, others;
@@ -107,7 +108,8 @@ static void name_tensors(const clt_again *a, named_by *by_owner)
     }
 }
 
-/* Forward need not keep what goes into an activation when backward has it from its recomputed copy. */
+/* If backward reads the input of an activation from its recomputed copy only, forward need not store the
+ * original. */
 static clt_status drop_unread(clt_again *a, size_t n_forward)
 {
     bool *kept;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 6, select: chooses a variant for every piece of work and lets it emit its commands into the phases.
- * Each command gets a time (work index, place inside the work); BACKWARD and BACKWARD_ADD are two forms of
- * the same moments. */
+ * Pass 7, select: chooses a variant for every piece of work and lets it emit its commands into the lists of
+ * the phases. Each command gets a time: the position of its work, and its place within the work. BACKWARD and
+ * BACKWARD_ADD are two versions of the same work, so their commands have the same times. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,8 @@ static int32_t plan_workspace(void *owner, clt_dtype dtype, uint64_t elements, c
                : OCL_NO_TENSOR_ID;
 }
 
-/* The two forms of the backward pass never run in one step: what a piece of work asks for in both is one
- * tensor. */
+/* Workspace that both versions of the backward phase share: they never run at the same time, so what a piece
+ * of work requests in both is the same tensor. */
 typedef struct shared_space {
     clt_plan *plan;
     struct {
@@ -29,8 +29,8 @@ typedef struct shared_space {
         int32_t tensor;
     } * at;
     size_t n, capacity;
-    size_t work, next; /* which work asks, and where to look on for what it was given */
-    bool again;        /* the second form */
+    size_t work, next; /* the work that is emitted, and where to search on for the tensors it was given */
+    bool again;        /* the second version is being emitted */
 } shared_space;
 
 static int32_t shared_workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
@@ -70,7 +70,7 @@ void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter)
 
 static void call_common(const clt_plan *plan, const clt_node *node, clt_call *call)
 {
-    memset(call, 0xff, sizeof *call); /* every id -1 */
+    memset(call, 0xff, sizeof *call); /* sets every tensor id to -1 */
     call->graph = plan->graph;
     call->node = node;
     call->device = &plan->device;
@@ -128,7 +128,7 @@ const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *l
     return NULL;
 }
 
-/* Its node's name, with those of the nodes that were fused with it: "fc1+act1". */
+/* The name of the work's node, joined with those of the nodes that were fused into it: "fc1+act1". */
 static const char *layer_of(const clt_plan *plan, const clt_work *work)
 {
     const char *name = work->node->name;
@@ -137,15 +137,15 @@ static const char *layer_of(const clt_plan *plan, const clt_work *work)
     return name;
 }
 
-/* A buffer is computed by training's forward work, once for each micro-batch: work that is done again for the
- * backward pass leaves it alone. */
+/* A buffer is written by the forward work of training, once for each micro-batch, and never by recomputed
+ * work. */
 static bool may_write_buffers(const clt_plan *plan, const clt_work *work)
 {
     return work->kind == CLT_WORK_FORWARD && !work->again && plan->options.mode != CLT_PLAN_EVAL &&
            clt_node_updates_buffers(plan->graph, work->node);
 }
 
-/* No work of a node writes a parameter, and only the work that may do so a buffer. */
+/* An error if work writes a parameter, or a buffer that it may not write. */
 static clt_status check_writes(const clt_plan *plan, const clt_work *work, const ocl_command_list *list,
                                size_t first)
 {
@@ -205,7 +205,7 @@ static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_wor
     return ocl_emit_status(emitter);
 }
 
-/* Gives the commands emitted since `from` their times. */
+/* Sets the times of the commands that were emitted since `from`. */
 static clt_status stamp(clt_plan *plan, clt_phase phase, size_t from, size_t work, size_t *capacity)
 {
     const ocl_command_list *list = &plan->phase[phase];
@@ -247,7 +247,7 @@ static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, si
     return status;
 }
 
-/* SYNC and UPDATE come after all work. */
+/* The SYNC and UPDATE phases get times after those of all work. */
 static clt_status select_update(clt_plan *plan)
 {
     ocl_emitter emitter;

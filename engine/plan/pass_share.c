@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 6, share: gradients that may be written over the values that they belong to lie there (logits), and
- * gradients that are mere copies of another gradient share its memory instead. A residual sum
- * hands the same gradient to both of its branches; the one that runs along the stream goes on growing in
- * place, by the accumulate mode of whoever contributes next, and nothing is copied or added apart. Sharing is
- * allowed where a replay of the work list shows that every reader still finds the value that a copy would
- * have had. Knows work and gradients, no model. */
+ * Pass 6, share: buffer aliasing of gradients. A gradient may be written over the values that it belongs to
+ * where its op allows that (logits), and a gradient that would be a copy of another one uses the other one's
+ * memory. For instance, a residual sum passes the same gradient to both of its inputs; for one of them the
+ * next contributor adds to that gradient in place (accumulate mode), so nothing is copied or added
+ * separately. Memory is shared only where replaying the work list shows that every reader finds the same
+ * value that a copy would have had. Knows work and gradients, no model. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/plan/fuse.h"
 #include "engine/plan/plan_internal.h"
 
-/* A number that a trial has changed, and what it was. */
+/* A number that a trial replay changed, and its value before. */
 typedef struct change {
     uint32_t *where, before;
 } change;
 
 typedef struct share {
     clt_plan *plan;
-    size_t n;        /* tensors */
-    bool *kept;      /* by owner: see clt_plan_kept */
-    int32_t *value;  /* by tensor: root of the views that autodiff made; those always hold the same value */
-    int32_t *memory; /* by value: whose memory it lies in */
+    size_t n;   /* tensors */
+    bool *kept; /* by owner: see clt_plan_kept */
+    /* by tensor: root of the chain of views that autodiff made; all views of it hold one value */
+    int32_t *value;
+    int32_t *memory; /* by value: the value in whose memory it lies */
     size_t *last;    /* by memory: the last work that reads or writes a value in it */
-    /* while replaying */
-    uint32_t *writes; /* by memory: how often it was written */
-    uint32_t *holds;  /* by value: after which write its memory held it, 0 never */
-    int32_t *copied;  /* by work * CLT_MAX_IN + input: the gradient that now shares the output's memory, -1 */
-    change *changes;  /* of a trial, to be taken back */
+    /* state of the replay */
+    uint32_t *writes; /* by memory: number of writes so far */
+    uint32_t *holds;  /* by value: the number of the write after which its memory held it, 0 never */
+    /* by work * CLT_MAX_IN + input: gradient that shares the output gradient's memory, -1 */
+    int32_t *copied;
+    change *changes; /* made by a trial, to be undone */
     size_t n_changes, room;
     bool trial;
 } share;
@@ -55,7 +57,7 @@ static bool is_there(const share *s, int32_t value)
     return s->holds[value] != 0 && s->holds[value] == s->writes[memory_of(s, value)];
 }
 
-/* Inputs of a work's node whose gradients are written by the work itself. */
+/* The gradient of an input that the work itself writes, -1 if it writes none. */
 static int32_t written(const clt_work *work, int input)
 {
     return work->kind == CLT_WORK_ADD ? (input == 0 ? work->add_to : -1) : work->din[input];
@@ -78,8 +80,8 @@ static clt_status put(share *s, uint32_t *where, uint32_t number)
     return CLT_OK;
 }
 
-/* One piece of work: *right false when it would read a value that is gone, or write into memory that it
- * reads. */
+/* Replays one piece of work. *right is false if it would read a value that has been overwritten, or write
+ * into memory that it also reads. */
 static clt_status replay_work(share *s, size_t at, bool *right)
 {
     const clt_work *work = &s->plan->work[at];
@@ -110,15 +112,15 @@ static clt_status replay_work(share *s, size_t at, bool *right)
     }
     for (int i = 0; i < CLT_MAX_IN; i++) {
         int32_t value = value_of(s, copied[i]);
-        if (value >= 0) /* the output's value, which is there: it was read */
+        if (value >= 0) /* it equals the gradient of the output, which was found in memory above */
             CLT_TRY(put(s, &s->holds[value], s->writes[memory_of(s, value)]));
     }
     *right = true;
     return CLT_OK;
 }
 
-/* Whether all goes well from work `at` on, before which everything has been replayed, as far as the work that
- * touches the memory last. What comes behind that has other values in other memory. */
+/* Replays the works from `at`, before which all are replayed, up to the last one that uses the memory; works
+ * after that cannot be affected. Undoes the replay afterwards. */
 static clt_status replay(share *s, size_t at, int32_t memory, bool *right)
 {
     clt_status status = CLT_OK;
@@ -134,7 +136,7 @@ static clt_status replay(share *s, size_t at, int32_t memory, bool *right)
     return status;
 }
 
-/* The value's memory is another one's from now on. */
+/* Lets the value lie in the memory of another one from now on. */
 static void join(share *s, int32_t value, int32_t into)
 {
     s->memory[value] = into;
@@ -142,7 +144,7 @@ static void join(share *s, int32_t value, int32_t into)
         s->last[into] = s->last[value];
 }
 
-/* Tries to let input `i`'s gradient lie where the output's does. */
+/* Tries to let the gradient of input `i` share the memory of the output's gradient. */
 static clt_status try_input(share *s, size_t at, int i)
 {
     clt_work *work = &s->plan->work[at];
@@ -173,7 +175,8 @@ static clt_status try_input(share *s, size_t at, int i)
     return CLT_OK;
 }
 
-/* True when no work behind `at` touches a tensor; all of it is asked, forward work that is repeated too. */
+/* True when no work after `at` reads or writes the tensor. All works are examined, recomputed ones
+ * included. */
 static clt_status last_use(clt_plan *plan, int32_t owner, size_t at, bool *last)
 {
     *last = true;
@@ -186,7 +189,7 @@ static clt_status last_use(clt_plan *plan, int32_t owner, size_t at, bool *last)
     return CLT_OK;
 }
 
-/* Lets the gradient of input `i` take the input's place. */
+/* Tries to let the gradient of input `i` be written over the input. */
 static clt_status try_in_place(share *s, size_t at, int i)
 {
     const clt_work *work = &s->plan->work[at];

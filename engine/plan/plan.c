@@ -89,7 +89,7 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         for (int32_t s = 0; s < plans[i]->n_slabs; s++)
             slab[s] = plans[i]->slab_bytes[s] > slab[s] ? plans[i]->slab_bytes[s] : slab[s];
         r.inputs = plans[i]->input_bytes > r.inputs ? plans[i]->input_bytes : r.inputs;
-        /* the evaluation's ring exists while the training's does */
+        /* both plans have a staging ring, and both exist at the same time */
         r.staging += clt_align_up(plans[i]->input_bytes, plans[i]->device.align_bytes) * CLT_STAGING_SLOTS;
     }
     for (int32_t s = 0; s < CLT_MAX_PLAN_SLABS; s++)

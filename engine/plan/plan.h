@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans. clt_plan_compute is pure: graph + device description -> commands, gradients, places in memory; it
- * needs no device, so `plan`, `estimate`, dry runs and tests use it alone. clt_plan_realize (realize.h) puts
- * a plan on a device. Passes in order: precision, autodiff, layout, fuse, recompute, share, select, memory;
- * binding is realize's. Plans know graphs and cl/; they know nothing of data, schedules or the trainer.
+ * Plans. clt_plan_compute is a pure function from graph and device description to commands, gradients and
+ * memory offsets. It needs no device, so `plan`, `estimate`, dry runs and tests use it alone.
+ * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: precision, autodiff, layout, fuse,
+ * recompute, share, select, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
+ * cl/; they know nothing of data, schedules or the trainer.
  *
  * Where a plan's tensors lie (clt_place), and what moves them:
  *
@@ -45,8 +46,8 @@
 typedef enum clt_plan_mode {
     CLT_PLAN_TRAIN, /* forward, backward, update; parameters in the store */
     CLT_PLAN_EVAL,  /* forward only; parameters in the store */
-    CLT_PLAN_CHECK /* forward and backward of single nodes for the checker; everything in the plan's own slabs
-                    */
+    /* forward and backward of single nodes for the checker; every tensor lies in the plan's own slabs */
+    CLT_PLAN_CHECK
 } clt_plan_mode;
 
 typedef enum clt_phase {
@@ -61,46 +62,46 @@ const char *clt_phase_name(clt_phase phase);
 
 /* --- update --- */
 
-/* Losses are multiplied by a scale, gradients divided by it before anything looks at them. A dynamic scale
- * changes as PyTorch's GradScaler's does: times `backoff` after a step that was skipped, times `growth` after
- * `interval` good ones in a row. */
+/* Loss scaling: losses are multiplied by a scale, and gradients are divided by it before anything else uses
+ * them. A dynamic scale follows the rule of PyTorch's GradScaler: times `backoff` after a skipped step, times
+ * `growth` after `interval` consecutive steps with finite gradients. */
 typedef struct clt_loss_scaling {
     bool on, dynamic;
     double growth, backoff;
     float minimum;
     uint32_t interval;
 } clt_loss_scaling;
-/* In which order the update adds up, for ranks whose devices would each choose another one. All 0: as suits
- * the device. */
+/* The order in which the update adds up. Ranks with different devices must agree on it to get the same bits.
+ * All fields 0: each device uses the order that suits it. */
 typedef struct clt_update_order {
-    uint32_t items; /* of a work-group; 1: the style without groups */
-    uint32_t exact; /* 1: divisions and square roots are rounded correctly, which the compiler must be told */
+    uint32_t items; /* work-items of a group; 1: the kernels without work-groups (style lane) */
+    uint32_t exact; /* 1: division and square root are correctly rounded, which OpenCL C must be asked for */
 } clt_update_order;
 
 typedef struct clt_update_spec {
     const clt_optimizer *optimizer;     /* NULL in plans without an update */
-    double value[CLT_OPTIMIZER_VALUES]; /* of its keys, in their order */
+    double value[CLT_OPTIMIZER_VALUES]; /* of the optimizer's keys, in their order */
     double weight_decay;
-    double ema; /* decay of the averages of the parameters; 0: there are none */
+    double ema; /* decay of the moving average of the parameters; 0: no average is kept */
     bool decay_all;
-    float clip; /* global norm, 0 = off */
+    float clip; /* largest global norm of the gradients, 0: no clipping */
     int64_t schedule_entries;
     clt_loss_scaling scaling;
     clt_update_order order;
 } clt_update_spec;
-/* The implementations of the UPDATE phase, of which one emits all of it. Problem: clt_update_problem. */
+/* Implementations of the UPDATE phase: one variant emits the whole phase. Problem: clt_update_problem. */
 extern const ocl_family clt_update_family;
 typedef struct clt_update_problem {
-    struct clt_plan *plan; /* its store and options say all */
+    struct clt_plan *plan; /* its store and its options describe the update */
 } clt_update_problem;
-/* The same without a plan, for measuring it on its own (ocl_family.describe). */
+/* The same without a plan, for benchmarks (ocl_family.describe). */
 typedef struct clt_update_described {
     clt_update_spec spec;
-    clt_dtype working; /* of the 16-bit copy of the parameters; f32: there is none */
+    clt_dtype working; /* type of the low-precision copy of the parameters; f32: there is none */
     uint64_t chunks;
 } clt_update_described;
-/* Work-items of a group in the update that suits the device, when no record says another number; 1: the style
- * without groups. */
+/* Work-items of a group in the variant that the device would choose without a tuning record; 1: kernels
+ * without work-groups. */
 uint64_t clt_update_items(const ocl_device_desc *device);
 
 /* --- plan --- */
@@ -110,42 +111,45 @@ typedef struct clt_plan_options {
     int32_t accumulation;   /* micro-batches per step of one rank; > 1 adds BACKWARD_ADD */
     int32_t ranks;          /* > 1 adds SYNC */
     clt_update_spec update; /* TRAIN */
-    const clt_store_layout
-        *layout;       /* EVAL: the training plan's layout (borrowed); TRAIN: NULL, the plan makes its own */
+    /* EVAL: the layout of the training plan (borrowed). TRAIN: NULL, the plan makes its own. */
+    const clt_store_layout *layout;
     clt_dtype storage; /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
-    clt_dtype wire;    /* ranks > 1: of parameter gradients on their way between ranks */
+    clt_dtype wire;    /* ranks > 1: communication dtype of parameter gradients */
     bool tf32;         /* products of f32 may round their operands to 10 bits of mantissa */
-    bool no_fuse;      /* every op apart, for comparison */
+    bool no_fuse;      /* fuse nothing, for comparison */
     clt_recompute recompute;
-    /* CHECK: backward starts at these pairs of (tensor, its given gradient) */
+    /* CHECK: the tensors where backward starts, and the gradient that is given for each */
     int n_seeds;
     int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
-    uint64_t guard_bytes;  /* CHECK: before and behind every tensor */
+    uint64_t guard_bytes;  /* CHECK: size of the guard zones before and behind every tensor */
     bool narrow_gradients; /* CHECK: gradients have their tensors' types, as with 16-bit storage; else f32 */
-    /* The tuner's candidate: taken as it is by works of its family; `asked` receives the values of its
-     * tunables. Both may be NULL. */
+    /* A candidate of the tuner: every work of its family uses it instead of choosing. `asked` receives the
+     * values of its tunables that were read. Both may be NULL. */
     const ocl_choice *candidate;
     ocl_choice *asked;
-    const char *force_variant; /* take only this variant where an op has one of that name (checker), NULL: the
-                                  first that accepts */
+    /* Set by the checker: an op that has a variant of this name must use it. NULL: no variant is forced. */
+    const char *force_variant;
 } clt_plan_options;
 
-/* One piece of work after autodiff: a node's forward or backward, or the sum of a second gradient. */
+/* One piece of work after autodiff: a node's forward or backward part, or the addition of a second
+ * gradient. */
 typedef enum clt_work_kind { CLT_WORK_FORWARD, CLT_WORK_BACKWARD, CLT_WORK_ADD } clt_work_kind;
-#define CLT_MAX_FUSED 2 /* an activation and an addition */
+#define CLT_MAX_FUSED 2 /* an activation and a residual sum */
 typedef struct clt_work {
     clt_work_kind kind;
-    const clt_node *node;      /* of the graph, or made by a pass with the same id and other tensors */
-    int32_t dout[CLT_MAX_OUT]; /* BACKWARD: gradients that arrive, -1 none */
+    /* of the graph, or a copy with the same id that a pass made to change its tensors */
+    const clt_node *node;
+    int32_t dout[CLT_MAX_OUT]; /* BACKWARD: gradients of the outputs, -1 none */
     int32_t din[CLT_MAX_IN];
     bool din_accumulate[CLT_MAX_IN];
     int32_t dparam[CLT_MAX_NODE_PARAMS];
     bool dparam_accumulate[CLT_MAX_NODE_PARAMS]; /* in BACKWARD; in BACKWARD_ADD always true */
-    int32_t add_to, add_from;                    /* ADD */
-    clt_epilogue epilogue;                       /* of a linear layer; residual: of dropout, too */
-    const clt_node *fused[CLT_MAX_FUSED]; /* other nodes whose work this one does as well, NULL behind them */
-    bool again;                           /* FORWARD, repeated for the backward pass */
-    bool record;                          /* a loss's backward writes the record: see clt_call */
+    int32_t add_to, add_from;                    /* ADD: the gradient that grows, and what is added to it */
+    clt_epilogue epilogue;                       /* of linear layers; dropout uses its residual, too */
+    /* nodes that were fused into this work; NULL behind the last */
+    const clt_node *fused[CLT_MAX_FUSED];
+    bool again;  /* FORWARD: recomputed for the backward pass */
+    bool record; /* BACKWARD of a loss: it writes the loss record, too (see clt_call) */
 } clt_work;
 
 typedef enum clt_place_kind { CLT_PLACE_NONE, CLT_PLACE_PLAN, CLT_PLACE_STORE } clt_place_kind;
@@ -153,15 +157,16 @@ typedef struct clt_place {
     clt_place_kind kind;
     clt_arena_kind arena; /* STORE */
     int32_t slab;
-    uint64_t offset, bytes; /* bytes */
-    uint32_t first,
-        last; /* time of first and last use (of `time` in clt_plan); UINT32_MAX last: kept after the step */
+    uint64_t offset, bytes; /* in bytes */
+    /* Times (clt_plan.time) of the first and the last use; last is UINT32_MAX for what is kept after the
+     * step. */
+    uint32_t first, last;
 } clt_place;
 
 #define CLT_MAX_PLAN_SLABS 64
 
 typedef struct clt_plan {
-    clt_graph *graph; /* owned; gradients and workspace are added to its tensor table */
+    clt_graph *graph; /* owned; passes append gradients and workspace to its tensors */
     clt_plan_options options;
     ocl_device_desc device;
     clt_store_layout *layout;      /* owned in TRAIN mode, else NULL */
@@ -170,30 +175,33 @@ typedef struct clt_plan {
     size_t n_work, work_capacity, n_forward;
     int32_t *gradient; /* by tensor id of the model's tensors: gradient tensor or -1 */
     size_t n_gradient;
-    int32_t losses;     /* loss records, (n_losses, 4) f32 */
-    int32_t state;      /* state block (TRAIN) */
-    int32_t loss_scale; /* with scaling: its word of that name (TRAIN) or a tensor that is given (CHECK); else
-                           -1 */
+    int32_t losses; /* loss records, (n_losses, 4) f32 */
+    int32_t state;  /* state block (TRAIN) */
+    /* Tensor that holds the loss scale: a word of the state block (TRAIN) or a given tensor (CHECK); -1
+     * without scaling. */
+    int32_t loss_scale;
     ocl_command_list phase[CLT_PHASE_COUNT];
-    uint32_t *time[CLT_PHASE_COUNT]; /* of each command */
-    clt_place *place;                /* by tensor id */
+    /* Time of each command: CLT_TIME_SUB times its work's position, plus its place in that work. */
+    uint32_t *time[CLT_PHASE_COUNT];
+    clt_place *place; /* by tensor id */
     size_t n_place;
     int32_t n_slabs;
     uint64_t slab_bytes[CLT_MAX_PLAN_SLABS];
-    /* the input region: what one slot of the loader holds, at the start of slab 0 */
+    /* The input region, at the start of slab 0: a copy of one slot of the loader. */
     uint64_t input_bytes;
     uint64_t step_offset;      /* of the step block inside the input region */
     uint64_t activation_bytes; /* slab bytes without the input region */
-    uint64_t activation_bound; /* largest sum of live bytes at any command: no plan can need less */
-    ocl_tuning_log tuning;     /* tunable problems of all phases, and the records in force */
+    uint64_t activation_bound; /* most bytes that are live at once: no placement can need less */
+    ocl_tuning_log tuning;     /* problems of all phases that can be tuned, and the records that were used */
 } clt_plan;
 
-/* clt_plan_compute: takes ownership of `graph` (also on failure). CLT_ESHAPE / CLT_ECONFIG / CLT_EUNSUPPORTED
- * / CLT_EDEVMEM (a tensor larger than the device's largest buffer, by name). */
+/* clt_plan_compute: takes ownership of `graph`, also on failure. CLT_ESHAPE / CLT_ECONFIG / CLT_EUNSUPPORTED
+ * / CLT_EDEVMEM (names a tensor that is larger than the device's largest buffer). */
 clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, const clt_plan_options *options,
                             clt_plan **out);
 void clt_plan_destroy(clt_plan *plan);
-/* What the variants of the first work of an op in this direction are asked with; false: there is none. */
+/* The call that the variants of an op were offered for its first work in this direction; false: there is no
+ * such work. */
 bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_call *call);
 
 /* Device bytes by class, as realised: store arenas, plan slabs, staging ring. */
@@ -201,10 +209,10 @@ typedef struct clt_memory_report {
     uint64_t params, gradients, optimizer, state, inputs, activations, staging, total;
 } clt_memory_report;
 #define CLT_STAGING_SLOTS 3 /* device ring slots */
-/* eval may be NULL; both share the store and the slabs. */
+/* eval may be NULL. Both plans use the same store and the same slabs. */
 clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval);
 double clt_plan_flops(const clt_plan *plan);    /* of one step */
-size_t clt_plan_commands(const clt_plan *plan); /* of one step: accumulation counted */
+size_t clt_plan_commands(const clt_plan *plan); /* of one step: micro-batches times their commands */
 
 /* Text and JSON form: memory map, phases, commands with their tensors (plan_print.c). */
 clt_status clt_plan_print(const clt_plan *plan, clt_str *out);
@@ -219,15 +227,15 @@ clt_status clt_pass_recompute(clt_plan *plan);
 clt_status clt_pass_share(clt_plan *plan);
 clt_status clt_pass_select(clt_plan *plan);
 clt_status clt_pass_memory(clt_plan *plan);
-/* Root of a chain of views: the tensor that owns the bytes. */
+/* The tensor that owns the bytes of a view: the end of its chain of views. */
 int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor);
 
-/* variant_list.c: the number of a variant among all that plans are made of, the same in every process of this
- * program, and back; -1, NULL: there is no such one. */
+/* variant_list.c: the number of a variant among all variants that plans use, and the variant of a number. It
+ * is the same in every process of this program. -1, NULL: there is none. */
 int clt_variant_number(const ocl_variant *variant);
 const ocl_variant *clt_variant_at(int number);
-/* The same with a name that other versions of the program know, too: "gemm/tile", "update/group",
- * "softmax/forward/row". False, NULL: there is no such one. */
+/* The same with a name that is stable across versions of the program: "gemm/tile", "update/group",
+ * "softmax/forward/row". False, NULL: there is none. */
 bool clt_variant_name(const ocl_variant *variant, char *out, size_t size);
 const ocl_variant *clt_variant_named(const char *name);
 

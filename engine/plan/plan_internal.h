@@ -7,19 +7,20 @@
 #include "engine/plan/plan.h"
 #include "engine/graph/step_block.h"
 
-#define CLT_TIME_SUB 4096u /* commands of one piece of work that keep apart in time */
+#define CLT_TIME_SUB 4096u /* times of one piece of work: its commands beyond that many share the last one */
 
 void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter);
 
-/* Emits one piece of work. add: as in BACKWARD_ADD. */
+/* Emits one piece of work. add: for the phase BACKWARD_ADD. */
 clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add);
-/* By owner of the bytes: must they stay readable after the step? One for each tensor of now; to be freed. */
+/* (*kept)[owner]: must the bytes of that tensor stay readable after the step? One entry for each tensor that
+ * exists at the time of the call; the caller frees it. */
 clt_status clt_plan_kept(const clt_plan *plan, bool **kept);
 /* Creates plan->losses and plan->state if they do not exist yet. */
 clt_status clt_plan_make_records(clt_plan *plan);
 
-/* Which tensors a piece of work touches, by way of their owners and without its workspace: what its commands
- * say, found by emitting them to nowhere. */
+/* The tensors that a piece of work reads or writes, without its workspace; views are replaced by the tensors
+ * that own their bytes. Found by emitting its commands into a list that is thrown away. */
 typedef struct clt_touched {
     int32_t *tensor;
     uint32_t *access; /* ocl_access bits */
@@ -33,16 +34,15 @@ bool clt_touched_has(const clt_touched *touched, int32_t owner, uint32_t access)
 clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dtype, int64_t elements,
                                  clt_arena_kind arena, int32_t slab, uint64_t offset, int32_t *id);
 
-/* The name of the variant that the plan's options ask for (the checker's wish), where the list has it; else
- * NULL. */
+/* The name of the variant that the plan's options force, if the list has it; else NULL. */
 const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *list);
 
-/* emit_update.c: commands of the SYNC phase, and those of the UPDATE phase in each of two styles
+/* emit_update.c: the commands of the SYNC phase, and those of the UPDATE phase in each of its two styles
  * (engine/optim/update.clh). */
 clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter);
 clt_status clt_update_emit_group(ocl_emitter *emitter, const void *problem);
 clt_status clt_update_emit_lane(ocl_emitter *emitter, const void *problem);
-/* update_family.c: the UPDATE phase by the variant that is chosen. */
+/* update_family.c: the UPDATE phase, by the variant that the family chooses. */
 clt_status clt_update_emit(clt_plan *plan, ocl_emitter *emitter);
 
 #endif

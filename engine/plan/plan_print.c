@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans as text and as JSON: memory by class, memory map, phases with every command, the tensors it touches
- * and the variant that made it. */
+ * Plans as text and as JSON: memory by class, memory map, and the commands of each phase with the tensors
+ * they use and the variant that emitted them. */
 #include <inttypes.h>
 #include <stdio.h>
 

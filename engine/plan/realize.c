@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Realising plans: the only file of this folder that needs a device. */
+ * Realising plans: the only file of this room that needs a device. */
 #include "engine/plan/realize.h"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ static clt_status join_phases(clt_realized *r, uint32_t phases)
     return CLT_OK;
 }
 
-/* All but its executor. */
+/* Everything but the executor. */
 static clt_status prepare(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
                           clt_realized **out)
 {
@@ -171,7 +171,8 @@ clt_status clt_realized_run(clt_realized *r, clt_phase phase)
     return status;
 }
 
-/* Runs one command and asks for its end: a launch may be refused, or its kernel fault, only then. */
+/* Runs one command and waits for it: only then is it known that a launch was refused or that a kernel
+ * failed. */
 static clt_status prime_one(clt_realized *r, size_t c)
 {
     ocl_event *done = NULL;
@@ -182,8 +183,8 @@ static clt_status prime_one(clt_realized *r, size_t c)
     return status;
 }
 
-/* A training's commands run the same few dozen kernels again and again: once each is enough, and more would
- * be the work of two steps. `seen` has room for all commands. */
+/* True if a command with the same kernel was primed before: a training plan runs a few dozen kernels many
+ * times, and priming each command would take as long as two steps. `seen` has room for all commands. */
 static bool primed_before(const ocl_command **seen, size_t *count, const ocl_command *command)
 {
     for (size_t i = 0; i < *count; i++)
@@ -194,11 +195,11 @@ static bool primed_before(const ocl_command **seen, size_t *count, const ocl_com
     return false;
 }
 
-/* Everything but what needs the other ranks. */
+/* Runs everything but the SYNC phase, which needs the other ranks. */
 clt_status clt_realized_prime(clt_realized *r, ocl_progress_fn progress, void *progress_context,
                               ocl_refusal *refusal)
 {
-    ocl_builders_dismiss(r->device); /* all that there is to build has been built */
+    ocl_builders_dismiss(r->device); /* all programs are built */
     clt_pages_settle();
     const ocl_command **seen;
     size_t n_seen = 0;
@@ -249,7 +250,8 @@ clt_status clt_realized_read_f32(const clt_realized *r, int32_t tensor, float *o
     if (t->dtype != CLT_F16 && t->dtype != CLT_BF16)
         CLT_FAIL(CLT_EINTERNAL, "reading tensor '%s' as f32: it is stored as %s", t->name,
                  clt_dtype_name(t->dtype));
-    /* into the upper half of out, from where each element goes down to a place that was read before */
+    /* Read the 16-bit values into the upper half of `out`. Converting them from the first to the last never
+     * overwrites a value that is still to be read. */
     char *narrow = (char *)out + n * sizeof(uint16_t);
     CLT_TRY(clt_realized_read(r, tensor, narrow));
     for (size_t i = 0; i < n; i++) {

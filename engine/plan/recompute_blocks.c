@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train.recompute = block: of each segment of the forward work only what other segments read is kept. Right
- * before the segment's backward work its forward work is done once more, as far as that backward work needs
- * it. The last segment is kept as it is: its backward work comes at once. Knows work and who touches what. */
+ * train.recompute = block: of the forward results of a segment only those that other segments read are kept.
+ * Right before the segment's backward work its forward work is repeated, as far as the backward work needs
+ * the results. The last segment is kept as a whole, because its backward work follows at once. Knows work and
+ * which tensors it uses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +12,14 @@
 typedef struct blocks {
     clt_again *again;
     const clt_plan *plan;
-    int32_t *of_work; /* by position: segment */
+    int32_t *of_work; /* by position: segment of a forward work */
     int32_t *of_node; /* by node id: segment */
-    int32_t *home;    /* by owner: segment whose forward work writes it, -1 */
-    bool *stays;      /* by owner: read elsewhere, or kept for other reasons */
-    bool *needed;     /* by owner: to be there again before the backward work */
-    bool *repeat;     /* by position: forward work to be done again */
-    bool *done;       /* by segment */
-    int32_t last;     /* segment that is not repeated */
+    int32_t *home;    /* by owner: segment whose forward work writes it, -1 none */
+    bool *stays;      /* by owner: kept, because another segment reads it or for other reasons */
+    bool *needed;     /* by owner: the segment's backward work needs it recomputed */
+    bool *repeat;     /* by position: forward work to be repeated */
+    bool *done;       /* by segment: its forward work has been repeated */
+    int32_t last;     /* the segment that is not repeated */
 } blocks;
 
 static bool recomputable(const clt_tensor *t)
@@ -26,8 +27,8 @@ static bool recomputable(const clt_tensor *t)
     return (t->cls == CLT_TC_ACTIVATION || t->cls == CLT_TC_SAVED) && !t->is_output && !t->persistent;
 }
 
-/* Layers that forward work does not name, because they are views or part of other work, belong where the
- * latest of their inputs is made. */
+/* Nodes without forward work of their own (views, nodes fused into other work) get the latest of the segments
+ * of their inputs. */
 static void place_nodes(blocks *b)
 {
     const clt_graph *graph = b->plan->graph;
@@ -60,7 +61,7 @@ static void find_homes(blocks *b)
             if (!(t->access[i] & OCL_WRITE) || !recomputable(clt_graph_tensor(b->plan->graph, owner)))
                 continue;
             b->home[owner] = b->of_work[w];
-            b->stays[owner] |= loss; /* losses are never repeated */
+            b->stays[owner] |= loss; /* losses are never recomputed */
         }
     }
     for (size_t w = 0; w < b->plan->n_work; w++)
@@ -85,7 +86,7 @@ static void need_reads(blocks *b, size_t at, int32_t segment)
             b->needed[t->tensor[i]] = true;
 }
 
-/* Forward work of a segment that its backward work cannot do without. */
+/* Marks the forward work of a segment whose results its backward work needs. */
 static void choose_repeats(blocks *b, int32_t segment)
 {
     for (size_t w = b->plan->n_forward; w < b->plan->n_work; w++)

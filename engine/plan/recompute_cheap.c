@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train.recompute = gelu: outputs of cheap ops (activations, dropout, norms) are computed again in backward
- * where everything they come from is there anyway, because backward reads it, or is itself cheap. Knows the
- * flag of cheap ops, no op. */
+ * train.recompute = gelu: outputs of cheap ops (activations, dropout, norms) are computed again in backward,
+ * if all their inputs are in memory then, because backward reads them, or are outputs of cheap ops
+ * themselves. Knows the flag of cheap ops, no op. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct cheap {
     clt_again *again;
     const clt_graph *graph;
     bool *read;      /* by owner: backward reads it */
-    bool *derivable; /* by owner: cheap, from what is there */
+    bool *derivable; /* by owner: the output of a cheap op whose inputs are available */
 } cheap;
 
 static bool is_there(const cheap *c, int32_t tensor)
@@ -36,7 +36,7 @@ static void find_derivable(cheap *c)
     }
 }
 
-/* Computes a derivable tensor once more, and before it whatever it needs that is not there. */
+/* Recomputes a derivable tensor, after those of its inputs that are not in memory. */
 static clt_status derive(cheap *c, int32_t owner)
 {
     clt_again *a = c->again;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The UPDATE phase as a family of kernels (cl/tune/family.h): its two variants, the words that a choice
- * depends on, and what the tuner needs to build an update again. Knows no kernel. */
+ * The UPDATE phase as a family of kernels (cl/tune/family.h): its two variants, the description of a problem
+ * that a choice depends on, and what the tuner needs to build an update of its own. Knows no kernel. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static const char *words(const void *problem, char *buffer, size_t size)
     return buffer;
 }
 
-/* Two operations for the norm. */
+/* The optimizer's, and two per element for the norm. */
 static double flops(const void *problem)
 {
     const clt_plan *plan = ((const clt_update_problem *)problem)->plan;
@@ -51,11 +51,12 @@ static bool accepts_group(const void *problem, const ocl_device_desc *device, ch
     (void)problem;
     if (clt_local_group(device, CLT_STORE_CHUNK) > 1)
         return true;
-    snprintf(reason, size, "a group is one work-item"); /* the kernels would take it for the other form */
+    /* with groups of one work-item update.clh would compile the kernels of style lane */
+    snprintf(reason, size, "a group is one work-item");
     return false;
 }
 
-/* Sums of the norm are in the order of the chunks in style lane, whatever the group. */
+/* In style lane the norm is added up in the order of the chunks, whatever the size of the group. */
 static const ocl_tunable lane_tunables[] = {CLT_TUNABLE_LOCAL, {0}};
 static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {"norm_chunks", 4, {2, 4, 8, 16}}, {0}};
 static const ocl_variant group_variant = {.name = "group",
@@ -83,11 +84,11 @@ uint64_t clt_update_items(const ocl_device_desc *device)
     const ocl_variant *variant;
     clt_status status = ocl_family_choose(&clt_update_family, NULL, device, "update", NULL, &variant);
     if (status != CLT_OK)
-        clt_error_clear(); /* planning says so */
+        clt_error_clear(); /* planning reports the same error */
     return status == CLT_OK && variant == &group_variant ? clt_local_group(device, CLT_STORE_CHUNK) : 1;
 }
 
-/* What the checker asks for, or what the ranks agreed on. */
+/* The variant that the checker forces, or that the ranks agreed on. */
 static const char *forced(const clt_plan *plan)
 {
     uint32_t items = plan->options.update.order.items;
@@ -101,7 +102,7 @@ clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
     uint64_t total = chunks_of(plan);
     if (!total)
         CLT_FAIL(CLT_ECONFIG, "planning: the model has no trainable parameter; nothing can be trained");
-    if (total > INT32_MAX) /* half the range is for the rounding up of launches */
+    if (total > INT32_MAX) /* leaves half the range of u32 for rounding launches up */
         CLT_FAIL(CLT_EUNSUPPORTED, "planning: %llu parameters in chunks of %d; at most 2^31 chunks fit",
                  (unsigned long long)total * CLT_STORE_CHUNK, CLT_STORE_CHUNK);
     e->label = "update";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every variant that a plan can be made of, numbered, so that ranks, which run the same program at other
- * addresses, can tell each other of one, and named, so that a file can. Knows lists, no variant in
+ * Every variant that plans can use, with a number, by which ranks (processes of the same program with other
+ * addresses) name a variant to each other, and with a name for files. Knows lists of variants, no variant in
  * particular. */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "engine/ops/op.h"
 #include "engine/plan/plan.h"
 
-/* The n-th list, NULL behind the last one. */
+/* The n-th list of variants, NULL behind the last one. */
 static const ocl_variant *const *list_at(int n)
 {
     int ops;

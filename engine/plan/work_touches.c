@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a piece of work reads and writes. Ops do not declare it; their commands say it exactly, so the work is
- * emitted into a list that is thrown away. */
+ * What a piece of work reads and writes. Ops do not declare it; it follows from their commands, so the work
+ * is emitted into a list that is thrown away. */
 #include <stdlib.h>
 
 #include "engine/plan/plan_internal.h"
@@ -59,13 +59,13 @@ clt_status clt_work_touches(clt_plan *plan, const clt_work *work, clt_touched *o
     }
     clt_emitter_start(plan, CLT_PHASE_FORWARD, &emitter);
     emitter.list = &list;
-    emitter.log = NULL; /* these commands will not run: nothing for the tuner */
+    emitter.log = NULL; /* these commands never run, so the tuner must not see their problems */
     clt_status status = clt_select_work(plan, &emitter, work, false);
     if (status == CLT_OK)
         status = note_commands(plan, &list, tensors, out);
     ocl_emitter_free(&emitter);
     ocl_command_list_free(&list);
-    plan->graph->n_tensors = tensors; /* without the workspace that was asked for */
+    plan->graph->n_tensors = tensors; /* drops the workspace that the commands requested */
     if (status != CLT_OK)
         clt_touched_free(out);
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collecting and telling what is wrong with a list of layers. */
+ * Collecting and reporting the mistakes in a list of layers. */
 #include "engine/models/findings.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "engine/models/models_internal.h"
 
-/* Room for the last line, which counts what did not fit. */
+/* Leaves room for the last line, which counts the findings that did not fit. */
 #define TEXT_LIMIT (CLT_ERROR_TEXT_SIZE - 128)
 
 void clt_findings_add(clt_findings *list, const clt_json *value, clt_status code, const char *text)

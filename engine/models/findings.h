@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is wrong with a list of layers: collected with its place in the file, told all at once in the order of
- * the places. Knows text and places only. */
+ * Mistakes in a list of layers: each is collected with its position in the file, and all are reported at once
+ * in the order of their positions. Knows text and positions only. */
 #ifndef ENGINE_MODELS_FINDINGS_H
 #define ENGINE_MODELS_FINDINGS_H
 
@@ -16,19 +16,19 @@ typedef struct clt_finding {
 } clt_finding;
 
 typedef struct clt_findings {
-    const clt_json_doc *doc; /* may be NULL: there are no places */
+    const clt_json_doc *doc; /* may be NULL: then findings have no positions */
     clt_finding *items;
     size_t count, capacity;
-    clt_status code; /* of the first one */
+    clt_status code; /* of the first finding */
     bool failed;     /* out of memory */
 } clt_findings;
 
-/* `text` without a place, about `value`; code: CLT_ECONFIG or CLT_ESHAPE. */
+/* Adds a finding about `value`. `text` has no position; it is added here. code: CLT_ECONFIG or CLT_ESHAPE. */
 void clt_findings_add(clt_findings *list, const clt_json *value, clt_status code, const char *text);
-/* The thread's message, which may have a place already. */
+/* Adds the thread's error message as a finding. It may begin with a position already. */
 void clt_findings_add_error(clt_findings *list, const clt_json *value, clt_status status);
-/* One message of one line each, sorted by place, with the first one's code; CLT_OK when there is none. Frees
- * the list. */
+/* Sets one error message with a line for each finding, sorted by position, and returns the code of the first
+ * one; CLT_OK if there are no findings. Frees the list. */
 clt_status clt_findings_finish(clt_findings *list);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model.freeze: parameters that training leaves as they are. Knows names of parameters and patterns only. */
+ * model.freeze: parameters that training does not change. Knows names of parameters and patterns only. */
 #include <fnmatch.h>
 #include <stdlib.h>
 
 #include "engine/base/text.h"
 #include "engine/models/models_internal.h"
 
-/* How many parameters a pattern freezes. */
+/* Freezes the parameters whose names match the pattern and returns how many they are. */
 static int freeze(clt_graph *graph, const char *pattern)
 {
     int found = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gpt family: GPT-2's decoder. Learned positions, blocks that normalise before attention and before the
- * feed-forward part, a head that shares the token embedding, GPT-2's initial values, and the names and file
- * layout of the published weights. Knows the model section's keys and the batch fields x and y (tokens and
- * the tokens that follow). Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners.
- */
+ * The gpt family: GPT-2's decoder, with learned position embeddings, layer norms before attention and before
+ * the feed-forward network, an output layer tied to the token embedding, GPT-2's initial values, and the
+ * names and file layout of the published weights. Knows the keys of the model section and the batch fields x
+ * (tokens) and y (the token that follows each). Source: Radford et al. 2019, Language Models are Unsupervised
+ * Multitask Learners. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,23 +15,23 @@
 #include "engine/ops/op.h"
 
 #define ACTIVATIONS "relu|gelu|gelu_tanh|silu|auto"
-#define IGNORED_TARGET (-1) /* in y: no target */
+#define IGNORED_TARGET (-1) /* in y: this position does not count in the loss */
 #define INIT_STD 0.02
 
 typedef struct gpt {
     clt_model_builder b;
     const clt_model_field *x, *y;
     int64_t layers, heads, channels, context, vocab, pad_to;
-    int64_t rows; /* of the token table: vocab, padded */
+    int64_t rows; /* of the token embedding: the vocabulary, padded */
     double dropout;
     bool bias, tied;
-    bool decode;              /* one token a run, keys and values kept */
-    int32_t position, length; /* decode: fields */
+    bool decode;              /* the form for generation: one token per run, with cached keys and values */
+    int32_t position, length; /* in that form: tensors of these fields */
     const char *activation;
-    int32_t at; /* tensor of the newest layer */
+    int32_t at; /* output of the layer that was added last */
 } gpt;
 
-/* Adds a layer on `inputs`. */
+/* Adds a layer that reads `inputs`. */
 static clt_status gpt_add(gpt *m, const char *op, const char *name, const char *share, const int32_t *inputs,
                           int n, const clt_attr_given *attrs, clt_node **node)
 {
@@ -41,14 +41,14 @@ static clt_status gpt_add(gpt *m, const char *op, const char *name, const char *
     return clt_model_at(m->b.doc, m->b.model, status);
 }
 
-/* Adds a layer on the newest one. */
+/* Adds a layer that reads the output of the layer before it. */
 static clt_status gpt_next(gpt *m, const char *op, const char *name, const clt_attr_given *attrs)
 {
     clt_node *node;
     return gpt_add(m, op, name, NULL, &m->at, 1, attrs, &node);
 }
 
-/* A matrix that files hold transposed, as (in, out). */
+/* A linear layer whose weight is stored transposed in files, as (in, out); transformers calls it Conv1D. */
 static clt_status gpt_conv1d(gpt *m, const char *name, int64_t out, double std)
 {
     clt_node *node;
@@ -94,7 +94,7 @@ static clt_status gpt_read(gpt *m)
     return CLT_OK;
 }
 
-/* x: (T) tokens; y: (T) tokens that follow. */
+/* x: (T) tokens; y: (T), the token that follows each. */
 static clt_status gpt_fields(gpt *m)
 {
     int x = clt_model_find_field(m->b.inputs, "x"), y = clt_model_find_field(m->b.inputs, "y");
@@ -124,7 +124,7 @@ static clt_status gpt_fields(gpt *m)
     return CLT_OK;
 }
 
-/* The table's rows that are no token stay zero and out of files. */
+/* Rows that pad the embedding stay zero and are not written to files. */
 static void gpt_pad(gpt *m, const clt_node *node)
 {
     clt_param *table = &m->b.graph->params[node->param[0]];
@@ -132,7 +132,7 @@ static void gpt_pad(gpt *m, const clt_node *node)
     table->file_longer = CLT_LONGER_PADDED;
 }
 
-/* One place: its row of the table of positions. */
+/* For generation: adds the embedding of the one position that is computed. */
 static clt_status gpt_place(gpt *m)
 {
     clt_node *node;
@@ -157,7 +157,7 @@ static clt_status gpt_embed(gpt *m)
         return gpt_place(m);
     CLT_TRY(gpt_add(m, "positional", "wpe", NULL, &m->at, 1,
                     CLT_ATTRS(CLT_A_INT("positions", m->context), CLT_A_FLOAT("init_std", INIT_STD)), &node));
-    /* a model for longer sequences computes the same on short ones */
+    /* positions beyond the context are not used, so a file may have more of them */
     m->b.graph->params[node->param[0]].file_longer = CLT_LONGER_ANY;
     return gpt_dropout(m, "drop");
 }
@@ -175,7 +175,7 @@ static clt_status gpt_residual(gpt *m, const char *name, int32_t before)
     return gpt_add(m, "add", name, NULL, inputs, 2, NULL, &node);
 }
 
-/* Part `index` of the packed queries, keys and values. */
+/* Slice number `index` (query, key or value) of the packed projection. */
 static clt_status gpt_part(gpt *m, int64_t layer, const char *rest, int64_t index, int32_t packed,
                            int32_t *out)
 {
@@ -189,7 +189,8 @@ static clt_status gpt_part(gpt *m, int64_t layer, const char *rest, int64_t inde
     return CLT_OK;
 }
 
-/* decode: the newest key and value join those of the earlier runs, and the query sees them all. */
+/* For generation: the new key and value are appended to those of earlier runs, and the query attends to
+ * all. */
 static clt_status gpt_attention_cached(gpt *m, int64_t layer, const clt_attr_given *attrs)
 {
     static const char *const parts[] = {"attn.q", "attn.k", "attn.v"}, *const caches[] = {"", "attn.keys",
@@ -238,7 +239,7 @@ static clt_status gpt_mlp(gpt *m, int64_t layer, double out_std)
     return gpt_residual(m, gpt_name(name, layer, "sum_2"), before);
 }
 
-/* Logits of the padded vocabulary; the loss knows how many count. */
+/* Logits over the padded vocabulary; the loss is told how many of them are tokens. */
 static clt_status gpt_head(gpt *m)
 {
     clt_node *node;
@@ -259,7 +260,7 @@ static clt_status gpt_head(gpt *m)
 static clt_status gpt_layers(gpt *m)
 {
     CLT_TRY(gpt_embed(m));
-    /* Two branches of each block are added to the residual stream. */
+    /* each block adds two branches to the residual stream */
     double out_std = INIT_STD / sqrt(2.0 * (double)m->layers);
     for (int64_t layer = 0; layer < m->layers; layer++) {
         m->b.graph->block++;
@@ -301,7 +302,7 @@ static clt_status gpt_build_decode(const clt_json *model, const clt_json_doc *do
     return CLT_OK;
 }
 
-/* --- what the config knows --- */
+/* --- what the config knows of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {
@@ -347,7 +348,7 @@ const clt_config_part clt_family_gpt = {.name = "gpt",
                                         .check = check_rules,
                                         .language = true};
 
-/* Text and shards know their vocabulary from the tokenizer. */
+/* With text and shards the tokenizer decides the size of the vocabulary. */
 static bool width_from_data(const clt_config *config)
 {
     return clt_config_int(config, "model.vocab") == 0 && !clt_config_chosen(config, "data.type")->language;

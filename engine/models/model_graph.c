@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph family: layers listed in the config, each any registered op. Reads the list, resolves names
- * (earlier or later layers, fields, second outputs), orders the layers, and adds them. Names no op: one that
- * arrives later is available at once. */
+ * The graph family: the config lists the layers, and each can be any registered op. Reads the list, resolves
+ * names (earlier or later layers, fields, second outputs), orders the layers, and adds them. Names no op, so
+ * a new op can be used at once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
-/* Where an input comes from: an output of a layer, or a field. */
+/* What an input refers to: an output of a layer, or a field. */
 typedef struct source {
     int layer; /* -1: a field */
     int field, output;
@@ -20,14 +20,14 @@ typedef struct source {
 
 typedef struct graph_layer {
     const clt_json *value;
-    const clt_op *op;   /* NULL: there is none of that name */
-    const clt_op *near; /* then: the one that is probably meant, or NULL */
+    const clt_op *op;   /* NULL: there is no op of that name */
+    const clt_op *near; /* if op is NULL: the op whose name is most similar, or NULL */
     const char *name;
-    bool broken; /* something is wrong with it, or with a layer it reads: no more is said about it */
+    bool broken; /* it, or a layer it reads, has a mistake: further findings about it would only confuse */
     int n_in;
     source in[CLT_MAX_IN];
-    int share; /* layer whose parameters it uses, -1 */
-    bool used; /* somebody reads an output */
+    int share; /* the layer whose parameters it uses, -1 none */
+    bool used; /* another layer reads one of its outputs */
     const clt_node *node;
 } graph_layer;
 
@@ -35,12 +35,13 @@ typedef struct listing {
     clt_model_builder b;
     graph_layer *layers;
     int count;
-    clt_names names; /* of the layers: their positions */
-    int *numbered;   /* by op: how many layers without a name have been given one */
+    clt_names names; /* of the layers, with their positions in the list */
+    int *numbered;   /* by op: how many layers without a name have been named after it */
     clt_findings findings;
 } listing;
 
-/* --- findings: every mistake is reported, one per line; what only follows from another one is not --- */
+/* --- findings: every mistake is reported on a line of its own; errors that only follow from it are not
+ * --- */
 
 static void finding(listing *l, const clt_json *value, graph_layer *layer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -64,8 +65,8 @@ static void finding(listing *l, const clt_json *value, graph_layer *layer, const
     clt_findings_add(&l->findings, value, CLT_ECONFIG, full);
 }
 
-/* A failure of a layer that others may go on without; anything else than a mistake of the user ends it all.
- */
+/* Turns a mistake of the user into a finding about the layer, so that other layers are still checked. Other
+ * errors, such as lack of memory, are returned. */
 static clt_status failed_layer(listing *l, graph_layer *layer, clt_status status)
 {
     if (status == CLT_ECONFIG || status == CLT_ESHAPE) {
@@ -82,7 +83,7 @@ static bool is_loss(const graph_layer *layer)
     return op && (op->flags & CLT_OP_LOSS);
 }
 
-/* "; did you mean 'fc1'?" or "". */
+/* The text "; did you mean 'fc1'?", or "" if no name is similar. */
 static const char *hint(const char *word, const char *const *names, size_t count, char *buffer, size_t size)
 {
     const char *near = clt_nearest_name(word, names, count);
@@ -125,7 +126,7 @@ static void read_op(listing *l, graph_layer *layer)
             clt_op_hint(op, buffer, sizeof buffer));
 }
 
-/* Layer of a name, -1. */
+/* Position of the layer with a name, -1 none. */
 static int find_layer(const listing *l, const char *name, size_t length)
 {
     uintptr_t index;
@@ -154,7 +155,7 @@ static clt_status read_name(listing *l, int index)
     return layer->name ? clt_names_add(&l->names, name, (uintptr_t)index) : CLT_OK;
 }
 
-/* Layers without a name get "<op><k>", k counting from 1 and skipping names that are taken. */
+/* Layers without a name are called "<op><k>". k counts from 1 and skips names that are taken. */
 static clt_status make_name(listing *l, int index)
 {
     graph_layer *layer = &l->layers[index];
@@ -206,7 +207,8 @@ static clt_status read_layers(listing *l, const clt_json *model)
     return CLT_OK;
 }
 
-/* Attributes are checked before anything is added, so that all layers' mistakes come together. */
+/* Checks all attributes before any layer is added, so that the mistakes of all layers are reported
+ * together. */
 static clt_status check_attributes(listing *l)
 {
     for (int i = 0; i < l->count; i++) {
@@ -220,7 +222,7 @@ static clt_status check_attributes(listing *l)
 
 /* --- inputs --- */
 
-/* All names an input may have, for hints; the caller frees. */
+/* Collects all names that an input may have, for hints; the caller frees the list. */
 static clt_status all_names(const listing *l, const char ***names, size_t *count)
 {
     CLT_TRY(clt_alloc(names, (size_t)(l->count + l->b.inputs->n_fields), sizeof **names, "name list"));
@@ -233,7 +235,7 @@ static clt_status all_names(const listing *l, const char ***names, size_t *count
     return CLT_OK;
 }
 
-/* The name that a layer without a name would have if its op were right: "linear2". */
+/* True for a name like "linear2" that a layer without a name would have if its op were not misspelt. */
 static bool of_wrong_op(const listing *l, const char *name)
 {
     size_t length = strcspn(name, "0123456789");
@@ -286,7 +288,7 @@ static clt_status resolve(listing *l, graph_layer *layer, const clt_json *value,
     return CLT_OK;
 }
 
-/* The nearest layer above that has an output, or the field x. */
+/* The default input: the nearest earlier layer that has an output, or the field x. */
 static void take_previous(listing *l, int index, source *out)
 {
     *out = (source){-1, clt_model_find_field(l->b.inputs, "x"), 0};
@@ -372,13 +374,15 @@ static void report_no_loss(listing *l)
     clt_str_free(&names);
 }
 
-/* Losses exist, and every other layer's result is read by somebody. sound: all inputs are known. */
+/* Checks that there is a loss and that every other layer's output is read. sound: all inputs could be
+ * resolved. */
 static void check_use(listing *l, bool sound)
 {
     bool any_loss = false;
     for (int i = 0; i < l->count; i++) {
         const graph_layer *layer = &l->layers[i];
-        any_loss = any_loss || is_loss(layer) || (!layer->op && !layer->near); /* it may be one */
+        /* an unknown op may be a loss */
+        any_loss = any_loss || is_loss(layer) || (!layer->op && !layer->near);
         for (int k = 0; k < layer->n_in; k++)
             if (layer->in[k].layer >= 0)
                 l->layers[layer->in[k].layer].used = true;
@@ -393,8 +397,8 @@ static void check_use(listing *l, bool sound)
 
 /* --- order --- */
 
-/* A layer that this one waits for and that is not placed yet, -1. Edges: inputs and the owner of shared
- * parameters. */
+/* A layer that must be added before this one and has not been added, -1 none: the producer of an input, or
+ * the owner of shared parameters. */
 static int waits_for(const listing *l, const graph_layer *layer)
 {
     for (int i = 0; i < layer->n_in; i++)
@@ -405,7 +409,7 @@ static int waits_for(const listing *l, const graph_layer *layer)
     return -1;
 }
 
-/* It reads a layer that is wrong, so nothing can be said about it. */
+/* True if it reads a layer that has a mistake, so that nothing can be said about this one. */
 static bool reads_broken(const listing *l, const graph_layer *layer)
 {
     for (int i = 0; i < layer->n_in; i++)
@@ -414,8 +418,8 @@ static bool reads_broken(const listing *l, const graph_layer *layer)
     return layer->share >= 0 && l->layers[layer->share].broken;
 }
 
-/* Every layer that is left waits for another one: following that relation must come round. Names the cycle.
- */
+/* Every remaining layer waits for another remaining one, so following these relations leads round a cycle.
+ * Reports the cycle with the names of its layers. */
 static clt_status report_cycle(listing *l, int first)
 {
     clt_str cycle = {0};
@@ -465,7 +469,7 @@ static clt_status add_layer(listing *l, graph_layer *layer)
     return CLT_OK;
 }
 
-/* Adds the layers in the order of the list as far as their inputs allow. */
+/* Adds the layers in the order of the list, except where a layer must wait for its inputs. */
 static clt_status add_layers(listing *l)
 {
     for (bool moved = true; moved;) {
@@ -523,7 +527,7 @@ static clt_status graph_build(const clt_json *model, const clt_json_doc *doc, co
     return status != CLT_OK ? clt_error_put(&error) : found;
 }
 
-/* --- what the config knows --- */
+/* --- what the config knows of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The mlp family: linear layers with an activation and dropout between them, over flat numbers or over
- * embedded indices. Knows the model section's keys and the batch fields x and y. */
+ * The mlp family: linear layers with an activation and dropout between them, over flat vectors of numbers or
+ * over embedded indices. Knows the keys of the model section and the batch fields x and y. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 #define ACTIVATIONS "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto"
 #define LOSSES "cross_entropy|mse|l1|bce_with_logits"
-#define NO_IGNORE_INDEX (-100) /* model.ignore_index: every target counts */
+#define NO_IGNORE_INDEX (-100) /* default of model.ignore_index: every target counts */
 
 typedef struct mlp {
     clt_model_builder b;
@@ -20,7 +20,7 @@ typedef struct mlp {
     double dropout;
     bool bias;
     int64_t embedding, outputs;
-    int32_t at; /* tensor of the newest layer */
+    int32_t at; /* output of the layer that was added last */
 } mlp;
 
 static clt_status mlp_fail(const mlp *m, const char *key, const char *why)
@@ -60,7 +60,7 @@ static clt_status mlp_read(mlp *m)
     return CLT_OK;
 }
 
-/* Width of the last layer, from the config or from the targets. */
+/* Determines the width of the last layer, from the config or from the targets. */
 static clt_status mlp_outputs(mlp *m)
 {
     if (strcmp(m->loss, "cross_entropy") == 0 && clt_dtype_is_float(m->y->dtype))
@@ -137,8 +137,8 @@ static clt_status mlp_hidden(mlp *m)
     return CLT_OK;
 }
 
-/* Predictions (N, outputs) against y. A single output per sample is compared with y of any shape that holds
- * one element. */
+/* The loss over the predictions (N, outputs) and y. With one output per sample, y may have any shape of one
+ * element per sample. */
 static clt_status mlp_loss(mlp *m)
 {
     bool entropy = strcmp(m->loss, "cross_entropy") == 0;
@@ -173,7 +173,7 @@ static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, cons
     return mlp_loss(&m);
 }
 
-/* --- what the config knows --- */
+/* --- what the config knows of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {

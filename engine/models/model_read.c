@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Typed reads of the keys of a config's model section, for the model families. The config's schema has
- * checked the keys of a file already; a graph built by hand meets only these checks. Knows JSON values, no
- * family. */
+ * Typed reads of the keys of a config's model section, for the model families. The keys of a config file have
+ * been checked against the schema before; for a graph that is built without a file these are the only checks.
+ * Knows JSON values, no family. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const
                         clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.%s: %s", key, why));
 }
 
-/* NULL when the default stays. */
+/* The value of a key; NULL if it is absent or null and the default applies. */
 static const clt_json *given(const clt_model_builder *b, const char *key)
 {
     const clt_json *value = clt_json_get(b->model, key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry of model families, and what they share: batch fields, conversion of integer inputs, positions
- * in messages. */
+ * The registry of model families, and what the families share: batch fields, conversion of integer inputs,
+ * positions in error messages. */
 #include "engine/models/models.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ int clt_model_find_field(const clt_model_inputs *inputs, const char *name)
     return -1;
 }
 
-/* Integer tensors come from fields through layers that only move elements; this is the field's name. */
+/* The name of the field whose integers a tensor holds: only layers that move elements can come between. */
 static const char *root_field(const clt_graph *graph, int32_t tensor)
 {
     const clt_tensor *t = clt_graph_tensor(graph, tensor);
@@ -127,7 +127,7 @@ static clt_status declare_fields(const clt_model_inputs *inputs, clt_graph *grap
     return CLT_OK;
 }
 
-/* A graph that is built without a config may name any family. */
+/* The error for an unknown family, which only a graph that is built without a config can name. */
 static clt_status unknown_family(const clt_json *model, const clt_json_doc *doc, const clt_json *type)
 {
     const char *names[N_FAMILIES],

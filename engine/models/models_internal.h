@@ -15,35 +15,36 @@ typedef struct clt_model_builder {
     clt_graph *graph;
     struct {
         int32_t from, to;
-    } cast[CLT_MODEL_MAX_FIELDS * 4]; /* conversions that exist already */
+    } cast[CLT_MODEL_MAX_FIELDS * 4]; /* conversions that were added already */
     int n_casts;
 } clt_model_builder;
 
-/* Appends "file:line:column: " of a value; nothing without a document. */
+/* Appends "file:line:column: " for the position of a value; nothing without a document. */
 void clt_model_position(const clt_json_doc *doc, const clt_json *value, clt_str *out);
 /* Puts the position of `value` before the thread's message, unless the message begins with the file's name
  * already. Returns status. */
 clt_status clt_model_at(const clt_json_doc *doc, const clt_json *value, clt_status status);
-/* *tensor becomes its f32 form when input `index` of `op` needs numbers and the tensor holds integers. */
+/* If input `index` of `op` needs numbers and *tensor holds integers, *tensor becomes its conversion to
+ * f32. */
 clt_status clt_model_number(clt_model_builder *b, const struct clt_op *op, int index, bool mixed,
                             int32_t *tensor);
 
-/* Typed reads of keys of the model section; an absent or null key keeps the default in *out. CLT_ECONFIG says
+/* Typed reads of keys of the model section. For an absent or null key *out keeps its default. CLT_ECONFIG:
  * "model.<key>: must be ..." with the position. */
 clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const char *why);
 clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64_t least, int64_t *out);
 /* In [0, 1). */
 clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out);
 clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool *out);
-/* One of choices ("a|b|c"). */
+/* A word out of choices ("a|b|c"). */
 clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,
                                const char **out);
 
-/* Index in inputs->field, -1. */
+/* Index of a field in inputs->field, -1 none. */
 int clt_model_find_field(const clt_model_inputs *inputs, const char *name);
 
-/* freeze.c: model.freeze, a pattern of names or a list of them. CLT_ECONFIG when one of them fits no
- * parameter, or when nothing is left to train. */
+/* freeze.c: model.freeze, a pattern of names or a list of patterns. CLT_ECONFIG when a pattern matches no
+ * parameter, or when no trainable parameter is left. */
 clt_status clt_model_freeze(const clt_json *model, const clt_json_doc *doc, clt_graph *graph);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Adam and AdamW (DECOUPLED) as in torch.optim: p *= 1 - lr*decay; m = m + (1-b1)(g-m); v = b2 v + (1-b2)
- * g^2; p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps). Plain Adam adds decay*p to g instead. rest = 1 - beta. */
+ * g^2; p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps). Plain Adam instead adds decay*p to g. In the code rest = 1
+ * - beta. */
 #include "update.clh"
 
 #ifndef DECOUPLED

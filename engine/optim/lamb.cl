@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LAMB: m = m + (1-b1)(g-m); v = b2 v + (1-b2) g^2; u = m/c1 / (sqrt(v)/sqrt(c2) + eps) + decay*p; p -= lr
- * * trust * u. Trust is |p| / |u|. The first kernel updates m and v and leaves the norms, the last one
- * computes u again: it has the same bits. */
+ * LAMB: m = m + (1-b1)(g-m); v = b2 v + (1-b2) g^2; u = m/c1 / (sqrt(v)/sqrt(c2) + eps) + decay*p; p -= lr *
+ * trust * u. The trust ratio is |p| / |u|. The first kernel updates m and v and computes the norms; the last
+ * one computes u again, with the same bits. */
 #include "update.clh"
 
-/* Numbers that u depends on besides its element's own. */
+/* What u depends on besides the element's own p, m and v. */
 #define STEP_FACTORS                                                                                         \
     float rescale1 = 1.0f / as_float(st[ST_CORRECTION1]);                                                    \
     float root2 = sqrt(as_float(st[ST_CORRECTION2]));

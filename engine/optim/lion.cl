@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lion: p *= 1 - lr*decay; p -= lr * sign(m + (1-b1)(g-m)); m = m + (1-b2)(g-m). rest = 1 - beta. */
+ * Lion: p *= 1 - lr*decay; p -= lr * sign(m + (1-b1)(g-m)); m = m + (1-b2)(g-m). In the code rest = 1 -
+ * beta. */
 #include "update.clh"
 
-/* The language's own sign() is a function that some drivers call. */
+/* Used instead of OpenCL C's sign(), which some drivers compile to a function call. */
 #define SIGN(x) select(select((REALS)(-1.0f), (REALS)(1.0f), (x) > 0.0f), (REALS)(0.0f), (x) == 0.0f)
 
 KERNEL void update_lion(UPDATE_PARAMS STATE(m) UPDATE_GROUPS, float rest1, float rest2)

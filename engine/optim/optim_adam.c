@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adam and AdamW, as in torch.optim: they differ in weight decay, which joins the gradient in Adam and takes
- * its share of the parameter by itself in AdamW. */
+ * Adam and AdamW, as in torch.optim. They differ in weight decay: Adam adds it to the gradient, AdamW
+ * subtracts it from the parameter directly (decoupled). */
 #include <math.h>
 
 #include "engine/optim/optimizer.h"
@@ -27,7 +27,7 @@ static void define_adamw(ocl_emitter *e, const double *value)
     ocl_define(e, "DECOUPLED", 1);
 }
 
-/* 1 - beta is taken in double: 1.0f - 0.999f is off by 1e-5 of its value. */
+/* 1 - beta is computed in double: 1.0f - 0.999f has a relative error of 1e-5. */
 static void arguments(ocl_emitter *e, const double *value)
 {
     ocl_arg_f32(e, (float)(1.0 - value[BETA1]));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LAMB (You and others, "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", 2020):
- * Adam's step with decoupled weight decay, made as long as a parameter's norm says. By default only
- * parameters that decay adapt, as in NVIDIA's apex; its NVLAMB is trust_all. */
+ * Adam's step with decoupled weight decay, scaled by a trust ratio so that its length follows the norm of the
+ * parameter. By default only parameters that decay have a trust ratio, as in NVIDIA's apex; trust_all is its
+ * NVLAMB. */
 #include <math.h>
 
 #include "engine/optim/optimizer.h"
@@ -43,7 +44,7 @@ static bool adapts(const double *value, bool decays)
     return value[TRUST_ALL] > 0 || decays;
 }
 
-/* The states after the update, and the step for an element at learning rate and ratio 1. */
+/* Updates the states and returns the step of an element for learning rate and trust ratio 1. */
 static double step_of(const double *value, const clt_update_factors *f, double gradient, double p,
                       double *state)
 {

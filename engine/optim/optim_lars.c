@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LARS (You and others, "Large Batch Training of Convolutional Networks", 2017): SGD whose step for a
- * parameter is a share of the parameter's norm. Parameters that do not adapt are updated as by SGD. */
+ * parameter is scaled by a trust ratio. Parameters without one are updated as by SGD. */
 #include "engine/optim/optimizer.h"
 
 enum { MOMENTUM, NESTEROV, COEFFICIENT, EPS, TRUST_ALL };
@@ -62,7 +62,8 @@ static void reference(const double *value, const clt_update_factors *f, double g
     *p -= f->lr * (value[NESTEROV] > 0 ? d + value[MOMENTUM] * state[0] : state[0]);
 }
 
-/* The momentum has the ratio in it already; what it was off by counts undivided. */
+/* The caller multiplies the result by the trust ratio. The momentum buffer contains the ratio already, so its
+ * rounding error is divided by it here. */
 static double spread(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lion (Chen and others, "Symbolic Discovery of Optimization Algorithms", 2023): every element moves by the
- * learning rate, in the direction of the sign of momentum and gradient mixed. Weight decay is decoupled. */
+ * learning rate, in the direction of the sign of an average of momentum and gradient. Weight decay is
+ * decoupled. */
 #include <math.h>
 
 #include "engine/optim/optimizer.h"
@@ -40,7 +41,7 @@ static void reference(const double *value, const clt_update_factors *f, double g
     state[0] = mixed(state[0], value[BETA2], g);
 }
 
-/* The sign of what is as small as its error may be either. */
+/* Where the average is smaller than its error, its sign can be either one. */
 static double spread(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The record that describes an optimizer, and the list of all of them. An optimizer is a file optim_<name>.c
- * that defines one record, its kernel, and a line in optimizers.def. What surrounds it is common to all:
+ * that defines one record, a kernel, and a line in optimizers.def. Everything around it is common to all:
  * gradient norm, clipping, skipped steps, loss scale (engine/plan/emit_update.c). */
 #ifndef ENGINE_OPTIM_OPTIMIZER_H
 #define ENGINE_OPTIM_OPTIMIZER_H
@@ -9,56 +9,62 @@
 #include "cl/command/command.h"
 #include "engine/config/part.h"
 
-#define CLT_OPTIMIZER_VALUES 8      /* most keys of one optimizer */
-#define CLT_OPTIMIZER_STATES 2      /* most states: arrays as large as the parameters */
-#define CLT_OPTIMIZER_CORRECTIONS 2 /* numbers that follow from the number of the update */
+/* The most keys, states (arrays as large as the parameters) and corrections (numbers that depend on the
+ * number of the update, as Adam's 1 - beta^t) of one optimizer. */
+#define CLT_OPTIMIZER_VALUES 8
+#define CLT_OPTIMIZER_STATES 2
+#define CLT_OPTIMIZER_CORRECTIONS 2
 
-/* What every element of a parameter shares in one update. */
+/* What all elements of a parameter have in common in one update. */
 typedef struct clt_update_factors {
-    double gradient;  /* factor on gradients: the inverse loss scale times clipping */
+    double gradient;  /* factor on gradients: clip factor divided by the loss scale */
     double lr, decay; /* learning rate and weight decay of this parameter */
     double correction[CLT_OPTIMIZER_CORRECTIONS]; /* of this update */
     double trust;                                 /* trust ratio of this parameter; 1 where it has none */
 } clt_update_factors;
 
 typedef struct clt_optimizer {
-    const clt_config_part *config; /* what the config knows of it: name, keys, rules. `value` in all functions
-                                      below has the values of its keys, in their order; true is 1 */
-    const char *program, *kernel;  /* "adam" for engine/optim/adam.cl, which includes update.clh */
-    /* Kernels of an optimizer whose learning rate for a parameter depends on the parameter's norms
-     * (update.clh); NULL: it needs none. */
+    /* What the config knows of it: name, keys, rules. `value` in all functions below holds the values of
+     * these keys, in their order; true is 1. */
+    const clt_config_part *config;
+    const char *program, *kernel; /* "adam" for engine/optim/adam.cl, which includes update.clh */
+    /* Names of the two kernels that compute trust ratios, for an optimizer that needs norms of each parameter
+     * (update.clh). NULL: it does not. */
     const char *norms, *ratio;
-    double flops;                                           /* for one element */
-    int (*states)(const double *value);                     /* how many it keeps */
-    void (*define)(ocl_emitter *e, const double *value);    /* of its program; NULL: nothing */
-    void (*arguments)(ocl_emitter *e, const double *value); /* scalars behind the arguments that all share */
-    /* Of update t, the first one being 1. NULL: it has none, they are 0. */
+    double flops;                                        /* per element */
+    int (*states)(const double *value);                  /* number of states */
+    void (*define)(ocl_emitter *e, const double *value); /* adds macros to its program; NULL: none */
+    /* adds scalars after the arguments common to all */
+    void (*arguments)(ocl_emitter *e, const double *value);
+    /* Corrections of update t, which counts from 1. NULL: it has none, and they are 0. */
     void (*corrections)(const double *value, int64_t t, double correction[CLT_OPTIMIZER_CORRECTIONS]);
-    /* The update of one element in double precision: *p and its states, in place. What the checker and the
-     * tests of training compare with. */
+    /* Updates one element in double precision: *p and its states, in place. The checker and the tests of
+     * training compare with it. */
     void (*reference)(const double *value, const clt_update_factors *f, double gradient, double *p,
                       double *state);
-    /* With norms: whether they matter to a parameter, which decays or not; the value of an element whose norm
-     * over the parameter is wanted besides the parameter's own; the trust ratio. */
+    /* Only with norms. adapts: does a parameter, which has weight decay or not, get a trust ratio? second: a
+     * value of each element whose norm is needed besides that of the parameter. trust: the trust ratio from
+     * both norms. */
     bool (*adapts)(const double *value, bool decays);
     double (*second)(const double *value, const clt_update_factors *f, double gradient, double p,
                      const double *state);
     double (*trust)(const double *value, const clt_update_factors *f, double norm, double second_norm);
-    /* How far the parameter may be off when the gradient g, with the decay that joined it, is off by `error`
-     * and was rounded as often as f32 does: in units of the learning rate. Its states before and after. */
+    /* An upper bound, in units of the learning rate, of the error of the parameter if the gradient g (with
+     * weight decay where that is added to it) has the error `error` and the update is computed in f32.
+     * before, after: its states. */
     double (*spread)(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after);
 } clt_optimizer;
 
 /* NULL-terminated. */
 extern const clt_optimizer *const clt_optimizers[];
-/* NULL: there is none of that name. */
+/* NULL: there is no optimizer of that name. */
 const clt_optimizer *clt_optimizer_find(const char *name);
-/* The values of its keys in a config. */
+/* Reads the values of its keys from a config. */
 void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config,
                         double value[CLT_OPTIMIZER_VALUES]);
 
-/* Keys that several optimizers bring. */
+/* Keys that several optimizers have. */
 #define CLT_KEY_MOMENTUM CLT_KEY_FLOAT_OPEN("optimizer.momentum", 0, false, 1, true, "0", "", "momentum")
 #define CLT_KEY_NESTEROV CLT_KEY_BOOL("optimizer.nesterov", "false", "Nesterov momentum")
 #define CLT_KEY_TRUST_ALL                                                                                    \
@@ -72,8 +78,8 @@ void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config
     CLT_KEY_FLOAT_OPEN("optimizer.eps", 0, true, 1, false, "1e-08", "",                                      \
                        "added to the root of the second moment")
 
-/* The factor that clips gradients of that norm to the limit; 1 without a limit (0). What update_finish
- * computes. */
+/* The factor that clips gradients of that norm to the limit; 1 if the limit is 0 (none). The formula of the
+ * kernel update_finish. */
 double clt_clip_reference(double limit, double norm);
 
 #define CLT_OPTIMIZER(name) extern const clt_optimizer clt_optimizer_##name;

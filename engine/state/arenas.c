@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sizes of the arenas of a layout, and its parameters by name. */
+ * Sizes of the arenas of a layout, and finding a parameter of a layout by its name. */
 #include "engine/state/arenas.h"
 
 #include <stdlib.h>

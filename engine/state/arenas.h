@@ -22,9 +22,10 @@ typedef enum clt_arena_kind {
 
 typedef struct clt_arena_row {
     const char *name;     /* "gradients" */
-    clt_tensor_class cls; /* of its tensors */
-    const char *suffix;   /* of their names in a checkpoint's optimizer.safetensors; NULL: not in it */
-    bool evaluation;      /* a store that only evaluates has it */
+    clt_tensor_class cls; /* class of its tensors */
+    /* of tensor names in a checkpoint's optimizer.safetensors; NULL: they are not saved there */
+    const char *suffix;
+    bool evaluation; /* it exists also in a store that is used for evaluation only */
 } clt_arena_row;
 extern const clt_arena_row clt_arenas[CLT_ARENA_COUNT];
 
@@ -35,9 +36,9 @@ typedef struct clt_store_slot {
     bool buffer, averaged; /* see clt_param */
     clt_param_group group;
     float lr_scale;
-    bool adapts; /* its learning rate depends on its norms, with an optimizer that does so */
+    bool adapts; /* the optimizer scales its learning rate by a trust ratio */
     int32_t slab;
-    uint64_t offset; /* elements from the slab's start */
+    uint64_t offset; /* from the slab's start, in elements */
     uint64_t elements;
 } clt_store_slot;
 
@@ -45,18 +46,19 @@ typedef struct clt_store_layout {
     clt_arena *arena;
     int32_t n_slots;
     clt_store_slot *slots; /* by parameter index of the graph it was made from */
-    clt_names names;       /* of the slots: their positions */
-    int32_t *order; /* slots in arena order: trainable ones as their gradients become ready, then frozen ones,
-                       then buffers, those that ranks average last */
+    clt_names names;       /* of the slots, with their positions */
+    /* Slots in arena order: trainable ones as their gradients become ready, then frozen ones, then buffers,
+     * those that ranks average last. */
+    int32_t *order;
     int32_t n_slabs;
     uint64_t slab_elements[CLT_MAX_STORE_SLABS]; /* whole chunks */
-    uint64_t
-        trainable_elements[CLT_MAX_STORE_SLABS];     /* leading part that has gradients and optimizer state */
-    uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* last part: buffers that ranks average */
-    int32_t opt_states;                              /* 0, 1, 2: how many optimizer arenas exist */
+    /* The leading part of each slab, which has gradients and optimizer state. */
+    uint64_t trainable_elements[CLT_MAX_STORE_SLABS];
+    uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* the last part: buffers that ranks average */
+    int32_t opt_states;                              /* 0, 1, 2: number of arenas of optimizer state */
     bool norms;                                      /* the optimizer needs norms of each parameter */
-    bool ema;                                        /* averages of the parameters are kept */
-    clt_dtype working;                               /* type of the WORK arena; f32: there is none */
+    bool ema;                                        /* a moving average of the parameters is kept */
+    clt_dtype working;                               /* type of the WORK arena; f32: it does not exist */
     uint64_t schedule_entries;
 } clt_store_layout;
 
@@ -65,8 +67,8 @@ const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, cons
 /* Bytes of one slab of an arena; 0 when that arena does not exist. */
 uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab);
 uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind);
-/* Of all arenas of a class; evaluation: only of those that a store has that evaluates. */
+/* Sum over all arenas of a class. evaluation: only those that a store for evaluation has. */
 uint64_t clt_store_class_bytes(const clt_store_layout *layout, clt_tensor_class cls, bool evaluation);
-#define CLT_STATE_TABLE_OFFSET 256 /* bytes: the schedule's table inside the STATE slab */
+#define CLT_STATE_TABLE_OFFSET 256 /* bytes before the schedule's table in the slab of the STATE arena */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Initial values of parameters, made on the host: a pure function of (seed, parameter index), so every rank
- * and every device starts from the same bits. Formulas are those of torch.nn.init. */
+ * and every device starts from the same bits. The formulas are those of torch.nn.init. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,13 +17,13 @@ static void fans(const clt_param *param, double *in, double *out)
     *out = (double)(param->init.fan_out ? param->init.fan_out : rows);
 }
 
-/* Below this a thread costs more than it saves. */
+/* With fewer elements than this, starting a thread costs more than it saves. */
 #define ELEMENTS_PER_THREAD 65536
 
 typedef struct random_fill {
     const clt_param *param;
     uint64_t seed;
-    double scale; /* bound or deviation */
+    double scale; /* bound of a uniform or deviation of a normal distribution */
     bool normal;
     float *out;
 } random_fill;
@@ -40,7 +40,7 @@ static void fill(void *context, uint64_t first, uint64_t last)
     }
 }
 
-/* Every element is a function of its index alone: threads change no bit. */
+/* Each element is a function of its index alone, so the number of threads changes no bit. */
 static void fill_random(const clt_param *param, uint64_t seed, bool normal, double scale, float *out)
 {
     random_fill f = {param, seed, scale, normal, out};

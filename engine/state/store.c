@@ -73,7 +73,8 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
     return ocl_read(buffer, slot->offset * sizeof(float), out, slot->elements * sizeof(float));
 }
 
-/* The copy that products read follows its master. */
+/* Writes the low-precision copy of a parameter, which products read, whenever its master weights are
+ * written. */
 static clt_status write_narrow(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                                const float *values)
 {
@@ -113,7 +114,7 @@ bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_par
            clt_store_arena_bytes(store->layout, arena) > 0;
 }
 
-/* What the chunks of one slab are told of their parameters. */
+/* Fills the chunk table of one slab: weight decay and learning-rate scale of the parameter of each chunk. */
 static void fill_groups(const clt_store_layout *layout, int32_t slab, float weight_decay, float *table,
                         uint32_t *spans)
 {

@@ -11,25 +11,25 @@
 typedef struct clt_store {
     ocl_device *device;
     const clt_store_layout *layout; /* borrowed from the training plan */
-    bool training;                  /* false: only the PARAM arena exists */
+    bool training;                  /* false: only the arenas that evaluation needs exist */
     ocl_buffer *slab[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS];
 } clt_store;
 
-/* Creates the arenas, zeroed. CLT_EDEVMEM names the arena. */
+/* Creates the arenas, filled with zeros. CLT_EDEVMEM names the arena that did not fit. */
 clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
                             clt_store **out);
 void clt_store_destroy(clt_store *store);
 clt_status clt_store_zero(clt_store *store);
-/* One parameter's values, or its gradient or optimizer state, as dense f32. Blocks. */
+/* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. */
 clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                           float *out);
 clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                            const float *values);
-/* A checkpoint's optimizer.safetensors has that parameter's part of the arena. */
+/* True if a checkpoint's optimizer.safetensors contains the parameter's part of the arena. */
 bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_param *param);
-/* Fills every parameter from its initialiser: a pure function of (seed, parameter index). */
+/* Sets every parameter to its initial values: a pure function of (seed, parameter index). */
 clt_status clt_store_init(clt_store *store, const clt_graph *graph, uint64_t seed);
-/* Host values of one initialiser. */
+/* Computes the initial values of one parameter on the host. */
 clt_status clt_init_values(const clt_param *param, uint64_t seed, float *out);
 /* Uploads the chunk table (weight decay, lr scale), the schedule (entries x 4 floats) and a state block. */
 clt_status clt_store_set_groups(clt_store *store, float weight_decay);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving a checkpoint so that at every moment, whatever fails, the folder holds complete checkpoints only:
- * all files go to a temporary folder, reach the disk, and appear under their name by one rename. It must not
- * know what the tensors mean. */
+ * Saving a checkpoint so that at every moment, whatever fails, the folder contains complete checkpoints only:
+ * all files are written to a temporary folder and synced to disk, then one rename gives the folder its name.
+ * This file must not know what the tensors mean. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "engine/base/mem.h"
 #include "engine/checkpoint/checkpoint_internal.h"
 
-/* --- room on the disk --- */
+/* --- free space --- */
 
 static clt_status check_free_space(const char *folder, const clt_checkpoint_content *content)
 {
@@ -45,8 +45,9 @@ static clt_status check_free_space(const char *folder, const clt_checkpoint_cont
 
 /* --- what a killed save left behind --- */
 
-/* step_N.tmp-PID is an unfinished checkpoint, or one that was being deleted. step_N.old-PID is the one that
- * was being replaced; if its successor is not there, it gets its name back. */
+/* step_N.tmp-PID is a checkpoint that was being written or deleted when the process was killed; it is
+ * removed. step_N.old-PID is one that was being replaced: it gets its name back if its replacement is
+ * missing. */
 static clt_status clean_up(const char *folder)
 {
     clt_step_list list = {0};
@@ -99,7 +100,7 @@ static clt_status note_file(target *t, const char *name, const char *path, uint6
 
 static clt_status write_tensors(target *t, const char *name, const clt_named_tensor *tensors, int count)
 {
-    /* "pt" is what other readers of the format ask for: row-major tensors named as in PyTorch. */
+    /* other readers of the format look for "pt": tensors are row-major and named as in PyTorch */
     static const char *const metadata[] = {"format", "pt"};
     char *path = NULL;
     uint64_t hash = 0;
@@ -152,8 +153,8 @@ static clt_status write_folder(const char *temporary, const clt_checkpoint_conte
 
 /* --- putting it in place --- */
 
-/* Removes what is no longer needed; a failure is only logged, the next save tries again. Passes `status`
- * through with its message. */
+/* Removes a folder that is no longer needed. A failure is only logged, since the next save tries again.
+ * Returns `status` and keeps its message. */
 static clt_status discard(const char *path, clt_status status)
 {
     clt_error error;
@@ -163,9 +164,9 @@ static clt_status discard(const char *path, clt_status status)
     return clt_error_put(&error);
 }
 
-/* Swaps or moves `temporary` to `name`. Where the file system can exchange two folders there is no moment
- * without a complete step_N; elsewhere the old one is moved aside first, and clean_up knows what to do with
- * it after a crash. */
+/* Renames `temporary` to `name`, which may exist. If the file system can exchange two folders, a complete
+ * step_N exists at every moment. Otherwise the old folder is renamed first; after a crash clean_up() restores
+ * it. */
 static clt_status put_in_place(const char *temporary, const char *name)
 {
     if (rename(temporary, name) == 0)
@@ -189,8 +190,8 @@ static clt_status put_in_place(const char *temporary, const char *name)
     return status;
 }
 
-/* A folder that is being deleted must not look like a checkpoint half-way through, so it loses its name
- * first. */
+/* Renames the folder before its files are deleted, so that a half-deleted folder never has the name of a
+ * checkpoint. */
 static clt_status delete_checkpoint(const char *folder, const char *name)
 {
     clt_str from = {0}, to = {0};
@@ -213,8 +214,8 @@ static bool kept_anyway(const clt_retention *r, int64_t step)
     return (r->major > 0 && step % r->major == 0) || step == r->best;
 }
 
-/* Keeps the checkpoint just written, the keep - 1 newest others, and those kept anyway. Failures are logged:
- * the save itself has succeeded. */
+/* Deletes old checkpoints: kept are the one just written, the keep - 1 newest others, and those that the
+ * retention rules keep. Failures are only logged, because the save itself has succeeded. */
 static void retain(const char *folder, const char *written, int64_t step, const clt_retention *r)
 {
     clt_step_list list = {0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Safetensors files and checkpoints. A checkpoint folder step_N holds model.safetensors (f32 masters and
- * buffers, unpadded, no time, host or path in it), optimizer.safetensors, state.json and manifest.json (sizes
- * and hashes, written last). It knows tensors by name in host memory; it knows nothing of devices. */
+ * Safetensors files and checkpoints. A checkpoint is a folder step_N with model.safetensors (f32 master
+ * weights and buffers without padding; no time, host or path), optimizer.safetensors, state.json and
+ * manifest.json (sizes and hashes, written last). This room knows tensors by name in host memory and nothing
+ * of devices. */
 #ifndef ENGINE_CHECKPOINT_CHECKPOINT_H
 #define ENGINE_CHECKPOINT_CHECKPOINT_H
 
@@ -21,20 +22,21 @@ typedef struct clt_named_tensor {
 
 /* --- safetensors --- */
 typedef struct clt_safetensors clt_safetensors;
-/* Maps the file and checks everything: header length <= 100,000,000 and inside the file, strict JSON, known
- * dtype, shape product without overflow equal to the byte range, ranges tile the buffer without holes or
- * overlap and end at the end of the file, unique names,
- * __metadata__ string to string. CLT_ECHECKPOINT with its own message for each. */
+/* Maps the file and checks everything: the header is at most 100,000,000 bytes, inside the file, and strict
+ * JSON; types are known; the product of each shape does not overflow and equals its byte range; the ranges
+ * cover the buffer without holes or overlap and end at the end of the file; names are unique; __metadata__
+ * maps strings to strings. CLT_ECHECKPOINT with a message of its own for each. */
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
-/* Several files as one; no name may be in two of them. */
+/* Opens several files as one. A name may occur in one of them only. */
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
 void clt_safetensors_close(clt_safetensors *file);
 int clt_safetensors_count(const clt_safetensors *file);
 const clt_named_tensor *clt_safetensors_at(const clt_safetensors *file, int index); /* in file order */
 const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
-                                             const char *name);                     /* NULL if absent */
-const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key); /* not of several files */
-/* clt_hash64 of the bytes of the file, or of the files one after the other. */
+                                             const char *name); /* NULL if absent */
+/* of a single file only */
+const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key);
+/* clt_hash64 of the bytes of the file, or of all files in their order. */
 uint64_t clt_safetensors_hash(const clt_safetensors *file);
 /* Converts any float tensor of a file (f32, f16, bf16, f64) to f32. CLT_ECHECKPOINT for other types. */
 clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
@@ -43,21 +45,21 @@ clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
  * be NULL): 64-bit hash of the file. */
 clt_status clt_safetensors_write(const char *path, const clt_named_tensor *tensors, int count,
                                  const char *const *metadata, int n_metadata, uint64_t *hash);
-/* Whether the file begins as one does; a file that is not there does not. */
+/* Whether the file begins like a safetensors file; false if there is no file. */
 bool clt_safetensors_looks(const char *path);
 /* Bytes of the tensors' data. */
 uint64_t clt_named_tensors_bytes(const clt_named_tensor *tensors, int count);
 /* CLT_ENUMERIC names the first tensor with a NaN or an infinity, and where in it. */
 clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int count);
 
-/* weights.c: the weights that `path` means: a safetensors file, an index of several (NAME.index.json), or a
- * folder with model.safetensors or model.safetensors.index.json, or what clt_checkpoint_open takes (the
- * newest checkpoint of a run). CLT_ECHECKPOINT for what is none of these (a path that does not exist, weights
- * in PyTorch's own format) says what to do instead. */
+/* weights.c: opens the weights at `path`: a safetensors file, an index of several (NAME.index.json), a folder
+ * with model.safetensors or model.safetensors.index.json, or what clt_checkpoint_open takes (the newest
+ * checkpoint of a run). CLT_ECHECKPOINT: it is none of these (no such path, weights in PyTorch's own format);
+ * the message says what to do. */
 clt_status clt_weights_open(const char *path, clt_safetensors **out);
 
 /* --- checkpoints --- */
-/* A text file of a checkpoint, beside those that this room writes by itself. */
+/* A text file of a checkpoint, in addition to those that this room writes itself. */
 typedef struct clt_checkpoint_file {
     const char *name; /* without a folder: "config.json" */
     const char *text;
@@ -76,17 +78,17 @@ typedef struct clt_checkpoint_content {
     int n_files;
 } clt_checkpoint_content;
 
-/* Refuses non-finite values in any tensor (CLT_ENUMERIC, tensor named): a checkpoint never holds a NaN.
- * Checks the free space, writes folder/step_N.tmp-PID, syncs every file, renames to folder/step_N, syncs the
- * parent; an existing step_N is replaced only after the new one is complete. keep > 0 deletes the oldest
- * beyond that many, after the new one is in place and verified. What a killed save left behind is removed
- * first, so one process at a time may save into a folder (the run folder is locked). CLT_ESTORAGE: nothing
- * half-written is left and older checkpoints are untouched. The process must ignore SIGXFSZ, or a file size
- * limit kills it instead. */
+/* Refuses non-finite values in any tensor (CLT_ENUMERIC names the tensor): a checkpoint never holds a NaN.
+ * Checks the free space, writes folder/step_N.tmp-PID, syncs every file, renames it to folder/step_N, and
+ * syncs the parent. An existing step_N is replaced only after the new one is complete. If `keep` > 0, the
+ * oldest checkpoints beyond that number are deleted once the new one is in place and verified. What a killed
+ * save left behind is removed first, so only one process at a time may save into a folder (the run folder is
+ * locked). CLT_ESTORAGE: nothing half-written is left and older checkpoints are untouched. The process must
+ * ignore SIGXFSZ, or a file size limit kills it. */
 clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content *content, int keep);
 
-/* What stays when a new checkpoint is in place: the `keep` newest (0: all), every step that is a multiple of
- * `major` (0: none besides), and the step `best` (-1: none). */
+/* Which checkpoints stay when a new one is in place: the `keep` newest (0: all), steps that are a multiple of
+ * `major` (0: no such rule), and the step `best` (-1: none). */
 typedef struct clt_retention {
     int keep;
     int64_t major, best;
@@ -94,8 +96,8 @@ typedef struct clt_retention {
 clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoint_content *content,
                                          const clt_retention *retention);
 
-/* Removes what a killed save left behind, as the next save would, and gives a checkpoint that was being
- * replaced its name back. Only for the process that may save into the folder; a failure is logged. */
+/* Removes what a killed save left behind and restores a checkpoint that was being replaced, as the next save
+ * would. Only for the process that may save into the folder. A failure is logged. */
 void clt_checkpoint_tidy(const char *folder);
 
 typedef struct clt_checkpoint {
@@ -104,45 +106,46 @@ typedef struct clt_checkpoint {
     clt_safetensors *model, *optimizer; /* optimizer may be NULL */
     clt_json_doc *state, *manifest;
 } clt_checkpoint;
-/* How often what a running training has removed meanwhile is looked for again, as a newer one. */
+/* A running training may remove a checkpoint before it is read: this often the newest one is looked up
+ * again. */
 #define CLT_READ_AGAIN 20
-/* path: a step_N folder, a checkpoints folder, or a run folder (newest that verifies is taken, each rejected
- * one logged with its reason). Verifies sizes and hashes. */
+/* path: a step_N folder, a checkpoints folder, or a run folder (the newest checkpoint that verifies is
+ * opened; each one rejected is logged with the reason). Sizes and hashes are verified. */
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
 void clt_checkpoint_close(clt_checkpoint *checkpoint);
-/* The checkpoint that clt_checkpoint_open would most likely take, with its state and its texts but without
- * its tensors, which are neither read nor verified: `model` and `optimizer` are NULL. CLT_ECHECKPOINT when
- * there is none. */
+/* The checkpoint that clt_checkpoint_open would probably open, with its state and text files but without its
+ * tensors, which are neither read nor verified: `model` and `optimizer` are NULL. CLT_ECHECKPOINT when there
+ * is none. */
 clt_status clt_checkpoint_peek(const char *path, clt_checkpoint **out);
-/* One of the text files that were saved with it, verified; *text (to be freed) is NULL when the checkpoint
- * has no file of that name. */
+/* Reads one of the text files that were saved with the checkpoint, and verifies it. *text is to be freed; it
+ * is NULL when the checkpoint has no file of that name. */
 clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *name, char **text,
                                size_t *length);
-/* The run state of the checkpoint that clt_checkpoint_open would most likely take, without reading its
- * tensors: for what must be known before there is memory for them. NULL when there is none that is whole. */
+/* The run state of the checkpoint that clt_checkpoint_open would probably open, without its tensors: for
+ * values that are needed before memory is allocated. *state is NULL when there is no complete checkpoint. */
 clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state);
 
-/* export.c: writes the parameters of a checkpoint (path: as for clt_checkpoint_open) to the safetensors file
+/* export.c: writes the parameters of a checkpoint (path as for clt_checkpoint_open) to the safetensors file
  * `out` as f32, f16 or bf16, rounded to nearest even, with the names and layouts of the checkpoint.
- * CLT_ENUMERIC: a value beyond the type's range, by name; nothing is written. CLT_EUSAGE: `out` lies in the
+ * CLT_ENUMERIC names a value beyond the range of the type; nothing is written. CLT_EUSAGE: `out` lies in the
  * folder of a checkpoint. */
 typedef struct clt_export_result {
-    char from[1024]; /* the checkpoint that was taken */
+    char from[1024]; /* folder of the checkpoint */
     int tensors;
-    int64_t values, vanished; /* vanished: too small for the type, now 0 */
+    int64_t values, vanished; /* vanished: not 0 in the checkpoint, but 0 after rounding */
     uint64_t bytes;           /* of the tensors */
 } clt_export_result;
 clt_status clt_checkpoint_export(const char *path, clt_dtype dtype, const char *out,
                                  clt_export_result *result);
-/* The same for n tensors in memory (those that are f32 are converted); result->from stays empty. */
+/* The same for n tensors in memory, of which f32 ones are converted; result->from stays empty. */
 clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype dtype, const char *out,
                               clt_export_result *result);
-/* CLT_EUSAGE when `out` would lie in the folder of a checkpoint, which holds what its manifest lists and
- * nothing else. */
+/* CLT_EUSAGE if `out` would lie in the folder of a checkpoint, which must contain only what its manifest
+ * lists. */
 clt_status clt_export_check_outside(const char *out);
 
-/* True if the folder (checkpoints or run folder) holds at least one step_N, good or bad, or cannot be listed:
- * opening it then tells why. */
+/* True if the folder (a checkpoints folder or a run folder) has at least one step_N, valid or not, or cannot
+ * be listed; in that case opening it reports why. */
 bool clt_checkpoint_exists(const char *path);
 
 #endif

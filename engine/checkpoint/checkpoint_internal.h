@@ -14,7 +14,7 @@
 #define CLT_MANIFEST_FILE "manifest.json"
 
 #define CLT_MANIFEST_MAX_FILES 64
-#define CLT_CHECKPOINT_TEXT_MAX ((uint64_t)256 << 20) /* bytes of a text file that is read as a whole */
+#define CLT_CHECKPOINT_TEXT_MAX ((uint64_t)256 << 20) /* bytes of the largest text file that is read */
 
 typedef struct clt_manifest_file {
     char name[64];
@@ -29,8 +29,8 @@ typedef struct clt_manifest {
 } clt_manifest;
 
 clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out);
-/* Reads folder/manifest.json; *doc (may be NULL) receives the parsed text. Every changed byte is found: the
- * text ends with a hash of what precedes it. */
+/* Reads folder/manifest.json; *doc (may be NULL) receives the parsed text. The text ends with a hash of what
+ * precedes it, so every changed byte is found. */
 clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_json_doc **doc);
 const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest,
                                            const char *name); /* NULL if absent */
@@ -38,8 +38,8 @@ const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest,
 /* Checks the manifest, and size and hash of every file it lists. */
 clt_status clt_checkpoint_verify(const char *folder);
 
-/* Step folders, by rising step. COMPLETE: named step_N; REMAINS: named step_N.tmp-* or step_N.old-*. A folder
- * that does not exist holds none. */
+/* Step folders in ascending order of their steps. COMPLETE: named step_N; REMAINS: named step_N.tmp-* or
+ * step_N.old-*. A folder that does not exist has none. */
 typedef enum clt_step_kind { CLT_STEP_COMPLETE, CLT_STEP_REMAINS } clt_step_kind;
 typedef struct clt_step_entry {
     int64_t step;

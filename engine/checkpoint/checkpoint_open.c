@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening a checkpoint: a step folder, or the newest one under a run folder that verifies. Nothing is handed
- * out before every file has the size and the hash that the manifest gives. It never changes a folder. */
+ * Opening a checkpoint: a step folder, or the newest one in a run folder that verifies. Nothing is returned
+ * before every file is known to have the size and hash that the manifest gives. Opening never changes a
+ * folder. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
@@ -98,8 +99,8 @@ void clt_checkpoint_close(clt_checkpoint *checkpoint)
     free(checkpoint);
 }
 
-/* Lists the step folders of a checkpoints folder or of a run folder; *folder (to be freed) is where they are.
- */
+/* Lists the step folders of a checkpoints folder or of a run folder. *folder is the folder that contains
+ * them; the caller frees it. */
 static clt_status find_steps(const char *path, char **folder, clt_step_list *list)
 {
     CLT_TRY(clt_path_join(path, "checkpoints", folder));
@@ -137,7 +138,7 @@ static clt_status open_newest(const char *folder, const clt_step_list *list, ste
             free(path);
             goto done;
         }
-        if (tell && clt_is_directory(path)) /* else the training that goes on has removed it */
+        if (tell && clt_is_directory(path)) /* otherwise a training that is still running has removed it */
             CLT_WARN("checkpoint %s is passed over: %s", list->at[i].name, clt_error_text());
         free(path);
         clt_str_printf(&reasons, "\n  %s", clt_error_text());
@@ -150,7 +151,7 @@ done:
     return status;
 }
 
-/* The last part of a path, without slashes that follow it, is step_N. */
+/* True if the last component of the path, without trailing slashes, is step_N. */
 static bool is_named_step(const char *path)
 {
     size_t length = strlen(path);
@@ -162,7 +163,7 @@ static bool is_named_step(const char *path)
     return length - begin > 5 && strncmp(path + begin, "step_", 5) == 0;
 }
 
-/* A folder that save_pretrained wrote. */
+/* True for a folder with model weights, as save_pretrained of transformers writes it. */
 static bool holds_weights(const char *path)
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
@@ -176,7 +177,7 @@ static bool holds_weights(const char *path)
     return found;
 }
 
-/* newest: the last step that was listed, -1 for none. */
+/* newest: receives the last step in the list, -1 if the list is empty. */
 static clt_status open_listed(const char *path, step_opener opener, bool tell, int64_t *newest,
                               clt_checkpoint **out)
 {
@@ -212,8 +213,8 @@ static bool has_newer(const char *path, int64_t step)
     return newer;
 }
 
-/* The newest of a run. A training that goes on saves newer ones and removes older ones, perhaps all that were
- * listed before one of them is read. */
+/* Opens the newest checkpoint of a run. If the training is still running, it may remove the listed
+ * checkpoints before one of them is read, so the list is read again then. */
 static clt_status open_in_run(const char *path, step_opener opener, bool tell, clt_checkpoint **out)
 {
     int64_t newest;
@@ -225,7 +226,7 @@ static clt_status open_in_run(const char *path, step_opener opener, bool tell, c
     return status;
 }
 
-/* tell: warns of those that are passed over. */
+/* tell: log a warning for each checkpoint that is rejected. */
 static clt_status find_checkpoint(const char *path, step_opener opener, bool tell, clt_checkpoint **out)
 {
     *out = NULL;
@@ -247,7 +248,7 @@ clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
     return find_checkpoint(path, open_step, true, out);
 }
 
-/* Manifest and state alone. */
+/* Reads only the manifest and the state. */
 static clt_status peek_step(const char *folder, clt_checkpoint **out)
 {
     clt_status status;

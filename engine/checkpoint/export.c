@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights for other programs: the parameters of a checkpoint, which are f32 masters, as one safetensors file
- * in another type. What the type cannot hold is an error and not an infinity, because nobody would look for
- * it in a file that loads. It knows tensors by name and nothing of models. */
+ * Weights for other programs: the parameters of a checkpoint, f32 master weights, as one safetensors file in
+ * another type. A value beyond the range of the type is an error, because an infinity in a file that loads
+ * would go unnoticed. This file knows tensors by name and nothing of models. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 typedef struct export
 {
     clt_named_tensor *tensors;
-    void **data; /* converted; NULL: borrowed from the checkpoint */
+    void **data; /* converted values; NULL: the checkpoint's own memory is used */
     int count;
     clt_export_result *result;
 }
@@ -29,7 +29,7 @@ static void export_free(export *x)
     free(x->tensors);
 }
 
-/* values: f32, in the checkpoint's file, where they need not be aligned. */
+/* values: f32 in the mapped file, possibly not aligned. */
 static clt_status narrow(export *x, const clt_named_tensor *from, clt_dtype dtype, uint16_t *out)
 {
     int64_t n = clt_shape_elements(&from->shape);
@@ -76,7 +76,7 @@ clt_status clt_export_check_outside(const char *out)
     return status;
 }
 
-/* A device that the file would replace is no place. */
+/* Refuses to overwrite what is no regular file (a device, say), or a file that holds no weights. */
 static clt_status check_place(const char *out)
 {
     struct stat info;
@@ -102,7 +102,7 @@ static clt_status check_type(clt_dtype dtype)
 static clt_status write_all(export *x, const clt_named_tensor *tensors, int n, clt_dtype dtype,
                             const char *out)
 {
-    /* `format` is what other programs look at: weights laid out as PyTorch has them. */
+    /* other programs look at `format`: "pt" means weights laid out as in PyTorch */
     static const char *const metadata[] = {"format", "pt"};
     CLT_TRY(clt_alloc(&x->tensors, (size_t)n + 1, sizeof *x->tensors, "exported weights"));
     CLT_TRY(clt_alloc(&x->data, (size_t)n + 1, sizeof *x->data, "exported weights"));
@@ -132,7 +132,7 @@ clt_status clt_checkpoint_export(const char *path, clt_dtype dtype, const char *
     CLT_TRY(check_type(dtype));
     CLT_TRY(check_place(out));
     CLT_TRY(clt_checkpoint_open(path, &saved));
-    /* the tensors of a checkpoint lie one behind the other */
+    /* the tensors of a checkpoint are an array */
     clt_status status = clt_export_tensors(clt_safetensors_at(saved->model, 0),
                                            clt_safetensors_count(saved->model), dtype, out, result);
     snprintf(result->from, sizeof result->from, "%s", saved->path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The manifest of a checkpoint (which files, how large, which hash) and the names of step folders. A manifest
- * is believed only if it is, byte for byte, what this file writes for the same content. */
+ * The manifest of a checkpoint (names, sizes and hashes of its files) and the names of step folders. A
+ * manifest is accepted only if it is, byte for byte, what this file would write for the same content. */
 #include "engine/checkpoint/checkpoint_internal.h"
 
 #include <dirent.h>
@@ -69,7 +69,7 @@ static clt_status read_file_entry(const char *path, const clt_json *value, clt_m
     const clt_json *name = clt_json_typeof(value) == CLT_JSON_OBJECT ? clt_json_get(value, "name") : NULL;
     bool good = name && clt_json_typeof(name) == CLT_JSON_STRING && read_int(value, "bytes", &bytes) &&
                 bytes >= 0 && read_hash(value, "xxh64", &file->hash);
-    /* A name is a name: nothing outside the checkpoint's own folder is ever read. */
+    /* a name must not contain a path: nothing outside the checkpoint's own folder is ever read */
     if (good)
         good = strlen(clt_json_string(name)) < sizeof file->name && !strchr(clt_json_string(name), '/');
     if (!good)
@@ -144,8 +144,8 @@ const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest, const c
 
 /* --- step folders --- */
 
-/* "step_12" -> COMPLETE 12; "step_12.tmp-99", "step_12.old-99" -> REMAINS 12. Leading zeros, signs and the
- * like are not ours. */
+/* "step_12" -> COMPLETE 12; "step_12.tmp-99", "step_12.old-99" -> REMAINS 12. Names with leading zeros, signs
+ * and the like are not ours. */
 static bool parse_name(const char *name, clt_step_kind kind, int64_t *step)
 {
     if (strncmp(name, "step_", 5) != 0 || strlen(name) >= sizeof((clt_step_entry *)0)->name)
@@ -181,7 +181,7 @@ clt_status clt_steps_list(const char *folder, clt_step_kind kind, clt_step_list 
         errno = 0;
         const struct dirent *item = readdir(dir);
         if (!item) {
-            if (errno != 0) /* a list that lacks the newest one would be worse than none */
+            if (errno != 0) /* fail, because an incomplete list could lack the newest checkpoint */
                 status = clt_fail_errno(CLT_ESTORAGE, errno, "listing the folder '%s'", folder);
             break;
         }

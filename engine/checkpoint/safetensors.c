@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Safetensors reader: maps a file and believes nothing in it until every number of the header has been
- * checked against the size of the file. It must not know what the tensors are for. */
+ * Safetensors reader: maps a file, and uses no number of its header before it has been checked against the
+ * size of the file. This file must not know what the tensors are for. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 typedef struct entry {
     clt_named_tensor tensor;
     uint64_t begin, end; /* bytes in the buffer that follows the header */
-    int order;           /* position in the header, to keep the order of empty tensors */
+    int order;           /* position in the header, which decides the order of empty tensors */
 } entry;
 
 struct clt_safetensors {
@@ -24,13 +24,13 @@ struct clt_safetensors {
     clt_named_tensor *tensors;        /* in file order */
     const clt_named_tensor **by_name; /* sorted */
     int count;
-    clt_safetensors **parts; /* of a joined one, which has no mapping of its own */
+    clt_safetensors **parts; /* of several files opened as one, which has no mapping of its own */
     int n_parts;
 };
 
 #define REFUSE(...) CLT_FAIL(CLT_ECHECKPOINT, __VA_ARGS__)
 
-/* Type names of the format that this engine has no storage type for: refused, but not as nonsense. */
+/* Types of the format that this engine cannot store: they get an error message of their own. */
 static bool is_other_safetensors_type(const char *name)
 {
     static const char *const names[] = {"BOOL",    "I8", "I16", "U64",     "F8_E5M2", "F8_E4M3",
@@ -77,7 +77,8 @@ static clt_status read_shape(const char *path, const clt_json *value, clt_named_
         ndim++;
     }
     tensor->shape = clt_shape_make(ndim, dims);
-    /* Zero dimensions must not hide an overflow of the others: strides are products of all of them. */
+    /* A dimension of 0 must not hide an overflow of the others, because strides are products of all of
+     * them. */
     uint64_t product = clt_dtype_bytes(tensor->dtype);
     for (int i = 0; i < ndim; i++) {
         if (dims[i] > 0 && (!clt_mul_u64(product, (uint64_t)dims[i], &product) || product > INT64_MAX))
@@ -151,8 +152,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Sorts the entries by place; each must begin where the one before ends, and the last must end with the file.
- */
+/* Sorts the entries by offset and checks that each begins where the previous one ends and that the last ends
+ * at the end of the file. */
 static clt_status check_tiling(const char *path, entry *entries, int count, uint64_t buffer_bytes)
 {
     qsort(entries, (size_t)count, sizeof *entries, compare_entries);
@@ -276,7 +277,7 @@ void clt_safetensors_close(clt_safetensors *file)
     free(file);
 }
 
-/* The tensors of all parts in the joined file's tables. */
+/* Lists the tensors of all parts in the tables of the joined file. */
 static clt_status list_parts(clt_safetensors *file, const char *const *paths)
 {
     int64_t count = 0;

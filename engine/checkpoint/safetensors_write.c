@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Safetensors writer: the bytes depend on the arguments alone, and the data goes from the tensors' own memory
- * to the file, so that a large tensor is never copied. It must not know what the tensors are for. */
+ * Safetensors writer. The bytes of a file depend on the arguments only. Data is written from the tensors' own
+ * memory, so that a large tensor is never copied. This file must not know what the tensors are for. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -56,8 +56,8 @@ static double element(const clt_named_tensor *tensor, int64_t i)
     }
 }
 
-/* The exponent field is all ones in NaN and infinity only. The test is on bits so that the common type is one
- * pass that a compiler turns into vector code: saving must not take longer than writing. */
+/* Only NaN and infinity have an exponent field of all ones. f32 is tested by its bits, in one loop that a
+ * compiler can vectorise, because checking must not take longer than writing. */
 static bool f32_all_finite(const uint8_t *at, int64_t n)
 {
     uint32_t bad = 0;
@@ -97,8 +97,7 @@ static clt_status check_tensor(const char *path, const clt_named_tensor *tensor)
         CLT_FAIL(CLT_EINTERNAL, "writing %s: tensor \"%s\" has an impossible shape", path, tensor->name);
     if (elements > 0 && !tensor->data)
         CLT_FAIL(CLT_EINTERNAL, "writing %s: tensor \"%s\" has no data", path, tensor->name);
-    /* The JSON writer would replace bytes that are not UTF-8, and the tensor would have another name in the
-     * file. */
+    /* The JSON writer would replace bytes that are not UTF-8 and so change the tensor's name. */
     size_t left = strlen(tensor->name);
     for (const char *at = tensor->name; left > 0;) {
         size_t size = clt_utf8_size(at, left);
@@ -150,7 +149,7 @@ static clt_status make_header(const char *path, const clt_named_tensor *tensors,
     }
     clt_jw_end_object(&w);
     CLT_TRY(clt_str_check(header));
-    /* Reading it back finds a name that is used twice. */
+    /* parsing the header again finds names that are used twice */
     clt_json_doc *doc = NULL;
     clt_status status = clt_json_parse(header->text, header->length, "its header", CLT_EINTERNAL, &doc);
     clt_json_destroy(doc);
@@ -187,7 +186,7 @@ static clt_status put_all(int fd, const clt_str *header, const clt_named_tensor 
     return CLT_OK;
 }
 
-/* Writes the temporary file; whatever happens its descriptor is closed. */
+/* Writes the temporary file. The file descriptor is closed in every case. */
 static clt_status write_temporary(const char *temporary, const clt_str *header,
                                   const clt_named_tensor *tensors, int count, uint64_t *hash)
 {

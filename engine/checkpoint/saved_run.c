@@ -12,9 +12,9 @@
 #include "engine/data/data_paths.h"
 #include "engine/models/models.h"
 
-/* --- where it lies --- */
+/* --- where the run is --- */
 
-/* A file is above step_N when the checkpoint lies in its run folder: run/checkpoints/step_N. */
+/* The path of a file in the run folder, if the checkpoint lies in one (run/checkpoints/step_N). */
 static clt_status above(const char *step, const char *name, char **path)
 {
     clt_str relative = {0};
@@ -26,7 +26,8 @@ static clt_status above(const char *step, const char *name, char **path)
     return status;
 }
 
-/* "run/checkpoints/step_5" -> "run", as short as it was written; else with "..". */
+/* Derives the run folder: "run/checkpoints/step_5" -> "run"; a path of another form gets "/../.."
+ * appended. */
 static void name_folder(clt_saved_run *saved)
 {
     char *text = saved->folder;
@@ -58,7 +59,7 @@ static clt_status find_folder(clt_saved_run *saved)
 
 /* --- its config --- */
 
-/* A config in one of the places where an older run, or somebody who copied it by hand, has it. */
+/* Looks for a config where older programs, or users who copied it by hand, have put it. */
 static clt_status config_beside(const clt_saved_run *saved, char **found)
 {
     static const char *const places[] = {"config.resolved.json", "../config.resolved.json",
@@ -136,8 +137,9 @@ static clt_status set_path(clt_config *config, const char *key, const char *path
     return status;
 }
 
-/* The one of the command line; else the saved one, which is as it was when the training began. A training
- * goes on with the one that its config names, so that its config stays as it is. */
+/* Which tokenizer to use: the one on the command line, else the one saved with the checkpoint, which is as it
+ * was when the training began. A training that is resumed uses the one that its config names, so that the
+ * config does not change. */
 static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_options *o)
 {
     const char *named = clt_config_string(saved->config, "data.tokenizer");
@@ -152,14 +154,15 @@ static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_opt
     clt_status status = CLT_OK;
     if (clt_file_exists(path))
         status = set_path(saved->config, "data.tokenizer", path);
-    else if (*named && strcmp(saved->facts.tokenizer, "bytes") == 0) /* of a file, which is not needed */
+    else if (*named &&
+             strcmp(saved->facts.tokenizer, "bytes") == 0) /* the file is not needed to encode bytes */
         status = set_path(saved->config, "data.tokenizer", "bytes");
     free(path);
     return status;
 }
 
-/* The classes that the training found, so that no other command needs its data for them. A training's config
- * stays as it is. */
+/* Puts the class names that the training found into the config, so that other commands need no data for them.
+ * The config of a training that is resumed does not change. */
 static clt_status choose_class_names(clt_saved_run *saved, const clt_saved_run_options *o)
 {
     static const char key[] = "data.class_names";
@@ -212,7 +215,7 @@ static clt_status open_once(const char *path, const clt_saved_run_options *o, bo
 clt_status clt_saved_run_open(const char *path, const clt_saved_run_options *options, clt_saved_run **out)
 {
     static const clt_saved_run_options none;
-    bool removed = true; /* by a training that goes on, which has saved a newer one */
+    bool removed = true; /* a training that is still running has removed it after saving a newer one */
     clt_status status = CLT_OK;
     *out = NULL;
     for (int again = 0; !*out && removed && again <= CLT_READ_AGAIN; again++)

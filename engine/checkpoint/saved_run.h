@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening what a training left behind. One path is enough: a run folder, its checkpoints folder, or a step_N
- * folder, wherever it lies now. It gives the config that the run was trained with, the checkpoint, what its
- * data told, and its tokenizer, without the training data. Checkpoints of older programs, which hold no
- * config.json and no data.json, are opened with the config.resolved.json of their run folder. */
+ * Opening the result of a training. One path is enough: a run folder, its checkpoints folder, or a step_N
+ * folder, wherever it is now. It gives the config that the run was trained with, the checkpoint, facts about
+ * its data, and its tokenizer; the training data is not needed. Checkpoints of older programs, without
+ * config.json and data.json, are opened with the config.resolved.json of their run folder. */
 #ifndef ENGINE_CHECKPOINT_SAVED_RUN_H
 #define ENGINE_CHECKPOINT_SAVED_RUN_H
 
@@ -18,9 +18,9 @@
 typedef struct clt_saved_run {
     clt_checkpoint *checkpoint;
     char path[1024];   /* of the checkpoint: .../step_N */
-    char folder[1024]; /* the run folder that it lies in; "": it lies alone */
+    char folder[1024]; /* the run folder that contains it; "": there is none */
     int64_t step;
-    clt_config *config;   /* resolved, with the overrides; paths lead to the data from the current folder */
+    clt_config *config;   /* resolved, with the overrides; paths to data are relative to the current folder */
     bool has_facts;       /* false: an older checkpoint without data.json */
     clt_data_facts facts; /* all zero without data.json */
 } clt_saved_run;
@@ -28,25 +28,25 @@ typedef struct clt_saved_run {
 typedef struct clt_saved_run_options {
     const char *const *overrides; /* "section.key=value", as of the command line */
     int n_overrides;
-    const char
-        *tokenizer; /* folder or file of a vocabulary to use instead of the saved one; NULL: the saved one */
-    bool tensors;   /* open the weights too, all verified; else checkpoint->model is NULL */
-    bool training;  /* the run is to go on: the tokenizer is the one that the config names, if it is there */
+    /* Folder or file of a vocabulary to use instead of the saved one; NULL: the saved one. */
+    const char *tokenizer;
+    bool tensors;  /* also open and verify the weights; else checkpoint->model is NULL */
+    bool training; /* the run is resumed: use the tokenizer that its config names, if it exists */
 } clt_saved_run_options;
 
-/* options may be NULL: neither overrides nor tensors. CLT_ECHECKPOINT: there is no checkpoint, none verifies,
- * or it has no config; CLT_ECONFIG: an override is wrong. */
+/* options may be NULL: no overrides, no tensors. CLT_ECHECKPOINT: there is no checkpoint, none verifies, or
+ * it has no config; CLT_ECONFIG: an override is wrong. */
 clt_status clt_saved_run_open(const char *path, const clt_saved_run_options *options, clt_saved_run **out);
 void clt_saved_run_close(clt_saved_run *saved); /* NULL is fine */
 
-/* Appends what was trained, for people: "a gpt on text data of 256 different tokens". */
+/* Appends a description for people: "a gpt on text data of 256 different tokens". */
 void clt_saved_run_words(const clt_saved_run *saved, clt_str *out);
 
-/* CLT_EDATA when files of the training data (eval: of the evaluation data) are not there: it names them all
- * and the keys that give their new place. `what` is what they are needed for: "going on with". */
+/* CLT_EDATA if files of the training data (eval: of the evaluation data) are missing: the message names them
+ * and the keys that give their new place. `what` says what they are needed for: "going on with". */
 clt_status clt_saved_run_need_data(const clt_saved_run *saved, bool eval, const char *what);
 
-/* A source with the shapes of the training data and nothing to read, for models that are only to be built or
+/* A data source that has the shapes of the training data but no samples, for models that are only built, or
  * run on other data. CLT_ECHECKPOINT for a checkpoint without data.json. */
 clt_status clt_saved_run_shapes(const clt_saved_run *saved, clt_source **out);
 

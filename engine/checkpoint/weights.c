@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights by the path that a user gives: one safetensors file, several of them with an index, or the folder
- * that holds either. Everything else is refused with what to do instead. It knows nothing of models. */
+ * Finding weights from the path that a user gives: one safetensors file, several of them with an index, or
+ * the folder that contains either. Everything else is refused, and the message says what to do. Knows nothing
+ * of models. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static bool has_file(const char *folder, const char *name)
     "save it as safetensors: python -c \"from transformers import AutoModelForCausalLM as M; "               \
     "M.from_pretrained('%s').save_pretrained('%s-safetensors')\""
 
-/* A folder without weights that can be read: which mistake is it? */
+/* Refuses a folder that has no readable weights, with a message for what it has instead. */
 static clt_status refuse_folder(const char *path)
 {
     static const char *const other[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
@@ -52,7 +53,7 @@ static clt_status refuse_folder(const char *path)
              path);
 }
 
-#define HEAD_BYTES 9 /* of safetensors: the length of its header, and the first letter of it */
+#define HEAD_BYTES 9 /* of a safetensors file: the length of its header, and the header's first character */
 
 static bool read_head(const char *path, unsigned char head[HEAD_BYTES])
 {
@@ -70,7 +71,7 @@ bool clt_safetensors_looks(const char *path)
     return read_head(path, head) && head[8] == '{';
 }
 
-/* Formats that are met often, by their first bytes. */
+/* Refuses other formats, the common ones by name; they are recognised by their first bytes. */
 static clt_status refuse_format(const char *path)
 {
     unsigned char head[HEAD_BYTES];
@@ -96,7 +97,7 @@ static clt_status refuse_format(const char *path)
 }
 
 typedef struct parts {
-    char **path; /* sorted as the index names them first */
+    char **path; /* in the order in which the index first names them */
     size_t count, capacity;
 } parts;
 
@@ -107,7 +108,8 @@ static void parts_free(parts *p)
     free(p->path);
 }
 
-/* A file beside the index: its name alone, so that an index cannot reach elsewhere. */
+/* Adds a file that the index names. The name must not contain a path, so that nothing outside the folder is
+ * read. */
 static clt_status add_part(parts *p, const char *index_path, const char *name)
 {
     const char *slash = strrchr(index_path, '/');
@@ -147,7 +149,8 @@ static clt_status list_parts(const char *path, const clt_json *map, parts *p)
     return CLT_OK;
 }
 
-/* All tensors of the index are there, and no others: a file of another model may lie there by mistake. */
+/* Checks that the files hold exactly the tensors of the index; a file of another model may have got there by
+ * mistake. */
 static clt_status check_parts(const char *path, const clt_json *map, const clt_safetensors *file)
 {
     for (const clt_json *entry = clt_json_first(map); entry; entry = clt_json_next(entry))
@@ -187,7 +190,7 @@ done:
     return status;
 }
 
-/* The newest checkpoint of a run that verifies. */
+/* Opens the model of the newest checkpoint of a run that verifies. */
 static clt_status open_checkpoint(const char *path, clt_safetensors **out)
 {
     clt_checkpoint *saved;
@@ -220,7 +223,7 @@ clt_status clt_weights_open(const char *path, clt_safetensors **out)
         return clt_fail_errno(CLT_ECHECKPOINT, errno, "weights: opening '%.800s'", path);
     if (S_ISDIR(info.st_mode))
         return open_in_folder(path, out);
-    if (!S_ISREG(info.st_mode)) /* a pipe would wait for somebody to write */
+    if (!S_ISREG(info.st_mode)) /* opening a pipe would block until somebody writes */
         CLT_FAIL(CLT_ECHECKPOINT,
                  "weights: '%.800s' is no ordinary file; give a safetensors file or a folder", path);
     if (ends_with(path, ".index.json"))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a trained gpt for transformers. Checkpoints hold GPT-2's tensors under GPT-2's names and in its
- * layout already, without padding; what is added here is the prefix, the biases of a model that has none
- * (zeros, which change nothing), and the files around the weights. */
+ * Writing a trained gpt as transformers reads it. Checkpoints hold GPT-2's tensors with GPT-2's names and
+ * layouts and without padding. Added here are the prefix of the names, biases of zeros for a model without
+ * biases (they change no result), and the other files of the folder. */
 #include "engine/pretrained/hf_export.h"
 
 #include <dirent.h>
@@ -22,11 +22,11 @@ typedef struct hf_export {
     clt_tokenizer *tokenizer;
     int64_t layers, heads, channels, context, vocab, end_of_text;
     bool bias, tied;
-    const char *activation; /* as transformers calls it */
-    clt_arena *arena;       /* names and zeros */
+    const char *activation; /* by its name in transformers */
+    clt_arena *arena;       /* owns names and zeros */
     clt_named_tensor *tensors;
     int count;
-    char *folder; /* where it is written for now */
+    char *folder; /* the temporary folder that is written */
     clt_hf_exported *result;
 } hf_export;
 
@@ -40,7 +40,8 @@ static clt_status refuse(const hf_export *x, const char *why)
         x->saved->path, why);
 }
 
-/* "auto" is the tanh form, which transformers calls gelu_new; its "gelu" is the exact one. */
+/* Our "auto" is the tanh approximation, which transformers calls gelu_new; its "gelu" is the exact
+ * function. */
 static clt_status read_activation(hf_export *x)
 {
     static const char *const names[][2] = {{"auto", "gelu_new"},
@@ -88,7 +89,7 @@ static clt_status read_model(hf_export *x)
     return read_activation(x);
 }
 
-/* The run's tokenizer, if it has one. */
+/* Opens the run's tokenizer, if it has one. */
 static clt_status open_tokenizer(hf_export *x)
 {
     x->end_of_text = -1;
@@ -115,7 +116,8 @@ static clt_status no_memory(const hf_export *x)
     CLT_FAIL(CLT_ENOMEM, "exporting '%s': out of host memory", x->saved->path);
 }
 
-/* One tensor of the checkpoint, under GPT-2's whole name; the shape is what the config says. */
+/* Adds a tensor of the checkpoint under its full name in GPT-2; its shape must be the one that the config
+ * implies. */
 static clt_status add_tensor(hf_export *x, const char *name, const clt_shape *shape)
 {
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
@@ -143,7 +145,7 @@ static clt_status add_zeros(hf_export *x, const char *name, int64_t size)
     return out->name && out->data ? CLT_OK : no_memory(x);
 }
 
-/* A layer's weight, (in, out) or (out), and its bias. */
+/* Adds a layer's weight, (in, out) or (out), and its bias. */
 static clt_status add_layer(hf_export *x, const char *name, int64_t in, int64_t out)
 {
     char text[96];
@@ -173,7 +175,7 @@ static clt_status add_block(hf_export *x, int64_t layer)
 static clt_status gather(hf_export *x)
 {
     const clt_shape words = clt_shape2(x->vocab, x->channels), places = clt_shape2(x->context, x->channels);
-    /* two tables, twelve tensors a layer, the last norm, a head */
+    /* two embeddings, twelve tensors per block, the last norm's two, the output layer */
     CLT_TRY(clt_alloc(&x->tensors, (size_t)(12 * x->layers + 5), sizeof *x->tensors, "exported weights"));
     CLT_TRY(add_tensor(x, "wte.weight", &words));
     CLT_TRY(add_tensor(x, "wpe.weight", &places));
@@ -242,7 +244,7 @@ static clt_status write_config(const hf_export *x)
     clt_jw_kbool(&w, "use_cache", true);
     token_ids(x, &w);
     clt_jw_kstring(&w, "dtype", dtype);
-    clt_jw_kstring(&w, "torch_dtype", dtype); /* what older versions look for */
+    clt_jw_kstring(&w, "torch_dtype", dtype); /* the name that older versions of transformers read */
     clt_jw_end_object(&w);
     return write_text(x, "config.json", &text);
 }
@@ -258,8 +260,8 @@ static clt_status write_generation_config(const hf_export *x)
     return write_text(x, "generation_config.json", &text);
 }
 
-/* The general class, which takes the tokenizer.json as it is; GPT-2's own would add an end-of-text token to a
- * vocabulary that has none. */
+/* Names the general tokenizer class, which uses tokenizer.json unchanged. GPT-2's own class would add an
+ * end-of-text token to a vocabulary that has none. */
 static clt_status write_tokenizer(const hf_export *x)
 {
     static const char *const roles[] = {"bos_token", "eos_token", "unk_token"};
@@ -303,7 +305,7 @@ static clt_status write_all(hf_export *x)
 
 /* --- the folder --- */
 
-/* `folder` without slashes at its end; must be freed. */
+/* Copies `folder` without trailing slashes; the caller frees it. */
 static clt_status bare(const char *folder, char **out)
 {
     size_t size = strlen(folder);
@@ -322,10 +324,10 @@ static bool is_empty_folder(const char *path)
         entries++;
     if (dir)
         closedir(dir);
-    return dir && entries <= 2; /* "." and ".." */
+    return dir && entries <= 2; /* only "." and ".." */
 }
 
-/* Is there no such folder, or an empty one? */
+/* An error unless the folder does not exist or is empty. */
 static clt_status check_free(const char *folder)
 {
     const char *slash = strrchr(folder, '/'), *last = slash ? slash + 1 : folder;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.json of GPT-2 as transformers writes it, read into keys of our model section. What would make the
- * model compute something else than ours is refused by name; a key that says nothing about the computation is
- * left alone. The file comes from a stranger: every type is checked. */
+ * Reads the config.json of a GPT-2, as transformers writes it, into keys of our model section. Settings with
+ * which the model would compute something that ours cannot are refused by name; settings that do not affect
+ * the computation are ignored. The file comes from a stranger, so every type is checked. */
 #include "engine/pretrained/pretrained.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ struct clt_pretrained {
     int count;
     clt_config_presets presets;
     clt_str problems;
-    int tensors; /* that the weights hold */
+    int tensors; /* number of tensors in the weights */
 };
 
 /* --- reading --- */
@@ -39,7 +39,7 @@ static void problem(clt_pretrained *p, const char *key, const char *why)
     clt_str_printf(&p->problems, "\n  %s: %s", key, why);
 }
 
-/* The value of the first of the key's names that is there and not null. */
+/* The value of the first of several names of a key that is present and not null. */
 static const clt_json *find(const clt_pretrained *p, const char *const *names, const char **name)
 {
     for (int i = 0; names[i]; i++) {
@@ -59,7 +59,7 @@ static void add(clt_pretrained *p, const char *key, const char *value, const cha
         p->items[p->count++] = (clt_config_preset){key, value, reason, kind, data_type};
 }
 
-/* A count of at least 1. */
+/* Reads an integer of at least 1. */
 static int64_t read_count(clt_pretrained *p, const char *const *names, int64_t preset, const char **reason)
 {
     const char *name;
@@ -109,7 +109,8 @@ static double read_number(clt_pretrained *p, const char *name, double preset)
 
 /* --- parts of the model --- */
 
-/* Transformers' gelu is the exact one; gelu_new is the tanh form that GPT-2 was trained with. */
+/* Transformers' "gelu" is the exact function; "gelu_new" is the tanh approximation that GPT-2 was trained
+ * with. */
 static void read_activation(clt_pretrained *p)
 {
     static const char *const names[][2] = {{"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
@@ -137,7 +138,7 @@ static bool equal(double a, double b)
     return !(a < b) && !(a > b);
 }
 
-/* Three places in transformers, one number here. */
+/* Transformers has three dropout rates, our config one. If the three differ, the user has to choose. */
 static void read_dropout(clt_pretrained *p)
 {
     char number[CLT_NUMBER_TEXT];
@@ -166,7 +167,7 @@ static void read_tied(clt_pretrained *p)
         tied ? "tie_word_embeddings is true" : "tie_word_embeddings is false", CLT_PRESET_EQUAL, NULL);
 }
 
-/* What changes the computation and has no key of ours. */
+/* Refuses settings that change the computation and have no key of ours. */
 static void refuse_others(clt_pretrained *p, int64_t channels)
 {
     int64_t inner;
@@ -250,7 +251,7 @@ static bool holds(const char *folder, const char *name)
     return there;
 }
 
-/* A run folder, its checkpoints folder or a step_N. */
+/* True for a run folder, its checkpoints folder or a step_N folder. */
 static bool is_checkpoint(const char *path)
 {
     return clt_is_directory(path) && (holds(path, "manifest.json") || clt_checkpoint_exists(path));
@@ -301,7 +302,7 @@ static clt_status read_folder(clt_pretrained *p)
 
 /* --- checkpoints of our own --- */
 
-/* Keys that decide which parameters there are, and what is computed with them. */
+/* Keys that decide which parameters exist, and keys that decide what is computed with them. */
 static clt_preset_kind kind_of(const char *key, const char *value)
 {
     static const char *const fixed[] = {"model.type",      "model.activation", "model.bias",
@@ -317,7 +318,7 @@ static clt_preset_kind kind_of(const char *key, const char *value)
     return CLT_PRESET_DEFAULT;
 }
 
-/* The model section of the run, as far as it says something. */
+/* Reads the keys that are set in the model section of the run. */
 static clt_status read_section(clt_pretrained *p, const clt_config *config)
 {
     const clt_json *model = clt_config_model(config, NULL);
@@ -353,7 +354,7 @@ static clt_status read_checkpoint(clt_pretrained *p, const char *path)
     return status;
 }
 
-/* Texts of the arena are NULL when there is no memory. */
+/* An error if a text of the arena is NULL because memory ran out. */
 static clt_status check_texts(const clt_pretrained *p)
 {
     for (int i = 0; i < p->count; i++)
@@ -369,7 +370,7 @@ clt_status clt_pretrained_open(const char *path, clt_pretrained **out)
     *out = NULL;
     CLT_TRY(clt_alloc(&p, 1, sizeof *p, "pretrained weights"));
     clt_status status = clt_arena_create(&p->arena);
-    /* without weights it is the wrong path, whatever else a folder holds or lacks */
+    /* a folder without weights is the wrong path, whatever else it contains */
     bool own = is_checkpoint(path);
     if (status == CLT_OK && own)
         status = read_checkpoint(p, path);
@@ -404,7 +405,7 @@ void clt_pretrained_close(clt_pretrained *p)
 const clt_config_presets *clt_pretrained_presets(clt_pretrained *p, bool training)
 {
     int kept = 0;
-    for (int i = 0; i < p->count; i++) /* evaluation drops nothing, so no dropout has to be told */
+    for (int i = 0; i < p->count; i++) /* evaluation has no dropout, so its rate is not preset */
         if (training || p->items[i].kind != CLT_PRESET_MISSING)
             p->items[kept++] = p->items[i];
     p->count = kept;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models of other programs, as folders that `save_pretrained` of Hugging Face's transformers wrote: what
- * their config.json says in the words of our config, and which tokenizer belongs to them. The weights
- * themselves are opened by clt_weights_open and compared with the model by clt_weights_check. It knows
- * GPT-2's family; it needs no device. */
+ * Models of other programs, as folders written by `save_pretrained` of Hugging Face's transformers:
+ * translates their config.json into keys of our config, and finds their tokenizer. The weights themselves are
+ * opened by clt_weights_open and compared with the model by clt_weights_check. Knows the GPT-2 family; needs
+ * no device. */
 #ifndef ENGINE_PRETRAINED_PRETRAINED_H
 #define ENGINE_PRETRAINED_PRETRAINED_H
 
@@ -11,19 +11,19 @@
 
 typedef struct clt_pretrained clt_pretrained;
 
-/* Reads the config.json of the folder, or the config of a run of our own; a file of weights has none, and no
- * presets. CLT_EUNSUPPORTED lists
- * everything in it that our gpt cannot be, each with the reason; CLT_ECHECKPOINT: the path, its config.json
- * or its weights are missing or cannot be read. */
+/* Reads the config.json of the folder, or the config of a run of ours; a file of weights has neither and
+ * gives no presets. CLT_EUNSUPPORTED lists everything in the config that our gpt cannot do, each with the
+ * reason; CLT_ECHECKPOINT: the path, its config.json or its weights are missing or cannot be read. */
 clt_status clt_pretrained_open(const char *path, clt_pretrained **out);
 void clt_pretrained_close(clt_pretrained *p); /* NULL is fine */
-/* What the model section must be, and the tokenizer for text. training: also what only training asks for. */
+/* The values that keys of the model section must have, and the tokenizer for text. training: also keys that
+ * only training uses. */
 const clt_config_presets *clt_pretrained_presets(clt_pretrained *p, bool training);
-/* A config that trains these weights further on a text: JSON, to be edited and kept. */
+/* Writes a config, as JSON for the user to edit, that trains these weights further on a text. */
 clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out);
 
-/* Whether the config's tokenizer can be that of the weights of `path` (only a folder can tell). CLT_EDATA: it
- * has another number of tokens. A warning: as many, but not the same. */
+/* Can the config's tokenizer be the one of the weights at `path`? (Only a folder can tell.) CLT_EDATA: its
+ * number of tokens differs. A warning is logged if the number is the same but the tokens differ. */
 clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *config);
 
 #endif

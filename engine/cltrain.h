@@ -17,13 +17,13 @@
  * Every function returns 0 or one of the exit codes that the README lists (2 configuration, 3 data, 4 no
  * device, ...); cltrain_error() then says what happened. Objects may be used from one thread at a time.
  *
- * Drivers crash. Before a device is used for the first time, with each driver and version of this library,
- * its drivers are listed and it is asked for its capabilities in child processes. These run the program
- * cltrain of the same version, never the program that uses the library: the one that the environment variable
- * CLTRAIN_PROGRAM names; else "cltrain" beside the library's file, in the folder above or in ../bin of it;
- * else the one at the place where cmake installed it. Where there is none, or one of another version, the
- * same probes and self-tests run in the process that called (a warning says so), which a bad driver may then
- * end or block. What was found is kept in the user's cache folder, so that this happens once. */
+ * Drivers crash. Therefore child processes list the drivers, and before a device is used for the first time
+ * (with each version of its driver and of this library) they test what it can do. The children run the
+ * program cltrain of the same version, never the program that uses the library. It is the one that the
+ * environment variable CLTRAIN_PROGRAM names; else "cltrain" beside the library's file, in the folder above
+ * it or in ../bin; else the one where cmake installed it. If there is none, or only one of another version,
+ * the same tests run in the calling process, after a warning; a bad driver can then crash or block it.
+ * Results are kept in the user's cache folder, so this is done once. */
 #ifndef CLTRAIN_H
 #define CLTRAIN_H
 
@@ -42,11 +42,12 @@ extern "C" {
 typedef struct cltrain cltrain;
 
 CLTRAIN_API const char *cltrain_version(void);
-/* Message of the last failure on this thread; "" when there was none. Valid until the next call. */
+/* Message of the last failure on this thread; "" if there was none. Valid until the next call of this
+ * library. */
 CLTRAIN_API const char *cltrain_error(void);
-/* Warnings, one line each without its end: a capability that the driver does not give, what a run goes on
- * without. The library prints nothing itself; without a receiver they are dropped. For the whole process,
- * from any of its threads; NULL: nobody. */
+/* Receives warnings, one line each without a newline: a capability that the driver lacks, a feature that a
+ * run does without. The library itself prints nothing; without a receiver warnings are dropped. There is one
+ * receiver for the whole process, called from any of its threads; NULL removes it. */
 typedef void (*cltrain_message)(void *context, const char *line);
 CLTRAIN_API void cltrain_on_message(cltrain_message receiver, void *context);
 
@@ -57,45 +58,46 @@ CLTRAIN_API void cltrain_destroy(cltrain *net); /* NULL is fine */
  * The first layer takes the data's "x"; a loss takes the layer before it and "y". The layer is checked when
  * the net is built. */
 CLTRAIN_API int cltrain_layer(cltrain *net, const char *json);
-/* Takes the whole configuration, data included, from a file; layers and data calls are then not needed. */
+/* Reads the whole configuration, data included, from a file. Calls that add layers and data are
+ * not needed then. */
 CLTRAIN_API int cltrain_config(cltrain *net, const char *path);
-/* Sets one key, as on the command line: cltrain_set(net, "optimizer.learning_rate", "0.01"). Before the net
- * is built; the value is checked then. A key that is set again has the later value, also after a build that
+/* Sets one key, as on the command line: cltrain_set(net, "optimizer.learning_rate", "0.01"). To be called
+ * before the net is built, which checks the value. The last value of a key counts, also after a build that
  * failed. */
 CLTRAIN_API int cltrain_set(cltrain *net, const char *key, const char *value);
 
-/* Data in memory, borrowed until destroy: x (samples, x_shape...) f32 with labels (samples) in [0, classes),
- * or with targets (samples, y_shape...) f32. */
+/* Data in memory, borrowed until the net is destroyed: x (samples, x_shape...) f32 with labels (samples) in
+ * [0, classes), or with targets (samples, y_shape...) f32. */
 CLTRAIN_API int cltrain_data_classes(cltrain *net, int64_t samples, const float *x, int x_ndim,
                                      const int64_t *x_shape, const int32_t *labels);
 CLTRAIN_API int cltrain_data_values(cltrain *net, int64_t samples, const float *x, int x_ndim,
                                     const int64_t *x_shape, const float *y, int y_ndim,
                                     const int64_t *y_shape);
 
-/* Opens the device, plans, builds kernels, initialises parameters. train, load and predict do it themselves
- * when needed. */
+/* Opens the device, plans, builds kernels and initialises parameters. Called by train, load and predict if
+ * necessary. */
 CLTRAIN_API int cltrain_build(cltrain *net);
 
-/* One finished step. loss: of the step's global batch; not finite when `skipped`. */
+/* One finished step. loss: mean over the step's global batch; not finite if the step was skipped. */
 typedef struct cltrain_step_info {
     int64_t step, steps;
     double loss, learning_rate, gradient_norm, milliseconds;
     int skipped;
 } cltrain_step_info;
 typedef void (*cltrain_on_step)(void *context, const cltrain_step_info *info);
-/* Runs all steps of the schedule (train.steps, or train.epochs). on_step may be NULL. A second call trains on
- * from the next step only if the first one failed or the schedule is longer; a finished schedule is an error.
- */
+/* Runs all steps of the schedule (train.steps, or train.epochs). on_step may be NULL. A second call continues
+ * with the next step if the first one failed or the schedule has been made longer; if the schedule is
+ * finished, it is an error. */
 CLTRAIN_API int cltrain_train(cltrain *net, cltrain_on_step on_step, void *context);
 
-/* Mean loss over the data, and the share of right classes (NaN where that has no meaning). Either may be
- * NULL. */
+/* Mean loss over the data, and the fraction of correct classes (NaN if the model is no classifier). Either
+ * may be NULL. */
 CLTRAIN_API int cltrain_evaluate(cltrain *net, double *loss, double *accuracy);
-/* Outputs of the net (input of its first loss) for `samples` inputs: out holds out_count floats, samples
- * times outputs per sample. */
+/* Computes the outputs of the net (the input of its first loss) for `samples` inputs. out holds out_count
+ * floats: samples times outputs per sample. */
 CLTRAIN_API int cltrain_predict(cltrain *net, int64_t samples, const float *x, float *out, int64_t out_count);
 
-/* Parameters as a safetensors file, by the names of their layers ("linear1.weight"). */
+/* Writes the parameters to a safetensors file, named after their layers ("linear1.weight"). */
 CLTRAIN_API int cltrain_save(cltrain *net, const char *path);
 CLTRAIN_API int cltrain_load(cltrain *net, const char *path);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public API over jobs and runs: collects layers, keys and arrays, makes a config of them, and drives the
- * run. */
+ * The public API on top of jobs and runs: collects layers, keys and arrays, turns them into a config, and
+ * drives the run. */
 #include "engine/cltrain.h"
 
 #include <math.h>
@@ -27,14 +27,14 @@ const char *cltrain_error(void)
 static struct {
     cltrain_message call;
     void *context;
-} receiver; /* changed while the sink is taken away only */
+} receiver; /* changes only while no log sink is set */
 
 static void pass_on(void *context, clt_log_level level, const char *line)
 {
     (void)context;
     (void)level;
     cltrain_message call = receiver.call;
-    if (call) /* NULL: the host took it away in its own function */
+    if (call) /* NULL: the program has removed its receiver from within the receiver */
         call(receiver.context, line);
 }
 
@@ -55,7 +55,7 @@ static int code(clt_status status)
 int cltrain_create(cltrain **out)
 {
     clt_families_register();
-    clt_self_test_register(); /* for when there can be no child process */
+    clt_self_test_register(); /* used if no child process can be started */
     return code(clt_alloc(out, 1, sizeof **out, "net"));
 }
 
@@ -98,7 +98,7 @@ int cltrain_layer(cltrain *net, const char *json)
     return code(add_layer(net, json));
 }
 
-/* Position of the override of a key; n_overrides: there is none yet. */
+/* Position of the override of a key; n_overrides if it has none. */
 static size_t find_override(const cltrain *net, const char *key)
 {
     size_t i = 0, length = strlen(key);
@@ -210,7 +210,7 @@ clt_status clt_api_build(cltrain *net)
     net->options = (clt_run_options){
         .config = net->config, .caps_mask = OCL_CAPS_ALL, .source = net->source, .predicts = true};
     clt_status status = clt_run_create(&net->options, CLT_JOB_TRAIN, &net->run);
-    if (status != CLT_OK) { /* keys and files may be put right before the next try */
+    if (status != CLT_OK) { /* the caller may correct keys and files and build again */
         clt_config_destroy(net->config);
         net->config = NULL;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The object behind the public API's handle. */
+ * The object behind the handle of the public API. */
 #ifndef ENGINE_API_API_INTERNAL_H
 #define ENGINE_API_API_INTERNAL_H
 
@@ -8,11 +8,11 @@
 #include "engine/train/run/run.h"
 
 struct cltrain {
-    clt_str layers; /* JSON objects, comma-separated */
+    clt_str layers; /* JSON objects of the layers, separated by commas */
     char **overrides;
     size_t n_overrides, overrides_capacity;
     char *config_path;
-    clt_source *source; /* arrays in memory, NULL with a config */
+    clt_source *source; /* the arrays in memory; NULL with a config */
     clt_config *config;
     clt_run_options options;
     clt_run *run;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public API's loop and prediction. */
+ * The training loop and prediction of the public API. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "engine/api/api_internal.h"
 #include "engine/base/thread.h"
 
-/* Feed and reporter for the steps that are left. */
+/* Starts the feed and the reporter for the remaining steps. */
 static clt_status start(cltrain *net)
 {
     clt_run *run = net->run;
@@ -51,7 +51,7 @@ clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
     clt_state_block state;
     CLT_TRY(start(net));
     CLT_TRY(clt_store_get_state(net->run->store, &state));
-    float loss_scale = state.loss_scale; /* of the coming step */
+    float loss_scale = state.loss_scale; /* for the next step */
     int64_t limit = clt_config_int(net->config, "train.max_nonfinite");
     double last = clt_now();
     for (; net->next_step < net->run->job->steps; net->next_step++) {
@@ -71,7 +71,7 @@ clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
     return CLT_OK;
 }
 
-/* Runs one micro-batch of the evaluation plan over x (padded with zeros). */
+/* Runs the evaluation plan for one micro-batch of x, filled up with zeros. */
 static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, int64_t in_size, float *x_pad,
                                 float *y_pad)
 {

@@ -87,6 +87,7 @@ typedef struct clt_param {
     bool averaged; /* a buffer: after each step ranks take the mean of theirs; else all compute the same */
     clt_param_group group;
     float lr_scale;
+    bool elementwise;      /* updated element by element also where the optimizer updates whole matrices */
     const char *file_name; /* name in checkpoint files */
     bool file_transposed;  /* file holds the last two dimensions swapped (Conv1D layout) */
     int64_t file_rows; /* rows of the first dimension that files hold, 0: all; the others are padding: zero

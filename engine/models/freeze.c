@@ -1,46 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model.freeze: parameters that training does not change. Knows names of parameters and patterns only. */
+ * Parameters by patterns of their names, and model.freeze: those that training does not change. Knows names of
+ * parameters and patterns only. */
 #include <fnmatch.h>
 #include <stdlib.h>
 
 #include "engine/base/text.h"
 #include "engine/models/models_internal.h"
 
-/* Freezes the parameters whose names match the pattern and returns how many they are. */
-static int freeze(clt_graph *graph, const char *pattern)
-{
-    int found = 0;
-    for (size_t i = 0; i < graph->n_params; i++)
-        if (fnmatch(pattern, graph->params[i].name, 0) == 0) {
-            graph->params[i].frozen = true;
-            found++;
-        }
-    return found;
-}
-
-static clt_status no_parameter(const clt_graph *graph, const char *pattern)
+static clt_status no_parameter(const clt_graph *graph, const char *key, const char *pattern)
 {
     const char **names;
     CLT_TRY(clt_alloc(&names, graph->n_params, sizeof *names, "names of parameters"));
     for (size_t i = 0; i < graph->n_params; i++)
         names[i] = graph->params[i].name;
     const char *near = clt_nearest_name(pattern, names, graph->n_params);
-    clt_status status = clt_fail(
-        CLT_ECONFIG, __FILE__, __LINE__,
-        "model.freeze: no parameter is called '%.200s'%s%.200s%s; there are '%.200s' and %zu others, "
-        "which 'cltrain plan CONFIG --full' lists; * stands for any letters",
-        pattern, near ? "; did you mean '" : "", near ? near : "", near ? "'" : "", names[0],
-        graph->n_params - 1);
+    clt_status status =
+        clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                 "%s: no parameter is called '%.200s'%s%.200s%s; there are '%.200s' and %zu others, "
+                 "which 'cltrain plan CONFIG --full' lists; * stands for any letters",
+                 key, pattern, near ? "; did you mean '" : "", near ? near : "", near ? "'" : "", names[0],
+                 graph->n_params - 1);
     free(names);
     return status;
+}
+
+clt_status clt_model_mark(clt_graph *graph, const char *key, const char *pattern,
+                          void (*mark)(clt_param *param))
+{
+    bool found = false;
+    for (size_t i = 0; i < graph->n_params; i++)
+        if (fnmatch(pattern, graph->params[i].name, 0) == 0) {
+            mark(&graph->params[i]);
+            found = true;
+        }
+    return found ? CLT_OK : no_parameter(graph, key, pattern);
+}
+
+static void freeze(clt_param *param)
+{
+    param->frozen = true;
 }
 
 static clt_status take(clt_graph *graph, const clt_json *pattern)
 {
     if (clt_json_typeof(pattern) != CLT_JSON_STRING)
         CLT_FAIL(CLT_ECONFIG, "model.freeze: names of parameters are strings");
-    return freeze(graph, clt_json_string(pattern)) ? CLT_OK : no_parameter(graph, clt_json_string(pattern));
+    return clt_model_mark(graph, "model.freeze", clt_json_string(pattern), freeze);
 }
 
 clt_status clt_model_freeze(const clt_json *model, const clt_json_doc *doc, clt_graph *graph)

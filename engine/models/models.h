@@ -34,6 +34,11 @@ typedef struct clt_model_inputs {
 clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                            clt_graph *graph);
 
+/* Marks the parameters whose names a pattern fits (* stands for any letters). CLT_ECONFIG names the key when
+ * there are none. */
+clt_status clt_model_mark(clt_graph *graph, const char *key, const char *pattern,
+                          void (*mark)(clt_param *param));
+
 /* Properties of a finished graph that training and generation need. */
 typedef struct clt_model_info {
     int32_t prediction;       /* tensor: input 0 of the first loss, marked is_output */

@@ -39,8 +39,9 @@ static void corrections(const double *value, int64_t t, double correction[CLT_OP
     correction[1] = 1.0 - pow(value[BETA2], (double)t);
 }
 
-static bool adapts(const double *value, bool decays)
+static bool adapts(const double *value, bool decays, bool matrix)
 {
+    (void)matrix;
     return value[TRUST_ALL] > 0 || decays;
 }
 

@@ -32,8 +32,9 @@ static void arguments(ocl_emitter *e, const double *value)
     ocl_arg_f32(e, (float)value[EPS]);
 }
 
-static bool adapts(const double *value, bool decays)
+static bool adapts(const double *value, bool decays, bool matrix)
 {
+    (void)matrix;
     return value[TRUST_ALL] > 0 || decays;
 }
 

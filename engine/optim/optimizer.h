@@ -15,6 +15,14 @@
 #define CLT_OPTIMIZER_STATES 2
 #define CLT_OPTIMIZER_CORRECTIONS 2
 
+/* Matrices of one shape side by side: `count` of them, rows x cols of f32, each `stride`
+ * elements behind the one before it. What lies between two is zero and stays so. */
+typedef struct clt_matrix_batch {
+    int64_t rows, cols, count, stride;
+    int32_t x, y; /* two tensors of that kind; x has the matrices */
+    bool plain;   /* products by operations that every device does in the same order */
+} clt_matrix_batch;
+
 /* What all elements of a parameter have in common in one update. */
 typedef struct clt_update_factors {
     double gradient;  /* factor on gradients: clip factor divided by the loss scale */
@@ -42,10 +50,10 @@ typedef struct clt_optimizer {
      * training compare with it. */
     void (*reference)(const double *value, const clt_update_factors *f, double gradient, double *p,
                       double *state);
-    /* Only with norms. adapts: does a parameter, which has weight decay or not, get a trust ratio? second: a
-     * value of each element whose norm is needed besides that of the parameter. trust: the trust ratio from
-     * both norms. */
-    bool (*adapts)(const double *value, bool decays);
+    /* Only with norms. adapts: does a parameter get a trust ratio, which has weight decay or not, and is the
+     * weight matrix of a hidden layer or not (no table of rows, not the last layer's)? second: a value of each
+     * element whose norm is needed besides that of the parameter. trust: the trust ratio from both norms. */
+    bool (*adapts)(const double *value, bool decays, bool matrix);
     double (*second)(const double *value, const clt_update_factors *f, double gradient, double p,
                      const double *state);
     double (*trust)(const double *value, const clt_update_factors *f, double norm, double second_norm);
@@ -54,6 +62,20 @@ typedef struct clt_optimizer {
      * before, after: its states. */
     double (*spread)(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after);
+    /* An optimizer that updates whole matrices, those parameters that adapt (update.clh has the kernels'
+     * parameters): `gather` brings what they are made of side by side, `orthogonalise` emits what is computed
+     * of it (*result is x or y, to be multiplied by *factor), `apply` takes that off the parameters at
+     * `matrix_rate` times the learning rate. NULL: it updates element by element. */
+    const char *gather, *apply;
+    const char
+        *elementwise; /* key with patterns of parameters that it updates element by element all the same */
+    clt_status (*orthogonalise)(ocl_emitter *e, const clt_matrix_batch *batch, int32_t *result,
+                                double *factor);
+    double (*matrix_rate)(const double *value, int64_t rows, int64_t cols);
+    /* The update of one matrix in double precision. */
+    clt_status (*matrix_reference)(const double *value, const clt_update_factors *f, int64_t rows,
+                                   int64_t cols, const double *gradient, double *p, double *momentum);
+    double matrix_error; /* roundings of f32 that an element of its result may be off by, at rate 1 */
 } clt_optimizer;
 
 /* NULL-terminated. */

@@ -26,8 +26,11 @@ void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config
 {
     for (int i = 0; i < CLT_OPTIMIZER_VALUES && optimizer->config->keys[i].path; i++) {
         const clt_config_key *key = &optimizer->config->keys[i];
-        value[i] = key->type == CLT_CFG_BOOL ? clt_config_bool(config, key->path)
-                                             : clt_config_float(config, key->path);
+        if (key->type == CLT_CFG_STRINGS) /* names of parameters: job.c */
+            continue;
+        value[i] = key->type == CLT_CFG_BOOL     ? clt_config_bool(config, key->path)
+                   : key->type == CLT_CFG_CHOICE ? clt_config_choice(config, key->path)
+                                                 : clt_config_float(config, key->path);
     }
 }
 

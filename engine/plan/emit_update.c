@@ -256,6 +256,7 @@ static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *s
     ocl_arg_is_bound(e);
     if (norms) {
         ocl_arg_out(e, t->partial, CLT_F32, 2 * t->chunks);
+        ocl_arg_in(e, t->spans, CLT_U32, 2 * t->chunks);
     } else if (plan->store->norms) {
         ocl_arg_in(e, t->ratio, CLT_F32, t->chunks);
         ocl_arg_in(e, t->spans, CLT_U32, 2 * t->chunks);
@@ -278,6 +279,91 @@ static void emit_ratio(clt_plan *plan, ocl_emitter *e, const update_style *style
     ocl_arg_is_bound(e);
     spec->optimizer->arguments(e, spec->value);
     end(e, style, t->chunks, 4.0 * (double)t->chunks);
+}
+
+/* The work memory of a group of matrices. */
+typedef struct group_tensors {
+    const clt_matrix_group *group;
+    uint64_t chunks, elements;
+    int32_t places; /* of its chunks in the store */
+    clt_matrix_batch batch;
+} group_tensors;
+
+static clt_status find_group(clt_plan *plan, ocl_emitter *e, const clt_matrix_group *group, group_tensors *m)
+{
+    m->group = group;
+    m->chunks = (uint64_t)group->count * group->chunks;
+    m->elements = m->chunks * CLT_STORE_CHUNK;
+    m->batch = (clt_matrix_batch){.rows = group->rows,
+                                  .cols = group->cols,
+                                  .count = group->count,
+                                  .stride = (int64_t)(group->chunks * CLT_STORE_CHUNK),
+                                  .x = ocl_workspace(e, CLT_F32, m->elements, "matrices"),
+                                  .y = ocl_workspace(e, CLT_F32, m->elements, "matrices"),
+                                  .plain = plan->options.update.order.plain != 0};
+    return clt_plan_store_tensor(plan, clt_arenas[CLT_ARENA_MATRICES].name, CLT_U32, (int64_t)m->chunks,
+                                 CLT_ARENA_MATRICES, group->slab, group->first * sizeof(uint32_t),
+                                 &m->places);
+}
+
+/* What the matrices are made of: gradients and states. */
+static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t,
+                        const group_tensors *m)
+{
+    const clt_update_spec *spec = &plan->options.update;
+    begin(e, plan, style, spec->optimizer->gather);
+    ocl_arg_out(e, m->batch.x, CLT_F32, m->elements);
+    ocl_arg_out(e, m->batch.y, CLT_F32, m->elements);
+    ocl_arg_in(e, t->grads, CLT_F32, m->elements);
+    for (int k = 0; k < plan->store->opt_states; k++)
+        ocl_arg_in(e, t->state[k], CLT_F32, m->elements);
+    ocl_arg_in(e, t->table, CLT_F32, 2 * m->chunks);
+    ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
+    ocl_arg_u32(e, (uint32_t)m->chunks);
+    ocl_arg_is_bound(e);
+    ocl_arg_in(e, t->ratio, CLT_F32, m->chunks);
+    ocl_arg_in(e, t->spans, CLT_U32, 2 * m->chunks);
+    ocl_arg_in(e, m->places, CLT_U32, m->chunks);
+    spec->optimizer->arguments(e, spec->value);
+    end(e, style, m->chunks, 4.0 * (double)m->elements);
+}
+
+static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t,
+                       const group_tensors *m, int32_t result, double factor)
+{
+    const clt_update_spec *spec = &plan->options.update;
+    begin(e, plan, style, spec->optimizer->apply);
+    ocl_arg_inout(e, t->params, CLT_F32, m->elements);
+    if (plan->store->working != CLT_F32)
+        ocl_arg_out(e, t->working, plan->store->working, m->elements);
+    ocl_arg_in(e, result, CLT_F32, m->elements);
+    ocl_arg_in(e, t->table, CLT_F32, 2 * m->chunks);
+    ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
+    ocl_arg_u32(e, (uint32_t)m->chunks);
+    ocl_arg_is_bound(e);
+    ocl_arg_in(e, m->places, CLT_U32, m->chunks);
+    ocl_arg_f32(e,
+                (float)(factor * spec->optimizer->matrix_rate(spec->value, m->group->rows, m->group->cols)));
+    end(e, style, m->chunks, 4.0 * (double)m->elements);
+}
+
+/* The slab's matrices, a shape after the other. */
+static clt_status emit_matrices(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
+                                const slab_tensors *t)
+{
+    const clt_store_layout *store = plan->store;
+    for (int32_t i = 0; i < store->n_matrices; i++) {
+        group_tensors m;
+        int32_t result;
+        double factor;
+        if (store->matrices[i].slab != slab)
+            continue;
+        CLT_TRY(find_group(plan, e, &store->matrices[i], &m));
+        emit_gather(plan, e, style, t, &m);
+        CLT_TRY(plan->options.update.optimizer->orthogonalise(e, &m.batch, &result, &factor));
+        emit_apply(plan, e, style, t, &m, result, factor);
+    }
+    return CLT_OK;
 }
 
 static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
@@ -315,6 +401,7 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
         emit_ratio(plan, e, style, &t);
     }
     emit_optimizer(plan, e, style, &t, false);
+    CLT_TRY(emit_matrices(plan, e, style, slab, &t));
     return plan->store->ema ? emit_average(plan, e, style, slab, &t) : CLT_OK;
 }
 

@@ -48,6 +48,29 @@ static int compare_order(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
+/* Which parameters are matrices between a layer's inputs and outputs: what a product multiplies with, and
+ * nothing else reads; no table of rows; and not of the last layer before a loss. matrix: by parameter. */
+static clt_status find_matrices(const clt_plan *plan, bool *matrix)
+{
+    const clt_graph *graph = plan->graph;
+    bool *predicts; /* by tensor: nothing behind it multiplies with a parameter */
+    CLT_TRY(clt_alloc(&predicts, graph->n_tensors, sizeof *predicts, "last layers"));
+    for (size_t i = 0; i < graph->n_params; i++)
+        matrix[i] = graph->params[i].shape.ndim == 2 && !graph->params[i].elementwise;
+    for (size_t n = graph->n_nodes; n-- > 0;) {
+        const clt_node *node = graph->nodes[n];
+        bool loss = node->op->flags & CLT_OP_LOSS, product = node->op->flags & CLT_OP_GEMM, last = loss;
+        for (int k = 0; k < node->n_out; k++)
+            last |= predicts[node->out[k]];
+        for (int k = 0; k < node->n_param; k++)
+            matrix[node->param[k]] &= product && !last;
+        for (int k = 0; k < (loss ? 1 : node->n_in) && last && !(product && node->n_param); k++)
+            predicts[node->in[k]] = true;
+    }
+    free(predicts);
+    return CLT_OK;
+}
+
 static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
 {
     const clt_graph *graph = plan->graph;
@@ -70,8 +93,6 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
         slot->averaged = param->buffer && param->averaged && !param->frozen;
         slot->group = update->decay_all ? CLT_GROUP_DECAY : param->group;
         slot->lr_scale = param->lr_scale;
-        slot->adapts = update->optimizer && update->optimizer->adapts &&
-                       update->optimizer->adapts(update->value, slot->group == CLT_GROUP_DECAY);
         slot->elements = (uint64_t)clt_shape_elements(&param->shape);
     }
     return CLT_OK;
@@ -111,6 +132,59 @@ static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
     return CLT_OK;
 }
 
+/* Groups of matrices of one shape, in the order of their first ones. */
+static clt_status group_matrices(clt_store_layout *layout)
+{
+    uint64_t used[CLT_MAX_STORE_SLABS] = {0};
+    layout->matrices =
+        clt_arena_alloc(layout->arena, ((size_t)layout->n_slots + 1) * sizeof *layout->matrices);
+    if (!layout->matrices)
+        return CLT_ENOMEM;
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        const clt_store_slot *slot = &layout->slots[layout->order[i]];
+        int32_t g = 0;
+        if (!slot->adapts || !slot->trainable)
+            continue;
+        while (g < layout->n_matrices && !clt_store_in_group(slot, &layout->matrices[g]))
+            g++;
+        if (g == layout->n_matrices)
+            layout->matrices[layout->n_matrices++] =
+                (clt_matrix_group){.slab = slot->slab,
+                                   .rows = slot->shape.dim[0],
+                                   .cols = slot->shape.dim[1],
+                                   .chunks = clt_div_up(slot->elements, CLT_STORE_CHUNK)};
+        layout->matrices[g].count++;
+    }
+    for (int32_t g = 0; g < layout->n_matrices; g++) {
+        clt_matrix_group *group = &layout->matrices[g];
+        group->first = used[group->slab];
+        used[group->slab] += (uint64_t)group->count * group->chunks;
+    }
+    return CLT_OK;
+}
+
+/* What the layout has for the update. */
+static clt_status take_optimizer(const clt_plan *plan, clt_store_layout *layout)
+{
+    const clt_update_spec *update = &plan->options.update;
+    const clt_optimizer *optimizer = update->optimizer;
+    bool *matrix;
+    if (!optimizer) /* an evaluation by itself, which has none */
+        return CLT_OK;
+    layout->opt_states = optimizer->states(update->value);
+    layout->norms = optimizer->norms != NULL;
+    if (!optimizer->adapts)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&matrix, plan->graph->n_params, sizeof *matrix, "matrices"));
+    clt_status status = find_matrices(plan, matrix);
+    for (int32_t i = 0; i < layout->n_slots && status == CLT_OK; i++) {
+        clt_store_slot *slot = &layout->slots[i];
+        slot->adapts = optimizer->adapts(update->value, slot->group == CLT_GROUP_DECAY, matrix[i]);
+    }
+    free(matrix);
+    return status;
+}
+
 static clt_status make_layout(clt_plan *plan)
 {
     size_t n = plan->graph->n_params;
@@ -121,9 +195,8 @@ static clt_status make_layout(clt_plan *plan)
     CLT_TRY(clt_arena_create(&layout->arena));
     CLT_TRY(fill_slots(plan, layout));
     const clt_update_spec *update = &plan->options.update;
-    layout->opt_states = update->optimizer ? update->optimizer->states(update->value) : 0;
+    CLT_TRY(take_optimizer(plan, layout));
     layout->ema = update->ema > 0;
-    layout->norms = update->optimizer && update->optimizer->norms;
     layout->working = plan->options.storage;
     layout->schedule_entries = (uint64_t)plan->options.update.schedule_entries;
     if (clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0) > plan->device.max_alloc_bytes)
@@ -146,6 +219,8 @@ static clt_status make_layout(clt_plan *plan)
     for (size_t i = 0; i < n; i++)
         layout->order[i] = keys[i].index;
     status = place_slots(plan, layout);
+    if (status == CLT_OK && update->optimizer && update->optimizer->orthogonalise)
+        status = group_matrices(layout);
 done:
     free(ready);
     free(keys);

@@ -75,6 +75,7 @@ typedef struct clt_loss_scaling {
  * All fields 0: each device uses the order that suits it. */
 typedef struct clt_update_order {
     uint32_t items; /* work-items of a group; 1: the kernels without work-groups (style lane) */
+    uint32_t plain; /* 1: products inside the update by the kernels that round alike on every device */
     uint32_t exact; /* 1: division and square root are correctly rounded, which OpenCL C must be asked for */
 } clt_update_order;
 

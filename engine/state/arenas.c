@@ -21,6 +21,12 @@ const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, cons
     return clt_names_find(&layout->names, name, strlen(name), &slot) ? &layout->slots[slot] : NULL;
 }
 
+bool clt_store_in_group(const clt_store_slot *slot, const clt_matrix_group *group)
+{
+    return slot->adapts && slot->trainable && slot->slab == group->slab &&
+           slot->shape.dim[0] == group->rows && slot->shape.dim[1] == group->cols;
+}
+
 const clt_arena_row clt_arenas[CLT_ARENA_COUNT] = {
 #define CLT_ARENA(kind, name, cls, suffix, evaluation, bytes) {name, cls, suffix, evaluation},
 #include "engine/state/arenas.def"

@@ -42,6 +42,14 @@ typedef struct clt_store_slot {
     uint64_t elements;
 } clt_store_slot;
 
+/* Matrices of one shape in one slab, which an optimizer updates as whole matrices, side by side. */
+typedef struct clt_matrix_group {
+    int32_t slab;
+    int64_t rows, cols, count;
+    uint64_t chunks; /* of one matrix */
+    uint64_t first;  /* place of its first chunk in the MATRICES arena */
+} clt_matrix_group;
+
 typedef struct clt_store_layout {
     clt_arena *arena;
     int32_t n_slots;
@@ -58,12 +66,16 @@ typedef struct clt_store_layout {
     int32_t opt_states;                              /* 0, 1, 2: number of arenas of optimizer state */
     bool norms;                                      /* the optimizer needs norms of each parameter */
     bool ema;                                        /* a moving average of the parameters is kept */
-    clt_dtype working;                               /* type of the WORK arena; f32: it does not exist */
+    clt_matrix_group *matrices; /* with an optimizer that updates whole matrices: the groups of them */
+    int32_t n_matrices;
+    clt_dtype working; /* type of the WORK arena; f32: it does not exist */
     uint64_t schedule_entries;
 } clt_store_layout;
 
 void clt_store_layout_destroy(clt_store_layout *layout);
 const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name);
+/* Whether the group has this parameter. */
+bool clt_store_in_group(const clt_store_slot *slot, const clt_matrix_group *group);
 /* Bytes of one slab of an arena; 0 when that arena does not exist. */
 uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab);
 uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind);

@@ -132,6 +132,29 @@ static void fill_groups(const clt_store_layout *layout, int32_t slab, float weig
     }
 }
 
+/* The chunks of one slab's matrices, group by group. */
+static clt_status write_matrices(clt_store *store, int32_t slab)
+{
+    const clt_store_layout *layout = store->layout;
+    uint64_t bytes = clt_store_slab_bytes(layout, CLT_ARENA_MATRICES, slab);
+    uint32_t *chunks;
+    if (!bytes)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&chunks, bytes / sizeof *chunks, sizeof *chunks, "chunks of matrices"));
+    for (int32_t i = 0; i < layout->n_matrices; i++) {
+        const clt_matrix_group *group = &layout->matrices[i];
+        uint64_t at = group->first;
+        for (int32_t k = 0; k < layout->n_slots && group->slab == slab; k++) {
+            const clt_store_slot *slot = &layout->slots[layout->order[k]];
+            for (uint64_t c = 0; c < group->chunks && clt_store_in_group(slot, group); c++)
+                chunks[at++] = (uint32_t)(slot->offset / CLT_STORE_CHUNK + c);
+        }
+    }
+    clt_status status = ocl_write(store->slab[CLT_ARENA_MATRICES][slab], 0, chunks, bytes);
+    free(chunks);
+    return status;
+}
+
 clt_status clt_store_set_groups(clt_store *store, float weight_decay)
 {
     const clt_store_layout *layout = store->layout;
@@ -149,6 +172,8 @@ clt_status clt_store_set_groups(clt_store *store, float weight_decay)
         }
         if (status == CLT_OK && store->slab[CLT_ARENA_SPANS][s])
             status = ocl_write(store->slab[CLT_ARENA_SPANS][s], 0, spans, chunks * 2 * sizeof *spans);
+        if (status == CLT_OK)
+            status = write_matrices(store, s);
         free(table);
         free(spans);
         CLT_TRY(status);

@@ -13,41 +13,20 @@
 
 #include "engine/base/rng.h"
 #include "engine/ops/node.h"
-#include "engine/state/store.h"
-#include "engine/verify/verify_internal.h"
-#include "engine/verify/verify_update_cases.h"
+#include "engine/verify/verify_update_run.h"
 
-enum { PARAM, GRAD, MOMENT1, MOMENT2, AVERAGE, FLOAT_ARENAS };
-static const clt_arena_kind float_arenas[FLOAT_ARENAS] = {CLT_ARENA_PARAM, CLT_ARENA_GRAD, CLT_ARENA_OPT1,
-                                                          CLT_ARENA_OPT2, CLT_ARENA_EMA};
-
-/* One case on the device, and host images of all its arenas before and after a step. */
-typedef struct update_run {
-    const clt_update_case *c;
-    const char *variant;
-    ocl_device *device;
-    clt_verify_outcome *outcome;
-    uint64_t seed;
-    clt_plan *plan;
-    clt_store *store;
-    clt_slab_pool *pool;
-    clt_realized *realized;
-    clt_arena *arena;
-    float *before[FLOAT_ARENAS][CLT_MAX_STORE_SLABS], *after[FLOAT_ARENAS][CLT_MAX_STORE_SLABS];
-    uint16_t *narrow_before[CLT_MAX_STORE_SLABS], *narrow_after[CLT_MAX_STORE_SLABS];
-    clt_state_block state, found; /* what must be there, and what is */
-    float schedule[ENTRIES][4];
-    char what[64];
-} update_run;
+static const clt_arena_kind float_arenas[CLT_IMAGES] = {CLT_ARENA_PARAM, CLT_ARENA_GRAD, CLT_ARENA_OPT1,
+                                                        CLT_ARENA_OPT2, CLT_ARENA_EMA};
 
 /* --- the net --- */
 
 /* x -> linear "first" (the case's size) -> linear "second" (frozen weight) -> two losses: a weight that
- * decays, biases that do not, one parameter whose learning rate is halved and one whose is zero. */
+ * decays, biases that do not, one parameter whose learning rate is halved and one whose is zero. A deeper net
+ * has a linear layer of the turned size and another one of the first size between the two. */
 static clt_status make_graph(const clt_update_case *c, clt_graph **out)
 {
     clt_graph *graph;
-    clt_node *first, *second, *loss;
+    clt_node *first, *last, *second, *loss;
     clt_shape in = clt_shape1(c->cols), target = clt_shape1(11);
     int32_t x, y;
     char attrs[64];
@@ -58,7 +37,14 @@ static clt_status make_graph(const clt_update_case *c, clt_graph **out)
     CLT_TRY_GOTO(clt_graph_field(graph, "x", CLT_F32, &in, &x), fail);
     CLT_TRY_GOTO(clt_graph_field(graph, "y", CLT_F32, &target, &y), fail);
     CLT_TRY_GOTO(clt_graph_add_text(graph, "linear", "first", attrs, &x, 1, &first), fail);
-    CLT_TRY_GOTO(clt_graph_add_text(graph, "linear", "second", "{\"out\":11}", &first->out[0], 1, &second),
+    last = first;
+    if (c->deeper) {
+        CLT_TRY_GOTO(clt_graph_add_op(graph, "linear", "turned", NULL, &first->out[0], 1,
+                                      CLT_ATTRS(CLT_A_INT("out", c->cols)), &last),
+                     fail);
+        CLT_TRY_GOTO(clt_graph_add_text(graph, "linear", "twin", attrs, &last->out[0], 1, &last), fail);
+    }
+    CLT_TRY_GOTO(clt_graph_add_text(graph, "linear", "second", "{\"out\":11}", &last->out[0], 1, &second),
                  fail);
     int32_t loss_in[2] = {second->out[0], y};
     CLT_TRY_GOTO(clt_graph_add_text(graph, "mse", "loss", NULL, loss_in, 2, &loss), fail);
@@ -73,7 +59,7 @@ fail:
     return status;
 }
 
-static clt_status make_plan(const clt_verify_session *session, update_run *r)
+static clt_status make_plan(const clt_verify_session *session, clt_update_run *r)
 {
     clt_graph *graph;
     ocl_device_desc desc = clt_verify_desc(session);
@@ -90,13 +76,13 @@ static clt_status make_plan(const clt_verify_session *session, update_run *r)
     return clt_plan_compute(graph, &desc, &options, &r->plan);
 }
 
-static clt_status make_images(update_run *r)
+static clt_status make_images(clt_update_run *r)
 {
     const clt_store_layout *layout = r->plan->store;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
         size_t n =
             layout->slab_elements[s] + CLT_STORE_CHUNK; /* the gradients' last slab has one chunk more */
-        for (int a = 0; a < FLOAT_ARENAS; a++) {
+        for (int a = 0; a < CLT_IMAGES; a++) {
             r->before[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
             r->after[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
             if (!r->before[a][s] || !r->after[a][s])
@@ -113,7 +99,7 @@ static clt_status make_images(update_run *r)
     return CLT_OK;
 }
 
-static clt_status realise(const clt_verify_session *session, update_run *r)
+static clt_status realise(const clt_verify_session *session, clt_update_run *r)
 {
     CLT_TRY(make_plan(session, r));
     const clt_plan *plans[1] = {r->plan};
@@ -126,7 +112,7 @@ static clt_status realise(const clt_verify_session *session, update_run *r)
 
 /* --- data --- */
 
-static double normal(const update_run *r, const clt_verify_stream *stream, uint64_t i)
+static double normal(const clt_update_run *r, const clt_verify_stream *stream, uint64_t i)
 {
     return clt_rng_normal(r->seed, CLT_RNG_VERIFY, stream->number, stream->key, i);
 }
@@ -141,26 +127,26 @@ static float tie(clt_dtype type, uint32_t i)
 }
 
 /* Parameters and moments. One whose rate is zero keeps its values, which are ties of the storage type. */
-static void fill_slot(update_run *r, const clt_store_slot *slot, uint32_t number)
+static void fill_slot(clt_update_run *r, const clt_store_slot *slot, uint32_t number)
 {
     clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number);
     int states = r->plan->store->opt_states;
     for (uint64_t i = 0; i < slot->elements; i++) {
         uint64_t at = slot->offset + i;
         double v = normal(r, &stream, 3 * i + 2);
-        r->before[PARAM][slot->slab][at] = (float)normal(r, &stream, 3 * i);
+        r->before[CLT_IMAGE_PARAM][slot->slab][at] = (float)normal(r, &stream, 3 * i);
         if (slot->lr_scale == 0.0f && r->c->storage != CLT_F32)
-            r->before[PARAM][slot->slab][at] = tie(r->c->storage, (uint32_t)i);
+            r->before[CLT_IMAGE_PARAM][slot->slab][at] = tie(r->c->storage, (uint32_t)i);
         if (slot->trainable && r->plan->store->ema)
-            r->before[AVERAGE][slot->slab][at] = (float)v;
+            r->before[CLT_IMAGE_AVERAGE][slot->slab][at] = (float)v;
         if (slot->trainable && states > 0)
-            r->before[MOMENT1][slot->slab][at] = (float)(0.1 * normal(r, &stream, 3 * i + 1));
+            r->before[CLT_IMAGE_MOMENT1][slot->slab][at] = (float)(0.1 * normal(r, &stream, 3 * i + 1));
         if (slot->trainable && states > 1)
-            r->before[MOMENT2][slot->slab][at] = (float)(0.01 * v * v);
+            r->before[CLT_IMAGE_MOMENT2][slot->slab][at] = (float)(0.01 * v * v);
     }
 }
 
-static void fill_gradients(update_run *r, const clt_store_slot *slot, uint32_t number, int step)
+static void fill_gradients(clt_update_run *r, const clt_store_slot *slot, uint32_t number, int step)
 {
     clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number + 1 + (uint32_t)step);
     double size = r->c->gradients > 0.0 ? r->c->gradients : 0.1;
@@ -168,17 +154,17 @@ static void fill_gradients(update_run *r, const clt_store_slot *slot, uint32_t n
         return;
     for (uint64_t i = 0; i < slot->elements; i++) {
         bool low = r->c->steep && (slot->elements < CLT_STORE_CHUNK || i >= CLT_STORE_CHUNK);
-        r->before[GRAD][slot->slab][slot->offset + i] =
+        r->before[CLT_IMAGE_GRAD][slot->slab][slot->offset + i] =
             (float)((low ? STEEP * size : size) * normal(r, &stream, i)) *
             fminf(r->state.loss_scale, 0x1p+50f);
     }
 }
 
-static clt_status write_all(update_run *r)
+static clt_status write_all(clt_update_run *r)
 {
     const clt_store_layout *layout = r->store->layout;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
-        for (int a = 0; a < FLOAT_ARENAS; a++) {
+        for (int a = 0; a < CLT_IMAGES; a++) {
             uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
             if (bytes)
                 CLT_TRY(ocl_write(r->store->slab[float_arenas[a]][s], 0, r->before[a][s], bytes));
@@ -190,11 +176,11 @@ static clt_status write_all(update_run *r)
     return CLT_OK;
 }
 
-static clt_status read_all(update_run *r)
+static clt_status read_all(clt_update_run *r)
 {
     const clt_store_layout *layout = r->store->layout;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
-        for (int a = 0; a < FLOAT_ARENAS; a++) {
+        for (int a = 0; a < CLT_IMAGES; a++) {
             uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
             if (bytes)
                 CLT_TRY(ocl_read(r->store->slab[float_arenas[a]][s], 0, r->after[a][s], bytes));
@@ -206,7 +192,7 @@ static clt_status read_all(update_run *r)
     return clt_store_get_state(r->store, &r->found);
 }
 
-static clt_status begin(update_run *r)
+static clt_status begin(clt_update_run *r)
 {
     const clt_update_spec *spec = &r->c->spec;
     for (int u = 0; u < ENTRIES; u++) {
@@ -227,17 +213,17 @@ static clt_status begin(update_run *r)
 
 /* --- what must come out --- */
 
-static double squares(const update_run *r)
+static double squares(const clt_update_run *r)
 {
     double sum = 0.0;
     for (int32_t s = 0; s < r->store->layout->n_slabs; s++)
         for (uint64_t i = 0; i < r->store->layout->trainable_elements[s]; i++)
-            sum += (double)r->before[GRAD][s][i] * (double)r->before[GRAD][s][i];
+            sum += (double)r->before[CLT_IMAGE_GRAD][s][i] * (double)r->before[CLT_IMAGE_GRAD][s][i];
     return sum;
 }
 
 /* The state block after the step; returns the factor on gradients. */
-static double next_state(update_run *r, bool good)
+static double next_state(clt_update_run *r, bool good)
 {
     const clt_loss_scaling *scaling = &r->c->spec.scaling;
     clt_state_block *s = &r->state;
@@ -266,7 +252,7 @@ static double next_state(update_run *r, bool good)
     return factor;
 }
 
-static void expect_word(update_run *r, const char *name, double found, double want, double relative)
+static void expect_word(clt_update_run *r, const char *name, double found, double want, double relative)
 {
     bool same = isfinite(want) ? fabs(found - want) <= relative * fabs(want) : !isfinite(found);
     if (!same)
@@ -274,7 +260,7 @@ static void expect_word(update_run *r, const char *name, double found, double wa
                        name, found, want);
 }
 
-static void check_state(update_run *r)
+static void check_state(clt_update_run *r)
 {
     const clt_state_block *f = &r->found, *s = &r->state;
     const double norm_error = 16.0 * CLT_VERIFY_EPS;
@@ -293,110 +279,9 @@ static void check_state(update_run *r)
     r->state = r->found; /* the next step starts from what the device holds */
 }
 
-/* Reference and bounds of a parameter's elements: roundings of the terms that are added up, not of their sum.
- */
-typedef struct expected {
-    double *got[3], *want[3], *bound[3]; /* p, m, v */
-} expected;
-
-static void expect_element(const update_run *r, const clt_store_slot *slot, const clt_update_factors *f,
-                           uint64_t i, expected *e)
-{
-    const clt_update_spec *spec = &r->c->spec;
-    const double eps = CLT_VERIFY_EPS;
-    uint64_t at = slot->offset + i;
-    double p0 = (double)r->before[PARAM][slot->slab][at], m0 = (double)r->before[MOMENT1][slot->slab][at];
-    double v0 = (double)r->before[MOMENT2][slot->slab][at], g = (double)r->before[GRAD][slot->slab][at];
-    const double before[CLT_OPTIMIZER_STATES] = {m0, v0};
-    double p = p0, state[CLT_OPTIMIZER_STATES] = {m0, v0}, d = fabs(g * f->gradient) + fabs(f->decay * p0);
-    spec->optimizer->reference(spec->value, f, g, &p, state);
-    double bound_m = eps * (8.0 * d + 4.0 * fabs(m0));
-    e->want[0][i] = p;
-    e->want[1][i] = state[0];
-    e->want[2][i] = state[1];
-    e->bound[0][i] =
-        eps * (4.0 * fabs(p0) + (spec->optimizer->trust ? 80.0 : 16.0) * fabs(p - p0)) +
-        f->lr * f->trust * spec->optimizer->spread(spec->value, f, bound_m, g * f->gradient, before, state);
-    e->bound[1][i] = bound_m;
-    e->bound[2][i] = eps * 8.0 * (v0 + d * d);
-    for (int k = 0; k < 3; k++)
-        e->got[k][i] = (double)r->after[k == 0 ? PARAM : k == 1 ? MOMENT1 : MOMENT2][slot->slab][at];
-}
-
-/* The trust ratio of a parameter, of the values before the step. */
-static double trust_of(const update_run *r, const clt_store_slot *slot, const clt_update_factors *f)
-{
-    const clt_update_spec *spec = &r->c->spec;
-    double norm = 0.0, second_norm = 0.0;
-    for (uint64_t at = slot->offset; at < slot->offset + slot->elements; at++) {
-        const double state[CLT_OPTIMIZER_STATES] = {(double)r->before[MOMENT1][slot->slab][at],
-                                                    (double)r->before[MOMENT2][slot->slab][at]};
-        double p = (double)r->before[PARAM][slot->slab][at];
-        double second =
-            spec->optimizer->second(spec->value, f, (double)r->before[GRAD][slot->slab][at], p, state);
-        norm += p * p;
-        second_norm += second * second;
-    }
-    return spec->optimizer->trust(spec->value, f, sqrt(norm), sqrt(second_norm));
-}
-
-static clt_status check_slot(update_run *r, const clt_store_slot *slot, const clt_update_factors *f)
-{
-    static const clt_arena_kind arenas[3] = {CLT_ARENA_PARAM, CLT_ARENA_OPT1, CLT_ARENA_OPT2};
-    expected e;
-    size_t n = slot->elements;
-    double *memory;
-    CLT_TRY(clt_alloc(&memory, 9 * n, sizeof *memory, "expected parameters"));
-    for (int k = 0; k < 3; k++) {
-        e.got[k] = memory + (size_t)(3 * k) * n;
-        e.want[k] = e.got[k] + n;
-        e.bound[k] = e.want[k] + n;
-    }
-    for (uint64_t i = 0; i < n; i++)
-        expect_element(r, slot, f, i, &e);
-    for (int k = 0; k <= r->plan->store->opt_states; k++) {
-        char what[192];
-        snprintf(what, sizeof what, "%s, %s of '%s'", r->what, clt_arenas[arenas[k]].name, slot->name);
-        clt_verify_compare_bounds(r->outcome, what, e.got[k], e.want[k], e.bound[k], n, CLT_F32, 0.0);
-    }
-    free(memory);
-    return CLT_OK;
-}
-
-/* Averages follow the parameters that the device has, and begin with the first ones. */
-static clt_status check_average(update_run *r, const clt_store_slot *slot)
-{
-    clt_dtype type = r->plan->store->working;
-    const float *p = r->after[PARAM][slot->slab] + slot->offset,
-                *got = r->after[AVERAGE][slot->slab] + slot->offset;
-    const float *old = r->before[AVERAGE][slot->slab] + slot->offset;
-    double rest = r->state.update == 1 ? 1.0 : 1.0 - r->c->spec.ema;
-    uint16_t *narrow;
-    CLT_TRY(clt_alloc(&narrow, slot->elements, sizeof *narrow, "16-bit averages"));
-    clt_status status =
-        type == CLT_F32 ? CLT_OK
-                        : ocl_read(r->store->slab[CLT_ARENA_EMA_WORK][slot->slab],
-                                   slot->offset * sizeof *narrow, narrow, slot->elements * sizeof *narrow);
-    for (uint64_t i = 0; i < slot->elements && status == CLT_OK; i++) {
-        double want = (double)old[i] + rest * ((double)p[i] - (double)old[i]);
-        uint16_t bits = type == CLT_F16 ? clt_f32_to_f16(got[i]) : clt_f32_to_bf16(got[i]);
-        if (!(fabs((double)got[i] - want) <=
-              2.0 * CLT_VERIFY_EPS * (fabs((double)old[i]) + fabs((double)p[i]))))
-            clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
-                           "%s: average %llu of '%s' is %.9g, the reference %.9g", r->what,
-                           (unsigned long long)i, slot->name, (double)got[i], want);
-        if (type != CLT_F32 && narrow[i] != bits)
-            clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
-                           "%s: the 16-bit copy of average %llu of '%s' is %04x and must be %04x", r->what,
-                           (unsigned long long)i, slot->name, narrow[i], bits);
-    }
-    free(narrow);
-    return status;
-}
-
 /* Elements that no update may change: all of a skipped step, else gaps and what is frozen. Marks those that
  * may. */
-static clt_status check_untouched(update_run *r, bool good)
+static clt_status check_untouched(clt_update_run *r, bool good)
 {
     const clt_store_layout *layout = r->store->layout;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
@@ -407,12 +292,12 @@ static clt_status check_untouched(update_run *r, bool good)
             if (layout->slots[i].slab == s && layout->slots[i].trainable)
                 memset(writable + layout->slots[i].offset * sizeof(float), 1,
                        layout->slots[i].elements * sizeof(float));
-        for (int a = 0; a < FLOAT_ARENAS; a++) {
+        for (int a = 0; a < CLT_IMAGES; a++) {
             uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
-            if (a == GRAD) /* what follows are the loss records */
+            if (a == CLT_IMAGE_GRAD) /* what follows are the loss records */
                 bytes = layout->trainable_elements[s] * sizeof(float);
             if (bytes && clt_verify_changed((uint8_t *)r->before[a][s], (uint8_t *)r->after[a][s],
-                                            a == GRAD ? NULL : writable, bytes, &where))
+                                            a == CLT_IMAGE_GRAD ? NULL : writable, bytes, &where))
                 clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
                                "%s: element %zu of the %s changed (slab %d), which must not", r->what,
                                where / sizeof(float), clt_arenas[float_arenas[a]].name, s);
@@ -423,13 +308,13 @@ static clt_status check_untouched(update_run *r, bool good)
 }
 
 /* The 16-bit copies: new parameters rounded to nearest even, in gaps, too. */
-static void check_narrow(update_run *r, bool good)
+static void check_narrow(clt_update_run *r, bool good)
 {
     const clt_store_layout *layout = r->store->layout;
     clt_dtype type = layout->working;
     for (int32_t s = 0; s < layout->n_slabs && type != CLT_F32; s++) {
         for (uint64_t i = 0; i < layout->slab_elements[s]; i++) {
-            float p = r->after[PARAM][s][i];
+            float p = r->after[CLT_IMAGE_PARAM][s][i];
             bool written = good && i < layout->trainable_elements[s];
             uint16_t want = !written          ? r->narrow_before[s][i]
                             : type == CLT_F16 ? clt_f32_to_f16(p)
@@ -446,7 +331,7 @@ static void check_narrow(update_run *r, bool good)
 
 /* --- a step --- */
 
-static clt_status prepare_step(update_run *r, int step, char kind)
+static clt_status prepare_step(clt_update_run *r, int step, char kind)
 {
     const clt_store_layout *layout = r->store->layout;
     const clt_store_slot *first = NULL, *last = NULL;
@@ -460,15 +345,15 @@ static clt_status prepare_step(update_run *r, int step, char kind)
     if (!first || !last)
         CLT_FAIL(CLT_EINTERNAL, "checking the update: the net has no trainable parameter");
     if (kind == INFINITE)
-        r->before[GRAD][last->slab][last->offset + last->elements - 1] = INFINITY;
+        r->before[CLT_IMAGE_GRAD][last->slab][last->offset + last->elements - 1] = INFINITY;
     if (kind == GRAD_NAN)
-        r->before[GRAD][first->slab][first->offset] = NAN;
+        r->before[CLT_IMAGE_GRAD][first->slab][first->offset] = NAN;
     CLT_TRY(write_all(r));
     losses[1][0] = kind == LOSS_NAN ? NAN : losses[1][0];
     return clt_realized_write(r->realized, r->plan->losses, losses);
 }
 
-static clt_status run_step(update_run *r, int step)
+static clt_status run_step(clt_update_run *r, int step)
 {
     char kind = r->c->steps[step];
     bool good = kind == GOOD;
@@ -489,14 +374,11 @@ static clt_status run_step(update_run *r, int step)
         clt_update_factors own = f;
         own.lr *= (double)slot->lr_scale;
         own.decay = slot->group == CLT_GROUP_DECAY ? (double)(float)r->c->spec.weight_decay : 0.0;
-        own.trust = slot->adapts ? trust_of(r, slot, &own) : 1.0;
         if (slot->trainable)
-            CLT_TRY(check_slot(r, slot, &own));
-        if (slot->trainable && r->plan->store->ema)
-            CLT_TRY(check_average(r, slot));
+            CLT_TRY(clt_verify_slot(r, slot, own));
     }
     for (int32_t s = 0; s < r->store->layout->n_slabs; s++) {
-        for (int a = 0; a < FLOAT_ARENAS; a++)
+        for (int a = 0; a < CLT_IMAGES; a++)
             memcpy(r->before[a][s], r->after[a][s], r->store->layout->slab_elements[s] * sizeof(float));
         memcpy(r->narrow_before[s], r->narrow_after[s],
                r->store->layout->slab_elements[s] * sizeof(uint16_t));
@@ -504,7 +386,7 @@ static clt_status run_step(update_run *r, int step)
     return CLT_OK;
 }
 
-static clt_status run_steps(update_run *r)
+static clt_status run_steps(clt_update_run *r)
 {
     CLT_TRY(begin(r));
     for (int step = 0; r->c->steps[step] && !clt_verify_bad(r->outcome); step++)
@@ -513,15 +395,15 @@ static clt_status run_steps(update_run *r)
 }
 
 /* The same steps again must give the same bits. */
-static clt_status check_bits(update_run *r)
+static clt_status check_bits(clt_update_run *r)
 {
     const clt_store_layout *layout = r->store->layout;
-    uint8_t *kept[FLOAT_ARENAS][CLT_MAX_STORE_SLABS];
+    uint8_t *kept[CLT_IMAGES][CLT_MAX_STORE_SLABS];
     size_t where;
     CLT_TRY(run_steps(r));
     for (int32_t s = 0; s < layout->n_slabs; s++) {
         size_t n = layout->slab_elements[s] * sizeof(float);
-        for (int a = 0; a < FLOAT_ARENAS; a++) {
+        for (int a = 0; a < CLT_IMAGES; a++) {
             kept[a][s] = clt_arena_alloc(r->arena, n);
             if (!kept[a][s])
                 return CLT_ENOMEM;
@@ -531,7 +413,7 @@ static clt_status check_bits(update_run *r)
     }
     CLT_TRY(run_steps(r));
     for (int32_t s = 0; s < layout->n_slabs; s++)
-        for (int a = 0; a < FLOAT_ARENAS; a++)
+        for (int a = 0; a < CLT_IMAGES; a++)
             if (clt_verify_changed(kept[a][s], (uint8_t *)r->after[a][s], NULL,
                                    layout->slab_elements[s] * sizeof(float), &where))
                 clt_verify_set(
@@ -547,7 +429,7 @@ static clt_status check_bits(update_run *r)
 static clt_status check_case(clt_verify_session *session, const clt_update_case *c, const char *variant,
                              unsigned mode, clt_verify_outcome *outcome)
 {
-    update_run r = {
+    clt_update_run r = {
         .c = c, .variant = variant, .device = session->device, .outcome = outcome, .seed = session->seed};
     clt_status status = clt_arena_create(&r.arena);
     if (status == CLT_OK)

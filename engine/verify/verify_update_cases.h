@@ -23,6 +23,7 @@ typedef struct clt_update_case {
     int64_t rows, cols;  /* of the first layer's weight */
     uint64_t slab_bytes; /* largest buffer; 0: the device's own */
     double gradients;    /* their size before the loss scale; 0: 0.1 */
+    bool deeper;         /* the net has more layers (verify_update.c) */
     bool small;
     /* Behind the weight's first chunk gradients are so small that a sum of f32, without its rounding errors
      * carried along, would not notice a chunk of them. */

@@ -48,7 +48,7 @@
 #define OUT_OF(dt, name) __global STORAGE(dt) *restrict name, ulong name##0
 #define OUT(name) OUT_OF(f32, name)
 #define IN_OUT(name) __global float *name, ulong name##0
-#define GRAD_OF(dt, name) __global STORAGE(dt) *name, ulong name##0, int name##_accumulate
+#define GRAD_OF(dt, name) __global STORAGE(dt) * name, ulong name##0, int name##_accumulate
 
 /* The item's columns: `width` of them from `begin` on. STEPS(STEP) runs STEP(type, N) for column c = 0 to
  * width - 1 of them, where LOAD##N, KEPT##N and so on are the accesses for sixteen columns or for one. KEPT
@@ -85,17 +85,16 @@
         STEP(float, )                                                                                        \
     }
 #endif
-#define ROWS                                                                                                 \
-    ulong block = get_group_id(1), row = block * block_rows, end = min(rows, row + block_rows);
+#define ROWS ulong block = get_group_id(1), row = block * block_rows, end = min(rows, row + block_rows);
 
 /* --- forward --- */
 
 /* x (rows,cols) -> mean, square (blocks,cols): mean of the block's rows, sum of squared distances from it. */
-KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulong cols, ulong block_rows, uint tile)
+KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulong cols, ulong block_rows,
+                          uint tile)
 {
     COLUMNS
-    ROWS
-    float middle[MOST_COLUMNS], sum[MOST_COLUMNS];
+    ROWS float middle[MOST_COLUMNS], sum[MOST_COLUMNS];
     float count = (float)(end - row);
     x += x0 + begin;
     mean += mean0 + block * cols + begin;
@@ -201,18 +200,16 @@ KERNEL batch_norm_constants(OUT(mean), OUT(rstd), IN(running_mean), IN(running_v
 #define NORMALISED(N, at) ((LOAD##N(DT, x, at) - LOAD##N(f32, mean, c)) * LOAD##N(f32, rstd, c))
 
 /* x (rows,cols), mean, rstd, w, b (cols) -> y (rows,cols). */
-KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x), IN(mean), IN(rstd) WEIGHT_ARG BIAS_ARG, ulong rows, ulong cols,
-                      ulong block_rows, uint tile)
+KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x), IN(mean), IN(rstd) WEIGHT_ARG BIAS_ARG, ulong rows,
+                      ulong cols, ulong block_rows, uint tile)
 {
     COLUMNS
-    ROWS
-    x += x0 + begin;
+    ROWS x += x0 + begin;
     y += y0 + begin;
     mean += mean0 + begin;
     rstd += rstd0 + begin;
     for (ulong r = row; r < end; r++) {
-#define NORMALISE(type, N)                                                                                   \
-    STORE##N(DT, y, r * cols + c, SHIFTED(N, SCALED(N, NORMALISED(N, r * cols + c))));
+#define NORMALISE(type, N) STORE##N(DT, y, r *cols + c, SHIFTED(N, SCALED(N, NORMALISED(N, r * cols + c))));
         STEPS(NORMALISE)
     }
 }
@@ -220,12 +217,11 @@ KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x), IN(mean), IN(rstd) WEIGHT_ARG
 /* --- backward --- */
 
 /* sum, product (blocks,cols): sums of dy, and of dy times the normalised x, over the block's rows. */
-KERNEL batch_norm_bwd_sums(OUT(sum), OUT(product), IN_OF(DYT, dy), IN_OF(DT, x), IN(mean), IN(rstd), ulong rows,
-                           ulong cols, ulong block_rows, uint tile)
+KERNEL batch_norm_bwd_sums(OUT(sum), OUT(product), IN_OF(DYT, dy), IN_OF(DT, x), IN(mean), IN(rstd),
+                           ulong rows, ulong cols, ulong block_rows, uint tile)
 {
     COLUMNS
-    ROWS
-    float sums[MOST_COLUMNS], products[MOST_COLUMNS];
+    ROWS float sums[MOST_COLUMNS], products[MOST_COLUMNS];
     dy += dy0 + begin;
     x += x0 + begin;
     mean += mean0 + begin;
@@ -240,7 +236,7 @@ KERNEL batch_norm_bwd_sums(OUT(sum), OUT(product), IN_OF(DYT, dy), IN_OF(DT, x),
 #define ADD_BOTH(type, N)                                                                                    \
     type g = LOAD##N(DYT, dy, r * cols + c);                                                                 \
     KEEP##N(sums, KEPT##N(sums) + g);                                                                        \
-    KEEP##N(products, fma(g, NORMALISED(N, r * cols + c), KEPT##N(products)));
+    KEEP##N(products, fma(g, NORMALISED(N, r *cols + c), KEPT##N(products)));
         STEPS(ADD_BOTH)
     }
 #define STORE_BOTH(type, N)                                                                                  \
@@ -265,8 +261,8 @@ KERNEL batch_norm_bwd_sums(OUT(sum), OUT(product), IN_OF(DYT, dy), IN_OF(DT, x),
 #endif
 
 /* The blocks' sums -> those of all rows (cols), which are also the gradients of b and w. */
-KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), IN(part_product), ulong blocks,
-                            ulong cols, uint tile)
+KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), IN(part_product),
+                            ulong blocks, ulong cols, uint tile)
 {
     COLUMNS
     part_sum += part_sum0 + begin;
@@ -297,12 +293,11 @@ KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), 
 #endif
 
 /* dx (rows,cols) (+)= rstd * w * (dy - (sum + normalised x * product) / rows); share: 1 / rows. */
-KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) X_ARG WEIGHT_ARG, ulong rows, ulong cols, ulong block_rows,
-                      uint tile, float share)
+KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) X_ARG WEIGHT_ARG, ulong rows, ulong cols,
+                      ulong block_rows, uint tile, float share)
 {
     COLUMNS
-    ROWS
-    dx += dx0 + begin;
+    ROWS dx += dx0 + begin;
     dy += dy0 + begin;
     rstd += rstd0 + begin;
 #if BATCH
@@ -312,7 +307,7 @@ KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) X_ARG WEIGHT_ARG, ulong ro
     for (ulong r = row; r < end; r++) {
 #define GRADIENT(type, N)                                                                                    \
     type g = CENTRED(N, LOAD##N(DYT, dy, r * cols + c)) * LOAD##N(f32, rstd, c);                             \
-    STORE##N##_GRAD(GT, dx, r * cols + c, SCALED(N, g), dx_accumulate);
+    STORE##N##_GRAD(GT, dx, r *cols + c, SCALED(N, g), dx_accumulate);
         STEPS(GRADIENT)
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Denials of earlier runs: shared between ranks, noted from a description. The order of the
- * update: the smallest group that any rank takes, none where any rank goes without groups. */
+ * update: the smallest group that any rank takes, none where any rank goes without groups; products by the
+ * plainest kernels where devices would take different ones. */
 #include "engine/train/run/agreement.h"
 
 #include <stdio.h>
@@ -118,6 +119,23 @@ static int64_t kind_of(const ocl_device_desc *desc)
     return (int64_t)(clt_hash64_end(&state) >> 1);
 }
 
+/* Everything that decides which kernels compute a product, where tuning records and denials are shared. */
+static int64_t choice_of(const ocl_device_desc *desc)
+{
+    int64_t kind = kind_of(desc);
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    clt_hash64_add(&state, &kind, sizeof kind);
+    clt_hash64_add(&state, &desc->caps, sizeof desc->caps);
+    clt_hash64_add(&state, &desc->compute_units, sizeof desc->compute_units);
+    for (int i = 0; i < desc->n_given_up; i++) {
+        int number = clt_variant_number(desc->given_up[i].variant);
+        clt_hash64_add(&state, &number, sizeof number);
+        clt_hash64_add(&state, desc->given_up[i].form, strlen(desc->given_up[i].form));
+    }
+    return (int64_t)(clt_hash64_end(&state) >> 1);
+}
+
 clt_status clt_agree_on_update(clt_run *run, bool *changed)
 {
     const ocl_device_desc *desc = &run->tuned->desc;
@@ -125,9 +143,9 @@ clt_status clt_agree_on_update(clt_run *run, bool *changed)
     *changed = false;
     if (run->ranks.ranks <= 1)
         return CLT_OK;
-    enum { ITEMS, KIND, EXACT, UNITS, COUNT };
+    enum { ITEMS, KIND, EXACT, UNITS, CHOICE, COUNT };
     int64_t least[COUNT] = {(int64_t)clt_update_items(desc), kind_of(desc), desc->rounds_correctly,
-                            desc->compute_units};
+                            desc->compute_units, choice_of(desc)};
     int64_t most[COUNT];
     memcpy(most, least, sizeof most);
     CLT_TRY(comm_all_reduce(run->options->comm, least, COUNT, COMM_I64, COMM_MIN));
@@ -136,6 +154,7 @@ clt_status clt_agree_on_update(clt_run *run, bool *changed)
     if (differ || least[UNITS] != most[UNITS]) /* else rank 0's tuning records hold for all */
         order.items = (uint32_t)least[ITEMS];
     order.exact = differ && least[EXACT] != 0;
+    order.plain = run->job->update.optimizer->orthogonalise && least[CHOICE] != most[CHOICE];
     if (least[KIND] != most[KIND] && !order.exact && run->ranks.rank == 0 && !run->warned_rounding)
         CLT_WARN("the ranks' devices are of different kinds, and not all of them round divisions and square "
                  "roots correctly: parameters may differ between ranks in their last bits");

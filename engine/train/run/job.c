@@ -89,6 +89,20 @@ clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t glob
     return CLT_OK;
 }
 
+static void mark_elementwise(clt_param *param)
+{
+    param->elementwise = true;
+}
+
+/* What the optimizer's keys say of parameters by name. */
+static clt_status mark_params(const clt_config *config, clt_graph *graph)
+{
+    const char *key = clt_optimizer_find(clt_config_string(config, "optimizer.type"))->elementwise;
+    for (int i = 0; key && i < clt_config_list_count(config, key); i++)
+        CLT_TRY(clt_model_mark(graph, key, clt_config_list_string(config, key, i), mark_elementwise));
+    return CLT_OK;
+}
+
 clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,
                          clt_graph **out, int32_t *prediction)
 {
@@ -107,6 +121,8 @@ clt_status clt_job_graph(const clt_config *config, const clt_source *source, int
     clt_status status = clt_model_build(model, doc, &inputs, graph);
     if (status == CLT_OK)
         status = clt_model_describe(graph, &info);
+    if (status == CLT_OK)
+        status = mark_params(config, graph);
     if (status != CLT_OK) {
         clt_graph_destroy(graph);
         return status;

@@ -46,7 +46,8 @@
 #define OPTIMIZER_WORDS                                                                                      \
     "adam=adam|adamw=adamw|sgd=sgd|adamw_torch=adamw|adamw_torch_fused=adamw|adamw_hf=adamw|"                \
     "torch.optim.adamw=adamw|torch.optim.adam=adam|torch.optim.sgd=sgd|fusedadam=adamw|fused_adam=adamw|"    \
-    "lion=lion|lion_32bit=lion|lars=lars|larc=lars|lamb=lamb|fusedlamb=lamb|fused_lamb=lamb|nvlamb=lamb"
+    "lion=lion|lion_32bit=lion|lars=lars|larc=lars|lamb=lamb|fusedlamb=lamb|fused_lamb=lamb|nvlamb=lamb|"    \
+    "muon=muon|torch.optim.muon=muon|muonwithauxadam=muon"
 
 static const clt_foreign_key foreign_keys[] = {
     /* optimizer */

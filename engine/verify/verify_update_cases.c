@@ -9,6 +9,8 @@
 #define ADAM(name) .optimizer = &clt_optimizer_##name, .value = {0.85, 0.95, 1e-2}
 /* ... trust of all, limit of a norm */
 #define LAMB(...) .optimizer = &clt_optimizer_lamb, .value = {0.85, 0.95, 1e-2, __VA_ARGS__}
+/* momentum, Nesterov, scale, rate of what AdamW updates, then as AdamW */
+#define MUON(...) .optimizer = &clt_optimizer_muon, .value = {__VA_ARGS__, 0.85, 0.95, 1e-2}
 const clt_update_case clt_update_cases[] = {
     {.name = "sgd",
      .spec = {SGD(0, 0), .weight_decay = 0.1},
@@ -90,6 +92,27 @@ const clt_update_case clt_update_cases[] = {
      .steps = "glg",
      .rows = 47,
      .cols = 67,
+     .small = true},
+    /* two matrices of one shape and one of another: wide and tall */
+    {.name = "muon",
+     .spec = {MUON(0.9, 1, 0, 0.5), .weight_decay = 0.2, .clip = 0.5f},
+     .storage = CLT_BF16,
+     .loss_scale = 1.0f,
+     .steps = "ggig",
+     .rows = 47,
+     .cols = 67,
+     .deeper = true,
+     .small = true},
+    /* as ranks with devices of different kinds compute it, and in several buffers */
+    {.name = "muon_plain",
+     .spec = {MUON(0.9, 0, 1, 1), .weight_decay = 0.2, .order = {.plain = 1}},
+     .storage = CLT_F16,
+     .loss_scale = 8.0f,
+     .steps = "lgg",
+     .rows = 31,
+     .cols = 20,
+     .slab_bytes = 24 * 1024,
+     .deeper = true,
      .small = true},
     {.name = "ema",
      .spec = {ADAM(adamw), .ema = 0.9},

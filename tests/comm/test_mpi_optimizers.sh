@@ -52,6 +52,7 @@ both() {
 both lars optimizer.type=lars optimizer.learning_rate=1 optimizer.momentum=0.9 optimizer.trust_coefficient=0.01 optimizer.weight_decay=0.01
 both lamb optimizer.type=lamb optimizer.learning_rate=0.01 optimizer.eps=1e-6 optimizer.weight_decay=0.1 optimizer.clip=1
 both lion optimizer.type=lion optimizer.learning_rate=0.001 optimizer.beta2=0.98 optimizer.weight_decay=0.1 optimizer.clip=1
+both muon optimizer.type=muon optimizer.learning_rate=0.01 optimizer.weight_decay=0.1 optimizer.clip=1
 both ema optimizer.type=adamw optimizer.learning_rate=0.003 optimizer.ema=0.8
 
 # A saved run is evaluated with its averages, as the training itself evaluated; with the weights it would be another loss.

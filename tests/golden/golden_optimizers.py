@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers that torch.optim does not have, for make_golden.py: written as their papers and the implementations named say,
-with PyTorch's operations."""
+with PyTorch's operations. And torch.optim.Muon beside torch.optim.AdamW, as models are trained with it."""
+import unittest.mock
+
 import torch
 
 
@@ -73,3 +75,24 @@ class Lamb(torch.optim.Optimizer):
                 if adapts(p, group) and norm > 0 and u_norm > 0:
                     ratio = norm / u_norm
                 p.sub_(group["lr"] * ratio * u)
+
+
+class Muon:
+    """torch.optim.Muon for the matrices `hidden`, with products in the parameters' own type, where it rounds to bfloat16;
+    torch.optim.AdamW at `others` times the learning rate for all else."""
+
+    def __init__(self, groups, hidden, lr, momentum, nesterov, adjust_lr_fn, betas, eps, others):
+        inside = {id(p) for p in hidden}
+        take = lambda inner: [g | {"params": kept} for g in groups if (kept := [p for p in g["params"] if (id(p) in inside) == inner])]
+        self.both = (torch.optim.Muon(take(True), lr=lr, momentum=momentum, nesterov=nesterov, adjust_lr_fn=adjust_lr_fn),
+                     torch.optim.AdamW(take(False), lr=others * lr, betas=betas, eps=eps))
+        self.dtype = hidden[0].dtype
+
+    def zero_grad(self):
+        for inner in self.both:
+            inner.zero_grad()
+
+    def step(self):
+        with unittest.mock.patch.object(torch, "bfloat16", self.dtype):
+            for inner in self.both:
+                inner.step()

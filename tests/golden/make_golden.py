@@ -36,7 +36,8 @@ OPTIMIZERS = {
     "adam": dict(lr=0.01, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.05),
     "adamw": dict(lr=0.01, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1),
 }
-# Of one net only. "make": of golden_optimizers; each by its paper's rule, which no file of torch.optim has.
+# Of one net only. "make": of golden_optimizers; by its paper's rule, which no file of torch.optim has; Muon
+# is torch.optim's, for the layers `hidden`.
 OTHERS = {
     "lars": dict(make=golden_optimizers.Lars, lr=1.0, momentum=0.9, trust=0.02, eps=1e-6, weight_decay=0.05),
     "lamb": dict(make=golden_optimizers.Lamb, lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1),
@@ -44,6 +45,10 @@ OTHERS = {
                    trust_limit=3.0),
     "ema": dict(make=torch.optim.AdamW, lr=0.01, betas=(0.7, 0.9), eps=1e-8, weight_decay=0.1),
     "lion": dict(make=golden_optimizers.Lion, lr=0.003, betas=(0.9, 0.98), weight_decay=0.1),
+    "muon": dict(make=golden_optimizers.Muon, hidden=("stem", "fc1", "fc2", "fc4"), lr=0.01, momentum=0.9, nesterov=True,
+                 adjust_lr_fn="match_rms_adamw", betas=(0.9, 0.99), eps=1e-8, others=0.5, weight_decay=0.1),
+    "muon_original": dict(make=golden_optimizers.Muon, hidden=("stem", "fc2", "fc4"), lr=0.02, momentum=0.8, nesterov=False,
+                          adjust_lr_fn="original", betas=(0.9, 0.99), eps=1e-8, others=0.2, weight_decay=0.1),
 }
 
 
@@ -205,6 +210,8 @@ def optimizer(kind, p):
     options = dict((OPTIMIZERS | OTHERS)[kind])
     decay = options.pop("weight_decay")
     everything = kind == "sgd"
+    if "hidden" in options:
+        options["hidden"] = [p[name + ".weight"] for name in options["hidden"]]
     groups = [{"params": [v for v in p.values() if v.dim() > 1 or everything], "weight_decay": decay},
               {"params": [v for v in p.values() if v.dim() <= 1 and not everything], "weight_decay": 0.0}]
     make = options.pop("make", None) or {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]

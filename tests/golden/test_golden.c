@@ -124,6 +124,16 @@ static const golden_optimizer optimizers[] = {
     {"lion",
      "{\"type\": \"lion\", \"learning_rate\": 0.003, \"beta1\": 0.9, \"beta2\": 0.98, \"weight_decay\": 0.1}",
      0.003},
+    {"muon",
+     "{\"type\": \"muon\", \"learning_rate\": 0.01, \"muon_momentum\": 0.9, \"beta1\": 0.9, \"beta2\": 0.99, "
+     "\"adamw_rate\": 0.5, \"weight_decay\": 0.1}",
+     0.01},
+    {"muon_original",
+     "{\"type\": \"muon\", \"learning_rate\": 0.02, \"muon_momentum\": 0.8, \"muon_nesterov\": false, "
+     "\"muon_scale\": \"original\", \"adamw\": [\"fc1.*\"], \"beta1\": 0.9, \"beta2\": 0.99, \"adamw_rate\": "
+     "0.2, "
+     "\"weight_decay\": 0.1}",
+     0.02},
 };
 #define N_OPTIMIZERS (sizeof optimizers / sizeof optimizers[0])
 #define N_COMMON 3 /* with every net */

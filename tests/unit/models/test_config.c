@@ -265,6 +265,7 @@ static void test_other_tools(void **state)
         {"optim=lion_32bit", "write: optimizer.type=lion"},
         {"opt=larc", "write: optimizer.type=lars"},
         {"optimizer_type=FusedLAMB", "write: optimizer.type=lamb"},
+        {"optim=torch.optim.Muon", "write: optimizer.type=muon"},
         {"ema_decay=0.999", "write: optimizer.ema=0.999"},
     };
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Generation token by token: the decode plan over a checkpoint's parameters, the tokenizer at both ends. */
+ * Generation token by token: runs the decode plan with a checkpoint's parameters; the tokenizer encodes the
+ * prompt and decodes the result. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +19,10 @@ struct clt_decoder {
     clt_tokenizer *tokenizer;
     clt_run_options run_options;
     clt_run *run;
-    int32_t context, used; /* places; of which filled */
+    int32_t context, used; /* positions in the key-value cache, and how many of them are filled */
     float *logits, *scratch;
-    clt_ids ids;                        /* prompt, then what was generated */
-    const clt_generate_options *wanted; /* of the text being made */
+    clt_ids ids;                        /* the prompt, then generated tokens */
+    const clt_generate_options *wanted; /* options of the text that is being generated */
 };
 
 clt_status clt_decode_token(clt_run *run, int32_t token, int32_t position, float *logits)
@@ -99,7 +100,7 @@ struct clt_run *clt_decoder_run(clt_decoder *d)
     return d->run;
 }
 
-/* Reads the ids from `first` on into an empty cache. */
+/* Feeds the tokens from `first` on into an empty key-value cache. */
 static clt_status prefill(clt_decoder *d, size_t first)
 {
     d->used = 0;
@@ -127,11 +128,11 @@ static clt_status give_text(clt_decoder *d, uint32_t id)
 
 static clt_status next_token(clt_decoder *d, int index)
 {
-    int known = (int)clt_tokenizer_vocab(d->tokenizer); /* padding and unused rows are no text */
+    int known = (int)clt_tokenizer_vocab(d->tokenizer); /* logits beyond are padding and never drawn */
     uint32_t id = (uint32_t)clt_sample(d->logits, known, &d->wanted->sampling, (uint64_t)index, d->scratch);
     CLT_TRY(push_id(&d->ids, id));
     CLT_TRY(give_text(d, id));
-    if (d->used == d->context) /* full: go on with the newest half */
+    if (d->used == d->context) /* the cache is full: go on with the newer half of the tokens */
         return prefill(d, d->ids.count - (size_t)(d->context / 2 > 0 ? d->context / 2 : 1));
     CLT_TRY(clt_decode_token(d->run, (int32_t)id, d->used, d->logits));
     d->used++;
@@ -144,7 +145,7 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
     d->wanted = o;
     d->ids.count = 0;
     CLT_TRY(clt_tokenizer_encode(d->tokenizer, o->prompt, strlen(o->prompt), &d->ids));
-    if (d->ids.count == 0) { /* nothing to start from: the end of a text, or a line break */
+    if (d->ids.count == 0) { /* empty prompt: start from the end-of-text token, or a line break */
         int64_t end = clt_tokenizer_end_of_text(d->tokenizer);
         CLT_TRY(end >= 0 ? push_id(&d->ids, (uint32_t)end)
                          : clt_tokenizer_encode(d->tokenizer, "\n", 1, &d->ids));
@@ -163,7 +164,7 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
 
 /* --- from a checkpoint --- */
 
-/* The number of tokens comes from the saved table: the data it was counted on may be gone. */
+/* Takes the number of tokens from the saved embedding, because the training data may no longer exist. */
 static clt_status find_vocab(clt_saved_run *saved)
 {
     char text[32];
@@ -193,7 +194,7 @@ static clt_status generate_gpt(const clt_generate_options *o, clt_saved_run *sav
     return status;
 }
 
-/* Window models: the whole text at once. */
+/* Window models generate the whole text in one call. */
 static clt_status generate_window(const clt_generate_options *o, const clt_saved_run *saved,
                                   clt_generate_result *result)
 {
@@ -219,7 +220,7 @@ static clt_status generate_window(const clt_generate_options *o, const clt_saved
     return status;
 }
 
-/* Says what the run did train, and which commands are made for that. */
+/* The error for other models: says what the run trained, and which commands are made for that. */
 static clt_status no_language_model(const clt_saved_run *saved)
 {
     clt_str words = {0};
@@ -236,7 +237,7 @@ static clt_status no_language_model(const clt_saved_run *saved)
     return status;
 }
 
-/* A window of bytes that the next byte follows from. */
+/* True for a model that predicts the next byte from a window of bytes. */
 static bool is_window_model(const clt_saved_run *saved)
 {
     const clt_config *c = saved->config;

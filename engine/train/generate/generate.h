@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Generation from trained models: language models token by token with kept keys and values, window models
- * byte by byte. */
+ * Generation from trained models: language models token by token with a key-value cache, window models byte
+ * by byte. */
 #ifndef ENGINE_TRAIN_GENERATE_H
 #define ENGINE_TRAIN_GENERATE_H
 
@@ -9,18 +9,18 @@
 
 typedef struct clt_sampling {
     double temperature; /* logits are divided by it; 0: always the most likely token */
-    int top_k;          /* only the k most likely tokens; 0: all */
-    double top_p;       /* only the most likely tokens that together have this probability; 1: all */
+    int top_k;          /* draw from the k most likely tokens; 0: from all */
+    double top_p;       /* draw from the most likely tokens whose probabilities add up to it; 1: from all */
     uint64_t seed;
 } clt_sampling;
 
-/* Draws one of n tokens; `index`: number of the draw, keys the random stream with the seed. A pure function.
- */
+/* Draws one of n tokens. A pure function: the random number depends on the seed and on `index`, the number of
+ * the draw. */
 int clt_sample(const float *logits, int n, const clt_sampling *sampling, uint64_t index, float *scratch);
 
 typedef struct clt_generate_options {
-    const char *checkpoint; /* run, checkpoints or step_N folder */
-    const char *tokenizer;  /* folder or file of a vocabulary; NULL: the one that the run was trained with */
+    const char *checkpoint;       /* run, checkpoints or step_N folder */
+    const char *tokenizer;        /* folder or file of a vocabulary; NULL: the one of the run */
     const char *const *overrides; /* "section.key=value" for the config */
     int n_overrides;
     const char *prompt;
@@ -29,7 +29,7 @@ typedef struct clt_generate_options {
     const char *device_spec;
     uint32_t caps_mask;
     clt_observer observer; /* progress, message */
-    /* Called with each piece of text as it comes (bytes, not NUL-terminated); may be NULL. */
+    /* Called with each piece of text when it is generated (bytes, not NUL-terminated); may be NULL. */
     void (*text)(void *context, const char *bytes, size_t count);
     void *context;
 } clt_generate_options;
@@ -39,32 +39,33 @@ typedef struct clt_generate_result {
     double prompt_seconds, new_seconds;
 } clt_generate_result;
 
-/* clt_generate: continues the prompt with the model of a checkpoint, which brings its config and tokenizer
- * along (saved_run.h); the training data is not needed. When the model's context is full, its second half is
- * read again and generation goes on. CLT_ECHECKPOINT, CLT_EDATA (tokenizer), CLT_EUNSUPPORTED: the run
- * trained no language model, and what to use instead. */
+/* clt_generate: continues the prompt with the model of a checkpoint. Config and tokenizer are those of the
+ * checkpoint (saved_run.h); the training data is not needed. When the context is full, its newer half is fed
+ * into the model again and generation goes on. CLT_ECHECKPOINT, CLT_EDATA (tokenizer), CLT_EUNSUPPORTED: the
+ * run trained no language model; the message says what to use instead. */
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result);
 
-/* A decoder: the same again and again with one model, whose parameters may change in between. It has device
- * objects of its own. */
+/* A decoder generates any number of texts with one model, whose parameters may be changed between texts. It
+ * has its own device objects. */
 typedef struct clt_decoder clt_decoder;
 struct clt_run;
-/* options->config: with model.vocab set; borrowed, as all of the options. The parameters are not set yet.
- * name: of the run, for messages. CLT_EDATA (tokenizer), CLT_EDEVMEM. */
+/* options->config: must have model.vocab; options are borrowed. The parameters are not yet set. name: of the
+ * run, for messages. CLT_EDATA (tokenizer), CLT_EDEVMEM. */
 clt_status clt_decoder_create(const clt_run_options *options, const char *name, clt_decoder **out);
 void clt_decoder_destroy(clt_decoder *decoder);        /* NULL is fine */
-struct clt_run *clt_decoder_run(clt_decoder *decoder); /* whose store has the parameters */
-/* Continues options->prompt; of the options counts what is about the text. */
+struct clt_run *clt_decoder_run(clt_decoder *decoder); /* the run whose store holds the parameters */
+/* Continues options->prompt. Options that choose a model are ignored. */
 clt_status clt_decoder_generate(clt_decoder *decoder, const clt_generate_options *options,
                                 clt_generate_result *result);
 
 /* clt_sample_window: continues `prompt` by n bytes with a window model (text data: the last data.window bytes
- * -> next byte). options->saved: its parameters; options->source: shapes of its data. CLT_ECONFIG when the
- * model is no window model over bytes. */
+ * -> next byte). options->saved: holds the parameters; options->source: shapes of the run's data. CLT_ECONFIG
+ * when the model is no window model over bytes. */
 clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int n,
                              const clt_sampling *sampling, clt_str *out);
 
-/* decode.c, for tests: feeds one token at `position` and reads the logits after it (outputs floats). */
+/* decode.c, for tests: feeds one token at `position` and reads the logits that follow (as many as the
+ * outputs). */
 clt_status clt_decode_token(struct clt_run *run, int32_t token, int32_t position, float *logits);
 
 #endif

@@ -13,8 +13,8 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Logit below which tokens are left out: the k-th largest, or where the probability of the larger ones
- * reaches top_p. */
+/* The smallest logit that may be drawn: the k-th largest, or the one at which the probabilities of the larger
+ * ones add up to top_p. */
 static float smallest_kept(const float *logits, int n, const clt_sampling *s, float *sorted)
 {
     double sum = 0, total = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench step: real steps on random data of the config's shapes, enqueued ahead of the device as the trainer
- * does. First plain steps for step time and host time; then a few whose OpenCL calls are metered; with
- * --profile a few whose every command is timed; last the phases one by one, each waited for. */
+ * bench step: real training steps on random data of the config's shapes, enqueued ahead of the device as the
+ * trainer does. First plain steps, for step time and host time; then a few whose OpenCL calls are timed
+ * (metered); with --profile a few with every command timed; last the phases one by one, waiting for each. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "engine/train/run/run.h"
 #include "engine/train/inspect/watch.h"
 
-#define METERED 50  /* steps, a few when a step has many commands; every second one is metered */
-#define PROFILED 10 /* steps, or as many as were measured */
+#define METERED 50  /* steps, fewer when a step has many commands; every second one is metered */
+#define PROFILED 10 /* most steps that are profiled */
 #define WAITED 5
 
 typedef struct bench {
@@ -22,17 +22,17 @@ typedef struct bench {
     clt_watch *watch;
     int warmup, steps, rounds, metered, profiled;
     bool profile, trace;
-    double *ms;     /* per counted step */
-    double host_ms; /* main thread's CPU time per step */
+    double *ms;     /* time of each measured step */
+    double host_ms; /* the main thread's CPU time per step */
     double inside_ms, outside_ms, calls;
-    double busy, h2d_gbs, d2h_gbs;    /* NAN: not known */
+    double busy, h2d_gbs, d2h_gbs;    /* NAN: unknown */
     double phase_ms[CLT_PHASE_COUNT]; /* per step */
     double feed_ms;
-    int64_t next; /* step to enqueue */
+    int64_t next; /* number of the step to enqueue next */
 } bench;
 
-/* What ended so far; all: waits for every step. ms (may be NULL): where the step after `first` puts its time.
- */
+/* Takes the results of finished steps; all: waits for every step. Times of the steps from `first` on are
+ * stored in ms, if it is not NULL. */
 static clt_status take(bench *b, bool all, int64_t first, double *last, double *ms)
 {
     clt_step_result result;
@@ -55,7 +55,7 @@ static clt_status take(bench *b, bool all, int64_t first, double *last, double *
     return CLT_OK;
 }
 
-/* Enqueues n steps and waits for the last. */
+/* Enqueues n steps and waits for the last one. */
 static clt_status run_steps(bench *b, int64_t n, int64_t first, double *ms, double *cpu)
 {
     double last = clt_now();
@@ -135,7 +135,7 @@ static void write_text(const bench *b, double step_ms, double samples, clt_str *
             clt_str_printf(text, "  %-13s %9.3f ms\n", clt_phase_name((clt_phase)p), b->phase_ms[p]);
 }
 
-/* What building cost: the whole of it, and each program on the thread that built it. */
+/* Writes what building the programs cost: in total, and for each program on the thread that built it. */
 static clt_status write_programs(const clt_run *run, clt_json_writer *w)
 {
     ocl_program_info *list;
@@ -150,7 +150,7 @@ static clt_status write_programs(const clt_run *run, clt_json_writer *w)
         loaded += list[i].from_cache;
         seconds += list[i].seconds;
     }
-    clt_jw_kint(w, "built", (int64_t)count); /* those of the probes included */
+    clt_jw_kint(w, "built", (int64_t)count); /* includes programs of the probes */
     clt_jw_kint(w, "from_cache", loaded);
     clt_jw_kint(w, "binaries_refused", (int64_t)counters.binaries_refused);
     clt_jw_kdouble(w, "seconds", seconds);

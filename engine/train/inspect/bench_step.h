@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `cltrain bench step`: how long a training step takes. */
+ * `cltrain bench step`: measures how long a training step takes. */
 #ifndef ENGINE_TRAIN_BENCH_STEP_H
 #define ENGINE_TRAIN_BENCH_STEP_H
 
 #include "engine/config/config.h"
 #include "engine/train/run/observer.h"
 
-/* The input is synthetic, of the shapes of the config; `json` receives the numbers as one object. */
+/* The input is random data with the shapes of the config; `json` receives the results as one object. */
 typedef struct clt_bench_options {
     const clt_config *config;
     const char *device_spec;
@@ -16,7 +16,7 @@ typedef struct clt_bench_options {
     bool profile;
     clt_observer observer;
 } clt_bench_options;
-/* trace (may be NULL, else with profile): receives a trace of the profiled steps. */
+/* trace (may be NULL; needs profile): receives a trace of the profiled steps. */
 clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_str *json, clt_str *trace);
 
 #endif

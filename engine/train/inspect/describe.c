@@ -84,7 +84,7 @@ void clt_description_close(clt_description *d)
 
 /* --- layers --- */
 
-/* Bytes that the training plan gives to what a node makes and keeps; views have none of their own. */
+/* Bytes of a node's outputs and of what it keeps for backward, in the training plan; views have none. */
 static uint64_t node_bytes(const clt_plan *plan, const clt_node *node)
 {
     uint64_t bytes = 0;
@@ -115,7 +115,7 @@ static void layer_row(const clt_plan *plan, const clt_node *node, clt_layer_row 
         row->shape = clt_graph_tensor(plan->graph, node->out[0])->shape;
 }
 
-/* Nodes of block b that follow each other from `at` on. */
+/* Number of consecutive nodes from `at` on that belong to block b. */
 static size_t block_length(const clt_graph *graph, size_t at, int32_t b)
 {
     size_t n = 0;
@@ -124,7 +124,7 @@ static size_t block_length(const clt_graph *graph, size_t at, int32_t b)
     return n;
 }
 
-/* Whether the block at `at` is one like the block of `length` nodes before it. */
+/* Whether the block at `at` has the same layers as the block of `length` nodes before it. */
 static bool same_block(const clt_graph *graph, size_t at, size_t length)
 {
     if (length == 0 || at < length || at >= graph->n_nodes || graph->nodes[at]->block < 2 ||

@@ -1,45 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a config would train, and what that would need: for `plan` and `estimate`, and for `train --dry-run`.
- * Nothing is allocated on a device and no kernel of the model is built. */
+ * What a config would train and what that would need, for `plan`, `estimate` and `train --dry-run`. Nothing
+ * is allocated on a device, and no kernel of the model is built. */
 #ifndef ENGINE_TRAIN_DESCRIBE_H
 #define ENGINE_TRAIN_DESCRIBE_H
 
 #include "engine/train/run/job.h"
 
-/* The device that a description is for. */
+/* The device that the description is made for. */
 typedef struct clt_described_device {
     ocl_device_desc desc;
-    bool generic;  /* no real one: a device like most GPUs, with 8 GiB */
-    char why[512]; /* then: why there is no other, or "" when it was asked for */
+    bool generic; /* not a real device, but one like most GPUs, with 8 GiB */
+    /* with `generic`: why there is no real device, or "" if the user asked for the generic one */
+    char why[512];
 } clt_described_device;
 
 typedef struct clt_description {
     clt_described_device device;
     clt_job *job;
-    struct ocl_tuning *tuning; /* the records that the job's plans borrow */
+    struct ocl_tuning *tuning; /* owned; the records that the job's plans borrow */
     clt_memory_report memory;
     int64_t largest;         /* largest data.micro_batch that fits, 0: none */
     uint64_t activations[3]; /* bytes by clt_recompute */
 } clt_description;
 
-/* For the device that `train` would take: `spec` (NULL: device.spec of the config, else the default one),
- * with the capabilities of the mask. "generic" asks for the generic one, which is also taken when no spec is
- * given and there is no device. CLT_EDEVICE when `spec` names none. Config and data are looked at before any
- * device is. */
+/* Describes the device that `train` would use: `spec` (NULL: device.spec of the config, else the default
+ * device) with the capabilities of the mask. The spec "generic" means the generic device, which is also used
+ * when no spec is given and there is no device. CLT_EDEVICE if there is no device `spec`. Config and data are
+ * checked before any device is opened. */
 clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, clt_description **out);
 void clt_description_close(clt_description *d); /* NULL is fine */
 
-/* A layer of the training plan, or the repeated blocks of a model as one. */
+/* A layer of the training plan, or all repetitions of a block together. */
 typedef struct clt_layer_row {
     char name[96];        /* "fc1", "blocks 2 to 12, each" */
     const char *op;       /* "" for blocks */
     clt_shape shape;      /* of output 0; ndim 0: a loss, or blocks */
-    int64_t parameters;   /* elements of its own, in all repetitions */
+    int64_t parameters;   /* number of its own parameters, in all repetitions */
     uint64_t activations; /* bytes of its outputs and of what it keeps for the backward pass */
 } clt_layer_row;
-/* In the order of execution; free() the rows. Activations take less memory than their sum where they do not
- * live at the same time. */
+/* Rows in order of execution; the caller frees them. Activations need less memory than their sum if they are
+ * not live at the same time. */
 clt_status clt_description_layers(const clt_description *d, clt_layer_row **rows, int *count);
 
 /* The records of `plan --json` and `estimate --json`, and the commands and memory map of `plan --full`. */

@@ -28,7 +28,7 @@ static void add(table *t, const char *label, const char *format, ...)
     va_end(args);
 }
 
-/* The newest row is for the log. */
+/* Marks the row added last as one for the log only. */
 static void technical(table *t)
 {
     t->rows[t->count - 1].technical = true;
@@ -48,7 +48,7 @@ static void add_device(table *t, const ocl_device_desc *d)
     technical(t);
 }
 
-/* What precision.mode auto has taken, and why; "" when the config says it itself. */
+/* Which storage type precision.mode auto has chosen, and why; "" if the config names the type. */
 static const char *why_storage(const clt_job *job)
 {
     if (clt_config_choice(job->config, "precision.mode") != CLT_PRECISION_AUTO)
@@ -74,7 +74,7 @@ static void add_precision(table *t, const clt_job *job)
         scale, wire);
 }
 
-/* What the device could do for this run and was not asked for. */
+/* Adds a hint about a faster precision that the device has and the config does not use. */
 static void add_hint(table *t, const clt_job *job, const ocl_device_desc *d)
 {
     const char *type = d->caps & OCL_CAP_MMA_BF16 ? "bf16" : d->caps & OCL_CAPS_F16_UNITS ? "f16" : NULL;
@@ -88,7 +88,7 @@ static void add_hint(table *t, const clt_job *job, const ocl_device_desc *d)
             type, tf32 ? "; precision.matmul=tf32 keeps f32 storage and is several times as fast" : "");
 }
 
-/* Where the parameters come from, when they are not drawn at random. */
+/* Says which file the parameters come from, unless they are random. */
 static void add_weights(table *t, const clt_run *run)
 {
     const clt_weights_taken *w = &run->taken;
@@ -98,7 +98,7 @@ static void add_weights(table *t, const clt_run *run)
             clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
 }
 
-/* Measuring takes a minute: a run must be long enough that it may save more. */
+/* The tuner's minute pays only in long runs: below this much work it is not suggested. */
 #define TUNE_FLOPS 1e14
 
 static void add_tuning(table *t, const clt_run *run)
@@ -118,7 +118,8 @@ static void add_tuning(table *t, const clt_run *run)
 static void add_training(table *t, const clt_job *job)
 {
     char parts[64] = "", ranks[48] = "";
-    double context = (double)clt_config_int(job->config, "model.context"); /* sequences overlap */
+    /* samples overlap by all but one token */
+    double context = (double)clt_config_int(job->config, "model.context");
     double samples = (double)job->train_source->samples / (context > 0 ? context : 1);
     if (job->accumulation > 1)
         snprintf(parts, sizeof parts, ", %d times %lld", job->accumulation, (long long)job->micro_batch);
@@ -191,7 +192,7 @@ static void add_folder(table *t, const clt_run *run, const char *run_dir)
                   : "only when it is stopped");
 }
 
-/* What the job says; run NULL: there is none yet. */
+/* Rows about the job; run is NULL if there is none yet. */
 static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, const clt_run *run)
 {
     const clt_source *train = job->train_source, *eval = job->eval_source;
@@ -216,7 +217,7 @@ static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, cons
     add_memory(t, job);
 }
 
-/* What a step of the run took when it ran last, if that was on this device and with as many ranks. */
+/* The step time of the run that is resumed, if it ran on this device with the same number of ranks. */
 static void add_step_time(table *t, const clt_job *job, const clt_run_record *record)
 {
     const clt_json_doc *start = clt_run_start(record);
@@ -246,7 +247,7 @@ int clt_startup_job_rows(const clt_job *job, const char *resumed, clt_table_row 
     add_job(&t, job, &job->desc, NULL);
     if (resumed && strcmp(resumed, "auto") != 0 && clt_run_record_load(resumed, &record) == CLT_OK)
         add_step_time(&t, job, record);
-    clt_error_clear(); /* nothing is known then */
+    clt_error_clear(); /* the row is left out */
     clt_run_record_free(record);
     return t.count;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The start-up table: what a run is about to do, before its first step. */
+ * The start-up table: describes a run before its first step. */
 #ifndef ENGINE_TRAIN_STARTUP_H
 #define ENGINE_TRAIN_STARTUP_H
 
 #include "engine/train/run/run.h"
 
 #define CLT_STARTUP_ROWS 18
-/* The rows that are known before a device allocates anything: for a dry run. resumed: the run that it would
- * go on with, whose steps tell how long one takes; NULL: none. Returns how many. */
+/* The rows that are known before a device allocates anything, for a dry run. resumed: the run that would be
+ * resumed, whose step time is then shown; NULL: none. Returns the number of rows. */
 int clt_startup_job_rows(const clt_job *job, const char *resumed, clt_table_row rows[CLT_STARTUP_ROWS]);
 int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The watch: between the recorder (cl/command/record.h), which has the times, and the arithmetic of
- * engine/report, which makes something of them. */
+ * The watch: reads the recorder (cl/command/record.h), which has the times of commands, and passes them to
+ * engine/report, which computes the figures. */
 #include "engine/train/inspect/watch.h"
 
 #include <math.h>
@@ -13,19 +13,20 @@
 #include "engine/report/trace.h"
 
 #define LIMITS_SECONDS 1.0
-#define WARM_UP 2 /* steps that the advice leaves out */
+#define WARM_UP 2 /* first steps, which the advice ignores */
 
-/* Sums over the steps after the first few. */
+/* Sums over the steps after warm-up. */
 typedef struct step_sums {
     int64_t steps;
     double step_ns, busy_ns, idle_ns[CLT_IDLE_COUNT], data_ms;
 } step_sums;
 
-/* CPU time of the main thread in metered steps, and in those between them. */
+/* CPU time of the main thread in metered steps (whose OpenCL calls are timed), and in plain steps between
+ * them. */
 typedef struct host_sums {
-    bool running; /* the step that began last counts */
-    bool on;      /* and is metered */
-    double cpu;   /* at its beginning */
+    bool running; /* the current step is counted */
+    bool on;      /* the current step is metered */
+    double cpu;   /* CPU time of the thread when the step began */
     ocl_meter_reading reading;
     int64_t steps, plain_steps;
     double total, inside, plain_total;
@@ -37,7 +38,8 @@ struct clt_watch {
     clt_watch_options options;
     bool recording, every_command;
     int meter_every;
-    uint64_t last_end; /* of the step before on the device's clock, 0: begin with the first command */
+    /* end of the previous step on the device's clock; 0: the step begins with its first command */
+    uint64_t last_end;
     clt_step_times times;
     clt_phase_fill fill;
     step_sums sums;
@@ -48,14 +50,14 @@ struct clt_watch {
     int64_t trace_first, trace_end, digesting;
 };
 
-/* --- making and ending --- */
+/* --- creating and ending --- */
 
 static bool in_window(const clt_watch *w, int64_t step)
 {
     return w->trace && step >= w->trace_first && step < w->trace_end;
 }
 
-/* Where the trace begins and ends: short runs are traced to their end. */
+/* Chooses the steps of the trace; a short run is traced to its end. */
 static void place_window(clt_watch *w, size_t commands)
 {
     const clt_watch_options *o = &w->options;
@@ -82,7 +84,7 @@ static clt_status make_trace(clt_watch *w, size_t commands)
 static clt_status start(clt_watch *w)
 {
     const clt_plan *plan = w->run->job->train;
-    /* commands, two transfers of each micro-batch, the report, a snapshot of every tensor */
+    /* commands, two transfers per micro-batch, the reporter's reads, a snapshot of every tensor */
     size_t commands = clt_plan_commands(plan) + 2 * (size_t)w->run->job->accumulation + 4;
     size_t capacity = commands * (size_t)(w->options.depth + 2) + 3 * plan->graph->n_params + 8;
     clt_status status = ocl_record_start(w->run->device, capacity);
@@ -119,7 +121,7 @@ void clt_watch_destroy(clt_watch *w)
 {
     if (!w)
         return;
-    clt_feed_destroy(w->run->feed); /* its threads report to the spans */
+    clt_feed_destroy(w->run->feed); /* its threads write into the spans */
     w->run->feed = NULL;
     if (w->recording)
         ocl_record_stop(w->run->device);
@@ -146,7 +148,7 @@ static bool sampled(const clt_watch *w, int64_t step)
     return w->every_command || n == 0 || n == WARM_UP || n % CLT_WATCH_EVERY == 0;
 }
 
-/* Counts the step that began last: it ends where the next one begins. */
+/* Adds the step that began last to the sums; it ends where the next one begins. */
 static void end_host(clt_watch *w)
 {
     host_sums *h = &w->host;
@@ -189,7 +191,7 @@ void clt_watch_begin(clt_watch *w, int64_t step)
 
 void clt_watch_end(clt_watch *w, int64_t step)
 {
-    if (w->recording) /* snapshots that follow belong to the next step */
+    if (w->recording) /* reads of a snapshot that follow belong to the next step */
         ocl_record_set(w->run->device, OCL_RECORD_EDGES, step + 1);
 }
 
@@ -201,9 +203,9 @@ void clt_watch_break(clt_watch *w, bool pause)
         ocl_record_set(w->run->device, OCL_RECORD_OFF, w->digesting + 1);
 }
 
-/* --- a step that has ended --- */
+/* --- when a step has ended --- */
 
-/* The phase that a command of the training plan belongs to; false: it is another plan's. */
+/* The phase of a command of the training plan; false: the command is another plan's. */
 static bool find_phase(const clt_realized *r, const ocl_command *c, size_t *index, clt_phase *phase)
 {
     if (c < r->all.commands || c >= r->all.commands + r->all.count)
@@ -228,7 +230,7 @@ static void on_span(void *context, const ocl_span *s)
     clt_watch *w = context;
     clt_phase phase = CLT_PHASE_FORWARD;
     size_t index = 0;
-    if (s->tag != w->digesting) /* left over from a step that was not digested */
+    if (s->tag != w->digesting) /* a record left over from a step that was not evaluated */
         return;
     if (s->kind == OCL_SPAN_COMMAND && !find_phase(w->run->train, s->command, &index, &phase))
         return;
@@ -290,7 +292,8 @@ void clt_watch_measure_limits(clt_watch *w)
     ocl_record_set(w->run->device, OCL_RECORD_OFF, INT64_MAX);
     w->profile->have_limits =
         ocl_measure_limits(w->run->device, LIMITS_SECONDS, &w->profile->limits) == CLT_OK;
-    if (!w->profile->have_limits) /* no room for its arrays, for example: a profile without percentages */
+    if (!w->profile
+             ->have_limits) /* for instance no memory for the test arrays: the profile has no percentages */
         clt_error_clear();
 }
 
@@ -308,7 +311,7 @@ double clt_watch_busy(const clt_watch *w)
     return w->sums.step_ns > 0 ? fmin(1.0, w->sums.busy_ns / w->sums.step_ns) : NAN;
 }
 
-/* What one reading of the thread's clock costs. */
+/* The cost of reading the thread's clock once. */
 static double clock_cost(void)
 {
     enum { READINGS = 256 };
@@ -318,9 +321,10 @@ static double clock_cost(void)
     return (last - start) / READINGS;
 }
 
-/* Metering costs two readings a call, of which one falls outside of it, and shows against the steps without;
- * where those differ by more, the calls themselves took longer, because a host that is slower meets a
- * driver's thread that sleeps. */
+/* Metering reads the clock twice per call, and one reading falls outside of the measured interval. Its cost
+ * is the difference between metered and plain steps, but at most that of the readings: a larger difference
+ * means that the calls themselves took longer, because a slower host finds the driver's thread asleep more
+ * often. */
 bool clt_watch_host(const clt_watch *w, double *inside_ms, double *outside_ms, double *calls)
 {
     const host_sums *h = &w->host;
@@ -379,10 +383,10 @@ void clt_watch_advice(clt_watch *w, char *text, size_t size)
     collect_facts(w, &f);
     if (clt_advice(&f, text, size) != CLT_ADVICE_MICRO_BATCH)
         return;
-    /* what fits is found by planning, so only asked for when it matters */
+    /* whether a larger batch fits must be found by planning, so only do it where the advice depends on it */
     int64_t micro = 2 * f.micro_batch, global = f.accumulation % 2 == 0 ? f.global_batch : 2 * f.global_batch;
     bool fits = false;
-    if (clt_job_fits(w->run->job, micro, global, &fits) != CLT_OK) { /* advice is worth no run */
+    if (clt_job_fits(w->run->job, micro, global, &fits) != CLT_OK) { /* no reason to end the run */
         clt_error_clear();
         text[0] = '\0';
         return;

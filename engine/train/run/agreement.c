@@ -17,14 +17,14 @@
 
 /* --- denials --- */
 
-/* What rank 0 tells the others. */
+/* The denials as rank 0 sends them to the others. */
 typedef struct told_denials {
     clt_told_device device;
-    int32_t kept; /* they are a checkpoint's */
+    int32_t kept; /* they come from the checkpoint */
     ocl_denials denials;
 } told_denials;
 
-/* Ranks with rank 0's device take its list instead of their own. */
+/* Ranks whose device is that of rank 0 use rank 0's list instead of their own. */
 static clt_status share(clt_run *run, ocl_denials *denials, bool *kept)
 {
     const ocl_device_desc *desc = &run->tuned->desc;
@@ -66,7 +66,7 @@ static void tell(const ocl_denials *denials, const ocl_device_desc *desc, uint32
     clt_str_free(&what);
 }
 
-/* What the device refused to another run since, and the run of the checkpoint used. */
+/* Warns of features that the driver refused to another run, while the run of the checkpoint used them. */
 static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, const ocl_device_desc *desc)
 {
     clt_str what = {0};
@@ -151,7 +151,7 @@ clt_status clt_agree_on_update(clt_run *run, bool *changed)
     CLT_TRY(comm_all_reduce(run->options->comm, least, COUNT, COMM_I64, COMM_MIN));
     CLT_TRY(comm_all_reduce(run->options->comm, most, COUNT, COMM_I64, COMM_MAX));
     bool differ = least[KIND] != most[KIND] || least[ITEMS] != most[ITEMS];
-    if (differ || least[UNITS] != most[UNITS]) /* else rank 0's tuning records hold for all */
+    if (differ || least[UNITS] != most[UNITS]) /* otherwise rank 0's tuning records hold for all */
         order.items = (uint32_t)least[ITEMS];
     order.exact = differ && least[EXACT] != 0;
     order.plain = run->job->update.optimizer->orthogonalise && least[CHOICE] != most[CHOICE];

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ranks must have in common before they plan. What the driver refused in earlier runs on a device
- * (cl/command/fallback.h) is taken out of the description that plans are made with, on all ranks with that
- * device. And parameters must stay equal bit by bit on all ranks, so the update computes in the same order on
- * all of them, whatever their devices are. */
+ * What ranks must agree on before they plan. Features that the driver refused in earlier runs on a device
+ * (cl/command/fallback.h) are removed from the device description on all ranks with that device. And since
+ * parameters must stay bitwise equal on all ranks, the update adds up in the same order on all of them,
+ * whatever their devices. */
 #ifndef ENGINE_TRAIN_AGREEMENT_H
 #define ENGINE_TRAIN_AGREEMENT_H
 
 #include "engine/train/run/run.h"
 
-/* Before the run plans: what the run of its checkpoint went without, which a resumed run does, too, and
- * nothing else; without a checkpoint that says it, what the driver refused to earlier runs. Collective. */
+/* Called before the run plans. A resumed run does without the features that the run of its checkpoint did
+ * without, and only those; if the checkpoint does not say, and in new runs, without the features that the
+ * driver refused to earlier runs. Collective. */
 clt_status clt_recall_denials(clt_run *run);
-/* Remembers what run->tuned->desc has given up since it had these caps and had given up `first` forms. */
+/* Saves on disk what run->tuned->desc has given up since it had these capabilities and `first` denied
+ * variants. */
 void clt_note_denials(clt_run *run, uint32_t caps, int first);
-/* The order of the update on all ranks, which becomes run->order. *changed: it is another one than before.
+/* Sets run->order, the order of the update on all ranks. *changed: it differs from the one before.
  * Collective. */
 clt_status clt_agree_on_update(clt_run *run, bool *changed);
 

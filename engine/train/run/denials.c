@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Devices by name, and descriptions without what a driver refused: see denials.h. */
+ * Naming devices, and device descriptions without what a driver refused: see denials.h. */
 #include "engine/train/run/denials.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding the first bad tensor of a step that was not finite: parameters first, then all micro-batches of the
- * step are loaded again and run command by command, under the loss scale that the step had, and everything
- * each command writes is looked at. */
+ * Finds the first bad tensor of a step that was not finite. Parameters are checked first; then all
+ * micro-batches of the step are loaded again and run command by command with the loss scale that the step
+ * had, and the outputs of each command are checked. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "engine/train/run/run.h"
 #include "engine/graph/step_block.h"
 
-/* Elements whose exponent is all ones are infinite or no number, in every type. */
+/* In every type an element whose exponent bits are all ones is infinite or NaN. */
 static bool is_bad(clt_dtype dtype, const void *values, int64_t i)
 {
     if (dtype == CLT_F32)
@@ -22,7 +22,7 @@ static bool is_bad(clt_dtype dtype, const void *values, int64_t i)
     return (((const uint16_t *)values)[i] & mask) == mask;
 }
 
-/* First non-finite element of a tensor, or -1. */
+/* Index of the first non-finite element of a tensor, or -1. */
 static clt_status first_bad(clt_run *run, int32_t tensor, int64_t *bad)
 {
     const clt_tensor *t = clt_graph_tensor(run->train->plan->graph, tensor);
@@ -76,8 +76,8 @@ static clt_status check_inputs(clt_run *run, char *text, size_t size, bool *foun
     return CLT_OK;
 }
 
-/* Takes away what the failed step has left: a command may write a part of a tensor only, or add to it, and
- * the rest would be taken for its work. */
+/* Clears what the failed step has left in memory: a command that writes only a part of a tensor, or adds to
+ * it, would otherwise be blamed for the rest. */
 static clt_status clear_results(clt_run *run)
 {
     for (int32_t s = 0; s < run->pool->n_slabs; s++) {
@@ -94,7 +94,7 @@ static clt_status clear_results(clt_run *run)
     return CLT_OK;
 }
 
-/* One phase, looked at command by command. */
+/* Runs one phase and checks the outputs of each command. */
 static clt_status run_looking(clt_run *run, clt_phase phase, char *text, size_t size, bool *found)
 {
     for (size_t c = run->train->first[phase]; c < run->train->last[phase] && !*found; c++) {
@@ -122,15 +122,15 @@ static clt_status look_at_micro_batch(clt_run *run, int32_t micro, char *text, s
     return CLT_OK;
 }
 
-/* The norm stage reads all gradients. Its sums of squares may be too large for f32, one by one or together,
- * though no gradient is. */
+/* Checks the norm kernels. They read all gradients, and sums of squares can overflow f32, singly or in total,
+ * though every gradient is finite. */
 static clt_status check_norm(clt_run *run, char *text, size_t size, bool *found)
 {
     const ocl_command *all = run->train->all.commands;
     size_t first = run->train->first[CLT_PHASE_UPDATE], last = first;
     while (last < run->train->last[CLT_PHASE_UPDATE] && strcmp(all[last].label, "update.norm") == 0)
         last++;
-    int32_t partial = OCL_NO_TENSOR_ID; /* what the first of them writes: the sums of all chunks */
+    int32_t partial = OCL_NO_TENSOR_ID; /* output of the first of them: the sums of squares of all chunks */
     for (int a = 0; first < last && a < all[first].n_args; a++)
         if (all[first].args[a].kind == OCL_ARG_TENSOR && (all[first].args[a].access & OCL_WRITE))
             partial = all[first].args[a].ref.tensor;
@@ -152,7 +152,7 @@ static clt_status check_norm(clt_run *run, char *text, size_t size, bool *found)
     return status;
 }
 
-/* Loads the step's batch once more. */
+/* Loads the batch of the step again. */
 static clt_status rewind_feed(clt_run *run, int64_t step)
 {
     clt_feed_options options = clt_run_feed_options(run, step, step + 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluation: one pass over the evaluation data with the evaluation plan over the same store. Every rank
- * takes its share; sums are kept in double and added over ranks. */
+ * Evaluation: one pass over the evaluation data with the evaluation plan on the same store. Every rank
+ * processes its part; sums are kept in double and added up over the ranks. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 typedef struct eval_sums {
     double record[CLT_MAX_LOSSES][4];
     double samples;
-    double bytes; /* of the text that the targets stand for */
+    double bytes; /* of the text that the target tokens represent */
 } eval_sums;
 
 static int64_t micro_batches(const clt_run *run, int64_t batches)
@@ -31,8 +31,8 @@ static int64_t micro_batches(const clt_run *run, int64_t batches)
     return batches > 0 && batches < all ? batches : all;
 }
 
-/* The one loss that is a sum over tokens of -log(probability), -1 when there is none or several: then neither
- * perplexity nor bits per byte would mean anything. */
+/* The only loss, if it sums -log(probability) over tokens; -1 otherwise, or if there are several losses: then
+ * perplexity and bits per byte have no meaning. */
 static int language_loss(const clt_run *run)
 {
     const clt_graph *graph = run->eval->plan->graph;
@@ -63,7 +63,7 @@ static double bytes_of_batch(const clt_run *run, int loss, const clt_fed *fed)
     return bytes;
 }
 
-/* Text whose tokens are known to stand for so many bytes. */
+/* True for text of which it is known how many bytes its tokens represent. */
 static bool counts_bytes(const clt_run *run, int loss)
 {
     const clt_source *source = run->job->eval_source;
@@ -104,7 +104,7 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
             if (status == CLT_OK)
                 status = ocl_read_async(OCL_QUEUE_COMPUTE, losses, offset, got + n * floats,
                                         floats * sizeof *got, NULL, NULL);
-            if (bytes) /* while the device computes */
+            if (bytes) /* counted while the device computes */
                 sums->bytes += bytes_of_batch(run, loss, &fed);
         }
         clt_status finished = ocl_finish(run->device, OCL_QUEUE_COMPUTE);
@@ -114,7 +114,7 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
         clt_run_progress(run, "evaluating", done, all);
     }
     clt_run_progress(run, "evaluating", 0, -1);
-    if (!ocl_commands_failed(run->device)) /* else reads under way may still write into it */
+    if (!ocl_commands_failed(run->device)) /* otherwise pending reads may still write into this memory */
         free(got);
     return status;
 }
@@ -182,8 +182,8 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
     return CLT_OK;
 }
 
-/* The data of a saved run that has another content than it had. What the command line names is meant to be
- * other data. */
+/* Warns if the content of a saved run's data has changed. Data that the command line names is meant to be
+ * different, so there is no warning for it. */
 static void warn_of_other_data(const clt_run *run)
 {
     const clt_saved_run *saved = run->options->saved;

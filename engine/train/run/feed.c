@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The feed. A loader slot goes back to the loader when its upload's event fires; a ring slot is reused when
- * its device copy has ended. */
+ * The feed. A loader slot is returned to the loader when the event of its upload fires; a slot of the
+ * device's staging ring is reused when the copy out of it has ended. */
 #include "engine/train/run/feed.h"
 
 #include <stdlib.h>
@@ -28,18 +28,18 @@ struct clt_feed {
     ocl_pinned **pinned;
     void **slots;
     upload *uploads;  /* by slot index */
-    ocl_buffer *ring; /* RING pieces of ring_stride bytes */
+    ocl_buffer *ring; /* RING slots of ring_stride bytes */
     uint64_t ring_stride;
-    ocl_event *copied[RING]; /* the device copy that last read each piece */
+    ocl_event *copied[RING]; /* the device copy that last read each slot of the ring */
     int next;
     ocl_buffer *input;
     uint64_t input_offset;
     int workers;
-    double loaded; /* seconds that the loader's threads took for the batches fed so far */
+    double loaded; /* seconds that the loader's threads spent on the batches fed so far */
     int64_t fed;
 };
 
-/* Which source field fills each graph field, and where in the slot. */
+/* Finds the source field for each field of the graph, and its offset in a slot. */
 static clt_status map_fields(const clt_plan *plan, const clt_source *source, clt_loader_options *o)
 {
     const clt_graph *graph = plan->graph;
@@ -79,7 +79,7 @@ static clt_status make_slots(clt_feed *feed, int prefetch)
     return ocl_buffer_create(device, feed->ring_stride * RING, "staging ring", &feed->ring);
 }
 
-/* A failed upload need not call back, and its slot is not released then. */
+/* After a failed upload there may be no callback, and its slot is then never released. */
 static clt_status check_commands(void *context)
 {
     ocl_device *device = context;
@@ -119,7 +119,7 @@ clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
     if (status == CLT_OK)
         status =
             clt_realized_resolve(options->realized, plan->graph->step, &feed->input, &feed->input_offset);
-    feed->input_offset = 0; /* the input region starts slab 0 */
+    feed->input_offset = 0; /* the input region is at the start of slab 0 */
     if (status == CLT_OK)
         status = make_slots(feed, options->prefetch);
     o.n_slots = feed->n_slots;
@@ -140,11 +140,11 @@ void clt_feed_destroy(clt_feed *feed)
     if (!feed)
         return;
     clt_error_take(CLT_EINTERNAL, &kept);
-    /* callbacks still refer to this object: let both queues run dry first */
+    /* callbacks refer to this object, so wait until both queues are empty */
     bool ended = ocl_finish(feed->realized->device, OCL_QUEUE_COPY) == CLT_OK &&
                  ocl_finish(feed->realized->device, OCL_QUEUE_COMPUTE) == CLT_OK;
     clt_loader_stop(feed->loader);
-    if (!ended) { /* transfers may still use the slots and call back: all of it stays */
+    if (!ended) { /* pending transfers may still use the slots and call back, so nothing is freed */
         clt_error_put(&kept);
         return;
     }
@@ -164,7 +164,7 @@ void clt_feed_destroy(clt_feed *feed)
 static void upload_done(void *context, bool ok)
 {
     upload *u = context;
-    (void)ok; /* a failed upload fails the device copy that waits for it */
+    (void)ok; /* if the upload failed, so does the device copy that waits for it */
     clt_loader_release(u->feed->loader, u->slot);
 }
 

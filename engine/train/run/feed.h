@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The feed: moves micro-batches from the loader's pinned slots to a plan's input tensors. Upload on the copy
- * queue into a ring on the device, then one device copy on the compute queue; the host waits for neither. */
+ * The feed: moves micro-batches from the loader's pinned slots to a plan's input tensors. An upload on the
+ * copy queue goes to a staging ring on the device, then a device copy on the compute queue goes to the
+ * inputs. The host waits for neither. */
 #ifndef ENGINE_TRAIN_FEED_H
 #define ENGINE_TRAIN_FEED_H
 
@@ -26,13 +27,13 @@ void clt_feed_destroy(clt_feed *feed);
 typedef struct clt_fed {
     int64_t step, valid_samples;
     int32_t micro;
-    bool end; /* evaluation: there was no further micro-batch */
+    bool end; /* evaluation: there are no more micro-batches */
 } clt_fed;
-/* Enqueues the next micro-batch's upload and copy. Blocks only while the loader has nothing ready. */
+/* Enqueues upload and copy of the next micro-batch. Blocks only while the loader has none ready. */
 clt_status clt_feed_next(clt_feed *feed, clt_fed *fed);
 double clt_feed_wait_seconds(const clt_feed *feed);
-/* What one loader thread took for a micro-batch, on average so far; threads; micro-batches they may be ahead.
- */
+/* Mean time that a loader thread has spent on a micro-batch so far; number of threads; how many micro-batches
+ * they may be ahead. */
 double clt_feed_load_seconds(const clt_feed *feed);
 int clt_feed_workers(const clt_feed *feed);
 int clt_feed_slots(const clt_feed *feed);

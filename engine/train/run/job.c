@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs: from a config to sources, batch identity, schedule and plans. */
+ * Jobs: makes data sources, batch sizes, schedule and plans from a config. */
 #include "engine/train/run/job.h"
 
 #include <math.h>
@@ -146,7 +146,8 @@ static clt_status check_bounds(const clt_graph *graph, const clt_source *source)
     return CLT_OK;
 }
 
-/* precision.mode auto: what the device's matrix units take; bf16 needs no loss scaling. */
+/* precision.mode auto: a type that the device's matrix units accept, preferably bf16, which needs no loss
+ * scaling. */
 static clt_dtype read_storage(const clt_config *c, const ocl_device_desc *desc)
 {
     switch ((clt_precision_mode)clt_config_choice(c, "precision.mode")) {
@@ -162,7 +163,7 @@ static clt_dtype read_storage(const clt_config *c, const ocl_device_desc *desc)
     return CLT_F32;
 }
 
-/* precision.matmul tf32, on a device that has it. */
+/* True for precision.matmul tf32 on a device that supports it. */
 static bool read_tf32(const clt_job *job)
 {
     return clt_config_choice(job->config, "precision.matmul") == CLT_MATMUL_TF32 &&
@@ -182,7 +183,7 @@ static void read_precision(clt_job *job)
                            .backoff = clt_config_float(c, "precision.backoff"),
                            .minimum = (float)clt_config_float(c, "precision.min_loss_scale"),
                            .interval = (uint32_t)clt_config_int(c, "precision.growth_interval")};
-    if (job->storage == CLT_F32) /* auto */
+    if (job->storage == CLT_F32) /* f32 chosen by precision.mode auto */
         job->update.scaling.on = job->update.scaling.dynamic = false;
     job->loss_scale = (float)clt_config_float(c, "precision.loss_scale");
     if (clt_config_choice(c, "precision.matmul") == CLT_MATMUL_TF32 && !read_tf32(job))
@@ -192,7 +193,7 @@ static void read_precision(clt_job *job)
             job->desc.name);
 }
 
-/* Type of parameter gradients between ranks. */
+/* Communication dtype of parameter gradients. */
 static clt_dtype read_wire(const clt_config *c)
 {
     static const clt_dtype types[] = {
@@ -221,15 +222,16 @@ static clt_status plan_train(clt_job *job)
     clt_graph *graph;
     int32_t prediction;
     CLT_TRY(clt_job_graph(job->config, job->train_source, job->micro_batch, &graph, &prediction));
-    clt_graph_tensor(graph, prediction)->is_output = false; /* training reads losses only */
+    clt_graph_tensor(graph, prediction)->is_output = false; /* training reads only losses */
     for (int i = 0; i < graph->n_losses; i++)
         job->correct_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) != 0;
     clt_plan_options options = plan_options(job, CLT_PLAN_TRAIN);
     return clt_plan_compute(graph, &job->desc, &options, &job->train);
 }
 
-/* The shapes that the model is built for. Widths that come from the data (model.outputs 0) come from the
- * training data, or from what it told: evaluation data may lack the last class. */
+/* The data source whose shapes the model is built for. Widths that come from the data (model.outputs 0) come
+ * from the training data, or from the facts saved about it, because evaluation data may lack the last
+ * class. */
 static clt_source shapes_of(const clt_job *job)
 {
     clt_source shapes = job->train_source ? *job->train_source : *job->eval_source;
@@ -259,7 +261,7 @@ static clt_status plan_eval(clt_job *job)
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
 }
 
-/* Generation: no data, no loss; keys and values stay on the device. */
+/* The graph for generation: no data and no loss; keys and values stay on the device. */
 static clt_status decode_graph(clt_job *job, clt_graph **out)
 {
     const clt_json_doc *doc;
@@ -318,7 +320,7 @@ static clt_status open_sources(clt_job *job, clt_job_kind kind)
     clt_status status = open_files(job, CLT_JOB_TRAIN);
     if (status != CLT_EDATA || !clt_source_like_needs_no_files(job->config))
         return status;
-    /* Memory and commands follow from the config alone: whoever plans a job need not have its text yet. */
+    /* memory and commands depend on the config only, so a plan can be described before its text exists */
     clt_error error;
     clt_error_take(status, &error);
     snprintf(job->data_missing, sizeof job->data_missing, "%.500s", error.text);
@@ -334,13 +336,13 @@ static uint64_t need(const clt_job *job)
     return clt_plan_memory(job->train, job->eval).total;
 }
 
-/* Which plans a job has, or would have if they fitted. */
+/* Which plans a job has, or would have if they fit into memory. */
 typedef struct wanted_plans {
     bool train, eval;
 } wanted_plans;
 
-/* Plans again with another micro-batch; *fits is false when that is not possible. Fails for lack of host
- * memory alone, which says nothing of the device's. */
+/* Plans again with another micro-batch; *fits is false when that plan does not fit. Fails only for lack of
+ * host memory, which says nothing about the device's. */
 static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int64_t micro, bool *fits)
 {
     clt_job trial = *job;
@@ -361,7 +363,8 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
     return CLT_OK;
 }
 
-/* 0: none fits. data.global_batch given: a divisor of the local batch; else a power of two. */
+/* 0: none fits. If data.global_batch is given, the result divides the local batch; otherwise it is a power of
+ * two. */
 static clt_status largest_micro_batch(const clt_job *job, wanted_plans wanted, int64_t *best)
 {
     int64_t local = job->global_batch / job->ranks;
@@ -408,7 +411,8 @@ clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out)
     return largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL}, out);
 }
 
-/* A plan that does not even fit in single buffers says which micro-batch would. */
+/* When a single buffer of the plan is too large for the device, the error names a micro-batch that would
+ * fit. */
 static clt_status name_what_fits(const clt_job *job, wanted_plans wanted)
 {
     clt_error error;
@@ -421,7 +425,8 @@ static clt_status name_what_fits(const clt_job *job, wanted_plans wanted)
              error.text);
 }
 
-/* Everything that needs no device: the data, the batch, and the model with the shape of every parameter. */
+/* Does everything that needs no device: data, batch sizes, and the model with the shapes of all
+ * parameters. */
 static clt_status decide(clt_job *job)
 {
     int32_t prediction;
@@ -511,7 +516,7 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
     job->correct_losses = 0;
     if (job->kind == CLT_JOB_DECODE)
         return plan_decode(job);
-    if (other_caps) /* precision.mode auto, tf32 */
+    if (other_caps) /* precision.mode auto and tf32 depend on them */
         read_precision(job);
     if (train)
         CLT_TRY(plan_train(job));

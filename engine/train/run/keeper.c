@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keeper. */
+ * The keeper, the policy on checkpoints: see keeper.h. */
 #include "engine/train/run/keeper.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ void clt_keeper_close(clt_keeper *k)
     k->saver = NULL;
 }
 
-/* Only trouble with storage may pass by itself. */
+/* Only problems with storage may be temporary. */
 static bool may_pass(clt_status status)
 {
     return status == CLT_ESTORAGE || status == CLT_ENOMEM;
@@ -77,7 +77,7 @@ clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
                                .best = clt_config_bool(c, "checkpoint.best") ? k->state.best_step : -1};
     if (!k->saver || k->newest == step)
         return CLT_OK;
-    CLT_TRY(clt_keeper_poll(k, true)); /* one save is in flight at a time */
+    CLT_TRY(clt_keeper_poll(k, true)); /* only one save can be in flight */
     k->newest = step;
     k->reason = reason;
     return clt_saver_begin(k->saver, step, &k->state, &retention);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keeper: when checkpoints are made and what happens when one cannot be written. Training goes on after a
- * failed save, with a message and the older checkpoints in place; three failures in a row end the run. */
+ * The keeper: the policy on checkpoints. It decides when they are saved, and what happens when one cannot be
+ * written: training goes on with a warning, and older checkpoints stay; three failures in a row end the
+ * run. */
 #ifndef ENGINE_TRAIN_KEEPER_H
 #define ENGINE_TRAIN_KEEPER_H
 
@@ -24,27 +25,27 @@ typedef struct clt_keeper {
     clt_run *run;
     clt_saver *saver; /* NULL: this rank writes nothing */
     clt_saved_state state;
-    int64_t newest;         /* step of the newest save that was begun and has not failed; -1 */
-    int failures;           /* in a row */
-    clt_save_reason reason; /* of that save */
+    int64_t newest;         /* step of the newest save that has begun and not failed; -1 none */
+    int failures;           /* consecutive failed saves */
+    clt_save_reason reason; /* of the newest save */
     clt_run_result *result;
-    /* A checkpoint is complete; one could not be written and the run goes on. */
+    /* Called when a checkpoint is complete, and when one could not be written and the run goes on. */
     void (*saved)(void *context, const clt_save_result *result, clt_save_reason reason);
     void (*warn)(void *context, const char *text);
-    void *context; /* of both */
+    void *context; /* for both functions */
 } clt_keeper;
 
-/* folder NULL: nothing is ever written. */
+/* folder NULL: nothing is ever saved. */
 clt_status clt_keeper_open(clt_keeper *keeper, clt_run *run, const char *folder);
 void clt_keeper_close(clt_keeper *keeper);
-/* Starts a checkpoint of the parameters as they are after `step`, unless there is one already. */
+/* Begins a checkpoint of the parameters after `step`, unless that step has been saved. */
 clt_status clt_keeper_save(clt_keeper *keeper, int64_t step, clt_save_reason reason);
-/* Looks at saves that have finished; wait: until there is none in flight. CLT_ESTORAGE after three failures
- * in a row; CLT_ENUMERIC when parameters are not finite. */
+/* Handles saves that have finished; wait: until none is in flight. CLT_ESTORAGE after three failures in a
+ * row; CLT_ENUMERIC when parameters are not finite. */
 clt_status clt_keeper_poll(clt_keeper *keeper, bool wait);
-/* The last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
+/* Makes the last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
 clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason reason);
-/* Takes note of an evaluation; *best: it is the best so far. */
+/* To be called after an evaluation; *best: its loss is the best so far. */
 void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool *best);
 
 #endif

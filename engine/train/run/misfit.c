@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What does not fit between a file of weights and a model, as text. Names come from a file that anybody may
- * have written, so what cannot be shown is replaced. The family says its published names, to find keys that
- * would fit. */
+ * The list of differences between a file of weights and a model, as text. Names come from a file that anybody
+ * may have written, so characters that cannot be printed are replaced. From the published names of the
+ * model's family it also finds the keys of the config that would fit the file. */
 #include "engine/train/run/misfit.h"
 
 #include <stdio.h>
@@ -12,9 +12,10 @@
 #include "engine/models/models.h"
 #include "engine/train/run/run.h"
 
-#define MISFIT_TEXT 3300 /* of the error's text; what does not fit is counted */
+#define MISFIT_TEXT 3300 /* longest text; differences beyond it are only counted */
 
-/* Digits between two dots are the number of a layer: "h.11.ln_1.bias" -> "h.%.ln_1.bias", 11. */
+/* Digits between two dots are the number of a layer: for "h.11.ln_1.bias" the name is "h.%.ln_1.bias", the
+ * result 11. */
 static int64_t layer_of(const char *name, char out[CLT_MISFIT_NAME])
 {
     const char *digits = NULL;
@@ -143,7 +144,7 @@ static int64_t param_rows(const clt_graph *graph, const char *name)
     return param ? clt_param_file_shape(param).dim[0] : 0;
 }
 
-/* Blocks are numbered from 0; a stranger's file may hold any number. */
+/* The name of a tensor of block `block`. The number comes from a file and can be anything. */
 static const char *block_name(const clt_model_published *p, int64_t block, char name[64])
 {
     snprintf(name, 64, "%s%lld%s", p->block, (long long)block, p->in_block);

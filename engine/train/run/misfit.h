@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of what does not fit between a file of weights and a model, told at once: tensors of equal layers
- * share a line, and the keys of the model section that would fit the file are named. */
+ * The list of differences between a file of weights and a model, reported together. Tensors of equal layers
+ * share a line, and keys of the model section that would fit the file are named. */
 #ifndef ENGINE_TRAIN_MISFIT_H
 #define ENGINE_TRAIN_MISFIT_H
 
@@ -18,13 +18,13 @@ typedef enum clt_misfit_kind {
 #define CLT_MISFIT_LINES 40
 #define CLT_MISFIT_NAME 160
 
-/* One line of the list: tensors whose names differ in the number of their layer only. */
+/* A line of the list: tensors whose names differ only in the number of their layer. */
 typedef struct clt_misfit {
     clt_misfit_kind kind;
     char name[CLT_MISFIT_NAME]; /* "h.%.attn.c_attn.weight": % stands for the layer */
     clt_shape need, have;
     clt_dtype dtype;
-    int64_t first, last; /* layers; -1: the name has none */
+    int64_t first, last; /* numbers of the layers; -1: the name has none */
     int count;
 } clt_misfit;
 
@@ -33,13 +33,13 @@ typedef struct clt_misfits {
     const clt_safetensors *file;
     clt_misfit lines[CLT_MISFIT_LINES];
     int n_lines;
-    int64_t count, untold; /* tensors in all; of which no line tells */
+    int64_t count, untold; /* number of tensors, and of those that no line mentions */
 } clt_misfits;
 
-/* need: shape that the model needs (NULL: none); have: the file's tensor (NULL: none). */
+/* need: the shape that the model needs (NULL: none); have: the tensor in the file (NULL: none). */
 void clt_misfits_add(clt_misfits *list, clt_misfit_kind kind, const char *name, const clt_shape *need,
                      const clt_named_tensor *have);
-/* CLT_OK for an empty list, else CLT_ECHECKPOINT with all of it. */
+/* CLT_OK for an empty list, else CLT_ECHECKPOINT with the whole list as its message. */
 clt_status clt_misfits_finish(const clt_misfits *list, const char *path);
 
 #endif

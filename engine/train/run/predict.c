@@ -39,7 +39,7 @@ static clt_status refuse_language_model(const clt_saved_run *saved)
     return status;
 }
 
-/* Whether tensor x goes nowhere but into ops `flatten`, numbers being converted on the way. */
+/* True if tensor x is read only by ops `flatten`, perhaps after a conversion to numbers. */
 static bool only_flattened(const clt_graph *graph, int32_t tensor)
 {
     bool any = false;
@@ -148,7 +148,7 @@ const char *clt_predictor_class(const clt_predictor *p, int64_t index)
     return p->kind == CLT_PREDICT_CLASSES ? clt_data_facts_class(&p->saved->facts, index) : NULL;
 }
 
-/* --- numbers in and out --- */
+/* --- input and output --- */
 
 static clt_status wrong_number(const clt_predictor *p, double value, int64_t sample, int64_t element)
 {
@@ -195,7 +195,7 @@ static clt_status put_number(clt_predictor *p, int64_t at, double value, bool *g
 static clt_status put_samples(clt_predictor *p, const double *x, int64_t samples, int64_t first)
 {
     const clt_config *c = p->saved->config;
-    /* As the data is read for training: in f32, and only for inputs that are f32. */
+    /* as when the data is read for training: in f32, and only for inputs of type f32 */
     float scale = (float)clt_config_float(c, "data.scale"), mean = (float)clt_config_float(c, "data.mean"),
           std = (float)clt_config_float(c, "data.std");
     bool good = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reporter: a ring of pinned entries, filled by reads on the compute queue, announced by event callbacks.
- */
+ * The reporter: a ring of pinned entries, which are filled by reads on the compute queue and announced by
+ * event callbacks. */
 #include "engine/train/run/reporter.h"
 
 #include <pthread.h>
@@ -17,7 +17,8 @@ typedef struct entry {
     int64_t step;
     bool done, ok;
     double done_at;
-    uint64_t last_command;  /* number of the last one that was enqueued for the step (cl/command/faults.h) */
+    /* number of the last command that was enqueued for the step (cl/command/faults.h) */
+    uint64_t last_command;
     clt_state_block *state; /* in pinned memory */
     float *losses;
 } entry;
@@ -28,7 +29,7 @@ struct clt_reporter {
     uint64_t state_offset, losses_offset, losses_bytes;
     ocl_pinned *pinned;
     entry *ring;
-    int depth, head, posted; /* oldest entry, entries in use */
+    int depth, head, posted; /* size of the ring, oldest entry, entries in use */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 };
@@ -78,8 +79,8 @@ void clt_reporter_destroy(clt_reporter *r)
         return;
     clt_error_take(CLT_EINTERNAL, &kept);
     if (ocl_finish(r->realized->device, OCL_QUEUE_COMPUTE) != CLT_OK) {
-        /* Callbacks refer to the ring, and those of commands that wait for a failed one may never come: it
-         * stays. */
+        /* Callbacks refer to the ring, and after a failed command they may come at any time or never, so it
+         * is not freed. */
         clt_error_put(&kept);
         return;
     }
@@ -108,8 +109,8 @@ static void report_done(void *context, bool ok)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* With the lock held: until the oldest result is there. Its callback never comes when a command before it
- * failed. */
+/* Waits for the oldest result; the lock must be held. If an earlier command failed, its callback may never
+ * come, and this returns an error. */
 static clt_status wait_for_oldest(clt_reporter *r)
 {
     bool well = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reporter: reads the state block and the loss records of each step without making the host wait, and
- * hands them over when they have arrived, a step or more late. It also keeps the host from running too far
- * ahead. */
+ * The reporter: reads the state block and the loss records of each step without blocking the host, and
+ * returns them when they have arrived, one or more steps late. It also limits how far the host runs ahead of
+ * the device. */
 #ifndef ENGINE_TRAIN_REPORTER_H
 #define ENGINE_TRAIN_REPORTER_H
 
@@ -14,24 +14,24 @@ typedef struct clt_step_result {
     int64_t step;
     clt_state_block state;
     float loss[CLT_MAX_LOSSES][4];
-    double done_at; /* clt_now() when the device had finished the step */
+    double done_at; /* clt_now() when the device finished the step */
 } clt_step_result;
 
-/* Steps the host may be ahead of the device: about 500 commands, and at least two. */
+/* How many steps the host may be ahead of the device: about 500 commands, at least two steps. */
 int clt_reporter_depth(const clt_plan *plan);
 
 typedef struct clt_reporter clt_reporter;
-/* depth: steps the host may be ahead of the device. */
+/* depth: how many steps the host may be ahead of the device. */
 clt_status clt_reporter_create(const clt_realized *realized, int depth, clt_reporter **out);
 void clt_reporter_destroy(clt_reporter *reporter);
-/* Enqueues the reads of step `step`. Needs a free entry: call clt_reporter_room first. */
+/* Enqueues the reads of step `step`. Needs a free entry, so call clt_reporter_room first. */
 clt_status clt_reporter_post(clt_reporter *reporter, int64_t step);
-/* Results posted and not yet taken. */
+/* Number of steps posted whose results have not been taken. */
 int clt_reporter_in_flight(clt_reporter *reporter);
-/* Sleeps until an entry is free for posting. CLT_EDEVLOST: a command failed, so that none may ever be. */
+/* Sleeps until an entry is free. CLT_EDEVLOST: a command failed, so that this might never happen. */
 clt_status clt_reporter_room(clt_reporter *reporter);
-/* Takes the oldest finished result, if any. wait: sleeps until the oldest one has finished; *have false when
- * nothing is posted. */
+/* Takes the oldest result if it is ready. wait: sleeps until it is; *have is false only if nothing is
+ * posted. */
 clt_status clt_reporter_take(clt_reporter *reporter, bool wait, clt_step_result *result, bool *have);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Creating and destroying runs: what is decided before the device's objects are made (run_objects.c), and the
+ * Creating and destroying runs: what is decided before the device objects are created (run_objects.c), and
  * initial values. */
 #include "engine/train/run/run.h"
 
@@ -34,7 +34,7 @@ static clt_status initialise(clt_run *run)
     return clt_store_set_state(run->store, &state);
 }
 
-/* The log says when each part of the start began; evaluations and checkpoints have lines of their own. */
+/* Notes in the log when each part of the start began; evaluations and checkpoints are logged elsewhere. */
 static void note_phase(clt_run *run, const char *what)
 {
     char name[sizeof run->phase];
@@ -54,7 +54,7 @@ void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t tota
     clt_progress(&run->options->observer, what, done, total);
 }
 
-/* Ranks must train the same thing. */
+/* Checks that all ranks train the same thing. */
 static clt_status check_ranks(clt_run *run)
 {
     clt_str text = {0};
@@ -67,7 +67,7 @@ static clt_status check_ranks(clt_run *run)
     return status;
 }
 
-/* A resumed run keeps the choices of its checkpoint, so that it computes the same. */
+/* A resumed run keeps the tuning choices of its checkpoint, so that it computes the same bits. */
 static clt_status open_tuning(clt_run *run, clt_job_kind kind)
 {
     const clt_run_options *o = run->options;
@@ -80,8 +80,8 @@ static clt_status open_tuning(clt_run *run, clt_job_kind kind)
                           &run->tuned);
 }
 
-/* A resumed run computes in the style of its checkpoint, and ranks in that of rank 0: which style is faster
- * was timed, and may come out otherwise this time. */
+/* A resumed run uses the style of kernels of its checkpoint, and ranks use that of rank 0: the faster style
+ * is found by timing, which may have another result this time. */
 static clt_status keep_style(clt_run *run)
 {
     ocl_style wanted = run->tuned->style, now = clt_tuned_style(&run->tuned->desc);
@@ -107,8 +107,8 @@ static clt_status keep_style(clt_run *run)
     return CLT_OK;
 }
 
-/* Weights to start from: every tensor is compared with the model before a device is asked anything. The file
- * stays open until its values are taken. */
+/* Opens the weights to start from and compares every tensor with the model before a device is opened. The
+ * file stays open until its values are loaded. */
 static clt_status open_init(clt_run *run)
 {
     const char *path = run->options->init;
@@ -225,6 +225,6 @@ void clt_run_destroy(clt_run *run)
     ocl_device_close(run->device);
     clt_job_destroy(run->job);
     clt_safetensors_close(run->init);
-    clt_tuned_close(run->tuned); /* the job's plans borrow from it */
+    clt_tuned_close(run->tuned); /* the job's plans borrowed its records */
     free(run);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device objects of a run: the open device, store, slabs, executors, all run once. When the driver
- * refuses a command, the run gives up what the command needed (cl/command/fallback.h), plans again and goes
- * on with what is left; ranks whose devices are the same do so together. It must not know what a plan
- * computes. */
+ * The device objects of a run: the open device, store, slabs and executors; all commands are run once. If the
+ * driver refuses a command, the run gives up the capability or variant that the command needed
+ * (cl/command/fallback.h) and plans again with what is left; ranks with equal devices do so together. This
+ * file must not know what a plan computes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void on_build(void *context, int done, int total, const char *what)
     tell_progress(context, "building kernels", done, total, what);
 }
 
-/* Drivers finish a kernel's compilation, and touch memory, when it runs for the first time. */
+/* Progress of priming: when a kernel runs first, drivers finish its compilation and touch its memory. */
 static void on_prime(void *context, int done, int total, const char *what)
 {
     tell_progress(context, "running each kernel once", done, total, what);
@@ -64,7 +64,7 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
                                    .progress = on_build,
                                    .progress_context = run,
                                    .refusal = refusal};
-    /* The saver's own come when the run folder is opened. */
+    /* the saver's buffers are created when the run folder is opened */
     clt_realized *made[2];
     clt_checksums *sums = NULL;
     if (plans[0] && run->options->out_dir && run->ranks.rank == 0) {
@@ -95,8 +95,8 @@ void clt_run_drop_objects(clt_run *run)
     run->pool = NULL;
 }
 
-/* precision.mode auto may mean different storage on different devices: their gradients, of which only some
- * carry a loss scale, must not be added up. */
+/* precision.mode auto may choose different storage on different devices. That is an error, because their
+ * gradients must not be added up: only some of them carry a loss scale. */
 static clt_status check_precision(clt_run *run)
 {
     const char *name = clt_dtype_name(run->job->storage);
@@ -107,7 +107,7 @@ static clt_status check_precision(clt_run *run)
     return clt_fail_prefix(status, "set precision.mode to one type");
 }
 
-/* A refusal as one rank tells the others. */
+/* A refusal as one rank sends it to the others. */
 typedef struct told_refusal {
     clt_told_device device;
     int32_t variant, lasting;
@@ -142,8 +142,8 @@ static void hear(const told_refusal *told, ocl_refusal *r)
     memcpy(r->label, told->label, sizeof r->label);
 }
 
-/* The first rank's refusal is that of all ranks with the same device and driver. *any: some rank plans again.
- * Collective. */
+/* The refusal of the first rank that has one counts for all ranks with the same device and driver. *any: some
+ * rank plans again. Collective. */
 static clt_status agree(clt_run *run, ocl_refusal *refusal, bool *any)
 {
     comm *ranks = run->options->comm;
@@ -181,8 +181,8 @@ static clt_status plan_again(clt_run *run)
     return clt_job_check_memory(run->job);
 }
 
-/* Gives up what the refused command needed, and plans without it. `cause`: why it was refused; CLT_OK on a
- * rank that follows another one. */
+/* Gives up what the refused command needed, and plans without it. `cause`: the error of the refusal; CLT_OK
+ * on a rank that follows another one. */
 static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_error *cause)
 {
     ocl_device_desc *desc = &run->tuned->desc;
@@ -202,7 +202,7 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
         run->device = NULL;
         CLT_TRY(clt_run_open_device(run));
     }
-    /* what was agreed on may need what is gone; the ranks agree again when all have planned */
+    /* the agreement may need a variant that is now gone; ranks agree again when all have planned */
     run->order = run->job->order = (clt_update_order){0};
     clt_status status = plan_again(run);
     clt_error second;
@@ -212,7 +212,7 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
     CLT_FAIL(cause->status, "%.2600s\n  and nothing can take its place: %.1000s", cause->text, second.text);
 }
 
-/* Some rank has planned again: what all must have in common may be something else. */
+/* When a rank has planned again, the ranks agree again on what they must have in common. */
 static clt_status agree_again(clt_run *run)
 {
     bool changed;
@@ -225,9 +225,9 @@ static clt_status agree_again(clt_run *run)
     return plan_again(run);
 }
 
-/* What the driver would answer the next time, too: a build that its compiler refused, a launch that this
- * kernel does not allow. Not a lack of memory, a device that others keep busy, a command that failed while it
- * ran, or a context that was lost. */
+/* True for a refusal that would be repeated in the next run: a program that the compiler rejects, a launch
+ * that the kernel does not allow. False for lack of memory, a device that is busy, a command that failed
+ * while it ran, or a lost context. */
 static bool is_lasting(clt_status status, bool lost)
 {
     return !lost && (status == CLT_EBUILD || status == CLT_EUNSUPPORTED);
@@ -237,7 +237,7 @@ clt_status clt_run_make_objects(clt_run *run)
 {
     double start = clt_now();
     uint32_t caps = run->tuned->desc.caps;
-    int given_up = run->tuned->desc.n_given_up; /* as its checkpoint or earlier runs did */
+    int given_up = run->tuned->desc.n_given_up; /* before this start: by its checkpoint or by earlier runs */
     bool gave_up = false, lasting = true;
     CLT_TRY(check_precision(run));
     CLT_TRY(clt_tuned_note(run->tuned, run->job));

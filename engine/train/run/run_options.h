@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run is asked for beside its config, by the command line, the public API or a test, and what comes of
- * it. */
+ * Options of a run that are not in its config, set by the command line, the public API or a test; and the
+ * result of a run. */
 #ifndef ENGINE_TRAIN_RUN_OPTIONS_H
 #define ENGINE_TRAIN_RUN_OPTIONS_H
 
@@ -17,26 +17,27 @@ struct clt_saved_run;
 typedef struct clt_run_options {
     const clt_config *config;
     const char *out_dir; /* run folder; NULL: nothing is written */
-    const char *resume;  /* train: NULL or "none"; "auto": the newest checkpoint of out_dir if there is one; a
-                            folder */
-    const char *init;    /* safetensors file with initial parameters, or NULL */
+    /* train: NULL or "none"; "auto": the newest checkpoint of out_dir if there is one; or a folder */
+    const char *resume;
+    const char *init;                  /* safetensors file with initial parameters, or NULL */
     const struct clt_saved_run *saved; /* eval: an open saved run with its tensors, or NULL */
-    bool on_train; /* eval: of the training data; else of the evaluation data, which must be there */
+    bool on_train; /* eval: evaluate the training data; else the evaluation data, which must exist */
     const char *device_spec; /* NULL: device.spec of the config, else the default device */
     uint32_t caps_mask;      /* OCL_CAPS_ALL */
-    const char
-        *tuning_from; /* run or checkpoint folder whose tuning choices are kept; NULL: the one resumed from */
-    int64_t max_steps; /* 0: no limit; ends the run early, never moves the schedule */
-    bool dry_run;      /* plan, estimate and check the data, allocate nothing */
-    bool predicts;     /* the evaluation plan's prediction is read after its runs */
+    /* run or checkpoint folder whose tuning choices are kept; NULL: those of the run that is resumed */
+    const char *tuning_from;
+    int64_t max_steps; /* 0: no limit; ends the run early without changing the schedule */
+    bool dry_run;      /* plan, estimate and check the data; allocate nothing */
+    bool predicts;     /* the prediction of the evaluation plan is read after its runs */
     bool profile;
-    int64_t trace_from;     /* profile: first step of the trace, from 1; 0: the fourth of the run */
-    struct comm *comm;      /* NULL: one rank */
-    const atomic_int *stop; /* set by a signal handler, to its number: finish the step, save,
-                               CLT_EINTERRUPTED; before the first step: leave no new run folder behind */
-    atomic_llong *at_step;  /* receives the number of the step that is being made, from 1; may be NULL */
-    struct clt_source
-        *source; /* data for training and evaluation instead of the config's, borrowed; NULL: the config's */
+    int64_t trace_from; /* profile: first step of the trace, from 1; 0: the run's fourth */
+    struct comm *comm;  /* NULL: one rank */
+    /* A signal handler stores its signal's number here: the run then finishes its step, saves and returns
+     * CLT_EINTERRUPTED. Before the first step it only removes a new run folder. */
+    const atomic_int *stop;
+    atomic_llong *at_step; /* receives the number of the step in progress, from 1; may be NULL */
+    /* data for training and evaluation instead of the config's, borrowed; NULL: the config's */
+    struct clt_source *source;
     clt_observer observer;
 } clt_run_options;
 

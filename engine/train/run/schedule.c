@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Share of the way from the end of warm-up to the horizon, in [0,1]. */
+/* How far u is between the end of warm-up and the horizon, in [0,1]. */
 static double progress(const clt_schedule *s, int64_t u)
 {
     int64_t span = s->horizon - s->warmup;

@@ -13,7 +13,7 @@ typedef struct clt_schedule {
     clt_schedule_type type;
     double peak, min;    /* learning rates */
     int64_t warmup;      /* updates: lr = peak * (u+1)/warmup for u < warmup */
-    int64_t horizon;     /* updates of the whole run */
+    int64_t horizon;     /* number of updates in the whole run */
     int64_t every;       /* STEP */
     double factor;       /* STEP */
     int64_t decay_steps; /* WSD; 0: a fifth of the horizon */

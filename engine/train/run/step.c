@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One training step, top to bottom. Nothing here builds, allocates or waits for the device: every call
- * enqueues. */
+ * One training step, from top to bottom. Every call enqueues commands; nothing here builds, allocates or
+ * waits for the device. */
 #include "engine/train/run/run.h"
 
 clt_status clt_step(clt_run *run, int64_t step)
@@ -9,11 +9,11 @@ clt_status clt_step(clt_run *run, int64_t step)
     clt_fed fed;
 
     for (int32_t micro = 0; micro < run->job->accumulation; micro++) {
-        /* data: upload (copy queue), one copy into the plan's inputs */
+        /* data: upload on the copy queue, then a device copy to the plan's inputs */
         CLT_TRY(clt_feed_next(run->feed, &fed));
         /* forward: activations and loss records */
         CLT_TRY(clt_realized_run(run->train, CLT_PHASE_FORWARD));
-        /* backward: parameter gradients, written by the first micro-batch, added to by the others */
+        /* backward: the first micro-batch writes parameter gradients, the others add to them */
         CLT_TRY(clt_realized_run(run->train, micro == 0 ? CLT_PHASE_BACKWARD : CLT_PHASE_BACKWARD_ADD));
     }
     /* sync: gradients and loss records summed over all ranks (nothing for one rank) */

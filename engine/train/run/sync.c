@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SYNC phase's host side: each tensor that a command names goes to pinned memory, is summed over all
- * ranks, and goes back. The loss normaliser already counts the whole global batch, so the sum is the mean
- * gradient. */
+ * The host's part of the SYNC phase: each tensor that a command names is read into pinned memory, summed over
+ * all ranks and written back. The loss is divided by the size of the whole global batch, so the sum is the
+ * mean gradient. */
 #include <stdio.h>
 
 #include "engine/train/run/run.h"
@@ -13,7 +13,7 @@ static uint64_t bytes_of(const clt_run *run, int32_t tensor)
     return (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
 }
 
-/* As much pinned memory as the largest tensor takes. */
+/* Allocates pinned memory for the largest tensor. */
 clt_status clt_sync_prepare(clt_run *run)
 {
     const ocl_command_list *sync = &run->job->train->phase[CLT_PHASE_SYNC];
@@ -32,7 +32,7 @@ static void read_done(void *context, bool ok)
     comm_request_ready(context, ok);
 }
 
-/* Reads the tensor while the request waits for it. */
+/* Posts the request, which then waits for the tensor to be read. */
 static clt_status post_sum(clt_run *run, const clt_tensor *t, ocl_buffer *buffer, uint64_t offset,
                            comm_request **request)
 {
@@ -48,7 +48,8 @@ static clt_status post_sum(clt_run *run, const clt_tensor *t, ocl_buffer *buffer
     if (status == CLT_OK)
         status = ocl_flush(run->device, OCL_QUEUE_COMPUTE);
     else
-        comm_request_ready(*request, false); /* the request still has to be waited for */
+        /* the other ranks wait for this request, so it must still be made */
+        comm_request_ready(*request, false);
     ocl_event_release(done);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trainer's loop: steps, evaluations, checkpoints, interruption, and the policy on steps that are not
- * finite. Numbers arrive a step or more late through the reporter. */
+ * The trainer's loop: steps, evaluations, checkpoints, interruption, and the policy on non-finite steps.
+ * Results of a step arrive one or more steps late, by the reporter. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 #include "engine/train/run/trainer_loop.h"
 #include "engine/train/run/tuned.h"
 
-/* What to change. Gradients that overflow although the loss is finite may do so because of the loss scale. */
+/* Advice on what to change. If gradients overflow although the loss is finite, the loss scale may be the
+ * cause. */
 static const char *advice_on_nonfinite(const clt_loop *l, char *text, size_t size)
 {
     const clt_run *run = l->run;
@@ -35,8 +36,8 @@ static const char *advice_on_nonfinite(const clt_loop *l, char *text, size_t siz
     return text;
 }
 
-/* Every rank looks at its part of the step; all of them say what the first one with a bad tensor has found.
- */
+/* Every rank searches its part of the step for a bad tensor; all of them report what the first successful
+ * rank found. */
 static clt_status too_many_nonfinite(clt_loop *l)
 {
     char where[512], who[64] = "", scale[160];
@@ -58,10 +59,10 @@ static clt_status too_many_nonfinite(clt_loop *l)
              advice_on_nonfinite(l, scale, sizeof scale));
 }
 
-#define WARM_UP 2      /* steps that a rank's speed leaves out */
-#define EARLY_STEPS 20 /* after which the speeds of the ranks are told for the first time */
+#define WARM_UP 2      /* first steps, which do not count in a rank's speed */
+#define EARLY_STEPS 20 /* the speeds of the ranks are first reported after this many steps */
 
-/* Deals with one finished step. */
+/* Handles the result of one finished step. */
 static clt_status digest(clt_loop *l, const clt_step_result *r)
 {
     clt_step_metrics m;
@@ -93,7 +94,7 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
     return CLT_OK;
 }
 
-/* Takes the results that are there; all: waits for every one. */
+/* Handles all results that have arrived; all: waits for every step. */
 static clt_status drain(clt_loop *l, bool all)
 {
     clt_step_result result;
@@ -106,8 +107,7 @@ static clt_status drain(clt_loop *l, bool all)
     return CLT_OK;
 }
 
-/* Holds the host back so that not more than LEAD_SECONDS of work are queued: a stop then takes effect soon.
- */
+/* Keeps the host from queueing more than LEAD_SECONDS of work, so that a stop takes effect soon. */
 #define LEAD_SECONDS 0.5
 static clt_status hold_back(clt_loop *l)
 {
@@ -133,7 +133,7 @@ static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
     return CLT_OK;
 }
 
-/* *save_it: it is the best so far, and the config wants the best ones saved. */
+/* *save_it: the loss is the best so far and the config asks to save the best. */
 static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
 {
     clt_eval_metrics m;
@@ -154,9 +154,9 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     return CLT_OK;
 }
 
-/* What comes after a step; the same on all ranks. */
+/* What to do after a step; the same on all ranks. */
 typedef struct decision {
-    bool stop, fail, save; /* save: checkpoint.minutes have passed */
+    bool stop, fail, save; /* save: checkpoint.minutes have passed since the last one */
 } decision;
 
 static bool time_to_save(const clt_loop *l)
@@ -165,8 +165,9 @@ static bool time_to_save(const clt_loop *l)
     return l->dir && minutes > 0 && clt_now() - l->saved_at >= 60 * minutes;
 }
 
-/* After step `step` was enqueued. A stop or a failure that is known on any rank ends all of them at the same
- * step; rank 0's clock says when to save; the rank whose sums over ranks took least waited for no other. */
+/* To be called when step `step` has been enqueued. If any rank knows of a request to stop or of a failure,
+ * all ranks end at the same step. Rank 0's clock decides when to save. The least time in sums over all ranks
+ * is that of the rank that came last and waited for no other. */
 static clt_status decide(clt_loop *l, int64_t step, decision *out)
 {
     clt_run *run = l->run;
@@ -195,7 +196,7 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* Evaluates and saves after step `done`, as the config and the clock want it. */
+/* Evaluates and saves after step `done` if the config or the clock asks for it. */
 static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
 {
     const clt_config *c = l->options->config;
@@ -219,7 +220,7 @@ static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
     return CLT_OK;
 }
 
-/* A stop that comes from here on takes effect after this step. */
+/* Publishes the number of the step: a stop from now on takes effect after it. */
 static void say_step(const clt_loop *l, int64_t step)
 {
     if (l->options->at_step)
@@ -244,7 +245,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         clt_watch_end(l->watch, step);
         CLT_TRY(decide(l, step, &d));
         if (done == l->last_step)
-            d.stop = false; /* it has come to its end by itself */
+            d.stop = false; /* the run is complete anyway */
         else if (!d.stop)
             say_step(l, done + 1);
         if (done - l->run->first_step == EARLY_STEPS && !d.stop && !d.fail)
@@ -256,7 +257,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
     return l->failed ? too_many_nonfinite(l) : CLT_OK;
 }
 
-/* Asked to stop while it started: there is nothing to save. */
+/* The stop came before the first step, so there is nothing to save. */
 static clt_status stopped_before(clt_loop *l)
 {
     CLT_TRY(clt_tell_end(l, true));
@@ -294,14 +295,14 @@ static bool resumes(const clt_run_options *o)
     return o->resume && strcmp(o->resume, "none") != 0;
 }
 
-/* The run goes on in its own folder; from any other one it only reads. */
+/* True if the run that is resumed is in the same folder; from any other folder it is only read. */
 static bool continues(const clt_run_options *o)
 {
     return resumes(o) &&
            (strcmp(o->resume, "auto") == 0 || (o->out_dir && clt_same_folder(o->resume, o->out_dir)));
 }
 
-/* Rank 0 looks where to resume from; every rank loads the same checkpoint. */
+/* Rank 0 decides which checkpoint to resume from; every rank loads it. */
 static clt_status resume(clt_loop *l)
 {
     const clt_run_options *o = l->options;
@@ -314,7 +315,7 @@ static clt_status resume(clt_loop *l)
         clt_resume_path(o, path, sizeof path);
     if (l->run->ranks.ranks > 1)
         CLT_TRY(comm_broadcast(o->comm, path, sizeof path, 0));
-    if (!path[0]) /* nothing saved yet: from the start */
+    if (!path[0]) /* no checkpoint yet: begin at step 0 */
         return CLT_OK;
     clt_run_progress(l->run, "loading the checkpoint", 0, 0);
     CLT_TRY(clt_run_resume(l->run, path, &l->keeper.state));
@@ -324,11 +325,11 @@ static clt_status resume(clt_loop *l)
     int64_t repin = l->run->repin;
     if (l->run->ranks.ranks > 1)
         CLT_TRY(comm_broadcast(o->comm, &repin, sizeof repin, 0));
-    l->repin = repin != 0 && !o->tuning_from; /* once is enough */
+    l->repin = repin != 0 && !o->tuning_from; /* plan again only once */
     return CLT_OK;
 }
 
-/* The metrics go back to where the parameters are. */
+/* Removes metrics of steps after the checkpoint. */
 static clt_status tell_resumed(clt_loop *l)
 {
     char text[1200];
@@ -344,7 +345,7 @@ static clt_status tell_resumed(clt_loop *l)
     return clt_tell_continuation(l);
 }
 
-/* The run folder is opened when nothing but resuming in it can fail any more. */
+/* Opens the run folder, when nothing but resuming from it can fail any more. */
 static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;
@@ -389,14 +390,14 @@ static clt_status train(clt_loop *l)
     bool same = continues(l->options);
     if (!same)
         CLT_TRY(resume(l));
-    if (l->run->ranks.ranks > 1) /* no folder while another rank may still fail to start */
+    if (l->run->ranks.ranks > 1) /* create no folder while another rank may still fail to start */
         CLT_TRY(comm_barrier(l->options->comm));
     if (l->options->observer.ready)
         l->options->observer.ready(l->options->observer.context);
     CLT_TRY(open_folder(l));
     if (same)
         CLT_TRY(resume(l));
-    if (l->repin) /* planned with other tuning choices than those of the checkpoint that was whole */
+    if (l->repin) /* start again: the plans lack the tuning choices of the checkpoint that was loaded */
         return CLT_OK;
     CLT_TRY(tell_resumed(l));
     CLT_TRY(prepare(l));
@@ -420,7 +421,7 @@ static clt_status train(clt_loop *l)
     return finish(l, stopped);
 }
 
-/* The start-up table as far as it is known without a run. */
+/* Reports the part of the start-up table that is known without a run. */
 static void tell_dry_run(const clt_run_options *options, const clt_job *job)
 {
     clt_table_row rows[CLT_STARTUP_ROWS];
@@ -430,7 +431,7 @@ static void tell_dry_run(const clt_run_options *options, const clt_job *job)
         options->observer.start(options->observer.context, rows, count);
 }
 
-/* Plans, checks the data and the memory, and stops there. */
+/* Plans, checks data and memory, and stops. */
 static clt_status dry_run(const clt_run_options *options, clt_run_result *result)
 {
     const char *spec = options->device_spec && *options->device_spec
@@ -462,7 +463,7 @@ done:
     return status;
 }
 
-/* The rank that will have the run folder refuses one that is taken before anything is built or measured. */
+/* Opens the log. A run folder that is in use is refused here, before anything is built or measured. */
 static clt_status open_log(clt_loop *l)
 {
     const clt_run_options *o = l->options;
@@ -474,7 +475,7 @@ static clt_status open_log(clt_loop *l)
     return clt_runlog_begin(o->config, &l->log);
 }
 
-/* *pins receives the checkpoint whose tuning choices must be taken in another go, else "". */
+/* *pins receives the checkpoint whose tuning choices a second attempt must use, else "". */
 static clt_status run_once(const clt_run_options *options, clt_run_result *result, char *pins, size_t size)
 {
     memset(result, 0, sizeof *result);
@@ -500,7 +501,7 @@ static clt_status run_once(const clt_run_options *options, clt_run_result *resul
     if (status == CLT_OK && l.repin)
         snprintf(pins, size, "%s", l.run->resumed_from);
     clt_sampler_close(&l);
-    clt_keeper_close(&l.keeper); /* reads the store: before the run */
+    clt_keeper_close(&l.keeper); /* reads the store, so it is closed before the run */
     clt_watch_destroy(l.watch);
     clt_run_destroy(l.run);
     clt_runlog_end(l.log);

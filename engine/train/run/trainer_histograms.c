@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Histograms of all gradients and parameters for TensorBoard (log.histograms): read from the device between
- * two steps, one parameter at a time. Gradients are those of the whole global batch, without the loss scale
- * and before clipping. */
+ * Histograms of all gradients and parameters for TensorBoard (log.histograms), read from the device between
+ * two steps, one parameter at a time. The gradients are those of the whole global batch, without the loss
+ * scale and before clipping. */
 #include <stdlib.h>
 
 #include "engine/base/mem.h"
@@ -56,11 +56,11 @@ bool clt_histograms_due(const clt_loop *l, int64_t step)
 clt_status clt_tell_histograms(clt_loop *l, int64_t step)
 {
     double begin = clt_now();
-    if (!l->dir) /* another rank does it; the gradients are the same */
+    if (!l->dir) /* only the rank with the run folder writes; the gradients are the same on all */
         return CLT_OK;
     clt_watch_break(l->watch, true);
     clt_status status = all(l, step);
-    l->last_done = clt_now(); /* not part of the next step's time */
+    l->last_done = clt_now(); /* the time spent here does not belong to the next step */
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "histograms", step, begin, l->last_done);
     if (status != CLT_ENOMEM)
         return status;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ranks: which host and device each one has, and how fast it is on its own. A step lasts as long
- * on every rank, because they wait for each other; what a rank's device takes without that says which one the
- * others wait for. */
+ * The table of ranks: host and device of each rank, and its speed. A step takes the same time on every rank,
+ * because ranks wait for each other; the time without waiting tells which rank the others wait for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +9,12 @@
 #include "engine/report/lines.h"
 #include "engine/train/run/trainer_loop.h"
 
-#define SHOWN 16 /* more ranks are in log.txt only */
+#define SHOWN 16 /* most ranks on the screen; all are in log.txt */
 
-/* What a rank tells the others; the same layout on all of them. */
+/* What a rank sends to the others; its layout is the same on all of them. */
 typedef struct told_rank {
     char host[64], device[160], spec[32];
-    double own_ms; /* of a step, mean; 0: not known yet */
+    double own_ms; /* mean time of a step without waiting; 0: not known yet */
 } told_rank;
 
 static clt_status gather(const clt_loop *l, told_rank *all)
@@ -32,7 +31,7 @@ static clt_status gather(const clt_loop *l, told_rank *all)
     return CLT_OK;
 }
 
-/* Samples or tokens per second of a rank's share of the batch. */
+/* Samples or tokens per second, for a rank's part of the batch. */
 static double speed(const clt_loop *l, const told_rank *r)
 {
     double share = (double)l->run->job->global_batch / l->run->ranks.ranks *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Texts that a language model writes while it is trained. The decode plan runs on a device object of its own
- * with a copy of the parameters, so that nothing of the training changes, not a bit of it. */
+ * Texts that a language model generates while it is trained. The decode plan runs on device objects of its
+ * own with a copy of the parameters, so the training computes the same bits as without it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +13,17 @@
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/trainer_loop.h"
 
-#define TEMPERATURE 0.8 /* some variety, few slips */
+#define TEMPERATURE 0.8 /* some variety, few mistakes */
 
 typedef struct clt_sampler {
-    clt_config *config; /* the run's, with the number of tokens */
+    clt_config *config; /* copy of the run's config, with model.vocab set */
     clt_run_options options;
     clt_decoder *decoder;
-    float *values; /* the largest parameter */
-    char *spec;    /* of the training's device */
+    float *values; /* room for the largest parameter */
+    char *spec;    /* device of the training */
 } clt_sampler;
 
-/* A training's options, so that its config may be borrowed: the number of tokens is that of the token table.
- */
+/* Copies the config of the training and sets model.vocab to the number of rows of the token embedding. */
 static clt_status copy_config(const clt_loop *l, clt_config **out)
 {
     const clt_graph *graph = l->run->job->train->graph;
@@ -140,14 +139,14 @@ static clt_status copy_parameters(const clt_loop *l, clt_sampler *s)
     return CLT_OK;
 }
 
-/* A text ends at a NUL, which a model may write. */
+/* Collects the generated text. It ends at a NUL, which a model can generate. */
 static void on_text(void *context, const char *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         clt_str_append_n(context, bytes[i] ? &bytes[i] : " ", 1);
 }
 
-/* The beginning of the text as one line without anything that a terminal would obey. */
+/* The beginning of the text as one line, without control characters. */
 static void one_line(const char *text, char *line, size_t size)
 {
     size_t left = strlen(text), n = 0;
@@ -175,7 +174,7 @@ static void tell(const clt_loop *l, int64_t step, const char *prompt, const char
     clt_str_free(&whole);
     clt_tell(l, line);
     if (clt_rundir_event(l->dir, "sample", step, fields, sizeof fields / sizeof fields[0]) != CLT_OK)
-        clt_error_clear(); /* as every event: the next step tells it */
+        clt_error_clear(); /* as for every event: the next step reports the same error */
 }
 
 static clt_status generate(const clt_loop *l, clt_str *text)
@@ -208,6 +207,6 @@ void clt_tell_sample(clt_loop *l, int64_t step)
         clt_sampler_close(l);
     }
     clt_str_free(&text);
-    l->last_done = clt_now(); /* not part of the next step's time */
+    l->last_done = clt_now(); /* the time spent here does not belong to the next step */
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "sample", step, begin, l->last_done);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is told about a training run: to the observer, to log.txt, and as events of metrics.jsonl. */
+ * What is reported about a training run: to the observer, to log.txt, and as events in metrics.jsonl. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ void clt_tell(const clt_loop *l, const char *text)
     clt_rundir_log(l->dir, "%s", text);
 }
 
-/* An event is worth no error of its own: metrics that cannot be written end the run at the next step. */
+/* Writes an event. An error is ignored here: metrics that cannot be written end the run at the next step. */
 static void note(const clt_loop *l, const char *event, int64_t step, const clt_event_field *fields,
                  size_t count)
 {
@@ -89,10 +89,10 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     l->waited = waited;
     const clt_step_comm *took = &l->comm[r->step % CLT_COMM_STEPS];
     m->comm_ms = took->inside * 1e3;
-    m->comm_exposed_ms = took->waited * 1e3; /* the watch knows it better, if it knows it */
+    m->comm_exposed_ms = took->waited * 1e3; /* replaced by the watch's figure if it has one */
     m->comm_bytes = run->comm_bytes;
     clt_watch_digest(l->watch, r->step, m);
-    /* a step's end is known when its callback came, which may be late on a busy host */
+    /* the end of a step is when its callback came, which can be late on a busy host */
     m->comm_ms = fmin(m->comm_ms, fmax(m->step_ms, 0));
     m->comm_exposed_ms = fmin(m->comm_exposed_ms, fmax(m->step_ms, 0));
     m->device_bytes = ocl_device_peak_bytes(run->device);
@@ -207,7 +207,7 @@ static clt_status write_text(const clt_loop *l, const char *name, const clt_str 
     return status;
 }
 
-/* Three lines, on the console and at the top of profile.txt. */
+/* Three lines, for the console and for the top of profile.txt. */
 static clt_status tell_summary(const clt_loop *l, const clt_profile *profile, clt_str *text)
 {
     char lines[CLT_SUMMARY_LINES][CLT_SUMMARY_SIZE], advice[512];
@@ -268,7 +268,7 @@ clt_status clt_tell_advice(const clt_loop *l)
     clt_watch_advice(l->watch, line, sizeof line);
     if (!line[0] || l->quiet)
         return CLT_OK;
-    if (!l->options->profile || !l->dir) /* the profile's summary ends with it */
+    if (!l->options->profile || !l->dir) /* the summary of a profile ends with the advice already */
         clt_tell(l, line);
     return clt_rundir_event(l->dir, "advice", l->result->steps, fields, COUNT(fields));
 }

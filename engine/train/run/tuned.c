@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which tuning records hold for a run, and which it uses. Rank 0 decides; others follow where their device is
- * the same. */
+ * Which tuning records a run may use, and which it does use. Rank 0 decides; other ranks follow if their
+ * device is the same. */
 #include "engine/train/run/tuned.h"
 
 #include <inttypes.h>
@@ -41,7 +41,8 @@ static void say(const clt_observer *observer, const char *line)
 
 /* --- choices of a checkpoint --- */
 
-/* The sets of a state's "tuning", in their order. A set that cannot be read is left out with a warning. */
+/* Reads the sets of records in the member "tuning" of a checkpoint's state. A set that cannot be read is left
+ * out with a warning. */
 static clt_status read_pins(const clt_json *state, const char *path, ocl_tuning **sets, int *n, int *outdated)
 {
     const clt_json *list = clt_json_get(state, "tuning");
@@ -58,7 +59,7 @@ static clt_status read_pins(const clt_json *state, const char *path, ocl_tuning 
             clt_error_clear();
             continue;
         }
-        if (old > 0) { /* kernels have changed: the whole set is of another program */
+        if (old > 0) { /* records for other versions of the kernels: the whole set is from another program */
             *outdated += old;
             ocl_tuning_destroy(sets[*n]);
             continue;
@@ -86,7 +87,7 @@ static void tell_unused(const clt_tuned *t, const char *path, int others, int ou
     say(observer, line);
 }
 
-/* Takes over the sets of a checkpoint: this device's into force, the others along. */
+/* Uses the set of a checkpoint that is for this device; the others are kept, to be saved again. */
 static clt_status take_pins(clt_tuned *t, const char *path, const clt_observer *observer)
 {
     ocl_tuning *sets[CLT_MAX_PINNED] = {NULL};
@@ -136,7 +137,8 @@ bool clt_tuned_differs(const clt_tuned *t, const clt_json *state, const char *pa
     if (read_pins(state, path, sets, &n, &outdated) != CLT_OK)
         clt_error_clear();
     for (int i = 0; i < n; i++) {
-        if (!found && ocl_tuning_fits(sets[i], &t->desc, why, sizeof why)) { /* the first one counts */
+        if (!found &&
+            ocl_tuning_fits(sets[i], &t->desc, why, sizeof why)) { /* the first set that fits is used */
             differs = !off && (!t->pinned || ocl_tuning_hash(sets[i]) != ocl_tuning_hash(t->set));
             differs = differs || (sets[i]->has_denials &&
                                   (!t->keeps_denials || !ocl_denials_equal(&sets[i]->denials, &t->denials)));
@@ -147,10 +149,10 @@ bool clt_tuned_differs(const clt_tuned *t, const clt_json *state, const char *pa
     return differs;
 }
 
-/* --- the same on all ranks --- */
+/* --- agreement of ranks --- */
 
-/* Which style is faster was timed, and may have come out otherwise on each rank: rank 0's is that of all with
- * its device. Collective. */
+/* The faster style of kernels is found by timing, which may have had different results on the ranks: rank 0's
+ * style is used by all ranks with its device. Collective. */
 static clt_status share_style(clt_tuned *t, comm *ranks)
 {
     struct {
@@ -168,7 +170,7 @@ static clt_status share_style(clt_tuned *t, comm *ranks)
     return CLT_OK;
 }
 
-/* Rank 0's set to everybody; a rank with another device keeps its own. */
+/* Sends rank 0's set to all ranks; a rank with another device keeps its own. */
 static clt_status share(clt_tuned *t, comm *ranks, const clt_observer *observer)
 {
     clt_str text = {0};
@@ -357,7 +359,7 @@ typedef struct measuring {
     const ocl_device_desc *desc;
     const clt_observer *observer;
     const clt_tune_options *options; /* NULL: at the start of a run */
-    bool unsaved;                    /* nothing can be kept: told once */
+    bool unsaved;                    /* records cannot be saved, and this has been reported */
 } measuring;
 
 static void on_progress(void *context, int done, int total, const char *what)
@@ -380,8 +382,8 @@ static void on_row(void *context, const ocl_tune_row *row)
         m->options->row(m->options->context, row);
 }
 
-/* What is fastest without some of the device's capabilities, or with units that it only plays, says nothing
- * about runs on the device as it is. */
+/* Records measured without some of the device's capabilities, or with emulated ones, are not saved: they do
+ * not hold for the device as it is. Reports that once. */
 static void tell_masked(measuring *m)
 {
     char caps[200], line[400];
@@ -395,7 +397,7 @@ static void tell_masked(measuring *m)
     m->unsaved = true;
 }
 
-/* Records that cannot be kept still serve this run. */
+/* Saves records. If that fails in a run, its own plans still use them. */
 static clt_status on_keep(void *context, const ocl_tuning *records)
 {
     measuring *m = context;
@@ -404,7 +406,7 @@ static clt_status on_keep(void *context, const ocl_tuning *records)
         return CLT_OK;
     }
     clt_status status = ocl_tuning_save(m->desc, records);
-    if (status != CLT_ESTORAGE || m->options) /* `cltrain tune` is for nothing else */
+    if (status != CLT_ESTORAGE || m->options) /* `cltrain tune` exists to save them */
         return status;
     if (!m->unsaved)
         CLT_WARN("%s; this run uses what it measured and forgets it", clt_error_text());
@@ -430,7 +432,7 @@ static clt_status measure(measuring *m, ocl_device *device, const ocl_tuning_log
     return ocl_tune_run(device, m->desc, &options, out);
 }
 
-/* Rank 0 of a run: measures what is missing and adds it to the set. */
+/* On rank 0 of a run: measures the missing problems and adds the records to the set. */
 static clt_status measure_missing(clt_tuned *t, ocl_device *device, const clt_config *config,
                                   const clt_observer *observer, const atomic_int *stop,
                                   const ocl_tuning_log *log)
@@ -453,8 +455,8 @@ clt_status clt_tuned_measure(clt_tuned *t, ocl_device *device, const clt_config 
     if (t->mode != CLT_TUNE_ON || (t->pinned && is_alone(ranks)))
         return CLT_OK;
     clt_status status = collect(job, &log);
-    /* rank 0 alone knows whether there is something to do: a rank with another device has no pinned choices
-     */
+    /* only rank 0 knows whether there is something to do: a rank with another device may have no pinned
+     * choices */
     int64_t missing = status == CLT_OK && rank_of(ranks) == 0 && !t->pinned && ocl_tune_missing(&log, t->set);
     if (status == CLT_OK && missing)
         status = measure_missing(t, device, config, observer, stop, &log);

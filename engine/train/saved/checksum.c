@@ -14,15 +14,16 @@
 
 struct clt_checksums {
     const clt_store *store;
-    uint64_t first[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS]; /* a slab's first chunk in the table */
+    uint64_t first[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS]; /* index of a slab's first chunk in the table */
     uint64_t chunks;
-    ocl_buffer *table; /* (chunks, 2) u32 */
-    uint32_t *host;    /* the same */
+    ocl_buffer *table; /* (chunks, 2) u32, on the device */
+    uint32_t *host;    /* the table on the host */
     ocl_command_list list;
     ocl_exec *exec;
 };
 
-/* Words of a slab that a checkpoint holds: of the state arena the block alone, not the table behind it. */
+/* Words of a slab that a checkpoint holds. Of the state arena this is the state block, without the schedule's
+ * table. */
 static uint64_t slab_words(const clt_store *store, clt_arena_kind arena, int32_t slab)
 {
     bool saved = arena == CLT_ARENA_PARAM || arena == CLT_ARENA_STATE || clt_arenas[arena].suffix;
@@ -31,7 +32,7 @@ static uint64_t slab_words(const clt_store *store, clt_arena_kind arena, int32_t
     return arena == CLT_ARENA_STATE ? ST_WORDS : ocl_buffer_bytes(store->slab[arena][slab]) / 4;
 }
 
-/* Tensors of the command list: a slab of an arena, and the table behind all of them. */
+/* Tensor ids in the command list: one for each slab of an arena, then the table. */
 #define TABLE_TENSOR (CLT_ARENA_COUNT * CLT_MAX_STORE_SLABS)
 
 static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
@@ -73,8 +74,8 @@ static clt_status make_list(clt_checksums *sums, const ocl_device_desc *device)
     return status;
 }
 
-/* Once before the first step: a launch may be refused only then, and no training is to end at its first
- * checkpoint for it. */
+/* Runs the kernels once before the first step: if a driver refuses a launch, the first checkpoint must not be
+ * where the training ends. */
 static clt_status prime(const clt_checksums *sums)
 {
     CLT_TRY(ocl_exec_run(sums->exec, NULL));

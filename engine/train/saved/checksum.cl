@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checksums of chunks of CHUNK words: what the device holds, for comparison with what the host received.
- * sums[2 c] is the sum of chunk c's words, sums[2 c + 1] the sum of each word times its place in the chunk
- * counted from 1, both modulo 2^32: any order of additions gives the same. A last chunk that is cut off
- * counts as if zeros followed. checksum.c is the host's side. */
+ * Checksums of chunks of CHUNK words, to compare what the host received with what the device holds. sums[2 c]
+ * is the sum of the words of chunk c, sums[2 c + 1] the sum of each word times its position in the chunk,
+ * counted from 1; both are modulo 2^32, so the order of additions does not matter. A shorter last chunk
+ * counts as if zeros followed. checksum.c computes the same on the host. */
 #include "chunk.clh"
 
 #ifndef CHUNK
 #define CHUNK CLT_STORE_CHUNK
 #endif
-#ifndef ITEMS /* of a work-group, a power of two that divides CHUNK */
+#ifndef ITEMS /* work-items of a group: a power of two that divides CHUNK */
 #define ITEMS 64
 #endif
 
-/* A work-item takes a chunk. */
+/* Each work-item processes one chunk. */
 __kernel void checksum_lane(__global const uint *x, ulong xo, __global uint *sums, ulong so, ulong words)
 {
     ulong chunk = get_global_id(0), first = chunk * CHUNK;
@@ -39,7 +39,7 @@ __kernel void checksum_lane(__global const uint *x, ulong xo, __global uint *sum
     sums[so + 2 * chunk + 1] = weighted_total;
 }
 
-/* A work-group takes a chunk, neighbouring items neighbouring words. */
+/* Each work-group processes one chunk; neighbouring work-items read neighbouring words. */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void checksum_group(__global const uint *x,
                                                                                 ulong xo, __global uint *sums,
                                                                                 ulong so, ulong words)

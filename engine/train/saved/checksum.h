@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checksums of what is saved, computed on the device: one pair of words for each chunk of the parameter and
- * optimizer arenas and for the state block. The writer of a checkpoint computes the same from what the host
- * received; a bit that changed on the way is then named instead of saved. It must not know what a checkpoint
- * looks like. */
+ * Checksums of what is saved, computed on the device: two words for each chunk of the parameter and optimizer
+ * arenas and for the state block. The writer of a checkpoint computes the same from what the host received;
+ * if a bit has changed on the way, the tensor is named in an error instead of saved. This file must not know
+ * what a checkpoint looks like. */
 #ifndef ENGINE_TRAIN_CHECKSUM_H
 #define ENGINE_TRAIN_CHECKSUM_H
 
@@ -12,16 +12,17 @@
 
 typedef struct clt_checksums clt_checksums;
 
-/* Makes room for the sums and lists the kernels, whose programs may then be built with others. */
+/* Allocates memory for the sums and lists the commands, so that their programs can be built together with
+ * others. */
 clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *device, clt_checksums **out);
 ocl_exec_ahead clt_checksums_ahead(clt_checksums *sums);
-/* The same, with kernels that have been built and run once: 2 words for each CLT_STORE_CHUNK elements.
- * `device` says what the kernels may use. *out is NULL, with a warning, when the driver refuses them: a check
- * that cannot be had ends no run. */
+/* The same, and builds the kernels and runs them once: 2 words for each CLT_STORE_CHUNK elements. `device`
+ * describes what the kernels may use. If the driver refuses them, *out is NULL and a warning is logged,
+ * because the check is not worth ending a run. */
 clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device, clt_checksums **out);
 void clt_checksums_destroy(clt_checksums *sums);
-/* Enqueues the sums of all arenas and their way to the host on the compute queue; nothing waits. Their memory
- * belongs to the device until the reads that the caller enqueues next have ended. */
+/* Enqueues on the compute queue the kernels for all arenas and a read of the sums; does not block. The memory
+ * of the sums must not be touched until the reads that the caller enqueues next have ended. */
 clt_status clt_checksums_enqueue(clt_checksums *sums);
 /* Compares `elements` 32-bit words that were read from `offset` (elements, at the start of a chunk) of an
  * arena slab with the device's sums. CLT_ESTORAGE names `what` and the first element of the first chunk that

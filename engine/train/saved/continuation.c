@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Going on with a saved run: see continuation.h. */
+ * Resuming a saved run: see continuation.h. */
 #include "engine/train/saved/continuation.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ typedef struct comparison {
 
 /* --- what the checkpoint says --- */
 
-/* The text of its config, *text NULL when it is not known; *path names it. */
+/* The text of its config, and where it was found in *path; *text is NULL if it is not known. */
 static clt_status config_text(const clt_checkpoint *saved, char **text, char **path)
 {
     size_t size;
@@ -189,7 +189,7 @@ clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *jo
     return status;
 }
 
-/* --- in words --- */
+/* --- as text --- */
 
 static void tell_longer(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
                         char *text, size_t size)

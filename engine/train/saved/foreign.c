@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which tensor of a file is which parameter, for files that other programs wrote: a prefix before every name,
- * buffers and second copies that the model makes itself. What a file holds beyond that and the model does not
- * use is an error, because a model that leaves out a part of somebody's weights computes something else.
- * Nothing here needs a device; misfit.c writes the list of what does not fit. */
+ * Matching tensors of a file with parameters, for files of other programs: they may have a prefix before
+ * every name, buffers, and second copies of tied weights. Any other tensor that the model does not use is an
+ * error, because a model that ignores a part of the weights computes something else. Nothing here needs a
+ * device. misfit.c writes the list of differences. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "engine/train/run/misfit.h"
 #include "engine/train/run/run.h"
 
-/* What others publish for family `index`; NULL: nothing. */
+/* The published names of family number `index`; NULL: there are none. */
 static const clt_model_published *published(int index, int *count)
 {
     const clt_model_family *const *families = clt_model_families(count);
@@ -72,7 +72,8 @@ static bool same_values(const clt_named_tensor *a, const clt_named_tensor *b)
            memcmp(a->data, b->data, bytes) == 0;
 }
 
-/* Causal masks, and the head of a model whose head is the token table. */
+/* Tensors that need not be used: causal masks, and the output layer of a model that ties it to the token
+ * embedding. */
 static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
                             const clt_named_tensor *tensor)
 {
@@ -84,7 +85,7 @@ static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
            same_values(tensor, clt_run_find_tensor(file, clt_graph_find_param(graph, p->table)));
 }
 
-/* A second tensor under the parameter's other name is not used. */
+/* False for a second tensor with the parameter's other name, of which only one is used. */
 static bool is_used(const clt_graph *graph, const clt_safetensors *file, const clt_named_tensor *tensor)
 {
     const char *shorter = clt_weights_short_name(tensor->name);
@@ -96,7 +97,7 @@ static bool is_used(const clt_graph *graph, const clt_safetensors *file, const c
     return false;
 }
 
-/* How many more rows of a token table may be padding that another program added. */
+/* How many rows of a token embedding may be padding that another program added. */
 static int64_t padding_rows(int64_t rows)
 {
     return rows / 16 > 63 ? rows / 16 : 63;
@@ -112,7 +113,7 @@ bool clt_weights_fit_shape(const clt_param *param, const clt_named_tensor *tenso
     return clt_shape_equal(&given, &want);
 }
 
-/* "wpe.weight: the first 256 of 1024 rows" */
+/* Adds a note such as "wpe.weight: the first 256 of 1024 rows". */
 static void note_rows(const clt_param *param, const clt_named_tensor *tensor, clt_weights_taken *taken)
 {
     int64_t rows = clt_param_file_shape(param).dim[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resuming: parameters, optimizer state and the state block from a checkpoint, exactly. Data order, dropout
- * and the schedule are pure functions of the step, so there is nothing else to restore. */
+ * Resuming: restores parameters, optimizer state and state block from a checkpoint, bit by bit. Data order,
+ * dropout and the schedule are pure functions of the step, so nothing else has to be restored. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +51,8 @@ static double get_double(const clt_checkpoint *saved, const char *key, double mi
     return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : missing;
 }
 
-/* Where the config leaves the global batch to the rank count, another rank count would silently change it. */
+/* If the config does not set the global batch, it follows from the number of ranks: another number is an
+ * error. */
 static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, int64_t step)
 {
     int64_t samples, batch = run->job->global_batch;
@@ -65,7 +66,7 @@ static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, i
     return CLT_OK;
 }
 
-/* Checkpoints that do not say are of this storage. */
+/* The storage type of the checkpoint; checkpoints that do not say have the type of this run. */
 static const char *storage_of(const clt_run *run, const clt_checkpoint *saved)
 {
     const clt_json *value = clt_json_get(clt_json_root(saved->state), "storage");
@@ -73,8 +74,8 @@ static const char *storage_of(const clt_run *run, const clt_checkpoint *saved)
                                                               : clt_dtype_name(run->job->storage);
 }
 
-/* Scale and its counter are of the storage that this device trains in: precision.mode auto may mean another
- * one here, with which both begin anew. */
+/* Restores the loss scale and its counter if the storage type is the same. With precision.mode auto this
+ * device may use another one, for which both start again. */
 static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_state_block *state)
 {
     const clt_loss_scaling *scaling = &run->job->update.scaling;
@@ -91,7 +92,7 @@ static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_s
         state->growth = 0;
 }
 
-/* The weights that the run once started from. */
+/* Restores the record of the weights file that the run once started from. */
 static void restore_init(clt_run *run, const clt_checkpoint *saved)
 {
     const clt_json *init = clt_json_get(clt_json_root(saved->state), "init");
@@ -147,7 +148,8 @@ clt_status clt_run_check_resume(clt_run *run)
         return CLT_OK;
     clt_status status = clt_checkpoint_peek(path, &saved);
     if (status != CLT_OK && run->options->out_dir && clt_same_folder(path, run->options->out_dir)) {
-        clt_error_clear(); /* what a killed save left is put in order first; then clt_run_resume says more */
+        /* clt_run_resume first repairs what a killed save left, and reports what remains */
+        clt_error_clear();
         return CLT_OK;
     }
     CLT_TRY(status);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parameters of a run to and from files (checkpoints are the saver's). Tensors are written as f32, unpadded,
- * by the names of the parameters. */
+ * Writing a run's parameters to files and reading them (checkpoints are written by the saver). Tensors are
+ * f32, without padding, and have the names of the parameters. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
     CLT_TRY(clt_alloc(&values, in_file > slot->elements ? in_file : slot->elements, sizeof *values,
                       "parameters"));
     clt_status status = clt_named_tensor_to_f32(tensor, values);
-    if (used < slot->elements) /* padding, which the file may hold something in */
+    if (used < slot->elements) /* the file may have values in what is padding here */
         memset(values + used, 0, (slot->elements - used) * sizeof *values);
     if (status == CLT_OK && param->file_transposed && want.ndim >= 2)
         status = clt_alloc(&swapped, slot->elements, sizeof *swapped, "parameters");
@@ -131,7 +131,7 @@ clt_status clt_run_load_file(clt_run *run, const clt_safetensors *file, const ch
     return load_all(run, file, path);
 }
 
-/* The tensor of a parameter's average; NULL: the run kept none. */
+/* The saved moving average of a parameter; NULL: the run kept none. */
 static const clt_named_tensor *find_average(const clt_checkpoint *saved, const clt_param *param)
 {
     char name[300];

@@ -13,7 +13,7 @@
 #include "engine/data/data_facts.h"
 #include "engine/data/tokenizer.h"
 
-/* The way from one absolute folder to another: "../../data"; "." when they are the same. */
+/* The relative path from one absolute folder to another: "../../data"; "." if they are the same. */
 static void way(const char *from, const char *to, clt_str *out)
 {
     size_t same = 0, i = 0;
@@ -33,7 +33,7 @@ static void way(const char *from, const char *to, clt_str *out)
         clt_str_append(out, ".");
 }
 
-/* A place that JSON cannot hold exactly is not told. */
+/* Stores a path, unless it cannot be represented exactly in JSON. */
 static void keep(const char *path, char *out, size_t size)
 {
     size_t left = strlen(path);
@@ -56,7 +56,7 @@ static void tell_folder(const char *checkpoints, clt_data_facts *facts)
     if (!getcwd(here, sizeof here))
         return;
     keep(here, facts->folder, sizeof facts->folder);
-    clt_str_printf(&up, "%s/..", checkpoints); /* the run folder is there, checkpoints/ may come later */
+    clt_str_printf(&up, "%s/..", checkpoints); /* the run folder exists, but checkpoints/ may not */
     const char *last = strrchr(checkpoints, '/');
     if (clt_str_check(&up) == CLT_OK && !realpath(up.text, run) && last) {
         up.length = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text files that make a checkpoint self-contained: config.json (the resolved config), data.json (what
- * the data told) and, for a BPE vocabulary, tokenizer.json. They are made once for a run, so that a save does
+ * The text files that make a checkpoint self-contained: config.json (the resolved config), data.json (facts
+ * about the data) and, for a BPE vocabulary, tokenizer.json. They are made once per run, so that a save does
  * not depend on files that may have changed since. saved_run.h reads them. */
 #ifndef ENGINE_TRAIN_SAVED_TEXTS_H
 #define ENGINE_TRAIN_SAVED_TEXTS_H
@@ -15,7 +15,7 @@ typedef struct clt_saved_texts {
     int n_files;
 } clt_saved_texts;
 
-/* `folder`: the checkpoints folder of the run. Fails for lack of memory alone. */
+/* `folder`: the checkpoints folder of the run. Fails only for lack of memory. */
 clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_saved_texts *out);
 void clt_saved_texts_free(clt_saved_texts *texts);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The saver. The main thread only enqueues reads into the saver's host memory; everything that touches files
- * happens on the writer's thread. */
+ * The saver. The main thread only enqueues reads into the saver's host memory; the writer's thread does
+ * everything with files. */
 #include "engine/train/saved/saver.h"
 
 #include <inttypes.h>
@@ -25,36 +25,36 @@ typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WRITING, SAVER_DONE,
 typedef struct saved_tensor {
     const clt_store_slot *slot;
     clt_arena_kind arena;
-    bool transposed;    /* file layout: last two dimensions swapped */
-    float *data;        /* device order */
-    ocl_pinned *pinned; /* what data lies in; NULL: plain memory */
-    float *swapped;     /* file order, when transposed */
+    bool transposed;    /* in files the last two dimensions are swapped */
+    float *data;        /* in the order of the device */
+    ocl_pinned *pinned; /* memory of `data`; NULL: ordinary memory */
+    float *swapped;     /* in the order of files, if transposed */
 } saved_tensor;
 
 struct clt_saver {
     clt_run *run;
     char *folder;
-    clt_named_tensor *tensors; /* model first, then optimizer */
+    clt_named_tensor *tensors; /* those of the model first, then the optimizer's */
     saved_tensor *sources;
     int n_model, n_tensors;
     clt_state_block state;
     clt_checksums *sums;
     clt_saved_state extra;
     clt_retention retention;
-    clt_str config; /* whose digest the manifest has */
+    clt_str config; /* its digest is in the manifest */
     clt_saved_texts texts;
     clt_thread *thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     saver_phase phase;
     bool read_ok;
-    uint64_t last_command; /* number of the last read (cl/command/faults.h) */
+    uint64_t last_command; /* number of the last read that was enqueued (cl/command/faults.h) */
     double begun;
     clt_save_result result;
 };
 
-/* Reads into plain memory block the caller on some GPUs' drivers (NVIDIA): theirs go to pinned memory, while
- * the host has as much of it. A CPU device copies either way. */
+/* On some GPU drivers (NVIDIA's) a read into ordinary memory blocks the caller, so pinned memory is used as
+ * far as the host has it. A CPU device copies in either case. */
 static clt_status host_memory(clt_saver *s, const clt_param *param, saved_tensor *source)
 {
     uint64_t bytes = (uint64_t)source->slot->elements * sizeof(float);
@@ -108,7 +108,7 @@ static clt_status list_tensors(clt_saver *s)
     return CLT_OK;
 }
 
-/* Where the run's weights came from. */
+/* Writes which file the run's initial weights came from. */
 static void init_text(const clt_weights_taken *taken, clt_json_writer *w)
 {
     char hash[CLT_HASH64_TEXT];
@@ -147,7 +147,7 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
     return clt_str_check(out);
 }
 
-/* What arrived must be what the device holds. */
+/* Checks that what arrived is what the device holds. */
 static clt_status compare_sums(const clt_saver *s)
 {
     if (!s->sums)
@@ -240,7 +240,8 @@ clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
     return CLT_OK;
 }
 
-/* With the lock held. False: a command failed, and the reads behind it may never end. */
+/* Waits for the save in flight; the lock must be held. False: a command failed, and reads after it may never
+ * end. */
 static bool wait_while_busy(clt_saver *s)
 {
     bool well = true;
@@ -249,7 +250,7 @@ static bool wait_while_busy(clt_saver *s)
     return s->phase != SAVER_READING;
 }
 
-/* The failed command, by name. */
+/* The error for a failed command, which it names. */
 static clt_status lost(const clt_saver *s)
 {
     clt_status status = ocl_commands_check(s->run->device, ocl_commands_enqueued(s->run->device));
@@ -266,7 +267,7 @@ void clt_saver_destroy(clt_saver *s)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     clt_thread_join(s->thread);
-    if (!ended || ocl_commands_failed(s->run->device)) /* the driver may still write into its memory */
+    if (!ended || ocl_commands_failed(s->run->device)) /* the driver may still write into this memory */
         return;
     for (int i = 0; i < s->n_tensors; i++) {
         free((void *)(uintptr_t)s->tensors[i].name);
@@ -287,13 +288,13 @@ void clt_saver_destroy(clt_saver *s)
     free(s);
 }
 
-/* From a driver thread: the last read ended. */
+/* Called by a thread of the driver when the last read has ended. */
 static void reads_done(void *context, bool ok)
 {
     clt_saver *s = context;
     pthread_mutex_lock(&s->lock);
     s->read_ok = s->read_ok && ok;
-    if (s->phase == SAVER_READING) /* else nobody waits for it any more */
+    if (s->phase == SAVER_READING) /* otherwise nothing waits for it any more */
         s->phase = SAVER_WRITING;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
@@ -338,7 +339,7 @@ clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *st
     clt_status status = enqueue_reads(s);
     if (status == CLT_OK)
         return ocl_flush(s->run->device, OCL_QUEUE_COMPUTE);
-    /* reads already enqueued still write into this memory */
+    /* reads that were enqueued still write into this memory */
     clt_error error;
     clt_error_take(status, &error);
     ocl_finish(s->run->device, OCL_QUEUE_COMPUTE);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of the advice. The largest of three reasons for idling decides: no data, waiting for other ranks,
- * a host that cannot keep up with short commands. */
+ * The rules of the advice. The largest of three causes of idle time decides: no data, waiting for other
+ * ranks, or a host that cannot enqueue short commands fast enough. */
 #include "engine/report/advice.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* Threads that wait for a disk leave their core to others, so a few per core are worth while. */
+/* Threads that wait for a disk do not occupy a core, so a few threads per core are useful. */
 #define THREADS_PER_CPU 4
-#define MOST_PREFETCH 64 /* the schema's limit */
+#define MOST_PREFETCH 64 /* largest value of data.prefetch in the schema */
 
 static double idle_of(const clt_advice_facts *f)
 {
@@ -23,7 +23,7 @@ static int opening(const clt_advice_facts *f, char *text, size_t size)
                     100 * idle_of(f) / f->step_ms, idle_of(f), f->step_ms);
 }
 
-/* Loader threads that keep up with the device when it never waits. */
+/* Number of loader threads that would keep up with the device if it never had to wait. */
 static int threads_needed(const clt_advice_facts *f)
 {
     double device_ms = (f->step_ms - idle_of(f)) / (f->accumulation > 0 ? f->accumulation : 1);
@@ -35,7 +35,7 @@ static clt_advice_kind about_data(const clt_advice_facts *f, char *text, size_t 
 {
     int needed = threads_needed(f), most = THREADS_PER_CPU * (f->cpus > 0 ? f->cpus : 1);
     int target = needed < most ? needed : most;
-    /* each thread fills a slot, and one more is under way to the device */
+    /* each thread fills a slot, and one more slot is being uploaded */
     int slots = target + 1 < MOST_PREFETCH ? target + 1 : MOST_PREFETCH;
     int n = opening(f, text, size);
     char *rest = text + n;
@@ -118,7 +118,8 @@ clt_advice_kind clt_advice(const clt_advice_facts *f, char *text, size_t size)
     if (f->steps < CLT_ADVICE_STEPS || !(f->step_ms > 0) || !(idle >= CLT_ADVICE_IDLE * f->step_ms) ||
         idle * (double)f->steps < CLT_ADVICE_TOTAL_MS)
         return CLT_ADVICE_NONE;
-    /* The host waits for data ahead of the device too, which costs nothing: what counts is idling as well. */
+    /* The host also waits for data while the device has queued work, which costs nothing. So only the part
+     * counts in which the device was idle, too. */
     double data = fmin(f->data_ms, f->idle_input_ms), comm = f->ranks > 1 ? f->idle_comm_ms : 0;
     double host = idle - data - comm;
     if (data >= comm && data >= host)

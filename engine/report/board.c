@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events of a run as messages that TensorBoard knows. Field numbers are those of its .proto files:
- * Event, SessionLog, Summary, TensorProto, HParamsPluginData. */
+ * Events of a run as TensorBoard messages. The numbers of fields are those of its .proto files: Event,
+ * SessionLog, Summary, TensorProto, HParamsPluginData. */
 #include "engine/report/board.h"
 
 #include <math.h>
@@ -26,15 +26,15 @@ enum {
     DIM_SIZE = 1
 };
 enum { TYPE_DOUBLE = 2, TYPE_STRING = 7 };
-#define MAX_EARLY (64u << 10) /* bytes of events from before the first step */
+#define MAX_EARLY (64u << 10) /* most bytes of events from before the first step */
 
 struct clt_board {
     char *folder;
-    clt_str config_text, experiment, session; /* until the start */
-    clt_tfevents *file;                       /* NULL: not started, or it could not be made */
+    clt_str config_text, experiment, session; /* needed until the start */
+    clt_tfevents *file;                       /* NULL: not started, or it could not be created */
     bool started, ended;
-    clt_str early;                       /* texts from before the start: serialised events, as records */
-    clt_str event, summary, value, part; /* messages being built; kept for their memory */
+    clt_str early;                       /* serialised events from before the start */
+    clt_str event, summary, value, part; /* messages under construction; members so that memory is reused */
     char trouble[CLT_ERROR_TEXT_SIZE + 128];
 };
 
@@ -97,7 +97,7 @@ static void put_scalar(clt_board *b, const char *tag, double value)
     clt_pb_message(&b->summary, SUMMARY_VALUE, &b->value);
 }
 
-/* One that is not known leaves no point. */
+/* Adds a value, unless it is unknown (NAN). */
 static void put_known(clt_board *b, const char *tag, double value)
 {
     if (!isnan(value))
@@ -152,14 +152,14 @@ static void put_hparams(clt_board *b, const char *tag, const clt_str *content)
     clt_pb_message(&b->summary, SUMMARY_VALUE, &b->value);
 }
 
-/* A Markdown code block: every line indented, so that nothing in it is taken for Markdown or HTML. */
+/* A Markdown code block: every line is indented, so that nothing in it is interpreted as Markdown or HTML. */
 static void put_code(clt_str *out, const char *lines)
 {
     clt_str_append(out, "\n");
     while (*lines) {
         size_t n = strcspn(lines, "\n");
         clt_str_append(out, "\n    ");
-        for (size_t i = 0; i < n; i++) /* control characters would be shown as something else */
+        for (size_t i = 0; i < n; i++) /* control characters are replaced */
             clt_str_append_n(out, (unsigned char)lines[i] < 0x20 && lines[i] != '\t' ? " " : &lines[i], 1);
         lines += n + (lines[n] != '\0');
     }
@@ -168,7 +168,7 @@ static void put_code(clt_str *out, const char *lines)
 
 /* --- the session --- */
 
-/* Readers drop what earlier files say about this step and later ones. */
+/* Tells readers to ignore what earlier files contain about this step and later ones. */
 static void session_start(clt_board *b, int64_t step)
 {
     enum { SESSION_STATUS = 1, START = 1 };
@@ -178,8 +178,8 @@ static void session_start(clt_board *b, int64_t step)
     clt_tfevents_add(b->file, &b->event);
 }
 
-/* What describes the run: at its first step only, and again in each session, in case it is the first that
- * TensorBoard is asked for. */
+/* Writes what describes the run: config and hyper-parameters. Each session writes it again, since TensorBoard
+ * may read the files of that session only. */
 static void describe(clt_board *b, int64_t step)
 {
     clt_str text = {0};
@@ -288,7 +288,7 @@ void clt_board_histogram(clt_board *b, const char *tag, int64_t step, const clt_
             row.length = 0;
             clt_pb_double(&row, 1, cells[c]);
             if (!row.failed)
-                clt_str_append_n(&rows, row.text + 1, row.length - 1); /* without the field's key */
+                clt_str_append_n(&rows, row.text + 1, row.length - 1); /* drops the key of the field */
         }
     }
     clt_pb_int(&tensor, TENSOR_TYPE, TYPE_DOUBLE);

@@ -33,7 +33,7 @@ static bool is_hyper_parameter(const clt_config_key *key)
     return false;
 }
 
-/* As a google.protobuf.Value. Returns the type that it has. */
+/* Writes the value of a key as a google.protobuf.Value and returns its type. */
 static int put_value(const clt_config *config, const clt_config_key *key, clt_str *out)
 {
     clt_str list = {0};
@@ -77,7 +77,7 @@ static void put_metrics(clt_str *experiment)
     clt_str_free(&info);
 }
 
-/* model.layers, where it is a number. */
+/* Writes model.layers if it is a number. */
 static void put_layers(const clt_config *config, clt_str *value, int *type)
 {
     const clt_json *layers = clt_json_get(clt_config_model(config, NULL), "layers");

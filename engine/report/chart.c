@@ -9,12 +9,12 @@
 
 #include "engine/report/html.h"
 
-#define WIDE 4000 /* the plot's own units */
+#define WIDE 4000 /* width of the plot in its own units */
 #define HIGH 1000
 #define MAX_TICKS 12
 
 typedef struct scale {
-    double low, high; /* of the axis; logarithms where it is logarithmic */
+    double low, high; /* ends of the axis; their logarithms if it is logarithmic */
     bool logarithmic;
 } scale;
 
@@ -33,7 +33,7 @@ void clt_chart_free(clt_chart *chart)
     chart->line_count = 0;
 }
 
-/* Areas are stacked: a value is what lies below it and itself. */
+/* The upper edge of a value: areas are stacked, so it is the sum with the areas below. */
 static double top_of(const clt_chart *chart, int line, size_t at)
 {
     double sum = 0;
@@ -67,7 +67,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Where the axis ends when the few greatest values are let go. */
+/* The end of an axis that leaves out the few greatest values. */
 static clt_status clip(const clt_chart *chart, double *high)
 {
     double *values;
@@ -106,7 +106,7 @@ static scale make_scale(const clt_chart *chart, double low, double high)
     }
     double span = s.high - s.low;
     double least = fmax(fabs(s.high), fabs(s.low)) * 1e-9;
-    if (!(span > least)) { /* a flat line stands in the middle */
+    if (!(span > least)) { /* a flat line is put in the middle */
         double around = s.logarithmic ? 0.5 : s.high != 0 ? fabs(s.high) * 0.5 : 1;
         s.low -= chart->from_zero && s.low == 0 ? 0 : around;
         s.high += around;
@@ -161,7 +161,7 @@ static int log_ticks(const scale *s, double *out)
     return count;
 }
 
-/* Bytes go by powers of two. */
+/* Ticks for bytes are powers of two. */
 static int byte_ticks(const scale *s, double *out)
 {
     double unit = 1;
@@ -223,7 +223,7 @@ typedef struct pen {
     clt_str *out;
     int x, y;
     bool down;
-    char command; /* of the number written last: further pairs need no letter */
+    char command; /* path command of the last number: the letter is only written when it changes */
 } pen;
 
 static void number_pair(pen *p, int a, int b)
@@ -257,7 +257,7 @@ static void place(const clt_chart *chart, const scale *s, double step, double va
     *y = (int)lround(HIGH * (1 - share_on(s, value)));
 }
 
-/* A point alone between breaks is drawn as a dot. */
+/* A single point between two gaps is drawn as a dot. */
 static void end_stretch(pen *p)
 {
     if (p->down && p->command == 'M')
@@ -297,7 +297,7 @@ static void draw_dots(const clt_chart *chart, const scale *s, const clt_chart_li
     }
 }
 
-/* The band between what lies below and the line itself. */
+/* Draws the band between the areas below and the line. */
 static void draw_band(const clt_chart *chart, const scale *s, int index, clt_str *out)
 {
     const clt_chart_line *line = &chart->lines[index];
@@ -362,7 +362,7 @@ static void draw_marks(const clt_chart *chart, clt_str *out)
     }
 }
 
-/* Points of paths, read back by the script, are shown in the chart's own numbers. */
+/* Writes the parameters by which the script converts points of paths into values of the chart. */
 static void open_plot(const clt_chart *chart, const scale *s, clt_str *out)
 {
     static const char *const units[] = {"plain", "count", "bytes", "share"};
@@ -377,7 +377,7 @@ clt_status clt_chart_draw(const clt_chart *chart, clt_str *out)
     clt_str grid = {0}, labels = {0};
     double low, high;
     if (!clt_chart_range(chart, &low, &high)) {
-        /* nothing finite: the marks alone tell what was not */
+        /* no value is finite: the marks show where they are */
         low = 0;
         high = 1;
         if (chart->line_count == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Charts as HTML with inline SVG. Lines are drawn in an SVG that is stretched to the width there is, while
- * labels are HTML, so that one chart reads well on a phone and on a wide screen, and needs no script.
- * Coordinates are whole numbers, told as differences: five bytes a point. */
+ * Charts as HTML with inline SVG. Lines are drawn in an SVG that is stretched to the available width, while
+ * labels are HTML, so that a chart is legible on a phone and on a wide screen without a script. Coordinates
+ * are whole numbers, written as differences: five bytes per point. */
 #ifndef ENGINE_REPORT_CHART_H
 #define ENGINE_REPORT_CHART_H
 
@@ -12,14 +12,14 @@
 typedef enum clt_chart_style {
     CLT_CHART_LINE,
     CLT_CHART_FAINT, /* the raw values behind a smoothed line */
-    CLT_CHART_DOTS,  /* few values: a dot each, joined */
-    CLT_CHART_AREA   /* stacked above the areas before it */
+    CLT_CHART_DOTS,  /* few values: connected dots */
+    CLT_CHART_AREA   /* stacked on the areas added before */
 } clt_chart_style;
 
 typedef struct clt_chart_line {
     const char *name; /* any text */
     int color;        /* 0 to 7 */
-    int run;          /* which run of the page it belongs to */
+    int run;          /* index of the run that it belongs to */
     clt_chart_style style;
     clt_point *points;
     size_t count;
@@ -29,12 +29,12 @@ typedef enum clt_chart_unit {
     CLT_UNIT_PLAIN,
     CLT_UNIT_COUNT, /* 49.7k */
     CLT_UNIT_BYTES,
-    CLT_UNIT_SHARE /* 0.5 is 50 % */
+    CLT_UNIT_SHARE /* a fraction: 0.5 is shown as 50 % */
 } clt_chart_unit;
 
 typedef struct clt_chart_mark {
     double step;
-    const char *kind;  /* "resume", "save", "skip", "advice", "bad": its class on the page */
+    const char *kind;  /* class of the mark on the page: "resume", "save", "skip", "advice", "bad" */
     const char *title; /* any text; NULL for none */
 } clt_chart_mark;
 
@@ -43,22 +43,22 @@ typedef struct clt_chart_mark {
 typedef struct clt_chart {
     const char *title;
     clt_chart_unit unit;
-    bool logarithmic;   /* as far as all values are above 0 */
-    bool from_zero;     /* the axis begins at 0 (not with logarithmic) */
-    bool clipped;       /* single values far above all others do not stretch the axis */
-    double first, last; /* steps on the axis */
+    bool logarithmic;   /* if all values are above 0 */
+    bool from_zero;     /* the axis begins at 0 (ignored if logarithmic) */
+    bool clipped;       /* a few values far above all others do not extend the axis */
+    double first, last; /* first and last step on the axis */
     clt_chart_line lines[CLT_CHART_LINES];
     int line_count;
     const clt_chart_mark *marks;
     size_t mark_count;
 } clt_chart;
 
-/* Adds a line and its points, which the chart owns from then on; without points nothing is added. */
+/* Adds a line and takes ownership of its points; a line without points is not added. */
 void clt_chart_add(clt_chart *chart, clt_chart_line line);
 void clt_chart_free(clt_chart *chart);
-/* Appends the plot, its axes and marks (a <div class="plot">); nothing when there is no line. */
+/* Appends the plot with its axes and marks (a <div class="plot">); nothing when the chart has no lines. */
 clt_status clt_chart_draw(const clt_chart *chart, clt_str *out);
-/* Least and greatest finite value over all lines; false without any. */
+/* The least and the greatest finite value of all lines; false if there is none. */
 bool clt_chart_range(const clt_chart *chart, double *low, double *high);
 
 #endif

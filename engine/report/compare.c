@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Comparing runs: their losses step by step, their results, their configs. Knows nothing of how it is shown.
- */
+ * Comparing runs: their losses step by step, their results, their configs. Knows nothing of presentation. */
 #include "engine/report/compare.h"
 
 #include <math.h>
@@ -11,16 +10,16 @@
 #define STRETCHES 100
 #define SIGMAS 3
 
-/* Sums over a stretch of common steps. */
+/* Sums over a range of common steps. */
 typedef struct stretch {
     int64_t first_step, count;
     double a, b, difference, squares;
-    bool one_is_bad; /* a loss of one run alone was not finite */
+    bool one_is_bad; /* a loss of exactly one of the runs was not finite */
 } stretch;
 
 typedef struct comparison {
     stretch stretches[STRETCHES];
-    double begin, width; /* in steps */
+    double begin, width; /* first step and length of a range */
 } comparison;
 
 static void add_pair(comparison *c, clt_parting *out, int64_t step, double a, double b)
@@ -59,7 +58,7 @@ static bool apart(const stretch *s, double tolerance)
 
 static void judge(const comparison *c, double tolerance, clt_parting *out)
 {
-    bool ended = false; /* looking backwards: they were together once */
+    bool ended = false; /* going backwards: a range was found in which the runs agree */
     double a = 0, b = 0, n = 0;
     for (int i = STRETCHES - 1; i >= 0; i--) {
         const stretch *s = &c->stretches[i];
@@ -77,7 +76,7 @@ static void judge(const comparison *c, double tolerance, clt_parting *out)
         if (is_apart && !ended)
             out->apart_from = s->first_step;
     }
-    /* a stretch may begin with steps that are still the same */
+    /* the range may begin with steps whose losses are still equal */
     if (out->apart_from >= 0 && out->apart_from < out->first_different)
         out->apart_from = out->first_different;
     if (out->apart_once >= 0 && out->apart_once < out->first_different)
@@ -218,7 +217,7 @@ clt_status clt_run_differences(const clt_run_record *a, const clt_run_record *b,
 {
     clt_config_entries x = {0}, y = {0};
     *out = (clt_differences){0};
-    bool known = a->config && b->config; /* else every key of the other one would seem to differ */
+    bool known = a->config && b->config; /* otherwise every key of the other run would seem to differ */
     clt_status status = clt_run_config_entries(a, &x);
     if (status == CLT_OK)
         status = clt_run_config_entries(b, &y);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bins of a curve and what is drawn of them. Knows neither files nor pages. */
+ * The bins of a curve, and the points that are drawn. Knows neither files nor pages. */
 #include "engine/report/curve.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static void merge_bin(clt_curve_bin *into, const clt_curve_bin *from)
     into->count += from->count;
 }
 
-/* Two bins become one. */
+/* Doubles the width of the bins: each two neighbours are merged. */
 static void widen(clt_curve *curve)
 {
     size_t half = (curve->count + 1) / 2;
@@ -109,7 +109,7 @@ void clt_curve_free(clt_curve *curve)
     memset(curve, 0, sizeof *curve);
 }
 
-/* Up to three points: the extremes in the order of their steps, and a break. */
+/* Up to three points of a bin: its extremes in the order of their steps, and a gap for non-finite values. */
 static size_t bin_points(const clt_curve_bin *bin, clt_point *out)
 {
     size_t n = 0;
@@ -134,7 +134,7 @@ static size_t points_of_group(const clt_curve *curve, size_t from, size_t group,
     return bin_points(&all, out);
 }
 
-/* How many points there are when so many bins are drawn as one. */
+/* The number of points if each group of `group` bins is drawn as one. */
 static size_t count_points(const clt_curve *curve, size_t group)
 {
     clt_point scratch[3];
@@ -157,13 +157,13 @@ size_t clt_curve_points(const clt_curve *curve, size_t most, clt_point *points)
 size_t clt_curve_smooth(const clt_curve *curve, double spread, size_t most, clt_point *points)
 {
     size_t group = 1, count = 0;
-    double reach = spread * (double)curve->count; /* in bins */
+    double reach = spread * (double)curve->count; /* standard deviation of the weights, in bins */
     while (curve->count / group + 1 > most)
         group++;
     for (size_t i = group / 2; i < curve->count; i += group) {
         double sum = 0, weights = 0;
         int64_t nearest = -1;
-        /* a run begins steeply: there the bell is narrow */
+        /* the beginning of a run is steep, so the weights are narrow there */
         double wide = reach < (double)i * 0.25 ? reach : (double)i * 0.25;
         size_t far = (size_t)(3 * wide) + 1;
         size_t from = i > far ? i - far : 0, to = i + far < curve->count ? i + far : curve->count - 1;
@@ -178,7 +178,7 @@ size_t clt_curve_smooth(const clt_curve *curve, double spread, size_t most, clt_
             if (k <= i || nearest < 0)
                 nearest = bin->last_step;
         }
-        /* a stretch without any value near it stays empty */
+        /* without any value nearby there is a gap */
         if (weights > 0.3 && nearest >= 0 && isfinite(sum))
             points[count++] =
                 (clt_point){(double)(curve->first + ((int64_t)i << curve->shift)), sum / weights};
@@ -200,7 +200,7 @@ double clt_curve_tail(const clt_curve *curve, double share)
     return count > 0 ? sum / (double)count : curve->values > 0 ? curve->last : NAN;
 }
 
-/* Doubles as integers of the same order. */
+/* Maps doubles to integers that have the same order. */
 static uint64_t order_of(double value)
 {
     uint64_t bits;
@@ -225,7 +225,8 @@ static size_t bins_below(const clt_curve *curve, uint64_t order)
     return count;
 }
 
-/* Bit by bit the greatest number with at most half of the means below it: no memory is needed for sorting. */
+/* Finds the greatest number that at most half of the means are below, bit by bit, which needs no memory for
+ * sorting. */
 double clt_curve_median(const clt_curve *curve)
 {
     size_t filled = 0;

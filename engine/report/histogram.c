@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Histograms: one pass for the ends, one to count. */
+ * Histograms: a first pass over the values finds the range, a second one counts. */
 #include "engine/report/histogram.h"
 
 #include <math.h>
@@ -29,7 +29,8 @@ double clt_histogram_edge(const clt_histogram *h, int index)
     return h->low + (h->high - h->low) * index / CLT_HISTOGRAM_BINS;
 }
 
-/* Rounding may put a value beside its bin: the edges decide. */
+/* The bin of a value. A computed index can be off by one because of rounding, so it is corrected by the
+ * edges. */
 static int bin_of(const clt_histogram *h, double v)
 {
     double share = (v - h->low) / (h->high - h->low);

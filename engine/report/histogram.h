@@ -12,11 +12,12 @@
 typedef struct clt_histogram {
     double low, high; /* of the finite values; 0 and 0 when there are none */
     uint64_t count[CLT_HISTOGRAM_BINS];
-    uint64_t finite, other; /* values in the bins; values that are infinite or no number, in no bin */
+    /* number of values in the bins; number of infinities and NaNs, which are in no bin */
+    uint64_t finite, other;
 } clt_histogram;
 
-/* Counts values[i] * scale, in double. Bin b holds [edge(b), edge(b + 1)), the last one its upper edge too;
- * equal values all fall into the last bin. */
+/* Counts values[i] * scale, computed in double. Bin b contains [edge(b), edge(b + 1)), the last one also its
+ * upper edge. If all values are equal, they are in the last bin. */
 void clt_histogram_of(const float *values, size_t n, double scale, clt_histogram *out);
 double clt_histogram_edge(const clt_histogram *histogram, int index); /* 0 to CLT_HISTOGRAM_BINS */
 

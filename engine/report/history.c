@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading metrics.jsonl: a first pass over the file finds where steps begin again, the second gives the
- * lines. Knows nothing of what they are for. */
+ * Reading metrics.jsonl: a first pass over the file finds where a resumed run repeats steps, the second pass
+ * returns the lines. Knows nothing of what they are for. */
 #include "engine/report/history.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@
 #define CHUNK (1u << 20)
 #define MAX_REWINDS 65536
 
-/* From byte `offset` on the file tells steps from `step` on anew: what stands before it of them is replaced.
- */
+/* From byte `offset` on the file contains steps from `step` on again; earlier lines about these steps are
+ * replaced. */
 typedef struct rewind_mark {
     uint64_t offset;
     int64_t step;
@@ -29,17 +29,18 @@ struct clt_history {
     int fd;
     char *path;
     char *buffer;
-    size_t capacity, used, at; /* bytes in the buffer; where the next line begins */
-    uint64_t offset;           /* of buffer[0] in the file */
-    bool too_long;             /* within a line that is passed over */
+    size_t capacity, used, at; /* bytes in the buffer; start of the next line */
+    uint64_t offset;           /* position of buffer[0] in the file */
+    bool too_long;             /* inside a line that is too long and is skipped */
     rewind_mark *rewinds;      /* ascending in both members */
     size_t rewind_count, rewind_capacity, rewind_at;
-    int64_t previous; /* last training step given */
-    bool rewound;     /* a step came again that was not there when the file was opened */
+    int64_t previous; /* the last training step that was returned */
+    bool rewound;     /* a step was repeated after the file was opened */
     clt_history_counts counts;
 };
 
-/* Reads more into the buffer, whose lines so far have been given; *got = 0 at the end of the file. */
+/* Reads more of the file into the buffer, whose lines have all been returned; *got = 0 at the end of the
+ * file. */
 static clt_status fill(clt_history *h, size_t *got)
 {
     memmove(h->buffer, h->buffer + h->at, h->used - h->at);
@@ -65,10 +66,10 @@ static clt_status fill(clt_history *h, size_t *got)
     return CLT_OK;
 }
 
-/* The next whole line in *text, *at its place in the file; *text = NULL at the end. */
+/* The next complete line in *text and its position in the file in *at; *text = NULL at the end. */
 static clt_status raw_line(clt_history *h, const char **text, size_t *length, uint64_t *at)
 {
-    size_t searched = 0; /* bytes behind h->at without an end of line */
+    size_t searched = 0; /* bytes after h->at in which there is no newline */
     *text = NULL;
     for (;;) {
         char *end = memchr(h->buffer + h->at + searched, '\n', h->used - h->at - searched);
@@ -104,7 +105,7 @@ static clt_status add_rewind(clt_history *h, uint64_t offset, int64_t step)
     while (h->rewind_count > 0 && h->rewinds[h->rewind_count - 1].step >= step)
         h->rewind_count--;
     if (h->rewind_count ==
-        MAX_REWINDS) /* no run is resumed so often: later lines of such a file stay as they are */
+        MAX_REWINDS) /* no run is resumed so often; further repetitions in such a file are not detected */
         return CLT_OK;
     CLT_TRY(clt_grow(&h->rewinds, &h->rewind_capacity, h->rewind_count + 1, sizeof *h->rewinds,
                      "places where a run was resumed"));
@@ -112,7 +113,7 @@ static clt_status add_rewind(clt_history *h, uint64_t offset, int64_t step)
     return CLT_OK;
 }
 
-/* Steps as a run writes them, cheaply: {"step":N, ..."loss": */
+/* Quickly recognises the line of a step in the form in which runs write it: {"step":N, ..."loss": */
 static bool quick_step(const char *line, size_t length, int64_t *step)
 {
     static const char begin[] = "{\"step\":";
@@ -215,7 +216,7 @@ void clt_history_close(clt_history *h)
     free(h);
 }
 
-/* Was the step computed again further on in the file? */
+/* Is the step repeated later in the file? */
 static bool is_replaced(clt_history *h, uint64_t at, const clt_metrics_line *line)
 {
     while (h->rewind_at < h->rewind_count && h->rewinds[h->rewind_at].offset <= at)
@@ -274,9 +275,9 @@ bool clt_history_is_stale(const clt_history *h)
            (uint64_t)mine.st_size < h->counts.bytes;
 }
 
-/* --- what a user names --- */
+/* --- finding the file that a user means --- */
 
-/* Which way leads from a folder to its run's metrics.jsonl, by the folder's name. */
+/* The path from a folder to the metrics.jsonl of its run, depending on the folder's name. */
 static const char *way_to_metrics(const char *folder)
 {
     const char *slash = strrchr(folder, '/');
@@ -292,7 +293,7 @@ static clt_status find_in_folder(const char *operand, char **path)
     char *joined = NULL;
     if (!real)
         return clt_fail_errno(errno == ENOMEM ? CLT_ENOMEM : CLT_EUSAGE, errno, "opening '%s'", operand);
-    /* A run folder stays as the user wrote it, which is the shorter name. */
+    /* the run folder is shown as the user wrote it, which is shorter than its real path */
     const char *way = way_to_metrics(real);
     clt_status status = clt_path_join(way[0] == '.' ? real : operand, way, &joined);
     free(real);
@@ -314,7 +315,7 @@ static clt_status out_of_memory(const char *operand)
     CLT_FAIL(CLT_ENOMEM, "opening '%s': out of host memory", operand);
 }
 
-/* The folder of the file: without what lies between it and its run. */
+/* The run folder of a metrics.jsonl: its path without the path from the run folder to the file. */
 static clt_status folder_of(const char *path, char **folder)
 {
     char *real = strstr(path, "/../") ? realpath(path, NULL) : strdup(path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Escaping, and numbers as people read them. Knows nothing of runs. */
+ * Escaping for HTML, and numbers in readable form. Knows nothing of runs. */
 #include "engine/report/html.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static uint32_t code_of(const char *bytes, size_t size)
     return code;
 }
 
-/* No character of a page: controls, marks of direction, what stands for no character at all. */
+/* Characters that do not belong on a page: controls, direction marks, code points that are no characters. */
 static bool forbidden(uint32_t code)
 {
     bool control = (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7f && code < 0xa0);
@@ -59,7 +59,7 @@ void clt_html_text_cut(clt_str *out, const char *text, size_t most)
             return;
         }
         size_t size = clt_utf8_size(text, left);
-        bool line_end = *text == '\r'; /* alone or before \n: an end of line either way */
+        bool line_end = *text == '\r'; /* a newline, alone or before \n */
         if (!line_end)
             put_character(out, text, size);
         else if (left == 1 || text[1] != '\n')

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines about steps and evaluations: see lines.h. */
+ * Lines about steps, evaluations and progress: see lines.h. */
 #include "engine/report/lines.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ const char *clt_value_text(double value, int decimals, char *buffer, size_t size
     return buffer;
 }
 
-/* --- a step: fields in the order in which they are shown; those that matter least go first --- */
+/* --- a step: its fields in the order in which they are shown --- */
 
 typedef enum field {
     STEP, /* 12/2000 */
@@ -74,14 +74,14 @@ typedef enum field {
     FIELDS
 } field;
 
-/* What is taken first while there is room. */
+/* The fields in the order of their importance: shown are as many as there is room for. */
 static const field by_weight[] = {STEP, LOSS, SPEED, ETA, SKIPPED, LR, MS, ACCURACY, NORM, COMM, SCALE, BAR};
 
 #define FIELD_SIZE 48
 #define BAR_WIDTH 20
 
 typedef struct step_fields {
-    char text[FIELDS][FIELD_SIZE]; /* "": there is nothing to say */
+    char text[FIELDS][FIELD_SIZE]; /* "": no value to show */
 } step_fields;
 
 static void put(step_fields *f, field which, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -134,13 +134,13 @@ static void fill(step_fields *f, const clt_step_metrics *m, bool bar)
         put(f, NORM, "gnorm %.3g", m->grad_norm);
     if (isfinite(m->comm_ms) && m->comm_ms > 0)
         put(f, COMM, "comm %.1f ms", m->comm_ms);
-    if (isfinite(m->loss_scale) && m->loss_scale != 1) /* 1 is what it is without loss scaling */
+    if (isfinite(m->loss_scale) && m->loss_scale != 1) /* without loss scaling it is 1 */
         put(f, SCALE, "scale %g", m->loss_scale);
     if (m->skipped > 0)
         put(f, SKIPPED, "skipped %lld", (long long)m->skipped);
 }
 
-/* What stands before a field. */
+/* The separator before a field. */
 static const char *gap(field which)
 {
     return which == STEP ? "" : which == BAR ? " " : " | ";
@@ -165,7 +165,7 @@ const char *clt_step_line(const clt_step_metrics *m, int columns, bool bar, char
         if (!f.text[next][0])
             continue;
         if (used + taken_by(&f, next) > room)
-            break; /* and nothing that matters less, so that lines stay alike */
+            break; /* leave out all less important fields, too, so that lines have the same fields */
         used += taken_by(&f, next);
         shown[next] = true;
     }
@@ -222,7 +222,7 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
 
 /* --- progress --- */
 
-#define COUNTED 9999 /* more than that is told as a percentage */
+#define COUNTED 9999 /* larger totals are shown as a percentage */
 
 const char *clt_progress_line(const char *what, int64_t done, int64_t total, double seconds,
                               double since_change, int columns, char buffer[CLT_LINE_SIZE])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory at the peak: the sum of what is alive changes only where something begins to live, so that the peak
- * is at one of those moments. */
+ * Memory at the peak. The amount of live memory grows only where a tensor's lifetime begins, so the peak is
+ * at one of these times. */
 #include "engine/report/memory_peak.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ const char *clt_peak_class_name(clt_peak_class c)
     return (unsigned)c < CLT_PEAK_CLASS_COUNT ? names[c] : "?";
 }
 
-/* The tensors whose places are the plan's own and that come and go. */
+/* True for tensors in the plan's own slabs that do not live during the whole step. */
 static bool passes_through(const clt_plan *plan, size_t i)
 {
     const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
@@ -77,7 +77,7 @@ static clt_peak_class class_of(const clt_plan *plan, size_t i)
     }
 }
 
-/* Keeps the list of the largest sorted. */
+/* Inserts a tensor into the sorted list of the largest ones. */
 static void note_tensor(clt_memory_peak *out, clt_peak_tensor t)
 {
     int at = out->n_tensors;
@@ -111,7 +111,7 @@ static void add_store(const clt_plan *plan, clt_memory_peak *out)
     out->bytes[CLT_PEAK_OPTIMIZER] = r.optimizer;
     out->bytes[CLT_PEAK_INPUTS] = r.inputs;
     out->bytes[CLT_PEAK_STAGING] = r.staging;
-    /* what the report counts beside them, known by name or not */
+    /* what the memory report counts in addition, whether it has a class or not */
     out->bytes[CLT_PEAK_STATE] =
         r.total - r.params - r.gradients - r.optimizer - r.inputs - r.staging - r.activations;
     out->allocated = r.total;
@@ -157,7 +157,7 @@ clt_status clt_memory_peak_text(const clt_plan *plan, const clt_memory_peak *pea
     return clt_str_check(out);
 }
 
-/* "saved activations" -> saved_activations */
+/* Writes a class with its name as a key: "saved activations" -> saved_activations. */
 static void json_class(clt_json_writer *w, clt_peak_class c, uint64_t bytes)
 {
     char key[32] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What occupies memory at the moment of a step at which most is alive, by class. From the plan alone; needs
- * no device. */
+ * What occupies memory, by class, at the time of a step at which most memory is live. Computed from the plan
+ * alone; needs no device. */
 #ifndef ENGINE_REPORT_MEMORY_PEAK_H
 #define ENGINE_REPORT_MEMORY_PEAK_H
 
@@ -11,11 +11,11 @@ typedef enum clt_peak_class {
     CLT_PEAK_PARAMETERS,
     CLT_PEAK_GRADIENTS, /* of parameters */
     CLT_PEAK_OPTIMIZER,
-    CLT_PEAK_STATE, /* schedule, groups, and whatever else the store holds */
+    CLT_PEAK_STATE, /* schedule, parameter groups, and everything else in the store */
     CLT_PEAK_INPUTS,
-    CLT_PEAK_STAGING,     /* ring that uploads go to */
-    CLT_PEAK_SAVED,       /* made by the forward pass, read by the backward pass */
-    CLT_PEAK_ACTIVATIONS, /* the others */
+    CLT_PEAK_STAGING,     /* staging ring for uploads */
+    CLT_PEAK_SAVED,       /* activations of the forward pass that the backward pass reads */
+    CLT_PEAK_ACTIVATIONS, /* other activations */
     CLT_PEAK_ACTIVATION_GRADIENTS,
     CLT_PEAK_WORKSPACE,
     CLT_PEAK_CLASS_COUNT
@@ -30,12 +30,13 @@ typedef struct clt_peak_tensor {
 } clt_peak_tensor;
 
 typedef struct clt_memory_peak {
-    uint64_t bytes[CLT_PEAK_CLASS_COUNT], live; /* live: their sum */
-    uint64_t allocated;                         /* what the plan takes for it, gaps and alignment included */
+    uint64_t bytes[CLT_PEAK_CLASS_COUNT], live; /* live: the sum of all classes */
+    uint64_t allocated;                         /* what the plan allocates, including gaps and alignment */
     clt_phase phase;
-    const char *command; /* the first of that moment, borrowed from the plan */
+    const char *command; /* the first command at that time; borrowed from the plan */
     int n_tensors;
-    clt_peak_tensor tensor[CLT_PEAK_TENSORS]; /* the largest of the plan's own, largest first */
+    /* the largest tensors in the plan's slabs, in descending order */
+    clt_peak_tensor tensor[CLT_PEAK_TENSORS];
 } clt_memory_peak;
 clt_status clt_memory_peak_find(const clt_plan *plan, clt_memory_peak *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A line of metrics: a scanner for flat objects of numbers and words, and the strict reader for all else.
- * Knows nothing of files. */
+ * A line of metrics: a fast scanner for flat JSON objects of numbers and words, and the strict JSON reader
+ * for everything else. Knows nothing of files. */
 #include "engine/report/metrics_line.h"
 
 #include <float.h>
@@ -27,7 +27,8 @@ const char *clt_metric_key(clt_metric metric)
     return keys[metric];
 }
 
-/* Metric of a key, or CLT_METRIC_COUNT. `expected` is tried first: lines have their keys in one order. */
+/* The metric of a key, or CLT_METRIC_COUNT. `expected` is tried first, because the order of keys is always
+ * the same. */
 static int metric_of(const char *key, size_t length, int expected)
 {
     for (int i = 0; i < CLT_METRIC_COUNT; i++) {
@@ -45,7 +46,7 @@ static void reset(clt_metrics_line *out)
         out->value[i] = NAN;
 }
 
-/* What the members say together. */
+/* Decides from the members that were read what kind of line it is; false: it is no line of metrics. */
 static bool complete(clt_metrics_line *out, bool event)
 {
     out->kind = event                                     ? CLT_LINE_EVENT
@@ -59,7 +60,7 @@ static bool complete(clt_metrics_line *out, bool event)
 
 typedef struct scanner {
     const char *at, *end;
-    int expected; /* metric of the next key, most likely */
+    int expected; /* metric that the next key most likely has */
 } scanner;
 
 static void skip_space(scanner *s)
@@ -82,20 +83,21 @@ static bool digit(const scanner *s)
     return s->at < s->end && *s->at >= '0' && *s->at <= '9';
 }
 
-/* 10^n is exact in a double up to 22 and, where it has 64 bits of mantissa, in a long double up to 27. */
+/* 10^n is exact in a double up to n = 22, and up to n = 27 in a long double with 64 bits of mantissa. */
 static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 #if LDBL_MANT_DIG == 64 && (defined __x86_64__ || defined __i386__)
-/* mantissa * 10^exponent, rounded as strtod does; false: this way cannot tell. One operation on exact values
- * gives the result rounded to 64 bits. Rounding that to a double's 53 bits is right unless it lies exactly
- * between two doubles, where the first rounding may have hidden on which side the number is. */
+/* mantissa * 10^exponent, rounded as strtod does; false: not possible in this way. One operation on exact
+ * values gives the result rounded to 64 bits of mantissa. Rounding that to the 53 bits of a double is correct
+ * unless it lies exactly between two doubles: then the first rounding may have hidden on which side the exact
+ * result is. */
 static bool scale(uint64_t mantissa, int exponent, double *out)
 {
     long double wide = exponent < 0 ? (long double)mantissa / (long double)tens[-exponent]
                                     : (long double)mantissa * (long double)tens[exponent];
     uint64_t bits;
-    memcpy(&bits, &wide, sizeof bits); /* the mantissa comes first */
+    memcpy(&bits, &wide, sizeof bits); /* the mantissa is stored first */
     if ((bits & 0x7ff) == 0x400)
         return false;
     *out = (double)wide;
@@ -123,7 +125,7 @@ static bool slow_number(const char *text, size_t length, double *out)
     return end == copy + length && isfinite(*out);
 }
 
-/* Digits into *mantissa, as long as 19 of them fit; returns how many there were. */
+/* Reads digits into *mantissa, which holds up to 19; returns how many there were. */
 static int digits(scanner *s, uint64_t *mantissa, int *significant, int *dropped)
 {
     const char *from = s->at;
@@ -138,13 +140,13 @@ static int digits(scanner *s, uint64_t *mantissa, int *significant, int *dropped
     return (int)(s->at - from);
 }
 
-/* A number that nobody asks for. */
+/* Skips a number that is not needed. */
 static bool skip_number(scanner *s)
 {
     const char *from = s->at;
     while (s->at < s->end && (digit(s) || *s->at == '-' || *s->at == '.'))
         s->at++;
-    /* exponents and odd forms are left to the reader below */
+    /* exponents and unusual forms are left to number() */
     bool plain = from < s->at && (s->at == s->end || *s->at == ',' || *s->at == '}');
     const char *dot = plain ? memchr(from, '.', (size_t)(s->at - from)) : NULL;
     size_t first = from[0] == '-';
@@ -158,7 +160,8 @@ static bool skip_number(scanner *s)
     return plain;
 }
 
-/* A number as JSON writes it. `is_integer`: without point and exponent, and exact in the result. */
+/* Reads a number as JSON defines it. `is_integer`: it has no fraction or exponent, and the result is
+ * exact. */
 static bool number(scanner *s, double *out, bool *is_integer)
 {
     const char *from = s->at;
@@ -210,7 +213,7 @@ static bool word(scanner *s, const char *text)
     return true;
 }
 
-/* `key` without its quotes; *length stays 0 for keys with escapes and other things that are never written. */
+/* Reads a key without its quotes; *length is 0 for keys with escapes and others that runs never write. */
 static bool plain_key(scanner *s, const char **key, size_t *length)
 {
     if (!take(s, '"'))
@@ -231,7 +234,7 @@ static bool is_key(const char *key, size_t length, const char *name)
     return length == strlen(name) && memcmp(key, name, length) == 0;
 }
 
-/* One member; false: leave the line to the strict reader. */
+/* Reads one member of the object; false: the line must be read by the strict reader. */
 static bool member(scanner *s, clt_metrics_line *out)
 {
     const char *key;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One line of metrics.jsonl as numbers. Lines are hostile until they have been read: what is not the JSON
- * that a run writes is refused, never trusted. A hand-written scanner reads the lines of steps, of which a
- * long run has millions; everything that it does not expect goes to the strict reader of engine/base/json.h.
- */
+ * One line of metrics.jsonl as numbers. A file can contain anything, so whatever is not the JSON that a run
+ * writes is refused. A hand-written scanner reads the lines of steps, of which a long run has millions;
+ * everything that it does not expect is read by the strict reader of engine/base/json.h. */
 #ifndef ENGINE_REPORT_METRICS_LINE_H
 #define ENGINE_REPORT_METRICS_LINE_H
 
@@ -13,7 +12,7 @@
 
 #include "engine/base/status.h"
 
-/* Name of the enumerator, key in the line. The order is the order in which a run writes them. */
+/* Name of the enumerator, and key in the line, in the order in which a run writes them. */
 #define CLT_METRIC_MAP(X)                                                                                    \
     X(LOSS, "loss")                                                                                          \
     X(ACCURACY, "accuracy")                                                                                  \
@@ -48,13 +47,14 @@ typedef enum clt_line_kind {
     CLT_LINE_STEP,  /* has "loss" */
     CLT_LINE_EVAL,  /* has "eval_loss" */
     CLT_LINE_EVENT, /* has "event"; its own members are read by the caller */
-    CLT_LINE_OTHER  /* something that this program does not know; to be ignored */
+    CLT_LINE_OTHER  /* unknown to this program; to be ignored */
 } clt_line_kind;
 
 typedef struct clt_metrics_line {
     clt_line_kind kind;
-    int64_t step;                   /* 0 or more */
-    bool nonfinite;                 /* the flag beside a number that was written as null */
+    int64_t step; /* 0 or more */
+    /* the flag that marks numbers written as null because they were not finite */
+    bool nonfinite;
     uint32_t present;               /* bit m: the line has metric m */
     double value[CLT_METRIC_COUNT]; /* NAN where it is absent or null */
 } clt_metrics_line;
@@ -64,12 +64,12 @@ static inline bool clt_line_has(const clt_metrics_line *line, clt_metric metric)
     return line->present >> metric & 1u;
 }
 
-/* Reads one line, without its end of line. CLT_EDATA, without an error text: it is no line of metrics (no
- * JSON object, no "step", a step below 0 or above CLT_METRICS_MAX_STEP). CLT_ENOMEM. */
+/* Reads one line without its newline. CLT_EDATA, without an error text: it is no line of metrics (no JSON
+ * object, no "step", a step below 0 or above CLT_METRICS_MAX_STEP). CLT_ENOMEM. */
 #define CLT_METRICS_MAX_STEP ((int64_t)1 << 52)
 clt_status clt_metrics_line_read(const char *text, size_t length, clt_metrics_line *out);
 
-/* The same by the strict reader alone: what the scanner has to agree with (tests). */
+/* The same with the strict reader only; tests compare the scanner with it. */
 clt_status clt_metrics_line_read_strict(const char *text, size_t length, clt_metrics_line *out);
 
 #endif

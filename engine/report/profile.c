@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adding up a profile and grouping it: see profile.h. */
+ * Adding up and grouping the entries of a profile: see profile.h. */
 #include "engine/report/profile.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRANSFERS 3 /* COPY, D2H, H2D, in this order behind the commands */
+#define TRANSFERS 3 /* entries for COPY, D2H and H2D, in this order after those of the commands */
 
 /* --- names --- */
 
@@ -30,8 +30,8 @@ static void append_shape(char *text, const clt_tensor *t)
         append(text, "1");
 }
 
-/* The first tensor that a command writes, and the first two that it reads: for a matrix product M, N and K.
- */
+/* The shapes of the first tensor that a command writes and the first two that it reads: of a matrix product
+ * they show M, N and K. */
 static void describe_shape(const clt_plan *plan, const ocl_command *c, char *text)
 {
     int reads = 0;
@@ -133,7 +133,7 @@ void clt_profile_add_span(clt_profile_entry *e, const ocl_span *s, double idle_n
     if (s->kind == OCL_SPAN_COMMAND) {
         e->flops += s->command->flops;
         e->bytes += (double)ocl_command_bytes(s->command);
-    } else { /* a copy on the device reads and writes */
+    } else { /* a copy on the device reads and writes its bytes */
         e->bytes += (s->kind == OCL_SPAN_COPY ? 2.0 : 1.0) * (double)s->bytes;
     }
 }
@@ -183,7 +183,7 @@ static int by_work(const void *a, const void *b)
     return (bx > by) - (bx < by);
 }
 
-/* The same work, and then in the order of the plan. */
+/* Orders entries of equal work together, and within them by the order of the plan. */
 static int by_work_then_place(const void *a, const void *b)
 {
     int order = by_work(a, b);
@@ -200,7 +200,7 @@ static int longest_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Entries of a row stand in the order of the plan, in which a layer's commands follow each other. */
+/* Entries of a row are in the order of the plan, so the commands of a layer are neighbours. */
 static bool is_new_layer(const char *before, const char *layer)
 {
     return layer && *layer && (!before || strcmp(before, layer) != 0);

@@ -10,7 +10,7 @@
 #include "engine/report/memory_peak.h"
 #include "engine/report/profile.h"
 
-#define GAPS 5 /* longest idle times that are named */
+#define GAPS 5 /* how many of the longest idle times are listed */
 
 static const char *const idle_names[CLT_IDLE_COUNT] = {"input", "communication", "host"};
 
@@ -66,7 +66,7 @@ static double total_ns(const clt_profile *p)
     return sum;
 }
 
-/* The entries before which the queue idled longest. */
+/* The entries with the longest idle times before them. */
 static int longest_gaps(const clt_profile *p, const clt_profile_entry *gaps[GAPS])
 {
     int n = 0;
@@ -198,7 +198,7 @@ static void json_work(const clt_profile *p, const clt_profile_entry *e, const cl
     clt_jw_kdouble(w, "idle_ms", per_step(p, r->idle_ns));
     clt_jw_kdouble(w, "gb_per_s", rate(r->bytes, r->ns));
     clt_jw_kdouble(w, "gflops", rate(r->flops, r->ns));
-    clt_jw_kdouble(w, "roofline_percent", percent); /* null where it has no meaning */
+    clt_jw_kdouble(w, "roofline_percent", percent); /* NAN is written as null */
     if (!isnan(percent))
         clt_jw_kstring(w, "limited_by", memory ? "memory" : "arithmetic");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A profile in three lines, for who does not want to read tables. */
+ * A profile in three lines, for users who do not want to read tables. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "engine/report/profile.h"
 
 #define BUSIEST 3
-#define LOW_ROOF 40.0  /* percent: below it a matrix product may be faster with other tiles */
-#define IDLE_SHARE 0.1 /* of the step: more is worth a word */
+#define LOW_ROOF 40.0  /* percent of the roofline: a matrix product below it may be faster with other tiles */
+#define IDLE_SHARE 0.1 /* fraction of the step from which on idle time is mentioned */
 
 static bool is_kernel(const clt_profile_row *row)
 {
@@ -63,7 +63,7 @@ static const char *idle_advice(const clt_profile *p)
            "(data.workers)";
 }
 
-/* A product of matrices that is far from what the device can do. */
+/* True for a matrix product that is far below the roofline. */
 static bool is_slow_product(const clt_profile *p, const clt_profile_row *row)
 {
     bool memory;

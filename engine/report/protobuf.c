@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Protocol Buffers' wire format. Numbers are little-endian whatever the host is. */
+ * The wire format of Protocol Buffers. Numbers are little-endian on every host. */
 #include "engine/report/protobuf.h"
 
 #include <string.h>

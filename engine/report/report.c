@@ -52,7 +52,7 @@ static void verdict(const report_page *page, const clt_run_record *run)
     }
 }
 
-/* "name value", where the run told it. */
+/* Writes "name value", if the start event of the run contains it. */
 static void told(clt_str *out, const clt_json_doc *start, const char *before, const char *key,
                  const char *after)
 {
@@ -90,7 +90,7 @@ static void facts(const report_page *page, const clt_run_record *run)
     clt_str_append(out, "</ul>\n");
 }
 
-/* What was wrong with the file is told, not hidden. */
+/* Reports what was wrong with the run's files. */
 static void remarks(const report_page *page, const clt_run_record *run)
 {
     const clt_history_counts *c = &run->counts;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report's charts: which curves there are, and which belong into one picture. */
+ * The report's charts: which curves there are, and which of them share a chart. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -28,7 +28,8 @@ static figure make_figure(const report_page *page, const char *title, clt_chart_
             f.chart.first = fmin(f.chart.first, (double)c->first);
         f.chart.last = fmax(f.chart.last, (double)page->runs[i]->last_step);
     }
-    if (f.chart.first > f.chart.last * 0.05) /* from the beginning, unless only the end of a run is there */
+    if (f.chart.first >
+        f.chart.last * 0.05) /* begin at step 0, unless the file holds only the end of a run */
         f.chart.first = isfinite(f.chart.first) ? f.chart.first : 0;
     else
         f.chart.first = 0;
@@ -52,13 +53,13 @@ static void add(figure *f, int run, const char *name, clt_metric metric, int col
     clt_chart_add(&f->chart, line);
 }
 
-/* One run: the name of the curve; several: the run's. */
+/* With one run the name of the curve, with several that of the run. */
 static const char *label(const figure *f, int run, const char *name)
 {
     return f->page->count == 1 ? name : f->page->runs[run]->name;
 }
 
-/* A noisy curve: its values, faint, and its course. Few values are drawn as they are. */
+/* Adds a noisy curve as faint raw values and a smoothed line. A curve of few values is drawn as it is. */
 static void add_noisy(figure *f, int run, const char *name, clt_metric metric, int color)
 {
     const clt_curve *curve = &f->page->runs[run]->curve[metric];
@@ -112,7 +113,7 @@ static clt_status finish(figure *f)
     return f->status;
 }
 
-/* A chart of one metric of all runs. */
+/* A chart of one metric, with a line for each run. */
 typedef struct single {
     clt_metric metric;
     const char *title, *note;
@@ -142,7 +143,7 @@ static clt_status draw_single(const report_page *page, const single *s)
         else
             add(&f, i, label(&f, i, s->title), s->metric, color_of(&f, i), CLT_CHART_LINE, RAW);
     }
-    /* values over many powers of ten are only told apart on a logarithmic axis */
+    /* values over many powers of ten can only be distinguished on a logarithmic axis */
     f.chart.logarithmic =
         s->logarithmic && clt_chart_range(&f.chart, &low, &high) && low > 0 && high > 30 * low;
     open_card(page, s->title, f.chart.logarithmic ? "logarithmic" : s->note, false);
@@ -201,7 +202,7 @@ static void event_mark(mark_list *list, const clt_run_event *e)
     }
 }
 
-/* Saves, resumes, skipped updates and advice of a run, above its losses. */
+/* Finds the marks of a run's loss chart: saves, resumes, skipped updates and advice. */
 static void find_marks(const clt_run_record *run, mark_list *list)
 {
     clt_point skips[100];
@@ -330,7 +331,7 @@ static clt_status accuracy(const report_page *page)
     return status;
 }
 
-/* Of interest only where loss scaling is on, or updates were skipped. */
+/* Only shown if loss scaling was on, or updates were skipped. */
 static clt_status loss_scale(const report_page *page)
 {
     bool used = false;
@@ -357,7 +358,7 @@ static void split_column(const clt_run_record *run, double from, double to, doub
     parts[3] = total - parts[0] - parts[1] - parts[2];
 }
 
-/* Where the time of a step goes, for a single run. */
+/* What the time of a step consists of; only for a single run. */
 static clt_status step_parts(const report_page *page)
 {
     static const char *const names[] = {"device", "waiting for data", "communication", "other"};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the report's page looks (CSS), and the script that shows the values under the pointer. Colours are the
- * ones that colour-blind eyes tell apart; lines of the later runs are dashed as well. The script reads the
- * drawn paths back and needs no data of its own. tests/e2e/test_first_hour_report.sh checks that the hash is
- * the script's. */
+ * The style of the report's page (CSS), and the script that shows the values under the pointer. Colour-blind
+ * readers can distinguish the colours; lines of later runs are dashed in addition. The script gets its data
+ * from the drawn paths. tests/e2e/test_first_hour_report.sh checks that the hash is the script's. */
 #include "engine/report/report.h"
 
 const char clt_report_style[] =

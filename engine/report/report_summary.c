@@ -159,7 +159,7 @@ void report_runs_table(const report_page *page)
             used[c] |= !isnan(values[c]);
         }
     }
-    /* one speed is enough */
+    /* only one of the two speeds is shown */
     used[clt_run_speed_metric(page->runs[0]) == CLT_METRIC_TOKENS_PER_S ? SAMPLES : TOKENS] = false;
     clt_str_append(out,
                    "<section class=\"card\"><h3>Runs</h3><div class=\"scroll\"><table><thead><tr><th>run</th>"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report's tables: sessions, samples, environment, events, config. All text of them is escaped where it
- * is written. */
+ * The report's tables: sessions, samples, environment, events, config. All text is escaped where it is
+ * written. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define MAX_SAMPLES 24
 #define MAX_EVENT_ROWS 300
-#define MAX_TEXT 4000 /* characters of one text */
+#define MAX_TEXT 4000 /* most characters of one text */
 
 /* --- small parts --- */
 
@@ -118,7 +118,7 @@ static void sample(clt_str *out, const clt_run_event *e)
     clt_run_member(e->doc, "text", &text);
     clt_str_printf(out, "<figure class=\"sample\"><figcaption>step %lld</figcaption><pre>",
                    (long long)e->step);
-    /* a line end right behind <pre> would be dropped */
+    /* HTML drops a newline right after <pre>, so something must precede the text */
     clt_str_append(out, "<b>");
     clt_html_text_cut(out, prompt.text, MAX_TEXT);
     clt_str_append(out, "</b>");
@@ -144,7 +144,7 @@ void report_samples(const report_page *page, const clt_run_record *run)
     for (size_t i = 0; i < run->event_count; i++) {
         if (run->events[i].kind != CLT_RUN_EVENT_SAMPLE)
             continue;
-        /* spread evenly, with the first and the last */
+        /* samples are chosen evenly, including the first and the last */
         size_t wanted = most > 1 ? shown * (total - 1) / (most - 1) : total - 1;
         if (index++ == wanted && shown < most) {
             sample(page->out, &run->events[i]);
@@ -179,7 +179,7 @@ void report_environment(const report_page *page, const clt_run_record *run)
 
 /* --- events --- */
 
-/* What an event has to say: its members, but for those that have columns of their own. */
+/* The text of an event: those of its members that have no column of their own. */
 static void event_text(const clt_run_event *e, clt_str *out)
 {
     static const char *const main_member[CLT_RUN_EVENT_KINDS] = {
@@ -302,7 +302,7 @@ static bool differs(const report_page *page, const char *key)
     return false;
 }
 
-/* Keys of all runs, each once. */
+/* Collects the keys in which any run differs, each once. */
 static void difference_rows(const report_page *page, size_t *rows)
 {
     clt_str *out = page->out;

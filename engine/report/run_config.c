@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The config of a run as a flat list of keys, and names that tell runs apart. Knows the schema's defaults. */
+ * The config of a run as a flat list of keys, and names that distinguish runs. Knows the schema's
+ * defaults. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static clt_status as_plain_text(const clt_json *value, clt_str *out)
     return clt_str_check(out);
 }
 
-/* Of two JSON texts. Numbers are compared as numbers: 1e-3 and 0.001 are the same. */
+/* Compares two JSON texts. Numbers are compared by value: 1e-3 and 0.001 are equal. */
 static clt_status same_json(const char *a, const char *b, bool *same)
 {
     clt_json_doc *x = NULL, *y = NULL;
@@ -116,7 +117,7 @@ const char *clt_run_config_value(const clt_config_entries *entries, const char *
 
 /* --- names --- */
 
-/* The last `parts` parts of a path. */
+/* The last `parts` components of a path. */
 static const char *tail_of(const char *path, int parts)
 {
     const char *at = path + strlen(path);

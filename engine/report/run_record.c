@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading a run folder into a record. Knows nothing of how it is shown. */
+ * Reading a run folder into a record. Knows nothing of presentation. */
 #include "engine/report/run_record.h"
 
 #include <errno.h>
@@ -18,9 +18,10 @@
 #include "engine/base/fileio_error.h"
 #include "engine/config/part.h"
 
-#define MAX_EVENT_BYTES 65536 /* longer events are left out */
+#define MAX_EVENT_BYTES 65536 /* longer events are ignored */
 #define MAX_CONFIG_BYTES (8u << 20)
-#define FRESH_SECONDS 90.0 /* a run on another host whose file changed so recently is taken to run */
+#define FRESH_SECONDS                                                                                        \
+    90.0 /* on another host, a run whose file changed within this time is assumed to be running */
 
 static const char *const event_names[CLT_RUN_EVENT_KINDS] = {
     [CLT_RUN_EVENT_START] = "start",     [CLT_RUN_EVENT_SAVED] = "saved",
@@ -67,7 +68,7 @@ const clt_json_doc *clt_run_start(const clt_run_record *r)
 static void open_session(clt_run_record *r, clt_json_doc *start, double time)
 {
     r->session_total++;
-    if (r->session_count == CLT_RUN_SESSIONS) /* the middle of a very long list is not kept */
+    if (r->session_count == CLT_RUN_SESSIONS) /* the list is full: replace its last entry */
         clt_json_destroy(r->sessions[--r->session_count].start);
     r->sessions[r->session_count++] = (clt_run_session){.start = start,
                                                         .first_step = -1,
@@ -104,7 +105,7 @@ static clt_run_event_kind most_frequent(const clt_run_record *r)
     return (clt_run_event_kind)most;
 }
 
-/* Drops every second event of the most frequent kind. */
+/* Too many events: removes every second one of the most frequent kind. */
 static void thin_events(clt_run_record *r)
 {
     clt_run_event_kind kind = most_frequent(r);
@@ -159,7 +160,7 @@ static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, con
 
 /* --- lines --- */
 
-/* A null is a number that was not finite, or one that is unknown. */
+/* The value to draw. A null stands for a number that was not finite, or for an unknown one. */
 static bool to_draw(const clt_metrics_line *line, int metric)
 {
     if (!clt_line_has(line, (clt_metric)metric) || metric == CLT_METRIC_TIME || metric == CLT_METRIC_SKIPPED)
@@ -187,7 +188,7 @@ static clt_status add_step(clt_run_record *r, const clt_metrics_line *line)
     if (line->value[CLT_METRIC_STEP_MS] > 0)
         s->step_seconds += line->value[CLT_METRIC_STEP_MS] / 1000;
     if (skipped >= 0 && skipped < 9e15 && (int64_t)skipped != r->skipped) {
-        /* a resumed run may begin to count anew */
+        /* the total may start again at 0 in a resumed run */
         if ((int64_t)skipped > r->skipped)
             CLT_TRY(clt_curve_add(&r->skips, line->step, skipped - (double)r->skipped));
         r->skipped = (int64_t)skipped;
@@ -208,8 +209,8 @@ clt_status clt_run_record_add(clt_run_record *r, const clt_metrics_line *line, c
 
 /* --- how it ended --- */
 
-/* The beginning of a small file as text, "" when it cannot be read. Takes no memory: a report must not turn
- * out otherwise because there is little. */
+/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that the
+ * content of a report does not depend on how much is free. */
 static void read_small(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -219,14 +220,14 @@ static void read_small(const char *path, char *text, size_t size)
         close(fd);
 }
 
-/* When a process of this host began, in seconds since 1970; NAN when the system does not tell. */
+/* When a process of this host was started, in seconds since 1970; NAN if the system does not say. */
 static double process_began(long process)
 {
     char path[64], text[16384];
     double ticks = NAN, boot = NAN;
     snprintf(path, sizeof path, "/proc/%ld/stat", process);
     read_small(path, text, sizeof text);
-    /* the 22nd value; the second is a name in parentheses */
+    /* field 22 of /proc/PID/stat; field 2 is a name in parentheses */
     const char *at = strrchr(text, ')');
     for (int i = 2; at && i < 22; i++)
         at = strchr(at + 1, ' ');
@@ -240,7 +241,7 @@ static double process_began(long process)
     return boot + ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* Is it the process that wrote the lock file, and not another one that has its number now? */
+/* True if the process wrote the lock file, false if it is a newer one with the same id. */
 static bool process_lives(long process, double locked)
 {
     if (kill((pid_t)process, 0) != 0 && errno != EPERM)
@@ -249,8 +250,9 @@ static bool process_lives(long process, double locked)
     return isnan(began) || began < locked + 5;
 }
 
-/* The process that holds the folder's lock: 1 it lives, 0 there is none, -1 it is on another host. Looking
- * must not take the lock, not even for a moment: a run that begins just then would be refused. */
+/* The state of the process that holds the folder's lock: 1 it is alive, 0 there is none, -1 it is on another
+ * host. The lock is not taken, not even for a moment, because a run that starts at that time would be
+ * refused. */
 static int holder_lives(const clt_run_record *r)
 {
     char path[4096], host[256] = {0}, holder[321], there[256];
@@ -267,7 +269,7 @@ static int holder_lives(const clt_run_record *r)
     return here ? process_lives(process, (double)info.st_mtime) : -1;
 }
 
-/* Text of the last event of a kind: its message, reason or code. */
+/* The text of the last event of a kind: its message, reason or code. */
 static void last_event_text(const clt_run_record *r, clt_run_event_kind kind, const char *key, clt_str *out)
 {
     for (size_t i = r->event_count; i-- > 0;)
@@ -284,7 +286,7 @@ static void find_verdict(clt_run_record *r, clt_str *cause)
     int holder = holder_lives(r);
     bool fresh = (double)time(NULL) - r->modified < FRESH_SECONDS;
     if (holder == 1 || (holder == -1 && fresh && ended == CLT_RUN_EVENT_OTHER)) {
-        r->verdict = CLT_RUN_RUNNING; /* also when it is just being resumed */
+        r->verdict = CLT_RUN_RUNNING; /* this includes a run that is just being resumed */
     } else if (ended == CLT_RUN_EVENT_END) {
         r->verdict = CLT_RUN_FINISHED;
     } else if (ended == CLT_RUN_EVENT_STOPPED) {
@@ -347,7 +349,7 @@ static clt_status open_config(clt_run_record *r)
         status = clt_json_parse(text, size, "config.resolved.json", CLT_EDATA, &r->config);
     free(text);
     free(path);
-    if (status == CLT_EDATA) { /* a report without a config is better than none */
+    if (status == CLT_EDATA) { /* a report without a config is still useful */
         r->config_problem = strdup(clt_error_text());
         clt_error_clear();
         status = CLT_OK;
@@ -357,7 +359,7 @@ static clt_status open_config(clt_run_record *r)
     return status;
 }
 
-/* The last part of the folder's path; of "." or "..", that of the folder that it is. */
+/* Sets the name: the last component of the folder's path; for "." and ".." that of the real folder. */
 static clt_status take_name(clt_run_record *r)
 {
     size_t length = strlen(r->folder);

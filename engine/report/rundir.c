@@ -26,14 +26,14 @@ struct clt_rundir {
     char *path, *checkpoints, *metrics_path, *log_path, *stop_path;
     clt_lock *lock;
     int metrics, log;
-    clt_str waiting;       /* lines of metrics.jsonl that are not in the file yet */
-    bool earlier, made;    /* it held an earlier run; the folder was not there before */
-    bool stuck;            /* the last attempt to write them failed */
-    double written;        /* clock: that attempt */
-    int64_t step;          /* of the newest line */
-    pthread_mutex_t lines; /* held for a line of metrics.jsonl; nothing is logged meanwhile */
-    clt_board *board;      /* the same for TensorBoard, or NULL; under the same lock */
-    double looked;         /* clock: last looked for STOP */
+    clt_str waiting;       /* lines of metrics.jsonl that have not been written yet */
+    bool earlier, made;    /* the folder held an earlier run; the folder was created for this one */
+    bool stuck;            /* the last attempt to write the lines failed */
+    double written;        /* time of that attempt */
+    int64_t step;          /* step of the newest line */
+    pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; nothing may be logged meanwhile */
+    clt_board *board;      /* the event file for TensorBoard, or NULL; guarded by the same mutex */
+    double looked;         /* when the file STOP was last looked for */
 };
 
 static clt_status open_append(const char *path, int *fd)
@@ -63,7 +63,7 @@ clt_status clt_rundir_check_free(const char *path)
     free(config_path);
     if (!earlier)
         return CLT_OK;
-    /* who uses it says more than that it is taken */
+    /* the error says which process uses the folder */
     CLT_TRY(clt_path_join(path, "lock", &lock_path));
     clt_status status = clt_lock_acquire(lock_path, &lock);
     free(lock_path);
@@ -71,7 +71,7 @@ clt_status clt_rundir_check_free(const char *path)
     return status == CLT_OK ? refuse_earlier(path) : status;
 }
 
-/* A folder with an earlier run is never overwritten: it is refused, or continued. */
+/* An earlier run in the folder is never overwritten: it is continued, or the folder is refused. */
 static clt_status check_earlier(const char *path, const char *config_path, const clt_config *config,
                                 bool resume, bool *earlier)
 {
@@ -170,7 +170,7 @@ void clt_rundir_discard(clt_rundir *dir)
             remove_in(dir->path, mine[i]);
     }
     char *path = dir && !dir->earlier && dir->made ? strdup(dir->path) : NULL;
-    clt_rundir_close(dir); /* gives the lock back, which lies in it */
+    clt_rundir_close(dir); /* releases the lock, which is a file in the folder */
     if (path)
         (void)rmdir(path);
     free(path);
@@ -187,12 +187,13 @@ const char *clt_rundir_checkpoints(const clt_rundir *dir)
     return dir->checkpoints;
 }
 
-/* What is to be said when the lock is given back: a logged warning becomes an event, which takes it. */
+/* A problem that is reported after the mutex is released: a warning becomes an event, which needs the
+ * mutex. */
 typedef struct trouble {
     char text[CLT_ERROR_TEXT_SIZE + 128];
 } trouble;
 
-/* Either all lines that wait or none. */
+/* Writes all waiting lines or none. */
 static clt_status flush(clt_rundir *dir, trouble *t)
 {
     struct stat before;
@@ -212,7 +213,7 @@ static clt_status flush(clt_rundir *dir, trouble *t)
     return clt_error_put(&error);
 }
 
-/* Keeps the thread's error. */
+/* Reports a problem; the thread's error is kept. */
 static void say_trouble(const trouble *t, clt_status status)
 {
     clt_error error;
@@ -223,7 +224,7 @@ static void say_trouble(const trouble *t, clt_status status)
     (void)clt_error_put(&error);
 }
 
-/* Around calls of the board: it says what went wrong once nothing is held any more. */
+/* Called around calls of the board; problems of the board are reported after the mutex is released. */
 static void board_lock(clt_rundir *dir)
 {
     pthread_mutex_lock(&dir->lines);
@@ -248,7 +249,7 @@ clt_status clt_rundir_flush(clt_rundir *dir)
     return status;
 }
 
-/* What is said of it was said, or will be by who closes the folder after a failure. */
+/* Tries to write the waiting lines. A failure is not reported here. */
 static void write_rest(clt_rundir *dir)
 {
     trouble t = {""};
@@ -271,10 +272,10 @@ void clt_rundir_poll(clt_rundir *dir)
 }
 
 #define MAX_WAITING (16u << 20)
-#define WRITE_SECONDS 0.2        /* lines of steps that follow each other faster are written together */
-#define WRITE_BYTES (256u << 10) /* of them at most */
+#define WRITE_SECONDS 0.2        /* lines of steps within this time are written together */
+#define WRITE_BYTES (256u << 10) /* most bytes written together */
 
-/* later: the line may wait a moment, for the others that come soon. */
+/* later: the line may wait until others that follow soon can be written with it. */
 static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, trouble *t)
 {
     bool was_stuck = dir->stuck;
@@ -297,8 +298,8 @@ static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, troubl
     return CLT_OK;
 }
 
-/* Takes the line. step < 0: that of the line before, which the line was written with. later: see append_line.
- */
+/* Takes ownership of the line. step < 0: the step of the line before, which the new line has. later: as in
+ * append_line. */
 static clt_status write_line(clt_rundir *dir, int64_t step, bool later, clt_str *line)
 {
     trouble t = {""};
@@ -312,7 +313,7 @@ static clt_status write_line(clt_rundir *dir, int64_t step, bool later, clt_str 
     return status;
 }
 
-/* In milliseconds: more digits would say nothing. */
+/* In seconds, rounded to milliseconds. */
 static void put_time(clt_json_writer *w, double time)
 {
     clt_jw_kdouble(w, "time", round((time > 0 ? time : clt_wall_time()) * 1e3) / 1e3);
@@ -345,7 +346,7 @@ static int64_t newest_step(clt_rundir *dir)
     return step;
 }
 
-/* "key: value" on a line of its own, keys of objects with a point between. */
+/* A line "key: value" for each field; keys in objects are joined by a point. */
 static void list_fields(clt_str *out, const char *prefix, const clt_event_field *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -369,7 +370,7 @@ static void event_to_board(clt_rundir *dir, const char *event, int64_t step, con
     clt_str text = {0};
     if (!dir->board)
         return;
-    if (strcmp(event, "sample") == 0) /* the prompt, and what follows it */
+    if (strcmp(event, "sample") == 0) /* the prompt and the generated text */
         for (size_t i = 0; i < count; i++)
             clt_str_append(&text, fields[i].text ? fields[i].text : "");
     else
@@ -399,13 +400,14 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
     return write_line(dir, step, false, &line);
 }
 
-/* More digits of a time would say nothing, and cost more than all else that is done for a step. */
+/* Rounds a time. More digits would have no meaning, and printing them costs more than the rest of a step's
+ * line. */
 static double rounded(double value, double parts)
 {
     return fabs(value) < 1e8 ? round(value * parts) / parts : value;
 }
 
-/* The numbers as they are written, here and for TensorBoard. */
+/* The numbers as they are written here and for TensorBoard. */
 static clt_step_metrics as_written(const clt_step_metrics *m)
 {
     clt_step_metrics w = *m;
@@ -525,7 +527,7 @@ void clt_rundir_log_at(clt_rundir *dir, double time, const char *text)
         return;
     clock_text(time, clock, sizeof clock);
     clt_str_printf(&line, "%s %s\n", clock, text);
-    /* the log is a comfort: a full disk shows itself at the metrics and checkpoints, which are not */
+    /* errors of the log are ignored: a full disk is reported by metrics and checkpoints, which matter more */
     if (clt_str_check(&line) == CLT_OK &&
         clt_fd_write(dir->log, line.text, line.length, dir->log_path) != CLT_OK)
         clt_error_clear();
@@ -544,7 +546,7 @@ void clt_rundir_log(clt_rundir *dir, const char *format, ...)
     clt_rundir_log_at(dir, clt_wall_time(), text);
 }
 
-/* Keeps the lines whose "step" is at most `step`. */
+/* Copies the lines whose "step" is at most `step`. */
 static clt_status kept_lines(const char *text, size_t size, int64_t step, clt_str *out)
 {
     const char *end = text + size;
@@ -552,7 +554,7 @@ static clt_status kept_lines(const char *text, size_t size, int64_t step, clt_st
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         clt_json_doc *doc;
         int64_t at;
-        if (!stop) /* torn by a crash */
+        if (!stop) /* a line torn by a crash */
             break;
         if (clt_json_parse(line, (size_t)(stop - line), "metrics.jsonl", CLT_EDATA, &doc) == CLT_OK) {
             const clt_json *value = clt_json_get(clt_json_root(doc), "step");

@@ -38,8 +38,8 @@ clt_status clt_resolved_config_check(const char *folder, const clt_config *confi
     return status;
 }
 
-/* Keeps the text as config.resolved.N.json, unless the newest of these is the same already: a crash came
- * before the new config was written. */
+/* Keeps the text as config.resolved.N.json, unless the newest of these files is equal: that happens after a
+ * crash before the new config was written. */
 static clt_status keep_earlier(const char *folder, const char *text, size_t size)
 {
     char *path = NULL, *kept = NULL;

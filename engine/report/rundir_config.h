@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.resolved.json of a run folder: what the run computes, as it goes on. When a resumed run is longer,
- * or finds its data elsewhere, the file is brought up to date and the earlier one stays as
+ * config.resolved.json of a run folder: the config of the run as it is now. When a resumed run becomes longer
+ * or finds its data in another place, the file is updated and the earlier one is kept as
  * config.resolved.N.json. */
 #ifndef ENGINE_REPORT_RUNDIR_CONFIG_H
 #define ENGINE_REPORT_RUNDIR_CONFIG_H
@@ -10,13 +10,12 @@
 
 #define CLT_RESOLVED_CONFIG_FILE "config.resolved.json"
 
-/* CLT_ECONFIG, with the difference, when the config of the file and `config` would compute something else.
- * Length, schedule and places of the data are not compared: they may change on conditions (continuation.h).
- */
+/* CLT_ECONFIG, with the difference, if `config` would compute something else than the config in the file.
+ * Length, schedule and paths of data are not compared here: continuation.h says when they may change. */
 clt_status clt_resolved_config_check(const char *folder, const clt_config *config);
-/* Writes `config` into the folder when it differs from what is there in length, schedule or places of the
- * data; the earlier file is kept as config.resolved.1.json, .2 ... in the order of time. A crash at any
- * moment leaves a whole config.resolved.json. */
+/* Writes `config` into the folder if it differs from the file in length, schedule or paths of data. The
+ * earlier file is kept as config.resolved.1.json, then .2 and so on. After a crash at any moment
+ * config.resolved.json is complete. */
 clt_status clt_resolved_config_update(const char *folder, const clt_config *config);
 
 #endif

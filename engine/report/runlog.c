@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run's part of the log. Lines arrive on any thread, one at a time. */
+ * Copies the log's lines into the run folder. Lines arrive on any thread, one at a time. */
 #include "engine/report/runlog.h"
 
 #include <pthread.h>
@@ -13,15 +13,15 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 
-#define MAX_WAITING (256u << 10) /* bytes; a run that says more before its first step says it on stderr */
+#define MAX_WAITING (256u << 10) /* most bytes that wait; lines beyond appear on stderr only */
 
 struct clt_runlog {
-    pthread_mutex_t lock; /* attaching is not serialised with lines */
+    pthread_mutex_t lock; /* lines and attaching may happen at the same time */
     clt_rundir *dir;
-    clt_str waiting; /* whole lines, each with its time before it */
+    clt_str waiting; /* complete lines, each preceded by its time */
 };
 
-/* The thread may be in the middle of handling an error, which is none of the log's business. */
+/* Keeps the thread's error, because the thread may be handling one while it logs. */
 static void write_line(clt_rundir *dir, double time, const char *line)
 {
     static const char warning[] = "warning: ";

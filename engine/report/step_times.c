@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Step times: one pass over a step's spans. The compute queue runs in order, so that time between the end of
- * one command and the start of the next is time without work. */
+ * Step times: one pass over the spans of a step. The compute queue is in order, so the time between the end
+ * of one command and the start of the next is idle time. */
 #include "engine/report/step_times.h"
 
 #include <math.h>
@@ -38,8 +38,8 @@ static clt_idle_kind idle_before(const ocl_span *s)
                                      : CLT_IDLE_HOST;
 }
 
-/* The stretch ends with this command. Of one that was measured at its ends only, the inside is filled as in
- * the newest step that was measured throughout. */
+/* Ends a stretch with this command. If only the ends of the stretch were measured, its busy time is estimated
+ * from the newest step in which every command was measured. */
 static void close_stretch(clt_step_times *t, clt_phase_fill *fill, const ocl_span *s, clt_phase phase)
 {
     double length = (double)(t->end_ns - t->stretch_from);
@@ -60,7 +60,7 @@ double clt_step_times_add(clt_step_times *t, clt_phase_fill *fill, const ocl_spa
     uint64_t start = s->start_ns > t->end_ns ? s->start_ns : t->end_ns;
     uint64_t end = s->end_ns > start ? s->end_ns : start;
     double gap = t->end_ns ? (double)(start - t->end_ns) : 0, ran = (double)(end - start);
-    bool inside = t->in_stretch; /* of the stretch that began before this command */
+    bool inside = t->in_stretch; /* the command belongs to the stretch that is open */
     if (t->begin_ns == 0)
         t->begin_ns = start;
     t->end_ns = end;
@@ -72,7 +72,7 @@ double clt_step_times_add(clt_step_times *t, clt_phase_fill *fill, const ocl_spa
         t->stretch_busy = 0;
     }
     t->stretch_busy += ran;
-    if (inside && !s->all) { /* only the ends were measured: the gap holds the commands between them */
+    if (inside && !s->all) { /* only the ends were measured: other commands ran in the gap */
         double filled = gap * fill->share[phase];
         t->busy_ns += filled;
         t->idle_ns[CLT_IDLE_HOST] += gap - filled;
@@ -107,7 +107,7 @@ double clt_step_times_busy(const clt_step_times *t)
 
 static double rate(const clt_step_times *t, double bytes, double ns)
 {
-    return !t->unknown && bytes > 0 && ns > 0 ? bytes / ns : NAN; /* bytes per ns are GB/s */
+    return !t->unknown && bytes > 0 && ns > 0 ? bytes / ns : NAN; /* bytes per ns equal GB/s */
 }
 
 double clt_step_times_h2d(const clt_step_times *t)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device's side of one step, from what the recorder saw: how long the compute queue was busy, where it
- * idled, how fast transfers ran. Pure arithmetic on spans in the order in which they were enqueued; knows
+ * The times of one step on the device, from the recorded spans: how long the compute queue was busy, where it
+ * was idle, how fast transfers ran. Pure arithmetic on spans in the order in which they were enqueued; knows
  * neither devices nor files. */
 #ifndef ENGINE_REPORT_STEP_TIMES_H
 #define ENGINE_REPORT_STEP_TIMES_H
@@ -9,41 +9,42 @@
 #include "cl/command/record.h"
 #include "engine/plan/plan.h"
 
-/* Why the compute queue had nothing to do. */
+/* Why the compute queue was idle. */
 typedef enum clt_idle_kind {
-    CLT_IDLE_INPUT, /* before a micro-batch's copy: no data, or the host had not come so far */
-    CLT_IDLE_COMM,  /* before summed gradients come back */
+    CLT_IDLE_INPUT, /* before the copy of a micro-batch: no data, or the host was late */
+    CLT_IDLE_COMM,  /* before summed gradients are written back */
     CLT_IDLE_HOST,  /* between other commands */
     CLT_IDLE_COUNT
 } clt_idle_kind;
 
 typedef struct clt_step_times {
     double busy_ns, idle_ns[CLT_IDLE_COUNT];
-    double h2d_ns, h2d_bytes, d2h_ns, d2h_bytes; /* either queue */
-    uint64_t begin_ns, end_ns;                   /* the step's window on the compute queue; 0: none yet */
-    bool unknown;                                /* some command had no times */
-    /* the stretch that is open */
+    double h2d_ns, h2d_bytes, d2h_ns, d2h_bytes; /* transfers of both queues */
+    /* begin and end of the step on the compute queue; 0: none yet */
+    uint64_t begin_ns, end_ns;
+    bool unknown; /* the times of a command are missing */
+    /* the open stretch: commands of a phase of which perhaps only the first and the last are measured */
     bool in_stretch;
     uint64_t stretch_from;
     double stretch_busy;
 } clt_step_times;
 
-/* What part of a phase's stretches kernels fill, from the newest step in which every command was measured;
- * 1 before there is one. */
+/* For each phase, the busy fraction of its stretches in the newest step in which every command was measured;
+ * 1 before there is such a step. */
 typedef struct clt_phase_fill {
     double share[CLT_PHASE_COUNT];
 } clt_phase_fill;
 void clt_phase_fill_init(clt_phase_fill *fill);
 
-/* begin_ns: end of the step before on the device's clock; 0: the window begins with the first command. */
+/* begin_ns: end of the previous step on the device's clock; 0: the step begins with its first command. */
 void clt_step_times_begin(clt_step_times *times, uint64_t begin_ns);
-/* phase: of a COMMAND span, else ignored. Returns the idle time right before this command, 0 for those whose
- * gap is not known (inside a stretch of which only the ends were measured). */
+/* phase: the phase of a COMMAND span; ignored for others. Returns the idle time right before this command, 0
+ * where it is not known (inside a stretch of which only the ends were measured). */
 double clt_step_times_add(clt_step_times *times, clt_phase_fill *fill, const ocl_span *span, clt_phase phase);
 
-double clt_step_times_ns(const clt_step_times *times); /* length of the window */
+double clt_step_times_ns(const clt_step_times *times); /* duration of the step */
 double clt_step_times_idle(const clt_step_times *times);
-/* Each NAN when it is not known. GB/s while transfers ran, not per step. */
+/* NAN if unknown. GB/s are those while transfers ran, not per step. */
 double clt_step_times_busy(const clt_step_times *times);
 double clt_step_times_h2d(const clt_step_times *times);
 double clt_step_times_d2h(const clt_step_times *times);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dots on a grid of characters. Knows nothing of runs and terminals. */
+ * Dots on a grid of characters. Knows nothing of runs or terminals. */
 #include "engine/report/text_plot.h"
 
 #include <math.h>
@@ -12,9 +12,9 @@
 
 typedef struct grid {
     int columns, rows;   /* characters */
-    int across, down;    /* dots of a character */
-    unsigned char *dots; /* bits of each character */
-    char *marks;         /* or 0 */
+    int across, down;    /* dots per character, horizontally and vertically */
+    unsigned char *dots; /* a bit mask for each character */
+    char *marks;         /* a character that replaces the dots, or 0 */
     double low, high;
     bool logarithmic;
 } grid;
@@ -40,7 +40,7 @@ static bool find_range(const clt_text_plot *p, grid *g)
     g->low = height(g, low);
     g->high = height(g, high);
     if (!(g->high - g->low >
-          1e-9 * fmax(fabs(g->low), fabs(g->high)))) { /* a flat line stands in the middle */
+          1e-9 * fmax(fabs(g->low), fabs(g->high)))) { /* a flat line is put in the middle */
         double around = g->logarithmic ? 0.5 : g->low != 0 ? fabs(g->low) * 0.5 : 1;
         g->low -= around;
         g->high += around;
@@ -48,12 +48,12 @@ static bool find_range(const clt_text_plot *p, grid *g)
     return true;
 }
 
-/* Dot of a point; rows count from the top. */
+/* The position of a point in dots; y counts from the top. */
 static void dot_of(const clt_text_plot *p, const grid *g, const clt_point *at, int *x, int *y)
 {
     double span = p->last - p->first;
     double h = span > 0 ? (at->step - p->first) / span : 0.5;
-    /* halves: the range itself may be no finite number */
+    /* divided by 2 because the range itself may overflow */
     double v = (height(g, at->value) / 2 - g->low / 2) / (g->high / 2 - g->low / 2);
     int wide = g->columns * g->across - 1, tall = g->rows * g->down - 1;
     *x = (int)lround((h < 0 ? 0 : h > 1 ? 1 : h) * wide);
@@ -101,7 +101,7 @@ static void fill(const clt_text_plot *p, grid *g)
     }
 }
 
-/* With as many digits as there is room for: a number that is cut would be another one. */
+/* Uses as many digits as fit: a number that is cut off would be a different one. */
 static void label_text(double value, char *text, size_t size)
 {
     int length = LABEL;
@@ -118,7 +118,7 @@ static void put_label(const grid *g, int row, clt_str *out)
     if (row % every == 0 || row == g->rows - 1)
         label_text(g->logarithmic ? pow(10, value) : value, text, sizeof text);
     if (row + 2 >= g->rows && row != g->rows - 1)
-        text[0] = '\0'; /* room for the last one */
+        text[0] = '\0'; /* leaves room for the last label */
     clt_str_printf(out, "%*.*s ", LABEL - 1, LABEL - 1, text);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Event files: names, records, and writing without ending the run. */
+ * Event files: names, records, and writing. A failure never ends the run. */
 #include "engine/report/tfevents.h"
 
 #include <dirent.h>
@@ -22,9 +22,9 @@
 struct clt_tfevents {
     char *path;
     int fd;
-    clt_str waiting; /* whole records */
+    clt_str waiting; /* complete records that have not been written */
     uint64_t lost;   /* records that did not fit */
-    double written;  /* clock */
+    double written;  /* time of the last attempt to write */
     bool stuck;      /* the last attempt to write failed */
     bool told;
     char trouble[CLT_ERROR_TEXT_SIZE + 128];
@@ -58,7 +58,7 @@ void clt_tfevents_record(clt_str *out, const void *message, size_t size)
 
 /* --- names --- */
 
-/* Seconds in the names of the newest event file of the folder, 0: there is none. */
+/* The seconds in the name of the newest event file in the folder, 0: there is none. */
 static long long newest_seconds(const char *folder)
 {
     long long newest = 0;
@@ -150,7 +150,7 @@ static void note_trouble(clt_tfevents *f, const char *what)
         (void)snprintf(f->trouble, sizeof f->trouble, "%s: %s", what, clt_error_text());
 }
 
-/* Either all records that wait or none: half a record would hide everything behind it. */
+/* Writes all waiting records or none: readers would stop at an incomplete record. */
 void clt_tfevents_flush(clt_tfevents *f)
 {
     struct stat before;
@@ -158,7 +158,7 @@ void clt_tfevents_flush(clt_tfevents *f)
     if (f->waiting.length == 0)
         return;
     bool regular = fstat(f->fd, &before) == 0 && S_ISREG(before.st_mode);
-    clt_error kept; /* the thread may be in the middle of handling one */
+    clt_error kept; /* the thread may be handling an error, which is kept */
     clt_error_take(clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK, &kept);
     clt_status status = clt_fd_write(f->fd, f->waiting.text, f->waiting.length, f->path);
     f->stuck = status != CLT_OK;
@@ -187,7 +187,7 @@ void clt_tfevents_add(clt_tfevents *f, clt_str *event)
     }
     clt_tfevents_record(&f->waiting, event->text ? event->text : "", event->length);
     event->length = 0;
-    if (f->waiting.failed) { /* no memory: this record is lost, those before it are whole */
+    if (f->waiting.failed) { /* no memory: this record is lost, earlier ones are complete */
         f->waiting.failed = false;
         f->waiting.length = before;
         f->lost++;

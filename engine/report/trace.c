@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Traces: complete events ("X") on named tracks of one process; times in microseconds from the first event.
- */
+ * Traces: complete events ("X") on named tracks of one process; times are in microseconds from the first
+ * event. */
 #include "engine/report/trace.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ typedef struct slice {
     int track;
     const char *name, *category; /* name NULL: "step N" */
     int64_t id;
-    uint64_t begin_ns, end_ns; /* device clock */
+    uint64_t begin_ns, end_ns; /* on the device's clock */
     uint64_t bytes;
     double flops;
     const char *kernel, *variant, *layer;
@@ -23,7 +23,7 @@ struct clt_trace {
     slice *slices;
     size_t capacity, count;
     uint64_t lost;
-    double offset; /* host seconds of the device's zero: the least that was seen */
+    double offset; /* host time, in seconds, of the device clock's zero: the least of all estimates */
     bool have_offset;
 };
 
@@ -62,7 +62,8 @@ void clt_trace_span(clt_trace *t, const ocl_span *span, const char *name, const 
 {
     if (!t || span->end_ns == 0)
         return;
-    /* the command was stamped "queued" before its enqueueing returned: the shortest such delay is nearest */
+    /* The command was stamped "queued" before the enqueueing call returned, so each estimate is too late by
+     * that delay; the least one is the best. */
     double offset = span->host_at - (double)span->queued_ns * 1e-9;
     if (span->queued_ns && (!t->have_offset || offset < t->offset)) {
         t->offset = offset;
@@ -137,7 +138,7 @@ static void name_process(clt_json_writer *w, const char *device)
     clt_jw_end_object(w);
 }
 
-/* Opens the event; the caller adds "args" and closes it. Nanoseconds are enough. */
+/* Opens an event; the caller adds "args" and closes it. Times are rounded to nanoseconds. */
 static void begin_event(clt_json_writer *w, const char *name, const char *category, int track, double ts,
                         double duration)
 {
@@ -188,7 +189,7 @@ static void host_event(const clt_span *s, double zero, clt_json_writer *w)
     end_event(w);
 }
 
-/* Host seconds of the earliest event. */
+/* Host time of the earliest event, in seconds. */
 static double earliest(const clt_trace *t, const clt_span *host, size_t n_host)
 {
     double zero = INFINITY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Traces for Perfetto (ui.perfetto.dev) and chrome://tracing: what the queues and the threads did over a few
- * steps, as the "trace event" JSON that both read. Bounded in size; knows spans, not devices. */
+ * Traces for Perfetto (ui.perfetto.dev) and chrome://tracing: what queues and threads did during a few steps,
+ * in the "trace event" JSON that both read. The size is bounded. Knows spans, not devices. */
 #ifndef ENGINE_REPORT_TRACE_H
 #define ENGINE_REPORT_TRACE_H
 
@@ -21,15 +21,15 @@ typedef enum clt_trace_track {
 
 typedef struct clt_trace clt_trace;
 
-/* At most so many slices of queues; memory is set aside at once. */
+/* capacity: most spans of queues; the memory is allocated here. */
 clt_status clt_trace_create(size_t capacity, clt_trace **out);
 void clt_trace_destroy(clt_trace *trace);
-/* A command of a queue. name, category: borrowed. */
+/* Adds a command of a queue. name and category are borrowed. */
 void clt_trace_span(clt_trace *trace, const ocl_span *span, const char *name, const char *category);
-/* A step, from 1, on the device's clock. */
+/* Adds a step, counted from 1, on the device's clock. */
 void clt_trace_step(clt_trace *trace, int64_t step, uint64_t begin_ns, uint64_t end_ns);
-/* The file: device times are laid over host times by the spans' moments of enqueueing. loaders: threads that
- * get a track though they did nothing. */
+/* Writes the trace. Device times are converted to host times by the times at which commands were enqueued.
+ * loaders: number of loader threads, each of which gets a track. */
 clt_status clt_trace_json(const clt_trace *trace, clt_spans *host, int loaders, const char *device,
                           clt_str *out);
 

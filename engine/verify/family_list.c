@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of the engine's families that have records, each with its bench. Knows no op. */
+ * The list of all families of kernels of the engine, each with the bench that measures it. Knows no op. */
 #include "engine/verify/family_list.h"
 
 #include "cl/tune/families.h"

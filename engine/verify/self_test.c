@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which of the checker's cases tell whether a capability may be used: the kernels that use it, in sizes that
- * are no multiple of anything, against the host's double precision. Only what the engine would take on such a
- * device is run, in few programs, because compiling is most of the time. Knows no kernel. */
+ * Which of the checker's cases decide whether a capability may be used: cases of the kernels that use it, in
+ * sizes that are no multiple of any tile, compared with double precision on the host. Only what the engine
+ * would use on such a device is run, with few programs, because compiling takes most of the time. Knows no
+ * kernel. */
 #include "engine/verify/self_test.h"
 
 #include <stdio.h>
@@ -11,16 +12,16 @@
 #include "cl/device/asking.h"
 #include "engine/verify/verify_internal.h"
 
-#define SEED 20231 /* the same data every time: an answer is remembered */
+#define SEED 20231 /* the same data every time, because results are cached */
 
-/* On which devices a test is about what the engine uses. */
+/* The kinds of devices on which the engine uses what a test is about. */
 typedef enum device_kind {
     ANY_DEVICE,
-    WITH_LANES,    /* lane style: float16 vectors, mostly CPUs */
-    WITHOUT_LOCAL, /* those, and devices without local memory */
-    ON_GPUS,       /* scalar items in groups, and no CPU */
-    WITH_GROUPS,   /* scalar items in groups, mostly GPUs */
-    WITHOUT_UNITS  /* groups, and no matrix units that would take the products */
+    WITH_LANES,    /* style lanes (float16 vectors), mostly CPUs */
+    WITHOUT_LOCAL, /* style lanes, and devices without local memory */
+    ON_GPUS,       /* style groups (scalar work-items in work-groups), except CPUs */
+    WITH_GROUPS,   /* style groups, mostly GPUs */
+    WITHOUT_UNITS  /* style groups, and no matrix units that would compute the products */
 } device_kind;
 
 typedef struct test_cases {
@@ -28,8 +29,9 @@ typedef struct test_cases {
     const char *names[9];
 } test_cases;
 
-/* Every device: the forms that take everything. Where they have float16 vectors, which they can do without,
- * these are tested first, so that a driver that does not take them costs wide_vectors and not the device. */
+/* For every device: the variants that accept everything. In style lanes these kernels use float16 vectors,
+ * but can do without them. That style is tested first, so that a driver that fails with it loses wide_vectors
+ * and not the device. */
 #define FLOOR_CASES                                                                                          \
     {                                                                                                        \
         "gemm.odd_nt[simple]/correct", "relu.tail[flat]/correct", "known.philox/correct"                     \
@@ -43,9 +45,9 @@ static const test_cases floor_cases = {ANY_DEVICE, FLOOR_CASES};
 static const test_cases update_lane_cases = {WITH_LANES, UPDATE_CASES};
 static const test_cases update_cases = {WITHOUT_LOCAL, UPDATE_CASES};
 static const test_cases update_group_cases = {WITH_GROUPS, {"update.adamw[group]/correct"}};
-/* With the lines asked for ahead, and stored past the caches (which a bitwise check does on arrays of any
- * size); if these fail the next test shows whether lane style itself is right. The product is one whose
- * program a training builds as well. */
+/* Kernels of style lanes with prefetching, and with nontemporal stores (which a bitwise check uses for arrays
+ * of any size). If these fail, the next test shows whether the style works without them. The product is one
+ * whose program a training builds as well. */
 static const test_cases prefetch_cases = {WITH_LANES, {"gemm.deep_columns[lane]/correct"}};
 static const test_cases nontemporal_cases = {WITH_LANES, {"relu.chunk[lane]/bitwise"}};
 static const test_cases lane_cases = {WITH_LANES, {"gemm.deep_columns[lane]/correct"}};
@@ -54,8 +56,8 @@ static const test_cases group_cases = {WITH_GROUPS,
                                        {"gemm.odd_nn[tile]/correct", "gemm.odd_nt[tile]/correct",
                                         "gemm.odd_tn[tile]/correct", "gemm.odd_tt[tile]/correct",
                                         "softmax.odd[group]/correct", "layernorm.odd[group]/correct"}};
-/* Not on CPUs, where compiling it takes long, and PoCL 3.0 does not come back from it: products and the
- * update are of use there without it. */
+/* Not on CPUs: compiling takes long there, PoCL 3.0 hangs in it, and products and the update are useful
+ * without it. */
 static const test_cases attention_cases = {ON_GPUS, {"attention.odd[group]/correct"}};
 static const test_cases large_group_cases = {WITHOUT_UNITS, {"gemm.tails_nn[tile_64x64x16_4x4_k1]/correct"}};
 #define UNIT_CASES(type, attention)                                                                          \
@@ -68,8 +70,8 @@ static const test_cases large_group_cases = {WITHOUT_UNITS, {"gemm.tails_nn[tile
     }
 static const test_cases f16_cases = UNIT_CASES("f16", "attention.f16_odd[mma]/correct");
 static const test_cases bf16_cases = UNIT_CASES("bf16", "attention.bf16_shared[mma]/correct");
-/* All layouts, both types, and more steps of k than slots; the largest tiles, whose loss leaves the others,
- * by themselves. */
+/* All layouts, both types, and more steps of k than pipeline slots. The largest tiles are tested separately,
+ * so that losing them leaves the others. */
 static const test_cases wgmma_large_cases = {WITH_GROUPS,
                                              {"gemm.tails_nt[wgmma_bf16_128x256_s4_k1]/correct",
                                               "gemm.tails_tn[wgmma_bf16_256x128_s4_k2]/correct",
@@ -83,8 +85,9 @@ static const test_cases wgmma_cases = {WITH_GROUPS,
                                         "gemm.large_tt[wgmma_f16]/correct", "gemm.deep[wgmma_bf16]/correct"}};
 static const test_cases tf32_cases = UNIT_CASES("tf32", NULL);
 
-/* What embellishes a form comes before the form, so that its loss leaves the form. On CPUs two children ask a
- * share each at once: the two take about as long. */
+/* A test of an addition to a kernel (such as prefetching) comes before the test of the kernel, so that
+ * failing it costs only the addition. The last number says which of two child processes runs the test on
+ * CPUs; both take about as long. */
 static const ocl_self_test tests[] = {
     {"floor_lanes", OCL_CAP_WIDE_VECTORS, &floor_lane_cases, 0},
     {"floor", 0, &floor_cases, 0},
@@ -97,7 +100,7 @@ static const ocl_self_test tests[] = {
     {"wg256", OCL_CAP_WG256, &large_group_cases, 0},
     {"update_group", OCL_CAP_LOCAL, &update_group_cases, 0},
     {"update_lanes", OCL_CAP_WIDE_VECTORS, &update_lane_cases, 0},
-    {"update", 0, &update_cases, 0}, /* the form for every device, where no other one is left */
+    {"update", 0, &update_cases, 0}, /* for every device: there is no alternative to this variant */
     {"mma_f16", OCL_CAP_MMA_F16, &f16_cases, 0},
     {"mma_bf16", OCL_CAP_MMA_BF16, &bf16_cases, 0},
     {"mma_tf32", OCL_CAP_MMA_TF32, &tf32_cases, 0},
@@ -128,7 +131,7 @@ static bool wanted(const ocl_self_test *test, const ocl_device_desc *device)
     }
 }
 
-/* The first case that was not right, or that the driver did not carry out (status). */
+/* The first case with a wrong result, or that the driver did not carry out (status). */
 typedef struct finding {
     bool wrong;
     clt_status status;

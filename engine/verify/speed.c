@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run of the speed measurement: the sizes that ops are timed at (clt_op_ref.timed) on the device, filled
- * and run phase by phase, each time between two streams. Knows plans and what their commands say about
- * themselves (bytes, operations, kind of stores). */
+ * Measuring the speed of ops: runs the cases with realistic sizes (clt_op_ref.timed) on the device phase by
+ * phase, and a stream (a memory bandwidth test) before and after each timing. Knows plans, and from the
+ * commands their bytes, operations and kind of stores. */
 #include "engine/verify/speed.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@
 
 /* --- one phase --- */
 
-/* Rounds of one command, or of the whole phase. */
+/* Results of all rounds for one command, or for the whole phase. */
 typedef struct speed_track {
     double ns[MAX_ROUNDS], share[MAX_ROUNDS];
 } speed_track;
@@ -30,12 +30,12 @@ typedef struct speed_track {
 typedef struct speed_rounds {
     clt_realized *realized;
     ocl_command_times *times;
-    size_t first, count; /* commands of the phase */
-    bool large;          /* no cache holds what they move */
-    speed_track *tracks; /* count + 1: the last one is the whole */
-    uint64_t *before;    /* count: total_ns before this round */
+    size_t first, count; /* the commands of the phase */
+    bool large;          /* the data of the phase fits into no cache */
+    speed_track *tracks; /* count + 1: the last one is for the whole phase */
+    uint64_t *before;    /* count: total_ns of each command before this round */
     int rounds;
-    double stream[2][MAX_ROUNDS + 1]; /* GB/s: plain, nontemporal, round the rounds */
+    double stream[2][MAX_ROUNDS + 1]; /* GB/s of plain and nontemporal streams, before and after each round */
 } speed_rounds;
 
 static double middle(const double *values, int n)
@@ -51,8 +51,8 @@ static clt_status run_streams(const clt_speed_session *s, speed_rounds *r, int a
     return ocl_stream_triad(s->stream, true, &r->stream[1][at]);
 }
 
-/* One run of the phase between two streams. What fits into the caches is run once before, because the streams
- * have thrown it out. */
+/* Runs the phase once between two streams. Data that fits into the caches was evicted by the stream, so the
+ * phase is run once before it is timed. */
 static clt_status run_round(const clt_speed_session *s, clt_phase phase, speed_rounds *r)
 {
     const ocl_command_time *times = r->times->at;
@@ -86,7 +86,7 @@ static clt_status run_round(const clt_speed_session *s, clt_phase phase, speed_r
 
 static bool is_large(const ocl_device_desc *desc, double bytes)
 {
-    /* GPUs' drivers report first-level caches; their second-level ones are up to 72 MB */
+    /* drivers of GPUs report first-level caches; second-level caches have up to 72 MB */
     double cache =
         desc->is_cpu && desc->cache_bytes ? (double)desc->cache_bytes : fmax(64e6, (double)desc->cache_bytes);
     return bytes > 4.0 * cache;
@@ -119,7 +119,7 @@ static void report(const clt_speed_session *s, const speed_rounds *r, clt_phase 
     }
     for (size_t c = 0; c <= r->count; c++) {
         const ocl_command *command =
-            c > 0 ? &r->realized->all.commands[r->first + c - 1] : NULL; /* the whole comes first */
+            c > 0 ? &r->realized->all.commands[r->first + c - 1] : NULL; /* 0 is the whole phase */
         const speed_track *t = &r->tracks[c > 0 ? c - 1 : r->count];
         double ns = middle(t->ns, r->rounds), b = command ? (double)ocl_command_bytes(command) : bytes,
                f = command ? command->flops : flops;
@@ -186,7 +186,7 @@ done:
     return status;
 }
 
-/* A machine with less memory leaves out what does not fit. */
+/* A case that does not fit into the machine's memory is left out. */
 static clt_status run_case(clt_speed_session *s, const clt_op *op, const clt_op_case *c)
 {
     char name[128];

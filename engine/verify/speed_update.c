@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Speed of the update: gradient norm, finite check and optimizer over a store that holds one matrix. */
+ * Speed of the update: gradient norm, finite check and optimizer on a store with one matrix. */
 #include <string.h>
 
 #include "engine/verify/speed_internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One update on a device, for all that time it: the UPDATE phase over a store of one matrix, filled with
- * values that many updates leave as they should be. What is right is the checker's business. */
+ * One update on a device, for everything that times it: the UPDATE phase on a store with one matrix, whose
+ * values stay normal numbers over many updates. Results are not checked here. */
 #ifndef ENGINE_VERIFY_UPDATE_BENCH_H
 #define ENGINE_VERIFY_UPDATE_BENCH_H
 
@@ -16,7 +16,7 @@ typedef struct clt_update_bench {
     clt_realized *realized;
 } clt_update_bench;
 
-/* variant, candidate, asked: as in clt_plan_options. The spec's schedule_entries are the bench's own. */
+/* variant, candidate, asked: as in clt_plan_options. The spec's schedule_entries are replaced. */
 typedef struct clt_update_bench_setup {
     clt_update_spec spec;
     clt_dtype storage;
@@ -26,17 +26,17 @@ typedef struct clt_update_bench_setup {
     ocl_choice *asked;
 } clt_update_bench_setup;
 
-/* The plan alone, for a device of that description. */
+/* Makes only the plan, for a device with that description. */
 clt_status clt_update_bench_plan(const ocl_device_desc *desc, const clt_update_bench_setup *setup,
                                  clt_plan **out);
 clt_status clt_update_bench_create(ocl_device *device, const ocl_device_desc *desc,
                                    const clt_update_bench_setup *setup, clt_update_bench **out);
 void clt_update_bench_destroy(clt_update_bench *bench); /* NULL is fine */
-/* Values whose squares stay positive numbers for as many updates as a measurement makes, and that learning
- * rate for the next update. */
+/* Fills in values whose squares stay positive numbers over all updates of a measurement, and sets the
+ * learning rate of the next update. */
 clt_status clt_update_bench_fill(clt_update_bench *bench, float learning_rate);
 
-/* By which the tuner measures the family of the update (engine/plan/update_family.c). */
+/* The bench of the family of updates (engine/plan/update_family.c), for the tuner. */
 extern const ocl_family_bench clt_update_family_bench;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run of the checker: options, device, filters, names, reports. What is checked and how is in the other
- * files of this room. */
+ * A run of the checker: options, device, filters, names, reports. The other files of this room say what is
+ * checked. */
 #include "engine/verify/verify.h"
 
 #include <fnmatch.h>
@@ -140,7 +140,7 @@ void clt_verify_repeat(const clt_verify_options *o, const char *name, uint64_t s
         }
 }
 
-/* Failures that end the run: nothing on this device or machine can work any more. */
+/* True for failures after which no check can work any more on this device or machine. */
 static bool ends_run(clt_status status)
 {
     return status == CLT_EDEVLOST || status == CLT_ENOMEM || status == CLT_EDEVICE;
@@ -173,8 +173,9 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
     return CLT_OK;
 }
 
-/* Vectors that a CPU device's compiler takes apart make so much code of a form written for them that
- * compiling it takes minutes (Mesa's llvmpipe): such forms are left to the whole run. */
+/* On a CPU device without wide vectors (Mesa's llvmpipe) the compiler splits vectors into so much code that
+ * compiling a kernel written for them takes minutes. Such variants are only checked by a full run, not with
+ * `small`. */
 static bool is_costly(const clt_verify_session *session, ocl_answer answer)
 {
     return session->options->small && session->desc.is_cpu && answer == OCL_ANSWER_NO;
@@ -183,7 +184,7 @@ static bool is_costly(const clt_verify_session *session, ocl_answer answer)
 bool clt_verify_offers(const clt_verify_session *session, const char *what, uint32_t caps,
                        clt_verify_outcome *outcome)
 {
-    if (!(session->desc.caps & OCL_CAP_LOCAL)) /* no other form can be had: trainings take these */
+    if (!(session->desc.caps & OCL_CAP_LOCAL)) /* without local memory training uses this variant */
         return true;
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
         ocl_cap_report report = {OCL_ANSWER_YES, ""};
@@ -238,7 +239,7 @@ static clt_status begin(clt_verify_session *session)
     unsigned chosen = o->modes & ~(unsigned)CLT_VERIFY_LIST;
     session->modes = chosen ? chosen : CLT_VERIFY_CORRECT | CLT_VERIFY_GRAD | CLT_VERIFY_BITWISE;
     if (o->modes & CLT_VERIFY_LIST)
-        return CLT_OK; /* names need no device */
+        return CLT_OK; /* listing names needs no device */
     ocl_open_options open = {.spec = o->device_spec,
                              .caps_mask = o->caps_mask,
                              .checker = true,
@@ -273,11 +274,11 @@ static clt_status end(clt_verify_session *session, clt_status status)
                               session->desc.name);
 }
 
-/* What a run is about. */
+/* What a run checks. */
 typedef struct verify_subjects {
     const clt_op *const *ops;
     int count;
-    bool all; /* the rest as well: products, known answers, the update */
+    bool all; /* also everything else: products, known answers, the update */
 } verify_subjects;
 
 static verify_subjects all_subjects(void)
@@ -297,7 +298,7 @@ static clt_status check_subjects(clt_verify_session *session, const verify_subje
     return clt_verify_updates(session);
 }
 
-/* The checks of one selection, in order, up to the one named `until`. */
+/* Runs the checks of a selection in order, up to the one named `until`. */
 static clt_status run_selection(const clt_verify_options *options, const verify_subjects *subjects,
                                 const char *until, clt_verify_summary *summary)
 {
@@ -359,7 +360,7 @@ clt_status clt_verify_count(const clt_verify_options *options, uint64_t *out)
     names.context = out;
     *out = 0;
     clt_status status = clt_verify_run(&names, &summary);
-    if (status == CLT_EUSAGE && summary.matched == 0) { /* the run itself tells that nothing matches */
+    if (status == CLT_EUSAGE && summary.matched == 0) { /* the run itself reports that nothing matches */
         clt_error_clear();
         status = CLT_OK;
     }

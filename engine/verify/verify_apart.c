@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks in worker processes, so that a driver that crashes or hangs in one of them fails that one alone: a
- * worker names each check before it runs it, and another worker goes on behind the one that ended it.
- * Compiling kernels is most of the time, and drivers whose compiler holds one lock (PoCL) use one core of a
- * process for it: so there are several workers, each supervised by a thread. Cases are given to the worker
- * that asks first; in its first pass over the list a worker gets subjects that no other one has begun, since
- * cases of one op often share kernels, and in its second pass whatever is left. */
+ * Checks in worker processes: a driver that crashes or hangs makes only one check fail. A worker names each
+ * check before it runs it; if it dies, a new worker goes on after that check. Compiling kernels takes most of
+ * the time, and a driver whose compiler holds a lock (PoCL) uses one core per process, so there are several
+ * workers, each watched by a thread. A case is given to the first worker that asks for it. In its first pass
+ * over the list a worker gets subjects that no other worker has begun, because cases of one op often share
+ * kernels; in its second pass it gets whatever is left. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +16,17 @@
 #include "engine/base/thread.h"
 #include "engine/verify/verify_internal.h"
 
-#define OPEN_SECONDS 1200.0 /* until the first check: a device may be asked for its capabilities first */
-#define SEND_SECONDS 60.0   /* for a worker to read one line */
+#define OPEN_SECONDS 1200.0 /* limit until the first check: the device may have to be probed first */
+#define SEND_SECONDS 60.0   /* limit for a worker to read one line */
 #define MAX_WORKERS 16
-#define GPU_WORKERS 4   /* each has a context of its own in the device's memory */
-#define LEAST_CHECKS 24 /* of a worker: starting one takes as long as some checks */
+#define GPU_WORKERS 4   /* each has its own context in the device's memory */
+#define LEAST_CHECKS 24 /* least number of checks per worker, because starting a worker takes time, too */
 
-/* A subject, whose first worker gets all of its cases in pass 0; or a case. */
+/* A case that a worker has claimed; or a subject, all of whose cases its first worker gets in pass 0. */
 typedef struct share {
     char *name;
-    int worker;   /* who has it */
-    bool resumes; /* a case whose worker was lost in it: it goes on at `from` */
+    int worker;   /* number of the worker */
+    bool resumes; /* the worker died in this case: it goes on with check `from` */
     uint64_t from;
 } share;
 
@@ -41,11 +41,11 @@ typedef struct supervisor {
     const char *program;
     double limit;
     uint64_t total;
-    pthread_mutex_t lock; /* of all that follows, and while results are delivered */
+    pthread_mutex_t lock; /* guards the members below; held while results are delivered */
     pthread_cond_t changed;
     shares subjects, cases;
     char spec[16], device[OCL_NAME_SIZE];
-    bool opened, is_cpu; /* some worker has opened the device */
+    bool opened, is_cpu; /* a worker has opened the device */
     bool failed;         /* a thread has ended with an error */
     uint64_t matched;
 } supervisor;
@@ -57,14 +57,14 @@ typedef struct watcher {
     clt_thread *thread;
     clt_child *child;
     bool running, done, opened;
-    int ended;      /* checks of this process */
-    bool helped;    /* some process of it has opened the device */
-    bool left;      /* it could not help: the others do all there is */
-    uint64_t index; /* of the check that runs, or ran last */
+    int ended;      /* checks that this process has finished */
+    bool helped;    /* one of its processes has opened the device */
+    bool left;      /* it has given up: the other workers do the rest */
+    uint64_t index; /* of the current or last check */
     char name[256], op_case[256];
-    clt_status error; /* what the process ended with */
+    clt_status error; /* error that the process reported when it ended */
     char error_text[4096];
-    clt_error end; /* what the thread ended with */
+    clt_error end; /* error of the thread */
 } watcher;
 
 static void unescape(char *text)
@@ -83,7 +83,7 @@ static void unescape(char *text)
 
 static share *find(const shares *list, const char *name)
 {
-    for (size_t i = list->count; i-- > 0;) /* newest first: that is where most questions go */
+    for (size_t i = list->count; i-- > 0;) /* newest first, since most queries are about new ones */
         if (strcmp(list->items[i].name, name) == 0)
             return &list->items[i];
     return NULL;
@@ -108,7 +108,7 @@ static void drop(shares *list)
     free(list->items);
 }
 
-/* May this worker run the case? *from receives the first check that it may run. */
+/* May this worker run the case? *from receives the index of the first check that it may run. */
 static clt_status decide(watcher *w, int pass, const char *subject, const char *op_case, bool *take,
                          uint64_t *from)
 {
@@ -149,7 +149,7 @@ static clt_status answer(watcher *w, const char *line)
     int n = take ? snprintf(text, sizeof text, "take %" PRIu64 "\n", from)
                  : snprintf(text, sizeof text, "leave\n");
     if (clt_child_send(w->child, text, (size_t)n, SEND_SECONDS) != CLT_OK)
-        clt_error_clear(); /* it is gone, which the next line tells */
+        clt_error_clear(); /* the process has died, which reading the next line reports */
     return CLT_OK;
 }
 
@@ -217,7 +217,7 @@ static bool take_device(watcher *w, const char *line)
     return true;
 }
 
-/* False: the worker has ended with an error, or writes what it cannot mean. */
+/* Handles a line of the worker. False: the worker has reported an error, or the line is not valid. */
 static bool take_line(watcher *w, const char *line)
 {
     int at = 0, status;
@@ -276,7 +276,7 @@ static clt_status start(watcher *w)
     return clt_child_start(w->s->program, arguments, CLT_CHILD_STREAMS | CLT_CHILD_INPUT, &w->child);
 }
 
-/* The check that the worker did not survive has failed; another worker goes on behind it. */
+/* Reports the check during which the worker died as failed; another worker goes on after it. */
 static void fail_check(watcher *w, clt_child_event event, const clt_child_end *end)
 {
     char reason[4200];
@@ -348,7 +348,7 @@ static void *watch(void *context)
 
 /* --- all of them --- */
 
-/* How many workers help, once the first one has told what device it is. */
+/* How many workers are useful; known when the first one has opened the device. */
 static int wanted(const supervisor *s, int jobs)
 {
     int n = jobs > 0 ? jobs : clt_cpu_count();
@@ -362,7 +362,8 @@ static int wanted(const supervisor *s, int jobs)
     return n < 1 ? 1 : n > MAX_WORKERS ? MAX_WORKERS : n;
 }
 
-/* The first worker opens the device alone: drivers are listed and asked once, and its kind is known then. */
+/* The first worker opens the device alone, so that drivers are listed and probed only once and its kind is
+ * known. */
 static clt_status run_workers(supervisor *s, int jobs)
 {
     watcher *watchers;
@@ -381,7 +382,7 @@ static clt_status run_workers(supervisor *s, int jobs)
             count = s->opened && !s->failed ? wanted(s, jobs) : 1;
         pthread_mutex_unlock(&s->lock);
     }
-    if (status != CLT_OK && n > 0) { /* fewer do it as well */
+    if (status != CLT_OK && n > 0) { /* go on with fewer workers */
         clt_error_clear();
         status = CLT_OK;
     }
@@ -403,7 +404,8 @@ clt_status clt_verify_run_apart(const clt_verify_options *options, double limit,
 {
     supervisor s = {.options = options, .summary = summary, .limit = limit};
     char *program;
-    if (options->after) /* a failure that is looked into: in this process, where a debugger is */
+    /* a failure is being investigated: stay in this process, to which a debugger may be attached */
+    if (options->after)
         return clt_verify_run(options, summary);
     clt_status status = clt_program_find(&program);
     if (status == CLT_EUNSUPPORTED) {

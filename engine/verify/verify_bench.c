@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bench of one op case: a graph of one node (or two that share their inputs), its plan with guard zones
- * round every tensor, and host images of the slabs. A run uploads a whole slab and reads it back, so that
- * every byte is accounted for: what a phase may not write must not change, inputs and parameters included.
- * Knows plans; does not know what is right. */
+ * The bench of one op case: a graph of one node (or two nodes that share their inputs), its plan with guard
+ * zones around every tensor, and images of the slabs on the host. A run uploads whole slabs and reads them
+ * back, so that every byte is checked: bytes that a phase may not write, including inputs and parameters,
+ * must not change. Knows plans; does not know which results are right. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_grap
            clt_dtype_is_float(clt_graph_tensor(graph, node->in[index])->dtype);
 }
 
-/* Inputs are batch fields where they have the batch dimension; others (vectors that are added to rows) are
+/* Inputs with a batch dimension are batch fields; others (for instance vectors that are added to rows) are
  * tensors of that class. */
 static clt_status add_inputs(clt_graph *graph, const clt_op_case *c, int32_t *ids)
 {
@@ -41,7 +41,7 @@ static clt_status add_inputs(clt_graph *graph, const clt_op_case *c, int32_t *id
     return CLT_OK;
 }
 
-/* Output gradients are given, like fields. */
+/* Gradients of the outputs are given as fields. */
 static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
                             const clt_verify_setup *setup, const clt_node *node, int32_t *douts)
 {
@@ -104,7 +104,7 @@ clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_
 
 /* --- plan --- */
 
-/* The variant of that name, or NULL. */
+/* The variant with that name, or NULL. */
 static const ocl_variant *find_variant(const ocl_variant *const *list, const char *name, bool *last)
 {
     for (size_t i = 0; list && name && list[i]; i++)
@@ -115,7 +115,7 @@ static const ocl_variant *find_variant(const ocl_variant *const *list, const cha
     return NULL;
 }
 
-/* The reason inside "... none accepts (group: the device lacks local)", if it is the forced variant that
+/* Extracts the reason from "... none accepts (group: the device lacks local)", if the forced variant
  * refused. */
 static bool refusal(const clt_verify_subject *subject, char *reason, size_t size)
 {
@@ -133,7 +133,7 @@ static bool refusal(const clt_verify_subject *subject, char *reason, size_t size
     return true;
 }
 
-/* The last variant of a list must take everything. */
+/* Only the last variant of a list must accept everything. */
 static bool may_refuse(const clt_verify_subject *subject)
 {
     bool last_forward = false, last_backward = false;
@@ -180,8 +180,8 @@ static bool is_offered(const clt_verify_session *session, const clt_verify_subje
     return clt_verify_offers(session, what, caps, outcome);
 }
 
-/* First as the device would plan; where the variant then refuses, once more without regard to its speed here.
- */
+/* Plans as for training on this device. If the variant refuses because it would be slow here, plans again
+ * with a description for which it accepts. */
 static clt_status make_plan(clt_verify_session *session, const clt_verify_subject *subject,
                             const clt_verify_setup *setup, clt_verify_outcome *outcome,
                             clt_verify_bench *bench)
@@ -226,7 +226,7 @@ clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify
     bench->device = session->device;
     CLT_TRY_GOTO(make_plan(session, subject, setup, outcome, bench), fail);
     if (!bench->plan)
-        goto fail; /* skipped */
+        goto fail; /* the check is skipped */
     const clt_plan *plans[1] = {bench->plan};
     CLT_TRY_GOTO(clt_pool_create(bench->device, plans, 1, &bench->pool), fail);
     clt_realize_options options = {.pool = bench->pool};
@@ -336,7 +336,7 @@ static void mark_writable(clt_verify_bench *b, clt_phase phase)
     }
 }
 
-/* Which tensor the byte belongs to, or which one ends before it. */
+/* Names the tensor to which the byte belongs, or after which it lies. */
 static void blame(const clt_verify_bench *b, clt_phase phase, int32_t slab, size_t where,
                   clt_verify_outcome *outcome)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random data of the checker: every array is a stream of its own, keyed by seed, case and array number, so
- * that a single case repeats alone what it saw in a whole run. Values are what the storage type can hold.
- * Knows nothing of ops. */
+ * Random data of the checker. Every array is a stream of its own, keyed by seed, case and number of the
+ * array, so that a single case gets the same data alone as in a full run. Values are representable in the
+ * storage type. Knows nothing of ops. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ uint32_t clt_verify_word(const clt_verify_stream *s, uint64_t index)
     return clt_rng_u32(s->seed, CLT_RNG_VERIFY, s->number, s->key, index);
 }
 
-#define PEAK 120.0 /* exp of it is more than f32 holds */
+#define PEAK 120.0 /* exp of it overflows f32 */
 
 static double below(const clt_verify_stream *stream, size_t i, int64_t limit)
 {

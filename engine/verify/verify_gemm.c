@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of GEMM backends, by the contract of cl/gemm/gemm.h alone: sizes round tile edges, every layout,
+ * Checks of GEMM backends against the contract of cl/gemm/gemm.h: sizes around tile edges, every layout,
  * batches, shared and interleaved operands, offsets and row strides, scalars, storage types, epilogues.
- * Operands lie in buffers full of plausible numbers; everything of C's buffer that is not C must keep its
- * bits. Every backend is checked with its own choice, those with a list of forms with each of these, too. */
+ * Operands lie in buffers full of plausible numbers; every byte of C's buffer that does not belong to C must
+ * not change. Every backend is checked with the tile that it chooses itself, and backends with a list of
+ * tiles with each of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ typedef struct gemm_run {
     const ocl_choice *choice; /* the tunables that the backend must use; NULL: its standard choice */
     bool integers;
     ocl_gemm_bench *bench;
-    ocl_gemm_ready *ready; /* NULL when the backend refused */
+    ocl_gemm_ready *ready; /* NULL if the backend refused */
 } gemm_run;
 
 /* --- problem --- */
@@ -71,7 +72,7 @@ static ocl_gemm make_gemm(const clt_gemm_case *c, const clt_verify_stream *s)
     return g;
 }
 
-/* Where an operand of the epilogue starts: anywhere, or at whole 16 bytes. */
+/* Position of an operand of the epilogue: at any element, or at a multiple of 16 bytes. */
 static ocl_tensor_ref extra(const clt_gemm_case *c, int32_t tensor, uint64_t bytes)
 {
     return (ocl_tensor_ref){tensor, c->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes};
@@ -100,7 +101,7 @@ static void fill(void *context, int operand, clt_dtype type, size_t first, doubl
     clt_verify_fill(out, n, &filler, &stream);
 }
 
-/* A refusal makes the outcome SKIP. */
+/* Handles a backend's refusal: the outcome is SKIP. */
 static clt_status refused(gemm_run *r)
 {
     const char *open = strstr(clt_error_text(), "none accepts (");
@@ -146,8 +147,8 @@ static void close_run(gemm_run *r)
 
 /* --- judging --- */
 
-/* How far rounding on the way takes a result off, relative to its size: of the operands, of the stored value
- * that the activation starts from. */
+/* Relative error that intermediate rounding adds: of the operands, and of the stored value to which the
+ * activation is applied. */
 static double rounded_on_the_way(const ocl_gemm *g)
 {
     double operands = g->tf32 ? 0x1p-10 : 0.0, stored = 0.0;
@@ -168,7 +169,7 @@ static void compare(gemm_run *r, const char *what, const double *values, size_t 
                                   rounded_on_the_way(g));
 }
 
-/* What an operand of C's shape holds, in C's order. */
+/* Reads the values of an operand with C's shape, in C's order. */
 static clt_status read_result(gemm_run *r, int operand, double *out)
 {
     const ocl_gemm *g = &r->bench->gemm;
@@ -185,7 +186,7 @@ static clt_status read_result(gemm_run *r, int operand, double *out)
     return status;
 }
 
-/* c and pre: results, which are there, then expected values and bounds, n of each. */
+/* c and pre: n results each, followed by room for n expected values and n bounds. */
 static clt_status expect(const gemm_run *r, double *c, double *pre, size_t n)
 {
     const ocl_gemm *g = &r->bench->gemm;
@@ -231,8 +232,8 @@ done:
 
 /* --- modes --- */
 
-/* All scalars are short binary fractions: integers must come out exact, rounded to nearest even where C has
- * 16 bits. */
+/* True if all scalars are short binary fractions: then products of integers must be exact, and rounded to
+ * nearest even if C has 16 bits. */
 static bool is_exact(const clt_gemm_case *c)
 {
     return c->activation <= OCL_ACT_RELU;
@@ -345,8 +346,8 @@ static clt_status check_modes(clt_verify_session *session, const clt_gemm_case *
     return CLT_OK;
 }
 
-/* Forms of the backend `tile` that it would not choose for a problem of this size; every other one with k in
- * two parts. */
+/* Tiles of the backend `tile` that it would not choose for a problem of this size; every second one with
+ * split-K in two parts. */
 static clt_status check_forms(clt_verify_session *session, const clt_gemm_case *c)
 {
     for (int i = 0; ocl_tile_forms[i].bm; i++) {
@@ -366,8 +367,8 @@ static clt_status check_forms(clt_verify_session *session, const clt_gemm_case *
     return CLT_OK;
 }
 
-/* Blocks of the backend `lane` that it would not choose for a problem of this size, or on this device:
- * several micro-panels and several blocks of k; operand A packed or not, by the height of tiles. */
+/* Blocks of the backend `lane` that it would not choose for a problem of this size or on this device: several
+ * micro-panels and several blocks of k, with operand A packed or not, depending on the height of tiles. */
 static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_case *c)
 {
     static const struct {
@@ -379,7 +380,7 @@ static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_c
         ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "lane"};
         clt_gemm_case form = *c;
         char label[64];
-        if ((i + c->ta + c->tb) % 2 != 0) /* compilation is most of the time */
+        if ((i + c->ta + c->tb) % 2 != 0) /* every second one, since compiling takes most of the time */
             continue;
         form.small = forms[i].small && !c->ta && !c->tb;
         snprintf(label, sizeof label, "lane_%dx%d_kc%d_%dx%d%s", forms[i].mr, forms[i].nv, forms[i].kc,
@@ -415,7 +416,7 @@ static clt_status check_mma_form(clt_verify_session *session, const clt_gemm_cas
     return check_modes(session, c, label, "mma", &choice);
 }
 
-/* Every form, with one type in turn. */
+/* Checks every tile, each with one of the types in turn. */
 static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     for (int i = 0; ocl_mma_forms[i].bm; i++) {
@@ -430,7 +431,7 @@ static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_ca
     return CLT_OK;
 }
 
-/* Instructions of older generations, in the smallest form of theirs: every case. */
+/* Checks the instructions of older generations in their smallest tile, with every case. */
 static clt_status check_mma_generation(clt_verify_session *session, const clt_gemm_case *c, int sm)
 {
     ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
@@ -449,7 +450,8 @@ static clt_status check_mma_generation(clt_verify_session *session, const clt_ge
     return check_modes(session, &older, label, "mma", &choice);
 }
 
-/* The backend `mma` wants both operands of one type: every case with each that matrix units have. */
+/* The backend `mma` needs operands of equal type: every case is checked with each type that matrix units
+ * have. */
 static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
 {
     static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
@@ -458,7 +460,7 @@ static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
         clt_gemm_case narrow = *c;
         narrow.type[0] = narrow.type[1] = types[t];
         narrow.tf32 = types[t] == CLT_F32;
-        /* compilation is most of the time */
+        /* only some of the combinations, since compiling takes most of the time */
         bool turn = c->form == FORM_PADDED && c->ta == t % 2 && (t < 2 || strncmp(c->name, "odd", 3) == 0);
         narrow.small = c->small && (c->form == FORM_ALIGNED || turn);
         CLT_TRY(check_modes(session, &narrow, labels[t], "mma", NULL));
@@ -486,7 +488,8 @@ static clt_status check_wgmma_form(clt_verify_session *session, const clt_gemm_c
     return check_modes(session, c, label, "wgmma", &choice);
 }
 
-/* Every form, with one type in turn: several tiles each way, and more steps of k than any form has slots. */
+/* Checks every tile, each with one of the types in turn, with several tiles in each direction and more steps
+ * of k than any tile has pipeline slots. */
 static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     clt_gemm_case tiles = *c;
@@ -499,8 +502,8 @@ static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_
     return CLT_OK;
 }
 
-/* The backend `wgmma`, of one kind of device alone: every case with both types. It wants rows that start at
- * multiples of 16 bytes, so the same sizes get rows that are longer than they need. */
+/* The backend `wgmma`, which exists on one kind of device only: every case with both types. It needs rows
+ * that start at multiples of 16 bytes, so rows are padded to that. */
 static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *c)
 {
     static const clt_dtype types[] = {CLT_F16, CLT_BF16};
@@ -513,7 +516,8 @@ static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *
         narrow.type[0] = narrow.type[1] = types[t];
         if (!dense && (c->form == FORM_TIGHT || c->form == FORM_PADDED))
             narrow.form = FORM_ALIGNED;
-        narrow.small = c->small && c->ta == t % 2; /* compilation is most of the time */
+        /* fewer small cases, since compiling takes most of the time */
+        narrow.small = c->small && c->ta == t % 2;
         CLT_TRY(check_modes(session, &narrow, labels[t], "wgmma", NULL));
         if (c->forms)
             CLT_TRY(check_wgmma_forms(session, &narrow, t));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of matrix products for the checker: sizes round tile edges, every layout, batches, shared and
- * interleaved operands, scalars, storage types, epilogues, with and without the alignment that vectors need.
- * Knows no backend. */
+ * The matrix products that the checker tries: sizes around tile edges, every layout, batches, shared and
+ * interleaved operands, scalars, storage types, epilogues, with and without the alignment that vector loads
+ * need. Knows no backend. */
 #include "engine/verify/verify_gemm_cases.h"
 
 #define LAYOUTS(word, ...)                                                                                   \
@@ -13,8 +13,8 @@
         .name = word "_tt", .ta = true, .tb = true, __VA_ARGS__                                              \
     }
 
-/* Times these, sums of products of small integers often lie between two 16-bit numbers, in the middle too:
- * the stored ones show how they were rounded. */
+/* With these factors, sums of products of small integers often lie between two 16-bit numbers, also exactly
+ * in the middle, so that the stored results show how they were rounded. */
 #define TIES_F16 (365.0f / 256.0f)
 #define TIES_BF16 (45.0f / 32.0f)
 

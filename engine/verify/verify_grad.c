@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Proof of the references: their gradients against central differences of their own forward direction, in
- * double precision, for some single elements and for random directions over all elements. Needs no device. */
+ * Checks of the references: their gradients are compared with central differences of their own forward
+ * direction, in double precision, for some single elements and for random directions over all elements. Needs
+ * no device. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/verify/verify_internal.h"
 
-#define ELEMENTS 16  /* of each tensor, by themselves */
-#define DIRECTIONS 2 /* over all elements of each tensor */
+#define ELEMENTS 16  /* elements of each tensor that are varied one at a time */
+#define DIRECTIONS 2 /* random directions over all elements of each tensor */
 #define ABSOLUTE 1e-6
 #define RELATIVE 1e-4
-#define ROUNDING (64 * 0x1p-52) /* of the sums inside the objective */
+#define ROUNDING (64 * 0x1p-52) /* relative rounding error of the sums in the objective */
 enum { STREAM_PICK = 400, STREAM_DIRECTION = 500 };
 
 typedef struct grad_check {
@@ -24,7 +25,7 @@ typedef struct grad_check {
     clt_verify_outcome *outcome;
 } grad_check;
 
-/* What is differentiated: the weighted sum of the outputs, or the loss. */
+/* The function that is differentiated: the weighted sum of the outputs, or the loss. */
 static double objective(const grad_check *g)
 {
     clt_ref_call *call = g->call;
@@ -39,7 +40,7 @@ static double objective(const grad_check *g)
     return sum;
 }
 
-/* Slope along `direction` (NULL: element `at` alone), and what rounding may add to it. */
+/* The slope along `direction` (NULL: of element `at` alone), and a bound of its rounding error. */
 static double slope(const grad_check *g, clt_ref_tensor *x, const double *direction, int64_t at, double h,
                     double *noise)
 {
@@ -59,12 +60,13 @@ static double slope(const grad_check *g, clt_ref_tensor *x, const double *direct
     return (value[0] - value[1]) / (2.0 * h);
 }
 
-/* A kink inside the step (relu, max, l1) spoils one step size, not all. */
+/* Tries several step sizes, because a kink within the step (relu, max, l1) spoils the result for some of
+ * them. */
 static void check_slope(const grad_check *g, const char *name, clt_ref_tensor *x, const double *direction,
                         int64_t at, double want)
 {
     static const double steps[] = {1e-6, 1e-5, 1e-7};
-    double got = 0.0, used = INFINITY; /* share of the limit */
+    double got = 0.0, used = INFINITY; /* used: error as a fraction of its limit */
     for (size_t s = 0; s < sizeof steps / sizeof steps[0] && !(used <= 1.0); s++) {
         double noise = 0.0, value = slope(g, x, direction, at, steps[s], &noise);
         double share = fabs(value - want) / (ABSOLUTE + RELATIVE * fabs(want) + noise);
@@ -122,8 +124,8 @@ static clt_status copy_of(const grad_check *g, const clt_ref_tensor *t, double *
     return CLT_OK;
 }
 
-/* Slopes are those of the exact function: a reference that stores what it keeps in 16 bits, as kernels do,
- * has steps instead. */
+/* Makes the reference store everything in double: if it rounded saved values to 16 bits, as kernels do, the
+ * function would have steps instead of slopes. */
 static void store_exactly(clt_ref_call *call)
 {
     for (int i = 0; i < call->n_in; i++)
@@ -140,7 +142,7 @@ static clt_status check_all(const grad_check *g)
     clt_ref_call *call = g->call;
     char name[32];
     store_exactly(call);
-    (void)objective(g); /* outputs and saved values that backward may read */
+    (void)objective(g); /* computes outputs and saved values that backward may read */
     g->ref->backward(call);
     for (int i = 0; i < call->n_in; i++) {
         double *gradient;
@@ -162,7 +164,7 @@ static clt_status check_all(const grad_check *g)
 clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject *subject,
                            clt_verify_outcome *outcome)
 {
-    clt_verify_bench bench = {0}; /* no device: only the graph's ids */
+    clt_verify_bench bench = {0}; /* without a device: only the ids of the graph are used */
     clt_verify_setup setup = {
         .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
     clt_verify_data data = {0};

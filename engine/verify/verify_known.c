@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Known answers on the device: Philox4x32-10 (the published vectors of Random123, and random counters against
- * the host), the 16-bit storage conversions, all 65536 patterns and the floats round every rounding boundary,
- * and the checksums of checkpoints. Knows no op. */
+ * Known answers on the device: Philox4x32-10 (the published vectors of Random123, and random counters
+ * compared with the host), conversions of 16-bit types (all 65536 patterns, and floats around every rounding
+ * boundary), and the checksums of checkpoints. Knows no op. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,20 +34,20 @@ static clt_status execute(ocl_device *device, const ocl_command_list *list, know
     return status;
 }
 
-#define FRAGMENT 2 /* elements of a word of a fragment of matrix units: these are only stored */
+#define FRAGMENT 2 /* 16-bit elements in a word of a fragment of matrix units */
 
 enum { ROUND_EPILOGUE = 1, ROUND_OPERAND };
 
-/* A kernel of known.cl: storage type, and elements of an item. */
+/* A kernel of known.cl, with its storage type and the elements per work-item. */
 typedef struct known_kernel {
     const char *name;
     clt_dtype dt;
     uint32_t width;
     int rounding; /* ROUNDING of known.cl */
-    bool even;    /* tf32: ties to even, not away from zero */
+    bool even;    /* tf32: ties are rounded to even, not away from zero */
 } known_kernel;
 
-/* An emitter for a list of one kernel; run_command frees both. */
+/* Starts an emitter for a list of one kernel; run_command frees both. */
 static clt_status begin(clt_verify_session *session, const char *label, ocl_command_list *list,
                         ocl_emitter *e)
 {
@@ -56,7 +56,8 @@ static clt_status begin(clt_verify_session *session, const char *label, ocl_comm
     return clt_arena_create(&list->arena);
 }
 
-/* y (tensor 0) = what the kernel makes of x (tensor 1), starting from what y holds; sizes in bytes. */
+/* Runs the kernel: y (tensor 0), which has initial values, is computed from x (tensor 1). Sizes are in
+ * bytes. */
 static clt_status run_command(clt_verify_session *session, ocl_emitter *e, const void *x, size_t x_bytes,
                               void *y, size_t y_bytes)
 {
@@ -146,7 +147,7 @@ static clt_status check_philox(clt_verify_session *session, clt_verify_outcome *
 /* --- 16-bit storage --- */
 
 #define HALVES 65536u
-#define AROUND 4u /* floats tried per pattern: itself, and round the middle to its neighbour */
+#define AROUND 4u /* floats per pattern: its value, and three around the middle to its neighbour */
 
 static float widen(clt_dtype dt, uint32_t h)
 {
@@ -187,7 +188,7 @@ static clt_status check_widen(clt_verify_session *session, clt_dtype dt, uint32_
     return CLT_OK;
 }
 
-/* Numbers round every boundary of a 16-bit type's rounding, AROUND for each of its patterns. */
+/* Makes floats around every rounding boundary of a 16-bit type, AROUND for each pattern. */
 static void fill_around(clt_dtype dt, float *wide)
 {
     for (uint32_t h = 0; h < HALVES; h++) {
@@ -205,7 +206,7 @@ static void fill_around(clt_dtype dt, float *wide)
         wide[AROUND * top + 1 + (uint32_t)i] = neighbour(last, i - 1);
         wide[AROUND * (top | 0x8000u) + 1 + (uint32_t)i] = neighbour(-last, i - 1);
     }
-    /* NaN whose payload lies in what is cut off */
+    /* a NaN whose payload lies only in the bits that are cut off */
     wide[AROUND * 0x7c00u + 1] = neighbour(INFINITY, 1);
     wide[AROUND * 0xfc00u + 1] = neighbour(-INFINITY, 1);
 }
@@ -244,7 +245,7 @@ static clt_status check_storage(clt_verify_session *session, clt_dtype dt, uint3
     return status;
 }
 
-/* An epilogue's rounding to a 16-bit type, whose result stays f32. */
+/* Checks the rounding to a 16-bit type in an epilogue whose result is stored as f32. */
 static clt_status check_epilogue(clt_verify_session *session, clt_dtype dt, uint32_t width,
                                  clt_verify_outcome *outcome)
 {
@@ -265,7 +266,7 @@ static clt_status check_epilogue(clt_verify_session *session, clt_dtype dt, uint
     return status;
 }
 
-/* Rounding to the 10 bits of mantissa that matrix units take of f32. */
+/* Number of values for the check of rounding to the 10 bits of mantissa that matrix units use of f32. */
 #define OPERANDS 4096u
 
 static clt_status check_operand(clt_verify_session *session, bool even, clt_verify_outcome *outcome)
@@ -289,7 +290,7 @@ static clt_status check_operand(clt_verify_session *session, bool even, clt_veri
     return CLT_OK;
 }
 
-/* Are fragments of matrix units made by its instructions, or emulated? */
+/* True if matrix units' instructions convert to fragments; false if that is emulated. */
 static bool makes_fragments(const clt_verify_session *session, clt_dtype dt)
 {
     return (session->desc.caps & OCL_CAP_PTX) == 0 || ocl_mma_generation(dt, &session->desc) >= 75;
@@ -298,7 +299,7 @@ static bool makes_fragments(const clt_verify_session *session, clt_dtype dt)
 /* --- checksums of what is saved --- */
 
 #define SUM_CHUNK 256u
-#define SUM_WORDS (3 * SUM_CHUNK + 41) /* the last chunk is cut off, and no whole number of vectors */
+#define SUM_WORDS (3 * SUM_CHUNK + 41) /* the last chunk is incomplete and no multiple of a vector */
 #define SUM_CHUNKS 4
 #define SUM_ITEMS 64u
 
@@ -333,11 +334,11 @@ static clt_status check_checksum(clt_verify_session *session, bool group, clt_ve
     return CLT_OK;
 }
 
-/* --- fills by kernel, for devices whose own cannot be trusted --- */
+/* --- fills by a kernel, for devices whose own fill command cannot be trusted --- */
 
 #define FILL_BYTES 1024u
 #define FILL_FIRST 5u   /* elements */
-#define FILL_COUNT 201u /* more than items, and no multiple of them */
+#define FILL_COUNT 201u /* more than a work-group has work-items, and no multiple of them */
 #define FILL_ITEMS 64u
 #define FILL_PATTERN 0x9e3779b1u
 
@@ -366,7 +367,7 @@ static clt_status check_fill(clt_verify_session *session, clt_dtype type, clt_ve
     return CLT_OK;
 }
 
-/* How values are rounded that stay in f32. */
+/* Checks the rounding of values that are stored as f32. */
 static clt_status check_roundings(clt_verify_session *session)
 {
     static const struct {
@@ -386,7 +387,7 @@ static clt_status check_roundings(clt_verify_session *session)
             continue;
         uint32_t caps = kinds[k].width == 16 ? OCL_CAP_WIDE_VECTORS : 0;
         if (!clt_verify_offers(session, "epilogues", caps, &outcome)) {
-            /* skipped, with the reason */
+            /* the check is skipped, with its reason */
         } else if (kinds[k].dt != CLT_F32)
             status = check_epilogue(session, kinds[k].dt, kinds[k].width, &outcome);
         else if (units && (!makes_fragments(session, CLT_F32) ||

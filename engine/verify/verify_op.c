@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of ops on the device: right results (written and accumulated gradients, each gradient alone,
- * integers that must be exact), the same bits again whatever memory held, and speed. Knows benches and
- * references; knows no op by name. */
+ * Checks of ops on the device: correct results (gradients written and accumulated, each gradient alone,
+ * integers that must be exact), equal bits in a second run whatever memory held before, and speed. Knows
+ * benches and references; knows no op by name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/verify/verify_internal.h"
 
-/* One run: data and references of all copies, on a bench. */
+/* One run: a bench, with data and references of all copies. */
 typedef struct op_run {
     const clt_verify_subject *subject;
     clt_verify_bench *bench;
     clt_verify_outcome *outcome;
     clt_verify_data data;
     clt_ref_call call[CLT_VERIFY_COPIES];
-    const char *what; /* said before tensor names: "written", "accumulated" ... */
+    const char *what; /* precedes the names of tensors in messages: "written", "accumulated" ... */
 } op_run;
 
 static double tolerance_of(const op_run *r)
@@ -52,7 +52,7 @@ static void put_data(op_run *r, uint32_t pattern)
         clt_verify_bench_put(b, b->plan->loss_scale, &r->data.loss_scale);
 }
 
-/* A later micro-batch adds to the loss records, so they hold something. */
+/* Sets initial values of the loss records, because a later micro-batch adds to them. */
 static void put_losses(op_run *r)
 {
     double record[CLT_MAX_LOSSES * 4];
@@ -66,8 +66,8 @@ static void put_losses(op_run *r)
         memcpy(r->call[k].loss_record, record + 4 * r->call[k].node->loss, sizeof r->call[k].loss_record);
 }
 
-/* What a variant may be off by that rounds values between its products to the case's 16-bit type. What it
- * saves is made before. */
+/* The relative error that a variant may add by rounding values between its products to the case's 16-bit
+ * type. Saved values are not affected. */
 static double rounded_by(const op_run *r, const clt_tensor *t)
 {
     const clt_op *op = r->subject->op;
@@ -83,9 +83,9 @@ static double rounded_by(const op_run *r, const clt_tensor *t)
 /* Compares tensor `id` with a reference. */
 typedef struct tensor_check {
     const double *reference, *terms; /* terms: as in clt_verify_rule */
-    double factor;                   /* how many results were added up */
-    double extra;                    /* roundings of f32 besides the op's own */
-    double share;                    /* of elements that must not be zero */
+    double factor;                   /* number of results that were added up */
+    double extra;                    /* additional f32 roundings, beyond the op's own */
+    double share;                    /* fraction of elements that must not be zero */
 } tensor_check;
 
 static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
@@ -106,7 +106,7 @@ static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
     return CLT_OK;
 }
 
-/* {scaled loss, loss, counted, correct}: the counts are whole numbers. */
+/* Checks a record {scaled loss, loss, counted, correct}, whose counts are integers. */
 static void check_record(op_run *r, int copy)
 {
     double all[CLT_MAX_LOSSES * 4];
@@ -143,7 +143,7 @@ static clt_status check_forward(op_run *r)
                 check_tensor(r, call->node->out[i],
                              &(tensor_check){.reference = call->out[i].data, .factor = 1.0, .share = 0.02}));
         for (int i = 0; i < call->n_saved; i++)
-            if (is_told(&call->saved[i])) /* what the reference does not define is the op's own business */
+            if (is_told(&call->saved[i])) /* only values that the reference defines can be compared */
                 CLT_TRY(check_tensor(r, call->node->saved[i],
                                      &(tensor_check){.reference = call->saved[i].data, .factor = 1.0}));
         for (int i = 0; i < call->n_param; i++)
@@ -151,7 +151,7 @@ static clt_status check_forward(op_run *r)
                 CLT_TRY(check_tensor(r, r->bench->plan->graph->params[call->node->param[i]].tensor,
                                      &(tensor_check){.reference = call->buffer[i].data, .factor = 1.0}));
         check_record(r, k);
-        /* Backward starts from the outputs as stored: a 16-bit rounding is not its error. */
+        /* backward starts from the outputs as they were stored, so that their rounding is not its error */
         for (int i = 0; i < call->n_out; i++)
             if (call->out[i].dtype == CLT_F16 || call->out[i].dtype == CLT_BF16)
                 clt_verify_bench_get(r->bench, call->node->out[i], call->out[i].data);
@@ -199,7 +199,7 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
     return CLT_OK;
 }
 
-/* BACKWARD_ADD: parameter gradients hold something, which is added to; input gradients are written again. */
+/* BACKWARD_ADD: parameter gradients have initial values that are added to; input gradients are written. */
 static clt_status check_add(op_run *r)
 {
     const clt_graph *graph = r->bench->plan->graph;
@@ -240,10 +240,10 @@ static clt_status check_run(op_run *r, const clt_verify_setup *setup)
     return check_add(r);
 }
 
-/* What the data of a run are like. */
+/* Properties of the data of a run. */
 typedef struct data_kind {
     bool integers;
-    uint32_t samples_on; /* the micro-batch starts so many samples further on in the global batch */
+    uint32_t samples_on; /* position in the global batch of the first sample of the micro-batch */
 } data_kind;
 
 static clt_status run_data(clt_verify_session *session, const clt_verify_subject *subject,
@@ -270,7 +270,7 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
         return CLT_OK;
     CLT_TRY(clt_verify_bench_create(session, subject, setup, outcome, &bench));
     if (!bench)
-        return CLT_OK; /* skipped */
+        return CLT_OK; /* the check is skipped */
     clt_status status = run_data(session, subject, setup, bench, (data_kind){0}, what, outcome);
     if (status == CLT_OK && integers_too && !clt_verify_bad(outcome))
         status = run_data(session, subject, setup, bench, (data_kind){.integers = true}, what, outcome);
@@ -281,7 +281,7 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
     return status;
 }
 
-/* Inputs that can have a gradient, how many parameters there are, and whether some are buffers. */
+/* Finds inputs that can have a gradient, the number of parameters, and whether some of them are buffers. */
 static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int *params, bool *buffers)
 {
     clt_verify_bench scratch = {0};
@@ -299,8 +299,8 @@ static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int 
     return CLT_OK;
 }
 
-/* Each gradient without the others: the first layer of a net wants none for its input, a frozen layer none
- * for its weights. */
+/* Checks each gradient without the others: in training the first layer needs none for its input, and a frozen
+ * layer none for its weights. */
 static clt_status check_alone(clt_verify_session *session, const clt_verify_subject *subject, uint32_t inputs,
                               int params, clt_verify_outcome *outcome)
 {
@@ -379,7 +379,7 @@ static bool is_result(const clt_verify_bench *b, const clt_tensor *t)
            (t->id == b->plan->losses && b->plan->graph->n_losses > 0);
 }
 
-/* Results of a run on one bench, kept to be compared with those of the next run, maybe on another bench. */
+/* Keeps the results of a run, to compare them with those of the next run, which may be on another bench. */
 static clt_status keep_bits(const op_run *r, uint8_t *kept[CLT_MAX_PLAN_SLABS])
 {
     const clt_verify_bench *b = r->bench;
@@ -392,7 +392,7 @@ static clt_status keep_bits(const op_run *r, uint8_t *kept[CLT_MAX_PLAN_SLABS])
     return CLT_OK;
 }
 
-/* `first` is a plan of the same graph, and `kept` are its slabs after its run. */
+/* Compares with `kept`, the slabs after a run of the plan `first`, which is of the same graph. */
 static void compare_bits(op_run *r, const clt_plan *first, uint8_t *const kept[CLT_MAX_PLAN_SLABS],
                          const char *what)
 {
@@ -421,8 +421,9 @@ static bool any_past_caches(const clt_plan *plan)
     return false;
 }
 
-/* Large arrays are stored past the caches. The same op as if this device had next to no cache: the results
- * must be the same. Ops without such stores give the same plan, and nothing is run. */
+/* Large arrays are written with nontemporal stores. Plans the same op for this device with almost no cache,
+ * so that these stores are used; results must be equal. If the op has no such stores, the plan is the same
+ * and nothing is run. */
 static clt_status bits_past_caches(clt_verify_session *session, const clt_verify_setup *setup, op_run *r,
                                    uint8_t *const kept[CLT_MAX_PLAN_SLABS])
 {
@@ -453,7 +454,7 @@ static clt_status check_bits(clt_verify_session *session, const clt_verify_setup
     return clt_verify_bad(r->outcome) ? CLT_OK : bits_past_caches(session, setup, r, kept);
 }
 
-/* One check on a bench of its own, with every gradient; nothing when the variant refuses. */
+/* Makes a bench with every gradient and runs one check on it; does nothing if the variant refuses. */
 typedef clt_status (*bench_check)(clt_verify_session *session, const clt_verify_setup *setup, op_run *r);
 
 static clt_status on_bench(clt_verify_session *session, const clt_verify_subject *subject,
@@ -480,7 +481,7 @@ static clt_status check_speed(clt_verify_session *session, const clt_verify_setu
     (void)setup;
     CLT_TRY(clt_verify_data_make(&r->data, r->bench->plan->graph, r->subject, r->bench, session->seed, false,
                                  false));
-    CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN)); /* real data, and a warm-up */
+    CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN)); /* fills in real data and warms up */
     return clt_verify_bad(r->outcome) ? CLT_OK : clt_verify_time(r->bench, r->outcome);
 }
 
@@ -508,7 +509,7 @@ static clt_status check_one(clt_verify_session *session, const clt_verify_subjec
     return clt_verify_finish(session, &outcome, status);
 }
 
-/* Names of the variants of both directions, each once. */
+/* Lists the names of the variants of both directions, each once. */
 static int variant_names(const clt_op *op, const char *names[], int max)
 {
     const ocl_variant *const *lists[2] = {op->forward.variants, op->backward.variants};

@@ -8,10 +8,10 @@
 
 #include "engine/verify/verify_internal.h"
 
-/* No power of two: a factor that is missing, doubled or inverted shows in every bit. */
+/* No power of two, so that a factor that is missing, doubled or inverted changes every bit. */
 #define LOSS_SCALE 24.0
 
-/* Numbers of the streams. */
+/* Numbers of the random streams. */
 enum { STREAM_STEP = 0, STREAM_IN = 16, STREAM_PARAM = 64, STREAM_DOUT = 128, STREAM_INTEGERS = 256 };
 
 static clt_status new_values(clt_arena *arena, const clt_shape *shape, double **out)
@@ -29,7 +29,7 @@ static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int
         filler.fill = input->fill;
         filler.max = input->fill_max;
     } else if (t->param >= 0 && graph->params[t->param].buffer) {
-        filler.fill = CLT_FILL_POSITIVE; /* a variance is */
+        filler.fill = CLT_FILL_POSITIVE; /* it holds variances */
     }
     stream.number += data->integers ? STREAM_INTEGERS : 0;
     CLT_TRY(new_values(data->arena, &t->shape, out));
@@ -37,13 +37,13 @@ static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int
     return CLT_OK;
 }
 
-/* Seeds, places and normalisers are arbitrary but for what must be exact; nothing is zero that could hide its
- * use. */
+/* Seeds, positions and normalisers are arbitrary, except where results must be exact. None is zero, so that
+ * the check notices if one is not used. */
 static void make_step(clt_verify_data *data, int64_t micro_batch, clt_verify_stream stream, bool part)
 {
     uint64_t base = (clt_verify_word(&stream, 0) & 0xfffff) + 1;
     if (part)
-        base += UINT64_C(1) << 33; /* a large global batch */
+        base += UINT64_C(1) << 33; /* as in a large global batch */
     data->step = (clt_step_block){.seed_lo = clt_verify_word(&stream, 1),
                                   .seed_hi = clt_verify_word(&stream, 2),
                                   .step = clt_verify_word(&stream, 3),
@@ -101,7 +101,7 @@ static clt_status ref_new(clt_verify_data *data, const clt_graph *graph, int32_t
     return CLT_OK;
 }
 
-/* An input's gradient, and the size of its terms. */
+/* Allocates an input's gradient, and the size of its terms. */
 static clt_status ref_new_gradient(clt_verify_data *data, const clt_graph *graph, int32_t id,
                                    clt_ref_tensor *out, double **terms)
 {

@@ -7,12 +7,12 @@
 
 #include "engine/plan/plan.h"
 
-/* Steps of a case, a letter each: a good one, or one that must be skipped. */
+/* The steps of a case are a string with a letter for each: a good step, or one that must be skipped. */
 #define GOOD 'g'
 #define INFINITE 'i' /* the last gradient of the last parameter is infinite */
 #define GRAD_NAN 'n' /* the first gradient is NaN */
 #define LOSS_NAN 'l' /* the last loss is NaN, the gradients are not */
-#define ENTRIES 4    /* lines of the schedule: fewer than steps, the last line is used again */
+#define ENTRIES 4    /* entries of the schedule: fewer than steps, so the last entry is used several times */
 
 typedef struct clt_update_case {
     const char *name;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The worker's side of checks in worker processes (verify_apart.c has the parent's). A worker asks for each
- * case before it runs the case's checks, and names each check before it runs it. Lines that it writes:
- *
+ * The worker's side of checks in worker processes (verify_apart.c is the parent's). A worker asks before it
+ * runs the checks of a case, and names each check before it runs it. Lines that it writes:
  *     device KIND SPEC NAME               the device is open; KIND is cpu or other
  *     claim PASS INDEX SUBJECT CASE       may I run the checks of this case?
- *     begin INDEX NAME                    this check runs now
+ *     begin INDEX NAME                    this check starts
  *     end STATE ERROR LIMIT MS REASON     it has ended
- *     done MATCHED                        nothing is left
- *     error STATUS TEXT                   no check can run any more
+ *     done MATCHED                        there is nothing left to do
+ *     error STATUS TEXT                   no check can be run any more
  *
  * The parent answers a claim with "take FROM", the first index to run, or "leave". */
 #include <inttypes.h>
@@ -19,17 +18,17 @@
 #include "engine/base/child.h"
 #include "engine/verify/verify_internal.h"
 
-/* What the callbacks share. */
+/* State that the callbacks share. */
 typedef struct worker {
-    clt_status said;   /* of the lines to the parent: once one fails nobody listens any more */
-    char op_case[256]; /* the newest case that was asked for, with its subject and pass */
-    bool ours;         /* what the parent answered */
-    uint64_t from;     /* its first check to run */
-    char *line;        /* the parent's answer */
+    clt_status said;   /* of the lines to the parent: after an error the parent no longer reads */
+    char op_case[256]; /* the case that was asked for last, with its subject and pass */
+    bool ours;         /* the parent's answer: run it */
+    uint64_t from;     /* first check to run */
+    char *line;        /* the line that contains the answer */
     size_t size;
 } worker;
 
-/* Reasons have lines, answers are one. */
+/* Escapes newlines, which a reason may contain, because a message to the parent is one line. */
 static void escape(const char *text, char *out, size_t size)
 {
     size_t used = 0;
@@ -103,12 +102,12 @@ clt_status clt_verify_work(const clt_verify_options *options)
     own.context = &w;
     clt_status status = clt_verify_run(&own, &summary);
     free(w.line);
-    CLT_TRY(w.said); /* nobody listens any more */
+    CLT_TRY(w.said); /* the parent no longer reads */
     if (status == CLT_OK || status == CLT_ECHECK || (status == CLT_EUSAGE && summary.matched == 0)) {
         clt_error_clear();
         return clt_child_say("done %" PRIu64, summary.matched);
     }
     escape(clt_error_text(), text, sizeof text);
-    clt_error_clear(); /* the parent says it */
+    clt_error_clear(); /* the parent reports it */
     return clt_child_say("error %d %s", (int)status, text);
 }

@@ -16,7 +16,7 @@ distance from the files is printed, it shows what a float32 implementation can r
 Per net NAME: NAME_x.npy and NAME_y.npy (150 samples; step k uses samples 15k..15k+14), NAME_init.safetensors (parameters
 before step 1), NAME_first.safetensors (logits of the first five samples; "grad.P": gradient of each parameter P in step 1 over
 all fifteen), NAME_OPT.safetensors and NAME_OPT_clip.safetensors (OPT: sgd, adam, adamw, for residual those of OTHERS as well; "loss" and "grad_norm" of ten steps,
-f64, the norm before clipping; "param.P" after the tenth). The configs that go with them are in test_golden.c.
+f64, the norm before clipping; "param.P" after the tenth, buffers too). The configs that go with them are in test_golden.c.
 """
 import json
 import os
@@ -72,14 +72,18 @@ def linear(p, name, x):
 
 
 class Net:
-    """sizes: parameter name -> shape. rows(): logits. losses(): list of (weight, sum over targets, targets)."""
+    """sizes: parameter name -> shape. rows(): logits. losses(): list of (weight, sum over targets, targets).
+    micro: samples that go through the net together, which only batch normalisation tells from others."""
+    micro = BATCH
+    training = True
+    buffers = {}  # name -> value, moved by forward() when training
 
     def init(self, rng):
         out = {}
         for name, shape in self.sizes.items():
             scale = 0.3 if len(shape) == 1 else 1.2 / np.sqrt(shape[1])
             value = rng.uniform(-scale, scale, shape)
-            if "norm" in name and name.endswith("weight"):
+            if "norm" in name and name.endswith(("weight", "running_var")):
                 value += 1
             out[name] = value.astype(np.float32)
         return out
@@ -205,6 +209,24 @@ class Llama(Net):
         return [(1.0, rows, int((y != self.ignored).sum()))]
 
 
+class BatchNorm(Net):
+    """Normalised by the statistics of micro-batches, whose running means are kept; the second one without parameters."""
+    name, classes, ignored, micro = "batch_norm", 7, -1, MICRO
+    sizes = {"fc1.weight": (29, 13), "norm1.weight": (29,), "norm1.bias": (29,),
+             "norm1.running_mean": (29,), "norm1.running_var": (29,), "fc2.weight": (17, 29),
+             "norm2.running_mean": (17,), "norm2.running_var": (17,), "out.weight": (7, 17), "out.bias": (7,)}
+
+    data = MlpTanh.data
+    losses = MlpTanh.losses
+
+    def forward(self, p, x):
+        def norm(layer, h, momentum, eps):
+            running = self.buffers[layer + ".running_mean"], self.buffers[layer + ".running_var"]
+            return F.batch_norm(h, *running, p.get(layer + ".weight"), p.get(layer + ".bias"), self.training, momentum, eps)
+        h = torch.tanh(norm("norm1", F.linear(x, p["fc1.weight"]), 0.1, 1e-5))
+        return linear(p, "out", torch.tanh(norm("norm2", F.linear(h, p["fc2.weight"]), 0.4, 0.01)))
+
+
 def optimizer(kind, p):
     """SGD decays every parameter (optimizer.decay = all), the Adams only matrices (the default)."""
     options = dict((OPTIMIZERS | OTHERS)[kind])
@@ -218,13 +240,28 @@ def optimizer(kind, p):
     return make([g for g in groups if g["params"]], **options)
 
 
-def parameters(values, dtype):
-    return {k: torch.tensor(v, dtype=dtype).requires_grad_() for k, v in values.items()}
+def parameters(net, values, dtype):
+    """Those that are trained; the net keeps its buffers itself."""
+    tensors = {k: torch.tensor(v, dtype=dtype) for k, v in values.items()}
+    net.buffers = {k: v for k, v in tensors.items() if ".running_" in k}
+    return {k: v.requires_grad_() for k, v in tensors.items() if k not in net.buffers}
 
 
 def mean_loss(net, p, x, y):
-    out = net.forward(p, x)
-    return out, sum(weight * total / max(count, 1) for weight, total, count in net.losses(out, x, y))
+    """Sums over the micro-batches, divided by the targets of all of them."""
+    weights, totals, counts = [], [], []
+    for xs, ys in zip(x.split(net.micro), y.split(net.micro)):
+        weights, total, count = zip(*net.losses(net.forward(p, xs), xs, ys))
+        totals.append(total)
+        counts.append(count)
+    return sum(weight * sum(total) / max(sum(count), 1) for weight, total, count in zip(weights, zip(*totals), zip(*counts)))
+
+
+def evaluated(net, p, x):
+    net.training = False
+    out = net.forward(p, x).detach()
+    net.training = True
+    return out
 
 
 def batch(net, values, k, dtype):
@@ -236,13 +273,13 @@ EMA_DECAY = 0.8  # of the kind "ema", whose parameters are averaged as by torch.
 
 
 def train(net, init, x, y, kind, clip, dtype):
-    p = parameters(init, dtype)
+    p = parameters(net, init, dtype)
     average, lerp = {}, torch.optim.swa_utils.get_ema_multi_avg_fn(EMA_DECAY)
     opt = optimizer(kind, p)
     losses, norms = [], []
     for k in range(STEPS):
         opt.zero_grad()
-        _, loss = mean_loss(net, p, batch(net, x, k, dtype), batch(net, y, k, dtype))
+        loss = mean_loss(net, p, batch(net, x, k, dtype), batch(net, y, k, dtype))
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(list(p.values()), clip if clip else float("inf"))
         if clip:
@@ -254,14 +291,14 @@ def train(net, init, x, y, kind, clip, dtype):
         average = average or values
         losses.append(loss.item())
         norms.append(float(norm))
-    return np.array(losses), np.array(norms), {k: v.detach().numpy().astype(np.float64) for k, v in (p | average).items()}
+    return np.array(losses), np.array(norms), {k: v.detach().numpy().astype(np.float64) for k, v in (p | average | net.buffers).items()}
 
 
 def first(net, init, x, y):
-    p = parameters(init, torch.float64)
-    out, loss = mean_loss(net, p, batch(net, x, 0, torch.float64), batch(net, y, 0, torch.float64))
+    p = parameters(net, init, torch.float64)
+    tensors = {"logits": evaluated(net, p, batch(net, x, 0, torch.float64)).numpy()[:MICRO].astype(np.float32)}
+    loss = mean_loss(net, p, batch(net, x, 0, torch.float64), batch(net, y, 0, torch.float64))
     loss.backward()
-    tensors = {"logits": out.detach().numpy()[:MICRO].astype(np.float32)}
     for name, value in p.items():
         tensors["grad." + name] = value.grad.numpy().astype(np.float32)
     return tensors
@@ -295,3 +332,4 @@ if __name__ == "__main__":
     make(MlpGelu(), 21, 0.25)
     make(Residual(), 22, 0.2, OTHERS)
     make(Llama(), 23, 0.2)
+    make(BatchNorm(), 24, 0.1)

@@ -260,7 +260,7 @@ static inline void loss(maker *m, int32_t from);
 static inline void layer(maker *m)
 {
     int32_t x = any(m), in[3];
-    switch (roll(m, 19)) {
+    switch (roll(m, 20)) {
     case 0:
     case 1:
     case 2:
@@ -307,6 +307,10 @@ static inline void layer(maker *m)
     case 15:
         if (m->graph->n_losses < 2)
             loss(m, x);
+        break;
+    case 16:
+        if (m->graph->micro_batch > 1) /* a large eps: the rows of so small a batch may be near each other */
+            put(m, "batch_norm", "{\"eps\":0.1}", flat(m, x));
         break;
     default:
         block(m);
@@ -451,7 +455,8 @@ static inline float number(uint64_t seed, uint32_t stream, uint64_t i)
 
 static inline float param_value(uint64_t seed, const clt_param *param, uint64_t i)
 {
-    return 0.5f * number(seed, 100 + (uint32_t)param->index, i);
+    float value = number(seed, 100 + (uint32_t)param->index, i);
+    return param->buffer ? 0.5f + value * value : 0.5f * value; /* a running variance is positive */
 }
 
 /* Element i of a field in a micro-batch. */

@@ -2,10 +2,10 @@
  *
  * Plans of random graphs. The same graph is planned apart, fused, and with each kind of recomputation, runs
  * over memory that was filled with NaNs before every micro-batch, and must give the same bits: loss records,
- * parameter gradients, tensors marked as outputs; in evaluation too. The op references, put together in
- * double precision, say what the values should be, so that a mistake all plans share shows as well. argv[1]:
- * how many graphs, argv[2]: the first seed, argv[3]: the device's capabilities in hexadecimal, to play a
- * weaker one. A failure prints the seed and the graph. ctest-labels: quick */
+ * parameter gradients, buffers, tensors marked as outputs; in evaluation too. The op references, put together
+ * in double precision, say what the values should be, so that a mistake all plans share shows as well.
+ * argv[1]: how many graphs, argv[2]: the first seed, argv[3]: the device's capabilities in hexadecimal, to
+ * play a weaker one. A failure prints the seed and the graph. ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,8 @@ static ocl_device *device;
 typedef struct outcome {
     int n_losses;
     float record[CLT_MAX_LOSSES][4];
-    size_t n_values; /* gradients in the order of the parameters, frozen ones left out; then outputs */
+    size_t n_values; /* gradients and buffers in the order of the parameters, frozen ones left out; then
+                        outputs */
     float *values;
 } outcome;
 
@@ -106,8 +107,10 @@ static void collect(const maker *m, const clt_realized *r, clt_store *store, boo
     must(clt_realized_read(r, r->plan->losses, o->record), "losses");
     for (int32_t p = 0; gradients && p < store->layout->n_slots; p++) {
         const clt_store_slot *slot = &store->layout->slots[p];
-        if (slot->trainable)
-            must(clt_store_read(store, CLT_ARENA_GRAD, slot, outcome_grow(o, slot->elements)), slot->name);
+        if (slot->trainable || slot->buffer)
+            must(clt_store_read(store, slot->buffer ? CLT_ARENA_PARAM : CLT_ARENA_GRAD, slot,
+                                outcome_grow(o, slot->elements)),
+                 slot->name);
     }
     for (int i = 0; i < m->n_outputs; i++) {
         size_t n = (size_t)clt_shape_elements(shape_of(m, m->outputs[i]));
@@ -239,6 +242,8 @@ static clt_ref_call ref_call(const maker *m, expected *x, const clt_node *node, 
                          .micro_batch = m->graph->micro_batch,
                          .loss_norm = node->loss >= 0 ? (double)s.norm[node->loss] : 1,
                          .loss_scale = 1};
+    if (!clt_node_updates_buffers(m->graph, node) && strcmp(node->op->name, "batch_norm") == 0)
+        call.training = false; /* frozen */
     for (int i = 0; i < node->n_in; i++)
         call.in[i] = ref_of(m, node->in[i], x->value[node->in[i]]);
     for (int i = 0; i < node->n_out; i++) {
@@ -251,6 +256,7 @@ static clt_ref_call ref_call(const maker *m, expected *x, const clt_node *node, 
         int32_t tensor = m->graph->params[node->param[i]].tensor;
         call.param[i] = ref_of(m, tensor, x->value[tensor]);
         call.dparam[i] = ref_of(m, tensor, x->gradient[tensor]);
+        call.buffer[i] = call.param[i];
     }
     return call;
 }
@@ -289,7 +295,8 @@ static void ref_micro(const maker *m, expected *x, int micro, bool training)
         ref_backward(m, x, graph->nodes[k], micro);
 }
 
-static expected expect(const maker *m, bool training)
+/* trained: what training has left in the buffers; NULL: nothing was trained before. */
+static expected expect(const maker *m, bool training, const expected *trained)
 {
     size_t n = m->graph->n_tensors;
     expected x = {.value = calloc(n, sizeof(double *)), .gradient = calloc(n, sizeof(double *))};
@@ -301,7 +308,9 @@ static expected expect(const maker *m, bool training)
     for (size_t p = 0; p < m->graph->n_params; p++) {
         const clt_param *param = &m->graph->params[p];
         for (int64_t i = 0; i < clt_shape_elements(&param->shape); i++)
-            x.value[param->tensor][i] = (double)param_value(m->seed, param, (uint64_t)i);
+            x.value[param->tensor][i] = trained && param->buffer
+                                            ? trained->value[param->tensor][i]
+                                            : (double)param_value(m->seed, param, (uint64_t)i);
     }
     for (int micro = 0; micro < (training ? m->accumulation : 1); micro++)
         ref_micro(m, &x, micro, training);
@@ -350,9 +359,12 @@ static void check_values(const maker *m, const char *form_name, const outcome *o
     for (size_t p = 0; training && p < m->graph->n_params; p++) {
         const clt_param *param = &m->graph->params[p];
         size_t n = (size_t)clt_shape_elements(&param->shape);
-        if (!clt_param_is_trained(param))
+        if (param->buffer)
+            near(m, form_name, param->name, o->values + at, x->value[param->tensor], n, 1);
+        else if (!param->frozen)
+            near(m, form_name, param->name, o->values + at, x->gradient[param->tensor], n, largest);
+        else
             continue;
-        near(m, form_name, param->name, o->values + at, x->gradient[param->tensor], n, largest);
         at += n;
     }
     for (int i = 0; i < m->n_outputs; i++) {
@@ -369,7 +381,7 @@ static const char *name_of(const maker *m, size_t at, bool training)
 {
     for (size_t p = 0; training && p < m->graph->n_params; p++) {
         size_t n = (size_t)clt_shape_elements(&m->graph->params[p].shape);
-        if (!clt_param_is_trained(&m->graph->params[p]))
+        if (m->graph->params[p].frozen && !m->graph->params[p].buffer)
             continue;
         if (at < n)
             return m->graph->params[p].name;
@@ -410,7 +422,7 @@ static void test_graph(void **state)
 {
     uint64_t seed = *(const uint64_t *)*state;
     maker m = make(seed);
-    expected in_training = expect(&m, true), in_evaluation = expect(&m, false);
+    expected in_training = expect(&m, true, NULL), in_evaluation = expect(&m, false, &in_training);
     outcome train[FORMS], eval[FORMS];
     for (int f = 0; f < FORMS; f++) {
         run_form(seed, &forms[f], &train[f], &eval[f]);

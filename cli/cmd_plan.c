@@ -72,11 +72,15 @@ static void print_summary(const clt_description *d, clt_str *out)
     print_device(d, out);
     if (job->data_missing[0])
         row(out, "data", "was not read, its shapes follow from the config: %s", job->data_missing);
-    char frozen[64] = "";
+    char frozen[64] = "", buffers[64] = "";
     if (clt_graph_frozen_elements(graph) > 0)
         snprintf(frozen, sizeof frozen, ", %lld of them frozen", (long long)clt_graph_frozen_elements(graph));
-    row(out, "model", "%s, %lld parameters in %zu tensors%s", clt_config_string(job->config, "model.type"),
-        (long long)clt_graph_param_elements(graph), graph->n_params, frozen);
+    if (clt_graph_buffers(graph) > 0)
+        snprintf(buffers, sizeof buffers, "; %lld values in %d buffers",
+                 (long long)clt_graph_buffer_elements(graph), (int)clt_graph_buffers(graph));
+    row(out, "model", "%s, %lld parameters in %zu tensors%s%s", clt_config_string(job->config, "model.type"),
+        (long long)clt_graph_param_elements(graph), graph->n_params - (size_t)clt_graph_buffers(graph),
+        frozen, buffers);
     row(out, "batch", "micro %lld x accumulation %d = %lld samples in a step on one rank",
         (long long)job->micro_batch, job->accumulation, (long long)job->global_batch);
     row(out, "steps", "%lld", (long long)job->steps);

@@ -136,22 +136,39 @@ const clt_param *clt_graph_find_param(const clt_graph *graph, const char *name)
     return clt_names_find(&graph->param_names, name, strlen(name), &index) ? &graph->params[index] : NULL;
 }
 
-int64_t clt_graph_param_elements(const clt_graph *graph)
+/* Of the parameters that are buffers, or not, and of these of all or only of those that are frozen. */
+static int64_t elements_of(const clt_graph *graph, bool buffers, bool frozen_alone)
 {
     int64_t total = 0;
-    for (size_t i = 0; i < graph->n_params; i++)
-        if (!graph->params[i].buffer)
-            total += clt_shape_elements(&graph->params[i].shape);
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_param *param = &graph->params[i];
+        if (param->buffer == buffers && (param->frozen || !frozen_alone))
+            total += clt_shape_elements(&param->shape);
+    }
     return total;
+}
+
+int64_t clt_graph_param_elements(const clt_graph *graph)
+{
+    return elements_of(graph, false, false);
 }
 
 int64_t clt_graph_frozen_elements(const clt_graph *graph)
 {
-    int64_t total = 0;
+    return elements_of(graph, false, true);
+}
+
+int64_t clt_graph_buffer_elements(const clt_graph *graph)
+{
+    return elements_of(graph, true, false);
+}
+
+int32_t clt_graph_buffers(const clt_graph *graph)
+{
+    int32_t count = 0;
     for (size_t i = 0; i < graph->n_params; i++)
-        if (graph->params[i].frozen && !graph->params[i].buffer)
-            total += clt_shape_elements(&graph->params[i].shape);
-    return total;
+        count += graph->params[i].buffer;
+    return count;
 }
 
 bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node)

@@ -186,9 +186,11 @@ clt_tensor *clt_graph_tensor(const clt_graph *graph, int32_t id);
 /* New tensor; plans use it too. */
 clt_status clt_graph_new_tensor(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
                                 clt_tensor_class cls, int32_t *id);
-/* Elements of all parameters that are no buffers, and of the frozen ones among them. */
+/* Elements of all parameters that are no buffers, of the frozen ones among them, and of the buffers. */
 int64_t clt_graph_param_elements(const clt_graph *graph);
 int64_t clt_graph_frozen_elements(const clt_graph *graph);
+int64_t clt_graph_buffer_elements(const clt_graph *graph);
+int32_t clt_graph_buffers(const clt_graph *graph); /* how many there are */
 /* False: the buffers of the node, if it has any, are frozen, and it computes as in evaluation. */
 bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node);
 /* Tokens of a sample, for speeds: the targets of the first loss where they are classes (one for each place of

@@ -200,6 +200,9 @@ typedef struct clt_op {
     uint32_t same_grad_inputs;
     /* Parameters that half-precision runs give in 16 bits: those of products, bit i = parameter i. */
     uint32_t narrow_params;
+    /* What files of PyTorch hold of a layer like this and the op has no use for: ends of names,
+     * NULL-terminated. */
+    const char *const *unused_in_files;
     /* Inputs whose gradient may be written over them. */
     uint32_t in_place_inputs;
     /* A variant that rounds values on their way from one product to the next to the 16-bit storage type, as

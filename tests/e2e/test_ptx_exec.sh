@@ -24,6 +24,7 @@ count
 verified 30 'update*' --small
 verified 24 'layernorm*' --small
 verified 10 'rmsnorm*' --small
+verified 14 'batch_norm*' --small
 verified 8 'rotary*' --small
 counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
 # Whole vectors everywhere: fragments, copies and sums on their way to C.

@@ -56,7 +56,7 @@ def save_safetensors(name, tensors):
     header, offset, blobs = {}, 0, []
     for key, value in tensors.items():
         value = np.ascontiguousarray(value)
-        kind = {"float16": "F16", "float32": "F32", "float64": "F64"}[value.dtype.name]
+        kind = {"float16": "F16", "float32": "F32", "float64": "F64", "int64": "I64"}[value.dtype.name]
         blob = value.tobytes()
         header[key] = {"dtype": kind, "shape": list(value.shape), "data_offsets": [offset, offset + len(blob)]}
         offset += len(blob)
@@ -77,6 +77,7 @@ class Net:
     micro = BATCH
     training = True
     buffers = {}  # name -> value, moved by forward() when training
+    besides = {}  # what PyTorch saves of such a net and nobody else needs
 
     def init(self, rng):
         out = {}
@@ -216,6 +217,8 @@ class BatchNorm(Net):
              "norm1.running_mean": (29,), "norm1.running_var": (29,), "fc2.weight": (17, 29),
              "norm2.running_mean": (17,), "norm2.running_var": (17,), "out.weight": (7, 17), "out.bias": (7,)}
 
+    besides = {layer + ".num_batches_tracked": np.array(0) for layer in ("norm1", "norm2")}
+
     data = MlpTanh.data
     losses = MlpTanh.losses
 
@@ -310,7 +313,7 @@ def make(net, seed, clip, others=()):
     x, y = net.data(rng)
     np.save(os.path.join(HERE, net.name + "_x.npy"), x)
     np.save(os.path.join(HERE, net.name + "_y.npy"), y)
-    save_safetensors(net.name + "_init.safetensors", init)
+    save_safetensors(net.name + "_init.safetensors", init | net.besides)
     save_safetensors(net.name + "_first.safetensors", first(net, init, x, y))
     for kind in (*OPTIMIZERS, *others):
         for limit in (0, clip):

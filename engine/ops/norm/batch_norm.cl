@@ -59,7 +59,7 @@
 #define MOST_COLUMNS MAX_TILE
 #define COLUMNS                                                                                              \
     ulong begin = (ulong)get_group_id(0) * tile;                                                             \
-    uint width = (uint)min((ulong)tile, cols - begin);
+    uint width = (uint)min((ulong)tile, cols - begin)
 #define KEPT16(array) vload16(0, (array) + c)
 #define KEEP16(array, v) vstore16((v), 0, (array) + c)
 #define STEPS(STEP)                                                                                          \
@@ -76,16 +76,17 @@
 #define MOST_COLUMNS 1
 #define COLUMNS                                                                                              \
     ulong begin = get_global_id(0);                                                                          \
-    (void)tile;                                                                                              \
-    if (begin >= cols)                                                                                       \
-        return;
+    if (begin >= cols) {                                                                                     \
+        return;                                                                                              \
+    }                                                                                                        \
+    (void)tile
 #define STEPS(STEP)                                                                                          \
     {                                                                                                        \
         const uint c = 0;                                                                                    \
         STEP(float, )                                                                                        \
     }
 #endif
-#define ROWS ulong block = get_group_id(1), row = block * block_rows, end = min(rows, row + block_rows);
+#define ROWS ulong block = get_group_id(1), row = block * block_rows, end = min(rows, row + block_rows)
 
 /* --- forward --- */
 
@@ -93,8 +94,9 @@
 KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulong cols, ulong block_rows,
                           uint tile)
 {
-    COLUMNS
-    ROWS float middle[MOST_COLUMNS], sum[MOST_COLUMNS];
+    COLUMNS;
+    ROWS;
+    float middle[MOST_COLUMNS], sum[MOST_COLUMNS];
     float count = (float)(end - row);
     x += x0 + begin;
     mean += mean0 + block * cols + begin;
@@ -125,7 +127,7 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
 KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ulong rows, ulong cols,
                         ulong block_rows, uint tile, float eps)
 {
-    COLUMNS
+    COLUMNS;
     part += part0 + begin;
     square += square0 + begin;
     mean += mean0 + begin;
@@ -155,7 +157,7 @@ KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ul
 KERNEL batch_norm_running(IN_OUT(running_mean), IN_OUT(running_var), IN(mean), IN(var), ulong cols, uint tile,
                           float momentum, float unbiased)
 {
-    COLUMNS
+    COLUMNS;
     running_mean += running_mean0 + begin;
     running_var += running_var0 + begin;
     mean += mean0 + begin;
@@ -175,7 +177,7 @@ KERNEL batch_norm_running(IN_OUT(running_mean), IN_OUT(running_var), IN(mean), I
 KERNEL batch_norm_constants(OUT(mean), OUT(rstd), IN(running_mean), IN(running_var), ulong cols, uint tile,
                             float eps)
 {
-    COLUMNS
+    COLUMNS;
     running_mean += running_mean0 + begin;
     running_var += running_var0 + begin;
     mean += mean0 + begin;
@@ -203,8 +205,9 @@ KERNEL batch_norm_constants(OUT(mean), OUT(rstd), IN(running_mean), IN(running_v
 KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x), IN(mean), IN(rstd) WEIGHT_ARG BIAS_ARG, ulong rows,
                       ulong cols, ulong block_rows, uint tile)
 {
-    COLUMNS
-    ROWS x += x0 + begin;
+    COLUMNS;
+    ROWS;
+    x += x0 + begin;
     y += y0 + begin;
     mean += mean0 + begin;
     rstd += rstd0 + begin;
@@ -220,8 +223,9 @@ KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x), IN(mean), IN(rstd) WEIGHT_ARG
 KERNEL batch_norm_bwd_sums(OUT(sum), OUT(product), IN_OF(DYT, dy), IN_OF(DT, x), IN(mean), IN(rstd),
                            ulong rows, ulong cols, ulong block_rows, uint tile)
 {
-    COLUMNS
-    ROWS float sums[MOST_COLUMNS], products[MOST_COLUMNS];
+    COLUMNS;
+    ROWS;
+    float sums[MOST_COLUMNS], products[MOST_COLUMNS];
     dy += dy0 + begin;
     x += x0 + begin;
     mean += mean0 + begin;
@@ -264,7 +268,7 @@ KERNEL batch_norm_bwd_sums(OUT(sum), OUT(product), IN_OF(DYT, dy), IN_OF(DT, x),
 KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), IN(part_product),
                             ulong blocks, ulong cols, uint tile)
 {
-    COLUMNS
+    COLUMNS;
     part_sum += part_sum0 + begin;
     part_product += part_product0 + begin;
     sum += sum0 + begin;
@@ -296,8 +300,9 @@ KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), 
 KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) X_ARG WEIGHT_ARG, ulong rows, ulong cols,
                       ulong block_rows, uint tile, float share)
 {
-    COLUMNS
-    ROWS dx += dx0 + begin;
+    COLUMNS;
+    ROWS;
+    dx += dx0 + begin;
     dy += dy0 + begin;
     rstd += rstd0 + begin;
 #if BATCH

@@ -274,6 +274,9 @@ static const clt_op_doc batch_norm_doc = {
     .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
 };
 
+/* The count of batches, for a momentum that PyTorch makes of it. */
+static const char *const unused_in_files[] = {"num_batches_tracked", NULL};
+
 extern const clt_op clt_op_batch_norm;
 const clt_op clt_op_batch_norm = {
     .name = "batch_norm",
@@ -287,5 +290,6 @@ const clt_op clt_op_batch_norm = {
     .infer = batch_norm_infer,
     .forward = {.variants = batch_norm_forward_variants},
     .backward = {.variants = batch_norm_backward_variants},
+    .unused_in_files = unused_in_files,
     .ref = &clt_op_batch_norm_ref,
 };

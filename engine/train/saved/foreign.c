@@ -9,6 +9,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
+#include "engine/ops/op.h"
 #include "engine/train/run/misfit.h"
 #include "engine/train/run/run.h"
 
@@ -72,12 +73,30 @@ static bool same_values(const clt_named_tensor *a, const clt_named_tensor *b)
            memcmp(a->data, b->data, bytes) == 0;
 }
 
-/* Tensors that need not be used: causal masks, and the output layer of a model that ties it to the token
- * embedding. */
+/* A tensor of one of the graph's layers that its op has no use for. */
+static bool op_leaves_out(const clt_graph *graph, const clt_named_tensor *tensor)
+{
+    const char *dot = strrchr(tensor->name, '.');
+    for (size_t k = 0; dot && k < graph->n_nodes; k++) {
+        const clt_node *node = graph->nodes[k];
+        size_t length = strlen(node->name);
+        if (length != (size_t)(dot - tensor->name) || memcmp(node->name, tensor->name, length) != 0)
+            continue;
+        for (const char *const *end = node->op->unused_in_files; end && *end; end++)
+            if (strcmp(dot + 1, *end) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* Tensors that need not be used: causal masks, the output layer of a model that ties it to the token
+ * embedding, and what ops leave out. */
 static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
                             const clt_named_tensor *tensor)
 {
     const clt_model_published *p = clt_weights_published(graph);
+    if (op_leaves_out(graph, tensor))
+        return true;
     for (const char *const *end = p ? p->buffers : NULL; end && *end; end++)
         if (ends_with(tensor->name, *end))
             return true;

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+#
+# Buffers of several ranks: each rank computes them of its own samples, and after each step all have the mean.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+
+# momentum 1: the running mean is that of the last step's batch, whatever the ranks' shares of it are.
+cat >net.json <<'JSON'
+{"model": {"type": "graph", "layers": [
+   {"op": "batch_norm", "name": "bn", "momentum": 1}, {"op": "linear", "name": "out", "out": 4},
+   {"op": "cross_entropy", "name": "class", "inputs": ["out", "y"]}]},
+ "data": {"type": "synthetic", "samples": 64, "shape": [16], "classes": 4, "micro_batch": 8, "global_batch": 16, "workers": 1},
+ "train": {"steps": 3, "eval_every": 3}}
+JSON
+# means RUN: the running means, one a line.
+means() {
+    local file=$1/checkpoints/step_3/model.safetensors length offsets
+    length=$(od -An -tu8 -N8 "$file" | tr -d ' ')
+    offsets=$(tail -c +9 "$file" | head -c "$length" | sed -E 's/.*"bn\.running_mean":\{[^}]*"data_offsets":\[([0-9]+),[0-9]+\].*/\1/')
+    tail -c +$((9 + length + offsets)) "$file" | head -c 64 | od -An -v -tf4 -w4
+}
+
+for mode in f32 bf16; do
+    expect_code 0 "$CLTRAIN" train net.json precision.mode=$mode data.micro_batch=16 --out whole.$mode
+    expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json precision.mode=$mode --out $mode
+    apart=$(paste <(means whole.$mode) <(means $mode) | awk '
+        { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d; if ($1 * $1 > 1e-4) told++ }
+        END { if (NR != 16 || told < 8 || worst > 2e-6) print NR " means, worst " worst }')
+    if [ -z "$apart" ]; then pass; else fail "the mean of two ranks: $apart"; fi
+    # One rank with the saved values evaluates as the two did, each with its own.
+    expect_code 0 "$CLTRAIN" eval $mode
+    expect_text "loss $(printf '%.4f' "$(values eval_loss "$mode/metrics.jsonl" | tail -n 1)")"
+done
+finish

@@ -53,7 +53,7 @@ static const args_option *find(const args_usage *usage, const char *name, size_t
     return NULL;
 }
 
-/* value: what may be its value, or NULL. */
+/* The error for an unknown option. value: what seems to be its value, or NULL. */
 static clt_status unknown(const args_usage *usage, const char *given, size_t length, const char *value)
 {
     const char *names[66];
@@ -107,7 +107,7 @@ static clt_status take_value(const args_usage *usage, const args_option *o, cons
     return CLT_OK;
 }
 
-/* --color WHEN, which every command has. False: it is another option. */
+/* Is it --color WHEN, which every command has? False: it is another option. */
 static bool is_color(const char *given)
 {
     return strcmp(given, "--color") == 0 || strncmp(given, "--color=", 8) == 0;
@@ -124,7 +124,7 @@ static clt_status take_color(const args_usage *usage, int argc, char **argv, int
     return CLT_OK;
 }
 
-/* One option at argv[*at]; moves *at past its value. */
+/* Handles one option at argv[*at]; moves *at past its value. */
 static clt_status option(const args_usage *usage, int argc, char **argv, int *at, bool *seen)
 {
     const char *given = argv[*at];
@@ -152,9 +152,9 @@ static clt_status option(const args_usage *usage, int argc, char **argv, int *at
 
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
 
-/* "section.key=value": letters, digits, '_' and a dot before the '='. Behind the last operand, a name without
- * a section is one too, so that the config can say which section is missing, and a '-' as in "weight-decay".
- */
+/* An override, "section.key=value": letters, digits, '_' and a dot before the '='. After the last operand a
+ * name without a section also counts, so that the config can say which section is missing, and so does '-' as
+ * in "weight-decay". */
 static bool is_override(const args_usage *usage, const char *text, const args_result *out)
 {
     bool complete = out->n_operands > 0 && out->n_operands >= usage->max_operands;

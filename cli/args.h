@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Option parser: a table of options bound to variables. Unknown options are errors with the nearest name,
- * every command has --help and --color, and values are checked where they are read. Knows nothing of what the
- * options do. */
+ * Option parser: a table connects options with variables. An unknown option is an error that suggests the
+ * most similar name. Every command has --help and --color, and values are checked when they are parsed. Knows
+ * nothing of what the options do. */
 #ifndef CLI_ARGS_H
 #define CLI_ARGS_H
 
@@ -16,12 +16,12 @@ typedef enum args_kind {
     ARGS_KIND_TEXT,  /* const char ** */
     ARGS_KIND_INT,   /* int64_t *, within min..max */
     ARGS_KIND_FLOAT, /* double *, within min..max */
-    ARGS_KIND_LATER  /* known, but not there yet: takes a value and is refused */
+    ARGS_KIND_LATER  /* planned for a later release: takes a value and is refused */
 } args_kind;
 
 typedef struct args_option {
     const char *name;  /* "--out" */
-    const char *value; /* "DIR"; NULL for a flag */
+    const char *value; /* name of the value in help, "DIR"; NULL for a flag */
     const char *help;
     args_kind kind;
     void *target;
@@ -55,7 +55,7 @@ typedef struct args_option {
         .name = NULL                                                                                         \
     }
 
-/* What most commands take. */
+/* Options that most commands have. */
 #define ARGS_DEVICE(target_)                                                                                 \
     ARGS_TEXT("--device", "SPEC", target_, "0:0, cpu, gpu or a part of the device's name")
 #define ARGS_CAPS(target_)                                                                                   \
@@ -63,7 +63,7 @@ typedef struct args_option {
 #define ARGS_JSON(target_) ARGS_FLAG("--json", target_, "as JSON")
 
 struct cmd_context;
-/* A part of a command that has several ("data prepare"). */
+/* A part of a command, such as `prepare` of `cltrain data prepare`. */
 typedef struct args_part {
     const char *name, *summary;
     clt_status (*run)(struct cmd_context *context, int argc,
@@ -75,7 +75,7 @@ typedef struct args_usage {
     const char *operands; /* "CONFIG [key.sub=value ...]" or "" */
     const char *summary;
     const args_option *options;     /* ends with a NULL name */
-    int min_operands, max_operands; /* overrides are not counted */
+    int min_operands, max_operands; /* overrides do not count */
     bool overrides;                 /* operands of the form section.key=value are overrides */
     const args_part *parts;         /* ends with a NULL name; NULL: the command has none */
 } args_usage;
@@ -83,7 +83,7 @@ typedef struct args_usage {
 #define ARGS_MAX 256
 
 typedef struct args_result {
-    bool help; /* --help was given and printed: return CLT_OK */
+    bool help; /* --help was given and printed: the command returns CLT_OK */
     int n_operands, n_overrides;
     const char *operands[ARGS_MAX];
     const char *overrides[ARGS_MAX];
@@ -92,12 +92,12 @@ typedef struct args_result {
 /* argv[0] is the command's name. CLT_EUSAGE says what is wrong. */
 clt_status args_parse(const args_usage *usage, int argc, char **argv, args_result *out);
 /* For a command with parts: runs the part that argv[1] names, with its name as argv[0]; --help lists them.
- * CLT_EUSAGE: there is no such part. Of `usage` the command, the summary and the parts count. */
+ * CLT_EUSAGE: there is no such part. Of `usage` only the command, the summary and the parts are used. */
 clt_status args_dispatch(const args_usage *usage, struct cmd_context *context, int argc, char **argv);
 
-/* While a receiver is set, --help hands it the command's table, valid during the call, and prints nothing:
- * that is how the man page and the completion know every command's options. NULL: --help prints again. For
- * the whole process; not for several threads. */
+/* While a receiver is set, --help passes the command's table to it, valid during the call, and prints
+ * nothing. The man page and the completion get every command's options in this way. NULL: --help prints
+ * again. Applies to the whole process; not thread-safe. */
 typedef void (*args_receiver)(void *context, const args_usage *usage);
 void args_describe(args_receiver receiver, void *context);
 

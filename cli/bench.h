@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of `cltrain bench` share: options common to all, and records that can be compared with an
+ * What the parts of `cltrain bench` share: common options, and JSON records that can be compared with an
  * earlier file. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
@@ -14,7 +14,7 @@ typedef struct bench_common {
     uint32_t caps_mask;
 } bench_common;
 
-/* The options of every part; put them first in its table. */
+/* The options of all parts; they come first in each table. */
 #define BENCH_OPTIONS(common)                                                                                \
     ARGS_DEVICE((common).device), ARGS_CAPS((common).caps),                                                  \
         ARGS_TEXT("--json", "FILE", (common).json, "write the record as JSON; - for the standard output"),   \
@@ -26,9 +26,9 @@ clt_status bench_memory(cmd_context *context, int argc, char **argv);
 clt_status bench_ops(cmd_context *context, int argc, char **argv);
 clt_status bench_step(cmd_context *context, int argc, char **argv);
 
-/* What can be wrong with the common options is found before anything is measured. */
+/* Checks the common options before anything is measured. */
 clt_status bench_begin(bench_common *common);
-/* Writes the record and compares it, as the common options ask. */
+/* Writes the JSON record and compares it with the earlier one, as the options ask. */
 clt_status bench_finish(const bench_common *common, const clt_str *json);
 
 #endif

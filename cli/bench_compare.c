@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ratios of a benchmark record against an earlier one. A record is a JSON object; times are in "ms" of each
- * row (rows are told apart by every other member that is no measurement) or in "step_ms", rates in "value" of
- * a row with a "name". */
+ * Compares a benchmark's JSON record with an earlier one. Times are the member "ms" of each row (rows are
+ * identified by all members that are no measurements) or "step_ms"; rates are the member "value" of rows with
+ * a "name". */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/bench.h"
 #include "engine/base/json.h"
 
-#define SLOWER 1.10 /* a check fails beyond this ratio */
+#define SLOWER 1.10 /* with a larger ratio the check fails */
 
 typedef struct comparison {
     int compared, slower, missing;
@@ -25,7 +25,7 @@ static bool is_measurement(const char *key)
     return false;
 }
 
-/* What identifies a row: "m 256 n 256 k 256 ta false ..." */
+/* The text that identifies a row: "m 256 n 256 k 256 ta false ..." */
 static void identity(const clt_json *row, clt_str *out)
 {
     for (const clt_json *v = clt_json_first(row); v; v = clt_json_next(v)) {
@@ -59,7 +59,7 @@ static void compare_row(comparison *c, const clt_json *row, const clt_json *old_
     for (const clt_json *old = old_rows ? clt_json_first(old_rows) : NULL; old && !match && !name.failed;
          old = clt_json_next(old)) {
         clt_str other = {0};
-        if (clt_json_typeof(old) != CLT_JSON_OBJECT) /* whatever it is, it is no row of ours */
+        if (clt_json_typeof(old) != CLT_JSON_OBJECT) /* not a row of a benchmark */
             continue;
         identity(old, &other);
         if (!other.failed && other.text && name.text && strcmp(other.text, name.text) == 0)
@@ -125,7 +125,7 @@ clt_status bench_finish(const bench_common *common, const clt_str *json)
     clt_json_doc *now = NULL, *old = NULL;
     clt_status status = CLT_OK;
     CLT_TRY(clt_str_check(json));
-    if (common->compare) { /* read before it may be overwritten */
+    if (common->compare) { /* read first, because the new record may overwrite it */
         CLT_TRY_GOTO(clt_json_parse_file(common->compare, CLT_EUSAGE, &old), done);
         CLT_TRY_GOTO(clt_json_parse(json->text, json->length, "this record", CLT_EINTERNAL, &now), done);
     }

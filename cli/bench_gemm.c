@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench gemm: times matrix products of each backend on the device, after checking their results
- * against double precision, next to the device's limits measured in the same run. */
+ * cltrain bench gemm: times matrix products of each backend on the device, after comparing results with
+ * double precision, and shows the device's limits, measured in the same run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,10 @@
 #include "engine/base/json.h"
 
 #define MAX_SIZES 64
-#define CHECKED 256 /* elements of a result that are checked */
-#define BATCHES 7   /* of which the median and the shortest are told */
-/* Seconds of untimed runs. Threads, clocks and pages were idle: the first product of a process gets longer,
- * so that its figure is that of any other place in the list. */
+#define CHECKED 256 /* elements of a result that are compared */
+#define BATCHES 7   /* batches of runs that are timed; their median and the shortest are shown */
+/* Seconds of untimed runs. The first product of a process gets more, because threads, clocks and memory pages
+ * are cold; so its position in the list does not matter. */
 #define FIRST_WARM_UP 0.5
 #define WARM_UP 0.05
 
@@ -35,8 +35,8 @@ typedef struct gemm_bench {
     clt_dtype dtype;
     double seconds;
     bool untuned;
-    ocl_tuning *tuning;   /* the device's records, NULL with --untuned */
-    ocl_device_desc desc; /* with them */
+    ocl_tuning *tuning;   /* the device's tuning records, NULL with --untuned */
+    ocl_device_desc desc; /* the device, with these records */
     clt_json_writer writer;
     int measured;
 } gemm_bench;
@@ -77,7 +77,7 @@ static clt_status parse_sizes(const char *text, gemm_bench *b)
 
 /* --- rows --- */
 
-/* The values of the tuning record in force: "kc=256 mr=6"; "" when the backend decided by itself. */
+/* The tunables of the tuning record that was used: "kc=256 mr=6"; "" if the backend chose its own. */
 static const char *choice_of(const ocl_tuning_log *log, char *text, size_t size)
 {
     for (size_t i = 0; i < log->count; i++) {
@@ -105,7 +105,7 @@ static void print_titles(void)
     table_print(&text);
 }
 
-/* Without a column for the reason, which must be read all the same. */
+/* A refusal is printed without the column for the choice, because its reason must not be cut off. */
 static void refused_row(const char *m, const char *n, const char *k, const char *layout, const char *backend,
                         const char *reason, clt_str *out)
 {
@@ -116,7 +116,7 @@ static void refused_row(const char *m, const char *n, const char *k, const char 
     clt_str_free(&line);
 }
 
-/* choice: of the tuning record; or why the backend refused, with no time and no speed. */
+/* choice: tunables of the tuning record; or the reason why the backend refused, then there is no time. */
 static void print_row(const gemm_bench *b, const ocl_gemm *g, const char *backend, const char *time,
                       const char *speed, const char *best, const char *choice)
 {
@@ -165,7 +165,7 @@ static void write_row(gemm_bench *b, const ocl_gemm *g, const ocl_tuning_log *lo
     b->measured++;
 }
 
-/* The backend that did the product: the last command that is no copy or fill. */
+/* The backend that computed the product: that of the last command other than copies and fills. */
 static const char *backend_of(const ocl_command_list *list)
 {
     for (size_t i = list->count; i-- > 0;)
@@ -190,10 +190,11 @@ static clt_status measure_ready(gemm_bench *b, ocl_gemm_ready *ready, const char
     return CLT_OK;
 }
 
-/* force NULL: the engine's choice. A backend that refuses is told and left out when all were asked for. */
+/* force NULL: the engine's choice. If all backends were asked for, one that refuses is reported and left
+ * out. */
 static clt_status measure_backend(gemm_bench *b, ocl_gemm_bench *bench, const char *force)
 {
-    ocl_tuning_log log = {0}; /* the record that was in force */
+    ocl_tuning_log log = {0}; /* receives the tuning record that is used */
     ocl_emitter how = {.device = &b->desc, .label = "gemm", .log = &log};
     ocl_gemm_ready *ready;
     clt_status status = ocl_gemm_ready_create(bench, &how, force, &ready);

@@ -63,7 +63,7 @@ bool cmd_prints(const cmd_context *context)
     return !context->ranks || context->ranks->rank == 0;
 }
 
-/* $'...', which shows what a terminal would obey. */
+/* Quotes a word as $'...', which shows control characters instead of sending them to the terminal. */
 static void append_escaped(clt_str *out, const char *word)
 {
     clt_str_append(out, "$'");
@@ -203,7 +203,7 @@ clt_status cmd_run_operand(const args_result *r, const char *command, const char
     return CLT_OK;
 }
 
-static int data_output = -1; /* the standard output, while stdout is stderr */
+static int data_output = -1; /* the real standard output, while stdout is redirected to stderr */
 
 static clt_status reserve_output(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands share: the table of commands, the state of the process (ranks, stop flag) and small
- * helpers for configs, files and output. The command line is the only room that prints and exits. */
+ * What the commands share: the table of commands, the state of the process (ranks, stop flag) and helpers for
+ * configs, files and output. The command line is the only room that prints and exits. */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
@@ -25,9 +25,10 @@ typedef struct cmd_context {
 typedef clt_status (*cmd_function)(cmd_context *context, int argc, char **argv);
 
 enum {
-    CMD_STOPS = 1 << 0, /* ends in an orderly way when the stop flag is set; others end at once on a signal */
-    CMD_RANKS = 1 << 1, /* works on several ranks */
-    CMD_LATER = 1 << 2, /* not there yet */
+    /* ends in an orderly way when the stop flag is set; signals end other commands at once */
+    CMD_STOPS = 1 << 0,
+    CMD_RANKS = 1 << 1, /* can run with several ranks */
+    CMD_LATER = 1 << 2, /* planned for a later release */
     CMD_HIDDEN = 1 << 3 /* for cltrain's own child processes */
 };
 
@@ -68,56 +69,55 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv);
 clt_status cmd_later(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);
 
-/* Signals (signals.c): SIGTERM, SIGINT, SIGUSR2, SIGHUP; installed first thing, before there is any other
- * thread. */
+/* Signals (signals.c): SIGTERM, SIGINT, SIGUSR2, SIGHUP. To be installed before any other thread is
+ * created. */
 typedef enum cmd_signals_kind {
-    CMD_SIGNALS_END,  /* each ends the process at once, with 128 and its number */
-    CMD_SIGNALS_STOP, /* the first sets the flag, a second SIGINT ends the process at once with 130 */
-    CMD_SIGNALS_CHILD /* a child process of cltrain's own, which blocks them (clt_child_begin) */
+    CMD_SIGNALS_END,  /* a signal ends the process at once, with exit code 128 plus its number */
+    CMD_SIGNALS_STOP, /* the first signal sets the flag; a second SIGINT ends the process at once with 130 */
+    CMD_SIGNALS_CHILD /* in a child process of cltrain, which blocks the signals (clt_child_begin) */
 } cmd_signals_kind;
 void cmd_signals_install(cmd_signals_kind kind);
 const atomic_int *cmd_stop_flag(void);
-/* starting: there is nothing to lose yet, and a signal ends the process at once, with the code of an
- * interruption. ready: from here on it sets the flag; does not return when one has come. */
+/* starting: until `ready` there is nothing to lose, and a signal ends the process at once with the exit code
+ * of an interruption. ready: from now on a signal sets the flag; does not return if one has come before. */
 void cmd_signals_starting(void);
 void cmd_signals_ready(void);
-/* tell (NULL: nobody) is called when the first signal has set the flag, by another thread. */
+/* tell (may be NULL) is called by another thread when the first signal has set the flag. */
 typedef void (*cmd_stop_fn)(void *context, int number);
 void cmd_signals_listen(cmd_stop_fn tell, void *context);
 
 /* True on the rank that prints. */
 bool cmd_prints(const cmd_context *context);
-/* Errors go to stderr as "cltrain: <status>: <message>", with "[rank 3 host] " before it when there are
+/* Prints an error to stderr as "cltrain: <status>: <message>", preceded by "[rank 3 host] " if there are
  * several ranks. */
 void cmd_print_error(const cmd_context *context, clt_status status);
 
-/* Commands that a user can paste: the program as it was called, and a word quoted for the shell. */
+/* For commands that a user can paste: the program as it was called, and a word quoted for the shell. */
 
 void cmd_append_command(clt_str *out, const cmd_context *context);
 void cmd_append_word(clt_str *out, const char *word);
 
-/* Opens, describes and closes the device of a SPEC (NULL: the default one). */
+/* Opens the device of a SPEC (NULL: the default one), gets its description and closes it. */
 clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);
-/* --caps text, NULL: all. */
+/* Parses the value of --caps; NULL: all capabilities. */
 clt_status cmd_caps(const char *text, uint32_t *mask);
-/* A folder that does not exist yet: base, base-2, base-3 ...; must be freed. */
+/* Finds a folder name that is not used yet: base, base-2, base-3 ...; the caller frees it. */
 clt_status cmd_free_folder(const char *base, char **out);
-/* The config of a command line; its log.level holds from here on, unless CLTRAIN_LOG says otherwise. */
+/* Sets the log level from the config's log.level, unless CLTRAIN_LOG is set. */
 void cmd_use_log_level(const clt_config *config);
 /* The run folder that a command works on: its only operand, or the value of --checkpoint, which older scripts
- * give. CLT_EUSAGE when there is neither or both; `what` completes the message: "a trained language model".
- */
+ * use. CLT_EUSAGE if there is neither or both; `what` completes the message: "a trained language model". */
 clt_status cmd_run_operand(const struct args_result *r, const char *command, const char *checkpoint,
                            const char *what, const char **out);
 clt_status cmd_load_config(const struct args_result *r, clt_config **out);
-/* The same for a run that starts from the weights of --init (NULL: none): what their folder says of the model
- * fills the config. training: the run trains. */
+/* The same for a run that starts from the weights of --init (NULL: none), whose folder describes the model
+ * and so fills in keys of the config. training: the run trains. */
 clt_status cmd_load_config_over(const struct args_result *r, const char *init, bool training,
                                 clt_config **out);
 /* Writes text to a file, or to the standard output for "-". */
 clt_status cmd_write_text(const char *path, const char *text);
-/* Could that be done? Asked before anything long is begun; path NULL: nothing is to be written. With "-" the
- * standard output is for that text alone from here on: whatever else is printed goes to stderr. */
+/* Checks that `path` can be written, before any long work; NULL: nothing is to be written. With "-" the
+ * standard output is reserved for that text: from now on everything else is printed to stderr. */
 clt_status cmd_can_write(const char *path);
 
 #endif

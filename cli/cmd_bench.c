@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench: dispatch to its parts, and the two short ones, memory and step. gemm and ops have files of
- * their own. */
+ * cltrain bench: dispatches to its parts, and implements the two short ones, memory and step. gemm and ops
+ * have their own files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void memory_row(clt_json_writer *w, const char *name, double value, const
 typedef struct memory_results {
     ocl_limits limits;
     ocl_launch_times stamped, plain; /* with and without the time stamps of device.timestamps */
-    char binary[OCL_BINARY_TEXT];    /* what the driver's compiler makes of a program */
+    char binary[OCL_BINARY_TEXT];    /* kind of binary that the driver's compiler produces */
 } memory_results;
 
 static void memory_record(const ocl_device_desc *d, const memory_results *m, clt_str *out)
@@ -75,7 +75,8 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     memory_row(&w, "host_to_device", l->h2d_gbs, "GB/s");
     memory_row(&w, "device_to_host", l->d2h_gbs, "GB/s");
     clt_jw_end_array(&w);
-    clt_jw_key(&w, "launches"); /* smaller is better: not among the rows that --compare reads */
+    /* here smaller is better, so these are not among the rows that --compare reads */
+    clt_jw_key(&w, "launches");
     clt_jw_array(&w);
     memory_row(&w, "launch", m->plain.alone_us, "us");
     memory_row(&w, "launch_stamped", m->stamped.alone_us, "us");
@@ -89,7 +90,8 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     clt_str_append(out, "\n");
 }
 
-/* The limits, and launches both with and without time stamps, which a queue has for good or not at all. */
+/* Measures the limits, and kernel launches with and without time stamps, which need a device opened for
+ * each. */
 static clt_status measure_memory(ocl_open_options options, double seconds, ocl_device_desc *desc,
                                  memory_results *out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain cache: what cltrain and the drivers keep in the user's cache folders, and clearing it. */
+ * cltrain cache: lists what cltrain and the drivers store in the user's cache folders, and clears it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,11 +19,11 @@ typedef struct cache_args {
 typedef struct cache_row {
     clt_cache cache;
     bool cleared;
-    uint64_t files, bytes; /* what was removed */
+    uint64_t files, bytes; /* removed from this cache */
 } cache_row;
 
-/* With names: those. Else cltrain's own, with --all the driver's that can be cleared too. Marks of what PoCL
- * keeps go with it. */
+/* Which caches to clear: those that were named; else cltrain's own, and with --all those of drivers that can be
+ * cleared. `programs` notes which programs PoCL has cached, so it is cleared together with PoCL's cache. */
 static bool is_wanted(const clt_cache *cache, const cache_args *a, const args_result *r)
 {
     for (int i = 0; i < r->n_operands; i++) {
@@ -76,7 +76,7 @@ static void print_table(const cache_row *rows, int count)
         bool titled = false;
         for (int i = 0; i < count; i++) {
             const clt_cache *c = &rows[i].cache;
-            /* What other programs keep is worth a line only where there is something. */
+            /* caches of other programs are only listed if they contain something */
             if ((int)c->owner != owner || (owner == CLT_CACHE_FOREIGN && c->files == 0))
                 continue;
             if (!titled)
@@ -147,7 +147,7 @@ static clt_status print_json(const cache_row *rows, int count)
     return status;
 }
 
-/* Looks at all of them, clears what is wanted, and looks at that again. */
+/* Looks at all caches, clears the selected ones, and looks at those again. */
 static clt_status look(cache_row *rows, int *count, const cache_args *a, const args_result *r)
 {
     for (int i = 0; i < MAX_CACHES && clt_cache_name(i); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain compare RUN_A RUN_B...: a table of runs, what differs in their configs, and where their losses
- * part. */
+ * cltrain compare RUN_A RUN_B...: a table of runs, the differences of their configs, and where their losses
+ * diverge. */
 #include "engine/report/compare.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 
 #define MAX_RUNS 32
 
-/* A run against the first one. */
+/* The comparison of a run with the first one. */
 typedef struct pair {
     clt_parting parting;
     clt_differences differences;
@@ -114,7 +114,7 @@ static void put_runs(const comparison *c, int screen, clt_str *out)
     const bool shown[] = {true, true, true, eval, eval, perplexity, accuracy, true, true, true};
     table_column columns[10];
     memcpy(columns, all, sizeof all);
-    /* A column without any value is the first to go, on a screen of any width. */
+    /* a column without any value is left out first, whatever the width of the screen */
     for (int i = 0; i < 10; i++)
         if (!shown[i])
             columns[i].rank = 99;
@@ -314,7 +314,7 @@ static void csv_number(clt_str *out, double value)
     clt_str_printf(out, ",%s", isfinite(value) ? clt_double_text(value, text) : "");
 }
 
-/* Keys in which any run differs from the first: columns of their own. */
+/* Is the run the first one that differs in this key? Each key that differs becomes a column. */
 static bool first_to_differ(const comparison *c, int run, size_t index)
 {
     const char *key = c->pairs[run].differences.items[index].key;
@@ -330,10 +330,10 @@ static const char *value_in(const comparison *c, int run, const clt_difference *
     for (size_t k = 0; run > 0 && k < c->pairs[run].differences.count; k++)
         if (strcmp(c->pairs[run].differences.items[k].key, d->key) == 0)
             return c->pairs[run].differences.items[k].b;
-    return d->a; /* the first run, and whoever has what it has */
+    return d->a; /* the value of the first run, which this run shares */
 }
 
-/* row 0: titles; else run row - 1 */
+/* row 0: the titles; else run number row - 1 */
 static void csv_keys(const comparison *c, int row, clt_str *out)
 {
     for (int i = 1; i < c->count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain completion: the script that makes a shell complete commands, options, keys and files; and `words`,
- * which the scripts call. */
+ * cltrain completion: prints the script by which a shell completes commands, options, keys and files; and
+ * `words`, which these scripts call. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain config: the schema as JSON or Markdown, a config with every value and where it came from, or one
- * made for weights that another program trained. */
+ * cltrain config: prints the schema as JSON or Markdown, or a config with every value and its origin, or
+ * makes a config for weights that another program has trained. */
 #include "cli/args.h"
 #include "cli/cmd.h"
 #include "engine/pretrained/pretrained.h"

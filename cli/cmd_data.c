@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data: dispatch to its parts, and prepare, which turns text files into token shards. */
+ * cltrain data: dispatches to its parts, and implements prepare, which converts text files into token
+ * shards. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,8 @@ static void print_result(const clt_prepare_result *r)
            console_bytes((uint64_t)per_second, rate, sizeof rate));
 }
 
-/* A small GPT for these tokens: something that trains as it is, and to be edited. *path must be freed. */
+/* Writes an example config, a small GPT for these tokens that can be trained as it is. *path is to be
+ * freed. */
 static clt_status write_config(const clt_prepare_options *o, const clt_prepare_result *r, char **path)
 {
     clt_str text = {0};
@@ -109,7 +111,7 @@ static clt_status write_config(const clt_prepare_options *o, const clt_prepare_r
     return status;
 }
 
-/* The shards are there whatever becomes of the example. */
+/* Prints what to do next. Failing to write the example is no error, because the shards are complete. */
 static clt_status tell_next(const cmd_context *context, const clt_prepare_options *o,
                             const clt_prepare_result *r)
 {

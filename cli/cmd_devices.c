@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain devices: every OpenCL device, asked for its capabilities, and why it goes without those that it
- * should have. */
+ * cltrain devices: lists every OpenCL device with its capabilities, and why it lacks those that it should
+ * have. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +33,15 @@ static void write_caps(clt_json_writer *w, uint32_t caps)
     clt_jw_end_array(w);
 }
 
-/* One device as far as it could be looked at. */
+/* One device and what is known about it. */
 typedef struct device_view {
     ocl_device_desc desc;
     bool usable;
-    char error[1024]; /* why not */
+    char error[1024]; /* why it could not be opened */
     ocl_cap_report report[OCL_CAP_COUNT];
 } device_view;
 
-/* Each capability with what the device answered. */
+/* Writes each capability with the device's answer to its probe. */
 static void write_answers(clt_json_writer *w, const device_view *view)
 {
     clt_jw_key(w, "answers");
@@ -92,7 +92,7 @@ static void write_device(clt_json_writer *w, const device_view *view)
     clt_jw_end_object(w);
 }
 
-/* On a screen the list may be wrapped between two names. */
+/* On a screen the list is wrapped only between names. */
 static void append_caps(clt_str *out, uint32_t caps, int screen)
 {
     char text[256];
@@ -130,7 +130,7 @@ static void print_device(const device_view *view)
                 table_wrap(line.text, 0, 12, screen, &lines);
         }
     clt_str_free(&line);
-    table_print(&lines); /* the next device may take long */
+    table_print(&lines); /* print now, since probing the next device may take long */
 }
 
 static void look(const ocl_device_desc *listed, bool again, device_view *view)

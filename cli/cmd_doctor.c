@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain doctor: prints what the doctor of cl/ finds. */
+ * cltrain doctor: prints the findings of the doctor in cl/. */
 #include <stdio.h>
 
 #include "cli/args.h"
@@ -13,7 +13,7 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
     printf("%s  %s\n", names[level], text);
     if (advice && *advice)
         printf("       -> %s\n", advice);
-    fflush(stdout); /* what comes next may end the process: a driver does */
+    fflush(stdout); /* a bad driver may crash the process in what comes next */
 }
 
 clt_status cmd_doctor(cmd_context *context, int argc, char **argv)

@@ -41,7 +41,7 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m)
     return status;
 }
 
-/* A result without a number is no result. */
+/* A loss that is not finite is an error. */
 static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
 {
     if (isfinite(m->loss))
@@ -63,7 +63,7 @@ typedef struct eval_args {
     uint32_t caps_mask;
 } eval_args;
 
-/* One of: RUN; --checkpoint RUN; CONFIG --checkpoint RUN; CONFIG --init PATH. */
+/* Accepts RUN; --checkpoint RUN; CONFIG --checkpoint RUN; or CONFIG --init PATH. */
 static clt_status check_args(eval_args *a, const args_result *r)
 {
     bool operand = r->n_operands > 0, run = operand && clt_is_directory(r->operands[0]);
@@ -93,7 +93,7 @@ static clt_status check_args(eval_args *a, const args_result *r)
     return cmd_caps(a->caps, &a->caps_mask);
 }
 
-/* The saved run, unless the weights come from a file; the config, unless it is the run's. */
+/* Opens the saved run, unless the weights come from a file, and the config, unless it is the run's. */
 static clt_status open_inputs(const eval_args *a, const args_result *r, clt_saved_run **saved,
                               clt_config **config)
 {
@@ -130,7 +130,7 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
                            .stop = context->stop,
                            .observer = console_observer(&c)};
     bool told = a->json && a->json[0] == '-' && !a->json[1];
-    run.observer.eval = NULL; /* told below */
+    run.observer.eval = NULL; /* the result is printed below */
     if (told)
         run.observer = (clt_observer){0};
     clt_status status = clt_evaluate(&run, &metrics);
@@ -176,7 +176,7 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     CLT_TRY(check_args(&a, &r));
-    if (cmd_prints(context)) /* the rank that writes it */
+    if (cmd_prints(context)) /* only one rank writes the file */
         CLT_TRY(cmd_can_write(a.json));
     clt_status status = open_inputs(&a, &r, &saved, &config);
     if (status == CLT_OK)

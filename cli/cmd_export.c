@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain export: the weights of a checkpoint for other programs, in f32 or 16 bits: as a folder that Hugging
- * Face's transformers loads, or as one safetensors file. Needs no device. */
+ * cltrain export: writes the weights of a checkpoint for other programs, in f32 or 16 bits: as a folder that
+ * Hugging Face's transformers loads, or as one safetensors file. Needs no device. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ static clt_status read_type(const char *text, clt_dtype *dtype)
     return CLT_OK;
 }
 
-/* Without --format the name decides: a folder that is there, a slash at the end or a name without a dot mean
- * a folder. */
+/* Without --format the name decides: an existing folder, a slash at the end, or a name without a dot means a
+ * folder. */
 static clt_status read_format(const char *text, const char *out, bool *folder)
 {
     const char *slash = strrchr(out, '/'), *last = slash ? slash + 1 : out;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain generate: continues a text with a trained language model. The text goes to the standard output as
- * it comes, everything else to the standard error. */
+ * cltrain generate: continues a text with a trained language model. The text is printed to the standard
+ * output while it is generated, everything else to stderr. */
 #include <string.h>
 
 #include "cli/args.h"
 #include "cli/console.h"
 #include "engine/train/generate/generate.h"
 
-/* The prompt, when its continuation comes: not in front of a message that there is none. */
+/* Prints the prompt when the first generated text arrives, so that it is not printed before an error
+ * message. */
 static void print_prompt(const char **prompt)
 {
     if (*prompt)

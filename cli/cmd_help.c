@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain help [COMMAND]: the list of commands, or one command's options. */
+ * cltrain help [COMMAND]: prints the list of commands, or one command's options. */
 #include <stdio.h>
 #include <string.h>
 

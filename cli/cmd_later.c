@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands that are part of the contract but not of this release: they say so and fail with code 2. */
+ * Commands that are planned for a later release: they say so and fail with exit code 2. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain man: the manual page, from the commands' own tables of options and the schema of configs, in the
- * language of man (roff, macros of man(7)). `cmake --install` puts it where man looks for it. */
+ * cltrain man: prints the manual page in roff (macros of man(7)), made from the commands' tables of options
+ * and the schema of configs. `cmake --install` puts it where man looks for it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct page {
 
 /* --- roff --- */
 
-/* Text that roff shows as it is: no character of it is a request or an escape. */
+/* Escapes text so that roff prints it unchanged. */
 static void put_n(clt_str *s, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -45,7 +45,8 @@ static void put(clt_str *s, const char *text)
     put_n(s, text, strlen(text));
 }
 
-/* Lines of text; one after a whole sentence begins a line of its own. */
+/* Writes text; a sentence that follows a complete one starts on a new line of the source, as roff
+ * requires. */
 static void put_lines(clt_str *s, const char *text)
 {
     while (*text) {
@@ -74,7 +75,7 @@ static void put_item(clt_str *s, const char *tag, const char *value, const char 
     clt_str_append(s, "\n");
 }
 
-/* Lines that stay as they are. */
+/* Writes lines that roff must not join. */
 static void put_example(clt_str *s, const char *lines)
 {
     clt_str_append(s, ".PP\n.RS 4\n.nf\n");
@@ -175,7 +176,7 @@ static void put_exit_codes(clt_str *s)
         if (value != last)
             put_item(s, code, NULL, clt_status_text((clt_status)i));
         else {
-            s->length -= s->length > 0; /* the end of the line */
+            s->length -= s->length > 0; /* removes the newline */
             clt_str_append(s, ", ");
             put(s, clt_status_text((clt_status)i));
             clt_str_append(s, "\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain ops [NAME]: what a layer of model.layers can be, and one op in full. */
+ * cltrain ops [NAME]: lists the ops that can be layers of model.layers, or describes one op in full. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +39,8 @@ static void print_list(void)
     clt_str_free(&text);
 }
 
-/* "inputs      x: ...", wrapped below itself; one line for each line of `lines`. */
+/* "inputs      x: ...": a label and text that is wrapped beside it. Each line of `lines` starts a new
+ * line. */
 static void labelled(const char *label, const char *lines, int screen, clt_str *out)
 {
     for (const char *at = lines; at && *at;) {
@@ -82,7 +83,7 @@ static clt_status print_op(const clt_op *op)
     int screen = terminal_columns();
     clt_status status = clt_op_example_list(op, &list);
     labelled(op->name, op->summary, screen, &text);
-    if (strlen(op->name) >= LABEL) /* a long name stands on a line of its own */
+    if (strlen(op->name) >= LABEL) /* a long name gets a line of its own */
         text.length = 0, clt_str_printf(&text, "%s\n            %s\n", op->name, op->summary);
     clt_str_append(&text, "\n");
     table_wrap(doc->text, 0, 0, screen, &text);

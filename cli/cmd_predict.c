@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain predict RUN [FILE...]: what a trained classifier or regression says of samples. */
+ * cltrain predict RUN [FILE...]: predictions of a trained classifier or regression for samples in files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct predict_args {
     uint32_t caps_mask;
 } predict_args;
 
-/* The files to read: --input, the operands behind RUN, else the run's own evaluation data. */
+/* Chooses the files to read: --input, the operands after RUN, else the run's own evaluation data. */
 static clt_status choose_files(predict_args *a, const args_result *r, const clt_saved_run *saved)
 {
     const clt_config *c = saved->config;
@@ -44,7 +44,7 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
     return CLT_OK;
 }
 
-/* Whether samples of the file are samples of the model. */
+/* Checks that samples of the file have the shape of the model's input. */
 static clt_status check_shape(const clt_predictor *p, const char *path, const clt_rows_facts *facts)
 {
     char has[CLT_SHAPE_TEXT], wants[CLT_SHAPE_TEXT];
@@ -89,7 +89,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     bool told = false;
     CLT_TRY(clt_rows_open(path, a->rows_type, &p->input, p->saved->config, &rows));
     clt_status status = CLT_OK;
-    /* A person who types samples wants an answer to each. */
+    /* when samples are typed, each is answered at once */
     int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;
     while (status == CLT_OK && got > 0) {
         status = clt_rows_next(rows, most, x, &got);
@@ -146,7 +146,7 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
 {
     clt_predictor *p;
     predict_out out = {.top = a->top, .path = a->out};
-    if (a->out && strcmp(a->out, "-") == 0) /* the standard output, as for --json */
+    if (a->out && strcmp(a->out, "-") == 0) /* the standard output, as with --json */
         a->out = out.path = NULL;
     CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
     CLT_TRY(clt_predictor_open(saved, &p));

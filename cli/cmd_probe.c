@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain probe: the child process of other commands, which asks a driver what it can do. It answers on a
- * pipe that only they have. */
+ * cltrain probe: the child process of other commands that tests what a driver can do. It answers on a private
+ * pipe. */
 #include <stdlib.h>
 
 #include "cl/device/asking.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain report RUN...: writes what happened in one or several runs as one HTML page. */
+ * cltrain report RUN...: writes an HTML page about one or several runs. */
 #include "engine/report/report.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
 
-/* One run: beside its metrics. Several: where the user is. */
+/* Where the page is written: for one run beside its metrics, for several in the current folder. */
 static clt_status default_path(clt_run_record *const *runs, int count, char **out)
 {
     return clt_path_join(count == 1 ? runs[0]->folder : ".", "report.html", out);

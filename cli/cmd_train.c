@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain train CONFIG: runs the trainer and shows what it says. */
+ * cltrain train CONFIG: runs the trainer and prints its reports. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static clt_status default_base(const char *config, char *base, size_t size)
     return CLT_OK;
 }
 
-/* Rank 0 looks for a free folder and tells the others. */
+/* Rank 0 looks for an unused folder name and sends it to the others. */
 static clt_status choose_folder(const cmd_context *context, const char *config, char *folder, size_t size)
 {
     char *chosen = NULL;
@@ -97,7 +97,7 @@ static void on_stop(void *context, int number)
     console_stopping(&v->console, number, atomic_load(&v->at_step));
 }
 
-/* The message of an interruption waits in the thread's error. */
+/* Prints what to do next. If the run was interrupted, the thread's error message is kept. */
 static void tell_next(const cmd_context *context, const next_run *next, clt_status status)
 {
     clt_error error;
@@ -148,8 +148,8 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
     return status;
 }
 
-/* The folder to go on in: --out, or the run folder itself when its newest checkpoint is meant. An older one
- * would have to throw away what came after it. */
+/* The folder of the resumed run: --out, or the run folder itself if its newest checkpoint is resumed.
+ * Resuming an older checkpoint in the same folder would destroy the newer ones. */
 static clt_status choose_saved_folder(const clt_saved_run *saved, const train_args *a, const char **folder)
 {
     clt_checkpoint *newest;
@@ -172,7 +172,7 @@ static clt_status choose_saved_folder(const clt_saved_run *saved, const train_ar
     return CLT_OK;
 }
 
-/* A run that ended before its first checkpoint can only begin again. */
+/* An error for a run without a checkpoint, which cannot be resumed. */
 static clt_status check_saved_anything(const char *run)
 {
     char *config = NULL;
@@ -188,7 +188,7 @@ static clt_status check_saved_anything(const char *run)
     return CLT_OK;
 }
 
-/* --resume RUN without a config: the run brings its own. */
+/* --resume RUN without a config: uses the config of the run. */
 static clt_status train_saved(cmd_context *context, const train_args *a, const args_result *r)
 {
     clt_saved_run *saved;
@@ -262,7 +262,7 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    if (!context->comm) /* ranks end together */
+    if (!context->comm) /* with several ranks none may end alone */
         cmd_signals_starting();
     if (r.n_operands == 0)
         return train_saved(context, &a, &r);
@@ -275,7 +275,8 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     CLT_TRY(cmd_load_config_over(&r, a.init, true, &config));
     clt_status status = CLT_OK;
     if (!a.out && a.resume && strcmp(a.resume, "auto") == 0)
-        status = default_base(r.operands[0], folder, sizeof folder); /* the same folder every time */
+        /* --resume auto needs the same name every time */
+        status = default_base(r.operands[0], folder, sizeof folder);
     else if (!a.out && !a.dry_run)
         status = choose_folder(context, r.operands[0], folder, sizeof folder);
     if (status == CLT_OK)

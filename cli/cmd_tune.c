@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain tune: measures which variants of kernels are fastest on a device, shows what
- * it found, and lists or forgets what is known. */
+ * cltrain tune: measures which variants of kernels are fastest on a device, prints the results, and lists or
+ * deletes tuning records. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct tune_view {
     console *console;
     clt_json_writer writer;
     int problems, measured;
-    bool masked;     /* the capabilities in force are not the device's own: nothing is kept */
+    bool masked;     /* capabilities were masked or emulated, so nothing is saved */
     double log_gain; /* sum of the logarithms of the speed-ups */
 } tune_view;
 
@@ -53,7 +53,7 @@ static double gain(const ocl_choice *c)
     return c->ns > 0 && c->default_ns > 0 ? c->default_ns / c->ns : 1.0;
 }
 
-/* "lane kc=512", or "=" when the default is as good. */
+/* "lane kc=512", or "=" if the default is the fastest. */
 static const char *fastest(const ocl_choice *c, const char *standard, char *text, size_t size)
 {
     if (c->n_values == 0 && strcmp(c->variant, standard) == 0)
@@ -111,7 +111,7 @@ static void write_row(clt_json_writer *w, const ocl_tune_row *row)
     clt_jw_end_object(w);
 }
 
-/* --- what the tuner says --- */
+/* --- progress of the tuner --- */
 
 static void on_device(void *context, const ocl_device_desc *d, int problems)
 {
@@ -144,7 +144,7 @@ static void on_row(void *context, const ocl_tune_row *row)
     v->log_gain += log(gain(&row->result->choice));
 }
 
-/* Progress is for terminals: elsewhere the rows tell enough. */
+/* Progress is only shown on terminals; elsewhere the rows are enough. */
 static void on_progress(void *context, const char *what, int64_t done, int64_t total)
 {
     tune_view *v = context;
@@ -163,7 +163,8 @@ static void on_message(void *context, const char *line)
 static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuning *records)
 {
     char *folder = NULL;
-    int left = v->problems - (int)records->count; /* not measured, or nothing but the default was */
+    /* problems that were not measured, or have no alternative */
+    int left = v->problems - (int)records->count;
     if (v->measured > 0)
         printf("%d problems measured, %.2fx the default's speed in geometric mean\n", v->measured,
                exp(v->log_gain / v->measured));
@@ -214,9 +215,9 @@ static clt_status measure(cmd_context *context, const tune_args *a, const clt_co
     return status;
 }
 
-/* --- what is known --- */
+/* --- saved records --- */
 
-/* A row, whose lines begin with two spaces. */
+/* Appends a row; its lines are indented by two spaces. */
 static void append_kept(const table *columns, const ocl_choice *r, clt_str *rows)
 {
     char text[OCL_CHOICE_TEXT], ms[32], speed[24];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain verify: runs the checker and reports; prints failures and a summary, everything with -v. */
+ * cltrain verify: runs the checker; prints failures and a summary, and with -v every check. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -65,7 +65,7 @@ static clt_status parse_shard(const char *text, int *shard, int *shards)
     CLT_FAIL(CLT_EUSAGE, "cltrain verify: --shard %s: expected I/N with 0 <= I < N, such as 0/4", text);
 }
 
-/* Which op is being checked; NULL: the checks are at their end. */
+/* Shows which op is being checked; NULL: all checks are done. */
 static void tell_progress(verify_run *run, const char *name)
 {
     char what[64];
@@ -136,7 +136,7 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
     return status;
 }
 
-/* Every device; a failed check on one does not keep the others from being checked. */
+/* Checks every device, even if checks on another one have failed. */
 static clt_status run_all(const verify_args *a, clt_verify_options *options, verify_run *run, int count[5])
 {
     ocl_device_desc *list = NULL;
@@ -174,7 +174,7 @@ static clt_status verify(const cmd_context *context, const verify_args *a)
     CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
     CLT_TRY(cmd_can_write(a->json));
     CLT_TRY(cmd_can_write(a->junit));
-    if (options.seed == 0) /* chosen here, so that it is told before anything can go wrong */
+    if (options.seed == 0) /* choose it here, so that it is printed before anything can go wrong */
         options.seed = (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
     run.list = (options.modes & CLT_VERIFY_LIST) != 0;
     console_init(&c, context, 1);

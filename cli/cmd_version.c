@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain version: what this program is made of. */
+ * cltrain version: prints version, compiler and features of the program. */
 #include <stdio.h>
 #include <string.h>
 

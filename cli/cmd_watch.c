@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain watch RUN: follows a run from another terminal. It reads the lines that the run adds to its files
- * and costs the run nothing. */
+ * cltrain watch RUN: follows a run from another terminal. It reads the lines that the run appends to its
+ * files and does not slow the run down. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -21,16 +21,16 @@
 #include "engine/report/lines.h"
 #include "engine/report/text_plot.h"
 
-#define LOOK_SECONDS 0.5  /* between two looks at the files */
-#define LINE_SECONDS 10.0 /* without a terminal: a line so often */
+#define LOOK_SECONDS 0.5  /* interval at which files are read */
+#define LINE_SECONDS 10.0 /* interval of lines without a terminal */
 #define QUIET_SECONDS 15.0
 #define EVENTS_SHOWN 4
-#define ESCAPE_MS 50 /* what belongs to an Escape comes sooner */
+#define ESCAPE_MS 50 /* the rest of an escape sequence arrives within this time */
 
 typedef struct watch {
     const char *operand;
     const cmd_context *context;
-    clt_run_record *run; /* NULL: it is not there yet */
+    clt_run_record *run; /* NULL: the run does not exist yet */
     clt_history *history;
     bool unicode, news;
 } watch;
@@ -55,7 +55,8 @@ static clt_status open_run(watch *w)
     return status;
 }
 
-/* Takes what is new. A file that was cut or replaced, as a resumed run does, is read from its beginning. */
+/* Reads new lines. If the file was truncated or replaced, as a resumed run does, it is read from its
+ * beginning. */
 static clt_status look(watch *w)
 {
     clt_metrics_line line;
@@ -76,7 +77,7 @@ static clt_status look(watch *w)
     return clt_run_record_settle(w->run, clt_history_counted(w->history));
 }
 
-/* --- the picture --- */
+/* --- the screen --- */
 
 static void put_head(const watch *w, int columns, clt_str *out)
 {
@@ -216,7 +217,7 @@ static int count_lines(const clt_str *text)
     return count;
 }
 
-/* The whole picture, at most `rows` lines. */
+/* Draws the whole screen, at most `rows` lines. */
 static clt_status draw(const watch *w, int columns, int rows, clt_str *out)
 {
     static const plot_kind kinds[] = {{CLT_METRIC_LOSS, CLT_METRIC_EVAL_LOSS, "loss"},
@@ -243,7 +244,7 @@ static bool shows_unicode(void)
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *set = getenv(names[i]);
-        if (set && *set) /* the first that is set decides */
+        if (set && *set) /* the first variable that is set decides */
             return strcasestr(set, "UTF-8") || strcasestr(set, "UTF8");
     }
     return false;
@@ -269,8 +270,8 @@ static void screen_size(int *columns, int *rows)
 
 static struct termios usual;
 
-/* Keys come at once and are not shown. Ctrl-C and Ctrl-Z are keys too: as signals they could end or stop the
- * process while the terminal is not as it was. */
+/* Switches to reading keys at once and without echo. Ctrl-C and Ctrl-Z become keys, too: as signals they
+ * could end or stop the process while the terminal is in this mode. */
 static bool take_keys(void)
 {
     if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &usual) != 0)
@@ -283,7 +284,8 @@ static bool take_keys(void)
     return tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
 }
 
-/* q, Ctrl-C, or Escape alone: arrows and the wheel of a mouse begin with Escape, too. */
+/* True for q, Ctrl-C, or Escape alone; sequences of arrow keys and of the mouse wheel begin with Escape,
+ * too. */
 static bool means_end(const char *typed, size_t size, struct pollfd *in)
 {
     if (typed[0] == 27)
@@ -294,7 +296,7 @@ static bool means_end(const char *typed, size_t size, struct pollfd *in)
     return false;
 }
 
-/* Waits for the next look; true when the user has had enough. */
+/* Waits until the next read; true if the user wants to quit. */
 static bool wait_for_user(const watch *w, bool keys)
 {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -303,7 +305,7 @@ static bool wait_for_user(const watch *w, bool keys)
     ssize_t size = n > 0 ? read(STDIN_FILENO, typed, sizeof typed) : 0;
     if (size > 0 && means_end(typed, (size_t)size, &in))
         return true;
-    if (n > 0 && size <= 0) /* nobody is there any more */
+    if (n > 0 && size <= 0) /* the input is closed, so poll() returns at once: wait without it */
         (void)poll(NULL, 0, (int)(LOOK_SECONDS * 1000));
     return *w->context->stop != 0;
 }
@@ -327,7 +329,7 @@ static clt_status print_once(watch *w)
     return status;
 }
 
-/* A run that is not there yet may still come. */
+/* Reads the run's files; if there is no run yet, waits for one. */
 static clt_status look_or_wait(watch *w)
 {
     clt_status status = look(w);
@@ -358,7 +360,7 @@ static clt_status show(const watch *w, clt_str *picture)
     return CLT_OK;
 }
 
-/* Draws over its own picture until the run ends; the last picture stays. */
+/* Redraws the screen in place until the run ends; what was drawn last stays. */
 static clt_status follow_on_screen(watch *w)
 {
     clt_str picture = {0};
@@ -378,7 +380,7 @@ static clt_status follow_on_screen(watch *w)
     return status == CLT_OK && w->run ? print_once(w) : status;
 }
 
-/* Without a terminal: a line now and then, and the picture at the end. */
+/* Without a terminal: prints a line from time to time, and the whole screen at the end. */
 static clt_status follow_in_lines(watch *w)
 {
     clt_status status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Candidates for a word of a command line: complete.h. */
+ * Candidates for completing a word of a command line: see complete.h. */
 #include "cli/complete.h"
 
 #include <stdio.h>
@@ -13,10 +13,10 @@
 typedef struct line {
     cmd_context *context;
     const char *const *words;
-    int index;        /* the word to complete */
-    const char *word; /* what it holds */
+    int index;        /* of the word to complete */
+    const char *word; /* what has been typed of it */
     clt_str *out;
-    const char *part; /* of the command, NULL: none */
+    const char *part; /* the part of the command, NULL: none */
     bool has_parts;
 } line;
 
@@ -26,7 +26,7 @@ void complete_describe(cmd_context *context, const char *command, const char *pa
     const cmd_entry *entry = cmd_find(command);
     char name[64], second[64], help[] = "--help";
     char *argv[] = {name, part ? second : help, part ? help : NULL, NULL};
-    /* The list of commands is no table of options, nor is what a child process takes. */
+    /* `help` has no table of options, and commands for child processes are not offered */
     if (!entry || entry->run == cmd_help || (entry->flags & (CMD_LATER | CMD_HIDDEN)))
         return;
     snprintf(name, sizeof name, "%s", command);
@@ -73,7 +73,7 @@ static void offer_sets(const line *l)
         offer(l, "", set->name, "", set->help);
 }
 
-/* What a word of a table stands for: "DIR", "f32|f16", "auto|DIR|none". */
+/* What to offer for the name of a value in a table, such as "DIR", "f32|f16" or "auto|DIR|none". */
 static const struct {
     const char *word, *directive;
 } places[] = {{"DIR", ":dirs"},   {"FOLDER", ":dirs"}, {"RUN", ":dirs"},   {"RUN_A", ":dirs"},
@@ -95,7 +95,7 @@ static void offer_word(const line *l, const char *prefix, const char *word)
     }
 }
 
-/* The words of "a|b|C". */
+/* Offers the words of "a|b|C". */
 static void offer_words(const line *l, const char *prefix, const char *words)
 {
     while (*words) {
@@ -131,7 +131,7 @@ static void offer_key_values(const line *l, const clt_config_key *key)
         clt_str_append(l->out, ":files\n");
 }
 
-/* "data." until there is a dot, then "data.path=", then values. */
+/* Offers "data." until a dot is typed, then "data.path=", then values. */
 static void offer_keys(const line *l)
 {
     const char *equals = strchr(l->word, '='), *dot = strchr(l->word, '.');
@@ -180,7 +180,7 @@ static void offer_options(const line *l, const args_usage *usage)
     offer(l, "", "--help", "", "what the command does, and its options");
 }
 
-/* Operands that stand before the word. Overrides are none; the values of options are none. */
+/* Counts the operands before the word, without overrides and values of options. */
 static int count_operands(const line *l, const args_usage *usage)
 {
     int count = 0;
@@ -196,15 +196,15 @@ static int count_operands(const line *l, const args_usage *usage)
     return count;
 }
 
-/* The n-th word of "CONFIG|RUN [key=value ...]", brackets and dots left out; the last one goes for all after
- * it. */
+/* The n-th word of "CONFIG|RUN [key=value ...]", without brackets and dots; the last word stands for all
+ * further operands. */
 static void operand_word(const char *operands, int n, char *word, size_t size)
 {
     word[0] = '\0';
     for (int i = 0; *operands; i++) {
         operands += strspn(operands, " []");
         size_t length = strcspn(operands, " [].");
-        /* "section.key=value" and dots that stand alone are no operands of their own */
+        /* "section.key=value" and separate dots are not operands */
         if (length == 0 || memchr(operands, '=', strcspn(operands, " ")) ||
             strncmp(operands, "section.", 8) == 0)
             break;
@@ -219,7 +219,7 @@ static void offer_operands(const line *l, const args_usage *usage)
 {
     char word[64];
     int before = count_operands(l, usage);
-    /* Keys come after the config, or where there need be none. */
+    /* keys can follow the config, or come first where no config is needed */
     bool keys = before > 0 || *l->word || usage->max_operands == 0 || is_given(l, "--resume");
     if (usage->overrides && keys && strncmp(l->word, "./", 2) != 0)
         offer_keys(l);

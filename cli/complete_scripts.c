@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scripts for shells: each hands the words of the command line to `cltrain completion words` and makes
- * the answer (complete.h) into what the shell wants. The program that is asked is the one that is being
- * called. */
+ * The completion scripts. Each passes the words of the command line to `cltrain completion words` and
+ * converts the answer (complete.h) for its shell. The program that is asked is the one on the command
+ * line. */
 #include <string.h>
 
 #include "cli/complete.h"

@@ -17,11 +17,11 @@
 #include "cli/terminal.h"
 #include "engine/base/thread.h"
 
-#define DRAW_SECONDS 0.1 /* a live line changes at most so often */
+#define DRAW_SECONDS 0.1 /* shortest time between two changes of the live line */
 #define TICK_SECONDS 0.25
-#define STAGE_SECONDS 2.0 /* what lasts less is not worth a plain line */
+#define STAGE_SECONDS 2.0 /* shorter stages get no line of their own without a terminal */
 
-static console *in_use; /* there is a live line in one place at most */
+static console *in_use; /* the console that has a live line; there is at most one */
 static pthread_mutex_t in_use_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void use(console *c)
@@ -35,7 +35,7 @@ void console_init(console *c, const cmd_context *context, int64_t every)
 {
     memset(c, 0, sizeof *c);
     c->context = context;
-    /* A launcher may give a rank a terminal of its own while the lines end up in a file. */
+    /* with several ranks the launcher may give a rank a terminal although its output ends up in a file */
     c->tty = terminal_rewrites() && !context->comm;
     c->every = every > 0 ? every : 1;
     pthread_mutex_init(&c->lock, NULL);
@@ -46,7 +46,7 @@ void console_init(console *c, const cmd_context *context, int64_t every)
     pthread_condattr_destroy(&clock);
     use(c);
     if (!c->tty)
-        setvbuf(stdout, NULL, _IOLBF, 0); /* a log file should show lines when they happen */
+        setvbuf(stdout, NULL, _IOLBF, 0); /* lines appear in a log file when they are printed */
 }
 
 /* --- lines (the lock is held) --- */
@@ -63,7 +63,7 @@ static void emit(const char *format, ...)
         terminal_write(text, (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
 }
 
-/* Rewrites the live line. Never as wide as the terminal: a line that wraps cannot be taken back. */
+/* Redraws the live line. It must be narrower than the terminal, because a wrapped line cannot be erased. */
 static void draw(console *c, const char *text)
 {
     if (!terminal_takes())
@@ -80,7 +80,8 @@ static void clear_line(console *c)
     c->open = false;
 }
 
-/* Before a line that stays. False: the terminal takes nothing now, and the line is left out. */
+/* To be called before a line is printed. False: the terminal accepts no output now, so the line is
+ * dropped. */
 static bool may_print(console *c)
 {
     if (c->tty && !terminal_takes()) {
@@ -103,7 +104,7 @@ static void print_line(console *c, terminal_ink ink, const char *text)
          terminal_end(STDOUT_FILENO, ink));
 }
 
-/* As many lines as the terminal is too narrow for. Not for paths, which a user may want to copy. */
+/* Prints text on as many lines as it needs. Not for paths, which a user may want to copy. */
 static void print_wrapped(console *c, terminal_ink ink, const char *text)
 {
     clt_str lines = {0};
@@ -115,7 +116,7 @@ static void print_wrapped(console *c, terminal_ink ink, const char *text)
     clt_str_free(&lines);
 }
 
-/* --- what is under way --- */
+/* --- work in progress --- */
 
 static void stage_line(const console *c, int columns, char line[CLT_LINE_SIZE])
 {
@@ -124,7 +125,7 @@ static void stage_line(const console *c, int columns, char line[CLT_LINE_SIZE])
     clt_progress_line(s->what, s->done, s->total, now - s->began, now - s->changed, columns, line);
 }
 
-/* Elsewhere than on a terminal lines come the more rarely, the longer it lasts. */
+/* Time until the next plain line of a stage: the longer it lasts, the rarer they are. */
 static double until_next(double lasted)
 {
     return lasted < 30 ? 5 : lasted < 300 ? 15 : 60;
@@ -198,14 +199,14 @@ static void on_progress(void *context, const char *what, int64_t done, int64_t t
         text_clean(what, s->what, sizeof s->what);
         show_stage(c);
         if (!c->ticker && !c->ending && clt_thread_start(&c->ticker, "console", tick, c) != CLT_OK)
-            clt_error_clear(); /* it is shown when there is news, then */
+            clt_error_clear(); /* without a thread the line is redrawn only when there is news */
     } else {
         end_stage(c);
     }
     pthread_mutex_unlock(&c->lock);
 }
 
-/* --- ends --- */
+/* --- closing --- */
 
 void console_clear(console *c)
 {
@@ -214,8 +215,8 @@ void console_clear(console *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* For the thread that takes signals: another thread may hold the lock and wait for a reader of the output
- * that reads nothing any more. False: so it seems, and what was to be said is left out. */
+/* Locks the console for the thread that handles signals. False: another thread holds the lock for long,
+ * probably because it is blocked writing to a reader that no longer reads; then nothing can be printed. */
 static bool lock_soon(console *c)
 {
     for (int i = 0; i < 20; i++) {
@@ -255,9 +256,9 @@ void console_close(console *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* --- what the observer is told --- */
+/* --- the observer's functions --- */
 
-/* Whole lines end what was under way. */
+/* To be called before complete lines are printed: ends the current stage. */
 static console *begin_told(void *context)
 {
     console *c = context;
@@ -324,7 +325,7 @@ static void on_message(void *context, const char *text)
     console *c = begin_told(context);
     char line[4096], who[300] = "";
     const comm_info *ranks = c->context ? c->context->ranks : NULL;
-    if (ranks && ranks->ranks > 1 && ranks->rank > 0) /* rank 0 does the talking */
+    if (ranks && ranks->ranks > 1 && ranks->rank > 0) /* only rank 0 reports */
         snprintf(who, sizeof who, "[rank %d %s] ", ranks->rank, ranks->host);
     for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
         snprintf(line, sizeof line, "%s%.*s", who, (int)strcspn(at, "\n"), at);
@@ -346,7 +347,7 @@ void console_stopping(console *c, int number, int64_t step)
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     if (!lock_soon(c))
         return;
-    c->open = c->open || c->tty; /* the terminal has shown ^C */
+    c->open = c->open || c->tty; /* the terminal has echoed ^C into the line */
     if (c->tty || poll(&out, 1, 0) > 0)
         print_line(c, INK_WARNING, line);
     pthread_mutex_unlock(&c->lock);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The console: what a run tells while it goes on. On a terminal one line at the bottom is alive: the newest
- * step, or what is under way and how long it will take. Lines above it stay. Elsewhere there are plain lines
- * without control characters, thinned out. A terminal that takes nothing holds nothing up: what it misses is
- * counted. Knows the observer's records; knows nothing of training. */
+ * The console: shows the progress of a run. On a terminal the last line is live: it shows the newest step, or
+ * the work in progress and how long it will take. Lines above it stay. Otherwise plain lines without control
+ * characters are printed, less often. A terminal that accepts no output does not block the run; lines that it
+ * misses are counted. Knows the observer's records and nothing of training. */
 #ifndef CLI_CONSOLE_H
 #define CLI_CONSOLE_H
 
@@ -13,40 +13,41 @@
 #include "engine/report/lines.h"
 #include "engine/train/run/observer.h"
 
-/* What is under way (clt_observer.progress). */
+/* Work in progress (clt_observer.progress). */
 typedef struct console_stage {
-    bool active, told; /* told: a plain line has said so */
+    bool active, told; /* told: a plain line has announced it */
     char what[160];
-    size_t name; /* length of its name in `what` */
+    size_t name; /* length of the name at the beginning of `what` */
     int64_t done, total;
-    double began, changed, due; /* due: of the next plain line */
+    double began, changed, due; /* due: time of the next plain line */
 } console_stage;
 
 typedef struct console {
     const cmd_context *context;
-    bool tty;      /* its last line can be rewritten */
-    int64_t every; /* step lines that stay: one in so many */
-    bool open;     /* there is a live line, and the cursor stands behind it */
+    bool tty;      /* a terminal whose last line can be rewritten */
+    int64_t every; /* one step in so many gets a line that stays */
+    bool open;     /* there is a live line, with the cursor at its end */
     bool any_step, stopping;
-    int64_t missed; /* lines that the terminal did not take */
+    int64_t missed; /* number of lines that the terminal did not accept */
     double drawn_at;
     console_stage stage;
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    struct clt_thread *ticker; /* draws the stage while nobody tells anything */
+    struct clt_thread *ticker; /* redraws the live line while there is no news */
     bool ending;
 } console;
 
 void console_init(console *c, const cmd_context *context, int64_t every);
-/* Takes a live line back, so that whole lines can be printed. */
+/* Erases the live line, so that complete lines can be printed. */
 void console_clear(console *c);
-/* The end: a live line is taken back and no thread is left. May be called again, and goes on after more. */
+/* Erases the live line and ends the thread. May be called several times; the console can be used again
+ * afterwards. */
 void console_close(console *c);
-/* Before something else is printed, on stderr say: takes back the live line of whatever console has one. */
+/* To be called before printing anything else, for instance to stderr: erases the live line of any console. */
 void console_make_way(void);
 clt_observer console_observer(console *c);
-/* Prints at once that the run was asked to stop, by signal `number`, while it made step `step`; nothing where
- * nobody reads the output. Any thread, which is not held up. */
+/* Prints at once that the run was asked to stop, by signal `number`, during step `step`; prints nothing if
+ * nobody reads the output. May be called by any thread and never blocks. */
 void console_stopping(console *c, int number, int64_t step);
 
 /* Short names of engine/report/lines.h. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data fetch: published data sets into a folder, with their progress. */
+ * cltrain data fetch: downloads published data sets into a folder and shows the progress. */
 #include "cli/data_fetch.h"
 
 #include <stdio.h>

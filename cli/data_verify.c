@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data verify: opens and reads to the end what a config names, or files given one by one, prints a
- * line for each, and goes on after a bad one. What a file must look like is the engine's business. */
+ * cltrain data verify: reads all data that a config names, or files given one by one, prints a line for each,
+ * and goes on after a bad one. The engine knows what a file must look like. */
 #include "cli/data_verify.h"
 
 #include <stdio.h>
@@ -20,8 +20,8 @@
 
 typedef struct verify_run {
     const cmd_context *context;
-    console console;       /* shows what is being read */
-    const char *tokenizer; /* for shards given by name; "" none */
+    console console;       /* shows which file is being read */
+    const char *tokenizer; /* for token shards given by name; "": none */
     int good, bad;
 } verify_run;
 
@@ -51,7 +51,7 @@ static bool ends_with(const char *text, const char *end)
 
 /* --- a config --- */
 
-/* Indices against what the model of the config takes, then every value. */
+/* Checks that indices are in the range that the config's model accepts, then reads every value. */
 static clt_status check_source(const clt_config *config, const clt_source *shapes, const clt_source *source)
 {
     clt_graph *graph;
@@ -137,7 +137,7 @@ static void verify_tokenizer(verify_run *v, const char *path)
     clt_tokenizer_close(tokenizer);
 }
 
-/* A JSON file with a section "data" is a config. */
+/* A JSON file with a member "data" is a config. */
 static bool is_config(const char *path)
 {
     clt_json_doc *doc = NULL;

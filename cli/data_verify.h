@@ -6,7 +6,7 @@
 
 #include "cli/cmd.h"
 
-/* argv[0] is "verify". CLT_EDATA when anything is wrong with the data, after all of it was looked at. */
+/* argv[0] is "verify". CLT_EDATA if anything is wrong with the data; all of it is checked in any case. */
 clt_status data_verify(cmd_context *context, int argc, char **argv);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looks for text in well-known places, in a fixed order, so that a machine gives the same text twice. See
- * demo_text.h. */
+ * Looks for text in well-known places in a fixed order, so that the result on a machine is always the same.
+ * See demo_text.h. */
 #include "cli/demo_text.h"
 
 #include <dirent.h>
@@ -13,15 +13,15 @@
 
 #include "engine/base/fileio.h"
 
-#define LEAST_BYTES 100000u /* less is no demonstration */
-#define FILE_MIN 200        /* bytes: smaller files say little */
-#define FILE_MAX 200000     /* larger ones are tables more often than text */
+#define LEAST_BYTES 100000u /* less is too little for a demonstration */
+#define FILE_MIN 200        /* bytes: smaller files are ignored */
+#define FILE_MAX 200000     /* bytes: larger files are more often tables than text */
 #define MAX_DEPTH 6
 
 typedef struct demo_place {
     const char *folder, *pattern;
-    int depth; /* 0: only the folder itself */
-    int share; /* per cent of the limit that may come from here */
+    int depth; /* levels of subfolders; 0: only the folder itself */
+    int share; /* most per cent of the limit that may come from here */
 } demo_place;
 
 static const demo_place places[] = {
@@ -34,12 +34,12 @@ static const demo_place places[] = {
 typedef struct search {
     demo_text *text;
     const demo_place *place;
-    size_t budget; /* bytes that may still come from this place */
+    size_t budget; /* bytes that may still be taken from this place */
     size_t taken;
     int files;
 } search;
 
-/* Plain ASCII text; what else there is would teach the model noise. */
+/* True for plain ASCII text; anything else would be noise for the model. */
 static bool is_text(const char *data, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -85,7 +85,7 @@ static clt_status try_file(search *s, const char *path, const char *name, const 
         (size_t)info->st_size > s->budget)
         return CLT_OK;
     if (clt_file_read(path, false, FILE_MAX, CLT_EDATA, &data, &size) != CLT_OK)
-        return CLT_OK; /* not readable: there is other text */
+        return CLT_OK; /* not readable: use other text */
     clt_status status =
         size > 0 && size <= s->budget && is_text(data, size) ? add_file(s, path, data, size) : CLT_OK;
     free(data);
@@ -102,7 +102,7 @@ static clt_status walk(search *s, const char *folder, int depth)
         char *path = NULL;
         if (status == CLT_OK && entries[i]->d_name[0] != '.' && s->budget > FILE_MIN)
             status = clt_path_join(folder, entries[i]->d_name, &path);
-        /* Links are left out: they would bring the same text twice. */
+        /* links are ignored, because they would lead to the same text twice */
         if (path && lstat(path, &info) == 0) {
             if (S_ISREG(info.st_mode))
                 status = try_file(s, path, entries[i]->d_name, &info);
@@ -163,7 +163,8 @@ double demo_text_unigram(const demo_text *text)
     double nats = 0;
     for (int c = 0; c < 256; c++)
         if (text->eval_count[c] > 0) {
-            /* One is added to every count, so that a byte that training never shows has a probability. */
+            /* one is added to every count, so that bytes that are not in the training text have a
+             * probability, too */
             double p = ((double)text->train_count[c] + 1) / ((double)text->train_bytes + 256);
             nats -= (double)text->eval_count[c] / (double)text->eval_bytes * log(p);
         }

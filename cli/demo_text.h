@@ -12,9 +12,9 @@
 #define DEMO_MAX_FOLDERS 8
 
 typedef struct demo_text {
-    char **train, **eval; /* paths */
+    char **train, **eval; /* paths of the files */
     size_t n_train, n_eval, train_capacity, eval_capacity;
-    size_t train_count[256], eval_count[256]; /* how often each byte occurs */
+    size_t train_count[256], eval_count[256]; /* number of occurrences of each byte */
     size_t train_bytes, eval_bytes;
     const char *folder[DEMO_MAX_FOLDERS]; /* where the text comes from */
     size_t folder_bytes[DEMO_MAX_FOLDERS];
@@ -22,12 +22,12 @@ typedef struct demo_text {
     int n_folders;
 } demo_text;
 
-/* Collects up to `limit` bytes; CLT_EDATA when there is too little for a demonstration. Every tenth file is
- * for validation. */
+/* Collects up to `limit` bytes; CLT_EDATA if there is too little for a demonstration. Every tenth file is
+ * used for validation. */
 clt_status demo_text_find(size_t limit, demo_text *out);
 void demo_text_free(demo_text *text);
-/* Nats per byte of the validation text when bytes are predicted by how often they occur in the training text.
- */
+/* The loss, in nats per byte of the validation text, of predicting each byte by its frequency in the training
+ * text. */
 double demo_text_unigram(const demo_text *text);
 
 #endif

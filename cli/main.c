@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program: signals first, then the ranks, then the command; turns its status into the exit code. */
+ * The program: sets up signals, then ranks, then runs the command and turns its status into the exit code. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,7 +27,7 @@ static void log_line(void *context, clt_log_level level, const char *line)
             terminal_end(STDERR_FILENO, ink), line);
 }
 
-/* CLTRAIN_LOG=debug shows more on stderr, before a config is read too, and is stronger than its log.level. */
+/* CLTRAIN_LOG=debug shows more on stderr, from before a config is read, and overrides its log.level. */
 static void start_log(cmd_context *context)
 {
     const char *wanted = getenv("CLTRAIN_LOG");
@@ -37,7 +37,8 @@ static void start_log(cmd_context *context)
     clt_log_set_sink(log_line, context, level);
 }
 
-/* Ranks must be known before the first OpenCL call: CPU devices are divided among the ranks of a host. */
+/* The ranks must be known before the first OpenCL call, because CPU devices are divided among the ranks of a
+ * host. */
 static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
 {
     if ((entry->flags & CMD_RANKS) && comm_under_launcher()) {
@@ -50,9 +51,8 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
     return CLT_OK;
 }
 
-/* A mistake in the command line or the config is found by every rank. Rank 0 says it and ends the others,
- * which wait for that a moment, so that it is said once. True: they were told to end, so rank 0 has said it.
- */
+/* Every rank finds the same mistake in the command line or the config. Rank 0 reports it and ends the others,
+ * which wait for that for a moment, so that it is reported once. True: rank 0 has told this rank to end. */
 static bool rank_0_says_it(const cmd_context *context, clt_status status)
 {
     struct timespec moment = {2, 0};
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
     start_log(&context);
     clt_program_is_this();
     clt_families_register();
-    clt_self_test_register(); /* for when there can be no child */
+    clt_self_test_register(); /* used if no child process can be started */
     clt_status status;
     if (argc < 2) {
         char *none[] = {argv[0], NULL};
@@ -103,8 +103,8 @@ int main(int argc, char **argv)
     bool option = argv[1][0] == '-';
     if (status == CLT_OK)
         status = option ? entry->run(&context, 1, argv) : entry->run(&context, argc - 1, argv + 1);
-    /* Output that could not be written is an error, except for a training run (CMD_STOPS): its work is done. A
-     * write may also have failed earlier, when the buffer was full. */
+    /* Output that could not be written is an error, now or earlier when the buffer was full. It is none for a
+     * training run (CMD_STOPS), whose work is done even if nobody reads its output. */
     bool lost = fflush(stdout) == EOF || ferror(stdout);
     if (lost && status == CLT_OK && !(entry->flags & CMD_STOPS))
         status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing to the standard output failed");

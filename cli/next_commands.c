@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands after a run: see next_commands.h. */
+ * Commands for after a run: see next_commands.h. */
 #include "cli/next_commands.h"
 
 #include <string.h>
 
 #include "engine/checkpoint/saved_run.h"
 
-/* "go on     build/cltrain train --resume runs/mine"; rest: as it is to stand there, "" for nothing. */
+/* Prints a line such as "go on     build/cltrain train --resume runs/mine"; rest: appended unchanged, or
+ * "". */
 static void print_command(const cmd_context *context, const next_run *run, const char *what,
                           const char *command, const char *rest)
 {
@@ -39,7 +40,7 @@ static bool is_there(const char *command)
     return entry != NULL && (entry->flags & CMD_LATER) == 0;
 }
 
-/* What the model is for: text, or predictions. */
+/* Prints commands for using the model: generate for text, predict for others. */
 static void print_uses(const cmd_context *context, const next_run *run)
 {
     clt_saved_run *saved;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a user may want to do with a run that has just ended, as commands that can be pasted. */
+ * Prints commands, ready to be pasted, that may be useful after a run has ended. */
 #ifndef CLI_NEXT_COMMANDS_H
 #define CLI_NEXT_COMMANDS_H
 
 #include "cli/cmd.h"
 #include "engine/train/run/trainer.h"
 
-/* The run: its folder, its result, and what was asked for beside the config (either may be NULL). */
+/* A run: its folder, its result, and the options besides its config (either may be NULL). */
 typedef struct next_run {
     const char *folder, *device, *caps;
     const clt_run_result *result;
-    bool ended;    /* all its steps are made */
+    bool ended;    /* all its steps were made */
     double epochs; /* train.epochs of the config */
 } next_run;
 

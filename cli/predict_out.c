@@ -14,7 +14,7 @@
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 
-#define NPY_HEADER 192 /* bytes, so that the number of samples can be written at the end */
+#define NPY_HEADER 192 /* bytes: a fixed size, so that the number of samples can be written at the end */
 
 static bool ends_with(const char *path, const char *end)
 {
@@ -54,7 +54,7 @@ static clt_status put(predict_out *o, const void *data, size_t size)
     return fwrite(data, 1, size, o->file) == size ? CLT_OK : write_failed(o);
 }
 
-/* The header of an array of o->samples predictions. */
+/* Makes the header of an array of o->samples predictions. */
 static clt_status npy_header(predict_out *o)
 {
     const clt_predictor *p = o->of;
@@ -71,7 +71,7 @@ static clt_status npy_header(predict_out *o)
     return put(o, head, NPY_HEADER);
 }
 
-/* "sample,class,probability,p0,p1" and its relatives. */
+/* Writes a header line such as "sample,class,probability,p0,p1". */
 static clt_status csv_header(predict_out *o)
 {
     const clt_predictor *p = o->of;
@@ -125,7 +125,7 @@ clt_status predict_out_open(predict_out *o)
     return o->format == PREDICT_CSV ? csv_header(o) : CLT_OK;
 }
 
-/* o->order: the most likely classes first; equal ones in order of their numbers. */
+/* Sets o->order: the most likely classes first; of equal ones the lower number first. */
 static void rank(predict_out *o, const float *scores)
 {
     for (int64_t k = 0; k < o->top; k++) {
@@ -155,7 +155,7 @@ static void number(clt_str *line, float value)
     clt_str_append(line, clt_float_text(value, text));
 }
 
-/* A name as a cell: quoted where it needs it. */
+/* Writes a name as a cell, quoted if necessary. */
 static void cell(clt_str *line, const char *text)
 {
     if (!strpbrk(text, ",\"\n\r")) {
@@ -168,13 +168,13 @@ static void cell(clt_str *line, const char *text)
     clt_str_append(line, "\"");
 }
 
-/* ",0,setosa,0.98" */
+/* Writes cells such as ",0,setosa,0.98". */
 static void class_cells(const predict_out *o, int64_t class, float probability, clt_str *line)
 {
     const char *name = clt_predictor_class(o->of, class);
     clt_str_printf(line, ",%lld,", (long long)class);
     if (clt_predictor_class(o->of, 0)) {
-        cell(line, name ? name : ""); /* a model may have more classes than there are names */
+        cell(line, name ? name : ""); /* a model may have more classes than names */
         clt_str_append(line, ",");
     }
     number(line, probability);

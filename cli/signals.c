@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Signals: SIGTERM, SIGINT, SIGUSR2 and SIGHUP ask a training run to finish its step and save; a second
- * SIGINT ends the process at once. While a run starts, the first one does: kernels that a driver builds
- * cannot be waited for, and there is nothing to lose. A thread of our own takes them, and every other thread
- * blocks them: compilers inside drivers (LLVM) put handlers of their own in place of ours while they work,
- * which end the process when a second signal comes at the wrong moment. Knows nothing of who reads the flag.
- */
+ * SIGINT ends the process at once. While a run starts, the first signal does: a kernel that is being built
+ * cannot be waited for, and there is nothing to lose. One thread receives the signals and all others block
+ * them: compilers in drivers (LLVM) temporarily install handlers of their own, which would end the process if
+ * a second signal arrived at the wrong moment. Knows nothing of who reads the flag. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -18,13 +17,14 @@
 static const int taken[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP};
 #define TAKEN (sizeof taken / sizeof taken[0])
 
-/* What a signal finds. ENDING: one has come while the run started, and the process is about to end. */
+/* What a signal does depends on this state. ENDING: one came during the start, and the process is about to
+ * end. */
 enum { RUNNING, STARTING, ENDING };
 
 static atomic_int stop_requested;
 static atomic_int interrupts;
 static atomic_bool stops_gracefully;
-static atomic_int state; /* RUNNING */
+static atomic_int state; /* initially RUNNING */
 static struct {
     cmd_stop_fn tell;
     void *context;
@@ -47,7 +47,7 @@ void cmd_signals_ready(void)
 {
     int starting = STARTING;
     if (!atomic_compare_exchange_strong(&state, &starting, RUNNING) && starting == ENDING)
-        for (;;) /* the other thread ends the process */
+        for (;;) /* wait until the other thread ends the process */
             pause();
 }
 
@@ -59,7 +59,7 @@ void cmd_signals_listen(cmd_stop_fn tell, void *context)
     pthread_mutex_unlock(&listener_lock);
 }
 
-/* Ends a run that has nothing to lose. Child processes end with this one. */
+/* Ends a run that is starting and has nothing to lose. Its child processes end with it. */
 static void end_start(void)
 {
     static const char text[] =
@@ -68,12 +68,12 @@ static void end_start(void)
     if (!atomic_compare_exchange_strong(&state, &starting, ENDING))
         return;
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
-        /* there is nobody to tell */
+        /* the exit code says the same, so an error here is ignored */
     }
     _exit(clt_status_exit_code(CLT_EINTERRUPTED));
 }
 
-/* In a handler, too. True: it is the first one, and the run goes on until its step is done. */
+/* May run in a signal handler. True: this is the first signal, and the run goes on until its step is done. */
 static bool on_signal(int number)
 {
     bool again = number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0;
@@ -88,7 +88,7 @@ static void handle(int number)
     (void)on_signal(number);
 }
 
-/* "nohup": the terminal may go away, and nobody wants to know. */
+/* True if the program was started with this signal ignored, as nohup does: then it stays ignored. */
 static bool is_ignored(int number)
 {
     struct sigaction now;
@@ -134,11 +134,11 @@ void cmd_signals_install(cmd_signals_kind kind)
     for (size_t i = 0; i < TAKEN; i++)
         if (!is_ignored(taken[i]))
             sigaddset(&set, taken[i]);
-    install_handlers(); /* for when there can be no thread */
+    install_handlers(); /* used if the thread cannot be created */
     if (kind == CMD_SIGNALS_STOP) {
-        /* A reader that goes away ("| head") must not end a training run. */
+        /* a reader that closes the pipe ("| head") must not end a training run */
         (void)signal(SIGPIPE, SIG_IGN);
-        /* A file-size limit shows itself as a failed write (code 8), not as a killed process. */
+        /* at a file size limit writing fails (exit code 8) instead of killing the process */
         (void)signal(SIGXFSZ, SIG_IGN);
     }
     if (kind == CMD_SIGNALS_CHILD)

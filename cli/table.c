@@ -27,7 +27,7 @@ static int flexible(const table *t, int i)
     return t->width[i] > 0 && c->least > 0 && t->width[i] > c->least ? t->width[i] - c->least : 0;
 }
 
-/* Takes columns from those that may be narrower, from the widest first. */
+/* Narrows the columns that may be narrower, always the widest of them. */
 static void squeeze(table *t)
 {
     for (int over = wanted(t) - t->screen; over > 0; over--) {
@@ -64,7 +64,7 @@ void table_make(table *t, const table_column *columns, int count, int screen)
             if (t->width[i] > 0 && columns[i].rank > 0 && (last < 0 || columns[i].rank >= columns[last].rank))
                 last = i;
         if (last < 0)
-            break; /* what must be shown is wider than the screen: the terminal wraps it */
+            break; /* the columns that must be shown are wider than the screen: let the terminal wrap */
         t->width[last] = 0;
     }
     squeeze(t);
@@ -72,8 +72,8 @@ void table_make(table *t, const table_column *columns, int count, int screen)
 
 /* --- rows --- */
 
-/* How much of the text goes into a line of so many columns: up to a space if there is one, at least one
- * character. *skip: bytes of spaces after it. */
+/* Number of bytes of the text for a line of that many columns: up to a space if there is one, at least one
+ * character. *skip: number of spaces that follow. */
 static size_t piece(const char *text, int columns, size_t *skip)
 {
     size_t fit = text_fit(text, columns);
@@ -109,11 +109,12 @@ static int last_shown(const table *t)
     return last;
 }
 
-/* One line of a row; takes what it shows from the cells. True: something is left. */
+/* Writes one line of a row and removes what it shows from the cells. True: something is left for the next
+ * line. */
 static bool row_line(const table *t, const char **rest, clt_str *out)
 {
     bool left = false;
-    int last = last_shown(t), owed = 0; /* spaces that are due before the next text */
+    int last = last_shown(t), owed = 0; /* owed: spaces to write before the next text */
     for (int i = 0; i < t->count; i++) {
         size_t skip = 0, size;
         char text[CELL];

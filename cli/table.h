@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables for people: columns as wide as they need to be on a screen of a given width. Where there is not
- * enough room, the columns that matter least are left out, and long cells go on below within their own
- * column. Text goes to a string: table_print alone prints. */
+ * Tables for people. Columns are as wide as necessary on a screen of a given width. If there is not enough
+ * room, the least important columns are left out, and long cells are wrapped within their own column. Text is
+ * appended to a string; only table_print prints. */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 
@@ -13,28 +13,29 @@
 #define TABLE_COLUMNS 16
 
 typedef struct table_column {
-    const char *title; /* NULL in all columns: no line of titles */
-    int width;  /* that its cells usually need; longer ones wrap, or push the rest where there is room */
-    int least;  /* may be made so narrow, and wraps then; 0: never narrower */
-    int rank;   /* 0: always shown; else the column with the greatest rank is left out first */
+    const char *title; /* NULL in all columns: the table has no line of titles */
+    /* usual width of its cells; longer ones wrap, or move the rest to the right where there is room */
+    int width;
+    int least;  /* least width when the column is narrowed; 0: it is never narrowed */
+    int rank;   /* 0: always shown; else columns with the greatest rank are left out first */
     bool right; /* aligned to the right */
 } table_column;
 
 typedef struct table {
     const table_column *columns; /* borrowed */
     int count, screen;
-    int width[TABLE_COLUMNS]; /* as laid out; 0: left out */
+    int width[TABLE_COLUMNS]; /* actual widths; 0: left out */
 } table;
 
-/* screen: columns of the terminal; 0: it has no width, nothing is left out or wrapped. */
+/* screen: width of the terminal; 0: no limit, so nothing is left out or wrapped. */
 void table_make(table *t, const table_column *columns, int count, int screen);
-/* Each appends whole lines. cells: one for each column, also for those left out; NULL is "". */
+/* Each function appends complete lines. cells: one for each column, including those left out; NULL is "". */
 void table_head(const table *t, clt_str *out);
 void table_row(const table *t, const char *const *cells, clt_str *out);
-/* Text that goes on below itself: lines after the first begin with `indent` spaces. The first begins at
- * column `at`, where the caller has written already. */
+/* Appends wrapped text: lines after the first are indented by `indent` spaces. The first begins at column
+ * `at`, up to which the caller has written. */
 void table_wrap(const char *text, int at, int indent, int screen, clt_str *out);
-/* To the standard output, and empties the text. */
+/* Prints the text and empties it. */
 void table_print(clt_str *text);
 
 #endif

@@ -36,8 +36,8 @@ void terminal_use_color(terminal_when when)
     color = when;
 }
 
-/* mpirun gives its ranks a terminal of its own, and passes on what they write there to wherever its own
- * output goes. */
+/* True if the file descriptor is a terminal that the user sees. mpirun gives its ranks a terminal and
+ * forwards its output, perhaps to a file, so that one does not count. */
 static bool is_screen(int fd)
 {
     return isatty(fd) && !comm_under_launcher();
@@ -64,8 +64,8 @@ int terminal_columns(void)
     return 80;
 }
 
-/* The terminal once more, in a way that does not wait: to change that for file descriptor 1 would change it
- * for everybody who has it, the shell too. */
+/* Opens the terminal a second time for output that does not block: that mode must not be set for file
+ * descriptor 1, which other processes such as the shell share. */
 static int own_terminal(void)
 {
     static bool tried;
@@ -82,7 +82,7 @@ static int own_terminal(void)
 static struct {
     char text[8192];
     size_t size;
-} rest; /* begun, and not taken yet */
+} rest; /* output that the terminal has not accepted yet */
 
 static bool write_rest(int fd)
 {
@@ -91,7 +91,7 @@ static bool write_rest(int fd)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN)
-            rest.size = 0; /* it is gone, and nobody will miss it */
+            rest.size = 0; /* the terminal is gone, so drop the output */
         if (n <= 0)
             break;
         memmove(rest.text, rest.text + n, rest.size - (size_t)n);
@@ -162,7 +162,7 @@ const char *terminal_end(int fd, terminal_ink ink)
 
 /* --- text --- */
 
-/* The character at `text` and its length in bytes; what is no UTF-8 is one byte that shows as one column. */
+/* The character at `text` and its length in bytes; an invalid byte counts as a character of one column. */
 static uint32_t character(const char *text, size_t *size)
 {
     const unsigned char *b = (const unsigned char *)text;
@@ -228,7 +228,7 @@ size_t text_fit(const char *text, int columns)
     return (size_t)(at - text);
 }
 
-/* Controls of both sets, and what turns the direction of writing around. */
+/* True for control characters and for marks that change the direction of writing. */
 static bool is_obeyed(uint32_t c)
 {
     static const span obeyed[] = {

@@ -102,7 +102,7 @@ static void xml(clt_str *out, const char *text)
             clt_str_append(out, "&#10;");
             break;
         default:
-            if ((unsigned char)*text >= 0x20) /* XML 1.0 has no other control characters */
+            if ((unsigned char)*text >= 0x20) /* XML 1.0 allows no other control characters */
                 clt_str_append_n(out, text, 1);
         }
 }
@@ -148,7 +148,7 @@ static void make_junit(const verify_report *report, uint64_t seed, clt_str *out)
     clt_str_append(out, "</testsuite>\n");
 }
 
-/* The order of the list, on each device. */
+/* Sorts by device, then by position in the list of checks. */
 static int by_index(const void *a, const void *b)
 {
     const verify_item *x = a, *y = b;
@@ -192,7 +192,7 @@ typedef struct skip_reason {
     size_t count;
 } skip_reason;
 
-/* The reason without the form's name in front: "variant tile: " or "backend lane: ". */
+/* The reason without what names the variant at its beginning: "variant tile: " or "backend lane: ". */
 static const char *plain_reason(const char *reason)
 {
     static const char *const fronts[] = {"variant ", "backend "};
@@ -210,7 +210,7 @@ static int by_count(const void *a, const void *b)
     return x->count != y->count ? (x->count < y->count ? 1 : -1) : strcmp(x->text, y->text);
 }
 
-/* Returns how many different ones there are; there is room for one of each skipped check. */
+/* Returns the number of different reasons; `reasons` has room for one per skipped check. */
 static size_t collect_reasons(const verify_report *report, skip_reason *reasons)
 {
     size_t n = 0;

@@ -8,7 +8,7 @@
 
 typedef struct verify_item {
     char *device, *name, *reason, *repeat;
-    int run; /* number of the device */
+    int run; /* number of the device, from 0 */
     uint64_t index;
     clt_verify_state state;
     double error, limit, ms;
@@ -17,16 +17,17 @@ typedef struct verify_item {
 typedef struct verify_report {
     verify_item *items;
     size_t count, capacity;
-    int runs;    /* devices begun */
+    int runs;    /* number of devices so far */
     bool failed; /* out of memory */
 } verify_report;
 
-/* The results that follow are of another device. */
+/* To be called before the results of another device are added. */
 void verify_report_device(verify_report *report);
 void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
-/* In the order of the list, whatever order they came in. Either path may be NULL. */
+/* Writes the results in the order of the list of checks. Either path may be NULL. */
 clt_status verify_report_write(verify_report *report, const char *json, const char *junit, uint64_t seed);
-/* Why checks were skipped: the most frequent reasons. own_forms: forms that the device does not take were. */
+/* Prints the most frequent reasons why checks were skipped. own_forms: variants that the device does not use
+ * were. */
 void verify_report_skips(const verify_report *report, bool own_forms);
 void verify_report_free(verify_report *report);
 

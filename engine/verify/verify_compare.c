@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Judging results: error limits, percentiles, zeros that prove nothing, bytes that nobody may touch. Works on
- * plain arrays, so that tests can plant faults. Knows nothing of ops or devices. */
+ * Judging results: limits of errors, percentiles, results that prove nothing because they are zero, bytes
+ * that must not change. Works on plain arrays, so that tests can insert faults. Knows nothing of ops or
+ * devices. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/verify/verify_internal.h"
 
-#define PERCENTILE_MIN 100 /* elements from which the 99th percentile has a limit of its own */
+#define PERCENTILE_MIN 100 /* with so many elements the 99th percentile has a limit, too */
 #define TRUST_MIN 16
-/* Mean squared error relative to the reference's mean square, for tensors large enough to have a mean: holds
- * small results (softmax over many columns) to their own size. */
+/* The mean squared error relative to the mean square of the reference has a limit, too, for tensors with
+ * enough elements. It detects relative errors of small results (softmax over many columns). */
 #define NMSE_MIN 16
 #define NMSE_LIMIT 1e-10
-/* A result may be the small difference of large terms: units of eps32, relative to those, that the roundings
- * of a term leave in it, which the mean squared error has besides. */
+/* A result may be the small difference of large terms. Their rounding may add this many units of eps32,
+ * relative to the terms, to the error that the limit of the mean squared error allows. */
 #define TERM_UNITS 4.0
 
 bool clt_verify_bad(const clt_verify_outcome *outcome)
@@ -50,14 +51,14 @@ static double square(double v)
 }
 
 typedef struct judgement {
-    double worst; /* error in units of the bound */
+    double worst; /* largest error in units of its bound */
     size_t worst_at, loose;
     double error, size; /* sums of squares */
-    double left;        /* what roundings of terms leave, squared */
+    double left;        /* square sum of the errors that rounding of terms explains */
 } judgement;
 
-/* Error of one element, less what rounding to storage explains, in units of its bound: 0 right, above 1
- * wrong. */
+/* The error of one element in units of its bound, less what rounding to the storage type explains: 0 is
+ * exact, above 1 is wrong. */
 static double judge(double got, double want, double bound, double storage)
 {
     if (isnan(want))
@@ -92,8 +93,8 @@ static void conclude(clt_verify_outcome *o, const char *what, const judgement *j
     size_t at = j->worst_at;
     if (clt_verify_bad(o))
         return;
-    /* The worst of all comparisons so far, relative to its own limit; an exact one has no limit to be
-     * relative to. */
+    /* Report the worst comparison so far, relative to its own limit. An exact comparison has the limit 0 and
+     * is always reported. */
     if (o->limit <= 0.0 || (limit > 0.0 && j->worst > o->error / o->limit)) {
         o->error = limit > 0.0 ? j->worst * limit : j->worst;
         o->limit = limit;

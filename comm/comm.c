@@ -22,28 +22,29 @@ struct comm_request {
     comm *owner;
     request_kind kind;
     void *data;
-    int64_t count; /* elements; bytes for a broadcast */
+    int64_t count; /* elements of `type`; for a broadcast: bytes */
     comm_type type;
     comm_op op;
     int root;
     bool ready, ok, done;
     bool on_heap; /* false: lives on the stack of a blocking call */
     clt_error error;
-    double ready_at; /* clock */
+    double ready_at; /* clt_now() */
     comm_times times;
     comm_request *previous, *next;
 };
 
 typedef enum abort_state { ABORT_NONE, ABORT_ASKED, ABORT_TAKEN, ABORT_RETURNED } abort_state;
 
-/* Everything but transport, info and thread is guarded by mutex; info is written before `started`. */
+/* The mutex guards every member except transport, info and thread. The communication thread writes info
+ * before it sets `started`, and nobody changes it afterwards. */
 struct comm {
     const comm_transport *transport;
     comm_info info;
     clt_thread *thread;
     pthread_mutex_t mutex;
-    pthread_cond_t work;       /* for the communication thread */
-    pthread_cond_t change;     /* for everybody else */
+    pthread_cond_t work;       /* wakes the communication thread */
+    pthread_cond_t change;     /* wakes the threads that wait for a request, for the start or for an abort */
     comm_request *head, *tail; /* posted and not yet waited for, in the order of posting */
     comm_request *cursor;      /* the next to run */
     bool started, stop;
@@ -79,7 +80,7 @@ static clt_status run_collective(const comm_request *r)
     CLT_FAIL(CLT_EINTERNAL, "communication request of unknown kind %d", (int)r->kind);
 }
 
-/* Called with the mutex held; lets go of it during the collective. */
+/* Called with the mutex held; releases it while the collective runs. */
 static void run_next(comm *c)
 {
     comm_request *r = c->cursor;
@@ -143,8 +144,9 @@ static void *comm_thread(void *context)
     pthread_cond_broadcast(&c->change);
     if (status == CLT_OK)
         serve(c);
-    /* A request that never ran leaves the other ranks inside a collective, where finalizing would wait for
-     * them. */
+    /* If a request never ran here, the other ranks still wait inside that collective, and finalizing would
+     * block until they join. So the transport is finalized only when no collective failed and none is left
+     * over. */
     bool in_step = !c->broken && !c->cursor && c->abort == ABORT_NONE;
     pthread_mutex_unlock(&c->mutex);
     if (status == CLT_OK && (in_step || c->info.ranks == 1))
@@ -365,7 +367,8 @@ clt_status comm_all_reduce_post(comm *c, void *data, int64_t count, comm_type ty
 
 void comm_request_ready(comm_request *request, bool ok)
 {
-    /* Once the mutex is free the request may run, be waited for and be gone. */
+    /* As soon as the mutex is released, the request may run, and its waiter may free it: from here on only
+     * the local `c` is used. */
     comm *c = request->owner;
     pthread_mutex_lock(&c->mutex);
     request->ready = true;
@@ -420,8 +423,9 @@ static struct timespec seconds_from_now(int seconds)
     return at;
 }
 
-/* The communication thread makes the call if it can. It cannot when it sits in a collective that a dead or
- * slower rank does not join; then this thread calls the transport itself: the job ends either way. */
+/* The communication thread calls the transport's abort if it can. It cannot while it is blocked in a
+ * collective that a dead or slow rank has not joined; then this thread makes the call itself. The job ends
+ * either way. */
 void comm_abort(comm *c, clt_status status)
 {
     enum { SECONDS_TO_TAKE = 1, SECONDS_TO_END = 10 };

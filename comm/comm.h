@@ -12,7 +12,8 @@
 #include "engine/base/status.h"
 
 typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op;
-/* F16 and BF16 know sums only: in f32, in the order of the ranks, rounded once (comm_half.c). */
+/* F16 and BF16 support sums only. They are added in f32, in the order of the ranks, and rounded once
+ * (comm_half.c). */
 typedef enum comm_type { COMM_F32, COMM_F64, COMM_I64, COMM_U8, COMM_F16, COMM_BF16 } comm_type;
 
 /* Local ranks are those that share this rank's memory and host name. */
@@ -23,8 +24,8 @@ typedef struct comm_info {
     const char *description; /* "Open MPI v4.1.4" */
 } comm_info;
 
-/* What the program gives a transport. A module is linked without the library, so this table is its only way
- * back. */
+/* Functions that the program hands to a transport. A transport module is not linked against the library, so
+ * it can call back only through this table. */
 #define COMM_ABI_VERSION 2
 typedef struct comm_host {
     int abi_version;
@@ -41,11 +42,13 @@ typedef struct comm_transport {
     const char *name;
     /* Fills all of info but `transport`; its strings live as long as the transport. */
     clt_status (*init)(const comm_host *host, comm_info *info);
-    /* In place. Never of a 16-bit type. */
+    /* In place. Never called with a 16-bit type. */
     clt_status (*all_reduce)(void *data, int64_t count, comm_type type, comm_op op);
-    /* bytes of `send` for each rank in turn; `recv` gets the bytes of each rank in turn. */
+    /* `send` holds one block of `bytes` bytes for each rank, in the order of the ranks; `recv` gets one block
+     * from each rank, in the same order. */
     clt_status (*all_to_all)(const void *send, void *recv, int64_t bytes);
-    /* In place: every rank has filled its own `bytes` of data, which holds so many of each rank. */
+    /* In place. `data` holds one block of `bytes` bytes for each rank, of which this rank has filled its
+     * own. */
     clt_status (*all_gather)(void *data, int64_t bytes);
     clt_status (*broadcast)(void *data, int64_t bytes, int root);
     clt_status (*barrier)(void);
@@ -57,13 +60,14 @@ typedef struct comm comm;
 
 /* True when the environment says that a launcher (mpirun, srun with PMI or PMIx) started this process. */
 bool comm_under_launcher(void);
-/* comm_create: `self` unless under a launcher; then loads cltrain_comm_mpi.so from $CLTRAIN_MODULE_DIR, the
- * folder of the program, its ../lib/cltrain, or the install folder. CLT_ECOMM says which files were tried and
- * why each failed. */
+/* comm_create: takes the transport `self` unless a launcher started this process. Under a launcher it loads
+ * cltrain_comm_mpi.so from $CLTRAIN_MODULE_DIR, the folder of the program, its ../lib/cltrain, or the install
+ * folder. CLT_ECOMM says which files were tried and why each failed. */
 clt_status comm_create(comm **out);
-/* Finalizes; NULL is fine. Requests that were not waited for are dropped, so nothing may still call
- * comm_request_ready. After a failed collective the ranks are out of step and the transport is not finalized:
- * finalizing could block for ever; the launcher ends the other ranks when this process ends. */
+/* Finalizes the transport and frees everything; NULL is fine. Requests that were not waited for are dropped,
+ * so nothing may call comm_request_ready for them afterwards. After a failed collective the transport is not
+ * finalized, because the ranks no longer agree on which collective comes next and finalizing could block for
+ * ever; the launcher ends the other ranks when this process ends. */
 void comm_destroy(comm *c);
 const comm_info *comm_describe(const comm *c);
 
@@ -72,9 +76,9 @@ const comm_info *comm_describe(const comm *c);
 clt_status comm_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 clt_status comm_broadcast(comm *c, void *data, int64_t bytes, int root);
 clt_status comm_barrier(comm *c);
-/* Post and wait: the collective starts when comm_request_ready is called, once (from any thread, e.g. an
- * event callback; ok = false makes the wait fail); requests run in the order they were posted, so a blocking
- * collective also waits for the requests posted before it. */
+/* A posted collective starts when comm_request_ready is called for it, which happens once and from any
+ * thread, such as an event callback; ok = false makes the wait fail. Requests run in the order in which they
+ * were posted, so a blocking collective also waits for all requests that were posted before it. */
 typedef struct comm_request comm_request;
 clt_status comm_all_reduce_post(comm *c, void *data, int64_t count, comm_type type, comm_op op,
                                 comm_request **out);
@@ -82,7 +86,8 @@ void comm_request_ready(comm_request *request, bool ok);
 clt_status comm_request_wait(comm_request *request); /* frees the request */
 /* How long a request took on this rank, in seconds. */
 typedef struct comm_times {
-    double inside;      /* in the transport, waiting for ranks that join later included; 0: it did not run */
+    /* in the transport, including the wait for ranks that join later; 0: it did not run */
+    double inside;
     double since_ready; /* from comm_request_ready until it was done */
 } comm_times;
 clt_status comm_request_wait_timed(comm_request *request, comm_times *times); /* frees the request, too */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums of 16-bit floats over ranks. A rank owns a slice of every piece: it receives that slice of all ranks,
- * adds them up in f32 in the order of the ranks, rounds once, and all slices are gathered. So nothing is
- * rounded on the way, all ranks end with the same bits, and a rank sends as little as with a ring. It knows
- * the transport's exchanges of bytes only. */
+ * All-reduce (sum) of 16-bit floats, made of an all-to-all and an all-gather. Each rank owns one slice of
+ * the data: it receives that slice from all ranks, adds them up in f32 in the order of the ranks and
+ * rounds once; then the slices are gathered. So no partial sum is ever rounded to 16 bits, all ranks end
+ * with the same bits, and each rank sends as many bytes as in a ring all-reduce. The transport only has to
+ * exchange bytes. */
 #include "comm/comm_internal.h"
 
 #include <stdlib.h>
@@ -12,10 +13,11 @@
 #include "engine/base/dtype.h"
 #include "engine/base/mem.h"
 
-/* Elements per exchange: what the buffers below hold. */
+/* Elements of one exchange; longer arrays take several. It bounds the two buffers of comm_half_all_reduce. */
 #define PIECE ((int64_t)1 << 21)
 
-/* f16 to f32 without a branch, so that compilers make vectors of it: the exponent is moved by a product. */
+/* f16 to f32 without a branch, so that compilers vectorise it. The product with 2^112 corrects the exponent's
+ * bias, for subnormals too. */
 static inline float f16_value(uint16_t h)
 {
     uint32_t bits = (uint32_t)(h & 0x7fff) << 13;

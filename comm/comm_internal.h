@@ -17,8 +17,8 @@ extern const comm_transport comm_transport_self;
 /* comm_create on a transport of the caller's choice. */
 clt_status comm_create_with(const comm_transport *transport, comm **out);
 
-/* comm_half.c: the sum of 16-bit floats over ranks; and what one rank adds up: `parts` holds `count` elements
- * of each rank in turn. */
+/* comm_half.c: the all-reduce of 16-bit floats, and the sum that one rank makes in it: `parts` holds `count`
+ * elements of rank 0, then `count` of rank 1, and so on. */
 clt_status comm_half_all_reduce(const comm_transport *transport, const comm_info *info, uint16_t *data,
                                 int64_t count, comm_type type);
 void comm_half_sum(const uint16_t *parts, int ranks, int64_t count, comm_type type, uint16_t *out);

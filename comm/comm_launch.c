@@ -22,7 +22,8 @@ static const char *environment(const char *name)
 
 bool comm_under_launcher(void)
 {
-    /* Open MPI's mpirun · MPICH's and Intel's Hydra, srun --mpi=pmi2 · srun --mpi=pmix, PRRTE */
+    /* Set by: Open MPI's mpirun; MPICH's and Intel's Hydra and srun --mpi=pmi2 (PMI_SIZE, PMI_RANK); srun
+     * --mpi=pmix and PRRTE. */
     static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
         if (environment(signs[i]))

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Elements per MPI call: MPI counts are int, and Open MPI 4's algorithms multiply them by the element size in
- * int. */
+/* Elements per MPI call. MPI counts are int, and algorithms of Open MPI 4 compute the size in bytes in an int
+ * too. */
 #define CHUNK ((int64_t)1 << 24)
 
 static struct {
@@ -30,7 +30,7 @@ static clt_status fail_text(int line, const char *doing, const char *why)
     return mpi.host->failed(__FILE__, line, text);
 }
 
-/* The one place where an MPI code becomes a status. */
+/* Turns the return code of an MPI call into a status with a message. */
 static clt_status check(int code, int line, const char *doing)
 {
     if (code == MPI_SUCCESS)
@@ -123,7 +123,7 @@ static MPI_Datatype mpi_type(comm_type type)
         return MPI_INT64_T;
     case COMM_U8:
         return MPI_UINT8_T;
-    case COMM_F16: /* summed by their owner from exchanged bytes */
+    case COMM_F16: /* never reaches MPI: comm_half.c exchanges them as bytes */
     case COMM_BF16:
         break;
     }

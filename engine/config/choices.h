@@ -15,18 +15,18 @@
 /* schedule.type: the course of the learning rate after warm-up */
 #define CLT_SCHEDULE_TYPES(X)                                                                                \
     X(CLT_SCHEDULE_CONSTANT, "constant")                                                                     \
-    X(CLT_SCHEDULE_LINEAR, "linear") /* to min over the horizon */                                           \
-    X(CLT_SCHEDULE_COSINE, "cosine") /* half a cosine to min over the horizon */                             \
+    X(CLT_SCHEDULE_LINEAR, "linear") /* linear decay to min over the horizon */                              \
+    X(CLT_SCHEDULE_COSINE, "cosine") /* cosine decay to min over the horizon */                              \
     X(CLT_SCHEDULE_STEP, "step")     /* times factor every `every` updates, not below min */                 \
-    X(CLT_SCHEDULE_WSD, "wsd")       /* constant, then over the last decay_steps down to min by 1 - sqrt */
+    X(CLT_SCHEDULE_WSD, "wsd")       /* warm-up, stable, decay: 1 - sqrt over the last decay_steps */
 typedef enum clt_schedule_type { CLT_SCHEDULE_TYPES(CLT_CHOICE_ID) } clt_schedule_type;
 
-/* precision.mode: storage of activations and of the products' weights */
+/* precision.mode: the type in which activations, and the weights that products read, are stored */
 #define CLT_PRECISION_MODES(X)                                                                               \
     X(CLT_PRECISION_F32, "f32")                                                                              \
     X(CLT_PRECISION_F16, "f16")                                                                              \
     X(CLT_PRECISION_BF16, "bf16")                                                                            \
-    X(CLT_PRECISION_AUTO, "auto") /* what the device's matrix units take */
+    X(CLT_PRECISION_AUTO, "auto") /* the 16-bit type that the device's matrix units support */
 typedef enum clt_precision_mode { CLT_PRECISION_MODES(CLT_CHOICE_ID) } clt_precision_mode;
 
 /* precision.loss_scaling */
@@ -37,7 +37,7 @@ typedef enum clt_precision_mode { CLT_PRECISION_MODES(CLT_CHOICE_ID) } clt_preci
     X(CLT_SCALING_DYNAMIC, "dynamic")
 typedef enum clt_scaling { CLT_SCALINGS(CLT_CHOICE_ID) } clt_scaling;
 
-/* precision.matmul: operands of f32 products */
+/* precision.matmul: to what the operands of f32 products may be rounded */
 #define CLT_MATMULS(X)                                                                                       \
     X(CLT_MATMUL_IEEE, "ieee")                                                                               \
     X(CLT_MATMUL_TF32, "tf32")
@@ -50,7 +50,7 @@ typedef enum clt_matmul { CLT_MATMULS(CLT_CHOICE_ID) } clt_matmul;
     X(CLT_GRADIENTS_F16, "f16")
 typedef enum clt_gradient_type { CLT_GRADIENT_TYPES(CLT_CHOICE_ID) } clt_gradient_type;
 
-/* train.recompute: activations computed again in the backward pass */
+/* train.recompute: which activations the backward pass recomputes instead of keeping them */
 #define CLT_RECOMPUTES(X)                                                                                    \
     X(CLT_RECOMPUTE_NONE, "none")                                                                            \
     X(CLT_RECOMPUTE_GELU,                                                                                    \

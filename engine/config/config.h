@@ -31,7 +31,8 @@ typedef struct clt_config_key {
     bool min_exclusive, max_exclusive;
     const char *unit; /* "samples", "steps", "" */
     const char *help;
-    const char *later; /* what this key cannot do yet, added to messages about its value; or NULL */
+    /* a value that is planned and not supported yet; added to messages about the key's value; or NULL */
+    const char *later;
 } clt_config_key;
 
 /* The schema, composed of the common keys and of those that data formats and optimizers bring (part.h); ends
@@ -46,25 +47,26 @@ clt_status clt_config_load(const char *path, const char *const *overrides, int n
 clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
                             int n_overrides, clt_config **out);
 
-/* Values for keys that a config may leave out, because something else tells them: the weights that a run
- * starts from. A key left out, or left to follow from the data (0, "auto", ""), takes the value, with the
- * origin "init"; one that says something else than it may is a problem like others, named with the reason. */
+/* Presets: values for keys that follow from the weights that a run starts from (--init). A key that the
+ * config leaves out, or leaves to be derived (0, "auto", ""), takes the preset, with the origin "init". A key
+ * that is set to a value which the preset's kind does not allow is reported like any other problem, with the
+ * reason. */
 typedef enum clt_preset_kind {
-    CLT_PRESET_DEFAULT, /* the config may say anything */
-    CLT_PRESET_EQUAL,   /* the config may say the same */
-    CLT_PRESET_AT_MOST, /* an integer: the config may say the same or less */
-    CLT_PRESET_MISSING  /* there is no value: the config has to say it */
+    CLT_PRESET_DEFAULT, /* only a default: the config may set any value */
+    CLT_PRESET_EQUAL,   /* the config may only set the same value */
+    CLT_PRESET_AT_MOST, /* an integer: the config may set the same value or a smaller one */
+    CLT_PRESET_MISSING  /* there is no value: the config must set the key */
 } clt_preset_kind;
 
 typedef struct clt_config_preset {
     const char *key, *value; /* JSON; NULL: MISSING */
     const char *reason;      /* "n_layer is 12" */
     clt_preset_kind kind;
-    const char *data_type; /* counts with this data.type only; NULL: with any */
+    const char *data_type; /* the preset holds for this data.type only; NULL: for any */
 } clt_config_preset;
 
 typedef struct clt_config_presets {
-    const char *source; /* file that they come from */
+    const char *source; /* the file that the presets come from */
     const clt_config_preset *items;
     int count;
 } clt_config_presets;
@@ -82,7 +84,7 @@ int64_t clt_config_int(const clt_config *config, const char *key); /* AUTO_INT: 
 double clt_config_float(const clt_config *config, const char *key);
 bool clt_config_bool(const clt_config *config, const char *key);
 const char *clt_config_string(const clt_config *config, const char *key); /* STRING, CHOICE; "" when unset */
-/* CHOICE: the place of the chosen word among the key's, from 0; choices.h has enumerators for it. */
+/* CHOICE: the index of the chosen word in the key's list, from 0; choices.h has enumerators for it. */
 int clt_config_choice(const clt_config *config, const char *key);
 int clt_config_list_count(const clt_config *config, const char *key); /* INTS, STRINGS */
 int64_t clt_config_list_int(const clt_config *config, const char *key, int index);
@@ -93,9 +95,9 @@ bool clt_config_is_set(const clt_config *config, const char *key); /* origin is 
 /* The resolved model section (defaults filled in, overrides applied) for the model builder, with its
  * document. */
 const clt_json *clt_config_model(const clt_config *config, const clt_json_doc **doc);
-/* A relative path in the config is relative to the current folder. Sets one value programmatically (public
- * API, demo), with the key's own checks; on failure the old value stays. Rules between keys are checked by
- * clt_config_check, once all are set. */
+/* Sets one value from code (the public API, the demo), with the checks of that key; on failure the old value
+ * stays. Rules between keys are checked by clt_config_check, after all values are set. A relative path is
+ * relative to the current folder. */
 clt_status clt_config_set(clt_config *config, const char *key, const char *json_value);
 /* Rules between keys (load and parse have done this): CLT_ECONFIG lists every problem. */
 clt_status clt_config_check(const clt_config *config);
@@ -107,17 +109,17 @@ clt_status clt_config_print(const clt_config *config, bool with_origin, clt_str 
 clt_status clt_config_print_schema(clt_str *out);
 clt_status clt_config_print_markdown(clt_str *out);
 
-/* For a word that is no option: "; did you mean 'optimizer.learning_rate'? write:
- * optimizer.learning_rate=0.1" when it is the name of a key, here or in other tools. value: what stood behind
- * it, or NULL. */
+/* For a word that is not a command-line option: "; did you mean 'optimizer.learning_rate'? write:
+ * optimizer.learning_rate=0.1" when it is the name of a config key, ours or another tool's. value: the text
+ * after the word's '=', or NULL. */
 bool clt_config_hint(const char *name, const char *value, char *buffer, size_t size);
 
-/* Keys by what a resumed run may do with them; those that only change where, how fast and how often something
- * is done belong to none of these. */
+/* Kinds of keys, which decide what a resumed run may change. Keys that change only where, how fast or how
+ * often something is done belong to none of these kinds. */
 enum {
     CLT_KEYS_FIXED = 1 << 0,  /* change what is computed */
     CLT_KEYS_LENGTH = 1 << 1, /* the length of the training and its schedule */
-    CLT_KEYS_DATA = 1 << 2    /* where the training data and its tokenizer lie */
+    CLT_KEYS_DATA = 1 << 2    /* where the training data and its tokenizer are */
 };
 /* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
  * "train.seed: was 1, is 2"; "" when there is none. */

@@ -45,7 +45,8 @@ static void check_schedule(rules *r)
     int64_t warmup = get(r, "schedule.warmup")->i, decay = get(r, "schedule.decay_steps")->i;
     bool lengths = usable(r, "train.steps") && usable(r, "schedule.horizon") &&
                    usable(r, "schedule.warmup") && usable(r, "schedule.decay_steps");
-    int64_t length = horizon > 0 ? horizon : steps; /* 0: known only when the data is */
+    /* 0: it follows from train.epochs and the size of the data, unknown here */
+    int64_t length = horizon > 0 ? horizon : steps;
     if (usable(r, "schedule.min_learning_rate") && usable(r, "optimizer.learning_rate") &&
         get(r, "schedule.min_learning_rate")->f > get(r, "optimizer.learning_rate")->f)
         broken(r, "schedule.min_learning_rate", "must not be above optimizer.learning_rate");
@@ -60,7 +61,8 @@ static void check_schedule(rules *r)
         broken(r, "schedule.decay_steps", "warm-up and final decay together are longer than the schedule");
 }
 
-/* A number that is not the key's own; resolved configs write those down too. */
+/* Whether a number differs from the key's default. Comparing values, and not asking whether the key is set,
+ * accepts resolved configs too, which write every key. */
 static bool differs(const rules *r, const char *key)
 {
     const clt_config_value *value = get(r, key);
@@ -98,7 +100,7 @@ static void check_precision(rules *r)
         broken(r, keys[4], "must not be above precision.loss_scale");
 }
 
-/* f16 knows no gradient below 6e-8. */
+/* Gradients that ranks exchange as f16 become 0 below 6e-8, so they need loss scaling. */
 static void check_parallel(rules *r)
 {
     bool half = is(r, "precision.mode", CLT_PRECISION_F16),

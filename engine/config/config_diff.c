@@ -18,7 +18,8 @@ static bool is_one_of(const char *path, const char *const *keys)
     return false;
 }
 
-/* 0: a key that may change freely in a resumed run: it changes where and how fast it runs, and what is told.
+/* The kinds of a key (CLT_KEYS_*). 0: it may change freely in a resumed run, since it changes only where and
+ * how fast the run computes and what it reports.
  */
 static unsigned kind_of(const char *path)
 {
@@ -43,7 +44,7 @@ static unsigned kind_of(const char *path)
                                       : CLT_KEYS_FIXED;
 }
 
-/* A key that the older program did not know had what is now the default. */
+/* A key that the older program did not know behaved as its default does now. */
 static const char *unset_text(const char *path)
 {
     for (int i = 0; clt_config_schema()[i].path; i++)

@@ -259,7 +259,7 @@ static const clt_foreign_key foreign_keys[] = {
     WORDS("no_cuda", "device.spec", "true=cpu|false=gpu", NULL),
     WORDS("cudnn_deterministic", "parallel.deterministic", "true=true|false=false", NULL),
 
-    /* options, or nothing at all */
+    /* what is an option of the program here, or needs no setting */
     NONE("output_dir", NULL, FOLDER),
     NONE("out_dir", NULL, FOLDER),
     NONE("save_dir", NULL, FOLDER),
@@ -302,7 +302,7 @@ static bool in_range(const clt_config_key *key, double value)
     return low && high;
 }
 
-/* Whether the key takes this value; everything that could be doubtful is left out. */
+/* Whether the key accepts this value. When in doubt false, so that no suggestion is wrong. */
 static bool takes(const clt_config_key *key, const clt_json *json)
 {
     int64_t i;
@@ -370,7 +370,7 @@ static bool map_word(const char *pairs, const char *word, char *out, size_t size
     return false;
 }
 
-/* The value in our words: JSON when value.json, else as on a command line. */
+/* Writes the value as our key takes it: JSON when value.json is set, else as on a command line. */
 static bool carry(const clt_foreign_key *foreign, clt_given_value value, char *out, size_t size)
 {
     char word[128], mapped[64];
@@ -399,7 +399,7 @@ bool clt_foreign_line(const char *path, const clt_foreign_key *foreign, clt_give
     if (index < 0 || !carry(foreign, value, text, sizeof text))
         return false;
     const clt_config_key *key = &clt_config_schema()[index];
-    /* What a shell would change is not printed as something to copy. */
+    /* Text with characters that a shell would interpret is not offered for copying. */
     bool copies = value.json || strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                              "0123456789_.,:/+-@%[]") == strlen(text);
     if (!copies || !takes_text(key, text, value.json))

@@ -10,8 +10,8 @@
 /* How a value of the other key becomes one of ours. */
 typedef enum clt_foreign_carry {
     CLT_CARRY_SAME, /* as it is, if our key takes it */
-    CLT_CARRY_NONE, /* it means something else: only the note helps */
-    CLT_CARRY_WORDS /* by the pairs in `words` */
+    CLT_CARRY_NONE, /* not at all: it means something else, which the note explains */
+    CLT_CARRY_WORDS /* translated by the pairs in `words` */
 } clt_foreign_carry;
 
 typedef struct clt_foreign_key {
@@ -25,7 +25,7 @@ typedef struct clt_foreign_key {
 /* The entry for a name, whatever its case, with '-' as '_'; NULL: not a name of another tool that we know. */
 const clt_foreign_key *clt_foreign_find(const char *name);
 
-/* The line that sets `path` to the given value: optimizer.learning_rate=0.1, or in a file "optimizer":
+/* Writes the text that sets `path` to the given value: optimizer.learning_rate=0.1, or in a file "optimizer":
  * {"learning_rate": 0.1}. `foreign` may be NULL. False, and an empty line, when our key does not take that
  * value. */
 bool clt_foreign_line(const char *path, const clt_foreign_key *foreign, clt_given_value value, char *line,

@@ -8,7 +8,7 @@
 #include "engine/config/config.h"
 #include "engine/config/part.h"
 
-/* What the user wrote behind the wrong key. */
+/* The value that the user gave to an unknown key. */
 typedef struct clt_given_value {
     const char *text; /* NULL: not known or not worth repeating */
     bool json;        /* JSON in a file; else as on a command line, where words need no quotes */
@@ -24,7 +24,7 @@ typedef enum clt_config_from {
 typedef struct clt_config_value {
     clt_config_from from;
     bool present;         /* false: required and not given */
-    bool bad;             /* given, but not usable: rules between keys stay silent about it */
+    bool bad;             /* given but invalid: already reported, so rules between keys skip it */
     int64_t i;            /* INT, AUTO_INT; LAYERS given as a number, 0 for a list */
     double f;             /* FLOAT, and INT as a number */
     bool b;               /* BOOL */
@@ -40,12 +40,12 @@ typedef struct clt_config_value {
 struct clt_config {
     clt_arena *arena;
     const char *source;
-    clt_json_doc *given;      /* holds values of the model section, with their places */
+    clt_json_doc *given;      /* holds values of the model section with their positions in the file */
     clt_config_value *values; /* one per schema key, in its order */
     clt_json_doc *model;      /* {"model": {...}}, made from the values */
 };
 
-/* One finding; sorted by file position before they are told. */
+/* One problem. The list is sorted by position in the file before it is printed. */
 typedef struct clt_config_problem {
     char *text;
     int line, column, order;
@@ -67,7 +67,7 @@ clt_status clt_config_problems_finish(clt_config_problems *list);
 int clt_config_key_count(void);
 int clt_config_key_index(const char *path); /* -1 */
 bool clt_config_has_word(const char *choices, const char *word);
-/* Reads and checks one JSON value; what is wrong goes to the list. value->source, line and column are filled
+/* Reads and checks one JSON value; problems are added to the list. value->source, line and column are filled
  * by the caller. */
 clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, const clt_json *json,
                                  clt_config_value *value, clt_config_problems *list);

@@ -44,7 +44,7 @@ void clt_config_destroy(clt_config *config)
     free(config);
 }
 
-/* A printed config says which of its values were only defaults. */
+/* Whether "_origin" of a printed config says that this value was only a default. */
 static bool says_default(const clt_json_doc *doc, const char *path)
 {
     const clt_json *origin = clt_json_get(clt_json_root(doc), "_origin");
@@ -101,8 +101,8 @@ static bool is_section(const char *name)
     return false;
 }
 
-/* A member of the file that is no section: a key without one, or a section of another tool, whose keys may be
- * known. */
+/* Reports a member of the file that is not a section of ours. It may be a key outside of its section, or a
+ * section of another tool, whose keys may be known. */
 static void report_no_section(clt_config *config, const clt_json *member, clt_config_problems *list)
 {
     const char *name = clt_json_key(member);
@@ -132,7 +132,7 @@ static clt_status read_file(clt_config *config, const clt_json_doc *doc, clt_con
         const char *name = clt_json_key(section);
         clt_json_position(section, &line, &column);
         if (strcmp(name, "_origin") == 0 && clt_json_typeof(section) == CLT_JSON_OBJECT)
-            continue; /* written by clt_config_print for the reader */
+            continue; /* written by clt_config_print for people; read by says_default */
         if (!is_section(name)) {
             report_no_section(config, section, list);
             continue;
@@ -159,8 +159,8 @@ static bool is_word(const clt_config_key *key)
     return key->type == CLT_CFG_STRING || key->type == CLT_CFG_CHOICE || key->type == CLT_CFG_STRINGS;
 }
 
-/* A value on the command line is JSON; where the key wants a word and it is none (or a number such as 0), the
- * text itself. */
+/* A value on the command line is read as JSON. Where the key wants a string, text that is not JSON, or is a
+ * number such as 0, is taken as the string itself. */
 static bool wants_text(const clt_config_key *key, const clt_json_doc *doc)
 {
     clt_json_type type = doc ? clt_json_typeof(clt_json_root(doc)) : CLT_JSON_NULL;
@@ -185,7 +185,7 @@ static bool plain_number(const char *given, char text[CLT_NUMBER_TEXT])
     return true;
 }
 
-/* The value as a document. */
+/* The value of an override as a JSON document. */
 static clt_status override_doc(const clt_config_key *key, const char *given, const char *source,
                                clt_json_doc **doc)
 {
@@ -197,7 +197,7 @@ static clt_status override_doc(const clt_config_key *key, const char *given, con
         return CLT_OK;
     bool looks_like_json = !*doc && (*given == '[' || *given == '{' || *given == '"');
     if (looks_like_json)
-        return status; /* the message says where the JSON ends badly */
+        return status; /* the parser's message says where the JSON is wrong */
     char number[CLT_NUMBER_TEXT];
     clt_str quoted = {0};
     clt_json_writer w = clt_json_writer_make(&quoted, 0);
@@ -267,7 +267,7 @@ static clt_status apply_override(clt_config *config, const char *override, clt_c
     return CLT_OK;
 }
 
-/* Everything that can be wrong with keys and values, in one list. */
+/* Reads all values, from the file, the overrides and the presets, and collects all problems in one list. */
 static clt_status read_all(clt_config *config, const clt_json_doc *doc, const char *const *overrides,
                            int n_overrides, const clt_config_presets *presets)
 {

@@ -11,7 +11,8 @@ static bool in_model(const clt_config_key *key)
     return strncmp(key->path, "model.", 6) == 0;
 }
 
-/* Layers of an override are placed in it; then nothing else of the section has a place. */
+/* Messages of the model builder give positions in one text. When an override sets model.layers, that text is
+ * the override: its layers keep their positions, and the other values of the section have none. */
 clt_status clt_config_build_model(clt_config *config)
 {
     const clt_config_value *layers = clt_config_at(config, "model.layers");

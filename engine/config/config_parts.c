@@ -45,7 +45,7 @@ static const clt_config_part *const families[] = {
 #undef CLT_FAMILY
 
 static const struct {
-    const char *key; /* the choice */
+    const char *key; /* path of the key whose words are the names of these parts */
     const clt_config_part *const *parts;
 } choices[] = {{"model.type", families}, {"data.type", formats}, {"optimizer.type", optimizers}};
 
@@ -90,7 +90,7 @@ bool clt_config_part_has(const clt_config_part *part, const char *key)
 #define MAX_KEYS 256
 #define MAX_TEXTS (1 << 15)
 
-/* Made once; it lives as long as the process. */
+/* The composed schema: made once, kept until the process ends. */
 static struct {
     clt_config_key keys[MAX_KEYS];
     int count;
@@ -98,7 +98,7 @@ static struct {
     size_t used;
 } schema;
 
-/* Appends to the text that begins at `text`, the last one of schema.texts. */
+/* Appends to the text at the end of schema.texts, which is still being composed. */
 static void append(const char *text, size_t length)
 {
     assert(schema.used + length + 1 < MAX_TEXTS);
@@ -123,7 +123,7 @@ static const char *part_names(const clt_config_part *const *parts)
     return start;
 }
 
-/* The words of both lists. */
+/* The union of two lists of words "a|b|c". */
 static const char *join_words(const char *left, const char *right)
 {
     const char *start = schema.texts + schema.used;
@@ -142,7 +142,7 @@ static const char *join_words(const char *left, const char *right)
     return start;
 }
 
-/* What the key means, and to whom: "raw, synthetic: shape of one input sample". */
+/* The help text of a key that several parts bring: "raw, synthetic: shape of one input sample". */
 static const char *join_help(const clt_config_part *const *parts, const char *path)
 {
     const char *start = schema.texts + schema.used;
@@ -168,7 +168,7 @@ static const char *join_help(const clt_config_part *const *parts, const char *pa
     return start;
 }
 
-/* The schema takes what any part takes. */
+/* Extends the key of the schema so that it accepts every value that this part's version of it accepts. */
 static void widen(clt_config_key *key, const clt_config_key *other)
 {
     assert(key->type == other->type && strcmp(key->default_text, other->default_text) == 0);
@@ -266,7 +266,7 @@ void clt_rules_broken(clt_config_rules *rules, const char *key, const char *form
                       placed ? value->line : 0, value->column, "%s: %s", key, what);
 }
 
-/* Whether a value is another one than the key's own. */
+/* Whether a value differs from the key's default. */
 static bool differs(const clt_config_key *key, const clt_config_value *value)
 {
     clt_str text = {0};
@@ -294,7 +294,8 @@ static void owners(const clt_config_part *const *parts, const char *path, char *
     }
 }
 
-/* A value that asks for nothing (0, "", false) is true of every part. */
+/* Reports a key that the chosen part does not bring, unless its value is the default or empty (0, "", false),
+ * which is harmless with every part. */
 static void check_key(clt_config_rules *rules, const char *choice, const clt_config_part *part,
                       const clt_config_key *key)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values that come from the weights a run starts from: they fill what the config leaves open, and what the
- * config says otherwise is told like any other problem. Knows nothing of weights. */
+ * Applies presets (values that follow from the weights that a run starts from): they fill keys that the
+ * config leaves open, and a config that contradicts them is reported like any other problem. Knows nothing of
+ * weights. */
 #include <string.h>
 
 #include "engine/config/config_internal.h"
 
-/* Left out, or left to follow from the data. */
+/* Whether the config left the key out, or set it to a value (0, "auto", "") that lets it follow from the
+ * data. */
 static bool is_open(const clt_config_key *key, const clt_config_value *value)
 {
     if (!value->present || value->from == CLT_FROM_DEFAULT)

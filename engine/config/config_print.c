@@ -50,7 +50,7 @@ void clt_config_write_value(clt_json_writer *w, const clt_config_key *key, const
         }
         clt_jw_end_array(w);
         break;
-    case CLT_CFG_LAYERS: /* of the model section's text: clt_config_print */
+    case CLT_CFG_LAYERS: /* written by clt_config_print, from the document of the model section */
         break;
     }
 }
@@ -164,7 +164,7 @@ clt_status clt_config_print_schema(clt_str *out)
     return clt_str_check(out);
 }
 
-/* A '|' would end the cell of a Markdown table. */
+/* Appends a cell of a Markdown table; a '|' in it is escaped. */
 static void cell(clt_str *out, const char *text)
 {
     for (; *text; text++)
@@ -223,7 +223,7 @@ static bool is_required(const clt_config_part *part, const clt_config_key *key)
     return false;
 }
 
-/* What each part of a choice brings: the section's further tables. */
+/* Appends a table for each part of a choice with the keys that it brings. */
 static void write_parts(const char *choice, clt_str *out)
 {
     for (const clt_config_part *const *part = clt_config_parts(choice); part && *part; part++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of problems: collects findings, sorts them by their place and makes one message of them. Knows
- * nothing of keys. */
+ * The list of problems: collects problems, sorts them by their position in the file and joins them into one
+ * message. Knows nothing of keys. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/config/config_internal.h"
 
-/* Room for the last line that counts what did not fit. */
+/* Leaves room for a last line that says how many problems did not fit. */
 #define TEXT_LIMIT (CLT_ERROR_TEXT_SIZE - 128)
 
 void clt_config_report(clt_config_problems *list, const char *source, int line, int column,

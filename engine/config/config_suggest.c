@@ -74,14 +74,15 @@ static const char *same_leaf(const char *name)
     return NULL;
 }
 
-/* What is probably meant: our key, the other tool's name it was found by (or NULL), how it was written. */
+/* What the user probably meant: our key (or NULL), and the entry of the other tool's name that led to it (or
+ * NULL). */
 typedef struct guess {
     const char *path;
     const clt_foreign_key *foreign;
 } guess;
 
-/* A name of another tool comes first, then a slip in this section, then the same key in another section, then
- * what is similar here or anywhere. */
+/* In this order: a name of another tool; a key of this section that is one edit away; the same key in another
+ * section; a similar key of this section, or of any. */
 static guess suggest(const char *section, const char *name)
 {
     guess g = {NULL, clt_foreign_find(name)};
@@ -121,7 +122,7 @@ bool clt_config_hint(const char *name, const char *value, char *buffer, size_t s
     return *buffer != '\0';
 }
 
-/* A key that several sections have: "data.type, optimizer.type". */
+/* All paths of a key that several sections have: "data.type, optimizer.type"; NULL: it is not in several. */
 static const char *several(const char *name, char *buffer, size_t size)
 {
     int n = 0, count = 0;

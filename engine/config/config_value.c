@@ -9,7 +9,7 @@
 #include "engine/base/text.h"
 #include "engine/config/config_internal.h"
 
-/* What the reading of one value needs. */
+/* The arguments that all functions for reading one value need. */
 typedef struct reader {
     clt_config *config;
     const clt_config_key *key;
@@ -90,7 +90,7 @@ static bool quoted_number(const clt_json *json)
 {
     if (clt_json_typeof(json) != CLT_JSON_STRING || !strpbrk(clt_json_string(json), "0123456789") ||
         strpbrk(clt_json_string(json), "xX"))
-        return false; /* "nan", "inf" and "0x10" are read as well, and are no numbers of a config */
+        return false; /* strtod accepts "nan", "inf" and "0x10" too, which are not valid in a config */
     char *end = NULL;
     (void)clt_strtod(clt_json_string(json), &end);
     return *end == '\0';
@@ -234,8 +234,8 @@ static clt_status read_choice(reader *r, const clt_json *json)
     return CLT_OK;
 }
 
-/* Whether every entry is an object whose op, if it has one, is a name. Then the model is built from it, which
- * tells all that is wrong with the layers at once. */
+/* Whether every entry is an object whose "op", if present, is a string. If so, everything else is left to the
+ * model builder, which reports all problems of the layers at once. */
 static bool are_layers(const clt_json *list)
 {
     for (const clt_json *layer = clt_json_first(list); layer; layer = clt_json_next(layer)) {
@@ -247,7 +247,7 @@ static bool are_layers(const clt_json *list)
     return true;
 }
 
-/* Only the form; the model builder knows the ops. */
+/* Checks only the form of the list: what ops exist is known to the model builder. */
 static void read_layers(reader *r, const clt_json *json)
 {
     int64_t number;

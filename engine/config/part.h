@@ -10,8 +10,8 @@
 
 #include "engine/config/config.h"
 
-/* Rows of a table of keys. `u` is a unit, `low` and `high` are allowed unless the FLOAT_OPEN flags say
- * otherwise; a CHOICE whose words are NULL has the names of its parts. */
+/* Rows of a table of keys. `u` is a unit, `low` and `high` are themselves allowed unless the FLOAT_OPEN flags
+ * say otherwise; a CHOICE whose words are NULL has the names of its parts. */
 #define CLT_KEY_CHOICE(key, words, preset, text)                                                             \
     {                                                                                                        \
         .path = key, .type = CLT_CFG_CHOICE, .choices = words, .default_text = preset, .unit = "",           \
@@ -49,7 +49,7 @@
         .path = key, .type = CLT_CFG_INTS, .default_text = preset, .min = low, .max = high, .unit = "",      \
         .help = text                                                                                         \
     }
-/* What a model is made of: a list of layers, or the number of them. */
+/* A key that takes a list of layers, or their number. */
 #define CLT_KEY_LAYERS(text)                                                                                 \
     {                                                                                                        \
         .path = "model.layers", .type = CLT_CFG_LAYERS, .default_text = "[]", .min = 1, .max = 100000,       \
@@ -60,8 +60,8 @@
         .path = NULL                                                                                         \
     }
 
-#define CLT_KEY_MANY 1e12     /* samples */
-#define CLT_KEY_WIDE 16777216 /* widths, dimensions */
+#define CLT_KEY_MANY 1e12     /* upper limit of counts of samples */
+#define CLT_KEY_WIDE 16777216 /* upper limit of widths and dimensions */
 
 typedef struct clt_config_problems clt_config_problems;
 
@@ -80,8 +80,9 @@ typedef struct clt_config_part {
     /* Further rules, checked when the part is chosen; NULL: none. They look at values, never at where a value
      * came from, so that a printed config, which names every key, passes the same checks. */
     void (*check)(clt_config_rules *rules);
-    bool language; /* of text: the samples of a format and their targets are tokens; a family predicts the
-                      next token */
+    /* for text: the samples and targets of such a data format are tokens, such a model family predicts the
+     * next token */
+    bool language;
 } clt_config_part;
 
 /* The parts of a choice, ends with NULL; NULL: it has none. */
@@ -95,12 +96,12 @@ bool clt_config_part_has(const clt_config_part *part, const char *key);
 
 /* --- for rules --- */
 
-/* Given or by default, and readable: a rule about a value that is missing or already reported would only
- * confuse. */
+/* Whether the key has a valid value, given or by default. Rules skip keys that are missing or already
+ * reported as invalid, since a second message about them would only confuse. */
 bool clt_rules_usable(const clt_config_rules *rules, const char *key);
-/* A usable choice or string that is this word. */
+/* Whether a choice or string is usable and equals this word. */
 bool clt_rules_is(const clt_config_rules *rules, const char *key, const char *word);
-/* Usable and empty: 0, "", []. */
+/* Whether a value is usable and empty: 0, "", []. */
 bool clt_rules_empty(const clt_config_rules *rules, const char *key);
 /* Whether the chosen part of a choice brings a key. */
 bool clt_rules_takes(const clt_config_rules *rules, const char *choice, const char *key);

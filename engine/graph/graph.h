@@ -11,7 +11,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/names.h"
 
-#define CLT_MAX_IN 16 /* inputs of a node (concat takes up to 16) */
+#define CLT_MAX_IN 16 /* inputs of a node; concat has the most */
 #define CLT_MAX_OUT 4
 #define CLT_MAX_NODE_PARAMS 4
 #define CLT_MAX_SAVED 4
@@ -27,10 +27,11 @@ typedef enum clt_tensor_class {
     CLT_TC_PARAM_GRAD, /* store */
     CLT_TC_OPT,        /* store: optimizer state */
     CLT_TC_STATE,      /* store: run state, losses, tables */
-    CLT_TC_ACTIVATION, /* plan */
-    CLT_TC_SAVED,      /* plan: kept for backward (statistics, masks) */
-    CLT_TC_GRADIENT,   /* plan: gradient of an activation */
-    CLT_TC_WORKSPACE,  /* plan: lives inside one op */
+    CLT_TC_ACTIVATION, /* plan: output of a node */
+    /* plan: plan: forward results other than activations that backward needs (statistics, masks) */
+    CLT_TC_SAVED,
+    CLT_TC_GRADIENT,  /* plan: gradient of an activation */
+    CLT_TC_WORKSPACE, /* plan: lives inside one op */
     CLT_TC_COUNT
 } clt_tensor_class;
 const char *clt_tensor_class_name(clt_tensor_class c);
@@ -45,7 +46,7 @@ typedef struct clt_tensor {
     int32_t param;      /* parameter index for PARAM, PARAM_GRAD; -1 */
     int32_t view_of;    /* same bytes as that tensor (reshape); -1 */
     bool requires_grad; /* set by the caller on inputs (checker) and by parameters */
-    bool persistent;    /* keeps its bytes from run to run (generation's keys and values) */
+    bool persistent;    /* keeps its content between runs of the plan (the key-value cache of generation) */
     bool is_output;     /* kept readable after the step */
 } clt_tensor;
 
@@ -71,7 +72,7 @@ typedef enum clt_param_group { CLT_GROUP_DECAY, CLT_GROUP_NO_DECAY } clt_param_g
 
 typedef enum clt_file_longer {
     CLT_LONGER_NO,
-    CLT_LONGER_PADDED, /* a few rows, as padding */
+    CLT_LONGER_PADDED, /* by a few rows, which are padding */
     CLT_LONGER_ANY
 } clt_file_longer;
 
@@ -90,10 +91,11 @@ typedef struct clt_param {
     bool elementwise;      /* updated element by element also where the optimizer updates whole matrices */
     const char *file_name; /* name in checkpoint files */
     bool file_transposed;  /* file holds the last two dimensions swapped (Conv1D layout) */
-    int64_t file_rows; /* rows of the first dimension that files hold, 0: all; the others are padding: zero
-                          at the start, gradient zero */
-    clt_file_longer file_longer; /* files may hold more rows, of which the first are taken */
-    int shard_dim;               /* dimension a tensor-parallel run would split, -1 none */
+    /* Rows of the first dimension that checkpoint files hold; 0: all. The rows after them are padding:
+     * they start at zero and their gradient is zero. */
+    int64_t file_rows;
+    clt_file_longer file_longer; /* whether files may hold more rows than that; the first ones are read */
+    int shard_dim;               /* dimension that a tensor-parallel run would split; -1: none */
     int32_t tensor;              /* tensor id of the value */
 } clt_param;
 
@@ -117,7 +119,9 @@ typedef struct clt_attr {
 
 typedef struct clt_node {
     int32_t id;
-    int32_t stream; /* keys randomness: the id in the model's graph, which no pass changes */
+    /* Stream number of this node's random numbers: its id in the model's graph, which no pass changes, so
+     * that passes do not change the numbers. */
+    int32_t stream;
     const struct clt_op *op;
     const char *name; /* unique: "fc1" */
     clt_attr attr[CLT_MAX_ATTRS];
@@ -126,16 +130,18 @@ typedef struct clt_node {
     int32_t n_param, param[CLT_MAX_NODE_PARAMS]; /* parameter indices */
     int32_t n_saved, saved[CLT_MAX_SAVED];
     int32_t loss;  /* index in losses, -1 */
-    int32_t share; /* node whose parameters this one uses, -1 */
-    int32_t block; /* the repeated part of the model that it belongs to, from 1; 0: unknown */
+    int32_t share; /* node whose parameters this node uses too (tied weights), -1: none */
+    /* number, from 1, of the repeated block of the model (a transformer layer) that it belongs to; 0: none */
+    int32_t block;
 } clt_node;
 
 typedef struct clt_loss {
     const char *name; /* "loss" */
     int32_t node;
     float weight;
-    /* How the loader counts the normaliser: elements of field `target_field` (all of them, or those that
-     * differ from ignore_index when has_ignore) over the whole global batch. */
+    /* The loss of a step is the sum over all targets divided by their number, the normaliser. The loader
+     * counts it: elements of field `target_field` in the whole global batch; when has_ignore is set, without
+     * those that equal ignore_index. */
     const char *target_field;
     bool has_ignore;
     int64_t ignore_index;
@@ -149,9 +155,9 @@ typedef struct clt_field {
     clt_shape shape;
     int32_t tensor; /* the graph's tensor, (micro_batch, shape...) */
     int64_t
-        bound; /* values must be in [0, bound), 0: no limit known; data is checked against it before step 0 */
+        bound; /* Values must be in [0, bound); the data is checked before step 0. 0: no limit is known. */
     bool bound_ignores;
-    int64_t bound_ignore; /* this value is allowed besides */
+    int64_t bound_ignore; /* when bound_ignores is set: a value outside of that range that is allowed too */
 } clt_field;
 
 typedef struct clt_graph {
@@ -168,7 +174,7 @@ typedef struct clt_graph {
     clt_loss losses[CLT_MAX_LOSSES];
     int32_t n_losses;
     int32_t step;  /* tensor id of the step block */
-    int32_t block; /* of the nodes that are added next: see clt_node */
+    int32_t block; /* the value of clt_node.block for nodes that are added next */
     clt_names node_names, param_names;
 } clt_graph;
 
@@ -186,12 +192,13 @@ clt_tensor *clt_graph_tensor(const clt_graph *graph, int32_t id);
 /* New tensor; plans use it too. */
 clt_status clt_graph_new_tensor(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
                                 clt_tensor_class cls, int32_t *id);
-/* Elements of all parameters that are no buffers, of the frozen ones among them, and of the buffers. */
+/* Number of elements of all parameters other than buffers; of the frozen ones among them; of the buffers. */
 int64_t clt_graph_param_elements(const clt_graph *graph);
 int64_t clt_graph_frozen_elements(const clt_graph *graph);
 int64_t clt_graph_buffer_elements(const clt_graph *graph);
-int32_t clt_graph_buffers(const clt_graph *graph); /* how many there are */
-/* False: the buffers of the node, if it has any, are frozen, and it computes as in evaluation. */
+int32_t clt_graph_buffers(const clt_graph *graph); /* number of buffers */
+/* Whether training updates the node's buffers. False when they are frozen: then the node computes as in
+ * evaluation. (True for a node without buffers.) */
 bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node);
 /* Tokens of a sample, for speeds: the targets of the first loss where they are classes (one for each place of
  * a sequence); 1 where they are numbers, such as the values of a regression. */

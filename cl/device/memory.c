@@ -77,7 +77,7 @@ static void CL_CALLBACK free_pages(cl_mem mem, void *data)
     free(pages);
 }
 
-/* The pages hold zeros. zeroed: they are asked of the system from now on (clt_pages_take), as a fill would.
+/* The pages hold zeros. zeroed: they are asked of the system from now on (clt_pages_prefault), as a fill would.
  */
 static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, const char *what, void **data,
                               cl_int *code)
@@ -88,7 +88,7 @@ static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, c
         pages->bytes = bytes;
         *data = pages->data;
         if (zeroed)
-            clt_pages_take(pages->data, bytes);
+            clt_pages_prefault(pages->data, bytes);
         mem = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, (size_t)bytes,
                              pages->data, code);
         if (mem != NULL && clSetMemObjectDestructorCallback(mem, free_pages, pages) == CL_SUCCESS)

@@ -25,7 +25,7 @@ clt_status clt_cache_folder(const char *kind, char **out)
     *out = NULL;
     if (is_set(own))
         clt_str_printf(&path, "%s/%s", own, kind);
-    else if (cache != NULL && cache[0] == '/') /* the XDG rules: a relative one does not count */
+    else if (cache != NULL && cache[0] == '/') /* the XDG specification: a relative path is ignored */
         clt_str_printf(&path, "%s/cltrain/%s", cache, kind);
     else if (home != NULL && home[0] == '/')
         clt_str_printf(&path, "%s/.cache/cltrain/%s", home, kind);

@@ -15,7 +15,7 @@ clt_status clt_cache_folder(const char *kind, char **out);
 
 /* Makes the folder with mode 0700 if it is missing (and the folders above it), and checks it as below. */
 clt_status clt_private_folder_make(const char *folder);
-/* CLT_ESTORAGE unless it is a folder of this user that nobody else may write to. */
+/* CLT_ESTORAGE unless the folder belongs to this user and no other user may write to it. */
 clt_status clt_private_folder_check(const char *folder);
 
 #endif

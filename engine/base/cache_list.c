@@ -22,8 +22,10 @@
 typedef struct kind {
     const char *name, *purpose;
     clt_cache_owner owner;
-    const char *variable; /* drivers: names the folder itself; NULL: none */
-    const char *folder;   /* drivers: below the cache folder, or below HOME when it begins with '/' */
+    /* for drivers: the environment variable that names their cache folder; NULL: none */
+    const char *variable;
+    /* for drivers: the default, below the user's cache folder, or below HOME when it begins with '/' */
+    const char *folder;
     bool (*is_cached)(const char *entry, bool folder);
 } kind;
 
@@ -33,7 +35,7 @@ static bool ends_with(const char *name, const char *end)
     return n > m && strcmp(name + n - m, end) == 0;
 }
 
-/* "NAME.tmp-PID": what a process that was killed while it wrote has left. */
+/* "NAME.tmp-PID": a file left behind by a process that was killed while writing it. */
 static bool is_temporary(const char *name)
 {
     const char *mark = strstr(name, ".tmp-");
@@ -55,7 +57,7 @@ static bool is_source(const char *name, bool folder)
     return !folder && (ends_with(name, ".cl") || ends_with(name, ".log") || is_temporary(name));
 }
 
-/* A hash of 16 digits, or one that was being made. */
+/* A folder named by a hash of 16 digits, or the temporary "new-XXXXXX" that becomes one. */
 static bool is_icd_folder(const char *name, bool folder)
 {
     size_t n = strlen(name);
@@ -63,7 +65,8 @@ static bool is_icd_folder(const char *name, bool folder)
            ((n == 16 && strspn(name, "0123456789abcdef") == n) || (n == 10 && !strncmp(name, "new-", 4)));
 }
 
-/* PoCL's folders have two letters from A to P as names; what it is writing begins with "tempfile". */
+/* PoCL's cache folders are named by two letters from A to P; files that it is writing begin with
+ * "tempfile". */
 static bool is_pocls(const char *name, bool folder)
 {
     bool letters = strlen(name) == 2 && strspn(name, "ABCDEFGHIJKLMNOP") == 2;
@@ -180,7 +183,8 @@ static bool is_folder(int parent, const char *name)
     return fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* Every entry that is cached: measured, and removed when `remove` is set. */
+/* Visits every entry that is a cached file or folder: adds up its size, and removes it when `remove` is
+ * set. */
 static clt_status walk(const kind *k, const char *path, bool remove, uint64_t *files, uint64_t *bytes)
 {
     clt_status status = CLT_OK;
@@ -235,6 +239,6 @@ clt_status clt_cache_clear(const clt_cache *cache, uint64_t *files, uint64_t *by
         CLT_TRY(clt_private_folder_check(cache->path));
     CLT_TRY(walk(k, cache->path, true, files, bytes));
     if (k->owner == CLT_CACHE_OURS)
-        (void)rmdir(cache->path); /* when nothing else is in it */
+        (void)rmdir(cache->path); /* fails, as it should, if anything else is in it */
     return CLT_OK;
 }

@@ -13,13 +13,13 @@
 
 typedef enum clt_cache_owner {
     CLT_CACHE_OURS,   /* cltrain's own */
-    CLT_CACHE_DRIVER, /* a driver's, which clt_cache_clear can clear when it is asked to */
-    CLT_CACHE_FOREIGN /* a driver's that other programs use as well: only listed */
+    CLT_CACHE_DRIVER, /* a driver's, which clt_cache_clear may clear */
+    CLT_CACHE_FOREIGN /* a driver's that other programs use too: listed, never cleared */
 } clt_cache_owner;
 
 typedef struct clt_cache {
     const char *name;    /* "programs" */
-    const char *purpose; /* one line: what is in it, and what its loss costs */
+    const char *purpose; /* one line: what it holds, and what clearing it costs */
     clt_cache_owner owner;
     char *path; /* the folder, which need not exist */
     uint64_t files, bytes;
@@ -29,12 +29,14 @@ typedef struct clt_cache {
 int clt_cache_count(void);
 /* The name of one, for messages; NULL when there is no such cache. */
 const char *clt_cache_name(int index);
-/* Looks at one: path, files and bytes (sums of file sizes; 0 when there is no folder). What cannot be read is
- * not counted. CLT_ESTORAGE: no environment variable says where it would be. Free with clt_cache_free. */
+/* Fills in path, number of files and bytes (the sum of file sizes) of a cache; 0 when its folder does not
+ * exist. Files that cannot be read are not counted. CLT_ESTORAGE: no environment variable says where the
+ * folder would be. Free with clt_cache_free. */
 clt_status clt_cache_look(int index, clt_cache *out);
 void clt_cache_free(clt_cache *cache);
-/* Removes what is in it, and the folder if it is empty then; *files and *bytes: what was removed. A folder
- * that is not there is empty. CLT_ESTORAGE: something could not be removed; CLT_EUSAGE: it is a foreign one.
+/* Removes the cached files, and the folder if it is empty afterwards; *files and *bytes: how much was
+ * removed. A missing folder counts as empty. CLT_ESTORAGE: something could not be removed; CLT_EUSAGE: the
+ * cache is CLT_CACHE_FOREIGN.
  */
 clt_status clt_cache_clear(const clt_cache *cache, uint64_t *files, uint64_t *bytes);
 

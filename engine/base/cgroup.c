@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads the limits of the control groups this process is in, at every level up to the mount point, because
- * each level binds. Exists because a container's limits are far below what the machine shows. Knows nothing
- * of who asks. */
+ * the limits of every level apply. Exists because a container's limits are far below what the machine shows.
+ * Knows nothing of who asks. */
 #include "engine/base/cgroup.h"
 
 #include <limits.h>
@@ -163,7 +163,7 @@ static FILE *open_in(const hierarchy *h, const char *name)
     return open_under(h->folder, name);
 }
 
-/* First word of a file; false if it cannot be read. */
+/* The first two words of a file; false if it cannot be read. */
 static bool read_words(const hierarchy *h, const char *name, char first[64], char second[64])
 {
     FILE *file = open_in(h, name);
@@ -219,7 +219,8 @@ double clt_cgroup_cpus(const char *root)
     return least;
 }
 
-/* File cache counts as use, but the kernel gives it back before it refuses memory. */
+/* Bytes of file cache, which the group's use includes although the kernel frees it before it refuses
+ * memory. */
 static uint64_t cache_of_level(const hierarchy *h)
 {
     FILE *file = open_in(h, "/memory.stat");
@@ -265,7 +266,7 @@ bool clt_cgroup_memory(const char *root, uint64_t *left)
     } kinds[] = {
         {"memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"},
         {NULL, "/memory.max", "/memory.current"},
-        {NULL, "/memory.high", "/memory.current"}, /* beyond it, a process is slowed to a crawl */
+        {NULL, "/memory.high", "/memory.current"}, /* above memory.high the kernel throttles the process */
     };
     bool any = false;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

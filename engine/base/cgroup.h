@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Processors' worth of time per period (1.5 = one and a half), the least of all levels; 0 if nothing limits
- * it. */
+/* The CPU quota in processors (1.5: one and a half processors' time), the smallest of all levels; 0: no
+ * quota. */
 double clt_cgroup_cpus(const char *root);
 /* Bytes left under the tightest level (limit minus use, file cache not counted as use); false if nothing
  * limits it. */

@@ -29,16 +29,16 @@
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 
-#define PIPE_FD 3  /* of the child */
-#define SLICE 0.25 /* seconds of one wait */
+#define PIPE_FD 3  /* the descriptor number in the child */
+#define SLICE 0.25 /* longest single poll(), in seconds */
 
 extern char **environ;
 
 struct clt_child {
     pid_t pid;
-    int pipe, words; /* what it says; what it prints */
-    int input;       /* what it is told, -1: nothing */
-    bool ended;      /* the pipe is closed */
+    int pipe, words; /* read end of the pipe with its answers; file that collects what it prints, -1: none */
+    int input;       /* our end of the socket to its standard input, -1: none */
+    bool ended;      /* the child has closed the pipe */
     size_t used, taken;
     char buffer[2 * CLT_CHILD_LINE_SIZE], line[CLT_CHILD_LINE_SIZE];
 };
@@ -63,7 +63,8 @@ static bool copy_path(const char *path, char **out)
     return *out != NULL;
 }
 
-/* Beside the file that holds this function: the library, or a program that contains it. */
+/* Looks for the program beside the file that holds this function, which is the library or a program that
+ * contains it. */
 static bool beside_library(char **out)
 {
     static const char *const places[] = {"cltrain", "../cltrain", CLT_PROGRAM_FROM_LIBRARY};
@@ -125,8 +126,8 @@ void clt_child_tell(const char *assignment)
     pthread_mutex_unlock(&told_lock);
 }
 
-/* The environment without the launcher's variables, and what children are told; the strings stay where they
- * are. */
+/* The child's environment: this process's without the variables of MPI launchers, and what clt_child_tell
+ * added. Only the array is allocated, not the strings. */
 static clt_status make_environment(char ***out)
 {
     size_t count = 0, used = 0;
@@ -155,7 +156,8 @@ static clt_status make_arguments(const char *program, const char *const *argumen
     return CLT_OK;
 }
 
-/* A copy that cannot be one of the descriptors which the child replaces; closes the first. */
+/* Duplicates a descriptor to a number above PIPE_FD, so that it cannot collide with the descriptors that the
+ * child replaces (0 to 3), and closes the original. */
 static int out_of_the_way(int fd)
 {
     int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, PIPE_FD + 1);
@@ -176,8 +178,8 @@ static int spawn_attributes(posix_spawnattr_t *attributes)
     return code ? code : posix_spawnattr_setsigmask(attributes, &none);
 }
 
-/* The child's ends: what it reads on standard input, -1: nothing; where it answers; where it prints, -1:
- * nowhere. */
+/* Descriptors that the child gets: its standard input (-1: /dev/null), the pipe for its answers, and the file
+ * for its output (-1: /dev/null). streams: it keeps the output streams of this process. */
 typedef struct child_ends {
     int input, answers, words;
     bool streams;
@@ -188,7 +190,7 @@ static int spawn_files(posix_spawn_file_actions_t *files, const child_ends *ends
     int code = ends->input >= 0 ? posix_spawn_file_actions_adddup2(files, ends->input, 0)
                                 : posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
     if (ends->streams) {
-        /* as they are */
+        /* the output streams are inherited */
     } else if (ends->words >= 0) {
         code = code ? code : posix_spawn_file_actions_adddup2(files, ends->words, 1);
         code = code ? code : posix_spawn_file_actions_adddup2(files, ends->words, 2);
@@ -197,7 +199,7 @@ static int spawn_files(posix_spawn_file_actions_t *files, const child_ends *ends
         code = code ? code : posix_spawn_file_actions_adddup2(files, 1, 2);
     }
     code = code ? code : posix_spawn_file_actions_adddup2(files, ends->answers, PIPE_FD);
-#if __GLIBC_PREREQ(2, 34) /* before, files that were opened without O_CLOEXEC stay open in the child */
+#if __GLIBC_PREREQ(2, 34) /* in older versions, files opened without O_CLOEXEC stay open in the child */
     code = code ? code : posix_spawn_file_actions_addclosefrom_np(files, PIPE_FD + 1);
 #endif
     return code;
@@ -222,7 +224,8 @@ static int spawn(const char *program, char **arguments, char **environment, cons
     return code;
 }
 
-/* The pipe that the child answers on, what collects its words, the socket that it is told on. */
+/* Makes the pipe for the child's answers, the memory file that collects its output, and the socket pair for
+ * its standard input. */
 static clt_status open_ends(clt_child *child, uint32_t flags, child_ends *ends)
 {
     int pair[2] = {-1, -1};
@@ -231,7 +234,7 @@ static clt_status open_ends(clt_child *child, uint32_t flags, child_ends *ends)
     child->pipe = pair[0];
     ends->answers = out_of_the_way(pair[1]);
     ends->streams = (flags & CLT_CHILD_STREAMS) != 0;
-    if (!ends->streams) /* without it words are lost */
+    if (!ends->streams) /* if memfd_create fails, the output is lost */
         ends->words = child->words = out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
     if (!(flags & CLT_CHILD_INPUT))
         return CLT_OK;
@@ -248,7 +251,7 @@ static void close_fd(int fd)
         close(fd);
 }
 
-/* Closes what this process has of it. */
+/* Closes this process's descriptors and frees. */
 static void free_child(clt_child *child)
 {
     close_fd(child->pipe);
@@ -287,15 +290,16 @@ done:
 
 /* --- waiting --- */
 
-/* Waits until the descriptor is ready, in slices. *left becomes what is left of the seconds. Below 0: it
- * never will be; 0: not yet. */
+/* Waits for the descriptor, at most SLICE seconds, and subtracts the time from *left. Above 0: it is ready;
+ * 0: not yet; below 0: poll() failed. */
 static int wait_for(int fd, short events, double *left)
 {
     double start = clt_now(), slice = *left < SLICE ? *left : SLICE;
     struct pollfd wait = {.fd = fd, .events = events};
     int ready = poll(&wait, 1, slice <= 0.0 ? 0 : (int)(slice * 1e3) + 1);
     double took = clt_now() - start;
-    /* longer than asked for: this process was stopped, with its job, and the child perhaps as well */
+    /* A much longer wait means that this process was suspended, perhaps together with the child: then only
+     * one slice counts. */
     *left -= took < 2 * SLICE ? took : SLICE;
     return ready < 0 && errno == EINTR ? 0 : ready;
 }
@@ -306,7 +310,7 @@ clt_status clt_child_send(clt_child *child, const char *text, size_t length, dou
 {
     double left = seconds;
     while (length > 0) {
-        /* without a signal to this process when the child is gone */
+        /* MSG_NOSIGNAL: no SIGPIPE when the child is gone */
         ssize_t n = send(child->input, text, length, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n > 0) {
             text += n;
@@ -392,7 +396,7 @@ static void describe_end(int wait_status, clt_child_end *end)
     }
 }
 
-/* The last line with anything in it. */
+/* The last line of the collected output that is not empty. */
 static void last_words(int fd, char *out, size_t size)
 {
     char tail[2048];
@@ -420,7 +424,8 @@ void clt_child_stop(clt_child *child, clt_child_end *end)
         return;
     end = end ? end : &ignored;
     memset(end, 0, sizeof *end);
-    /* One that has closed the pipe is ending by itself: how it ends is worth a moment. */
+    /* A child that has closed the pipe is about to exit by itself. Wait up to two seconds for that, so that
+     * its own exit code or signal is reported, and not our SIGKILL. */
     pid_t got = 0;
     for (int i = 0; i < 200 && child->ended && (got = waitpid(child->pid, &wait_status, WNOHANG)) == 0; i++)
         usleep(10000);
@@ -430,7 +435,7 @@ void clt_child_stop(clt_child *child, clt_child_end *end)
         while ((got = waitpid(child->pid, &wait_status, 0)) < 0 && errno == EINTR)
             continue;
     } else {
-        kill(-child->pid, SIGKILL); /* what it had started */
+        kill(-child->pid, SIGKILL); /* processes that it had started */
     }
     describe_end(got == child->pid ? wait_status : -1, end);
     last_words(child->words, end->words, sizeof end->words);
@@ -446,9 +451,10 @@ clt_status clt_child_begin(void)
     if (fstat(PIPE_FD, &info) != 0 || !S_ISFIFO(info.st_mode) || fcntl(PIPE_FD, F_SETFD, FD_CLOEXEC) != 0)
         CLT_FAIL(CLT_EUSAGE, "this command is for cltrain itself, which starts it as a child process");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* What a scheduler or a service manager sends to a whole job is the parent's business, which ends this
-     * process; a child that died of it would look like one that its driver ended. Blocked and not ignored: a
-     * compiler inside the driver (LLVM) puts handlers of its own in place of an ignored signal. */
+    /* A scheduler or a service manager may send a signal to the whole job. The parent handles it and then
+     * ends this process; a child that died of the signal would look as if the driver had crashed. The signals
+     * are blocked rather than ignored because a compiler inside the driver (LLVM) installs its own handlers
+     * for ignored signals. */
     clt_thread_block_signals(NULL);
     setrlimit(RLIMIT_CORE, &none);
     return CLT_OK;

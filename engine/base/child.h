@@ -19,31 +19,33 @@ typedef struct clt_child clt_child;
  * clt_program_is_this was called; "cltrain" beside the file that holds this library, one folder up, or in
  * ../bin; the place where it is installed. CLT_EUNSUPPORTED when there is none. Free with free(). */
 clt_status clt_program_find(char **out);
-/* Said by the program's main function. */
+/* Called by the program's main function: this process is the cltrain program. */
 void clt_program_is_this(void);
 
-/* A variable that every child gets from here on, and this process not: "NAME=value", kept by reference. The
- * same text is added once. */
+/* Adds an environment variable, "NAME=value", that children get which are started from now on, and this
+ * process does not. The text is kept by reference; adding the same text again does nothing. */
 void clt_child_tell(const char *assignment);
 
 /* Starts the program with these arguments (NULL-terminated, without the program's name) as the leader of a
  * process group, without the files that this process holds open, and without the variables by which launchers
  * of MPI programs tell their processes who they are. */
 enum {
-    CLT_CHILD_STREAMS = 1, /* it has the output streams of this process; else what it prints goes to neither,
-                              and clt_child_stop tells the end of it */
-    CLT_CHILD_INPUT = 2    /* its standard input is what clt_child_send sends; else there is nothing */
+    /* The child inherits the output streams of this process. Without this flag its output is collected,
+     * and clt_child_stop returns the last line of it. */
+    CLT_CHILD_STREAMS = 1,
+    /* The child's standard input gets what clt_child_send sends. Without this flag it is empty. */
+    CLT_CHILD_INPUT = 2
 };
-/* CLT_ENOMEM: there is no memory or no process for another one; CLT_EUNSUPPORTED: it cannot be started. */
+/* CLT_ENOMEM: out of memory or of processes; CLT_EUNSUPPORTED: the program cannot be started. */
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
                            clt_child **out);
 /* Writes text to the standard input of a child that was started with CLT_CHILD_INPUT. CLT_ESTORAGE when the
- * child is gone, or has read nothing of what waits for it for `seconds`. */
+ * child is gone, or has read nothing for `seconds`. */
 clt_status clt_child_send(clt_child *child, const char *text, size_t length, double seconds);
 
 typedef enum clt_child_event {
     CLT_CHILD_LINE,  /* it wrote a line */
-    CLT_CHILD_ENDED, /* it closed the pipe, in order or by a crash; a line without its end does not count */
+    CLT_CHILD_ENDED, /* it closed the pipe, by exiting or by crashing; an unfinished last line is dropped */
     CLT_CHILD_SILENT /* no line came in time */
 } clt_child_event;
 /* Waits at most `seconds` for the next line, which is borrowed until the next call. A line of

@@ -214,7 +214,8 @@ double clt_dtype_rounding(clt_dtype dtype, double value)
 {
     if ((dtype != CLT_F16 && dtype != CLT_BF16) || !isfinite(value))
         return 0.0;
-    int least = dtype == CLT_F16 ? -14 : -126; /* numbers below 2^least lie as far apart as those above it */
+    /* exponent of the smallest normal number; subnormals have the same spacing as numbers from 2^least on */
+    int least = dtype == CLT_F16 ? -14 : -126;
     int exponent = value == 0.0 ? least : ilogb(value);
     return ldexp(1.0, (exponent < least ? least : exponent) - (dtype == CLT_F16 ? 11 : 8));
 }
@@ -251,7 +252,8 @@ clt_shape clt_shape4(int64_t a, int64_t b, int64_t c, int64_t d)
     return clt_shape_make(4, (int64_t[]){a, b, c, d});
 }
 
-/* Saturates, so that a shape nobody can allocate stays one nobody can allocate. A zero anywhere makes zero.
+/* Product of dimensions. On overflow INT64_MAX, so that a shape too large to allocate stays too large. 0 if
+ * any dimension is 0.
  */
 static int64_t product(const int64_t *dims, int count)
 {

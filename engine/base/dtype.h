@@ -45,8 +45,8 @@ uint16_t clt_f32_to_bf16(float f);
 /* One element of an array of any type. Reals are rounded to the nearest number of a floating type. */
 void clt_dtype_store(clt_dtype dtype, void *array, size_t index, double value);
 double clt_dtype_load(clt_dtype dtype, const void *array, size_t index);
-/* Half a unit in the last place of `value` in a 16-bit floating type: the most that rounding to nearest
- * changes, of which rounding towards zero needs up to twice. 0 for other types. */
+/* Half a unit in the last place of `value` in a 16-bit floating type: the largest error of rounding to
+ * nearest; rounding towards zero has up to twice that error. 0 for other types. */
 double clt_dtype_rounding(clt_dtype dtype, double value);
 
 #define CLT_MAX_DIMS 6

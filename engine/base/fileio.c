@@ -52,7 +52,7 @@ static clt_status read_all(int fd, const char *path, uint64_t guess, uint64_t li
     char *buffer = NULL;
     size_t capacity = 0, used = 0;
     clt_status status = CLT_OK;
-    /* The guess may be wrong, even absurd: it only saves copying. */
+    /* The guess of the size only saves reallocations; it may be wrong or even absurd. */
     if (guess > (1ull << 40) || (limit && guess > limit))
         guess = 0;
     CLT_TRY_GOTO(clt_grow(&buffer, &capacity, (size_t)guess + 2, 1, path), failed);
@@ -113,7 +113,7 @@ static clt_status unpack_failed(const unpack *u, int result)
              u->path, u->in_used, u->stream.msg ? u->stream.msg : zError(result));
 }
 
-/* One member; Z_OK from inflate means "go on". */
+/* Unpacks one gzip member. */
 static clt_status unpack_member(unpack *u)
 {
     int result = Z_OK;
@@ -154,7 +154,8 @@ static clt_status unpack_members(unpack *u)
             return unpack_failed(u, result);
         CLT_TRY(unpack_member(u));
     }
-    /* Tapes and some tools pad with zeros; anything else is data that would be lost without a word. */
+    /* Tapes and some tools pad files with zeros. Any other trailing bytes are data, which must not be dropped
+     * silently. */
     for (size_t i = u->in_used; i < u->in_size; i++)
         if (u->in[i] != 0)
             CLT_FAIL(u->code,
@@ -198,7 +199,8 @@ clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_
     *data = NULL;
     *size = 0;
     CLT_TRY(open_file(path, code, &fd, &info));
-    /* Data that cannot be packed grows a little, so a packed file may be longer than what it holds. */
+    /* Incompressible data grows a little when it is packed, so a packed file may be larger than its
+     * content. */
     uint64_t limit = max_bytes && gunzip ? max_bytes + max_bytes / 64 + 4096 : max_bytes;
     uint64_t guess = S_ISREG(info.st_mode) && info.st_size > 0 ? (uint64_t)info.st_size : 0;
     clt_status status = read_all(fd, path, guess, limit, code, &content, &length);
@@ -223,7 +225,7 @@ clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out)
     int fd;
     struct stat info;
     *out = (clt_mapping){0};
-    /* asked before it is opened: a pipe would wait for somebody to write */
+    /* checked before open(), which would block on a pipe until a writer comes */
     if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
         CLT_FAIL(code, "mapping '%s': only a regular file can be mapped; check the path", path);
     CLT_TRY(open_file(path, code, &fd, &info));
@@ -284,7 +286,7 @@ clt_status clt_fsync_path(const char *path)
     } while (result != 0 && errno == EINTR);
     int code = result == 0 ? 0 : errno;
     struct stat info;
-    /* Some network file systems cannot sync a folder and say so; there is nothing more to do then. */
+    /* Some network file systems cannot sync a folder and return these errors: not a failure. */
     bool excused = (code == EINVAL || code == ENOTSUP) && fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
     close(fd);
     if (code != 0 && !excused)
@@ -321,7 +323,7 @@ static clt_status write_new(const char *path, const void *data, size_t size)
     return status;
 }
 
-/* A device or a pipe has no content that a rename could replace: it is written where it is. */
+/* Whether the path is a device or a pipe. Those cannot be replaced by renaming and are written directly. */
 static bool is_special(const char *path)
 {
     struct stat info;

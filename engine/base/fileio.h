@@ -29,22 +29,25 @@ clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
 void clt_map_close(clt_mapping *mapping);
 
 /* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is written
- * where it is. CLT_ESTORAGE on failure, no partial file left behind. */
+ * directly. CLT_ESTORAGE on failure, no partial file left behind. */
 clt_status clt_file_write(const char *path, const void *data, size_t size);
-/* Could that be done? For results that take long: makes the temporary file and removes it again. */
+/* Whether clt_file_write would succeed, for results that take long to compute: creates the temporary file and
+ * removes it again. */
 clt_status clt_file_can_write(const char *path);
 /* Writes all bytes to a descriptor, handling short writes and EINTR. */
 clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path);
 clt_status clt_fsync_path(const char *path);   /* file or folder */
 clt_status clt_fsync_parent(const char *path); /* the folder that holds path, after a rename */
 clt_status clt_mkdir_p(const char *path);
-/* Could that be done, and a file be made in it? Nothing is made. CLT_ESTORAGE says why not. */
+/* Whether clt_mkdir would succeed and a file could be created in the folder; creates nothing. CLT_ESTORAGE
+ * says why not. */
 clt_status clt_mkdir_possible(const char *path);
 bool clt_file_exists(const char *path);
 bool clt_is_directory(const char *path);
 bool clt_is_regular(
-    const char *path); /* a file, and no folder, device or pipe, whose reading may never end */
-bool clt_same_folder(const char *a, const char *b); /* both are there and are the same folder */
+    /* A regular file: not a folder, and not a device or pipe, from which reading may never end. */
+    const char *path);
+bool clt_same_folder(const char *a, const char *b); /* both exist and are the same folder */
 clt_status clt_remove_tree(const char *path);       /* no symlink following */
 /* Joins with one '/'; an absolute b wins. Result must be freed. */
 clt_status clt_path_join(const char *a, const char *b, char **out);

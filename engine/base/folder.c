@@ -80,7 +80,7 @@ bool clt_same_folder(const char *a, const char *b)
            first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-/* One level; somebody else may create it at the same moment. */
+/* Makes one folder; another process may make it at the same moment. */
 static clt_status make_level(const char *path, const char *whole)
 {
     if (mkdir(path, 0777) == 0)
@@ -118,7 +118,7 @@ clt_status clt_mkdir_p(const char *path)
     return status;
 }
 
-/* The nearest folder above `path` that is there, in place; "." or "/" at the end. */
+/* Cuts `path`, in place, to its nearest ancestor that exists; "." or "/" if there is no other. */
 static void cut_to_existing(char *path)
 {
     struct stat info;
@@ -159,7 +159,7 @@ clt_status clt_mkdir_possible(const char *path)
 
 static clt_status remove_entry(int parent, const char *name, const char *shown);
 
-/* Everything inside the folder `fd`, which this function closes. */
+/* Removes everything inside the folder `fd`, and closes it. */
 static clt_status remove_inside(int fd, const char *shown)
 {
     clt_status status = CLT_OK;
@@ -217,7 +217,7 @@ clt_status clt_remove_tree(const char *path)
 {
     char *copy = NULL;
     size_t length = strlen(path);
-    /* "link/" would mean the folder behind the link. */
+    /* A trailing slash would make "link/" mean the folder that the link points to. */
     while (length > 0 && path[length - 1] == '/')
         length--;
     CLT_TRY(clt_alloc(&copy, length + 1, 1, "a path"));
@@ -258,7 +258,8 @@ struct clt_lock {
     char *path;
 };
 
-/* Locked and still the file that the path names: its last holder may have removed it in between. */
+/* Whether the file that was locked is still the one at the path: its last holder may have removed it in
+ * between. */
 static bool is_current(int fd, const char *path)
 {
     struct stat mine, there;
@@ -340,7 +341,7 @@ void clt_lock_release(clt_lock *lock)
 {
     if (!lock)
         return;
-    /* Removed while still locked, and only if it is still ours. */
+    /* Remove the file while it is still locked, and only if the path still names this file. */
     if (is_current(lock->fd, lock->path))
         (void)unlink(lock->path);
     close(lock->fd);

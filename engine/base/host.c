@@ -15,7 +15,7 @@
 #include "engine/base/cgroup.h"
 #include "engine/base/thread.h"
 
-/* The mask of the main thread, not of the caller, which may be pinned to one processor. */
+/* Uses the affinity mask of the main thread: the calling thread may be pinned to one processor. */
 static int affinity_count(void)
 {
     for (int size = CPU_SETSIZE; size <= 1 << 20; size *= 2) {

@@ -16,14 +16,14 @@
 #include "engine/base/json_scan.h"
 #include "engine/base/text.h"
 
-/* From this many members on, an object gets a sorted index. */
+/* Objects with at least this many members get a sorted index for look-ups. */
 #define INDEX_FROM 9
 
 struct clt_json {
     clt_json_type type;
     bool boolean, is_int;
     uint32_t key_offset;
-    int line, column; /* where it begins; 0: nowhere */
+    int line, column; /* where it begins in the text; 0: it is not in a text */
     const char *key;
     struct clt_json *first, *next;
     size_t count;
@@ -110,7 +110,7 @@ static clt_status duplicate(parse *p, const clt_json *first, const clt_json *sec
                               line, column);
 }
 
-/* Refuses equal keys (of several, the one that comes first in the text) and builds the index of large
+/* Refuses duplicate keys (reporting the pair that comes first in the text) and builds the index of large
  * objects. */
 static clt_status check_keys(parse *p, clt_json *object)
 {
@@ -173,7 +173,8 @@ static clt_json_type type_of_text(char c)
     }
 }
 
-/* cJSON's items and the scanner's marks are in the same order; should they ever differ, positions would lie.
+/* cJSON's items and the scanner's marks come in the same order. If they ever differed, positions would be
+ * wrong, so that is an internal error.
  */
 static clt_status out_of_step(const parse *p)
 {
@@ -402,7 +403,7 @@ void clt_json_position(const clt_json *value, int *line, int *column)
     *column = value->column;
 }
 
-/* --- documents made of values of others --- */
+/* --- documents made from values of other documents --- */
 
 clt_status clt_json_create(const char *source, clt_json_doc **out)
 {

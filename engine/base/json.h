@@ -48,15 +48,16 @@ double clt_json_number(const clt_json *value);
 /* True when the number was written as an integer (no '.', no exponent) and fits int64 exactly. */
 bool clt_json_int(const clt_json *value, int64_t *out);
 const char *clt_json_string(const clt_json *value); /* NUL-free UTF-8 */
-/* Line and column (from 1; columns count bytes) where the value starts; 0 for a value that stands nowhere. */
+/* Line and column (from 1; columns count bytes) where the value starts; 0 for a value that is not in a
+ * text. */
 void clt_json_position(const clt_json *value, int *line, int *column);
 
-/* A document whose root is an object without members, to be filled with values of others. */
+/* A document whose root is an object without members, to be filled with values of other documents. */
 clt_status clt_json_create(const char *source, clt_json_doc **out);
-/* Copies a value into the document's memory, in no container, with its place. */
+/* Copies a value with its position into the document's memory, without putting it into a container. */
 clt_status clt_json_copy(clt_json_doc *doc, const clt_json *value, const clt_json **out);
-/* Copies a value as member `key` of the root, in the place of one that has this key. placed: the value stands
- * in what `source` names, and keeps its place. */
+/* Copies a value as member `key` of the root; it replaces a member with this key. placed: the value comes
+ * from the text that `source` names, so it keeps its position. */
 clt_status clt_json_put(clt_json_doc *doc, const char *key, const clt_json *value, bool placed);
 
 /* Writer: appends to a clt_str. Commas and indentation are handled; doubles are written with the fewest

@@ -59,7 +59,7 @@ static bool is_word(unsigned char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* What stands at the current place, as a reader would name it. */
+/* Names what is at the current position, for messages. */
 static const char *found(const clt_json_scan *scan, char buffer[32])
 {
     unsigned char c = peek(scan);
@@ -126,7 +126,7 @@ static clt_status scan_hex4(clt_json_scan *scan, size_t escape, unsigned *out)
     return CLT_OK;
 }
 
-/* After the backslash at `escape`. */
+/* Reads the rest of an escape sequence whose backslash is at `escape`. */
 static clt_status scan_escape(clt_json_scan *scan, size_t escape)
 {
     unsigned char c = peek(scan);
@@ -256,7 +256,7 @@ static clt_status scan_member(clt_json_scan *scan)
     return scan_value(scan, key_offset);
 }
 
-/* Both containers: `close` tells which. */
+/* Reads an array or an object: `close` is its closing bracket. */
 static clt_status scan_container(clt_json_scan *scan, unsigned char close)
 {
     const char *what = close == '}' ? "object" : "array";

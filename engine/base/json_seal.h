@@ -11,11 +11,11 @@
 #include "engine/base/mem.h"
 #include "engine/base/status.h"
 
-/* clt_json_seal: ends the object that was written with indent 2 from byte `from` of `out` and has members,
- * with
- * `,\n  "member": "hash"\n}\n`. The writer that wrote it is not used again. */
+/* clt_json_seal: closes the JSON object that begins at byte `from` of `out`, was written with indent 2 and
+ * has members: appends the last member, "member": "hash", and the closing brace. The writer that wrote the
+ * object must not be used again. */
 clt_status clt_json_seal(clt_str *out, size_t from, const char *member);
-/* Does the text end with what clt_json_seal adds to the rest of it? */
+/* Whether the text ends with the hash that clt_json_seal would append to the rest of it. */
 bool clt_json_sealed(const char *text, size_t length, const char *member);
 
 #endif

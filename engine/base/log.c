@@ -17,12 +17,12 @@ static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 typedef struct receiver {
     clt_log_sink call;
     void *context;
-    atomic_int level; /* CLT_LOG_*; NOBODY: there is no call */
+    atomic_int level; /* CLT_LOG_*; NOBODY when call is NULL */
 } receiver;
 #define NOBODY (-1)
 
 static receiver sink = {.level = NOBODY}, copy = {.level = NOBODY};
-/* A sink that logs would wait for itself; its lines are dropped instead. */
+/* A sink that logs would deadlock on sink_lock, so lines that are logged inside a sink are dropped. */
 static _Thread_local bool inside_sink;
 
 static void set(receiver *r, clt_log_sink call, void *context, clt_log_level max_level)
@@ -116,7 +116,8 @@ void clt_log(clt_log_level level, const char *format, ...)
     if (length >= 0) {
         char *text = small;
         if ((size_t)length >= sizeof small) {
-            /* Build logs are long. Without memory for one, its beginning is better than nothing. */
+            /* Build logs can be longer than the buffer. If there is no memory for a larger one, the line is
+             * cut. */
             char *large = malloc((size_t)length + 1);
             if (large) {
                 (void)vsnprintf(large, (size_t)length + 1, format, again);

@@ -22,12 +22,13 @@ void clt_log_set_sink(clt_log_sink sink, void *context, clt_log_level max_level)
 void clt_log_set_level(clt_log_level max_level); /* of the sink */
 /* A second receiver with a level of its own: log.txt of the run in progress. NULL ends it. */
 void clt_log_set_copy(clt_log_sink copy, void *context, clt_log_level max_level);
-clt_log_level clt_log_max_level(void); /* lines above it reach nobody */
+clt_log_level clt_log_max_level(void); /* lines above this level reach no receiver */
 /* "error", "warn", "info", "debug", "trace"; false: there is no such level. */
 bool clt_log_level_from_name(const char *name, clt_log_level *level);
 void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* To the second receiver alone, with level INFO: what a run does, for its log. */
+/* Writes a line with level INFO to the second receiver alone: for events that belong only into the log of the
+ * run. */
 void clt_log_note(const char *line);
 
 #define CLT_WARN(...) clt_log(CLT_LOG_WARN, __VA_ARGS__)

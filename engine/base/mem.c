@@ -88,8 +88,8 @@ clt_status clt_grow(void *array, size_t *capacity, size_t need, size_t size, con
     return CLT_OK;
 }
 
-/* Arena: a list of chunks, the current one first. Objects above a quarter of a chunk get one of their own
- * behind it. */
+/* Arena: a list of chunks, the current one first. Objects larger than a quarter of a chunk get a chunk of
+ * their own, which is put second in the list. */
 #define ARENA_CHUNK ((size_t)64 * 1024)
 #define ARENA_ALIGN ((size_t)16)
 
@@ -296,8 +296,9 @@ int clt_edit_distance(const char *a, const char *b, int limit)
             if (now[j] < least)
                 least = now[j];
         }
-        /* No later row goes lower: a transposition costs one, and the minima of two rows differ by at most
-         * one. */
+        /* If this row's minimum is above the limit, no later row is below it, so the distance is above the
+         * limit too. That also holds with transpositions: they cost one, and minima of neighbouring rows
+         * differ by at most one. */
         if (least > limit)
             return limit + 1;
     }

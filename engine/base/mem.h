@@ -41,8 +41,7 @@ char *clt_arena_strdup(clt_arena *arena, const char *text);
 char *clt_arena_printf(clt_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Growing string. Zero-initialise to start; text is always NUL-terminated once anything was appended.
- * Appending never fails visibly: an out-of-memory state is remembered in `failed` and reported by
- * clt_str_check. */
+ * Appending returns no status: running out of memory sets `failed`, which clt_str_check reports. */
 typedef struct clt_str {
     char *text;
     size_t length, capacity;
@@ -54,21 +53,21 @@ void clt_str_printf(clt_str *s, const char *format, ...) __attribute__((format(p
 clt_status clt_str_check(const clt_str *s);
 void clt_str_free(clt_str *s);
 
-/* Edit distance with adjacent transpositions, capped at `limit`+1. Texts of more than 255 bytes are equal or
- * far. */
+/* Edit distance with adjacent transpositions, capped at `limit`+1. Texts of more than 255 bytes have distance
+ * 0 or limit+1. */
 int clt_edit_distance(const char *a, const char *b, int limit);
 /* The nearest of `count` names (the first of equals), or NULL if none is within max(2, strlen/3) edits. */
 const char *clt_nearest_name(const char *name, const char *const *names, size_t count);
 
-/* Memory in whole pages from the system, zeroed, aligned to 2 MiB, for blocks of many megabytes: large pages
- * where the system has them to give, so that walking through it misses fewer address translations. */
+/* Zeroed memory from the system in whole pages, aligned to 2 MiB, for blocks of many megabytes. Transparent
+ * huge pages are used where the system has them, so that there are fewer TLB misses. */
 clt_status clt_pages_create(uint64_t bytes, const char *what, void **out);
 void clt_pages_destroy(void *pages, uint64_t bytes); /* the same bytes; NULL is fine */
-/* Has the system give all of the memory, from now on and beside what the caller does next: clearing pages
- * when they are first written to takes a core a second for some gigabytes, and in a virtual machine several
- * times as long. The memory may be used, and destroyed, meanwhile. */
-void clt_pages_take(void *pages, uint64_t bytes);
-/* Waits until all memory of clt_pages_take is there, and helps with all cores. */
-void clt_pages_settle(void);
+/* Starts to fault in all pages of the memory in the background, since the page faults of first writes are
+ * slow: one core clears a few gigabytes per second, and several times fewer in a virtual machine. The memory
+ * may be used, and destroyed, meanwhile. */
+void clt_pages_prefault(void *pages, uint64_t bytes);
+/* Waits until all pages of clt_pages_prefault are there, and helps with all cores. */
+void clt_pages_prefault_finish(void);
 
 #endif

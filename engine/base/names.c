@@ -9,7 +9,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/mem.h"
 
-/* The place of a name, or the empty one where it belongs. */
+/* The slot of a name, or the empty slot where it belongs. */
 static clt_name *find_place(const clt_names *names, const char *text, size_t length)
 {
     size_t at = (size_t)clt_hash64(text, length) & (names->places - 1);

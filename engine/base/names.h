@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table from names to numbers or pointers, for lists that are asked often: a hash table, so that a question
- * takes the same time in a long list as in a short one. Names are not copied: they must live as long as the
+ * A hash table from names to numbers or pointers. Names are not copied: they must live as long as the
  * table. */
 #ifndef ENGINE_BASE_NAMES_H
 #define ENGINE_BASE_NAMES_H
@@ -13,18 +12,18 @@
 #include "engine/base/status.h"
 
 typedef struct clt_name {
-    const char *text; /* NULL: an empty place */
+    const char *text; /* NULL: an empty slot */
     size_t length;
     uintptr_t value;
 } clt_name;
 
-/* Zeroed: an empty table. */
+/* A table that is zeroed is empty. */
 typedef struct clt_names {
     clt_name *place;
-    size_t n, places; /* a power of two, or 0 */
+    size_t n, places; /* slots: a power of two, or 0 */
 } clt_names;
 
-/* Adds a name; one that is there already keeps its value. CLT_ENOMEM. */
+/* Adds a name; a name that is there already keeps its value. Fails with CLT_ENOMEM only. */
 clt_status clt_names_add(clt_names *names, const char *text, uintptr_t value);
 /* The value of a name of `length` bytes; false: there is no such name. */
 bool clt_names_find(const clt_names *names, const char *text, size_t length, uintptr_t *value);

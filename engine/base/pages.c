@@ -35,36 +35,36 @@ clt_status clt_pages_create(uint64_t bytes, const char *what, void **out)
     if (after > 0)
         munmap(start + before + size, after);
 #ifdef MADV_HUGEPAGE
-    (void)madvise(start + before, size, MADV_HUGEPAGE); /* a wish: without it the pages are small */
+    (void)madvise(start + before, size, MADV_HUGEPAGE); /* only a hint: if it fails, pages are small */
 #endif
     *out = start + before;
     return CLT_OK;
 }
 
-/* --- giving --- */
+/* --- faulting in pages --- */
 
-/* Memory of which the system has not given all pages yet. */
+/* Memory of which not all pages are there yet. */
 typedef struct block {
     char *pages;
-    uint64_t next;  /* the first large page that no thread has taken on */
-    uint64_t count; /* large pages in all */
-    int busy;       /* threads that are at some of them */
+    uint64_t next;  /* the first huge page that no thread has taken */
+    uint64_t count; /* number of huge pages */
+    int busy;       /* threads that are working on this block */
 } block;
 
 #define MOST_BLOCKS 128
-#define AT_ONCE 4 /* large pages that a thread takes on at a time */
+#define AT_ONCE 4 /* huge pages that a thread takes at a time */
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     block list[MOST_BLOCKS];
     int count;
-    clt_thread *thread; /* behind the others; NULL: none has been started */
+    clt_thread *thread; /* the background thread; NULL: not started */
     bool runs;
-} giving = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} prefaulting = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* Whoever uses the memory already is not disturbed: pages that hold something stay as they are. Reading them
- * would not do, since the system gives one page of zeros to all who only read. */
+/* Makes the pages exist without changing their content, since the memory may already be in use. Reading a
+ * byte would not do: the kernel maps all pages that are only read to one shared page of zeros. */
 static void touch(char *pages, uint64_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
@@ -79,12 +79,12 @@ static void touch(char *pages, uint64_t bytes)
     }
 }
 
-/* Called with the lock held, as the functions below. */
+/* This function and those below are called with the lock held. */
 static block *find_block(const void *pages)
 {
-    for (int i = 0; i < giving.count; i++)
-        if (giving.list[i].pages == pages)
-            return &giving.list[i];
+    for (int i = 0; i < prefaulting.count; i++)
+        if (prefaulting.list[i].pages == pages)
+            return &prefaulting.list[i];
     return NULL;
 }
 
@@ -93,23 +93,23 @@ static void remove_if_done(const void *pages)
     block *b = find_block(pages);
     if (b == NULL || b->busy > 0 || b->next < b->count)
         return;
-    *b = giving.list[--giving.count];
-    pthread_cond_broadcast(&giving.changed);
+    *b = prefaulting.list[--prefaulting.count];
+    pthread_cond_broadcast(&prefaulting.changed);
 }
 
-static bool give_some(void)
+static bool prefault_some(void)
 {
-    for (int i = 0; i < giving.count; i++) {
-        block *b = &giving.list[i];
+    for (int i = 0; i < prefaulting.count; i++) {
+        block *b = &prefaulting.list[i];
         uint64_t left = b->count - b->next, n = left < AT_ONCE ? left : AT_ONCE;
         if (n == 0)
             continue;
         char *pages = b->pages, *from = pages + b->next * LARGE_PAGE;
         b->next += n;
         b->busy++;
-        pthread_mutex_unlock(&giving.lock);
+        pthread_mutex_unlock(&prefaulting.lock);
         touch(from, n * LARGE_PAGE);
-        pthread_mutex_lock(&giving.lock);
+        pthread_mutex_lock(&prefaulting.lock);
         find_block(pages)->busy--; /* the list may have moved */
         remove_if_done(pages);
         return true;
@@ -117,64 +117,65 @@ static bool give_some(void)
     return false;
 }
 
-static void *give_behind(void *context)
+static void *prefault_thread(void *context)
 {
     (void)context;
-    pthread_mutex_lock(&giving.lock);
-    while (give_some())
+    pthread_mutex_lock(&prefaulting.lock);
+    while (prefault_some())
         continue;
-    giving.runs = false;
-    pthread_cond_broadcast(&giving.changed);
-    pthread_mutex_unlock(&giving.lock);
+    prefaulting.runs = false;
+    pthread_cond_broadcast(&prefaulting.changed);
+    pthread_mutex_unlock(&prefaulting.lock);
     return NULL;
 }
 
-static void give_now(void *context, uint64_t first, uint64_t last)
+static void prefault_range(void *context, uint64_t first, uint64_t last)
 {
     (void)context;
     (void)first;
     (void)last;
-    pthread_mutex_lock(&giving.lock);
-    while (give_some())
+    pthread_mutex_lock(&prefaulting.lock);
+    while (prefault_some())
         continue;
-    pthread_mutex_unlock(&giving.lock);
+    pthread_mutex_unlock(&prefaulting.lock);
 }
 
-/* Takes over the thread's handle; the caller joins it without the lock. */
-static clt_thread *ended_thread(void)
+/* If the background thread has ended, takes its handle out of the state; the caller joins it after releasing
+ * the lock. */
+static clt_thread *take_ended_thread(void)
 {
-    clt_thread *thread = giving.runs ? NULL : giving.thread;
-    if (!giving.runs)
-        giving.thread = NULL;
+    clt_thread *thread = prefaulting.runs ? NULL : prefaulting.thread;
+    if (!prefaulting.runs)
+        prefaulting.thread = NULL;
     return thread;
 }
 
-void clt_pages_take(void *pages, uint64_t bytes)
+void clt_pages_prefault(void *pages, uint64_t bytes)
 {
-    pthread_mutex_lock(&giving.lock);
-    bool room = giving.count < MOST_BLOCKS, start = room && !giving.runs;
-    clt_thread *before = start ? ended_thread() : NULL;
+    pthread_mutex_lock(&prefaulting.lock);
+    bool room = prefaulting.count < MOST_BLOCKS, start = room && !prefaulting.runs;
+    clt_thread *before = start ? take_ended_thread() : NULL;
     if (room)
-        giving.list[giving.count++] = (block){.pages = pages, .count = rounded(bytes) / LARGE_PAGE};
-    if (start && clt_thread_start(&giving.thread, "pages", give_behind, NULL) == CLT_OK)
-        giving.runs = true;
-    pthread_mutex_unlock(&giving.lock);
-    clt_error_clear(); /* of a thread that cannot be had: clt_pages_settle does its work */
+        prefaulting.list[prefaulting.count++] = (block){.pages = pages, .count = rounded(bytes) / LARGE_PAGE};
+    if (start && clt_thread_start(&prefaulting.thread, "pages", prefault_thread, NULL) == CLT_OK)
+        prefaulting.runs = true;
+    pthread_mutex_unlock(&prefaulting.lock);
+    clt_error_clear(); /* a thread could not be started: clt_pages_prefault_finish does its work */
     clt_thread_join(before);
 }
 
-void clt_pages_settle(void)
+void clt_pages_prefault_finish(void)
 {
-    pthread_mutex_lock(&giving.lock);
-    bool some = giving.count > 0;
-    pthread_mutex_unlock(&giving.lock);
+    pthread_mutex_lock(&prefaulting.lock);
+    bool some = prefaulting.count > 0;
+    pthread_mutex_unlock(&prefaulting.lock);
     if (some)
-        clt_for_ranges((uint64_t)clt_cpu_count(), 1, "pages", give_now, NULL);
-    pthread_mutex_lock(&giving.lock);
-    while (giving.count > 0 || giving.runs)
-        (void)clt_cond_wait_turn(&giving.changed, &giving.lock);
-    clt_thread *thread = ended_thread();
-    pthread_mutex_unlock(&giving.lock);
+        clt_for_ranges((uint64_t)clt_cpu_count(), 1, "pages", prefault_range, NULL);
+    pthread_mutex_lock(&prefaulting.lock);
+    while (prefaulting.count > 0 || prefaulting.runs)
+        (void)clt_cond_wait_turn(&prefaulting.changed, &prefaulting.lock);
+    clt_thread *thread = take_ended_thread();
+    pthread_mutex_unlock(&prefaulting.lock);
     clt_thread_join(thread);
 }
 
@@ -183,13 +184,13 @@ void clt_pages_destroy(void *pages, uint64_t bytes)
     block *b;
     if (pages == NULL)
         return;
-    pthread_mutex_lock(&giving.lock);
+    pthread_mutex_lock(&prefaulting.lock);
     while ((b = find_block(pages)) != NULL) {
         b->next = b->count;
         remove_if_done(pages);
         if (find_block(pages) != NULL)
-            pthread_cond_wait(&giving.changed, &giving.lock);
+            pthread_cond_wait(&prefaulting.changed, &prefaulting.lock);
     }
-    pthread_mutex_unlock(&giving.lock);
+    pthread_mutex_unlock(&prefaulting.lock);
     munmap(pages, (size_t)rounded(bytes));
 }

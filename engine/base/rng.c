@@ -58,9 +58,9 @@ float clt_rng_uniform(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Box-Muller by series of our own: the C library's logarithm and cosine differ between its versions, and take
- * 30 ns for a normal. Nothing here branches, so that compilers work on several normals at once; nothing is
- * contracted (the build's flags), so that the bits are the same everywhere. */
+/* Box-Muller with our own series for the logarithm and the cosine: those of the C library differ between
+ * versions, and take 30 ns for one normal. The code has no branches, so that compilers vectorise it, and the
+ * build's flags forbid contraction to fused multiply-adds, so that the bits are the same everywhere. */
 
 static ALWAYS_INLINE double as_double(uint64_t bits)
 {
@@ -76,17 +76,18 @@ static ALWAYS_INLINE uint64_t as_bits(double value)
     return bits;
 }
 
-/* An integer of at most 51 bits; conversions of other kinds are not there for vectors. */
+/* Converts an integer of at most 51 bits to double by adding 1.5 * 2^52, since vector units (AVX2) cannot
+ * convert 64-bit integers. */
 static ALWAYS_INLINE double from_integer(int64_t value)
 {
     return as_double(UINT64_C(0x4338000000000000) + (uint64_t)value) - 0x1.8p52;
 }
 
-/* log((word + 1) * 2^-32): 2 atanh(s) of s = (m-1)/(m+1), |s| < 0.172, for the part m of u = m 2^e that lies
- * between the square roots of 1/2 and of 2. */
+/* log(u) for u = (word + 1) * 2^-32. With u = m * 2^e and m between sqrt(1/2) and sqrt(2): log(u) = e log(2)
+ * + 2 atanh(s), s = (m-1)/(m+1), |s| < 0.172. */
 static ALWAYS_INLINE double log_of(uint64_t word)
 {
-    const uint64_t root = UINT64_C(0x3fe6a09e667f3bcd); /* of 1/2 */
+    const uint64_t root = UINT64_C(0x3fe6a09e667f3bcd); /* bits of sqrt(1/2) */
     uint64_t bits = as_bits(from_integer((int64_t)(word + 1)) * 0x1p-32);
     /* exponents of u are 0 to -32: 64 is added so that the difference stays above 0 */
     uint64_t above = (bits + (UINT64_C(64) << 52) - root) >> 52;
@@ -104,11 +105,11 @@ static ALWAYS_INLINE double log_of(uint64_t word)
     sum = 1.0 / 7.0 + z * sum;
     sum = 1.0 / 5.0 + z * sum;
     sum = 1.0 / 3.0 + z * sum;
-    /* ln 2 in two parts, of which e times the first is exact */
+    /* log(2) is split into two parts; e times the first one is exact */
     return e * 0x1.62e42fefap-1 + (2.0 * s + (2.0 * s * z * sum + e * 0x1.cf79abc9e3b39p-40));
 }
 
-/* cos(2 pi word 2^-32): the angle's distance from the nearest quarter turn is an exact integer. */
+/* cos(2 pi word 2^-32). The distance of the angle from the nearest quarter turn is an exact integer. */
 static ALWAYS_INLINE double cos_of(uint64_t word)
 {
     uint64_t quarter = (word + (UINT64_C(1) << 29)) >> 30; /* 0 to 4 */
@@ -131,7 +132,7 @@ static ALWAYS_INLINE double cos_of(uint64_t word)
     s = 1.0 / 120.0 - z * s;
     s = 1.0 / 6.0 - z * s;
     s = x - x * (z * s);
-    /* c, -s, -c, s, c */
+    /* the result for quarter 0 to 4: c, -s, -c, s, c */
     uint64_t odd = 0 - (quarter & 1), sign = ((quarter + 1) & 2) << 62;
     return as_double(((as_bits(s) & odd) | (as_bits(c) & ~odd)) ^ sign);
 }
@@ -148,11 +149,11 @@ double clt_rng_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint3
     return normal_of(out[2 * (index % 2)], out[2 * (index % 2) + 1]);
 }
 
-/* A range of normals is made in pieces that the compiler turns into vectors. */
+/* Normals are made for this many Philox blocks at a time, in loops that the compiler vectorises. */
 enum { NORMAL_BLOCKS = 64 };
 
 typedef struct normal_stream {
-    uint32_t key[2], counter[2]; /* the counter's upper half: clt_rng_block */
+    uint32_t key[2], counter[2]; /* key and upper half of the counter, as in clt_rng_block */
     double deviation;
 } normal_stream;
 
@@ -191,14 +192,15 @@ static void normals_any(const normal_stream *stream, uint64_t block, float *out)
     normals_of(stream, block, out);
 }
 
-/* GCC takes vectors of 256 bits unless it is told otherwise; other compilers do not know the wish. */
+/* GCC prefers vectors of 256 bits unless it is told otherwise; other compilers do not know the option. */
 #if defined __clang__ || !defined __GNUC__ || __GNUC__ < 8
 #define AVX512 "avx512f,avx512dq,avx512vl"
 #else
 #define AVX512 "avx512f,avx512dq,avx512vl,prefer-vector-width=512"
 #endif
 
-/* Multiplication and addition stay apart also where one instruction could do both, so the bits are the same.
+/* Versions for wider vectors. They do not fuse multiplication and addition either, so the bits are the
+ * same.
  */
 #if defined __x86_64__ && defined __GNUC__
 __attribute__((target("avx2"))) static void normals_avx2(const normal_stream *stream, uint64_t block,
@@ -245,21 +247,21 @@ void clt_rng_fill_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, ui
     }
 }
 
-/* Below 6 bits a Feistel network has too few functions to choose from to look shuffled. */
+/* With fewer than 6 bits a Feistel network has too few possible round functions for a good shuffle. */
 #define FEISTEL_MIN_BITS 6
 #define FEISTEL_ROUNDS 8
 
 static uint32_t feistel_function(uint32_t half, int round, uint64_t seed, uint32_t epoch)
 {
-    /* Block numbers of a stream are 64 bits with the round in the upper half: apart from every other use of
-     * ORDER that numbers its blocks from 0, because rounds begin at 1. */
+    /* The 64-bit block number has the round, from 1, in its upper half. So these blocks differ from those of
+     * every other use of CLT_RNG_ORDER that numbers its blocks from 0. */
     uint32_t out[4];
     clt_rng_block(seed, CLT_RNG_ORDER, 0, epoch, (uint64_t)(round + 1) << 32 | half, out);
     return out[0];
 }
 
-/* One pass over `bits` bits: two parts that differ by at most one bit, each xor-ed in turn with a function of
- * the other. */
+/* A Feistel network on numbers of `bits` bits: two halves, whose sizes differ by at most one bit, are xor-ed
+ * in turn with a function of the other. */
 static uint64_t feistel(uint64_t x, int bits, uint64_t seed, uint32_t epoch)
 {
     int low_bits = bits / 2, high_bits = bits - low_bits;
@@ -280,7 +282,8 @@ uint64_t clt_permute(uint64_t position, uint64_t n, uint64_t seed, uint32_t epoc
     int bits = 64 - __builtin_clzll(n - 1);
     if (bits < FEISTEL_MIN_BITS)
         bits = FEISTEL_MIN_BITS;
-    /* Follow the cycle until it is back below n: it must come back, because it began there. */
+    /* Cycle walking: apply the network until the result is below n. That happens, since the cycle began below
+     * n. */
     uint64_t x = position % n;
     do {
         x = feistel(x, bits, seed, epoch);

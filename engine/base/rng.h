@@ -27,8 +27,8 @@ double clt_rng_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint3
 void clt_rng_fill_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint32_t step, uint64_t first,
                          uint64_t last, double deviation, float *out);
 
-/* clt_permute: position must be below n. A keyed bijection on [0, n): position -> index, a pure function
- * (Feistel network with cycle walking). */
+/* clt_permute: a keyed bijection on [0, n): position -> index, a pure function (Feistel network with cycle
+ * walking). */
 uint64_t clt_permute(uint64_t position, uint64_t n, uint64_t seed, uint32_t epoch);
 
 #endif

@@ -97,7 +97,7 @@ clt_status clt_fail(clt_status status, const char *file, int line, const char *f
     last.file = file;
     last.line = line;
     errno = saved_errno;
-    /* A failure that is raised with "ok" would be lost on its way up. */
+    /* A failure that is raised with CLT_OK would be lost on its way to the caller. */
     return status == CLT_OK ? CLT_EINTERNAL : status;
 }
 

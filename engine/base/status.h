@@ -57,8 +57,8 @@ int clt_status_exit_code(clt_status status);
  * failure. */
 const char *clt_error_text(void);
 void clt_error_clear(void);
-/* Move the thread's error out to, or in from, a work item. take with CLT_OK stores "no error"; put returns
- * error->status so it can be forwarded. */
+/* clt_error_take moves this thread's error into a work item (CLT_OK: "no error"); clt_error_put makes the
+ * error of a work item this thread's, and returns error->status so that it can be forwarded. */
 void clt_error_take(clt_status status, clt_error *error);
 clt_status clt_error_put(const clt_error *error);
 

@@ -33,7 +33,8 @@ static bool reads_back(const char *text, double value, bool narrow)
     return narrow ? (float)back == (float)value : back == value;
 }
 
-/* Adds one to the last digit of the mantissa of a %e text; false if that would carry through all digits. */
+/* Increments the last digit of the mantissa of a text made by %e, with carry; false if the carry would pass
+ * through all digits. */
 static bool last_digit_up(char *text)
 {
     char *p = strchr(text, 'e');
@@ -51,8 +52,9 @@ static bool last_digit_up(char *text)
     return false;
 }
 
-/* Least number of digits at which the text nearest to the value reads back. At a power of two the gap below
- * is half the gap above, so a shorter text may exist that is not the nearest: the next one away from zero. */
+/* Finds the smallest number of digits, from `from` to `to`, at which the decimal text nearest to the value
+ * reads back as the value. At a power of two the gap to the next number below is half the gap above, so a
+ * shorter text may read back although it is not the nearest one: the next one away from zero is tried too. */
 static void shortest(double value, bool narrow, int from, int to, char *buffer)
 {
     int exponent;
@@ -80,8 +82,9 @@ static void shortest(double value, bool narrow, int from, int to, char *buffer)
     }
 }
 
-/* Numbers of up to six decimals, and not too large or small for the plain form, by integers alone: the usual
- * case where many are written. The text has 15 digits at most, so no other one that short reads back. */
+/* The fast path for most numbers: up to six decimals and a size that is written without an exponent; uses
+ * integers only. The text has at most 15 digits, so no other text of that length reads back as the same
+ * number. */
 static bool few_decimals(double value, char *buffer)
 {
     double size = fabs(value), scaled = round(size * 1e6);
@@ -117,7 +120,8 @@ static const char *number_text(double value, bool narrow, int sure, int to, char
         return buffer;
     pthread_once(&c_locale_once, c_locale_init);
     locale_t before = c_locale ? uselocale(c_locale) : (locale_t)0;
-    /* Up to `sure` digits, %g drops the zeros of anything shorter by itself; subnormals have fewer digits. */
+    /* %g with `sure` digits also gives every shorter text, since it drops trailing zeros. Subnormals have
+     * fewer significant digits. */
     bool subnormal = fabs(value) < (narrow ? 0x1p-126 : 0x1p-1022);
     (void)snprintf(buffer, CLT_NUMBER_TEXT, "%.*g", sure, value);
     if (subnormal || !reads_back(buffer, value, narrow))

@@ -29,7 +29,7 @@ void clt_thread_block_signals(sigset_t *before)
 
 bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock)
 {
-#if __GLIBC_PREREQ(2, 30) /* before, a clock that is set back makes the wait longer */
+#if __GLIBC_PREREQ(2, 30) /* older versions wait on the wall clock: setting it back makes the wait longer */
     const clockid_t clock = CLOCK_MONOTONIC;
 #else
     const clockid_t clock = CLOCK_REALTIME;
@@ -53,7 +53,7 @@ clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(vo
     clt_thread *thread = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&thread, 1, sizeof *thread, "a thread"));
-    sigset_t before; /* a new thread inherits the mask */
+    sigset_t before; /* a new thread inherits the signal mask of its creator */
     clt_thread_block_signals(&before);
     int code = pthread_create(&thread->handle, NULL, body, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -88,7 +88,7 @@ typedef struct range_part {
     uint64_t first, last;
     clt_range_fn body;
     void *context;
-    clt_thread *thread; /* NULL: none could be had, and the caller does it */
+    clt_thread *thread; /* NULL: it could not be started; the caller does its share */
 } range_part;
 
 static void *do_range(void *context)
@@ -175,7 +175,7 @@ bool clt_queue_push(clt_queue *queue, void *item)
     return accepted;
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 static bool take_first(clt_queue *queue, void **item)
 {
     if (queue->count == 0)

@@ -12,21 +12,22 @@
 
 #include "engine/base/status.h"
 
-/* Blocks, in the calling thread and in those that it starts from now on, what users, schedulers and service
- * managers send: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2. *before (may be NULL) gets the
- * mask as it was. Threads of clt_thread_start block them. */
+/* Blocks the signals that users, schedulers and service managers send, in the calling thread and in those
+ * that it starts from now on: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2. *before (may be
+ * NULL) gets the previous mask. Threads of clt_thread_start block them too. */
 void clt_thread_block_signals(sigset_t *before);
 
-/* As pthread_cond_wait, for 0.2 seconds at most. False: nobody signalled within that time, and the caller may
- * look whether what it waits for can still come. */
+/* Like pthread_cond_wait, but for at most 0.2 seconds. False: there was no signal in that time; the caller
+ * may check whether what it waits for can still happen. */
 bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock);
 
 typedef struct clt_thread clt_thread;
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context);
 void clt_thread_join(clt_thread *thread); /* joins and frees; NULL is fine */
 
-/* Calls body(context, first, last) for ranges that together are 0 to count, on several cores at once where
- * each gets `least` or more, and returns when all have returned. Without threads the caller does it all. */
+/* Splits 0..count into ranges of at least `least` and calls body(context, first, last) for each, on
+ * several cores; returns when all calls have returned. Ranges whose thread cannot be started are done by
+ * the caller. */
 typedef void (*clt_range_fn)(void *context, uint64_t first, uint64_t last);
 void clt_for_ranges(uint64_t count, uint64_t least, const char *name, clt_range_fn body, void *context);
 

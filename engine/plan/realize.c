@@ -200,7 +200,7 @@ clt_status clt_realized_prime(clt_realized *r, ocl_progress_fn progress, void *p
                               ocl_refusal *refusal)
 {
     ocl_builders_dismiss(r->device); /* all programs are built */
-    clt_pages_settle();
+    clt_pages_prefault_finish();
     const ocl_command **seen;
     size_t n_seen = 0;
     CLT_TRY(clt_alloc(&seen, r->all.count, sizeof *seen, "the list of kernels"));

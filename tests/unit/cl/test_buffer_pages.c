@@ -40,7 +40,7 @@ clt_status clt_pages_create(uint64_t bytes, const char *what, void **out)
     abort();
 }
 
-void clt_pages_take(void *pages, uint64_t bytes)
+void clt_pages_prefault(void *pages, uint64_t bytes)
 {
     (void)pages;
     (void)bytes;

@@ -154,8 +154,8 @@ static void test_take(void **state)
     for (int i = 0; i < PAGES; i++)
         missing += !(there[i] & 1);
     assert_int_equal(missing, PAGES);
-    clt_pages_take(pages, BYTES);
-    clt_pages_settle();
+    clt_pages_prefault(pages, BYTES);
+    clt_pages_prefault_finish();
     assert_int_equal(mincore(pages, BYTES, there), 0);
     for (int i = 0; i < PAGES; i++)
         assert_true(there[i] & 1);
@@ -167,7 +167,7 @@ static void test_take(void **state)
     for (uint64_t at = 0; at < BYTES; at += 512)
         assert_int_equal(((const char *)pages)[at], 0);
     clt_pages_destroy(pages, BYTES);
-    clt_pages_settle(); /* nothing is left to wait for */
+    clt_pages_prefault_finish(); /* nothing is left to wait for */
 }
 
 /* Used, and destroyed, while the system still gives them: what is written stays. */
@@ -180,7 +180,7 @@ static void test_take_behind(void **state)
         void *block;
         assert_int_equal(clt_pages_create(BYTES, "a test", &block), CLT_OK);
         pages[i] = block;
-        clt_pages_take(block, BYTES);
+        clt_pages_prefault(block, BYTES);
         for (uint64_t at = 0; at < BYTES; at += 4096)
             pages[i][at] = (char)(i + 1);
         if (i % 3 == 0) {
@@ -188,12 +188,12 @@ static void test_take_behind(void **state)
             pages[i] = NULL;
         }
         if (i == 20)
-            clt_pages_settle();
+            clt_pages_prefault_finish();
     }
     for (int i = 0; i < COUNT; i++)
         for (uint64_t at = 0; pages[i] != NULL && at < BYTES; at += 4096)
             assert_int_equal(pages[i][at], (char)(i + 1));
-    clt_pages_settle();
+    clt_pages_prefault_finish();
     for (int i = 0; i < COUNT; i++)
         clt_pages_destroy(pages[i], BYTES);
 }

@@ -40,7 +40,8 @@ static bool starts_with(const clt_array_file *file, const char *text)
     return file->size >= length && memcmp(file->bytes, text, length) == 0;
 }
 
-/* A packed file may unpack to a thousand times its size: it must fit what the machine has left. */
+/* A gzip file may unpack to a thousand times its size, so the result must fit the memory that is
+ * available. */
 static clt_status unpack(clt_array_file *file, const char *key)
 {
     size_t size = 0;
@@ -222,7 +223,7 @@ static double element_value(const clt_array_file *file, int64_t sample, int64_t 
     return real_of(load_bits(src, clt_element_bytes(file->element), must_swap(file)), file->element);
 }
 
-/* True when all are finite; written so that it vectorises. */
+/* Whether all values are finite; written so that compilers vectorise it. */
 static bool all_finite(const float *values, int64_t count)
 {
     uint32_t bad = 0;
@@ -283,7 +284,8 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
         memcpy(dst, src, file->sample_bytes);
         return CLT_OK;
     }
-    /* Values were checked against the delivered type when the source was opened. */
+    /* The conversions are safe: when the source was opened, all values were checked against the delivered
+     * type. */
     for (int64_t i = 0; i < file->sample_elements; i++) {
         int64_t value = integer_of(load_bits(src + (size_t)i * width, width, swap), file->element);
         if (file->dtype == CLT_U16) {

@@ -10,7 +10,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/mem.h"
 
-/* Number formats as they lie in files: name, bytes, is float */
+/* Number formats of files: name, bytes, is float */
 #define CLT_ELEMENT_MAP(X)                                                                                   \
     X(CLT_EL_U8, "u8", 1, 0)                                                                                 \
     X(CLT_EL_I8, "i8", 1, 0)                                                                                 \
@@ -44,7 +44,7 @@ typedef struct clt_array_file {
     uint64_t header; /* bytes in front of the numbers */
     clt_element element;
     bool big_endian;
-    clt_dtype dtype; /* what a sample is delivered as: U8, U16, I32 or F32 */
+    clt_dtype dtype; /* type in which samples are delivered: U8, U16, I32 or F32 */
     int64_t samples;
     clt_shape shape; /* of one sample */
     bool normalise;  /* F32 only: deliver (v*scale - mean)/std */

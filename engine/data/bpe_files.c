@@ -13,9 +13,10 @@
 #include "engine/data/tokenizer_internal.h"
 
 #define MERGES_MAX_BYTES ((uint64_t)64 << 20)
-/* Tokens that no merge makes are special ones, a handful; more of them mean that merges are missing. */
+/* Only special tokens are made by no merge, and there are a handful of them. More than this many such tokens
+ * mean that merges are missing. */
 #define MAX_UNMADE 256
-/* Sequences of post-processors inside sequences. */
+/* How deep sequences of post-processors may be nested. */
 #define MAX_PROCESSOR_DEPTH 8
 
 typedef struct loading {
@@ -50,7 +51,7 @@ static clt_status put_token(loading *l, const char *name, const clt_json *id_val
     if (!id_value || !clt_json_int(id_value, &id))
         CLT_FAIL(CLT_EDATA, "token \"%.60s\": its id is not an integer", name);
     CLT_TRY(clt_grow(&l->left, &l->left_capacity, size + 1, 1, "a token"));
-    /* An added token is the text itself; so is an entry that is not written in byte letters. */
+    /* An added token is written as plain text; so is an entry with characters that are not byte letters. */
     bool literal = added || !clt_bytes_of_letters(name, size, l->left, &count);
     return clt_fail_prefix(
         clt_tokenizer_put(l->t, id, literal ? name : l->left, literal ? size : count, literal),
@@ -188,7 +189,8 @@ static clt_status add_merge_lines(loading *l)
     return CLT_OK;
 }
 
-/* A merges file that was cut off at the end of a line still reads well; its vocabulary tells. */
+/* A merges file that was cut off at the end of a line still parses, but then the vocabulary has tokens that
+ * no merge makes. */
 static clt_status check_made(const loading *l)
 {
     clt_tokenizer *t = l->t;
@@ -243,7 +245,7 @@ static clt_status not_supported(const loading *l, const clt_json *value, const c
                              what));
 }
 
-/* A part that must be absent or of type ByteLevel. */
+/* Checks a part of tokenizer.json that must be of type ByteLevel or, unless `required`, absent. */
 static clt_status byte_level(const loading *l, const clt_json *root, const char *key, const char *what,
                              bool required)
 {
@@ -267,7 +269,7 @@ static bool has_type(const clt_json *part, const char *name)
     return type && clt_json_typeof(type) == CLT_JSON_STRING && strcmp(clt_json_string(type), name) == 0;
 }
 
-/* A template leaves the ids of a single text alone when the text is all that it holds. */
+/* A template does not change the ids of a single text when it consists of that text alone. */
 static clt_status check_template(const loading *l, const clt_json *part)
 {
     const clt_json *single = clt_json_get(part, "single");
@@ -281,14 +283,14 @@ static clt_status check_template(const loading *l, const clt_json *part)
     return texts == 1 ? CLT_OK : not_supported(l, part, "a post_processor whose template is not one text");
 }
 
-/* What happens to the ids after the merges: nothing, in whatever way it is written down. */
+/* Checks that the post-processor does not change the ids, in all the ways in which that can be written. */
 static clt_status check_post_processor(const loading *l, const clt_json *part, int depth)
 {
     if (is_absent(part))
         return CLT_OK;
     if (clt_json_typeof(part) != CLT_JSON_OBJECT || depth > MAX_PROCESSOR_DEPTH)
         return not_supported(l, part, "a post_processor that is none of those known");
-    if (has_type(part, "ByteLevel")) /* moves offsets, not ids */
+    if (has_type(part, "ByteLevel")) /* changes offsets, not ids */
         return CLT_OK;
     if (has_type(part, "TemplateProcessing"))
         return check_template(l, part);

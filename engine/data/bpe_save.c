@@ -16,7 +16,7 @@ static void byte_level(clt_json_writer *w, const char *key, bool prefix)
     clt_jw_end_object(w);
 }
 
-/* A token as files write it: in byte letters, an added one as it is. */
+/* Appends a token as files write it: in byte letters, or an added token as plain text. */
 static void letters(const clt_token *token, clt_str *out)
 {
     out->length = 0;
@@ -73,7 +73,7 @@ static void write_model(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
     clt_jw_array(w);
     for (uint32_t i = 0; i < t->n_merges; i++) {
         letters(&t->tokens[t->merges[i].left], name);
-        clt_str_append(name, " "); /* no letter is a space */
+        clt_str_append(name, " "); /* separates the two tokens: a space is not a byte letter */
         clt_letters_of_bytes(t->tokens[t->merges[i].right].bytes, t->tokens[t->merges[i].right].size, name);
         clt_jw_string(w, name->text);
     }

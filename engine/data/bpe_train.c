@@ -2,7 +2,8 @@
  *
  * BPE training: see bpe_train.h. Each word is kept once with its count. Pairs of neighbouring symbols have
  * their count and the words they are in, so that a merge touches those words alone; a heap gives the most
- * frequent pair, and an entry whose count is out of date is put right when it comes up. */
+ * frequent pair, and heap entries are corrected lazily: an entry whose count is out of date is updated when
+ * it reaches the top. */
 #include "engine/data/bpe_train.h"
 
 #include <stdlib.h>
@@ -11,11 +12,11 @@
 #include "engine/base/hash.h"
 #include "engine/data/tokenizer_internal.h"
 
-#define MAX_WORD 256 /* longer words are counted in pieces: one merge in a huge word would cost too much */
+#define MAX_WORD 256 /* longer words are cut into pieces, since merges in very long words cost too much */
 #define PROGRESS_EVERY 64
 
 typedef struct train_word {
-    size_t begin; /* in symbols */
+    size_t begin; /* index of its first symbol in `symbols` */
     uint32_t size;
     int64_t count;
     uint64_t hash;
@@ -24,10 +25,11 @@ typedef struct train_word {
 typedef struct train_pair {
     uint64_t key; /* left << 32 | right; UINT64_MAX: an empty slot */
     int64_t count;
-    uint32_t *words; /* that hold it or held it; a word may be listed twice */
+    /* indices of words that contain the pair, or did before merges; a word may be listed twice */
+    uint32_t *words;
     size_t n_words, words_capacity;
-    int64_t before; /* count before the present merge */
-    bool touched;   /* by the present merge */
+    int64_t before; /* count before the current merge */
+    bool touched;   /* whether the current merge changed the count */
 } train_pair;
 
 typedef struct heap_item {
@@ -52,10 +54,10 @@ struct clt_bpe_trainer {
     uint64_t *touched;
     size_t n_touched, touched_capacity;
 
-    clt_token *tokens; /* the vocabulary that comes about; bytes are malloc'ed */
+    clt_token *tokens; /* the vocabulary that is being built; bytes are malloc'ed */
     uint32_t n_tokens;
     size_t tokens_capacity;
-    uint32_t *names; /* hash table of tokens by bytes */
+    uint32_t *names; /* hash table from the bytes of a token to its id */
     size_t name_slots;
     clt_merge *merges;
     size_t n_merges, merges_capacity;
@@ -239,8 +241,8 @@ static clt_status list_word(train_pair *pair, uint32_t index)
     return CLT_OK;
 }
 
-/* Adds a word's pairs to the counts, `count` times each; negative: takes them away. Pairs with the symbol
- * `fresh`, or all if it is CLT_NO_TOKEN, are new in the word, which is noted. */
+/* Adds `count`, which may be negative, to the counts of all pairs in a word. The word is added to the lists
+ * of those pairs that are new in it: pairs with the symbol `fresh`, or all pairs if that is CLT_NO_TOKEN. */
 static clt_status count_pairs(clt_bpe_trainer *t, uint32_t index, int64_t count, uint32_t fresh)
 {
     const train_word *word = &t->words[index];
@@ -256,7 +258,7 @@ static clt_status count_pairs(clt_bpe_trainer *t, uint32_t index, int64_t count,
     return CLT_OK;
 }
 
-/* True when a goes before b. */
+/* The order of the heap: higher counts first, then smaller ids. */
 static bool before(const heap_item *a, const heap_item *b)
 {
     return a->count != b->count ? a->count > b->count : a->key < b->key;
@@ -288,7 +290,8 @@ static heap_item heap_pop(clt_bpe_trainer *t)
     return top;
 }
 
-/* Every pair whose count grew gets an entry with its new count. */
+/* Pushes a heap entry for every pair whose count grew in this merge. Counts that shrank are corrected in
+ * best_pair. */
 static clt_status push_touched(clt_bpe_trainer *t)
 {
     for (size_t i = 0; i < t->n_touched; i++) {
@@ -312,7 +315,7 @@ static clt_status best_pair(clt_bpe_trainer *t, heap_item *best)
             *best = item;
             return CLT_OK;
         }
-        if (count > 0 && count < item.count) /* a count that grew has an entry of its own */
+        if (count > 0 && count < item.count) /* if the count grew, the heap has a newer entry for it */
             CLT_TRY(heap_push(t, (heap_item){count, item.key}));
     }
     return CLT_OK;
@@ -338,8 +341,8 @@ static clt_status grow_names(clt_bpe_trainer *t)
     return CLT_OK;
 }
 
-/* The token with these bytes, a new one if there is none. Two different merges may make the same bytes.
- * Takes ownership of `bytes`. */
+/* Finds the token with these bytes, or adds one. (Two different merges may make the same bytes.) Takes
+ * ownership of `bytes`. */
 static clt_status token_of(clt_bpe_trainer *t, char *bytes, size_t size, uint32_t *id)
 {
     clt_status status = CLT_OK;
@@ -418,7 +421,8 @@ static clt_status merge_pair(clt_bpe_trainer *t, uint64_t key)
     CLT_TRY(token_of(t, bytes, size, &id));
     CLT_TRY(clt_grow(&t->merges, &t->merges_capacity, t->n_merges + 1, sizeof *t->merges, "the merges"));
     t->merges[t->n_merges++] = (clt_merge){left, right, id};
-    /* The table may move while the words are counted anew, the list of this pair's words does not grow. */
+    /* Counting the words again may reallocate the table of pairs. The list of this pair's words does not
+     * grow, so its address stays valid. */
     train_pair *pair = &t->pairs[pair_slot(t, key)];
     uint32_t *words = pair->words;
     size_t n_words = pair->n_words;
@@ -447,7 +451,7 @@ static clt_status build(clt_bpe_trainer *t, clt_tokenizer **out)
     clt_status status = CLT_OK;
     for (uint32_t id = 0; id < t->n_tokens && status == CLT_OK; id++)
         status = clt_tokenizer_put(made, id, t->tokens[id].bytes, t->tokens[id].size, false);
-    /* The text may have brought the same bytes about as an ordinary token; the special one is another. */
+    /* An ordinary token may have the same bytes as the special token; it stays a token of its own. */
     if (status == CLT_OK)
         status = clt_tokenizer_put(made, t->n_tokens, CLT_END_OF_TEXT, strlen(CLT_END_OF_TEXT), true);
     if (status == CLT_OK)

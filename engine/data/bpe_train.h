@@ -14,10 +14,11 @@ clt_status clt_bpe_trainer_create(clt_bpe_trainer **out);
 void clt_bpe_trainer_destroy(clt_bpe_trainer *trainer);
 /* Counts the words of a text; cut long texts with clt_tokenize_cut. */
 clt_status clt_bpe_trainer_add(clt_bpe_trainer *trainer, const char *text, size_t size);
-/* Different words so far. */
+/* Number of distinct words so far. */
 size_t clt_bpe_trainer_words(const clt_bpe_trainer *trainer);
 
-/* Called now and then; anything but CLT_OK ends the training with that status. */
+/* Called regularly with the number of merges so far and in all; any status but CLT_OK ends the training with
+ * that status. */
 typedef clt_status (*clt_bpe_progress)(void *context, uint32_t merges, uint32_t of);
 /* clt_bpe_trainer_run: a vocabulary of `vocab` tokens: the 256 bytes, vocab - 257 merges, and "<|endoftext|>"
  * as the last one. Fewer when no pair of the text occurs twice any more. Uses the trainer up. CLT_EUSAGE for

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * data.json: written from an open source, read from a stranger's checkpoint. Every member is checked before
- * it is believed. It knows nothing of checkpoints. */
+ * data.json: written from an open source; read from a checkpoint, which may come from anywhere, so every
+ * member is checked. It knows nothing of checkpoints. */
 #include "engine/data/data_facts.h"
 
 #include <inttypes.h>
@@ -25,7 +25,8 @@ static bool is_class_target(const clt_data_facts_field *field)
            field->shape.ndim == 0;
 }
 
-/* A text that a JSON file can hold and a terminal can show: anything else becomes '?'. */
+/* Copies a text so that it is valid in JSON and harmless on a terminal: control characters and invalid UTF-8
+ * become '?'. */
 static void take_text(const char *from, char *out, size_t size)
 {
     size_t n = 0, left = strlen(from);
@@ -54,13 +55,13 @@ static void take_tokens(const clt_source *source, clt_data_facts *facts)
              clt_tokenizer_is_bytes(source->tokenizer) ? "bytes" : "bpe");
 }
 
-/* A name that a JSON file cannot hold, or a terminal not show, becomes one that it can: see take_text. */
+/* Takes over the class names, made printable by take_text. */
 static void take_class_names(const clt_source *source, clt_data_facts *facts)
 {
     char *at = facts->class_names, *end = at + sizeof facts->class_names;
     for (int64_t i = 0; i < source->n_class_names; i++) {
         if (strlen(source->class_names[i]) + 5 > (size_t)(end - at))
-            return; /* all or none */
+            return; /* keep all names or none */
         take_text(source->class_names[i], at, (size_t)(end - at));
         at += strlen(at) + 1;
     }
@@ -218,7 +219,7 @@ static clt_status get_number(const reading *r, const char *key, double low, doub
     return CLT_OK;
 }
 
-/* Control characters have no place in these texts and could move a terminal's cursor. */
+/* Reads a text; refuses control characters, which could steer a terminal. */
 static clt_status get_text(const reading *r, const char *key, char *out, size_t size)
 {
     const clt_json *value = clt_json_get(r->object, key);
@@ -299,7 +300,7 @@ static clt_status read_fields(const reading *r, clt_data_facts *facts)
     return CLT_OK;
 }
 
-/* Control characters have no place in names either. */
+/* Control characters are refused in names too. */
 static clt_status read_class_names(const reading *r, clt_data_facts *facts)
 {
     const clt_json *list = clt_json_get(r->object, "class_names");
@@ -424,7 +425,7 @@ static void facts_close(clt_source *source)
     (void)source;
 }
 
-/* The training checked its data against the model. */
+/* Always within bounds: the training run has checked its data against the model. */
 static clt_status facts_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
 {

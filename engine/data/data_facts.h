@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the training data told when it was opened: shapes and types of its fields, classes, vocabulary,
- * counts, and a fingerprint of its content. A checkpoint keeps this as data.json, so that generation,
- * evaluation and prediction do not need the training data, and so that a resumed run can recognise data that
- * has moved. */
+ * Facts about the training data, taken when it was opened: shapes and types of its fields, classes,
+ * vocabulary, counts, and a fingerprint of its content. A checkpoint keeps this as data.json, so that
+ * generation, evaluation and prediction do not need the training data, and so that a resumed run can
+ * recognise data that has moved. */
 #ifndef ENGINE_DATA_DATA_FACTS_H
 #define ENGINE_DATA_DATA_FACTS_H
 
@@ -32,21 +32,22 @@ typedef struct clt_data_facts {
     int n_fields;
     clt_data_facts_field fields[CLT_MAX_FIELDS];
     double scale, mean, std; /* see clt_source */
-    int64_t classes;         /* different targets, when the target of a sample is one class; 0: it is not */
-    int64_t n_class_names;   /* 0: the classes have no names, or too long ones to be kept */
-    char class_names[CLT_CLASS_NAMES];      /* one after the other, each with the NUL that ends it */
-    int64_t vocabulary;                     /* tokens that the tokenizer has; 0: there is no tokenizer */
-    double bytes_per_token;                 /* of text, in the training part; 0: unknown. 1 for bytes */
+    int64_t classes;         /* number of classes, when the target of a sample is a class; else 0 */
+    int64_t n_class_names;   /* 0: the classes have no names, or the names are too long to be kept */
+    char class_names[CLT_CLASS_NAMES]; /* one after the other, each with the NUL that ends it */
+    int64_t vocabulary;                /* tokens that the tokenizer has; 0: there is no tokenizer */
+    /* mean over the training part; 0: unknown; 1 for the byte tokenizer */
+    double bytes_per_token;
     char tokenizer[32];                     /* "bytes", "bpe" (tokenizer.json lies beside data.json), or "" */
     uint64_t tokenizer_hash;                /* clt_tokenizer_hash; 0 without a tokenizer */
-    char fingerprint[CLT_HASH64_TEXT];      /* of the training data's content; "": unknown */
-    char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data's; "": there was none, or unknown */
-    /* Where relative paths of the config begin: the folder in which the training was started, and the way to
-     * it from the run folder. "": unknown. */
+    char fingerprint[CLT_HASH64_TEXT];      /* of the training data; "": unknown */
+    char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data; "": there was none, or it is unknown */
+    /* The folder to which relative paths of the config refer, where the training was started: as an absolute
+     * path, and as a path relative to the run folder. "": unknown. */
     char folder[1024], folder_from_run[1024];
 } clt_data_facts;
 
-/* Takes over what an open training source tells; eval may be NULL. */
+/* Fills in the facts from an open training source; eval may be NULL. */
 void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
 
 /* The name of a class, NULL: it has none. */
@@ -58,8 +59,8 @@ clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out);
  * wrong, or the newer format. */
 clt_status clt_data_facts_parse(const char *text, size_t length, const char *source, clt_data_facts *facts);
 
-/* A source with the fields of the training data and no samples that could be read: what a model needs to be
- * built when the data is not there. Close it with clt_source_close. `facts` is copied. */
+/* A source with the fields of the training data but without readable samples: enough to build the model when
+ * the data itself is missing. Close it with clt_source_close. `facts` is copied. */
 clt_status clt_source_open_facts(const clt_data_facts *facts, clt_source **out);
 
 /* Appends a few words for people: "idx data, (28,28) u8, 10 classes". */

@@ -13,7 +13,7 @@
 
 /* --- finding --- */
 
-/* A file, a folder, or a pattern that something matches. */
+/* Whether the path is a file, a folder, or a pattern that matches something. */
 static bool leads_somewhere(const char *path)
 {
     glob_t found;
@@ -26,7 +26,8 @@ static bool leads_somewhere(const char *path)
     return any;
 }
 
-/* *found (to be freed) is where the path leads to, NULL when that is the path itself, or nowhere. */
+/* Looks for a relative path in the old folders. *found (to be freed): the path that exists; NULL when nothing
+ * has to change or nothing was found. */
 static clt_status find(const char *path, const clt_data_places *places, char **found)
 {
     const char *const bases[] = {places->near, places->then};
@@ -34,7 +35,7 @@ static clt_status find(const char *path, const clt_data_places *places, char **f
     for (int i = 0; i < 2 && *path && *path != '/'; i++) {
         if (!bases[i] || !*bases[i])
             continue;
-        if (clt_same_folder(bases[i], ".")) /* as it was written */
+        if (clt_same_folder(bases[i], ".")) /* same folder: the path works as written */
             return CLT_OK;
         CLT_TRY(clt_path_join(bases[i], path, found));
         if (leads_somewhere(*found))
@@ -53,7 +54,7 @@ typedef struct rewriting {
     bool changed;
 } rewriting;
 
-/* One entry of a list file, whose relative paths begin at the same folder. */
+/* Rewrites one entry of a list file; its relative paths refer to the same folder as those of the config. */
 static clt_status rewrite(void *context, const char *path)
 {
     rewriting *r = context;
@@ -65,7 +66,7 @@ static clt_status rewrite(void *context, const char *path)
     return CLT_OK;
 }
 
-/* "@LIST" is replaced by what the list names when the list itself had to be found. */
+/* "@LIST" is replaced by the paths in the list if the list itself had to be looked for. */
 static clt_status rewrite_entry(rewriting *r, const char *key, const char *entry)
 {
     char *found = NULL;
@@ -157,7 +158,7 @@ clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *
             "%.*s=…",
             what, run, eval ? "evaluation" : "training", missing.text,
             known ? " (the run was started in '" : "", known ? folder : "", known ? "')" : "",
-            (int)strcspn(missing.text, " "), missing.text); /* the first key that is named */
+            (int)strcspn(missing.text, " "), missing.text); /* the first key in the list of missing files */
     clt_str_free(&missing);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the data of a saved config lies now. Relative paths of a config begin at the folder in which the
+ * Finds the data of a saved config again. Relative paths of a config refer to the folder in which the
  * training was started; a command that opens its checkpoint may run in another folder, on another day. */
 #ifndef ENGINE_DATA_DATA_PATHS_H
 #define ENGINE_DATA_DATA_PATHS_H
@@ -8,22 +8,22 @@
 #include "engine/config/config.h"
 
 typedef struct clt_data_places {
-    const char
-        *near; /* the training's folder as seen from where the run folder is now; "" or NULL: unknown */
+    const char *near; /* that folder, derived from where the run folder is now; "" or NULL: unknown */
     const char *then; /* the absolute folder in which the training was started; "" or NULL: unknown */
 } clt_data_places;
 
 /* Rewrites the relative paths of data.path, data.eval_path, data.targets, data.eval_targets and
  * data.tokenizer that do not come from the command line so that they lead to the data from the current
- * folder. Tried in turn: `near`, `then`, the current folder. What lies nowhere keeps its path. */
+ * folder. Tried in turn: `near`, `then`, the current folder. A path that is found nowhere stays as it is. */
 clt_status clt_data_paths_find(clt_config *config, const clt_data_places *places);
 
-/* Appends the files that the training (eval: the evaluation) of a config needs and that are not there, as
- * "data.path 'a.txt', data.targets 'b.idx'". Nothing is opened. */
+/* Appends the missing files that the training (eval: the evaluation) of a config needs, as "data.path
+ * 'a.txt', data.targets 'b.idx'". Nothing is opened. */
 clt_status clt_data_paths_missing(const clt_config *config, bool eval, clt_str *out);
 
-/* CLT_EDATA when something of it is missing: names all of it and the key that gives its new place. what:
- * "going on with"; run: the run or checkpoint; folder: where it was trained, "" or NULL when unknown. */
+/* CLT_EDATA when any of these files is missing; the message names them all and the key that sets their new
+ * path. what: "going on with"; run: the run or checkpoint; folder: where it was trained, "" or NULL when
+ * unknown. */
 clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *what, const char *run,
                                const char *folder);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Published data sets into a folder: fetch.h. One file after the other: is it there, does a local copy hold
- * it, which mirror gives it. */
+ * Published data sets into a folder: fetch.h. For each file: is it there already, is there a local copy,
+ * which mirror has it? */
 #include "engine/data/fetch.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "engine/base/sha256.h"
 #include "engine/data/prepare.h"
 
-#define LARGEST (UINT64_C(1) << 30) /* of a file, packed or not */
+#define LARGEST (UINT64_C(1) << 30) /* limit for a file, packed or unpacked */
 #define SUMS "SHA256SUMS"
 
 typedef struct fetching {
@@ -43,7 +43,7 @@ static void tell(const fetching *f, const char *format, const char *a, const cha
 
 typedef enum verdict { RIGHT, PACKED_BY_OTHERS, NOT_PACKED, WRONG } verdict;
 
-/* data: the whole file. found: its own hash. */
+/* Compares the whole file `data` with the published one. found: gets the hash of `data`. */
 static verdict judge(const clt_fetch_file *file, const char *data, size_t size, const char *path, char *found)
 {
     char inner[CLT_SHA256_TEXT];
@@ -73,7 +73,7 @@ static clt_status read_and_judge(const clt_fetch_file *file, const char *path, c
 
 /* --- local copies --- */
 
-/* The names under which somebody may have kept a file: its own, another one, either without ".gz". */
+/* The n-th name that a local copy may have: the file's own name, its other name, and both without ".gz". */
 static bool name_of(const clt_fetch_file *file, int n, char *name, size_t size)
 {
     const char *base = n % 2 == 0 ? file->name : file->other;
@@ -119,7 +119,7 @@ static clt_status find_local(const fetching *f, const clt_fetch_file *file, char
     return CLT_OK;
 }
 
-/* Packs what somebody has unpacked: configs name the packed file. */
+/* Writes an unpacked local copy as a gzip file, since configs name the packed file. */
 static clt_status write_packed(const char *target, const char *data, size_t size)
 {
     char *packed = NULL;
@@ -157,7 +157,8 @@ static clt_status take_local(const fetching *f, const clt_fetch_file *file, cons
 
 /* --- the network --- */
 
-/* What is at PART after a download: moved to its place if it is right. *right false: it was removed. */
+/* Checks the downloaded file PART: moves it to its place if it is the published one, else removes it (*right
+ * false). */
 static clt_status settle(const clt_fetch_file *file, const char *part, const char *target, bool *right,
                          char *found)
 {
@@ -178,8 +179,8 @@ static clt_status settle(const clt_fetch_file *file, const char *part, const cha
     return clt_fsync_parent(target);
 }
 
-/* One mirror: what an earlier call left is gone on with, and given up if that does not lead to the right
- * file. *got false: why is appended to `why`. */
+/* Tries one mirror. A partial file of an earlier call is continued; if the result is not the published file,
+ * the download starts again. *got false: the reason is appended to `why`. */
 static clt_status try_mirror(const fetching *f, const clt_fetch_file *file, const char *url, const char *part,
                              const char *target, bool *got, clt_str *why)
 {
@@ -190,7 +191,7 @@ static clt_status try_mirror(const fetching *f, const clt_fetch_file *file, cons
         if (attempt > 0)
             (void)unlink(part);
         clt_status status = clt_fetch_download(f->o, url, file->name, part, file->bytes);
-        if (status == CLT_EDATA) { /* told when all mirrors have failed */
+        if (status == CLT_EDATA) { /* reported when all mirrors have failed */
             if (attempt + 1 == (begun ? 2 : 1))
                 clt_str_printf(why, "\n  %s", clt_error_text());
             clt_error_clear();
@@ -206,7 +207,7 @@ static clt_status try_mirror(const fetching *f, const clt_fetch_file *file, cons
     return CLT_OK;
 }
 
-/* What to do by hand, for a user whose machine has no network. */
+/* Fails with instructions for getting the files by hand, on a machine without network. */
 static clt_status by_hand(const fetching *f, const char *why)
 {
     clt_str text = {0};
@@ -286,8 +287,7 @@ done:
     return status;
 }
 
-/* "HASH  NAME" lines of SHA256SUMS, which `sha256sum -c` reads too: written when all is there, believed as
- * far as the files agree with it. */
+/* Writes SHA256SUMS, lines "HASH NAME" that `sha256sum -c` reads too, when all files are there. */
 static clt_status write_sums(const char *out, const char *const *names, int count)
 {
     clt_str text = {0};
@@ -315,7 +315,7 @@ static clt_status write_sums(const char *out, const char *const *names, int coun
     return status;
 }
 
-/* True when SHA256SUMS names these files and they agree with it. */
+/* Whether SHA256SUMS lists these files and their hashes match it. */
 static bool sums_agree(const char *out, const char *const *names, int count, clt_fetch_result *result)
 {
     char *path = NULL, *sums = NULL, hash[CLT_SHA256_TEXT], line[256];
@@ -386,7 +386,8 @@ static void count_failure(void *context, const char *path, clt_status status, in
 
 static clt_status get_set(const fetching *f);
 
-/* A text and a tokenizer, each in the folder beside this one that has its name, into shards. */
+/* Makes token shards from a text and a tokenizer; each of these two sets is in the folder of its name beside
+ * this one. */
 static clt_status get_shards(const fetching *f)
 {
     char *text = NULL, *beside[2] = {NULL, NULL}, *above = NULL, *manifest = NULL;
@@ -458,7 +459,7 @@ static clt_status get_set(const fetching *f)
 done:
     clt_lock_release(lock);
     if (status != CLT_OK)
-        (void)rmdir(f->out); /* when nothing is in it */
+        (void)rmdir(f->out); /* fails unless the folder is empty */
     free(path);
     return status;
 }

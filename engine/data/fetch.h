@@ -12,11 +12,13 @@
 enum { CLT_FETCH_FILES = 8, CLT_FETCH_MIRRORS = 4 };
 
 typedef struct clt_fetch_file {
-    const char *name;   /* as it is kept */
-    const char *other;  /* another name that mirrors or local copies have for it, or NULL */
+    const char *name;   /* name in the folder of the set */
+    const char *other;  /* another name that mirrors or local copies use, or NULL */
     const char *sha256; /* of the published file */
     const char
-        *content;   /* .gz: of what is packed, so that a copy packed by somebody else is taken; or NULL */
+        /* for .gz: SHA-256 of the unpacked content, so that a copy that was packed differently is
+         * accepted; or NULL */
+        *content;
     uint64_t bytes; /* of the published file */
 } clt_fetch_file;
 
@@ -26,7 +28,7 @@ typedef struct clt_fetch_mirror {
 } clt_fetch_mirror;
 
 typedef enum clt_fetch_kind {
-    CLT_FETCH_PLAIN,   /* files as they are published */
+    CLT_FETCH_PLAIN,   /* the files are kept as they are published */
     CLT_FETCH_CIFAR10, /* the archive of CIFAR-10's binary version, unpacked to idx files */
     CLT_FETCH_SHARDS   /* two other sets, a text and a tokenizer, made into token shards */
 } clt_fetch_kind;
@@ -34,7 +36,7 @@ typedef enum clt_fetch_kind {
 typedef struct clt_fetch_set {
     const char *name;  /* "mnist"; the folder is data/NAME unless said otherwise */
     const char *help;  /* one line */
-    const char *train; /* a command that trains on data/NAME; NULL: none */
+    const char *train; /* an example command that trains on data/NAME; NULL: none */
     clt_fetch_kind kind;
     clt_fetch_file files[CLT_FETCH_FILES];       /* ends with a NULL name */
     clt_fetch_mirror mirrors[CLT_FETCH_MIRRORS]; /* ends with a NULL base */
@@ -45,21 +47,22 @@ typedef struct clt_fetch_set {
 extern const clt_fetch_set clt_fetch_sets[];
 /* NULL: there is none of this name. */
 const clt_fetch_set *clt_fetch_find(const clt_fetch_set *sets, const char *name);
-/* Bytes to load for a set, those that it needs included. */
+/* Bytes to download for a set, including the sets that it needs. */
 uint64_t clt_fetch_bytes(const clt_fetch_set *sets, const clt_fetch_set *set);
 /* The set whose folder, data/NAME, a path names or lies in ("data/mnist/x.gz", "/home/me/data/mnist"); NULL:
  * none. For messages about files that are missing. */
 const clt_fetch_set *clt_fetch_of_path(const char *path);
 
 typedef struct clt_fetch_options {
-    const clt_fetch_set *sets; /* where needs are looked up */
+    const clt_fetch_set *sets; /* the table of sets, in which `needs` are looked up */
     const clt_fetch_set *set;
-    const char *out;  /* the folder, which is made */
-    const char *from; /* NULL: the mirrors; "http://..." or "https://...": this folder in their place; else a
-                         local folder or file ("file://..." too) */
-    int threads;      /* for tokenising */
-    /* May be NULL; bytes of `what`. Anything but CLT_OK ends the work with that status; what was loaded of an
-     * unfinished file stays, and the next call goes on behind it. */
+    const char *out; /* the folder, which is made */
+    /* NULL: use the mirrors; "http://..." or "https://...": use this folder instead; else a local folder
+     * or file, also as "file://...". */
+    const char *from;
+    int threads; /* for tokenising */
+    /* May be NULL; reports bytes of `what`. Any status but CLT_OK ends the work with that status; a partial
+     * file stays, and the next call continues it. */
     clt_status (*progress)(void *context, const char *what, uint64_t done, uint64_t total);
     /* May be NULL: a line for the user about something unusual. */
     void (*message)(void *context, const char *line);
@@ -68,18 +71,18 @@ typedef struct clt_fetch_options {
 
 typedef struct clt_fetch_result {
     int files;      /* in the folder */
-    int there;      /* of them: were there already */
+    int there;      /* how many of them were there already */
     uint64_t bytes; /* of all */
 } clt_fetch_result;
 
-/* CLT_EDATA: a file could not be had or is not the published one (the message says how to get it by hand);
- * CLT_ESTORAGE: it cannot be written; CLT_EUSAGE: `from` does not fit. */
+/* CLT_EDATA: a file could not be downloaded or is not the published one (the message says how to get it by
+ * hand); CLT_ESTORAGE: it cannot be written; CLT_EUSAGE: `from` cannot be used for this set. */
 clt_status clt_fetch(const clt_fetch_options *options, clt_fetch_result *result);
 
 /* Parts of the above, each in a file of its own. */
 
-/* Loads url to the file `part`, behind what is there of it. CLT_EDATA with the program's own words when it
- * fails. `expected`: bytes, for progress and as a bound (four times of it). */
+/* Downloads url to the file `part`, continuing a partial file. CLT_EDATA with the message of curl or wget
+ * when it fails. `expected`: the size in bytes, for progress; four times that size is the limit. */
 clt_status clt_fetch_download(const clt_fetch_options *options, const char *url, const char *what,
                               const char *part, uint64_t expected);
 /* Unpacks CIFAR-10's binary version, a tar archive in memory, to idx files in a folder. CLT_EDATA: it holds

@@ -24,7 +24,7 @@ static int64_t octal(const char *text, size_t size)
     return i < size && text[i] != ' ' && text[i] != '\0' ? -1 : value;
 }
 
-/* The file of the archive whose last name is `name`; NULL if there is none that is whole. */
+/* The content of the archive's file with this base name; NULL if there is none or it is incomplete. */
 static const char *member(const char *tar, size_t size, const char *name, size_t *length)
 {
     for (size_t at = 0; at + BLOCK <= size && tar[at] != '\0';) {

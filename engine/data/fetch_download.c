@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One file from the network, with the program curl or wget, which know proxies, certificates and
- * redirections; they get their arguments as they are, no shell is between. */
+ * redirections; they are started directly, without a shell. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "engine/base/fileio.h"
 #include "engine/data/fetch.h"
 
-#define LOOK_SECONDS 0.25 /* between two looks at the file that grows */
+#define LOOK_SECONDS 0.25 /* interval at which the size of the growing file is read */
 
 /* The first executable of this name in the folders of PATH that are absolute. */
 static bool find_program(const char *name, char *path, size_t size)

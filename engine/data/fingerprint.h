@@ -7,8 +7,9 @@
 
 #include "engine/base/hash.h"
 
-/* Files up to this size are hashed as a whole. Of larger ones the size, the first and the last block and
- * blocks between them at even distances count, so that opening terabytes of shards stays quick. */
+/* Files up to this size are hashed as a whole. Of larger files only the size and blocks are hashed: the
+ * first, the last, and blocks at even distances between them, so that opening terabytes of shards stays
+ * quick. */
 #define CLT_FINGERPRINT_WHOLE ((uint64_t)64 << 20)
 #define CLT_FINGERPRINT_BLOCK ((uint64_t)16 << 10)
 #define CLT_FINGERPRINT_BLOCKS 256

@@ -3,8 +3,8 @@
  * The loader: threads fill slots ahead of the consumer. Micro-batches are numbered by tickets; a worker takes
  * the next ticket together with a free slot, under one lock, so the lowest ticket that is not delivered yet
  * always has a slot and the consumer, which takes tickets in order, can never wait for one that nobody is
- * able to fill. What a ticket holds is a pure function of its number: the number of workers changes nothing
- * but the time. It knows nothing of devices. */
+ * able to fill. The content of a micro-batch is a pure function of its ticket: the number of workers changes
+ * nothing but the speed. It knows nothing of devices. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ typedef struct counted_loss {
     int64_t per_sample;
 } counted_loss;
 
-/* Normalisers of recent steps: every micro-batch of a step needs the same ones. */
+/* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. */
 #define NORMALISER_CACHE 16
 typedef struct step_normaliser {
     bool known;
@@ -38,7 +38,7 @@ typedef struct loader_worker {
 } loader_worker;
 
 typedef struct loader_slot {
-    clt_slot slot; /* first, so that the consumer's pointer leads back here */
+    clt_slot slot; /* must be the first member: a pointer to it is converted back to its loader_slot */
     int state;
     int64_t ticket;
 } loader_slot;
@@ -48,15 +48,15 @@ struct clt_loader {
     uint64_t field_bytes[CLT_MAX_FIELDS]; /* of one sample */
     int n_losses;
     counted_loss losses[CLT_MAX_LOSSES];
-    bool counts_values; /* some loss has an ignored value */
-    int64_t tickets;    /* micro-batches of this rank, all in all */
+    bool counts_values; /* some loss has an ignore_index, so targets must be read to be counted */
+    int64_t tickets;    /* number of micro-batches of this rank */
     loader_slot *slots;
     loader_worker *workers;
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t has_free, has_ready, is_idle;
     int64_t next_ticket, next_delivery;
-    bool failed; /* a worker met an error: no further tickets are handed out */
+    bool failed; /* a worker failed: no more tickets are taken */
     bool delivered_failure;
     clt_error failure;
     int consumers; /* threads inside clt_loader_next */
@@ -72,7 +72,7 @@ int clt_loader_auto_workers(int local_ranks)
     return workers > 1 ? workers : 1;
 }
 
-/* --- what a ticket holds --- */
+/* --- the content of a ticket's micro-batch --- */
 
 static void describe_ticket(const clt_loader *loader, int64_t ticket, clt_slot *slot)
 {
@@ -93,7 +93,7 @@ static void describe_ticket(const clt_loader *loader, int64_t ticket, clt_slot *
     slot->valid_samples = o->micro_batch;
 }
 
-/* The sample at place i of a slot, and its draw. */
+/* Index and draw of the i-th sample of a slot. */
 static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t i, clt_draw *draw)
 {
     const clt_loader_options *o = &loader->options;
@@ -105,7 +105,7 @@ static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t
     return clt_sample_index(position, o->source->samples, o->seed, o->shuffle);
 }
 
-/* Counts over all samples of the step's global batch, those of other ranks included. */
+/* Counts the targets of all samples in the step's global batch, including those of other ranks. */
 static clt_status count_step(loader_worker *worker, int64_t step, double value[CLT_MAX_LOSSES])
 {
     const clt_loader *loader = worker->loader;
@@ -149,7 +149,7 @@ static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
     pthread_mutex_unlock(&loader->lock);
     if (known)
         return CLT_OK;
-    /* Two workers may count the same step: the same result twice, and nobody waits for anybody. */
+    /* Counting happens without the lock. Two workers may count the same step; both get the same result. */
     CLT_TRY(count_step(worker, slot->step, slot->normaliser));
     pthread_mutex_lock(&loader->lock);
     entry->known = !atomic_load(&loader->closing);
@@ -165,7 +165,7 @@ static clt_status fill_slot(loader_worker *worker, clt_slot *slot)
     const clt_loader_options *o = &loader->options;
     for (int64_t i = 0; i < o->micro_batch; i++) {
         if (atomic_load(&loader->closing))
-            return CLT_OK; /* nobody will see this slot */
+            return CLT_OK; /* the loader is closing: the slot will not be delivered */
         clt_draw draw;
         void *to[CLT_MAX_FIELDS] = {NULL};
         int64_t index = sample_of(loader, slot, i, &draw);
@@ -268,7 +268,8 @@ static clt_status check_batch(const clt_loader_options *o)
     return CLT_OK;
 }
 
-/* The field of the source must be what the graph was built for: evaluation data may come from other files. */
+/* Checks that the source's field has the type and shape that the graph was built for, since evaluation data
+ * may come from other files. */
 static clt_status check_graph_field(const clt_loader_options *o, int f)
 {
     const clt_source_field *field = &o->source->fields[o->source_field[f]];
@@ -400,7 +401,7 @@ clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out
         loader->slots[i].slot.data = options->slots[i];
         loader->slots[i].slot.index = i;
     }
-    /* The caller's list of slots and the graph are not needed any more, and may go. */
+    /* The caller may free its list of slots and the graph from now on. */
     loader->options.slots = NULL;
     loader->options.graph = NULL;
     if (status == CLT_OK)
@@ -455,9 +456,9 @@ static loader_slot *ready_slot(clt_loader *loader)
     return NULL;
 }
 
-/* Under the lock. Every slot that becomes ready wakes all consumers, so one that finds its turn taken looks
- * at the next ticket, the end or the failure by itself. A failure is kept: the stream has a hole from there
- * on, so every later call tells it again.
+/* Called with the lock held. Every slot that becomes ready wakes all consumers; one whose slot was taken by
+ * another consumer goes on to the next ticket, the end or the failure. A failure is kept and returned by
+ * every later call too, since micro-batches are missing from there on.
  */
 static clt_status next_locked(clt_loader *loader, clt_slot **out)
 {
@@ -467,7 +468,7 @@ static clt_status next_locked(clt_loader *loader, clt_slot **out)
     while (status == CLT_OK && !atomic_load(&loader->closing) && !loader->delivered_failure &&
            loader->next_delivery < loader->tickets && !(slot = ready_slot(loader)))
         if (!clt_cond_wait_turn(&loader->has_ready, &loader->lock) && loader->options.check != NULL) {
-            pthread_mutex_unlock(&loader->lock); /* callbacks that release slots take it */
+            pthread_mutex_unlock(&loader->lock); /* callbacks that release slots need the lock */
             status = loader->options.check(loader->options.check_context);
             pthread_mutex_lock(&loader->lock);
         }
@@ -519,7 +520,7 @@ void clt_loader_release(clt_loader *loader, clt_slot *slot)
 
 double clt_loader_wait_seconds(const clt_loader *loader)
 {
-    clt_loader *open = (clt_loader *)(uintptr_t)loader; /* locking does not change what the caller sees */
+    clt_loader *open = (clt_loader *)(uintptr_t)loader; /* the cast only allows locking the mutex */
     pthread_mutex_lock(&open->lock);
     double waited = open->waited;
     pthread_mutex_unlock(&open->lock);

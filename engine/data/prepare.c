@@ -29,7 +29,7 @@ typedef struct input_file {
     clt_mapping mapping;
     char *unpacked; /* content of a gzip file */
     const char *bytes;
-    uint64_t begin, size; /* its bytes in the joined text */
+    uint64_t begin, size; /* its range of bytes in the joined text */
 } input_file;
 
 typedef struct preparation {
@@ -37,13 +37,14 @@ typedef struct preparation {
     clt_prepare_result *result;
     input_file *files;
     size_t n_files, files_capacity;
-    uint64_t total, train; /* bytes all in all, and of the training part */
+    uint64_t total, train; /* bytes of the joined text, and of its training part */
     clt_tokenizer *tokenizer;
     clt_token_writer *train_writer, *val_writer, *writer; /* writer: the one in use */
-    clt_str partial;                                      /* folder that is being written */
+    /* the temporary folder in which the result is written */
+    clt_str partial;
     const char *stage;
     double stage_began;
-    uint64_t done; /* bytes of the stage that lie behind the current piece */
+    uint64_t done; /* bytes of the stage that are finished */
 } preparation;
 
 static clt_status tell(preparation *p, uint64_t done, uint64_t total)
@@ -122,7 +123,7 @@ static clt_status open_inputs(preparation *p)
         p->train = p->total;
     for (int i = 0;
          i < 3 && p->train < p->total && p->train > 0 && ((uint8_t)byte_at(p, p->train) & 0xc0) == 0x80; i++)
-        p->train--; /* between two characters */
+        p->train--; /* moves the split to a boundary between two characters */
     p->result->bytes = p->total;
     p->result->files = (int)p->n_files;
     return CLT_OK;

@@ -10,7 +10,7 @@
 
 typedef struct clt_prepare_progress {
     const char *stage;    /* "counting words", "choosing merges", "tokenising" */
-    uint64_t done, total; /* bytes; of the merges: their number */
+    uint64_t done, total; /* bytes; for "choosing merges": merges */
     uint64_t tokens;
     double seconds; /* since the stage began */
 } clt_prepare_progress;
@@ -20,11 +20,13 @@ typedef struct clt_prepare_options {
     int n_inputs;
     const char *out;       /* a folder that is not there yet, or is empty */
     const char *tokenizer; /* "bytes", a folder or a file */
-    int64_t train_bpe;     /* above 0: train a vocabulary of so many tokens on the training part instead */
-    double split;          /* part of the bytes, at the end, for evaluation; 0 <= split < 1 */
+    /* above 0: instead, train a BPE vocabulary of this many tokens on the training part */
+    int64_t train_bpe;
+    /* fraction of the bytes, at the end of the text, that is kept for evaluation; 0 <= split < 1 */
+    double split;
     int64_t shard_tokens;
     int threads;
-    /* May be NULL; anything but CLT_OK ends the work with that status. */
+    /* May be NULL; any status but CLT_OK ends the work with that status. */
     clt_status (*progress)(void *context, const clt_prepare_progress *progress);
     void *context;
 } clt_prepare_options;
@@ -35,11 +37,11 @@ typedef struct clt_prepare_result {
     uint32_t vocab;
     int width;             /* bytes of a token */
     double encode_seconds; /* wall clock, tokenising and writing */
-    char tokenizer[128];   /* in words */
+    char tokenizer[128];   /* description */
 } clt_prepare_result;
 
-/* clt_prepare: train_000.bin ..., val_000.bin ..., tokenizer.json and manifest.json. Files are joined; where
- * one ends and the next begins inside a part, the end-of-text token is put if the tokenizer has one. */
+/* clt_prepare: train_000.bin ..., val_000.bin ..., tokenizer.json and manifest.json. Files are joined;
+ * between two files of the same part comes the end-of-text token, if the tokenizer has one. */
 clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result);
 
 /* Compares a prepared folder with its manifest: every shard's size, ids and hash. `report` is called for each

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The check of a prepared folder against its manifest. It reads what prepare.c wrote, and believes none of
- * it. */
+ * The check of a prepared folder against its manifest. It checks everything that prepare.c wrote. */
 #include <stdlib.h>
 #include <string.h>
 

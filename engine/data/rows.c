@@ -15,7 +15,7 @@
 #include "engine/base/text.h"
 #include "engine/data/data.h"
 
-#define LINE_MOST ((size_t)64 << 20) /* bytes of a line of text */
+#define LINE_MOST ((size_t)64 << 20) /* the longest line of text, in bytes */
 
 struct clt_rows {
     clt_rows_facts facts;
@@ -24,7 +24,7 @@ struct clt_rows {
     /* array files */
     clt_source *source;
     clt_config *config;
-    void *sample; /* one, as it lies in the file */
+    void *sample; /* one sample, as it is stored in the file */
     int64_t at;
     /* text */
     FILE *file;
@@ -86,7 +86,8 @@ static clt_status guess_type(const char *path, clt_rows_type *type)
 
 /* --- array files --- */
 
-/* The sources of training want a config; this one names the file and nothing else. */
+/* The sources of training are opened from a config. Makes one that names the file and is otherwise
+ * minimal. */
 static clt_status array_config(const char *path, clt_rows_type type, const clt_shape *shape, clt_config **out)
 {
     static const char *const types[] = {"", "idx", "npy", "raw"};
@@ -117,7 +118,8 @@ static clt_status array_config(const char *path, clt_rows_type type, const clt_s
 /* Takes over rows->config. */
 static clt_status open_source(clt_rows *rows, clt_rows_type type)
 {
-    static const char prefix[] = "opening data.path: "; /* the key that it has in a config */
+    /* messages of the source name this config key, which means nothing here */
+    static const char prefix[] = "opening data.path: ";
     clt_status status = clt_source_open(rows->config, CLT_SPLIT_TRAIN, &rows->source);
     if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
         clt_error error;
@@ -139,7 +141,8 @@ static clt_status open_array(clt_rows *rows, const char *path, clt_rows_type typ
     return open_source(rows, type);
 }
 
-/* The config of a run with this file for its data, as a whole and without its normalisation. */
+/* Opens the file with the run's config, so that a table is read as it was in training, but as a whole
+ * (without a split) and without normalisation. */
 static clt_status open_like_run(clt_rows *rows, const char *path, const clt_config *run)
 {
     clt_str text = {0}, file = {0};
@@ -234,7 +237,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* One number, in quotes or not, at *at; false: it is none. */
+/* Reads a number, quoted or not, at *at; false: there is none. */
 static bool take_number(char **at, double *value)
 {
     bool quoted = **at == '"';
@@ -280,7 +283,7 @@ static int64_t take_numbers(char *line, int64_t elements, double *out, char **ba
     }
 }
 
-/* Where the table begins with names: a word in the first line that is no number. */
+/* Whether the current line is a header: the first line, with a cell that is not a number. */
 static bool is_header(clt_rows *rows, const char *bad)
 {
     bool first = !rows->begun;
@@ -326,7 +329,7 @@ static clt_status next_line(clt_rows *rows, double *out, bool *end)
             return CLT_OK;
         line = rows->line;
         if (rows->line_number == 1 && length >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0)
-            line += 3; /* the mark that some programs put in front of UTF-8 */
+            line += 3; /* the byte order mark that some programs write before UTF-8 */
         int64_t n = take_numbers(line, rows->elements, out, &bad);
         if (n < 0 && is_header(rows, bad))
             continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Samples to predict, read one after another: idx (plain or .gz), npy and raw f32 files, and text with a
- * sample on each line (csv). Numbers come as they are written, without data.scale. Text of any length takes
- * no more memory than its longest line. It knows no model. */
+ * sample on each line (csv). Numbers are delivered as they are written, without data.scale. Text of any
+ * length takes no more memory than its longest line. It knows no model. */
 #ifndef ENGINE_DATA_ROWS_H
 #define ENGINE_DATA_ROWS_H
 
@@ -24,28 +24,29 @@ typedef struct clt_rows clt_rows;
 
 typedef struct clt_rows_facts {
     clt_rows_type type;
-    int64_t samples;  /* -1: nobody knows before the end */
-    bool shaped;      /* the file says the shape of a sample; lines of text do not */
+    int64_t samples;  /* -1: unknown until the end is reached */
+    bool shaped;      /* the file states the shape of a sample; raw files and lines of text do not */
     clt_shape shape;  /* of one sample, where shaped */
-    char header[128]; /* the beginning of a line of names that was skipped, "" */
+    char header[128]; /* the beginning of a header line that was skipped, or "" */
 } clt_rows_facts;
 
 /* True for what can be opened and read only once: "-", the standard input, and a path that names a pipe, a
  * terminal or the like. */
 bool clt_rows_once(const char *path);
 
-/* What can be read only once holds lines of numbers, separated by commas, spaces, tabs or semicolons.
- * AUTO, of a file: by what the file begins with, then by its name; CLT_EUSAGE when neither says it. `shape`:
- * of a sample of the model, which raw files have and lines of text have the elements of. `run`: the config of
- * the run, NULL: not known; a csv file with more columns than the model takes numbers is read as its tables
- * were, the target left out. CLT_EDATA names the file and what is wrong. */
+/* Input that can be read only once must be lines of numbers, separated by commas, spaces, tabs or semicolons.
+ * CLT_ROWS_AUTO: the type of a file follows from its first bytes, then from its name; CLT_EUSAGE when neither
+ * tells. `shape`: the shape of a sample of the model; samples of raw files have it, lines of text have as
+ * many numbers. `run`: the config of the run, NULL: unknown; a csv file with more columns than the model has
+ * inputs is read as in training, without the target. CLT_EDATA names the file and what is wrong. */
 clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, const clt_config *run,
                          clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
-/* Text: its header is known after the first clt_rows_next. */
+/* Facts about the input. The header of text is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);
-/* The next samples, at most `most`: samples times elements numbers. *got 0: that was all. CLT_EDATA: a number
- * that is not finite or no number, or a line with too few or too many; names file, line or sample. */
+/* Reads the next samples, at most `most`; out gets the elements of each. *got 0: the end. CLT_EDATA: a value
+ * that is not a finite number, or a line with too few or too many; the message names the file and the line or
+ * sample. */
 clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got);
 
 #endif

@@ -18,21 +18,23 @@
 typedef struct clt_sequence {
     int64_t tokens;  /* in the stream */
     int64_t context; /* tokens of a window */
-    int64_t stride;  /* between two beginnings */
+    int64_t stride;  /* distance between the beginnings of two windows */
     int64_t samples;
 } clt_sequence;
 
-/* samples is 0 when the stream is shorter than a window and the token that follows it. */
+/* samples is 0 when the stream has fewer than context + 1 tokens. */
 clt_sequence clt_sequence_make(int64_t tokens, int64_t context, clt_split split, bool shuffle);
-/* Place of window `index` in the stream. */
+/* Index in the stream of the first token of window `index`. */
 int64_t clt_sequence_begin(const clt_sequence *s, int64_t index);
-/* How many of its targets, at its front, were counted by the window before. */
+/* How many of the window's first targets belong to the window before too, and are counted there. */
 int64_t clt_sequence_counted(const clt_sequence *s, int64_t index);
 
-/* Fields x (context tokens of x_dtype) and y (context targets, i32) with tokens 0 .. max_value; -1: unknown.
+/* Sets the fields x (context tokens of x_dtype) and y (context targets, i32); tokens are 0 .. max_value, -1:
+ * unknown.
  */
 void clt_sequence_fields(clt_source *source, const clt_sequence *s, clt_dtype x_dtype, int64_t max_value);
-/* Fails when targets that were counted already would meet a model that does not ignore them. */
+/* Fails when windows overlap in evaluation and the model's loss would not ignore the targets that are counted
+ * twice. */
 clt_status clt_sequence_check_ignore(const clt_sequence *s, int field, bool has_ignore, int64_t ignore);
 
 #endif

@@ -55,13 +55,14 @@ clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_st
     return type->check_file(path, tokenizer, out);
 }
 
-/* A path that is not there and lies where `cltrain data fetch` puts a set: the set. */
+/* The published data set to which a missing path belongs, by where `cltrain data fetch` puts it; NULL:
+ * none. */
 static const clt_fetch_set *missing_set(const char *path)
 {
     return *path && !clt_file_exists(path) ? clt_fetch_of_path(path) : NULL;
 }
 
-/* Adds to the message of a failure how to get data that is missing. */
+/* Adds the `cltrain data fetch` command to a failure when the missing data is a published set. */
 static clt_status add_fetch_hint(clt_status status, const clt_config *config)
 {
     static const char *const lists[] = {"data.path", "data.eval_path"};
@@ -117,7 +118,8 @@ size_t clt_source_field_bytes(const clt_source_field *field)
     return (size_t)clt_shape_elements(&field->shape) * clt_dtype_bytes(field->dtype);
 }
 
-/* Element `i` of a sample as an integer; floats that are no integer give INT64_MIN, which equals no label. */
+/* Element `i` of a sample as an integer; floats that are not integers give INT64_MIN, which is never a
+ * label. */
 static int64_t element_value(const void *data, clt_dtype dtype, int64_t i)
 {
     const char *at = (const char *)data + (size_t)i * clt_dtype_bytes(dtype);
@@ -232,7 +234,7 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
         if (done)
             return CLT_OK;
     }
-    /* Unsigned values have a known smallest one, so the largest one decides without a second pass over the
+    /* Unsigned values are at least 0, so knowing the largest value is enough: no second pass over the
      * data. */
     if (f->is_index && f->max_value < bound && (f->dtype == CLT_U8 || f->dtype == CLT_U16))
         return CLT_OK;

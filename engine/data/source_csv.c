@@ -4,7 +4,7 @@
  * target. Cells may stand in double quotes (RFC 4180), but a quoted cell ends on its line. All other columns,
  * or those of data.columns, are the input (field x, f32). A target column of words gives classes, numbered in
  * the order of data.class_names or else of the words; one of whole numbers stays as it is, one of other
- * numbers is f32 (field y). What the training file says about targets also holds for the evaluation file. */
+ * numbers is f32 (field y). The targets of an evaluation file are read as the training file defines them. */
 #include "engine/data/source_pair.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "engine/base/thread.h"
 #include "engine/data/fingerprint.h"
 
-#define SPLIT_SEED 20170 /* which rows are kept for evaluation follows from their number alone */
+#define SPLIT_SEED 20170 /* the choice of rows for evaluation depends on their number alone */
 #define MAX_CLASSES 65536
 
 /* A whole file, cut into cells. */
@@ -28,9 +28,9 @@ typedef struct csv_table {
     clt_hash64_state content;
     char separator;
     int columns;
-    char **cell; /* of the lines: (rows, columns), with the names in front when there is a header */
+    char **cell; /* (rows, columns); the first row holds the names when there is a header */
     size_t cells, capacity;
-    int64_t *line; /* number of each line that holds something */
+    int64_t *line; /* line number in the file of each row (empty lines are skipped) */
     size_t lines, line_capacity;
     bool header;
 } csv_table;
@@ -38,9 +38,10 @@ typedef struct csv_table {
 typedef enum target_kind { TARGET_NUMBERS, TARGET_WHOLE, TARGET_CLASSES } target_kind;
 
 typedef struct csv_state {
-    csv_table table, training; /* training: of an evaluation file, for what it says about targets */
-    int target;                /* column */
-    int *input, inputs;        /* columns */
+    /* training: the training file, when the data comes from an evaluation file; it defines the targets */
+    csv_table table, training;
+    int target;         /* column */
+    int *input, inputs; /* columns */
     target_kind kind;
     const char **names; /* of classes */
     int64_t n_names;
@@ -65,7 +66,8 @@ static char separator_of(const char *line)
     return semicolon ? ';' : ',';
 }
 
-/* Removes the quotes around a cell in place; what follows them, NULL: they do not end. */
+/* Removes the quotes around a cell in place. Returns the text after the closing quote; NULL: there is
+ * none. */
 static char *unquote(char *cell)
 {
     char *to = cell;
@@ -87,7 +89,8 @@ static char *skip_blanks(const csv_table *t, char *at)
     return at;
 }
 
-/* The cell at *at, without blanks around it; *at: the next one, NULL after the last of the line. */
+/* Takes the cell at *at, without blanks around it, and moves *at to the next one; NULL after the last one of
+ * the line. */
 static clt_status take_cell(csv_table *t, char **at, int64_t line)
 {
     char *cell = skip_blanks(t, *at), *end;
@@ -210,7 +213,7 @@ static void unload(csv_table *t)
     *t = (csv_table){0};
 }
 
-/* "'species'" or "3": a column as people say it. */
+/* A column for messages: its name in quotes, or its number. */
 static void column_text(const csv_table *t, int column, char *out, size_t size)
 {
     if (t->header)
@@ -273,7 +276,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* The different words of a column, in their order. */
+/* Collects the distinct words of a column, sorted. */
 static clt_status collect_names(clt_source *source, const csv_table *t, int column, csv_state *s)
 {
     const char **all = clt_arena_alloc(source->arena, (size_t)rows_of(t) * sizeof *all);
@@ -293,7 +296,7 @@ static clt_status collect_names(clt_source *source, const csv_table *t, int colu
     return CLT_OK;
 }
 
-/* What the column says targets are. */
+/* Decides from the column what the targets are: classes, integers or real numbers. */
 static clt_status learn_targets(clt_source *source, const csv_table *t, int column, csv_state *s)
 {
     bool numbers = true, whole = true;
@@ -321,7 +324,7 @@ static clt_status given_names(clt_source *source, const clt_config *config, csv_
     return s->names ? CLT_OK : CLT_ENOMEM;
 }
 
-/* The columns of training and evaluation must mean the same. */
+/* Checks that the evaluation file has the columns of the training file. */
 static clt_status same_columns(const csv_table *t, const csv_table *training)
 {
     if (t->columns != training->columns)
@@ -340,7 +343,8 @@ static clt_status choose_targets(clt_source *source, const clt_config *config, b
         return given_names(source, config, s);
     const char *path = clt_config_list_string(config, "data.path", 0);
     int column;
-    if (!own_file || !clt_file_exists(path)) /* a saved model may be evaluated without its training data */
+    /* a saved model may be evaluated where its training data is missing */
+    if (!own_file || !clt_file_exists(path))
         return learn_targets(source, &s->table, s->target, s);
     CLT_TRY(load(&s->training, source->arena, path, clt_config_string(config, "data.header")));
     CLT_TRY(same_columns(&s->table, &s->training));
@@ -405,7 +409,8 @@ static clt_status fill_target(const csv_state *s, int64_t row, int64_t sample)
     return CLT_OK;
 }
 
-/* The rows [*begin, *end) of this split, as places of a fixed permutation when the file is divided. */
+/* The range [*begin, *end) of this split: of rows or, when one file is divided between training and
+ * evaluation, of positions in a fixed permutation of the rows. */
 static clt_status choose_rows(const clt_config *config, clt_split split, bool divided, int64_t rows,
                               int64_t *begin, int64_t *end)
 {
@@ -464,12 +469,12 @@ static clt_status set_fields(clt_source *source, csv_state *s)
     source->fields[1] = (clt_source_field){"y", number ? CLT_F32 : CLT_I32, clt_shape_make(0, NULL), !number,
                                            number ? 0 : most};
     source->bytes = (int64_t)s->table.size;
-    source->scale = source->std = 1.0f; /* applied above */
+    source->scale = source->std = 1.0f; /* already applied above */
     source->mean = 0.0f;
     if (s->kind == TARGET_CLASSES) {
         source->class_names = s->names;
         source->n_class_names = s->n_names;
-        for (int64_t i = 0; i < s->n_names; i++) /* the texts of tables and config go */
+        for (int64_t i = 0; i < s->n_names; i++) /* copied, since the tables and the config are freed */
             if (!(s->names[i] = clt_arena_strdup(source->arena, s->names[i])))
                 return CLT_ENOMEM;
     }

@@ -90,8 +90,8 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
     uint64_t dims[CLT_MAX_DIMS];
     for (int i = 0; i < ndim; i++)
         dims[i] = big_u32(file->bytes + IDX_MAGIC_BYTES + 4 * i);
-    /* Bytes go to the device as they are; other inputs become f32; targets stay integers, since they may be
-     * indices. */
+    /* Inputs of type u8 are uploaded as they are, other inputs become f32. Targets stay integers, since they
+     * may be indices. */
     if (file->element == CLT_EL_U8)
         file->dtype = CLT_U8;
     else

@@ -27,7 +27,7 @@ static clt_status memory_read(const clt_source *source, int64_t index, clt_draw 
 
 static void memory_close(clt_source *source)
 {
-    (void)source; /* the arrays are the caller's, the state is the arena's */
+    (void)source; /* nothing to free: the arrays belong to the caller, the state to the arena */
 }
 
 static const clt_config_part memory_format = {.name = "memory", .help = "arrays of the calling program"};

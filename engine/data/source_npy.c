@@ -13,11 +13,11 @@
 #define NPY_MAX_DIMS 32
 #define NPY_DESCR 32
 
-/* The dictionary while it is read. */
+/* State of the parser of the header's dictionary. */
 typedef struct npy_scan {
     const char *path;
     const char *text, *at, *end;
-    uint64_t base; /* byte of text in the file */
+    uint64_t base; /* offset of the text in the file, for messages */
     bool has_descr, has_order, has_shape;
     char descr[NPY_DESCR];
     bool fortran_order;
@@ -90,7 +90,7 @@ static clt_status scan_number(npy_scan *scan, uint64_t *out)
     for (; scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9'; scan->at++)
         if (!clt_mul_u64(value, 10, &value) || !clt_add_u64(value, (uint64_t)(*scan->at - '0'), &value))
             return bad_header(scan, "a size does not fit 64 bits");
-    if (scan->at < scan->end && *scan->at == 'L') /* written by Python 2 */
+    if (scan->at < scan->end && *scan->at == 'L') /* long integers as Python 2 writes them */
         scan->at++;
     *out = value;
     return CLT_OK;
@@ -173,7 +173,7 @@ static clt_status scan_header(npy_scan *scan)
     return CLT_OK;
 }
 
-/* Number formats by the letters of a descr after its byte order. */
+/* Number formats by the letters of the dtype string ("descr") after its byte order. */
 static const struct {
     const char *letters;
     clt_element element;
@@ -206,7 +206,7 @@ static clt_status take_descr(const npy_scan *scan, clt_array_file *file)
                 CLT_EDATA,
                 "reading '%s': dtype '%s' does not say its byte order; write the file again with numpy.save",
                 scan->path, descr);
-        /* '=' means the order of the machine that wrote it; all that could have are little-endian today. */
+        /* '=' means the byte order of the machine that wrote the file; it is taken as little-endian. */
         file->big_endian = order == '>';
         return CLT_OK;
     }
@@ -274,7 +274,7 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
                      .base = start};
     CLT_TRY(scan_header(&scan));
     CLT_TRY(take_descr(&scan, file));
-    /* With one dimension both orders are the same. */
+    /* With one dimension, row-major and column-major order are the same. */
     if (scan.fortran_order && scan.ndim > 1)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the array is stored in Fortran order (first dimension fastest), so a sample "

@@ -18,7 +18,7 @@ static const char *const field_names[2] = {"x", "y"};
 clt_status clt_source_config_shape(const clt_config *config, const char *key, clt_shape *shape)
 {
     int count = clt_config_list_count(config, key);
-    /* One dimension is taken by the batch. */
+    /* A batch adds one dimension. */
     if (count > CLT_MAX_DIMS - 1)
         CLT_FAIL(CLT_ECONFIG,
                  "reading %s: a sample has at most %d dimensions, %d were given; flatten some of them", key,
@@ -86,7 +86,7 @@ static clt_status fill_field(clt_source *source, const pair_state *state, int in
     field->name = field_names[index];
     field->dtype = file->dtype;
     field->shape = file->shape;
-    /* Bytes in x are pixels unless a layer says otherwise; wider integers can only be meant as indices. */
+    /* Values of type u8 in x are pixels; wider integers are indices. */
     field->is_index = file->dtype != CLT_F32 && (index == 1 || file->dtype != CLT_U8);
     if (field->is_index) {
         int64_t min;

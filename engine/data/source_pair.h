@@ -20,7 +20,7 @@ int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field,
 void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str *out);
 void clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state);
 
-/* check_file of such a format. */
+/* An implementation of check_file for such formats. */
 clt_status clt_pair_check_file(const char *path, clt_header_reader reader, clt_str *out);
 
 /* The shape in the list key (empty: a scalar); CLT_ECONFIG for dimensions below 1, too many of them or too
@@ -37,9 +37,9 @@ clt_status clt_source_config_scale(clt_source *source, const clt_config *config)
         CLT_KEY_STRINGS("data.eval_path", "[]", "file of the evaluation inputs"),                            \
         CLT_KEY_STRING("data.eval_targets", "\"\"", "file of the evaluation targets or labels")
 #define CLT_PAIR_EVAL_HINT "data.eval_path and data.eval_targets"
-/* Inputs and targets of evaluation are given together. */
+/* Checks that data.eval_path and data.eval_targets are set together. */
 void clt_pair_check_rules(clt_config_rules *rules);
-/* data.shape and data.target_shape leave a dimension for the batch. */
+/* Checks that data.shape and data.target_shape leave room for the batch dimension. */
 void clt_source_check_shape_rules(clt_config_rules *rules);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Made-up data that can be learned, as a pure function of the seed and the sample's number: nothing is
+ * Synthetic data that can be learned; each sample is a pure function of the seed and its index, nothing is
  * stored. With classes, x is the mean of its class plus noise; without, y is a fixed linear map of x plus
  * noise. Training and evaluation draw different samples of the same distribution. */
 #include "engine/data/source_pair.h"
@@ -17,7 +17,7 @@ enum { STREAM_LABEL = 1, STREAM_MEAN = 2, STREAM_X = 3, STREAM_MAP = 4, STREAM_Y
 
 typedef struct synthetic_state {
     uint64_t seed;
-    uint32_t split; /* keys what differs between training and evaluation */
+    uint32_t split; /* part of the random streams' key that differs between training and evaluation */
     int64_t classes;
     int64_t x_elements, y_elements;
     float noise;
@@ -25,7 +25,7 @@ typedef struct synthetic_state {
     float *map;             /* (x_elements, y_elements), regression only */
 } synthetic_state;
 
-/* Uniform with mean 0 and variance 1: as good as a normal here and far cheaper. */
+/* A uniform random number with mean 0 and variance 1, which is as good as a normal here and far cheaper. */
 static float spread(uint32_t word)
 {
     return (clt_rng_uniform(word) - 0.5f) * SQRT_12;

@@ -4,7 +4,7 @@
  * unless there are files for that, and the part of this split is tokenised in memory (bytes are tokens as
  * they are). With model.context the samples are sequences (sequence.h); without it sample i is the window of
  * data.window tokens that begins at token i (field x) with the token that follows it (field y). It knows
- * nothing of how tokens come about. */
+ * nothing of how text is tokenised. */
 #include "engine/data/source_pair.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ typedef struct text_state {
     const char *key; /* config key that names the files */
     text_file *files;
     size_t n_files, files_capacity;
-    char *bytes; /* all files, joined; freed once they are tokenised */
+    char *bytes; /* the joined content of all files; freed after tokenising */
     size_t size, capacity;
     uint64_t begin, length;   /* the bytes of this split */
     clt_hash64_state content; /* fingerprint of all files */
@@ -35,7 +35,7 @@ typedef struct text_state {
     size_t ids_capacity;
     clt_dtype dtype; /* of a token: U8, U16, I32 */
     int64_t tokens;  /* in this split */
-    int64_t window;  /* tokens of x, when the samples are no sequences */
+    int64_t window;  /* tokens of x, when the samples are windows and not sequences */
     bool sequences;
     clt_sequence sequence;
 } text_state;
@@ -60,7 +60,7 @@ static clt_status add_file(void *context, const char *path)
     *file = (text_file){clt_arena_strdup(source->arena, path), state->size, size};
     if (!file->path)
         status = CLT_ENOMEM;
-    if (status == CLT_OK && !state->bytes) { /* the usual case, one file, is not copied */
+    if (status == CLT_OK && !state->bytes) { /* the first file is not copied: usually it is the only one */
         state->bytes = content;
         state->size = size;
         state->capacity = size + 1; /* the file reader ends it with a NUL */
@@ -124,7 +124,8 @@ static clt_status choose_part(const clt_config *config, clt_split split, text_st
     uint64_t train = (uint64_t)((double)state->size * (1.0 - part));
     if (train > state->size)
         train = state->size;
-    /* Tokens are made of whole characters, so that no character is cut in two; bytes can be cut anywhere. */
+    /* Moves the split to the end of a UTF-8 character, so that tokenising cuts no character in two. With the
+     * byte tokenizer the text may be cut anywhere. */
     for (int i = 0; i < 3 && !clt_tokenizer_is_bytes(state->tokenizer) && continues_character(state, train);
          i++)
         train--;
@@ -151,7 +152,7 @@ static clt_status add_ids(void *context, const uint32_t *ids, size_t count, size
     return CLT_OK;
 }
 
-/* The type of tokens in memory: bytes stay as they are. */
+/* The type of tokens in memory: u8 for the byte tokenizer, else u16 or i32. */
 static clt_dtype type_of_tokens(const clt_tokenizer *tokenizer)
 {
     clt_dtype ids = clt_tokenizer_vocab(tokenizer) <= 65536 ? CLT_U16 : CLT_I32;
@@ -184,7 +185,7 @@ static int64_t token_at(const text_state *state, int64_t at)
     return (uint8_t)state->bytes[state->begin + (uint64_t)at];
 }
 
-/* The tokens from `at` on, as they lie in memory. */
+/* Address of token `at`. */
 static const void *tokens_from(const text_state *state, int64_t at)
 {
     if (state->ids)
@@ -209,7 +210,8 @@ static clt_status too_short(const clt_config *config, clt_split split, const tex
 static int64_t largest_token(const text_state *state)
 {
     int64_t most = 0;
-    if (state->sequences || state->ids) /* the same for every part of a text, and for every text */
+    /* the bound is the vocabulary, so that it does not depend on which tokens occur in the text */
+    if (state->sequences || state->ids)
         return (int64_t)clt_tokenizer_vocab(state->tokenizer) - 1;
     for (size_t i = 0; i < state->size; i++)
         if ((uint8_t)state->bytes[i] > most)
@@ -217,7 +219,7 @@ static int64_t largest_token(const text_state *state)
     return most;
 }
 
-/* Fields of windows or sequences with tokens 0 .. most. */
+/* Sets the fields of windows or sequences; tokens are 0 .. most. */
 static void make_fields(clt_source *source, const text_state *state, int64_t most)
 {
     if (state->sequences) {
@@ -373,7 +375,7 @@ static void text_locate(const clt_source *source, int64_t index, int field, clt_
     }
 }
 
-/* Sequences overlap, so reading them all would read the text many times over: the text is looked at once. */
+/* Sequences overlap, so reading all of them would read the text many times. This checks the text once. */
 static clt_status text_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                    int64_t ignore, bool *done)
 {
@@ -421,7 +423,7 @@ static int64_t text_target_bytes(const clt_source *source, int64_t index, int64_
 
 static clt_status text_scan(const clt_source *source)
 {
-    (void)source; /* all of it was read when it was opened */
+    (void)source; /* everything was read and checked when the source was opened */
     return CLT_OK;
 }
 

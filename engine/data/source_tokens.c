@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shards of tokens that were made beforehand: files with llm.c's header (u16 or u32 tokens) or without any
- * (u16, as nanoGPT writes them). The shards are one stream, mapped and never read as a whole, so they may be
- * larger than memory; where the stream is cut into files changes nothing. Ids are compared with the
- * vocabulary whenever a window is read, before anybody uses them. It knows nothing of text. */
+ * Token shards: files with llm.c's header (u16 or u32 tokens) or without any (u16, as nanoGPT writes them).
+ * The shards are one stream, mapped and never read as a whole, so they may be larger than memory; how it is
+ * divided into files changes nothing. Ids are compared with the vocabulary whenever a window is read, before
+ * they are used. It knows nothing of text. */
 #include "engine/data/source_pair.h"
 
 #include <stdio.h>
@@ -21,18 +21,18 @@ typedef struct token_shard {
     const char *path;
     clt_mapping mapping;
     clt_shard_header header;
-    int64_t begin; /* place of its first token in the stream */
+    int64_t begin; /* index of its first token in the stream */
 } token_shard;
 
 typedef struct tokens_state {
     const char *key;  /* config key that names the shards */
-    const char *word; /* which shards of a folder are meant: train, val */
+    const char *word; /* word in the names of the wanted shards of a folder: "train" or "val" */
     token_shard *shards;
     size_t n_shards, shards_capacity;
     int64_t tokens, bytes;
     bool wide;                /* some shard has u32 tokens */
     int64_t vocab;            /* of the tokenizer; 0: unknown */
-    int64_t bound;            /* ids must be below */
+    int64_t bound;            /* ids must be below this */
     clt_tokenizer *tokenizer; /* NULL: unknown */
     clt_sequence sequence;
 } tokens_state;
@@ -110,7 +110,8 @@ static uint32_t token_of(const tokens_state *state, int64_t at)
     return clt_shard_token(&shard->header, shard->mapping.data, at - shard->begin);
 }
 
-/* Bytes of text for each token: of all of them, or of runs of tokens at even distances in a long stream. */
+/* The mean number of bytes per token is measured over all tokens; in a long stream over this many runs, of
+ * this many tokens each, at even distances. */
 #define MEASURED_RUNS 256
 #define MEASURED_RUN 4096
 static double measure_tokens(const tokens_state *state)
@@ -265,7 +266,7 @@ static void tokens_locate(const clt_source *source, int64_t index, int field, cl
                    (unsigned long long)clt_shard_offset(&shard->header, at - shard->begin));
 }
 
-/* Nothing is read now: the bound is kept, and every window is compared with it. */
+/* Reads nothing: it keeps the bound, and every window is checked when it is read. */
 static clt_status tokens_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                      int64_t ignore, bool *done)
 {
@@ -339,7 +340,7 @@ static clt_status tokens_shapes(const clt_config *config, const clt_tokenizer *t
     return CLT_OK;
 }
 
-/* The least config that names the shard. */
+/* Makes a minimal config that names the shard. */
 static clt_status shard_config(const char *path, const char *tokenizer, clt_config **out)
 {
     clt_str text = {0};

@@ -10,13 +10,13 @@
 #include "engine/base/text.h"
 #include "engine/data/tokenizer_internal.h"
 
-/* A published constant of the format, not to be tidied: other words are other ids. */
+/* The published pattern of GPT-2. It must not be changed in any way, since other words give other ids. */
 static const char pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 struct clt_splitter {
     pcre2_code *code;
-    bool jit; /* machine code may be forbidden on a hardened system */
+    bool jit; /* PCRE2's just-in-time compiler; a hardened system may forbid it */
 };
 
 struct clt_split_state {
@@ -79,7 +79,7 @@ void clt_split_state_destroy(clt_split_state *state)
 }
 
 /* End of the word that begins at `at`. Every character is a letter, a number, a space or something else, so
- * the pattern always matches; should it not, the text goes on after one character. */
+ * the pattern always matches. If it ever did not, one character would be the word. */
 static clt_status word_end(clt_split_state *state, const char *text, size_t size, size_t at, size_t *end)
 {
     const clt_splitter *s = state->splitter;
@@ -99,7 +99,7 @@ static clt_status word_end(clt_split_state *state, const char *text, size_t size
     return CLT_OK;
 }
 
-/* Bytes at the front that are valid UTF-8. */
+/* Length of the longest prefix that is valid UTF-8. */
 static size_t valid_prefix(const char *text, size_t size)
 {
     size_t at = 0;

@@ -10,8 +10,8 @@
 #include "engine/data/tokenizer.h"
 
 #define LIKE_SAMPLES 65536
-/* Different samples are made once, up to this many bytes, and then repeat: a loader thread that drew numbers
- * all the time would take a core from a CPU device, which real data in memory does not. */
+/* Samples are generated once, up to this many bytes, and then repeat. Generating them all the time would take
+ * a core from a CPU device, which reading real data from memory does not. */
 #define POOL_BYTES (INT64_C(4) << 20)
 
 typedef struct like_pool {
@@ -19,7 +19,7 @@ typedef struct like_pool {
     uint8_t *field[CLT_MAX_FIELDS];
 } like_pool;
 
-/* Integers are drawn from 0 to this; bytes where nothing is known. */
+/* The largest integer to draw; 255 where it is unknown. */
 static uint32_t largest_of(const clt_source_field *f)
 {
     return f->is_index && f->max_value >= 0 ? (uint32_t)f->max_value : 255;
@@ -83,7 +83,7 @@ static clt_status like_read(const clt_source *source, int64_t index, clt_draw dr
     return clt_source_read_fields(source, index, to, read_field);
 }
 
-/* Nothing has to be read to know that samples fit. */
+/* The samples are drawn within bounds, so nothing has to be read. */
 static clt_status like_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                    int64_t ignore, bool *done)
 {

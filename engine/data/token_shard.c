@@ -19,7 +19,7 @@ static uint32_t word(const uint8_t *bytes, int i)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* Files that carry a token of other formats and would read as a stream of u16. */
+/* Refuses files of other formats, which would otherwise be read as u16 tokens. */
 static clt_status refuse_others(const char *path, const uint8_t *bytes, uint64_t size)
 {
     if (size >= 22 && memcmp(bytes, "version https://git-lfs", 22) == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shards of tokens on disk: see token_writer.h. The header holds the number of tokens and so is written last:
- * a shard that was cut off has a header of zeros and does not pass for a complete one. */
+ * an incomplete shard has a header of zeros and is recognised by that. */
 #include "engine/data/token_writer.h"
 
 #include <errno.h>

@@ -9,12 +9,12 @@
 
 typedef struct clt_token_writer clt_token_writer;
 
-/* width: 2 or 4 bytes a token. A shard gets shard_tokens tokens, the last one what is left. */
+/* width: 2 or 4 bytes a token. Each shard gets shard_tokens tokens, the last one the rest. */
 clt_status clt_token_writer_create(const char *folder, const char *name, int width, int64_t shard_tokens,
                                    clt_token_writer **out);
 void clt_token_writer_destroy(clt_token_writer *writer);
 clt_status clt_token_writer_put(clt_token_writer *writer, const uint32_t *ids, size_t count);
-/* Completes the last shard. Nothing can be put afterwards. */
+/* Completes the last shard. No tokens can be added afterwards. */
 clt_status clt_token_writer_finish(clt_token_writer *writer);
 uint64_t clt_token_writer_tokens(const clt_token_writer *writer);
 int clt_token_writer_shards(const clt_token_writer *writer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Long texts: cut where no word is hurt, encoded piece by piece on several threads, delivered in order. It
- * knows nothing of what becomes of the ids. */
+ * Long texts: cut at word boundaries into pieces, which several threads encode; the ids are delivered in
+ * order. It knows nothing of what the ids are used for. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* A character that is surely no white space: printable ASCII, or one of the ranges beyond it in which Unicode
- * has none. `at` is behind it. */
+/* Whether the character that ends at `at` is certainly not white space: printable ASCII, or in a range of
+ * Unicode without white space. */
 static bool ends_a_word(const char *text, size_t at)
 {
     unsigned char last = (unsigned char)text[at - 1];
@@ -37,8 +37,8 @@ static bool ends_a_word(const char *text, size_t at)
     return false;
 }
 
-/* Words never reach from something else to a white space that follows it, and what begins there does not
- * depend on what was before. */
+/* Whether the text may be cut at `at`: before white space that follows another character. No word of GPT-2's
+ * pattern crosses such a place, and the words after it do not depend on the text before it. */
 static bool may_cut(const char *text, size_t size, size_t at)
 {
     return at == 0 || at == size || (is_space(text[at]) && ends_a_word(text, at));
@@ -74,7 +74,8 @@ static void *encode_piece(void *context)
     return NULL;
 }
 
-/* Pieces for the workers, one each, the first for the calling thread; the bytes they take. */
+/* Gives one piece of the text to each worker; the calling thread is the first of them. Returns the number of
+ * pieces. */
 static int deal(worker *workers, int threads, const char *text, size_t size, bool bytes)
 {
     int dealt = 0;

@@ -9,7 +9,7 @@
 #include "engine/data/data.h"
 #include "engine/data/tokenizer_internal.h"
 
-/* The power of two that keeps a table of `count` entries at most half full. */
+/* Log2 of the smallest table size at which `count` entries fill at most half of it. */
 static int table_bits(uint64_t count)
 {
     int bits = 3;
@@ -68,7 +68,7 @@ void clt_tokenizer_close(clt_tokenizer *t)
     free(t);
 }
 
-/* The slot of a token, or the empty slot where it would go. */
+/* The slot of a token, or the empty slot where it belongs. */
 static uint32_t name_slot(const clt_tokenizer *t, const char *bytes, size_t size)
 {
     uint32_t at = (uint32_t)clt_hash64(bytes, size) & t->by_bytes_mask;

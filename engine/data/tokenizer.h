@@ -24,12 +24,12 @@ typedef struct clt_ids {
 } clt_ids;
 
 /* clt_tokenizer_open: "" or "bytes"; a folder that holds tokenizer.json, or a vocabulary (vocab.json,
- * encoder.json) and merges (merges.txt, vocab.bpe); or one of these files, its partner lying beside it.
+ * encoder.json) and merges (merges.txt, vocab.bpe); or one of these files, with the other one beside it.
  * CLT_EDATA names the file, the entry, why, what to do: unknown or duplicate tokens, ids with gaps, merges of
  * unknown tokens, features of tokenizer.json that would change ids and are not supported. */
 clt_status clt_tokenizer_open(const char *path, clt_tokenizer **out);
 /* The tokenizer of a config: data.tokenizer; when that is empty, bytes for text, and for tokens the
- * tokenizer.json that lies beside the first shard. *out is NULL when there is none. */
+ * tokenizer.json beside the first shard. *out is NULL when there is none. */
 clt_status clt_tokenizer_open_config(const clt_config *config, clt_tokenizer **out);
 void clt_tokenizer_close(clt_tokenizer *tokenizer); /* NULL is fine */
 
@@ -39,8 +39,8 @@ uint32_t clt_tokenizer_vocab(const clt_tokenizer *tokenizer); /* ids are 0 .. vo
 const char *clt_tokenizer_description(const clt_tokenizer *tokenizer);
 /* The id of "<|endoftext|>", which separates documents; -1 when there is none. */
 int64_t clt_tokenizer_end_of_text(const clt_tokenizer *tokenizer);
-/* Bytes of text that a token stands for: 0 for special tokens, which stand between texts and in none, and for
- * ids outside of the vocabulary. */
+/* Number of bytes of text that a token stands for; 0 for special tokens, which are not part of any text, and
+ * for ids outside of the vocabulary. */
 uint32_t clt_tokenizer_text_bytes(const clt_tokenizer *tokenizer, int64_t id);
 /* Equal for tokenizers that encode and decode alike. */
 uint64_t clt_tokenizer_hash(const clt_tokenizer *tokenizer);
@@ -67,8 +67,8 @@ clt_status clt_tokenizer_save(const clt_tokenizer *tokenizer, const char *path);
 typedef clt_status (*clt_ids_sink)(void *context, const uint32_t *ids, size_t count, size_t bytes);
 clt_status clt_tokenize(const clt_tokenizer *tokenizer, const char *text, size_t size, int threads,
                         clt_ids_sink sink, void *context);
-/* A length <= size, the nearest one at or below `want` if there is one, else above: cutting the text there
- * changes no word. */
+/* A length at which the text can be cut without changing any word: the largest one <= want or, if there is
+ * none, the smallest one above it. */
 size_t clt_tokenize_cut(const char *text, size_t size, size_t want);
 
 #endif

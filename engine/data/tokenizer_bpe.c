@@ -11,10 +11,10 @@
 #define CACHE_BITS 16 /* 65536 lines of 64 bytes */
 #define CACHED_BYTES 30
 #define CACHED_IDS 8
-#define SHORT_WORD 64 /* bytes up to which a scan for the next merge is cheaper than a heap */
+#define SHORT_WORD 64 /* up to this many bytes, scanning for the next merge is cheaper than a heap */
 #define NO_MERGE UINT32_MAX
 
-/* One word that was encoded before; size 0: empty. A later word with the same hash replaces it. */
+/* One encoded word of the cache; size 0: empty. A later word with the same index replaces it. */
 typedef struct cache_line {
     uint8_t size, count;
     char word[CACHED_BYTES];
@@ -24,8 +24,8 @@ _Static_assert(sizeof(cache_line) == 64, "a cached word is one cache line");
 
 /* Scratch for a long word: a list of symbols and a heap of the merges that are possible. */
 typedef struct long_word {
-    uint32_t *id, *next, *prev, *rank; /* (n) each; rank: of the merge with the next symbol */
-    uint64_t *heap;                    /* rank << 32 | place, the smallest first */
+    uint32_t *id, *next, *prev, *rank; /* (n) each; rank: rank of the merge of a symbol with the next one */
+    uint64_t *heap;                    /* rank << 32 | index of the left symbol; the smallest comes first */
     size_t capacity, heap_count, heap_capacity;
 } long_word;
 
@@ -79,7 +79,7 @@ static inline void look_up(const clt_tokenizer *t, uint32_t left, uint32_t right
     *id = slot ? slot->id : CLT_NO_TOKEN;
 }
 
-/* Merges the n <= SHORT_WORD symbols in place; the number that is left. */
+/* Merges the n <= SHORT_WORD symbols in place and returns how many are left. */
 static size_t merge_short(const clt_tokenizer *t, uint32_t *id, size_t n)
 {
     uint32_t rank[SHORT_WORD], joined[SHORT_WORD];
@@ -93,7 +93,7 @@ static size_t merge_short(const clt_tokenizer *t, uint32_t *id, size_t n)
         if (rank[best] == NO_MERGE)
             break;
         id[best] = joined[best];
-        size_t behind = n - best - 2; /* symbols behind the merged pair */
+        size_t behind = n - best - 2; /* symbols after the merged pair */
         memmove(id + best + 1, id + best + 2, behind * sizeof *id);
         if (behind > 1) {
             memmove(rank + best + 1, rank + best + 2, (behind - 1) * sizeof *rank);
@@ -146,13 +146,13 @@ static clt_status grow_scratch(long_word *w, size_t n)
         *arrays[i] = NULL;
         CLT_TRY(clt_grow(arrays[i], &had, n, sizeof **arrays[i], "the scratch for a long word"));
     }
-    /* Every symbol is pushed once at first, and each of the at most n-1 merges pushes two. */
+    /* Room for n initial entries and two for each of the at most n-1 merges. */
     CLT_TRY(clt_grow(&w->heap, &w->heap_capacity, 3 * n, sizeof *w->heap, "the scratch for a long word"));
     w->capacity = n;
     return CLT_OK;
 }
 
-/* Notes the merge of symbol `at` with the next one, if there is one. */
+/* Pushes the merge of symbol `at` with the next one, if these two can be merged. */
 static void offer(const clt_tokenizer *t, long_word *w, uint32_t at)
 {
     const clt_pair_slot *slot =
@@ -182,7 +182,7 @@ static clt_status merge_long(clt_encoder *e, const char *word, size_t n)
         uint64_t item = heap_pop(w);
         uint32_t at = (uint32_t)item, rank = (uint32_t)(item >> 32);
         if (w->rank[at] != rank)
-            continue; /* one of the two symbols has been merged meanwhile */
+            continue; /* outdated: one of the two symbols was merged in the meantime */
         uint32_t gone = w->next[at];
         w->id[at] = t->merges[rank].id;
         w->next[at] = w->next[gone];

@@ -14,7 +14,8 @@ static bool prints(unsigned byte)
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || (byte >= 174 && byte <= 255);
 }
 
-/* Bytes that print stand for themselves; the others follow from 256 on, in order. */
+/* GPT-2's byte letters: printable bytes stand for themselves, the others for the code points from 256 on, in
+ * order. */
 uint32_t clt_byte_letter(uint8_t byte)
 {
     uint32_t letter = 256;
@@ -40,7 +41,7 @@ static uint32_t code_point(const char *bytes, size_t size)
     if (size == 1)
         return p[0];
     return size == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
-                     : LETTERS; /* longer ones are beyond all letters */
+                     : LETTERS; /* longer sequences encode code points above all letters */
 }
 
 bool clt_bytes_of_letters(const char *letters, size_t size, char *dst, size_t *count)

@@ -12,12 +12,13 @@
 #define CLT_END_OF_TEXT "<|endoftext|>"
 
 typedef struct clt_token {
-    const char *bytes; /* arena; NULL: not set yet */
+    const char *bytes; /* in the arena; NULL: not set yet */
     uint32_t size;
-    bool literal; /* an added token whose text is not written in byte letters: decoded, never encoded to */
+    /* an added token, written as plain text: it is decoded, but no text is ever encoded to it */
+    bool literal;
 } clt_token;
 
-/* Merge number r joins left and right into id; the lower r goes first. */
+/* Merge number r (its rank) joins left and right into id; lower ranks go first. */
 typedef struct clt_merge {
     uint32_t left, right, id;
 } clt_merge;
@@ -33,14 +34,15 @@ typedef struct clt_splitter clt_splitter;
 struct clt_tokenizer {
     clt_arena *arena;
     bool bytes;
-    bool ignore_merges; /* a word that is a token is that token, whatever the merges say */
+    /* a word that is in the vocabulary is encoded as that token without applying merges */
+    bool ignore_merges;
     const char *description;
     uint32_t vocab;
     clt_token *tokens;  /* (vocab) */
     uint32_t *by_bytes; /* hash table of ids, CLT_NO_TOKEN where empty; literal tokens are not in it */
     uint32_t by_bytes_mask;
     uint32_t byte_token[256];
-    clt_merge *merges; /* (n_merges), in order */
+    clt_merge *merges; /* (n_merges), in the order of their rank */
     uint32_t n_merges, max_merges;
     clt_pair_slot *pairs;
     int pairs_shift; /* 64 - log2(slots) */
@@ -48,15 +50,15 @@ struct clt_tokenizer {
     clt_splitter *splitter;
 };
 
-/* Filling: begin, then every token, then ready, then every merge. Failures are CLT_EDATA and say what is
- * wrong with the token or merge; the caller puts the file in front. */
+/* Building: begin, then put every token, then ready, then add every merge. Failures are CLT_EDATA and say
+ * what is wrong with the token or merge; the caller prefixes the file's name. */
 clt_status clt_tokenizer_begin(uint32_t vocab, uint32_t max_merges, clt_tokenizer **out);
 clt_status clt_tokenizer_put(clt_tokenizer *t, int64_t id, const char *bytes, size_t size, bool literal);
 clt_status clt_tokenizer_ready(clt_tokenizer *t);
 clt_status clt_tokenizer_merge(clt_tokenizer *t, uint32_t left, uint32_t right);
 /* The id of a token by its bytes, CLT_NO_TOKEN if there is none. */
 uint32_t clt_tokenizer_find(const clt_tokenizer *t, const char *bytes, size_t size);
-/* NULL where the pair is not merged. */
+/* The merge of a pair of ids; NULL if the pair is not merged. */
 static inline const clt_pair_slot *clt_tokenizer_pair(const clt_tokenizer *t, uint32_t left, uint32_t right)
 {
     uint64_t key = (uint64_t)left << 32 | right, mask = UINT64_MAX >> t->pairs_shift;
@@ -74,13 +76,15 @@ uint32_t clt_byte_letter(uint8_t byte);
 bool clt_bytes_of_letters(const char *letters, size_t size, char *dst, size_t *count);
 /* Appends the byte letters of bytes, as UTF-8. */
 void clt_letters_of_bytes(const char *bytes, size_t size, clt_str *out);
-/* The id order of a vocabulary that begins with the single bytes: byte of id i, i < 256. */
+/* The byte of id i < 256 in a vocabulary that, like GPT-2's, begins with the single bytes in the order of
+ * their letters. */
 uint8_t clt_byte_of_order(unsigned i);
 
 /* Files (bpe_files.c). */
 clt_status clt_tokenizer_load(const char *path, clt_tokenizer **out);
 
-/* Splitting text into words with the pattern of GPT-2. A splitter is shared, a split belongs to a thread. */
+/* Splitting text into words with the pattern of GPT-2. A splitter may be shared by threads; each thread needs
+ * a split state of its own. */
 typedef struct clt_split_state clt_split_state;
 clt_status clt_splitter_create(clt_splitter **out);
 void clt_splitter_destroy(clt_splitter *splitter);

@@ -9,11 +9,12 @@
 #include "lanes.clh"
 #include "attention.clh"
 
-#ifndef KERNEL /* clt_attention_kernel: 1: forward, 2: dq, 3: dk and dv, 4: delta; 0: all, to be looked at */
+/* clt_attention_kernel: 1: forward, 2: dq, 3: dk and dv, 4: delta; 0: all, for syntax checks */
+#ifndef KERNEL
 #define KERNEL 0
 #endif
 
-#ifndef WIDTH /* elements of a vector: 16, or 4 for compilers that do not get on with sixteen */
+#ifndef WIDTH /* elements of a vector: 16, or 4 for compilers that have trouble with sixteen */
 #define WIDTH 16
 #endif
 #if WIDTH == 16
@@ -26,7 +27,7 @@
 #else
 #include "quads.clh"
 #define REALS float4
-/* At any address. */
+/* Loads and stores at addresses that need not be aligned. */
 #define ANY_LOAD4_f32(p, i) vload4(0, (p) + (i))
 #define ANY_LOAD4_f16(p, i) vload_half4(0, (const __global half *)((p) + (i)))
 #define ANY_LOAD4_bf16(p, i) as_float4(convert_uint4(vload4(0, (p) + (i))) << 16)
@@ -41,10 +42,10 @@
 #define SCATTER(v, p) vstore4((v), 0, p)
 #endif
 
-#define PARTS ((HEAD_SIZE + WIDTH - 1) / WIDTH) /* vectors of a head */
+#define PARTS ((HEAD_SIZE + WIDTH - 1) / WIDTH) /* vectors that hold a row of a head */
 #define TAIL (HEAD_SIZE % WIDTH)
 
-/* Vector `part` of a row, zeros behind its end. */
+/* Loads vector `part` of a row; elements beyond the row's end are zero. */
 #define DEFINE_LOAD_PART(dt)                                                                                 \
     static inline REALS CLT_CAT(load_part_, dt)(__global const STORAGE(dt) * row, uint part)                 \
     {                                                                                                        \
@@ -60,7 +61,7 @@ DEFINE_LOAD_PART(f16)
 DEFINE_LOAD_PART(bf16)
 #define LOAD_PART(dt, row, part) CLT_CAT(load_part_, dt)(row, part)
 
-/* Elements of a vector that exist are stored, or added. */
+/* Stores, or adds, vector `part` of a row, without the elements beyond the row's end. */
 #define STORE_PART(dt, row, part, value, accumulate)                                                         \
     do {                                                                                                     \
         if (TAIL == 0 || (part) + 1 < PARTS) {                                                               \
@@ -83,7 +84,8 @@ static inline float dot_parts(const REALS *a, const REALS *b)
 
 #if KERNEL == 0 || KERNEL == 1
 
-/* q (batch,tq,HEADS), k, v (batch,tk,KV_HEADS) -> y (batch,tq,HEADS), lse (batch,HEADS,tq). */
+/* q (batch,tq,HEADS), k, v (batch,tk,KV_HEADS) -> y (batch,tq,HEADS), lse (batch,HEADS,tq). One item per
+ * query and head. */
 __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
                                 ATTENTION_INPUTS, ATTENTION_SIZES)
 {
@@ -153,7 +155,7 @@ __kernel void attention_bwd_delta(__global float *delta, ulong delta0, __global 
 #endif
 #if KERNEL == 0 || KERNEL == 2
 
-/* dq (+)= scale * sum over keys of P (dP - delta) k; one item per query. */
+/* dq (+)= scale * sum over keys of P (dP - delta) k; one item per query and head. */
 __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,
                                   __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,
                                   ulong lse0, __global const float *delta, ulong delta0, ATTENTION_INPUTS,

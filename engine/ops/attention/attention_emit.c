@@ -7,7 +7,7 @@
 
 #include "engine/ops/attention/attention.h"
 
-/* The part that needs no check. */
+/* Layout of the rows of q, k and v. Infallible: the op's inference has checked the shapes. */
 static void row_layout(const clt_node *node, clt_attention *s)
 {
     int64_t widths[3] = {s->heads * s->dim, s->kv_heads * s->dim, s->kv_heads * s->dim};
@@ -40,7 +40,6 @@ uint64_t clt_attention_rows(const clt_attention *s)
     return (uint64_t)(s->batch * s->heads * s->tq);
 }
 
-/* Pairs of a query and a key it sees, when all lengths are full. */
 double clt_attention_pairs(const clt_call *call, const clt_attention *s)
 {
     double hidden = 0;
@@ -54,7 +53,7 @@ bool clt_attention_drops(const clt_call *call)
     return call->training && clt_node_attr(call->node, "dropout")->f > 0;
 }
 
-/* -DWIDTH: vectors of the form for any device (attention.cl). */
+/* Defines WIDTH, the length of vectors in the variant for any device (attention.cl). */
 static void define_width(ocl_emitter *e)
 {
     bool wide = ocl_prefers_lanes(e->device);
@@ -84,7 +83,7 @@ static ocl_tensor_ref attention_ref(int32_t tensor, int64_t start, clt_dtype dty
     return ref;
 }
 
-/* ATTENTION_INPUTS of attention.clh. */
+/* The arguments ATTENTION_INPUTS of attention.clh. */
 void clt_attention_inputs(ocl_emitter *e, const clt_call *call, const clt_attention *s)
 {
     clt_dtype dtype = clt_call_dtype(call, call->in[0]);
@@ -95,7 +94,7 @@ void clt_attention_inputs(ocl_emitter *e, const clt_call *call, const clt_attent
     }
 }
 
-/* ATTENTION_SIZES of attention.clh. */
+/* The arguments ATTENTION_SIZES of attention.clh. */
 void clt_attention_sizes(ocl_emitter *e, const clt_call *call, const clt_attention *s)
 {
     double scale = clt_node_attr(call->node, "scale")->f, p = clt_node_attr(call->node, "dropout")->f;
@@ -105,7 +104,8 @@ void clt_attention_sizes(ocl_emitter *e, const clt_call *call, const clt_attenti
     clt_arg_size32(e, s->batch, "samples");
     clt_arg_size32(e, s->tq, "queries");
     clt_arg_size32(e, s->tk, "keys");
-    clt_check_size32(e, s->tq + s->tk, "queries and keys"); /* their places are added and subtracted */
+    /* kernels add and subtract their positions in 32 bits */
+    clt_check_size32(e, s->tq + s->tk, "queries and keys");
     for (int i = 0; i < 3; i++)
         clt_arg_size32(e, s->ld[i], "elements of a row");
     ocl_arg_f32(e, (float)(scale > 0 ? scale : 1.0 / sqrt((double)s->dim)));
@@ -190,7 +190,6 @@ void clt_attention_delta(ocl_emitter *e, const clt_call *call, const clt_attenti
         ocl_kernel_end_items(e, rows, clt_local_rows(e->device, rows), flops);
 }
 
-/* One gradient's buffer, row size and flag; `copies` of it lie one behind the other. */
 void clt_attention_grad_arg(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                             const clt_attention_grads *g, int i, int64_t copies)
 {
@@ -202,14 +201,13 @@ void clt_attention_grad_arg(ocl_emitter *e, const clt_call *call, const clt_atte
     ocl_arg_i32(e, g->accumulate[i]);
 }
 
-/* Types of the gradients; those of one kernel are equal, as all gradients of activations are. */
+/* The gradients that one kernel writes have the same type, as all gradients of activations do. */
 void clt_attention_grad_types(ocl_emitter *e, const clt_call *call, const clt_attention_grads *g, int i)
 {
     clt_define_dtype(e, "DYT", clt_call_dtype(call, call->dout[0]));
     clt_define_dtype(e, "GT", clt_call_dtype(call, g->tensor[i]));
 }
 
-/* What all backward kernels read and end with. */
 void clt_attention_backward_args(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                                  const clt_attention_grads *g)
 {

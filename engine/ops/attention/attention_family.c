@@ -24,7 +24,7 @@ const char *clt_attention_fwd_problem(const void *problem, char *buffer, size_t 
     return words(problem, buffer, size);
 }
 
-/* Which gradients, and the type of the given one, as well. */
+/* The problem's text also says which gradients are wanted and what type dy has. */
 const char *clt_attention_bwd_problem(const void *problem, char *buffer, size_t size)
 {
     static const char *const names[3] = {"q", "k", "v"};

@@ -15,32 +15,34 @@
 #ifndef BLOCK /* 8, 16 or 32 */
 #define BLOCK 16
 #endif
-#ifndef KERNEL /* clt_attention_kernel: 1: forward, 2: dq, 3: dk and dv, 4: delta; 0: all, to be looked at */
+/* clt_attention_kernel: 1: forward, 2: dq, 3: dk and dv, 4: delta; 0: all, for syntax checks */
+#ifndef KERNEL
 #define KERNEL 0
 #endif
 #define SIDE 8 /* items along each edge of the group */
 #define ITEMS (SIDE * SIDE)
-#define TILE (BLOCK / SIDE)     /* rows and columns of scores of an item */
-#define SHARE (ITEMS / BLOCK)   /* items that look after the softmax of one row */
-#define COLUMNS (BLOCK / SHARE) /* of scores, of each of them */
+#define TILE (BLOCK / SIDE)     /* an item computes TILE x TILE scores */
+#define SHARE (ITEMS / BLOCK)   /* items that share the softmax of one row */
+#define COLUMNS (BLOCK / SHARE) /* columns of scores of each of them */
 #if HEAD_SIZE % 32 == 0
-#define VEC 4 /* neighbouring columns of a result of an item */
+#define VEC 4 /* adjacent result columns in one vector of an item */
 #else
 #define VEC 2
 #endif
 #define VECTOR CLT_CAT(float, VEC)
-#define PARTS ((HEAD_SIZE + SIDE * VEC - 1) / (SIDE * VEC)) /* vectors of a result's row of an item */
-#define WIDTH (PARTS * SIDE * VEC)                          /* of a block's rows: zeros behind the head */
+#define PARTS ((HEAD_SIZE + SIDE * VEC - 1) / (SIDE * VEC)) /* vectors of an item in a row of the result */
+/* row length of blocks in local memory: a head and zeros after it */
+#define WIDTH (PARTS * SIDE * VEC)
 #define PITCH (WIDTH + 4)
-#define SCORES (BLOCK + 4)       /* pitch of a block of scores */
-#define TOPS (SIDE + 4)          /* pitch of the largest scores of each item's part of a row */
-#define NO_TOP -3.402823466e+38f /* finite: scores of -INFINITY relative to it give 0, not NaN */
+#define SCORES (BLOCK + 4)       /* row pitch of a block of scores */
+#define TOPS (SIDE + 4)          /* row pitch of the maxima that the items find in their parts of a row */
+#define NO_TOP -3.402823466e+38f /* finite, so that exp(-INFINITY - NO_TOP) is 0 and not NaN */
 #define GROUP __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 
-/* --- rows between memories --- */
+/* --- moving rows between global and local memory --- */
 
-/* Elements at .. at + 3 of a row of a head, and zeros behind its end. Rows begin at multiples of four
- * elements where heads have a multiple of four: then one load brings them. */
+/* Loads elements at .. at + 3 of a row of a head; those beyond its end are zero. If HEAD_SIZE is a multiple
+ * of four, rows are aligned to four elements and one vector load suffices. */
 #define DEFINE_FOUR(dt)                                                                                      \
     static inline float4 CLT_CAT(four_, dt)(__global const STORAGE(dt) * row, uint at)                       \
     {                                                                                                        \
@@ -67,11 +69,12 @@ static inline float4 widen_bf16(ushort4 x)
 DEFINE_FOUR(f32)
 DEFINE_FOUR(f16)
 DEFINE_FOUR(bf16)
-#define FOUR(dt, row, at) CLT_CAT(four_, dt)(row, at)
+#define LOAD_FOUR(dt, row, at) CLT_CAT(four_, dt)(row, at)
 
 #if KERNEL != 4
 
-/* Rows of a head times `factor` into local memory; rows from `have` on and columns behind the head are zero.
+/* Copies rows of a head, times `factor`, to local memory; rows from `have` on and columns after the head are
+ * zero.
  */
 #define DEFINE_FETCH(dt)                                                                                     \
     static inline void CLT_CAT(fetch_, dt)(__local float *block, __global const STORAGE(dt) * x, ulong ld,   \
@@ -81,7 +84,7 @@ DEFINE_FOUR(bf16)
             uint r = at / (WIDTH / 4), d = 4 * (at - r * (WIDTH / 4));                                       \
             float4 value = 0.0f;                                                                             \
             if (r < have)                                                                                    \
-                value = FOUR(dt, x + r * ld, d) * factor;                                                    \
+                value = LOAD_FOUR(dt, x + r * ld, d) * factor;                                               \
             *(__local float4 *)(block + r * PITCH + d) = value;                                              \
         }                                                                                                    \
     }
@@ -94,7 +97,8 @@ DEFINE_FETCH(bf16)
 #define ROW(r) (down * TILE + (r))
 #define COLUMN(part) (VEC * (across + (part)*SIDE))
 
-/* x rows (+)= sum * factor, by the items that hold them; rows from `have` on do not exist. */
+/* Rows of x (+)= sum * factor: each item stores its part of the result, of which rows from `have` on do not
+ * exist. */
 #define STORE_ROWS(dt, x, ld, sum, factor, have, accumulate)                                                 \
     UNROLL_FOR (uint r_ = 0; r_ < TILE; r_++) {                                                              \
         UNROLL_FOR (uint p_ = 0; p_ < PARTS; p_++) {                                                         \
@@ -105,7 +109,7 @@ DEFINE_FETCH(bf16)
         }                                                                                                    \
     }
 
-/* VEC neighbours from `column` of a row on, as far as the head goes. */
+/* Stores VEC elements of a row from `column` on, without those beyond the head. */
 #define DEFINE_STORE_ROWS(dt)                                                                                \
     static inline void CLT_CAT(store_rows_, dt)(__global STORAGE(dt) * to, uint column, VECTOR value,        \
                                                 int accumulate)                                              \
@@ -130,7 +134,7 @@ DEFINE_STORE_ROWS(f32)
 
 /* --- products --- */
 
-/* tile[r][c] = a row (ROW r) . b row (across + c SIDE) */
+/* tile[r][c] = dot product of row ROW(r) of a and row (across + c * SIDE) of b */
 static inline void multiply_nt(float tile[TILE][TILE], __local const float *a, __local const float *b,
                                uint down, uint across)
 {
@@ -153,7 +157,7 @@ static inline void multiply_nt(float tile[TILE][TILE], __local const float *a, _
     }
 }
 
-/* sum[r] += left[r] * an item's vectors of a row of a block. */
+/* sum[r] += left[r] * the item's vectors of one row of a block */
 static inline void multiply_row(VECTOR sum[TILE][PARTS], const float left[TILE], __local const float *row,
                                 uint across)
 {
@@ -182,7 +186,7 @@ static inline void multiply_nn(VECTOR sum[TILE][PARTS], __local const float *wei
     }
 }
 
-/* The same with weights(t, row r): a row of weights lies along the rows of the result. */
+/* The same with the transposed weights: sum[r] += sum over t of weights(t, row r) * block row t */
 static inline void multiply_tn(VECTOR sum[TILE][PARTS], __local const float *weights,
                                __local const float *block, uint down, uint across)
 {
@@ -204,8 +208,8 @@ static inline void multiply_tn(VECTOR sum[TILE][PARTS], __local const float *wei
 
 /* --- forward --- */
 
-/* The item's scores, -INFINITY where a query does not see a key, and the largest one of each of its rows,
- * into local memory. `seen`: of each row of the block, keys that it sees from the block's first on. */
+/* Writes the item's scores, and the largest one of each of its rows, to local memory. Masked scores become
+ * -INFINITY: row r of the block attends to the first seen[r] keys of the block. */
 static inline void store_rows_scores(__local float *score, __local float *tops, float tile[TILE][TILE],
                                      __local const uint *seen, uint down, uint across)
 {
@@ -221,9 +225,10 @@ static inline void store_rows_scores(__local float *score, __local float *tops, 
     }
 }
 
-/* Online softmax of COLUMNS scores of a row, by one of the SHARE items that share it: they become weights,
- * `total` grows by their sum. `top` becomes the largest score of the row so far, the same for all of these
- * items; returns the factor by which earlier sums shrink. */
+/* One step of the online softmax for COLUMNS scores of a row; SHARE items together do a row. The scores
+ * become exp(score - top) (times the dropout factor), and their sum without dropout is added to the item's
+ * `total`. `top` becomes the largest score of the row so far and is the same in all items of the row. Returns
+ * the factor by which earlier sums must be multiplied. */
 static inline float online_softmax(__local float *score, __local const float *tops, float *top, float *total,
                                    __global const uint *sb, uint op, ulong number, float p_drop,
                                    float keep_scale)
@@ -258,7 +263,8 @@ GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global floa
     uint i0 = (uint)(item - head * blocks) * BLOCK;
     uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);
     uint rows = min(tq - i0, (uint)BLOCK), visible = attention_visible(i0 + rows - 1, tq, keys);
-    /* the row whose softmax the item takes part in, its columns from `first` on, and the keys that it sees */
+    /* in the softmax the item works on row `line`, columns from `first` on; that query attends to `mine`
+     * keys */
     uint line = lid / SHARE, first = COLUMNS * (lid - line * SHARE);
     uint mine = line < rows ? attention_visible(i0 + line, tq, keys) : 0;
     ulong number = attention_number(sb + sb0, n, h, i0 + line, tq, tk) + first;
@@ -310,17 +316,20 @@ GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global floa
 
 /* --- backward --- */
 
-/* dS, and with `weights` also keep * P, of the item's tile of scores into local memory; query rows begin at
- * i0, keys at j0. `given` holds dy, `norm` lse and `mean` delta of the block's queries. */
-static inline void slopes(bool weights, __local float *p, __local float *ds, __local const float *query,
-                          __local const float *key, __local const float *given, __local const float *value,
-                          __local const float *norm, __local const float *mean, uint down, uint across,
-                          uint i0, uint rows, uint j0, uint tq, uint tk, uint keys, __global const uint *sb,
-                          uint op, ulong number, float p_drop, float keep_scale)
+/* Recomputes P of the item's tile from lse and writes dS = P * (keep * dP - delta), and with `weights` also
+ * keep * P, to local memory. Queries begin at i0, keys at j0. `norm` holds lse and `mean` delta of the
+ * block's queries. */
+static inline void score_gradients(bool weights, __local float *p, __local float *ds,
+                                   __local const float *query, __local const float *key,
+                                   __local const float *dy_block, __local const float *value,
+                                   __local const float *norm, __local const float *mean, uint down,
+                                   uint across, uint i0, uint rows, uint j0, uint tq, uint tk, uint keys,
+                                   __global const uint *sb, uint op, ulong number, float p_drop,
+                                   float keep_scale)
 {
     float score[TILE][TILE], slope[TILE][TILE];
     multiply_nt(score, query, key, down, across);
-    multiply_nt(slope, given, value, down, across);
+    multiply_nt(slope, dy_block, value, down, across);
     UNROLL_FOR (uint r = 0; r < TILE; r++) {
         uint row = ROW(r), seen = row < rows ? attention_visible(i0 + row, tq, keys) : 0;
         UNROLL_FOR (uint c = 0; c < TILE; c++) {
@@ -338,7 +347,7 @@ static inline void slopes(bool weights, __local float *p, __local float *ds, __l
     }
 }
 
-/* lse and delta of a block's queries. */
+/* Copies lse and delta of a block's queries to local memory. */
 static inline void fetch_rows(__local float *norm, __local float *mean, __global const float *lse,
                               __global const float *delta, uint rows)
 {
@@ -361,7 +370,7 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     __local float query[BLOCK * PITCH] __attribute__((aligned(16)));
     __local float key[BLOCK * PITCH] __attribute__((aligned(16)));
     __local float value[BLOCK * PITCH] __attribute__((aligned(16)));
-    __local float given[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float dy_block[BLOCK * PITCH] __attribute__((aligned(16)));
     __local float ds[BLOCK * SCORES] __attribute__((aligned(16)));
     __local float norm[BLOCK], mean[BLOCK];
     uint blocks = (tq + BLOCK - 1) / BLOCK, lid = (uint)get_local_id(0);
@@ -374,7 +383,7 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     VECTOR sum[TILE][PARTS];
     CLEAR(sum);
     FETCH(DT, query, q + q0 + line * ldq + h * HEAD_SIZE, ldq, rows, scale);
-    FETCH(DYT, given, dy + dy0 + (line * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, 1.0f);
+    FETCH(DYT, dy_block, dy + dy0 + (line * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, 1.0f);
     fetch_rows(norm, mean, lse + lse0 + head * tq + i0, delta + delta0 + head * tq + i0, rows);
     for (uint j0 = 0; j0 < visible; j0 += BLOCK) {
         uint have = min(visible - j0, (uint)BLOCK);
@@ -382,8 +391,9 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
         FETCH(DT, key, k + k0 + row * ldk + h / SHARING * HEAD_SIZE, ldk, have, 1.0f);
         FETCH(DT, value, v + v0 + row * ldv + h / SHARING * HEAD_SIZE, ldv, have, 1.0f);
         barrier(CLK_LOCAL_MEM_FENCE);
-        slopes(false, ds, ds, query, key, given, value, norm, mean, down, across, i0, rows, j0, tq, tk, keys,
-               sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop, keep_scale);
+        score_gradients(false, ds, ds, query, key, dy_block, value, norm, mean, down, across, i0, rows, j0,
+                        tq, tk, keys, sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop,
+                        keep_scale);
         barrier(CLK_LOCAL_MEM_FENCE);
         multiply_nn(sum, ds, key, down, across);
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -405,7 +415,7 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
     __local float query[BLOCK * PITCH] __attribute__((aligned(16)));
     __local float key[BLOCK * PITCH] __attribute__((aligned(16)));
     __local float value[BLOCK * PITCH] __attribute__((aligned(16)));
-    __local float given[BLOCK * PITCH] __attribute__((aligned(16)));
+    __local float dy_block[BLOCK * PITCH] __attribute__((aligned(16)));
     __local float p[BLOCK * SCORES], ds[BLOCK * SCORES], norm[BLOCK], mean[BLOCK];
     uint blocks = (tk + BLOCK - 1) / BLOCK, lid = (uint)get_local_id(0);
     uint down = lid / SIDE, across = lid - down * SIDE;
@@ -425,13 +435,14 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
             uint rows = min(tq - i0, (uint)BLOCK);
             ulong line = (ulong)n * tq + i0, at = ((ulong)n * HEADS + h) * tq + i0;
             FETCH(DT, query, q + q0 + line * ldq + h * HEAD_SIZE, ldq, rows, scale);
-            FETCH(DYT, given, dy + dy0 + (line * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, 1.0f);
+            FETCH(DYT, dy_block, dy + dy0 + (line * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, 1.0f);
             fetch_rows(norm, mean, lse + lse0 + at, delta + delta0 + at, rows);
             barrier(CLK_LOCAL_MEM_FENCE);
-            slopes(true, p, ds, query, key, given, value, norm, mean, down, across, i0, rows, j0, tq, tk,
-                   keys, sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop, keep_scale);
+            score_gradients(true, p, ds, query, key, dy_block, value, norm, mean, down, across, i0, rows, j0,
+                            tq, tk, keys, sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0,
+                            p_drop, keep_scale);
             barrier(CLK_LOCAL_MEM_FENCE);
-            multiply_tn(sum_v, p, given, down, across);
+            multiply_tn(sum_v, p, dy_block, down, across);
             multiply_tn(sum_k, ds, query, down, across);
             barrier(CLK_LOCAL_MEM_FENCE);
         }
@@ -449,8 +460,8 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
 
 #define ROW_ITEMS (HEAD_SIZE > 64 ? 16 : HEAD_SIZE > 32 ? 8 : HEAD_SIZE > 16 ? 4 : HEAD_SIZE > 8 ? 2 : 1)
 
-/* delta (batch,HEADS,tq) = sum over a head of dy * y; ROW_ITEMS neighbours share a row, of which each reads
- * every ROW_ITEMS-th vector of four elements. */
+/* delta (batch,HEADS,tq) = sum over a head of dy * y; ROW_ITEMS neighbouring items share a row; each of them
+ * reads every ROW_ITEMS-th vector of four elements. */
 GROUP void attention_bwd_delta_group(__global float *delta, ulong delta0, __global const STORAGE(DYT) * dy,
                                      ulong dy0, __global const STORAGE(DT) * y, ulong y0, uint batch, uint tq)
 {
@@ -463,7 +474,7 @@ GROUP void attention_bwd_delta_group(__global float *delta, ulong delta0, __glob
         uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
         ulong at = (((ulong)n * tq + (uint)(row - head * tq)) * HEADS + h) * HEAD_SIZE;
         for (uint d = 4 * share; d < HEAD_SIZE; d += 4 * ROW_ITEMS)
-            sum = fma(FOUR(DYT, dy + (dy0 + at), d), FOUR(DT, y + (y0 + at), d), sum);
+            sum = fma(LOAD_FOUR(DYT, dy + (dy0 + at), d), LOAD_FOUR(DT, y + (y0 + at), d), sum);
     }
     parts[lid] = (sum.x + sum.y) + (sum.z + sum.w);
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -6,13 +6,13 @@
 
 #include "engine/ops/attention/attention.h"
 
-#define LANE_MAX_HEAD 256 /* the lane form keeps its tiles in private memory */
+#define LANE_MAX_HEAD 256 /* largest head: tiles are kept in private memory */
 #define LANE_MAX_SHARES 16
-#define LANE_MAX_PRIVATE (512 << 10) /* bytes; by default up to 265 KiB */
+#define LANE_MAX_PRIVATE (512 << 10) /* bytes; the standard tiles take up to 265 KiB */
 #define LANE_SUM_ROWS 4              /* SUM_ROWS of attention_lane.cl */
 
-/* Sizes of the lane kernels' products and tiles (attention_lane.cl), and into how many shares backward splits
- * the tiles of a key head. */
+/* Register blocking (rows, vectors) and tile sizes of the lane kernels (attention_lane.cl), and the number of
+ * work-items (shares) among which backward divides the key tiles of a head. */
 typedef struct lane_form {
     int64_t rows, vectors, bq, bk, qb, kb, shares;
 } lane_form;
@@ -22,15 +22,17 @@ static int64_t round_up(int64_t n, int64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* The size of equal tiles of `total`, at most `most`, both multiples of `unit`. */
+/* The tile size that divides `total` evenly into the fewest tiles of at most `most`, rounded up to a multiple
+ * of `unit`. */
 static int64_t even_tile(int64_t total, int64_t most, int64_t unit)
 {
     int64_t tiles = (total + most - 1) / most;
     return round_up((total + tiles - 1) / tiles, unit);
 }
 
-/* The fewest shares that keep all compute units busy for nearly all of the time: with `heads` equal pieces of
- * work on `units`, the time is proportional to ceil(heads * shares / units) / shares. */
+/* The smallest number of shares that keeps all compute units nearly always busy. With `heads` equal pieces of
+ * work on `units`, the time is proportional to ceil(heads * shares / units) / shares; more shares are taken
+ * only if that is at least 10 % less. */
 static int64_t lane_shares(int64_t heads, int64_t tiles, int64_t units)
 {
     int64_t best = 1;
@@ -50,9 +52,10 @@ static int64_t lane_units(const ocl_device_desc *device)
     return device->compute_units ? (int64_t)device->compute_units : 1;
 }
 
-/* Accumulators of a product, its operands and a broadcast fill the registers: 32 of sixteen lanes hold 16
- * accumulators and more, 16 of eight lanes (or 32 of four) hold 6. Tiles stay within the nearest caches and
- * are smaller where large ones would leave compute units without work. */
+/* Register blocking: the accumulators, the operands and a broadcast must fit into the vector registers. 32
+ * registers of sixteen lanes hold 16 accumulators; 16 registers of eight lanes (or 32 of four) hold 6. Tiles
+ * fit into the first- and second-level caches, and are smaller where large ones would leave compute units
+ * idle. */
 static lane_form lane_measure(const clt_attention *s, const ocl_device_desc *device)
 {
     bool large = device->vector_floats >= 16;
@@ -66,7 +69,7 @@ static lane_form lane_measure(const clt_attention *s, const ocl_device_desc *dev
         keys -= 32;
     f.bq = even_tile(s->tq, queries, 16 * f.vectors);
     f.kb = even_tile(s->tk, keys, 16 * f.vectors);
-    f.bk = f.qb = s->dim <= 128 ? 64 : 32; /* the next multiple of `rows` */
+    f.bk = f.qb = s->dim <= 128 ? 64 : 32; /* in use rounded up to a multiple of `rows` */
     return f;
 }
 
@@ -81,14 +84,16 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
     return false;
 }
 
-/* Bytes of the tiles in an item's private memory (attention_lane.cl), for `first` rows that stay and `second`
- * that pass by, in the larger of both directions: drivers keep it on a thread's stack. */
+/* Bytes of tiles in an item's private memory, which drivers keep on a thread's stack, in the direction
+ * that needs more. `first`: rows of the side that stays with the item; `second`: rows of the side that
+ * streams by. */
 static int64_t private_bytes(const clt_attention *s, int64_t first, int64_t second)
 {
     return 4 * (round_up(s->dim, 32) * (5 * first + 2 * second) + 2 * first * second);
 }
 
-/* Tiles of rows that stay with an item and of rows that pass by, as a record asks for. */
+/* Applies the tile sizes of a tuning record: of the side that stays with an item and of the side that streams
+ * by. False: they do not fit. */
 static bool lane_tuned(ocl_emitter *e, const clt_attention *s, const char *const names[2], const lane_form *f,
                        int64_t *stay, int64_t stay_total, int64_t *pass)
 {
@@ -134,7 +139,7 @@ static clt_status attention_fwd_lane(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-/* A gradient (+)= the sum of its copies. */
+/* Emits the kernel: gradient i (+)= the sum of its partial copies. */
 static void lane_sum(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                      const clt_attention_grads *g, int i, int32_t copies, int64_t shares)
 {
@@ -152,8 +157,8 @@ static void lane_sum(ocl_emitter *e, const clt_call *call, const clt_attention *
     ocl_kernel_end_1d(e, clt_div_up(rows, LANE_SUM_ROWS), 1, (double)shares * (double)elements);
 }
 
-/* The kernel adds to f32 alone: gradients of other types, and those of queries that several items make, get
- * copies of their own first. */
+/* Whether gradient i is first made in separate f32 copies: the backward kernel accumulates in f32 only, and
+ * dq that several items contribute to needs a copy for each of them. */
 static bool lane_apart(const clt_call *call, const lane_form *f, const clt_attention_grads *g, int i)
 {
     return (i == 0 && f->shares > 1) || (g->tensor[i] >= 0 && clt_call_dtype(call, g->tensor[i]) != CLT_F32);
@@ -172,7 +177,8 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
         return lane_refuse(&s);
     int64_t tiles = (s.tk + f.kb - 1) / f.kb;
     f.shares = ocl_tuned(e, "shares", (int)lane_shares(s.batch * s.kv_heads, tiles, lane_units(e->device)));
-    if (f.shares > 1 && f.shares > tiles) /* a share without a tile would leave its copy of dq unwritten */
+    /* every share needs a tile, since it writes its copy of dq only with its first tile */
+    if (f.shares > 1 && f.shares > tiles)
         CLT_FAIL(CLT_EUNSUPPORTED, "%lld shares of %lld tiles", (long long)f.shares, (long long)tiles);
     to = g;
     for (int i = 0; i < 3; i++) {

@@ -2,13 +2,14 @@
  *
  * Attention, the form for CPU devices: one work-item per work-group, tiles of queries and keys in private
  * memory, and products of tiles with all their accumulators in registers: ROWS rows of VECTORS float16
- * vectors, to which each step adds an element of each row times one row of vectors. Forward: an item has BQ
- * queries of one head. They lie along the lanes, so that the online softmax needs no sum across lanes and
- * keys and values no transposition, and meet the keys tile by tile. Backward: an item has a share of the
- * tiles of one key head; scores are made once for dq, dk and dv; dq grows in memory from tile to tile, in a
- * copy for each share, which attention_bwd_sum_lane adds up. Every sum has one owner and one order: no
- * atomics. Tiles that no query sees are skipped. Same results as attention.cl up to rounding. Defines:
- * attention.clh, and those below; gradients are f32.
+ * vectors, to which each step adds an outer product: one element for each row times a row of vectors.
+ * Forward: an item has BQ queries of one head. Each lane of a vector belongs to one query, so that the online
+ * softmax needs no reduction across lanes and keys and values need no transposition; the item loops over
+ * tiles of keys. Backward: an item has a share of the key tiles of one key head; scores are recomputed once
+ * for dq, dk and dv; dq is accumulated in memory over the tiles, in one copy per share, which
+ * attention_bwd_sum_lane adds up. Each sum is made by one item in a fixed order: no atomics. Tiles that are
+ * masked as a whole are skipped. Same results as attention.cl up to rounding. Defines: attention.clh, and
+ * those below; gradients are f32.
  */
 #include "attention_lane.clh"
 
@@ -20,14 +21,14 @@
 #define QUERY_ROWS UP_TO(BQ, ROWS)
 
 typedef struct __attribute__((aligned(64))) forward_tiles {
-    float query[HEAD_SIZE * BQ]; /* turned */
+    float query[HEAD_SIZE * BQ]; /* transposed: [d][query] */
     float key[KEY_ROWS * WIDTH], value[BK * WIDTH], sum[QUERY_ROWS * WIDTH];
-    float p[(KEY_ROWS + ROWS) * WEIGHTS]; /* [key][query]: scores, then weights */
+    float p[(KEY_ROWS + ROWS) * WEIGHTS]; /* [key][query]: scores, then their exponentials */
     float top[BQ], total[BQ], shrink[WEIGHTS];
 } forward_tiles;
 
-/* Scores of the queries from column c on against `cols` keys; those of keys that a query does not see are
- * -INFINITY. top: the largest so far. All queries see the first `all` keys. */
+/* QKᵀ for the queries of columns c .. c + STRIP - 1 and the first `cols` keys; masked scores become
+ * -INFINITY. top: the largest score of each query so far. All queries attend to the first `all` keys. */
 INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *seen, float16 *top)
 {
     for (uint k = 0; k < cols; k += ROWS) {
@@ -35,7 +36,7 @@ INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *se
         EACH_SUM sum[r][v] = ZERO;
         multiply(sum, t->key + k * WIDTH, WIDTH, 1, t->query + c, BQ, HEAD_SIZE);
         if (k + ROWS > all)
-            EACH_SUM sum[r][v] = shown(sum[r][v], seen[v], k + r);
+            EACH_SUM sum[r][v] = mask_score(sum[r][v], seen[v], k + r);
         EACH_SUM
         {
             top[v] = select(top[v], sum[r][v], sum[r][v] > top[v]);
@@ -44,7 +45,7 @@ INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *se
     }
 }
 
-/* Online softmax of the queries from column c on over `cols` keys. */
+/* One step of the online softmax for the queries of columns c .. c + STRIP - 1 over `cols` keys. */
 INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, uint cols, const drop_mask *mask)
 {
     SEEN seen[VECTORS];
@@ -56,17 +57,18 @@ INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, uint c
         total[v] = ZERO;
     }
     scores(t, c, cols, seen_by(at, c), seen, top);
-    /* a query that has seen no key yet */
+    /* a query without any key so far: avoid -INFINITY - -INFINITY */
     EACH_VECTOR base[v] = select(top[v], ZERO, top[v] == (float16)(-INFINITY));
     for (uint k = 0; k < cols; k++) {
         EACH_VECTOR
         {
-            float16 e = clt_exp16(vload16(v, t->p + k * WEIGHTS + c) - base[v]); /* 0 from -INFINITY */
+            float16 e = clt_exp16(vload16(v, t->p + k * WEIGHTS + c) - base[v]); /* masked scores give 0 */
             vstore16(e, v, t->p + k * WEIGHTS + c);
             total[v] += e;
         }
     }
-    /* ROWS queries that begin in these columns may go on in the next, and see more keys */
+    /* a block of ROWS queries may extend into the next columns, whose queries attend to more keys: clear
+     * those rows */
     for (uint k = cols; k < cols + ROWS - 1; k++)
         EACH_VECTOR vstore16(ZERO, v, t->p + k * WEIGHTS + c);
     EACH_VECTOR
@@ -81,8 +83,8 @@ INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, uint c
     }
 }
 
-/* sum = sum * shrink + P V; the first tile of keys finds no sum. */
-INLINE void weigh(forward_tiles *t, const tile_pair *at)
+/* PV: sum = sum * shrink + P V; for the first tile of keys sum = P V. */
+INLINE void add_values(forward_tiles *t, const tile_pair *at)
 {
     for (uint q = 0; q < at->rows; q += ROWS) {
         uint reach = min(seen_by_some(at, q, ROWS), (uint)BK);
@@ -101,7 +103,7 @@ INLINE void weigh(forward_tiles *t, const tile_pair *at)
     }
 }
 
-/* y and lse of the item's queries; zeros where no key is seen. */
+/* Writes y and lse of the item's queries; zeros for queries without any key. */
 INLINE void finish(forward_tiles *t, const tile_pair *at, __global STORAGE(DT) * y, __global float *lse)
 {
     for (uint c = 0; c < at->rows; c += LANES) {
@@ -122,7 +124,8 @@ INLINE void finish(forward_tiles *t, const tile_pair *at, __global STORAGE(DT) *
     }
 }
 
-/* One item per BQ queries of a head; the last of a head, which see most keys, come first. */
+/* One item per BQ queries of a head. The last queries of a head, which attend to the most keys, are started
+ * first. */
 ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
                              ATTENTION_INPUTS, ATTENTION_SIZES)
 {
@@ -142,7 +145,7 @@ ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float 
         vstore16((float16)(-INFINITY), 0, t.top + c);
         vstore16(ZERO, 0, t.total + c);
     }
-    /* queries that do not exist but belong to the last ROWS: nothing may depend on what is there */
+    /* the last block of ROWS queries may be incomplete: clear the columns of queries that do not exist */
     for (uint k = 0; k < KEY_ROWS + ROWS; k++)
         vstore16(ZERO, 0, t.p + k * WEIGHTS + UP_TO(at.rows, STRIP));
     vstore16(ZERO, 0, t.shrink + UP_TO(at.rows, STRIP));
@@ -154,7 +157,7 @@ ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float 
         PACK(DT, t.value, v + (ulong)at.j0 * ldv, ldv, have, have, 1.0f);
         for (uint c = 0; c < at.rows; c += STRIP)
             online_softmax(&t, &at, c, min(seen_by_some(&at, c, STRIP), (uint)BK), &mask);
-        weigh(&t, &at);
+        add_values(&t, &at);
     }
     finish(&t, &at, y + y0 + (((ulong)n * tq + i0) * HEADS + h) * HEAD_SIZE, lse + lse0 + head * tq + i0);
 }
@@ -172,18 +175,19 @@ ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float 
 typedef struct __attribute__((aligned(64))) backward_tiles {
     float key_turned[HEAD_SIZE * KB], value_turned[HEAD_SIZE * KB];
     float key[KB * WIDTH], dk[KEY_ROWS * WIDTH], dv[KEY_ROWS * WIDTH];
-    float query[QUERY_ROWS * WIDTH], given[QUERY_ROWS * WIDTH];    /* given: dy */
+    float query[QUERY_ROWS * WIDTH], dy[QUERY_ROWS * WIDTH];       /* rows of q and of dy */
     float p[QUERY_ROWS * KB + LANES], ds[QUERY_ROWS * KB + LANES]; /* [query][key] */
-    float norm[QUERY_ROWS], mean[QUERY_ROWS];                      /* lse; sum of dy * y */
+    /* norm: lse; mean: delta, the sum of dy * y */
+    float norm[QUERY_ROWS], mean[QUERY_ROWS];
 #if DROPOUT
     float keep[ROWS * KEEP_ROW];
 #endif
 } backward_tiles;
 
-/* P and dS of ROWS queries from q on and the keys of columns c to c + STRIP - 1; `masked`: some queries do
- * not see all of them. keep: factors of the probabilities, a row for each query. */
-INLINE void slopes(backward_tiles *t, const tile_pair *at, uint q, uint c, bool masked,
-                   const float *const *keep)
+/* P and dS of ROWS queries from q on and the keys of columns c .. c + STRIP - 1. masked: some of these
+ * queries do not attend to all of these keys. keep: dropout factors, a row for each query. */
+INLINE void score_gradients(backward_tiles *t, const tile_pair *at, uint q, uint c, bool masked,
+                            const float *const *keep)
 {
     float16 sum[ROWS][VECTORS];
     float *p = t->p + q * KB + c, *ds = t->ds + q * KB + c;
@@ -191,7 +195,7 @@ INLINE void slopes(backward_tiles *t, const tile_pair *at, uint q, uint c, bool 
     multiply(sum, t->query + q * WIDTH, WIDTH, 1, t->key_turned + c, KB, HEAD_SIZE);
     EACH_SUM vstore16(sum[r][v], v, p + r * KB);
     EACH_SUM sum[r][v] = ZERO;
-    multiply(sum, t->given + q * WIDTH, WIDTH, 1, t->value_turned + c, KB, HEAD_SIZE);
+    multiply(sum, t->dy + q * WIDTH, WIDTH, 1, t->value_turned + c, KB, HEAD_SIZE);
     EACH_SUM vstore16(sum[r][v], v, ds + r * KB);
     for (uint r = 0; r < ROWS; r++) {
         EACH_VECTOR
@@ -213,8 +217,8 @@ INLINE void slopes(backward_tiles *t, const tile_pair *at, uint q, uint c, bool 
 }
 
 /* x (+)= sum * factor: the first `rows` rows and `columns` columns. */
-INLINE void put(__global float *x, ulong ld, float16 sum[ROWS][VECTORS], uint rows, uint columns,
-                float factor, bool accumulate)
+INLINE void store_product(__global float *x, ulong ld, float16 sum[ROWS][VECTORS], uint rows, uint columns,
+                          float factor, bool accumulate)
 {
     if (rows >= ROWS && columns >= STRIP) {
         if (accumulate)
@@ -235,7 +239,7 @@ INLINE void put(__global float *x, ulong ld, float16 sum[ROWS][VECTORS], uint ro
 INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global float *dq, ulong lddq,
                             float scale, bool accumulate, const drop_mask *mask)
 {
-    /* ROWS keys of which a query sees the first may go on beyond those that any query sees */
+    /* a block of ROWS keys may extend beyond the last key that any query attends to */
     uint most = min(seen_by(at, at->rows - 1) + ROWS - 1, (uint)KB);
     for (uint q = 0; q < at->rows; q += ROWS) {
         uint reach = min(seen_by_some(at, q, ROWS), (uint)KB), all = seen_by(at, q), c = 0;
@@ -245,7 +249,7 @@ INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global flo
             keep[r] = keep_row(mask, q + r, t->keep + r * KEEP_ROW, UP_TO(reach, STRIP));
 #endif
         for (; c < reach; c += STRIP)
-            slopes(t, at, q, c, c + STRIP > all, keep);
+            score_gradients(t, at, q, c, c + STRIP > all, keep);
         for (; c < most; c += STRIP) {
             EACH_SUM vstore16(ZERO, v, t->p + (q + r) * KB + c);
             EACH_SUM vstore16(ZERO, v, t->ds + (q + r) * KB + c);
@@ -254,15 +258,16 @@ INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global flo
             float16 sum[ROWS][VECTORS];
             EACH_SUM sum[r][v] = ZERO;
             multiply(sum, t->ds + q * KB, KB, 1, t->key + d, WIDTH, reach);
-            put(dq + q * lddq + d, lddq, sum, at->rows - q, HEAD_SIZE - d, scale, accumulate);
+            store_product(dq + q * lddq + d, lddq, sum, at->rows - q, HEAD_SIZE - d, scale, accumulate);
         }
     }
 }
 
-/* dv += P^T dy, dk += dS^T q of the tile's `have` keys; `fresh`: nothing was added yet. */
+/* dv += P^T dy and dk += dS^T q for the tile's `have` keys; fresh: the first contribution, which is stored
+ * and not added. */
 INLINE void key_gradients(backward_tiles *t, const tile_pair *at, bool fresh, uint have)
 {
-    /* keys that do not exist but belong to the last ROWS read behind the end of a row */
+    /* the last block of ROWS keys may read beyond the end of the last row */
     vstore16(ZERO, 0, t->p + at->rows * KB);
     vstore16(ZERO, 0, t->ds + at->rows * KB);
     for (uint k = 0; k < have; k += ROWS) {
@@ -272,13 +277,13 @@ INLINE void key_gradients(backward_tiles *t, const tile_pair *at, bool fresh, ui
             break;
         for (uint d = 0; d < WIDTH; d += STRIP) {
             uint to = k * WIDTH + d, weight = q * KB + k, row = q * WIDTH + d;
-            add_product(t->dv + to, fresh, t->p + weight, KB, t->given + row, at->rows - q);
+            add_product(t->dv + to, fresh, t->p + weight, KB, t->dy + row, at->rows - q);
             add_product(t->dk + to, fresh, t->ds + weight, KB, t->query + row, at->rows - q);
         }
     }
 }
 
-/* norm and mean of the tile's queries. */
+/* Computes lse and delta of the tile's queries. */
 INLINE void row_values(backward_tiles *t, __global const STORAGE(DT) * y, __global const float *lse,
                        uint rows)
 {
@@ -286,14 +291,14 @@ INLINE void row_values(backward_tiles *t, __global const STORAGE(DT) * y, __glob
         float part[LANES], sum = 0.0f;
         uint from = min(r, rows - 1);
         ulong at = (ulong)from * (HEADS * HEAD_SIZE);
-        const float *given = t->given + from * WIDTH;
+        const float *dy = t->dy + from * WIDTH;
         float16 sums = ZERO;
 #pragma unroll
         for (uint d = 0; d + LANES <= HEAD_SIZE; d += LANES)
-            sums = fma(LOAD16(DT, y, at + d), vload16(0, given + d), sums);
+            sums = fma(LOAD16(DT, y, at + d), vload16(0, dy + d), sums);
         vstore16(sums, 0, part);
         for (uint d = HEAD_SIZE / LANES * LANES; d < HEAD_SIZE; d++)
-            sum = fma(LOAD(DT, y, at + d), given[d], sum);
+            sum = fma(LOAD(DT, y, at + d), dy[d], sum);
         vstore8(vload8(0, part) + vload8(1, part), 0, part);
         for (uint i = 0; i < 4; i++)
             part[i] += part[i + 4];
@@ -302,7 +307,7 @@ INLINE void row_values(backward_tiles *t, __global const STORAGE(DT) * y, __glob
     }
 }
 
-/* x rows (+)= tile rows * factor */
+/* Rows of x (+)= rows of the tile * factor. */
 INLINE void put_rows(__global float *x, ulong ld, const float *tile, uint rows, float factor, bool accumulate)
 {
     for (uint r = 0; r < rows; r++) {
@@ -322,9 +327,9 @@ INLINE void put_rows(__global float *x, ulong ld, const float *tile, uint rows, 
     }
 }
 
-/* One item per key head and share of its tiles: tiles share, 2 * shares - 1 - share, 2 * shares + share and
- * so on, which makes the shares equally heavy; and all queries of the heads that have this key head. With
- * several shares dq is a workspace of as many copies. */
+/* One item per key head and share of its key tiles, with all queries of the heads that use this key head. A
+ * share has the tiles share, 2 * shares - 1 - share, 2 * shares + share and so on: with causal masks that
+ * gives all shares the same amount of work. With several shares dq is a workspace with a copy for each. */
 ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accumulate_q, __global float *dk,
                              ulong dk0, uint lddk, int accumulate_k, __global float *dv, ulong dv0, uint lddv,
                              int accumulate_v, __global const STORAGE(DYT) * dy, ulong dy0,
@@ -346,14 +351,15 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
         at.j0 = tile * KB;
         uint have = min(tk - at.j0, (uint)KB), held = min(attention_beyond(at.keys, at.j0), (uint)KB);
         ulong key_row = (ulong)n * tk + at.j0;
-        /* values pass through the keys' tile, so that there is one transposition to compile */
+        /* values and then keys go through the same tile, so that the transposition is compiled only once */
         for (uint pass = 0; pass < 2 && held > 0; pass++) {
             __global const STORAGE(DT) *x = pass ? k + k0 + key_row * ldk : v + v0 + key_row * ldv;
             PACK(DT, t.key, x + g * HEAD_SIZE, pass ? ldk : ldv, held, KB, 1.0f);
             turn_tile(pass ? t.key_turned : t.value_turned, KB, t.key, WIDTH, KB);
         }
         bool fresh = true;
-        /* the first tile writes dq, so it meets every query, also those that see no key */
+        /* the first tile initialises dq, so it visits all queries, even those that attend to none of its
+         * keys */
         uint first = round == 0 ? 0 : attention_first_query(at.j0, tq, at.keys) / QB * QB;
         for (uint h = g * SHARING; h < (g + 1) * SHARING; h++) {
             for (at.i0 = first; at.i0 < tq; at.i0 += QB) {
@@ -367,7 +373,7 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
                 bool add = accumulate_q || round > 0;
                 if (seen_by(&at, at.rows - 1) > 0) {
                     PACK(DT, t.query, q + q0 + row * ldq + h * HEAD_SIZE, ldq, at.rows, QUERY_ROWS, scale);
-                    PACK(DYT, t.given, dy + dy0 + from, HEADS * HEAD_SIZE, at.rows, QUERY_ROWS, 1.0f);
+                    PACK(DYT, t.dy, dy + dy0 + from, HEADS * HEAD_SIZE, at.rows, QUERY_ROWS, 1.0f);
                     row_values(&t, y + y0 + from, lse + lse0 + line, at.rows);
                     query_gradients(&t, &at, to, lddq, scale, add, &mask);
                     key_gradients(&t, &at, fresh, have);
@@ -390,9 +396,9 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
 #endif
 #if KERNEL == 0 || KERNEL == 6
 
-#define SUM_ROWS 4 /* of an item of the next kernel */
+#define SUM_ROWS 4 /* rows of an item of the next kernel */
 
-/* A gradient in GT (+)= the sum of its copies, in their order; HEADS are its heads. */
+/* A gradient of type GT (+)= the sum of its copies, in their order; HEADS is its number of heads. */
 ITEM void attention_bwd_sum_lane(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,
                                  __global const float *copies, ulong copies0, ulong rows, uint shares)
 {

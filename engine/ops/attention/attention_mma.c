@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The form of attention for GPUs with matrix units (engine/ops/attention/attention_mma.cl, which argues for
- * the sizes): which problems it takes, how many rows a work-group holds and takes from local memory. Decides
- * by what probes have shown of the device; knows no device by name. */
+ * The form of attention for GPUs with matrix units (engine/ops/attention/attention_mma.cl, which gives the
+ * reasons for the sizes): which problems it takes, how many rows a work-group holds and takes from local
+ * memory. Decides by what probes have shown of the device; knows no device by name. */
 #include <stdio.h>
 
 #include "cl/gemm/gemm_mma.h"
 #include "engine/ops/attention/attention.h"
 
 #define FEWEST_WARPS 2
-#define MMA_MAX_HEAD 128    /* sums of a head fill the registers of an item */
-#define EMULATION_WORDS 192 /* MMA_SCRATCH of mma.clh, a warp */
-#define WIDE_HEAD 64        /* up to it a warp holds two tiles of 16 rows */
-#define GROUPS_A_UNIT 2     /* fewer work-groups than that would leave compute units without work */
+#define MMA_MAX_HEAD 128    /* a larger head's accumulators would not fit into the registers */
+#define EMULATION_WORDS 192 /* MMA_SCRATCH of mma.clh, for each warp */
+#define WIDE_HEAD 64        /* up to this head size a warp can hold two m16 tiles */
+#define GROUPS_A_UNIT 2     /* with fewer work-groups per unit, compute units would be idle */
 
 typedef struct mma_form {
     int warps, m_tiles, cols; /* -DWARPS -DM_TILES -DCOLS; warps 0: none */
 } mma_form;
 
-/* In the order of preference: from the most products for each byte read from local memory to the smallest
- * need of local memory. */
+/* In the order of preference: the first forms have the most multiply-adds per byte read from local memory,
+ * the last ones need the least local memory. */
 static const mma_form forms[][5] = {
     [CLT_ATTENTION_FORWARD] = {{4, 2, 64}, {4, 1, 64}, {4, 1, 32}, {2, 1, 16}, {0}},
     [CLT_ATTENTION_DQ] = {{4, 2, 64}, {4, 1, 32}, {2, 1, 16}, {0}},
@@ -35,9 +35,9 @@ static uint64_t form_items(const mma_form *f)
     return 32 * (uint64_t)f->warps;
 }
 
-/* MMA_SM of mma.clh: the generation of the device's instructions; 0: none that this form can use. Sums become
- * operands without leaving their registers, so that the layout of fragments must be known: that of mma.sync
- * is, that of Volta's wmma is not. */
+/* MMA_SM of mma.clh, the compute capability whose instructions are used; 0: the device has none that this
+ * variant can use. Accumulators are used as operands of the next product without leaving their registers, so
+ * the fragment layout must be documented: that of mma.sync is, that of Volta's wmma is not. */
 static int generation(clt_dtype dtype, const ocl_device_desc *device)
 {
     int sm = ocl_mma_generation(dtype, device);
@@ -49,7 +49,8 @@ static bool emulated(clt_dtype dtype, const ocl_device_desc *device)
     return generation(dtype, device) == 0 || device->emulated_caps != 0;
 }
 
-/* Of a work-group: two slots of two tiles; over keys also the values held, and lse and delta. */
+/* Local memory of a work-group: two slots (double buffering) of two tiles; for dk and dv also the block's
+ * values, and lse and delta. */
 static uint64_t local_bytes(const clt_attention *s, clt_attention_kernel kernel, const mma_form *f,
                             bool emulate)
 {
@@ -70,8 +71,8 @@ static uint64_t form_groups(const clt_attention *s, clt_attention_kernel kernel,
            clt_div_up((uint64_t)(keys ? s->tk : s->tq), (uint64_t)form_rows(f));
 }
 
-/* Does it fit? Two m16 tiles need small heads, and in backward the registers that the random numbers of dropout
- * would take. */
+/* Whether a form fits. Two m16 tiles need small heads and, in backward, no dropout, whose random numbers need
+ * registers too. */
 static bool form_fits(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
                       const mma_form *f, const ocl_device_desc *device)
 {
@@ -83,8 +84,9 @@ static bool form_fits(const clt_call *call, const clt_attention *s, clt_attentio
            local_bytes(s, kernel, f, emulate) <= device->local_bytes;
 }
 
-/* Half of a block or more would hold no rows: a smaller one does. Two m16 tiles read local memory half as often,
- * where there are enough rows for all compute units. */
+/* Whether a form suits the problem's size. A block that would be half empty or more is too large. Two m16
+ * tiles per warp read local memory half as often, but pay only if there are enough blocks for all compute
+ * units. */
 static bool form_suits(const clt_attention *s, clt_attention_kernel kernel, const mma_form *f,
                        const ocl_device_desc *device)
 {
@@ -104,7 +106,8 @@ static const mma_form *choose(const clt_call *call, const clt_attention *s, clt_
     return f;
 }
 
-/* The tile of a record, which counts them as `forms` does, or the chosen one; NULL: does not fit. */
+/* The form that a tuning record names by its index in `forms`, or the standard choice; NULL: it does not
+ * fit. */
 static const mma_form *tuned(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                              clt_attention_kernel kernel, const char *name)
 {
@@ -122,7 +125,7 @@ static clt_status refuse_tile(const clt_attention *s)
              (long long)s->dim);
 }
 
-/* The same answer for both directions, but for types of gradients. */
+/* Gives the same answer for both directions, except for the types of gradients. */
 static bool mma_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     const clt_call *call = problem;
@@ -150,7 +153,7 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
     return false;
 }
 
-/* A tensor that the kernels read or write in its own type or as f32. */
+/* Whether a tensor has a type that the kernels can read or write: q's type or f32. */
 static bool fits_type(const clt_call *call, int32_t tensor, char *reason, size_t size)
 {
     clt_dtype dtype = clt_call_dtype(call, call->in[0]);
@@ -183,7 +186,7 @@ static void mma_begin(ocl_emitter *e, const clt_call *call, const clt_attention 
     clt_dtype dtype = clt_call_dtype(call, call->in[0]);
     int sm = generation(dtype, e->device);
     clt_attention_begin(e, call, s, "attention_mma", kernel, name);
-    ocl_define(e, "MMA_SM", sm ? sm : 80); /* emulated on request: the newest */
+    ocl_define(e, "MMA_SM", sm ? sm : 80); /* emulated on request: as the newest generation */
     ocl_define(e, "WARPS", f->warps);
     ocl_define(e, "M_TILES", f->m_tiles);
     ocl_define(e, "COLS", f->cols);
@@ -245,7 +248,7 @@ static clt_status attention_bwd_mma(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-/* Places in `forms`. */
+/* The tunables are indices in `forms`. */
 static const ocl_tunable fwd_tiles[] = {{"tile", 4, {0, 1, 2, 3}}, {0}};
 static const ocl_tunable bwd_tiles[] = {{"dq_tile", 3, {0, 1, 2}}, {"dkv_tile", 3, {0, 1, 2}}, {0}};
 const ocl_variant clt_attention_fwd_mma = {.name = "mma",

@@ -3,27 +3,27 @@
  * Attention, the form for GPUs with matrix units: 16-bit storage, f32 sums, scores and probabilities that
  * never leave registers. A work-group holds ROWS rows of one side (queries for y and dq, keys for dk and dv),
  * each of its warps M_TILES tiles of 16 rows as operands A, and takes the other side COLS rows at a time
- * through two slots of local memory: while one is multiplied, copies fill the other. Sums of scores are, once
- * packed, the operand A of the next product (mma_registers.clh), in backward over keys too, because there
- * scores are computed transposed. Tiles that no query of the block sees are never brought; a tile that all of
- * them see entirely is not masked. Sums run in a fixed order without atomics.
- * Same results as attention.cl up to rounding, its probabilities and their slopes being rounded to the
- * storage type on their way into a product, as the matrix units want them. Defines: attention.clh and below.
+ * through two slots of local memory: while one is multiplied, asynchronous copies fill the other. Sums of
+ * scores are, once packed, the operand A of the next product (mma_registers.clh), in backward over keys too,
+ * because there scores are computed transposed. Tiles that are masked for the whole block are never loaded;
+ * tiles in which nothing is masked skip the mask. Sums run in a fixed order without atomics. Same results as
+ * attention.cl up to rounding, except that P and dS are rounded to the storage type before a product, as the
+ * matrix units need them. Defines: attention.clh and below.
  *
  * Local memory. A row has HEAD elements, HEAD_SIZE filled up with zeros to a multiple of 16, and lies PITCH =
- * HEAD + 8 apart: an odd number of 16-byte words, so that the eight rows which a fragment load or eight
- * copies reach at once lie in different banks, for every head size and without an exchange of addresses.
- * Four tiles of COLS rows are 36 KiB with 64 rows of 64 elements, 34 KiB with 32 of 128, of 48 for a group.
+ * HEAD + 8 apart: an odd number of 16-byte words, so that the eight rows which one fragment load or eight
+ * copies access at once are in different banks, for every head size and without swizzling addresses. Four
+ * tiles of COLS rows are 36 KiB with 64 rows of 64 elements, 34 KiB with 32 of 128, of 48 for a group.
  *
- * Why these forms. A warp reads a streamed tile once for its 16 M_TILES rows: 8 M_TILES multiply-adds for
- * each byte, where an SM of Ampere needs 8 and one of Hopper 10 (gemm_mma.cl). Two m16 tiles fit the
- * registers up to HEAD 64, one up to 128; what is larger goes to attention_group.cl.
+ * Why these tile sizes. A warp reads a streamed tile once for its 16 M_TILES rows: 8 M_TILES multiply-adds
+ * for each byte, where an SM of Ampere needs 8 and one of Hopper 10 (gemm_mma.cl). Two m16 tiles fit the
+ * registers up to HEAD 64, one up to 128; larger heads use attention_group.cl.
  * engine/ops/attention/attention_mma.c chooses.
  *
- * Forward takes 64 keys at a time where they fit. What comes once for a tile (a barrier, a wait, copies,
- * the maximum of every row and its exchange between four items) then comes half as often as with 32: 558
- * instructions of ptxas for sm_80 instead of 640 for the 128 products of 64 keys, of which 192 are
- * exponentials and their arguments. FlashAttention-2 takes 64 to 128.
+ * Forward takes 64 keys at a time where they fit. The work per tile (a barrier, a wait, copies, the maximum
+ * of every row and its exchange between four items) is then done half as often as with 32: 558 instructions
+ * of ptxas for sm_80 instead of 640 for the 128 products of 64 keys, of which 192 are exponentials and their
+ * arguments. FlashAttention-2 takes 64 to 128.
  *
  * Occupancy: 128 items a group, registers by ptxas for sm_75 to sm_120 (tests/e2e/test_attention_ptx.sh),
  * all without spills: with two m16 tiles forward 246, dq 232, dk and dv 252: two groups, eight warps on an
@@ -37,7 +37,7 @@
 
 /* --- forward --- */
 
-/* The largest score of a row of m16 tile i, of which four items hold a part each. */
+/* The largest score of a row of m16 tile i; four items hold a part of the row each. */
 static inline float row_max(float4 score[COLS / 16][M_TILES][2], uint i, bool lower, __local uint *scratch)
 {
     float top = -INFINITY;
@@ -49,17 +49,18 @@ static inline float row_max(float4 score[COLS / 16][M_TILES][2], uint i, bool lo
     return fmax(top, MMA_SHUFFLE_XOR(top, 2, scratch));
 }
 
-/* Online softmax. Exponentials of a row are taken relative to `top`, which need not be its largest score:
- * any number near it serves, since sums are divided in the end. So `top` follows only when the largest
- * score has left it 2^SLACK behind, and in most tiles no earlier sum is scaled. What is kept is decided by
- * a row's own scores alone, whatever rows its neighbours hold. Weights are then at most 2^SLACK: 16-bit
- * types hold that, and round it as they round 1. */
+/* Online softmax. The exponentials of a row are relative to `top`, which need not be the largest score: any
+ * number near it is good enough, since the result is divided by the sum of the exponentials in the end. So
+ * `top` is raised to the largest score only when that exceeds it by more than SLACK (in units of log 2), and
+ * in most tiles the earlier sums need no rescaling. The decision depends on the row's own scores alone,
+ * whatever rows the other items have. Exponentials are then at most 2^SLACK, which 16-bit types represent
+ * with the same relative error as 1. */
 #define SLACK 8.0f
-#define NO_TOP -3.402823466e+38f /* finite: scores of -INFINITY relative to it give 0, not NaN */
+#define NO_TOP -3.402823466e+38f /* finite, so that exp2(-INFINITY - NO_TOP) is 0 and not NaN */
 
-/* Scales earlier sums and totals of m16 tile i where a row's largest score, in units of log 2, has left
- * `top` behind. */
-static inline void follow(float2 *top, float2 *total, float4 sum[CHUNKS], float2 largest)
+/* Raises `top` of the rows of m16 tile i whose largest score (in units of log 2) exceeds it by more than
+ * SLACK, and rescales their earlier sums and totals. */
+static inline void rescale(float2 *top, float2 *total, float4 sum[CHUNKS], float2 largest)
 {
     float2 next = (float2)(largest.x > top->x + SLACK ? largest.x : top->x,
                            largest.y > top->y + SLACK ? largest.y : top->y);
@@ -72,9 +73,10 @@ static inline void follow(float2 *top, float2 *total, float4 sum[CHUNKS], float2
         sum[n] *= shrink.xxyy;
 }
 
-/* Scores of m16 tile i become exponentials relative to `top`, which the item's part of the total is added to. */
-static inline void weights_of(float4 score[COLS / 16][M_TILES][2], uint i, float unit, float2 top,
-                              float2 *total)
+/* Replaces the scores of m16 tile i by exponentials relative to `top`, and adds them to the item's part of
+ * the rows' totals. */
+static inline void exponentials(float4 score[COLS / 16][M_TILES][2], uint i, float unit, float2 top,
+                                float2 *total)
 {
     MMA_UNROLL_FOR (uint c = 0; c < COLS / 8; c++) {
         float4 s = score[c / 2][i][c & 1];
@@ -89,8 +91,8 @@ static inline void weights_of(float4 score[COLS / 16][M_TILES][2], uint i, float
 }
 
 #if DROPOUT
-/* Bit e of digit c: element e of the item's fragment of columns 8 c.. of a tile stays; `number` is that of
- * its first element. */
+/* The dropout mask of a tile: bit 4 c + e is set if element e of the item's fragment of columns 8 c .. 8 c +
+ * 7 is kept. `number` is the index of the item's first element. */
 static inline uint keep_tile(__global const uint *sb, uint op, ulong number, uint tk, float p_drop)
 {
     uint bits = 0;
@@ -111,7 +113,8 @@ static inline float4 drop_weights(float4 p, uint bits)
 }
 #endif
 
-/* y and lse; one group per block of queries of a head, the last block, which sees most keys, first. */
+/* y and lse; one group per block of queries of a head. The last block, which attends to the most keys, is
+ * started first. */
 GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
                              ATTENTION_INPUTS, ATTENTION_SIZES)
 {
@@ -129,7 +132,8 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     }
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    __local ushort *block = ROWS > 2 * COLS ? slots : slots + SLOT; /* beside the first tile, or before it */
+    /* where the first tile does not need the memory, or before that tile is loaded */
+    __local ushort *block = ROWS > 2 * COLS ? slots : slots + SLOT;
     LOAD_TILE(DT, block, q + q0 + (ulong)n * tq * ldq + h * HEAD_SIZE, ldq, i0, rows, ROWS);
     if (ROWS > 2 * COLS) {
         MMA_COPIES_END();
@@ -151,7 +155,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     for (uint j0 = 0; j0 < visible; j0 += COLS, now = SLOT - now) {
         __local ushort *slot = slots + now, *other = slots + (SLOT - now);
         MMA_COPIES_WAIT(0);
-        barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there, and nobody reads the other slot any more */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there, and the other slot is no longer read */
         uint next = j0 + COLS;
         if (next < visible) {
             LOAD_TILE(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
@@ -159,7 +163,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
         }
         MMA_COPIES_END();
 #if DROPOUT
-        uint kept[M_TILES]; /* ahead of the scores, which take the registers */
+        uint kept[M_TILES]; /* computed before the scores, which need the registers */
         MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
             ulong number = attention_number(sb + sb0, n, h, mine + 16 * i, tq, tk) + j0 + pair;
             kept[i] = keep_tile(sb + sb0, op, number, tk, p_drop);
@@ -179,14 +183,14 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
         }
         MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
             float2 largest = (float2)(row_max(score, i, false, scratch), row_max(score, i, true, scratch));
-            follow(&top[i], &total[i], sum[i], largest * unit);
-            weights_of(score, i, unit, top[i], &total[i]);
+            rescale(&top[i], &total[i], sum[i], largest * unit);
+            exponentials(score, i, unit, top[i], &total[i]);
 #if DROPOUT
             MMA_UNROLL_FOR (uint c = 0; c < COLS / 8; c++)
                 score[c / 2][i][c & 1] = drop_weights(score[c / 2][i][c & 1], kept[i] >> 4 * c);
 #endif
         }
-        MMA_TOGETHER(); /* rows follow their own scores */
+        MMA_TOGETHER(); /* rows branch on their own scores: reconverge */
         MMA_UNROLL_FOR (uint c = 0; c < COLS / 16; c++) {
             uint4 weights[M_TILES];
             MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++)
@@ -220,9 +224,10 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
 
 /* --- backward --- */
 
-/* Scores and slopes become keep * P and dS; norm (in units of log 2) and mean are those of each element's
- * query. */
-static inline void weigh(float4 *score, float4 *slope, float unit, float4 norm, float4 mean, float4 keep)
+/* Backward of the softmax: score becomes keep * P, and slope, which is dP, becomes dS = P * (keep * dP -
+ * delta). norm is lse in units of log 2 and mean is delta, of each element's query. */
+static inline void softmax_backward(float4 *score, float4 *slope, float unit, float4 norm, float4 mean,
+                                    float4 keep)
 {
     float4 p = (float4)(MMA_EXP2(fma(score->x, unit, -norm.x)), MMA_EXP2(fma(score->y, unit, -norm.y)),
                         MMA_EXP2(fma(score->z, unit, -norm.z)), MMA_EXP2(fma(score->w, unit, -norm.w)));
@@ -242,7 +247,7 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
     SCRATCH;
     __local ushort *slots = (__local ushort *)memory;
     BLOCK_OF_QUERIES;
-    uint4 query[M_TILES][STEPS], given[M_TILES][STEPS];
+    uint4 query[M_TILES][STEPS], dy_rows[M_TILES][STEPS];
     float4 sum[M_TILES][CHUNKS], norm[M_TILES], mean[M_TILES];
     ZERO_SUMS(sum)
     lse += lse0 + head * tq;
@@ -262,7 +267,7 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
     MMA_COPIES_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
     load_fragments(query, slots, scratch);
-    load_fragments(given, slots + ROWS * PITCH, scratch);
+    load_fragments(dy_rows, slots + ROWS * PITCH, scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
     LOAD_TILE(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
     LOAD_TILE(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
@@ -282,13 +287,13 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
 #pragma unroll 1
         for (uint c = 0; c < COLS; c += 16) {
             if (MMA_SCRATCH == 0 && (int)(j0 + c) >= seen)
-                /* No row of this warp takes part; where matrix units are emulated, all warps must come to
-                 * each product. */
+                /* All keys from here on are masked for this warp. (Where matrix units are emulated, all warps
+                 * must take part in each product.) */
                 break;
             float4 score[M_TILES][2], slope[M_TILES][2];
-            uint4 changes[M_TILES];
+            uint4 ds[M_TILES];
             multiply_nt(score, query, slot, columns + c * PITCH, scratch);
-            multiply_nt(slope, given, slot + COLS * PITCH, columns + c * PITCH, scratch);
+            multiply_nt(slope, dy_rows, slot + COLS * PITCH, columns + c * PITCH, scratch);
             if ((int)(j0 + c + 16) > clear) {
                 MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
                     int up = seen_by(mine + 16 * i, tq, keys), low = seen_by(mine + 16 * i + 8, tq, keys);
@@ -306,11 +311,11 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
                     float2 low = keep_pair(sb + sb0, op, number + 8 * (ulong)tk, 1, p_drop, keep_scale);
                     keep = (float4)(up.x, up.y, low.x, low.y);
 #endif
-                    weigh(&score[i][e], &slope[i][e], unit, norm[i], mean[i], keep);
+                    softmax_backward(&score[i][e], &slope[i][e], unit, norm[i], mean[i], keep);
                 }
-                changes[i] = operand(slope[i][0], slope[i][1]);
+                ds[i] = operand(slope[i][0], slope[i][1]);
             }
-            multiply_nn(sum, changes, slot, steps + c * PITCH, scratch);
+            multiply_nn(sum, ds, slot, steps + c * PITCH, scratch);
         }
         now = SLOT - now;
     }
@@ -322,8 +327,8 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
 #endif
 #if KERNEL == 0 || KERNEL == 3
 
-/* As mask_scores(), of transposed scores: rows are keys, columns the query that sees those below `seen`,
- * and the next one. */
+/* As mask_scores(), for transposed scores: rows are keys, columns are two queries, of which the first attends
+ * to keys below `seen`. */
 static inline float4 mask_keys(float4 score, int key, int seen)
 {
     int next = seen + CAUSAL;
@@ -331,7 +336,7 @@ static inline float4 mask_keys(float4 score, int key, int seen)
                     key + 8 < seen ? score.z : -INFINITY, key + 8 < next ? score.w : -INFINITY);
 }
 
-/* The warp's rows of a block in local memory times the 16 rows of a tile from `at` on, as multiply_nt(). */
+/* As multiply_nt(), with the warp's rows in local memory instead of registers. */
 static inline void multiply_nt_local(float4 tile[M_TILES][2], __local const ushort *block,
                                      __local const ushort *rows, uint at, __local uint *scratch)
 {
@@ -350,8 +355,8 @@ static inline void multiply_nt_local(float4 tile[M_TILES][2], __local const usho
     }
 }
 
-/* dk and dv; one group per block of keys of a key head. Scores stand transposed: rows are keys. Two sums and
- * the keys fill the registers, so that the block's values stay in local memory. */
+/* dk and dv; one group per block of keys of a key head. Scores are transposed: rows are keys. The
+ * accumulators of dk and dv and the keys fill the registers, so the block's values stay in local memory. */
 GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
                                 __global STORAGE(GT) * dv, ulong dv0, uint lddv, int accumulate_v,
                                 __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,
@@ -360,7 +365,7 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
 {
     MEMORY(ROWS);
     SCRATCH;
-    __local float facts[4 * COLS]; /* of each slot's queries: lse in units of log 2, delta */
+    __local float stats[4 * COLS]; /* for each slot: lse (in units of log 2) and delta of its queries */
     __local ushort *slots = (__local ushort *)memory;
     uint blocks = (tk + ROWS - 1) / ROWS, lid = (uint)get_local_id(0), lane = MMA_LANE, pair = 2 * (lane & 3);
     ulong item = get_group_id(0), head = item / blocks;
@@ -368,7 +373,7 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
     uint n = (uint)(head / KV_HEADS), g = (uint)(head - (ulong)n * KV_HEADS), keys = KEYS_OF(n);
     uint have = min(tk - j0, (uint)ROWS), held = min(attention_beyond(keys, j0), (uint)ROWS);
     uint first = attention_first_query(j0, tq, keys) / COLS * COLS;
-    /* Of the warp, of the item. */
+    /* The first key of the warp, and of the item. */
     uint first_key = j0 + lid / 32 * (16 * M_TILES), mine = first_key + (lane >> 2);
     uint tiles = held > 0 && first < tq ? SHARING * ((tq - first + COLS - 1) / COLS) : 0;
     float unit = scale * LOG2E;
@@ -390,12 +395,13 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
     lse += lse0 + (ulong)n * HEADS * tq;
     delta += delta0 + (ulong)n * HEADS * tq;
     uint now = 0, columns = place_columns(), steps = place_steps();
-    uint i0 = first, h = g * SHARING, next_i0 = first, next_h = h; /* of the tile at hand and of the next */
+    uint i0 = first, h = g * SHARING, next_i0 = first, next_h = h; /* of the current tile and of the next */
 #pragma unroll 1
-    for (uint tile = 0; tile <= tiles; tile++) { /* multiplies from the second turn on */
+    /* software pipeline: iteration `tile` loads a tile and multiplies the previous one */
+    for (uint tile = 0; tile <= tiles; tile++) {
         __local ushort *slot = slots + (SLOT - now), *other = slots + now;
-        __local float *fact = facts + (now ? 0 : 2 * COLS), *next_fact = facts + (now ? 2 * COLS : 0);
-        float norm_next = INFINITY, mean_next = 0.0f; /* queries that do not exist: their P is 0 */
+        __local float *stat = stats + (now ? 0 : 2 * COLS), *next_stat = stats + (now ? 2 * COLS : 0);
+        float norm_next = INFINITY, mean_next = 0.0f; /* for queries that do not exist: P becomes 0 */
         MMA_COPIES_WAIT(0);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (tile < tiles) {
@@ -412,7 +418,7 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
 #pragma unroll 1
         for (uint c = tile > 0 ? 0 : COLS; c < COLS; c += 16) {
             float4 score[M_TILES][2], slope[M_TILES][2];
-            uint4 weights[M_TILES], changes[M_TILES];
+            uint4 weights[M_TILES], ds[M_TILES];
             multiply_nt(score, key, slot, columns + c * PITCH, scratch);
             multiply_nt_local(slope, value, slot + COLS * PITCH, columns + c * PITCH, scratch);
             if ((int)(first_key + 16 * M_TILES) > seen_by(i0 + c, tq, keys)) {
@@ -425,8 +431,8 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
             MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
                 MMA_UNROLL_FOR (uint e = 0; e < 2; e++) {
                     uint at = c + 8 * e + pair;
-                    float2 norm = *(__local const float2 *)(fact + at);
-                    float2 mean = *(__local const float2 *)(fact + COLS + at);
+                    float2 norm = *(__local const float2 *)(stat + at);
+                    float2 mean = *(__local const float2 *)(stat + COLS + at);
                     float4 keep = (float4)(1.0f);
 #if DROPOUT
                     ulong number = attention_number(sb + sb0, n, h, i0 + at, tq, tk) + mine + 16 * i;
@@ -434,18 +440,19 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
                     float2 low = keep_pair(sb + sb0, op, number + 8, tk, p_drop, keep_scale);
                     keep = (float4)(up.x, up.y, low.x, low.y);
 #endif
-                    weigh(&score[i][e], &slope[i][e], unit, (float4)(norm.x, norm.y, norm.x, norm.y),
-                          (float4)(mean.x, mean.y, mean.x, mean.y), keep);
+                    softmax_backward(&score[i][e], &slope[i][e], unit,
+                                     (float4)(norm.x, norm.y, norm.x, norm.y),
+                                     (float4)(mean.x, mean.y, mean.x, mean.y), keep);
                 }
                 weights[i] = operand(score[i][0], score[i][1]);
-                changes[i] = operand(slope[i][0], slope[i][1]);
+                ds[i] = operand(slope[i][0], slope[i][1]);
             }
             multiply_nn(sum_v, weights, slot + COLS * PITCH, steps + c * PITCH, scratch);
-            multiply_nn(sum_k, changes, slot, steps + c * PITCH, scratch);
+            multiply_nn(sum_k, ds, slot, steps + c * PITCH, scratch);
         }
         if (lid < COLS) {
-            next_fact[lid] = norm_next;
-            next_fact[COLS + lid] = mean_next;
+            next_stat[lid] = norm_next;
+            next_stat[COLS + lid] = mean_next;
         }
         i0 = next_i0;
         h = next_h;

@@ -14,9 +14,9 @@
  * memory  workspace of backward: row and group 4*N*H*Tq bytes; lane none, or up to 16 copies of dq where a
  *         device has more compute units than there are key heads; no matrix over Tq x Tk anywhere
  * errors  CLT_ESHAPE: widths that heads do not divide, causal with Tq > Tk, types
- * masks   keys at or beyond the sample's length are not seen; causal: with L keys (L = length, else Tk) query
- * i sees keys j <= i + L - Tq, so the last query sees all of them; a query that sees none gives zeros source
- * Vaswani et al. 2017, arXiv:1706.03762; online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867;
+ * masks   keys at or beyond the sample's length are masked; causal: with L keys (L = length, else Tk) query i
+ *         attends to keys j <= i + L - Tq, so the last query attends to all; a query without keys gives zeros
+ * source  Vaswani et al. 2017, arXiv:1706.03762; online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867;
  *         backward from lse: Dao 2023, arXiv:2307.08691. keep_ij: as the op dropout, for element (n,h,i,j)
  * tested  verify -t 'attention*' */
 
@@ -61,7 +61,7 @@ static clt_status infer_lengths(clt_infer *ctx, const clt_attention *s)
     return CLT_OK;
 }
 
-/* Input i is (N, rows, heads * head size) of a floating type, the same for all. */
+/* Checks that input i is (N, rows, heads * head size) and of the same floating type as the others. */
 static clt_status infer_rows(const clt_infer *ctx, int i, int64_t heads, const char *what)
 {
     CLT_TRY(clt_infer_need_float(ctx, i));
@@ -108,7 +108,7 @@ static clt_status attention_infer(clt_infer *ctx)
     CLT_TRY(clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &y));
     return clt_infer_saved(ctx, "lse", CLT_F32, &lse);
 }
-/* --- row: one item per query or key --- */
+/* --- variant row: one item per query or key --- */
 
 static clt_status attention_fwd_row(ocl_emitter *e, const void *problem)
 {
@@ -124,8 +124,8 @@ static clt_status attention_fwd_row(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-/* Begins one of the two backward kernels of the row (block 0) and group forms; `first` is its first gradient:
- * 0 for dq, 1 for dk, to which dv belongs. */
+/* Begins a backward kernel of the variant row (block 0) or group. `first` is its first gradient: 0 for dq; 1
+ * for dk, which is computed together with dv. */
 static void attention_bwd_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                                 const clt_attention_grads *g, int first, int64_t block)
 {
@@ -176,10 +176,10 @@ static clt_status attention_bwd_row(ocl_emitter *e, const void *problem)
 {
     return attention_backward(e, problem, 0);
 }
-/* --- group: a work-group per block of queries or keys --- */
+/* --- variant group: a work-group per block of queries or keys --- */
 
-/* Bytes of local memory of a kernel of attention_group.cl: four blocks of rows and two of scores in backward,
- * three and one, and what the items of a row exchange, in forward. */
+/* Bytes of local memory of a kernel of attention_group.cl. Backward: four blocks of rows and two of scores;
+ * forward: three and one, and what the items of a row exchange. */
 static uint64_t group_bytes(const clt_attention *s, int64_t block, bool backward)
 {
     int64_t vector = s->dim % 32 == 0 ? 4 : 2,
@@ -190,7 +190,7 @@ static uint64_t group_bytes(const clt_attention *s, int64_t block, bool backward
     return (uint64_t)words * sizeof(float);
 }
 
-/* Rows of a block; 0: none fits. */
+/* The standard number of rows of a block; 0: no block fits. */
 static int64_t group_block(const clt_attention *s, const ocl_device_desc *device, bool backward)
 {
     for (int64_t block = s->dim > 64 || backward ? 16 : 32; block >= 8; block /= 2)
@@ -199,7 +199,7 @@ static int64_t group_block(const clt_attention *s, const ocl_device_desc *device
     return 0;
 }
 
-/* Rows of a block as a record asks for; fits or is 0. */
+/* The number of rows of a block that a tuning record asks for; 0: it does not fit. */
 static int64_t group_tuned(ocl_emitter *e, const clt_attention *s, bool backward)
 {
     int64_t block = ocl_tuned(e, "block", (int)group_block(s, e->device, backward));
@@ -216,7 +216,7 @@ static bool group_accepts(const void *problem, const ocl_device_desc *device, ch
 {
     const clt_call *call = problem;
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    /* the same answer for both directions */
+    /* both directions must fit, so that they get the same variant */
     if (s.dim <= GROUP_MAX_HEAD && group_block(&s, device, true) > 0 && group_block(&s, device, false) > 0)
         return true;
     snprintf(reason, size, "blocks of heads of %lld elements do not fit into %llu bytes of local memory",
@@ -315,9 +315,10 @@ const clt_op clt_op_attention = {
                  .describe = clt_attention_bwd_describe},
     .no_grad_inputs = 1u << 3,
     .rounding_variant = "mma",
-    /* P and dS, and dy where it is wider; each is relative to the terms of a sum, which a short row leaves
-     * larger than any result: up to 2.6 was seen in 2000 runs of the smallest cases, and elements of a row
-     * share its errors, so that more than one in a hundred may be above 2 */
+    /* Rounded are P and dS, and dy where it has a wider type. Each error is relative to the terms of a sum,
+     * which in short rows are larger than the result: errors up to 2.6 half units were seen in 2000 runs of
+     * the smallest cases. Elements of a row share their errors, so that more than one in a hundred may be
+     * above 2. */
     .roundings = 6,
     .ref = &clt_op_attention_ref,
 };

@@ -38,7 +38,8 @@ static ref_sizes ref_measure(const clt_ref_call *call)
     return s;
 }
 
-/* First element of row `t` of head `h` (of its own kind) in q (0), k (1) or v (2). */
+/* Index of the first element of row `t` of head `h` in q (which = 0), k (1) or v (2); h counts query heads in
+ * q, else key heads. */
 static int64_t ref_at(const ref_sizes *s, int which, int64_t n, int64_t t, int64_t h)
 {
     int64_t rows = which ? s->tk : s->tq, width = (which ? s->kv_heads : s->heads) * s->dim, start = 0;
@@ -68,7 +69,7 @@ static double dot(const double *a, const double *b, int64_t n)
 typedef struct ref_line {
     int64_t n, h, g, i, keys;
     double lse;
-    double *p, *keep; /* tk of each */
+    double *p, *keep; /* arrays of tk elements */
 } ref_line;
 
 static double ref_keep(const clt_ref_call *call, const ref_sizes *s, const ref_line *line, int64_t j)
@@ -124,7 +125,8 @@ static void line_backward(clt_ref_call *call, const ref_sizes *s, const ref_line
     const double *dy = call->dout[0].data + row * s->dim;
     const double *q = ref_row(call->in, s, 0, line->n, line->i, line->h);
     double *dq = ref_row(call->din, s, 0, line->n, line->i, line->h), mean = 0;
-    if (call->out[0].dtype != CLT_F32) /* the output as stored: its rounding is not backward's error */
+    /* use the output as it is stored, so that its rounding does not count as an error of backward */
+    if (call->out[0].dtype != CLT_F32)
         mean = dot(dy, call->out[0].data + row * s->dim, s->dim);
     for (int64_t j = 0; j < line->keys && call->out[0].dtype == CLT_F32; j++)
         mean += line->p[j] * line->keep[j] * dot(dy, ref_row(call->in, s, 2, line->n, j, line->g), s->dim);
@@ -145,7 +147,7 @@ static void line_backward(clt_ref_call *call, const ref_sizes *s, const ref_line
     }
 }
 
-/* An out-of-memory reference leaves NaN outputs, which no comparison passes. */
+/* If memory runs out, outputs stay NaN, which fails every comparison. */
 static void ref_lines(clt_ref_call *call, void (*each)(clt_ref_call *, const ref_sizes *, const ref_line *))
 {
     ref_sizes s = ref_measure(call);
@@ -199,8 +201,8 @@ static void attention_backward(clt_ref_call *call)
         }                                                                                                    \
     }
 
-/* Few queries, of which each sees several tiles of keys, with scores so far apart that the largest one often
- * comes late, and earlier sums shrink: a score's error counts as often as it is large. */
+/* Few queries over several tiles of keys, with scores so far apart that the largest one often comes late, so
+ * that earlier sums are rescaled. The exponential's relative error grows with the score. */
 #define LATE_TOPS(case_name, dtype, error)                                                                   \
     {                                                                                                        \
         .name = case_name, .attrs = "{\"heads\":1,\"scale\":6}", .n_inputs = 3,                              \
@@ -229,10 +231,11 @@ static void attention_backward(clt_ref_call *call)
         }                                                                                                    \
     }
 
-/* Head sizes below, at and above sixteen lanes, with tails; lengths round the blocks of 16, 32 and 64, and on
- * both sides of one, two and three of the lane form's tiles of up to 64, 66 and 96 rows; samples whose keys
- * end inside a tile, before it, or before any query sees one; 16-bit storage with each of these edges and
- * with those of the matrix units: heads of 64, 128 and beyond, of no multiple of 16 or of 8, several blocks.
+/* Covered: head sizes below, at and above sixteen lanes, with tails; lengths around the blocks of 16, 32 and
+ * 64, and on both sides of one, two and three of the lane variant's tiles of up to 64, 66 and 96 rows;
+ * samples whose keys end inside a tile, before it, or before any query attends to one; 16-bit storage with
+ * all of these edges and with those of the matrix units: heads of 64, 128 and more, heads that are no
+ * multiple of 16 or of 8, several blocks.
  */
 static const clt_op_case attention_cases[] = {
     PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
@@ -251,22 +254,23 @@ static const clt_op_case attention_cases[] = {
     SEPARATE("cross", "{\"heads\":2,\"causal\":false}", false, 2, 5, 21, 16, 16),
     SEPARATE("longer_keys", "{\"heads\":2,\"kv_heads\":1}", false, 2, 6, 23, 24, 12),
     SEPARATE("last_of_block", "{\"heads\":2}", false, 1, 20, 37, 16,
-             16), /* key 32 is seen from query 15 on */
+             16), /* key 32 is attended to from query 15 on */
     SEPARATE("beyond_tile", "{\"heads\":1}", false, 1, 100, 114, 24,
-             24), /* queries 0..65 see 16 of keys 64..95 */
+             24), /* queries 0..65 attend to 16 of the keys 64..95 */
     SEPARATE("one_query", "{\"heads\":4}", false, 3, 1, 37, 40, 40),
     SEPARATE("more_queries", "{\"heads\":1,\"causal\":false}", false, 2, 70, 3, 9, 9),
     {.name = "lengths",
      .attrs = "{\"heads\":2,\"causal\":false}",
      .n_inputs = 2,
-     .inputs = {CLT_CASE_F32(25, 20, 42), CLT_CASE_STRAY(CLT_I32, 23, 25)}, /* some see no key */
+     /* some queries attend to no key */
+     .inputs = {CLT_CASE_F32(25, 20, 42), CLT_CASE_STRAY(CLT_I32, 23, 25)},
      .small = true},
     LENGTHS("causal_lengths", "{\"heads\":2,\"kv_heads\":1}", 68, 7, 5, 67, 22, 11),
     LENGTHS("blind_queries", "{\"heads\":1}", 68, 5, 110, 67, 20, 20),
     LENGTHS("long_lengths", "{\"heads\":4,\"kv_heads\":2}", 200, 3, 70, 199, 68, 34),
     LENGTHS("open_lengths", "{\"heads\":1,\"causal\":false}", 151, 4, 37, 150, 24, 24),
     PACKED("dropout", "{\"heads\":2,\"dropout\":0.3}", true, 2, 11, 48),
-    {.name = "dropout_cross", /* some results are small differences */
+    {.name = "dropout_cross", /* some results are small differences of large terms */
      .attrs = "{\"heads\":2,\"dropout\":0.3}",
      .n_inputs = 3,
      .inputs = {CLT_CASE_F32(2, 5, 16), CLT_CASE_F32(2, 11, 16), CLT_CASE_F32(2, 11, 16)},
@@ -290,7 +294,8 @@ static const clt_op_case attention_cases[] = {
     PACKED("large_head", "{\"heads\":1}", false, 1, 40, 417),
     PACKED("larger_head", "{\"heads\":1}", false, 1, 33, 903),
     SEPARATE("long_cross", "{\"heads\":2,\"causal\":false}", false, 1, 150, 260, 66, 66),
-    PACKED_16("f16", CLT_F16, "{\"heads\":1}", true, 1, 7, 15), /* matrix units are emulated: few products */
+    /* small, since matrix units may be emulated */
+    PACKED_16("f16", CLT_F16, "{\"heads\":1}", true, 1, 7, 15),
     PACKED_16("f16_second_tile", CLT_F16, "{\"heads\":1}", true, 1, 70, 24),
     PACKED_16("f16_odd", CLT_F16, "{\"heads\":3}", false, 2, 7, 45),
     PACKED_16("f16_tiles", CLT_F16, "{\"heads\":2}", false, 1, 133, 96),

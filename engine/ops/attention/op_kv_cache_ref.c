@@ -28,7 +28,7 @@ static const clt_op_case cases[] = {
                 {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1, .ndim = 1, .dim = {3}}},
      .exact = true,
      .small = true},
-    {.name = "later", /* and behind the last row */
+    {.name = "later", /* positions after the first, and one beyond the last row */
      .attrs = "{\"rows\":5}",
      .n_inputs = 2,
      .inputs = {{.dtype = CLT_F32, .fill = CLT_FILL_NORMAL, .ndim = 3, .dim = {23, 1, 7}},

@@ -5,7 +5,7 @@
 
 #include "engine/ops/case.h"
 
-/* to += from with every pair turned, the other way when sign is -1. */
+/* to += from with every pair rotated; sign -1: in the opposite direction. */
 static void turn(const clt_ref_call *call, const double *from, double *to, double sign)
 {
     const clt_shape *shape = &call->in[0].shape;
@@ -111,6 +111,6 @@ static const clt_op_case rotary_timed[] = {
     CLT_TIMED_ONE("large", "{\"head\":64,\"heads\":24}", CLT_CASE_F32(16, 512, 2304)),
 };
 
-/* Cosine and sine are within a few ulp of an angle that is within one; two products and a sum follow. */
+/* The angle is within one ulp and its cosine and sine within a few; two products and a sum follow. */
 const clt_op_ref clt_op_rotary_ref = {
     rotary_forward, rotary_backward, rotary_cases, CLT_CASE_COUNT(rotary_cases), 16, CLT_TIMED(rotary_timed)};

@@ -61,12 +61,12 @@
 #define OFFSET(sample) 0u
 #endif
 
-/* 2^64 / (2 pi): radians to turns. */
+/* 2^64 / (2 pi): converts radians to turns in 64-bit fixed point. */
 #define TURNS_OF_A_RADIAN 0x28BE60DB9391054AUL
 
-/* The angle of pair i at a place, in half turns from -1 to 1: place * base^(-i / PAIRS) / pi. ratio: 2^64
- * times base^(-1 / PAIRS). A product of 64-bit fractions is the upper half of theirs; what is left out of
- * a whole number of turns is what the lower 64 bits hold. */
+/* The angle of pair i at position `place`, in half turns from -1 to 1: place * base^(-i / PAIRS) / pi.
+ * Fractions are 64-bit fixed-point numbers, whose product is the upper half of the 128-bit product;
+ * multiplying by `place` modulo 2^64 drops whole turns. ratio: 2^64 * base^(-1 / PAIRS). */
 static inline float rotary_angle(uint place, uint i, ulong ratio)
 {
     ulong power = ~0UL;
@@ -76,8 +76,8 @@ static inline float rotary_angle(uint place, uint i, ulong ratio)
     return (float)(long)((ulong)place * mul_hi(power, TURNS_OF_A_RADIAN)) * 0x1p-63f;
 }
 
-/* x, y (samples * places, width), width = DIM times the heads: the first `turned` of them turn, the others
- * are copied. */
+/* x, y (samples * places, width); width is DIM times the number of heads. The first `turned` heads are
+ * rotated, the others are copied. */
 __kernel void rotary_flat(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_ARG,
                           __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong items,
                           uint places, uint heads, uint turned, ulong ratio)
@@ -105,7 +105,8 @@ __kernel void rotary_flat(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_
     }
 }
 
-/* One place: cosines and sines of sixteen pairs, then these pairs of every head. */
+/* One item per row: for each sixteen pairs it computes cosines and sines once and rotates these pairs of
+ * every head. */
 __kernel void rotary_row(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_ARG,
                          __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong rows,
                          uint places, uint heads, uint turned, ulong ratio)

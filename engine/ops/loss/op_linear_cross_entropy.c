@@ -13,11 +13,11 @@
 /* linear_cross_entropy: loss = cross_entropy(x W^T + b, target), over `chunk` rows at a time
  * shapes  x (N,...,I), target (N,...), W (O,I), b (O) -> record (4); rows and classes as in cross_entropy
  * dtypes  x,W f32|f16|bf16; target u8|u16|i32; logits as x; accumulates f32
- * grads   dx, dW, db: write or accumulate; the logits are computed again, gradients take their place. Chunks
- *         add to dW and db in order: other last bits than linear and cross_entropy apart where there are
- * several memory  workspace: chunk*O logits, 12*R bytes; db: see bias       units   loss in nats errors those
- * of linear and cross_entropy tested  verify -t 'linear_cross_entropy*', tol 32; test_fuse: equal to the two
- * ops */
+ * grads   dx, dW, db: write or accumulate. Logits are recomputed in backward and replaced by their gradients.
+ *         Chunks add to dW and db in order, so with several chunks the last bits differ from the two ops
+ * memory  workspace: chunk*O logits, 12*R bytes; db: see bias       units   loss in nats
+ * errors  those of linear and cross_entropy
+ * tested  verify -t 'linear_cross_entropy*', tol 32; test_fuse: equal to the two ops */
 
 static const clt_attr_spec head_attrs[] = {
     CLT_LINEAR_ATTRS,

@@ -37,22 +37,35 @@ static clt_status read_format(const char *text, const char *out, bool *folder)
     return CLT_OK;
 }
 
+/* Without --weights a run that kept averages is exported as `eval` and `generate` use it. */
+static clt_status read_values(const char *text, clt_values *values)
+{
+    *values = text && strcmp(text, "raw") == 0 ? CLT_VALUES_RAW : CLT_VALUES_AVERAGED;
+    if (text && *values != CLT_VALUES_RAW && strcmp(text, "averaged") != 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --weights '%s'; it can be averaged or raw", text);
+    return CLT_OK;
+}
+
 static void tell(const clt_export_result *x, clt_dtype dtype, const char *out)
 {
     printf("%s: %d tensors, %" PRId64 " values in %s, %" PRIu64 " bytes, from %s\n", out, x->tensors,
            x->values, clt_dtype_name(dtype), x->bytes, x->from);
+    if (x->averaged)
+        printf("the weights are the moving averages (optimizer.ema), which evaluation uses; --weights raw "
+               "writes those of the last step\n");
     if (x->vanished > 0)
         printf("%" PRId64 " values are too small for %s and became 0\n", x->vanished, clt_dtype_name(dtype));
 }
 
-static clt_status export_folder(const char *run, const char *tokenizer, clt_dtype dtype, const char *out)
+static clt_status export_folder(const char *run, const char *tokenizer, clt_values values, clt_dtype dtype,
+                                const char *out)
 {
     const clt_saved_run_options options = {.tokenizer = tokenizer, .tensors = true};
     clt_saved_run *saved;
     clt_hf_exported result;
     CLT_TRY(clt_hf_export_place(out));
     CLT_TRY(clt_saved_run_open(run, &options, &saved));
-    clt_status status = clt_hf_export(saved, dtype, out, &result);
+    clt_status status = clt_hf_export(saved, values, dtype, out, &result);
     clt_saved_run_close(saved);
     CLT_TRY(status);
     tell(&result.weights, dtype, out);
@@ -67,11 +80,11 @@ static clt_status export_folder(const char *run, const char *tokenizer, clt_dtyp
     return CLT_OK;
 }
 
-static clt_status export_file(const char *run, clt_dtype dtype, const char *out)
+static clt_status export_file(const char *run, clt_values values, clt_dtype dtype, const char *out)
 {
     clt_export_result result;
     CLT_TRY(cmd_can_write(out));
-    CLT_TRY(clt_checkpoint_export(run, dtype, out, &result));
+    CLT_TRY(clt_checkpoint_export(run, values, dtype, out, &result));
     tell(&result, dtype, out);
     return CLT_OK;
 }
@@ -79,6 +92,7 @@ static clt_status export_file(const char *run, clt_dtype dtype, const char *out)
 clt_status cmd_export(cmd_context *context, int argc, char **argv)
 {
     const char *checkpoint = NULL, *out = NULL, *type = "f32", *format = NULL, *tokenizer = NULL, *run;
+    const char *weights = NULL;
     const args_option options[] = {
         ARGS_TEXT("--out", "PATH", out, "the folder or the safetensors file to write"),
         ARGS_TEXT(
@@ -86,6 +100,9 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
             "hf: a folder with config.json, weights and tokenizer that transformers loads; safetensors: the "
             "weights alone, as one file (hf when PATH is a folder or has no ending)"),
         ARGS_TEXT("--dtype", "f32|f16|bf16", type, "type of the weights, rounded to nearest (f32)"),
+        ARGS_TEXT("--weights", "averaged|raw", weights,
+                  "with optimizer.ema: the moving averages, which evaluation uses (averaged), or the weights "
+                  "that the last step left"),
         ARGS_TEXT("--tokenizer", "PATH", tokenizer, "hf: vocabulary to write instead of the run's own"),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
         ARGS_END};
@@ -99,6 +116,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
         .options = options,
         .max_operands = 1};
     args_result r;
+    clt_values values;
     clt_dtype dtype;
     bool folder;
     (void)context;
@@ -109,8 +127,9 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     if (!out)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: give --out PATH, the folder or the safetensors file to write");
     CLT_TRY(read_type(type, &dtype));
+    CLT_TRY(read_values(weights, &values));
     CLT_TRY(read_format(format, out, &folder));
     if (tokenizer && !folder)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --tokenizer is for --format hf; a safetensors file holds none");
-    return folder ? export_folder(run, tokenizer, dtype, out) : export_file(run, dtype, out);
+    return folder ? export_folder(run, tokenizer, values, dtype, out) : export_file(run, values, dtype, out);
 }

@@ -113,6 +113,15 @@ typedef struct clt_checkpoint {
  * opened; each one rejected is logged with the reason). Sizes and hashes are verified. */
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
 void clt_checkpoint_close(clt_checkpoint *checkpoint);
+/* Which values of a parameter are meant: those that the optimizer left, or their moving average
+ * (optimizer.ema) where the run kept one, which is what a saved model is evaluated with. */
+typedef enum clt_values { CLT_VALUES_RAW, CLT_VALUES_AVERAGED } clt_values;
+/* A tensor of the model with these values, under the name that it has in model.safetensors. False: the
+ * checkpoint has no such tensor. The checkpoint was opened with its tensors. */
+bool clt_checkpoint_values(const clt_checkpoint *checkpoint, const char *name, clt_values values,
+                           clt_named_tensor *out);
+/* The checkpoint has moving averages. */
+bool clt_checkpoint_averages(const clt_checkpoint *checkpoint);
 /* The checkpoint that clt_checkpoint_open would probably open, with its state and text files but without its
  * tensors, which are neither read nor verified: `model` and `optimizer` are NULL. CLT_ECHECKPOINT when there
  * is none. */
@@ -134,8 +143,9 @@ typedef struct clt_export_result {
     int tensors;
     int64_t values, vanished; /* vanished: not 0 in the checkpoint, but 0 after rounding */
     uint64_t bytes;           /* of the tensors */
+    bool averaged;            /* there are moving averages among them */
 } clt_export_result;
-clt_status clt_checkpoint_export(const char *path, clt_dtype dtype, const char *out,
+clt_status clt_checkpoint_export(const char *path, clt_values values, clt_dtype dtype, const char *out,
                                  clt_export_result *result);
 /* The same for n tensors in memory, of which f32 ones are converted; result->from stays empty. */
 clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype dtype, const char *out,

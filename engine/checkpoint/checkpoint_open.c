@@ -6,12 +6,14 @@
 #include "engine/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/state/arenas.h"
 
 static clt_status verify_file(const char *folder, const clt_manifest_file *file)
 {
@@ -97,6 +99,35 @@ void clt_checkpoint_close(clt_checkpoint *checkpoint)
     clt_json_destroy(checkpoint->manifest);
     free(checkpoint->path);
     free(checkpoint);
+}
+
+/* The average of the tensor `name`, which the optimizer's file holds under a longer name; NULL: none. */
+static const clt_named_tensor *find_average(const clt_checkpoint *checkpoint, const char *name)
+{
+    char average[300];
+    snprintf(average, sizeof average, "%s%s", name, clt_arenas[CLT_ARENA_EMA].suffix);
+    return checkpoint->optimizer ? clt_safetensors_find(checkpoint->optimizer, average) : NULL;
+}
+
+bool clt_checkpoint_values(const clt_checkpoint *checkpoint, const char *name, clt_values values,
+                           clt_named_tensor *out)
+{
+    const clt_named_tensor *raw = clt_safetensors_find(checkpoint->model, name);
+    const clt_named_tensor *average =
+        raw && values == CLT_VALUES_AVERAGED ? find_average(checkpoint, name) : NULL;
+    if (!raw)
+        return false;
+    *out = average ? *average : *raw;
+    out->name = raw->name;
+    return true;
+}
+
+bool clt_checkpoint_averages(const clt_checkpoint *checkpoint)
+{
+    bool found = false;
+    for (int i = 0; i < clt_safetensors_count(checkpoint->model) && !found; i++)
+        found = find_average(checkpoint, clt_safetensors_at(checkpoint->model, i)->name) != NULL;
+    return found;
 }
 
 /* Lists the step folders of a checkpoints folder or of a run folder. *folder is the folder that contains

@@ -124,7 +124,21 @@ clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype 
     return status;
 }
 
-clt_status clt_checkpoint_export(const char *path, clt_dtype dtype, const char *out,
+static clt_status export_model(const clt_checkpoint *saved, clt_values values, clt_dtype dtype,
+                               const char *out, clt_export_result *result)
+{
+    int n = clt_safetensors_count(saved->model);
+    clt_named_tensor *tensors;
+    CLT_TRY(clt_alloc(&tensors, (size_t)n + 1, sizeof *tensors, "exported weights"));
+    for (int i = 0; i < n; i++)
+        (void)clt_checkpoint_values(saved, clt_safetensors_at(saved->model, i)->name, values, &tensors[i]);
+    clt_status status = clt_export_tensors(tensors, n, dtype, out, result);
+    free(tensors);
+    result->averaged = values == CLT_VALUES_AVERAGED && clt_checkpoint_averages(saved);
+    return status;
+}
+
+clt_status clt_checkpoint_export(const char *path, clt_values values, clt_dtype dtype, const char *out,
                                  clt_export_result *result)
 {
     clt_checkpoint *saved;
@@ -132,9 +146,7 @@ clt_status clt_checkpoint_export(const char *path, clt_dtype dtype, const char *
     CLT_TRY(check_type(dtype));
     CLT_TRY(check_place(out));
     CLT_TRY(clt_checkpoint_open(path, &saved));
-    /* the tensors of a checkpoint are an array */
-    clt_status status = clt_export_tensors(clt_safetensors_at(saved->model, 0),
-                                           clt_safetensors_count(saved->model), dtype, out, result);
+    clt_status status = export_model(saved, values, dtype, out, result);
     snprintf(result->from, sizeof result->from, "%s", saved->path);
     clt_checkpoint_close(saved);
     return clt_fail_prefix(status, "exporting '%s'", result->from);

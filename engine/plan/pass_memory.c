@@ -86,7 +86,8 @@ static void place_store(clt_plan *plan)
             continue;
         const clt_store_slot *slot = clt_store_layout_find(store, plan->graph->params[t->param].name);
         place->kind = CLT_PLACE_STORE;
-        bool averaged = plan->options.mode == CLT_PLAN_EVAL && store->ema && slot->trainable;
+        bool averaged =
+            plan->options.mode == CLT_PLAN_EVAL && clt_store_evaluated(store, slot) == CLT_ARENA_EMA;
         place->arena = t->cls != CLT_TC_PARAM ? CLT_ARENA_GRAD
                        : t->dtype == CLT_F32  ? (averaged ? CLT_ARENA_EMA : CLT_ARENA_PARAM)
                                               : (averaged ? CLT_ARENA_EMA_WORK : CLT_ARENA_WORK);

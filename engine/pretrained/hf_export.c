@@ -18,6 +18,7 @@
 
 typedef struct hf_export {
     const clt_saved_run *saved;
+    clt_values values;
     clt_dtype dtype;
     clt_tokenizer *tokenizer;
     int64_t layers, heads, channels, context, vocab, end_of_text;
@@ -121,17 +122,17 @@ static clt_status no_memory(const hf_export *x)
 static clt_status add_tensor(hf_export *x, const char *name, const clt_shape *shape)
 {
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
-    const clt_named_tensor *t = clt_safetensors_find(x->saved->checkpoint->model, name);
+    clt_named_tensor t;
     bool head = strcmp(name, "lm_head.weight") == 0;
-    if (!t)
+    if (!clt_checkpoint_values(x->saved->checkpoint, name, x->values, &t))
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': it has no tensor %s, which its config asks for",
                  x->saved->path, name);
-    if (!clt_shape_equal(&t->shape, shape))
+    if (!clt_shape_equal(&t.shape, shape))
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': its tensor %s is %s, its config asks for %s",
-                 x->saved->path, name, clt_shape_text(&t->shape, a, sizeof a),
+                 x->saved->path, name, clt_shape_text(&t.shape, a, sizeof a),
                  clt_shape_text(shape, b, sizeof b));
     clt_named_tensor *out = &x->tensors[x->count++];
-    *out = *t;
+    *out = t;
     out->name = clt_arena_printf(x->arena, "%s%s", head ? "" : "transformer.", name);
     return out->name ? CLT_OK : no_memory(x);
 }
@@ -380,10 +381,10 @@ static clt_status export_to(hf_export *x, const char *folder)
     return clt_error_put(&error);
 }
 
-clt_status clt_hf_export(const clt_saved_run *saved, clt_dtype dtype, const char *folder,
+clt_status clt_hf_export(const clt_saved_run *saved, clt_values values, clt_dtype dtype, const char *folder,
                          clt_hf_exported *result)
 {
-    hf_export x = {.saved = saved, .dtype = dtype, .result = result};
+    hf_export x = {.saved = saved, .values = values, .dtype = dtype, .result = result};
     char *path = NULL;
     memset(result, 0, sizeof *result);
     CLT_TRY(clt_hf_export_place(folder));
@@ -393,6 +394,7 @@ clt_status clt_hf_export(const clt_saved_run *saved, clt_dtype dtype, const char
     if (status == CLT_OK)
         status = export_to(&x, path);
     snprintf(result->weights.from, sizeof result->weights.from, "%s", saved->path);
+    result->weights.averaged = values == CLT_VALUES_AVERAGED && clt_checkpoint_averages(saved->checkpoint);
     clt_tokenizer_close(x.tokenizer);
     clt_arena_destroy(x.arena);
     free(x.tensors);

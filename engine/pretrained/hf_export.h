@@ -20,7 +20,7 @@ clt_status clt_hf_export_place(const char *folder);
  * appears complete or not at all. saved: opened with its tensors. dtype: f32, f16 or bf16. CLT_EUNSUPPORTED:
  * no class of transformers computes what the run trained, with the reason; other errors as for
  * clt_checkpoint_export. */
-clt_status clt_hf_export(const clt_saved_run *saved, clt_dtype dtype, const char *folder,
+clt_status clt_hf_export(const clt_saved_run *saved, clt_values values, clt_dtype dtype, const char *folder,
                          clt_hf_exported *result);
 
 #endif

@@ -21,6 +21,11 @@ const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, cons
     return clt_names_find(&layout->names, name, strlen(name), &slot) ? &layout->slots[slot] : NULL;
 }
 
+clt_arena_kind clt_store_evaluated(const clt_store_layout *layout, const clt_store_slot *slot)
+{
+    return layout->ema && slot->trainable ? CLT_ARENA_EMA : CLT_ARENA_PARAM;
+}
+
 bool clt_store_in_group(const clt_store_slot *slot, const clt_matrix_group *group)
 {
     return slot->adapts && slot->trainable && slot->slab == group->slab &&

@@ -74,6 +74,8 @@ typedef struct clt_store_layout {
 
 void clt_store_layout_destroy(clt_store_layout *layout);
 const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name);
+/* The arena with the values that a parameter is evaluated with: its moving average, where there is one. */
+clt_arena_kind clt_store_evaluated(const clt_store_layout *layout, const clt_store_slot *slot);
 /* Whether the group has this parameter. */
 bool clt_store_in_group(const clt_store_slot *slot, const clt_matrix_group *group);
 /* Bytes of one slab of an arena; 0 when that arena does not exist. */

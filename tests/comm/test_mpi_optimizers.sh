@@ -62,4 +62,12 @@ expect_text "loss $(printf '%.4f' "$last")"
 expect_code 0 "$CLTRAIN" train gpt.json precision.mode=f16 optimizer.learning_rate=0.003 precision.loss_scale=1024 --out plain
 expect_same plain/checkpoints/step_14/model.safetensors ema.f16/checkpoints/step_14/model.safetensors
 if [ "$(values eval_loss plain/metrics.jsonl | tail -n 1)" = "$last" ]; then fail 'weights and averages have the same loss'; else pass; fi
+# An export holds the averages, or on request what plain training would have left.
+expect_code 0 "$CLTRAIN" export ema.f16 --out averaged.safetensors
+expect_text 'the weights are the moving averages'
+expect_code 0 "$CLTRAIN" export ema.f16 --weights raw --out raw.safetensors
+expect_code 0 "$CLTRAIN" export plain --out plain.safetensors
+expect_same raw.safetensors plain.safetensors
+if cmp -s averaged.safetensors raw.safetensors; then fail 'the averages were not exported'; else pass; fi
+expect_code 2 "$CLTRAIN" export ema.f16 --weights mean --out x.safetensors
 finish

@@ -132,8 +132,8 @@ static clt_status copy_parameters(const clt_loop *l, clt_sampler *s)
                              *from = clt_store_layout_find(l->run->store->layout, slot->name);
         if (!from || from->elements != slot->elements)
             CLT_FAIL(CLT_EINTERNAL, "the model that writes texts has another parameter '%s'", slot->name);
-        bool averaged = l->run->store->layout->ema && from->trainable;
-        CLT_TRY(clt_store_read(l->run->store, averaged ? CLT_ARENA_EMA : CLT_ARENA_PARAM, from, s->values));
+        CLT_TRY(
+            clt_store_read(l->run->store, clt_store_evaluated(l->run->store->layout, from), from, s->values));
         CLT_TRY(clt_store_write(to, CLT_ARENA_PARAM, slot, s->values));
     }
     return CLT_OK;

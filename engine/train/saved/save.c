@@ -113,13 +113,18 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
     return status;
 }
 
-static clt_status load_all(clt_run *run, const clt_safetensors *file, const char *path)
+/* From a file, or with saved (else NULL) the values that the checkpoint is evaluated with. */
+static clt_status load_all(clt_run *run, const clt_safetensors *file, const clt_checkpoint *saved,
+                           const char *path)
 {
     const clt_graph *graph = run->job->model;
+    clt_named_tensor values;
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
         clt_run_progress(run, "loading the parameters", (int64_t)i, (int64_t)graph->n_params);
-        CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM, clt_run_find_tensor(file, param), path));
+        bool found = saved && clt_checkpoint_values(saved, param->file_name, CLT_VALUES_AVERAGED, &values);
+        CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM,
+                                    found ? &values : clt_run_find_tensor(file, param), path));
     }
     clt_run_progress(run, "loading the parameters", 0, -1);
     return CLT_OK;
@@ -128,27 +133,13 @@ static clt_status load_all(clt_run *run, const clt_safetensors *file, const char
 clt_status clt_run_load_file(clt_run *run, const clt_safetensors *file, const char *path)
 {
     CLT_TRY(clt_weights_check(run->job->model, file, path, NULL));
-    return load_all(run, file, path);
-}
-
-/* The saved moving average of a parameter; NULL: the run kept none. */
-static const clt_named_tensor *find_average(const clt_checkpoint *saved, const clt_param *param)
-{
-    char name[300];
-    snprintf(name, sizeof name, "%s%s", param->file_name, clt_arenas[CLT_ARENA_EMA].suffix);
-    return saved->optimizer ? clt_safetensors_find(saved->optimizer, name) : NULL;
+    return load_all(run, file, NULL, path);
 }
 
 clt_status clt_run_load_saved(clt_run *run, const clt_checkpoint *saved, const char *path)
 {
-    const clt_graph *graph = run->job->model;
-    CLT_TRY(clt_run_load_file(run, saved->model, path));
-    for (size_t i = 0; i < graph->n_params; i++) {
-        const clt_named_tensor *average = find_average(saved, &graph->params[i]);
-        if (average)
-            CLT_TRY(clt_run_load_tensor(run, &graph->params[i], CLT_ARENA_PARAM, average, path));
-    }
-    return CLT_OK;
+    CLT_TRY(clt_weights_check(run->job->model, saved->model, path, NULL));
+    return load_all(run, saved->model, saved, path);
 }
 
 clt_status clt_run_take_init(clt_run *run)
@@ -157,7 +148,7 @@ clt_status clt_run_take_init(clt_run *run)
         return CLT_OK;
     run->taken.hash = clt_safetensors_hash(run->init);
     snprintf(run->taken.file, sizeof run->taken.file, "%s", run->options->init);
-    clt_status status = load_all(run, run->init, run->options->init);
+    clt_status status = load_all(run, run->init, NULL, run->options->init);
     clt_safetensors_close(run->init);
     run->init = NULL;
     return status;

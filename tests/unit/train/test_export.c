@@ -64,7 +64,7 @@ static void check(clt_dtype dtype)
     clt_safetensors *file;
     clt_export_result result;
     int vanished = 0;
-    must(clt_checkpoint_export(run, dtype, out, &result), "export");
+    must(clt_checkpoint_export(run, CLT_VALUES_RAW, dtype, out, &result), "export");
     must(clt_safetensors_open(out, &file), "open");
     assert_int_equal(clt_safetensors_count(file), 2);
     assert_string_equal(clt_safetensors_metadata(file, "format"), "pt");
@@ -105,7 +105,7 @@ static void test_types(void **state)
 static void refused(clt_dtype dtype, const char *path, clt_status want, const char *words)
 {
     clt_export_result result;
-    clt_status status = clt_checkpoint_export(run, dtype, path, &result);
+    clt_status status = clt_checkpoint_export(run, CLT_VALUES_AVERAGED, dtype, path, &result);
     if (status != want || !strstr(clt_error_text(), words))
         fail_msg("%s: %s: '%s' is not in: %s", clt_dtype_name(dtype), clt_status_name(status), words,
                  clt_error_text());
@@ -133,12 +133,45 @@ static void test_refused(void **state)
     assert_int_equal(saved->step, 3);
     clt_checkpoint_close(saved);
     clt_export_result result;
-    must(clt_checkpoint_export(run, CLT_F32, out, &result), "f32 holds all");
+    must(clt_checkpoint_export(run, CLT_VALUES_AVERAGED, CLT_F32, out, &result), "f32 holds all");
     assert_non_null(strstr(result.from, "step_3"));
+}
+
+/* Moving averages take the place of the values that they belong to, under the same names. */
+static void test_averages(void **state)
+{
+    (void)state;
+    const float raw[3] = {1, 2, 3}, average[3] = {4, 5, 6};
+    clt_named_tensor model[] = {{"w", CLT_F32, clt_shape1(3), raw}, {"frozen", CLT_F32, clt_shape1(3), raw}};
+    clt_named_tensor optimizer[] = {{"w.moment1", CLT_F32, clt_shape1(3), raw},
+                                    {"w.ema", CLT_F32, clt_shape1(3), average}};
+    clt_checkpoint_content content = {.step = 4,
+                                      .model = model,
+                                      .n_model = 2,
+                                      .optimizer = optimizer,
+                                      .n_optimizer = 2,
+                                      .state_json = "{\"step\": 4}",
+                                      .config_json = "{}"};
+    must(clt_checkpoint_save(run, &content, 0), "save");
+    for (int which = CLT_VALUES_RAW; which <= CLT_VALUES_AVERAGED; which++) {
+        clt_export_result result;
+        clt_safetensors *file;
+        must(clt_checkpoint_export(run, (clt_values)which, CLT_F32, out, &result), "export");
+        assert_int_equal(result.averaged, which == CLT_VALUES_AVERAGED);
+        assert_int_equal(result.tensors, 2);
+        must(clt_safetensors_open(out, &file), "open");
+        const clt_named_tensor *w = clt_safetensors_find(file, "w"),
+                               *frozen = clt_safetensors_find(file, "frozen");
+        assert_true(w && frozen);
+        assert_memory_equal(w->data, which == CLT_VALUES_AVERAGED ? average : raw, sizeof raw);
+        assert_memory_equal(frozen->data, raw, sizeof raw);
+        clt_safetensors_close(file);
+    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_types), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_types), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_averages)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

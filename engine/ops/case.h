@@ -60,21 +60,23 @@
 /* The last members of a clt_op_ref: the sizes at which the op is timed. */
 #define CLT_TIMED(cases) .timed = cases, .n_timed = CLT_CASE_COUNT(cases)
 
+/* A case of a clt_op_ref: its name, its attributes as in a config (or NULL), what the checker does with it, its
+ * inputs. */
+enum { CLT_SMALL = 1, CLT_EXACT = 2 }; /* see clt_op_case */
+#define CLT_CASE(case_name, text, flags, ...)                                                                \
+    {                                                                                                        \
+        .name = case_name, .attrs = text, .inputs = {__VA_ARGS__}, .small = ((flags)&CLT_SMALL) != 0,        \
+        .exact = ((flags)&CLT_EXACT) != 0,                                                                   \
+        .n_inputs = (int)(sizeof((clt_case_input[]){__VA_ARGS__}) / sizeof(clt_case_input))                  \
+    }
+
 /* Timed cases of one f32 input: of GPT-2 124M with 4 x 64 tokens, which fits into the caches of most CPUs,
  * and far larger than any cache. 768 columns are the model's width, 3072 that of its hidden layer. */
-#define CLT_TIMED_ONE(case_name, text, ...)                                                                  \
-    {                                                                                                        \
-        .name = case_name, .attrs = text, .n_inputs = 1, .inputs = { __VA_ARGS__ }                           \
-    }
-#define CLT_TIMED_TWO(case_name, text, ...)                                                                  \
-    {                                                                                                        \
-        .name = case_name, .attrs = text, .n_inputs = 2, .inputs = { __VA_ARGS__ }                           \
-    }
 #define CLT_TIMED_768(word, text)                                                                            \
-    CLT_TIMED_ONE(word "gpt2", text, CLT_CASE_F32(4, 64, 768)),                                              \
-        CLT_TIMED_ONE(word "large", text, CLT_CASE_F32(64, 512, 768))
+    CLT_CASE(word "gpt2", text, 0, CLT_CASE_F32(4, 64, 768)),                                                \
+        CLT_CASE(word "large", text, 0, CLT_CASE_F32(64, 512, 768))
 #define CLT_TIMED_3072(word, text)                                                                           \
-    CLT_TIMED_ONE(word "gpt2", text, CLT_CASE_F32(4, 64, 3072)),                                             \
-        CLT_TIMED_ONE(word "large", text, CLT_CASE_F32(16, 512, 3072))
+    CLT_CASE(word "gpt2", text, 0, CLT_CASE_F32(4, 64, 3072)),                                               \
+        CLT_CASE(word "large", text, 0, CLT_CASE_F32(16, 512, 3072))
 
 #endif

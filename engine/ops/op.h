@@ -32,6 +32,30 @@ typedef struct clt_attr_spec {
     bool no_default;                /* left out it means something of its own, which help says */
 } clt_attr_spec;
 
+/* Rows of a table of attributes. Limits of 0 and 0: there are none. */
+#define CLT_SPEC_INT(word, value, least, most, text)                                                         \
+    {                                                                                                        \
+        .name = word, .type = CLT_ATTR_INT, .default_value = value, .min = least, .max = most, .help = text  \
+    }
+#define CLT_SPEC_FLOAT(word, value, least, most, text)                                                       \
+    {                                                                                                        \
+        .name = word, .type = CLT_ATTR_FLOAT, .default_value = value, .min = least, .max = most,             \
+        .help = text                                                                                         \
+    }
+#define CLT_SPEC_BOOL(word, value, text)                                                                     \
+    {                                                                                                        \
+        .name = word, .type = CLT_ATTR_BOOL, .default_value = value, .max = 1, .help = text                  \
+    }
+#define CLT_SPEC_CHOICE(word, value, words, text)                                                            \
+    {                                                                                                        \
+        .name = word, .type = CLT_ATTR_CHOICE, .default_value = value, .choices = words, .help = text        \
+    }
+/* One that has no default: INT or INTS. */
+#define CLT_SPEC_NEEDED(kind, word, least, most, text)                                                       \
+    {                                                                                                        \
+        .name = word, .type = CLT_ATTR_##kind, .required = true, .min = least, .max = most, .help = text     \
+    }
+
 /* What the example of an op is for: the fields x and y of the data. */
 typedef enum clt_doc_data {
     CLT_DOC_IMAGES,  /* x (28,28) u8, y a class below 10 */

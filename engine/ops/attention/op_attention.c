@@ -24,28 +24,13 @@
 #define GROUP_ITEMS CLT_ATTENTION_GROUP_ITEMS
 
 static const clt_attr_spec attention_attrs[] = {
-    {.name = "heads", .type = CLT_ATTR_INT, .required = true, .min = 1, .max = 65536, .help = "query heads"},
-    {.name = "kv_heads",
-     .type = CLT_ATTR_INT,
-     .min = 0,
-     .max = 65536,
-     .help = "heads of keys and values, each shared by heads / kv_heads query heads; 0: as many as heads"},
-    {.name = "causal",
-     .type = CLT_ATTR_BOOL,
-     .default_value = 1,
-     .min = 0,
-     .max = 1,
-     .help = "a query sees no later key; the last query sees the last key"},
-    {.name = "scale",
-     .type = CLT_ATTR_FLOAT,
-     .min = 0,
-     .max = 1e6,
-     .help = "factor of the dot products; 0: 1 / sqrt(head size)"},
-    {.name = "dropout",
-     .type = CLT_ATTR_FLOAT,
-     .min = 0,
-     .max = 0.999999,
-     .help = "probability that a weight is set to zero while training"},
+    CLT_SPEC_NEEDED(INT, "heads", 1, 65536, "query heads"),
+    CLT_SPEC_INT(
+        "kv_heads", 0, 0, 65536,
+        "heads of keys and values, each shared by heads / kv_heads query heads; 0: as many as heads"),
+    CLT_SPEC_BOOL("causal", true, "a query sees no later key; the last query sees the last key"),
+    CLT_SPEC_FLOAT("scale", 0, 0, 1e6, "factor of the dot products; 0: 1 / sqrt(head size)"),
+    CLT_SPEC_FLOAT("dropout", 0, 0, 0.999999, "probability that a weight is set to zero while training"),
 };
 
 static clt_status infer_lengths(clt_infer *ctx, const clt_attention *s)

@@ -175,61 +175,29 @@ static void attention_backward(clt_ref_call *call)
     ref_lines(call, line_backward);
 }
 
-#define PACKED(case_name, attributes, is_small, ...)                                                         \
-    {                                                                                                        \
-        .name = case_name, .attrs = attributes, .n_inputs = 1, .inputs = {CLT_CASE_F32(__VA_ARGS__)},        \
-        .small = is_small                                                                                    \
-    }
-#define SEPARATE(case_name, attributes, is_small, n, tq, tk, wide, narrow)                                   \
-    {                                                                                                        \
-        .name = case_name, .attrs = attributes, .n_inputs = 3,                                               \
-        .inputs = {CLT_CASE_F32(n, tq, wide), CLT_CASE_F32(n, tk, narrow), CLT_CASE_F32(n, tk, narrow)},     \
-        .small = is_small                                                                                    \
-    }
-
-#define PACKED_16(case_name, dtype, attributes, is_small, ...)                                               \
-    {                                                                                                        \
-        .name = case_name, .attrs = attributes, .n_inputs = 1,                                               \
-        .inputs = {CLT_CASE_FLOAT(dtype, __VA_ARGS__)}, .small = is_small                                    \
-    }
-#define SEPARATE_16(case_name, dtype, attributes, n, tq, tk, wide, narrow)                                   \
-    {                                                                                                        \
-        .name = case_name, .attrs = attributes, .n_inputs = 3, .inputs = {                                   \
-            CLT_CASE_FLOAT(dtype, n, tq, wide),                                                              \
-            CLT_CASE_FLOAT(dtype, n, tk, narrow),                                                            \
-            CLT_CASE_FLOAT(dtype, n, tk, narrow)                                                             \
-        }                                                                                                    \
-    }
+#define PACKED_16(name, dtype, attributes, is_small, ...)                                                    \
+    CLT_CASE(name, attributes, is_small ? CLT_SMALL : 0, CLT_CASE_FLOAT(dtype, __VA_ARGS__))
+#define PACKED(name, attributes, is_small, ...) PACKED_16(name, CLT_F32, attributes, is_small, __VA_ARGS__)
+#define QKV(dtype, n, tq, tk, wide, narrow)                                                                  \
+    CLT_CASE_FLOAT(dtype, n, tq, wide), CLT_CASE_FLOAT(dtype, n, tk, narrow),                                \
+        CLT_CASE_FLOAT(dtype, n, tk, narrow)
+#define SEPARATE(name, attributes, is_small, n, tq, tk, wide, narrow)                                        \
+    CLT_CASE(name, attributes, is_small ? CLT_SMALL : 0, QKV(CLT_F32, n, tq, tk, wide, narrow))
+#define SEPARATE_16(name, dtype, attributes, n, tq, tk, wide, narrow)                                        \
+    CLT_CASE(name, attributes, 0, QKV(dtype, n, tq, tk, wide, narrow))
 
 /* Few queries over several tiles of keys, with scores so far apart that the largest one often comes late, so
  * that earlier sums are rescaled. The exponential's relative error grows with the score. */
 #define LATE_TOPS(case_name, dtype, error)                                                                   \
     {                                                                                                        \
         .name = case_name, .attrs = "{\"heads\":1,\"scale\":6}", .n_inputs = 3,                              \
-        .inputs = {CLT_CASE_FLOAT(dtype, 1, 20, 8), CLT_CASE_FLOAT(dtype, 1, 140, 8),                        \
-                   CLT_CASE_FLOAT(dtype, 1, 140, 8)},                                                        \
-        .tolerance = 1024, .rounding = error, .small = true                                                  \
+        .inputs = {QKV(dtype, 1, 20, 140, 8, 8)}, .tolerance = 1024, .rounding = error, .small = true        \
     }
 
-#define LENGTHS(case_name, attributes, limit, n, tq, tk, wide, narrow)                                       \
-    {                                                                                                        \
-        .name = case_name, .attrs = attributes, .n_inputs = 4, .inputs = {                                   \
-            CLT_CASE_F32(n, tq, wide),                                                                       \
-            CLT_CASE_F32(n, tk, narrow),                                                                     \
-            CLT_CASE_F32(n, tk, narrow),                                                                     \
-            CLT_CASE_INDEX(CLT_I32, limit, n)                                                                \
-        }                                                                                                    \
-    }
-
-#define LENGTHS_16(case_name, dtype, attributes, limit, n, tq, tk, wide, narrow)                             \
-    {                                                                                                        \
-        .name = case_name, .attrs = attributes, .n_inputs = 4, .inputs = {                                   \
-            CLT_CASE_FLOAT(dtype, n, tq, wide),                                                              \
-            CLT_CASE_FLOAT(dtype, n, tk, narrow),                                                            \
-            CLT_CASE_FLOAT(dtype, n, tk, narrow),                                                            \
-            CLT_CASE_INDEX(CLT_I32, limit, n)                                                                \
-        }                                                                                                    \
-    }
+#define LENGTHS_16(name, dtype, attributes, limit, n, tq, tk, wide, narrow)                                  \
+    CLT_CASE(name, attributes, 0, QKV(dtype, n, tq, tk, wide, narrow), CLT_CASE_INDEX(CLT_I32, limit, n))
+#define LENGTHS(name, attributes, limit, n, tq, tk, wide, narrow)                                            \
+    LENGTHS_16(name, CLT_F32, attributes, limit, n, tq, tk, wide, narrow)
 
 /* Covered: head sizes below, at and above sixteen lanes, with tails; lengths around the blocks of 16, 32 and
  * 64, and on both sides of one, two and three of the lane variant's tiles of up to 64, 66 and 96 rows;
@@ -318,9 +286,9 @@ static const clt_op_case attention_cases[] = {
 };
 
 static const clt_op_case attention_timed[] = {
-    CLT_TIMED_ONE("gpt2", "{\"heads\":12}", CLT_CASE_F32(4, 64, 2304)),
-    CLT_TIMED_ONE("long", "{\"heads\":12}", CLT_CASE_F32(1, 1024, 2304)),
-    CLT_TIMED_ONE("f16_long", "{\"heads\":12}", CLT_CASE_FLOAT(CLT_F16, 1, 1024, 2304)),
+    CLT_CASE("gpt2", "{\"heads\":12}", 0, CLT_CASE_F32(4, 64, 2304)),
+    CLT_CASE("long", "{\"heads\":12}", 0, CLT_CASE_F32(1, 1024, 2304)),
+    CLT_CASE("f16_long", "{\"heads\":12}", 0, CLT_CASE_FLOAT(CLT_F16, 1, 1024, 2304)),
 };
 
 /* A score, up to 6 here, is off by a few times eps (a sum of D products of mixed sign, D <= 301), and so is

@@ -12,12 +12,7 @@
  * source  -                                          tested  verify -t 'kv_cache*', exact; test_generate */
 
 static const clt_attr_spec kv_cache_attrs[] = {
-    {.name = "rows",
-     .type = CLT_ATTR_INT,
-     .required = true,
-     .min = 1,
-     .max = INT32_MAX,
-     .help = "rows kept per sample"},
+    CLT_SPEC_NEEDED(INT, "rows", 1, INT32_MAX, "rows kept per sample"),
 };
 
 static clt_status kv_cache_infer(clt_infer *ctx)

@@ -4,7 +4,7 @@
  * other rows keep what they held, which is the checker's NaN. */
 #include <string.h>
 
-#include "engine/ops/op.h"
+#include "engine/ops/case.h"
 
 static void forward(clt_ref_call *call)
 {
@@ -21,13 +21,9 @@ static void forward(clt_ref_call *call)
 }
 
 static const clt_op_case cases[] = {
-    {.name = "first",
-     .attrs = "{\"rows\":5}",
-     .n_inputs = 2,
-     .inputs = {{.dtype = CLT_F32, .fill = CLT_FILL_NORMAL, .ndim = 3, .dim = {3, 1, 7}},
-                {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1, .ndim = 1, .dim = {3}}},
-     .exact = true,
-     .small = true},
+    CLT_CASE("first", "{\"rows\":5}", CLT_SMALL | CLT_EXACT,
+             {.dtype = CLT_F32, .fill = CLT_FILL_NORMAL, .ndim = 3, .dim = {3, 1, 7}},
+             {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1, .ndim = 1, .dim = {3}}),
     {.name = "later", /* positions after the first, and one beyond the last row */
      .attrs = "{\"rows\":5}",
      .n_inputs = 2,
@@ -36,13 +32,9 @@ static const clt_op_case cases[] = {
      .exact = true,
      .small = true,
      .remembers = true},
-    {.name = "one",
-     .attrs = "{\"rows\":1}",
-     .n_inputs = 2,
-     .inputs = {{.dtype = CLT_F32, .fill = CLT_FILL_NORMAL, .ndim = 3, .dim = {1, 1, 33}},
-                {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1, .ndim = 1, .dim = {1}}},
-     .exact = true,
-     .small = true},
+    CLT_CASE("one", "{\"rows\":1}", CLT_SMALL | CLT_EXACT,
+             {.dtype = CLT_F32, .fill = CLT_FILL_NORMAL, .ndim = 3, .dim = {1, 1, 33}},
+             {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1, .ndim = 1, .dim = {1}}),
 };
 
 const clt_op_ref clt_op_kv_cache_ref = {

@@ -18,34 +18,16 @@
  * tested  verify -t 'rotary*'; tests/golden (net llama) */
 
 static const clt_attr_spec rotary_attrs[] = {
-    {.name = "head",
-     .type = CLT_ATTR_INT,
-     .required = true,
-     .min = 2,
-     .max = 65536,
-     .help = "elements of a head"},
-    {.name = "heads",
-     .type = CLT_ATTR_INT,
-     .min = 0,
-     .max = 65536,
-     .help =
-         "heads that turn, from the first on; the others, such as the values of a packed row, pass; 0: all"},
-    {.name = "rotary",
-     .type = CLT_ATTR_INT,
-     .min = 0,
-     .max = 65536,
-     .help = "elements of a head that turn, from the first on; 0: all"},
-    {.name = "base",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 10000,
-     .min = 1.0001,
-     .max = 1e12,
-     .help = "the slowest pair turns about base times as slowly as the first"},
-    {.name = "interleaved",
-     .type = CLT_ATTR_BOOL,
-     .min = 0,
-     .max = 1,
-     .help = "a pair is two neighbours; otherwise an element of the first half and its like of the second"},
+    CLT_SPEC_NEEDED(INT, "head", 2, 65536, "elements of a head"),
+    CLT_SPEC_INT(
+        "heads", 0, 0, 65536,
+        "heads that turn, from the first on; the others, such as the values of a packed row, pass; 0: all"),
+    CLT_SPEC_INT("rotary", 0, 0, 65536, "elements of a head that turn, from the first on; 0: all"),
+    CLT_SPEC_FLOAT("base", 10000, 1.0001, 1e12,
+                   "the slowest pair turns about base times as slowly as the first"),
+    CLT_SPEC_BOOL(
+        "interleaved", false,
+        "a pair is two neighbours; otherwise an element of the first half and its like of the second"),
 };
 
 typedef struct rotary_sizes {

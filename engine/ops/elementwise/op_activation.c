@@ -25,11 +25,8 @@ typedef struct activation {
 } activation;
 
 static const clt_attr_spec gelu_attrs[] = {
-    {.name = "approximate",
-     .type = CLT_ATTR_CHOICE,
-     .default_value = CLT_GELU_NONE,
-     .choices = "none|tanh",
-     .help = "none: x Phi(x) with the error function; tanh: the approximation GPT-2 was trained with"},
+    CLT_SPEC_CHOICE("approximate", CLT_GELU_NONE, "none|tanh",
+                    "none: x Phi(x) with the error function; tanh: the approximation GPT-2 was trained with"),
 };
 /* An error function counts as one operation, as tanh and exp do. */
 static const activation gelu_erf = {"clt_gelu_erf", "clt_dgelu_erf", false, 5, 10, OCL_ACT_GELU_ERF};

@@ -26,21 +26,17 @@ static void bias_backward(clt_ref_call *call)
 }
 
 static const clt_op_case bias_cases[] = {
-    {.name = "bf16",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 70, 36)},
-     .exact = true,
-     .small = true},
-    {.name = "f16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 9, 37)}, .exact = true, .small = true},
-    {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 1)}, .exact = true, .small = true},
-    {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 7)}, .exact = true, .small = true},
-    {.name = "tail", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 37)}, .exact = true, .small = true},
-    {.name = "two_stage", .n_inputs = 1, .inputs = {CLT_CASE_F32(67, 18)}, .exact = true, .small = true},
-    {.name = "three_dims", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 50, 33)}, .exact = true},
-    {.name = "tall", .n_inputs = 1, .inputs = {CLT_CASE_F32(1031, 10)}, .exact = true},
-    {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 4099)}, .exact = true},
-    {.name = "many_columns", .n_inputs = 1, .inputs = {CLT_CASE_F32(20, 16405)}, .exact = true},
-    {.name = "slabs", .n_inputs = 1, .inputs = {CLT_CASE_F32(70001, 3)}, .exact = true},
+    CLT_CASE("bf16", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_FLOAT(CLT_BF16, 70, 36)),
+    CLT_CASE("f16", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_FLOAT(CLT_F16, 9, 37)),
+    CLT_CASE("one", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(1, 1)),
+    CLT_CASE("odd", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(5, 7)),
+    CLT_CASE("tail", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(3, 37)),
+    CLT_CASE("two_stage", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(67, 18)),
+    CLT_CASE("three_dims", NULL, CLT_EXACT, CLT_CASE_F32(3, 50, 33)),
+    CLT_CASE("tall", NULL, CLT_EXACT, CLT_CASE_F32(1031, 10)),
+    CLT_CASE("wide", NULL, CLT_EXACT, CLT_CASE_F32(2, 4099)),
+    CLT_CASE("many_columns", NULL, CLT_EXACT, CLT_CASE_F32(20, 16405)),
+    CLT_CASE("slabs", NULL, CLT_EXACT, CLT_CASE_F32(70001, 3)),
 };
 
 static const clt_op_case bias_timed[] = {

@@ -14,12 +14,7 @@
  * tested  verify -t 'dropout*', tol 2; exact for p = 0.5 */
 
 static const clt_attr_spec dropout_attrs[] = {
-    {.name = "p",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 0.5,
-     .min = 0,
-     .max = 0.999999,
-     .help = "probability that an element is set to zero"},
+    CLT_SPEC_FLOAT("p", 0.5, 0, 0.999999, "probability that an element is set to zero"),
 };
 
 static clt_status dropout_infer(clt_infer *ctx)

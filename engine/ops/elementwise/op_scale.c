@@ -20,21 +20,13 @@
  * tested  verify -t 'cast*', tol 4; exact by default */
 
 static const clt_attr_spec scale_attrs[] = {
-    {.name = "value", .type = CLT_ATTR_FLOAT, .default_value = 1, .help = "factor"},
-    {.name = "shift", .type = CLT_ATTR_FLOAT, .default_value = 0, .help = "added after the factor"},
+    CLT_SPEC_FLOAT("value", 1, 0, 0, "factor"),
+    CLT_SPEC_FLOAT("shift", 0, 0, 0, "added after the factor"),
 };
 static const clt_attr_spec cast_attrs[] = {
-    {.name = "scale",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 1,
-     .help = "factor of the stored number: 1/255 for pixels"},
-    {.name = "mean", .type = CLT_ATTR_FLOAT, .default_value = 0, .help = "subtracted after the factor"},
-    {.name = "std",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 1,
-     .min = 1e-30,
-     .max = 1e30,
-     .help = "divides what is left"},
+    CLT_SPEC_FLOAT("scale", 1, 0, 0, "factor of the stored number: 1/255 for pixels"),
+    CLT_SPEC_FLOAT("mean", 0, 0, 0, "subtracted after the factor"),
+    CLT_SPEC_FLOAT("std", 1, 1e-30, 1e30, "divides what is left"),
 };
 
 /* y = x * factor + shift with both numbers rounded once, from double. */

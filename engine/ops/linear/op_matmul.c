@@ -13,14 +13,9 @@
  * tested  verify -t 'matmul*', tol 32, exact on integers */
 
 static const clt_attr_spec matmul_attrs[] = {
-    {.name = "transpose_a", .type = CLT_ATTR_BOOL, .max = 1, .help = "a is stored (N,...,K,M)"},
-    {.name = "transpose_b", .type = CLT_ATTR_BOOL, .max = 1, .help = "b is stored (N,...,P,K)"},
-    {.name = "scale",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 1,
-     .min = -1e30,
-     .max = 1e30,
-     .help = "factor"},
+    CLT_SPEC_BOOL("transpose_a", false, "a is stored (N,...,K,M)"),
+    CLT_SPEC_BOOL("transpose_b", false, "b is stored (N,...,P,K)"),
+    CLT_SPEC_FLOAT("scale", 1, -1e30, 1e30, "factor"),
 };
 
 typedef struct matmul_sizes {

@@ -14,21 +14,10 @@
      .max = INT32_MAX,                                                                                       \
      .help = "targets of this value do not count; left out: all count",                                      \
      .no_default = true},                                                                                    \
-        {.name = "label_smoothing",                                                                          \
-         .type = CLT_ATTR_FLOAT,                                                                             \
-         .min = 0,                                                                                           \
-         .max = 0.999999,                                                                                    \
-         .help = "probability spread evenly over the classes"},                                              \
-        {.name = "weight",                                                                                   \
-         .type = CLT_ATTR_FLOAT,                                                                             \
-         .default_value = 1,                                                                                 \
-         .min = 0,                                                                                           \
-         .max = 1e6,                                                                                         \
-         .help = "factor of this loss"},                                                                     \
-    {                                                                                                        \
-        .name = "classes", .type = CLT_ATTR_INT, .min = 0, .max = INT32_MAX,                                 \
-        .help = "logits that are classes, the rest of a row being padding; 0: all"                           \
-    }
+        CLT_SPEC_FLOAT("label_smoothing", 0, 0, 0.999999, "probability spread evenly over the classes"),     \
+        CLT_SPEC_FLOAT("weight", 1, 0, 1e6, "factor of this loss"),                                          \
+        CLT_SPEC_INT("classes", 0, 0, INT32_MAX,                                                             \
+                     "logits that are classes, the rest of a row being padding; 0: all")
 
 /* Some rows of logits of a micro-batch. */
 typedef struct clt_cross_entropy {

@@ -22,11 +22,8 @@
 static const clt_attr_spec head_attrs[] = {
     CLT_LINEAR_ATTRS,
     CLT_CROSS_ENTROPY_ATTRS,
-    {.name = "chunk",
-     .type = CLT_ATTR_INT,
-     .min = 0,
-     .max = INT32_MAX,
-     .help = "rows whose logits exist at once; 0: as many as fill 64 MiB, at least 128 and an eighth"},
+    CLT_SPEC_INT("chunk", 0, 0, INT32_MAX,
+                 "rows whose logits exist at once; 0: as many as fill 64 MiB, at least 128 and an eighth"),
 };
 
 #define CHUNK_BYTES (INT64_C(64) << 20) /* large against a pass over dW, small against a model's memory */

@@ -65,22 +65,22 @@ static void log_softmax_backward(clt_ref_call *call)
 
 /* Rows below, at and just above sixteen lanes, and of several rounds of a work-group. */
 static const clt_op_case softmax_cases[] = {
-    {.name = "bf16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 5, 36)}, .small = true},
-    {.name = "f16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 5, 67)}, .small = true},
-    {.name = "far_ends", .n_inputs = 1, .inputs = {CLT_CASE_WIDE(CLT_F32, 3, 83)}, .small = true},
-    {.name = "bf16_far", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 20, 2104)}},
-    {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 1)}, .small = true},
-    {.name = "two", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 2)}, .small = true},
-    {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 17)}, .small = true},
-    {.name = "lanes", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 16)}, .small = true},
-    {.name = "tail", .n_inputs = 1, .inputs = {CLT_CASE_F32(33, 33)}, .small = true},
-    {.name = "digits", .n_inputs = 1, .inputs = {CLT_CASE_F32(64, 10)}},
-    {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 3, 257)}},
-    {.name = "wider", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 2, 3, 1030)}},
-    {.name = "blocks", .n_inputs = 1, .inputs = {CLT_CASE_F32(48, 301)}, .small = true},
-    {.name = "far_row", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 2053)}, .small = true},
-    {.name = "nan", .n_inputs = 1, .inputs = {CLT_CASE_NAN(CLT_F32, 40, 5)}, .small = true},
-    {.name = "peaks", .n_inputs = 1, .inputs = {CLT_CASE_PEAKS(CLT_F32, 40, 60, 67)}, .small = true},
+    CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 5, 36)),
+    CLT_CASE("f16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_F16, 5, 67)),
+    CLT_CASE("far_ends", NULL, CLT_SMALL, CLT_CASE_WIDE(CLT_F32, 3, 83)),
+    CLT_CASE("bf16_far", NULL, 0, CLT_CASE_FLOAT(CLT_BF16, 20, 2104)),
+    CLT_CASE("one", NULL, CLT_SMALL, CLT_CASE_F32(3, 1)),
+    CLT_CASE("two", NULL, CLT_SMALL, CLT_CASE_F32(1, 2)),
+    CLT_CASE("odd", NULL, CLT_SMALL, CLT_CASE_F32(3, 5, 17)),
+    CLT_CASE("lanes", NULL, CLT_SMALL, CLT_CASE_F32(5, 16)),
+    CLT_CASE("tail", NULL, CLT_SMALL, CLT_CASE_F32(33, 33)),
+    CLT_CASE("digits", NULL, 0, CLT_CASE_F32(64, 10)),
+    CLT_CASE("wide", NULL, 0, CLT_CASE_F32(2, 3, 257)),
+    CLT_CASE("wider", NULL, 0, CLT_CASE_F32(2, 2, 3, 1030)),
+    CLT_CASE("blocks", NULL, CLT_SMALL, CLT_CASE_F32(48, 301)),
+    CLT_CASE("far_row", NULL, CLT_SMALL, CLT_CASE_F32(2, 2053)),
+    CLT_CASE("nan", NULL, CLT_SMALL, CLT_CASE_NAN(CLT_F32, 40, 5)),
+    CLT_CASE("peaks", NULL, CLT_SMALL, CLT_CASE_PEAKS(CLT_F32, 40, 60, 67)),
     /* some rows with a peak, some without; a gradient's sum over a row then weighs as much as it is large */
     {.name = "far_peaks",
      .n_inputs = 1,
@@ -88,18 +88,18 @@ static const clt_op_case softmax_cases[] = {
      .tolerance = 64,
      .small = true},
     /* several rows and several chunks of rows an item, the last ones not full; rows too long for that */
-    {.name = "chunks", .n_inputs = 1, .inputs = {CLT_CASE_F32(1203, 17)}, .small = true},
-    {.name = "near", .n_inputs = 1, .inputs = {CLT_CASE_F32(203, 500)}},
+    CLT_CASE("chunks", NULL, CLT_SMALL, CLT_CASE_F32(1203, 17)),
+    CLT_CASE("near", NULL, 0, CLT_CASE_F32(203, 500)),
     /* whole vectors, which may pass by the caches: an even and an odd number of them */
-    {.name = "vectors", .n_inputs = 1, .inputs = {CLT_CASE_F32(301, 64)}},
-    {.name = "vectors_odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(77, 80)}},
-    {.name = "far", .n_inputs = 1, .inputs = {CLT_CASE_F32(50, 2101)}},
+    CLT_CASE("vectors", NULL, 0, CLT_CASE_F32(301, 64)),
+    CLT_CASE("vectors_odd", NULL, 0, CLT_CASE_F32(77, 80)),
+    CLT_CASE("far", NULL, 0, CLT_CASE_F32(50, 2101)),
 };
 
 static const clt_op_case softmax_timed[] = {
     CLT_TIMED_768("", NULL),
-    CLT_TIMED_ONE("short_large", NULL, CLT_CASE_F32(64, 12, 512, 64)),
-    CLT_TIMED_ONE("wide_large", NULL, CLT_CASE_F32(512, 50257)),
+    CLT_CASE("short_large", NULL, 0, CLT_CASE_F32(64, 12, 512, 64)),
+    CLT_CASE("wide_large", NULL, 0, CLT_CASE_F32(512, 50257)),
 };
 static const clt_op_case log_softmax_timed[] = {
     CLT_TIMED_768("", NULL),

@@ -5,12 +5,7 @@
 #include "engine/ops/emit_util.h"
 
 const clt_attr_spec clt_pointwise_loss_attrs[1] = {
-    {.name = "weight",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 1,
-     .min = 0,
-     .max = 1e6,
-     .help = "factor of this loss"},
+    CLT_SPEC_FLOAT("weight", 1, 0, 1e6, "factor of this loss"),
 };
 
 clt_status clt_pointwise_loss_infer(clt_infer *ctx)

@@ -29,34 +29,15 @@ void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind
  * those of the losses whose targets are any numbers. */
 #define CLT_POINTWISE_CASES 9
 #define CLT_POINTWISE_CASE_LIST(TARGET)                                                                      \
-    {.name = "one", .n_inputs = 2, .inputs = {CLT_CASE_F32(1, 1), TARGET(1, 1)}, .small = true},             \
-        {.name = "scalar_per_sample",                                                                        \
-         .n_inputs = 2,                                                                                      \
-         .inputs = {CLT_CASE_F32(7, 1), TARGET(7)},                                                          \
-         .small = true},                                                                                     \
-        {.name = "bf16",                                                                                     \
-         .n_inputs = 2,                                                                                      \
-         .inputs = {CLT_CASE_FLOAT(CLT_BF16, 5, 36), TARGET(5, 36)},                                         \
-         .small = true},                                                                                     \
-        {.name = "odd", .n_inputs = 2, .inputs = {CLT_CASE_F32(5, 7), TARGET(5, 7)}, .small = true},         \
-        {.name = "byte_targets",                                                                             \
-         .n_inputs = 2,                                                                                      \
-         .inputs = {CLT_CASE_F32(3, 11), CLT_CASE_BINARY(CLT_U8, 3, 11)},                                    \
-         .small = true},                                                                                     \
-        {.name = "weight",                                                                                   \
-         .attrs = "{\"weight\":2.5}",                                                                        \
-         .n_inputs = 2,                                                                                      \
-         .inputs = {CLT_CASE_F32(4, 3, 5), TARGET(4, 3, 5)},                                                 \
-         .small = true},                                                                                     \
-        {.name = "one_block", .n_inputs = 2, .inputs = {CLT_CASE_F32(2, 512), TARGET(2, 512)}},              \
-        {.name = "block_tail",                                                                               \
-         .n_inputs = 2,                                                                                      \
-         .inputs = {CLT_CASE_F32(3, 1371), TARGET(3, 1371)},                                                 \
-         .small = true},                                                                                     \
-    {                                                                                                        \
-        .name = "two_stage", .n_inputs = 2, .inputs = {CLT_CASE_F32(70, 1001), TARGET(70, 1001)},            \
-        .small = true                                                                                        \
-    }
+    CLT_CASE("one", NULL, CLT_SMALL, CLT_CASE_F32(1, 1), TARGET(1, 1)),                                      \
+        CLT_CASE("scalar_per_sample", NULL, CLT_SMALL, CLT_CASE_F32(7, 1), TARGET(7)),                       \
+        CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 5, 36), TARGET(5, 36)),                   \
+        CLT_CASE("odd", NULL, CLT_SMALL, CLT_CASE_F32(5, 7), TARGET(5, 7)),                                  \
+        CLT_CASE("byte_targets", NULL, CLT_SMALL, CLT_CASE_F32(3, 11), CLT_CASE_BINARY(CLT_U8, 3, 11)),      \
+        CLT_CASE("weight", "{\"weight\":2.5}", CLT_SMALL, CLT_CASE_F32(4, 3, 5), TARGET(4, 3, 5)),           \
+        CLT_CASE("one_block", NULL, 0, CLT_CASE_F32(2, 512), TARGET(2, 512)),                                \
+        CLT_CASE("block_tail", NULL, CLT_SMALL, CLT_CASE_F32(3, 1371), TARGET(3, 1371)),                     \
+        CLT_CASE("two_stage", NULL, CLT_SMALL, CLT_CASE_F32(70, 1001), TARGET(70, 1001))
 extern const clt_op_case clt_pointwise_cases[CLT_POINTWISE_CASES], clt_pointwise_timed[1];
 
 #endif

@@ -18,11 +18,7 @@ extern const ocl_variant *const clt_norm_backward[];
     CLT_ROWS_FAMILY(op, "layernorm", "CLTRAIN_NORM", way, direction, list)
 
 /* The attribute eps, shared by both. */
-#define CLT_NORM_EPS                                                                                         \
-    {                                                                                                        \
-        .name = "eps", .type = CLT_ATTR_FLOAT, .default_value = 1e-5, .min = 1e-12, .max = 1,                \
-        .help = "added under the root, in the square of x's unit"                                            \
-    }
+#define CLT_NORM_EPS CLT_SPEC_FLOAT("eps", 1e-5, 1e-12, 1, "added under the root, in the square of x's unit")
 
 /* The input is of floats and has a dimension after the batch; *row: the shape of a factor for each column,
  * *stats: of a number for each row. Declares the output. */

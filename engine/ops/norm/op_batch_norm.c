@@ -17,18 +17,8 @@
 
 static const clt_attr_spec batch_norm_attrs[] = {
     CLT_NORM_EPS,
-    {.name = "momentum",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 0.1,
-     .min = 0,
-     .max = 1,
-     .help = "share of the batch in the new running statistics"},
-    {.name = "affine",
-     .type = CLT_ATTR_BOOL,
-     .default_value = 1,
-     .min = 0,
-     .max = 1,
-     .help = "learn a factor and a shift per channel"},
+    CLT_SPEC_FLOAT("momentum", 0.1, 0, 1, "share of the batch in the new running statistics"),
+    CLT_SPEC_BOOL("affine", true, "learn a factor and a shift per channel"),
 };
 
 static clt_status batch_norm_infer(clt_infer *ctx)

@@ -103,27 +103,20 @@ static void batch_norm_backward(clt_ref_call *call)
 /* Few rows may be near each other: rstd reaches 1/sqrt(eps) = 316, which multiplies rounding errors. */
 #define FEW 4096
 static const clt_op_case batch_norm_cases[] = {
-    {.name = "bf16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 19, 36)}, .small = true},
-    {.name = "f16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 21, 67)}, .small = true},
+    CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 19, 36)),
+    CLT_CASE("f16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_F16, 21, 67)),
     {.name = "two", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 3)}, .tolerance = FEW, .small = true},
-    {.name = "one_channel", .n_inputs = 1, .inputs = {CLT_CASE_F32(33, 1)}, .small = true},
-    {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(37, 19)}, .small = true},
-    {.name = "plain",
-     .attrs = "{\"affine\":false}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_F32(31, 33)},
-     .small = true},
-    {.name = "attributes",
-     .attrs = "{\"eps\":0.01,\"momentum\":0.75}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_F32(23, 48)}},
-    {.name = "blocks", .n_inputs = 1, .inputs = {CLT_CASE_F32(283, 70)}, .small = true},
-    {.name = "tiles", .n_inputs = 1, .inputs = {CLT_CASE_F32(41, 1117)}},
+    CLT_CASE("one_channel", NULL, CLT_SMALL, CLT_CASE_F32(33, 1)),
+    CLT_CASE("odd", NULL, CLT_SMALL, CLT_CASE_F32(37, 19)),
+    CLT_CASE("plain", "{\"affine\":false}", CLT_SMALL, CLT_CASE_F32(31, 33)),
+    CLT_CASE("attributes", "{\"eps\":0.01,\"momentum\":0.75}", 0, CLT_CASE_F32(23, 48)),
+    CLT_CASE("blocks", NULL, CLT_SMALL, CLT_CASE_F32(283, 70)),
+    CLT_CASE("tiles", NULL, 0, CLT_CASE_F32(41, 1117)),
 };
 
 static const clt_op_case batch_norm_timed[] = {
-    CLT_TIMED_ONE("features", NULL, CLT_CASE_F32(256, 768)),
-    CLT_TIMED_ONE("large", NULL, CLT_CASE_F32(32768, 768)),
+    CLT_CASE("features", NULL, 0, CLT_CASE_F32(256, 768)),
+    CLT_CASE("large", NULL, 0, CLT_CASE_F32(32768, 768)),
 };
 
 /* As layernorm. */

@@ -15,18 +15,8 @@
 
 static const clt_attr_spec layernorm_attrs[] = {
     CLT_NORM_EPS,
-    {.name = "affine",
-     .type = CLT_ATTR_BOOL,
-     .default_value = 1,
-     .min = 0,
-     .max = 1,
-     .help = "learn a factor per column"},
-    {.name = "bias",
-     .type = CLT_ATTR_BOOL,
-     .default_value = 1,
-     .min = 0,
-     .max = 1,
-     .help = "learn a shift per column; needs affine"},
+    CLT_SPEC_BOOL("affine", true, "learn a factor per column"),
+    CLT_SPEC_BOOL("bias", true, "learn a shift per column; needs affine"),
 };
 
 static clt_status layernorm_infer(clt_infer *ctx)

@@ -15,12 +15,7 @@
 
 static const clt_attr_spec rmsnorm_attrs[] = {
     CLT_NORM_EPS,
-    {.name = "affine",
-     .type = CLT_ATTR_BOOL,
-     .default_value = 1,
-     .min = 0,
-     .max = 1,
-     .help = "learn a factor per column"},
+    CLT_SPEC_BOOL("affine", true, "learn a factor per column"),
 };
 
 static clt_status rmsnorm_infer(clt_infer *ctx)

@@ -52,19 +52,15 @@ static void rmsnorm_backward(clt_ref_call *call)
  */
 #define FEW 4096
 static const clt_op_case rmsnorm_cases[] = {
-    {.name = "bf16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 7, 36)}, .small = true},
-    {.name = "f16", .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(CLT_F16, 5, 67)}, .small = true},
+    CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 7, 36)),
+    CLT_CASE("f16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_F16, 5, 67)),
     {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 1)}, .tolerance = FEW, .small = true},
     {.name = "three", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 3)}, .tolerance = FEW, .small = true},
-    {.name = "odd", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 17)}, .small = true},
-    {.name = "plain",
-     .attrs = "{\"affine\":false}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_F32(7, 33)},
-     .small = true},
-    {.name = "eps", .attrs = "{\"eps\":0.01}", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 11, 32)}},
-    {.name = "blocks", .n_inputs = 1, .inputs = {CLT_CASE_F32(5, 57, 67)}, .small = true},
-    {.name = "wide", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 5, 1030)}},
+    CLT_CASE("odd", NULL, CLT_SMALL, CLT_CASE_F32(3, 5, 17)),
+    CLT_CASE("plain", "{\"affine\":false}", CLT_SMALL, CLT_CASE_F32(7, 33)),
+    CLT_CASE("eps", "{\"eps\":0.01}", 0, CLT_CASE_F32(3, 11, 32)),
+    CLT_CASE("blocks", NULL, CLT_SMALL, CLT_CASE_F32(5, 57, 67)),
+    CLT_CASE("wide", NULL, 0, CLT_CASE_F32(2, 5, 1030)),
 };
 
 static const clt_op_case rmsnorm_timed[] = {

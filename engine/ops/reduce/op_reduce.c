@@ -20,11 +20,7 @@
 
 enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX };
 static const clt_attr_spec reduce_attrs[] = {
-    {.name = "kind",
-     .type = CLT_ATTR_CHOICE,
-     .default_value = REDUCE_MEAN,
-     .choices = "sum|mean|max",
-     .help = "what to compute"},
+    CLT_SPEC_CHOICE("kind", REDUCE_MEAN, "sum|mean|max", "what to compute"),
     {.name = "axes",
      .type = CLT_ATTR_INTS,
      .min = -CLT_MAX_DIMS,
@@ -32,12 +28,7 @@ static const clt_attr_spec reduce_attrs[] = {
      .help =
          "dimensions to reduce, 0 being the batch, which stays; negative: from the end; left out: all others",
      .no_default = true},
-    {.name = "keepdims",
-     .type = CLT_ATTR_BOOL,
-     .default_value = 0,
-     .min = 0,
-     .max = 1,
-     .help = "keep reduced dimensions with size 1"},
+    CLT_SPEC_BOOL("keepdims", false, "keep reduced dimensions with size 1"),
 };
 
 /* Which dimensions go. */

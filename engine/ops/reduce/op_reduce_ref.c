@@ -91,64 +91,36 @@ static void reduce_backward(clt_ref_call *call)
     free(taken);
 }
 
-#define SUM_MEAN_MAX(word, axes, is_small, ...)                                                              \
-    {.name = "sum_" word,                                                                                    \
-     .attrs = "{\"kind\":\"sum\"" axes "}",                                                                  \
-     .n_inputs = 1,                                                                                          \
-     .inputs = {CLT_CASE_F32(__VA_ARGS__)},                                                                  \
-     .exact = true,                                                                                          \
-     .small = is_small},                                                                                     \
-        {.name = "mean_" word,                                                                               \
-         .attrs = "{\"kind\":\"mean\"" axes "}",                                                             \
-         .n_inputs = 1,                                                                                      \
-         .inputs = {CLT_CASE_F32(__VA_ARGS__)},                                                              \
-         .small = is_small},                                                                                 \
-    {                                                                                                        \
-        .name = "max_" word, .attrs = "{\"kind\":\"max\"" axes "}", .n_inputs = 1,                           \
-        .inputs = {CLT_CASE_F32(__VA_ARGS__)}, .exact = true, .small = is_small                              \
-    }
+#define SUM_MEAN_MAX(word, axes, small, ...)                                                                 \
+    CLT_CASE("sum_" word, "{\"kind\":\"sum\"" axes "}", CLT_EXACT | small, CLT_CASE_F32(__VA_ARGS__)),       \
+        CLT_CASE("mean_" word, "{\"kind\":\"mean\"" axes "}", small, CLT_CASE_F32(__VA_ARGS__)),             \
+        CLT_CASE("max_" word, "{\"kind\":\"max\"" axes "}", CLT_EXACT | small, CLT_CASE_F32(__VA_ARGS__))
 
 /* Every pattern of kept and reduced dimensions that the kernels tell apart, and sizes of 1 in every role. */
 static const clt_op_case reduce_cases[] = {
-    SUM_MEAN_MAX("all", "", true, 3, 5, 17),
-    {.name = "mean_bf16",
-     .attrs = "{\"kind\":\"mean\",\"axes\":[1]}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 37, 36)},
-     .small = true},
-    {.name = "max_f16",
-     .attrs = "{\"kind\":\"max\",\"axes\":[-1]}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_FLOAT(CLT_F16, 3, 5, 67)},
-     .exact = true,
-     .small = true},
-    {.name = "max_nan",
-     .attrs = "{\"kind\":\"max\",\"axes\":[-1]}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_NAN(CLT_F32, 9, 37)},
-     .exact = true,
-     .small = true},
-    {.name = "max_nan_middle",
-     .attrs = "{\"kind\":\"max\",\"axes\":[1]}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_NAN(CLT_F32, 3, 7, 35)},
-     .exact = true,
-     .small = true},
-    SUM_MEAN_MAX("last", ",\"axes\":[-1],\"keepdims\":true", true, 2, 7, 33),
-    SUM_MEAN_MAX("wide", ",\"axes\":[1]", false, 5, 1030),
-    SUM_MEAN_MAX("middle", ",\"axes\":[1]", true, 3, 9, 67),
-    SUM_MEAN_MAX("outer", ",\"axes\":[1,3]", false, 3, 5, 7, 33),
-    SUM_MEAN_MAX("inner_kept", ",\"axes\":[1,3]", true, 2, 3, 5, 7, 19),
-    SUM_MEAN_MAX("alternate", ",\"axes\":[1,3,5]", true, 2, 3, 2, 5, 3, 17),
-    SUM_MEAN_MAX("ones", ",\"axes\":[1,3],\"keepdims\":true", true, 1, 1, 3, 1),
-    SUM_MEAN_MAX("single", "", true, 1, 1),
-    SUM_MEAN_MAX("tall", ",\"axes\":[1]", false, 1, 257, 130),
+    SUM_MEAN_MAX("all", "", CLT_SMALL, 3, 5, 17),
+    CLT_CASE("mean_bf16", "{\"kind\":\"mean\",\"axes\":[1]}", CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 37, 36)),
+    CLT_CASE("max_f16", "{\"kind\":\"max\",\"axes\":[-1]}", CLT_SMALL | CLT_EXACT,
+             CLT_CASE_FLOAT(CLT_F16, 3, 5, 67)),
+    CLT_CASE("max_nan", "{\"kind\":\"max\",\"axes\":[-1]}", CLT_SMALL | CLT_EXACT,
+             CLT_CASE_NAN(CLT_F32, 9, 37)),
+    CLT_CASE("max_nan_middle", "{\"kind\":\"max\",\"axes\":[1]}", CLT_SMALL | CLT_EXACT,
+             CLT_CASE_NAN(CLT_F32, 3, 7, 35)),
+    SUM_MEAN_MAX("last", ",\"axes\":[-1],\"keepdims\":true", CLT_SMALL, 2, 7, 33),
+    SUM_MEAN_MAX("wide", ",\"axes\":[1]", 0, 5, 1030),
+    SUM_MEAN_MAX("middle", ",\"axes\":[1]", CLT_SMALL, 3, 9, 67),
+    SUM_MEAN_MAX("outer", ",\"axes\":[1,3]", 0, 3, 5, 7, 33),
+    SUM_MEAN_MAX("inner_kept", ",\"axes\":[1,3]", CLT_SMALL, 2, 3, 5, 7, 19),
+    SUM_MEAN_MAX("alternate", ",\"axes\":[1,3,5]", CLT_SMALL, 2, 3, 2, 5, 3, 17),
+    SUM_MEAN_MAX("ones", ",\"axes\":[1,3],\"keepdims\":true", CLT_SMALL, 1, 1, 3, 1),
+    SUM_MEAN_MAX("single", "", CLT_SMALL, 1, 1),
+    SUM_MEAN_MAX("tall", ",\"axes\":[1]", 0, 1, 257, 130),
 };
 
 static const clt_op_case reduce_timed[] = {
-    CLT_TIMED_ONE("rows_large", "{\"axes\":[2]}", CLT_CASE_F32(64, 1024, 1024)),
-    CLT_TIMED_ONE("columns_large", "{\"axes\":[1]}", CLT_CASE_F32(64, 1024, 1024)),
-    CLT_TIMED_ONE("max_large", "{\"kind\":\"max\",\"axes\":[2]}", CLT_CASE_F32(64, 1024, 1024)),
+    CLT_CASE("rows_large", "{\"axes\":[2]}", 0, CLT_CASE_F32(64, 1024, 1024)),
+    CLT_CASE("columns_large", "{\"axes\":[1]}", 0, CLT_CASE_F32(64, 1024, 1024)),
+    CLT_CASE("max_large", "{\"kind\":\"max\",\"axes\":[2]}", 0, CLT_CASE_F32(64, 1024, 1024)),
 };
 
 /* A sum of n terms in order, or in lanes, is within eps * sqrt(n) of the largest partial sum; n <= 1030 gives

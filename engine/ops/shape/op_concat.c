@@ -13,12 +13,8 @@
  * source  -                                                     tested  verify -t 'concat*', exact */
 
 static const clt_attr_spec concat_attrs[] = {
-    {.name = "axis",
-     .type = CLT_ATTR_INT,
-     .default_value = -1,
-     .min = -CLT_MAX_DIMS,
-     .max = CLT_MAX_DIMS - 1,
-     .help = "dimension, 0 being the batch (not allowed), -1 the last"},
+    CLT_SPEC_INT("axis", -1, -CLT_MAX_DIMS, CLT_MAX_DIMS - 1,
+                 "dimension, 0 being the batch (not allowed), -1 the last"),
 };
 
 static clt_status concat_infer(clt_infer *ctx)

@@ -14,24 +14,9 @@
  * tested  verify -t 'embedding*', exact on integers */
 
 static const clt_attr_spec embedding_attrs[] = {
-    {.name = "vocab",
-     .type = CLT_ATTR_INT,
-     .required = true,
-     .min = 1,
-     .max = INT32_MAX,
-     .help = "rows of the table"},
-    {.name = "dim",
-     .type = CLT_ATTR_INT,
-     .required = true,
-     .min = 1,
-     .max = INT32_MAX,
-     .help = "features of a row"},
-    {.name = "init_std",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 1.0,
-     .min = 0,
-     .max = 1000,
-     .help = "standard deviation of the table at the start"},
+    CLT_SPEC_NEEDED(INT, "vocab", 1, INT32_MAX, "rows of the table"),
+    CLT_SPEC_NEEDED(INT, "dim", 1, INT32_MAX, "features of a row"),
+    CLT_SPEC_FLOAT("init_std", 1.0, 0, 1000, "standard deviation of the table at the start"),
 };
 
 static clt_status embedding_infer(clt_infer *ctx)

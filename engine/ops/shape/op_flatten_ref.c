@@ -17,10 +17,10 @@ static void flatten_backward(clt_ref_call *call)
 
 /* The same bytes: the error is zero; an accumulated gradient is rounded once. */
 static const clt_op_case flatten_cases[] = {
-    {.name = "one", .n_inputs = 1, .inputs = {CLT_CASE_F32(1, 1)}, .exact = true, .small = true},
-    {.name = "scalar_per_sample", .n_inputs = 1, .inputs = {CLT_CASE_F32(5)}, .exact = true, .small = true},
-    {.name = "image", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 7)}, .exact = true, .small = true},
-    {.name = "deep", .n_inputs = 1, .inputs = {CLT_CASE_F32(2, 3, 4, 5, 6)}, .exact = true},
+    CLT_CASE("one", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(1, 1)),
+    CLT_CASE("scalar_per_sample", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(5)),
+    CLT_CASE("image", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(3, 5, 7)),
+    CLT_CASE("deep", NULL, CLT_EXACT, CLT_CASE_F32(2, 3, 4, 5, 6)),
 };
 
 extern const clt_op_ref clt_op_flatten_ref;

@@ -15,18 +15,8 @@
  * source  GPT-2's wpe                               tested  verify -t 'positional*', exact on integers */
 
 static const clt_attr_spec positional_attrs[] = {
-    {.name = "positions",
-     .type = CLT_ATTR_INT,
-     .required = true,
-     .min = 1,
-     .max = INT32_MAX,
-     .help = "rows of the table: the longest sequence"},
-    {.name = "init_std",
-     .type = CLT_ATTR_FLOAT,
-     .default_value = 0.02,
-     .min = 0,
-     .max = 1000,
-     .help = "standard deviation of the table at the start"},
+    CLT_SPEC_NEEDED(INT, "positions", 1, INT32_MAX, "rows of the table: the longest sequence"),
+    CLT_SPEC_FLOAT("init_std", 0.02, 0, 1000, "standard deviation of the table at the start"),
 };
 
 static clt_status positional_infer(clt_infer *ctx)

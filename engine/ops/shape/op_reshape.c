@@ -11,12 +11,7 @@
  * tested  verify -t 'reshape*', exact */
 
 static const clt_attr_spec reshape_attrs[] = {
-    {.name = "shape",
-     .type = CLT_ATTR_INTS,
-     .required = true,
-     .min = -1,
-     .max = 9e15,
-     .help = "dimensions without the batch; one may be -1: what is left"},
+    CLT_SPEC_NEEDED(INTS, "shape", -1, 9e15, "dimensions without the batch; one may be -1: what is left"),
 };
 
 static clt_status reshape_infer(clt_infer *ctx)

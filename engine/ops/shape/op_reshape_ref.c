@@ -17,29 +17,10 @@ static void reshape_backward(clt_ref_call *call)
 
 /* The same bytes: the error is zero; an accumulated gradient is rounded once. */
 static const clt_op_case reshape_cases[] = {
-    {.name = "one",
-     .attrs = "{\"shape\":[1,1]}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_F32(1, 1)},
-     .exact = true,
-     .small = true},
-    {.name = "split",
-     .attrs = "{\"shape\":[3,-1]}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_F32(2, 15)},
-     .exact = true,
-     .small = true},
-    {.name = "join",
-     .attrs = "{\"shape\":[-1]}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_F32(3, 5, 7)},
-     .exact = true,
-     .small = true},
-    {.name = "explicit",
-     .attrs = "{\"shape\":[4,3,5]}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_F32(33, 5, 12)},
-     .exact = true},
+    CLT_CASE("one", "{\"shape\":[1,1]}", CLT_SMALL | CLT_EXACT, CLT_CASE_F32(1, 1)),
+    CLT_CASE("split", "{\"shape\":[3,-1]}", CLT_SMALL | CLT_EXACT, CLT_CASE_F32(2, 15)),
+    CLT_CASE("join", "{\"shape\":[-1]}", CLT_SMALL | CLT_EXACT, CLT_CASE_F32(3, 5, 7)),
+    CLT_CASE("explicit", "{\"shape\":[4,3,5]}", CLT_EXACT, CLT_CASE_F32(33, 5, 12)),
 };
 
 extern const clt_op_ref clt_op_reshape_ref;

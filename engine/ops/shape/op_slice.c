@@ -12,18 +12,10 @@
  * source  -                                                     tested  verify -t 'slice*', exact */
 
 static const clt_attr_spec slice_attrs[] = {
-    {.name = "axis",
-     .type = CLT_ATTR_INT,
-     .required = true,
-     .min = -CLT_MAX_DIMS,
-     .max = CLT_MAX_DIMS - 1,
-     .help = "dimension, 0 being the batch (not allowed), -1 the last"},
-    {.name = "start", .type = CLT_ATTR_INT, .min = 0, .max = 9e15, .help = "first element kept"},
-    {.name = "stop",
-     .type = CLT_ATTR_INT,
-     .min = 0,
-     .max = 9e15,
-     .help = "element after the last one kept; 0: the end"},
+    CLT_SPEC_NEEDED(INT, "axis", -CLT_MAX_DIMS, CLT_MAX_DIMS - 1,
+                    "dimension, 0 being the batch (not allowed), -1 the last"),
+    CLT_SPEC_INT("start", 0, 0, 9e15, "first element kept"),
+    CLT_SPEC_INT("stop", 0, 0, 9e15, "element after the last one kept; 0: the end"),
 };
 
 static clt_status slice_infer(clt_infer *ctx)

@@ -14,12 +14,9 @@
  * source  -                                                     tested  verify -t 'transpose*', exact */
 
 static const clt_attr_spec transpose_attrs[] = {
-    {.name = "perm",
-     .type = CLT_ATTR_INTS,
-     .required = true,
-     .min = 0,
-     .max = CLT_MAX_DIMS - 1,
-     .help = "source dimension of each dimension, the batch (0) first: [0,2,1] swaps the last two of three"},
+    CLT_SPEC_NEEDED(
+        INTS, "perm", 0, CLT_MAX_DIMS - 1,
+        "source dimension of each dimension, the batch (0) first: [0,2,1] swaps the last two of three"),
 };
 
 static clt_status transpose_infer(clt_infer *ctx)

@@ -244,6 +244,36 @@ typedef struct clt_op {
     const clt_op_ref *ref;
 } clt_op;
 
+/* The variants fn_variant_<first> and fn_variant_<last> of `clt_status fn(ocl_emitter *, const clt_call *, ...)`,
+ * whose third argument tells which of them it is: one for devices that like work-groups, and one for vectors,
+ * which any device can run. */
+#define CLT_TWO_VARIANTS(fn, first, first_value, caps, first_tunables, last, last_value, last_tunables)      \
+    static clt_status fn##_##first(ocl_emitter *e, const void *call)                                         \
+    {                                                                                                        \
+        return fn(e, call, first_value);                                                                     \
+    }                                                                                                        \
+    static clt_status fn##_##last(ocl_emitter *e, const void *call)                                          \
+    {                                                                                                        \
+        return fn(e, call, last_value);                                                                      \
+    }                                                                                                        \
+    static const ocl_variant fn##_variant_##first = {.name = #first,                                         \
+                                                     .needs = caps,                                          \
+                                                     .tunables = first_tunables,                             \
+                                                     .emit = fn##_##first,                                   \
+                                                     .style = OCL_KERNEL_GROUPS};                            \
+    static const ocl_variant fn##_variant_##last = {                                                         \
+        .name = #last, .tunables = last_tunables, .emit = fn##_##last, .written_for = OCL_CAP_WIDE_VECTORS};
+#define CLT_TWO_LISTED(fn, first, last)                                                                      \
+    static const ocl_variant *const fn##_variants[] = {&fn##_variant_##first, &fn##_variant_##last, NULL};
+/* fn_variants = {group, row, NULL}: a work-group for each row (true), or an item (false). */
+#define CLT_GROUP_ROW_VARIANTS(fn, group_tunables, row_tunables)                                             \
+    CLT_TWO_VARIANTS(fn, group, true, OCL_CAP_LOCAL, group_tunables, row, false, row_tunables)               \
+    CLT_TWO_LISTED(fn, group, row)
+/* fn_variants = {flat, row, NULL}: an item for each element (false), or for each row (true). */
+#define CLT_FLAT_ROW_VARIANTS(fn)                                                                            \
+    CLT_TWO_VARIANTS(fn, flat, false, 0, NULL, row, true, NULL)                                              \
+    CLT_TWO_LISTED(fn, flat, row)
+
 const clt_op *clt_op_find(const char *name); /* NULL if there is none */
 /* For a name that is no op: the op that is probably meant (by the name it has in other tools, or by its
  * letters), or NULL; and what to say behind "there is no op 'x'". Ops that only plans make are left out. */

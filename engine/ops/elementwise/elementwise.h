@@ -35,19 +35,8 @@ void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t 
 /* From `clt_status fn(ocl_emitter *, const clt_call *, clt_style)`: the list fn_variants = {flat, lane,
  * NULL}. */
 #define CLT_ELEMENTWISE_VARIANTS(fn)                                                                         \
-    static clt_status fn##_flat(ocl_emitter *e, const void *problem)                                         \
-    {                                                                                                        \
-        return fn(e, problem, CLT_STYLE_FLAT);                                                               \
-    }                                                                                                        \
-    static clt_status fn##_lane(ocl_emitter *e, const void *problem)                                         \
-    {                                                                                                        \
-        return fn(e, problem, CLT_STYLE_LANE);                                                               \
-    }                                                                                                        \
-    static const ocl_variant fn##_variant_flat = {                                                           \
-        .name = "flat", .emit = fn##_flat, .style = OCL_KERNEL_GROUPS};                                      \
-    static const ocl_variant fn##_variant_lane = {                                                           \
-        .name = "lane", .emit = fn##_lane, .written_for = OCL_CAP_WIDE_VECTORS};                             \
-    static const ocl_variant *const fn##_variants[] = {&fn##_variant_flat, &fn##_variant_lane, NULL};
+    CLT_TWO_VARIANTS(fn, flat, CLT_STYLE_FLAT, 0, NULL, lane, CLT_STYLE_LANE, NULL)                          \
+    CLT_TWO_LISTED(fn, flat, lane)
 
 /* Choices of gelu's attribute `approximate`. */
 typedef enum clt_gelu_approximate { CLT_GELU_NONE, CLT_GELU_TANH } clt_gelu_approximate;

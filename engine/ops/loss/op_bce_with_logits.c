@@ -13,25 +13,7 @@
  * errors  CLT_ESHAPE: types, element counts
  * tested  verify -t 'bce_with_logits*', tol 8 */
 
-static clt_status bce_with_logits_fwd_group(ocl_emitter *e, const void *problem)
-{
-    return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_BCE, true);
-}
-static clt_status bce_with_logits_fwd_row(ocl_emitter *e, const void *problem)
-{
-    return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_BCE, false);
-}
-static clt_status bce_with_logits_bwd(ocl_emitter *e, const clt_call *call, clt_style style)
-{
-    return clt_pointwise_loss_backward(e, call, CLT_POINTWISE_BCE, style);
-}
-CLT_ELEMENTWISE_VARIANTS(bce_with_logits_bwd)
-
-static const ocl_variant fwd_group = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .emit = bce_with_logits_fwd_group, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {
-    .name = "row", .emit = bce_with_logits_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
+CLT_POINTWISE_VARIANTS(bce_with_logits, CLT_POINTWISE_BCE)
 
 extern const clt_op_ref clt_op_bce_with_logits_ref;
 static const clt_op_doc bce_with_logits_doc = {
@@ -56,8 +38,8 @@ const clt_op clt_op_bce_with_logits = {
     .max_in = 2,
     .flags = CLT_OP_LOSS | CLT_OP_CORRECT,
     .infer = clt_pointwise_loss_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = bce_with_logits_bwd_variants},
+    .forward = {.variants = bce_with_logits_forward_variants},
+    .backward = {.variants = bce_with_logits_backward_variants},
     .no_grad_inputs = 2,
     .ref = &clt_op_bce_with_logits_ref,
 };

@@ -173,15 +173,6 @@ static clt_status cross_entropy_forward(ocl_emitter *e, const clt_call *call, bo
     clt_emit_loss_record(e, call, s.out, (int64_t)s.rows);
     return CLT_OK;
 }
-static clt_status cross_entropy_fwd_group(ocl_emitter *e, const void *problem)
-{
-    return cross_entropy_forward(e, problem, true);
-}
-static clt_status cross_entropy_fwd_row(ocl_emitter *e, const void *problem)
-{
-    return cross_entropy_forward(e, problem, false);
-}
-
 static clt_status cross_entropy_backward(ocl_emitter *e, const clt_call *call, bool by_row)
 {
     if (call->din[0] < 0)
@@ -209,25 +200,8 @@ static clt_status cross_entropy_backward(ocl_emitter *e, const clt_call *call, b
         ocl_kernel_end_items(e, elements, clt_local_flat(e->device), 4.0 * (double)elements);
     return CLT_OK;
 }
-static clt_status cross_entropy_bwd_flat(ocl_emitter *e, const void *problem)
-{
-    return cross_entropy_backward(e, problem, false);
-}
-static clt_status cross_entropy_bwd_row(ocl_emitter *e, const void *problem)
-{
-    return cross_entropy_backward(e, problem, true);
-}
-
-static const ocl_variant fwd_group = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .emit = cross_entropy_fwd_group, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {
-    .name = "row", .emit = cross_entropy_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_flat = {
-    .name = "flat", .emit = cross_entropy_bwd_flat, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant bwd_row = {
-    .name = "row", .emit = cross_entropy_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
+CLT_GROUP_ROW_VARIANTS(cross_entropy_forward, NULL, NULL)
+CLT_FLAT_ROW_VARIANTS(cross_entropy_backward)
 
 extern const clt_op_ref clt_op_cross_entropy_ref;
 static const clt_op_doc cross_entropy_doc = {
@@ -251,8 +225,8 @@ const clt_op clt_op_cross_entropy = {
     .max_in = 2,
     .flags = CLT_OP_LOSS | CLT_OP_CORRECT,
     .infer = cross_entropy_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = bwd_variants},
+    .forward = {.variants = cross_entropy_forward_variants},
+    .backward = {.variants = cross_entropy_backward_variants},
     .no_grad_inputs = 2,
     .in_place_inputs = 1,
     .with_gemm = &clt_op_linear_cross_entropy,

@@ -112,15 +112,6 @@ static clt_status head_forward(ocl_emitter *e, const clt_call *call, bool group)
     clt_emit_loss_record(e, call, h.row_sums, h.rows);
     return CLT_OK;
 }
-static clt_status head_fwd_group(ocl_emitter *e, const void *problem)
-{
-    return head_forward(e, problem, true);
-}
-static clt_status head_fwd_row(ocl_emitter *e, const void *problem)
-{
-    return head_forward(e, problem, false);
-}
-
 /* dx of the part's rows, from gradients in `logits`. */
 static clt_status head_dx(ocl_emitter *e, const head *h)
 {
@@ -174,23 +165,8 @@ static clt_status head_backward(ocl_emitter *e, const clt_call *call, bool group
         clt_emit_loss_record(e, call, h.row_sums, h.rows);
     return CLT_OK;
 }
-static clt_status head_bwd_group(ocl_emitter *e, const void *problem)
-{
-    return head_backward(e, problem, true);
-}
-static clt_status head_bwd_row(ocl_emitter *e, const void *problem)
-{
-    return head_backward(e, problem, false);
-}
-
-static const ocl_variant fwd_group = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .emit = head_fwd_group, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {.name = "row", .emit = head_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_group = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .emit = head_bwd_group, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant bwd_row = {.name = "row", .emit = head_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
+CLT_GROUP_ROW_VARIANTS(head_forward, NULL, NULL)
+CLT_GROUP_ROW_VARIANTS(head_backward, NULL, NULL)
 
 extern const clt_op_ref clt_op_linear_cross_entropy_ref;
 static const clt_op_doc linear_cross_entropy_doc = {
@@ -212,8 +188,8 @@ const clt_op clt_op_linear_cross_entropy = {
     .max_in = 2,
     .flags = CLT_OP_LOSS | CLT_OP_CORRECT | CLT_OP_FUSED | CLT_OP_GEMM_DX,
     .infer = head_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = bwd_variants},
+    .forward = {.variants = head_forward_variants},
+    .backward = {.variants = head_backward_variants},
     .no_grad_inputs = 2,
     .ref = &clt_op_linear_cross_entropy_ref,
 };

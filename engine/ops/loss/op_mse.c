@@ -12,24 +12,7 @@
  * source  torch.nn.functional.mse_loss
  * errors  CLT_ESHAPE: types, element counts                     tested  verify -t 'mse*', tol 8 */
 
-static clt_status mse_fwd_group(ocl_emitter *e, const void *problem)
-{
-    return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_MSE, true);
-}
-static clt_status mse_fwd_row(ocl_emitter *e, const void *problem)
-{
-    return clt_pointwise_loss_forward(e, problem, CLT_POINTWISE_MSE, false);
-}
-static clt_status mse_bwd(ocl_emitter *e, const clt_call *call, clt_style style)
-{
-    return clt_pointwise_loss_backward(e, call, CLT_POINTWISE_MSE, style);
-}
-CLT_ELEMENTWISE_VARIANTS(mse_bwd)
-
-static const ocl_variant fwd_group = {
-    .name = "group", .needs = OCL_CAP_LOCAL, .emit = mse_fwd_group, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {.name = "row", .emit = mse_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
+CLT_POINTWISE_VARIANTS(mse, CLT_POINTWISE_MSE)
 
 extern const clt_op_ref clt_op_mse_ref;
 static const clt_op_doc mse_doc = {
@@ -53,8 +36,8 @@ const clt_op clt_op_mse = {
     .max_in = 2,
     .flags = CLT_OP_LOSS,
     .infer = clt_pointwise_loss_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = mse_bwd_variants},
+    .forward = {.variants = mse_forward_variants},
+    .backward = {.variants = mse_backward_variants},
     .no_grad_inputs = 2,
     .ref = &clt_op_mse_ref,
 };

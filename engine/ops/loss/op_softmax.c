@@ -82,15 +82,6 @@ static clt_status softmax_forward(ocl_emitter *e, const clt_call *call, bool gro
     softmax_end(e, rows, cols, group, share, flops);
     return CLT_OK;
 }
-static clt_status softmax_fwd_group(ocl_emitter *e, const void *call)
-{
-    return softmax_forward(e, call, true);
-}
-static clt_status softmax_fwd_row(ocl_emitter *e, const void *call)
-{
-    return softmax_forward(e, call, false);
-}
-
 static clt_status softmax_backward(ocl_emitter *e, const clt_call *call, bool group)
 {
     if (call->din[0] < 0)
@@ -115,33 +106,10 @@ static clt_status softmax_backward(ocl_emitter *e, const clt_call *call, bool gr
     softmax_end(e, rows, cols, group, share, (4.0 + call->din_accumulate[0]) * (double)(rows * cols));
     return CLT_OK;
 }
-static clt_status softmax_bwd_group(ocl_emitter *e, const void *call)
-{
-    return softmax_backward(e, call, true);
-}
-static clt_status softmax_bwd_row(ocl_emitter *e, const void *call)
-{
-    return softmax_backward(e, call, false);
-}
-
 static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {0}};
 static const ocl_tunable row_tunables[] = {{"rows", 5, {1, 4, 8, 32, 128}}, {0}};
-static const ocl_variant fwd_group = {.name = "group",
-                                      .needs = OCL_CAP_LOCAL,
-                                      .tunables = group_tunables,
-                                      .emit = softmax_fwd_group,
-                                      .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {
-    .name = "row", .tunables = row_tunables, .emit = softmax_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const fwd_variants[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_group = {.name = "group",
-                                      .needs = OCL_CAP_LOCAL,
-                                      .tunables = group_tunables,
-                                      .emit = softmax_bwd_group,
-                                      .style = OCL_KERNEL_GROUPS};
-static const ocl_variant bwd_row = {
-    .name = "row", .tunables = row_tunables, .emit = softmax_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
+CLT_GROUP_ROW_VARIANTS(softmax_forward, group_tunables, row_tunables)
+CLT_GROUP_ROW_VARIANTS(softmax_backward, group_tunables, row_tunables)
 
 extern const clt_op_ref clt_op_softmax_ref, clt_op_log_softmax_ref;
 static const clt_op_doc softmax_doc = {
@@ -170,8 +138,10 @@ const clt_op clt_op_softmax = {
     .max_in = 1,
     .flags = CLT_OP_WIDE,
     .infer = softmax_infer,
-    .forward = CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward", fwd_variants),
-    .backward = CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward", bwd_variants),
+    .forward =
+        CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward", softmax_forward_variants),
+    .backward =
+        CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward", softmax_backward_variants),
     .ref = &clt_op_softmax_ref,
 };
 const clt_op clt_op_log_softmax = {
@@ -182,7 +152,9 @@ const clt_op clt_op_log_softmax = {
     .max_in = 1,
     .flags = CLT_OP_WIDE,
     .infer = softmax_infer,
-    .forward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward", fwd_variants),
-    .backward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward", bwd_variants),
+    .forward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward",
+                               softmax_forward_variants),
+    .backward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward",
+                                softmax_backward_variants),
     .ref = &clt_op_log_softmax_ref,
 };

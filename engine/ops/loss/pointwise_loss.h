@@ -22,6 +22,19 @@ clt_status clt_pointwise_loss_forward(ocl_emitter *e, const clt_call *call, clt_
 clt_status clt_pointwise_loss_backward(ocl_emitter *e, const clt_call *call, clt_pointwise_kind kind,
                                        clt_style style);
 
+/* name_forward_variants and name_backward_variants of such a loss. */
+#define CLT_POINTWISE_VARIANTS(name, kind)                                                                   \
+    static clt_status name##_forward(ocl_emitter *e, const clt_call *call, bool group)                       \
+    {                                                                                                        \
+        return clt_pointwise_loss_forward(e, call, kind, group);                                             \
+    }                                                                                                        \
+    static clt_status name##_backward(ocl_emitter *e, const clt_call *call, clt_style style)                 \
+    {                                                                                                        \
+        return clt_pointwise_loss_backward(e, call, kind, style);                                            \
+    }                                                                                                        \
+    CLT_GROUP_ROW_VARIANTS(name##_forward, NULL, NULL)                                                       \
+    CLT_ELEMENTWISE_VARIANTS(name##_backward)
+
 /* The double reference of both directions (pointwise_loss_ref.c). */
 void clt_pointwise_loss_ref_forward(clt_ref_call *call, clt_pointwise_kind kind);
 void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind);

@@ -84,15 +84,6 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
     norm_end(e, &s, group, (s.centre ? 6.0 : 3.0) + s.affine + s.bias);
     return CLT_OK;
 }
-static clt_status norm_fwd_group(ocl_emitter *e, const void *call)
-{
-    return norm_forward(e, call, true);
-}
-static clt_status norm_fwd_row(ocl_emitter *e, const void *call)
-{
-    return norm_forward(e, call, false);
-}
-
 /* dx, by rows, by groups, or (block) together with the first stage of the column sums: part[0] of dw, part[1]
  * of db, each with a row per block, or -1. */
 typedef struct norm_blocks {
@@ -187,31 +178,11 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group
     clt_emit_column_sums(e, call, &s, style);
     return CLT_OK;
 }
-static clt_status norm_bwd_group(ocl_emitter *e, const void *call)
-{
-    return norm_backward(e, call, true);
-}
-static clt_status norm_bwd_row(ocl_emitter *e, const void *call)
-{
-    return norm_backward(e, call, false);
-}
-
 static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {0}};
 static const ocl_tunable fwd_row_tunables[] = {CLT_TUNABLE_LOCAL, {0}};
 static const ocl_tunable bwd_row_tunables[] = {{"blocks", 2, {0, 1}}, CLT_TUNABLE_LOCAL, {0}};
-static const ocl_variant fwd_group = {.name = "group",
-                                      .needs = OCL_CAP_LOCAL,
-                                      .tunables = group_tunables,
-                                      .emit = norm_fwd_group,
-                                      .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {
-    .name = "row", .tunables = fwd_row_tunables, .emit = norm_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-const ocl_variant *const clt_norm_forward[] = {&fwd_group, &fwd_row, NULL};
-static const ocl_variant bwd_group = {.name = "group",
-                                      .needs = OCL_CAP_LOCAL,
-                                      .tunables = group_tunables,
-                                      .emit = norm_bwd_group,
-                                      .style = OCL_KERNEL_GROUPS};
-static const ocl_variant bwd_row = {
-    .name = "row", .tunables = bwd_row_tunables, .emit = norm_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-const ocl_variant *const clt_norm_backward[] = {&bwd_group, &bwd_row, NULL};
+CLT_TWO_VARIANTS(norm_forward, group, true, OCL_CAP_LOCAL, group_tunables, row, false, fwd_row_tunables)
+const ocl_variant *const clt_norm_forward[] = {&norm_forward_variant_group, &norm_forward_variant_row, NULL};
+CLT_TWO_VARIANTS(norm_backward, group, true, OCL_CAP_LOCAL, group_tunables, row, false, bwd_row_tunables)
+const ocl_variant *const clt_norm_backward[] = {&norm_backward_variant_group, &norm_backward_variant_row,
+                                                NULL};

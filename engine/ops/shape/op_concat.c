@@ -86,31 +86,8 @@ static clt_status concat_backward(ocl_emitter *e, const clt_call *call, bool by_
     return CLT_OK;
 }
 
-static clt_status concat_fwd_flat(ocl_emitter *e, const void *problem)
-{
-    return concat_forward(e, problem, false);
-}
-static clt_status concat_fwd_row(ocl_emitter *e, const void *problem)
-{
-    return concat_forward(e, problem, true);
-}
-static clt_status concat_bwd_flat(ocl_emitter *e, const void *problem)
-{
-    return concat_backward(e, problem, false);
-}
-static clt_status concat_bwd_row(ocl_emitter *e, const void *problem)
-{
-    return concat_backward(e, problem, true);
-}
-
-static const ocl_variant fwd_flat = {.name = "flat", .emit = concat_fwd_flat, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {
-    .name = "row", .emit = concat_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const fwd_variants[] = {&fwd_flat, &fwd_row, NULL};
-static const ocl_variant bwd_flat = {.name = "flat", .emit = concat_bwd_flat, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant bwd_row = {
-    .name = "row", .emit = concat_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
+CLT_FLAT_ROW_VARIANTS(concat_forward)
+CLT_FLAT_ROW_VARIANTS(concat_backward)
 
 extern const clt_op_ref clt_op_concat_ref;
 static const clt_op_doc concat_doc = {
@@ -133,7 +110,7 @@ const clt_op clt_op_concat = {
     .max_in = CLT_MAX_IN,
     .flags = CLT_OP_MOVE,
     .infer = concat_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = bwd_variants},
+    .forward = {.variants = concat_forward_variants},
+    .backward = {.variants = concat_backward_variants},
     .ref = &clt_op_concat_ref,
 };

@@ -89,15 +89,6 @@ static clt_status embedding_forward(ocl_emitter *e, const clt_call *call, bool b
         ocl_kernel_end_items(e, elements, clt_local_flat(e->device), 0.0);
     return CLT_OK;
 }
-static clt_status embedding_fwd_flat(ocl_emitter *e, const void *problem)
-{
-    return embedding_forward(e, problem, false);
-}
-static clt_status embedding_fwd_row(ocl_emitter *e, const void *problem)
-{
-    return embedding_forward(e, problem, true);
-}
-
 /* dw from positions sorted by index. */
 static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_sizes *s, int32_t start,
                           int32_t order, bool by_row)
@@ -200,10 +191,7 @@ static clt_status embedding_bwd_group(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-static const ocl_variant fwd_flat = {.name = "flat", .emit = embedding_fwd_flat, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {
-    .name = "row", .emit = embedding_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const fwd_variants[] = {&fwd_flat, &fwd_row, NULL};
+CLT_FLAT_ROW_VARIANTS(embedding_forward)
 static const ocl_variant bwd_group = {
     .name = "group", .needs = OCL_CAP_LOCAL, .emit = embedding_bwd_group, .style = OCL_KERNEL_GROUPS};
 static const ocl_variant bwd_row = {
@@ -233,7 +221,7 @@ const clt_op clt_op_embedding = {
     .min_in = 1,
     .max_in = 1,
     .infer = embedding_infer,
-    .forward = {.variants = fwd_variants},
+    .forward = {.variants = embedding_forward_variants},
     .backward = {.variants = bwd_variants},
     .no_grad_inputs = 1,
     .narrow_params = 1,

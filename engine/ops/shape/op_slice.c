@@ -77,31 +77,8 @@ static clt_status slice_backward(ocl_emitter *e, const clt_call *call, bool by_r
     return CLT_OK;
 }
 
-static clt_status slice_fwd_flat(ocl_emitter *e, const void *problem)
-{
-    return slice_forward(e, problem, false);
-}
-static clt_status slice_fwd_row(ocl_emitter *e, const void *problem)
-{
-    return slice_forward(e, problem, true);
-}
-static clt_status slice_bwd_flat(ocl_emitter *e, const void *problem)
-{
-    return slice_backward(e, problem, false);
-}
-static clt_status slice_bwd_row(ocl_emitter *e, const void *problem)
-{
-    return slice_backward(e, problem, true);
-}
-
-static const ocl_variant fwd_flat = {.name = "flat", .emit = slice_fwd_flat, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_row = {
-    .name = "row", .emit = slice_fwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const fwd_variants[] = {&fwd_flat, &fwd_row, NULL};
-static const ocl_variant bwd_flat = {.name = "flat", .emit = slice_bwd_flat, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant bwd_row = {
-    .name = "row", .emit = slice_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const bwd_variants[] = {&bwd_flat, &bwd_row, NULL};
+CLT_FLAT_ROW_VARIANTS(slice_forward)
+CLT_FLAT_ROW_VARIANTS(slice_backward)
 
 extern const clt_op_ref clt_op_slice_ref;
 static const clt_op_doc slice_doc = {
@@ -124,7 +101,7 @@ const clt_op clt_op_slice = {
     .max_in = 1,
     .flags = CLT_OP_MOVE,
     .infer = slice_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = bwd_variants},
+    .forward = {.variants = slice_forward_variants},
+    .backward = {.variants = slice_backward_variants},
     .ref = &clt_op_slice_ref,
 };

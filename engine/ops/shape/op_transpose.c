@@ -295,49 +295,18 @@ static bool accepts_bwd_tile(const void *problem, const ocl_device_desc *device,
     return accepts_tile(&p, reason, size);
 }
 
-static clt_status transpose_fwd_tile(ocl_emitter *e, const void *problem)
-{
-    return transpose_forward(e, problem, FORM_TILE);
-}
-static clt_status transpose_fwd_flat(ocl_emitter *e, const void *problem)
-{
-    return transpose_forward(e, problem, FORM_FLAT);
-}
-static clt_status transpose_fwd_lane(ocl_emitter *e, const void *problem)
-{
-    return transpose_forward(e, problem, FORM_LANE);
-}
-static clt_status transpose_bwd_tile(ocl_emitter *e, const void *problem)
-{
-    return transpose_backward(e, problem, FORM_TILE);
-}
-static clt_status transpose_bwd_flat(ocl_emitter *e, const void *problem)
-{
-    return transpose_backward(e, problem, FORM_FLAT);
-}
-static clt_status transpose_bwd_lane(ocl_emitter *e, const void *problem)
-{
-    return transpose_backward(e, problem, FORM_LANE);
-}
-
-static const ocl_variant fwd_tile = {.name = "tile",
-                                     .needs = OCL_CAP_LOCAL,
-                                     .accepts = accepts_fwd_tile,
-                                     .emit = transpose_fwd_tile,
-                                     .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_flat = {.name = "flat", .emit = transpose_fwd_flat, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant fwd_lane = {
-    .name = "lane", .emit = transpose_fwd_lane, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const fwd_variants[] = {&fwd_tile, &fwd_flat, &fwd_lane, NULL};
-static const ocl_variant bwd_tile = {.name = "tile",
-                                     .needs = OCL_CAP_LOCAL,
-                                     .accepts = accepts_bwd_tile,
-                                     .emit = transpose_bwd_tile,
-                                     .style = OCL_KERNEL_GROUPS};
-static const ocl_variant bwd_flat = {.name = "flat", .emit = transpose_bwd_flat, .style = OCL_KERNEL_GROUPS};
-static const ocl_variant bwd_lane = {
-    .name = "lane", .emit = transpose_bwd_lane, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const bwd_variants[] = {&bwd_tile, &bwd_flat, &bwd_lane, NULL};
+#define TRANSPOSE_VARIANTS(fn, accepts)                                                                      \
+    static clt_status fn##_tile(ocl_emitter *e, const void *call)                                            \
+    {                                                                                                        \
+        return fn(e, call, FORM_TILE);                                                                       \
+    }                                                                                                        \
+    static const ocl_variant fn##_variant_tile = {"tile", OCL_CAP_LOCAL,    accepts, NULL, fn##_tile,        \
+                                                  0,      OCL_KERNEL_GROUPS};                                \
+    CLT_TWO_VARIANTS(fn, flat, FORM_FLAT, 0, NULL, lane, FORM_LANE, NULL)                                    \
+    static const ocl_variant *const fn##_variants[] = {&fn##_variant_tile, &fn##_variant_flat,               \
+                                                       &fn##_variant_lane, NULL};
+TRANSPOSE_VARIANTS(transpose_forward, accepts_fwd_tile)
+TRANSPOSE_VARIANTS(transpose_backward, accepts_bwd_tile)
 
 extern const clt_op_ref clt_op_transpose_ref;
 static const clt_op_doc transpose_doc = {
@@ -360,7 +329,7 @@ const clt_op clt_op_transpose = {
     .max_in = 1,
     .flags = CLT_OP_MOVE,
     .infer = transpose_infer,
-    .forward = {.variants = fwd_variants},
-    .backward = {.variants = bwd_variants},
+    .forward = {.variants = transpose_forward_variants},
+    .backward = {.variants = transpose_backward_variants},
     .ref = &clt_op_transpose_ref,
 };

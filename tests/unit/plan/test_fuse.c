@@ -64,6 +64,49 @@ static void test_copy_that_must_stay(void **state)
     clt_plan_destroy(plan);
 }
 
+/* a + b, both of which another layer reads: the gradient of a lies where the sum's does, other work adds to it
+ * there, and only then is there more to add to the gradient of b, which needs the sum's as it was. */
+#define TWO_GROW                                                                                             \
+    GRAPH(STEM "," LAYER("linear", "b", ",\"out\":16") "," LAYER("linear", "v", ",\"out\":16") "," LAYER(    \
+        "linear", "a",                                                                                       \
+        ",\"inputs\":[\"stem\"],\"out\":16") "," LAYER("linear", "u",                                        \
+                                                       ",\"out\":16") "," LAYER("add", "sum",                \
+                                                                                ",\"inputs\":[\"a\","        \
+                                                                                "\"b\"]") "," LAYER("co"     \
+                                                                                                    "nc"     \
+                                                                                                    "a"      \
+                                                                                                    "t",     \
+                                                                                                    "al"     \
+                                                                                                    "l",     \
+                                                                                                    ","      \
+                                                                                                    "\""     \
+                                                                                                    "in"     \
+                                                                                                    "pu"     \
+                                                                                                    "ts"     \
+                                                                                                    "\""     \
+                                                                                                    ":["     \
+                                                                                                    "\""     \
+                                                                                                    "su"     \
+                                                                                                    "m"      \
+                                                                                                    "\""     \
+                                                                                                    ","      \
+                                                                                                    "\""     \
+                                                                                                    "u"      \
+                                                                                                    "\""     \
+                                                                                                    ","      \
+                                                                                                    "\""     \
+                                                                                                    "v"      \
+                                                                                                    "\""     \
+                                                                                                    "]") "," HEAD)
+
+static void test_copy_for_a_later_sum(void **state)
+{
+    (void)state;
+    clt_plan *plan = plan_of(TWO_GROW, "", true);
+    assert_int_equal(count(plan, CLT_PHASE_BACKWARD, "elementwise_bwd_copy"), 1);
+    clt_plan_destroy(plan);
+}
+
 /* The input of relu need not be kept: its output says as much. */
 static void test_relu_keeps_one_tensor(void **state)
 {
@@ -284,6 +327,7 @@ static void test_gradients_that_move_on(void **state)
                                                               "s") "," PAIR("multiply", "d", "c",
                                                                             "m") "," HEAD),
         ""));
+    fused_is_unfused(OVER_NUMBERS(TWO_GROW, ""));
 }
 
 static void close_to(const char *what, const float *a, const float *b, uint64_t n)
@@ -344,6 +388,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_residual_plan),
                                        cmocka_unit_test(test_copy_that_must_stay),
+                                       cmocka_unit_test(test_copy_for_a_later_sum),
                                        cmocka_unit_test(test_relu_keeps_one_tensor),
                                        cmocka_unit_test(test_gradient_in_place),
                                        cmocka_unit_test(test_mlp),

@@ -13,7 +13,7 @@ typedef struct attr_problems {
     const clt_node *node;
     const clt_json_doc *doc;
     int count;
-    uint32_t said; /* required attributes that a message has named, bit i = attribute i */
+    uint32_t said; /* required attributes that a message has already named, bit i = attribute i */
 } attr_problems;
 
 static void problem(attr_problems *p, const clt_json *value, const char *key, const char *what)
@@ -118,8 +118,8 @@ static bool read_value(clt_graph *graph, const clt_attr_spec *spec, const clt_js
     return false;
 }
 
-/* A value of the right type: its range, or its place among the choices. value: where it was read, NULL: in
- * code. */
+/* Checks the range of a value of the right type, or looks it up among the choices. value: the JSON value, for
+ * its position; NULL: the attribute was given by code. */
 static void check_value(attr_problems *p, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
 {
     char what[256];
@@ -150,8 +150,9 @@ static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *s
     problem(p, value, spec->name, what);
 }
 
-/* The attribute that a wrong key probably stands for: of the required ones that are missing, the nearest, or
- * the only one there is when it is the only wrong key; else the nearest of all. *missing: it is such a one.
+/* The attribute that an unknown key probably stands for: the most similar of the missing required ones, or
+ * the only missing one if there is just one unknown key; else the most similar of all. *missing: it is a
+ * missing required one.
  */
 static const char *meant(const clt_op *op, const clt_json *attrs, const char *key, bool *missing)
 {
@@ -190,7 +191,7 @@ static void unknown_key(attr_problems *p, const clt_json *attrs, const clt_json 
         n += snprintf(what + n, sizeof what - (size_t)n, " %s", op->attrs[i].name);
     snprintf(what + n, sizeof what - (size_t)n, "%s)", op->n_attrs ? "" : " none");
     problem(p, value, key, what);
-    for (int i = 0; i < op->n_attrs; i++) /* said already: it is not reported as missing as well */
+    for (int i = 0; i < op->n_attrs; i++) /* already named: it is not reported as missing too */
         if (missing && op->attrs[i].name == near)
             p->said |= 1u << i;
 }
@@ -214,7 +215,7 @@ static clt_status finish(attr_problems *p, const clt_json *attrs)
     return status;
 }
 
-/* An attribute that code gives, as the type that the op declares: an integer may be a number. */
+/* Takes an attribute given by code as the type that the op declares; an integer may stand for a float. */
 static bool take_value(clt_graph *graph, const clt_attr_spec *spec, const clt_attr_given *given,
                        clt_attr *attr)
 {

@@ -29,29 +29,29 @@
     {                                                                                                        \
         dtype, CLT_FILL_BINARY, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                \
     }
-/* Whole numbers from -3 to 3: several elements of a row are its largest. */
+/* Whole numbers from -3 to 3, so that the maximum of a row occurs several times. */
 #define CLT_CASE_WHOLE(dtype, ...)                                                                           \
     {                                                                                                        \
         dtype, CLT_FILL_WHOLE, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                 \
     }
-/* Normal numbers times eight: the far ends of a function. */
+/* Normal numbers times eight, to reach the saturated ends of a function. */
 #define CLT_CASE_WIDE(dtype, ...)                                                                            \
     {                                                                                                        \
         dtype, CLT_FILL_WIDE, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                  \
     }
-/* Indices below the limit, some out of range: a kernel answers NaN and reads nothing out of bounds. No finite
- * differences. */
+/* Indices below the limit and some out of range, for which a kernel must write NaN without reading out of
+ * bounds. Not checked by finite differences. */
 #define CLT_CASE_STRAY(dtype, limit, ...)                                                                    \
     {                                                                                                        \
         dtype, CLT_FILL_STRAY, limit, CLT_CASE_DIMS(__VA_ARGS__)                                             \
     }
-/* Normal numbers, some of them NaN, which must not get lost. No finite differences. */
+/* Normal numbers and some NaN, which must propagate. Not checked by finite differences. */
 #define CLT_CASE_NAN(dtype, ...)                                                                             \
     {                                                                                                        \
         dtype, CLT_FILL_NAN, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                   \
     }
-/* Normal numbers, one in `every` 120 more: a largest one that was looked for in a part of a row alone gives
- * infinity. No finite differences. */
+/* Normal numbers, to one in `every` of which 120 is added: a maximum taken over only a part of a row makes
+ * exp overflow. Not checked by finite differences. */
 #define CLT_CASE_PEAKS(dtype, every, ...)                                                                    \
     {                                                                                                        \
         dtype, CLT_FILL_PEAKS, every, CLT_CASE_DIMS(__VA_ARGS__)                                             \

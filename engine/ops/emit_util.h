@@ -73,14 +73,14 @@ static inline clt_status clt_tuned_items(ocl_emitter *e, const char *name, uint6
         }                                                                                                    \
     }
 
-/* -DWIDE: 64-bit element indices are needed. Half the 32-bit range is left for the rounding up of the global
- * size. */
+/* Defines WIDE when element indices need 64 bits. The limit is half the 32-bit range, since the global size
+ * is rounded up. */
 static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)
 {
     ocl_define(e, "WIDE", elements >= (1ull << 31));
 }
 
-/* -DAHEAD=1 (lanes.clh): the next lines are asked for, where the device can do it. */
+/* Defines AHEAD=1 (software prefetch, lanes.clh) where the device supports it. */
 static inline void clt_define_ahead(ocl_emitter *e)
 {
     if (e->device->caps & OCL_CAP_PREFETCH) {
@@ -89,7 +89,7 @@ static inline void clt_define_ahead(ocl_emitter *e)
     }
 }
 
-/* A number that kernels count with 32 bits; one that does not fit is an error of the emission. */
+/* Checks that a number fits into 32 bits, with which kernels count it; if not, the emission fails. */
 static inline void clt_check_size32(ocl_emitter *e, int64_t value, const char *what)
 {
     if (value < 0 || value > INT32_MAX)
@@ -100,7 +100,7 @@ static inline void clt_check_size32(ocl_emitter *e, int64_t value, const char *w
                         e->label ? e->label : "a command", what, (long long)value, INT32_MAX));
 }
 
-/* A 32-bit size argument. */
+/* Adds a size as a 32-bit argument, after that check. */
 static inline void clt_arg_size32(ocl_emitter *e, int64_t value, const char *what)
 {
     clt_check_size32(e, value, what);
@@ -116,14 +116,14 @@ static inline int64_t clt_call_elements(const clt_call *call, int32_t id)
     return clt_shape_elements(&clt_call_tensor(call, id)->shape);
 }
 
-/* The step block as a read argument. */
+/* Adds the step block as an argument that is read. */
 static inline void clt_arg_step(ocl_emitter *e, const clt_call *call)
 {
     ocl_arg_in(e, call->step, CLT_U32, (uint64_t)clt_call_elements(call, call->step));
 }
 
-/* An axis attribute, counted with the batch dimension as 0 and from the end when negative; fails on the batch
- * dimension. */
+/* Resolves an axis attribute, where 0 is the batch dimension and negative values count from the end. The
+ * batch dimension itself is an error. */
 static inline clt_status clt_infer_axis(const clt_infer *ctx, int64_t given, int ndim, int *axis)
 {
     int64_t a = given < 0 ? given + ndim : given;

@@ -25,7 +25,7 @@ clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, 
 /* Makes the node a loss; `target_input` must be a batch field (for the normaliser). */
 clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore,
                           int64_t ignore_index, int64_t targets_per_sample);
-/* The newest output keeps its bytes from run to run. */
+/* Makes the last declared output persistent: it keeps its content between runs. */
 void clt_infer_persist(clt_infer *ctx);
 /* Input `input`, if it is a batch field (or a view of one), holds indices below `bound`. */
 void clt_infer_bound(clt_infer *ctx, int input, int64_t bound, bool has_ignore, int64_t ignore);

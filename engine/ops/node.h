@@ -6,7 +6,7 @@
 
 #include "engine/ops/op.h"
 
-/* An attribute as code gives it. */
+/* An attribute given by code instead of JSON. */
 typedef struct clt_attr_given {
     const char *name; /* NULL ends a list of them */
     clt_attr_type type;
@@ -53,7 +53,7 @@ typedef struct clt_attr_given {
 clt_status clt_graph_add_op(clt_graph *graph, const char *op, const char *name, const char *share,
                             const int32_t *inputs, int n_inputs, const clt_attr_given *attrs, clt_node **out);
 
-/* clt_graph_add: the same for what users write. `attrs` is a JSON object with attribute values (NULL:
+/* clt_graph_add: the same for layers that users write. `attrs` is a JSON object with attribute values (NULL:
  * defaults); keys "op", "name", "inputs", "share" in it are ignored. `doc` (may be NULL) gives positions for
  * messages. */
 clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, const clt_json *attrs,

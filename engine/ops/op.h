@@ -29,7 +29,7 @@ typedef struct clt_attr_spec {
     double default_value, min, max; /* INT, FLOAT, BOOL (0/1); CHOICE: index; INTS: each element */
     const char *choices;            /* CHOICE */
     const char *help;               /* with unit where there is one */
-    bool no_default;                /* left out it means something of its own, which help says */
+    bool no_default;                /* leaving it out has a meaning of its own, which `help` explains */
 } clt_attr_spec;
 
 /* Rows of a table of attributes. Limits of 0 and 0: there are none. */
@@ -65,36 +65,38 @@ typedef enum clt_doc_data {
     CLT_DOC_DECODE   /* x (1) i32 below 256, position (1) i32, y a class below 10 */
 } clt_doc_data;
 
-/* What 'cltrain ops' says of an op beside its formula (summary) and its attributes. */
+/* What `cltrain ops` prints for an op besides its formula (summary) and its attributes. */
 typedef struct clt_op_doc {
-    const char *text;    /* what it is for, in sentences */
+    const char *text;    /* what it is used for, in sentences */
     const char *inputs;  /* a line for each: name, shape, types */
-    const char *output;  /* NULL: a loss has none */
+    const char *output;  /* NULL: none (a loss) */
     const char *params;  /* learned parameters with shapes, NULL: none */
     const char *example; /* a layer as in model.layers; NULL: not for configs */
-    /* Layers that make a whole list of it for the data; NULL: none before, a linear layer and cross_entropy
-     * behind it. */
+    /* Layers that, put before and after the example, make a complete model for the data. NULL: before: none;
+     * after: a linear layer and cross_entropy. */
     const char *before, *after;
     clt_doc_data data;
 } clt_op_doc;
 
-/* Neighbours that a GEMM does on the way (engine/plan/fuse_gemm.c), and other ops the residual
- * (fuse_residual.c); ids -1: none. */
+/* Work of neighbouring nodes that was fused into a node: into a GEMM (engine/plan/fuse_gemm.c), or the
+ * residual sum into other ops (fuse_residual.c). Tensor ids; -1: none. */
 typedef struct clt_epilogue {
     ocl_activation activation;
-    int32_t pre;      /* forward: receives what goes into the activation */
-    int32_t residual; /* forward: added to the activation's output */
-    int32_t dact;     /* backward: what went into `activation`, before which din[0] then lies */
+    int32_t pre;      /* forward: where the input of the activation is stored as well */
+    int32_t residual; /* forward: is added to the output of the activation */
+    /* backward: the input of the fused `activation`; din[0] is then the gradient of that input */
+    int32_t dact;
 } clt_epilogue;
 #define CLT_NO_EPILOGUE ((clt_epilogue){OCL_ACT_NONE, -1, -1, -1})
 
-/* What one emission of a node gets: tensor ids in the plan's table, -1 = absent. */
+/* The arguments for emitting one node's work. Tensors are ids in the plan's table; -1: absent. */
 typedef struct clt_call {
     const clt_graph *graph; /* tensors' shapes and dtypes: clt_graph_tensor(graph, id) */
     const clt_node *node;
     const ocl_device_desc *device;
     bool training;
-    bool update_buffers; /* forward computes new values of the node's buffers: once for each micro-batch */
+    /* forward also updates the node's buffers, which happens once for each micro-batch */
+    bool update_buffers;
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
     int32_t step; /* step block (SB_WORDS u32) */
     clt_epilogue epilogue;
@@ -104,14 +106,13 @@ typedef struct clt_call {
     bool din_accumulate[CLT_MAX_IN];     /* add instead of write */
     int32_t dparam[CLT_MAX_NODE_PARAMS]; /* wanted gradient of each parameter; -1 */
     bool dparam_accumulate[CLT_MAX_NODE_PARAMS];
-    /* losses: forward accumulates into record `loss` (4 floats, engine/ops/loss/loss.h) of `losses`; backward
-     * scales by it */
+    /* Losses: forward adds to the node's record (4 floats, engine/ops/loss/loss.h) in the tensor `losses`. */
     int32_t losses;
-    bool record;        /* backward writes the loss record too: there is no forward work */
-    int32_t loss_scale; /* tensor holding one f32 loss scale at element 0, -1: scale 1 */
+    bool record;        /* backward writes the loss record too, since the forward work was dropped */
+    int32_t loss_scale; /* backward: tensor whose element 0 is the f32 loss scale; -1: scale 1 */
 } clt_call;
 
-/* Double-precision reference. Arrays are dense, row-major; integer inputs come as doubles. */
+/* Double-precision reference. Arrays are dense, row-major; integer inputs are given as doubles. */
 typedef struct clt_ref_tensor {
     clt_shape shape;
     clt_dtype dtype;
@@ -124,17 +125,18 @@ typedef struct clt_ref_call {
     clt_ref_tensor in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
     /* backward: dout given; din and dparam arrive zeroed and are added to; data NULL = not wanted */
     clt_ref_tensor dout[CLT_MAX_OUT], din[CLT_MAX_IN], dparam[CLT_MAX_NODE_PARAMS];
-    /* Of the parameters that are buffers: forward writes their new values here when training. */
+    /* For parameters that are buffers: when training, forward writes their new values here. */
     clt_ref_tensor buffer[CLT_MAX_NODE_PARAMS];
-    /* Size of the terms whose difference is din[i], where it can be much smaller than they are: rounding is
-     * relative to them. As long as din[i], zeroed, added to; NULL where din[i].data is. */
+    /* Where din[i] is a difference that can be much smaller than its terms: the magnitude of those terms, to
+     * which rounding errors are relative. Same size as din[i]; arrives zeroed and is added to; NULL if
+     * din[i].data is NULL. */
     double *din_terms[CLT_MAX_IN];
     bool training;
     uint64_t seed;
     uint32_t step, op_id;
     uint64_t sample_base;
     int64_t valid_samples, micro_batch;
-    double loss_norm; /* 1/normaliser */
+    double loss_norm; /* 1 / normaliser */
     double loss_scale;
     double loss_record[4];
 } clt_ref_call;
@@ -146,10 +148,10 @@ typedef enum clt_fill {
     CLT_FILL_BINARY, /* 0 or 1 */
     CLT_FILL_WHOLE,  /* whole numbers from -3 to 3 */
     CLT_FILL_WIDE,   /* N(0,1) times 8 */
-    CLT_FILL_STRAY,  /* integers in [0, fill_max), and some that are -1 (where the type has it) or fill_max */
+    CLT_FILL_STRAY,  /* integers in [0, fill_max), and some that are fill_max or, in signed types, -1 */
     CLT_FILL_NAN,    /* N(0,1), and some NaN */
-    CLT_FILL_PEAKS,  /* N(0,1), and one in fill_max 120 more: exp of a difference from any other one overflows
-                      */
+    /* N(0,1), with 120 added to one in fill_max elements: exp of the distance to another element overflows */
+    CLT_FILL_PEAKS,
     CLT_FILL_POSITIVE
 } clt_fill;
 
@@ -167,13 +169,13 @@ typedef struct clt_op_case {
     int n_inputs;
     clt_case_input inputs[CLT_MAX_IN];
     double tolerance; /* 0: the op's default. Error is |got - ref| <= tolerance * eps32 * (magnitude) */
-    bool exact; /* with small-integer fill (values in -3..3) the result is exact: required error is zero */
+    bool exact; /* with inputs that are small integers (-3 to 3) the result is exact: no error is allowed */
     bool small; /* runs in --quick and under the interpreter */
-    /* Repeated with the micro-batch one, two and three samples further on in the global batch: random numbers
-     * are made four at a time, and a sample may start at each of the four. */
+    /* The case is repeated with the micro-batch one, two and three samples later in the global batch: a
+     * Philox block has four random numbers, and a sample may start at each of them. */
     bool four_starts;
-    bool remembers;  /* a run leaves parts of its result as they were: no bitwise check */
-    double rounding; /* relative size of what 16-bit values between an op's products are off by, 0: none */
+    bool remembers;  /* parts of the output keep their old content, so two runs are not compared bitwise */
+    double rounding; /* relative rounding error of 16-bit values between the op's products; 0: none */
 } clt_op_case;
 
 typedef struct clt_op_ref {
@@ -189,19 +191,19 @@ typedef struct clt_op_ref {
 } clt_op_ref;
 
 enum {
-    CLT_OP_LOSS = 1 << 0,    /* has no output that others may use; adds to the losses */
+    CLT_OP_LOSS = 1 << 0,    /* adds to the losses; has no output for other nodes */
     CLT_OP_VIEW = 1 << 1,    /* output 0 shares the bytes of input 0; no forward command */
     CLT_OP_RANDOM = 1 << 2,  /* uses the step block's seed */
-    CLT_OP_SUM = 1 << 3,     /* y = x0 + x1 + ...: what a neighbour may add as its residual */
-    CLT_OP_CORRECT = 1 << 4, /* a loss whose record counts correct predictions: accuracy has a meaning */
-    CLT_OP_MOVE = 1 << 5,    /* moves elements of any type, integers included, unchanged */
+    CLT_OP_SUM = 1 << 3,     /* y = x0 + x1 + ...: may be fused into a neighbour as its residual */
+    CLT_OP_CORRECT = 1 << 4, /* a loss whose record counts correct predictions, from which accuracy follows */
+    CLT_OP_MOVE = 1 << 5,    /* copies elements of any type, including integers, unchanged */
     CLT_OP_EVAL_IDENTITY = 1 << 6, /* y = x when not training */
-    CLT_OP_FUSED = 1 << 7,         /* made by the plan from other ops: not for configs */
-    CLT_OP_CHEAP = 1 << 8,         /* one pass over its input: cheaper to do again than to keep */
-    CLT_OP_WIDE = 1 << 9,          /* in half-precision runs: takes and gives f32 */
-    CLT_OP_CONVERTS = 1 << 10,     /* takes inputs and gives outputs of any float type, not all alike */
-    CLT_OP_GEMM = 1 << 11,         /* output 0 comes from one GEMM, which does an epilogue on its way */
-    CLT_OP_GEMM_DX = 1 << 12       /* so does the gradient of input 0 */
+    CLT_OP_FUSED = 1 << 7,         /* made by the plan's passes, not available in configs */
+    CLT_OP_CHEAP = 1 << 8,         /* one pass over its input: cheap to recompute */
+    CLT_OP_WIDE = 1 << 9,          /* in half-precision runs its inputs and outputs are f32 */
+    CLT_OP_CONVERTS = 1 << 10,     /* its inputs and outputs may have different floating types */
+    CLT_OP_GEMM = 1 << 11,         /* output 0 comes from one GEMM, which can have an epilogue */
+    CLT_OP_GEMM_DX = 1 << 12       /* the gradient of input 0 comes from one GEMM with an epilogue too */
 };
 
 typedef struct clt_op {
@@ -214,32 +216,34 @@ typedef struct clt_op {
     uint32_t flags;
     /* Declares outputs, parameters and saved tensors. */
     clt_status (*infer)(clt_infer *ctx);
-    /* The variants of each direction; problem = const clt_call *. Variants of one op save the same tensors. A
-     * VIEW has no forward variants. No backward ones: not differentiable (inputs that need a gradient are
-     * refused). */
+    /* The kernel families of both directions; problem = const clt_call *. All variants of an op save the same
+     * tensors. A VIEW has no forward variants. An op without backward variants is not differentiable: inputs
+     * that need a gradient are refused. */
     ocl_family forward, backward;
     /* Inputs that never carry a gradient (indices, targets), bit i = input i. */
     uint32_t no_grad_inputs;
-    /* Inputs whose gradient is the output's, unchanged, where both have as many elements. */
+    /* Inputs whose gradient equals that of the output if they have the same number of elements, bit i = input
+     * i. */
     uint32_t same_grad_inputs;
-    /* Parameters that half-precision runs give in 16 bits: those of products, bit i = parameter i. */
+    /* Parameters that are 16-bit copies in half-precision runs (operands of products), bit i = parameter
+     * i. */
     uint32_t narrow_params;
     /* What files of PyTorch hold of a layer like this and the op has no use for: ends of names,
      * NULL-terminated. */
     const char *const *unused_in_files;
-    /* Inputs whose gradient may be written over them. */
+    /* Inputs that may be overwritten by their gradient, bit i = input i. */
     uint32_t in_place_inputs;
-    /* A variant that rounds values on their way from one product to the next to the 16-bit storage type, as
-     * matrix units take them (NULL: none), and how many half units of that type, relative to the largest
-     * result, its results may be off by for it. */
+    /* A variant that rounds values between two products to the 16-bit storage type, as matrix units need them
+     * (NULL: none), and the error that this may add to its results: in half units of that type, relative to
+     * the largest result. */
     const char *rounding_variant;
     double roundings;
-    /* What the fuse pass asks. The activation of a GEMM's epilogue that computes this op, OCL_ACT_NONE or no
+    /* For the fuse pass: the activation of a GEMM's epilogue that computes this op. OCL_ACT_NONE or no
      * function: there is none. */
     ocl_activation (*activation)(const clt_node *node);
-    /* Whether the op adds epilogue.residual to its output on the way; no function: it does not. */
+    /* For the fuse pass: whether the op can add epilogue.residual to its output; no function: it cannot. */
     bool (*takes_residual)(const clt_node *node);
-    /* A loss: the op that computes it together with the GEMM that makes its first input; NULL: none. */
+    /* For a loss: the op that computes it together with the GEMM of its first input; NULL: none. */
     const struct clt_op *with_gemm;
     const clt_op_ref *ref;
 } clt_op;
@@ -275,13 +279,14 @@ typedef struct clt_op {
     CLT_TWO_LISTED(fn, flat, row)
 
 const clt_op *clt_op_find(const char *name); /* NULL if there is none */
-/* For a name that is no op: the op that is probably meant (by the name it has in other tools, or by its
- * letters), or NULL; and what to say behind "there is no op 'x'". Ops that only plans make are left out. */
+/* For a name that is not an op: clt_op_near gives the op that is probably meant, by its name in other tools
+ * or by similar spelling, or NULL; clt_op_hint gives the text to put after "there is no op 'x'". Ops that
+ * only plans make are never suggested. */
 const clt_op *clt_op_near(const char *name);
 const char *clt_op_hint(const char *name, char *buffer, size_t size);
 /* All registered ops in the order of ops.def. */
 const clt_op *const *clt_op_list(int *count);
-/* Index of a choice attribute etc. by attribute name (asserts that it exists: a programming error otherwise).
+/* The value of an attribute by name; asserts that it exists.
  */
 const clt_attr *clt_node_attr(const clt_node *node, const char *name);
 
@@ -290,7 +295,7 @@ static inline const clt_tensor *clt_call_tensor(const clt_call *call, int32_t id
 {
     return clt_graph_tensor(call->graph, id);
 }
-/* DT and friends: ocl_define_text(e, name, clt_dtype_name(dtype)). */
+/* Defines DT or another type of a kernel: ocl_define_text(e, name, clt_dtype_name(dtype)). */
 void clt_define_dtype(ocl_emitter *e, const char *name, clt_dtype dtype);
 /* dst = src, elementwise, between storage types. */
 void clt_emit_convert(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
@@ -298,8 +303,8 @@ void clt_emit_convert(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t s
 /* dst (+)= src, elementwise; used by views and sums. */
 void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements,
                         bool accumulate);
-/* Zeros in elements [first, first + elements) of a gradient that is written, by all compute units: a fill
- * command is one unit's work on some drivers. */
+/* Zeros the elements [first, first + elements) of a gradient by a kernel: some drivers do a fill command on a
+ * single compute unit. */
 void clt_emit_zero(ocl_emitter *e, int32_t dst, uint64_t first, clt_dtype dtype, uint64_t elements);
 
 #endif

@@ -9,7 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 
-#define UNBOUNDED 2147483647.0 /* from here on a limit is only technical */
+#define UNBOUNDED 2147483647.0 /* limits from here on are only technical and are not printed */
 
 static const char *type_word(clt_attr_type type)
 {
@@ -102,7 +102,7 @@ clt_status clt_op_example_list(const clt_op *op, clt_str *out)
 
 /* --- Markdown --- */
 
-/* A '|' would end the cell of a table. */
+/* Appends a cell of a Markdown table; a '|' in it is escaped. */
 static void cell(clt_str *out, const char *text)
 {
     for (; *text; text++)

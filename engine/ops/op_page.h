@@ -12,14 +12,15 @@
 
 /* "integer, 1 to 65536", "none, tanh"; returns buffer. */
 const char *clt_attr_valid_text(const clt_attr_spec *spec, char buffer[CLT_ATTR_TEXT]);
-/* "required", "0.5", "true", "none"; "" where leaving it out means something of its own. */
+/* "required", "0.5", "true", "none"; "" if leaving it out has a meaning of its own. */
 const char *clt_attr_default_text(const clt_attr_spec *spec, char buffer[CLT_ATTR_TEXT]);
-/* What is special about the op, in a sentence or two: a loss, no cost, random; "" if nothing is. */
+/* Notes about the op in one or two sentences (it is a loss, costs nothing, is random); "" if there are
+ * none. */
 const char *clt_op_notes(const clt_op *op, char buffer[CLT_ATTR_TEXT * 2]);
-/* A whole model.layers in which the example is valid; nothing for ops that are not for configs. */
+/* A complete model.layers with the example; nothing for ops that are not available in configs. */
 clt_status clt_op_example_list(const clt_op *op, clt_str *out);
 
-/* All ops, or the one: docs/ops.md, and JSON for programs. */
+/* Documentation as Markdown (docs/ops.md, all ops) and as JSON (all ops, or only one). */
 clt_status clt_ops_print_markdown(clt_str *out);
 clt_status clt_ops_print_json(const clt_op *only, clt_str *out);
 

@@ -15,7 +15,8 @@ typedef struct clt_op_problem {
     bool narrow;     /* gradients have the types of their tensors, as in half-precision runs; else f32 */
     uint32_t wanted; /* backward: inputs whose gradient is wanted, bit i = input i */
     int n_in;
-    clt_case_input in[CLT_MAX_IN]; /* integers: below 2, until the op says more */
+    /* values of integer inputs are below 2, unless the op declares another bound */
+    clt_case_input in[CLT_MAX_IN];
     char attrs[CLT_OP_PROBLEM_ATTRS];
 } clt_op_problem;
 

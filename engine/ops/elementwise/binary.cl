@@ -61,7 +61,7 @@
 #define TERM_3(load, k)
 #endif
 
-/* Value of element k from the inputs before the last and element c of the last. */
+/* The result for element k of all inputs but the last, and element c of the last. */
 #if MUL
 #define VALUE(load, k, c) (load(DT, in0, k) * load(BT, last, c))
 #else
@@ -74,7 +74,7 @@
 #define PERIOD_ARG
 #endif
 
-/* Can all of them be read and written by fours? */
+/* Whether all arrays are aligned for vectors of four. */
 #define QUADS_ALL (QUADS(GT, y) && QUADS(BT, last) QUADS_1 QUADS_2 QUADS_3)
 
 #if !BCAST
@@ -85,7 +85,7 @@
     FOR_REST(k, size)                                                                                        \
     STORE_GRAD(GT, y, k, VALUE(LOAD, k, k), accumulate);
 #elif LS == 1
-/* Runs that end where the broadcast input starts again keep both sides contiguous. */
+/* Loops over runs that end where the broadcast input repeats, so that both inputs are contiguous in a run. */
 #define LOOP                                                                                                 \
     last += last0;                                                                                           \
     uint c = (uint)(base % period);                                                                          \

@@ -23,7 +23,7 @@
 #define RESIDUAL 0
 #endif
 
-/* The masked value v of the element(s) at a place, with the residual r there. */
+/* The result at index `at`: the masked value v, plus the residual r there. */
 #if RESIDUAL
 #define PLUS(load, at, v) (load(GT, r, at) + (v))
 #define RESIDUAL_ARG __global const STORAGE(GT) *restrict r, ulong r0,
@@ -44,8 +44,8 @@
 
 #define DROPPED(word, p) (clt_uniform(word) < (p))
 
-/* The four elements of one block, as far as they exist; `at` is the first one's place and wraps when it
- * belongs to the sample before. */
+/* The four elements of one Philox block, as far as they exist. `at` is the index of the first; it wraps
+ * around (below 0) when that one belongs to the previous sample. */
 static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                  __global const STORAGE(GT) * r, uint4 words, ulong at, ulong elements,
                                  float p, float scale)
@@ -61,7 +61,7 @@ static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __glo
 }
 
 #if LS != 1
-/* The same for a block all of whose elements exist, at addresses for vectors of four. */
+/* The same for a block whose four elements all exist, at addresses that are aligned for vectors of four. */
 static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                 __global const STORAGE(GT) * r, uint4 words, ulong at, float p, float scale)
 {
@@ -74,7 +74,8 @@ static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __glob
 #endif
 
 #if LANE_FORM
-/* Sixteen elements. `words` have their sign bits flipped: signed comparisons are what vector units have. */
+/* Sixteen elements. The sign bits of `words` are flipped, because vector units have only signed
+ * comparisons. */
 #define SIXTEEN(at, words)                                                                                   \
     do {                                                                                                     \
         float16 x_ = LOAD16(DT, x, at) * scale;                                                              \
@@ -82,8 +83,8 @@ static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __glob
         STREAM16_GRAD(GT, y, at, PLUS(LOAD16, at, as_float16(as_int16(x_) & ~dropped_)), accumulate);        \
     } while (0)
 
-/* Whole blocks in eights, the first of which has the number `index`, whose upper half stays the same.
- * Returns how many of the `blocks` it did. */
+/* Does whole Philox blocks, eight at a time; the first has the index `index`, whose upper half must not
+ * change among them. Returns how many of the `blocks` it has done. */
 static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                   __global const STORAGE(GT) * r, const philox_start *s, uint index,
                                   uint blocks, float p, float scale)
@@ -102,17 +103,17 @@ static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __gl
 }
 #endif
 
-/* Forward and backward: y (+)= mask(x), or r + mask(x). `count` is the number of
- * blocks of the launch, at least those that hold an element; `elements` of them exist. Blocks at the edges go
- * one by one; so does everything of a group where lanes would carry into the upper half of the index.
- * No restrict: Oclgrind 21.10 does not know what becomes of it when a function is inlined into a loop. */
+/* Forward and backward: y (+)= mask(x), or r + mask(x). `count` is the number of blocks of the launch, at
+ * least those that hold an element; `elements` of them exist. Blocks at the edges are done one by one, and so
+ * are all blocks of a group in which the lower half of the index would overflow. No restrict: Oclgrind 21.10
+ * does not support it in functions that are inlined into a loop. */
 static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                 __global const STORAGE(GT) * r, __global const uint *sb, ulong per_sample,
                                 uint op, float p, float scale, ulong elements, ulong count)
 {
     ulong index = (((ulong)sb[SB_SAMPLE_HI] << 32) | sb[SB_SAMPLE_LO]) * per_sample;
     ulong base = clt_chunk_base(), block = index / 4 + base;
-    ulong at = base * 4 - index % 4; /* of the first block's first element; wraps */
+    ulong at = base * 4 - index % 4; /* index of the first block's first element; may wrap around */
     uint size = clt_chunk_size(base, count), first = 0, end = 0; /* [first, end): done in eights */
 #if LANE_FORM
     if (at >= elements)

@@ -7,33 +7,34 @@
 
 #include "engine/ops/op.h"
 
-/* flat: groups of 64 items, neighbours side by side (GPUs). lane: one item per group walks a long run (CPU
- * devices). */
+/* Styles of elementwise kernels. flat (GPUs): groups of 64 items, neighbouring items have neighbouring
+ * elements. lane (CPUs): groups of one item, which does a long run of elements with vectors. */
 typedef enum clt_style { CLT_STYLE_FLAT, CLT_STYLE_LANE } clt_style;
 
-/* The style for helper commands that no variant list chooses. */
+/* The style for helper commands, which are not chosen from a list of variants. */
 clt_style clt_style_of(const ocl_device_desc *device);
-/* -DLS, the items of a group in this style, and returns it. */
+/* Defines LS, the number of items of a group in this style, and returns it. */
 uint64_t clt_define_group(ocl_emitter *e, clt_style style);
-/* -DNT=1, for a kernel in lane style that writes `elements` of `dtype` with STREAM16 (lanes.clh) at addresses
- * that are multiples of its vectors: when no cache would hold the result, it is not added to, and the device
- * has such stores. For kernels that little arithmetic is done in: the others are faster without. */
+/* Defines NT=1 (non-temporal stores) for a kernel in lane style that writes `elements` of `dtype` with
+ * STREAM16 (lanes.clh) at aligned addresses, if the result is larger than the caches and not accumulated, and
+ * the device has such stores. Only for kernels with little arithmetic: the others are faster without. */
 void clt_define_stores(ocl_emitter *e, clt_style style, clt_dtype dtype, uint64_t elements, bool accumulate);
-/* Was that defined for the command? */
+/* Whether NT was defined for the command. */
 bool clt_stores_past_caches(const ocl_command *command);
-/* Begins a kernel that uses elements.clh: -DLS, -DVEC. */
+/* Begins a kernel that uses elements.clh; defines LS and VEC. */
 void clt_elementwise_begin(ocl_emitter *e, const char *family, const char *kernel, clt_style style);
-/* The last argument, ulong count, and the end. */
+/* Adds the last argument, ulong count, and ends the kernel. */
 void clt_elementwise_end(ocl_emitter *e, uint64_t count, double flops, clt_style style);
-/* -D<name>=type of tensor `id`. */
+/* Defines `name` as the type of tensor `id`. */
 void clt_define_type_of(ocl_emitter *e, const char *name, const clt_call *call, int32_t id);
-/* Tensor arguments of `elements` elements with the type the tensor has. */
+/* Adds tensor `id` as an argument with its own type; the kernel reads, or writes, `elements` elements of
+ * it. */
 void clt_arg_in_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements);
 void clt_arg_out_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements);
 void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements, bool accumulate);
 
-/* From `clt_status fn(ocl_emitter *, const clt_call *, clt_style)`: the list fn_variants = {flat, lane,
- * NULL}. */
+/* Makes the list fn_variants = {flat, lane, NULL} from a function `clt_status fn(ocl_emitter *, const
+ * clt_call *, clt_style)`. */
 #define CLT_ELEMENTWISE_VARIANTS(fn)                                                                         \
     CLT_TWO_VARIANTS(fn, flat, CLT_STYLE_FLAT, 0, NULL, lane, CLT_STYLE_LANE, NULL)                          \
     CLT_TWO_LISTED(fn, flat, lane)
@@ -45,8 +46,8 @@ typedef enum clt_gelu_approximate { CLT_GELU_NONE, CLT_GELU_TANH } clt_gelu_appr
 void clt_emit_affine(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
                      uint64_t elements, float factor, float shift, clt_style style);
 
-/* One launch of binary.cl: y (+)= in[0] + in[1] + ..., or in[0] * in[1]; the last input has `period`
- * elements, which repeat along the others. y may be an input that does not repeat. */
+/* One launch of binary.cl: y (+)= in[0] + in[1] + ..., or in[0] * in[1]; the last input has `period` elements
+ * and is broadcast along the others. y may be one of the inputs that are not broadcast. */
 typedef struct clt_binary_launch {
     const char *kernel; /* "binary_fwd" or "binary_bwd" */
     bool multiply, accumulate;

@@ -9,8 +9,8 @@
 
 /* name, formula, kernel function, kernel derivative, derivative takes y (else x), flops forward and backward
  * of one element (an exp, tanh or division counts as one), y in double from x, dy/dx in double from x and y,
- * tolerance, exact on integers. Tolerances: OpenCL allows tanh 5 ulp, exp 3 ulp and division 2.5 ulp; y and
- * its error stay below the magnitude that errors are measured against. */
+ * tolerance, whether it is exact on integers. Tolerances: OpenCL allows errors of 5 ulp for tanh, 3 ulp for
+ * exp and 2.5 ulp for division, and y is at most the magnitude that errors are relative to. */
 #define CLT_ACTIVATION_MAP(X)                                                                                \
     X(relu, "y = max(x, 0)", "clt_relu", "clt_drelu", false, 1, 2, OCL_ACT_RELU, (x < 0 ? 0 : x),            \
       (x > 0 ? 1 : 0), 1, true)                                                                              \

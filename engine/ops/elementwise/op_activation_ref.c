@@ -23,7 +23,7 @@ static double activation_dsilu(double x)
         .name = word, .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(dtype, __VA_ARGS__)},          \
         .exact = is_exact, .small = true                                                                     \
     }
-/* Sizes round the chunk lengths of both styles: below one, exactly one, several with a tail. */
+/* Sizes around the chunk lengths of both styles: less than one chunk, exactly one, several and a tail. */
 #define ACTIVATION_CASES(text, is_exact)                                                                     \
     ACTIVATION_CASE("one", text, is_exact, true, 1, 1),                                                      \
         ACTIVATION_CASE("tail", text, is_exact, true, 3, 17),                                                \
@@ -104,7 +104,7 @@ static const clt_op_case gelu_cases[] = {
     GELU_WIDE("far", NULL),
     GELU_WIDE("tanh_far", "{\"approximate\":\"tanh\"}"),
     ACTIVATION_CASES(NULL, false),
-    ACTIVATION_CASE("stages", NULL, false, true, 3, 183), /* two whole ones of 256, and a rest */
+    ACTIVATION_CASE("stages", NULL, false, true, 3, 183), /* two whole stages of 256 elements, and a rest */
     ACTIVATION_CASE("tanh_tail", "{\"approximate\":\"tanh\"}", false, true, 3, 17),
     ACTIVATION_CASE("tanh_large", "{\"approximate\":\"tanh\"}", false, false, 5, 61, 33),
 };
@@ -114,7 +114,7 @@ static const clt_op_case gelu_timed[] = {
     CLT_TIMED_3072("tanh_", "{\"approximate\":\"tanh\"}"),
 };
 
-/* 1 + erf loses up to 3 ulp of 1 to cancellation on the negative side, times |x|/2; tanh has 5 ulp, and its
- * argument, a cubic, a few more that the derivative multiplies by x again. */
+/* For negative x, 1 + erf has an error of up to 3 ulp of 1 by cancellation, times |x|/2. tanh has 5 ulp, and
+ * its argument, a cubic, a few more, which the derivative multiplies by x again. */
 const clt_op_ref clt_op_gelu_ref = {
     gelu_forward, gelu_backward, gelu_cases, CLT_CASE_COUNT(gelu_cases), 32, CLT_TIMED(gelu_timed)};

@@ -43,7 +43,8 @@ static const clt_op_case bias_timed[] = {
     CLT_TIMED_3072("", NULL),
 };
 
-/* Two additions per element forward; db sums in two stages of about sqrt(rows), whose errors random-walk. */
+/* Two additions per element forward; db is summed in two stages of about sqrt(rows) terms, whose rounding
+ * errors grow like a random walk. */
 extern const clt_op_ref clt_op_bias_ref;
 const clt_op_ref clt_op_bias_ref = {
     bias_forward, bias_backward, bias_cases, CLT_CASE_COUNT(bias_cases), 16, CLT_TIMED(bias_timed)};

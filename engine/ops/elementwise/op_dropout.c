@@ -51,7 +51,8 @@ static void dropout_emit(ocl_emitter *e, const clt_call *call, bool backward, cl
     ocl_arg_f32(e, (float)p);
     ocl_arg_f32(e, (float)(1.0 / (1.0 - p)));
     ocl_arg_u64(e, n);
-    /* Up to three elements of the first block belong to the sample before. Integer work is not counted. */
+    /* Blocks have four elements, and up to three elements of the first one belong to the previous sample.
+     * Integer operations are not counted as flops. */
     clt_elementwise_end(e, clt_div_up(n + 3, 4), (residual >= 0 ? 3.0 : 2.0) * (double)n, style);
 }
 
@@ -99,7 +100,7 @@ static const clt_op_doc dropout_doc = {
 static bool dropout_takes_residual(const clt_node *node)
 {
     return clt_node_attr(node, "p")->f >
-           0.0; /* otherwise there is nothing to do on whose way it could be added */
+           0.0; /* otherwise the op does nothing, and so cannot add a residual */
 }
 
 extern const clt_op clt_op_dropout;

@@ -5,7 +5,7 @@
 #include "engine/base/rng.h"
 #include "engine/ops/case.h"
 
-/* Factor of element i of the micro-batch. */
+/* The dropout factor of element i of the micro-batch. */
 static double dropout_factor(const clt_ref_call *call, int64_t i)
 {
     const clt_shape *shape = &call->in[0].shape;

@@ -29,7 +29,7 @@ static const clt_attr_spec cast_attrs[] = {
     CLT_SPEC_FLOAT("std", 1, 1e-30, 1e30, "divides what is left"),
 };
 
-/* y = x * factor + shift with both numbers rounded once, from double. */
+/* y = x * factor + shift; both numbers are computed in double and rounded once. */
 typedef struct affine {
     float factor, shift;
 } affine;

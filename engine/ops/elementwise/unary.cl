@@ -28,7 +28,7 @@
 #define STAGED 0
 #endif
 
-/* NaN stays NaN. Derivatives in terms of y: _y. */
+/* NaN stays NaN. Names of derivatives that take y instead of x end with _y. */
 #define UNARY_FUNCTIONS(type, name)                                                                          \
     static inline type name(clt_relu)(type x)                                                                \
     {                                                                                                        \
@@ -50,8 +50,9 @@
 UNARY_FUNCTIONS(float, ONE)
 UNARY_FUNCTIONS(REALS, VECTOR)
 
-/* Whole stages of the elements: as many through the function's first part as a near cache holds, then through
- * its last. Returns how many elements these are. */
+/* Does whole stages of STAGE elements: all of a stage go through the function's first part, into an array
+ * that fits into the first-level cache, and then through its second part. Returns the number of elements
+ * done. */
 #if STAGED && LS == 1
 #define STAGE 256
 static inline uint unary_stages(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint size)

@@ -38,8 +38,8 @@ static void linear_backward(clt_ref_call *call)
     }
 }
 
-/* Errors of a sum of K products random-walk to about eps * sqrt(K) of the result's magnitude; K is at most
- * 1025 here, so that 32 is the bound in any order a GEMM backend may take. */
+/* The rounding errors of a sum of K products grow like a random walk, to about eps * sqrt(K) of the result's
+ * magnitude. K is at most 1025 here, so 32 is enough for any order in which a GEMM backend may add. */
 static const clt_op_case linear_cases[] = {
     CLT_CASE("one", "{\"out\":1}", CLT_SMALL | CLT_EXACT, CLT_CASE_F32(1, 1)),
     CLT_CASE("odd", "{\"out\":3}", CLT_SMALL | CLT_EXACT, CLT_CASE_F32(5, 7)),

@@ -37,7 +37,7 @@
 #ifndef HAS_SCALE
 #define HAS_SCALE 0
 #endif
-#ifndef KEEP_EXP /* f32 holds them exactly */
+#ifndef KEEP_EXP /* f32 y can hold the exponentials between the passes */
 #define KEEP_EXP 1
 #endif
 #ifndef WIDE
@@ -49,8 +49,8 @@
 #define INDEX uint
 #endif
 
-/* True when row `row` of the micro-batch counts; *target is its target. Padding is decided before the target
- * is read. */
+/* Whether row `row` of the micro-batch counts in the loss; *target gets its target. Padding rows are
+ * recognised without reading their target. */
 static inline bool cross_entropy_counts(__global const uint *sb, __global const STORAGE(TT) * target,
                                         ulong row, uint rows_per_sample, int ignore)
 {
@@ -68,9 +68,9 @@ static inline bool cross_entropy_in_range(int target, uint cols)
     return target >= 0 && (uint)target < cols;
 }
 
-/* out {loss, 1, correct} of one row from its reductions. xt: the target's logit. `centred` is the sum of (x -
- * max), used with smoothing only; `beaten` says that a class before the target has the maximum too (ties go
- * to the first). */
+/* Writes {loss, 1, correct} of one row from its reductions. xt: the target's logit. centred: the sum of (x -
+ * max), used with label smoothing only. beaten: a class before the target has the maximum too (of equal
+ * logits the first is the prediction). */
 static inline void cross_entropy_finish(__global float *out, uint cols, bool in_range, float xt, float top,
                                         float exp_sum, float centred, bool beaten, float smoothing)
 {
@@ -92,7 +92,7 @@ static inline void cross_entropy_skip(__global float *out)
     out[0] = out[1] = out[2] = 0.0f;
 }
 
-/* True when one of x[0..end) equals top; end <= cols. */
+/* Whether one of x[0..end) equals top; end <= cols. */
 static inline bool cross_entropy_tie(__global const STORAGE(DT) * x, int end, float top)
 {
     int c = 0;
@@ -105,7 +105,7 @@ static inline bool cross_entropy_tie(__global const STORAGE(DT) * x, int end, fl
     return false;
 }
 
-/* Sum of x - top over a row, for smoothing. */
+/* Sum of x - top over a row, for label smoothing. */
 static inline float cross_entropy_centred(__global const STORAGE(DT) * x, uint cols, float top)
 {
     float16 sum = 0.0f;
@@ -124,7 +124,7 @@ typedef struct cross_entropy_row {
     bool in_range;
 } cross_entropy_row;
 
-/* By one item: the row's reductions, and its record. */
+/* The reductions of a row and its record, by one item. */
 static inline cross_entropy_row cross_entropy_row_of(__global float *out, __global const STORAGE(DT) * x,
                                                      uint cols, int t, float smoothing)
 {
@@ -137,8 +137,8 @@ static inline cross_entropy_row cross_entropy_row_of(__global float *out, __glob
     return row;
 }
 
-/* The same by all items of a group. The exponentials go to `kept` unless it is 0; it may be x, of which the
- * target's logit is read by every item. */
+/* The same by all items of a group. Exponentials are stored in `kept` unless it is 0. `kept` may be x itself:
+ * every item reads the target's logit before that. */
 static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, __global float *out,
                                                        __global const STORAGE(DT) * x,
                                                        __global STORAGE(DT) * kept, uint cols, int t,
@@ -147,7 +147,7 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
     uint lane = (uint)get_local_id(0);
     cross_entropy_row row = {.in_range = cross_entropy_in_range(t, cols)};
     row.xt = row.in_range ? LOAD(DT, x, t) : 0.0f;
-    barrier(CLK_GLOBAL_MEM_FENCE); /* the item that owns x[t] writes there */
+    barrier(CLK_GLOBAL_MEM_FENCE); /* all items have read x[t] before its owner overwrites it */
     float top = -INFINITY, exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
     uint whole = WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, kept));
     float4 top4 = -INFINITY, sum4 = 0.0f, centred4 = 0.0f;
@@ -163,7 +163,7 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
             STORE4(DT, kept, c, e);
         sum4 += e;
         centred4 += d;
-        /* elements c .. c + 3 before the target */
+        /* equal maxima among elements c .. c + 3 that come before the target */
         int4 tie = (d == (float4)(0.0f)) & ((int4)((int)c, (int)c + 1, (int)c + 2, (int)c + 3) < (int4)(t));
         ties += any(tie) ? 1.0f : 0.0f;
     }
@@ -202,7 +202,7 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
     stats += stats0 + 2 * r;
     target += target0 + r;
     x += x0 + r * stride;
-    /* the same answer for every item of the group, so that all of them reach the barriers or none */
+    /* uniform in the group, so that either all items reach the barriers or none */
     if (!cross_entropy_counts(sb + sb0, target, row0 + r, rows_per_sample, ignore)) {
         if (lane == 0) {
             cross_entropy_skip(out);
@@ -241,7 +241,7 @@ __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global fl
     stats[1] = row.exp_sum;
 }
 
-/* d loss / d loss record: weight times the inverse normaliser times the loss scale. */
+/* The factor of the gradient: weight * loss scale / normaliser. */
 static inline float cross_entropy_scale(__global const uint *sb, float weight, uint loss_index,
                                         float loss_scale)
 {
@@ -311,7 +311,7 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
     float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     float top = stats[0], inverse = 1.0f / stats[1];
     float base = SMOOTH ? smoothing / (float)cols : 0.0f;
-    /* the target's element is put right after the loop, from values read before the loop overwrites them */
+    /* the target's element is corrected after the loop, from values read before the loop overwrites them */
     float xt = in_range ? LOAD(DT, x, t) : 0.0f;
     float before = in_range && accumulate ? LOAD(GT, dx, t) : 0.0f;
     for (; c + 2 * LANES <= cols; c += 2 * LANES) {
@@ -332,8 +332,8 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
     }
 }
 
-/* Both directions at once, in place: x (rows,cols) logits, then their gradient; out (rows,3) as forward. The
- * arithmetic is that of the two kernels. */
+/* Forward and backward at once, in place: x (rows,cols) holds the logits, then their gradient; out (rows,3)
+ * as in forward. The arithmetic is the same as in the two separate kernels. */
 __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, __global float *out,
                                            ulong out0, __global const STORAGE(TT) * target, ulong target0,
                                            __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows,
@@ -373,7 +373,7 @@ __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, _
     }
 }
 
-/* One work-group per row; every element is read and written by one and the same item. */
+/* One work-group per row; each element is read and written by the same item. */
 __kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0, __global float *out,
                                              ulong out0, __global const STORAGE(TT) * target, ulong target0,
                                              __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows,
@@ -397,7 +397,8 @@ __kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0,
     cross_entropy_row row = cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, cols, t, smoothing);
     float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
-    uint whole = WHOLE_QUADS(cols, QUADS(DT, x)); /* the items have the elements that they had before */
+    /* the elements are divided among the items as in the passes before */
+    uint whole = WHOLE_QUADS(cols, QUADS(DT, x));
     FOR_QUADS(c, whole)
     {
         float4 e = LOAD4(DT, x, c);

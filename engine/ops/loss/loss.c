@@ -5,7 +5,7 @@
 #include "engine/ops/loss/loss.h"
 #include "engine/ops/emit_util.h"
 
-/* Rows of up to this many are summed in one stage; above, parts near the square root of the rows keep
+/* Up to this many rows are summed in one stage. More are summed in parts of about sqrt(rows), which keeps
  * rounding errors near eps * 2 * sqrt(rows). */
 #define ONE_STAGE_ROWS 64
 #define MAX_PARTS 256

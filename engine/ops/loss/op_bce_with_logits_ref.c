@@ -13,7 +13,7 @@ static void bce_with_logits_backward(clt_ref_call *call)
     clt_pointwise_loss_ref_backward(call, CLT_POINTWISE_BCE);
 }
 
-/* exp and log1p of the device are good to 3 units in the last place; sums run in blocks. */
+/* exp and log1p of the device have errors of up to 3 ulp; sums are made in blocks. */
 #define CLT_BIN(...) CLT_CASE_BINARY(CLT_F32, __VA_ARGS__)
 static const clt_op_case bce_with_logits_cases[CLT_POINTWISE_CASES] = {CLT_POINTWISE_CASE_LIST(CLT_BIN)};
 

@@ -11,7 +11,7 @@ typedef struct ce_row {
     double top, sum, log_sum, mean_log_p;
 } ce_row;
 
-/* Logits of a row, and how many of them are classes. */
+/* The number of logits of a row; the function below gives how many of them are classes. */
 static int64_t ce_stride(const clt_ref_call *call)
 {
     return clt_shape_last(&call->in[0].shape);
@@ -95,8 +95,8 @@ static void ce_backward(clt_ref_call *call)
     }
 }
 
-/* exp and log of the device are good to 3 units in the last place, sums of C terms and of R rows run in
- * blocks; the record is measured against its own magnitude. */
+/* exp and log of the device have errors of up to 3 ulp; sums of C terms and of R rows are made in blocks.
+ * Errors of the record are relative to the record itself. */
 static const clt_op_case ce_cases[] = {
     CLT_CASE("ties", NULL, CLT_SMALL, CLT_CASE_WHOLE(CLT_F32, 150, 9), CLT_CASE_INDEX(CLT_U8, 9, 150)),
     CLT_CASE("ties_far", NULL, CLT_SMALL, CLT_CASE_WHOLE(CLT_F32, 90, 37), CLT_CASE_INDEX(CLT_U16, 37, 90)),

@@ -26,9 +26,10 @@ static const clt_attr_spec head_attrs[] = {
                  "rows whose logits exist at once; 0: as many as fill 64 MiB, at least 128 and an eighth"),
 };
 
-#define CHUNK_BYTES (INT64_C(64) << 20) /* large against a pass over dW, small against a model's memory */
-#define CHUNK_MIN_ROWS 128              /* fewer make slow GEMMs */
-#define MAX_CHUNKS 8                    /* each reads and writes all of dW */
+/* large compared with a pass over dW, small compared with a model's memory */
+#define CHUNK_BYTES (INT64_C(64) << 20)
+#define CHUNK_MIN_ROWS 128 /* GEMMs with fewer rows are slow */
+#define MAX_CHUNKS 8       /* each chunk reads and writes all of dW */
 
 int64_t clt_head_chunk(int64_t rows, int64_t row_bytes)
 {
@@ -37,7 +38,7 @@ int64_t clt_head_chunk(int64_t rows, int64_t row_bytes)
     int64_t most = (rows + MAX_CHUNKS - 1) / MAX_CHUNKS;
     chunk = chunk < most ? most : chunk;
     int64_t parts = (rows + chunk - 1) / chunk;
-    return parts <= 1 ? rows : (rows + parts - 1) / parts; /* of equal size */
+    return parts <= 1 ? rows : (rows + parts - 1) / parts; /* chunks of equal size */
 }
 
 static clt_status head_infer(clt_infer *ctx)
@@ -54,7 +55,7 @@ typedef struct head {
     int64_t rows, in, out, chunk;
     clt_dtype dtype; /* of x and the logits */
     int32_t logits, row_sums;
-    clt_cross_entropy part; /* the rows at hand */
+    clt_cross_entropy part; /* the current chunk */
 } head;
 
 static head head_open(ocl_emitter *e, const clt_call *call, bool group)
@@ -77,7 +78,7 @@ static head head_open(ocl_emitter *e, const clt_call *call, bool group)
     return h;
 }
 
-/* The rows of the part at hand, of a tensor with `columns` columns. */
+/* Reference to the rows of the current chunk in a tensor with `columns` columns. */
 static ocl_tensor_ref head_rows(const head *h, int32_t tensor, int64_t columns)
 {
     if (tensor < 0)
@@ -131,7 +132,7 @@ static clt_status head_dx(ocl_emitter *e, const head *h)
     return ocl_gemm_emit(e, &g, NULL);
 }
 
-/* The part's share of dW and db; later parts add. */
+/* The chunk's contribution to dW and db; chunks after the first are added. */
 static clt_status head_dw(ocl_emitter *e, const head *h)
 {
     const clt_call *call = h->call;

@@ -8,8 +8,8 @@
 
 extern const clt_op_ref clt_op_linear_ref, clt_op_cross_entropy_ref;
 
-/* linear: x -> logits. cross_entropy: logits -> loss. Both over memory of their own; false without memory,
- * which leaves results as they are and so fails the check. */
+/* linear: x -> logits. cross_entropy: logits -> loss. Both have memory of their own. If it cannot be had, the
+ * results stay as they are, which fails the check. */
 typedef struct head_ref {
     clt_ref_call linear, loss;
     double *logits, *gradient;
@@ -31,8 +31,8 @@ static bool head_ref_open(head_ref *h, const clt_ref_call *call)
     return h->logits && h->gradient;
 }
 
-/* Logits and their gradients are stored in the inputs' type: without its rounding, equal logits would have
- * one largest in the reference and another in the kernel. */
+/* Rounds to the inputs' type, in which the kernels store logits and their gradients. Without that rounding,
+ * the reference and the kernel could disagree about which of nearly equal logits is the largest. */
 static void store_as(clt_dtype dtype, double *values, const clt_shape *shape)
 {
     for (int64_t i = 0; i < clt_shape_elements(shape); i++) {
@@ -75,13 +75,15 @@ static void head_backward(clt_ref_call *call)
     head_ref_close(&h);
 }
 
-/* Chunks that divide the rows, that do not, and one for all; odd classes; targets that do not count. */
+/* Covered: chunks that divide the rows, that do not, and one for all rows; odd numbers of classes; ignored
+ * targets. */
 static const clt_op_case head_cases[] = {
     {.name = "bf16",
      .attrs = "{\"out\":24,\"classes\":21,\"label_smoothing\":0.1,\"chunk\":3}",
      .n_inputs = 2,
      .inputs = {CLT_CASE_FLOAT(CLT_BF16, 4, 2, 12), CLT_CASE_INDEX(CLT_U16, 21, 4, 2)},
-     .tolerance = 1 << 15, /* logits are stored with 8 bits, and so are their gradients, of few rows */
+     /* logits and their gradients are stored with 8 bits of mantissa, and there are few rows */
+     .tolerance = 1 << 15,
      .rounding = 0x1p-7,
      .small = true},
     CLT_CASE("one", "{\"out\":1}", CLT_SMALL, CLT_CASE_F32(1, 1), CLT_CASE_INDEX(CLT_U8, 1, 1)),

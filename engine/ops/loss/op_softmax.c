@@ -26,8 +26,8 @@ static clt_status softmax_infer(clt_infer *ctx)
 
 extern const clt_op clt_op_softmax, clt_op_log_softmax;
 
-/* Rows of one item of the row forms, which overlap the passes over neighbouring rows: enough of them for the
- * first and the last row not to count, few enough for every compute unit to get several items. */
+/* Rows of one item of the variant row, which overlaps the passes over neighbouring rows: enough rows to make
+ * the first and the last one negligible, few enough for every compute unit to get several items. */
 #define ITEM_ELEMENTS 16384
 #define ITEM_ROWS 8
 static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, uint64_t cols)
@@ -73,11 +73,12 @@ static clt_status softmax_forward(ocl_emitter *e, const clt_call *call, bool gro
     ocl_define(e, "KEEP_EXP", clt_call_dtype(call, call->out[0]) == CLT_F32);
     if (group)
         ocl_define(e, "WG", (int64_t)share);
-    else if (cols <= ROW_NEAR ? cols % 16 == 0 : log) /* other long rows are written twice */
+    /* other long rows are written twice, and so must not bypass the caches */
+    else if (cols <= ROW_NEAR ? cols % 16 == 0 : log)
         clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->out[0]), rows * cols, false);
     clt_arg_out_of(e, call, call->out[0], rows * cols);
     clt_arg_in_of(e, call, call->in[0], rows * cols);
-    /* max, difference, exp, sum; difference, exp, product again */
+    /* per element: max, difference, exp, sum; then difference, exp, product */
     double flops = 7.0 * (double)(rows * cols);
     softmax_end(e, rows, cols, group, share, flops);
     return CLT_OK;

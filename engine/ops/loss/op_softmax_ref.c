@@ -44,7 +44,7 @@ static void softmax_backward(clt_ref_call *call)
         }
         for (int64_t c = 0; c < cols; c++)
             call->din[0].data[r * cols + c] += y[c] * (dy[c] - dot);
-        /* where one probability is nearly 1, the dot product is nearly that element of dy */
+        /* where one probability is nearly 1, the dot product nearly cancels that element of dy */
         for (int64_t c = 0; call->din_terms[0] && c < cols; c++)
             call->din_terms[0][r * cols + c] += y[c] * (fabs(dy[c]) + size);
     }
@@ -63,7 +63,8 @@ static void log_softmax_backward(clt_ref_call *call)
     }
 }
 
-/* Rows below, at and just above sixteen lanes, and of several rounds of a work-group. */
+/* Covered: rows below, at and just above sixteen lanes, and rows that take a work-group several
+ * iterations. */
 static const clt_op_case softmax_cases[] = {
     CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 5, 36)),
     CLT_CASE("f16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_F16, 5, 67)),
@@ -105,8 +106,8 @@ static const clt_op_case log_softmax_timed[] = {
     CLT_TIMED_768("", NULL),
 };
 
-/* exp is within 3 ulp and its argument, up to 8, brings half its own; two more roundings and a division
- * of 2.5 ulp. */
+/* exp is within 3 ulp; its argument, up to 8, is rounded too; then two more roundings and a division of 2.5
+ * ulp. */
 const clt_op_ref clt_op_softmax_ref = {
     softmax_forward,         softmax_backward, softmax_cases, CLT_CASE_COUNT(softmax_cases), 16,
     CLT_TIMED(softmax_timed)};

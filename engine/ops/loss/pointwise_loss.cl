@@ -32,8 +32,8 @@
 #define BLOCK 1024
 #endif
 
-/* Loss, correct (1 or 0) and slope of one element, or of sixteen. The terms with x keep a NaN in x alive:
- * fmax alone would swallow it. */
+/* Loss, correct (1 or 0) and slope of one element, or of sixteen. The terms with x propagate a NaN in x,
+ * which fmax alone would drop. */
 #if KIND == POINTWISE_MSE
 #define LOSS_OF(type, name, x, y) ((x - y) * (x - y))
 #define HIT_OF(type, name, x, y) ((type)(0.0f))
@@ -103,19 +103,19 @@ __kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global
     }
 }
 
-/* What one item sums up of a block, in sixteen lanes. Binary cross entropy takes one logarithm for a lane: of
- * the product of 1 + exp(-|x|), of which it keeps what it exceeds 1 by, so that small losses lose nothing. */
+/* One item's sums over its block, in sixteen lanes. Binary cross entropy takes a single logarithm per lane:
+ * of the product of all 1 + exp(-|x|). It stores the product minus 1, so that small losses lose no digits. */
 typedef struct pointwise_sums {
     float16 loss, product;
     uint16 misses;
 } pointwise_sums;
-#define STAGE 128 /* elements whose exponentials are taken before they are used (functions.clh) */
+#define STAGE 128 /* elements whose exponentials are computed ahead of their use (functions.clh) */
 #if KIND == POINTWISE_BCE
 #if BLOCK > 127 * LANES
 #error "a product of factors up to 2 must not overflow"
 #endif
-/* max(x, 0) - x y is x (1/2 - y) + |x| / 2; what is correct is a matter of two signs, whether x > 0 and y
- * > 1/2. */
+/* max(x, 0) - x y is computed as x (1/2 - y) + |x| / 2. A prediction is correct if x > 0 exactly when y >
+ * 1/2, which compares two signs. */
 static inline void pointwise_take(pointwise_sums *s, __global const STORAGE(DT) * x,
                                   __global const STORAGE(TT) * y, uint n)
 {

@@ -25,16 +25,15 @@
 #ifndef GT
 #define GT f32
 #endif
-#ifndef KEEP_EXP /* f32 holds them exactly */
+#ifndef KEEP_EXP /* f32 y can hold the exponentials between the passes */
 #define KEEP_EXP 1
 #endif
 
 #include "softmax.clh"
-/* No restrict but in kernels: Oclgrind 21.10 does not know what becomes of it when a function is inlined into
- * a loop. */
+/* restrict only in kernels: Oclgrind 21.10 does not support it in functions that are inlined into a loop. */
 
-/* Last step of forward, `norm` being 1/sum or log(sum), and the terms of backward; name: ONE, FOUR or
- * SIXTEEN. */
+/* The last step of forward, where `norm` is 1/sum or log(sum), and the terms of backward, for vectors of one
+ * element, four or sixteen (ONE, FOUR, SIXTEEN). */
 #define ONE(name) name
 #define SIXTEEN(name) name##16
 #define FOUR(name) name##4
@@ -69,15 +68,15 @@ static inline void softmax_store_tail(__global STORAGE(DT) * y, uint c, uint col
         STORE(DT, y, c + i, tail[i]);
 }
 
-/* Rows of up to ROW_NEAR elements go through three stages, some rows at a time ("chunk"): maximum;
- * exponentials and their sum; result. One loop does the last stage of a chunk, the second of the next one and
- * the first of the one after that, so that memory is never idle. A chunk is no power of two, so that these
- * three places are not the same one in a page: a load that seems to be of what is still being stored has to
- * wait. */
+/* Rows of up to ROW_NEAR elements go through three stages, a chunk of rows at a time: maximum; exponentials
+ * and their sum; result. The stages are software-pipelined: one loop does the last stage of a chunk, the
+ * second stage of the next and the first stage of the one after that, so that memory is never idle. The size
+ * of a chunk is not a power of two, so that the three addresses differ in their offset within a page;
+ * otherwise loads would be held back as if they depended on pending stores (4K aliasing). */
 #define CHUNK_ELEMENTS 768
 
-/* What is kept of an element from the second stage to the third, d = x - maximum or e = exp(d), and the
- * result. */
+/* What the second stage keeps of an element for the third: d = x - maximum for log_softmax, else e = exp(d);
+ * and the result from it. */
 #if LOG
 #define KEEP_LOG(at, d) vstore16(d, 0, kept + (at))
 #define KEEP(at, e)
@@ -98,9 +97,10 @@ static inline void softmax_result(__global STORAGE(DT) * y, const float *kept, u
         softmax_store_tail(y, c, cols, RESULT(vload16(0, kept + c), norm));
 }
 
-/* Stage two of the `rows` rows at x, whose maxima are in `tops`, stage one of as many as there are of the
- * `ahead` rows behind them, stage three of the chunk before, with its `norms`, unless this is the first one.
- * Leaves the tops of the next and the norms of this chunk. */
+/* One iteration of the pipeline: stage two for the `rows` rows at x, whose maxima are in `tops`; stage one
+ * for the next chunk, of which `ahead` rows exist; stage three for the previous chunk, whose norms are in
+ * `norms`, unless this is the first one. Afterwards `tops` belongs to the next chunk and `norms` to this
+ * one. */
 static inline void softmax_round(float *norms, float *tops, __global STORAGE(DT) * y,
                                  __global const STORAGE(DT) * x, float *kept, uint chunk, uint rows,
                                  uint ahead, uint cols, uint stride, bool first)
@@ -158,7 +158,7 @@ static inline void softmax_near(__global STORAGE(DT) * y, __global const STORAGE
     uint chunk = min((uint)LANES, max(CHUNK_ELEMENTS / cols, 1u)),
          stride = (cols + LANES - 1) / LANES * LANES;
     uint now = min(chunk, rows);
-    vstore16((float16)(1.0f), 0, norms); /* of rows that are not there */
+    vstore16((float16)(1.0f), 0, norms); /* for rows that do not exist */
     for (uint r = 0; r < now; r++)
         tops[r] = clt_row_top(x + r * cols, cols);
     for (uint done = 0; done < rows; done += chunk) {
@@ -175,8 +175,8 @@ static inline void softmax_near(__global STORAGE(DT) * y, __global const STORAGE
 }
 
 #if KEEP_EXP && !LOG
-/* Longer rows: the maximum of the next row is found while this one's exponentials are summed. They are kept
- * in y. */
+/* Longer rows: the maximum of the next row is found while the exponentials of this one are summed; the
+ * exponentials are kept in y. */
 static inline void softmax_far(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint rows, uint cols)
 {
     float next = clt_row_top(x, cols);
@@ -205,7 +205,7 @@ static inline void softmax_far(__global STORAGE(DT) * y, __global const STORAGE(
     }
 }
 #else
-/* Elements before the first one at which a vector can pass by the caches. */
+/* Number of elements before the first address that is aligned for non-temporal vector stores. */
 static inline uint softmax_head(__global STORAGE(DT) * y)
 {
 #if NT
@@ -215,7 +215,7 @@ static inline uint softmax_head(__global STORAGE(DT) * y)
 #endif
 }
 
-/* The columns [c, end) of a result as far as whole vectors go. Returns the next one. */
+/* Writes the result of the columns [c, end) as far as whole vectors go. Returns the next column. */
 static inline uint softmax_far_result(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint c,
                                       uint end, float top, float norm)
 {
@@ -232,8 +232,8 @@ static inline uint softmax_far_result(__global STORAGE(DT) * y, __global const S
     return c;
 }
 
-/* Longer rows whose exponentials are not kept: they are taken for their sum, block by block while the row
- * before is written, which lies in a near cache, and for the result once more if it needs them. */
+/* Longer rows whose exponentials are not kept. They are computed once for their sum, block by block while the
+ * result of the previous row is written, and once more for the result if it needs them. */
 static inline void softmax_far(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint rows, uint cols)
 {
     uint whole = cols / LANES * LANES;
@@ -312,7 +312,7 @@ static inline float16 softmax_dot(__global const STORAGE(DYT) * dy, __global con
     return dot;
 }
 
-/* The dot product from that of the row's whole vectors. */
+/* Completes the dot product: `dot16` has the sums of the row's whole vectors. */
 static inline float softmax_dot_end(__global const STORAGE(DYT) * dy, __global const STORAGE(DT) * y,
                                     uint cols, float16 dot16)
 {
@@ -322,8 +322,8 @@ static inline float softmax_dot_end(__global const STORAGE(DYT) * dy, __global c
     return dot + clt_sum16(dot16);
 }
 
-/* dy, y (rows,cols) -> dx (rows,cols). An item has per_item rows: the dot product of the next row is taken
- * while this one's result is written, so that memory is never idle. */
+/* dy, y (rows,cols) -> dx (rows,cols). An item has per_item rows; it computes the dot product of the next row
+ * while it writes the result of this one, so that memory is never idle. */
 __kernel void softmax_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
                               __global const STORAGE(DYT) *restrict dy, ulong dy0,
                               __global const STORAGE(DT) *restrict y, ulong y0, ulong rows, uint cols,

@@ -50,9 +50,9 @@
 #define IN_OUT(name) __global float *name, ulong name##0
 #define GRAD_OF(dt, name) __global STORAGE(dt) * name, ulong name##0, int name##_accumulate
 
-/* The item's columns: `width` of them from `begin` on. STEPS(STEP) runs STEP(type, N) for column c = 0 to
- * width - 1 of them, where LOAD##N, KEPT##N and so on are the accesses for sixteen columns or for one. KEPT
- * and KEEP are those of private arrays with a number for each column of the item. */
+/* The item has `width` columns from `begin` on. STEPS(STEP) runs STEP(type, N) for its columns c = 0 to width
+ * - 1, sixteen at a time (N = 16) and then one by one; LOAD##N, KEPT##N and so on access as many columns.
+ * KEPT and KEEP access private arrays with one number for each column of the item. */
 #define KEPT(array) ((array)[c])
 #define KEEP(array, v) ((array)[c] = (v))
 #if LS == 1
@@ -123,7 +123,7 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
     STEPS(STORE_MOMENTS)
 }
 
-/* Those of the blocks -> mean, var (that of the batch itself) and rstd (cols). */
+/* Combines the moments of the blocks to mean, var (biased) and rstd (cols) of the batch. */
 KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ulong rows, ulong cols,
                         ulong block_rows, uint tile, float eps)
 {
@@ -133,7 +133,7 @@ KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ul
     mean += mean0 + begin;
     rstd += rstd0 + begin;
     var += var0 + begin;
-#define BLOCKS(b, n) /* n rows in block b */                                                                 \
+#define BLOCKS(b, n) /* n: number of rows in block b */                                                      \
     for (ulong b = 0, r_ = 0; r_ < rows; b++, r_ += block_rows)                                              \
         for (float n = (float)min(block_rows, rows - r_), once_ = 1.0f; once_ > 0.0f; once_ = 0.0f)
 #define COMBINE(type, N)                                                                                     \
@@ -153,7 +153,8 @@ KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ul
     STEPS(COMBINE)
 }
 
-/* running += momentum * (batch - running); unbiased: n / (n - 1). A batch that is not finite changes nothing. */
+/* running += momentum * (batch - running); unbiased: n / (n - 1). Statistics that are not finite change
+ * nothing. */
 KERNEL batch_norm_running(IN_OUT(running_mean), IN_OUT(running_var), IN(mean), IN(var), ulong cols, uint tile,
                           float momentum, float unbiased)
 {
@@ -165,7 +166,7 @@ KERNEL batch_norm_running(IN_OUT(running_mean), IN_OUT(running_var), IN(mean), I
 #define MOVE(type, N)                                                                                        \
     type m = LOAD##N(f32, running_mean, c), v = LOAD##N(f32, running_var, c);                                \
     type new_m = LOAD##N(f32, mean, c), new_v = LOAD##N(f32, var, c) * unbiased;                             \
-    type zero = (new_m - new_m) + (new_v - new_v); /* NaN where one of them is not finite */                 \
+    type zero = (new_m - new_m) + (new_v - new_v); /* NaN if either is not finite */                         \
     new_m = momentum * new_m + (1.0f - momentum) * m;                                                        \
     new_v = momentum * new_v + (1.0f - momentum) * v;                                                        \
     STORE##N(f32, running_mean, c, select(m, new_m, zero == (type)(0.0f)));                                  \
@@ -264,7 +265,7 @@ KERNEL batch_norm_bwd_sums(OUT(sum), OUT(product), IN_OF(DYT, dy), IN_OF(DT, x),
 #define STORE_DB(N, v)
 #endif
 
-/* The blocks' sums -> those of all rows (cols), which are also the gradients of b and w. */
+/* Adds up the sums of the blocks; the totals (cols) are also the gradients of b and w. */
 KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), IN(part_product),
                             ulong blocks, ulong cols, uint tile)
 {

@@ -62,7 +62,8 @@
 #define SHIFTED(load, v, c) (v)
 #define B_QUADS
 #endif
-/* IF_CENTRE(s): the statement, or the part of an expression, where there is a mean. */
+/* IF_CENTRE(s) is s (a statement, or a part of an expression) for layernorm, and nothing for rmsnorm, which
+ * has no mean. */
 #if CENTRE
 #define IF_CENTRE(...) __VA_ARGS__
 #define MEAN_OUT , __global float *restrict mean_out, ulong mean0
@@ -164,8 +165,8 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     }
 }
 
-/* From here on, sixteen floats are one load: vload16 is made of smaller ones, which compilers take apart
- * again where a value is used several times. */
+/* From here on, sixteen floats are loaded through a vector pointer. Compilers build vload16 of smaller loads,
+ * and split it again where a value is used several times. */
 typedef float16 layernorm_floats __attribute__((aligned(4)));
 #undef LOAD16_f32
 #undef STORE16_f32
@@ -176,7 +177,8 @@ typedef float16 layernorm_floats __attribute__((aligned(4)));
 #define CENTRED(load, c) (MINUS_MEAN(load, c) * rstd)
 #define DX(load, c) ((SCALED_DY(load, c) IF_CENTRE(-s1) - CENTRED(load, c) * s2) * rstd)
 
-/* The sums over a row that dx needs, in sixteen lanes and a rest; ALSO(load, c) is done in the same pass. */
+/* The sums over a row that dx needs, in sixteen lanes and a rest; `also(load, c)` is done in the same
+ * pass. */
 #define ROW_SUMS(also)                                                                                       \
     uint c = 0;                                                                                              \
     IF_CENTRE(float tail1 = 0.0f; float16 sum1 = (float16)(0.0f);)                                           \
@@ -223,9 +225,9 @@ __kernel void layernorm_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, in
     ROW_DX;
 }
 
-/* The same for an item with a block of rows, which also sums what the gradients of w and b need down the
- * columns of its block, in the order and with the blocks of colsum.cl, whose second stage adds the blocks up:
- * part_p, part_q (blocks,cols) = sums of dy * n and of dy. */
+/* The same for an item with a block of rows. It also makes the column sums over its block that the gradients
+ * of w and b need: part_p, part_q (blocks,cols) = sums of dy * n and of dy. Blocks and order are those of
+ * colsum.cl, whose second stage adds up the blocks. */
 #if PARTS & 1
 #define PART_P_ARG , __global float *restrict part_p, ulong p0
 #define ADD_P(load, store, c)                                                                                \

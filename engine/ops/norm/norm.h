@@ -9,8 +9,8 @@
 
 #include "engine/ops/op_problem.h"
 
-/* Lists for clt_op: one group for each row, one item for each row. Workspace of the gradients of the factor
- * and the shift: 4*C*blocks bytes each, blocks <= 256 (column_sums.h). */
+/* Variants: one group for each row, and one item for each row. Workspace of the gradients of the factor and
+ * the shift: 4*C*blocks bytes each, blocks <= 256 (column_sums.h). */
 extern const ocl_variant *const clt_norm_forward[];
 extern const ocl_variant *const clt_norm_backward[];
 
@@ -20,8 +20,8 @@ extern const ocl_variant *const clt_norm_backward[];
 /* The attribute eps, shared by both. */
 #define CLT_NORM_EPS CLT_SPEC_FLOAT("eps", 1e-5, 1e-12, 1, "added under the root, in the square of x's unit")
 
-/* The input is of floats and has a dimension after the batch; *row: the shape of a factor for each column,
- * *stats: of a number for each row. Declares the output. */
+/* Checks that the input has a floating type and a dimension after the batch, and declares the output. *row:
+ * the shape of parameters with one element per column; *stats: of statistics with one element per row. */
 clt_status clt_norm_infer(clt_infer *ctx, clt_shape *row, clt_shape *stats);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct norm_sizes {
     uint64_t items; /* of a work-group */
     bool affine, bias;
     bool centre;        /* the op subtracts the mean: it saves mean and rstd, otherwise rstd alone */
-    int32_t mean, rstd; /* -1: there is none; plans without backward may have neither */
+    int32_t mean, rstd; /* -1: not saved; plans without backward may save neither */
 } norm_sizes;
 
 static norm_sizes norm_measure(const clt_call *call)
@@ -135,7 +135,8 @@ static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *size
     norm_end(e, &s, group, (s.centre ? 11.0 : 8.0) + 2 * s.affine + call->din_accumulate[0]);
 }
 
-/* Blocks of rows that keep a device busy: below that, dx goes row by row and the sums on their own. */
+/* Blocks of rows for each compute unit that keep a device busy. With fewer blocks, dx is computed row by row,
+ * and the column sums by themselves. */
 #define BLOCKS_PER_UNIT 2
 
 /* Whether dx and the sums are made together; a record may say so where both are wanted. */

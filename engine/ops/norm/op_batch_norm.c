@@ -75,7 +75,7 @@ static void begin(ocl_emitter *e, batch_norm *n, const char *kernel)
     clt_define_type_of(e, "DT", n->call, n->call->in[0]);
 }
 
-/* A kernel that walks over blocks of rows: its last arguments but for scalars, and how it is launched. */
+/* For kernels that loop over blocks of rows: adds the size arguments, and sets how the kernel is launched. */
 static void arg_rows(ocl_emitter *e, const batch_norm *n)
 {
     ocl_arg_u64(e, n->rows);
@@ -88,7 +88,7 @@ static void end_rows(ocl_emitter *e, const batch_norm *n, double flops_per_eleme
     ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, n->blocks.count, n->items, 1,
                       flops_per_element * (double)(n->rows * n->cols));
 }
-/* A kernel that works on channels alone. */
+/* Ends a kernel whose work is per channel. */
 static void end_channels(ocl_emitter *e, const batch_norm *n, double flops_per_channel)
 {
     ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, 1, n->items, 1,
@@ -101,7 +101,7 @@ static void arg_mean_rstd(ocl_emitter *e, const batch_norm *n)
     ocl_arg_in(e, n->call->saved[1], CLT_F32, n->cols);
 }
 
-/* Moves the running statistics towards those of the batch. */
+/* Emits the update of the running statistics. */
 static void emit_running(ocl_emitter *e, batch_norm *n, int32_t var)
 {
     begin(e, n, "batch_norm_running");
@@ -116,7 +116,7 @@ static void emit_running(ocl_emitter *e, batch_norm *n, int32_t var)
     end_channels(e, n, 8.0);
 }
 
-/* mean and rstd of the batch, and the running statistics where this work may move them. */
+/* Emits mean and rstd of the batch and, where this work may do so, the update of the running statistics. */
 static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
 {
     const clt_call *call = n->call;
@@ -180,7 +180,7 @@ static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_s
     return CLT_OK;
 }
 
-/* sum and product (C): see batch_norm.cl; the gradients of w and b on the way. */
+/* Emits sum and product (C), see batch_norm.cl, and with them the gradients of w and b. */
 static void emit_sums(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t product)
 {
     const clt_call *call = n->call;

@@ -5,7 +5,7 @@
 
 #include "engine/ops/case.h"
 
-/* Where the parameters of the op lie: weight, bias, running_mean, running_var, or the last two alone. */
+/* The op's parameters are weight, bias, running_mean, running_var, or the last two alone. */
 static bool is_affine(const clt_ref_call *call)
 {
     return call->n_param > 2;
@@ -15,7 +15,7 @@ static int running(const clt_ref_call *call)
     return is_affine(call) ? 2 : 0;
 }
 
-/* Mean and variance by which channel c is normalised. */
+/* Mean and variance with which channel c is normalised. */
 static void statistics(const clt_ref_call *call, int64_t c, double *mean, double *var)
 {
     int64_t rows = call->in[0].shape.dim[0], cols = call->in[0].shape.dim[1];
@@ -62,7 +62,7 @@ static void batch_norm_forward(clt_ref_call *call)
     }
 }
 
-/* Of one channel: sum of dy, and of dy times the normalised x. */
+/* Sums for one channel: of dy, and of dy times the normalised x. */
 typedef struct channel_sums {
     double mean, rstd, dy, product;
 } channel_sums;
@@ -100,7 +100,8 @@ static void batch_norm_backward(clt_ref_call *call)
     }
 }
 
-/* Few rows may be near each other: rstd reaches 1/sqrt(eps) = 316, which multiplies rounding errors. */
+/* The values of few rows may be close to each other; rstd is then up to 1/sqrt(eps) = 316, and multiplies
+ * rounding errors. */
 #define FEW 4096
 static const clt_op_case batch_norm_cases[] = {
     CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 19, 36)),

@@ -48,7 +48,8 @@ static void rmsnorm_backward(clt_ref_call *call)
     }
 }
 
-/* A row of few elements may be near zero: rstd reaches 1/sqrt(eps) = 316, which multiplies rounding errors.
+/* A row of few elements may be near zero; rstd is then up to 1/sqrt(eps) = 316 and multiplies rounding
+ * errors.
  */
 #define FEW 4096
 static const clt_op_case rmsnorm_cases[] = {

@@ -71,7 +71,7 @@
 #endif
 #define TERM_Q(load, i) load(DYT, dy, i)
 
-/* IF_P(s), IF_Q(s): the statement, where the sum is wanted. */
+/* IF_P(s), IF_Q(s): the statement s if that sum is wanted, else nothing. */
 #if HAVE_P
 #define IF_P(...) __VA_ARGS__
 #else
@@ -84,8 +84,8 @@
 #endif
 
 #if LS == 1
-/* sums[c] += the terms of `count` rows (a constant where it matters) from `row` on, sixteen columns at a
- * time. */
+/* sums[c] += the terms of `count` rows from `row` on, sixteen columns at a time. A constant count lets the
+ * compiler unroll. */
 #define ADD_ROWS(count)                                                                                      \
     for (uint c = 0; c + LANES <= width; c += LANES) {                                                       \
         IF_P(float16 sp = vload16(0, sum_p + c);)                                                            \

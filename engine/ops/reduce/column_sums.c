@@ -6,18 +6,20 @@
 #include "engine/ops/emit_util.h"
 #include "engine/ops/reduce/reduce_shared.clh"
 
-/* About as many blocks as rows in a block: rounding errors grow with the square root of the rows only, and
- * the second stage is short. Many columns keep a device busy without blocks, which saves the second stage. */
+/* There are about as many blocks as rows in a block, so that rounding errors grow only with the square root
+ * of the rows and the second stage is short. With many columns a single block keeps the device busy, and
+ * there is no second stage. */
 #define MIN_BLOCK_ROWS 16
 #define MAX_BLOCKS 256
 #define MANY_COLUMNS 16384
 #define ONE_STAGE_ROWS 256
 
-/* Fewest columns of an item in lane style; groups wanted for each unit. */
+/* The smallest number of columns of an item in lane style, and the number of groups wanted for each compute
+ * unit. */
 #define MIN_TILE 64
 #define GROUPS_PER_UNIT 8
-/* Rows read side by side where a tile is a part of each row; fewer with two matrices: prefetchers follow a
- * limited number of streams. */
+/* Rows that are read side by side where a tile is only a part of each row: with one matrix and with two.
+ * Hardware prefetchers follow a limited number of streams. */
 #define ROWS_OF_ONE 8
 #define ROWS_OF_TWO 4
 
@@ -35,13 +37,13 @@ clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols)
     return b;
 }
 
-/* One launch: what it reads and where it writes. */
+/* Tensors and types of one launch. */
 typedef struct column_launch {
     int32_t dy, x, mean, rstd;
-    int32_t p, q;                    /* with a row per block */
+    int32_t p, q;                    /* results, with a row for each block */
     clt_dtype dy_type, x_type, type; /* of dy, x, and p and q */
     bool p_accumulate, q_accumulate;
-    int product; /* what p sums */
+    int product; /* what p sums: PRODUCT_* of reduce_shared.clh */
     uint64_t rows, cols;
     clt_column_blocks blocks;
 } column_launch;
@@ -93,7 +95,7 @@ static void launch(ocl_emitter *e, const column_launch *l, clt_style style)
                       flops_per_element(l) * (double)elements);
 }
 
-/* Both sums in one launch, or each in its own where they are of different types. */
+/* Emits both sums in one launch, or in two launches if their types differ. */
 static void launch_both(ocl_emitter *e, const clt_call *call, column_launch l, clt_style style)
 {
     clt_dtype p_type = l.product ? clt_call_dtype(call, l.p) : CLT_F32,
@@ -112,7 +114,7 @@ static void launch_both(ocl_emitter *e, const clt_call *call, column_launch l, c
 void clt_emit_column_blocks(ocl_emitter *e, const clt_call *call, const clt_column_sums *s, int32_t part_p,
                             int32_t part_q, uint64_t blocks, clt_style style)
 {
-    bool both = s->p >= 0 && s->q >= 0; /* a single sum is always the kernel's q */
+    bool both = s->p >= 0 && s->q >= 0; /* the kernel calls a single sum q */
     column_launch l = {.dy = s->q >= 0 ? part_q : part_p,
                        .x = part_p,
                        .mean = -1,

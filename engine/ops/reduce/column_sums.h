@@ -8,7 +8,7 @@
 
 #include "engine/ops/elementwise/elementwise.h"
 
-/* What is summed. Ids that are not wanted or not there: -1.
+/* What is summed; a tensor id of -1: the tensor is absent, or the sum not wanted.
  *   x absent:             q = sum over rows of dy
  *   x, no stats:          p = sum of dy * x,                     q = sum of dy
  *   x and rstd:           p = sum of dy * x * rstd,              q = sum of dy
@@ -25,11 +25,12 @@ typedef struct clt_column_blocks {
     uint64_t count, rows;
 } clt_column_blocks;
 clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols);
-/* Columns of an item in lane style: fewer where there are too few tiles for the device. Results do not depend
- * on it. */
+/* Number of columns of an item in lane style; smaller if there were too few items for the device. Results do
+ * not depend on it. */
 uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t blocks);
 
-/* Both stages. Workspace: 4*cols*blocks bytes for each of p and q, blocks <= 256, none for a single block. */
+/* Emits both stages. Workspace: 4*cols*blocks bytes for each of p and q, blocks <= 256, none for a single
+ * block. */
 void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, clt_style style);
 /* The sums of one matrix: out (cols) (+)= sum over rows of dy (rows,cols). */
 void clt_emit_column_sum(ocl_emitter *e, const clt_call *call, int32_t out, bool accumulate, int32_t dy,

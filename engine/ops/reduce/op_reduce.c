@@ -31,7 +31,7 @@ static const clt_attr_spec reduce_attrs[] = {
     CLT_SPEC_BOOL("keepdims", false, "keep reduced dimensions with size 1"),
 };
 
-/* Which dimensions go. */
+/* Sets gone[d] for each dimension that is reduced. */
 static clt_status reduce_axes(const clt_infer *ctx, const clt_shape *shape, bool *gone)
 {
     const clt_attr *axes = clt_node_attr(ctx->node, "axes");
@@ -67,8 +67,8 @@ static clt_status reduce_infer(clt_infer *ctx)
     return CLT_OK;
 }
 
-/* The shape as the kernels see it: up to three kept and three reduced dimensions, innermost last, missing
- * ones of size 1. Six dimensions cannot alternate more often. */
+/* The shape as the kernels see it: up to three kept and three reduced dimensions, innermost last; missing
+ * ones have size 1. Kept and reduced dimensions cannot alternate more often with six dimensions. */
 typedef struct reduce_view {
     uint64_t kept[3], kept_stride[3], reduced[3], reduced_stride[3];
     uint64_t outputs, count; /* elements of y; elements per output */
@@ -76,7 +76,7 @@ typedef struct reduce_view {
     int kind;
 } reduce_view;
 
-/* Adds a dimension outside of those already there, merged with the last one when they are contiguous. */
+/* Adds a dimension outside of the present ones; it is merged with the last one if they are contiguous. */
 static void view_add(uint64_t *sizes, uint64_t *strides, int *at, bool merge, uint64_t size, uint64_t stride)
 {
     if (merge) {
@@ -115,12 +115,12 @@ static reduce_view reduce_look(const clt_call *call)
         last = gone;
         stride *= size;
     }
-    if (at_reduced == 3) /* sizes of 1 only: rows of one element */
+    if (at_reduced == 3) /* all reduced dimensions have size 1 */
         v.reduced_stride[2] = 1;
     return v;
 }
 
-/* Sizes are 32-bit in the kernels, strides are not. */
+/* Adds the arguments for sizes, which are 32-bit in the kernels, and for strides, which are 64-bit. */
 static void reduce_shape_args(ocl_emitter *e, const reduce_view *v)
 {
     for (int i = 0; i < 3; i++)
@@ -139,10 +139,11 @@ static void reduce_shape_args(ocl_emitter *e, const reduce_view *v)
                                e->label ? e->label : "reduce", (unsigned long long)v->count));
 }
 
-/* How the work is divided. */
+/* How the work is divided among items: a group, or an item, for each output; or an item for each column, or
+ * for several. */
 typedef enum reduce_form { FORM_GROUP, FORM_COLUMN_FLAT, FORM_COLUMN_LANE, FORM_ROW } reduce_form;
-/* Fewest columns of an item of the lane form, groups wanted for each unit, and rows read side by side where a
- * tile is a part of each row. */
+/* The smallest number of columns of an item in lane style, the number of groups wanted for each compute unit,
+ * and the rows that are read side by side where a tile is only a part of each row. */
 #define MIN_TILE 64
 #define GROUPS_PER_UNIT 8
 #define ROWS_OF_TILES 8
@@ -158,7 +159,7 @@ static uint64_t reduce_tile(const ocl_device_desc *device, const reduce_view *v)
 
 typedef struct reduce_launch {
     reduce_form form;
-    uint64_t local, tile; /* items of a work-group; columns of one */
+    uint64_t local, tile; /* items of a work-group; columns of an item */
 } reduce_launch;
 
 static clt_status reduce_divide(ocl_emitter *e, const reduce_view *v, reduce_form form, reduce_launch *l)
@@ -206,7 +207,7 @@ static const char *const backward_kernels[] = {"reduce_bwd_group", "reduce_bwd_c
 static clt_status reduce_forward(ocl_emitter *e, const clt_call *call, reduce_form form)
 {
     reduce_view v = reduce_look(call);
-    bool index = v.kind == REDUCE_MAX && call->saved[0] >= 0; /* plans without backward may have none */
+    bool index = v.kind == REDUCE_MAX && call->saved[0] >= 0; /* plans without backward may not save it */
     reduce_launch l;
     CLT_TRY(reduce_divide(e, &v, form, &l));
     ocl_kernel_begin(e, "reduce", forward_kernels[form]);
@@ -234,7 +235,8 @@ static clt_status reduce_backward(ocl_emitter *e, const clt_call *call, reduce_f
     clt_define_type_of(e, "DYT", call, call->dout[0]);
     clt_define_type_of(e, "GT", call, call->din[0]);
     bool lane = form == FORM_COLUMN_LANE || (form == FORM_ROW && v.reduced_stride[2] == 1);
-    uint64_t inner = form == FORM_ROW ? v.reduced[2] : v.kept[2]; /* vectors begin where these do */
+    /* the contiguous dimension: aligned if its size is a multiple of the vector */
+    uint64_t inner = form == FORM_ROW ? v.reduced[2] : v.kept[2];
     if (lane)
         clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->din[0]), v.outputs * v.count,
                           call->din_accumulate[0] || inner % 16 != 0);

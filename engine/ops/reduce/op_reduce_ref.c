@@ -20,7 +20,7 @@ static bool reduced(const clt_ref_call *call, int d)
     return false;
 }
 
-/* Of element i: its output, its place among the elements of that output, and how many those are. */
+/* For an element of x: its output, its index among the elements of that output, and their number. */
 typedef struct place {
     int64_t output, index, count;
 } place;
@@ -58,7 +58,7 @@ static void reduce_forward(clt_ref_call *call)
         if (kind != KIND_MAX) {
             y[p.output] += kind == KIND_MEAN ? x / (double)p.count : x;
         } else if (x > y[p.output] ||
-                   (isnan(x) && !isnan(y[p.output]))) { /* elements come in the order of their places */
+                   (isnan(x) && !isnan(y[p.output]))) { /* elements are visited in the order of their index */
             y[p.output] = x;
             if (index)
                 index[p.output] = (double)p.index;
@@ -96,7 +96,8 @@ static void reduce_backward(clt_ref_call *call)
         CLT_CASE("mean_" word, "{\"kind\":\"mean\"" axes "}", small, CLT_CASE_F32(__VA_ARGS__)),             \
         CLT_CASE("max_" word, "{\"kind\":\"max\"" axes "}", CLT_EXACT | small, CLT_CASE_F32(__VA_ARGS__))
 
-/* Every pattern of kept and reduced dimensions that the kernels tell apart, and sizes of 1 in every role. */
+/* Covered: every pattern of kept and reduced dimensions that the kernels distinguish, and sizes of 1 in every
+ * position. */
 static const clt_op_case reduce_cases[] = {
     SUM_MEAN_MAX("all", "", CLT_SMALL, 3, 5, 17),
     CLT_CASE("mean_bf16", "{\"kind\":\"mean\",\"axes\":[1]}", CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 37, 36)),

@@ -57,7 +57,7 @@
     for (uint i0 = 0; i0 < r0; i0++)                                                                         \
         for (uint i1 = 0; i1 < r1; i1++)
 
-/* One more value. Maxima take a later value only when it is greater, or the first NaN. */
+/* Adds one value to the result. A maximum changes only for a greater value, or for the first NaN. */
 static inline float reduce_take(float sum, float v)
 {
 #if MAX
@@ -89,8 +89,8 @@ static inline bool reduce_same(float v, float top)
 }
 #define SHAPE k0, k1, k2, ks0, ks1, ks2, r0, r1, r2, rs0, rs1, rs2
 
-/* Place of the first maximum among the reduced elements, in order: blocks of FIND are looked at as vectors
- * first. */
+/* Finding the index of the first maximum: blocks of FIND elements are first tested with vectors for
+ * containing it. */
 #define FIND 64
 static inline bool reduce_among(__global const STORAGE(DT) * p, float top)
 {
@@ -200,7 +200,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_fwd_group(
 #endif
 
 #if LS == 1
-/* `count` rows from p on, sixteen columns at a time; `place` is that of the first. */
+/* Reduces `count` rows from p on, sixteen columns at a time; `place` is the index of the first row. */
 #define TAKE_ROWS(count)                                                                                     \
     for (uint c = 0; c + LANES <= width; c += LANES) {                                                       \
         float16 s = vload16(0, sum + c);                                                                     \
@@ -221,7 +221,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_fwd_group(
         }
 #endif
 
-/* Groups (tiles of k2, k1, k0). */
+/* A grid of groups: (tiles of k2, k1, k0). */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
     __global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT, __global const STORAGE(DT) *restrict x, ulong x0,
     SHAPE_ARGS, float factor, uint tile)
@@ -272,7 +272,7 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
 #endif
 }
 
-/* Gradient of one element from that of its output. */
+/* The gradient of an element from that of its output. */
 #if MAX
 #define SHARE(grad, found, place) ((place) == (found) ? (grad) : 0.0f)
 #define SHARE16(grad, found, place) select((float16)(0.0f), (grad), (place) == (found))

@@ -32,14 +32,15 @@
 #define INDEX uint
 #endif
 
-/* Index of position p, inside [0, vocab). A negative i32 is clamped to 0. */
+/* The index at position p, clamped to [0, vocab). */
 static inline uint embedding_index(__global const STORAGE(IT) * index, ulong p, uint vocab)
 {
     long v = (long)index[p];
     return (uint)clamp(v, 0L, (long)vocab - 1);
 }
 
-/* Is it one that clamping leaves alone? Mesa 22's compiler takes a widened int for one that is never below 0. */
+/* Whether the index at position p is in range. Compared with the clamped index and not with 0, because Mesa
+ * 22's compiler assumes that an int widened to long is never negative. */
 static inline bool embedding_in_range(__global const STORAGE(IT) * index, ulong p, uint vocab)
 {
     return (long)embedding_index(index, p, vocab) == (long)index[p];
@@ -88,8 +89,8 @@ __kernel void embedding_fwd_row(__global STORAGE(DT) * y, ulong y0, __global con
         STORE(DT, y, d, LOAD(WT, w, d));
 }
 
-/* Numbers that another kernel of the sort made, held below `positions`: when a command before this one
- * failed, they are whatever the memory held, and the failure must not become a wild access. */
+/* Clamps a position that an earlier kernel of the sort has written: if that kernel failed, the memory holds
+ * anything, and the failure must not cause accesses out of bounds. */
 #define POSITION(p) min(p, positions - 1)
 
 /* Counting sort by one work-item: start (vocab+1) = first slot of each row, order (positions) = positions by
@@ -115,14 +116,16 @@ __kernel void embedding_bwd_w_sort_row(__global uint *start, ulong start0, __glo
     }
     for (uint p = 0; p < positions; p++)
         order[start[embedding_index(index, p, vocab)]++] = p;
-    /* every start has moved to its row's end: shift back by one row */
+    /* each start[v] has been advanced to the end of row v, which is the start of row v + 1: shift by one
+     * row */
     for (uint v = vocab; v > 0; v--)
         start[v] = start[v - 1];
     start[0] = 0;
 }
 
-/* Parallel form, four kernels. count (vocab) arrives zeroed. Integer atomics give exact counts; the order in
- * which slots are handed out varies, which the last kernel mends by ranking each row's positions. */
+/* The parallel counting sort has four kernels. count (vocab) arrives zeroed. Counts by integer atomics are
+ * exact, but the order in which slots are assigned varies from run to run; the last kernel restores a fixed
+ * order by ranking the positions of each row. */
 __kernel void embedding_bwd_w_count_group(__global uint *count, ulong count0,
                                           __global const STORAGE(IT) * index, ulong index0, uint positions,
                                           uint vocab)
@@ -132,8 +135,8 @@ __kernel void embedding_bwd_w_count_group(__global uint *count, ulong count0,
         atomic_inc(count + count0 + embedding_index(index + index0, p, vocab));
 }
 
-/* start (vocab+1) = exclusive sums of count (vocab); cursor (vocab) = a copy to hand out slots from. One
- * work-group. */
+/* start (vocab+1) = exclusive sums of count (vocab); cursor (vocab) = a copy, from which slots are assigned.
+ * One work-group. */
 __kernel void embedding_bwd_w_scan_group(__global uint *start, ulong start0, __global uint *cursor,
                                          ulong cursor0, __global const uint *count, ulong count0, uint vocab)
 {
@@ -191,8 +194,8 @@ __kernel void embedding_bwd_w_rank_group(__global uint *order, ulong order0, __g
     order[order0 + POSITION(first + rank)] = p;
 }
 
-/* dw (vocab,dim) (+)= sums of dy (positions,dim); one item per (column, row). Rows that nobody used become
- * zero in write mode. */
+/* dw (vocab,dim) (+)= sums of dy (positions,dim); one item per (column, row). Rows without a position become
+ * zero unless gradients are accumulated. */
 __kernel void embedding_bwd_w_group(__global STORAGE(GT) * dw, ulong dw0, int accumulate,
                                     __global const STORAGE(DT) * dy, ulong dy0, __global const uint *start,
                                     ulong start0, __global const uint *order, ulong order0, uint positions,
@@ -237,7 +240,7 @@ __kernel void embedding_bwd_w_row(__global STORAGE(GT) * dw, ulong dw0, int accu
     order += order0;
     uint d = 0;
 #if AHEAD
-    uint last = min(start[start0 + vocab], positions) - 1; /* no row is summed when there is none */
+    uint last = min(start[start0 + vocab], positions) - 1; /* not used if there are no positions */
 #endif
     for (; d + LANES <= dim; d += LANES) {
         float16 s0 = 0.0f, s1 = 0.0f;

@@ -44,7 +44,7 @@ static clt_status concat_infer(clt_infer *ctx)
     return clt_infer_out(ctx, dtype, &y);
 }
 
-/* The window of y that input `index` fills, as (y side, x side); *start moves on. */
+/* The window of y that input `index` fills; *start, its beginning on the axis, is advanced. */
 static clt_window concat_window(const clt_call *call, int index, int64_t *start)
 {
     const clt_shape *x = &clt_call_tensor(call, call->in[index])->shape;

@@ -3,8 +3,8 @@
  * Reference and test cases of concat. */
 #include "engine/ops/case.h"
 
-/* Copies every input into (back = false) or adds every wanted gradient from (back = true) its part of the
- * output. */
+/* Forward (back = false): copies every input to its part of the output. Backward: adds that part of the
+ * output's gradient to every wanted gradient. */
 static void concat_move(clt_ref_call *call, bool back)
 {
     const clt_shape *y = &call->out[0].shape;

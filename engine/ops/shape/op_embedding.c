@@ -54,7 +54,8 @@ static embedding_sizes embedding_measure(const clt_call *call)
     return s;
 }
 
-/* -DNT and -DAHEAD for the forms by row, which write `elements` of `dtype`, whole rows of `dim`. */
+/* Defines NT (non-temporal stores) and AHEAD (prefetch) for the variant row, which writes `elements` of
+ * `dtype` in whole rows of `dim`. */
 static void embedding_define_row(ocl_emitter *e, clt_dtype dtype, int64_t elements, int64_t dim,
                                  bool accumulate)
 {
@@ -101,7 +102,7 @@ static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_
     clt_define_wide(e, elements);
     if (by_row)
         embedding_define_row(e, w_dtype, (int64_t)elements, s->dim, call->dparam_accumulate[0]);
-    /* added to: at most one row per position is touched, whatever the table's size */
+    /* accumulating touches at most one row per position, whatever the size of the table */
     if (call->dparam_accumulate[0] && s->positions < s->vocab)
         elements = read;
     ocl_arg_grad(e, call->dparam[0], w_dtype, elements, call->dparam_accumulate[0]);

@@ -5,7 +5,7 @@
 
 #include "engine/ops/case.h"
 
-/* The row of position p: the nearest one where the index is out of range, in which case the result is NaN. */
+/* The row of w for position p. If the index is out of range it is clamped, and the result is NaN. */
 static int64_t row_of(const clt_ref_call *call, int64_t p, bool *in_range)
 {
     int64_t index = (int64_t)call->in[0].data[p], vocab = call->param[0].shape.dim[0];
@@ -37,8 +37,8 @@ static void embedding_backward(clt_ref_call *call)
     }
 }
 
-/* Forward copies (error zero). A row's gradient is a sum of as many values as its index occurs, up to 2000
- * here ("one_row"): sqrt(2000) = 45. */
+/* Forward copies: no error. The gradient of a row is a sum over the positions with its index, up to 2000 here
+ * ("one_row"), with an error of about sqrt(2000) = 45 eps. */
 static const clt_op_case embedding_cases[] = {
     CLT_CASE("one", "{\"vocab\":1,\"dim\":1}", CLT_SMALL | CLT_EXACT, CLT_CASE_INDEX(CLT_U8, 1, 1, 1)),
     CLT_CASE("odd", "{\"vocab\":5,\"dim\":3}", CLT_SMALL | CLT_EXACT, CLT_CASE_INDEX(CLT_U8, 5, 3, 7)),

@@ -3,7 +3,7 @@
  * Reference and test cases of slice. */
 #include "engine/ops/case.h"
 
-/* Element of the input that element `i` of the output is. */
+/* Index in the input of element `i` of the output. */
 static int64_t slice_source(const clt_ref_call *call, int64_t i)
 {
     const clt_shape *x = &call->in[0].shape, *y = &call->out[0].shape;

@@ -46,7 +46,7 @@ static clt_status transpose_infer(clt_infer *ctx)
     return clt_infer_out(ctx, x->dtype, &shape);
 }
 
-/* y of dims (row-major) = x at strides: both tensors' dimensions merged where they stay together. */
+/* y, row-major of sizes `dim`, reads x at `stride`. Neighbouring dimensions that stay together are merged. */
 typedef struct transpose_plan {
     int ndim;
     int64_t dim[CLT_MAX_DIMS], stride[CLT_MAX_DIMS];
@@ -91,7 +91,7 @@ static transpose_plan transpose_backward_plan(const clt_call *call)
     return transpose_merge(&clt_call_tensor(call, call->out[0])->shape, inverse);
 }
 
-/* A swap of the last two of up to three dimensions: y (B,Q,P) = x (B,P,Q). */
+/* Whether the plan swaps the last two of up to three dimensions: y (B,Q,P) = x (B,P,Q). */
 static bool transpose_is_swap(const transpose_plan *p)
 {
     int n = p->ndim;
@@ -129,11 +129,11 @@ static void transpose_tile(ocl_emitter *e, const transpose_plan *p, int32_t y, i
     ocl_kernel_end_1d(e, tiles * TILE_ITEMS, TILE_ITEMS, 0.0);
 }
 
-/* How the lane forms walk a permutation: see transpose.cl. */
+/* How the kernels in lane style loop over a permutation: see transpose.cl. */
 typedef struct transpose_walk {
     uint64_t cell, p, q, tile_p, tile_q;
     uint64_t p_stride_x, q_stride_y;
-    uint64_t outer[4], outer_x[4], outer_y[4]; /* padded with ones in front */
+    uint64_t outer[4], outer_x[4], outer_y[4]; /* sizes are padded with ones in front */
 } transpose_walk;
 
 #define GROUPS_PER_UNIT 8
@@ -144,10 +144,10 @@ static uint64_t walk_tiles(const transpose_walk *w)
            clt_div_up(w->q, w->tile_q);
 }
 
-/* Tiles in which runs of y are long, because every run costs a page translation, and those of x at least two
- * lines; cells are runs already. Smaller where there are too few for the device. Half the area that the
- * kernel can hold: rows of x a power of two apart share the sets of a cache, where this tile's lines and the
- * next one's, asked for ahead, must find room together. */
+/* Tile sizes: contiguous runs in y are long, because every run costs a TLB look-up, and those in x at least
+ * two cache lines; cells are contiguous anyway. Tiles are smaller if there were too few for the device. They
+ * take half of the area that the kernel can hold: rows of x at a distance of a power of two map to the same
+ * cache sets, which must hold the lines of this tile and the prefetched ones of the next. */
 #define LONG_RUN 64
 #define WALK_AREA (TRANSPOSE_AREA / 2)
 #define CELL_EDGE 64
@@ -179,7 +179,7 @@ static transpose_walk transpose_walk_of(const transpose_plan *plan, const ocl_de
         stride_y[i] = step;
         step *= (uint64_t)plan->dim[i];
     }
-    if (plan->stride[last] == 1) /* the last dimension stays: a cell */
+    if (plan->stride[last] == 1) /* the last dimension stays in place: its elements form a cell */
         w.cell = (uint64_t)plan->dim[last--];
     w.p = (uint64_t)plan->dim[last];
     w.p_stride_x = (uint64_t)plan->stride[last];
@@ -201,13 +201,14 @@ static void transpose_lane(ocl_emitter *e, const transpose_plan *plan, int32_t y
                            uint64_t elements, bool grad, bool accumulate)
 {
     transpose_walk w = transpose_walk_of(plan, e->device);
-    bool lines = (w.cell == 1 ? w.p : w.cell) % 16 == 0; /* runs of y begin at whole vectors */
+    bool lines = (w.cell == 1 ? w.p : w.cell) % 16 == 0; /* runs of y are aligned to vectors */
     transpose_begin(e, w.cell == 1 ? "transpose_fwd_lane" : "transpose_fwd_cells", y, x, dtype, elements,
                     grad, accumulate);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
     ocl_define(e, "PREFETCH", (e->device->caps & OCL_CAP_PREFETCH) != 0);
     ocl_kernel_needs(e, e->device->caps & OCL_CAP_PREFETCH);
-    if (grad || clt_dtype_bytes(dtype) > 1) /* bits that move unchanged are stored as any type of the size */
+    /* elements that are only copied are stored as any type of the same size */
+    if (grad || clt_dtype_bytes(dtype) > 1)
         clt_define_stores(e, CLT_STYLE_LANE,
                           grad                          ? dtype
                           : clt_dtype_bytes(dtype) == 2 ? CLT_BF16
@@ -235,7 +236,7 @@ static clt_status transpose_emit(ocl_emitter *e, const clt_call *call, const tra
     const clt_tensor *t = clt_call_tensor(call, y);
     clt_dtype dtype = t->dtype;
     uint64_t elements = (uint64_t)clt_shape_elements(&t->shape);
-    if (p->ndim <= 1) { /* nothing moves */
+    if (p->ndim <= 1) { /* the permutation is the identity */
         if (grad)
             clt_emit_copy_grad(e, y, x, dtype, elements, accumulate);
         else

@@ -3,7 +3,7 @@
  * Reference and test cases of transpose. */
 #include "engine/ops/case.h"
 
-/* Element of the input that element `i` of the output is. */
+/* Index in the input of element `i` of the output. */
 static int64_t transpose_source(const clt_ref_call *call, int64_t i)
 {
     const clt_shape *x = &call->in[0].shape, *y = &call->out[0].shape;
@@ -45,8 +45,8 @@ static const clt_op_case transpose_cases[] = {
      .n_inputs = 1,
      .inputs = {CLT_CASE_F32(4, 150, 75)},
      .exact = true},
-    {.name = "swap_bf16", /* two bytes are turned and stored in ways of their own; whole vectors only, and a
-                             rest */
+    /* two-byte elements have their own transposition and stores; whole vectors, and a rest */
+    {.name = "swap_bf16",
      .attrs = "{\"perm\":[0,2,1]}",
      .n_inputs = 1,
      .inputs = {CLT_CASE_FLOAT(CLT_BF16, 3, 144, 56)},

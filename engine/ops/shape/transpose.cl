@@ -104,8 +104,8 @@ __kernel void transpose_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_A
     x += (rest - next * o1) * xs1 + next * xs0;                                                              \
     y += (rest - next * o1) * ys1 + next * ys0
 
-/* Gradients pass through f32, because they may be added to; everything else moves unchanged. SHORT: cells of
- * two bytes. */
+/* Gradients are converted to f32, because they may be accumulated; everything else is copied unchanged.
+ * SHORT: elements of two bytes. */
 #define SHORT_f32 0
 #define SHORT_i32 0
 #define SHORT_u32 0
@@ -128,7 +128,7 @@ __kernel void transpose_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_A
 #else
 #define GET8(p, i) vload8(0, (p) + (i))
 #endif
-/* As floats: compilers take vectors of smaller elements apart. */
+/* Stored as floats, because compilers split vectors of smaller elements. */
 #if NT && SHORT
 #define SET16(p, i, v) __builtin_nontemporal_store(as_float8(v), (__global float8 *)((p) + (i)))
 #elif NT
@@ -148,7 +148,7 @@ __kernel void transpose_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_A
 #endif
 
 #if SHORT && SHUFFLES
-/* TURN8 for cells of two bytes: pairs of vectors are woven as a whole, where those of four bytes are in
+/* TURN8 for elements of two bytes: whole pairs of vectors are interleaved, whereas for four bytes it is their
  * halves. */
 #define WOVEN_LOW1(a, b) a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3
 #define WOVEN_HIGH1(a, b) a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7
@@ -192,7 +192,7 @@ static inline void turn8(CELL *turned, uint ld, __global const STORAGE(DT) * x, 
 #endif
 }
 
-#ifndef PREFETCH /* 1: the next tile's lines are asked for, where the compiler can say so */
+#ifndef PREFETCH /* 1: the next tile's cache lines are prefetched, where the compiler has a builtin for it */
 #define PREFETCH 0
 #endif
 #if PREFETCH && defined(__clang__)
@@ -200,10 +200,10 @@ static inline void turn8(CELL *turned, uint ld, __global const STORAGE(DT) * x, 
 #else
 #define FETCH_LINE(p)
 #endif
-#define LINE (64 / sizeof(STORAGE(DT))) /* elements of x */
+#define LINE (64 / sizeof(STORAGE(DT))) /* elements of x in a cache line */
 
-/* Tiles of up to AREA elements, turned in the first-level cache. Rows of x lie far apart: the hardware does
- * not see the next tile coming. */
+/* Tiles of up to AREA elements, transposed in the first-level cache. Rows of x are far apart, so the hardware
+ * prefetcher does not recognise the next tile. */
 #define AREA TRANSPOSE_AREA
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_lane(
     __global STORAGE(DT) *restrict y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *restrict x,
@@ -252,8 +252,8 @@ static inline void move_cell(__global STORAGE(DT) *restrict y ACCUMULATE_ARG,
         SET(y, i, GET(x, i));
 }
 
-/* The same for cells of more than one element. The longer dimension is the outer loop: both sides are then a
- * few streams side by side. */
+/* The same for cells of more than one element. The longer dimension is the outer loop, so that x and y are
+ * accessed as a few parallel streams. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_cells(
     __global STORAGE(DT) *restrict y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *restrict x,
     ulong x0, LANE_ARGS)

@@ -45,7 +45,7 @@
 #define PUT16(p, v) vstore16((v), 0, (p))
 #endif
 
-/* y[0..n) = x[0..n), or 0. What is copied `ahead` elements on is asked for. */
+/* y[0..n) = x[0..n); elements of x `ahead` of the current one are prefetched. */
 static inline void window_copy(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, ulong n, ulong ahead)
 {
     ulong k = 0;

@@ -7,17 +7,17 @@
 
 #include "engine/ops/op.h"
 
-/* Sizes in elements: `outer` rows of `run` elements at `y_start`, `x_start` of rows of `y_stride`,
- * `x_stride`. */
+/* A window: `outer` rows of `run` elements. In y it begins at element y_start of rows of y_stride elements,
+ * in x at x_start of rows of x_stride. */
 typedef struct clt_window {
     int64_t outer, run, y_stride, y_start, x_stride, x_start;
 } clt_window;
 
-/* y window = x window; `grad` lets the kernel add instead when `accumulate` is set. by_row: the form for CPU
- * devices. */
+/* Copies the window of x to the window of y. grad: x and y are gradients, and `accumulate` adds instead.
+ * by_row: uses the kernel for CPUs. */
 void clt_emit_window(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w, bool grad,
                      bool accumulate, bool by_row);
-/* y = x inside the window and zero outside it; x holds the window alone, tightly. */
+/* y = x inside the window and zero outside; x holds nothing but the window. */
 void clt_emit_window_pad(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w,
                          bool by_row);
 /* Product of the dimensions after `axis`, and of those before it. */

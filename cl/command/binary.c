@@ -12,13 +12,13 @@
 #include "cl/command/program_internal.h"
 #include "cl/device/internal.h"
 
-/* The first `pattern` in a text that ends with its size, not with a zero. */
+/* Finds the first `pattern` in a text that is not NUL-terminated. */
 static const char *find(const char *data, const char *end, const char *pattern)
 {
     return data < end ? memmem(data, (size_t)(end - data), pattern, strlen(pattern)) : NULL;
 }
 
-/* The word behind a directive: "8.3" of ".version 8.3". */
+/* Copies the word after a directive: "8.3" from ".version 8.3". */
 static void word_behind(const char *data, const char *end, const char *directive, char out[16])
 {
     const char *at = find(data, end, directive);
@@ -30,7 +30,7 @@ static void word_behind(const char *data, const char *end, const char *directive
     out[n] = '\0';
 }
 
-/* ".local .align 8 .b8 __local_depot3[64];" */
+/* The largest stack of a function, from lines such as ".local .align 8 .b8 __local_depot3[64];". */
 static unsigned long largest_stack(const char *data, const char *end)
 {
     unsigned long largest = 0;
@@ -147,9 +147,9 @@ clt_status ocl_program_binary(cl_program program, char **out, size_t *size)
               "asking for the size of a program's binary");
     if (*size == 0)
         CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary of a program");
-    CLT_TRY(clt_alloc(out, *size + 1, 1,
-                      "a program's binary")); /* a text ends with 0, whatever the driver says */
-    /* The parameter is an array of pointers, one for each device: ours have one. */
+    CLT_TRY(clt_alloc(out, *size + 1, 1, "a program's binary")); /* adds a NUL, which drivers may leave out */
+    /* The parameter is an array of pointers, one for each device of the program; our programs have one
+     * device. */
     cl_int code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(unsigned char *), out, NULL);
     if (code == CL_SUCCESS)
         return CLT_OK;

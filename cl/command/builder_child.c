@@ -27,11 +27,11 @@ typedef struct launch_memory {
 } launch_memory;
 
 typedef struct server {
-    ocl_device *device;   /* NULL until it is asked to open it */
-    ocl_asker *asker;     /* NULL: it only builds */
-    ocl_program *program; /* NULL: it did not build, and its launches are passed over */
-    cl_kernel kernel;     /* of the launch that is being told, or NULL */
-    cl_uint next;         /* argument of it */
+    ocl_device *device;   /* NULL: not opened yet */
+    ocl_asker *asker;     /* the child's state as an asker of device questions; NULL: it only builds */
+    ocl_program *program; /* NULL: the build failed, and launches of it are skipped */
+    cl_kernel kernel;     /* kernel of the launch that is being received, or NULL */
+    cl_uint next;         /* index of its next argument */
     cl_uint dimensions;
     size_t global[3], local[3];
     launch_memory memory;
@@ -53,7 +53,7 @@ static void forget_launch(server *s)
     s->kernel = NULL;
 }
 
-/* Fields behind the line's name. False: it is none that a parent writes. */
+/* Reads the fields of a launch line. False: no parent writes such a line. */
 static bool begin_launch(server *s, char *fields)
 {
     char name[128];
@@ -74,7 +74,7 @@ static bool begin_launch(server *s, char *fields)
     return true;
 }
 
-/* Memory that takes no room until it is touched. */
+/* Adds memory whose pages do not exist until they are touched. */
 static bool add_memory(server *s, uint64_t size, uint32_t first_word)
 {
     launch_memory *m = &s->memory;
@@ -103,7 +103,7 @@ static bool set_tensor(server *s, uint64_t bytes)
     return good && clSetKernelArg(s->kernel, s->next++, sizeof start, &start) == CL_SUCCESS;
 }
 
-/* A launch with an argument that cannot be had is passed over. */
+/* Adds an argument; a launch whose argument cannot be made is skipped. */
 static bool add_argument(server *s, char *fields)
 {
     char kind[16];
@@ -163,7 +163,7 @@ static clt_status say_ready(const ocl_device *device)
     return clt_child_say("ready %s", clt_hash64_text(key, text));
 }
 
-/* From asking to building: the device as it was found. */
+/* Changes from answering questions to building: opens the device. */
 static clt_status open_device(server *s)
 {
     ocl_asker *asker = s->asker;
@@ -171,7 +171,8 @@ static clt_status open_device(server *s)
         CLT_TRY(ocl_device_open_bare(asker->found, false, &asker->device));
     s->device = asker->device;
     s->device->desc = asker->found->desc;
-    ocl_programs_forget(s->device); /* those of self-tests: built again they are kept */
+    /* programs of self-tests: when they are built again, they are kept in the cache */
+    ocl_programs_forget(s->device);
     ocl_binary_cache_open(s->device);
     return say_ready(s->device);
 }

@@ -29,7 +29,7 @@
 struct ocl_builder {
     clt_child *child;
     const ocl_device *device;
-    bool ready; /* it has greeted */
+    bool ready; /* it has sent its greeting */
 };
 
 bool ocl_builders_help(const ocl_device *device)
@@ -39,7 +39,7 @@ bool ocl_builders_help(const ocl_device *device)
            (own == NULL || strcmp(own, "0") != 0);
 }
 
-/* --- children that have asked --- */
+/* --- children that have answered device questions and wait --- */
 
 static struct {
     pthread_mutex_t lock;
@@ -63,7 +63,7 @@ void ocl_builders_adopt(uint64_t key, clt_child *child)
         clt_child_stop(child, NULL);
 }
 
-/* key NULL: any. NULL when there is none. */
+/* Takes a waiting child for the device `key` (NULL: for any device); NULL: there is none. */
 static clt_child *take_waiting(const uint64_t *key)
 {
     clt_child *child = NULL;
@@ -85,7 +85,8 @@ void ocl_builders_forget(void)
 
 /* --- starting --- */
 
-/* The child greets with the device's key: numbers of devices may differ between processes. */
+/* The child's greeting has the key of its device, which is compared because device indices may differ between
+ * processes. */
 static clt_status await_greeting(ocl_builder *builder)
 {
     const ocl_device *device = builder->device;
@@ -101,7 +102,8 @@ static clt_status await_greeting(ocl_builder *builder)
     return CLT_OK;
 }
 
-/* A child that has asked, with its device open; NULL: there is none. One that is gone by now is passed over.
+/* A builder made of a waiting child, whose driver is already loaded; NULL: there is none. A child that has
+ * ended in the meantime is skipped.
  */
 static ocl_builder *adopted_builder(const ocl_device *device)
 {
@@ -157,7 +159,7 @@ void ocl_builder_stop(ocl_builder *builder)
     free(builder);
 }
 
-/* --- telling --- */
+/* --- sending a program and its launches --- */
 
 static void write_argument(const ocl_program_wish *wish, const ocl_command *c, int index, bool large,
                            clt_str *out)
@@ -192,7 +194,7 @@ static void write_argument(const ocl_program_wish *wish, const ocl_command *c, i
     }
 }
 
-/* Drivers may run other code for it than for a small one. */
+/* Whether a launch is large: drivers may run other code for it than for a small one. */
 static bool is_large(const ocl_command *c)
 {
     for (unsigned i = 0; i < c->work_dim; i++)
@@ -228,7 +230,7 @@ static void write_job(const ocl_program_wish *wish, clt_str *out)
 
 /* --- building --- */
 
-/* What the end of a child says about the program that it was at. */
+/* What the end of a child means for the program that it was building. */
 static clt_status judge(ocl_builder *builder, const ocl_program_wish *wish, clt_child_event event)
 {
     const ocl_device_desc *desc = &builder->device->desc;
@@ -265,7 +267,7 @@ clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish,
     write_job(wish, &job);
     clt_status status = clt_str_check(&job);
     if (status == CLT_OK && clt_child_send(builder->child, job.text, job.length, BUILD_SECONDS) != CLT_OK)
-        clt_error_clear(); /* it is gone or stuck: the next lines tell */
+        clt_error_clear(); /* the child has ended or hangs, which the next lines find out */
     clt_str_free(&job);
     *usable = status == CLT_OK;
     CLT_TRY(status);

@@ -11,43 +11,47 @@
 
 #include "cl/command/command.h"
 
-/* Where a launch's tensors end: bytes from the argument's start to the end of the memory that it lies in. */
+/* Number of bytes from the start of a launch's tensor argument to the end of its buffer. */
 typedef uint64_t (*ocl_extent_fn)(void *context, const ocl_command *command, int argument);
 
-/* A program, and commands that run kernels of it with code of their own each (ocl_same_code). */
+/* A program to build, and commands to launch with it, one for each variant of machine code
+ * (ocl_same_code). */
 typedef struct ocl_program_wish {
     const char *family, *options;       /* as for ocl_program_get */
     const ocl_command *const *launches; /* may be NULL */
     size_t n_launches;
     ocl_extent_fn extent;
     void *extent_context;
-    bool ahead; /* of an executor that is created later and tells its failure then: none here */
+    bool ahead; /* for an executor that is created later: a failure is reported then and not now */
 } ocl_program_wish;
 
 typedef struct ocl_builder ocl_builder; /* one child process */
 
-/* Do children's builds help this process? They do where builds are serial and their results are kept. */
+/* Whether builds by child processes help this process: if the driver builds serially, and the results are
+ * kept in a cache. */
 bool ocl_builders_help(const ocl_device *device);
-/* The child ends with the thread that starts it. CLT_EUNSUPPORTED when there can be no child. */
+/* Starts a child, which ends with the thread that starts it. CLT_EUNSUPPORTED when no child can be
+ * started. */
 clt_status ocl_builder_start(const ocl_device *device, ocl_builder **out);
 void ocl_builder_stop(ocl_builder *builder);
-/* Has the child build the program and run its launches. CLT_EBUILD: the compiler ended the child or did not
- * come back; the message names the program, and the builder is of no further use. CLT_OK in all other cases,
- * the child's failure among them: this process then meets it by itself. *usable false: start another one. */
+/* Has the child build the program and run its launches. CLT_EBUILD: the compiler crashed the child or did not
+ * return; the message names the program, and the builder cannot be used any more. CLT_OK in all other cases,
+ * even if the build failed in the child: this process will then get the same failure. *usable false: start
+ * another builder. */
 clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish, bool *usable);
 
-/* A child that has asked a device, which has this key (ocl_answers_key, style asked), waits to be the next
- * builder for it, since the driver's compiler is loaded there. ocl_builders_forget ends all that wait, as
- * does closing any device. It ends with the thread that started it, which is then the one that opens the
- * device. */
+/* Keeps a child that has answered the questions about the device with this key (ocl_answers_key, style asked)
+ * as its next builder, since the driver's compiler is already loaded there. ocl_builders_forget ends all
+ * waiting children, as does closing any device. A child ends with the thread that started it, so the same
+ * thread must open the device. */
 struct clt_child;
 void ocl_builders_adopt(uint64_t key, struct clt_child *child);
 void ocl_builders_forget(void);
 
-/* The child's side, for the program's hidden command: builds what it is told for the device `spec` until its
- * standard input ends. */
+/* The child's side, for the program's hidden command: builds programs for the device `spec`, as read from
+ * standard input, until that ends. */
 clt_status ocl_builder_serve(const char *spec);
-/* The same for a child that has asked, and may be told to ask again. */
+/* The same for a child that has answered questions, and may be asked more. */
 struct ocl_asker;
 clt_status ocl_builder_go_on(struct ocl_asker *asker);
 

@@ -32,9 +32,9 @@ typedef enum ocl_arg_kind {
     OCL_ARG_U32,
     OCL_ARG_U64,
     OCL_ARG_F32,
-    OCL_ARG_LOCAL,       /* u64 bytes of local memory */
-    OCL_ARG_TILE_COUNTER /* __global uint *: two counters, zero before each run of the kernel, which leaves them so
-                     */
+    OCL_ARG_LOCAL, /* u64 bytes of local memory */
+    /* __global uint *: two counters, which are zero before each run of the kernel; the kernel resets them */
+    OCL_ARG_TILE_COUNTER
 } ocl_arg_kind;
 
 typedef struct ocl_arg {
@@ -42,7 +42,7 @@ typedef struct ocl_arg {
     ocl_access access;      /* TENSOR */
     ocl_tensor_ref ref;     /* TENSOR */
     uint32_t element_bytes; /* TENSOR: unit of the offset argument */
-    uint64_t bytes;         /* TENSOR: bytes touched (0 = unknown, counted as the whole tensor) */
+    uint64_t bytes;         /* TENSOR: bytes read or written (0: unknown, counted as the whole tensor) */
     bool bound;             /* U32, U64: ocl_arg_is_bound */
     union {
         int32_t i32;
@@ -54,7 +54,8 @@ typedef struct ocl_arg {
 
 typedef enum ocl_command_kind {
     OCL_CMD_KERNEL,
-    OCL_CMD_GEMM, /* library call (CLBlast); counted apart because it sets arguments and allocates inside */
+    /* library call (CLBlast); counted separately, since the library sets arguments and allocates itself */
+    OCL_CMD_GEMM,
     OCL_CMD_COPY, /* args[0] written, args[1] read, args[0].bytes bytes */
     OCL_CMD_FILL, /* args[0] filled with the 32-bit pattern value.u32 over args[0].bytes bytes */
     OCL_CMD_HOST, /* calls back into the owner (communication); args list the tensors it reads and writes */
@@ -69,27 +70,27 @@ struct ocl_event;
 struct ocl_gemm;
 struct ocl_variant;
 
-/* A library that computes products by calls of its own. The executor prepares each call once, when it is made
- * and the operands' places are known, so that nothing is built in a step. */
+/* A library that computes matrix products by its own calls. Each call is prepared once, when the executor is
+ * created and the operands' buffers are known, so that nothing is built in a step. */
 typedef struct ocl_library {
     const char *name;
-    /* gemm: its offsets count from the buffers `operand` (a, b, c), which outlive the call. */
+    /* The offsets in `gemm` are relative to the buffers `operand` (a, b, c), which outlive the call. */
     clt_status (*prepare)(struct ocl_device *device, const struct ocl_gemm *gemm,
                           struct ocl_buffer *const operand[3], void **call);
-    /* Enqueues on the compute queue; *done receives the event of its end, done NULL: nobody asks. */
+    /* Enqueues on the compute queue; *done gets the event of its end; done may be NULL. */
     clt_status (*run)(void *call, struct ocl_event **done);
     void (*release)(void *call); /* NULL is fine */
 } ocl_library;
 
 typedef struct ocl_command {
     ocl_command_kind kind;
-    const char *label;   /* what for: "fc1.forward" (owner's arena) */
-    const char *layer;   /* layers of the model whose work it does, "fc1+act1" (owner's arena), or "" */
+    const char *label;   /* what it computes: "fc1.forward" (owner's arena) */
+    const char *layer;   /* the model's layers that it computes, "fc1+act1" (owner's arena), or "" */
     const char *variant; /* name of the variant that emitted it, or "" */
-    /* What a driver that refuses the command refuses with it (cl/command/fallback.h). */
+    /* What planning can do without if a driver refuses the command (cl/command/fallback.h): */
     const struct ocl_variant *made_by; /* NULL: no variant */
-    const char *form;                  /* of a matrix product: its tile; NULL: none */
-    uint32_t needs;                    /* capabilities without which another command would stand here */
+    const char *form;                  /* its tile, for a matrix product; NULL: none */
+    uint32_t needs;                    /* capabilities because of which this command was chosen */
     int32_t node;                      /* owner's op id, -1 none */
     const char *family;                /* KERNEL: source file without ".cl": "elementwise" */
     const char *kernel;                /* KERNEL: function name */
@@ -97,10 +98,10 @@ typedef struct ocl_command {
     int n_args;
     ocl_arg args[OCL_MAX_ARGS];
     uint32_t work_dim;
-    size_t global[3], local[3]; /* never 0: no driver chooses */
-    bool free_local;            /* 1D: local[0] may be halved, which changes nothing but the groups */
+    size_t global[3], local[3]; /* never 0: the choice is not left to the driver */
+    bool free_local;            /* 1D: local[0] may be halved; the result does not depend on it */
     struct ocl_gemm *gemm;      /* GEMM (list's arena) */
-    const ocl_library *library; /* GEMM: who computes it; NULL: this build has none */
+    const ocl_library *library; /* GEMM: the library that computes it; NULL: this build has none */
     int32_t host_code;          /* HOST: passed to the callback */
     double flops;               /* floating point operations, for reports */
 } ocl_command;
@@ -121,20 +122,21 @@ typedef struct ocl_emitter {
     const char *label; /* copied into every command, as is the layer (NULL: none) */
     const char *layer;
     const char *variant;
-    const struct ocl_variant *made_by; /* the record behind `variant`, or NULL */
+    const struct ocl_variant *made_by; /* the variant of that name, or NULL */
     const char *form;
     int32_t node;
     clt_status status;
     clt_error error;
-    /* Scratch memory that lives from its first to its last use: returns a tensor id. */
+    /* Allocates scratch memory, which lives from its first to its last use; returns a tensor id. */
     int32_t (*workspace)(void *owner, clt_dtype dtype, uint64_t elements, const char *name);
     void *owner;
-    bool tf32; /* every product of f32 may be one of tf32 (cl/gemm/gemm.h) */
+    bool tf32; /* all f32 products may use tf32 (cl/gemm/gemm.h) */
     /* Tuning (cl/tune/tuning.h); each may be NULL. */
-    const struct ocl_choice *record; /* in force for what is emitted now */
-    struct ocl_choice *asked;        /* receives what ocl_tuned is asked for and answers */
-    struct ocl_tuning_log *log;      /* receives every problem of a tunable family */
-    /* building a kernel command */
+    const struct ocl_choice *record; /* the tuning record for what is being emitted */
+    /* collects the tunables that ocl_tuned is asked for and the values it returns */
+    struct ocl_choice *asked;
+    struct ocl_tuning_log *log; /* collects every problem of a tunable family */
+    /* the kernel command that is being built */
     ocl_command *open;
     clt_str options;
 } ocl_emitter;
@@ -149,8 +151,9 @@ void ocl_define(ocl_emitter *e, const char *name, int64_t value);
 void ocl_define_text(ocl_emitter *e, const char *name, const char *value);
 /* An option of clBuildProgram itself, "-cl-...". */
 void ocl_build_option(ocl_emitter *e, const char *option);
-/* A tensor argument. `elements` of `dtype` are touched (for byte accounting); ref.offset is in bytes, a
- * multiple of the element size; the kernel receives (__global T *buffer, ulong offset_in_elements). */
+/* A tensor argument, of which the kernel accesses `elements` elements of `dtype` (for byte counts).
+ * ref.offset is in bytes and a multiple of the element size; the kernel gets (__global T *buffer, ulong
+ * offset_in_elements). */
 void ocl_arg_tensor(ocl_emitter *e, ocl_access access, ocl_tensor_ref ref, clt_dtype dtype,
                     uint64_t elements);
 void ocl_arg_in(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
@@ -162,20 +165,20 @@ void ocl_arg_grad(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elem
 void ocl_arg_i32(ocl_emitter *e, int32_t value);
 void ocl_arg_u32(ocl_emitter *e, uint32_t value);
 void ocl_arg_u64(ocl_emitter *e, uint64_t value);
-/* The argument that was emitted last says how much there is to do: with 0 in its place every work-item
- * returns at once and touches no memory, so that a child process can launch the kernel in its full size for
- * the compiler's sake alone. */
+/* Marks the argument that was emitted last as the bound of the work: if it is 0, every work-item returns at
+ * once without memory accesses. A child process uses that to launch the kernel at full size only to have it
+ * compiled. */
 void ocl_arg_is_bound(ocl_emitter *e);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);
 void ocl_arg_tile_counter(ocl_emitter *e); /* cl/kernels/tile_counter.clh */
-/* The open kernel is what it is because the device has these capabilities. What its variant needs, and groups
- * of more than 64 items, are known without being said. */
+/* Notes that the open kernel was chosen because the device has these capabilities. The needs of its variant,
+ * and groups of more than 64 items, are noted automatically. */
 void ocl_kernel_needs(ocl_emitter *e, uint32_t caps);
-/* One work-item after the other, none of which asks for its group: global is rounded up to groups of `local`
- * items, which become smaller where the kernel on this device allows no more; local 0: a size for this
- * device. Kernels guard their tails. A driver never chooses: several take groups of one item for sizes
- * without small factors. */
+/* Ends a kernel whose work-items are independent of their group: global is rounded up to a multiple of
+ * `local`, which becomes smaller if the device allows no larger groups for this kernel; local 0: a standard
+ * size for the device. Kernels guard against items beyond the end. The group size is never left to the
+ * driver, because several drivers choose groups of one item for sizes without small factors. */
 void ocl_kernel_end_items(ocl_emitter *e, uint64_t global, uint64_t local, double flops);
 /* Groups of exactly `local` items (0: as ocl_kernel_end_items); global is rounded up to a multiple of it. */
 void ocl_kernel_end_1d(ocl_emitter *e, uint64_t global, uint64_t local, double flops);
@@ -184,7 +187,7 @@ void ocl_kernel_end_3d(ocl_emitter *e, const uint64_t global[3], const uint64_t 
 
 void ocl_emit_copy(ocl_emitter *e, ocl_tensor_ref dst, ocl_tensor_ref src, uint64_t bytes);
 void ocl_emit_fill(ocl_emitter *e, ocl_tensor_ref dst, uint64_t bytes, uint32_t pattern);
-/* What a command does to a part of a tensor. */
+/* How a command accesses a part of a tensor. */
 typedef struct ocl_span_use {
     ocl_access access;
     ocl_tensor_ref ref;
@@ -195,12 +198,12 @@ typedef struct ocl_span_use {
  * `gemm`. use: of c, a and b. */
 void ocl_emit_library(ocl_emitter *e, const ocl_library *library, const struct ocl_gemm *gemm, size_t size,
                       double flops, const ocl_span_use use[3]);
-/* tensors the host code reads/writes are appended with ocl_arg_tensor before ocl_host_end. */
+/* Tensors that the host code reads or writes are added with ocl_arg_tensor before ocl_host_end. */
 void ocl_host_begin(ocl_emitter *e, int32_t code);
 void ocl_host_end(ocl_emitter *e);
 void ocl_emit_marker(ocl_emitter *e);
 int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name);
-/* Value of a tunable (cl/command/variant.h) in the record in force, else fallback: the variant's own idea. A
+/* Value of a tunable (cl/command/variant.h) in the tuning record, else fallback, the variant's own choice. A
  * variant that cannot use the values it gets fails with CLT_EUNSUPPORTED before it emits anything. */
 int ocl_tuned(const ocl_emitter *e, const char *name, int fallback);
 /* Records a failure raised while emitting. */
@@ -211,8 +214,9 @@ void ocl_emitter_free(ocl_emitter *e);
 
 /* Bytes a command must move: the sum of its arguments' bytes (a READ_WRITE argument counts twice). */
 uint64_t ocl_command_bytes(const ocl_command *command);
-/* Do two commands run the same machine code? Drivers finish compiling at a kernel's first launch, for its
- * group size and, PoCL, for launches with fewer than OCL_SMALL_LAUNCH work-items in each dimension apart. */
+/* Whether two commands run the same machine code. Drivers may finish compiling a kernel at its first launch:
+ * separately for each group size and, in PoCL, separately for launches with fewer than OCL_SMALL_LAUNCH
+ * work-items in each dimension. */
 #define OCL_SMALL_LAUNCH 65535
 bool ocl_same_code(const ocl_command *a, const ocl_command *b);
 const char *ocl_command_kind_name(ocl_command_kind kind);

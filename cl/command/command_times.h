@@ -16,15 +16,15 @@ typedef struct ocl_command_times {
     ocl_device *device;
     const ocl_command_list *list;
     ocl_command_time *at; /* one per command */
-    bool complete;        /* no command that was taken lacks its times */
+    bool complete;        /* all commands that were collected have times */
 } ocl_command_times;
 
 /* Records the commands of the list from now on, up to `runs` runs of the whole list between two collections.
- * The device must have no other recorder, and its queues time stamps (ocl_open_options.profiling): else
- * CLT_EUNSUPPORTED. */
+ * The device must have no other recorder, and its queues must give time stamps (ocl_open_options.profiling),
+ * else CLT_EUNSUPPORTED. */
 clt_status ocl_command_times_start(ocl_device *device, const ocl_command_list *list, int runs,
                                    ocl_command_times **out);
-/* Waits for what runs and adds it up; CLT_EDEVICE when something is missing. */
+/* Waits for the commands under way and adds up their times; CLT_EDEVICE when a time is missing. */
 clt_status ocl_command_times_collect(ocl_command_times *times);
 void ocl_command_times_stop(ocl_command_times *times); /* NULL is fine */
 

@@ -50,7 +50,8 @@ static const char *label_of(const ocl_emitter *e)
     return e->label ? e->label : "";
 }
 
-/* Opening and closing a command. An open command lies in the element after the last one; closing it makes the list one longer. */
+/* Opening and closing a command. The open command is stored after the last element of the list; closing it
+ * makes the list one element longer. */
 
 static const char *keep_text(ocl_emitter *e, const char *text)
 {
@@ -279,13 +280,13 @@ static void kernel_end(ocl_emitter *e, uint32_t dims, const uint64_t *global, co
     ocl_emit_fail(e, clt_str_check(&e->options));
     command->options = keep_text(e, e->options.text);
     clt_str_free(&e->options);
-    if (empty) /* an empty tensor: nothing to run, and OpenCL 1.2 refuses a global size of 0 */
+    if (empty) /* an empty tensor: no launch, since OpenCL 1.2 refuses a global size of 0 */
         e->open = NULL;
     else
         commit(e);
 }
 
-/* A GPU wants whole warps of neighbours, a CPU few groups, but enough of them for all its units. */
+/* The standard group size: whole warps for GPUs; for CPUs few groups, but enough for all compute units. */
 static uint64_t local_for(const ocl_device_desc *device, uint64_t items)
 {
     uint64_t most = ocl_group_items(device, device->is_cpu ? 512 : 64), local = device->is_cpu ? 1 : most;

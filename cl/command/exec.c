@@ -7,9 +7,9 @@
 #include "cl/command/faults_internal.h"
 #include "cl/command/record_internal.h"
 
-/* What one pass over a range carries along. */
+/* State of enqueueing one range of commands. */
 typedef struct run_state {
-    cl_event before; /* still to be waited for by the next device command, or NULL */
+    cl_event before; /* the next device command must wait for this event; NULL: none */
     ocl_counters tally;
 } run_state;
 
@@ -72,7 +72,7 @@ static clt_status run_fill(ocl_exec *exec, size_t index, run_state *run, cl_even
     return CLT_OK;
 }
 
-/* Library and host code take no wait list: a barrier in front of them holds the in-order queue. */
+/* Library calls and host code take no wait list: a barrier before them makes the in-order queue wait. */
 static clt_status settle(ocl_exec *exec, run_state *run, size_t index)
 {
     if (run->before == NULL)
@@ -89,7 +89,8 @@ static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_even
     const exec_entry *entry = &exec->entries[index];
     ocl_event *event = NULL;
     clt_status status;
-    /* A call may run several kernels and returns the last one's event: a marker in front gives the start. */
+    /* A library call may run several kernels and returns the event of the last one: a marker before it gives
+     * the start time. */
     if (start != NULL)
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
     OCL_METERED(exec->device, status, entry->library->run(entry->call, &event));
@@ -108,8 +109,8 @@ static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
                             : clt_fail_prefix(status, "host command %d of '%s': ", c->host_code, c->label);
 }
 
-/* A command's event goes to the list of commands under way, and to the recorder where it asks for it. Takes
- * over both events. */
+/* Adds a command's event to the list of commands under way and, if asked for, to the recorder. Takes
+ * ownership of both events. */
 static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, bool record, cl_event start,
                             cl_event end)
 {
@@ -149,7 +150,7 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
     case OCL_CMD_HOST:
         return run_host(exec, index, run);
     case OCL_CMD_MARKER:
-        if (!record) /* on an in-order queue it orders nothing: it only gives a time */
+        if (!record) /* on an in-order queue the marker is needed for the start time only */
             return CLT_OK;
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, waits(run), wait_list(run), done),
                   "enqueueing a marker");
@@ -161,7 +162,8 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
     return status == CLT_OK ? kept : status;
 }
 
-/* Where stretches begin and end: at the range's ends and at host commands. */
+/* Whether a command opens or closes a stretch (record.h): stretches end at the ends of the range and at host
+ * commands. */
 static uint32_t edges_of(const ocl_exec *exec, size_t first, size_t index, size_t last)
 {
     const ocl_command *commands = exec->list->commands;
@@ -191,7 +193,7 @@ clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_eve
         status = run_one(exec, i, edges_of(exec, first, i, last), &run);
     add_tally(exec->device, &run.tally);
     CLT_TRY(status);
-    return ocl_flush(exec->device, OCL_QUEUE_COMPUTE); /* PoCL starts nothing before */
+    return ocl_flush(exec->device, OCL_QUEUE_COMPUTE); /* PoCL starts no command before a flush */
 }
 
 clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait)

@@ -14,20 +14,20 @@ typedef struct ocl_exec ocl_exec;
 typedef clt_status (*ocl_resolve_fn)(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset);
 /* Called for OCL_CMD_HOST while the list is being enqueued. */
 typedef clt_status (*ocl_host_fn)(void *context, const ocl_command *command);
-/* Called when a program build begins or ends, always by the thread that creates the executor: done/total
- * programs of this executor, the family that was begun last. */
+/* Called when a program build begins or ends, always on the thread that creates the executor. done, total:
+ * programs of this executor; what: the family whose build began last. */
 typedef void (*ocl_progress_fn)(void *context, int done, int total, const char *what);
 
 struct ocl_refusal;
 
 /* Ends the child processes that built programs for the device (docs/programs.md). Executors that are created
- * one after the other share them, so whoever has created the last one says so; closing the device does, too.
+ * one after the other share them; call this after the last one. Closing the device ends them too.
  */
 void ocl_builders_dismiss(ocl_device *device);
 
-/* A list whose executor is created later: its programs are built with those of the first, so that no core
- * waits between the two. One that fails is built once more, and its failure told, when that executor is
- * created. */
+/* A command list whose executor is created later: its programs are built together with those of the first
+ * list, so that all cores stay busy. A failure is ignored now: that program is built again, and the failure
+ * reported, when its executor is created. */
 #define OCL_AHEAD_MAX 2
 typedef struct ocl_exec_ahead {
     const ocl_command_list *list; /* NULL: none */
@@ -44,16 +44,16 @@ typedef struct ocl_exec_options {
     ocl_progress_fn progress; /* may be NULL */
     void *progress_context;
     struct ocl_refusal
-        *refusal; /* creating fills it when the driver refuses a command (cl/command/fallback.h); NULL */
+        *refusal; /* filled in when the driver refuses a command (cl/command/fallback.h); may be NULL */
 } ocl_exec_options;
 
-/* The list must outlive the executor. CLT_EBUILD carries the log, the options and the path of the saved
- * source. */
+/* The list must outlive the executor. The message of CLT_EBUILD has the build log, the options and the path
+ * of the saved source. */
 clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, const ocl_exec_options *options,
                            ocl_exec **out);
 void ocl_exec_destroy(ocl_exec *exec);
 /* Enqueues every command on the compute queue. Never blocks, builds or allocates (CLBlast's own calls apart).
- * `wait` (may be NULL) is waited for by the first command on the device. */
+ * The first command on the device waits for `wait` (may be NULL). */
 clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait);
 /* Enqueues commands [first, last). */
 clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait);
@@ -64,11 +64,11 @@ clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_eve
  * (-cl-std=CL1.2 ...) are added inside. */
 typedef struct ocl_program ocl_program;
 clt_status ocl_program_get(ocl_device *device, const char *family, const char *options, ocl_program **out);
-/* What has been built since the device was opened, by copy: free() it, all texts lie in it. */
+/* The programs that were built since the device was opened: an array that also holds all texts; free() it. */
 typedef struct ocl_program_info {
     const char *family, *options;
-    double seconds;  /* that its build took, on one thread */
-    bool from_cache; /* our cache of binaries; else from the source */
+    double seconds;  /* time of the build, on one thread */
+    bool from_cache; /* loaded from our cache of binaries; else built from the source */
 } ocl_program_info;
 clt_status ocl_device_programs(ocl_device *device, ocl_program_info **out, size_t *count);
 /* Log of the last build of a program ("" if the compiler said nothing). */
@@ -82,17 +82,18 @@ typedef struct ocl_limits {
 } ocl_limits;
 clt_status ocl_measure_limits(ocl_device *device, double seconds, ocl_limits *out);
 
-/* What a launch of a kernel that does nothing costs in microseconds: alone, until the host knows that it
- * ended, and as one of many in a row, which is what a step is made of. Time stamps
- * (ocl_open_options.profiling) are part of it: a device opened without them shows what they cost. */
+/* The cost of launching an empty kernel in microseconds: alone, until the host knows that it has ended, and
+ * as one of many in a row, as in a step. It includes time stamps if the device was opened with them
+ * (ocl_open_options.profiling). */
 typedef struct ocl_launch_times {
     double alone_us, in_row_us;
 } ocl_launch_times;
 clt_status ocl_measure_launches(ocl_device *device, double seconds, ocl_launch_times *out);
 
-/* Streams over three arrays far larger than the caches (cl/measure/stream.c), for ratios: memory that others
- * use too is fast one second and slow the next, so what is compared with it is run between two of these.
- * Nontemporal on a device without that capability is a plain stream. Blocks. */
+/* A STREAM benchmark over three arrays far larger than the caches (cl/measure/stream.c), for ratios: the
+ * bandwidth of memory that is shared with other programs varies from second to second, so a measurement is
+ * compared with streams run just before and after it. On a device without non-temporal stores those are plain
+ * stores. Blocks. */
 typedef struct ocl_stream ocl_stream;
 clt_status ocl_stream_create(ocl_device *device, ocl_stream **out);
 clt_status ocl_stream_triad(const ocl_stream *stream, bool nontemporal, double *gbs);

@@ -16,7 +16,7 @@
 #include "cl/gemm/gemm_forms.h"
 #include "engine/base/log.h"
 
-/* The driver's answer to a command, which whoever planned may do without. */
+/* Notes in *refusal that the driver refused a command, so that the plan can be made without it. */
 static clt_status refused(const ocl_exec *exec, const ocl_command *c, clt_status status)
 {
     if (status != CLT_OK && status != CLT_ENOMEM && exec->options.refusal != NULL)
@@ -57,13 +57,12 @@ static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index,
 
 /* Programs */
 
-/* The programs of one list or several, and for each the commands that run code of their own, the first of its
- * kind each. */
+/* The programs of one list or several, and for each program the commands that run different machine code. */
 typedef struct program_list {
     ocl_program_wish *wishes;
     const ocl_command **commands; /* for all wishes, in order */
     size_t count;
-    ocl_exec_ahead from[1 + OCL_AHEAD_MAX]; /* lists; all but the first may be NULL */
+    ocl_exec_ahead from[1 + OCL_AHEAD_MAX]; /* the lists; all but the first may be NULL */
 } program_list;
 
 static void free_programs(program_list *list)
@@ -72,7 +71,7 @@ static void free_programs(program_list *list)
     free(list->commands);
 }
 
-/* The wish that has this command's program, NULL if none has. */
+/* The entry of this command's program; NULL: it has none yet. */
 static ocl_program_wish *wish_of(const program_list *list, const ocl_command *c)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -82,7 +81,7 @@ static ocl_program_wish *wish_of(const program_list *list, const ocl_command *c)
     return NULL;
 }
 
-/* Bytes of the memory that a launch's tensor lies in, from the argument's start on; 0: it has none. */
+/* Implements ocl_extent_fn; 0: the argument has no buffer. */
 static uint64_t extent(void *context, const ocl_command *c, int index)
 {
     const ocl_exec_ahead *from = context;
@@ -90,11 +89,12 @@ static uint64_t extent(void *context, const ocl_command *c, int index)
     uint64_t offset;
     if (resolve_with(from->resolve, from->resolve_context, c, index, &buffer, &offset) == CLT_OK)
         return buffer->bytes - offset;
-    clt_error_clear(); /* binding will find it, too */
+    clt_error_clear(); /* the same failure comes when arguments are bound */
     return 0;
 }
 
-/* Adds commands with code of their own, in order; a training repeats a few dozen of them. */
+/* Adds the commands with distinct machine code, in order; a training's commands repeat a few dozen of
+ * them. */
 static size_t add_distinct(const ocl_command_list *list, const ocl_command **out, size_t count)
 {
     for (size_t i = 0; list != NULL && i < list->count; i++) {
@@ -108,9 +108,9 @@ static size_t add_distinct(const ocl_command_list *list, const ocl_command **out
     return count;
 }
 
-/* Adds the programs of commands [first, last) of `distinct`, which are of one list, and for each of the new
- * ones its commands. What a later list launches of an earlier one's program has memory of its own, and is not
- * launched in a child. */
+/* Adds the programs of the commands [first, last) of `distinct`, which belong to one list, and for each new
+ * program its commands. Commands of a later list that use a program of an earlier one are not launched in a
+ * child, since they use other buffers. */
 static void add_programs(program_list *out, const ocl_command *const *distinct, size_t first, size_t last,
                          int list, size_t *used)
 {
@@ -155,7 +155,8 @@ static clt_status build_programs(ocl_exec *exec)
 {
     program_list list = {.from = {{exec->list, exec->options.resolve, exec->options.resolve_context}}};
     memcpy(list.from + 1, exec->options.ahead, sizeof exec->options.ahead);
-    memset(exec->options.ahead, 0, sizeof exec->options.ahead); /* it may be gone when this one is used */
+    /* those lists may be freed before this executor is used */
+    memset(exec->options.ahead, 0, sizeof exec->options.ahead);
     size_t failed = 0;
     clt_status status = find_programs(&list);
     if (status == CLT_OK) {
@@ -197,18 +198,18 @@ static clt_status bind_tensor(const ocl_exec *exec, cl_kernel kernel, const ocl_
         mem = buffer->mem;
         elements = offset / arg->element_bytes;
     }
-    /* no tensor: a null pointer, to which the kernel never goes */
+    /* no tensor: a null pointer, which the kernel never dereferences */
     CLT_TRY(set_arg(kernel, next, sizeof mem, &mem, c));
     return set_arg(kernel, next, sizeof elements, &elements, c);
 }
 
-/* One pair of counters serves a whole device: the compute queue runs one command after the other, and every
- * kernel leaves them as it found them. */
+/* One pair of counters is enough for a device: the compute queue runs one command at a time, and every kernel
+ * resets the counters. */
 static clt_status bind_tile_counter(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c,
                                     cl_uint *next)
 {
     ocl_device *device = exec->device;
-    cl_uint zeros[16] = {0}; /* a cache line of their own */
+    cl_uint zeros[16] = {0}; /* fills a cache line */
     cl_int code = CL_SUCCESS;
     pthread_mutex_lock(&device->lock);
     if (device->tile_counter == NULL)
@@ -266,8 +267,8 @@ static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_co
     return CLT_OK;
 }
 
-/* Has the device the local memory that a group of this kernel takes, its own arrays and its arguments? The
- * kernel has no arguments yet. */
+/* Checks that the device has enough local memory for the kernel's own arrays and its local arguments, which
+ * are not set yet. */
 static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
 {
     const ocl_device_desc *desc = &exec->device->desc;
@@ -287,8 +288,8 @@ static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_
     return CLT_OK;
 }
 
-/* The device's limits for this kernel, so that a launch cannot fail in the middle of a step. `local` receives
- * the group sizes: the command's, or smaller ones where they are free. */
+/* Checks the launch against the device's limits for this kernel, so that it cannot fail in the middle of a
+ * step. `local` gets the group size: the command's, or a smaller one if it may be reduced. */
 static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c, size_t local[3],
                                size_t *allowed)
 {
@@ -401,7 +402,7 @@ static clt_status realise_copy(ocl_exec *exec, const ocl_command *c, exec_entry 
 
 static clt_status realise_gemm(ocl_exec *exec, const ocl_command *c, exec_entry *entry)
 {
-    static const int args[3] = {1, 2, 0}; /* a, b, c among the command's arguments */
+    static const int args[3] = {1, 2, 0}; /* indices of a, b and c among the command's arguments */
     ocl_buffer *operand[3];
     if (c->library == NULL)
         CLT_FAIL(CLT_EUNSUPPORTED,

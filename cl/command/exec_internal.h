@@ -10,8 +10,9 @@
 
 /* One command, resolved. Which fields are used depends on the command's kind. */
 typedef struct exec_entry {
-    cl_kernel kernel;                    /* KERNEL; FILL under the quirk fill_by_kernel */
-    size_t local[3];                     /* of that kernel: the command's, or fewer where they are free */
+    cl_kernel kernel; /* KERNEL; FILL under the quirk fill_by_kernel */
+    /* group size: the command's, or a smaller one if it may be reduced */
+    size_t local[3];
     cl_mem target, source;               /* COPY, FILL */
     size_t target_offset, source_offset; /* bytes */
     size_t bytes;

@@ -62,7 +62,7 @@ static bool drop(ocl_device_desc *desc, uint32_t cap, char *what, size_t size)
     return true;
 }
 
-/* Refused without them as well: they come back. */
+/* The kernel was refused without the suspected capabilities too, so they are restored. */
 static void clear_suspicion(ocl_device_desc *desc)
 {
     desc->caps |= desc->suspected_caps;
@@ -79,7 +79,9 @@ static bool drop_decoration(ocl_device_desc *desc, const ocl_refusal *r, char *w
             clear_suspicion(desc);
         return false;
     }
-    if (!again) { /* another kernel: what was suspected there is found guilty */
+    /* another kernel is refused now, so dropping the capability has helped the former one: it stays
+     * dropped */
+    if (!again) {
         desc->suspected_caps = 0;
         snprintf(desc->suspected_in, sizeof desc->suspected_in, "%s", r->kernel);
     }
@@ -116,15 +118,15 @@ static bool give_up_form(ocl_device_desc *desc, const ocl_refusal *r, char *what
 static bool give_up_wgmma(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
 {
     uint32_t caps = r->needs & desc->caps;
-    if (caps & OCL_CAP_WGMMA_WIDE) /* one tile */
+    if (caps & OCL_CAP_WGMMA_WIDE) /* that concerns a single tile */
         return drop(desc, OCL_CAP_WGMMA_WIDE, what, size);
     if (!(caps & OCL_CAP_WGMMA_LARGE))
         return drop(desc, OCL_CAP_WGMMA, what, size);
     return give_up_form(desc, r, what, size) || drop(desc, OCL_CAP_WGMMA_LARGE, what, size);
 }
 
-/* Kernels with nothing to give up are launched in groups, too. A kernel that needs many registers may have a
- * smaller limit than others, but not one so small. */
+/* Kernels without optional capabilities are launched in groups of this size. A kernel that needs many
+ * registers may have a lower limit than others, but not that low. */
 #define PLAIN_GROUP 64
 
 static bool give_up_groups(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
@@ -150,8 +152,9 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t
     uint32_t extra = r->needs & ~r->variant->needs & desc->caps & ~decorations;
     if (extra & OCL_CAPS_UNITS)
         return drop(desc, extra & OCL_CAPS_UNITS, what, size);
-    if (extra == OCL_CAP_WG256 && !again) { /* it comes back if the kernel is refused without it, too: */
-        desc->suspected_caps = extra;       /* all tiles of matrix units need it */
+    /* it is restored if the kernel is refused without it too, since */
+    if (extra == OCL_CAP_WG256 && !again) {
+        desc->suspected_caps = extra; /* all tiles of matrix units need it */
         snprintf(desc->suspected_in, sizeof desc->suspected_in, "%s", r->kernel);
     }
     if (extra != 0 && !(extra == OCL_CAP_WG256 && again))

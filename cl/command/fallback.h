@@ -12,29 +12,31 @@
 #include "cl/command/command.h"
 #include "cl/command/variant.h"
 
-/* A refused command: what made it. No pointer into the command list, which goes when the plan is made again.
+/* A refused command and what it was made from. It has no pointers into the command list, which is freed when
+ * the plan is made again.
  */
 typedef struct ocl_refusal {
-    bool refused;               /* else the failure is not the driver's answer to a command */
-    bool lost;                  /* the device's context is of no use any more */
-    bool lasting;               /* another start would be refused the same; said by whoever plans */
+    bool refused;               /* false: the failure was not a refused command */
+    bool lost;                  /* the device's context is unusable */
+    bool lasting;               /* the same would be refused at the next start; set by the planner */
     const ocl_variant *variant; /* NULL: no variant made it */
     char form[OCL_FORM_TEXT];
     uint32_t needs;
-    uint32_t group_limit; /* work-items that the driver runs this kernel with at most; 0: not the matter */
-    char kernel[64], label[96]; /* a library's call: the kernel is "" */
+    /* largest group that the driver accepts for this kernel; 0: that was not the reason */
+    uint32_t group_limit;
+    char kernel[64], label[96]; /* for a library's call the kernel is "" */
 } ocl_refusal;
 
 void ocl_refusal_of(const ocl_command *command, ocl_refusal *out);
 
-/* Gives up what comes next; `what` receives a text of it: "capability nontemporal", "tile bm=64 bn=64 of
- * variant 'tile'", "variant 'group'". False: nothing is left that this command could do without. */
+/* Gives up the next thing that the command can do without: a capability, a tile or a variant; `what` gets its
+ * description: "capability nontemporal", "tile bm=64 bn=64 of variant 'tile'", "variant 'group'". False:
+ * nothing is left to give up. */
 bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *refusal, char *what, size_t size);
 
 /* What was given up is remembered with the device's answers (cl/device/answers.h), so that the next start
- * plans without it at once; `cltrain devices --again` forgets it. Only what the driver would refuse the next
- * time, too, may be remembered: not what came of a lack of memory or of a lost context. In file
- * asking_child.c. */
+ * plans without it at once; `cltrain devices --again` forgets it. Only refusals that would come again may be
+ * remembered, not those caused by a lack of memory or a lost context. Defined in cl/device/asking_child.c. */
 const ocl_denials *ocl_device_denials(const ocl_device *device); /* borrowed */
 void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials);
 

@@ -9,7 +9,7 @@
 
 #include "engine/base/thread.h"
 
-/* Texts are copied: the executor that owns a command may be gone when its event is looked at. */
+/* Texts are copied: the executor that owns a command may have been destroyed when its event is checked. */
 typedef struct command_under_way {
     cl_event event;
     uint64_t number;
@@ -18,7 +18,7 @@ typedef struct command_under_way {
 } command_under_way;
 
 struct ocl_faults {
-    command_under_way *list; /* by rising number */
+    command_under_way *list; /* sorted by number */
     size_t count, capacity;
     uint64_t enqueued;
     bool failed;
@@ -43,7 +43,7 @@ void ocl_faults_destroy(ocl_device *device)
     device->faults = NULL;
 }
 
-/* Called with the device's lock held: takes out what has ended, up to `number`. */
+/* Called with the device's lock held: removes the commands up to `number` that have ended. */
 static void look(struct ocl_faults *f, uint64_t number)
 {
     size_t kept = 0, i = 0;
@@ -76,7 +76,8 @@ static void copy_name(char *out, size_t size, const char *text)
     out[length] = '\0';
 }
 
-/* A caller that never asks must not let the list grow for ever. */
+/* The list is also checked after this many commands, so that it does not grow without limit if the caller
+ * never checks. */
 #define LOOK_EVERY 4096
 
 clt_status ocl_faults_add(ocl_device *device, const char *what, const char *kernel, cl_event event)
@@ -126,7 +127,7 @@ bool ocl_wait_for_callback(ocl_device *device, pthread_cond_t *changed, pthread_
 {
     if (clt_cond_wait_turn(changed, lock))
         return true;
-    pthread_mutex_unlock(lock); /* callbacks take it */
+    pthread_mutex_unlock(lock); /* callbacks need the lock */
     bool failed = ocl_commands_failed(device);
     pthread_mutex_lock(lock);
     return !failed;

@@ -15,15 +15,14 @@
 /* Number of the last command that was enqueued on the device, of both queues together. */
 uint64_t ocl_commands_enqueued(ocl_device *device);
 /* Looks at the events of the commands up to `number` that have ended. CLT_EDEVLOST names the first one that
- * failed; commands that are still under way are asked again the next time. Any thread may call it. */
+ * failed; commands that are still under way are checked again the next time. Any thread may call it. */
 clt_status ocl_commands_check(ocl_device *device, uint64_t number);
-/* Has any command failed so far? Commands that wait for a failed one may never end (PoCL 3.1), so that
- * whoever cleans up does not wait for a queue then, and leaves to the end of the process what the device may
- * still use. */
+/* Whether any command has failed so far. Commands that wait for a failed one may never end (PoCL 3.1), so
+ * clean-up must not wait for the queues then, and must not free memory that the device may still use. */
 bool ocl_commands_failed(ocl_device *device);
-/* One turn of a loop that waits, with `lock` held, for a callback on an event to change something and signal
- * `changed`. False: a command has failed, and the callback may never come; the caller stops waiting unless
- * the change has come meanwhile, and leaves what the callback refers to where it is. */
+/* One iteration of a loop that waits, with `lock` held, until a callback of an event changes something and
+ * signals `changed`. False: a command has failed, and the callback may never come; the caller must stop
+ * waiting (unless the change has happened) and must not free what the callback refers to. */
 bool ocl_wait_for_callback(ocl_device *device, pthread_cond_t *changed, pthread_mutex_t *lock);
 
 #endif

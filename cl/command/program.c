@@ -20,7 +20,7 @@
 
 #define STANDARD_OPTIONS "-cl-std=CL1.2"
 
-/* A failed build's source */
+/* Saving the source of a failed build */
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -40,7 +40,7 @@ static bool save_in(const char *folder, const char *base, const char *source, co
     char log_path[1024];
     n = snprintf(log_path, sizeof log_path, "%s/%s.log", folder, base);
     if (n > 0 && (size_t)n < sizeof log_path)
-        (void)clt_file_write(log_path, log, strlen(log)); /* the source is what matters */
+        (void)clt_file_write(log_path, log, strlen(log)); /* the source matters more than the log */
     return true;
 }
 
@@ -96,7 +96,7 @@ static clt_status copy_text(const char *text, char **out)
     return CLT_OK;
 }
 
-/* Without trailing space. */
+/* The build log without trailing white space. */
 clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out)
 {
     size_t size = 0;
@@ -115,7 +115,7 @@ static clt_status build_failed(const ocl_device *device, const ocl_program *prog
 {
     const ocl_device_desc *desc = &device->desc;
     char path[1024];
-    /* a lack of memory is no verdict of the compiler */
+    /* running out of memory is not an error in the source */
     if (quiet || code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
         code == CL_OUT_OF_RESOURCES)
         return ocl_fail(code, __FILE__, __LINE__, "building '%s' (%s)", program->family, full_options);
@@ -166,7 +166,8 @@ static clt_status load_or_compile(ocl_device *device, ocl_program *program, cons
     return CLT_OK;
 }
 
-/* Source and options of a program; free() the one, clt_str_free() the other, on failure too. */
+/* Source and full options of a program. Free the source with free() and the options with clt_str_free(), also
+ * on failure. */
 static clt_status text_of(const char *family, const char *options, char **source, clt_str *full_options)
 {
     char file_name[128];
@@ -242,7 +243,8 @@ static clt_status get(ocl_device *device, const char *family, const char *option
     pthread_mutex_unlock(&device->lock);
     if (*out != NULL)
         return CLT_OK;
-    CLT_TRY(build(device, family, options, quiet, &fresh)); /* seconds on some drivers: not under the lock */
+    /* takes seconds with some drivers, so the lock is not held */
+    CLT_TRY(build(device, family, options, quiet, &fresh));
     pthread_mutex_lock(&device->lock);
     device->counters.programs_built++;
     device->counters.programs_loaded += fresh->from_cache;

@@ -17,30 +17,31 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
-/* What starting a child costs is half a second of a core: not for fewer programs that are in no cache. */
+/* Starting a child takes half a second of a core, so children are used only for at least this many programs
+ * that no cache has. */
 #define WORTH_CHILDREN 4
 
 typedef struct build_job {
     const ocl_program_wish *wish;
     size_t index;    /* in the caller's list */
-    size_t length;   /* of its source */
-    clt_error error; /* of this build; CLT_OK: built */
-    bool known;      /* a cache has it */
+    size_t length;   /* length of its source */
+    clt_error error; /* error of this build; CLT_OK: none */
+    bool known;      /* it is in a cache */
 } build_job;
 
 typedef struct build_pool {
     ocl_device *device;
     build_job *jobs;
-    size_t count, next, done; /* jobs; first one that nobody took; ended */
+    size_t count, next, done; /* number of jobs; next job to take; jobs that have ended */
     const char *begun;        /* family of the build that began last */
-    bool failed;              /* nothing more is begun: all before the failed one have been */
-    bool children;            /* do builders have a child process each? */
+    bool failed;              /* no more builds are begun (all jobs before the failed one have been begun) */
+    bool children;            /* each builder has a child process */
     int builders;             /* threads so far; each takes the next number */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 } build_pool;
 
-/* The next job, NULL when none is left. */
+/* Takes the next job; NULL: none is left. */
 static build_job *take(build_pool *pool)
 {
     build_job *job = NULL;
@@ -61,7 +62,7 @@ static void build(build_pool *pool, build_job *job)
     clt_error_take(status, &job->error);
 }
 
-/* Without a child its builder builds in this process. */
+/* Starts a child for a builder; if that fails, the builder builds in this process. */
 static void start_child(const ocl_device *device, ocl_builder **child)
 {
     if (*child == NULL && ocl_builder_start(device, child) != CLT_OK) {
@@ -79,7 +80,8 @@ static void end_job(build_pool *pool, const build_job *job)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Has the child compile what build will find in a cache. Without a child build does it all. */
+/* Has the child compile the program into a cache, in which build() then finds it. Without a child, build()
+ * compiles it. */
 static clt_status build_in_child(build_pool *pool, ocl_builder **child, const ocl_program_wish *wish)
 {
     bool usable = true;
@@ -93,10 +95,11 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
     if (usable)
         return status;
     ocl_builder_stop(*child);
-    *child = NULL; /* a new one would end with this thread, which started it */
+    *child = NULL; /* not replaced: a new child would end with this thread */
     if (status != CLT_EBUILD)
         return status;
-    /* A full disk or a lack of memory ends a compiler, too: only what happens twice is its answer. */
+    /* A full disk or a lack of memory can end a compiler too: only if it happens twice the program is to
+     * blame. */
     clt_error_clear();
     start_child(pool->device, &another);
     if (another == NULL)
@@ -123,7 +126,7 @@ static void *builder(void *context)
     return NULL;
 }
 
-/* Called with the lock held, which the caller's function must not be. */
+/* Called with the lock held; releases it while the caller's progress function runs. */
 static void tell(build_pool *pool, ocl_progress_fn progress, void *context)
 {
     size_t done = pool->done;
@@ -134,7 +137,7 @@ static void tell(build_pool *pool, ocl_progress_fn progress, void *context)
     pthread_mutex_lock(&pool->lock);
 }
 
-/* Until all that was begun has ended and nothing will be begun. */
+/* Reports progress until all builds that were begun have ended and none will begin. */
 static void watch(build_pool *pool, ocl_progress_fn progress, void *context)
 {
     const char *told = NULL;
@@ -176,7 +179,7 @@ static void build_at_once(build_pool *pool, int wanted, ocl_progress_fn progress
     while (wanted > 1 && started < wanted &&
            clt_thread_start(&threads[started], "builder", builder, pool) == CLT_OK)
         started++;
-    clt_error_clear(); /* of a thread that cannot be had: the others do its work */
+    clt_error_clear(); /* a thread could not be started: the others do its work */
     if (started == 0) {
         build_here(pool, progress, context);
         return;
@@ -186,7 +189,7 @@ static void build_at_once(build_pool *pool, int wanted, ocl_progress_fn progress
         clt_thread_join(threads[i]);
 }
 
-/* One for each core that this process may use, or as CLTRAIN_BUILDERS says. */
+/* The largest number of builders: one for each core that this process may use, or CLTRAIN_BUILDERS. */
 static int most_builders(void)
 {
     const char *text = getenv("CLTRAIN_BUILDERS");
@@ -205,7 +208,7 @@ int ocl_build_threads(const ocl_device *device, size_t programs)
     return device->desc.quirks & OCL_QUIRK_SERIAL_BUILDS ? 1 : builders_for(programs);
 }
 
-/* Children for the programs that no cache has, 0: none. */
+/* The number of children for programs that no cache has; 0: none. */
 static int children_for(build_pool *pool)
 {
     size_t unknown = 0;
@@ -216,7 +219,7 @@ static int children_for(build_pool *pool)
         pool->jobs[i].known = ocl_program_known(pool->device, wish->family, wish->options);
         unknown += !pool->jobs[i].known;
     }
-    bool there = pool->device->builders[0] != NULL; /* of the executor before */
+    bool there = pool->device->builders[0] != NULL; /* children of the previous executor */
     int children = builders_for(unknown);
     return children > 1 && (there || unknown >= WORTH_CHILDREN) ? children : 0;
 }

@@ -27,26 +27,27 @@
 
 #define SUFFIX ".program"
 #define MARK ".built"
-#define TEMPORARY ".program.tmp-" /* clt_file_write's, while it writes */
+#define TEMPORARY ".program.tmp-" /* names of temporary files of clt_file_write */
 #define LIMIT (UINT64_C(512) << 20)
-#define MARK_SECONDS (90 * 86400) /* marks older than this go: the driver has trimmed its cache, too */
-#define STALE_SECONDS 3600        /* a temporary file older than this has lost its writer */
+/* older marks are removed: by then the driver has trimmed its own cache too */
+#define MARK_SECONDS (90 * 86400)
+#define STALE_SECONDS 3600 /* the writer of an older temporary file is dead */
 
 static const char magic[8] = {'C', 'L', 'T', 'P', 'R', 'G', '1', '\n'};
 
 typedef struct file_head {
     char magic[8];
-    uint64_t key_bytes, binary_bytes; /* what follows: the key, the binary */
+    uint64_t key_bytes, binary_bytes; /* sizes of the key and the binary, which follow */
     uint64_t hash;                    /* of key and binary */
 } file_head;
 
 typedef struct ocl_binary_cache {
     char *folder;
     clt_str about; /* the part of the key that all programs of the device share */
-    bool readable; /* the folder is there and is this user's alone */
-    bool writable; /* nothing has failed so far; under the device's lock */
+    bool readable; /* the folder exists and no other user can write to it */
+    bool writable; /* no write has failed so far; under the device's lock */
     bool wrote;
-    bool marks; /* the driver keeps the programs: no binaries */
+    bool marks; /* the driver has its own cache: we keep only marks of built programs, no binaries */
 } ocl_binary_cache;
 
 /* The key */
@@ -63,7 +64,8 @@ static void add_platform_version(clt_str *key, cl_platform_id platform)
     clt_error_clear();
 }
 
-/* Code for a CPU is made for the instructions that this one has, and a home folder may serve many hosts. */
+/* Adds the processor to the key: code for a CPU uses the instructions of this one, and a home folder may be
+ * shared by many hosts. */
 static void add_processor(clt_str *key)
 {
     char *text = NULL;
@@ -72,14 +74,14 @@ static void add_processor(clt_str *key)
     if (clt_file_read("/proc/cpuinfo", false, UINT64_C(16) << 20, CLT_ESTORAGE, &text, &size) != CLT_OK)
         clt_error_clear();
     for (size_t i = 0; text != NULL && i < sizeof lines / sizeof lines[0]; i++) {
-        const char *at = strstr(text, lines[i]); /* of the first core: the others have the same */
+        const char *at = strstr(text, lines[i]); /* of the first core; all cores have the same */
         if (at != NULL)
             clt_str_append_n(key, at, strcspn(at, "\n") + 1);
     }
     free(text);
 }
 
-/* Variables by which drivers' compilers are told to do something else. */
+/* Adds environment variables that change what drivers' compilers do. */
 static void add_environment(clt_str *key)
 {
     static const char *const prefixes[] = {"CL_CONFIG_", "VOLCANO_", "IGC_",     "POCL_",
@@ -151,7 +153,7 @@ static clt_status open_cache(ocl_device *device, bool marks)
         cache->writable = true;
     else
         CLT_DEBUG("binaries of programs are not kept: %s", clt_error_text());
-    CLT_TRY(clt_private_folder_check(cache->folder)); /* a full or read-only disk may still hold it */
+    CLT_TRY(clt_private_folder_check(cache->folder)); /* the folder may exist on a full or read-only disk */
     cache->readable = true;
     return CLT_OK;
 }
@@ -195,7 +197,7 @@ static void count_refused(ocl_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* The binary inside the file's bytes, NULL when the file is not whole or is about something else. */
+/* The binary inside a file; NULL when the file is damaged or has another key. */
 static const unsigned char *binary_in(const char *data, size_t size, const clt_str *key, size_t *bytes)
 {
     file_head head;
@@ -226,7 +228,8 @@ cl_int ocl_build_binary(const ocl_device *device, const unsigned char *binary, s
     return clBuildProgram(program, 1, &device->id, options, NULL, NULL);
 }
 
-/* Only a plain file of this user that nobody else may write: store() makes it so, whatever the umask is. */
+/* Whether it is a regular file of this user to which no other user may write; store() makes such files
+ * whatever the umask is. */
 static bool trusted(const char *path)
 {
     struct stat info;
@@ -240,7 +243,7 @@ static cl_program load(ocl_device *device, const clt_str *key, const char *path,
     size_t size, bytes = 0;
     cl_program program = NULL;
     if (!trusted(path) || clt_file_read(path, false, LIMIT, CLT_ESTORAGE, &data, &size) != CLT_OK)
-        return NULL; /* the usual case: nothing is kept yet */
+        return NULL; /* the usual case: not in the cache yet */
     const unsigned char *binary = binary_in(data, size, key, &bytes);
     if (binary != NULL && ocl_build_binary(device, binary, bytes, options, &program) != CL_SUCCESS &&
         program != NULL) {
@@ -248,7 +251,7 @@ static cl_program load(ocl_device *device, const clt_str *key, const char *path,
         program = NULL;
     }
     if (program != NULL) {
-        (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now: the last to be trimmed */
+        (void)utimensat(AT_FDCWD, path, NULL, 0); /* marks it as recently used, so that it is trimmed last */
     } else {
         CLT_DEBUG("a kept binary is not used and removed (%s): %s",
                   binary != NULL ? "the driver does not take it" : "damaged or of another program", path);
@@ -290,7 +293,7 @@ cl_program ocl_binary_load(ocl_device *device, const char *source, const char *f
 
 /* Writing */
 
-/* Head, key and binary in one piece; free() it. */
+/* The content of a file: header, key and binary; free() it. */
 static clt_status file_of(const clt_str *key, cl_program program, char **out, size_t *size)
 {
     size_t bytes = 0;
@@ -301,7 +304,8 @@ static clt_status file_of(const clt_str *key, cl_program program, char **out, si
         CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary");
     *size = sizeof head + key->length + bytes;
     CLT_TRY(
-        clt_alloc(out, *size + 1, 1, "a program's binary")); /* some drivers end a text with a zero more */
+        /* one byte more, since some drivers append a NUL to a text */
+        clt_alloc(out, *size + 1, 1, "a program's binary"));
     char *body = *out + sizeof head;
     unsigned char *binary = (unsigned char *)body + key->length;
     memcpy(body, key->text, key->length);
@@ -358,8 +362,7 @@ void ocl_binary_store(ocl_device *device, const char *source, const char *full_o
     clt_status status = store(cache, source, full_options, program);
     pthread_mutex_lock(&device->lock);
     cache->wrote = cache->wrote || status == CLT_OK;
-    cache->writable =
-        cache->writable && status == CLT_OK; /* no disk is asked sixty times whether it is full */
+    cache->writable = cache->writable && status == CLT_OK; /* after one failure no more writes are tried */
     pthread_mutex_unlock(&device->lock);
     if (status != CLT_OK)
         CLT_DEBUG("binaries of programs are not kept from here on: %s", clt_error_text());
@@ -390,7 +393,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* The cache's files; temporary ones that lost their writer are removed. free() the array. */
+/* Lists the cache's files and removes temporary ones whose writer is dead. free() the array. */
 static size_t list_files(DIR *folder, kept_file **out)
 {
     kept_file *files = NULL;
@@ -407,8 +410,7 @@ static size_t list_files(DIR *folder, kept_file **out)
         if (!ends_with(name, SUFFIX) || strlen(name) >= sizeof files->name)
             continue;
         if (clt_grow(&files, &capacity, count + 1, sizeof *files, "the list of binaries") != CLT_OK) {
-            clt_error_clear(); /* its own: a command that failed closes its device, too, and has more to say
-                                */
+            clt_error_clear(); /* keep the caller's error, which is more important */
             break;
         }
         kept_file *file = &files[count++];

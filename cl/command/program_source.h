@@ -11,11 +11,12 @@
 
 /* Text of "softmax.cl" or "common.clh" with its includes resolved; free() it. */
 clt_status ocl_source_text(const char *file_name, char **out);
-/* Bytes of a family's own source as it is built in, 0 if it is not: an idea of what compiling it takes. */
+/* Size of a family's own embedded source, which tells roughly how long it takes to compile; 0: there is
+ * none. */
 size_t ocl_source_length(const char *family);
 
-/* Identity of all kernels of this program: version and every source, those of CLTRAIN_KERNEL_DIR where it has
- * them. What was learned about a device's driver with other kernels does not count for these. */
+/* Hash of all kernels of this program: of the version and every source, including those from
+ * CLTRAIN_KERNEL_DIR. Answers about a driver that were found with other kernels are not valid for these. */
 clt_status ocl_kernels_hash(uint64_t *hash);
 
 #endif

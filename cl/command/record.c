@@ -8,18 +8,18 @@
 #include <string.h>
 
 typedef struct record_entry {
-    cl_event start, end; /* start: only where the command is more than one device command */
+    cl_event start, end; /* start: only if the command consists of several device commands */
     ocl_span span;
 } record_entry;
 
-/* Commands that found the ring full, by tag. */
+/* Number of commands of a tag that were lost because the ring was full. */
 typedef struct record_loss {
     int64_t tag;
     uint64_t count;
 } record_loss;
 
-/* Tags that can have losses at once: more than an owner that takes each tag soon ever has under way. Beyond
- * them the newest place stands for all newer tags. */
+/* The number of tags for which losses are counted separately: more than a caller ever has under way. When
+ * they are used up, the last entry counts for all newer tags. */
 #define LOSSES 64
 
 struct ocl_recorder {
@@ -27,7 +27,7 @@ struct ocl_recorder {
     int64_t tag;
     record_entry *ring;
     size_t capacity, oldest, count;
-    record_loss lost[LOSSES]; /* by rising tag */
+    record_loss lost[LOSSES]; /* sorted by tag */
     int n_lost;
 };
 
@@ -122,7 +122,7 @@ static void read_times(const record_entry *e, ocl_span *span)
                  stamp(e->end, CL_PROFILING_COMMAND_END, &span->end_ns);
     if (known && span->all)
         known = stamp(e->end, CL_PROFILING_COMMAND_QUEUED, &span->queued_ns);
-    /* the marker in front ended when the first of several device commands could begin */
+    /* the marker before the command ended when its first device command could begin */
     if (known && e->start != NULL && stamp(e->start, CL_PROFILING_COMMAND_END, &first) &&
         first < span->start_ns)
         span->start_ns = first;
@@ -130,7 +130,7 @@ static void read_times(const record_entry *e, ocl_span *span)
         span->queued_ns = span->start_ns = span->end_ns = 0;
 }
 
-/* How many of the tags up to `tag` were lost; those of later ones wait for their own turn. */
+/* Takes the number of losses of the tags up to `tag`; those of later tags stay. */
 static uint64_t take_losses(struct ocl_recorder *r, int64_t tag)
 {
     uint64_t count = 0;

@@ -23,8 +23,8 @@ typedef enum ocl_span_kind {
     OCL_SPAN_COPY     /* ocl_copy_async */
 } ocl_span_kind;
 
-/* A stretch is what an executor enqueues without coming back to the host: a range, or the part of one between
- * two host commands. A lone command opens and closes its own. */
+/* A stretch is a sequence of commands that an executor enqueues without host commands in between. Its first
+ * command has the flag OPENS and its last one CLOSES; a single command has both. */
 enum { OCL_SPAN_OPENS = 1, OCL_SPAN_CLOSES = 2 };
 
 typedef struct ocl_span {
@@ -36,25 +36,25 @@ typedef struct ocl_span {
     const ocl_command *command; /* COMMAND */
     uint64_t bytes;             /* transfers */
     double host_at;             /* clt_now() right after it was enqueued */
-    /* device clock, ns; all 0 when the device gave no times. queued_ns: only at OCL_RECORD_ALL */
+    /* device clock, ns; all 0 if the device gives no times. queued_ns: only at OCL_RECORD_ALL */
     uint64_t queued_ns, start_ns, end_ns;
 } ocl_span;
 
 /* ocl_record_start: makes a recorder for `capacity` commands in flight; CLT_EUNSUPPORTED when the device's
  * queues give no times. The level is OFF at first. */
 clt_status ocl_record_start(ocl_device *device, size_t capacity);
-/* Forgets what was not taken. ocl_device_close calls it too. */
+/* Ends recording and drops commands that were not taken. ocl_device_close calls it too. */
 void ocl_record_stop(ocl_device *device);
-/* What is enqueued from now on is recorded at this level under this tag, which never falls. */
+/* Commands enqueued from now on are recorded at this level with this tag. Tags must not decrease. */
 void ocl_record_set(ocl_device *device, ocl_record_level level, int64_t tag);
-/* Hands over, in the order in which they were enqueued, the commands of all tags up to `tag`, which have
- * ended. Returns how many of these tags could not be kept because the ring was full, since the last call. */
+/* Calls fn, in the order of enqueueing, for the commands of all tags up to `tag`, which must have ended.
+ * Returns how many commands of these tags were lost since the last call because the ring was full. */
 typedef void (*ocl_span_fn)(void *context, const ocl_span *span);
 uint64_t ocl_record_take(ocl_device *device, int64_t tag, ocl_span_fn fn, void *context);
 
 /* Processor time of the main thread inside the OpenCL calls of executors and transfers while the meter is on.
- * Reading the clock twice a call costs about as much as a call, half of it inside; who knows what the same
- * work takes without the meter can take that out. */
+ * Reading the clock twice per call costs about as much as the call itself, and half of that is counted as
+ * inside; it can be corrected by timing the same work without the meter. */
 typedef struct ocl_meter_reading {
     double inside; /* seconds */
     uint64_t calls;

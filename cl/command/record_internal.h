@@ -8,12 +8,13 @@
 #include "cl/command/record.h"
 #include "engine/base/thread.h"
 
-/* OFF without a recorder. */
+/* The current level; OFF without a recorder. */
 ocl_record_level ocl_record_level_of(const ocl_device *device);
-/* Takes over both events; tag, level and host time are filled in. Only while the level is not OFF. */
+/* Records a command; takes ownership of both events. Tag, level and host time are filled in here. Only while
+ * the level is not OFF. */
 void ocl_record_add(ocl_device *device, const ocl_span *span, cl_event start, cl_event end);
 
-/* code = (call), with the thread's processor time added up while the meter is on. */
+/* code = (call); while the meter is on, adds the thread's CPU time of the call. */
 #define OCL_METERED(device, code, call)                                                                      \
     do {                                                                                                     \
         double ocl_metered_ = (device)->meter.on ? clt_thread_cpu() : 0.0;                                   \

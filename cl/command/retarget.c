@@ -19,12 +19,12 @@
 
 /* --- the text --- */
 
-/* Without one of these a product is wrong, or right by chance. */
+/* Every WGMMA product needs all of these; without one of them it is wrong, or right only by chance. */
 static const char *const kinds[] = {"fence.proxy.async", "wgmma.fence.", "wgmma.mma_async.",
                                     "wgmma.commit_group.", "wgmma.wait_group."};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-/* What of a text was seen so far. */
+/* What was found in the text so far. */
 typedef struct seen {
     bool target;
     bool kind[KINDS];
@@ -112,7 +112,8 @@ static clt_status load_text(ocl_device *device, ocl_program *program, const clt_
                                    strstr(options, VERBOSE) != NULL ? VERBOSE : "", &loaded);
     clt_status status = loaded != NULL ? ocl_program_fetch_log(loaded, device->id, &log) : CLT_OK;
     bool passing = code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
-                   code == CL_MEM_OBJECT_ALLOCATION_FAILURE; /* no answer to this program */
+                   /* these failures say nothing about the program */
+                   code == CL_MEM_OBJECT_ALLOCATION_FAILURE;
     if (status == CLT_OK && passing)
         status = ocl_fail(code, __FILE__, __LINE__, "loading a program for another target");
     else if (status == CLT_OK && code != CL_SUCCESS)

@@ -12,15 +12,15 @@
 
 #include "engine/base/mem.h"
 
-/* The define by which a program asks for it, and the option that it becomes. */
+/* The define by which a program asks to be retargeted, and the compiler option for it. */
 #define OCL_RETARGET_DEFINE "RETARGET_SM90A"
 #define OCL_RETARGET_OPTION "-D" OCL_RETARGET_DEFINE "=1"
 
 /* Appends the text for sm_90a of `size` bytes of PTX for sm_90: its .target, .version 8.0 at least, and
- * instructions for the lines that begin with "//sm_90a: " (SM90A of cl/kernels/wgmma.clh). The text ends with
- * a zero if those bytes do, which some drivers count and others do not. CLT_EUNSUPPORTED with the reason when
- * they are no such text, or when one of the kinds of instruction that every product needs is not among these
- * lines. Pure. */
+ * instructions for the lines that begin with "//sm_90a: " (SM90A of cl/kernels/wgmma.clh). The result ends
+ * with a NUL if the input does (some drivers count it in the size, others do not). CLT_EUNSUPPORTED with the
+ * reason when the input is not such PTX, or when one of the instructions that every product needs is missing
+ * in these lines. Pure. */
 clt_status ocl_retarget_text(const char *ptx, size_t size, clt_str *out);
 
 #endif

@@ -18,7 +18,8 @@ bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, co
     return false;
 }
 
-/* OCL_QUIRK_ANY_STYLE: slow kernels are wanted too. */
+/* Whether kernels of this style are fast on the device. With OCL_QUIRK_ANY_STYLE (the checker) slow ones are
+ * accepted too. */
 static bool suits(ocl_kernel_style style, const ocl_device_desc *device, char *reason, size_t size)
 {
     const char *why = NULL;
@@ -53,7 +54,7 @@ bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const 
     return variant->accepts == NULL || variant->accepts(problem, device, reason, size);
 }
 
-/* The first of the list that accepts, or NULL; `reasons` collects why not. */
+/* The first variant of the list that accepts the problem, or NULL; `reasons` collects the refusals. */
 static const ocl_variant *first_that_accepts(const ocl_variant *const *list, const void *problem,
                                              const ocl_device_desc *device, const char *what,
                                              const char *force, clt_str *reasons)
@@ -70,7 +71,7 @@ static const ocl_variant *first_that_accepts(const ocl_variant *const *list, con
     return NULL;
 }
 
-/* Where the driver refused what is fast on this device, what is slow on it is better than nothing. */
+/* If the driver refused the variants that are fast on this device, a slow variant is taken. */
 static const ocl_variant *any_that_works(const ocl_variant *const *list, const void *problem,
                                          const ocl_device_desc *device, const char *what, clt_str *reasons)
 {

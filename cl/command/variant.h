@@ -11,40 +11,42 @@
 
 /* One tunable integer of a variant and the values worth trying. The variant reads it with ocl_tuned
  * (cl/command/command.h) and decides itself when no record gives a value. Not every combination need be
- * possible: emit refuses those that are not. In a list those that need another program come first: the tuner
- * tries them last. */
+ * possible: emit refuses those that are not. In a variant's list, tunables that change the program come
+ * first, so that the tuner varies them last. */
 typedef struct ocl_tunable {
     const char *name;
     int count;
     int values[12];
 } ocl_tunable;
 
-/* The devices that a variant's kernels are fast on. On others they would compute the same, only slowly, so
- * ocl_variant_accepts refuses them there: nothing else in the program asks what kind of device it has to find
- * out how to compute. */
+/* The kind of device on which a variant's kernels are fast. On others they give the same results, but slowly,
+ * so ocl_variant_accepts refuses them there. This is the only place where the choice of kernels depends on
+ * the kind of device. */
 typedef enum ocl_kernel_style {
-    OCL_KERNEL_ANY,    /* no worse than others on any device, or the last way on */
+    OCL_KERNEL_ANY,    /* good on any device, or the last resort */
     OCL_KERNEL_LANES,  /* vectors of sixteen in one work-item, with large private tiles */
-    OCL_KERNEL_GROUPS, /* work-groups whose neighbours read neighbours */
-    OCL_KERNEL_BLOCKS, /* work-groups that hold blocks in local memory, a barrier for each: not for CPUs,
-                          whose compilers may not even end (PoCL 3.0) */
+    OCL_KERNEL_GROUPS, /* work-groups with coalesced accesses */
+    /* work-groups that hold blocks in local memory with barriers: not for CPUs, whose compilers may even
+     * hang (PoCL 3.0) */
+    OCL_KERNEL_BLOCKS,
 } ocl_kernel_style;
 
 typedef struct ocl_variant {
     const char *name; /* suffix of its kernels: "row", "group", "lane", "simple", "clblast" */
     uint32_t needs;   /* OCL_CAP_* bits */
-    /* May be NULL: accepts everything. On refusal writes why into reason. problem's type is fixed by the
-     * list. */
+    /* NULL: accepts everything. On refusal it writes the reason. The type of `problem` depends on the
+     * family. */
     bool (*accepts)(const void *problem, const ocl_device_desc *device, char *reason, size_t size);
     const ocl_tunable *tunables; /* NULL-name terminated, or NULL */
     clt_status (*emit)(ocl_emitter *emitter, const void *problem);
-    /* OCL_CAP_* bits that its kernels make use of without needing them: others may run it too, as the last
-     * way on. The checker leaves it out where the driver lost one of these capabilities. */
+    /* OCL_CAP_* bits that its kernels are written for but do not strictly need: other devices may run it as
+     * the last resort. The checker skips the variant where the driver lost one of these capabilities. */
     uint32_t written_for;
     ocl_kernel_style style;
 } ocl_variant;
 
-/* Whether planning leaves the variant out, or (form not "") this tile of it. */
+/* Whether planning must not use the variant or, if `form` is not "", this tile of it, because the driver
+ * refused it. */
 bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, const char *form);
 
 /* False with the reason when the variant cannot be used for this problem on this device. */
@@ -54,8 +56,8 @@ bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const 
 /* ocl_variant_select: the first variant of the NULL-terminated list that the device's capabilities allow and
  * that accepts the problem; `force` (may be NULL) takes only the variant of that name. Refusals go to the
  * debug log as "what: variant: reason". When the driver refused some of the list (cl/command/fallback.h) and
- * no other variant accepts, one that refuses only for its lack of speed is taken. CLT_EUNSUPPORTED when none
- * accepts (or the forced one refuses), with all reasons. */
+ * no other variant accepts, one that refuses only because it is slow here is taken. CLT_EUNSUPPORTED when
+ * none accepts (or the forced one refuses), with all reasons. */
 clt_status ocl_variant_select(const ocl_variant *const *list, const void *problem,
                               const ocl_device_desc *device, const char *what, const char *force,
                               const ocl_variant **out);

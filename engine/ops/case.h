@@ -70,8 +70,9 @@ enum { CLT_SMALL = 1, CLT_EXACT = 2 }; /* see clt_op_case */
         .n_inputs = (int)(sizeof((clt_case_input[]){__VA_ARGS__}) / sizeof(clt_case_input))                  \
     }
 
-/* Timed cases of one f32 input: of GPT-2 124M with 4 x 64 tokens, which fits into the caches of most CPUs,
- * and far larger than any cache. 768 columns are the model's width, 3072 that of its hidden layer. */
+/* Timed cases of one f32 input: one of GPT-2 124M with 4 x 64 tokens, which fits into the caches of most
+ * CPUs, and one far larger than any cache. 768 columns are the model's width, 3072 that of its hidden
+ * layer. */
 #define CLT_TIMED_768(word, text)                                                                            \
     CLT_CASE(word "gpt2", text, 0, CLT_CASE_F32(4, 64, 768)),                                                \
         CLT_CASE(word "large", text, 0, CLT_CASE_F32(64, 512, 768))

@@ -56,7 +56,7 @@ typedef struct clt_attr_spec {
         .name = word, .type = CLT_ATTR_##kind, .required = true, .min = least, .max = most, .help = text     \
     }
 
-/* What the example of an op is for: the fields x and y of the data. */
+/* The data (fields x and y) for which the example of an op is written. */
 typedef enum clt_doc_data {
     CLT_DOC_IMAGES,  /* x (28,28) u8, y a class below 10 */
     CLT_DOC_TEXT,    /* x and y (64) i32 below 256 */

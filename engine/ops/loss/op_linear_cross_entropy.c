@@ -113,7 +113,7 @@ static clt_status head_forward(ocl_emitter *e, const clt_call *call, bool group)
     clt_emit_loss_record(e, call, h.row_sums, h.rows);
     return CLT_OK;
 }
-/* dx of the part's rows, from gradients in `logits`. */
+/* dx of the chunk's rows, from the gradients in `logits`. */
 static clt_status head_dx(ocl_emitter *e, const head *h)
 {
     const clt_call *call = h->call;

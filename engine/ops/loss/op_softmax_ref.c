@@ -82,16 +82,17 @@ static const clt_op_case softmax_cases[] = {
     CLT_CASE("far_row", NULL, CLT_SMALL, CLT_CASE_F32(2, 2053)),
     CLT_CASE("nan", NULL, CLT_SMALL, CLT_CASE_NAN(CLT_F32, 40, 5)),
     CLT_CASE("peaks", NULL, CLT_SMALL, CLT_CASE_PEAKS(CLT_F32, 40, 60, 67)),
-    /* some rows with a peak, some without; a gradient's sum over a row then weighs as much as it is large */
+    /* rows with and without a peak; rounding is relative to the sum of the gradient over a row */
     {.name = "far_peaks",
      .n_inputs = 1,
      .inputs = {CLT_CASE_PEAKS(CLT_F32, 6000, 12, 2053)},
      .tolerance = 64,
      .small = true},
-    /* several rows and several chunks of rows an item, the last ones not full; rows too long for that */
+    /* several rows and several chunks of rows for each item, the last ones incomplete; then rows too long for
+     * that */
     CLT_CASE("chunks", NULL, CLT_SMALL, CLT_CASE_F32(1203, 17)),
     CLT_CASE("near", NULL, 0, CLT_CASE_F32(203, 500)),
-    /* whole vectors, which may pass by the caches: an even and an odd number of them */
+    /* an even and an odd number of whole vectors, which may be stored past the caches */
     CLT_CASE("vectors", NULL, 0, CLT_CASE_F32(301, 64)),
     CLT_CASE("vectors_odd", NULL, 0, CLT_CASE_F32(77, 80)),
     CLT_CASE("far", NULL, 0, CLT_CASE_F32(50, 2101)),

@@ -84,8 +84,8 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
     norm_end(e, &s, group, (s.centre ? 6.0 : 3.0) + s.affine + s.bias);
     return CLT_OK;
 }
-/* dx, by rows, by groups, or (block) together with the first stage of the column sums: part[0] of dw, part[1]
- * of db, each with a row per block, or -1. */
+/* Blocks of rows for dx that is computed together with the first stage of the column sums: part[0] for dw and
+ * part[1] for db, with a row for each block; -1: not wanted. */
 typedef struct norm_blocks {
     clt_column_blocks of;
     int32_t part[2];

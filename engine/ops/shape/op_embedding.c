@@ -90,7 +90,7 @@ static clt_status embedding_forward(ocl_emitter *e, const clt_call *call, bool b
         ocl_kernel_end_items(e, elements, clt_local_flat(e->device), 0.0);
     return CLT_OK;
 }
-/* dw from positions sorted by index. */
+/* Emits dw from the positions sorted by index. */
 static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_sizes *s, int32_t start,
                           int32_t order, bool by_row)
 {

@@ -40,7 +40,7 @@ static const clt_op_case transpose_cases[] = {
     CLT_CASE("swap", "{\"perm\":[0,2,1]}", CLT_SMALL | CLT_EXACT, CLT_CASE_F32(2, 3, 5)),
     CLT_CASE("swap_tiles", "{\"perm\":[0,2,1]}", CLT_SMALL | CLT_EXACT, CLT_CASE_F32(3, 33, 47)),
     CLT_CASE("swap_single", "{\"perm\":[0,2,1]}", CLT_EXACT, CLT_CASE_F32(1, 17, 100)),
-    {.name = "swap_long", /* whole tiles of the lane form, and what is left of them on both sides */
+    {.name = "swap_long", /* whole tiles of the lane style, and incomplete ones in both dimensions */
      .attrs = "{\"perm\":[0,2,1]}",
      .n_inputs = 1,
      .inputs = {CLT_CASE_F32(4, 150, 75)},

@@ -10,6 +10,7 @@
 #include "cli/predict_out.h"
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
+#include "engine/data/data.h"
 #include "engine/data/rows.h"
 
 typedef struct predict_args {
@@ -17,7 +18,7 @@ typedef struct predict_args {
     int64_t top;
     const char *files[ARGS_MAX + 1];
     int n_files;
-    clt_rows_type rows_type;
+    const clt_source_type *rows_type; /* NULL: by content and name */
     uint32_t caps_mask;
 } predict_args;
 
@@ -38,8 +39,8 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
             "lines of numbers on the standard input; the run has no evaluation data to take instead");
     CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
     a->files[a->n_files++] = clt_config_list_string(c, "data.eval_path", 0);
-    if (a->rows_type == CLT_ROWS_AUTO)
-        (void)clt_rows_type_from_name(clt_config_string(c, "data.type"), &a->rows_type);
+    if (!a->rows_type)
+        a->rows_type = clt_rows_type(clt_config_string(c, "data.type"));
     fprintf(stderr, "input: the run's evaluation data, %s\n", a->files[0]);
     return CLT_OK;
 }
@@ -182,11 +183,13 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
 clt_status cmd_predict(cmd_context *context, int argc, char **argv)
 {
     predict_args a = {0};
+    char types[128] = "auto|", words[128];
+    clt_rows_types("|", "|", types + strlen(types), sizeof types - strlen(types));
     const args_option options[] = {
         ARGS_TEXT("--input", "FILE", a.input,
                   "samples: idx (plain or .gz), npy, csv or raw f32; - for lines of numbers on the standard "
                   "input (the run's evaluation data)"),
-        ARGS_TEXT("--input-type", "auto|idx|npy|csv|raw", a.type, "what the input is (by content and name)"),
+        ARGS_TEXT("--input-type", types, a.type, "what the input is (by content and name)"),
         ARGS_TEXT("--out", "FILE", a.out, "write .csv, .jsonl or .npy (the standard output, as csv)"),
         ARGS_TEXT("--format", "csv|jsonl|npy", a.format, "whatever the name of the file says"),
         ARGS_INT("--top-k", "K", a.top, 1, 1e6, "classifiers: only the K most likely classes, in that order"),
@@ -211,9 +214,10 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     CLT_TRY(cmd_caps(a.caps, &a.caps_mask));
-    if (a.type && !clt_rows_type_from_name(a.type, &a.rows_type))
-        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --input-type '%s'; there are auto, idx, npy, csv and raw",
-                 a.type);
+    a.rows_type = a.type ? clt_rows_type(a.type) : NULL;
+    if (a.type && !a.rows_type && strcmp(a.type, "auto") != 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --input-type '%s'; there are auto, %s", a.type,
+                 clt_rows_types(", ", " and ", words, sizeof words));
     const clt_saved_run_options open = {
         .overrides = r.overrides, .n_overrides = r.n_overrides, .tensors = true};
     CLT_TRY(clt_saved_run_open(r.operands[0], &open, &saved));

@@ -36,6 +36,13 @@ typedef struct clt_draw {
     uint32_t epoch; /* number of the pass over the data; 0 in evaluation */
 } clt_draw;
 
+#define CLT_INPUT_BYTES 6
+typedef enum clt_likeness {
+    CLT_UNLIKE,
+    CLT_LIKE, /* but a file without a header, as its name may say, could begin like this */
+    CLT_SURE
+} clt_likeness;
+
 typedef struct clt_source_type {
     const clt_config_part *format; /* the format's part of the config: name, keys, rules */
     clt_status (*open)(clt_source *source, const clt_config *config, clt_split split);
@@ -81,6 +88,14 @@ typedef struct clt_source_type {
      * path, or "". check_file NULL: a file cannot be checked without a config. */
     const char *suffix;
     clt_status (*check_file)(const char *path, const char *tokenizer, clt_str *out);
+
+    /* --- files of samples to predict (rows.h) --- */
+
+    const char *const *input_ends; /* endings of their names, the last one NULL; NULL: no such files */
+    /* Judges the first `n` bytes of a file, at most CLT_INPUT_BYTES. NULL: the content does not tell. */
+    clt_likeness (*input_likeness)(const unsigned char *first, size_t n);
+    bool input_lines;     /* each line has the numbers of a sample */
+    bool input_shapeless; /* the file does not state the shape of a sample */
 } clt_source_type;
 
 struct clt_source {
@@ -107,6 +122,16 @@ struct clt_source {
 /* clt_source_open: CLT_EDATA messages name the file, the byte offset or sample where that helps, why, what to
  * do. */
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out);
+/* A file, and what a config must say to open it as the training data. */
+typedef struct clt_data_file {
+    const clt_source_type *type;
+    const char *path;
+    const clt_shape *shape; /* of a sample, NULL: the file states it */
+    int64_t context;        /* length of a sequence, 0: the data is not text */
+    const char *tokenizer;  /* data.tokenizer, NULL: the data is not text */
+} clt_data_file;
+/* Makes a config with this data that is otherwise minimal. */
+clt_status clt_data_file_config(const clt_data_file *file, clt_config **out);
 /* The format that data.type of a checked config names. */
 const clt_source_type *clt_source_type_of(const clt_config *config);
 /* Checks a file with check_file of the format that its name's ending tells. */

@@ -35,15 +35,33 @@ struct clt_rows {
     bool begun; /* the first line with text has been seen */
 };
 
-bool clt_rows_type_from_name(const char *name, clt_rows_type *type)
+const clt_source_type *clt_rows_type(const char *name)
 {
-    static const char *const names[] = {"auto", "idx", "npy", "raw", "csv"};
-    for (int i = 0; i < 5; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *type = (clt_rows_type)i;
-            return true;
+    int n;
+    const clt_source_type *const *types = clt_source_types(&n);
+    for (int i = 0; i < n; i++)
+        if (types[i]->input_ends && strcmp(types[i]->format->name, name) == 0)
+            return types[i];
+    return NULL;
+}
+
+const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size)
+{
+    int n, left = 0;
+    size_t at = 0;
+    const clt_source_type *const *types = clt_source_types(&n);
+    for (int i = 0; i < n; i++)
+        left += types[i]->input_ends != NULL;
+    buffer[0] = '\0';
+    for (int i = 0; i < n && at < size; i++)
+        if (types[i]->input_ends) {
+            left--;
+            at += (size_t)snprintf(buffer + at, size - at, "%s%s", types[i]->format->name,
+                                   left > 1    ? between
+                                   : left == 1 ? last
+                                               : "");
         }
-    return false;
+    return buffer;
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -52,71 +70,47 @@ static bool ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-static clt_status guess_type(const char *path, clt_rows_type *type)
+/* The format that the file's name says; NULL: none. */
+static const clt_source_type *named_type(const char *path)
 {
-    static const struct {
-        const char *end;
-        clt_rows_type type;
-    } ends[] = {{".csv", CLT_ROWS_CSV}, {".tsv", CLT_ROWS_CSV}, {".txt", CLT_ROWS_CSV},
-                {".raw", CLT_ROWS_RAW}, {".bin", CLT_ROWS_RAW}, {".f32", CLT_ROWS_RAW},
-                {".npy", CLT_ROWS_NPY}, {".idx", CLT_ROWS_IDX}, {"-ubyte", CLT_ROWS_IDX}};
-    unsigned char b[6] = {0};
+    int n;
+    const clt_source_type *const *types = clt_source_types(&n);
+    for (int i = 0; i < n; i++)
+        for (const char *const *end = types[i]->input_ends; end && *end; end++)
+            if (ends_with(path, *end))
+                return types[i];
+    return NULL;
+}
+
+static clt_status guess_type(const char *path, const clt_source_type **type)
+{
+    unsigned char first[CLT_INPUT_BYTES];
+    char names[128];
+    int count;
+    const clt_source_type *const *types = clt_source_types(&count);
     FILE *file = fopen(path, "rb");
     if (!file)
         CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
-    size_t n = fread(b, 1, sizeof b, file);
+    size_t n = fread(first, 1, sizeof first, file);
     fclose(file);
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        if (ends_with(path, ends[i].end))
-            *type = ends[i].type;
-    if (n == 6 && memcmp(b, "\x93NUMPY", 6) == 0)
-        *type = CLT_ROWS_NPY;
-    else if (n >= 4 && ((b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14 && b[3] >= 1 && b[3] <= 6 &&
-                         *type != CLT_ROWS_RAW) ||
-                        (b[0] == 0x1f && b[1] == 0x8b)))
-        *type = CLT_ROWS_IDX;
-    if (*type == CLT_ROWS_AUTO)
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "opening '%s': neither its name nor its content says what it is; give --input-type idx, npy, "
-            "raw or csv",
-            path);
+    *type = named_type(path);
+    clt_likeness least = *type && (*type)->input_shapeless ? CLT_SURE : CLT_LIKE;
+    for (int i = 0; i < count; i++)
+        if (types[i]->input_likeness && types[i]->input_likeness(first, n) >= least) {
+            *type = types[i];
+            break;
+        }
+    if (!*type)
+        CLT_FAIL(CLT_EUSAGE,
+                 "opening '%s': neither its name nor its content says what it is; give --input-type %s", path,
+                 clt_rows_types(", ", " or ", names, sizeof names));
     return CLT_OK;
 }
 
 /* --- array files --- */
 
-/* The sources of training are opened from a config. Makes one that names the file and is otherwise
- * minimal. */
-static clt_status array_config(const char *path, clt_rows_type type, const clt_shape *shape, clt_config **out)
-{
-    static const char *const types[] = {"", "idx", "npy", "raw"};
-    clt_str text = {0};
-    clt_json_writer w = clt_json_writer_make(&text, 0);
-    clt_str_append(&text, "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":");
-    clt_jw_object(&w);
-    clt_jw_kstring(&w, "type", types[type]);
-    clt_jw_kstring(&w, "path", path);
-    if (type == CLT_ROWS_RAW) {
-        clt_jw_key(&w, "shape");
-        clt_jw_array(&w);
-        for (int i = 0; i < shape->ndim; i++)
-            clt_jw_int(&w, shape->dim[i]);
-        if (shape->ndim == 0)
-            clt_jw_int(&w, 1);
-        clt_jw_end_array(&w);
-    }
-    clt_jw_end_object(&w);
-    clt_str_append(&text, "}");
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, path, NULL, 0, out);
-    clt_str_free(&text);
-    return status;
-}
-
 /* Takes over rows->config. */
-static clt_status open_source(clt_rows *rows, clt_rows_type type)
+static clt_status open_source(clt_rows *rows)
 {
     /* messages of the source name this config key, which means nothing here */
     static const char prefix[] = "opening data.path: ";
@@ -129,16 +123,18 @@ static clt_status open_source(clt_rows *rows, clt_rows_type type)
     CLT_TRY(status);
     const clt_source_field *x = &rows->source->fields[0];
     rows->facts.samples = rows->source->samples;
-    rows->facts.shaped = type != CLT_ROWS_RAW;
+    rows->facts.shaped = !rows->source->type->input_shapeless;
     rows->facts.shape = x->shape;
     rows->elements = clt_shape_elements(&x->shape);
     return clt_alloc(&rows->sample, 1, clt_source_field_bytes(x) ? clt_source_field_bytes(x) : 1, "a sample");
 }
 
-static clt_status open_array(clt_rows *rows, const char *path, clt_rows_type type, const clt_shape *shape)
+static clt_status open_array(clt_rows *rows, const char *path, const clt_source_type *type,
+                             const clt_shape *shape)
 {
-    CLT_TRY(array_config(path, type, shape, &rows->config));
-    return open_source(rows, type);
+    const clt_data_file file = {.type = type, .path = path, .shape = type->input_shapeless ? shape : NULL};
+    CLT_TRY(clt_data_file_config(&file, &rows->config));
+    return open_source(rows);
 }
 
 /* Opens the file with the run's config, so that a table is read as it was in training, but as a whole
@@ -159,7 +155,7 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_conf
                                   &rows->config);
     clt_str_free(&text);
     clt_str_free(&file);
-    return status == CLT_OK ? open_source(rows, CLT_ROWS_CSV) : status;
+    return status == CLT_OK ? open_source(rows) : status;
 }
 
 static double number_at(const void *data, clt_dtype dtype, int64_t i)
@@ -379,26 +375,25 @@ bool clt_rows_once(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, const clt_config *run,
-                         clt_rows **out)
+clt_status clt_rows_open(const char *path, const clt_source_type *type, const clt_shape *shape,
+                         const clt_config *run, clt_rows **out)
 {
     clt_rows *rows;
     int64_t cells = 0;
     bool standard = strcmp(path, "-") == 0, once = clt_rows_once(path);
     *out = NULL;
-    if (once && type != CLT_ROWS_AUTO && type != CLT_ROWS_CSV)
+    if (once && type && !type->input_lines)
         CLT_FAIL(CLT_EUSAGE, "%s%s%s is read as lines of numbers; name a file for other types",
                  standard ? "the standard input" : "'", standard ? "" : path,
                  standard ? "" : "', a pipe or a device,");
-    if (!once && type == CLT_ROWS_AUTO)
+    if (!once && !type)
         CLT_TRY(guess_type(path, &type));
-    bool table = !once && type == CLT_ROWS_CSV && run && clt_source_type_of(run)->holds_targets;
+    bool text = once || type->input_lines;
+    bool table = !once && text && run && clt_source_type_of(run)->holds_targets;
     if (table)
         CLT_TRY(count_cells(path, &cells));
     table = table && cells > clt_shape_elements(shape);
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
-    bool text = once || type == CLT_ROWS_CSV;
-    rows->facts.type = text ? CLT_ROWS_CSV : type;
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
     clt_status status = table  ? open_like_run(rows, path, run)
                         : text ? open_text(rows, path, shape)

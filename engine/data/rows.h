@@ -10,20 +10,16 @@
 #include "engine/base/status.h"
 #include "engine/config/config.h"
 
-typedef enum clt_rows_type {
-    CLT_ROWS_AUTO,
-    CLT_ROWS_IDX,
-    CLT_ROWS_NPY,
-    CLT_ROWS_RAW,
-    CLT_ROWS_CSV
-} clt_rows_type;
-/* "auto", "idx", "npy", "raw", "csv"; false for anything else. */
-bool clt_rows_type_from_name(const char *name, clt_rows_type *type);
+struct clt_source_type;
+
+/* The format of input with this name; NULL: none. */
+const struct clt_source_type *clt_rows_type(const char *name);
+/* The names of all of them, such as "idx, npy, raw or csv"; returns buffer. */
+const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size);
 
 typedef struct clt_rows clt_rows;
 
 typedef struct clt_rows_facts {
-    clt_rows_type type;
     int64_t samples;  /* -1: unknown until the end is reached */
     bool shaped;      /* the file states the shape of a sample; raw files and lines of text do not */
     clt_shape shape;  /* of one sample, where shaped */
@@ -35,12 +31,12 @@ typedef struct clt_rows_facts {
 bool clt_rows_once(const char *path);
 
 /* Input that can be read only once must be lines of numbers, separated by commas, spaces, tabs or semicolons.
- * CLT_ROWS_AUTO: the type of a file follows from its first bytes, then from its name; CLT_EUSAGE when neither
+ * type NULL: the type of a file follows from its first bytes, then from its name; CLT_EUSAGE when neither
  * tells. `shape`: the shape of a sample of the model; samples of raw files have it, lines of text have as
  * many numbers. `run`: the config of the run, NULL: unknown; a csv file with more columns than the model has
  * inputs is read as in training, without the target. CLT_EDATA names the file and what is wrong. */
-clt_status clt_rows_open(const char *path, clt_rows_type type, const clt_shape *shape, const clt_config *run,
-                         clt_rows **out);
+clt_status clt_rows_open(const char *path, const struct clt_source_type *type, const clt_shape *shape,
+                         const clt_config *run, clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 /* Facts about the input. The header of text is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);

@@ -36,6 +36,41 @@ const clt_source_type *clt_source_type_of(const clt_config *config)
     return NULL;
 }
 
+static void write_file(const clt_data_file *file, clt_json_writer *w)
+{
+    clt_jw_object(w);
+    clt_jw_kstring(w, "type", file->type->format->name);
+    clt_jw_kstring(w, "path", file->path);
+    if (file->tokenizer)
+        clt_jw_kstring(w, "tokenizer", file->tokenizer);
+    if (file->shape) {
+        clt_jw_key(w, "shape");
+        clt_jw_array(w);
+        for (int i = 0; i < file->shape->ndim; i++)
+            clt_jw_int(w, file->shape->dim[i]);
+        if (file->shape->ndim == 0)
+            clt_jw_int(w, 1);
+        clt_jw_end_array(w);
+    }
+    clt_jw_end_object(w);
+}
+
+clt_status clt_data_file_config(const clt_data_file *file, clt_config **out)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    clt_str_printf(&text,
+                   "{\"model\":{\"type\":\"graph\",\"context\":%lld,\"layers\":[{\"op\":\"mse\"}]},\"data\":",
+                   (long long)file->context);
+    write_file(file, &w);
+    clt_str_append(&text, "}");
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, file->path, NULL, 0, out);
+    clt_str_free(&text);
+    return status;
+}
+
 bool clt_source_has_eval(const clt_config *config)
 {
     const clt_source_type *type = clt_source_type_of(config);

@@ -590,6 +590,8 @@ const clt_config_part clt_format_csv = {
     .required = csv_required,
 };
 
+static const char *const csv_ends[] = {".csv", ".tsv", ".txt", NULL};
+
 const clt_source_type clt_source_csv = {
     .format = &clt_format_csv,
     .open = csv_open,
@@ -602,4 +604,6 @@ const clt_source_type clt_source_csv = {
     .eval_hint = "data.eval_path, or data.split above 0 for a part of the table",
     .suffix = ".csv",
     .check_file = csv_check_file,
+    .input_ends = csv_ends,
+    .input_lines = true,
 };

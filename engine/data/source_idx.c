@@ -124,6 +124,16 @@ const clt_config_part clt_format_idx = {
     .check = clt_pair_check_rules,
 };
 
+static clt_likeness idx_likeness(const unsigned char *b, size_t n)
+{
+    if (n >= 4 && b[0] == 0x1f && b[1] == 0x8b) /* gzip */
+        return CLT_SURE;
+    bool header = n >= 4 && b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14 && b[3] >= 1 && b[3] <= 6;
+    return header ? CLT_LIKE : CLT_UNLIKE;
+}
+
+static const char *const idx_ends[] = {".idx", "-ubyte", NULL};
+
 const clt_source_type clt_source_idx = {
     .format = &clt_format_idx,
     .open = idx_open,
@@ -133,5 +143,7 @@ const clt_source_type clt_source_idx = {
     .locate = clt_pair_locate,
     .fingerprint = clt_pair_fingerprint,
     .eval_hint = CLT_PAIR_EVAL_HINT,
+    .input_ends = idx_ends,
+    .input_likeness = idx_likeness,
     .check_file = idx_check_file, /* of any name that no other format claims */
 };

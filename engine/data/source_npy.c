@@ -314,6 +314,13 @@ const clt_config_part clt_format_npy = {
     .check = clt_pair_check_rules,
 };
 
+static clt_likeness npy_likeness(const unsigned char *first, size_t n)
+{
+    return n >= 6 && memcmp(first, "\x93NUMPY", 6) == 0 ? CLT_SURE : CLT_UNLIKE;
+}
+
+static const char *const npy_ends[] = {".npy", NULL};
+
 const clt_source_type clt_source_npy = {
     .format = &clt_format_npy,
     .open = npy_open,
@@ -325,4 +332,6 @@ const clt_source_type clt_source_npy = {
     .eval_hint = CLT_PAIR_EVAL_HINT,
     .suffix = ".npy",
     .check_file = npy_check_file,
+    .input_ends = npy_ends,
+    .input_likeness = npy_likeness,
 };

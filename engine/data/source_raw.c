@@ -60,6 +60,8 @@ const clt_config_part clt_format_raw = {
     .check = raw_check_rules,
 };
 
+static const char *const raw_ends[] = {".raw", ".bin", ".f32", NULL};
+
 const clt_source_type clt_source_raw = {
     .format = &clt_format_raw,
     .open = raw_open,
@@ -69,4 +71,6 @@ const clt_source_type clt_source_raw = {
     .locate = clt_pair_locate,
     .fingerprint = clt_pair_fingerprint,
     .eval_hint = CLT_PAIR_EVAL_HINT,
+    .input_ends = raw_ends,
+    .input_shapeless = true,
 };

@@ -340,31 +340,14 @@ static clt_status tokens_shapes(const clt_config *config, const clt_tokenizer *t
     return CLT_OK;
 }
 
-/* Makes a minimal config that names the shard. */
-static clt_status shard_config(const char *path, const char *tokenizer, clt_config **out)
-{
-    clt_str text = {0};
-    clt_json_writer w = clt_json_writer_make(&text, 0);
-    clt_str_append(&text, "{\"model\":{\"type\":\"graph\",\"context\":1,\"layers\":[{\"op\":\"flatten\"}]},"
-                          "\"train\":{\"steps\":1},\"data\":");
-    clt_jw_object(&w);
-    clt_jw_kstring(&w, "type", "tokens");
-    clt_jw_kstring(&w, "path", path);
-    clt_jw_kstring(&w, "tokenizer", tokenizer);
-    clt_jw_end_object(&w);
-    clt_str_append(&text, "}");
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, path, NULL, 0, out);
-    clt_str_free(&text);
-    return status;
-}
+extern const clt_source_type clt_source_tokens;
 
 static clt_status tokens_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
+    const clt_data_file file = {&clt_source_tokens, path, NULL, 1, tokenizer};
     clt_config *config = NULL;
     clt_source *source = NULL;
-    clt_status status = shard_config(path, tokenizer, &config);
+    clt_status status = clt_data_file_config(&file, &config);
     if (status == CLT_OK)
         status = clt_source_open(config, CLT_SPLIT_TRAIN, &source);
     if (status == CLT_OK)

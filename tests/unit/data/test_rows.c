@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/base/fileio.h"
+#include "engine/data/data.h"
 #include "engine/data/rows.h"
 
 static char path[64];
@@ -32,7 +33,7 @@ static clt_status read_text(const char *text, size_t size, double *out, int64_t 
     clt_shape shape = clt_shape1(3);
     int64_t got = 1;
     put_file(text, size);
-    assert_int_equal(clt_rows_open(path, CLT_ROWS_CSV, &shape, NULL, &rows), CLT_OK);
+    assert_int_equal(clt_rows_open(path, clt_rows_type("csv"), &shape, NULL, &rows), CLT_OK);
     *samples = 0;
     clt_status status = CLT_OK;
     while (status == CLT_OK && got > 0 && *samples < 60) {
@@ -132,16 +133,18 @@ static void test_hostile(void **state)
 static void test_types(void **state)
 {
     clt_rows *rows;
-    clt_rows_type type;
+    char names[64];
     clt_shape shape = clt_shape1(3);
     (void)state;
-    assert_true(clt_rows_type_from_name("npy", &type) && type == CLT_ROWS_NPY);
-    assert_false(clt_rows_type_from_name("xlsx", &type));
-    assert_int_equal(clt_rows_open("absent.csv", CLT_ROWS_AUTO, &shape, NULL, &rows), CLT_EDATA);
-    assert_int_equal(clt_rows_open("-", CLT_ROWS_NPY, &shape, NULL, &rows), CLT_EUSAGE);
-    assert_int_equal(clt_rows_open(".", CLT_ROWS_CSV, &shape, NULL, &rows), CLT_EDATA);
+    assert_string_equal(clt_rows_type("npy")->format->name, "npy");
+    assert_null(clt_rows_type("xlsx"));
+    assert_null(clt_rows_type("tokens")); /* a format of training data alone */
+    assert_string_equal(clt_rows_types(", ", " or ", names, sizeof names), "idx, npy, raw or csv");
+    assert_int_equal(clt_rows_open("absent.csv", NULL, &shape, NULL, &rows), CLT_EDATA);
+    assert_int_equal(clt_rows_open("-", clt_rows_type("npy"), &shape, NULL, &rows), CLT_EUSAGE);
+    assert_int_equal(clt_rows_open(".", clt_rows_type("csv"), &shape, NULL, &rows), CLT_EDATA);
     put_file("\x93NUMPYgarbage", 13);
-    assert_int_equal(clt_rows_open(path, CLT_ROWS_AUTO, &shape, NULL, &rows), CLT_EDATA);
+    assert_int_equal(clt_rows_open(path, NULL, &shape, NULL, &rows), CLT_EDATA);
     assert_null(strstr(clt_error_text(), "data.path"));
     remove(path);
 }
